@@ -1,0 +1,124 @@
+import { parse, userId } from '../services/filters.js';
+import { parseIdentity, snakeCase } from '../services/identities.js';
+import type { Services } from '../services/services.js';
+import { syntheticUsers } from '../services/synthetic-users.js';
+import type { OnConflict } from '../sql/import-users.js';
+
+/**
+ * What the operator's command can do to a directory. Parameters and results are plain JSON, because an operation runs
+ * either here or, where a server holds the embedded database, inside that server (control.ts). Results are what `--json` prints.
+ */
+
+export interface Directory {
+  readonly services: Services;
+  /** Migrations that opening the directory applied. */
+  readonly applied: readonly string[];
+}
+
+export interface Io {
+  readonly input: AsyncIterable<Buffer>;
+  readonly write: (chunk: string) => Promise<void>;
+  /** How many are done: lines, users. */
+  readonly progress: (done: number) => void;
+  readonly signal: AbortSignal;
+}
+
+const userIdArgument = userId('USER_ID');
+
+async function identityOf({ services }: Directory, params: { project: string; method: string; value: string }) {
+  const scope = await services.projects.getScope(params.project);
+  return { scope, identity: parseIdentity({ authMethod: params.method, authValue: params.value }, snakeCase) };
+}
+
+export const operations = {
+  async migrate({ applied }: Directory) {
+    return { applied };
+  },
+
+  async 'project create'({ services }: Directory, { name }: { name: string }) {
+    const project = await services.projects.createProject(name);
+    return { id: project.id, name: project.name, app_id: project.appId, app_secret: project.appSecret };
+  },
+
+  async 'project list'({ services }: Directory) {
+    const projects = await services.projects.listProjects();
+    return projects.map(({ id, name, appId, createdAt, totalUser }) => ({
+      id,
+      name,
+      app_id: appId,
+      created_at: createdAt.toISOString(),
+      total_user: totalUser,
+    }));
+  },
+
+  async 'project rotate'({ services }: Directory, params: { appId: string; overlapMs: number }) {
+    const scope = await services.projects.getScope(params.appId);
+    const { appId, appSecret, previousExpiresAt } = await services.projects.rotateSecret(scope, params.overlapMs);
+    return { app_id: appId, app_secret: appSecret, previous_expires_at: previousExpiresAt.toISOString() };
+  },
+
+  async 'user import'(
+    { services }: Directory,
+    params: { project: string; onConflict: OnConflict; skipInvalid: boolean },
+    { input, progress, signal }: Io,
+  ) {
+    const scope = await services.projects.getScope(params.project);
+    const { onConflict, skipInvalid } = params;
+    return services.transfers.importUsers(scope, input, { onConflict, skipInvalid, progress, signal });
+  },
+
+  async 'user export'({ services }: Directory, params: { project: string }, { write, progress, signal }: Io) {
+    const scope = await services.projects.getScope(params.project);
+    return { exported: await services.transfers.exportUsers(scope, { write, progress, signal }) };
+  },
+
+  async 'user remove'({ services }: Directory, params: { project: string; userId: string }) {
+    const id = parse(userIdArgument, params.userId);
+    await services.users.removeUser(await services.projects.getScope(params.project), id);
+    return { id: Number(id) };
+  },
+
+  async 'user purge'({ services }: Directory, params: { project: string | null; olderThanMs: number }, { progress }: Io) {
+    const appIds =
+      params.project === null ? (await services.projects.listProjects()).map(({ appId }) => appId) : [params.project];
+    let purged = 0;
+    for (const appId of appIds) {
+      const scope = await services.projects.getScope(appId);
+      const before = purged;
+      purged += await services.users.purgeRemoved(scope, params.olderThanMs, (ofThis) => progress(before + ofThis));
+    }
+    return { purged };
+  },
+
+  async 'user ban'(directory: Directory, params: { project: string; method: string; value: string }) {
+    const { scope, identity } = await identityOf(directory, params);
+    await directory.services.logins.ban(scope, identity);
+    return { auth_method: identity.authMethod, auth_value: identity.authValue, banned: true };
+  },
+
+  async 'user unban'(directory: Directory, params: { project: string; method: string; value: string }) {
+    const { scope, identity } = await identityOf(directory, params);
+    await directory.services.logins.unban(scope, identity);
+    return { auth_method: identity.authMethod, auth_value: identity.authValue, banned: false };
+  },
+
+  async seed({ services }: Directory, params: { project: string; users: number; seed: number }, { progress }: Io) {
+    const scope = await services.projects.getScope(params.project);
+    return services.transfers.addUsers(scope, syntheticUsers(params.users, params.seed), progress);
+  },
+};
+
+export type OperationName = keyof typeof operations;
+export type Params<Name extends OperationName> = Parameters<(typeof operations)[Name]>[1];
+export type Result<Name extends OperationName> = Awaited<ReturnType<(typeof operations)[Name]>>;
+
+/** Runs an operation by its name; the types of its parameters and result follow from the name. */
+export function runOperation<Name extends OperationName>(
+  directory: Directory,
+  name: Name,
+  params: Params<Name>,
+  io: Io,
+): Promise<Result<Name>> {
+  const operation = operations[name] as (directory: Directory, params: Params<Name>, io: Io) => Promise<Result<Name>>;
+  return operation(directory, params, io);
+}

@@ -1,0 +1,253 @@
+import { createReadStream } from 'node:fs';
+import { access, constants } from 'node:fs/promises';
+import { SingleBar } from 'cli-progress';
+import Table from 'cli-table3';
+import { Command, InvalidArgumentError, Option } from 'commander';
+import { VERSION } from '../app.js';
+import type { Config } from '../config.js';
+import { DataDirLockedError } from '../db/lock.js';
+import { createDirectory } from '../directory.js';
+import type { OnConflict } from '../sql/import-users.js';
+import { runRemotely } from './control.js';
+import { type Io, type OperationName, type Params, type Result, runOperation } from './operations.js';
+import { serve } from './serve.js';
+
+/** Something went wrong that the report on stdout already tells; the exit code is 1. */
+export class Refused extends Error {}
+
+const LOCK_WAIT_MS = 5_000;
+
+/** The operator's command: its words, its helps, and how each result looks to a person. */
+export function createProgram(readConfig: () => Config, signal: AbortSignal): Command {
+  const program = new Command('userdir')
+    .description('The user directory of many projects, over GraphQL and REST.')
+    .version(VERSION)
+    .showHelpAfterError('(add --help for what is accepted)')
+    .exitOverride();
+  const json = () => new Option('--json', 'print one JSON value on stdout');
+  const project = () => new Option('--project <APP_ID>', 'the App ID of the project').makeOptionMandatory();
+
+  /** Runs an operation where the database can be reached, and prints its result for a person or as JSON. */
+  async function run<Name extends OperationName>(
+    name: Name,
+    params: Params<Name>,
+    options: { json?: boolean; input?: AsyncIterable<Buffer>; unit?: string; print: (result: Result<Name>) => string },
+  ): Promise<Result<Name>> {
+    const bar = progressBar(options.unit);
+    const result = await reach(readConfig(), name, params, {
+      input: options.input ?? nothing(),
+      write: writeToStdout,
+      progress: bar.update,
+      signal,
+    }).finally(bar.stop);
+    const text = options.json ? JSON.stringify(result) : options.print(result);
+    if (text !== '') process.stdout.write(`${text}\n`);
+    return result;
+  }
+
+  program
+    .command('serve')
+    .description('serve GraphQL and REST until a signal comes')
+    .addOption(json())
+    .action((options) => serve(readConfig(), options.json === true));
+
+  program
+    .command('migrate')
+    .description('apply the migrations that the database does not have yet')
+    .addOption(json())
+    .action(async (options) => {
+      await run('migrate', undefined as never, {
+        ...options,
+        print: ({ applied }) => (applied.length === 0 ? 'The database is up to date.' : `Applied ${applied.join(', ')}.`),
+      });
+    });
+
+  const projects = program.command('project').description('create projects, list them, and change their secrets');
+  projects
+    .command('create')
+    .description('create a project and show its App Secret, this once')
+    .requiredOption('--name <NAME>', 'a name for people')
+    .addOption(json())
+    .action(async ({ name, ...options }) => {
+      await run('project create', { name }, {
+        ...options,
+        print: (created) =>
+          `App ID      ${created.app_id}\nApp Secret  ${created.app_secret}\n\nThe App Secret is shown this once; keep it where only your backend can read it.`,
+      });
+    });
+  projects
+    .command('list')
+    .description('list all projects with their exact number of users')
+    .addOption(json())
+    .action(async (options) => {
+      await run('project list', undefined as never, { ...options, print: projectTable });
+    });
+  projects
+    .command('rotate')
+    .description('give a project a new App Secret')
+    .argument('<APP_ID>', 'the App ID of the project')
+    .option('--overlap <TIME>', 'how long the old secret stays valid, such as 24h; without it, it dies at once', duration, 0)
+    .addOption(json())
+    .action(async (appId: string, { overlap, ...options }) => {
+      await run('project rotate', { appId, overlapMs: overlap }, {
+        ...options,
+        print: (rotated) =>
+          `App ID      ${rotated.app_id}\nApp Secret  ${rotated.app_secret}\n\nThe old secret ${overlap === 0 ? 'is no longer valid' : `is valid until ${rotated.previous_expires_at}`}.`,
+      });
+    });
+
+  const users = program.command('user').description('import, export, remove, purge and ban users');
+  users
+    .command('import')
+    .description('import users from NDJSON, all or nothing')
+    .argument('[FILE]', 'a file, or - for standard input', '-')
+    .addOption(project())
+    .addOption(
+      new Option('--on-conflict <WHAT>', 'what to do with a user who exists').choices(['skip', 'update', 'fail']).default('fail'),
+    )
+    .option('--skip-invalid', 'import the good lines and report the bad ones')
+    .addOption(json())
+    .action(async (file: string, { project: appId, onConflict, skipInvalid, ...options }) => {
+      const input = await openInput(file);
+      const report = await run('user import', { project: appId, onConflict: onConflict as OnConflict, skipInvalid: skipInvalid === true }, {
+        ...options,
+        input,
+        unit: 'lines',
+        print: importReport,
+      });
+      if (report.failed > 0 && skipInvalid !== true) throw new Refused();
+    });
+  users
+    .command('export')
+    .description('write all users as NDJSON to stdout, from one snapshot, as import reads them')
+    .addOption(project())
+    .addOption(json().hideHelp())
+    .action(async ({ project: appId }) => {
+      const { exported } = await run('user export', { project: appId }, { unit: 'users', print: () => '' });
+      process.stderr.write(`Exported ${exported} users.\n`);
+    });
+  users
+    .command('remove')
+    .description('remove a user from the project; the user may register again')
+    .argument('<USER_ID>', 'the user ID')
+    .addOption(project())
+    .addOption(json())
+    .action(async (userId: string, { project: appId, ...options }) => {
+      await run('user remove', { project: appId, userId }, { ...options, print: ({ id }) => `Removed user ${id}.` });
+    });
+  users
+    .command('purge')
+    .description('erase removed users for good')
+    .requiredOption('--older-than <TIME>', 'only those removed longer ago than this, such as 30d', duration)
+    .option('--project <APP_ID>', 'only those of this project')
+    .addOption(json())
+    .action(async ({ project: appId, olderThan, ...options }) => {
+      await run('user purge', { project: appId ?? null, olderThanMs: olderThan }, {
+        ...options,
+        unit: 'users',
+        print: ({ purged }) => `Erased ${purged} removed users.`,
+      });
+    });
+  for (const [word, description] of [
+    ['ban', 'refuse every login and registration of an identity from now on'],
+    ['unban', 'lift a ban'],
+  ] as const) {
+    users
+      .command(word)
+      .description(description)
+      .addOption(project())
+      .requiredOption('--method <METHOD>', 'email, passkey, wallet, or the name of a social provider')
+      .requiredOption('--value <VALUE>', 'the login email, the address, or the id at the provider')
+      .addOption(json())
+      .action(async ({ project: appId, method, value, ...options }) => {
+        await run(`user ${word}`, { project: appId, method, value }, {
+          ...options,
+          print: (identity) =>
+            `${identity.auth_method} ${identity.auth_value} is ${identity.banned ? 'banned' : 'not banned'}.`,
+        });
+      });
+  }
+
+  program
+    .command('seed')
+    .description('add made-up users, the same for the same seed; those who exist are left as they are')
+    .addOption(project())
+    .requiredOption('--users <N>', 'how many', wholeNumber)
+    .option('--seed <S>', 'a number; another one makes other users', wholeNumber, 1)
+    .addOption(json())
+    .action(async ({ project: appId, users: count, seed, ...options }) => {
+      await run('seed', { project: appId, users: count, seed }, {
+        ...options,
+        unit: 'users',
+        print: (added) => `Added ${added.users} users with ${added.accounts} accounts.`,
+      });
+    });
+  return program;
+}
+
+/** Here, or in the server that holds the embedded database. */
+async function reach<Name extends OperationName>(config: Config, name: Name, params: Params<Name>, io: Io): Promise<Result<Name>> {
+  const directory = createDirectory(config, { command: `userdir ${name}`, lockWaitMs: LOCK_WAIT_MS });
+  try {
+    const applied = await directory.open();
+    return await runOperation({ services: directory.services, applied }, name, params, io);
+  } catch (error) {
+    const socket = error instanceof DataDirLockedError ? error.holder.controlSocket : undefined;
+    if (socket === undefined) throw error;
+    return await runRemotely(socket, name, params, io);
+  } finally {
+    await directory.close();
+  }
+}
+
+const TIME_UNITS_MS: Record<string, number> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
+
+function duration(text: string): number {
+  const [, digits = '', unit = ''] = /^(\d{1,6})([smhdw])$/.exec(text) ?? [];
+  if (digits === '') throw new InvalidArgumentError('Expected a whole number with a unit: 90s, 30m, 24h, 30d or 2w.');
+  return Number(digits) * (TIME_UNITS_MS[unit] as number);
+}
+
+function wholeNumber(text: string): number {
+  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('Expected a whole number from 0 to 999999999.');
+  return Number(text);
+}
+
+async function openInput(file: string): Promise<AsyncIterable<Buffer>> {
+  if (file === '-') return process.stdin;
+  await access(file, constants.R_OK).catch(() => {
+    throw new Error(`The file ${file} cannot be read.`);
+  });
+  return createReadStream(file);
+}
+
+async function* nothing(): AsyncGenerator<Buffer> {
+  // An operation without input.
+}
+
+async function writeToStdout(chunk: string): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    process.stdout.write(chunk, (error) => (error ? reject(error) : resolve()));
+  });
+}
+
+/** A counter on stderr, on a terminal only. */
+function progressBar(unit: string | undefined): { update: (done: number) => void; stop: () => void } {
+  if (unit === undefined || !process.stderr.isTTY) return { update: () => undefined, stop: () => undefined };
+  const bar = new SingleBar({ format: `{value} ${unit} in {duration_formatted}`, stream: process.stderr, clearOnComplete: true });
+  bar.start(0, 0);
+  return { update: (done) => bar.update(done), stop: () => bar.stop() };
+}
+
+function projectTable(projects: Result<'project list'>): string {
+  if (projects.length === 0) return 'There is no project yet: userdir project create --name NAME makes one.';
+  const table = new Table({ head: ['ID', 'Name', 'App ID', 'Created', 'Users'], style: { head: [], border: [] } });
+  for (const each of projects) table.push([each.id, each.name, each.app_id, each.created_at, each.total_user]);
+  return table.toString();
+}
+
+function importReport({ imported, skipped, failed, errors }: Result<'user import'>): string {
+  const faults = errors.map(({ line, error }) => `line ${line}: ${error}`);
+  const more = failed > errors.length ? [`… and ${failed - errors.length} more`] : [];
+  return [...faults, ...more, `Imported ${imported}, skipped ${skipped}, failed ${failed}.`].join('\n');
+}

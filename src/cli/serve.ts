@@ -1,0 +1,126 @@
+import { mkdir } from 'node:fs/promises';
+import { createServer } from '../app.js';
+import { type Config, isLoopback } from '../config.js';
+import { createDirectory } from '../directory.js';
+import { createLogger } from '../logger.js';
+import type { Credentials } from '../services/projects.js';
+import { controlSocketPath, serveControl } from './control.js';
+import { openDemo } from './demo.js';
+
+/** A command that is working needs no longer than this to leave the data directory, as a rule. */
+const LOCK_WAIT_MS = 5_000;
+/** How long requests in flight get to finish once a signal has come. */
+const SHUTDOWN_TIMEOUT_MS = 10_000;
+
+/** Serves until a signal comes; resolves when everything is closed. */
+export async function serve(config: Config, asJson: boolean): Promise<void> {
+  const log = createLogger(config.logLevel);
+  const isEmbedded = config.db.engine === 'embedded';
+  const controlSocket = isEmbedded ? controlSocketPath(config.dataDir) : undefined;
+  const directory = createDirectory(config, {
+    command: 'userdir serve',
+    lockWaitMs: LOCK_WAIT_MS,
+    onIdleError: (err) => log.warn({ err }, 'A connection to the database broke and is replaced.'),
+    ...(controlSocket && { controlSocket }),
+  });
+  let demo: Credentials | null = null;
+  const server = await createServer({
+    config,
+    log,
+    directory,
+    // A page contains a secret in demo mode only: embedded, and not to be reached from another machine.
+    demoCredentials: () => (isEmbedded && isLoopback(config.host) ? demo : null),
+  });
+
+  const closers = [() => directory.close()];
+  const close = async () => {
+    for (let closer = closers.pop(); closer !== undefined; closer = closers.pop()) await closer();
+  };
+  try {
+    // First of all, so that a second server hears who has the directory and not that a port is taken.
+    await directory.hold();
+    closers.push(() => server.close());
+    const url = await server.listen({ host: config.host, port: config.port });
+    const stopped = untilSignal(log);
+    await directory.open();
+    if (controlSocket !== undefined) {
+      const control = await serveControl(controlSocket, { services: directory.services, applied: [] });
+      closers.push(() => control.close());
+    }
+    if (config.demo) await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
+    demo = await openDemo(directory.services, config.dataDir, config.demo);
+    process.stdout.write(asJson ? jsonBanner(url, demo) : banner(url, config, demo));
+    await stopped;
+  } catch (error) {
+    throw explain(error, config);
+  } finally {
+    const force = setTimeout(() => {
+      log.error(`Requests did not finish within ${SHUTDOWN_TIMEOUT_MS} ms; ending them.`);
+      process.exit(1);
+    }, SHUTDOWN_TIMEOUT_MS);
+    await close();
+    clearTimeout(force);
+  }
+  log.info('Stopped.');
+}
+
+/** Resolves at the first SIGINT or SIGTERM; a second one ends the process at once. */
+function untilSignal(log: { info(message: string): void }): Promise<void> {
+  return new Promise((resolve) => {
+    let signals = 0;
+    const stop = (signal: NodeJS.Signals) => {
+      signals += 1;
+      if (signals > 1) process.exit(1);
+      log.info(`${signal}: finishing the requests in flight.`);
+      resolve();
+    };
+    process.on('SIGINT', stop);
+    process.on('SIGTERM', stop);
+  });
+}
+
+function explain(error: unknown, { host, port }: Config): unknown {
+  const { code } = error as NodeJS.ErrnoException;
+  if (code === 'EADDRINUSE') return new Error(`Port ${port} on ${host} is in use by another process; set PORT to a free one.`);
+  if (code === 'EACCES') return new Error(`Port ${port} on ${host} may not be used by this system user; set PORT to another one.`);
+  return error;
+}
+
+function curlLine(url: string, { appId, appSecret }: Credentials): string {
+  return `curl -s -H 'service-app-id: ${appId}' -H 'service-app-secret: ${appSecret}' '${url}/server/users?limit=2'`;
+}
+
+function banner(url: string, config: Config, demo: Credentials | null): string {
+  const graphiql = config.graphiql ? ' (GraphiQL in a browser)' : '';
+  const database = config.db.engine === 'embedded' ? `embedded, in ${config.db.dataDir}` : 'PostgreSQL';
+  const credentials =
+    demo === null
+      ? "\n  Make a project with: userdir project create --name NAME\n"
+      : `
+  Demo project
+    App ID      ${demo.appId}
+    App Secret  ${demo.appSecret}
+
+  Try it:
+    ${curlLine(url, demo)}
+`;
+  return `
+  userdir is ready.
+
+    GraphQL     ${url}/graphql${graphiql}
+    REST        ${url}/server (reference: ${url}/docs)
+    Health      ${url}/readyz
+    Database    ${database}
+${credentials}
+`;
+}
+
+function jsonBanner(url: string, demo: Credentials | null): string {
+  const value = {
+    url,
+    graphql: `${url}/graphql`,
+    rest: `${url}/server`,
+    demo: demo && { app_id: demo.appId, app_secret: demo.appSecret },
+  };
+  return `${JSON.stringify(value)}\n`;
+}

@@ -1,0 +1,108 @@
+import { isIP } from 'node:net';
+import { resolve } from 'node:path';
+import { z } from 'zod';
+
+/** Everything the environment decides, checked once at the start. */
+export interface Config {
+  readonly host: string;
+  readonly port: number;
+  readonly db: DatabaseConfig;
+  /** Where the embedded database, its lock and the demo credentials are kept (absolute). */
+  readonly dataDir: string;
+  readonly logLevel: string;
+  /** Whether a browser gets GraphiQL at /graphql. */
+  readonly graphiql: boolean;
+  /** Whether a first start makes a demo project where the database has no project at all. */
+  readonly demo: boolean;
+  /** Whose X-Forwarded-For is believed: nobody's, everybody's, a number of hops, or a list of addresses and networks. */
+  readonly trustProxy: boolean | number | string[];
+}
+
+export type DatabaseConfig =
+  | { readonly engine: 'embedded'; readonly dataDir: string }
+  | { readonly engine: 'postgres'; readonly url: string; readonly poolSize: number };
+
+/** A malformed setting: one line per fault, each naming its variable and what it accepts. */
+export class ConfigError extends Error {
+  override name = 'ConfigError';
+  constructor(readonly faults: string[]) {
+    super(faults.join('\n'));
+  }
+}
+
+export const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
+
+const wholeNumber = (min: number, max: number) => {
+  const error = `a whole number from ${min} to ${max}`;
+  return z
+    .string()
+    .regex(/^\d{1,9}$/, error)
+    .transform(Number)
+    .pipe(z.number().min(min, error).max(max, error));
+};
+const switchValue = z.stringbool({ truthy: ['on', 'true', '1'], falsy: ['off', 'false', '0'], error: '"on" or "off"' });
+
+const isNetwork = (text: string) => {
+  const [address = '', bits, ...rest] = text.split('/');
+  const family = isIP(address);
+  const bitsFit = bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (family === 6 ? 128 : 32));
+  return family !== 0 && rest.length === 0 && bitsFit;
+};
+const trustProxyError = '"off", "on", a number of hops, or addresses and networks separated by commas';
+const trustProxy = z.union(
+  [
+    wholeNumber(1, 100),
+    switchValue,
+    z
+      .string()
+      .transform((text) => text.split(',').map((part) => part.trim()))
+      .pipe(z.array(z.string().refine(isNetwork))),
+  ],
+  { error: trustProxyError },
+);
+
+const isPostgresUrl = (text: string) => URL.canParse(text) && /^postgres(ql)?:$/.test(new URL(text).protocol);
+
+const settings = z.object({
+  HOST: z.string().default('127.0.0.1'),
+  PORT: wholeNumber(0, 65535).default(4000),
+  DATABASE_URL: z.string().refine(isPostgresUrl, 'a URL that starts with postgres:// or postgresql://').optional(),
+  DATABASE_POOL_SIZE: wholeNumber(1, 1000).default(10),
+  DATA_DIR: z.string().default('./data'),
+  LOG_LEVEL: z.enum(LOG_LEVELS, `one of ${LOG_LEVELS.join(', ')}`).default('info'),
+  NODE_ENV: z.string().optional(),
+  GRAPHIQL: switchValue.optional(),
+  DEMO: switchValue.optional(),
+  TRUST_PROXY: trustProxy.default(false),
+});
+
+/** Environment variables to Config; throws ConfigError with every fault at once. An empty variable counts as absent. */
+export function parseConfig(env: Record<string, string | undefined>): Config {
+  const given = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined && value !== ''));
+  const parsed = settings.safeParse(given);
+  if (!parsed.success) {
+    // The value itself is never repeated: DATABASE_URL carries a password.
+    throw new ConfigError(parsed.error.issues.map((issue) => `${String(issue.path[0])} must be ${issue.message}.`));
+  }
+  const values = parsed.data;
+  const production = values.NODE_ENV === 'production';
+  const dataDir = resolve(values.DATA_DIR);
+  const config: Config = {
+    host: values.HOST,
+    port: values.PORT,
+    dataDir,
+    db:
+      values.DATABASE_URL === undefined
+        ? { engine: 'embedded', dataDir }
+        : { engine: 'postgres', url: values.DATABASE_URL, poolSize: values.DATABASE_POOL_SIZE },
+    logLevel: values.LOG_LEVEL,
+    graphiql: values.GRAPHIQL ?? !production,
+    demo: values.DEMO ?? (!production && isLoopback(values.HOST)),
+    trustProxy: values.TRUST_PROXY,
+  };
+  return Object.freeze(config);
+}
+
+export function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host);
+}

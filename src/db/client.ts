@@ -1,0 +1,112 @@
+import { createHash } from 'node:crypto';
+import { PrismaPg } from '@prisma/adapter-pg';
+import pg from 'pg';
+import type { DatabaseConfig } from '../config.js';
+import { createEmbeddedEngine } from './embedded.js';
+import { PrismaClient } from './generated/prisma/client.js';
+
+export { LoginMethod, Network, WalletType } from './generated/prisma/enums.js';
+export { type Account, Prisma, type User } from './generated/prisma/client.js';
+
+/** Whatever can run a statement: the client, or a transaction of it. */
+export type Queryable = Pick<PrismaClient, '$queryRaw' | '$executeRaw'>;
+
+/** The database behind one type, whichever engine it is. Until `start` it answers nothing. */
+export interface Database {
+  /** Starts the embedded engine, whose data directory the caller has locked. */
+  start(): Promise<void>;
+  readonly prisma: PrismaClient;
+  /** The connections below Prisma, for what it cannot say: scripts of several statements. */
+  readonly pool: pg.Pool;
+  /** Throws where the database does not answer, or answers in a way that would make our answers wrong. */
+  check(): Promise<void>;
+  /** After many rows came or went: PGlite never does it by itself, and PostgreSQL not at once. */
+  vacuum(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface DatabaseOptions {
+  /** Is told every statement, for tests that count them. */
+  readonly onStatement?: (sql: string) => void;
+  /** Is told of a connection that broke while nobody used it; the pool has already replaced it. */
+  readonly onIdleError?: (error: Error) => void;
+}
+
+const CONNECT_TIMEOUT_MS = 10_000;
+const EMBEDDED_CONNECT_TIMEOUT_MS = 30_000;
+
+export function createDatabase(config: DatabaseConfig, options: DatabaseOptions = {}): Database {
+  if (config.engine === 'postgres') {
+    const pool = new pg.Pool({
+      connectionString: config.url,
+      max: config.poolSize,
+      connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+      application_name: 'userdir',
+      // Prisma's adapter takes the digits of a timestamp for UTC, whatever offset the session wrote (prisma#26786).
+      options: '-c TimeZone=UTC',
+    });
+    return fromPool(pool, options, { start: async () => undefined, close: async () => undefined });
+  }
+  const engine = createEmbeddedEngine(config.dataDir);
+  const pool = new pg.Pool({
+    stream: () => engine.connect(),
+    user: 'postgres',
+    database: 'postgres',
+    // PGlite has one session; a second connection would share it.
+    max: 1,
+    idleTimeoutMillis: 0,
+    connectionTimeoutMillis: EMBEDDED_CONNECT_TIMEOUT_MS,
+  });
+  return fromPool(pool, options, engine);
+}
+
+function fromPool(
+  pool: pg.Pool,
+  options: DatabaseOptions,
+  engine: { start(): Promise<void>; close(): Promise<void> },
+): Database {
+  pool.on('error', (error) => options.onIdleError?.(error));
+  const { onStatement } = options;
+  const prisma = new PrismaClient({
+    adapter: new PrismaPg(pool, { statementNameGenerator: ({ sql }) => statementName(sql) }),
+    transactionOptions: { maxWait: EMBEDDED_CONNECT_TIMEOUT_MS, timeout: 30_000 },
+    ...(onStatement && { log: [{ emit: 'event', level: 'query' }] as const }),
+  });
+  if (onStatement) {
+    (prisma as PrismaClient<'query'>).$on('query', (event) => onStatement(event.query));
+  }
+  return {
+    prisma,
+    pool,
+    start: () => engine.start(),
+    async check() {
+      const { rows } = await pool.query(
+        `SELECT current_setting('TimeZone') AS zone, current_setting('server_encoding') AS encoding`,
+      );
+      if (rows[0].zone !== 'UTC') throw new Error(`Sessions must be in UTC, but the server put this one in ${rows[0].zone}.`);
+      if (rows[0].encoding !== 'UTF8') throw new Error(`The database must be in UTF8, but it is in ${rows[0].encoding}.`);
+    },
+    async vacuum() {
+      await pool.query('VACUUM (ANALYZE) users, accounts');
+    },
+    async close() {
+      await prisma.$disconnect();
+      await pool.end();
+      await engine.close();
+    },
+  };
+}
+
+/**
+ * Named statements are parsed and planned once a connection; that doubles the rate of raw queries (design, section 7).
+ * All our statements have few texts, because lists go in as one array parameter, so the names stay few too.
+ */
+const names = new Map<string, string>();
+function statementName(sql: string): string {
+  let name = names.get(sql);
+  if (name === undefined) {
+    name = `userdir_${createHash('sha1').update(sql).digest('hex')}`;
+    names.set(sql, name);
+  }
+  return name;
+}

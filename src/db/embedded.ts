@@ -1,0 +1,149 @@
+import { existsSync } from 'node:fs';
+import { rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Duplex } from 'node:stream';
+import { Worker } from 'node:worker_threads';
+import type { FromWorker, ToWorker } from './embedded-worker.js';
+
+/**
+ * The embedded PostgreSQL (PGlite) of one data directory, which the caller has locked.
+ *
+ * What is special about it: it runs in a worker thread, it has exactly one session, it never vacuums by itself, and it
+ * does not fsync (a killed process loses nothing, a power cut may).
+ */
+export interface EmbeddedEngine {
+  /** Opens the database, making it first if there is none. */
+  start(): Promise<void>;
+  /** A fresh connection for node-postgres, to be given as its `stream`. */
+  connect(): Duplex;
+  close(): Promise<void>;
+}
+
+export function createEmbeddedEngine(dataDir: string): EmbeddedEngine {
+  const databaseDir = join(dataDir, 'pgdata');
+  let worker: Promise<Worker> | null = null;
+  let connections = 0;
+
+  /** A worker that died (its memory is bounded) is replaced: the log of the database brings back what was acknowledged. */
+  async function findWorker(): Promise<Worker> {
+    if (worker === null) throw new Error('The embedded database is not open.');
+    if ((await worker).threadId === -1) worker = startWorker(databaseDir);
+    return worker;
+  }
+
+  return {
+    async start() {
+      if (!existsSync(databaseDir)) await makeDatabase(databaseDir);
+      worker = startWorker(databaseDir);
+      await worker;
+    },
+    connect() {
+      connections += 1;
+      return new EmbeddedStream(connections, findWorker);
+    },
+    async close() {
+      const last = worker;
+      worker = null;
+      if (last !== null) await closeWorker(await last);
+    },
+  };
+}
+
+/** Made in a directory of its own that is renamed when it is complete: a process killed meanwhile leaves nothing half-made. */
+async function makeDatabase(databaseDir: string): Promise<void> {
+  const draft = `${databaseDir}.draft`;
+  await rm(draft, { recursive: true, force: true });
+  await closeWorker(await startWorker(draft));
+  await rename(draft, databaseDir);
+}
+
+function startWorker(dataDir: string): Promise<Worker> {
+  const worker = new Worker(new URL('./embedded-worker.js', import.meta.url), { workerData: { dataDir } });
+  // Each connection adds a listener while it lasts; they are few and one at a time.
+  worker.setMaxListeners(0);
+  return new Promise((resolve, reject) => {
+    worker.once('message', () => resolve(worker));
+    worker.once('error', (error) =>
+      reject(new Error(`The embedded database in ${dataDir} cannot be opened: ${error.message}`, { cause: error })),
+    );
+  });
+}
+
+async function closeWorker(worker: Worker): Promise<void> {
+  if (worker.threadId === -1) return;
+  await new Promise<void>((resolve) => {
+    worker.on('message', (message: FromWorker) => 'closed' in message && resolve());
+    worker.once('exit', () => resolve());
+    worker.postMessage({ close: true } satisfies ToWorker);
+  });
+  await worker.terminate();
+}
+
+/** Stands where node-postgres expects a net.Socket; its other end is the worker. */
+class EmbeddedStream extends Duplex {
+  #worker: Worker | null = null;
+
+  constructor(
+    readonly connection: number,
+    readonly findWorker: () => Promise<Worker>,
+  ) {
+    super();
+  }
+
+  connect(): this {
+    this.findWorker().then(
+      (worker) => {
+        this.#worker = worker;
+        worker.on('message', this.#receive);
+        worker.on('error', this.#lose);
+        worker.on('exit', this.#lose);
+        worker.postMessage({ open: this.connection } satisfies ToWorker);
+        this.emit('connect');
+      },
+      (error: Error) => this.destroy(error),
+    );
+    return this;
+  }
+
+  #receive = (message: FromWorker) => {
+    if ('bytes' in message && message.connection === this.connection) this.push(message.bytes);
+  };
+
+  #lose = (cause: unknown) => this.destroy(new Error('The embedded database stopped unexpectedly.', { cause }));
+
+  override _read(): void {
+    // The worker pushes what it has; an answer is complete before the next question is asked.
+  }
+
+  override _write(chunk: Buffer, _encoding: BufferEncoding, done: () => void): void {
+    // A copy, because node-postgres reuses the buffers that it writes from.
+    this.#worker?.postMessage({ connection: this.connection, bytes: new Uint8Array(chunk) } satisfies ToWorker);
+    done();
+  }
+
+  override _final(done: () => void): void {
+    this.push(null);
+    done();
+  }
+
+  override _destroy(error: Error | null, done: (error: Error | null) => void): void {
+    this.#worker?.off('message', this.#receive);
+    this.#worker?.off('error', this.#lose);
+    this.#worker?.off('exit', this.#lose);
+    done(error);
+  }
+
+  // What node-postgres asks of a socket and a thread has no need of.
+  setNoDelay(): this {
+    return this;
+  }
+  setKeepAlive(): this {
+    return this;
+  }
+  ref(): this {
+    return this;
+  }
+  unref(): this {
+    return this;
+  }
+}

@@ -1,0 +1,163 @@
+import { link, mkdir, readdir, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { readFileSync } from 'node:fs';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** Who holds a data directory: what its lock file says. */
+export interface LockHolder {
+  pid: number;
+  hostname: string;
+  /** When the process started, as its system counts it: tells a process from a later one with the same pid. */
+  processStart: string | null;
+  since: string;
+  /** What it does, for the sentence that refuses the next one: "userdir serve". */
+  command: string;
+  /** The socket on which the holder takes commands; a holder that takes none has no such key. */
+  controlSocket?: string;
+}
+
+export interface DataDirLock {
+  release(): Promise<void>;
+}
+
+/** The data directory is in use; `holder` says by whom. */
+export class DataDirLockedError extends Error {
+  override name = 'DataDirLockedError';
+  constructor(
+    readonly dataDir: string,
+    readonly holder: LockHolder,
+  ) {
+    super(
+      `The data directory ${dataDir} is in use by "${holder.command}" (pid ${holder.pid} on ${holder.hostname}, since ${holder.since}). ` +
+        'Stop that process first, or set DATA_DIR to another directory.',
+    );
+  }
+}
+
+const LOCK_FILE = /^lock\.(\d+)$/;
+const HEARTBEAT_MS = 5_000;
+/** A holder on another host (a shared volume, a replaced container) is dead when it has not touched its file for this long. */
+const FOREIGN_HOLDER_DEAD_AFTER_MS = 30_000;
+const RETRY_MS = 100;
+
+/**
+ * Takes the data directory for this process; throws DataDirLockedError. Waits up to `waitMs` for a command to finish, and
+ * not for a server, which takes commands itself.
+ *
+ * PGlite has no lock of its own, and two processes on one directory lose data in silence, so this one must hold
+ * against any interleaving. The files are `lock.1`, `lock.2`, …; the highest number holds. A new number is created
+ * exclusively and complete (link of a finished file), and only when the holder of the one below is dead. Whoever then
+ * sees a higher number than his own has been overtaken and withdraws. Lower numbers are deleted last, so a slow
+ * process that still believes in one of them always meets the higher one.
+ */
+export async function lockDataDir(
+  dataDir: string,
+  self: Pick<LockHolder, 'command' | 'controlSocket'>,
+  waitMs: number,
+): Promise<DataDirLock> {
+  await mkdir(dataDir, { recursive: true, mode: 0o700 });
+  const deadline = Date.now() + waitMs;
+  for (;;) {
+    const attempt = await tryLock(dataDir, self);
+    if (!('pid' in attempt)) return attempt;
+    if (attempt.controlSocket !== undefined || Date.now() >= deadline) throw new DataDirLockedError(dataDir, attempt);
+    await sleep(RETRY_MS);
+  }
+}
+
+/** The lock, or its live holder. */
+async function tryLock(dataDir: string, self: Pick<LockHolder, 'command' | 'controlSocket'>): Promise<DataDirLock | LockHolder> {
+  for (;;) {
+    const highest = Math.max(0, ...(await lockNumbers(dataDir)));
+    if (highest > 0) {
+      const holder = await readHolder(dataDir, highest);
+      if (holder === 'gone') continue;
+      if (await isAlive(holder, join(dataDir, `lock.${highest}`))) return holder;
+    }
+    const mine = highest + 1;
+    if (!(await createExclusively(dataDir, mine, self))) continue;
+    const now = await lockNumbers(dataDir);
+    if (now.some((number) => number > mine)) {
+      await rm(join(dataDir, `lock.${mine}`), { force: true });
+      continue;
+    }
+    await Promise.all(
+      now.filter((number) => number < mine).map((number) => rm(join(dataDir, `lock.${number}`), { force: true })),
+    );
+    return heldLock(join(dataDir, `lock.${mine}`));
+  }
+}
+
+function heldLock(path: string): DataDirLock {
+  const heartbeat = setInterval(() => utimes(path, new Date(), new Date()).catch(() => undefined), HEARTBEAT_MS);
+  heartbeat.unref();
+  return {
+    async release() {
+      clearInterval(heartbeat);
+      await rm(path, { force: true });
+    },
+  };
+}
+
+async function lockNumbers(dataDir: string): Promise<number[]> {
+  const names = await readdir(dataDir);
+  return names.flatMap((name) => LOCK_FILE.exec(name)?.[1] ?? []).map(Number);
+}
+
+async function createExclusively(dataDir: string, number: number, self: Pick<LockHolder, 'command' | 'controlSocket'>) {
+  const draft = join(dataDir, `lock-draft-${randomUUID()}`);
+  const holder: LockHolder = {
+    pid: process.pid,
+    hostname: hostname(),
+    processStart: processStart(process.pid),
+    since: new Date().toISOString(),
+    ...self,
+  };
+  await writeFile(draft, JSON.stringify(holder), { mode: 0o600 });
+  try {
+    await link(draft, join(dataDir, `lock.${number}`));
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+    throw error;
+  } finally {
+    await rm(draft, { force: true });
+  }
+}
+
+async function readHolder(dataDir: string, number: number): Promise<LockHolder | 'gone'> {
+  try {
+    return JSON.parse(await readFile(join(dataDir, `lock.${number}`), 'utf8'));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return 'gone';
+    throw new Error(`${join(dataDir, `lock.${number}`)} cannot be read; delete it if no userdir runs on this directory.`, {
+      cause: error,
+    });
+  }
+}
+
+async function isAlive(holder: LockHolder, path: string): Promise<boolean> {
+  if (holder.hostname !== hostname()) {
+    const touched = await stat(path).catch(() => null);
+    return touched !== null && Date.now() - touched.mtimeMs < FOREIGN_HOLDER_DEAD_AFTER_MS;
+  }
+  try {
+    process.kill(holder.pid, 0);
+  } catch (error) {
+    // EPERM: there is such a process, of another user.
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+  return processStart(holder.pid) === holder.processStart;
+}
+
+/** Field 22 of /proc/PID/stat with the boot it counts from; null where there is no /proc, which then compares equal. */
+function processStart(pid: number): string | null {
+  try {
+    const afterName = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1) ?? '';
+    return `${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()}/${afterName.split(' ')[19]}`;
+  } catch {
+    return null;
+  }
+}

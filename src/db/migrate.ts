@@ -1,0 +1,91 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import type { Pool, PoolClient } from 'pg';
+
+/** The migrations of this package, in Prisma's layout: one folder each, applied in the order of their names. */
+const MIGRATIONS_DIR = fileURLToPath(new URL('../../prisma/migrations/', import.meta.url));
+
+/** Any constant will do, as long as every version of userdir uses the same. */
+const ADVISORY_LOCK = 8_327_301_945;
+
+/** Prisma's own history table, so that `prisma migrate deploy` and this runner see the same history. */
+const HISTORY_TABLE = `
+  CREATE TABLE IF NOT EXISTS _prisma_migrations (
+    id VARCHAR(36) PRIMARY KEY NOT NULL,
+    checksum VARCHAR(64) NOT NULL,
+    finished_at TIMESTAMPTZ,
+    migration_name VARCHAR(255) NOT NULL,
+    logs TEXT,
+    rolled_back_at TIMESTAMPTZ,
+    started_at TIMESTAMPTZ NOT NULL DEFAULT now(),
+    applied_steps_count INTEGER NOT NULL DEFAULT 0
+  )`;
+
+interface Migration {
+  name: string;
+  sql: string;
+  checksum: string;
+}
+
+/**
+ * Applies what is missing, all of it or nothing, and returns the names. Safe to run twice and by many processes at once:
+ * they queue for an advisory lock, and whoever comes later finds nothing left to do.
+ * Throws where the history contradicts the files: a migration that failed under Prisma, or one edited after it was applied.
+ */
+export async function migrate(pool: Pool): Promise<string[]> {
+  const migrations = await readMigrations();
+  const client = await pool.connect();
+  try {
+    await client.query('BEGIN');
+    await client.query('SELECT pg_advisory_xact_lock($1)', [ADVISORY_LOCK]);
+    await client.query(HISTORY_TABLE);
+    const missing = await findMissing(client, migrations);
+    for (const migration of missing) await apply(client, migration);
+    await client.query('COMMIT');
+    return missing.map(({ name }) => name);
+  } catch (error) {
+    await client.query('ROLLBACK').catch(() => undefined);
+    throw error;
+  } finally {
+    client.release();
+  }
+}
+
+async function readMigrations(): Promise<Migration[]> {
+  const entries = await readdir(MIGRATIONS_DIR, { withFileTypes: true });
+  const names = entries.filter((entry) => entry.isDirectory()).map((entry) => entry.name);
+  return Promise.all(
+    names.sort().map(async (name) => {
+      const sql = await readFile(`${MIGRATIONS_DIR}${name}/migration.sql`, 'utf8');
+      return { name, sql, checksum: createHash('sha256').update(sql).digest('hex') };
+    }),
+  );
+}
+
+async function findMissing(client: PoolClient, migrations: Migration[]): Promise<Migration[]> {
+  const { rows } = await client.query<{ migration_name: string; checksum: string; finished_at: Date | null }>(
+    'SELECT migration_name, checksum, finished_at FROM _prisma_migrations WHERE rolled_back_at IS NULL',
+  );
+  const history = new Map(rows.map((row) => [row.migration_name, row]));
+  return migrations.filter((migration) => {
+    const applied = history.get(migration.name);
+    if (applied === undefined) return true;
+    if (applied.finished_at === null) {
+      throw new Error(`Migration ${migration.name} failed earlier and is half applied; mend it with "prisma migrate resolve".`);
+    }
+    if (applied.checksum !== migration.checksum) {
+      throw new Error(`Migration ${migration.name} was changed after it was applied to this database; restore its file.`);
+    }
+    return false;
+  });
+}
+
+async function apply(client: PoolClient, migration: Migration): Promise<void> {
+  await client.query(migration.sql);
+  await client.query(
+    `INSERT INTO _prisma_migrations (id, checksum, finished_at, migration_name, applied_steps_count)
+     VALUES ($1, $2, clock_timestamp(), $3, 1)`,
+    [randomUUID(), migration.checksum, migration.name],
+  );
+}

@@ -1,0 +1,84 @@
+/**
+ * The one domain error. Services throw `AppError(code, message)` and nothing else on purpose; each edge turns it into
+ * its own form: REST a status and `{"error"}` (spec, "Errors"), GraphQL a message with `extensions.code`.
+ */
+
+/** What each code means over HTTP, and whether its message is for the caller. */
+const CODES = {
+  BAD_USER_INPUT: { status: 400, exposed: true },
+  UNAUTHENTICATED: { status: 401, exposed: true },
+  BANNED: { status: 403, exposed: true },
+  NOT_FOUND: { status: 404, exposed: true },
+  METHOD_NOT_ALLOWED: { status: 405, exposed: true },
+  REQUEST_TIMEOUT: { status: 408, exposed: true },
+  CONFLICT: { status: 409, exposed: true },
+  PAYLOAD_TOO_LARGE: { status: 413, exposed: true },
+  UNSUPPORTED_MEDIA_TYPE: { status: 415, exposed: true },
+  RATE_LIMITED: { status: 429, exposed: true },
+  HEADERS_TOO_LARGE: { status: 431, exposed: true },
+  UNAVAILABLE: { status: 503, exposed: true },
+  INTERNAL_SERVER_ERROR: { status: 500, exposed: false },
+} as const;
+
+export type ErrorCode = keyof typeof CODES;
+
+const MASKED_MESSAGE = 'The service could not complete the request.';
+
+export class AppError extends Error {
+  override name = 'AppError';
+  /** Response headers that belong to this failure, such as WWW-Authenticate or Allow. */
+  readonly headers: Readonly<Record<string, string>>;
+
+  constructor(
+    readonly code: ErrorCode,
+    message: string,
+    options: { cause?: unknown; headers?: Record<string, string> } = {},
+  ) {
+    super(message, { cause: options.cause });
+    this.headers = options.headers ?? {};
+  }
+
+  get status(): number {
+    return CODES[this.code].status;
+  }
+
+  /** What a caller may read: the message, or one fixed sentence where it could tell about the inside. */
+  get publicMessage(): string {
+    return CODES[this.code].exposed ? this.message : MASKED_MESSAGE;
+  }
+}
+
+/** Any thrown value as an AppError; what is not known becomes INTERNAL_SERVER_ERROR and keeps its cause for the log. */
+export function fromUnknown(error: unknown): AppError {
+  if (error instanceof AppError) return error;
+  const status = (error as { statusCode?: unknown } | null)?.statusCode;
+  if (typeof status === 'number' && status >= 400 && status < 500) return fromHttpFailure(status, error);
+  return new AppError('INTERNAL_SERVER_ERROR', MASKED_MESSAGE, { cause: error });
+}
+
+/** A request that the HTTP layer refused before any code of ours saw it. */
+function fromHttpFailure(status: number, cause: unknown): AppError {
+  if (status === 413) return new AppError('PAYLOAD_TOO_LARGE', 'The request body is too large.', { cause });
+  if (status === 415) return new AppError('UNSUPPORTED_MEDIA_TYPE', 'The request body must be sent with content-type application/json.', { cause });
+  if (status === 404) return new AppError('NOT_FOUND', 'There is nothing at this path.', { cause });
+  return new AppError('BAD_USER_INPUT', (cause as Error).message || 'The request is malformed.', { cause });
+}
+
+const SHOWN_LENGTH = 40;
+
+/** A value as an error message repeats it: quoted, on one line, shortened. */
+export function show(value: unknown): string {
+  if (value === undefined) return 'nothing';
+  const text = JSON.stringify(value) ?? String(value);
+  return text.length <= SHOWN_LENGTH ? text : `${text.slice(0, SHOWN_LENGTH)}… (${text.length} characters)`;
+}
+
+/** The sentence for a bad value: its name, what arrived, what is accepted. */
+export function expected(name: string, value: unknown, accepted: string): string {
+  return `${name}: got ${show(value)}, expected ${accepted}.`;
+}
+
+/** BAD_USER_INPUT for one value. */
+export function badInput(name: string, value: unknown, accepted: string): AppError {
+  return new AppError('BAD_USER_INPUT', expected(name, value, accepted));
+}

@@ -1,0 +1,26 @@
+import { GraphQLError } from 'graphql';
+import { type AppError, fromUnknown } from '../errors.js';
+
+/**
+ * An error of an execution as its caller may see it: the public message, where it happened, and `extensions.code`.
+ * `report` is told what an operator should know of.
+ */
+export function toGraphQLError(error: unknown, report: (failure: AppError) => void): GraphQLError {
+  if (!(error instanceof GraphQLError)) return asGraphQLError(error, undefined, report);
+  if (error.originalError !== undefined && !(error.originalError instanceof GraphQLError)) {
+    return asGraphQLError(error.originalError, error, report);
+  }
+  // GraphQL's own complaint about the request: its syntax, its validity, or a value that does not fit its type.
+  if (error.extensions['code'] !== undefined) return error;
+  return new GraphQLError(error.message, { ...placeOf(error), extensions: { ...error.extensions, code: 'BAD_USER_INPUT' } });
+}
+
+function asGraphQLError(error: unknown, wrapper: GraphQLError | undefined, report: (failure: AppError) => void): GraphQLError {
+  const failure = fromUnknown(error);
+  if (failure.code === 'INTERNAL_SERVER_ERROR') report(failure);
+  return new GraphQLError(failure.publicMessage, { ...(wrapper && placeOf(wrapper)), extensions: { code: failure.code } });
+}
+
+function placeOf({ nodes, source, positions, path }: GraphQLError) {
+  return { nodes: nodes ?? null, source: source ?? null, positions: positions ?? null, path: path ?? null };
+}

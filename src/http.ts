@@ -1,0 +1,74 @@
+import type { Socket } from 'node:net';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { AppError, fromUnknown } from './errors.js';
+
+/** What every request meets, whichever interface it is for: its headers, its body, its failure, its line in the log. */
+
+export function setCommonHeaders(request: FastifyRequest, reply: FastifyReply): void {
+  reply.headers({ 'x-request-id': request.id, 'cache-control': 'no-store' });
+}
+
+/** REST's form of an error, and that of everything which is not GraphQL: `{"error"}` with the status of its code. */
+export function sendFailure(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
+  const failure = fromUnknown(error);
+  if (failure.code === 'INTERNAL_SERVER_ERROR') request.log.error({ err: failure.cause }, 'A request failed.');
+  setCommonHeaders(request, reply);
+  reply.code(failure.status).headers(failure.headers).type('application/json; charset=utf-8');
+  reply.serializer(JSON.stringify).send({ error: failure.publicMessage });
+}
+
+/** One line a request; never a URL, a body or a header, which carry personal data and credentials. */
+export function logRequest(request: FastifyRequest, reply: FastifyReply): void {
+  request.log.info({
+    method: request.method,
+    route: request.routeOptions.url ?? 'none',
+    status: reply.statusCode,
+    ms: Math.round(reply.elapsedTime * 10) / 10,
+    project: request.scope?.projectId,
+  });
+}
+
+/** Bytes that are no UTF-8 are refused rather than replaced; an empty body is none. */
+export function jsonBodyParser(app: FastifyInstance) {
+  const utf8 = new TextDecoder('utf-8', { fatal: true });
+  const parseJson = app.getDefaultJsonParser('error', 'error') as (
+    request: FastifyRequest,
+    body: string,
+    done: (error: Error | null, body?: unknown) => void,
+  ) => void;
+  return (request: FastifyRequest, body: Buffer, done: (error: Error | null, body?: unknown) => void): void => {
+    if (body.length === 0) return done(null, undefined);
+    let text: string;
+    try {
+      text = utf8.decode(body);
+    } catch (cause) {
+      return done(new AppError('BAD_USER_INPUT', 'The body is not valid UTF-8.', { cause }));
+    }
+    parseJson(request, text, (error, parsed) => {
+      if (error === null) return done(null, parsed);
+      done(new AppError('BAD_USER_INPUT', 'The body is not valid JSON.', { cause: error }));
+    });
+  };
+}
+
+const MALFORMED_HTTP: Record<string, { status: string; error: string }> = {
+  HPE_HEADER_OVERFLOW: { status: '431 Request Header Fields Too Large', error: 'The request headers are too large.' },
+  ERR_HTTP_REQUEST_TIMEOUT: { status: '408 Request Timeout', error: 'The request did not arrive in time.' },
+};
+
+/** What Node's parser refuses never becomes a request; its answer is written to the socket. */
+export function refuseMalformedHttp(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const { status, error: message } = MALFORMED_HTTP[error.code ?? ''] ?? {
+    status: '400 Bad Request',
+    error: 'The request is not valid HTTP.',
+  };
+  const body = JSON.stringify({ error: message });
+  socket.end(
+    `HTTP/1.1 ${status}\r\nContent-Type: application/json; charset=utf-8\r\nCache-Control: no-store\r\n` +
+      `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
+  );
+}

@@ -1,0 +1,54 @@
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { z } from 'zod';
+import { ADDRESS_FORMS, requireAddress } from '../services/addresses.js';
+import { says } from '../services/filters.js';
+import type { Services } from '../services/services.js';
+import { answer, failures, verification } from './shapes.js';
+
+const userIdError = { error: says('user_id', 'a whole number, 1 and up') };
+
+const verifyBody = z.object(
+  {
+    address: z.string({ error: says('address', ADDRESS_FORMS) }).meta({
+      description: 'Stellar account (G…) or Ethereum address (0x…).',
+      examples: ['GA7QYNF7SOWQ3GLR2BGMZEHXAVIRZA4KVWLTJJFC7MGXUA74P7UJVSGZ'],
+    }),
+    // Present at all it pins the user, so that null or a string is an error and never "not pinned".
+    user_id: z
+      .number(userIdError)
+      .refine((value) => Number.isInteger(value) && value >= 1, userIdError)
+      .optional()
+      .meta({ type: 'integer', minimum: 1, description: 'When present, the address must belong to this user.', examples: [42] }),
+  },
+  { error: says('body', 'a JSON object with content-type application/json') },
+);
+
+/** Wallet verification (spec, "POST /server/wallets/verify"): `exists` is the decision, and a "no" is no error. */
+export const walletRoutes: FastifyPluginAsyncZod<{ services: Services }> = async (app, { services }) => {
+  app.post(
+    '/wallets/verify',
+    {
+      schema: {
+        summary: 'Verify that an address belongs to a current user',
+        tags: ['wallets'],
+        body: verifyBody,
+        response: { 200: answer(verification), ...failures(400, 401) },
+      },
+    },
+    async ({ scope, body }) => {
+      const address = requireAddress('address', body.address);
+      const owner = await services.wallets.findOwner(scope, address, body.user_id === undefined ? null : BigInt(body.user_id));
+      if (owner === null) return { message: 'Wallet verified.', result: { exists: false as const } };
+      return {
+        message: 'Wallet verified.',
+        result: {
+          exists: true as const,
+          user_id: Number(owner.userId),
+          network: owner.network,
+          wallet_type: owner.walletType,
+          auth_method: owner.authMethod,
+        },
+      };
+    },
+  );
+};

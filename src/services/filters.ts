@@ -1,0 +1,184 @@
+import { z } from 'zod';
+import { LoginMethod } from '../db/client.js';
+import { AppError, expected } from '../errors.js';
+
+export { LoginMethod };
+
+/** The one place of the rules for dates, login methods, pages, cursors and ids (spec, "GET /server/users"; design, section 3). */
+
+/** Which users: created from `createdFrom` to `createdTo`, both inclusive, by any of `loginMethods` (null: all). */
+export interface UserFilter {
+  readonly createdFrom: Date;
+  readonly createdTo: Date;
+  readonly loginMethods: readonly LoginMethod[] | null;
+}
+
+/** A place in the order of users, newest first. It outlives the row that it was taken from. */
+export interface Position {
+  readonly createdAt: Date;
+  readonly id: bigint;
+}
+
+/** The instants between which users are created; the database checks it. An open filter is these two. */
+export const EARLIEST = new Date('1970-01-01T00:00:00.000Z');
+export const LATEST = new Date('9999-12-31T23:59:59.999Z');
+/** The largest id that the database gives out, and the largest that JSON carries exactly. */
+export const LARGEST_ID = BigInt(Number.MAX_SAFE_INTEGER);
+export const PAGE_SIZE = { default: 10, max: 100 } as const;
+
+const LOGIN_METHODS = Object.values(LoginMethod);
+const DATE_FORM = 'a date (2026-01-31) or an RFC 3339 date-time (2026-01-31T12:00:00Z)';
+const LOGIN_METHOD_FORM = `${LOGIN_METHODS.join(', ')}, or several of them separated by commas`;
+
+/** Zod's error for one value: its name, what arrived, what is accepted. */
+export const says = (name: string, accepted: string) => (issue: { input?: unknown }) => expected(name, issue.input, accepted);
+
+/** `value` by `schema`, or BAD_USER_INPUT with every fault. */
+export function parse<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  throw new AppError('BAD_USER_INPUT', parsed.error.issues.map((issue) => issue.message).join(' '));
+}
+
+/** A decimal number without sign, point or exponent, from `min` to `max`. */
+function decimal(name: string, min: number, max: number) {
+  const error = says(name, `a whole number from ${min} to ${max}`);
+  return z
+    .string({ error })
+    .regex(/^[0-9]+$/, { error })
+    .refine((digits) => Number(digits) >= min && Number(digits) <= max, { error })
+    .transform(Number);
+}
+
+export const page = decimal('page', 1, Number.MAX_SAFE_INTEGER).default(1).meta({
+  description: 'Page number, from 1. A page past the end is empty and has the right total.',
+  examples: ['1'],
+});
+export const limit = decimal('limit', 1, PAGE_SIZE.max).default(PAGE_SIZE.default).meta({
+  description: `Users per page, 1 to ${PAGE_SIZE.max}. Other values are refused, never clamped.`,
+  examples: ['10'],
+});
+
+/** A user id as digits. One that is larger than any id can be is well-formed; it finds nobody. */
+export function userId(name: string) {
+  const error = says(name, 'decimal digits, 1 and up');
+  return z
+    .string({ error })
+    .regex(/^0*[1-9][0-9]*$/, { error })
+    .transform(BigInt)
+    .meta({ description: 'User ID: decimal digits, 1 and up.', examples: ['42'] });
+}
+
+/** One bound of the creation date: a whole UTC day, or an instant. */
+export function dateBound(name: string, edge: 'first' | 'last') {
+  const error = says(name, DATE_FORM);
+  return z
+    .string({ error })
+    .transform((text, context) => {
+      const instant = parseDate(text, edge);
+      if (instant !== null) return instant;
+      context.addIssue({ code: 'custom', input: text, message: expected(name, text, DATE_FORM) });
+      return z.NEVER;
+    })
+    .meta({
+      description: `${edge === 'first' ? 'Users created on or after' : 'Users created on or before'} this: ${DATE_FORM}.`,
+      examples: ['2026-01-31'],
+    });
+}
+
+/** Login methods separated by commas, by repetition, or both; duplicates are harmless. */
+export const loginMethods = (name: string) => {
+  const error = says(name, LOGIN_METHOD_FORM);
+  return z
+    .union([z.string(), z.array(z.string())], { error })
+    .transform((given) => [given].flat().flatMap((part) => part.split(',')))
+    .pipe(z.array(z.enum(LoginMethod, { error })))
+    .meta({
+      description: `Users who sign in by ${LOGIN_METHOD_FORM}; the parameter may also be repeated.`,
+      examples: ['email', 'wallet,socials'],
+    });
+};
+
+/** A filter from its parsed parts; what is absent leaves that side open. */
+export function userFilter(parts: {
+  createdFrom?: Date | null | undefined;
+  createdTo?: Date | null | undefined;
+  loginMethods?: readonly LoginMethod[] | null | undefined;
+}): UserFilter {
+  const methods = new Set(parts.loginMethods ?? LOGIN_METHODS);
+  return {
+    createdFrom: parts.createdFrom ?? EARLIEST,
+    createdTo: parts.createdTo ?? LATEST,
+    loginMethods: methods.size === LOGIN_METHODS.length ? null : LOGIN_METHODS.filter((method) => methods.has(method)),
+  };
+}
+
+const RFC_3339 =
+  /^(\d{4})-(\d\d)-(\d\d)(?:[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+\- ])(\d\d):(\d\d)))?$/;
+const DAY_MS = 86_400_000;
+const MINUTE_MS = 60_000;
+
+/**
+ * The first or the last millisecond that a date or date-time (RFC 3339, section 5.6) stands for; null where it is none
+ * or does not exist. Instants are kept in milliseconds, so a finer bound moves inwards to the next whole one.
+ * A space before the offset is a "+" that was not percent-encoded: it can mean nothing else.
+ */
+export function parseDate(text: string, edge: 'first' | 'last'): Date | null {
+  const match = RFC_3339.exec(text);
+  if (match === null) return null;
+  const [, year, month, day, hour, minute, second, fraction = '', sign, offsetHour, offsetMinute] = match;
+  const midnight = utcMidnight(Number(year), Number(month), Number(day));
+  if (midnight === null) return null;
+  if (hour === undefined) return withinRange(edge === 'first' ? midnight : midnight + DAY_MS - 1);
+
+  const time = { hour: Number(hour), minute: Number(minute), second: Number(second) };
+  const offset = { hour: Number(offsetHour ?? 0), minute: Number(offsetMinute ?? 0) };
+  if (time.hour > 23 || time.minute > 59 || time.second > 60 || offset.hour > 23 || offset.minute > 59) return null;
+  const offsetMs = (sign === '-' ? -1 : 1) * (offset.hour * 60 + offset.minute) * MINUTE_MS;
+  const minuteStart = midnight + (time.hour * 60 + time.minute) * MINUTE_MS - offsetMs;
+  // A leap second ends a UTC day or is none; clocks that do not count it show the last millisecond before midnight.
+  if (time.second === 60) return (minuteStart + MINUTE_MS) % DAY_MS === 0 ? withinRange(minuteStart + MINUTE_MS - 1) : null;
+
+  const isBetweenMilliseconds = /[1-9]/.test(fraction.slice(3));
+  const milliseconds = Number(fraction.slice(0, 3).padEnd(3, '0')) + (isBetweenMilliseconds && edge === 'first' ? 1 : 0);
+  return withinRange(minuteStart + time.second * 1_000 + milliseconds);
+}
+
+/** Null where there is no such day. (Date.UTC would roll 30 February over, and take the years 0 to 99 for 1900 to 1999.) */
+function utcMidnight(year: number, month: number, day: number): number | null {
+  const date = new Date(0);
+  date.setUTCFullYear(year, month - 1, day);
+  return date.getUTCMonth() === month - 1 && date.getUTCDate() === day ? date.getTime() : null;
+}
+
+/**
+ * No user is created outside EARLIEST…LATEST, so a bound beyond either moves to one millisecond past it without changing
+ * any answer, and PostgreSQL never sees a year that it cannot write.
+ */
+function withinRange(time: number): Date {
+  return new Date(Math.min(Math.max(time, EARLIEST.getTime() - 1), LATEST.getTime() + 1));
+}
+
+const CURSOR = /^(-?\d{1,16})\.(\d{1,16})$/;
+
+/** The opaque text of a position. */
+export function encodeCursor(position: Position): string {
+  return Buffer.from(`${position.createdAt.getTime()}.${position.id}`).toString('base64url');
+}
+
+/** A cursor from `encodeCursor`. */
+export function cursor(name: string) {
+  const error = says(name, 'a cursor from an earlier answer');
+  return z
+    .string({ error })
+    .refine((text) => decodeCursor(text) !== null, { error })
+    .transform((text) => decodeCursor(text) as Position);
+}
+
+function decodeCursor(text: string): Position | null {
+  const match = CURSOR.exec(Buffer.from(text, 'base64url').toString());
+  if (match === null) return null;
+  const position = { createdAt: new Date(Number(match[1])), id: BigInt(match[2] as string) };
+  const exists = position.createdAt >= EARLIEST && position.createdAt <= LATEST;
+  return exists && encodeCursor(position) === text ? position : null;
+}

@@ -1,0 +1,152 @@
+import type { Network, WalletType } from '../db/client.js';
+import { AppError, badInput } from '../errors.js';
+import { type Address, requireAddress } from './addresses.js';
+
+/** Who somebody is to a project: by which method, under which value, and the form in which that value is compared. */
+export interface Identity {
+  readonly authMethod: string;
+  readonly authValue: string;
+  readonly authValueKey: string;
+}
+
+export interface LinkedAccount {
+  readonly network: Network;
+  readonly publicKey: string;
+  readonly addressKey: string;
+  readonly walletType: WalletType;
+}
+
+/** What a login or an import line says of a user, checked and in the form in which it is stored. */
+export interface Profile extends Identity {
+  readonly loginEmail: string | null;
+  readonly wallet: string | null;
+  readonly accounts: readonly LinkedAccount[];
+}
+
+/** A profile as it arrives. */
+export interface ProfileInput {
+  readonly authMethod: string;
+  readonly authValue: string;
+  readonly email?: string | null | undefined;
+  readonly wallet?: string | null | undefined;
+  readonly accounts?: readonly { readonly network: Network; readonly publicKey: string }[] | null | undefined;
+}
+
+/** How the caller's interface spells the fields, so that an error names the field that the caller wrote. */
+export type Spelling = (field: string) => string;
+export const snakeCase: Spelling = (field) => field;
+export const camelCase: Spelling = (field) => field.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase());
+
+const AUTH_METHOD = /^[a-z0-9][a-z0-9._-]{0,63}$/;
+const AUTH_METHOD_FORM = 'email, passkey, wallet or the name of a social provider in lower-case letters, digits, "." "_" "-"';
+const EMAIL_FORM = 'an email address';
+const EMAIL_MAX_LENGTH = 320;
+/** A passkey's credential id has up to 1,023 bytes (1,364 characters); an index entry has room for 2,700 bytes. */
+const AUTH_VALUE_MAX_BYTES = 1_500;
+const MAX_ACCOUNTS = 100;
+
+// Letters of any script, because mailboxes have them; no white space, quotes or control characters, no empty domain label.
+const EMAIL = /^[^\s@"\p{Cc}\p{Cs}]{1,64}@[^\s@".\p{Cc}\p{Cs}]+(\.[^\s@".\p{Cc}\p{Cs}]+)*$/u;
+
+/** An email as it is compared: trimmed, NFC, lower case. Null where it cannot be one. */
+export function foldEmail(text: string): string | null {
+  const folded = text.trim().normalize('NFC').toLowerCase().normalize('NFC');
+  return folded.length <= EMAIL_MAX_LENGTH && EMAIL.test(folded) ? folded : null;
+}
+
+/** The folded email, or BAD_USER_INPUT. */
+export function requireEmail(name: string, text: string): string {
+  const folded = foldEmail(text);
+  if (folded === null) throw badInput(name, text, EMAIL_FORM);
+  return folded;
+}
+
+/**
+ * Checks who somebody is. An email folds as an email, a wallet as an address; any other value is compared as it is
+ * (trimmed, NFC), since a provider's ids and a passkey's are case-sensitive, unless it is an email.
+ */
+export function parseIdentity(input: { authMethod: string; authValue: string }, spelling: Spelling): Identity {
+  const method = spelling('auth_method');
+  const name = spelling('auth_value');
+  if (!AUTH_METHOD.test(input.authMethod)) {
+    throw badInput(method, input.authMethod, AUTH_METHOD_FORM);
+  }
+  const authValue = input.authValue.trim().normalize('NFC');
+  if (authValue === '' || /[\p{Cc}\p{Cs}]/u.test(authValue) || Buffer.byteLength(authValue) > AUTH_VALUE_MAX_BYTES) {
+    const form = `text of 1 to ${AUTH_VALUE_MAX_BYTES} bytes without control characters`;
+    throw badInput(name, input.authValue, form);
+  }
+  return { authMethod: input.authMethod, authValue, authValueKey: foldAuthValue(input.authMethod, authValue, name) };
+}
+
+function foldAuthValue(authMethod: string, authValue: string, name: string): string {
+  if (authMethod === 'email') return requireEmail(name, authValue);
+  if (authMethod === 'wallet') return requireAddress(name, authValue).key;
+  return foldEmail(authValue) ?? authValue;
+}
+
+/**
+ * Checks a whole profile: BAD_USER_INPUT names the field. The wallet of a `wallet` login is its auth value; an external
+ * wallet is among the accounts, of type external, and every other account is custodial.
+ */
+export function parseProfile(input: ProfileInput, spelling: Spelling): Profile {
+  const identity = parseIdentity(input, spelling);
+  const wallet = parseWallet(input, identity, spelling);
+  return {
+    ...identity,
+    loginEmail: parseLoginEmail(input.email, identity, spelling),
+    wallet: wallet?.publicKey ?? null,
+    accounts: parseAccounts(input.accounts ?? [], wallet, spelling),
+  };
+}
+
+function parseWallet(input: ProfileInput, identity: Identity, spelling: Spelling): Address | null {
+  const text = input.wallet ?? (identity.authMethod === 'wallet' ? identity.authValue : null);
+  if (text === null) return null;
+  const wallet = requireAddress(spelling('wallet'), text);
+  if (identity.authMethod === 'wallet' && wallet.key !== identity.authValueKey) {
+    const form = `the address in ${spelling('auth_value')}, which is what a wallet login logs in with`;
+    throw badInput(spelling('wallet'), text, form);
+  }
+  return wallet;
+}
+
+/** For an email login its value; for any other the email given beside it, or else a value that is an email. */
+function parseLoginEmail(email: string | null | undefined, identity: Identity, spelling: Spelling): string | null {
+  const given = email === null || email === undefined ? null : requireEmail(spelling('email'), email);
+  if (identity.authMethod !== 'email') return given ?? foldEmail(identity.authValue);
+  if (given !== null && given !== identity.authValueKey) {
+    const form = `the email in ${spelling('auth_value')}, or none`;
+    throw badInput(spelling('email'), email, form);
+  }
+  return identity.authValueKey;
+}
+
+function parseAccounts(given: NonNullable<ProfileInput['accounts']>, wallet: Address | null, spelling: Spelling): LinkedAccount[] {
+  if (given.length > MAX_ACCOUNTS) {
+    throw new AppError('BAD_USER_INPUT', `accounts: got ${given.length}, expected at most ${MAX_ACCOUNTS}.`);
+  }
+  const accounts = new Map<string, LinkedAccount>();
+  for (const [index, { network, publicKey }] of given.entries()) {
+    const name = `accounts[${index}].${spelling('public_key')}`;
+    const address = requireAddress(name, publicKey);
+    if (address.network !== network) {
+      throw badInput(name, publicKey, `an address of the network ${network}`);
+    }
+    if (accounts.has(address.key)) {
+      throw badInput(name, publicKey, 'each address once');
+    }
+    accounts.set(address.key, linkedAccount(address, wallet));
+  }
+  if (wallet !== null && !accounts.has(wallet.key)) accounts.set(wallet.key, linkedAccount(wallet, wallet));
+  return [...accounts.values()];
+}
+
+function linkedAccount(address: Address, wallet: Address | null): LinkedAccount {
+  return {
+    network: address.network,
+    publicKey: address.publicKey,
+    addressKey: address.key,
+    walletType: address.key === wallet?.key ? 'external' : 'custodial',
+  };
+}

@@ -1,0 +1,150 @@
+import { z } from 'zod';
+import { Network } from '../db/client.js';
+import { AppError } from '../errors.js';
+import type { ExportedUser } from '../sql/export-users.js';
+import type { UserRecord } from '../sql/import-users.js';
+import { EARLIEST, LATEST, parse, parseDate, says } from './filters.js';
+import { parseProfile, snakeCase } from './identities.js';
+
+/** The import format (design, section 6): one JSON object a line. Export writes what import reads. */
+
+const MAX_LINE_BYTES = 1_048_576;
+const MAX_LOGIN_COUNT = 2_147_483_647;
+const DATE_TIME_FORM = 'an RFC 3339 date-time from 1970 to 9999';
+const KNOWN_FIELDS = 'auth_method, auth_value, email, wallet, created_at, last_login, login_count, accounts';
+const loginCountForm = { error: says('login_count', `a whole number from 0 to ${MAX_LOGIN_COUNT}`) };
+const optionalText = (name: string) => z.string({ error: says(name, 'text') }).nullish();
+const dateTime = (name: string) =>
+  z
+    .string({ error: says(name, DATE_TIME_FORM) })
+    .transform((text, context) => {
+      const instant = parseDate(text, 'first');
+      if (instant !== null && instant >= EARLIEST && instant <= LATEST) return instant;
+      context.addIssue({ code: 'custom', message: says(name, DATE_TIME_FORM)({ input: text }) });
+      return z.NEVER;
+    })
+    .nullish();
+const networkForm = Object.values(Network).join(' or ');
+const accountForm = { error: says('accounts', 'a list of {"network", "public_key"}') };
+
+const line = z.strictObject(
+  {
+    auth_method: z.string({ error: says('auth_method', 'text') }),
+    auth_value: z.string({ error: says('auth_value', 'text') }),
+    email: optionalText('email'),
+    wallet: optionalText('wallet'),
+    created_at: dateTime('created_at'),
+    last_login: dateTime('last_login'),
+    login_count: z
+      .int(loginCountForm)
+      .min(0, loginCountForm)
+      .max(MAX_LOGIN_COUNT, loginCountForm)
+      .nullish(),
+    accounts: z
+      .array(
+        z.strictObject(
+          {
+            network: z.enum(Network, { error: says('accounts[].network', networkForm) }),
+            public_key: z.string({ error: says('accounts[].public_key', 'text') }),
+          },
+          accountForm,
+        ),
+        accountForm,
+      )
+      .nullish(),
+  },
+  {
+    error: (issue) =>
+      issue.code === 'unrecognized_keys'
+        ? `Unknown field ${(issue['keys'] as string[]).map((key) => JSON.stringify(key)).join(', ')}; known are ${KNOWN_FIELDS}.`
+        : says('line', 'a JSON object')(issue),
+  },
+);
+
+/** A user as a line of the format, with its end. */
+export function formatLine(user: ExportedUser): string {
+  const fields = {
+    auth_method: user.authMethod,
+    auth_value: user.authValue,
+    email: user.authMethod === 'email' ? null : user.loginEmail,
+    wallet: user.wallet,
+    created_at: user.createdAt,
+    last_login: user.lastLogin,
+    login_count: user.loginCount,
+    accounts: user.accounts,
+  };
+  return `${JSON.stringify(fields)}\n`;
+}
+
+const TOO_LONG = Symbol('a line that is too long');
+const NEWLINE = 0x0a;
+
+/** Lines as bytes, without their end; of one that is too long only the fact is kept. */
+export async function* splitLines(input: AsyncIterable<Buffer>): AsyncGenerator<Buffer | typeof TOO_LONG> {
+  let held: Buffer[] = [];
+  let heldBytes = 0;
+  const take = () => {
+    const line = heldBytes > MAX_LINE_BYTES ? TOO_LONG : Buffer.concat(held);
+    held = [];
+    heldBytes = 0;
+    return line;
+  };
+  for await (const chunk of input) {
+    let start = 0;
+    for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, start)) {
+      hold(chunk.subarray(start, end));
+      yield take();
+      start = end + 1;
+    }
+    hold(chunk.subarray(start));
+  }
+  if (heldBytes > 0) yield take();
+
+  function hold(part: Buffer) {
+    heldBytes += part.length;
+    if (heldBytes <= MAX_LINE_BYTES) held.push(part);
+    else held = [];
+  }
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+/** The record of a line, null for an empty one; BAD_USER_INPUT. */
+export function parseLine(bytes: Buffer | typeof TOO_LONG): UserRecord | null {
+  if (bytes === TOO_LONG) throw new AppError('BAD_USER_INPUT', `The line has more than ${MAX_LINE_BYTES} bytes.`);
+  const text = decode(bytes).trim();
+  if (text === '') return null;
+  const fields = parse(line, parseJson(text));
+  const profile = parseProfile(
+    {
+      authMethod: fields.auth_method,
+      authValue: fields.auth_value,
+      email: fields.email,
+      wallet: fields.wallet,
+      accounts: fields.accounts?.map((account) => ({ network: account.network, publicKey: account.public_key })),
+    },
+    snakeCase,
+  );
+  return {
+    ...profile,
+    createdAt: fields.created_at ?? null,
+    lastLogin: fields.last_login ?? null,
+    loginCount: fields.login_count ?? null,
+  };
+}
+
+function decode(bytes: Buffer): string {
+  try {
+    return utf8.decode(bytes);
+  } catch (cause) {
+    throw new AppError('BAD_USER_INPUT', 'The line is not valid UTF-8.', { cause });
+  }
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new AppError('BAD_USER_INPUT', `The line is not valid JSON: ${(cause as Error).message}.`, { cause });
+  }
+}

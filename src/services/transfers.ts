@@ -1,0 +1,190 @@
+import type { Database, Queryable } from '../db/client.js';
+import { fromUnknown } from '../errors.js';
+import { exportUsers } from '../sql/export-users.js';
+import { type OnConflict, type UserRecord, writeUsers } from '../sql/import-users.js';
+import { formatLine, parseLine, splitLines } from './import-format.js';
+import type { ProjectScope } from './projects.js';
+
+export interface ImportOptions {
+  readonly onConflict: OnConflict;
+  /** Import the good lines and report the bad ones, in transactions of bounded size; else all or nothing. */
+  readonly skipInvalid: boolean;
+  readonly progress: (lines: number) => void;
+  readonly signal: AbortSignal;
+}
+
+export interface ExportOptions {
+  readonly write: (chunk: string) => Promise<void>;
+  readonly progress: (users: number) => void;
+  readonly signal: AbortSignal;
+}
+
+export interface ImportReport {
+  imported: number;
+  /** Lines left out because their user exists, as `onConflict` asked. */
+  skipped: number;
+  failed: number;
+  /** The first MAX_REPORTED_ERRORS of the failed lines, in order. */
+  errors: { line: number; error: string }[];
+}
+
+export type Transfers = ReturnType<typeof createTransfers>;
+
+/** Enough to mend a file by, few enough for the memory to stay flat. */
+export const MAX_REPORTED_ERRORS = 1_000;
+const BATCH_SIZE = 1_000;
+/** An import is one transaction however long the file; the caller's signal ends it sooner. */
+const NO_TIMEOUT_MS = 2_147_483_647;
+
+export function createTransfers({ prisma, vacuum }: Database) {
+  return {
+    /**
+     * Imports NDJSON. Reports bad lines by number; unless `skipInvalid`, one of them (or a signal) undoes everything.
+     * Memory stays flat: lines are read, checked and written in batches.
+     */
+    async importUsers({ projectId }: ProjectScope, input: AsyncIterable<Buffer>, options: ImportOptions): Promise<ImportReport> {
+      const report: ImportReport = { imported: 0, skipped: 0, failed: 0, errors: [] };
+      const run = async (db: Queryable) => {
+        for await (const batch of batches(parsedLines(input, report, options))) {
+          await writeBatch(db, projectId, batch, report, options);
+        }
+      };
+      if (options.skipInvalid) {
+        await run(prisma);
+      } else {
+        await prisma.$transaction((tx) => undoIfFailed(tx), { timeout: NO_TIMEOUT_MS }).catch(ignoreUndone);
+      }
+      if (report.imported > BATCH_SIZE) await vacuum();
+      report.errors.sort((a, b) => a.line - b.line);
+      return report;
+
+      async function undoIfFailed(tx: Queryable) {
+        await run(tx);
+        if (report.failed > 0) throw new Undone();
+      }
+      function ignoreUndone(error: unknown) {
+        if (!(error instanceof Undone)) throw error;
+        report.imported = 0;
+        report.skipped = 0;
+      }
+    },
+
+    /** Writes records that are known to be good, each with its accounts; those who exist are left as they are. */
+    async addUsers({ projectId }: ProjectScope, records: Iterable<UserRecord>, progress: (users: number) => void) {
+      const added = { users: 0, accounts: 0 };
+      for await (const batch of batches(records)) {
+        const written = await writeUsers(prisma, projectId, batch, 'skip');
+        added.users += written.length;
+        added.accounts += written.reduce((sum, user) => sum + user.accounts, 0);
+        progress(added.users);
+      }
+      if (added.users > BATCH_SIZE) await vacuum();
+      return added;
+    },
+
+    /** Writes the project's current users as lines of NDJSON, all from one snapshot, in chunks; returns how many. */
+    async exportUsers({ projectId }: ProjectScope, { write, progress, signal }: ExportOptions): Promise<number> {
+      return prisma.$transaction(
+        async (tx) => {
+          let exported = 0;
+          for (let afterId = 0n; ; ) {
+            const users = await exportUsers(tx, projectId, afterId, BATCH_SIZE);
+            signal.throwIfAborted();
+            const last = users.at(-1);
+            if (last === undefined) return exported;
+            await write(users.map(formatLine).join(''));
+            exported += users.length;
+            afterId = last.id;
+            progress(exported);
+          }
+        },
+        { isolationLevel: 'RepeatableRead', timeout: NO_TIMEOUT_MS },
+      );
+    },
+  };
+}
+
+/** Thrown to roll an import back whose report already says why. */
+class Undone extends Error {}
+
+interface ParsedLine {
+  line: number;
+  record: UserRecord;
+}
+
+function fail(report: ImportReport, line: number, error: string): void {
+  report.failed += 1;
+  if (report.errors.length < MAX_REPORTED_ERRORS) report.errors.push({ line, error });
+}
+
+/** The good lines of the input; the bad ones go into the report. */
+async function* parsedLines(
+  input: AsyncIterable<Buffer>,
+  report: ImportReport,
+  { progress, signal }: ImportOptions,
+): AsyncGenerator<ParsedLine> {
+  let number = 0;
+  for await (const bytes of splitLines(input)) {
+    signal.throwIfAborted();
+    number += 1;
+    if (number % BATCH_SIZE === 0) progress(number);
+    try {
+      const record = parseLine(bytes);
+      if (record !== null) yield { line: number, record };
+    } catch (error) {
+      const known = fromUnknown(error);
+      if (known.code !== 'BAD_USER_INPUT') throw error;
+      fail(report, number, known.message);
+    }
+  }
+  progress(number);
+}
+
+async function* batches<Item>(items: AsyncIterable<Item> | Iterable<Item>): AsyncGenerator<Item[]> {
+  let batch: Item[] = [];
+  for await (const item of items) {
+    batch.push(item);
+    if (batch.length === BATCH_SIZE) {
+      yield batch;
+      batch = [];
+    }
+  }
+  if (batch.length > 0) yield batch;
+}
+
+async function writeBatch(
+  db: Queryable,
+  projectId: number,
+  batch: ParsedLine[],
+  report: ImportReport,
+  { onConflict }: ImportOptions,
+): Promise<void> {
+  for (const distinct of byDistinctIdentity(batch)) {
+    const records = distinct.map(({ record }) => record);
+    const written = new Set((await writeUsers(db, projectId, records, onConflict)).map(({ place }) => place));
+    report.imported += written.size;
+    for (const [place, { line, record }] of distinct.entries()) {
+      if (written.has(place)) continue;
+      if (onConflict === 'skip') report.skipped += 1;
+      else fail(report, line, `A user with auth_method ${JSON.stringify(record.authMethod)} and this auth_value exists already.`);
+    }
+  }
+}
+
+/**
+ * The batch in parts within which no identity occurs twice, in the order of the lines: a statement cannot write one row
+ * twice, and the second of two equal lines must meet the first as a user who exists.
+ */
+function byDistinctIdentity(batch: ParsedLine[]): ParsedLine[][] {
+  const parts: ParsedLine[][] = [];
+  const occurrences = new Map<string, number>();
+  for (const parsed of batch) {
+    const identity = `${parsed.record.authMethod} ${parsed.record.authValueKey}`;
+    const occurrence = occurrences.get(identity) ?? 0;
+    occurrences.set(identity, occurrence + 1);
+    const part = parts[occurrence];
+    if (part === undefined) parts.push([parsed]);
+    else part.push(parsed);
+  }
+  return parts;
+}

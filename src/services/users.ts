@@ -1,0 +1,95 @@
+import { type Database, Prisma, type User } from '../db/client.js';
+import { AppError } from '../errors.js';
+import { findUsersByAddress, findUsersByEmail, findUsersById } from '../sql/find-users.js';
+import { countUsers, listUserPage, listUserWindow, type UserWindow } from '../sql/list-users.js';
+import type { Address } from './addresses.js';
+import { createBatchedRead } from './batching.js';
+import { LARGEST_ID, type UserFilter } from './filters.js';
+import type { ProjectScope } from './projects.js';
+
+export type { User };
+export type Users = ReturnType<typeof createUsers>;
+
+const PURGE_BATCH = 5_000;
+
+/** The current users of a project: those who have not been removed. */
+export function createUsers({ prisma }: Database) {
+  const byId = createBatchedRead((keys: readonly { projectId: number; id: bigint }[]) => findUsersById(prisma, keys));
+  const byEmail = createBatchedRead((keys: readonly { projectId: number; email: string }[]) => findUsersByEmail(prisma, keys));
+  const byAddress = createBatchedRead((keys: readonly { projectId: number; addressKey: string }[]) =>
+    findUsersByAddress(prisma, keys),
+  );
+  const notFound = (id: bigint) => new AppError('NOT_FOUND', `There is no user ${id} in this project.`);
+
+  async function findUser({ projectId }: ProjectScope, id: bigint): Promise<User | null> {
+    // PostgreSQL would refuse a number beyond its bigint, and no id is larger than this.
+    if (id > LARGEST_ID) return null;
+    const [user] = await byId({ projectId, id });
+    return user ?? null;
+  }
+
+  return {
+    findUser,
+
+    /** The user, or NOT_FOUND (spec, "GET /server/users/{user_id}"). */
+    async getUser(scope: ProjectScope, id: bigint): Promise<User> {
+      const user = await findUser(scope, id);
+      if (user === null) throw notFound(id);
+      return user;
+    },
+
+    /** A page and the exact total, from one snapshot (spec, "GET /server/users"). */
+    listPage({ projectId }: ProjectScope, filter: UserFilter, page: { page: number; limit: number }) {
+      return listUserPage(prisma, projectId, filter, page);
+    },
+
+    /** The users between two positions, what lies beyond them, and the exact total where it is wanted; one snapshot. */
+    listWindow({ projectId }: ProjectScope, filter: UserFilter, window: UserWindow, withTotal: boolean) {
+      return listUserWindow(prisma, projectId, filter, window, withTotal);
+    },
+
+    /** The exact number of matching users (spec, "GET /server/users/count"). */
+    countUsers({ projectId }: ProjectScope, filter: UserFilter): Promise<number> {
+      return countUsers(prisma, projectId, filter);
+    },
+
+    /** Every user with this folded login email, newest first (spec, "GET /server/users/search"). */
+    searchByEmail({ projectId }: ProjectScope, email: string): Promise<User[]> {
+      return byEmail({ projectId, email });
+    },
+
+    /** Every user with this address among their accounts, newest first. */
+    searchByAddress({ projectId }: ProjectScope, address: Address): Promise<User[]> {
+      return byAddress({ projectId, addressKey: address.key });
+    },
+
+    /** Removes the user from the project, or NOT_FOUND. Of several at once exactly one succeeds; the identity may register again. */
+    async removeUser({ projectId }: ProjectScope, id: bigint): Promise<void> {
+      if (id > LARGEST_ID) throw notFound(id);
+      const removed = await prisma.$executeRaw(Prisma.sql`
+        UPDATE users SET deleted_at = now()
+        WHERE project_id = ${projectId} AND id = ${id}::bigint AND deleted_at IS NULL`);
+      if (removed === 0) throw notFound(id);
+    },
+
+    /**
+     * Erases for good the users of one project who were removed more than `olderThanMs` ago, with their accounts, in
+     * transactions of bounded size. Returns how many.
+     */
+    async purgeRemoved({ projectId }: ProjectScope, olderThanMs: number, progress: (purged: number) => void): Promise<number> {
+      for (let purged = 0; ; ) {
+        const batch = await prisma.$executeRaw(Prisma.sql`
+          DELETE FROM users
+          WHERE project_id = ${projectId} AND id IN (
+            SELECT id FROM users
+            WHERE project_id = ${projectId} AND deleted_at < now() - ${olderThanMs} * interval '1 millisecond'
+            ORDER BY deleted_at
+            LIMIT ${PURGE_BATCH}::bigint
+          )`);
+        purged += batch;
+        progress(purged);
+        if (batch < PURGE_BATCH) return purged;
+      }
+    },
+  };
+}

@@ -1,0 +1,24 @@
+import type { Database } from '../db/client.js';
+import { findWalletOwners, type WalletOwner } from '../sql/find-wallet-owner.js';
+import type { Address } from './addresses.js';
+import { createBatchedRead } from './batching.js';
+import { LARGEST_ID } from './filters.js';
+import type { ProjectScope } from './projects.js';
+
+export type { WalletOwner };
+export type Wallets = ReturnType<typeof createWallets>;
+
+/** Whether an address belongs to a current user: a decision on which callers let money move. */
+export function createWallets({ prisma }: Database) {
+  const owners = createBatchedRead(
+    (keys: readonly { projectId: number; addressKey: string; userId: bigint | null }[]) => findWalletOwners(prisma, keys),
+  );
+  return {
+    /** The current user to whom the address belongs, that user being `userId` where one is given; else null (spec, "POST /server/wallets/verify"). */
+    async findOwner({ projectId }: ProjectScope, address: Address, userId: bigint | null): Promise<WalletOwner | null> {
+      if (userId !== null && userId > LARGEST_ID) return null;
+      const [owner] = await owners({ projectId, addressKey: address.key, userId });
+      return owner ?? null;
+    },
+  };
+}

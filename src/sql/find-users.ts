@@ -1,0 +1,38 @@
+import { Prisma, type Queryable } from '../db/client.js';
+import { type PlacedUser, USER_COLUMNS } from './columns.js';
+
+/** Current users by id: at most one for each key. */
+export function findUsersById(db: Queryable, keys: readonly { projectId: number; id: bigint }[]): Promise<PlacedUser[]> {
+  return db.$queryRaw(Prisma.sql`
+    SELECT k.place::int AS place, ${USER_COLUMNS}
+    FROM unnest(${keys.map((key) => key.projectId)}::int[], ${keys.map((key) => key.id)}::bigint[])
+      WITH ORDINALITY AS k(project_id, id, place)
+    JOIN users u ON u.project_id = k.project_id AND u.id = k.id
+    WHERE u.deleted_at IS NULL`);
+}
+
+/** Current users by folded login email, newest first within each key. */
+export function findUsersByEmail(db: Queryable, keys: readonly { projectId: number; email: string }[]): Promise<PlacedUser[]> {
+  return db.$queryRaw(Prisma.sql`
+    SELECT k.place::int AS place, ${USER_COLUMNS}
+    FROM unnest(${keys.map((key) => key.projectId)}::int[], ${keys.map((key) => key.email)}::text[])
+      WITH ORDINALITY AS k(project_id, email, place)
+    JOIN users u ON u.project_id = k.project_id AND u.login_email = k.email
+    WHERE u.deleted_at IS NULL
+    ORDER BY u.created_at DESC, u.id DESC`);
+}
+
+/** Current users by the address of any of their accounts, newest first within each key. */
+export function findUsersByAddress(
+  db: Queryable,
+  keys: readonly { projectId: number; addressKey: string }[],
+): Promise<PlacedUser[]> {
+  return db.$queryRaw(Prisma.sql`
+    SELECT k.place::int AS place, ${USER_COLUMNS}
+    FROM unnest(${keys.map((key) => key.projectId)}::int[], ${keys.map((key) => key.addressKey)}::text[])
+      WITH ORDINALITY AS k(project_id, address_key, place)
+    JOIN accounts a ON a.project_id = k.project_id AND a.address_key = k.address_key
+    JOIN users u ON u.project_id = a.project_id AND u.id = a.user_id
+    WHERE u.deleted_at IS NULL
+    ORDER BY u.created_at DESC, u.id DESC`);
+}

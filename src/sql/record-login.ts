@@ -1,0 +1,46 @@
+import { Prisma, type Queryable, type User } from '../db/client.js';
+import type { Profile } from '../services/identities.js';
+import { USER_COLUMNS } from './columns.js';
+
+/**
+ * Registers the identity or counts a login of it, and adds the accounts that it does not have yet: one statement, so one
+ * transaction. Racing first logins meet at the unique index of live identities; the later one counts as a login. Null where
+ * the identity is banned.
+ */
+export async function recordLogin(
+  db: Queryable,
+  projectId: number,
+  profile: Profile,
+): Promise<(User & { created: boolean }) | null> {
+  const accounts = profile.accounts;
+  const rows = await db.$queryRaw<(User & { created: boolean })[]>(Prisma.sql`
+    WITH u AS (
+      INSERT INTO users AS existing
+        (project_id, auth_method, auth_value, auth_value_key, login_email, wallet, last_login, login_count)
+      SELECT ${projectId}::int, ${profile.authMethod}, ${profile.authValue}, ${profile.authValueKey}, ${profile.loginEmail},
+             ${profile.wallet}, now(), 1
+      WHERE NOT EXISTS (
+        SELECT 1 FROM bans
+        WHERE project_id = ${projectId}::int AND auth_method = ${profile.authMethod} AND auth_value_key = ${profile.authValueKey}
+      )
+      ON CONFLICT (project_id, auth_method, auth_value_key) WHERE deleted_at IS NULL DO UPDATE SET
+        login_email = coalesce(excluded.login_email, existing.login_email),
+        wallet = coalesce(excluded.wallet, existing.wallet),
+        last_login = greatest(existing.last_login, excluded.last_login),
+        login_count = least(existing.login_count::bigint + 1, 2147483647)
+      RETURNING *, xmax = 0 AS created
+    ), added AS (
+      INSERT INTO accounts (project_id, user_id, network, public_key, address_key, wallet_type)
+      SELECT u.project_id, u.id, a.network::network, a.public_key, a.address_key, a.wallet_type::wallet_type
+      FROM u, unnest(
+        ${accounts.map((account) => account.network)}::text[],
+        ${accounts.map((account) => account.publicKey)}::text[],
+        ${accounts.map((account) => account.addressKey)}::text[],
+        ${accounts.map((account) => account.walletType)}::text[]
+      ) WITH ORDINALITY AS a(network, public_key, address_key, wallet_type, place)
+      ORDER BY a.place
+      ON CONFLICT (project_id, user_id, address_key) DO NOTHING
+    )
+    SELECT ${USER_COLUMNS}, u.created FROM u`);
+  return rows[0] ?? null;
+}
