@@ -29,7 +29,12 @@ const REQUEST_TIMEOUT_MS = 30_000;
 const SANE_REQUEST_ID = /^[\w.:/+=-]{1,128}$/;
 
 /** The HTTP server with both interfaces and the pages beside them; it does not listen yet. */
-export async function createServer({ config, log, directory, demoCredentials }: ServerOptions): Promise<FastifyInstance> {
+export async function createServer({
+  config,
+  log,
+  directory,
+  demoCredentials,
+}: ServerOptions): Promise<FastifyInstance> {
   const { services } = directory;
   const app = Fastify({
     loggerInstance: log as FastifyBaseLogger,

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';
 import { AppError } from './errors.js';
-import type { Credentials, Projects, ProjectScope } from './services/projects.js';
+import type { Credentials, ProjectScope, Projects } from './services/projects.js';
 
 /** A caller as authentication sees one: the headers, and the address that failures are counted by. */
 export interface Caller {
@@ -38,9 +38,13 @@ export function createAuthenticate(projects: Projects): Authenticate {
 
 function refuseFlood(rejection: unknown): never {
   if (!(rejection instanceof RateLimiterRes)) throw rejection;
-  throw new AppError('RATE_LIMITED', `More than ${FAILURES_PER_MINUTE} failed authentications in a minute from this address.`, {
-    headers: { 'retry-after': String(Math.ceil(rejection.msBeforeNext / 1_000)) },
-  });
+  throw new AppError(
+    'RATE_LIMITED',
+    `More than ${FAILURES_PER_MINUTE} failed authentications in a minute from this address.`,
+    {
+      headers: { 'retry-after': String(Math.ceil(rejection.msBeforeNext / 1_000)) },
+    },
+  );
 }
 
 /** As soon as either header is there the headers decide, and Basic is not looked at. */

@@ -34,6 +34,8 @@ function report(error: unknown): number {
 function reason(error: unknown): string {
   const cause = error instanceof AppError && error.code === 'INTERNAL_SERVER_ERROR' ? error.cause : error;
   if (cause instanceof AggregateError) return cause.errors.map(reason).join('; ');
-  const lines = (cause instanceof Error ? cause.message : String(cause)).split('\n').filter((line) => line.trim() !== '');
+  const lines = (cause instanceof Error ? cause.message : String(cause))
+    .split('\n')
+    .filter((line) => line.trim() !== '');
   return lines.at(-1) ?? 'It failed without a reason.';
 }

@@ -59,7 +59,10 @@ export function fromUnknown(error: unknown): AppError {
 /** A request that the HTTP layer refused before any code of ours saw it. */
 function fromHttpFailure(status: number, cause: unknown): AppError {
   if (status === 413) return new AppError('PAYLOAD_TOO_LARGE', 'The request body is too large.', { cause });
-  if (status === 415) return new AppError('UNSUPPORTED_MEDIA_TYPE', 'The request body must be sent with content-type application/json.', { cause });
+  if (status === 415)
+    return new AppError('UNSUPPORTED_MEDIA_TYPE', 'The request body must be sent with content-type application/json.', {
+      cause,
+    });
   if (status === 404) return new AppError('NOT_FOUND', 'There is nothing at this path.', { cause });
   return new AppError('BAD_USER_INPUT', (cause as Error).message || 'The request is malformed.', { cause });
 }

@@ -8,14 +8,26 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError, type ErrorCode, fromUnknown } from '../errors.js';
-import { type Directory, type Io, type OperationName, operations, type Params, type Result, runOperation } from './operations.js';
+import {
+  type Directory,
+  type Io,
+  type OperationName,
+  operations,
+  type Params,
+  type Result,
+  runOperation,
+} from './operations.js';
 
 /**
  * The embedded database admits one process. While a server has it, the command hands its operation to that server over
  * a Unix socket in the data directory, which only the same system user can open: an HTTP POST whose body is the
  * operation's input, answered by frames, one JSON object a line.
  */
-type Frame = { progress: number } | { output: string } | { result: unknown } | { error: { code: ErrorCode; message: string } };
+type Frame =
+  | { progress: number }
+  | { output: string }
+  | { result: unknown }
+  | { error: { code: ErrorCode; message: string } };
 
 const PARAMS_HEADER = 'userdir-params';
 /** The address of a Unix socket has 108 bytes at most, 104 on some systems. */
@@ -61,7 +73,8 @@ async function answer(directory: Directory, incoming: IncomingMessage, response:
   const send = (frame: Frame) => response.write(`${JSON.stringify(frame)}\n`);
   try {
     const name = decodeURIComponent((incoming.url ?? '/').slice(1));
-    if (!Object.hasOwn(operations, name)) throw new AppError('BAD_USER_INPUT', `The running server knows no operation ${name}.`);
+    if (!Object.hasOwn(operations, name))
+      throw new AppError('BAD_USER_INPUT', `The running server knows no operation ${name}.`);
     const params = JSON.parse(Buffer.from(String(incoming.headers[PARAMS_HEADER]), 'base64url').toString());
     await pipeline(incoming, createWriteStream(join(spool, 'input'), { mode: 0o600 }));
     const output = await open(join(spool, 'output'), 'w', 0o600);
@@ -102,7 +115,8 @@ export async function runRemotely<Name extends OperationName>(
     const frame: Frame = JSON.parse(line);
     if ('progress' in frame) io.progress(frame.progress);
     else if ('output' in frame) await io.write(frame.output);
-    else if ('error' in frame) throw new AppError(frame.error.code, frame.error.message, { cause: new Error(frame.error.message) });
+    else if ('error' in frame)
+      throw new AppError(frame.error.code, frame.error.message, { cause: new Error(frame.error.message) });
     else return frame.result as Result<Name>;
   }
   throw new Error('The running server ended the connection before it was done.');
@@ -124,7 +138,10 @@ async function ask(socketPath: string, name: string, params: unknown, { input, s
     });
     outgoing.flushHeaders();
     try {
-      await Promise.race([new Promise((resolve) => outgoing.once('socket', (socket) => socket.once('connect', resolve))), answered]);
+      await Promise.race([
+        new Promise((resolve) => outgoing.once('socket', (socket) => socket.once('connect', resolve))),
+        answered,
+      ]);
     } catch (error) {
       const isStarting = ['ENOENT', 'ECONNREFUSED'].includes((error as NodeJS.ErrnoException).code ?? '');
       if (!isStarting || Date.now() >= deadline) throw error;

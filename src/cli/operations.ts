@@ -78,7 +78,11 @@ export const operations = {
     return { id: Number(id) };
   },
 
-  async 'user purge'({ services }: Directory, params: { project: string | null; olderThanMs: number }, { progress }: Io) {
+  async 'user purge'(
+    { services }: Directory,
+    params: { project: string | null; olderThanMs: number },
+    { progress }: Io,
+  ) {
     const appIds =
       params.project === null ? (await services.projects.listProjects()).map(({ appId }) => appId) : [params.project];
     let purged = 0;

@@ -58,7 +58,8 @@ export function createProgram(readConfig: () => Config, signal: AbortSignal): Co
     .action(async (options) => {
       await run('migrate', undefined as never, {
         ...options,
-        print: ({ applied }) => (applied.length === 0 ? 'The database is up to date.' : `Applied ${applied.join(', ')}.`),
+        print: ({ applied }) =>
+          applied.length === 0 ? 'The database is up to date.' : `Applied ${applied.join(', ')}.`,
       });
     });
 
@@ -69,11 +70,15 @@ export function createProgram(readConfig: () => Config, signal: AbortSignal): Co
     .requiredOption('--name <NAME>', 'a name for people')
     .addOption(json())
     .action(async ({ name, ...options }) => {
-      await run('project create', { name }, {
-        ...options,
-        print: (created) =>
-          `App ID      ${created.app_id}\nApp Secret  ${created.app_secret}\n\nThe App Secret is shown this once; keep it where only your backend can read it.`,
-      });
+      await run(
+        'project create',
+        { name },
+        {
+          ...options,
+          print: (created) =>
+            `App ID      ${created.app_id}\nApp Secret  ${created.app_secret}\n\nThe App Secret is shown this once; keep it where only your backend can read it.`,
+        },
+      );
     });
   projects
     .command('list')
@@ -86,14 +91,23 @@ export function createProgram(readConfig: () => Config, signal: AbortSignal): Co
     .command('rotate')
     .description('give a project a new App Secret')
     .argument('<APP_ID>', 'the App ID of the project')
-    .option('--overlap <TIME>', 'how long the old secret stays valid, such as 24h; without it, it dies at once', duration, 0)
+    .option(
+      '--overlap <TIME>',
+      'how long the old secret stays valid, such as 24h; without it, it dies at once',
+      duration,
+      0,
+    )
     .addOption(json())
     .action(async (appId: string, { overlap, ...options }) => {
-      await run('project rotate', { appId, overlapMs: overlap }, {
-        ...options,
-        print: (rotated) =>
-          `App ID      ${rotated.app_id}\nApp Secret  ${rotated.app_secret}\n\nThe old secret ${overlap === 0 ? 'is no longer valid' : `is valid until ${rotated.previous_expires_at}`}.`,
-      });
+      await run(
+        'project rotate',
+        { appId, overlapMs: overlap },
+        {
+          ...options,
+          print: (rotated) =>
+            `App ID      ${rotated.app_id}\nApp Secret  ${rotated.app_secret}\n\nThe old secret ${overlap === 0 ? 'is no longer valid' : `is valid until ${rotated.previous_expires_at}`}.`,
+        },
+      );
     });
 
   const users = program.command('user').description('import, export, remove, purge and ban users');
@@ -103,18 +117,24 @@ export function createProgram(readConfig: () => Config, signal: AbortSignal): Co
     .argument('[FILE]', 'a file, or - for standard input', '-')
     .addOption(project())
     .addOption(
-      new Option('--on-conflict <WHAT>', 'what to do with a user who exists').choices(['skip', 'update', 'fail']).default('fail'),
+      new Option('--on-conflict <WHAT>', 'what to do with a user who exists')
+        .choices(['skip', 'update', 'fail'])
+        .default('fail'),
     )
     .option('--skip-invalid', 'import the good lines and report the bad ones')
     .addOption(json())
     .action(async (file: string, { project: appId, onConflict, skipInvalid, ...options }) => {
       const input = await openInput(file);
-      const report = await run('user import', { project: appId, onConflict: onConflict as OnConflict, skipInvalid: skipInvalid === true }, {
-        ...options,
-        input,
-        unit: 'lines',
-        print: importReport,
-      });
+      const report = await run(
+        'user import',
+        { project: appId, onConflict: onConflict as OnConflict, skipInvalid: skipInvalid === true },
+        {
+          ...options,
+          input,
+          unit: 'lines',
+          print: importReport,
+        },
+      );
       if (report.failed > 0 && skipInvalid !== true) throw new Refused();
     });
   users
@@ -142,11 +162,15 @@ export function createProgram(readConfig: () => Config, signal: AbortSignal): Co
     .option('--project <APP_ID>', 'only those of this project')
     .addOption(json())
     .action(async ({ project: appId, olderThan, ...options }) => {
-      await run('user purge', { project: appId ?? null, olderThanMs: olderThan }, {
-        ...options,
-        unit: 'users',
-        print: ({ purged }) => `Erased ${purged} removed users.`,
-      });
+      await run(
+        'user purge',
+        { project: appId ?? null, olderThanMs: olderThan },
+        {
+          ...options,
+          unit: 'users',
+          print: ({ purged }) => `Erased ${purged} removed users.`,
+        },
+      );
     });
   for (const [word, description] of [
     ['ban', 'refuse every login and registration of an identity from now on'],
@@ -160,11 +184,15 @@ export function createProgram(readConfig: () => Config, signal: AbortSignal): Co
       .requiredOption('--value <VALUE>', 'the login email, the address, or the id at the provider')
       .addOption(json())
       .action(async ({ project: appId, method, value, ...options }) => {
-        await run(`user ${word}`, { project: appId, method, value }, {
-          ...options,
-          print: (identity) =>
-            `${identity.auth_method} ${identity.auth_value} is ${identity.banned ? 'banned' : 'not banned'}.`,
-        });
+        await run(
+          `user ${word}`,
+          { project: appId, method, value },
+          {
+            ...options,
+            print: (identity) =>
+              `${identity.auth_method} ${identity.auth_value} is ${identity.banned ? 'banned' : 'not banned'}.`,
+          },
+        );
       });
   }
 
@@ -176,17 +204,26 @@ export function createProgram(readConfig: () => Config, signal: AbortSignal): Co
     .option('--seed <S>', 'a number; another one makes other users', wholeNumber, 1)
     .addOption(json())
     .action(async ({ project: appId, users: count, seed, ...options }) => {
-      await run('seed', { project: appId, users: count, seed }, {
-        ...options,
-        unit: 'users',
-        print: (added) => `Added ${added.users} users with ${added.accounts} accounts.`,
-      });
+      await run(
+        'seed',
+        { project: appId, users: count, seed },
+        {
+          ...options,
+          unit: 'users',
+          print: (added) => `Added ${added.users} users with ${added.accounts} accounts.`,
+        },
+      );
     });
   return program;
 }
 
 /** Here, or in the server that holds the embedded database. */
-async function reach<Name extends OperationName>(config: Config, name: Name, params: Params<Name>, io: Io): Promise<Result<Name>> {
+async function reach<Name extends OperationName>(
+  config: Config,
+  name: Name,
+  params: Params<Name>,
+  io: Io,
+): Promise<Result<Name>> {
   const directory = createDirectory(config, { command: `userdir ${name}`, lockWaitMs: LOCK_WAIT_MS });
   try {
     const applied = await directory.open();
@@ -234,7 +271,11 @@ async function writeToStdout(chunk: string): Promise<void> {
 /** A counter on stderr, on a terminal only. */
 function progressBar(unit: string | undefined): { update: (done: number) => void; stop: () => void } {
   if (unit === undefined || !process.stderr.isTTY) return { update: () => undefined, stop: () => undefined };
-  const bar = new SingleBar({ format: `{value} ${unit} in {duration_formatted}`, stream: process.stderr, clearOnComplete: true });
+  const bar = new SingleBar({
+    format: `{value} ${unit} in {duration_formatted}`,
+    stream: process.stderr,
+    clearOnComplete: true,
+  });
   bar.start(0, 0);
   return { update: (done) => bar.update(done), stop: () => bar.stop() };
 }

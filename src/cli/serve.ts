@@ -81,8 +81,10 @@ function untilSignal(log: { info(message: string): void }): Promise<void> {
 
 function explain(error: unknown, { host, port }: Config): unknown {
   const { code } = error as NodeJS.ErrnoException;
-  if (code === 'EADDRINUSE') return new Error(`Port ${port} on ${host} is in use by another process; set PORT to a free one.`);
-  if (code === 'EACCES') return new Error(`Port ${port} on ${host} may not be used by this system user; set PORT to another one.`);
+  if (code === 'EADDRINUSE')
+    return new Error(`Port ${port} on ${host} is in use by another process; set PORT to a free one.`);
+  if (code === 'EACCES')
+    return new Error(`Port ${port} on ${host} may not be used by this system user; set PORT to another one.`);
   return error;
 }
 
@@ -95,7 +97,7 @@ function banner(url: string, config: Config, demo: Credentials | null): string {
   const database = config.db.engine === 'embedded' ? `embedded, in ${config.db.dataDir}` : 'PostgreSQL';
   const credentials =
     demo === null
-      ? "\n  Make a project with: userdir project create --name NAME\n"
+      ? '\n  Make a project with: userdir project create --name NAME\n'
       : `
   Demo project
     App ID      ${demo.appId}

@@ -5,8 +5,8 @@ import type { DatabaseConfig } from '../config.js';
 import { createEmbeddedEngine } from './embedded.js';
 import { PrismaClient } from './generated/prisma/client.js';
 
-export { LoginMethod, Network, WalletType } from './generated/prisma/enums.js';
 export { type Account, Prisma, type User } from './generated/prisma/client.js';
+export { LoginMethod, Network, WalletType } from './generated/prisma/enums.js';
 
 /** Whatever can run a statement: the client, or a transaction of it. */
 export type Queryable = Pick<PrismaClient, '$queryRaw' | '$executeRaw'>;
@@ -83,8 +83,10 @@ function fromPool(
       const { rows } = await pool.query(
         `SELECT current_setting('TimeZone') AS zone, current_setting('server_encoding') AS encoding`,
       );
-      if (rows[0].zone !== 'UTC') throw new Error(`Sessions must be in UTC, but the server put this one in ${rows[0].zone}.`);
-      if (rows[0].encoding !== 'UTF8') throw new Error(`The database must be in UTF8, but it is in ${rows[0].encoding}.`);
+      if (rows[0].zone !== 'UTC')
+        throw new Error(`Sessions must be in UTC, but the server put this one in ${rows[0].zone}.`);
+      if (rows[0].encoding !== 'UTF8')
+        throw new Error(`The database must be in UTF8, but it is in ${rows[0].encoding}.`);
     },
     async vacuum() {
       await pool.query('VACUUM (ANALYZE) users, accounts');

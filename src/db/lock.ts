@@ -1,8 +1,8 @@
-import { link, mkdir, readdir, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { link, mkdir, readdir, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** Who holds a data directory: what its lock file says. */
@@ -68,7 +68,10 @@ export async function lockDataDir(
 }
 
 /** The lock, or its live holder. */
-async function tryLock(dataDir: string, self: Pick<LockHolder, 'command' | 'controlSocket'>): Promise<DataDirLock | LockHolder> {
+async function tryLock(
+  dataDir: string,
+  self: Pick<LockHolder, 'command' | 'controlSocket'>,
+): Promise<DataDirLock | LockHolder> {
   for (;;) {
     const highest = Math.max(0, ...(await lockNumbers(dataDir)));
     if (highest > 0) {
@@ -132,9 +135,12 @@ async function readHolder(dataDir: string, number: number): Promise<LockHolder |
     return JSON.parse(await readFile(join(dataDir, `lock.${number}`), 'utf8'));
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return 'gone';
-    throw new Error(`${join(dataDir, `lock.${number}`)} cannot be read; delete it if no userdir runs on this directory.`, {
-      cause: error,
-    });
+    throw new Error(
+      `${join(dataDir, `lock.${number}`)} cannot be read; delete it if no userdir runs on this directory.`,
+      {
+        cause: error,
+      },
+    );
   }
 }
 

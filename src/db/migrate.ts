@@ -72,10 +72,14 @@ async function findMissing(client: PoolClient, migrations: Migration[]): Promise
     const applied = history.get(migration.name);
     if (applied === undefined) return true;
     if (applied.finished_at === null) {
-      throw new Error(`Migration ${migration.name} failed earlier and is half applied; mend it with "prisma migrate resolve".`);
+      throw new Error(
+        `Migration ${migration.name} failed earlier and is half applied; mend it with "prisma migrate resolve".`,
+      );
     }
     if (applied.checksum !== migration.checksum) {
-      throw new Error(`Migration ${migration.name} was changed after it was applied to this database; restore its file.`);
+      throw new Error(
+        `Migration ${migration.name} was changed after it was applied to this database; restore its file.`,
+      );
     }
     return false;
   });

@@ -1,7 +1,7 @@
 import SchemaBuilder from '@pothos/core';
 import PrismaPlugin from '@pothos/plugin-prisma';
-import { getDatamodel } from '../db/generated/pothos.js';
 import type PrismaTypes from '../db/generated/pothos.js';
+import { getDatamodel } from '../db/generated/pothos.js';
 import { Network, WalletType } from '../services/accounts.js';
 import { LoginMethod } from '../services/filters.js';
 import type { ProjectScope } from '../services/projects.js';

@@ -12,13 +12,23 @@ export function toGraphQLError(error: unknown, report: (failure: AppError) => vo
   }
   // GraphQL's own complaint about the request: its syntax, its validity, or a value that does not fit its type.
   if (error.extensions['code'] !== undefined) return error;
-  return new GraphQLError(error.message, { ...placeOf(error), extensions: { ...error.extensions, code: 'BAD_USER_INPUT' } });
+  return new GraphQLError(error.message, {
+    ...placeOf(error),
+    extensions: { ...error.extensions, code: 'BAD_USER_INPUT' },
+  });
 }
 
-function asGraphQLError(error: unknown, wrapper: GraphQLError | undefined, report: (failure: AppError) => void): GraphQLError {
+function asGraphQLError(
+  error: unknown,
+  wrapper: GraphQLError | undefined,
+  report: (failure: AppError) => void,
+): GraphQLError {
   const failure = fromUnknown(error);
   if (failure.code === 'INTERNAL_SERVER_ERROR') report(failure);
-  return new GraphQLError(failure.publicMessage, { ...(wrapper && placeOf(wrapper)), extensions: { code: failure.code } });
+  return new GraphQLError(failure.publicMessage, {
+    ...(wrapper && placeOf(wrapper)),
+    extensions: { code: failure.code },
+  });
 }
 
 function placeOf({ nodes, source, positions, path }: GraphQLError) {

@@ -42,7 +42,8 @@ const loginInput = builder.inputType('RecordLoginInput', {
     }),
     authValue: t.string({
       required: true,
-      description: 'Who the user is to that method: the login email, the address of the wallet, the id at the provider.',
+      description:
+        'Who the user is to that method: the login email, the address of the wallet, the id at the provider.',
     }),
     email: t.string({ description: 'For a social login, the email that the provider gave.' }),
     wallet: t.string({ description: 'The external address used to log in; for a wallet login it is `authValue`.' }),
@@ -67,6 +68,7 @@ builder.mutationField('recordLogin', (t) =>
     description:
       'Records a login: the first one of an identity registers it, every later one counts and may link accounts. A banned identity fails with `BANNED`.',
     args: { input: t.arg({ type: loginInput, required: true, description: 'Who has logged in.' }) },
-    resolve: (_root, { input }, { scope, services }) => services.logins.recordLogin(scope, parseProfile(input, camelCase)),
+    resolve: (_root, { input }, { scope, services }) =>
+      services.logins.recordLogin(scope, parseProfile(input, camelCase)),
   }),
 );

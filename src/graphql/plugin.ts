@@ -32,7 +32,8 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
     context: ({ fastify }) => ({ scope: fastify.scope as ProjectScope, services }),
     plugins: [limitTokens],
     maskedErrors: {
-      maskError: (error) => toGraphQLError(error, (failure) => app.log.error({ err: failure.cause }, 'A resolver failed.')),
+      maskError: (error) =>
+        toGraphQLError(error, (failure) => app.log.error({ err: failure.cause }, 'A resolver failed.')),
     },
     logging: {
       debug: (...parts) => app.log.debug(parts.join(' ')),
@@ -51,7 +52,8 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
 
   app.setErrorHandler((error, request, reply) => {
     const failure = fromUnknown(error);
-    if (failure.code === 'INTERNAL_SERVER_ERROR') request.log.error({ err: failure.cause }, 'A GraphQL request failed.');
+    if (failure.code === 'INTERNAL_SERVER_ERROR')
+      request.log.error({ err: failure.cause }, 'A GraphQL request failed.');
     return reply.code(failure.status).headers(failure.headers).send(toBody(failure));
   });
   app.route({

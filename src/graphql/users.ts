@@ -51,7 +51,8 @@ export const userType = builder.prismaObject('User', {
     loginCount: t.exposeInt('loginCount', { description: 'How many logins were recorded.' }),
     accounts: t.field({
       type: [accountType],
-      description: 'The public accounts linked to the user, oldest first: custodial ones, and an external login wallet.',
+      description:
+        'The public accounts linked to the user, oldest first: custodial ones, and an external login wallet.',
       resolve: (user, _args, { scope, services }) => services.accounts.listAccounts(scope, user.id),
     }),
   }),
@@ -87,7 +88,8 @@ const searchInput = builder.inputType('UserSearch', {
 const filterArgument = { type: filterInput, description: 'Which users; all where it is absent.' } as const;
 
 function toFilter(input: typeof filterInput.$inferInput | null | undefined): UserFilter {
-  if (input?.loginMethods?.length === 0) throw badInput('loginMethods', [], 'at least one login method, or null for all');
+  if (input?.loginMethods?.length === 0)
+    throw badInput('loginMethods', [], 'at least one login method, or null for all');
   return userFilter({
     createdFrom: parse(dates.startDate, input?.startDate),
     createdTo: parse(dates.endDate, input?.endDate),
@@ -109,10 +111,12 @@ builder.queryField('usersByIds', (t) =>
   t.field({
     type: [userType],
     nullable: { list: false, items: true },
-    description: 'Several users in one go, in the order asked; null in the place of each whom the project does not have.',
+    description:
+      'Several users in one go, in the order asked; null in the place of each whom the project does not have.',
     args: { ids: t.arg.idList({ required: true, description: `At most ${MAX_IDS} user IDs.` }) },
     resolve: (_root, { ids }, { scope, services }) => {
-      if (ids.length > MAX_IDS) throw new AppError('BAD_USER_INPUT', `ids: got ${ids.length}, expected at most ${MAX_IDS}.`);
+      if (ids.length > MAX_IDS)
+        throw new AppError('BAD_USER_INPUT', `ids: got ${ids.length}, expected at most ${MAX_IDS}.`);
       return Promise.all(ids.map((id) => parse(firstId, id)).map((id) => services.users.findUser(scope, id)));
     },
   }),
@@ -223,9 +227,14 @@ const userConnectionType = builder.objectRef<UserConnection>('UserConnection').i
       resolve: ({ users }) => users,
     }),
     nodes: t.field({ type: [userType], description: 'The users alone.', resolve: ({ users }) => users }),
-    pageInfo: t.field({ type: pageInfoType, description: 'Where to go from here.', resolve: (connection) => connection }),
+    pageInfo: t.field({
+      type: pageInfoType,
+      description: 'Where to go from here.',
+      resolve: (connection) => connection,
+    }),
     totalCount: t.int({
-      description: 'The exact number of users who match the filter, wherever this stretch is, of the same instant as its users.',
+      description:
+        'The exact number of users who match the filter, wherever this stretch is, of the same instant as its users.',
       // Counted with the rows, in one statement; `selects` has seen that this field is asked for.
       resolve: ({ total }) => total as number,
     }),

@@ -7,10 +7,12 @@ import { builder, networkEnum, walletTypeEnum } from './builder.js';
 const pinnedUserId = userId('userId').nullish();
 
 const verificationType = builder.objectRef<{ owner: WalletOwner | null }>('WalletVerification').implement({
-  description: 'Whether an address belongs to a current user of the project. The other fields are null where it does not.',
+  description:
+    'Whether an address belongs to a current user of the project. The other fields are null where it does not.',
   fields: (t) => ({
     exists: t.boolean({
-      description: 'The decision: true when the address belongs to a current user, and to the pinned one where one was given.',
+      description:
+        'The decision: true when the address belongs to a current user, and to the pinned one where one was given.',
       resolve: ({ owner }) => owner !== null,
     }),
     userId: t.id({
@@ -66,7 +68,8 @@ const reportType = builder.objectRef<Address | { reason: string }>('AddressRepor
     }),
     canonical: t.string({
       nullable: true,
-      description: 'The form in which addresses are compared; null where it is malformed. For Ethereum it is in lower case.',
+      description:
+        'The form in which addresses are compared; null where it is malformed. For Ethereum it is in lower case.',
       resolve: (report) => ('reason' in report ? null : report.key),
     }),
     checksumValid: t.boolean({

@@ -14,7 +14,8 @@ export async function serveOpenApi(app: FastifyInstance, version: string): Promi
       info: {
         title: 'userdir REST interface',
         version,
-        description: 'The users of one project: the one whose App ID and App Secret come with the request. For backends only.',
+        description:
+          'The users of one project: the one whose App ID and App Secret come with the request. For backends only.',
       },
       components: {
         securitySchemes: {
@@ -31,6 +32,10 @@ export async function serveOpenApi(app: FastifyInstance, version: string): Promi
     },
     transform: jsonSchemaTransform,
   });
-  await app.register(swaggerUi, { routePrefix: '/docs', uiConfig: { tryItOutEnabled: true }, theme: { title: 'userdir REST' } });
+  await app.register(swaggerUi, {
+    routePrefix: '/docs',
+    uiConfig: { tryItOutEnabled: true },
+    theme: { title: 'userdir REST' },
+  });
   app.get('/openapi.json', { schema: { hide: true } }, async () => app.swagger());
 }

@@ -16,7 +16,10 @@ declare module 'fastify' {
 }
 
 /** The REST interface under /server: authentication before anything else, then the six routes. */
-export const restPlugin: FastifyPluginAsync<{ services: Services; authenticate: Authenticate }> = async (app, options) => {
+export const restPlugin: FastifyPluginAsync<{ services: Services; authenticate: Authenticate }> = async (
+  app,
+  options,
+) => {
   app.addHook('onRequest', async (request) => {
     request.scope = await options.authenticate(request);
     refuseMalformedUrl(request);

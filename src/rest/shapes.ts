@@ -3,7 +3,11 @@ import { Network, WalletType } from '../services/accounts.js';
 
 /** The bodies of the REST answers (spec, "Resources and their fields"), for types and for the OpenAPI document. */
 
-const id = (of: string) => z.int().min(1).meta({ description: `${of} ID.`, examples: [42] });
+const id = (of: string) =>
+  z
+    .int()
+    .min(1)
+    .meta({ description: `${of} ID.`, examples: [42] });
 
 const accountObject = z.object({
   id: id('Account'),

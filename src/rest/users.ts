@@ -18,14 +18,20 @@ const filterParameters = {
 const filterQuery = z.object(filterParameters);
 const listQuery = z.object({ ...filterParameters, page, limit });
 const searchQuery = z.object({
-  email: z.string('email: give it once.').optional().meta({
-    description: 'Exact, case-insensitive match on the login email.',
-    examples: ['ada@example.com'],
-  }),
-  address: z.string('address: give it once.').optional().meta({
-    description: 'Stellar (G…) or Ethereum (0x…) address of a custodial account or an external login wallet.',
-    examples: ['GA7QYNF7SOWQ3GLR2BGMZEHXAVIRZA4KVWLTJJFC7MGXUA74P7UJVSGZ'],
-  }),
+  email: z
+    .string('email: give it once.')
+    .optional()
+    .meta({
+      description: 'Exact, case-insensitive match on the login email.',
+      examples: ['ada@example.com'],
+    }),
+  address: z
+    .string('address: give it once.')
+    .optional()
+    .meta({
+      description: 'Stellar (G…) or Ethereum (0x…) address of a custodial account or an external login wallet.',
+      examples: ['GA7QYNF7SOWQ3GLR2BGMZEHXAVIRZA4KVWLTJJFC7MGXUA74P7UJVSGZ'],
+    }),
 });
 const userPath = z.object({ user_id: userId('user_id') });
 
@@ -38,7 +44,8 @@ export const userRoutes: FastifyPluginAsyncZod<{ services: Services }> = async (
   async function toUserObject(scope: ProjectScope, user: User) {
     return userObjectOf(user, await accounts.listAccounts(scope, user.id));
   }
-  const toUserObjects = (scope: ProjectScope, found: User[]) => Promise.all(found.map((user) => toUserObject(scope, user)));
+  const toUserObjects = (scope: ProjectScope, found: User[]) =>
+    Promise.all(found.map((user) => toUserObject(scope, user)));
 
   app.get(
     '/users',
@@ -106,7 +113,10 @@ export const userRoutes: FastifyPluginAsyncZod<{ services: Services }> = async (
         email === undefined
           ? await users.searchByAddress(scope, requireAddress('address', address as string))
           : await users.searchByEmail(scope, requireEmail('email', email));
-      return { message: 'Users searched.', result: { total_user: found.length, users: await toUserObjects(scope, found) } };
+      return {
+        message: 'Users searched.',
+        result: { total_user: found.length, users: await toUserObjects(scope, found) },
+      };
     },
   );
 

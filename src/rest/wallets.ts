@@ -18,7 +18,12 @@ const verifyBody = z.object(
       .number(userIdError)
       .refine((value) => Number.isInteger(value) && value >= 1, userIdError)
       .optional()
-      .meta({ type: 'integer', minimum: 1, description: 'When present, the address must belong to this user.', examples: [42] }),
+      .meta({
+        type: 'integer',
+        minimum: 1,
+        description: 'When present, the address must belong to this user.',
+        examples: [42],
+      }),
   },
   { error: says('body', 'a JSON object with content-type application/json') },
 );
@@ -37,7 +42,11 @@ export const walletRoutes: FastifyPluginAsyncZod<{ services: Services }> = async
     },
     async ({ scope, body }) => {
       const address = requireAddress('address', body.address);
-      const owner = await services.wallets.findOwner(scope, address, body.user_id === undefined ? null : BigInt(body.user_id));
+      const owner = await services.wallets.findOwner(
+        scope,
+        address,
+        body.user_id === undefined ? null : BigInt(body.user_id),
+      );
       if (owner === null) return { message: 'Wallet verified.', result: { exists: false as const } };
       return {
         message: 'Wallet verified.',

@@ -8,7 +8,9 @@ export type Accounts = ReturnType<typeof createAccounts>;
 
 /** The public accounts linked to users. */
 export function createAccounts({ prisma }: Database) {
-  const byUser = createBatchedRead((keys: readonly { projectId: number; userId: bigint }[]) => findAccountsByUser(prisma, keys));
+  const byUser = createBatchedRead((keys: readonly { projectId: number; userId: bigint }[]) =>
+    findAccountsByUser(prisma, keys),
+  );
   return {
     /** The accounts of one user, oldest first; none for a user of another project. Batched over everybody who asks. */
     listAccounts({ projectId }: ProjectScope, userId: bigint): Promise<Account[]> {

@@ -16,7 +16,8 @@ export interface Address {
   readonly checksumValid: boolean;
 }
 
-export const ADDRESS_FORMS = 'a Stellar address (G and 55 more characters) or an Ethereum address (0x and 40 hex digits)';
+export const ADDRESS_FORMS =
+  'a Stellar address (G and 55 more characters) or an Ethereum address (0x and 40 hex digits)';
 
 /**
  * The one address parser: search, verification, import, login and GraphQL all decide by it.
@@ -28,7 +29,8 @@ export const ADDRESS_FORMS = 'a Stellar address (G and 55 more characters) or an
 export function parseAddress(text: string): Address | { readonly reason: string } {
   if (/^0x[0-9a-fA-F]{40}$/.test(text)) return ethereumAddress(text);
   if (/^G[A-Z2-7]{55}$/.test(text)) {
-    if (StrKey.isValidEd25519PublicKey(text)) return { network: 'stellar', publicKey: text, key: text, checksumValid: true };
+    if (StrKey.isValidEd25519PublicKey(text))
+      return { network: 'stellar', publicKey: text, key: text, checksumValid: true };
     return { reason: 'the checksum of this Stellar address is wrong: a character is mistyped or missing' };
   }
   return { reason: malformedReason(text) };
@@ -48,7 +50,12 @@ function ethereumAddress(text: string): Address {
   const key = text.toLowerCase();
   // Digits in one case carry no checksum that could be wrong.
   const carriesChecksum = text !== key && digits !== digits.toUpperCase();
-  return { network: 'ethereum', publicKey: text, key, checksumValid: !carriesChecksum || text === checksumAddress(key) };
+  return {
+    network: 'ethereum',
+    publicKey: text,
+    key,
+    checksumValid: !carriesChecksum || text === checksumAddress(key),
+  };
 }
 
 /** The EIP-55 form of a lower-case Ethereum address: a letter is upper case where the hash of the digits has 8 or more. */
@@ -67,7 +74,8 @@ function malformedReason(text: string): string {
   if (/^S[A-Z2-7]{55}$/.test(text)) return 'this looks like a secret seed (S…), which must never be sent anywhere';
   if (/^[gG][a-zA-Z2-7]{55}$/.test(text)) return 'a Stellar address is written in upper case';
   if (/^0X/.test(text)) return 'an Ethereum address starts with 0x in lower case';
-  if (/^0x/.test(text)) return `an Ethereum address has 40 hex digits after 0x, and here are ${text.length - 2} characters`;
+  if (/^0x/.test(text))
+    return `an Ethereum address has 40 hex digits after 0x, and here are ${text.length - 2} characters`;
   if (/^G/.test(text)) return `a Stellar address has 56 characters of A-Z and 2-7, and here are ${text.length}`;
   return 'it is neither';
 }

@@ -10,7 +10,9 @@ const MAX_BATCH_SIZE = 1_000;
  * A key carries its project, so a batch may mix projects and cannot cross them. Nothing is cached, and a lone request waits
  * for nobody: `setImmediate` runs as soon as the current turn's work is done.
  */
-export function createBatchedRead<Key, Row>(read: (keys: readonly Key[]) => Promise<Placed<Row>[]>): (key: Key) => Promise<Row[]> {
+export function createBatchedRead<Key, Row>(
+  read: (keys: readonly Key[]) => Promise<Placed<Row>[]>,
+): (key: Key) => Promise<Row[]> {
   const loader = new DataLoader<Key, Row[]>(
     async (keys) => {
       const found: Row[][] = keys.map(() => []);

@@ -31,7 +31,8 @@ const DATE_FORM = 'a date (2026-01-31) or an RFC 3339 date-time (2026-01-31T12:0
 const LOGIN_METHOD_FORM = `${LOGIN_METHODS.join(', ')}, or several of them separated by commas`;
 
 /** Zod's error for one value: its name, what arrived, what is accepted. */
-export const says = (name: string, accepted: string) => (issue: { input?: unknown }) => expected(name, issue.input, accepted);
+export const says = (name: string, accepted: string) => (issue: { input?: unknown }) =>
+  expected(name, issue.input, accepted);
 
 /** `value` by `schema`, or BAD_USER_INPUT with every fault. */
 export function parse<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {
@@ -50,14 +51,18 @@ function decimal(name: string, min: number, max: number) {
     .transform(Number);
 }
 
-export const page = decimal('page', 1, Number.MAX_SAFE_INTEGER).default(1).meta({
-  description: 'Page number, from 1. A page past the end is empty and has the right total.',
-  examples: ['1'],
-});
-export const limit = decimal('limit', 1, PAGE_SIZE.max).default(PAGE_SIZE.default).meta({
-  description: `Users per page, 1 to ${PAGE_SIZE.max}. Other values are refused, never clamped.`,
-  examples: ['10'],
-});
+export const page = decimal('page', 1, Number.MAX_SAFE_INTEGER)
+  .default(1)
+  .meta({
+    description: 'Page number, from 1. A page past the end is empty and has the right total.',
+    examples: ['1'],
+  });
+export const limit = decimal('limit', 1, PAGE_SIZE.max)
+  .default(PAGE_SIZE.default)
+  .meta({
+    description: `Users per page, 1 to ${PAGE_SIZE.max}. Other values are refused, never clamped.`,
+    examples: ['10'],
+  });
 
 /** A user id as digits. One that is larger than any id can be is well-formed; it finds nobody. */
 export function userId(name: string) {
@@ -113,8 +118,7 @@ export function userFilter(parts: {
   };
 }
 
-const RFC_3339 =
-  /^(\d{4})-(\d\d)-(\d\d)(?:[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+\- ])(\d\d):(\d\d)))?$/;
+const RFC_3339 = /^(\d{4})-(\d\d)-(\d\d)(?:[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+\- ])(\d\d):(\d\d)))?$/;
 const DAY_MS = 86_400_000;
 const MINUTE_MS = 60_000;
 
@@ -137,10 +141,12 @@ export function parseDate(text: string, edge: 'first' | 'last'): Date | null {
   const offsetMs = (sign === '-' ? -1 : 1) * (offset.hour * 60 + offset.minute) * MINUTE_MS;
   const minuteStart = midnight + (time.hour * 60 + time.minute) * MINUTE_MS - offsetMs;
   // A leap second ends a UTC day or is none; clocks that do not count it show the last millisecond before midnight.
-  if (time.second === 60) return (minuteStart + MINUTE_MS) % DAY_MS === 0 ? withinRange(minuteStart + MINUTE_MS - 1) : null;
+  if (time.second === 60)
+    return (minuteStart + MINUTE_MS) % DAY_MS === 0 ? withinRange(minuteStart + MINUTE_MS - 1) : null;
 
   const isBetweenMilliseconds = /[1-9]/.test(fraction.slice(3));
-  const milliseconds = Number(fraction.slice(0, 3).padEnd(3, '0')) + (isBetweenMilliseconds && edge === 'first' ? 1 : 0);
+  const milliseconds =
+    Number(fraction.slice(0, 3).padEnd(3, '0')) + (isBetweenMilliseconds && edge === 'first' ? 1 : 0);
   return withinRange(minuteStart + time.second * 1_000 + milliseconds);
 }
 

@@ -38,7 +38,8 @@ export const snakeCase: Spelling = (field) => field;
 export const camelCase: Spelling = (field) => field.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase());
 
 const AUTH_METHOD = /^[a-z0-9][a-z0-9._-]{0,63}$/;
-const AUTH_METHOD_FORM = 'email, passkey, wallet or the name of a social provider in lower-case letters, digits, "." "_" "-"';
+const AUTH_METHOD_FORM =
+  'email, passkey, wallet or the name of a social provider in lower-case letters, digits, "." "_" "-"';
 const EMAIL_FORM = 'an email address';
 const EMAIL_MAX_LENGTH = 320;
 /** A passkey's credential id has up to 1,023 bytes (1,364 characters); an index entry has room for 2,700 bytes. */
@@ -122,7 +123,11 @@ function parseLoginEmail(email: string | null | undefined, identity: Identity, s
   return identity.authValueKey;
 }
 
-function parseAccounts(given: NonNullable<ProfileInput['accounts']>, wallet: Address | null, spelling: Spelling): LinkedAccount[] {
+function parseAccounts(
+  given: NonNullable<ProfileInput['accounts']>,
+  wallet: Address | null,
+  spelling: Spelling,
+): LinkedAccount[] {
   if (given.length > MAX_ACCOUNTS) {
     throw new AppError('BAD_USER_INPUT', `accounts: got ${given.length}, expected at most ${MAX_ACCOUNTS}.`);
   }

@@ -35,11 +35,7 @@ const line = z.strictObject(
     wallet: optionalText('wallet'),
     created_at: dateTime('created_at'),
     last_login: dateTime('last_login'),
-    login_count: z
-      .int(loginCountForm)
-      .min(0, loginCountForm)
-      .max(MAX_LOGIN_COUNT, loginCountForm)
-      .nullish(),
+    login_count: z.int(loginCountForm).min(0, loginCountForm).max(MAX_LOGIN_COUNT, loginCountForm).nullish(),
     accounts: z
       .array(
         z.strictObject(

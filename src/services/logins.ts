@@ -12,7 +12,8 @@ export function createLogins({ prisma }: Database) {
     /** Registers the identity, or counts a login of it and adds accounts. BANNED. */
     async recordLogin({ projectId }: ProjectScope, profile: Profile): Promise<{ user: User; created: boolean }> {
       const login = await recordLogin(prisma, projectId, profile);
-      if (login === null) throw new AppError('BANNED', 'This identity is banned from the project and cannot log in or register.');
+      if (login === null)
+        throw new AppError('BANNED', 'This identity is banned from the project and cannot log in or register.');
       const { created, ...user } = login;
       return { user, created };
     },

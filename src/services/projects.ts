@@ -58,7 +58,8 @@ export function createProjects({ prisma }: Database, randomBytes: (size: number)
     /** The operator's way into a project; NOT_FOUND. */
     async getScope(appId: string): Promise<ProjectScope> {
       const project = await prisma.project.findUnique({ where: { appId }, select: { id: true } });
-      if (project === null) throw new AppError('NOT_FOUND', `There is no project with the App ID ${JSON.stringify(appId)}.`);
+      if (project === null)
+        throw new AppError('NOT_FOUND', `There is no project with the App ID ${JSON.stringify(appId)}.`);
       return scope(project.id, appId);
     },
 
@@ -66,7 +67,10 @@ export function createProjects({ prisma }: Database, randomBytes: (size: number)
     async createProject(name: string) {
       const trimmed = name.trim();
       if (trimmed === '' || trimmed.length > NAME_MAX_LENGTH || /[\p{Cc}\p{Cs}]/u.test(trimmed)) {
-        throw new AppError('BAD_USER_INPUT', `A project's name is text of 1 to ${NAME_MAX_LENGTH} characters on one line.`);
+        throw new AppError(
+          'BAD_USER_INPUT',
+          `A project's name is text of 1 to ${NAME_MAX_LENGTH} characters on one line.`,
+        );
       }
       const appId = `app_${randomBytes(APP_ID_BYTES).toString('hex')}`;
       const appSecret = newSecret();

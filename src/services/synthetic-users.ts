@@ -1,6 +1,6 @@
+import { StrKey } from '@stellar/stellar-base/lib/strkey.js';
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
-import { StrKey } from '@stellar/stellar-base/lib/strkey.js';
 import type { Network } from '../db/client.js';
 import type { UserRecord } from '../sql/import-users.js';
 import { checksumAddress } from './addresses.js';
@@ -60,7 +60,8 @@ function syntheticProfile(random: Random, tag: string, name: string, email: stri
   const custodial = () => [account(random, 'stellar'), ...(random.chance(40) ? [account(random, 'ethereum')] : [])];
   const kind = random.int(1, 100);
   if (kind <= 45) return { authMethod: 'email', authValue: email, accounts: custodial() };
-  if (kind <= 57) return { authMethod: 'passkey', authValue: random.bytes(16).toString('base64url'), accounts: custodial() };
+  if (kind <= 57)
+    return { authMethod: 'passkey', authValue: random.bytes(16).toString('base64url'), accounts: custodial() };
   if (kind <= 75) {
     const { publicKey } = account(random, random.chance(60) ? 'stellar' : 'ethereum');
     return { authMethod: 'wallet', authValue: publicKey };

@@ -42,7 +42,11 @@ export function createTransfers({ prisma, vacuum }: Database) {
      * Imports NDJSON. Reports bad lines by number; unless `skipInvalid`, one of them (or a signal) undoes everything.
      * Memory stays flat: lines are read, checked and written in batches.
      */
-    async importUsers({ projectId }: ProjectScope, input: AsyncIterable<Buffer>, options: ImportOptions): Promise<ImportReport> {
+    async importUsers(
+      { projectId }: ProjectScope,
+      input: AsyncIterable<Buffer>,
+      options: ImportOptions,
+    ): Promise<ImportReport> {
       const report: ImportReport = { imported: 0, skipped: 0, failed: 0, errors: [] };
       const run = async (db: Queryable) => {
         for await (const batch of batches(parsedLines(input, report, options))) {
@@ -166,7 +170,12 @@ async function writeBatch(
     for (const [place, { line, record }] of distinct.entries()) {
       if (written.has(place)) continue;
       if (onConflict === 'skip') report.skipped += 1;
-      else fail(report, line, `A user with auth_method ${JSON.stringify(record.authMethod)} and this auth_value exists already.`);
+      else
+        fail(
+          report,
+          line,
+          `A user with auth_method ${JSON.stringify(record.authMethod)} and this auth_value exists already.`,
+        );
     }
   }
 }

@@ -15,7 +15,9 @@ const PURGE_BATCH = 5_000;
 /** The current users of a project: those who have not been removed. */
 export function createUsers({ prisma }: Database) {
   const byId = createBatchedRead((keys: readonly { projectId: number; id: bigint }[]) => findUsersById(prisma, keys));
-  const byEmail = createBatchedRead((keys: readonly { projectId: number; email: string }[]) => findUsersByEmail(prisma, keys));
+  const byEmail = createBatchedRead((keys: readonly { projectId: number; email: string }[]) =>
+    findUsersByEmail(prisma, keys),
+  );
   const byAddress = createBatchedRead((keys: readonly { projectId: number; addressKey: string }[]) =>
     findUsersByAddress(prisma, keys),
   );
@@ -76,7 +78,11 @@ export function createUsers({ prisma }: Database) {
      * Erases for good the users of one project who were removed more than `olderThanMs` ago, with their accounts, in
      * transactions of bounded size. Returns how many.
      */
-    async purgeRemoved({ projectId }: ProjectScope, olderThanMs: number, progress: (purged: number) => void): Promise<number> {
+    async purgeRemoved(
+      { projectId }: ProjectScope,
+      olderThanMs: number,
+      progress: (purged: number) => void,
+    ): Promise<number> {
       for (let purged = 0; ; ) {
         const batch = await prisma.$executeRaw(Prisma.sql`
           DELETE FROM users

@@ -2,7 +2,10 @@ import { Prisma, type Queryable } from '../db/client.js';
 import { type PlacedUser, USER_COLUMNS } from './columns.js';
 
 /** Current users by id: at most one for each key. */
-export function findUsersById(db: Queryable, keys: readonly { projectId: number; id: bigint }[]): Promise<PlacedUser[]> {
+export function findUsersById(
+  db: Queryable,
+  keys: readonly { projectId: number; id: bigint }[],
+): Promise<PlacedUser[]> {
   return db.$queryRaw(Prisma.sql`
     SELECT k.place::int AS place, ${USER_COLUMNS}
     FROM unnest(${keys.map((key) => key.projectId)}::int[], ${keys.map((key) => key.id)}::bigint[])
@@ -12,7 +15,10 @@ export function findUsersById(db: Queryable, keys: readonly { projectId: number;
 }
 
 /** Current users by folded login email, newest first within each key. */
-export function findUsersByEmail(db: Queryable, keys: readonly { projectId: number; email: string }[]): Promise<PlacedUser[]> {
+export function findUsersByEmail(
+  db: Queryable,
+  keys: readonly { projectId: number; email: string }[],
+): Promise<PlacedUser[]> {
   return db.$queryRaw(Prisma.sql`
     SELECT k.place::int AS place, ${USER_COLUMNS}
     FROM unnest(${keys.map((key) => key.projectId)}::int[], ${keys.map((key) => key.email)}::text[])

@@ -11,7 +11,9 @@ export interface UserRows {
 /** The current users `u` of a project that match a filter. */
 function matching(projectId: number, filter: UserFilter): Prisma.Sql {
   const byMethod =
-    filter.loginMethods === null ? Prisma.empty : Prisma.sql`AND u.login_method = ANY(${filter.loginMethods}::login_method[])`;
+    filter.loginMethods === null
+      ? Prisma.empty
+      : Prisma.sql`AND u.login_method = ANY(${filter.loginMethods}::login_method[])`;
   return Prisma.sql`
     FROM users u
     WHERE u.project_id = ${projectId} AND u.deleted_at IS NULL
@@ -19,7 +21,9 @@ function matching(projectId: number, filter: UserFilter): Prisma.Sql {
 }
 
 export async function countUsers(db: Queryable, projectId: number, filter: UserFilter): Promise<number> {
-  const [row] = await db.$queryRaw<[{ total: bigint }]>(Prisma.sql`SELECT count(*) AS total ${matching(projectId, filter)}`);
+  const [row] = await db.$queryRaw<[{ total: bigint }]>(
+    Prisma.sql`SELECT count(*) AS total ${matching(projectId, filter)}`,
+  );
   return Number(row.total);
 }
 

@@ -1,0 +1,121 @@
+import type { AddressInfo } from 'node:net';
+import { inject } from 'vitest';
+import { createServer } from '#dist/app.js';
+import { parseConfig } from '#dist/config.js';
+import { createDirectory, type Directory } from '#dist/directory.js';
+import { createLogger } from '#dist/logger.js';
+import { copyTemplate } from './engines.js';
+
+/** A running service on a database of its own. */
+export interface TestApp {
+  readonly url: string;
+  readonly directory: Directory;
+  /** The SQL of every statement that Prisma has issued. */
+  readonly statements: string[];
+  /** A new project, with the ways to call the service as its backend. */
+  createProject(name?: string): Promise<TestProject>;
+  close(): Promise<void>;
+}
+
+export interface TestProject {
+  readonly appId: string;
+  readonly appSecret: string;
+  /** The recommended headers. */
+  readonly credentials: Record<string, string>;
+  /** A REST call; `path` is below the base address. */
+  rest(path: string, init?: RequestInit): Promise<RestAnswer>;
+  /** A GraphQL operation; the parsed body, with its HTTP status. */
+  graphql(query: string, variables?: Record<string, unknown>): Promise<GraphQLAnswer>;
+  /** Adds users by the import format, all or nothing; throws where one is refused. */
+  addUsers(...users: ImportedUser[]): Promise<void>;
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: bodies are looked into by assertions, which would each have to narrow them
+export type Json = any;
+
+export interface RestAnswer {
+  status: number;
+  headers: Headers;
+  body: Json;
+}
+
+export interface GraphQLAnswer {
+  status: number;
+  headers: Headers;
+  data: Json;
+  errors: { message: string; path?: (string | number)[]; extensions: { code: string } }[] | undefined;
+}
+
+/** One line of the import format (design, section 6). */
+export interface ImportedUser {
+  auth_method: string;
+  auth_value: string;
+  email?: string | null;
+  wallet?: string | null;
+  created_at?: string | null;
+  last_login?: string | null;
+  login_count?: number | null;
+  accounts?: { network: string; public_key: string }[] | null;
+}
+
+export async function startTestApp(env: Record<string, string> = {}): Promise<TestApp> {
+  const database = await copyTemplate(inject('engine'), inject('template'));
+  const config = parseConfig({ ...database.env, PORT: '0', ...env });
+  const statements: string[] = [];
+  const directory = createDirectory(config, { command: 'test', onStatement: (sql) => statements.push(sql) });
+  const server = await createServer({ config, log: createLogger('silent'), directory });
+  await directory.open();
+  await server.listen({ host: '127.0.0.1', port: 0 });
+  const url = `http://127.0.0.1:${(server.server.address() as AddressInfo).port}`;
+
+  return {
+    url,
+    directory,
+    statements,
+    async createProject(name = 'Test') {
+      const { appId, appSecret } = await directory.services.projects.createProject(name);
+      return testProject(url, directory, appId, appSecret);
+    },
+    async close() {
+      await server.close();
+      await directory.close();
+      await database.drop();
+    },
+  };
+}
+
+function testProject(url: string, directory: Directory, appId: string, appSecret: string): TestProject {
+  const credentials = { 'service-app-id': appId, 'service-app-secret': appSecret };
+  return {
+    appId,
+    appSecret,
+    credentials,
+    async rest(path, init = {}) {
+      const response = await fetch(url + path, { ...init, headers: { ...credentials, ...(init.headers as object) } });
+      const text = await response.text();
+      return { status: response.status, headers: response.headers, body: text === '' ? undefined : JSON.parse(text) };
+    },
+    async graphql(query, variables) {
+      const response = await fetch(`${url}/graphql`, {
+        method: 'POST',
+        headers: { ...credentials, 'content-type': 'application/json' },
+        body: JSON.stringify({ query, variables }),
+      });
+      const { data, errors } = (await response.json()) as Json;
+      return { status: response.status, headers: response.headers, data, errors };
+    },
+    async addUsers(...users) {
+      const lines = users.map((user) => `${JSON.stringify(user)}\n`).join('');
+      const report = await directory.services.transfers.importUsers(
+        await directory.services.projects.getScope(appId),
+        toChunks(lines),
+        { onConflict: 'fail', skipInvalid: false, progress: () => undefined, signal: new AbortController().signal },
+      );
+      if (report.failed > 0) throw new Error(JSON.stringify(report.errors));
+    },
+  };
+}
+
+async function* toChunks(text: string): AsyncGenerator<Buffer> {
+  yield Buffer.from(text);
+}

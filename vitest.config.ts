@@ -1,0 +1,22 @@
+import { defineConfig } from 'vitest/config';
+
+/** Every test runs on the embedded database and, where TEST_DATABASE_URL names a server, on that PostgreSQL too. */
+const engines = process.env['TEST_DATABASE_URL'] ? (['embedded', 'postgres'] as const) : (['embedded'] as const);
+
+export default defineConfig({
+  test: {
+    projects: engines.map((engine) => ({
+      test: {
+        name: engine,
+        include: ['test/**/*.test.ts'],
+        exclude: ['test/bench/**'],
+        globalSetup: ['test/support/engines.ts'],
+        provide: { engine },
+        pool: 'forks',
+        maxWorkers: 2,
+        testTimeout: 30_000,
+        hookTimeout: 60_000,
+      },
+    })),
+  },
+});
