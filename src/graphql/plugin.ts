@@ -68,7 +68,7 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
       const response = await yoga.handleNodeRequestAndResponse(request, reply, {
         fastify: { scope: request.scope, request },
       });
-      response.headers.forEach((value, name) => reply.header(name, value));
+      reply.headers(Object.fromEntries(response.headers.entries()));
       return reply.code(response.status).send(response.body);
     },
   });
