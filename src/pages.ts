@@ -33,6 +33,7 @@ function frontPage(graphiql: boolean): string {
     <meta charset="utf-8">
     <meta name="viewport" content="width=device-width, initial-scale=1">
     <title>userdir</title>
+    <link rel="icon" href="data:,">
     <style>
       :root { color-scheme: light dark; font: 16px/1.6 system-ui, sans-serif; }
       body { max-width: 38rem; margin: 4rem auto; padding: 0 1.5rem; }

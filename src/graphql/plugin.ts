@@ -120,6 +120,7 @@ function graphiqlOptions(demo: { appId: string; appSecret: string } | null): Gra
   };
   return {
     title: 'userdir GraphiQL',
+    favicon: 'data:,',
     defaultQuery: WELCOME,
     headers: JSON.stringify(headers, null, 2),
     // Without this a 401 makes the browser ask for a password in a window of its own.

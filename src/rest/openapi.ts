@@ -35,7 +35,11 @@ export async function serveOpenApi(app: FastifyInstance, version: string): Promi
   await app.register(swaggerUi, {
     routePrefix: '/docs',
     uiConfig: { tryItOutEnabled: true },
-    theme: { title: 'userdir REST' },
+    // The bar on top shows somebody else's logo and asks for other documents.
+    theme: {
+      title: 'userdir REST',
+      css: [{ filename: 'theme.css', content: '.swagger-ui .topbar { display: none; }' }],
+    },
   });
   app.get('/openapi.json', { schema: { hide: true } }, async () => app.swagger());
 }

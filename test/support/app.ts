@@ -58,12 +58,24 @@ export interface ImportedUser {
   accounts?: { network: string; public_key: string }[] | null;
 }
 
-export async function startTestApp(env: Record<string, string> = {}): Promise<TestApp> {
+export interface TestAppOptions {
+  /** Settings beside those of the database. */
+  readonly env?: Record<string, string>;
+  /** The credentials that GraphiQL shows, as in demo mode. */
+  readonly demoCredentials?: () => { appId: string; appSecret: string } | null;
+}
+
+export async function startTestApp({ env = {}, demoCredentials }: TestAppOptions = {}): Promise<TestApp> {
   const database = await copyTemplate(inject('engine'), inject('template'));
   const config = parseConfig({ ...database.env, PORT: '0', ...env });
   const statements: string[] = [];
   const directory = createDirectory(config, { command: 'test', onStatement: (sql) => statements.push(sql) });
-  const server = await createServer({ config, log: createLogger('silent'), directory });
+  const server = await createServer({
+    config,
+    log: createLogger('silent'),
+    directory,
+    ...(demoCredentials && { demoCredentials }),
+  });
   await directory.open();
   await server.listen({ host: '127.0.0.1', port: 0 });
   const url = `http://127.0.0.1:${(server.server.address() as AddressInfo).port}`;
