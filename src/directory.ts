@@ -28,6 +28,7 @@ export interface DirectoryOptions extends DatabaseOptions {
 export function createDirectory({ db: dbConfig }: Config, options: DirectoryOptions): Directory {
   const { command, controlSocket, lockWaitMs = 0 } = options;
   const db = createDatabase(dbConfig, options);
+  const services = createServices(db);
   let lock: DataDirLock | null = null;
   let open = false;
 
@@ -38,7 +39,7 @@ export function createDirectory({ db: dbConfig }: Config, options: DirectoryOpti
 
   return {
     db,
-    services: createServices(db),
+    services,
     hold,
     isOpen: () => open,
     async open() {
@@ -51,6 +52,7 @@ export function createDirectory({ db: dbConfig }: Config, options: DirectoryOpti
     },
     async close() {
       open = false;
+      await services.totals.settle();
       // The lock goes last: whoever takes it may open the database at once.
       await db.close().finally(() => lock?.release());
     },

@@ -25,6 +25,10 @@ export interface Io {
 
 const userIdArgument = userId('USER_ID');
 
+async function allAppIds(services: Services): Promise<string[]> {
+  return (await services.projects.listProjects()).map(({ appId }) => appId);
+}
+
 async function identityOf({ services }: Directory, params: { project: string; method: string; value: string }) {
   const scope = await services.projects.getScope(params.project);
   return { scope, identity: parseIdentity({ authMethod: params.method, authValue: params.value }, snakeCase) };
@@ -83,8 +87,7 @@ export const operations = {
     params: { project: string | null; olderThanMs: number },
     { progress }: Io,
   ) {
-    const appIds =
-      params.project === null ? (await services.projects.listProjects()).map(({ appId }) => appId) : [params.project];
+    const appIds = params.project === null ? await allAppIds(services) : [params.project];
     let purged = 0;
     for (const appId of appIds) {
       const scope = await services.projects.getScope(appId);
@@ -104,6 +107,18 @@ export const operations = {
     const { scope, identity } = await identityOf(directory, params);
     await directory.services.logins.unban(scope, identity);
     return { auth_method: identity.authMethod, auth_value: identity.authValue, banned: false };
+  },
+
+  async 'totals check'({ services }: Directory, params: { project: string | null; repair: boolean }, { progress }: Io) {
+    const appIds = params.project === null ? await allAppIds(services) : [params.project];
+    const differences = [];
+    for (const [done, appId] of appIds.entries()) {
+      const scope = await services.projects.getScope(appId);
+      const found = await (params.repair ? services.totals.repair(scope) : services.totals.check(scope));
+      differences.push(...found.map((difference) => ({ app_id: appId, ...difference })));
+      progress(done + 1);
+    }
+    return { projects: appIds.length, differences, repaired: params.repair && differences.length > 0 };
   },
 
   async seed({ services }: Directory, params: { project: string; users: number; seed: number }, { progress }: Io) {

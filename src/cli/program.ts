@@ -197,6 +197,23 @@ export function createProgram(readConfig: () => Config, signal: AbortSignal): Co
   }
 
   program
+    .command('totals')
+    .description('the tallies from which exact totals are read')
+    .command('check')
+    .description('count all users again and report where the tallies say otherwise')
+    .option('--project <APP_ID>', 'only those of this project')
+    .option('--repair', 'make the tallies say what the users do')
+    .addOption(json())
+    .action(async ({ project: appId, repair, ...options }) => {
+      const { differences } = await run(
+        'totals check',
+        { project: appId ?? null, repair: repair === true },
+        { ...options, unit: 'projects', print: totalsReport },
+      );
+      if (differences.length > 0 && repair !== true) throw new Refused();
+    });
+
+  program
     .command('seed')
     .description('add made-up users, the same for the same seed; those who exist are left as they are')
     .addOption(project())
@@ -285,6 +302,16 @@ function projectTable(projects: Result<'project list'>): string {
   const table = new Table({ head: ['ID', 'Name', 'App ID', 'Created', 'Users'], style: { head: [], border: [] } });
   for (const each of projects) table.push([each.id, each.name, each.app_id, each.created_at, each.total_user]);
   return table.toString();
+}
+
+function totalsReport({ projects, differences, repaired }: Result<'totals check'>): string {
+  const lines = differences.map(
+    ({ app_id, span, starts_at, login_method, expected, actual }) =>
+      `${app_id} ${span} ${starts_at} ${login_method}: ${actual} tallied, ${expected} counted`,
+  );
+  const verdict =
+    differences.length === 0 ? 'all agree' : `${differences.length} tallies ${repaired ? 'were mended' : 'disagree'}`;
+  return [...lines, `Checked ${projects} projects: ${verdict}.`].join('\n');
 }
 
 function importReport({ imported, skipped, failed, errors }: Result<'user import'>): string {

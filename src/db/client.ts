@@ -89,7 +89,7 @@ function fromPool(
         throw new Error(`The database must be in UTF8, but it is in ${rows[0].encoding}.`);
     },
     async vacuum() {
-      await pool.query('VACUUM (ANALYZE) users, accounts');
+      await pool.query('VACUUM (ANALYZE) users, accounts, tallies, tally_slices, tally_deltas');
     },
     async close() {
       await prisma.$disconnect();

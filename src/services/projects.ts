@@ -84,7 +84,10 @@ export function createProjects({ prisma }: Database, randomBytes: (size: number)
     listProjects(): Promise<ProjectSummary[]> {
       return prisma.$queryRaw(Prisma.sql`
         SELECT p.id, p.name, p.app_id AS "appId", p.created_at AS "createdAt",
-               (SELECT count(*) FROM users u WHERE u.project_id = p.id AND u.deleted_at IS NULL)::float8 AS "totalUser"
+               (
+                 (SELECT coalesce(sum(t.users), 0) FROM tallies t WHERE t.project_id = p.id AND t.span = 'all')
+                 + (SELECT coalesce(sum(d.change), 0) FROM tally_deltas d WHERE d.project_id = p.id)
+               )::float8 AS "totalUser"
         FROM projects p
         ORDER BY p.id`);
     },

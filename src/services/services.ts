@@ -3,6 +3,7 @@ import type { Database } from '../db/client.js';
 import { createAccounts } from './accounts.js';
 import { createLogins } from './logins.js';
 import { createProjects } from './projects.js';
+import { createTotals } from './totals.js';
 import { createTransfers } from './transfers.js';
 import { createUsers } from './users.js';
 import { createWallets } from './wallets.js';
@@ -11,12 +12,14 @@ export type Services = ReturnType<typeof createServices>;
 
 /** Everything that the two interfaces and the command can do, over one database. */
 export function createServices(db: Database) {
+  const totals = createTotals(db);
   return {
+    totals,
     projects: createProjects(db, randomBytes),
-    users: createUsers(db),
+    users: createUsers(db, totals),
     accounts: createAccounts(db),
     wallets: createWallets(db),
     logins: createLogins(db),
-    transfers: createTransfers(db),
+    transfers: createTransfers(db, totals),
   };
 }

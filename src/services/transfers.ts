@@ -4,6 +4,7 @@ import { exportUsers } from '../sql/export-users.js';
 import { type OnConflict, type UserRecord, writeUsers } from '../sql/import-users.js';
 import { formatLine, parseLine, splitLines } from './import-format.js';
 import type { ProjectScope } from './projects.js';
+import type { Totals } from './totals.js';
 
 export interface ImportOptions {
   readonly onConflict: OnConflict;
@@ -36,21 +37,28 @@ const BATCH_SIZE = 1_000;
 /** An import is one transaction however long the file; the caller's signal ends it sooner. */
 const NO_TIMEOUT_MS = 2_147_483_647;
 
-export function createTransfers({ prisma, vacuum }: Database) {
+export function createTransfers({ prisma, vacuum }: Database, totals: Totals) {
+  /** After many users came at once, so that the next reads are as fast as ever. */
+  async function tidy(scope: ProjectScope, users: number): Promise<void> {
+    if (users <= BATCH_SIZE) return;
+    await totals.fold(scope);
+    await vacuum();
+  }
+
   return {
     /**
      * Imports NDJSON. Reports bad lines by number; unless `skipInvalid`, one of them (or a signal) undoes everything.
      * Memory stays flat: lines are read, checked and written in batches.
      */
     async importUsers(
-      { projectId }: ProjectScope,
+      scope: ProjectScope,
       input: AsyncIterable<Buffer>,
       options: ImportOptions,
     ): Promise<ImportReport> {
       const report: ImportReport = { imported: 0, skipped: 0, failed: 0, errors: [] };
       const run = async (db: Queryable) => {
         for await (const batch of batches(parsedLines(input, report, options))) {
-          await writeBatch(db, projectId, batch, report, options);
+          await writeBatch(db, scope.projectId, batch, report, options);
         }
       };
       if (options.skipInvalid) {
@@ -58,7 +66,7 @@ export function createTransfers({ prisma, vacuum }: Database) {
       } else {
         await prisma.$transaction((tx) => undoIfFailed(tx), { timeout: NO_TIMEOUT_MS }).catch(ignoreUndone);
       }
-      if (report.imported > BATCH_SIZE) await vacuum();
+      await tidy(scope, report.imported);
       report.errors.sort((a, b) => a.line - b.line);
       return report;
 
@@ -74,15 +82,15 @@ export function createTransfers({ prisma, vacuum }: Database) {
     },
 
     /** Writes records that are known to be good, each with its accounts; those who exist are left as they are. */
-    async addUsers({ projectId }: ProjectScope, records: Iterable<UserRecord>, progress: (users: number) => void) {
+    async addUsers(scope: ProjectScope, records: Iterable<UserRecord>, progress: (users: number) => void) {
       const added = { users: 0, accounts: 0 };
       for await (const batch of batches(records)) {
-        const written = await writeUsers(prisma, projectId, batch, 'skip');
+        const written = await writeUsers(prisma, scope.projectId, batch, 'skip');
         added.users += written.length;
         added.accounts += written.reduce((sum, user) => sum + user.accounts, 0);
         progress(added.users);
       }
-      if (added.users > BATCH_SIZE) await vacuum();
+      await tidy(scope, added.users);
       return added;
     },
 

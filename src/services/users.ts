@@ -6,6 +6,7 @@ import type { Address } from './addresses.js';
 import { createBatchedRead } from './batching.js';
 import { LARGEST_ID, type UserFilter } from './filters.js';
 import type { ProjectScope } from './projects.js';
+import type { Totals } from './totals.js';
 
 export type { User };
 export type Users = ReturnType<typeof createUsers>;
@@ -13,7 +14,7 @@ export type Users = ReturnType<typeof createUsers>;
 const PURGE_BATCH = 5_000;
 
 /** The current users of a project: those who have not been removed. */
-export function createUsers({ prisma }: Database) {
+export function createUsers({ prisma }: Database, totals: Totals) {
   const byId = createBatchedRead((keys: readonly { projectId: number; id: bigint }[]) => findUsersById(prisma, keys));
   const byEmail = createBatchedRead((keys: readonly { projectId: number; email: string }[]) =>
     findUsersByEmail(prisma, keys),
@@ -41,18 +42,20 @@ export function createUsers({ prisma }: Database) {
     },
 
     /** A page and the exact total, from one snapshot (spec, "GET /server/users"). */
-    listPage({ projectId }: ProjectScope, filter: UserFilter, page: { page: number; limit: number }) {
-      return listUserPage(prisma, projectId, filter, page);
+    async listPage(scope: ProjectScope, filter: UserFilter, page: { page: number; limit: number }) {
+      const { users, ...total } = await listUserPage(prisma, scope.projectId, filter, page);
+      return { users, total: totals.read(scope, total) };
     },
 
     /** The users between two positions, what lies beyond them, and the exact total where it is wanted; one snapshot. */
-    listWindow({ projectId }: ProjectScope, filter: UserFilter, window: UserWindow, withTotal: boolean) {
-      return listUserWindow(prisma, projectId, filter, window, withTotal);
+    async listWindow(scope: ProjectScope, filter: UserFilter, window: UserWindow, withTotal: boolean) {
+      const { total, ...rows } = await listUserWindow(prisma, scope.projectId, filter, window, withTotal);
+      return { ...rows, total: total && totals.read(scope, total) };
     },
 
     /** The exact number of matching users (spec, "GET /server/users/count"). */
-    countUsers({ projectId }: ProjectScope, filter: UserFilter): Promise<number> {
-      return countUsers(prisma, projectId, filter);
+    async countUsers(scope: ProjectScope, filter: UserFilter): Promise<number> {
+      return totals.read(scope, await countUsers(prisma, scope.projectId, filter));
     },
 
     /** Every user with this folded login email, newest first (spec, "GET /server/users/search"). */

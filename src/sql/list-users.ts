@@ -1,30 +1,60 @@
 import { Prisma, type Queryable, type User } from '../db/client.js';
 import type { Position, UserFilter } from '../services/filters.js';
 import { USER_COLUMNS } from './columns.js';
+import { coverOf } from './spans.js';
+import { startOfRank, type Total, totalOf } from './totals.js';
 
 /** Rows and their total, from one statement and so from one snapshot. */
-export interface UserRows {
+export interface UserRows extends Total {
   users: User[];
-  total: number;
 }
 
-/** The current users `u` of a project that match a filter. */
-function matching(projectId: number, filter: UserFilter): Prisma.Sql {
-  const byMethod =
-    filter.loginMethods === null
-      ? Prisma.empty
-      : Prisma.sql`AND u.login_method = ANY(${filter.loginMethods}::login_method[])`;
+/** A page that starts no deeper than this is read by OFFSET, which is cheaper than to look for its start. */
+const SHALLOW = 500n;
+
+const NEWEST_FIRST = Prisma.sql`u.created_at DESC, u.id DESC`;
+const OLDEST_FIRST = Prisma.sql`u.created_at ASC, u.id ASC`;
+
+/** The current users `u` of a project within the dates of a filter. */
+function withinDates(projectId: number, { createdFrom, createdTo }: UserFilter): Prisma.Sql {
   return Prisma.sql`
     FROM users u
     WHERE u.project_id = ${projectId} AND u.deleted_at IS NULL
-      AND u.created_at >= ${filter.createdFrom}::timestamptz AND u.created_at <= ${filter.createdTo}::timestamptz ${byMethod}`;
+      AND u.created_at >= ${createdFrom}::timestamptz AND u.created_at <= ${createdTo}::timestamptz`;
 }
 
-export async function countUsers(db: Queryable, projectId: number, filter: UserFilter): Promise<number> {
-  const [row] = await db.$queryRaw<[{ total: bigint }]>(
-    Prisma.sql`SELECT count(*) AS total ${matching(projectId, filter)}`,
-  );
-  return Number(row.total);
+interface Slice {
+  /** More conditions on `u`, each with its AND. */
+  readonly where: Prisma.Sql;
+  readonly order: Prisma.Sql;
+  readonly limit: Prisma.Sql;
+  readonly offset: Prisma.Sql;
+}
+
+/**
+ * Matching users in order. A filter by methods takes the first of each method from the index of that method and merges them:
+ * to filter the common index would read a whole project in search of ten users of a rare method.
+ */
+function slice(projectId: number, filter: UserFilter, { where, order, limit, offset }: Slice): Prisma.Sql {
+  if (filter.loginMethods === null) {
+    return Prisma.sql`
+      SELECT ${USER_COLUMNS} ${withinDates(projectId, filter)} ${where}
+      ORDER BY ${order} LIMIT ${limit} OFFSET ${offset}`;
+  }
+  return Prisma.sql`
+    SELECT ${USER_COLUMNS}
+    FROM unnest(${filter.loginMethods}::login_method[]) AS m(login_method)
+    CROSS JOIN LATERAL (
+      SELECT u.* ${withinDates(projectId, filter)} AND u.login_method = m.login_method ${where}
+      ORDER BY ${order} LIMIT ${limit} + ${offset}
+    ) AS u
+    ORDER BY ${order} LIMIT ${limit} OFFSET ${offset}`;
+}
+
+/** The exact number of users who match. */
+export async function countUsers(db: Queryable, projectId: number, filter: UserFilter): Promise<Total> {
+  const [row] = await db.$queryRaw<[Total]>(totalOf(projectId, filter, coverOf(filter)));
+  return row;
 }
 
 /** Page `page` of `limit` users, newest first, with the total. A page past the end is empty. */
@@ -34,18 +64,38 @@ export async function listUserPage(
   filter: UserFilter,
   { page, limit }: { page: number; limit: number },
 ): Promise<UserRows> {
-  // In bigint: the offset of a page far past the end is more than a double counts.
-  const offset = (BigInt(page) - 1n) * BigInt(limit);
-  const rows = await db.$queryRaw<(Partial<User> & { total: bigint })[]>(Prisma.sql`
-    SELECT counted.total, listed.*
-    FROM (SELECT count(*) AS total ${matching(projectId, filter)}) AS counted
-    LEFT JOIN LATERAL (
-      SELECT ${USER_COLUMNS} ${matching(projectId, filter)}
-      ORDER BY u.created_at DESC, u.id DESC
-      LIMIT ${limit}::bigint OFFSET ${offset}::bigint
-    ) AS listed ON true
-    ORDER BY listed."createdAt" DESC, listed.id DESC`);
-  return { total: Number(rows[0]?.total ?? 0), users: rows.filter((row) => row.id !== null) as User[] };
+  const cover = coverOf(filter);
+  // In bigint: the rank of a page far past the end is more than a double counts.
+  const rank = (BigInt(page) - 1n) * BigInt(limit);
+  const rows = {
+    where: Prisma.empty,
+    order: NEWEST_FIRST,
+    limit: Prisma.sql`${limit}::bigint`,
+    offset: Prisma.sql`${rank}::bigint`,
+  };
+  const listed =
+    rank <= SHALLOW
+      ? slice(projectId, filter, rows)
+      : Prisma.sql`
+          SELECT found.*
+          FROM (${startOfRank(projectId, filter, cover, rank)}) AS start
+          CROSS JOIN LATERAL (${slice(projectId, filter, {
+            ...rows,
+            where: Prisma.sql`AND (u.created_at, u.id) < (start.before_at, start.before_id)`,
+            offset: Prisma.sql`start.rest`,
+          })}) AS found`;
+  return toUserRows(
+    await db.$queryRaw<(Partial<User> & Total)[]>(Prisma.sql`
+      SELECT counted.*, listed.*
+      FROM (${totalOf(projectId, filter, cover)}) AS counted
+      LEFT JOIN LATERAL (${listed}) AS listed ON true
+      ORDER BY listed."createdAt" DESC, listed.id DESC`),
+  );
+}
+
+function toUserRows(rows: (Partial<User> & Total)[]): UserRows {
+  const { total = 0n, pending = 0 } = rows[0] ?? {};
+  return { total, pending, users: rows.filter((row) => row.id !== null) as User[] };
 }
 
 /** A window of the list: between two positions (exclusive), `limit` users from its newer or its older end. */
@@ -64,7 +114,7 @@ export interface WindowRows {
   /** Whether it matches older ones. */
   hasOlder: boolean;
   /** All that match the filter, whatever the window; null where it was not asked for. */
-  total: number | null;
+  total: Total | null;
 }
 
 /** Row-value seeks on (created_at, id): as cheap at any depth, and independent of whether the rows at its ends still exist. */
@@ -75,34 +125,42 @@ export async function listUserWindow(
   window: UserWindow,
   withTotal: boolean,
 ): Promise<WindowRows> {
-  const match = matching(projectId, filter);
   const { after, before, limit } = window;
-  const order =
-    window.from === 'newest' ? Prisma.sql`u.created_at DESC, u.id DESC` : Prisma.sql`u.created_at ASC, u.id ASC`;
+  const bounds = Prisma.sql`
+    ${after === null ? Prisma.empty : Prisma.sql`AND ${olderThan(after)}`}
+    ${before === null ? Prisma.empty : Prisma.sql`AND ${newerThan(before)}`}`;
+  const listed = slice(projectId, filter, {
+    where: bounds,
+    order: window.from === 'newest' ? NEWEST_FIRST : OLDEST_FIRST,
+    limit: Prisma.sql`${limit + 1}::bigint`,
+    offset: Prisma.sql`0`,
+  });
+  const exists = (condition: Prisma.Sql, order: Prisma.Sql) =>
+    Prisma.sql`EXISTS (${slice(projectId, filter, {
+      where: Prisma.sql`AND NOT ${condition}`,
+      order,
+      limit: Prisma.sql`1`,
+      offset: Prisma.sql`0`,
+    })})`;
   const rows = await db.$queryRaw<(Partial<User> & Beyond)[]>(Prisma.sql`
     SELECT beyond.*, listed.*
     FROM (
-      SELECT ${after === null ? NONE : Prisma.sql`EXISTS (SELECT 1 ${match} AND NOT ${olderThan(after)})`} AS newer,
-             ${before === null ? NONE : Prisma.sql`EXISTS (SELECT 1 ${match} AND NOT ${newerThan(before)})`} AS older,
-             ${withTotal ? Prisma.sql`(SELECT count(*) ${match})` : Prisma.sql`NULL::bigint`} AS total
+      SELECT ${after === null ? NONE : exists(olderThan(after), OLDEST_FIRST)} AS newer,
+             ${before === null ? NONE : exists(newerThan(before), NEWEST_FIRST)} AS older,
+             counted.*
+      FROM (${withTotal ? totalOf(projectId, filter, coverOf(filter)) : NO_TOTAL}) AS counted
     ) AS beyond
-    LEFT JOIN LATERAL (
-      SELECT ${USER_COLUMNS} ${match}
-        ${after === null ? Prisma.empty : Prisma.sql`AND ${olderThan(after)}`}
-        ${before === null ? Prisma.empty : Prisma.sql`AND ${newerThan(before)}`}
-      ORDER BY ${order}
-      LIMIT ${limit + 1}::bigint
-    ) AS listed ON true
+    LEFT JOIN LATERAL (${listed}) AS listed ON true
     ORDER BY listed."createdAt" DESC, listed.id DESC`);
   const users = rows.filter((row) => row.id !== null) as User[];
   // The one row too many tells that there are more at the far end.
   const hasMore = users.length > limit;
-  const { newer = false, older = false, total = null } = rows[0] ?? {};
+  const { newer = false, older = false, total = null, pending = 0 } = rows[0] ?? {};
   return {
     users: window.from === 'newest' ? users.slice(0, limit) : users.slice(-limit),
     hasNewer: newer || (hasMore && window.from === 'oldest'),
     hasOlder: older || (hasMore && window.from === 'newest'),
-    total: total === null ? null : Number(total),
+    total: total === null ? null : { total, pending },
   };
 }
 
@@ -111,9 +169,11 @@ interface Beyond {
   newer: boolean;
   older: boolean;
   total: bigint | null;
+  pending: number;
 }
 
 const NONE = Prisma.sql`false`;
+const NO_TOTAL = Prisma.sql`SELECT NULL::bigint AS total, 0 AS pending`;
 
 function olderThan({ createdAt, id }: Position): Prisma.Sql {
   return Prisma.sql`(u.created_at, u.id) < (${createdAt}::timestamptz, ${id}::bigint)`;

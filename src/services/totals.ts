@@ -1,0 +1,55 @@
+import type { Database } from '../db/client.js';
+import { compareTallies, repairTallies, type TallyDifference } from '../sql/check-tallies.js';
+import { foldTallies, type Total } from '../sql/totals.js';
+import type { ProjectScope } from './projects.js';
+
+export type { TallyDifference };
+export type Totals = ReturnType<typeof createTotals>;
+
+/** A reader adds up this many pending changes without noticing; beyond it they are folded behind his back. */
+const PENDING_TO_FOLD = 64;
+/** A repair counts all users of a project, however many. */
+const NO_TIMEOUT_MS = 2_147_483_647;
+
+/** Exact totals: they are read with the rows they belong to, and kept cheap by folding what has piled up. */
+export function createTotals({ prisma }: Database) {
+  const folding = new Map<number, Promise<void>>();
+
+  /** Folds in the background, once at a time for a project. It changes no total, so a failure waits for the next reader. */
+  function foldLater(projectId: number): void {
+    if (folding.has(projectId)) return;
+    const fold = foldTallies(prisma, projectId)
+      .catch(() => undefined)
+      .finally(() => folding.delete(projectId));
+    folding.set(projectId, fold);
+  }
+
+  return {
+    /** The number of a total that a statement has read. */
+    read({ projectId }: ProjectScope, { total, pending }: Total): number {
+      if (pending > PENDING_TO_FOLD) foldLater(projectId);
+      return Number(total);
+    },
+
+    /** Folds what is pending now. */
+    async fold({ projectId }: ProjectScope): Promise<void> {
+      await folding.get(projectId);
+      await foldTallies(prisma, projectId);
+    },
+
+    /** Counts the project's users again and returns where its tallies say otherwise. */
+    check({ projectId }: ProjectScope): Promise<TallyDifference[]> {
+      return compareTallies(prisma, projectId);
+    },
+
+    /** Makes the tallies say what the users do; returns the differences that it has mended. */
+    repair({ projectId }: ProjectScope): Promise<TallyDifference[]> {
+      return prisma.$transaction((tx) => repairTallies(tx, projectId), { timeout: NO_TIMEOUT_MS });
+    },
+
+    /** Waits for the folds that are under way. */
+    async settle(): Promise<void> {
+      await Promise.all(folding.values());
+    },
+  };
+}

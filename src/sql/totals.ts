@@ -1,0 +1,174 @@
+import { Prisma, type Queryable } from '../db/client.js';
+import type { UserFilter } from '../services/filters.js';
+import type { Cover, SpanStretch, Stretch } from './spans.js';
+
+/**
+ * Totals and positions from tallies (prisma/migrations, "tallies"): what is folded plus what is pending is exact in any
+ * one statement. The fragments here are parts of such statements.
+ */
+
+/** Where a total stands: the number of users, and how many changes are pending, which a fold would spare the next reader. */
+export interface Total {
+  total: bigint;
+  pending: number;
+}
+
+/** `login_method` of `alias` is one of the filter's. */
+export function methodIs(alias: string, { loginMethods }: UserFilter): Prisma.Sql {
+  if (loginMethods === null) return Prisma.empty;
+  return Prisma.sql`AND ${Prisma.raw(alias)}.login_method = ANY(${loginMethods}::login_method[])`;
+}
+
+function unnestSpans(spans: readonly SpanStretch[]): Prisma.Sql {
+  return Prisma.sql`unnest(
+    ${spans.map(({ span }) => span)}::tally_span[],
+    ${spans.map(({ from }) => from)}::timestamptz[],
+    ${spans.map(({ to }) => to)}::timestamptz[]
+  )`;
+}
+
+function unnestStretches(stretches: readonly Stretch[]): Prisma.Sql {
+  return Prisma.sql`unnest(${stretches.map(({ from }) => from)}::timestamptz[], ${stretches.map(({ to }) => to)}::timestamptz[])`;
+}
+
+/** A row (total, pending): how many current users match. Costs the tallies of whole spans and an index range at each end. */
+export function totalOf(projectId: number, filter: UserFilter, { spans, edges }: Cover): Prisma.Sql {
+  const whole = { from: spans[0]?.from ?? new Date(0), to: spans.at(-1)?.to ?? new Date(0) };
+  return Prisma.sql`
+    SELECT (pending.changes + tallied.users + counted.users)::bigint AS total, pending.count::int AS pending
+    FROM (
+      SELECT count(*) AS count,
+             coalesce(sum(d.change) FILTER (
+               WHERE d.created_at >= ${whole.from}::timestamptz AND d.created_at < ${whole.to}::timestamptz ${methodIs('d', filter)}
+             ), 0) AS changes
+      FROM tally_deltas d
+      WHERE d.project_id = ${projectId}
+    ) AS pending
+    CROSS JOIN (
+      SELECT coalesce(sum(each.users), 0) AS users
+      FROM ${unnestSpans(spans)} AS s(span, from_at, to_at)
+      CROSS JOIN LATERAL (
+        SELECT sum(t.users) AS users
+        FROM tallies t
+        WHERE t.project_id = ${projectId} AND t.span = s.span
+          AND t.starts_on >= utc_day(s.from_at) AND t.starts_on < utc_day(s.to_at) ${methodIs('t', filter)}
+      ) AS each
+    ) AS tallied
+    CROSS JOIN (
+      SELECT coalesce(sum(each.users), 0) AS users
+      FROM ${unnestStretches(edges)} AS e(from_at, to_at)
+      CROSS JOIN LATERAL (
+        SELECT count(*) AS users
+        FROM users u
+        WHERE u.project_id = ${projectId} AND u.deleted_at IS NULL
+          AND u.created_at >= e.from_at AND u.created_at < e.to_at ${methodIs('u', filter)}
+      ) AS each
+    ) AS counted`;
+}
+
+/**
+ * A row (before_at, before_id, rest), or none past the end: the user of rank `rank` (0 the newest) is the one after `rest`
+ * others among those before that position. `rest` is below the size of a slice, or of a day that is not crowded.
+ *
+ * It walks from months to a day to a slice; at each step the blocks are numbered from the newest, and the one that holds the
+ * rank is entered.
+ */
+export function startOfRank(projectId: number, filter: UserFilter, { steps, edges }: Cover, rank: bigint): Prisma.Sql {
+  return Prisma.sql`
+    WITH pending AS MATERIALIZED (
+      SELECT d.created_at, d.user_id, d.change FROM tally_deltas d WHERE d.project_id = ${projectId} ${methodIs('d', filter)}
+    ), coarse AS (
+      SELECT each.span::text AS kind, each.from_at, sum(each.users) AS users,
+             CASE each.span WHEN 'month' THEN date_trunc('month', each.from_at + interval '32 days', 'UTC')
+                            ELSE each.from_at + interval '1 day' END AS to_at
+      FROM ${unnestSpans(steps)} AS s(span, from_at, to_at)
+      CROSS JOIN LATERAL (
+        SELECT t.span, utc_start(t.starts_on) AS from_at, t.users
+        FROM tallies t
+        WHERE t.project_id = ${projectId} AND t.span = s.span
+          AND t.starts_on >= utc_day(s.from_at) AND t.starts_on < utc_day(s.to_at) ${methodIs('t', filter)}
+        UNION ALL
+        SELECT s.span, date_trunc(s.span::text, p.created_at, 'UTC'), p.change
+        FROM pending p
+        WHERE p.created_at >= s.from_at AND p.created_at < s.to_at
+      ) AS each
+      GROUP BY each.span, each.from_at
+      UNION ALL
+      SELECT 'edge', e.from_at, counted.users, e.to_at
+      FROM ${unnestStretches(edges)} AS e(from_at, to_at)
+      CROSS JOIN LATERAL (
+        SELECT count(*) AS users
+        FROM users u
+        WHERE u.project_id = ${projectId} AND u.deleted_at IS NULL
+          AND u.created_at >= e.from_at AND u.created_at < e.to_at ${methodIs('u', filter)}
+      ) AS counted
+    ), block AS (
+      SELECT numbered.*
+      FROM (SELECT c.*, sum(c.users) OVER (ORDER BY c.from_at DESC) - c.users AS newer FROM coarse c) AS numbered
+      WHERE ${rank}::bigint >= numbered.newer AND ${rank}::bigint < numbered.newer + numbered.users
+    ), days AS (
+      SELECT 'day' AS kind, each.from_at, each.from_at + interval '1 day' AS to_at, sum(each.users) AS users, block.newer
+      FROM block
+      CROSS JOIN LATERAL (
+        SELECT utc_start(t.starts_on) AS from_at, t.users
+        FROM tallies t
+        WHERE t.project_id = ${projectId} AND t.span = 'day'
+          AND t.starts_on >= utc_day(block.from_at) AND t.starts_on < utc_day(block.to_at) ${methodIs('t', filter)}
+        UNION ALL
+        SELECT date_trunc('day', p.created_at, 'UTC'), p.change
+        FROM pending p
+        WHERE p.created_at >= block.from_at AND p.created_at < block.to_at
+      ) AS each
+      WHERE block.kind = 'month'
+      GROUP BY each.from_at, block.newer
+      UNION ALL
+      SELECT block.kind, block.from_at, block.to_at, block.users, block.newer FROM block WHERE block.kind <> 'month'
+    ), day AS (
+      SELECT numbered.*
+      FROM (
+        SELECT d.kind, d.from_at, d.to_at, d.users, d.newer + sum(d.users) OVER (ORDER BY d.from_at DESC) - d.users AS newer FROM days d
+      ) AS numbered
+      WHERE ${rank}::bigint >= numbered.newer AND ${rank}::bigint < numbered.newer + numbered.users
+    ), slices AS (
+      SELECT s.starts_at, s.starts_id, sum(s.users) FILTER (WHERE true ${methodIs('s', filter)}) AS users,
+             coalesce(lead(s.starts_at) OVER position, day.to_at) AS ends_at,
+             coalesce(lead(s.starts_id) OVER position, 0) AS ends_id
+      FROM day
+      JOIN tally_slices s ON s.project_id = ${projectId} AND s.starts_at >= day.from_at AND s.starts_at < day.to_at
+      WHERE day.kind = 'day'
+      GROUP BY s.starts_at, s.starts_id, day.to_at
+      WINDOW position AS (ORDER BY s.starts_at, s.starts_id)
+    ), cut AS (
+      SELECT s.starts_at, s.starts_id, s.ends_at, s.ends_id,
+             coalesce(s.users, 0) + coalesce((
+               SELECT sum(p.change)
+               FROM pending p
+               WHERE (p.created_at, p.user_id) >= (s.starts_at, s.starts_id) AND (p.created_at, p.user_id) < (s.ends_at, s.ends_id)
+             ), 0) AS users
+      FROM slices s
+    ), slice AS (
+      SELECT numbered.*
+      FROM (
+        SELECT cut.*, day.newer + sum(cut.users) OVER (ORDER BY cut.starts_at DESC, cut.starts_id DESC) - cut.users AS newer
+        FROM cut CROSS JOIN day
+      ) AS numbered
+      WHERE ${rank}::bigint >= numbered.newer AND ${rank}::bigint < numbered.newer + numbered.users
+    )
+    SELECT coalesce(slice.ends_at, day.to_at) AS before_at, coalesce(slice.ends_id, 0) AS before_id,
+           (${rank}::bigint - coalesce(slice.newer, day.newer))::bigint AS rest
+    FROM day
+    LEFT JOIN slice ON true`;
+}
+
+/** Deltas of one fold: bounds the time for which it holds what it folds. */
+const FOLD_AT_ONCE = 100_000;
+
+/** Folds what is committed, in transactions of bounded size; gives way to whoever folds already. */
+export async function foldTallies(db: Queryable, projectId: number): Promise<void> {
+  for (;;) {
+    const [row] = await db.$queryRaw<[{ folded: number }]>(
+      Prisma.sql`SELECT fold_tallies(${projectId}::int, ${FOLD_AT_ONCE}::int) AS folded`,
+    );
+    if (row.folded < FOLD_AT_ONCE) return;
+  }
+}

@@ -1,0 +1,185 @@
+import fc from 'fast-check';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Prisma } from '#dist/db/client.js';
+import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
+
+let app: TestApp;
+beforeAll(async () => {
+  app = await startTestApp();
+});
+afterAll(() => app.close());
+
+const METHODS = ['email', 'passkey', 'wallet', 'socials'] as const;
+
+/** Users by plain SQL, `count` of one instant. */
+async function insertUsers(project: TestProject, createdAt: string, count: number, method: string): Promise<void> {
+  await app.directory.db.prisma.$executeRaw(Prisma.sql`
+    INSERT INTO users (project_id, auth_method, auth_value, auth_value_key, created_at)
+    SELECT p.id, ${method}, v, v, ${createdAt}::timestamptz
+    FROM projects p, generate_series(1, ${count}::int) AS n, LATERAL (SELECT gen_random_uuid()::text || n AS v) AS each
+    WHERE p.app_id = ${project.appId}`);
+}
+
+async function fold(project: TestProject): Promise<void> {
+  const { totals, projects } = app.directory.services;
+  await totals.fold(await projects.getScope(project.appId));
+}
+
+/** What the users themselves say, newest first. */
+async function readTruth(project: TestProject) {
+  return app.directory.db.prisma.$queryRaw<{ id: bigint; createdAt: Date; method: string }[]>(Prisma.sql`
+    SELECT u.id, u.created_at AS "createdAt", u.login_method::text AS method
+    FROM users u JOIN projects p ON p.id = u.project_id
+    WHERE p.app_id = ${project.appId} AND u.deleted_at IS NULL
+    ORDER BY u.created_at DESC, u.id DESC`);
+}
+
+interface Question {
+  from: Date | null;
+  to: Date | null;
+  methods: readonly string[];
+  limit: number;
+  /** Where in the answer to look, from 0 to 1. */
+  depth: number;
+}
+
+async function expectTruth(project: TestProject, questions: readonly Question[]): Promise<void> {
+  const truth = await readTruth(project);
+  for (const { from, to, methods, limit, depth } of questions) {
+    const matching = truth.filter(
+      (user) =>
+        (from === null || user.createdAt >= from) &&
+        (to === null || user.createdAt <= to) &&
+        (methods.length === 0 || methods.includes(user.method)),
+    );
+    const page = Math.floor((depth * matching.length) / limit) + 1;
+    const query = new URLSearchParams({ page: String(page), limit: String(limit) });
+    if (from !== null) query.set('start_date', from.toISOString());
+    if (to !== null) query.set('end_date', to.toISOString());
+    if (methods.length > 0) query.set('login_method', methods.join());
+    const { body } = await project.rest(`/server/users?${query}`);
+    expect({
+      query: String(query),
+      total: body.result?.total_user,
+      ids: body.result?.users.map((user: { id: number }) => user.id),
+    }).toEqual({
+      query: String(query),
+      total: matching.length,
+      ids: matching.slice((page - 1) * limit, page * limit).map(({ id }) => Number(id)),
+    });
+  }
+}
+
+const instant = fc.date({ min: new Date('2024-11-20'), max: new Date('2025-03-10'), noInvalidDate: true });
+const question: fc.Arbitrary<Question> = fc.record({
+  from: fc.option(instant),
+  to: fc.option(instant),
+  methods: fc.subarray([...METHODS]),
+  limit: fc.integer({ min: 1, max: 100 }),
+  depth: fc.oneof(fc.double({ min: 0, max: 1, noNaN: true }), fc.constant(1)),
+});
+const change = fc.oneof(
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      kind: fc.constant('insert' as const),
+      at: fc.oneof(instant, fc.constantFrom(new Date('2025-01-01'), new Date('2025-01-31T23:59:59.999Z'))),
+      count: fc.integer({ min: 1, max: 900 }),
+      method: fc.constantFrom('email', 'passkey', 'wallet', 'google'),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('remove' as const), share: fc.integer({ min: 2, max: 9 }) }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({ kind: fc.constant('move' as const), share: fc.integer({ min: 2, max: 9 }), at: instant }),
+  },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('erase' as const), share: fc.integer({ min: 2, max: 9 }) }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('fold' as const) }) },
+);
+
+type Change = typeof change extends fc.Arbitrary<infer Step> ? Step : never;
+
+async function apply(project: TestProject, step: Change): Promise<void> {
+  const { prisma } = app.directory.db;
+  const mine = Prisma.sql`project_id = (SELECT id FROM projects WHERE app_id = ${project.appId})`;
+  if (step.kind === 'insert') await insertUsers(project, step.at.toISOString(), step.count, step.method);
+  else if (step.kind === 'fold') await fold(project);
+  else if (step.kind === 'erase') {
+    await prisma.$executeRaw(Prisma.sql`DELETE FROM users WHERE ${mine} AND id % ${step.share} = 0`);
+  } else if (step.kind === 'remove') {
+    await prisma.$executeRaw(Prisma.sql`UPDATE users SET deleted_at = now() WHERE ${mine} AND id % ${step.share} = 0`);
+  } else {
+    await prisma.$executeRaw(
+      Prisma.sql`UPDATE users SET created_at = ${step.at}, auth_method = 'github' WHERE ${mine} AND id % ${step.share} = 0`,
+    );
+  }
+}
+
+test('after any changes by any way, every total and every page is what the users themselves say', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(change, { minLength: 3, maxLength: 12 }),
+      fc.array(question, { minLength: 8, maxLength: 8 }),
+      async (changes, questions) => {
+        const project = await app.createProject();
+        for (const step of changes) await apply(project, step);
+        await expectTruth(project, questions);
+        await fold(project);
+        await expectTruth(project, questions);
+      },
+    ),
+    { numRuns: 12 },
+  );
+}, 120_000);
+
+test('a day with many users of one instant is cut into slices, and pages deep in it start close by', async () => {
+  const project = await app.createProject();
+  await insertUsers(project, '2025-01-15T12:00:00Z', 12_000, 'email');
+  await insertUsers(project, '2025-01-15T18:00:00Z', 500, 'google');
+  await fold(project);
+  const slices = await app.directory.db.prisma.$queryRaw<{ users: number }[]>(Prisma.sql`
+    SELECT sum(s.users)::int AS users FROM tally_slices s JOIN projects p ON p.id = s.project_id
+    WHERE p.app_id = ${project.appId} GROUP BY s.starts_at, s.starts_id`);
+  expect(slices.reduce((sum, { users }) => sum + users, 0)).toBe(12_500);
+  expect(Math.max(...slices.map(({ users }) => users))).toBeLessThanOrEqual(1_000);
+  await insertUsers(project, '2025-01-15T12:00:00Z', 300, 'passkey');
+  const everywhere = [0, 0.1, 0.31, 0.5, 0.77, 0.999, 1];
+  await expectTruth(
+    project,
+    everywhere.flatMap((depth) => [
+      { from: null, to: null, methods: [], limit: 100, depth },
+      { from: null, to: new Date('2025-01-15T17:00:00Z'), methods: [], limit: 7, depth },
+      { from: null, to: null, methods: ['socials', 'passkey'], limit: 9, depth },
+    ]),
+  );
+});
+
+test('a check finds tallies that were brought out of step, and a repair mends them', async () => {
+  const project = await app.createProject();
+  await insertUsers(project, '2025-02-01T00:00:00Z', 2_500, 'email');
+  await fold(project);
+  await insertUsers(project, '2025-02-02T00:00:00Z', 5, 'google');
+  const { totals, projects } = app.directory.services;
+  const scope = await projects.getScope(project.appId);
+  expect(await totals.check(scope)).toEqual([]);
+
+  await app.directory.db.prisma.$executeRaw(
+    Prisma.sql`UPDATE tallies SET users = users + 7 WHERE project_id = ${scope.projectId} AND span <> 'month'`,
+  );
+  await app.directory.db.prisma.$executeRaw(
+    Prisma.sql`UPDATE tally_slices SET users = users - 1 WHERE project_id = ${scope.projectId} AND starts_id > 0`,
+  );
+  const differences = await totals.check(scope);
+  expect(differences).toContainEqual({
+    span: 'all',
+    starts_at: '1970-01-01T00:00:00.000Z',
+    login_method: 'email',
+    expected: 2_500,
+    actual: 2_507,
+  });
+  expect(differences.map(({ span }) => span)).toEqual(['all', 'day', 'slice', 'slice']);
+
+  expect(await totals.repair(scope)).toEqual(differences);
+  expect(await totals.check(scope)).toEqual([]);
+  await expectTruth(project, [{ from: null, to: null, methods: [], limit: 10, depth: 0.9 }]);
+});
