@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Prisma } from '#dist/db/client.js';
+import { camelCase, parseProfile } from '#dist/services/identities.js';
 import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
 
 let app: TestApp;
@@ -182,4 +183,58 @@ test('a check finds tallies that were brought out of step, and a repair mends th
   expect(await totals.repair(scope)).toEqual(differences);
   expect(await totals.check(scope)).toEqual([]);
   await expectTruth(project, [{ from: null, to: null, methods: [], limit: 10, depth: 0.9 }]);
+});
+
+test('concurrent registrations, logins, removals, imports, rollbacks, purges and folds leave every total exact', async () => {
+  const project = await app.createProject();
+  const { services, db } = app.directory;
+  const scope = await services.projects.getScope(project.appId);
+  const register = (name: string) =>
+    services.logins.recordLogin(
+      scope,
+      parseProfile({ authMethod: 'email', authValue: `${name}@example.com` }, camelCase),
+    );
+
+  const steps: ((worker: number, round: number) => Promise<unknown>)[] = [
+    (worker, round) => register(`user-${worker}-${round}`),
+    (_worker, round) => register(`shared-${round}`),
+    async (_worker, round) => {
+      // Everybody removes the same users, and somebody wins.
+      const { user } = await register(`shared-${round - 1}`);
+      await services.users.removeUser(scope, user.id).catch(() => undefined);
+    },
+    (worker, round) =>
+      project.addUsers(
+        ...Array.from({ length: 40 }, (_, index) => ({
+          auth_method: 'google',
+          auth_value: `${worker}|${round}|${index}`,
+          created_at: new Date(Date.UTC(2025, index % 12, 1 + index)).toISOString(),
+        })),
+      ),
+    (worker, round) =>
+      db.prisma
+        .$transaction(async (tx) => {
+          await tx.$executeRaw(Prisma.sql`
+            INSERT INTO users (project_id, auth_method, auth_value, auth_value_key)
+            VALUES (${scope.projectId}, 'passkey', ${`${worker}-${round}`}, ${`${worker}-${round}`})`);
+          throw new Error('rolled back');
+        })
+        .catch(() => undefined),
+    () => services.users.purgeRemoved(scope, 0, () => undefined),
+    () => services.totals.fold(scope),
+  ];
+  await Promise.all(
+    Array.from({ length: 6 }, async (_, worker) => {
+      for (let round = 1; round <= 21; round += 1) await steps[(worker * 3 + round) % steps.length]?.(worker, round);
+    }),
+  );
+
+  const everything = { from: null, to: null, methods: [], limit: 50, depth: 0.6 };
+  await expectTruth(project, [
+    everything,
+    { ...everything, from: new Date('2025-03-02T10:00:00Z'), methods: ['socials'] },
+  ]);
+  expect(await services.totals.check(scope)).toEqual([]);
+  await fold(project);
+  expect(await services.totals.check(scope)).toEqual([]);
 });
