@@ -2,10 +2,10 @@ import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
 import { createYoga, type GraphiQLOptions, type Plugin } from 'graphql-yoga';
 import type { Authenticate } from '../auth.js';
 import { type AppError, fromUnknown } from '../errors.js';
-import type { ProjectScope } from '../services/projects.js';
 import type { Services } from '../services/services.js';
 import type { GraphQLContext } from './builder.js';
 import { toGraphQLError } from './errors.js';
+import { createFastPath, type ServerContext } from './fast-path.js';
 import { schema } from './schema.js';
 
 export interface GraphQLOptions {
@@ -19,28 +19,19 @@ export interface GraphQLOptions {
 /** More than any sane operation needs (the introspection query has 300); a longer text is refused before it is parsed further. */
 const MAX_TOKENS = 4_000;
 
-interface ServerContext {
-  readonly scope: ProjectScope | null;
-  readonly request: FastifyRequest;
-}
-
 /** The GraphQL interface at /graphql, with GraphiQL for a browser that comes without a query. */
 export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, options) => {
   const { services, authenticate, graphiql, demoCredentials } = options;
-  const yoga = createYoga<{ fastify: ServerContext }, GraphQLContext>({
+  const yoga = createYoga<ServerContext, GraphQLContext>({
     schema,
-    context: ({ fastify }) => ({ scope: fastify.scope as ProjectScope, services }),
+    context: ({ fastify }) => ({ scope: fastify.scope, services }),
     plugins: [limitTokens],
     maskedErrors: {
       maskError: (error) =>
         toGraphQLError(error, (failure) => app.log.error({ err: failure.cause }, 'A resolver failed.')),
     },
-    logging: {
-      debug: (...parts) => app.log.debug(parts.join(' ')),
-      info: (...parts) => app.log.debug(parts.join(' ')),
-      warn: (...parts) => app.log.warn(parts.join(' ')),
-      error: (...parts) => app.log.error(parts.join(' ')),
-    },
+    // It would log every refused request, with what its caller wrote; maskError above logs what an operator needs.
+    logging: false,
     ...(graphiql && { renderGraphiQL: (await import('@graphql-yoga/render-graphiql')).renderGraphiQL }),
     graphiql: graphiql ? () => graphiqlOptions(demoCredentials()) : false,
     landingPage: false,
@@ -49,6 +40,8 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
     maxRequestBodySize: false,
     multipart: false,
   });
+
+  const fastPath = createFastPath(yoga);
 
   app.setErrorHandler((error, request, reply) => {
     const failure = fromUnknown(error);
@@ -65,11 +58,12 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
       if (!(graphiql && asksForPage(request))) request.scope = await authenticate(request);
     },
     handler: async (request, reply) => {
-      const response = await yoga.handleNodeRequestAndResponse(request, reply, {
-        fastify: { scope: request.scope, request },
-      });
-      reply.headers(Object.fromEntries(response.headers.entries()));
-      return reply.code(response.status).send(response.body);
+      const fast = await fastPath.answer({ fastify: request });
+      if (fast !== null) return reply.type(fast.contentType).send(fast.body);
+      const response = await yoga.handleNodeRequestAndResponse(request, reply, { fastify: request });
+      fastPath.learn(request, response);
+      reply.code(response.status).headers(Object.fromEntries(response.headers.entries()));
+      return reply.send(await response.text());
     },
   });
   app.addHook('onClose', () => yoga.dispose());
