@@ -34,6 +34,9 @@ export type Projects = ReturnType<typeof createProjects>;
 const APP_ID = /^app_[0-9a-f]{24}$/;
 const APP_ID_BYTES = 12;
 const SECRET_BYTES = 32;
+/** How long right credentials are believed; a rotation elsewhere is to take effect within a second. */
+const ACCEPTED_MS = 900;
+const MAX_ACCEPTED = 10_000;
 const NAME_MAX_LENGTH = 200;
 /** Compared with where there is no such App ID, so that the answer takes the same time. */
 const NO_SECRET = Buffer.alloc(32);
@@ -43,16 +46,27 @@ export function createProjects({ prisma }: Database, randomBytes: (size: number)
   const newSecret = () => `uds_${randomBytes(SECRET_BYTES).toString('base64url')}`;
   const scope = (projectId: number, appId: string) => ({ projectId, appId }) as ProjectScope;
 
+  const accepted = createAcceptedCredentials();
+
   return {
-    /** The project of an App ID and App Secret; UNAUTHENTICATED where either is wrong (spec, "Authentication"). */
+    /**
+     * The project of an App ID and App Secret; UNAUTHENTICATED where either is wrong (spec, "Authentication"). What was right
+     * is taken for right for ACCEPTED_MS more without asking the database.
+     */
     async authenticate({ appId, appSecret }: Credentials): Promise<ProjectScope> {
       const presented = sha256(appSecret);
+      const key = `${appId} ${presented.toString('base64')}`;
+      const known = accepted.find(key);
+      if (known !== undefined) return known;
+      const { epoch } = accepted;
       // What is no App ID is looked up as none: same time, and no text that PostgreSQL would refuse.
       const secrets = await secretsOf(APP_ID.test(appId) ? appId : '');
       timingSafeEqual(presented, NO_SECRET);
       const match = secrets.filter((secret) => timingSafeEqual(presented, secret.secretHash))[0];
       if (match === undefined) throw new AppError('UNAUTHENTICATED', 'The App ID or the App Secret is invalid.');
-      return scope(match.projectId, appId);
+      const authenticated = scope(match.projectId, appId);
+      accepted.add(key, authenticated, epoch);
+      return authenticated;
     },
 
     /** The operator's way into a project; NOT_FOUND. */
@@ -106,7 +120,36 @@ export function createProjects({ prisma }: Database, randomBytes: (size: number)
         )
         INSERT INTO app_secrets (project_id, secret_hash) VALUES (${projectId}, ${sha256(appSecret)})
         RETURNING (now() + ${overlapMs} * interval '1 millisecond')::timestamptz(3) AS "previousExpiresAt"`);
+      accepted.forget();
       return { appId, appSecret, previousExpiresAt: row.previousExpiresAt };
+    },
+  };
+}
+
+/**
+ * Credentials that were right a moment ago. The time is short enough to be the whole answer to a rotation in another process:
+ * it takes effect there within a second, whatever happens to the connections between them. `forget` makes it take effect
+ * here at once; a check that was under way by then belongs to an earlier epoch and is not remembered.
+ */
+function createAcceptedCredentials() {
+  const accepted = new Map<string, { scope: ProjectScope; until: number }>();
+  let epoch = 0;
+  return {
+    get epoch() {
+      return epoch;
+    },
+    find(key: string): ProjectScope | undefined {
+      const entry = accepted.get(key);
+      return entry !== undefined && entry.until > performance.now() ? entry.scope : undefined;
+    },
+    add(key: string, scope: ProjectScope, epochOfCheck: number): void {
+      if (epochOfCheck !== epoch) return;
+      if (accepted.size >= MAX_ACCEPTED) accepted.clear();
+      accepted.set(key, { scope, until: performance.now() + ACCEPTED_MS });
+    },
+    forget(): void {
+      epoch += 1;
+      accepted.clear();
     },
   };
 }
