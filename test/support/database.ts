@@ -1,0 +1,28 @@
+import { inject } from 'vitest';
+import { parseConfig } from '#dist/config.js';
+import { createDatabase, type Database } from '#dist/db/client.js';
+import { copyTemplate, createEmptyDatabase } from './engines.js';
+
+export interface OpenDatabase extends Database {
+  /** Another one on the same database, as another process would have it; not on the embedded engine. */
+  another(): Database;
+  /** Closes it and destroys the database. */
+  drop(): Promise<void>;
+}
+
+/** A database below the services: empty, or migrated and without a project. */
+export async function openTestDatabase(from: 'empty' | 'template'): Promise<OpenDatabase> {
+  const engine = inject('engine');
+  const made = await (from === 'empty' ? createEmptyDatabase(engine) : copyTemplate(engine, inject('template')));
+  const config = parseConfig(made.env);
+  const db = createDatabase(config.db);
+  await db.start();
+  return {
+    ...db,
+    another: () => createDatabase(config.db),
+    async drop() {
+      await db.close();
+      await made.drop();
+    },
+  };
+}
