@@ -36,7 +36,7 @@ const isOfHistory = (fact: string) => /^\w+( \w+)* _prisma_migrations(\.|$|_pkey
 let db: OpenDatabase;
 let schema: Facts;
 beforeAll(async () => {
-  [db, schema] = await Promise.all([openTestDatabase('template'), readSchemaFacts()]);
+  [db, schema] = await Promise.all([openTestDatabase(), readSchemaFacts()]);
 });
 afterAll(() => db.drop());
 

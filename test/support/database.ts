@@ -1,7 +1,7 @@
 import { inject } from 'vitest';
 import { parseConfig } from '#dist/config.js';
 import { createDatabase, type Database } from '#dist/db/client.js';
-import { copyTemplate, createEmptyDatabase } from './engines.js';
+import { copyTemplate } from './engines.js';
 
 export interface OpenDatabase extends Database {
   /** Another one on the same database, as another process would have it; not on the embedded engine. */
@@ -10,10 +10,9 @@ export interface OpenDatabase extends Database {
   drop(): Promise<void>;
 }
 
-/** A database below the services: empty, or migrated and without a project. */
-export async function openTestDatabase(from: 'empty' | 'template'): Promise<OpenDatabase> {
-  const engine = inject('engine');
-  const made = await (from === 'empty' ? createEmptyDatabase(engine) : copyTemplate(engine, inject('template')));
+/** A migrated database without a project, and without services over it. */
+export async function openTestDatabase(): Promise<OpenDatabase> {
+  const made = await copyTemplate(inject('engine'), inject('template'));
   const config = parseConfig(made.env);
   const db = createDatabase(config.db);
   await db.start();
