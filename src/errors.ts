@@ -73,7 +73,10 @@ const SHOWN_LENGTH = 40;
 export function show(value: unknown): string {
   if (value === undefined) return 'nothing';
   const text = JSON.stringify(value) ?? String(value);
-  return text.length <= SHOWN_LENGTH ? text : `${text.slice(0, SHOWN_LENGTH)}… (${text.length} characters)`;
+  if (text.length <= SHOWN_LENGTH) return text;
+  // Half of a surrogate pair would make the answer JSON that strict parsers refuse.
+  const start = text.slice(0, SHOWN_LENGTH).replace(/[\ud800-\udbff]$/, '');
+  return `${start}… (${text.length} characters)`;
 }
 
 /** The sentence for a bad value: its name, what arrived, what is accepted. */

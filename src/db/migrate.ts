@@ -1,5 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Pool, PoolClient } from 'pg';
 
@@ -33,8 +34,8 @@ interface Migration {
  * they queue for an advisory lock, and whoever comes later finds nothing left to do.
  * Throws where the history contradicts the files: a migration that failed under Prisma, or one edited after it was applied.
  */
-export async function migrate(pool: Pool): Promise<string[]> {
-  const migrations = await readMigrations();
+export async function migrate(pool: Pool, migrationsDir = MIGRATIONS_DIR): Promise<string[]> {
+  const migrations = await readMigrations(migrationsDir);
   const client = await pool.connect();
   try {
     await client.query('BEGIN');
@@ -52,12 +53,12 @@ export async function migrate(pool: Pool): Promise<string[]> {
   }
 }
 
-async function readMigrations(): Promise<Migration[]> {
-  const entries = await readdir(MIGRATIONS_DIR, { withFileTypes: true });
+async function readMigrations(migrationsDir: string): Promise<Migration[]> {
+  const entries = await readdir(migrationsDir, { withFileTypes: true });
   const names = entries.filter((entry) => entry.isDirectory()).map((entry) => entry.name);
   return Promise.all(
     names.sort().map(async (name) => {
-      const sql = await readFile(`${MIGRATIONS_DIR}${name}/migration.sql`, 'utf8');
+      const sql = await readFile(join(migrationsDir, name, 'migration.sql'), 'utf8');
       return { name, sql, checksum: createHash('sha256').update(sql).digest('hex') };
     }),
   );

@@ -75,7 +75,14 @@ function malformedReason(text: string): string {
   if (/^[gG][a-zA-Z2-7]{55}$/.test(text)) return 'a Stellar address is written in upper case';
   if (/^0X/.test(text)) return 'an Ethereum address starts with 0x in lower case';
   if (/^0x/.test(text))
-    return `an Ethereum address has 40 hex digits after 0x, and here are ${text.length - 2} characters`;
-  if (/^G/.test(text)) return `a Stellar address has 56 characters of A-Z and 2-7, and here are ${text.length}`;
+    return `an Ethereum address has 40 hex digits after 0x, and ${misfit(text.slice(2), 40, /[^0-9a-fA-F]/u)}`;
+  if (/^G/.test(text))
+    return `a Stellar address has 56 characters of A-Z and 2-7, and ${misfit(text, 56, /[^A-Z2-7]/u)}`;
   return 'it is neither';
+}
+
+/** What is wrong with text that should have a length and an alphabet. */
+function misfit(text: string, length: number, stranger: RegExp): string {
+  if (text.length !== length) return `here are ${text.length} characters`;
+  return `${show(stranger.exec(text)?.[0])} is none of them`;
 }

@@ -20,12 +20,8 @@ export function createLogins({ prisma }: Database) {
 
     /** From now on the identity can neither log in nor register, also after its user is removed. Twice is as once. */
     async ban({ projectId }: ProjectScope, identity: Identity): Promise<void> {
-      const { authMethod, authValueKey } = identity;
-      await prisma.ban.upsert({
-        where: { projectId_authMethod_authValueKey: { projectId, authMethod, authValueKey } },
-        create: { projectId, ...identity },
-        update: {},
-      });
+      // Not an upsert, which looks first and inserts after: of two at once one would fail.
+      await prisma.ban.createMany({ data: { projectId, ...identity }, skipDuplicates: true });
     },
 
     /** Lifts a ban; lifting none changes nothing. */

@@ -1,0 +1,199 @@
+import { createHash } from 'node:crypto';
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
+import { migrate } from '#dist/db/migrate.js';
+import { type OpenDatabase, openTestDatabase } from '../support/database.js';
+import { readDatabaseFacts } from '../support/schema-facts.js';
+
+const MIGRATIONS_DIR = fileURLToPath(new URL('../../prisma/migrations', import.meta.url));
+const MIGRATIONS = (await readdir(MIGRATIONS_DIR, { withFileTypes: true }))
+  .filter((entry) => entry.isDirectory())
+  .map(({ name }) => name)
+  .toSorted();
+
+let db: OpenDatabase;
+/** A folder of migrations of the test's own. */
+let folder: string;
+beforeAll(async () => {
+  db = await openTestDatabase();
+});
+afterAll(() => db.drop());
+beforeEach(async () => {
+  // Empty again. The template that every test runs on was migrated from a database in which nothing was ever done.
+  await db.pool.query('DROP SCHEMA public CASCADE; CREATE SCHEMA public');
+  folder = await mkdtemp(join(tmpdir(), 'userdir-migrations-'));
+});
+afterEach(() => rm(folder, { recursive: true }));
+
+async function writeMigration(name: string, sql: string): Promise<void> {
+  await mkdir(join(folder, name), { recursive: true });
+  await writeFile(join(folder, name, 'migration.sql'), sql);
+}
+
+const sha256 = (text: string | Buffer) => createHash('sha256').update(text).digest('hex');
+
+interface HistoryRow {
+  id: string;
+  checksum: string;
+  finished_at: Date | null;
+  migration_name: string;
+  logs: string | null;
+  rolled_back_at: Date | null;
+  started_at: Date;
+  applied_steps_count: number;
+}
+
+async function readHistory(): Promise<HistoryRow[]> {
+  const { rows } = await db.pool.query<HistoryRow>('SELECT * FROM _prisma_migrations ORDER BY migration_name');
+  return rows;
+}
+
+async function readFacts(): Promise<string[]> {
+  const client = await db.pool.connect();
+  try {
+    return [...(await readDatabaseFacts(client))];
+  } finally {
+    client.release();
+  }
+}
+
+async function readTables(): Promise<string[]> {
+  return (await readFacts())
+    .filter((fact) => /^table (?!_prisma)/.test(fact))
+    .map((fact) => fact.slice('table '.length))
+    .toSorted();
+}
+
+describe('the migrations of this package', () => {
+  test('are applied from empty in the order of their names, and a second time nothing is left to do', async () => {
+    expect(await migrate(db.pool)).toEqual(MIGRATIONS);
+    const [facts, history] = [await readFacts(), await readHistory()];
+    expect(await migrate(db.pool)).toEqual([]);
+    expect(await readFacts()).toEqual(facts);
+    expect(await readHistory()).toEqual(history);
+  });
+
+  test('are applied once when ten processes start at once', async () => {
+    // The embedded engine has one session: there ten callers stand in line for it.
+    const others = inject('engine') === 'postgres' ? Array.from({ length: 10 }, () => db.another()) : [];
+    const pools = others.length > 0 ? others.map(({ pool }) => pool) : Array.from({ length: 10 }, () => db.pool);
+    const applied = await Promise.all(pools.map((pool) => migrate(pool))).finally(() =>
+      Promise.all(others.map((other) => other.close())),
+    );
+    expect(applied.flat()).toEqual(MIGRATIONS);
+    expect((await readHistory()).map((row) => row.migration_name)).toEqual(MIGRATIONS);
+  });
+
+  test('are in the history that prisma migrate reads, each with the SHA-256 of its file', async () => {
+    await migrate(db.pool);
+    expect(await readHistory()).toEqual(
+      await Promise.all(
+        MIGRATIONS.map(async (name) => ({
+          id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+          checksum: sha256(await readFile(join(MIGRATIONS_DIR, name, 'migration.sql'))),
+          finished_at: expect.any(Date),
+          migration_name: name,
+          logs: null,
+          rolled_back_at: null,
+          started_at: expect.any(Date),
+          applied_steps_count: 1,
+        })),
+      ),
+    );
+  });
+});
+
+// As Prisma's schema engine creates it (sql-schema-connector, PostgreSQL).
+test("the history table has the columns of Prisma's own", async () => {
+  await migrate(db.pool, folder);
+  const facts = (await readFacts()).filter((fact) => fact.includes('_prisma_migrations'));
+  expect(facts.map((fact) => fact.replaceAll('_prisma_migrations', 'h')).toSorted()).toEqual([
+    'column h.applied_steps_count: integer not null',
+    'column h.checksum: character varying(64) not null',
+    'column h.finished_at: timestamp with time zone null',
+    'column h.id: character varying(36) not null',
+    'column h.logs: text null',
+    'column h.migration_name: character varying(255) not null',
+    'column h.rolled_back_at: timestamp with time zone null',
+    'column h.started_at: timestamp with time zone not null',
+    'default h.applied_steps_count: 0',
+    'default h.started_at: now()',
+    'primary key h_pkey of h (id)',
+    'table h',
+  ]);
+});
+
+test('a new migration is applied after those of before, which are left alone', async () => {
+  await writeMigration('1_first', 'CREATE TABLE first (id int)');
+  expect(await migrate(db.pool, folder)).toEqual(['1_first']);
+  await writeMigration('3_third', 'ALTER TABLE second ADD third int');
+  await writeMigration('2_second', 'CREATE TABLE second (id int)');
+  expect(await migrate(db.pool, folder)).toEqual(['2_second', '3_third']);
+  expect(await readTables()).toEqual(['first', 'second']);
+});
+
+test('a migration that was edited after it was applied is refused by its name, and none after it is applied', async () => {
+  await writeMigration('1_first', 'CREATE TABLE first (id int)');
+  await migrate(db.pool, folder);
+  await writeMigration('1_first', 'CREATE TABLE first (id bigint)');
+  await writeMigration('2_second', 'CREATE TABLE second (id int)');
+  await expect(migrate(db.pool, folder)).rejects.toThrow('Migration 1_first was changed after it was applied');
+  expect(await readTables()).toEqual(['first']);
+  await writeMigration('1_first', 'CREATE TABLE first (id int)');
+  expect(await migrate(db.pool, folder)).toEqual(['2_second']);
+});
+
+describe('a migration that failed under Prisma', () => {
+  beforeEach(async () => {
+    await migrate(db.pool, folder);
+    await writeMigration('1_first', 'CREATE TABLE first (id int)');
+    await db.pool.query(
+      `INSERT INTO _prisma_migrations (id, checksum, migration_name, logs) VALUES ('1', $1, '1_first', 'It failed.')`,
+      [sha256('CREATE TABLE first (id int)')],
+    );
+  });
+
+  test('is refused by its name, with what mends it', async () => {
+    await expect(migrate(db.pool, folder)).rejects.toThrow(
+      'Migration 1_first failed earlier and is half applied; mend it with "prisma migrate resolve".',
+    );
+    expect(await readTables()).toEqual([]);
+  });
+
+  test('is applied once it was resolved as rolled back', async () => {
+    await db.pool.query('UPDATE _prisma_migrations SET rolled_back_at = now()');
+    expect(await migrate(db.pool, folder)).toEqual(['1_first']);
+    expect(await migrate(db.pool, folder)).toEqual([]);
+    expect(await readTables()).toEqual(['first']);
+  });
+
+  test('counts as applied once it was resolved as applied', async () => {
+    await db.pool.query('UPDATE _prisma_migrations SET finished_at = now()');
+    expect(await migrate(db.pool, folder)).toEqual([]);
+    expect(await readTables()).toEqual([]);
+  });
+});
+
+describe('a migration that fails', () => {
+  test('leaves nothing behind: no part of it, nothing of those before it in the same run, no history', async () => {
+    await writeMigration('1_first', 'CREATE TABLE first (id int)');
+    await writeMigration('2_second', 'CREATE TABLE second (id int); SELECT nonsense; CREATE TABLE third (id int)');
+    const before = await readFacts();
+    await expect(migrate(db.pool, folder)).rejects.toThrow('column "nonsense" does not exist');
+    expect(await readFacts()).toEqual(before);
+  });
+
+  test('leaves what an earlier run applied, and applies when it was mended', async () => {
+    await writeMigration('1_first', 'CREATE TABLE first (id int)');
+    await migrate(db.pool, folder);
+    await writeMigration('2_second', 'CREATE TABLE second (id int); INSERT INTO second VALUES (1 / 0)');
+    await expect(migrate(db.pool, folder)).rejects.toThrow('division by zero');
+    expect((await readHistory()).map((row) => row.migration_name)).toEqual(['1_first']);
+    await writeMigration('2_second', 'CREATE TABLE second (id int)');
+    expect(await migrate(db.pool, folder)).toEqual(['2_second']);
+    expect(await readTables()).toEqual(['first', 'second']);
+  });
+});

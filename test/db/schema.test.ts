@@ -1,0 +1,216 @@
+import type { PoolClient } from 'pg';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type OpenDatabase, openTestDatabase } from '../support/database.js';
+import {
+  compareFacts,
+  type Disagreement,
+  type Facts,
+  readDatabaseFacts,
+  readSchemaFacts,
+} from '../support/schema-facts.js';
+
+/** What the database has and Prisma's schema language has no word for, each with its reason. */
+const BEYOND_PRISMA: readonly string[] = [
+  // Prisma knows that the database computes it, and not how.
+  "generated users.login_method as CASE auth_method WHEN 'email'::text THEN 'email'::login_method WHEN 'passkey'::text THEN 'passkey'::login_method WHEN 'wallet'::text THEN 'wallet'::login_method ELSE 'socials'::login_method END stored",
+  // Checks are SQL only.
+  'constraint app_secrets_secret_hash_is_sha256 of app_secrets: CHECK ((octet_length(secret_hash) = 32))',
+  'constraint users_login_count_not_negative of users: CHECK ((login_count >= 0))',
+  "constraint users_created_at_in_range of users: CHECK (((created_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (created_at < '10000-01-01 00:00:00+00'::timestamp with time zone)))",
+  // So are collations: what is only compared for equality has the same index on every server.
+  'collation projects.app_id: C',
+  'collation users.auth_method: C',
+  'collation users.auth_value_key: C',
+  'collation users.login_email: C',
+  'collation accounts.address_key: C',
+  'collation bans.auth_method: C',
+  'collation bans.auth_value_key: C',
+  // And the ends of sequences: an id must survive JSON (2^53 - 1).
+  'range of users_id_seq: 1 to 9007199254740991',
+  'range of accounts_id_seq: 1 to 9007199254740991',
+];
+
+/** Prisma's own table, which is in no schema; test/db/migrate.test.ts looks at it. */
+const isOfHistory = (fact: string) => /^\w+( \w+)* _prisma_migrations(\.|$|_pkey)/.test(fact);
+
+let db: OpenDatabase;
+let schema: Facts;
+beforeAll(async () => {
+  [db, schema] = await Promise.all([openTestDatabase(), readSchemaFacts()]);
+});
+afterAll(() => db.drop());
+
+/** Where the schema and the database disagree once `change` was made to the database; the change is undone. */
+async function disagreementAfter(change: string): Promise<Disagreement> {
+  const client = await db.pool.connect();
+  try {
+    await client.query('BEGIN');
+    await client.query(change);
+    return await disagreement(client);
+  } finally {
+    await client.query('ROLLBACK');
+    client.release();
+  }
+}
+
+async function disagreement(client: PoolClient): Promise<Disagreement> {
+  const expected = new Set([...schema, ...BEYOND_PRISMA]);
+  const actual = [...(await readDatabaseFacts(client))].filter((fact) => !isOfHistory(fact));
+  return compareFacts(expected, new Set(actual));
+}
+
+test('the Prisma schema and the migrated database agree on everything', async () => {
+  expect(await disagreementAfter('SELECT 1')).toEqual({ missing: [], extra: [] });
+});
+
+test('the Prisma schema was read as a whole', () => {
+  expect([...schema].filter((fact) => fact.startsWith('table ')).toSorted()).toEqual([
+    'table accounts',
+    'table app_secrets',
+    'table bans',
+    'table projects',
+    'table users',
+  ]);
+  for (const fact of [
+    'column users.deleted_at: timestamp(3) with time zone null',
+    'column accounts.network: network not null',
+    'default users.login_method: by the database',
+    'primary key users_pkey of users (project_id, id)',
+    'unique index users_identity_key of users (project_id, auth_method, auth_value_key) where deleted_at IS NULL',
+    'index users_newest_idx of users (project_id, created_at desc, id desc) where deleted_at IS NULL',
+    'foreign key accounts_user_fkey of accounts (project_id, user_id) to users (project_id, id) on delete cascade on update cascade',
+    'sequence users_id_seq: bigint of users.id',
+    'enum wallet_type: custodial, external',
+  ]) {
+    expect(schema).toContain(fact);
+  }
+});
+
+/** What the comparison would say of a database that is not as the schema is: the proof that it can fail. */
+const CHANGES: readonly [name: string, change: string, missing: string[], extra: string[]][] = [
+  [
+    'an index that was dropped',
+    'DROP INDEX users_login_email_idx',
+    ['index users_login_email_idx of users (project_id, login_email) where deleted_at IS NULL'],
+    [],
+  ],
+  [
+    'an index that was added',
+    'CREATE INDEX more_idx ON users USING hash (wallet)',
+    [],
+    ['index more_idx of users (wallet) using hash'],
+  ],
+  [
+    'the order of the columns of an index',
+    'DROP INDEX accounts_address_idx; CREATE INDEX accounts_address_idx ON accounts (project_id, user_id, address_key)',
+    ['index accounts_address_idx of accounts (project_id, address_key, user_id)'],
+    ['index accounts_address_idx of accounts (project_id, user_id, address_key)'],
+  ],
+  [
+    'the direction of a column of an index',
+    'DROP INDEX users_newest_idx; CREATE INDEX users_newest_idx ON users (project_id, created_at DESC, id) WHERE deleted_at IS NULL',
+    ['index users_newest_idx of users (project_id, created_at desc, id desc) where deleted_at IS NULL'],
+    ['index users_newest_idx of users (project_id, created_at desc, id) where deleted_at IS NULL'],
+  ],
+  [
+    'where an index puts nulls',
+    'DROP INDEX users_deleted_idx; CREATE INDEX users_deleted_idx ON users (project_id, deleted_at NULLS FIRST) WHERE deleted_at IS NOT NULL',
+    ['index users_deleted_idx of users (project_id, deleted_at) where deleted_at IS NOT NULL'],
+    ['index users_deleted_idx of users (project_id, deleted_at nulls first) where deleted_at IS NOT NULL'],
+  ],
+  [
+    'the predicate of an index',
+    'DROP INDEX users_identity_key; CREATE UNIQUE INDEX users_identity_key ON users (project_id, auth_method, auth_value_key)',
+    ['unique index users_identity_key of users (project_id, auth_method, auth_value_key) where deleted_at IS NULL'],
+    ['unique index users_identity_key of users (project_id, auth_method, auth_value_key)'],
+  ],
+  [
+    'an index that is no longer unique',
+    'DROP INDEX accounts_user_address_key; CREATE INDEX accounts_user_address_key ON accounts (project_id, user_id, address_key)',
+    ['unique index accounts_user_address_key of accounts (project_id, user_id, address_key)'],
+    ['index accounts_user_address_key of accounts (project_id, user_id, address_key)'],
+  ],
+  [
+    'a primary key over other columns',
+    'ALTER TABLE bans DROP CONSTRAINT bans_pkey, ADD CONSTRAINT bans_pkey PRIMARY KEY (auth_method, project_id, auth_value_key)',
+    ['primary key bans_pkey of bans (project_id, auth_method, auth_value_key)'],
+    ['primary key bans_pkey of bans (auth_method, project_id, auth_value_key)'],
+  ],
+  [
+    'a column that may be null',
+    'ALTER TABLE users ALTER auth_value DROP NOT NULL',
+    ['column users.auth_value: text not null'],
+    ['column users.auth_value: text null'],
+  ],
+  [
+    'a column that may not be null',
+    'ALTER TABLE users ALTER wallet SET NOT NULL',
+    ['column users.wallet: text null'],
+    ['column users.wallet: text not null'],
+  ],
+  [
+    'the type of a column',
+    'ALTER TABLE app_secrets ALTER expires_at TYPE timestamptz(6)',
+    ['column app_secrets.expires_at: timestamp(3) with time zone null'],
+    ['column app_secrets.expires_at: timestamp(6) with time zone null'],
+  ],
+  ['a column that is gone', 'ALTER TABLE projects DROP name', ['column projects.name: text not null'], []],
+  ['a column that was added', 'ALTER TABLE projects ADD note text', [], ['column projects.note: text null']],
+  ['a default that is gone', 'ALTER TABLE users ALTER login_count DROP DEFAULT', ['default users.login_count: 0'], []],
+  [
+    'another default',
+    'ALTER TABLE users ALTER login_count SET DEFAULT 1',
+    ['default users.login_count: 0'],
+    ['default users.login_count: 1'],
+  ],
+  [
+    'a foreign key that is gone',
+    'ALTER TABLE bans DROP CONSTRAINT bans_project_id_fkey',
+    ['foreign key bans_project_id_fkey of bans (project_id) to projects (id) on delete cascade on update cascade'],
+    [],
+  ],
+  [
+    'what a foreign key does on deletion',
+    'ALTER TABLE accounts DROP CONSTRAINT accounts_user_fkey, ADD CONSTRAINT accounts_user_fkey FOREIGN KEY (project_id, user_id) REFERENCES users (project_id, id) ON DELETE RESTRICT ON UPDATE CASCADE',
+    [
+      'foreign key accounts_user_fkey of accounts (project_id, user_id) to users (project_id, id) on delete cascade on update cascade',
+    ],
+    [
+      'foreign key accounts_user_fkey of accounts (project_id, user_id) to users (project_id, id) on delete restrict on update cascade',
+    ],
+  ],
+  [
+    'a value that was added to an enum',
+    "ALTER TYPE network ADD VALUE 'bitcoin' BEFORE 'ethereum'",
+    ['enum network: stellar, ethereum'],
+    ['enum network: stellar, bitcoin, ethereum'],
+  ],
+  [
+    'a check that is gone, though Prisma has no word for it',
+    'ALTER TABLE users DROP CONSTRAINT users_login_count_not_negative',
+    ['constraint users_login_count_not_negative of users: CHECK ((login_count >= 0))'],
+    [],
+  ],
+  [
+    'another collation',
+    'ALTER TABLE users ALTER login_email TYPE text COLLATE "default"',
+    ['collation users.login_email: C'],
+    [],
+  ],
+  [
+    'the end of a sequence',
+    'ALTER SEQUENCE users_id_seq NO MAXVALUE',
+    ['range of users_id_seq: 1 to 9007199254740991'],
+    [],
+  ],
+  ['a table that was added', 'CREATE TABLE more ()', [], ['table more']],
+  ['a view', 'CREATE VIEW more AS SELECT id FROM users', [], ['relation of kind v more']],
+  ['a function', "CREATE FUNCTION more() RETURNS int LANGUAGE sql AS 'SELECT 1'", [], ['function more']],
+  ['a type', 'CREATE DOMAIN more AS text', [], ['type more']],
+];
+
+describe('the comparison sees', () => {
+  test.each(CHANGES)('%s', async (_name, change, missing, extra) => {
+    expect(await disagreementAfter(change)).toEqual({ missing, extra });
+  });
+});

@@ -1,0 +1,110 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { AppError, badInput, type ErrorCode, fromUnknown, show } from '#dist/errors.js';
+
+const MASKED = 'The service could not complete the request.';
+
+test.each<[ErrorCode, number]>([
+  ['BAD_USER_INPUT', 400],
+  ['UNAUTHENTICATED', 401],
+  ['BANNED', 403],
+  ['NOT_FOUND', 404],
+  ['METHOD_NOT_ALLOWED', 405],
+  ['REQUEST_TIMEOUT', 408],
+  ['CONFLICT', 409],
+  ['PAYLOAD_TOO_LARGE', 413],
+  ['UNSUPPORTED_MEDIA_TYPE', 415],
+  ['RATE_LIMITED', 429],
+  ['HEADERS_TOO_LARGE', 431],
+  ['UNAVAILABLE', 503],
+])('%s is status %i, and its message is for the caller', (code, status) => {
+  expect(new AppError(code, 'A reason.')).toMatchObject({ code, status, publicMessage: 'A reason.' });
+});
+
+test('INTERNAL_SERVER_ERROR is status 500, and its message is not for the caller', () => {
+  const error = new AppError('INTERNAL_SERVER_ERROR', 'connection to 10.0.0.7 refused');
+  expect(error).toMatchObject({ status: 500, publicMessage: MASKED });
+});
+
+test('an error keeps its cause and the headers that belong to it', () => {
+  const cause = new Error('below');
+  const error = new AppError('METHOD_NOT_ALLOWED', 'No.', { cause, headers: { allow: 'GET' } });
+  expect(error).toMatchObject({ cause, headers: { allow: 'GET' } });
+  expect(new AppError('NOT_FOUND', 'No.').headers).toEqual({});
+});
+
+describe('an unknown failure', () => {
+  test('that is an AppError stays the same one', () => {
+    const error = new AppError('NOT_FOUND', 'No.');
+    expect(fromUnknown(error)).toBe(error);
+  });
+
+  test.each([413, 415, 404, 400, 499])('of the HTTP layer with status %i is for the caller', (statusCode) => {
+    const codes: Record<number, ErrorCode> = {
+      413: 'PAYLOAD_TOO_LARGE',
+      415: 'UNSUPPORTED_MEDIA_TYPE',
+      404: 'NOT_FOUND',
+    };
+    const cause = Object.assign(new Error('What the layer says.'), { statusCode });
+    const failure = fromUnknown(cause);
+    expect(failure).toMatchObject({ code: codes[statusCode] ?? 'BAD_USER_INPUT', cause });
+    expect(failure.publicMessage).not.toBe('');
+  });
+
+  test.each([
+    ['an error', new Error('password=hunter2')],
+    ['an error with status 500', Object.assign(new Error('password=hunter2'), { statusCode: 500 })],
+    ['an error with a status that is no number', Object.assign(new Error('password=hunter2'), { statusCode: '400' })],
+    ['text', 'password=hunter2'],
+    ['null', null],
+    ['undefined', undefined],
+  ])('that is %s is internal: its cause is kept for the log and its message for nobody else', (_name, cause) => {
+    const failure = fromUnknown(cause);
+    expect(failure).toMatchObject({ code: 'INTERNAL_SERVER_ERROR', status: 500, publicMessage: MASKED });
+    expect(failure.message).not.toContain('hunter2');
+    expect(failure.cause).toBe(cause);
+  });
+
+  test('whatever it is becomes an AppError', () => {
+    fc.assert(
+      fc.property(fc.anything({ withNullPrototype: true, withBigInt: true }), (thrown) => {
+        expect(fromUnknown(thrown)).toBeInstanceOf(AppError);
+      }),
+    );
+  });
+});
+
+describe('a value in a message', () => {
+  test.each([
+    [undefined, 'nothing'],
+    [null, 'null'],
+    ['', '""'],
+    ['a "b"', '"a \\"b\\""'],
+    ['two\nlines\0', '"two\\nlines\\u0000"'],
+    [1.5, '1.5'],
+    [['a', 1], '["a",1]'],
+    ['x'.repeat(38), `"${'x'.repeat(38)}"`],
+    ['x'.repeat(39), `"${'x'.repeat(39)}… (41 characters)`],
+  ])('%j is shown as %j', (value, shown) => {
+    expect(show(value)).toBe(shown);
+  });
+
+  test('is shown in few characters on one line, however long it is', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary', maxLength: 500 }), (value) => {
+        expect(show(value)).toMatch(/^.{0,60}$/u);
+      }),
+    );
+  });
+
+  test('is never cut within a character: half of one would make the answer invalid JSON to strict parsers', () => {
+    for (const lead of ['', 'a']) expect(show(lead + '😀'.repeat(40))).toMatch(/^[^\p{Cs}]+$/u);
+  });
+
+  test('is named with what is accepted', () => {
+    expect(badInput('limit', '0', 'a whole number from 1 to 100')).toMatchObject({
+      code: 'BAD_USER_INPUT',
+      publicMessage: 'limit: got "0", expected a whole number from 1 to 100.',
+    });
+  });
+});

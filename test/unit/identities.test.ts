@@ -1,0 +1,309 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { AppError } from '#dist/errors.js';
+import { checksumAddress } from '#dist/services/addresses.js';
+import {
+  camelCase,
+  foldEmail,
+  type Identity,
+  type ProfileInput,
+  parseIdentity,
+  parseProfile,
+  snakeCase,
+} from '#dist/services/identities.js';
+import { ethereumAddress, stellarAddress } from '../support/addresses.js';
+
+/** Text with letters that fold, decompose, or are no letters at all. */
+const text = fc.string({
+  unit: fc.constantFrom(...'aAzZ09.+-_@ \t"éÉßİıÅΩσςΣǅﬁ', 'e\u0301', 'I\u0307', '\u212a', '𝒜', '😀'),
+});
+const emailLike = fc.tuple(text, text).map(([mailbox, domain]) => `${mailbox}@${domain}`);
+
+const identity = (authMethod: string, authValue: string): Identity =>
+  parseIdentity({ authMethod, authValue }, snakeCase);
+const profile = (input: ProfileInput) => parseProfile(input, snakeCase);
+const passkey = { authMethod: 'passkey', authValue: 'key' };
+const stellar = (number: number) => ({ network: 'stellar' as const, publicKey: stellarAddress(number) });
+
+/** The message with which it is refused; fails where it is accepted or fails otherwise. */
+function refusal(parse: () => unknown): string {
+  try {
+    parse();
+  } catch (error) {
+    if (error instanceof AppError && error.code === 'BAD_USER_INPUT') return error.message;
+    throw error;
+  }
+  throw new Error('It was accepted.');
+}
+
+describe('an email', () => {
+  test('that was folded folds to itself', () => {
+    fc.assert(
+      fc.property(fc.oneof(emailLike, fc.emailAddress(), fc.string({ unit: 'binary' })), (email) => {
+        const folded = foldEmail(email);
+        if (folded !== null) expect(foldEmail(folded)).toBe(folded);
+      }),
+    );
+  });
+
+  test('folds the same composed and decomposed', () => {
+    fc.assert(
+      fc.property(emailLike, (email) => {
+        expect(foldEmail(email.normalize('NFD'))).toBe(foldEmail(email.normalize('NFC')));
+      }),
+    );
+  });
+
+  test('of ASCII folds the same in any case, and white space around it does not count', () => {
+    fc.assert(
+      fc.property(fc.emailAddress(), fc.constantFrom('', ' ', '\t', '\n', '\u00a0'), (email, space) => {
+        expect(foldEmail(`${space}${email.toUpperCase()}${space}`)).toBe(email.toLowerCase());
+      }),
+    );
+  });
+
+  test.each([
+    ['Ada@Example.COM', 'ada@example.com'],
+    ['ÉLODIE@exämple.com', 'élodie@exämple.com'],
+    ['E\u0301lodie@example.com', 'élodie@example.com'],
+    ['a@localhost', 'a@localhost'],
+    ['a+tag.b_c-d@sub.example.co', 'a+tag.b_c-d@sub.example.co'],
+    ['用户@例子.广告', '用户@例子.广告'],
+    [`${'a'.repeat(64)}@example.com`, `${'a'.repeat(64)}@example.com`],
+  ])('%j is one, compared as %j', (email, folded) => {
+    expect(foldEmail(email)).toBe(folded);
+  });
+
+  test.each([
+    ['empty', ''],
+    ['only white space', ' \n'],
+    ['without @', 'ada.example.com'],
+    ['with two @', 'ada@home@example.com'],
+    ['without a mailbox', '@example.com'],
+    ['without a domain', 'ada@'],
+    ['with white space inside', 'ada lovelace@example.com'],
+    ['with a line break inside', 'ada@example.com\nbcc:eve@example.com'],
+    ['with a NUL', 'ada\0@example.com'],
+    ['with a lone surrogate', 'ada\ud800@example.com'],
+    ['with a quoted mailbox', '"ada"@example.com'],
+    ['with an empty domain label', 'ada@example..com'],
+    ['with a domain that starts with a dot', 'ada@.example.com'],
+    ['with a domain that ends with a dot', 'ada@example.com.'],
+    ['with a mailbox of 65 characters', `${'a'.repeat(65)}@example.com`],
+    ['of 321 characters', `a@${'b'.repeat(319)}`],
+  ])('%s it is none', (_name, email) => {
+    expect(foldEmail(email)).toBeNull();
+  });
+});
+
+describe('an identity', () => {
+  test('by its key is itself', () => {
+    const value = fc.oneof(
+      text,
+      emailLike,
+      fc.emailAddress(),
+      fc.constantFrom(stellarAddress(1), checksumAddress(ethereumAddress(1))),
+    );
+    fc.assert(
+      fc.property(fc.constantFrom('email', 'passkey', 'wallet', 'google'), value, (method, given) => {
+        let parsed: Identity;
+        try {
+          parsed = identity(method, given);
+        } catch {
+          return;
+        }
+        expect(identity(method, parsed.authValueKey).authValueKey).toBe(parsed.authValueKey);
+        expect(identity(method, parsed.authValue)).toEqual(parsed);
+      }),
+    );
+  });
+
+  test('by email is compared as an email and kept as it was written, but for white space around it', () => {
+    expect(identity('email', ' Ada@Example.com ')).toEqual({
+      authMethod: 'email',
+      authValue: 'Ada@Example.com',
+      authValueKey: 'ada@example.com',
+    });
+  });
+
+  test('by wallet is compared as an address', () => {
+    const written = checksumAddress(ethereumAddress(1));
+    expect(identity('wallet', written)).toMatchObject({ authValue: written, authValueKey: ethereumAddress(1) });
+    expect(refusal(() => identity('wallet', 'ada@example.com'))).toContain('auth_value: got "ada@example.com"');
+  });
+
+  test('by a provider is compared as it is, because ids are case-sensitive there, unless it is an email', () => {
+    expect(identity('google', 'AbC').authValueKey).toBe('AbC');
+    expect(identity('google', 'ada').authValueKey).not.toBe(identity('google', 'Ada').authValueKey);
+    expect(identity('google', 'Ada@Example.com').authValueKey).toBe('ada@example.com');
+    expect(identity('passkey', 'AbC').authValueKey).toBe('AbC');
+  });
+
+  test('is the same composed and decomposed, for every method that takes text', () => {
+    fc.assert(
+      fc.property(fc.constantFrom('passkey', 'google'), text, (method, given) => {
+        fc.pre(given.trim() !== '' && !/\t/.test(given.trim()));
+        expect(identity(method, given.normalize('NFD'))).toEqual(identity(method, given.normalize('NFC')));
+      }),
+    );
+  });
+
+  test.each(['email', 'passkey', 'wallet', 'google', 'x', '42', 'sign-in_with.apple', 'a'.repeat(64)])(
+    'may be of the method %s',
+    (method) => {
+      const value = method === 'wallet' ? stellarAddress(1) : 'ada@example.com';
+      expect(identity(method, value).authMethod).toBe(method);
+    },
+  );
+
+  test.each(['', ' ', 'Email', 'goo gle', '-x', '.x', 'x\n', 'gоogle', 'x\0', 'a'.repeat(65)])(
+    'may not be of the method %j',
+    (method) => {
+      expect(refusal(() => identity(method, 'ada@example.com'))).toMatch(/^auth_method: got /);
+    },
+  );
+
+  test.each([
+    ['nothing', ''],
+    ['white space', ' \t '],
+    ['a NUL', 'a\0b'],
+    ['a line break', 'a\nb'],
+    ['a lone surrogate', 'a\udc00b'],
+    ['1,501 bytes', 'a'.repeat(1_501)],
+    ['1,501 bytes in fewer characters', `${'é'.repeat(750)}a`],
+  ])('may not have %s for a value', (_name, value) => {
+    expect(refusal(() => identity('passkey', value))).toMatch(/^auth_value: got .*, expected text of 1 to 1500 bytes/);
+  });
+
+  test('may have a value of 1,500 bytes', () => {
+    expect(identity('passkey', 'é'.repeat(750)).authValueKey).toBe('é'.repeat(750));
+  });
+});
+
+describe('the login email of a profile', () => {
+  test.each<[string, ProfileInput, string | null]>([
+    ['of an email login is its value', { authMethod: 'email', authValue: 'Ada@Example.com' }, 'ada@example.com'],
+    [
+      'of a social login is the email given',
+      { authMethod: 'google', authValue: 'id', email: 'Ada@Example.com' },
+      'ada@example.com',
+    ],
+    [
+      'of a social login with an email for its value is that',
+      { authMethod: 'google', authValue: 'Ada@Example.com' },
+      'ada@example.com',
+    ],
+    [
+      'given beside such a value wins',
+      { authMethod: 'google', authValue: 'a@example.com', email: 'b@example.com' },
+      'b@example.com',
+    ],
+    ['of a social login without any is none', { authMethod: 'google', authValue: 'id' }, null],
+    ['given as null is none', { authMethod: 'google', authValue: 'id', email: null }, null],
+    [
+      'of an email login may be repeated',
+      { authMethod: 'email', authValue: 'a@b.example', email: 'A@B.example' },
+      'a@b.example',
+    ],
+  ])('%s', (_name, input, loginEmail) => {
+    expect(profile(input).loginEmail).toBe(loginEmail);
+  });
+
+  test('of an email login is no other than its value', () => {
+    expect(refusal(() => profile({ authMethod: 'email', authValue: 'a@example.com', email: 'b@example.com' }))).toBe(
+      'email: got "b@example.com", expected the email in auth_value, or none.',
+    );
+  });
+
+  test.each(['', ' ', 'nobody'])('that is %j is refused', (email) => {
+    expect(refusal(() => profile({ ...passkey, email }))).toMatch(/^email: got /);
+  });
+});
+
+describe('the wallet of a profile', () => {
+  test('of a wallet login is its value, and an account of type external', () => {
+    const address = checksumAddress(ethereumAddress(1));
+    expect(profile({ authMethod: 'wallet', authValue: address })).toEqual({
+      authMethod: 'wallet',
+      authValue: address,
+      authValueKey: ethereumAddress(1),
+      loginEmail: null,
+      wallet: address,
+      accounts: [{ network: 'ethereum', publicKey: address, addressKey: ethereumAddress(1), walletType: 'external' }],
+    });
+  });
+
+  test('of a wallet login may be given in another case, and is no other address', () => {
+    const input = { authMethod: 'wallet', authValue: ethereumAddress(1) };
+    const shown = checksumAddress(ethereumAddress(1));
+    expect(profile({ ...input, wallet: shown }).wallet).toBe(shown);
+    expect(refusal(() => profile({ ...input, wallet: ethereumAddress(2) }))).toMatch(
+      /^wallet: got .* the address in auth_value/,
+    );
+  });
+
+  test('of another login is an external account beside the custodial ones', () => {
+    const { wallet, accounts } = profile({ ...passkey, wallet: stellarAddress(1), accounts: [stellar(2)] });
+    expect(wallet).toBe(stellarAddress(1));
+    expect(accounts.map(({ addressKey, walletType }) => [addressKey, walletType])).toEqual([
+      [stellarAddress(2), 'custodial'],
+      [stellarAddress(1), 'external'],
+    ]);
+  });
+
+  test('that is listed among the accounts too is one account, external', () => {
+    const { accounts } = profile({ ...passkey, wallet: stellarAddress(1), accounts: [stellar(1), stellar(2)] });
+    expect(accounts.map(({ addressKey, walletType }) => [addressKey, walletType])).toEqual([
+      [stellarAddress(1), 'external'],
+      [stellarAddress(2), 'custodial'],
+    ]);
+  });
+
+  test('is null where none is given', () => {
+    expect(profile(passkey)).toMatchObject({ wallet: null, accounts: [] });
+  });
+
+  test.each(['', 'nonsense'])('that is %j is refused', (wallet) => {
+    expect(refusal(() => profile({ ...passkey, wallet }))).toMatch(/^wallet: got /);
+  });
+});
+
+describe('the accounts of a profile', () => {
+  test('keep their order and how they were written', () => {
+    const shown = checksumAddress(ethereumAddress(1));
+    const { accounts } = profile({ ...passkey, accounts: [stellar(1), { network: 'ethereum', publicKey: shown }] });
+    expect(accounts).toEqual([
+      { network: 'stellar', publicKey: stellarAddress(1), addressKey: stellarAddress(1), walletType: 'custodial' },
+      { network: 'ethereum', publicKey: shown, addressKey: ethereumAddress(1), walletType: 'custodial' },
+    ]);
+  });
+
+  test('are of the network that their address is of', () => {
+    const accounts = [stellar(1), { network: 'ethereum' as const, publicKey: stellarAddress(2) }];
+    expect(refusal(() => profile({ ...passkey, accounts }))).toMatch(
+      /^accounts\[1\]\.public_key: got .* network ethereum/,
+    );
+  });
+
+  test('have each address once, in whatever case', () => {
+    const accounts = [ethereumAddress(1), checksumAddress(ethereumAddress(1))].map((publicKey) => ({
+      network: 'ethereum' as const,
+      publicKey,
+    }));
+    expect(refusal(() => profile({ ...passkey, accounts }))).toMatch(
+      /^accounts\[1\]\.public_key: got .* each address once/,
+    );
+  });
+
+  test('are at most 100', () => {
+    const accounts = Array.from({ length: 101 }, (_, index) => stellar(index));
+    expect(profile({ ...passkey, accounts: accounts.slice(1) }).accounts).toHaveLength(100);
+    expect(refusal(() => profile({ ...passkey, accounts }))).toBe('accounts: got 101, expected at most 100.');
+  });
+
+  test('that are malformed are named by their place, in the spelling of the interface', () => {
+    const input = { ...passkey, accounts: [stellar(1), { network: 'stellar' as const, publicKey: 'nonsense' }] };
+    expect(refusal(() => parseProfile(input, snakeCase))).toMatch(/^accounts\[1\]\.public_key: got "nonsense"/);
+    expect(refusal(() => parseProfile(input, camelCase))).toMatch(/^accounts\[1\]\.publicKey: got "nonsense"/);
+  });
+});
