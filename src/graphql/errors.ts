@@ -13,12 +13,19 @@ export function toGraphQLError(error: unknown, report: (failure: AppError) => vo
   if (isErrorCode(error.extensions['code'])) return error;
   // A complaint of GraphQL's or Yoga's own about the request: its form, its syntax, its validity, or a value that does not
   // fit its type. Their codes for these differ by where a value stands, so they do not reach the caller.
-  const http = error.extensions['http'] as { status?: number } | undefined;
+  const http = (error.extensions['http'] as { status?: number } | undefined) ?? REFUSED;
   return new GraphQLError(error.message, {
     ...placeOf(error),
-    extensions: { ...(http && { http }), code: http?.status === 405 ? 'METHOD_NOT_ALLOWED' : 'BAD_USER_INPUT' },
+    extensions: {
+      // A status is for a request that was not executed; a field that fails leaves it as it is.
+      ...(error.path === undefined && { http }),
+      code: http.status === 405 ? 'METHOD_NOT_ALLOWED' : 'BAD_USER_INPUT',
+    },
   });
 }
+
+/** For Yoga: the status with media type application/graphql-response+json; with application/json it stays 200. */
+const REFUSED = { spec: true, status: 400 };
 
 function asGraphQLError(
   error: unknown,
