@@ -22,6 +22,10 @@ const CODES = {
 
 export type ErrorCode = keyof typeof CODES;
 
+export function isErrorCode(code: unknown): code is ErrorCode {
+  return typeof code === 'string' && Object.hasOwn(CODES, code);
+}
+
 const MASKED_MESSAGE = 'The service could not complete the request.';
 
 export class AppError extends Error {

@@ -8,6 +8,20 @@ export function setCommonHeaders(request: FastifyRequest, reply: FastifyReply): 
   reply.headers({ 'x-request-id': request.id, 'cache-control': 'no-store' });
 }
 
+/**
+ * Percent-encoding that is no UTF-8 would otherwise arrive as it was written and be searched for; a Host that cannot stand
+ * in a URL is to be refused (RFC 9112, section 3.2).
+ */
+export function refuseMalformedUrl({ raw }: FastifyRequest): void {
+  if (!URL.canParse(`http://${raw.headers.host || 'localhost'}`))
+    throw new AppError('BAD_USER_INPUT', 'The Host header is malformed.');
+  try {
+    decodeURIComponent(raw.url ?? '');
+  } catch (cause) {
+    throw new AppError('BAD_USER_INPUT', 'The URL is not percent-encoded UTF-8.', { cause });
+  }
+}
+
 /** REST's form of an error, and that of everything which is not GraphQL: `{"error"}` with the status of its code. */
 export function sendFailure(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
   const failure = fromUnknown(error);

@@ -1,5 +1,5 @@
 import { GraphQLError } from 'graphql';
-import { type AppError, fromUnknown } from '../errors.js';
+import { type AppError, fromUnknown, isErrorCode } from '../errors.js';
 
 /**
  * An error of an execution as its caller may see it: the public message, where it happened, and `extensions.code`.
@@ -10,13 +10,22 @@ export function toGraphQLError(error: unknown, report: (failure: AppError) => vo
   if (error.originalError !== undefined && !(error.originalError instanceof GraphQLError)) {
     return asGraphQLError(error.originalError, error, report);
   }
-  // GraphQL's own complaint about the request: its syntax, its validity, or a value that does not fit its type.
-  if (error.extensions['code'] !== undefined) return error;
+  if (isErrorCode(error.extensions['code'])) return error;
+  // A complaint of GraphQL's or Yoga's own about the request: its form, its syntax, its validity, or a value that does not
+  // fit its type. Their codes for these differ by where a value stands, so they do not reach the caller.
+  const http = (error.extensions['http'] as { status?: number } | undefined) ?? REFUSED;
   return new GraphQLError(error.message, {
     ...placeOf(error),
-    extensions: { ...error.extensions, code: 'BAD_USER_INPUT' },
+    extensions: {
+      // A status is for a request that was not executed; a field that fails leaves it as it is.
+      ...(error.path === undefined && { http }),
+      code: http.status === 405 ? 'METHOD_NOT_ALLOWED' : 'BAD_USER_INPUT',
+    },
   });
 }
+
+/** For Yoga: the status with media type application/graphql-response+json; with application/json it stays 200. */
+const REFUSED = { spec: true, status: 400 };
 
 function asGraphQLError(
   error: unknown,

@@ -1,7 +1,9 @@
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
-import { createYoga, type GraphiQLOptions, type Plugin } from 'graphql-yoga';
+import { GraphQLError } from 'graphql';
+import { createYoga, type GraphiQLOptions, type Plugin, shouldRenderGraphiQL } from 'graphql-yoga';
 import type { Authenticate } from '../auth.js';
-import { type AppError, fromUnknown } from '../errors.js';
+import { AppError, badInput, fromUnknown } from '../errors.js';
+import { refuseMalformedUrl } from '../http.js';
 import type { Services } from '../services/services.js';
 import type { GraphQLContext } from './builder.js';
 import { toGraphQLError } from './errors.js';
@@ -18,19 +20,19 @@ export interface GraphQLOptions {
 
 /** More than any sane operation needs (the introspection query has 300); a longer text is refused before it is parsed further. */
 const MAX_TOKENS = 4_000;
+const METHODS = ['GET', 'POST'];
 
 /** The GraphQL interface at /graphql, with GraphiQL for a browser that comes without a query. */
 export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, options) => {
   const { services, authenticate, graphiql, demoCredentials } = options;
+  const maskError = (error: unknown) =>
+    toGraphQLError(error, (failure) => app.log.error({ err: failure.cause }, 'A resolver failed.'));
   const yoga = createYoga<ServerContext, GraphQLContext>({
     schema,
     context: ({ fastify }) => ({ scope: fastify.scope, services }),
-    plugins: [limitTokens],
-    maskedErrors: {
-      maskError: (error) =>
-        toGraphQLError(error, (failure) => app.log.error({ err: failure.cause }, 'A resolver failed.')),
-    },
-    // It would log every refused request, with what its caller wrote; maskError above logs what an operator needs.
+    plugins: [readDocuments(maskError)],
+    maskedErrors: { maskError },
+    // It would log every refused request as an error, with the value that was refused.
     logging: false,
     ...(graphiql && { renderGraphiQL: (await import('@graphql-yoga/render-graphiql')).renderGraphiQL }),
     graphiql: graphiql ? () => graphiqlOptions(demoCredentials()) : false,
@@ -51,11 +53,17 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
   });
   app.route({
     url: '/graphql',
-    method: ['GET', 'POST'],
+    method: METHODS,
     exposeHeadRoute: false,
     schema: { hide: true },
     onRequest: async (request) => {
       if (!(graphiql && asksForPage(request))) request.scope = await authenticate(request);
+      refuseMalformedUrl(request);
+    },
+    preHandler: async (request) => {
+      if (graphiql && asksForPage(request)) return;
+      refuseMalformedParameters(request);
+      acceptJson(request);
     },
     handler: async (request, reply) => {
       const fast = await fastPath.answer({ fastify: request });
@@ -66,18 +74,94 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
       return reply.send(await response.text());
     },
   });
+  app.route({
+    url: '/graphql',
+    method: app.supportedMethods.filter((method) => !METHODS.includes(method)),
+    schema: { hide: true },
+    onRequest: async (request) => {
+      await authenticate(request);
+      throw new AppError(
+        'METHOD_NOT_ALLOWED',
+        `${request.method} is not possible here; ${METHODS.join(' and ')} are.`,
+        {
+          headers: { allow: METHODS.join(', ') },
+        },
+      );
+    },
+    handler: () => undefined,
+  });
   app.addHook('onClose', () => yoga.dispose());
 };
 
-const limitTokens: Plugin = {
-  onParse({ parseFn, setParseFn }) {
-    setParseFn((source: unknown, parseOptions: object) => parseFn(source, { ...parseOptions, maxTokens: MAX_TOKENS }));
-  },
-};
+/** Reads a document within its limits, and gives the faults of an invalid one the code of every other bad input: Yoga does not mask these. */
+function readDocuments(maskError: (error: unknown) => GraphQLError): Plugin {
+  return {
+    onParse({ parseFn, setParseFn }) {
+      setParseFn((source: unknown, parseOptions: object) => {
+        try {
+          return parseFn(source, { ...parseOptions, maxTokens: MAX_TOKENS });
+        } catch (error) {
+          throw error instanceof RangeError ? tooDeep() : error;
+        }
+      });
+    },
+    onValidate({ validateFn, setValidationFn }) {
+      setValidationFn((...parameters) => {
+        try {
+          return validateFn(...parameters).map(maskError);
+        } catch (error) {
+          if (error instanceof RangeError) return [maskError(tooDeep())];
+          throw error;
+        }
+      });
+    },
+  };
+}
 
-/** A browser that opens the page: the page is public, everything that it asks is not. */
-function asksForPage({ method, headers, url }: FastifyRequest): boolean {
-  return method === 'GET' && (headers.accept ?? '').includes('text/html') && !/[?&]query=/.test(url);
+/** Parser and validator recurse as deep as a document nests, and some of their rules deeper: the stack is their limit. */
+function tooDeep(): GraphQLError {
+  return new GraphQLError('The document is nested too deeply.');
+}
+
+/**
+ * A browser that opens the page, by Yoga's own test: such a request is answered with the page and never executed. The
+ * page is public, everything that it asks is not.
+ */
+function asksForPage({ method, headers }: FastifyRequest): boolean {
+  if (method !== 'GET') return false;
+  return shouldRenderGraphiQL({ method, headers: new Headers({ accept: headers.accept ?? '' }) } as Request);
+}
+
+/** What Yoga would answer with 200, with words about another fault, or as a failure of the service. */
+function refuseMalformedParameters({ method, body, query: search }: FastifyRequest): void {
+  const parameters = (method === 'GET' ? search : body) as Record<string, unknown> | null | undefined;
+  if (typeof parameters?.['query'] !== 'string') {
+    throw new AppError('BAD_USER_INPUT', 'query: expected one GraphQL document, in a JSON object or in the URL.');
+  }
+  if (method !== 'GET') return;
+  for (const name of ['variables', 'extensions']) {
+    const value = parameters[name];
+    if (value !== undefined && !isJson(value)) throw badInput(name, value, 'a JSON object');
+  }
+}
+
+function isJson(text: unknown): boolean {
+  try {
+    return JSON.parse(text as string) !== undefined;
+  } catch {
+    return text === '';
+  }
+}
+
+const JSON_TYPE = /^\s*(application\/json|application\/graphql-response\+json|application\/\*|\*\/\*)\s*(;|$)/i;
+
+/**
+ * Every answer is JSON, whatever else the caller would take. Yoga would find out that it has no form for the answer
+ * (406) only after it has executed the operation, and would send some as a stream.
+ */
+function acceptJson({ raw }: FastifyRequest): void {
+  const accepted = (raw.headers.accept ?? '').split(',').filter((type) => JSON_TYPE.test(type));
+  raw.headers.accept = accepted.join(',') || 'application/json';
 }
 
 function toBody(failure: AppError) {

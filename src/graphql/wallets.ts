@@ -4,7 +4,8 @@ import { parse, userId } from '../services/filters.js';
 import type { WalletOwner } from '../services/wallets.js';
 import { builder, networkEnum, walletTypeEnum } from './builder.js';
 
-const pinnedUserId = userId('userId').nullish();
+// As in REST, null is an error and never "not pinned": it is what a caller sends who has lost the id.
+const pinnedUserId = userId('userId').optional();
 
 const verificationType = builder.objectRef<{ owner: WalletOwner | null }>('WalletVerification').implement({
   description:
@@ -47,7 +48,10 @@ builder.queryField('verifyWallet', (t) =>
       'Decides whether an address belongs to a current user. Without `userId`, yes only means that it belongs to some user of the project. A malformed address is an error, not a no.',
     args: {
       address: t.arg.string({ required: true, description: 'A Stellar (`G…`) or Ethereum (`0x…`) address.' }),
-      userId: t.arg.id({ description: 'The one user to whom the address must belong.' }),
+      userId: t.arg.id({
+        description:
+          'The one user to whom the address must belong. To ask about any user leave it out; null is refused.',
+      }),
     },
     resolve: async (_root, args, { scope, services }) => {
       const address = requireAddress('address', args.address);

@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastif
 import type { z } from 'zod';
 import type { Authenticate } from '../auth.js';
 import { AppError } from '../errors.js';
+import { refuseMalformedUrl } from '../http.js';
 import { parse } from '../services/filters.js';
 import type { ProjectScope } from '../services/projects.js';
 import type { Services } from '../services/services.js';
@@ -43,15 +44,6 @@ export const restPlugin: FastifyPluginAsync<{ services: Services; authenticate: 
     throw noSuchRoute(routes, request);
   });
 };
-
-/** Percent-encoding that is no UTF-8 would otherwise arrive as it was written and be searched for. */
-function refuseMalformedUrl({ raw }: FastifyRequest): void {
-  try {
-    decodeURIComponent(raw.url ?? '');
-  } catch (cause) {
-    throw new AppError('BAD_USER_INPUT', 'The URL is not percent-encoded UTF-8.', { cause });
-  }
-}
 
 interface Route {
   path: RegExp;

@@ -1,3 +1,4 @@
+import { crc32 } from 'node:zlib';
 import { z } from 'zod';
 import { LoginMethod } from '../db/client.js';
 import { AppError, expected } from '../errors.js';
@@ -165,11 +166,12 @@ function withinRange(time: number): Date {
   return new Date(Math.min(Math.max(time, EARLIEST.getTime() - 1), LATEST.getTime() + 1));
 }
 
-const CURSOR = /^(-?\d{1,16})\.(\d{1,16})$/;
+const CURSOR = /^(\d{1,15})\.(\d{1,16})\./;
 
-/** The opaque text of a position. */
+/** The opaque text of a position. Its checksum tells a cursor that was cut short from one of another place. */
 export function encodeCursor(position: Position): string {
-  return Buffer.from(`${position.createdAt.getTime()}.${position.id}`).toString('base64url');
+  const place = `${position.createdAt.getTime()}.${position.id}`;
+  return Buffer.from(`${place}.${crc32(place).toString(36)}`).toString('base64url');
 }
 
 /** A cursor from `encodeCursor`. */

@@ -1,0 +1,214 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { createServer } from '#dist/app.js';
+import { parseConfig } from '#dist/config.js';
+import { createLogger } from '#dist/logger.js';
+import { stellarAddress } from '../support/addresses.js';
+import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
+
+/** How many statements a question costs. A number that grows here is a slower service, so it is exact wherever it can be. */
+
+const USERS = 100;
+
+let app: TestApp;
+let project: TestProject;
+let ids: string[];
+let other: TestProject;
+let otherIds: string[];
+
+async function projectWithAccounts(seed: number): Promise<[TestProject, string[]]> {
+  const made = await app.createProject();
+  await made.addUsers(
+    ...Array.from({ length: USERS }, (_, index) => ({
+      auth_method: 'passkey',
+      auth_value: `user${index}`,
+      accounts: [0, 1].map((place) => ({
+        network: 'stellar',
+        public_key: stellarAddress(seed + index * 2 + place),
+      })),
+    })),
+  );
+  const { data } = await made.graphql(`{ users(first: ${USERS}) { nodes { id } } }`);
+  return [made, data.users.nodes.map((user: Json) => user.id)];
+}
+
+beforeAll(async () => {
+  app = await startTestApp();
+  [project, ids] = await projectWithAccounts(0);
+  [other, otherIds] = await projectWithAccounts(1_000);
+});
+afterAll(() => app.close());
+beforeEach(() => {
+  app.statements.length = 0;
+});
+
+/** The statements since the test began, by what they read. */
+function statements() {
+  const kinds = app.statements.map((sql) => {
+    if (/\bFROM projects|JOIN projects/.test(sql)) return 'secrets';
+    if (/JOIN accounts a/.test(sql)) return 'accounts';
+    if (/JOIN users u/.test(sql)) return 'users by key';
+    if (/FROM users u/.test(sql)) return 'list';
+    return sql;
+  });
+  return Object.fromEntries([...new Set(kinds)].map((kind) => [kind, kinds.filter((each) => each === kind).length]));
+}
+
+test('a page of 100 users with their accounts takes three statements', async () => {
+  const { data } = await project.graphql('{ users(first: 100) { totalCount nodes { id accounts { publicKey } } } }');
+  expect(data.users.nodes.map((user: Json) => user.accounts.length)).toEqual(new Array(USERS).fill(2));
+  expect(statements()).toEqual({ secrets: 1, list: 1, accounts: 1 });
+});
+
+test('the same as a numbered page, and over REST, takes three', async () => {
+  const { data } = await project.graphql('{ userPage(limit: 100) { totalUser users { accounts { id } } } }');
+  expect(data.userPage.users).toHaveLength(USERS);
+  expect(statements()).toEqual({ secrets: 1, list: 1, accounts: 1 });
+
+  app.statements.length = 0;
+  const { body } = await project.rest('/server/users?limit=100');
+  expect(body.result.users).toHaveLength(USERS);
+  expect(statements()).toEqual({ secrets: 1, list: 1, accounts: 1 });
+});
+
+test('accounts under three aliases cost no statement more', async () => {
+  const { data } = await project.graphql(
+    '{ users(first: 100) { nodes { a: accounts { id } b: accounts { publicKey } c: accounts { network } } } }',
+  );
+  const [{ a, b, c }] = data.users.nodes;
+  expect([a.length, b.length, c.length]).toEqual([2, 2, 2]);
+  expect(statements()).toEqual({ secrets: 1, list: 1, accounts: 1 });
+});
+
+test('users under two aliases cost a list each, and no more accounts than lists', async () => {
+  const { data } = await project.graphql(
+    '{ a: users(first: 100) { nodes { accounts { id } } } b: users(last: 100) { nodes { accounts { id } } } }',
+  );
+  expect(data.a).toEqual(data.b);
+  const { accounts = 0, ...rest } = statements();
+  expect(rest).toEqual({ secrets: 1, list: 2 });
+  // One where both lists arrive in the same turn of the event loop; on PostgreSQL, with two connections, they may.
+  expect([1, 2]).toContain(accounts);
+});
+
+test('a total that nobody asks for is not counted', async () => {
+  await project.graphql('{ users(first: 100) { nodes { id } } }');
+  expect(statements()).toEqual({ secrets: 1, list: 1 });
+  expect(app.statements.join()).not.toContain('count(*)');
+});
+
+test('usersByIds of 100 with their accounts takes three statements', async () => {
+  const { data } = await project.graphql('query ($ids: [ID!]!) { usersByIds(ids: $ids) { id accounts { id } } }', {
+    ids,
+  });
+  expect(data.usersByIds.map((user: Json) => [user.id, user.accounts.length])).toEqual(ids.map((id) => [id, 2]));
+  expect(statements()).toEqual({ secrets: 1, 'users by key': 1, accounts: 1 });
+});
+
+test('100 users asked one by one under aliases take three statements', async () => {
+  const fields = ids.map((id, index) => `u${index}: user(id: ${id}) { id accounts { id } }`);
+  const { data } = await project.graphql(`{ ${fields.join(' ')} }`);
+  expect(Object.values<Json>(data).map((user) => user.id)).toEqual(ids);
+  expect(statements()).toEqual({ secrets: 1, 'users by key': 1, accounts: 1 });
+});
+
+test('searches and verifications of one operation share a statement of each kind', async () => {
+  const fields = Array.from(
+    { length: 20 },
+    (_, index) =>
+      `s${index}: searchUsers(by: { address: "${stellarAddress(index * 2)}" }) { id }
+       v${index}: verifyWallet(address: "${stellarAddress(index * 2)}") { userId }`,
+  );
+  const { data } = await project.graphql(`{ ${fields.join(' ')} }`);
+  expect(data.s7).toEqual([{ id: data.v7.userId }]);
+  expect(app.statements).toHaveLength(3);
+});
+
+test('one user over REST takes three statements', async () => {
+  const { body } = await project.rest(`/server/users/${ids[0]}`);
+  expect(body.result.accounts).toHaveLength(2);
+  expect(statements()).toEqual({ secrets: 1, 'users by key': 1, accounts: 1 });
+});
+
+test('20 requests that arrive together, each for one user, take three statements', async () => {
+  // Injected, because the network decides what arrives together: 20 calls by fetch are sometimes 20 turns.
+  const server = await createServer({
+    config: parseConfig({}),
+    log: createLogger('silent'),
+    directory: app.directory,
+  });
+  const asked = ids.slice(0, 20);
+  const answers = await Promise.all(
+    asked.map((id) => server.inject({ url: `/server/users/${id}`, headers: project.credentials })),
+  );
+  await server.close();
+  const users = answers.map((answer) => answer.json().result);
+  expect(users.map((user) => [String(user.id), user.accounts.length])).toEqual(asked.map((id) => [id, 2]));
+  expect(statements()).toEqual({ secrets: 1, 'users by key': 1, accounts: 1 });
+});
+
+test('whatever is asked in one turn of the event loop is one statement, of two projects too, and each sees its own', async () => {
+  const { projects, users } = app.directory.services;
+  const [mine, theirs] = [await projects.getScope(project.appId), await projects.getScope(other.appId)];
+  app.statements.length = 0;
+  const wanted = [BigInt(ids[0] as string), BigInt(otherIds[0] as string)];
+  const found = await Promise.all([mine, theirs].flatMap((scope) => wanted.map((id) => users.findUser(scope, id))));
+  expect(found.map((user) => user?.id ?? null)).toEqual([wanted[0], null, null, wanted[1]]);
+  expect(statements()).toEqual({ 'users by key': 1 });
+});
+
+test('the accounts of users of two projects asked in one turn are one statement, and each sees its own', async () => {
+  const { projects, accounts } = app.directory.services;
+  const [mine, theirs] = [await projects.getScope(project.appId), await projects.getScope(other.appId)];
+  app.statements.length = 0;
+  const wanted = [BigInt(ids[0] as string), BigInt(otherIds[0] as string)];
+  const found = await Promise.all(
+    [mine, theirs].flatMap((scope) => wanted.map((id) => accounts.listAccounts(scope, id))),
+  );
+  expect(found.map((linked) => linked.map((account) => account.userId))).toEqual([
+    [wanted[0], wanted[0]],
+    [],
+    [],
+    [wanted[1], wanted[1]],
+  ]);
+  expect(statements()).toEqual({ accounts: 1 });
+});
+
+test('concurrent requests of two projects are answered each with its own', async () => {
+  const both = [...ids.slice(0, 20), ...otherIds.slice(0, 20)];
+  const ask = (asker: TestProject) =>
+    asker.graphql('query ($ids: [ID!]!) { usersByIds(ids: $ids) { id } }', { ids: both });
+  const answers = await Promise.all([project, other, project, other].map(ask));
+  const owned = [new Set(ids), new Set(otherIds)];
+  for (const [index, { data }] of answers.entries()) {
+    expect(data.usersByIds).toEqual(both.map((id) => (owned[index % 2]?.has(id) ? { id } : null)));
+  }
+});
+
+test('a key that is unknown or impossible does not disturb the others of its batch', async () => {
+  const { data } = await project.graphql(
+    `query ($known: ID!, $stranger: ID!) {
+      a: user(id: $known) { id accounts { id } } b: user(id: 9007199254740991) { id } c: user(id: "99999999999999999999") { id }
+      d: user(id: $stranger) { id } e: user(id: $known) { id } f: user(id: "not an id") { id }
+    }`,
+    { known: ids[5], stranger: otherIds[5] },
+  );
+  expect(data).toEqual({
+    a: { id: ids[5], accounts: [{ id: expect.any(String) }, { id: expect.any(String) }] },
+    b: null,
+    c: null,
+    d: null,
+    e: { id: ids[5] },
+    f: null,
+  });
+  expect(statements()).toEqual({ secrets: 1, 'users by key': 1, accounts: 1 });
+});
+
+test('a failed authentication in a batch does not disturb the others', async () => {
+  const wrong = { 'service-app-secret': 'wrong' };
+  const [good, bad, unknown] = await Promise.all([
+    project.rest('/server/users/count'),
+    project.rest('/server/users/count', { headers: wrong }),
+    project.rest('/server/users/count', { headers: { 'service-app-id': 'app_000000000000000000000000' } }),
+  ]);
+  expect([good?.status, bad?.status, unknown?.status]).toEqual([200, 401, 401]);
+});

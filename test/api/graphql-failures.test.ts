@@ -1,0 +1,127 @@
+import { pino } from 'pino';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { createServer } from '#dist/app.js';
+import { parseConfig } from '#dist/config.js';
+import { stellarAddress } from '../support/addresses.js';
+import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { codesOf, expectGraphQLRefusal, requestGraphQL } from '../support/graphql.js';
+
+/** What a caller and the log are told when the database fails in the middle of a question. */
+
+const MASKED = 'The service could not complete the request.';
+
+let app: TestApp;
+let project: TestProject;
+beforeAll(async () => {
+  app = await startTestApp();
+  project = await app.createProject();
+  await project.addUsers({ auth_method: 'email', auth_value: 'ada@example.com' });
+});
+afterAll(() => app.close());
+
+/** Breaks every statement that reads the table, until `restore`: a real failure of the database, on both engines. */
+const broken: string[] = [];
+async function breakTable(table: string) {
+  await app.directory.db.pool.query(`ALTER TABLE ${table} RENAME TO ${table}_gone`);
+  broken.push(table);
+}
+afterEach(async () => {
+  for (const table of broken.splice(0)) {
+    await app.directory.db.pool.query(`ALTER TABLE ${table}_gone RENAME TO ${table}`);
+  }
+});
+
+test('a resolver whose statement fails is INTERNAL_SERVER_ERROR at its path, its message masked', async () => {
+  await breakTable('accounts');
+  const answer = await project.graphql('{ userPage { users { authValue linked: accounts { id } } } }');
+  expect(answer.status).toBe(200);
+  expect(answer.data).toBeNull();
+  expect(answer.errors).toEqual([
+    {
+      message: MASKED,
+      path: ['userPage', 'users', 0, 'linked'],
+      locations: expect.any(Array),
+      extensions: { code: 'INTERNAL_SERVER_ERROR' },
+    },
+  ]);
+});
+
+test('a nullable field that fails leaves the rest of the answer', async () => {
+  const { data } = await project.graphql('{ userPage { users { id } } }');
+  const [{ id }] = data.userPage.users;
+  await breakTable('accounts');
+  const answer = await project.graphql(`{ userCount user(id: ${id}) { accounts { id } } }`);
+  expect(answer.data).toEqual({ userCount: 1, user: null });
+  expect(codesOf(answer)).toEqual(['INTERNAL_SERVER_ERROR']);
+});
+
+test('a mutation whose statement fails is INTERNAL_SERVER_ERROR, and nothing of it stays', async () => {
+  await breakTable('accounts');
+  const answer = await project.graphql(
+    'mutation { recordLogin(input: { authMethod: "google", authValue: "1" }) { created } }',
+  );
+  expect(codesOf(answer)).toEqual(['INTERNAL_SERVER_ERROR']);
+  expect((await project.graphql('{ userCount }')).data).toEqual({ userCount: 1 });
+});
+
+test('where authentication itself fails the answer is 500 in the shape of GraphQL', async () => {
+  await breakTable('app_secrets');
+  const answer = await requestGraphQL(app, {
+    method: 'POST',
+    headers: { ...project.credentials, 'content-type': 'application/json' },
+    body: JSON.stringify({ query: '{ userCount }' }),
+  });
+  expect(answer.status).toBe(500);
+  expect(expectGraphQLRefusal(answer.text)).toEqual({ message: MASKED, code: 'INTERNAL_SERVER_ERROR' });
+});
+
+test('nothing of the inside is in the answer to a failure', async () => {
+  for (const table of ['accounts', 'app_secrets']) {
+    await breakTable(table);
+    const { text, headers } = await requestGraphQL(app, {
+      method: 'POST',
+      headers: { ...project.credentials, 'content-type': 'application/json' },
+      body: JSON.stringify({ query: `{ searchUsers(by: { address: "${stellarAddress(1)}" }) { id } }` }),
+    });
+    const shown = text + JSON.stringify([...headers]);
+    expect(shown).toContain('INTERNAL_SERVER_ERROR');
+    expect(shown).not.toMatch(/prisma|select|relation|accounts|secrets|42P01|stack|\.js|\.ts|postgres/i);
+  }
+});
+
+/** The lines that a server with a log of its own writes while it answers one operation. */
+async function logOf(query: string, variables: Record<string, unknown>): Promise<Json[]> {
+  const lines: string[] = [];
+  const log = pino({ level: 'debug' }, { write: (line: string) => lines.push(line) });
+  const server = await createServer({ config: parseConfig({ PORT: '0' }), log, directory: app.directory });
+  await server.inject({
+    method: 'POST',
+    url: '/graphql',
+    headers: { ...project.credentials, 'content-type': 'application/json' },
+    payload: { query, variables },
+  });
+  await server.close();
+  return lines.map((line) => JSON.parse(line));
+}
+
+test('the log has the cause of a failure, once, as an error', async () => {
+  await breakTable('accounts');
+  const lines = await logOf('{ userPage { users { accounts { id } } } }', {});
+  const errors = lines.filter((line) => line.level >= 50);
+  expect(errors).toHaveLength(1);
+  expect(errors[0].err.message).toContain('accounts');
+});
+
+test('a refused question is one line in the log, without its values', async () => {
+  const lines = await logOf('query ($by: UserSearch!) { searchUsers(by: $by) { id } }', {
+    by: { email: 'Private Person at example.com' },
+  });
+  expect(lines.map((line) => line.level)).toEqual([30]);
+  expect(JSON.stringify(lines)).not.toContain('Private');
+});
+
+test('a line of the log has no credentials, whatever the level', async () => {
+  const lines = await logOf('{ userCount }', {});
+  expect(lines.length).toBeGreaterThan(0);
+  expect(JSON.stringify(lines)).not.toContain(project.appSecret);
+});

@@ -1,0 +1,270 @@
+import http from 'node:http';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { addNamedUsers, codesOf, expectGraphQLRefusal, idsOf, requestGraphQL } from '../support/graphql.js';
+
+/** GraphQL over HTTP: what may be sent, and that every answer is GraphQL's, whatever is wrong. */
+
+let app: TestApp;
+let project: TestProject;
+beforeAll(async () => {
+  app = await startTestApp();
+  project = await app.createProject();
+});
+afterAll(() => app.close());
+
+const json = { 'content-type': 'application/json' };
+const COUNT = JSON.stringify({ query: '{ userCount }' });
+
+const post = (body: string | Uint8Array<ArrayBuffer>, headers: Record<string, string> = json) =>
+  requestGraphQL(app, { method: 'POST', headers: { ...project.credentials, ...headers }, body });
+const get = (parameters: Record<string, string>, headers: Record<string, string> = {}) =>
+  requestGraphQL(
+    app,
+    { headers: { accept: 'application/json', ...project.credentials, ...headers } },
+    `?${new URLSearchParams(parameters)}`,
+  );
+
+test.each([
+  ['no credentials', () => ({})],
+  ['a wrong secret', () => ({ ...project.credentials, 'service-app-secret': 'wrong' })],
+  ['an unknown App ID', () => ({ ...project.credentials, 'service-app-id': 'app_000000000000000000000000' })],
+  ['no secret', () => ({ 'service-app-id': project.appId })],
+])('with %s every operation is UNAUTHENTICATED with 401', async (_, credentials) => {
+  const bodies = [
+    COUNT,
+    JSON.stringify({ query: '{ __schema { queryType { name } } }' }),
+    JSON.stringify({ query: '{ __typename }' }),
+    JSON.stringify({ query: '{ parseAddress(address: "x") { reason } }' }),
+    JSON.stringify({ query: 'mutation { deleteUser(id: 1) { id } }' }),
+    JSON.stringify({ query: '{ not valid' }),
+    'not JSON',
+  ];
+  for (const body of bodies) {
+    const headers = { ...json, ...(credentials() as Record<string, string>) };
+    const answer = await requestGraphQL(app, { method: 'POST', headers, body });
+    expect(answer.status).toBe(401);
+    expect(expectGraphQLRefusal(answer.text).code).toBe('UNAUTHENTICATED');
+    expect(answer.headers.get('www-authenticate')).toBe('Basic realm="userdir"');
+  }
+});
+
+test('HTTP Basic is as good as the headers', async () => {
+  const authorization = `Basic ${Buffer.from(`${project.appId}:${project.appSecret}`).toString('base64')}`;
+  const answer = await requestGraphQL(app, { method: 'POST', headers: { ...json, authorization }, body: COUNT });
+  expect(JSON.parse(answer.text)).toEqual({ data: { userCount: 0 } });
+});
+
+test('the schema can be introspected with credentials', async () => {
+  const { data } = await project.graphql('{ __schema { queryType { name } mutationType { name } } }');
+  expect(data).toEqual({ __schema: { queryType: { name: 'Query' }, mutationType: { name: 'Mutation' } } });
+});
+
+test('a browser gets the page without credentials, and nothing of a query in its URL is executed', async () => {
+  for (const search of ['', '?query=%7BuserCount%7D', '?%71uery=%7B__schema%7BqueryType%7Bname%7D%7D%7D']) {
+    const answer = await requestGraphQL(app, { headers: { accept: 'text/html,application/json;q=0.9' } }, search);
+    expect(answer.status).toBe(200);
+    expect(answer.headers.get('content-type')).toContain('text/html');
+    expect(answer.text).toMatch(/^\s*<!doctype html>/i);
+  }
+});
+
+test('where GraphiQL is off a browser needs credentials as anybody does', async () => {
+  const plain = await startTestApp({ GRAPHIQL: 'off' });
+  try {
+    const answer = await requestGraphQL(plain, { headers: { accept: 'text/html' } });
+    expect(answer.status).toBe(401);
+    expect(expectGraphQLRefusal(answer.text).code).toBe('UNAUTHENTICATED');
+  } finally {
+    await plain.close();
+  }
+});
+
+test('a query may come by GET, with its variables and the name of its operation', async () => {
+  const answer = await get({
+    query:
+      'query Other { __typename } query Asked($address: String!) { parseAddress(address: $address) { canonical } }',
+    operationName: 'Asked',
+    variables: JSON.stringify({ address: `0x${'A'.repeat(40)}` }),
+  });
+  expect(answer.status).toBe(200);
+  expect(JSON.parse(answer.text)).toEqual({ data: { parseAddress: { canonical: `0x${'a'.repeat(40)}` } } });
+});
+
+test('a mutation by GET is refused with 405 and changes nothing', async () => {
+  const named = await addNamedUsers(app, 'ada');
+  const { ada } = await idsOf(named);
+  const answer = await get({ query: `mutation { deleteUser(id: ${ada}) { id } }` }, named.credentials);
+  expect(answer.status).toBe(405);
+  expect(answer.headers.get('allow')).toBe('POST');
+  expect(expectGraphQLRefusal(answer.text).code).toBe('METHOD_NOT_ALLOWED');
+  expect(await idsOf(named)).toEqual({ ada });
+});
+
+test.each([
+  { query: '{ userCount }', variables: '{' },
+  { query: '{ userCount }', variables: '1' },
+  { query: '{ userCount }', extensions: 'x' },
+  { variables: '{}' },
+])('a GET with the parameters %j is BAD_USER_INPUT with 400', async (parameters) => {
+  const answer = await get(parameters);
+  expect(answer.status).toBe(400);
+  expect(expectGraphQLRefusal(answer.text).code).toBe('BAD_USER_INPUT');
+});
+
+test('a URL that is no UTF-8 is BAD_USER_INPUT with 400', async () => {
+  const answer = await requestGraphQL(app, { headers: project.credentials }, '?query={userCount}&variables=%FF');
+  expect(answer.status).toBe(400);
+  expect(expectGraphQLRefusal(answer.text).code).toBe('BAD_USER_INPUT');
+});
+
+test.each(['PUT', 'PATCH', 'DELETE', 'OPTIONS'])(
+  '%s is refused with 405 and the methods that are possible',
+  async (method) => {
+    const answer = await requestGraphQL(app, { method, headers: project.credentials });
+    expect(answer.status).toBe(405);
+    expect(answer.headers.get('allow')).toBe('GET, POST');
+    expect(expectGraphQLRefusal(answer.text).code).toBe('METHOD_NOT_ALLOWED');
+  },
+);
+
+test('HEAD is refused with 405, without a body', async () => {
+  const answer = await requestGraphQL(app, { method: 'HEAD', headers: project.credentials });
+  expect({ status: answer.status, text: answer.text }).toEqual({ status: 405, text: '' });
+});
+
+test('no answer allows a page of another origin to read it', async () => {
+  const answer = await post(COUNT, { ...json, origin: 'https://example.com' });
+  expect([...answer.headers.keys()].filter((name) => name.startsWith('access-control-'))).toEqual([]);
+});
+
+test.each([
+  'text/plain',
+  'application/graphql',
+  'application/x-www-form-urlencoded',
+  'multipart/form-data; boundary=x',
+  'application/jsonx',
+  '',
+])('the content type %j is refused with 415, so that no HTML form can send an operation', async (type) => {
+  const answer = await post(COUNT, { 'content-type': type });
+  expect(answer.status).toBe(415);
+  expect(expectGraphQLRefusal(answer.text).code).toBe('UNSUPPORTED_MEDIA_TYPE');
+});
+
+test('the content type may name a charset', async () => {
+  const answer = await post(COUNT, { 'content-type': 'application/json; charset=utf-8' });
+  expect(answer.status).toBe(200);
+});
+
+test.each([
+  '',
+  '{',
+  '{"query": "{ userCount }"',
+  'null',
+  '1',
+  '"{ userCount }"',
+  '[]',
+  '[{"query": "{ userCount }"}]',
+  '{}',
+  '{"query": null}',
+  '{"query": 1}',
+  '{"query": ["{ userCount }"]}',
+  '{"query": "{ userCount }", "variables": []}',
+  '{"query": "{ userCount }", "variables": "{}"}',
+  '{"query": "{ userCount }", "extensions": 1}',
+  '{"query": "{ userCount }", "operationName": 1}',
+  '{"query": "{ userCount }", "operationName": "Other"}',
+  '{"query": "{ userCount }", "__proto__": {}}',
+  '{"query": "query A { userCount } query B { userCount }"}',
+])('the body %s is BAD_USER_INPUT with 400', async (body) => {
+  const answer = await post(body);
+  expect(answer.status).toBe(400);
+  expect(expectGraphQLRefusal(answer.text).code).toBe('BAD_USER_INPUT');
+});
+
+test('a body that is no UTF-8 is BAD_USER_INPUT with 400', async () => {
+  const answer = await post(Buffer.from('{"query": "{ userCount } # \xff"}', 'latin1'));
+  expect(answer.status).toBe(400);
+  expect(expectGraphQLRefusal(answer.text).code).toBe('BAD_USER_INPUT');
+});
+
+test('a body beyond 1 MiB is refused with 413', async () => {
+  const answer = await post(JSON.stringify({ query: '{ userCount }', variables: { padding: 'x'.repeat(1_048_576) } }));
+  expect(answer.status).toBe(413);
+  expect(expectGraphQLRefusal(answer.text).code).toBe('PAYLOAD_TOO_LARGE');
+});
+
+test('a body compressed or of an unknown encoding is refused, not misread', async () => {
+  const answer = await post(Buffer.from([0x1f, 0x8b, 0x08, 0x00]), { ...json, 'content-encoding': 'gzip' });
+  expect(answer.status).toBe(400);
+  expect(expectGraphQLRefusal(answer.text).code).toBe('BAD_USER_INPUT');
+});
+
+test.each([
+  ['a syntax error', '{ userCount'],
+  ['an empty document', ''],
+  ['an unknown field', '{ nope }'],
+  ['an unknown argument', '{ userCount(limit: 1) }'],
+  ['a missing argument', '{ user { id } }'],
+  ['no selection', '{ users }'],
+  ['an unknown enum value', '{ userCount(filter: { loginMethods: [TELEPATHY] }) }'],
+  ['a subscription', 'subscription { userCount }'],
+  ['@defer', '{ users { ... @defer { totalCount } } }'],
+])('a document with %s is BAD_USER_INPUT, with 200 as application/json and 400 as GraphQL', async (_, query) => {
+  const body = JSON.stringify({ query });
+  const asJson = await post(body, { ...json, accept: 'application/json' });
+  const asGraphQL = await post(body, { ...json, accept: 'application/graphql-response+json' });
+  for (const { text } of [asJson, asGraphQL]) {
+    expect(codesOf(JSON.parse(text))).toEqual(['BAD_USER_INPUT']);
+    expect(Object.keys(JSON.parse(text))).toEqual(['errors']);
+  }
+  expect([asJson.status, asGraphQL.status]).toEqual([200, 400]);
+  expect(asGraphQL.headers.get('content-type')).toBe('application/graphql-response+json; charset=utf-8');
+});
+
+test('variables that do not fit are BAD_USER_INPUT with 400', async () => {
+  for (const variables of [{}, { id: 1.5 }, { id: null }]) {
+    const answer = await post(JSON.stringify({ query: 'query ($id: ID!) { user(id: $id) { id } }', variables }));
+    expect(answer.status).toBe(400);
+    expect(codesOf(JSON.parse(answer.text))).toEqual(['BAD_USER_INPUT']);
+  }
+});
+
+test.each([
+  '*/*',
+  'image/png',
+  'text/html',
+  'text/event-stream',
+  'multipart/mixed',
+  'application/json;q=0.1, text/event-stream',
+  ';;,',
+])('whoever accepts %s gets one JSON answer that nobody may store', async (accept) => {
+  const answer = await post(COUNT, { ...json, accept });
+  expect(answer.status).toBe(200);
+  expect(answer.headers.get('content-type')).toBe('application/json; charset=utf-8');
+  expect(answer.headers.get('cache-control')).toBe('no-store');
+  expect(JSON.parse(answer.text)).toEqual({ data: { userCount: 0 } });
+});
+
+test('every answer carries the request id of its caller', async () => {
+  for (const body of [COUNT, '{']) {
+    const answer = await post(body, { ...json, 'x-request-id': 'abc-123' });
+    expect(answer.headers.get('x-request-id')).toBe('abc-123');
+    expect(answer.headers.get('cache-control')).toBe('no-store');
+  }
+});
+
+test('a Host that is none is refused with 400', async () => {
+  // fetch would not send one.
+  const { status, text } = await new Promise<{ status: number | undefined; text: string }>((resolve, reject) => {
+    const headers = { ...project.credentials, ...json, host: '[' };
+    const request = http.request(`${app.url}/graphql`, { method: 'POST', headers }, async (response) => {
+      let received = '';
+      for await (const chunk of response) received += chunk;
+      resolve({ status: response.statusCode, text: received });
+    });
+    request.on('error', reject).end(COUNT);
+  });
+  expect(status).toBe(400);
+  expect(expectGraphQLRefusal(text).code).toBe('BAD_USER_INPUT');
+});

@@ -1,0 +1,245 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { ethereumAddress, stellarAddress } from '../support/addresses.js';
+import { startTestApp, type TestApp } from '../support/app.js';
+import { addNamedUsers, codesOf, idsOf } from '../support/graphql.js';
+
+let app: TestApp;
+beforeAll(async () => {
+  app = await startTestApp();
+});
+afterAll(() => app.close());
+
+const UNKNOWN_ID = String(Number.MAX_SAFE_INTEGER);
+/** More than PostgreSQL's bigint and more than JSON can carry exactly. */
+const IMPOSSIBLE_ID = '99999999999999999999999';
+
+test('every field of a user and of its accounts is answered, with its nulls', async () => {
+  const project = await app.createProject();
+  await project.addUsers(
+    {
+      auth_method: 'wallet',
+      auth_value: ethereumAddress(1),
+      created_at: '2026-02-03T04:05:06.789Z',
+      last_login: '2026-02-04T00:00:00.000Z',
+      login_count: 7,
+      accounts: [{ network: 'stellar', public_key: stellarAddress(1) }],
+    },
+    { auth_method: 'passkey', auth_value: 'credential', created_at: '2026-01-01T00:00:00.000Z' },
+  );
+  const { data, errors } = await project.graphql(`{ userPage { users {
+    id authMethod loginMethod authValue wallet createdAt lastLogin loginCount accounts { id network publicKey walletType }
+  } } }`);
+  expect(errors).toBeUndefined();
+  expect(data.userPage.users).toEqual([
+    {
+      id: expect.stringMatching(/^[1-9][0-9]*$/),
+      authMethod: 'wallet',
+      loginMethod: 'WALLET',
+      authValue: ethereumAddress(1),
+      wallet: ethereumAddress(1),
+      createdAt: '2026-02-03T04:05:06.789Z',
+      lastLogin: '2026-02-04T00:00:00.000Z',
+      loginCount: 7,
+      accounts: [
+        {
+          id: expect.stringMatching(/^[1-9][0-9]*$/),
+          network: 'STELLAR',
+          publicKey: stellarAddress(1),
+          walletType: 'CUSTODIAL',
+        },
+        {
+          id: expect.stringMatching(/^[1-9][0-9]*$/),
+          network: 'ETHEREUM',
+          publicKey: ethereumAddress(1),
+          walletType: 'EXTERNAL',
+        },
+      ],
+    },
+    {
+      id: expect.stringMatching(/^[1-9][0-9]*$/),
+      authMethod: 'passkey',
+      loginMethod: 'PASSKEY',
+      authValue: 'credential',
+      wallet: null,
+      createdAt: '2026-01-01T00:00:00.000Z',
+      lastLogin: null,
+      loginCount: 0,
+      accounts: [],
+    },
+  ]);
+});
+
+test.each([
+  ['email', 'a@example.com', 'EMAIL'],
+  ['passkey', 'p', 'PASSKEY'],
+  ['wallet', ethereumAddress(2), 'WALLET'],
+  ['google', 'g', 'SOCIALS'],
+])('a user who authenticates by %s is in its group of login methods', async (auth_method, auth_value, loginMethod) => {
+  const project = await app.createProject();
+  await project.addUsers({ auth_method, auth_value });
+  const { data } = await project.graphql('{ userPage { users { authMethod loginMethod } } }');
+  expect(data.userPage.users).toEqual([{ authMethod: auth_method, loginMethod }]);
+});
+
+test('an id is taken as a number and as a string, in the text and as a variable', async () => {
+  const project = await addNamedUsers(app, 'ada');
+  const { ada } = await idsOf(project);
+  const inText = await project.graphql(`{ number: user(id: ${ada}) { id } string: user(id: "${ada}") { id } }`);
+  expect(inText.data).toEqual({ number: { id: ada }, string: { id: ada } });
+  for (const id of [Number(ada), ada]) {
+    const { data } = await project.graphql('query ($id: ID!) { user(id: $id) { id } }', { id });
+    expect(data.user).toEqual({ id: ada });
+  }
+});
+
+test('user is null, without an error, for an id that nobody has or can have', async () => {
+  const project = await addNamedUsers(app, 'ada');
+  for (const id of [UNKNOWN_ID, IMPOSSIBLE_ID]) {
+    const { data, errors } = await project.graphql('query ($id: ID!) { user(id: $id) { id } }', { id });
+    expect({ data, errors }).toEqual({ data: { user: null }, errors: undefined });
+  }
+});
+
+test.each(['', '0', '-1', '1.0', '1e3', ' 1', '1\u0000', '0x1', 'abc', '\u0661', '\uff11'])(
+  'an id of %j is BAD_USER_INPUT wherever an id goes',
+  async (id) => {
+    const project = await app.createProject();
+    for (const field of ['user(id: $id) { id }', 'usersByIds(ids: ["1", $id]) { id }']) {
+      expect(codesOf(await project.graphql(`query ($id: ID!) { ${field} }`, { id }))).toEqual(['BAD_USER_INPUT']);
+    }
+    const removal = await project.graphql('mutation ($id: ID!) { deleteUser(id: $id) { id } }', { id });
+    expect(codesOf(removal)).toEqual(['BAD_USER_INPUT']);
+  },
+);
+
+test.each([1.5, true, null, ['1', '2'], { id: 1 }])('an id that is the JSON value %j is BAD_USER_INPUT', async (id) => {
+  const project = await app.createProject();
+  const answer = await project.graphql('query ($id: ID!) { user(id: $id) { id } }', { id });
+  expect(codesOf(answer)).toEqual(['BAD_USER_INPUT']);
+  expect(answer.data).toBeUndefined();
+});
+
+test('the error of a bad id names the argument, what arrived and what is accepted, and where', async () => {
+  const project = await app.createProject();
+  const { errors } = await project.graphql('{ mistyped: user(id: "4x") { id } }');
+  expect(errors).toEqual([
+    {
+      message: 'id: got "4x", expected decimal digits, 1 and up.',
+      path: ['mistyped'],
+      locations: [{ line: 1, column: 3 }],
+      extensions: { code: 'BAD_USER_INPUT' },
+    },
+  ]);
+});
+
+test('a field that fails does not take its nullable neighbours with it', async () => {
+  const project = await addNamedUsers(app, 'ada');
+  const { ada } = await idsOf(project);
+  const { status, data } = await project.graphql(`{ good: user(id: ${ada}) { id } bad: user(id: "x") { id } }`);
+  expect({ status, data }).toEqual({ status: 200, data: { good: { id: ada }, bad: null } });
+});
+
+test('usersByIds answers in the order asked, with null for each who is not there, and repeats whom it is asked twice', async () => {
+  const project = await addNamedUsers(app, 'ada', 'bob', 'eve');
+  const stranger = (await idsOf(await addNamedUsers(app, 'mallory')))['mallory'];
+  const { ada, bob, eve } = await idsOf(project);
+  await project.graphql(`mutation { deleteUser(id: ${eve}) { id } }`);
+  const ids = [bob, UNKNOWN_ID, ada, stranger, Number(bob), eve, IMPOSSIBLE_ID];
+  const { data } = await project.graphql('query ($ids: [ID!]!) { usersByIds(ids: $ids) { authValue } }', { ids });
+  const bobAndAda = { bob: { authValue: 'bob@example.com' }, ada: { authValue: 'ada@example.com' } };
+  expect(data.usersByIds).toEqual([bobAndAda.bob, null, bobAndAda.ada, null, bobAndAda.bob, null, null]);
+});
+
+test('usersByIds takes none and 100 ids, and refuses 101', async () => {
+  const project = await app.createProject();
+  const ask = (count: number) =>
+    project.graphql('query ($ids: [ID!]!) { usersByIds(ids: $ids) { id } }', {
+      ids: Array.from({ length: count }, (_, index) => index + 1),
+    });
+  expect((await ask(0)).data.usersByIds).toEqual([]);
+  expect((await ask(100)).data.usersByIds).toEqual(new Array(100).fill(null));
+  const refused = await ask(101);
+  expect(codesOf(refused)).toEqual(['BAD_USER_INPUT']);
+  expect(refused.errors?.[0]?.message).toBe('ids: got 101, expected at most 100.');
+});
+
+test('searchUsers finds every user of an email, whatever its case and the login method, newest first', async () => {
+  const project = await app.createProject();
+  await project.addUsers(
+    { auth_method: 'email', auth_value: 'Ada@Example.com', created_at: '2026-01-01T00:00:00.000Z' },
+    { auth_method: 'google', auth_value: '1', email: 'ada@example.com', created_at: '2026-01-02T00:00:00.000Z' },
+    { auth_method: 'google', auth_value: '2', email: 'bob@example.com' },
+  );
+  const { data } = await project.graphql('{ searchUsers(by: { email: " ADA@example.COM " }) { authMethod } }');
+  expect(data.searchUsers).toEqual([{ authMethod: 'google' }, { authMethod: 'email' }]);
+});
+
+test('searchUsers finds custodial accounts and external wallets by address, and nobody without an error', async () => {
+  const project = await app.createProject();
+  await project.addUsers(
+    {
+      auth_method: 'email',
+      auth_value: 'ada@example.com',
+      accounts: [{ network: 'stellar', public_key: stellarAddress(1) }],
+    },
+    { auth_method: 'wallet', auth_value: ethereumAddress(1) },
+  );
+  const { data } = await project.graphql(
+    `query ($custodial: String!, $external: String!, $nobody: String!) {
+      custodial: searchUsers(by: { address: $custodial }) { authMethod }
+      external: searchUsers(by: { address: $external }) { authMethod }
+      nobody: searchUsers(by: { address: $nobody }) { authMethod }
+    }`,
+    {
+      custodial: stellarAddress(1),
+      external: `0x${ethereumAddress(1).slice(2).toUpperCase()}`,
+      nobody: stellarAddress(2),
+    },
+  );
+  expect(data).toEqual({ custodial: [{ authMethod: 'email' }], external: [{ authMethod: 'wallet' }], nobody: [] });
+});
+
+test.each([
+  {},
+  { email: null },
+  { email: 'a@example.com', address: stellarAddress(1) },
+  { email: 'a@example.com', address: null },
+  { email: '' },
+  { email: 'nobody' },
+  { email: 'a\u0000@example.com' },
+  { email: 'a\ud800@example.com' },
+  { address: '' },
+  { address: stellarAddress(1).toLowerCase() },
+])('searchUsers(by: %j) is BAD_USER_INPUT', async (by) => {
+  const project = await app.createProject();
+  const answer = await project.graphql('query ($by: UserSearch!) { searchUsers(by: $by) { id } }', { by });
+  // One that breaks two rules has two errors.
+  expect(new Set(codesOf(answer))).toEqual(new Set(['BAD_USER_INPUT']));
+});
+
+test('no question reaches a user of another project', async () => {
+  const project = await app.createProject();
+  const other = await app.createProject();
+  await other.addUsers({ auth_method: 'wallet', auth_value: stellarAddress(9), email: 'eve@example.com' });
+  const { data } = await other.graphql('{ userPage { users { id } } }');
+  const { id } = data.userPage.users[0];
+  const answer = await project.graphql(
+    `query ($id: ID!, $address: String!) {
+      user(id: $id) { id } usersByIds(ids: [$id]) { id } users { totalCount } userPage { totalUser } userCount
+      byEmail: searchUsers(by: { email: "eve@example.com" }) { id } byAddress: searchUsers(by: { address: $address }) { id }
+      verifyWallet(address: $address) { exists } pinned: verifyWallet(address: $address, userId: $id) { exists }
+    }`,
+    { id, address: stellarAddress(9) },
+  );
+  expect(answer.data).toEqual({
+    user: null,
+    usersByIds: [null],
+    users: { totalCount: 0 },
+    userPage: { totalUser: 0 },
+    userCount: 0,
+    byEmail: [],
+    byAddress: [],
+    verifyWallet: { exists: false },
+    pinned: { exists: false },
+  });
+});

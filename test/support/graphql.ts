@@ -1,0 +1,50 @@
+import type { GraphQLAnswer, Json, TestApp, TestProject } from './app.js';
+
+/** The codes of all errors of an answer: a test expects the whole list, so that no second error goes unseen. */
+export function codesOf({ errors }: Pick<GraphQLAnswer, 'errors'>): string[] {
+  return (errors ?? []).map((error) => error.extensions.code);
+}
+
+/** A request to /graphql as it is, its body not parsed. */
+export async function requestGraphQL(
+  app: TestApp,
+  init: RequestInit,
+  search = '',
+): Promise<{ status: number; headers: Headers; text: string }> {
+  const response = await fetch(`${app.url}/graphql${search}`, init);
+  return { status: response.status, headers: response.headers, text: await response.text() };
+}
+
+/** The only shape that an answer without data has: `{"errors": [{"message", "extensions": {"code"}}]}`. */
+export function expectGraphQLRefusal(text: string): { message: string; code: string } {
+  const body: Json = JSON.parse(text);
+  if (Object.keys(body).join() !== 'errors' || body.errors.length !== 1) throw new Error(`Not one refusal: ${text}`);
+  const { message, extensions } = body.errors[0];
+  if (typeof message !== 'string' || Object.keys(extensions).join() !== 'code')
+    throw new Error(`Not one refusal: ${text}`);
+  return { message, code: extensions.code };
+}
+
+/** A project with a user NAME@example.com for each name, each a minute newer than the one before. */
+export async function addNamedUsers(app: TestApp, ...names: string[]): Promise<TestProject> {
+  const project = await app.createProject();
+  await project.addUsers(
+    ...names.map((name, index) => ({
+      auth_method: 'email',
+      auth_value: `${name}@example.com`,
+      created_at: new Date(Date.UTC(2026, 0, 1, 0, index)).toISOString(),
+    })),
+  );
+  return project;
+}
+
+/** The ids of such users by their names. */
+export async function idsOf(project: TestProject): Promise<Record<string, string>> {
+  const { data } = await project.graphql('{ users(first: 100) { nodes { id authValue } } }');
+  return Object.fromEntries(data.users.nodes.map((user: Json) => [user.authValue.split('@')[0], user.id]));
+}
+
+/** The names of such users in an answer, in its order. */
+export function namesOf(users: { authValue: string }[]): (string | undefined)[] {
+  return users.map((user) => user.authValue.split('@')[0]);
+}
