@@ -162,11 +162,15 @@ async function isAlive(holder: LockHolder, path: string): Promise<boolean> {
   return processStart(holder.pid) === holder.processStart;
 }
 
-/** Field 22 of /proc/PID/stat with the boot it counts from; null where there is no /proc, which then compares equal. */
+/**
+ * Field 22 of /proc/PID/stat with the boot it counts from; null where there is no /proc, which then compares equal, and for
+ * a zombie, whose parent may never ask for it.
+ */
 function processStart(pid: number): string | null {
   try {
-    const afterName = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1) ?? '';
-    return `${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()}/${afterName.split(' ')[19]}`;
+    const [state = '', ...fields] = (readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1) ?? '').split(' ');
+    if ('ZX'.includes(state)) return null;
+    return `${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()}/${fields[18]}`;
   } catch {
     return null;
   }
