@@ -81,7 +81,7 @@ export const operations = {
   async 'user purge'(
     { services }: Directory,
     params: { project: string | null; olderThanMs: number },
-    { progress }: Io,
+    { progress, signal }: Io,
   ) {
     const appIds =
       params.project === null ? (await services.projects.listProjects()).map(({ appId }) => appId) : [params.project];
@@ -89,7 +89,10 @@ export const operations = {
     for (const appId of appIds) {
       const scope = await services.projects.getScope(appId);
       const before = purged;
-      purged += await services.users.purgeRemoved(scope, params.olderThanMs, (ofThis) => progress(before + ofThis));
+      purged += await services.users.purgeRemoved(scope, params.olderThanMs, (ofThis) => {
+        progress(before + ofThis);
+        signal.throwIfAborted();
+      });
     }
     return { purged };
   },
@@ -106,9 +109,12 @@ export const operations = {
     return { auth_method: identity.authMethod, auth_value: identity.authValue, banned: false };
   },
 
-  async seed({ services }: Directory, params: { project: string; users: number; seed: number }, { progress }: Io) {
+  async seed({ services }: Directory, params: { project: string; users: number; seed: number }, io: Io) {
     const scope = await services.projects.getScope(params.project);
-    return services.transfers.addUsers(scope, syntheticUsers(params.users, params.seed), progress);
+    return services.transfers.addUsers(scope, syntheticUsers(params.users, params.seed), (users) => {
+      io.progress(users);
+      io.signal.throwIfAborted();
+    });
   },
 };
 

@@ -58,7 +58,11 @@ export async function lockDataDir(
   self: Pick<LockHolder, 'command' | 'controlSocket'>,
   waitMs: number,
 ): Promise<DataDirLock> {
-  await mkdir(dataDir, { recursive: true, mode: 0o700 });
+  await mkdir(dataDir, { recursive: true, mode: 0o700 }).catch((cause) => {
+    throw new Error(`The data directory ${dataDir} cannot be made (${cause.code}); set DATA_DIR to another one.`, {
+      cause,
+    });
+  });
   const deadline = Date.now() + waitMs;
   for (;;) {
     const attempt = await tryLock(dataDir, self);
