@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
 import { createAuthenticate } from './auth.js';
@@ -13,8 +12,7 @@ import { pagesPlugin } from './pages.js';
 import { serveOpenApi } from './rest/openapi.js';
 import { restPlugin } from './rest/plugin.js';
 import type { Credentials } from './services/projects.js';
-
-export const VERSION: string = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')).version;
+import { VERSION } from './version.js';
 
 export interface ServerOptions {
   readonly config: Config;

@@ -11,11 +11,8 @@ const WRONG_USAGE = 2;
 // A reader that has had enough (`| head`) is no failure.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : FAILED));
 
-const interrupted = new AbortController();
-process.once('SIGINT', () => interrupted.abort(new Error('Interrupted; nothing was changed that is not reported.')));
-
 try {
-  await createProgram(() => parseConfig(process.env), interrupted.signal).parseAsync();
+  await createProgram(() => parseConfig(process.env)).parseAsync();
 } catch (error) {
   process.exitCode = report(error);
 }
@@ -34,6 +31,10 @@ function report(error: unknown): number {
 function reason(error: unknown): string {
   const cause = error instanceof AppError && error.code === 'INTERNAL_SERVER_ERROR' ? error.cause : error;
   if (cause instanceof AggregateError) return cause.errors.map(reason).join('; ');
+  const { code = '', syscall = '' } = cause as NodeJS.ErrnoException;
+  if (['connect', 'getaddrinfo'].includes(syscall)) {
+    return `The database of DATABASE_URL cannot be reached: ${(cause as Error).message || code}.`;
+  }
   const lines = (cause instanceof Error ? cause.message : String(cause))
     .split('\n')
     .filter((line) => line.trim() !== '');

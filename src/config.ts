@@ -56,7 +56,7 @@ const trustProxy = z.union(
     z
       .string()
       .transform((text) => text.split(',').map((part) => part.trim()))
-      .pipe(z.array(z.string().refine(isNetwork))),
+      .refine((parts) => parts.every(isNetwork), trustProxyError),
   ],
   { error: trustProxyError },
 );

@@ -2,11 +2,10 @@ import { createReadStream, createWriteStream, mkdtempSync } from 'node:fs';
 import { chmod, mkdtemp, open, rm } from 'node:fs/promises';
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError, type ErrorCode, fromUnknown } from '../errors.js';
 import {
   type Directory,
@@ -29,17 +28,27 @@ type Frame =
   | { result: unknown }
   | { error: { code: ErrorCode; message: string } };
 
+const CUT_OFF = 'The running server ended before it was done.';
 const PARAMS_HEADER = 'userdir-params';
 /** The address of a Unix socket has 108 bytes at most, 104 on some systems. */
 const MAX_SOCKET_PATH_BYTES = 100;
-/** A server that has just taken the data directory may still be making its database. */
-const CONNECT_TIMEOUT_MS = 30_000;
-const RETRY_MS = 200;
+
+/** The server that holds the data directory takes no commands, because it is starting or closing. */
+export class NotListeningError extends Error {
+  constructor(options: ErrorOptions) {
+    super('The server that holds the data directory does not take commands; try again, or stop it.', options);
+  }
+}
 
 export function controlSocketPath(dataDir: string): string {
   const path = join(dataDir, 'control.sock');
   if (Buffer.byteLength(path) <= MAX_SOCKET_PATH_BYTES) return path;
   return join(mkdtempSync(join(tmpdir(), 'userdir-')), 'control.sock');
+}
+
+/** Removes the directory that the socket was given because the data directory's own path is too long. */
+export async function removeControlSocket(socketPath: string, dataDir: string): Promise<void> {
+  if (dirname(socketPath) !== dataDir) await rm(dirname(socketPath), { recursive: true, force: true });
 }
 
 /** Serves operations on `socketPath` until it is closed. The caller holds the data directory, so an older socket is a dead one. */
@@ -119,37 +128,32 @@ export async function runRemotely<Name extends OperationName>(
       throw new AppError(frame.error.code, frame.error.message, { cause: new Error(frame.error.message) });
     else return frame.result as Result<Name>;
   }
-  throw new Error('The running server ended the connection before it was done.');
+  throw new Error(CUT_OFF);
 }
 
 async function ask(socketPath: string, name: string, params: unknown, { input, signal }: Io): Promise<IncomingMessage> {
-  const deadline = Date.now() + CONNECT_TIMEOUT_MS;
-  for (;;) {
-    const outgoing = request({
-      socketPath,
-      method: 'POST',
-      path: `/${encodeURIComponent(name)}`,
-      headers: { [PARAMS_HEADER]: Buffer.from(JSON.stringify(params ?? null)).toString('base64url') },
-      signal,
-    });
-    const answered = new Promise<IncomingMessage>((resolve, reject) => {
-      outgoing.once('response', resolve);
-      outgoing.once('error', reject);
-    });
-    outgoing.flushHeaders();
-    try {
-      await Promise.race([
-        new Promise((resolve) => outgoing.once('socket', (socket) => socket.once('connect', resolve))),
-        answered,
-      ]);
-    } catch (error) {
-      const isStarting = ['ENOENT', 'ECONNREFUSED'].includes((error as NodeJS.ErrnoException).code ?? '');
-      if (!isStarting || Date.now() >= deadline) throw error;
-      await sleep(RETRY_MS);
-      continue;
-    }
-    // An answer may come before all input is sent (an unknown project); it tells more than the broken pipe.
-    pipeline(Readable.from(input), outgoing).catch(() => undefined);
-    return answered;
-  }
+  const outgoing = request({
+    socketPath,
+    method: 'POST',
+    path: `/${encodeURIComponent(name)}`,
+    headers: { [PARAMS_HEADER]: Buffer.from(JSON.stringify(params ?? null)).toString('base64url') },
+    signal,
+  });
+  const answered = new Promise<IncomingMessage>((resolve, reject) => {
+    outgoing.once('response', resolve);
+    outgoing.once('error', reject);
+  });
+  outgoing.flushHeaders();
+  // Input is touched only once there is somebody to send it to, so that the caller may try again.
+  await Promise.race([
+    new Promise((resolve) => outgoing.once('socket', (socket) => socket.once('connect', resolve))),
+    answered,
+  ]).catch((cause: NodeJS.ErrnoException) => {
+    throw cause.code === 'ENOENT' || cause.code === 'ECONNREFUSED' ? new NotListeningError({ cause }) : cause;
+  });
+  // An answer may come before all input is sent; it tells more than the broken pipe.
+  pipeline(Readable.from(input), outgoing).catch(() => undefined);
+  return answered.catch((cause) => {
+    throw new Error(CUT_OFF, { cause });
+  });
 }

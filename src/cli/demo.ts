@@ -1,4 +1,4 @@
-import { readFile, writeFile } from 'node:fs/promises';
+import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AppError } from '../errors.js';
 import type { Credentials } from '../services/projects.js';
@@ -16,13 +16,24 @@ export async function openDemo(services: Services, dataDir: string, mayMake: boo
   const path = join(dataDir, 'demo.json');
   const kept = await readDemo(path);
   if (kept !== null && (await isGood(services, kept))) return kept;
-  if (!mayMake || (await services.projects.listProjects()).length > 0) return null;
+  return mayMake ? makeDemo(services, path) : null;
+}
 
-  const { appId, appSecret } = await services.projects.createProject('Demo');
-  await writeFile(path, `${JSON.stringify({ app_id: appId, app_secret: appSecret }, null, 2)}\n`, { mode: 0o600 });
-  const scope = await services.projects.getScope(appId);
+/** The credentials are written down before there is a project that they open, so a start that was killed meanwhile is resumed. */
+async function makeDemo(services: Services, path: string): Promise<Credentials | null> {
+  const draft = `${path}.draft`;
+  let credentials = await readDemo(draft);
+  if (credentials === null || !(await isGood(services, credentials))) {
+    if ((await services.projects.listProjects()).length > 0) return null;
+    credentials = services.projects.mintCredentials();
+    const { appId, appSecret } = credentials;
+    await writeFile(draft, `${JSON.stringify({ app_id: appId, app_secret: appSecret }, null, 2)}\n`, { mode: 0o600 });
+    await services.projects.createProject('Demo', credentials);
+  }
+  const scope = await services.projects.getScope(credentials.appId);
   await services.transfers.addUsers(scope, syntheticUsers(DEMO_USERS, DEMO_SEED), () => undefined);
-  return { appId, appSecret };
+  await rename(draft, path);
+  return credentials;
 }
 
 async function readDemo(path: string): Promise<Credentials | null> {

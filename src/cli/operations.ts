@@ -85,14 +85,17 @@ export const operations = {
   async 'user purge'(
     { services }: Directory,
     params: { project: string | null; olderThanMs: number },
-    { progress }: Io,
+    { progress, signal }: Io,
   ) {
     const appIds = params.project === null ? await allAppIds(services) : [params.project];
     let purged = 0;
     for (const appId of appIds) {
       const scope = await services.projects.getScope(appId);
       const before = purged;
-      purged += await services.users.purgeRemoved(scope, params.olderThanMs, (ofThis) => progress(before + ofThis));
+      purged += await services.users.purgeRemoved(scope, params.olderThanMs, (ofThis) => {
+        progress(before + ofThis);
+        signal.throwIfAborted();
+      });
     }
     return { purged };
   },
@@ -121,9 +124,12 @@ export const operations = {
     return { projects: appIds.length, differences, repaired: params.repair && differences.length > 0 };
   },
 
-  async seed({ services }: Directory, params: { project: string; users: number; seed: number }, { progress }: Io) {
+  async seed({ services }: Directory, params: { project: string; users: number; seed: number }, io: Io) {
     const scope = await services.projects.getScope(params.project);
-    return services.transfers.addUsers(scope, syntheticUsers(params.users, params.seed), progress);
+    return services.transfers.addUsers(scope, syntheticUsers(params.users, params.seed), (users) => {
+      io.progress(users);
+      io.signal.throwIfAborted();
+    });
   },
 };
 

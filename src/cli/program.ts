@@ -1,27 +1,48 @@
 import { createReadStream } from 'node:fs';
-import { access, constants } from 'node:fs/promises';
+import { access, constants, stat } from 'node:fs/promises';
+import { addAbortSignal, type Readable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { SingleBar } from 'cli-progress';
 import Table from 'cli-table3';
 import { Command, InvalidArgumentError, Option } from 'commander';
-import { VERSION } from '../app.js';
 import type { Config } from '../config.js';
 import { DataDirLockedError } from '../db/lock.js';
-import { createDirectory } from '../directory.js';
+import { createDirectory, type Directory } from '../directory.js';
 import type { OnConflict } from '../sql/import-users.js';
-import { runRemotely } from './control.js';
+import { VERSION } from '../version.js';
+import { NotListeningError, runRemotely } from './control.js';
 import { type Io, type OperationName, type Params, type Result, runOperation } from './operations.js';
-import { serve } from './serve.js';
 
 /** Something went wrong that the report on stdout already tells; the exit code is 1. */
 export class Refused extends Error {}
 
 const LOCK_WAIT_MS = 5_000;
+/** A server that has just taken the data directory may still be making its database; one that closes leaves it soon. */
+const SERVER_WAIT_MS = 30_000;
+const RETRY_MS = 200;
+
+const SETTINGS_HELP = `
+Settings are environment variables; the README lists all:
+  DATABASE_URL  a PostgreSQL database (postgres://…); without it, the embedded one
+  DATA_DIR      where the embedded database is kept (default: ./data)
+  HOST, PORT    where serve listens (default: 127.0.0.1, 4000)
+  LOG_LEVEL     how much serve logs (default: info)
+
+Exit codes: 0 done, 1 refused or failed, 2 wrong usage.`;
+
+const IMPORT_HELP = `
+One JSON object a line; auth_method and auth_value are required:
+  {"auth_method":"email","auth_value":"ada@example.com"}
+  {"auth_method":"google","auth_value":"1234","email":"ada@example.com",
+   "created_at":"2026-01-31T12:00:00Z","last_login":null,"login_count":3,
+   "accounts":[{"network":"stellar","public_key":"G…"}]}   (on one line)`;
 
 /** The operator's command: its words, its helps, and how each result looks to a person. */
-export function createProgram(readConfig: () => Config, signal: AbortSignal): Command {
+export function createProgram(readConfig: () => Config): Command {
   const program = new Command('userdir')
     .description('The user directory of many projects, over GraphQL and REST.')
     .version(VERSION)
+    .addHelpText('after', SETTINGS_HELP)
     .showHelpAfterError('(add --help for what is accepted)')
     .exitOverride();
   const json = () => new Option('--json', 'print one JSON value on stdout');
@@ -31,15 +52,28 @@ export function createProgram(readConfig: () => Config, signal: AbortSignal): Co
   async function run<Name extends OperationName>(
     name: Name,
     params: Params<Name>,
-    options: { json?: boolean; input?: AsyncIterable<Buffer>; unit?: string; print: (result: Result<Name>) => string },
+    options: Presentation<Result<Name>>,
   ): Promise<Result<Name>> {
+    const config = readConfig();
+    const interruption = new AbortController();
+    const { signal } = interruption;
+    const interrupt = () => interruption.abort(new Error(options.interrupted ?? 'Interrupted.'));
+    // The first Ctrl+C ends the operation in good order, a second one the process.
+    process.once('SIGINT', interrupt);
     const bar = progressBar(options.unit);
-    const result = await reach(readConfig(), name, params, {
-      input: options.input ?? nothing(),
+    const result = await reach(config, name, params, {
+      input: options.input === undefined ? nothing() : addAbortSignal(signal, options.input),
       write: writeToStdout,
       progress: bar.update,
       signal,
-    }).finally(bar.stop);
+    })
+      .catch((error) => {
+        throw signal.aborted ? signal.reason : error;
+      })
+      .finally(() => {
+        bar.stop();
+        process.off('SIGINT', interrupt);
+      });
     const text = options.json ? JSON.stringify(result) : options.print(result);
     if (text !== '') process.stdout.write(`${text}\n`);
     return result;
@@ -48,8 +82,13 @@ export function createProgram(readConfig: () => Config, signal: AbortSignal): Co
   program
     .command('serve')
     .description('serve GraphQL and REST until a signal comes')
+    .addHelpText('after', SETTINGS_HELP)
     .addOption(json())
-    .action((options) => serve(readConfig(), options.json === true));
+    .action(async (options) => {
+      // Loaded when it is wanted: every other command starts in half the time without it.
+      const { serve } = await import('./serve.js');
+      await serve(readConfig(), options.json === true);
+    });
 
   program
     .command('migrate')
@@ -91,11 +130,10 @@ export function createProgram(readConfig: () => Config, signal: AbortSignal): Co
     .command('rotate')
     .description('give a project a new App Secret')
     .argument('<APP_ID>', 'the App ID of the project')
-    .option(
-      '--overlap <TIME>',
-      'how long the old secret stays valid, such as 24h; without it, it dies at once',
-      duration,
-      0,
+    .addOption(
+      new Option('--overlap <TIME>', 'how long the old secret stays valid beside the new one, such as 24h')
+        .argParser(duration)
+        .default(0, 'none: it dies at once'),
     )
     .addOption(json())
     .action(async (appId: string, { overlap, ...options }) => {
@@ -114,6 +152,7 @@ export function createProgram(readConfig: () => Config, signal: AbortSignal): Co
   users
     .command('import')
     .description('import users from NDJSON, all or nothing')
+    .addHelpText('after', IMPORT_HELP)
     .argument('[FILE]', 'a file, or - for standard input', '-')
     .addOption(project())
     .addOption(
@@ -132,6 +171,9 @@ export function createProgram(readConfig: () => Config, signal: AbortSignal): Co
           ...options,
           input,
           unit: 'lines',
+          interrupted: skipInvalid
+            ? 'Interrupted; users imported so far stay. Import the file again with --on-conflict skip to add the rest.'
+            : 'Interrupted; an import that was not complete leaves nothing.',
           print: importReport,
         },
       );
@@ -143,7 +185,15 @@ export function createProgram(readConfig: () => Config, signal: AbortSignal): Co
     .addOption(project())
     .addOption(json().hideHelp())
     .action(async ({ project: appId }) => {
-      const { exported } = await run('user export', { project: appId }, { unit: 'users', print: () => '' });
+      const { exported } = await run(
+        'user export',
+        { project: appId },
+        {
+          unit: 'users',
+          interrupted: 'Interrupted; the export is incomplete.',
+          print: () => '',
+        },
+      );
       process.stderr.write(`Exported ${exported} users.\n`);
     });
   users
@@ -168,6 +218,7 @@ export function createProgram(readConfig: () => Config, signal: AbortSignal): Co
         {
           ...options,
           unit: 'users',
+          interrupted: 'Interrupted; users erased so far stay erased.',
           print: ({ purged }) => `Erased ${purged} removed users.`,
         },
       );
@@ -227,11 +278,22 @@ export function createProgram(readConfig: () => Config, signal: AbortSignal): Co
         {
           ...options,
           unit: 'users',
+          interrupted: 'Interrupted; users added so far stay.',
           print: (added) => `Added ${added.users} users with ${added.accounts} accounts.`,
         },
       );
     });
   return program;
+}
+
+interface Presentation<Result> {
+  readonly json?: boolean;
+  readonly input?: Readable;
+  /** What the progress counts; without it none is shown. */
+  readonly unit?: string;
+  /** What is said where Ctrl+C ended the operation. */
+  readonly interrupted?: string;
+  readonly print: (result: Result) => string;
 }
 
 /** Here, or in the server that holds the embedded database. */
@@ -242,24 +304,51 @@ async function reach<Name extends OperationName>(
   io: Io,
 ): Promise<Result<Name>> {
   const directory = createDirectory(config, { command: `userdir ${name}`, lockWaitMs: LOCK_WAIT_MS });
+  const deadline = Date.now() + SERVER_WAIT_MS;
   try {
-    const applied = await directory.open();
-    return await runOperation({ services: directory.services, applied }, name, params, io);
-  } catch (error) {
-    const socket = error instanceof DataDirLockedError ? error.holder.controlSocket : undefined;
-    if (socket === undefined) throw error;
-    return await runRemotely(socket, name, params, io);
+    for (;;) {
+      const opened = await openOrFindServer(directory);
+      io.signal.throwIfAborted();
+      if ('applied' in opened) {
+        return await runOperation({ services: directory.services, applied: opened.applied }, name, params, io);
+      }
+      try {
+        return await runRemotely(opened.socket, name, params, io);
+      } catch (error) {
+        if (!(error instanceof NotListeningError) || Date.now() >= deadline) throw error;
+      }
+      await sleep(RETRY_MS);
+    }
   } finally {
     await directory.close();
   }
 }
 
+/** Opens the directory; where a server holds it, the socket on which that server takes commands. */
+async function openOrFindServer(directory: Directory): Promise<{ applied: string[] } | { socket: string }> {
+  try {
+    return { applied: await directory.open() };
+  } catch (error) {
+    const socket = error instanceof DataDirLockedError ? error.holder.controlSocket : undefined;
+    if (socket === undefined) throw error;
+    return { socket };
+  }
+}
+
 const TIME_UNITS_MS: Record<string, number> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
+
+/** Dates stay within four digits of a year on either side. */
+const LONGEST_MS = 36_500 * 86_400_000;
 
 function duration(text: string): number {
   const [, digits = '', unit = ''] = /^(\d{1,6})([smhdw])$/.exec(text) ?? [];
-  if (digits === '') throw new InvalidArgumentError('Expected a whole number with a unit: 90s, 30m, 24h, 30d or 2w.');
-  return Number(digits) * (TIME_UNITS_MS[unit] as number);
+  const milliseconds = Number(digits) * (TIME_UNITS_MS[unit] ?? Number.NaN);
+  if (digits === '' || milliseconds > LONGEST_MS) {
+    throw new InvalidArgumentError(
+      'Expected a whole number with a unit, such as 90s, 30m, 24h, 30d or 2w, and 100 years at most.',
+    );
+  }
+  return milliseconds;
 }
 
 function wholeNumber(text: string): number {
@@ -267,11 +356,16 @@ function wholeNumber(text: string): number {
   return Number(text);
 }
 
-async function openInput(file: string): Promise<AsyncIterable<Buffer>> {
-  if (file === '-') return process.stdin;
-  await access(file, constants.R_OK).catch(() => {
-    throw new Error(`The file ${file} cannot be read.`);
+async function openInput(file: string): Promise<Readable> {
+  if (file === '-') {
+    if (process.stdin.isTTY) process.stderr.write('Reading users from standard input; Ctrl+D ends it.\n');
+    return process.stdin;
+  }
+  await access(file, constants.R_OK).catch((error: NodeJS.ErrnoException) => {
+    const why = error.code === 'ENOENT' ? 'does not exist' : 'cannot be read';
+    throw new Error(`The file ${file} ${why}.`);
   });
+  if ((await stat(file)).isDirectory()) throw new Error(`${file} is a directory, not a file.`);
   return createReadStream(file);
 }
 

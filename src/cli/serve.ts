@@ -4,7 +4,7 @@ import { type Config, isLoopback } from '../config.js';
 import { createDirectory } from '../directory.js';
 import { createLogger } from '../logger.js';
 import type { Credentials } from '../services/projects.js';
-import { controlSocketPath, serveControl } from './control.js';
+import { controlSocketPath, removeControlSocket, serveControl } from './control.js';
 import { openDemo } from './demo.js';
 
 /** A command that is working needs no longer than this to leave the data directory, as a rule. */
@@ -33,6 +33,7 @@ export async function serve(config: Config, asJson: boolean): Promise<void> {
   });
 
   const closers = [() => directory.close()];
+  if (controlSocket !== undefined) closers.push(() => removeControlSocket(controlSocket, config.dataDir));
   const close = async () => {
     for (let closer = closers.pop(); closer !== undefined; closer = closers.pop()) await closer();
   };
@@ -80,11 +81,14 @@ function untilSignal(log: { info(message: string): void }): Promise<void> {
 }
 
 function explain(error: unknown, { host, port }: Config): unknown {
-  const { code } = error as NodeJS.ErrnoException;
+  const { code, syscall, hostname } = error as NodeJS.ErrnoException & { hostname?: string };
+  if (code === 'ENOTFOUND' && hostname === host) return new Error(`HOST ${host} is no address of this machine.`);
+  if (syscall !== 'listen') return error;
   if (code === 'EADDRINUSE')
     return new Error(`Port ${port} on ${host} is in use by another process; set PORT to a free one.`);
   if (code === 'EACCES')
     return new Error(`Port ${port} on ${host} may not be used by this system user; set PORT to another one.`);
+  if (code === 'EADDRNOTAVAIL') return new Error(`HOST ${host} is no address of this machine.`);
   return error;
 }
 

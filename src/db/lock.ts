@@ -47,17 +47,22 @@ const RETRY_MS = 100;
  * not for a server, which takes commands itself.
  *
  * PGlite has no lock of its own, and two processes on one directory lose data in silence, so this one must hold
- * against any interleaving. The files are `lock.1`, `lock.2`, …; the highest number holds. A new number is created
- * exclusively and complete (link of a finished file), and only when the holder of the one below is dead. Whoever then
- * sees a higher number than his own has been overtaken and withdraws. Lower numbers are deleted last, so a slow
- * process that still believes in one of them always meets the higher one.
+ * against any interleaving. The files are `lock.1`, `lock.2`, …. Who sees only dead ones creates the next number,
+ * exclusively and complete (link of a finished file), and looks again: at a higher number, or at a lower one that is
+ * alive, he withdraws. Of two who believe to hold, the one who created his file later saw the other's in that second
+ * look, because a holder's file is there until he releases it: the dead are deleted only by a holder, and a file that
+ * appears below his number meanwhile is of somebody who meets the higher number and withdraws.
  */
 export async function lockDataDir(
   dataDir: string,
   self: Pick<LockHolder, 'command' | 'controlSocket'>,
   waitMs: number,
 ): Promise<DataDirLock> {
-  await mkdir(dataDir, { recursive: true, mode: 0o700 });
+  await mkdir(dataDir, { recursive: true, mode: 0o700 }).catch((cause) => {
+    throw new Error(`The data directory ${dataDir} cannot be made (${cause.code}); set DATA_DIR to another one.`, {
+      cause,
+    });
+  });
   const deadline = Date.now() + waitMs;
   for (;;) {
     const attempt = await tryLock(dataDir, self);
@@ -73,24 +78,27 @@ async function tryLock(
   self: Pick<LockHolder, 'command' | 'controlSocket'>,
 ): Promise<DataDirLock | LockHolder> {
   for (;;) {
-    const highest = Math.max(0, ...(await lockNumbers(dataDir)));
-    if (highest > 0) {
-      const holder = await readHolder(dataDir, highest);
-      if (holder === 'gone') continue;
-      if (await isAlive(holder, join(dataDir, `lock.${highest}`))) return holder;
-    }
-    const mine = highest + 1;
+    const numbers = await lockNumbers(dataDir);
+    const holder = await findLiveHolder(dataDir, numbers);
+    if (holder !== null) return holder;
+    const mine = Math.max(0, ...numbers) + 1;
     if (!(await createExclusively(dataDir, mine, self))) continue;
-    const now = await lockNumbers(dataDir);
-    if (now.some((number) => number > mine)) {
+    const others = (await lockNumbers(dataDir)).filter((number) => number !== mine);
+    if (others.some((number) => number > mine) || (await findLiveHolder(dataDir, others)) !== null) {
       await rm(join(dataDir, `lock.${mine}`), { force: true });
       continue;
     }
-    await Promise.all(
-      now.filter((number) => number < mine).map((number) => rm(join(dataDir, `lock.${number}`), { force: true })),
-    );
+    await Promise.all(others.map((number) => rm(join(dataDir, `lock.${number}`), { force: true })));
     return heldLock(join(dataDir, `lock.${mine}`));
   }
+}
+
+async function findLiveHolder(dataDir: string, numbers: readonly number[]): Promise<LockHolder | null> {
+  for (const number of numbers) {
+    const holder = await readHolder(dataDir, number);
+    if (holder !== 'gone' && (await isAlive(holder, join(dataDir, `lock.${number}`)))) return holder;
+  }
+  return null;
 }
 
 function heldLock(path: string): DataDirLock {
@@ -158,11 +166,15 @@ async function isAlive(holder: LockHolder, path: string): Promise<boolean> {
   return processStart(holder.pid) === holder.processStart;
 }
 
-/** Field 22 of /proc/PID/stat with the boot it counts from; null where there is no /proc, which then compares equal. */
+/**
+ * Field 22 of /proc/PID/stat with the boot it counts from; null where there is no /proc, which then compares equal, and for
+ * a zombie, whose parent may never ask for it.
+ */
 function processStart(pid: number): string | null {
   try {
-    const afterName = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1) ?? '';
-    return `${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()}/${afterName.split(' ')[19]}`;
+    const [state = '', ...fields] = (readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1) ?? '').split(' ');
+    if ('ZX'.includes(state)) return null;
+    return `${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()}/${fields[18]}`;
   } catch {
     return null;
   }

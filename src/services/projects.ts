@@ -44,6 +44,10 @@ const NO_SECRET = Buffer.alloc(32);
 export function createProjects({ prisma }: Database, randomBytes: (size: number) => Buffer) {
   const secretsOf = createBatchedRead((appIds: readonly string[]) => findSecrets(prisma, appIds));
   const newSecret = () => `uds_${randomBytes(SECRET_BYTES).toString('base64url')}`;
+  const mintCredentials = (): Credentials => ({
+    appId: `app_${randomBytes(APP_ID_BYTES).toString('hex')}`,
+    appSecret: newSecret(),
+  });
   const scope = (projectId: number, appId: string) => ({ projectId, appId }) as ProjectScope;
 
   const accepted = createAcceptedCredentials();
@@ -77,8 +81,11 @@ export function createProjects({ prisma }: Database, randomBytes: (size: number)
       return scope(project.id, appId);
     },
 
+    /** Credentials that no project has yet. */
+    mintCredentials,
+
     /** A new project with its first secret, which is kept only as a hash and so is returned this once. BAD_USER_INPUT. */
-    async createProject(name: string) {
+    async createProject(name: string, { appId, appSecret }: Credentials = mintCredentials()) {
       const trimmed = name.trim();
       if (trimmed === '' || trimmed.length > NAME_MAX_LENGTH || /[\p{Cc}\p{Cs}]/u.test(trimmed)) {
         throw new AppError(
@@ -86,8 +93,6 @@ export function createProjects({ prisma }: Database, randomBytes: (size: number)
           `A project's name is text of 1 to ${NAME_MAX_LENGTH} characters on one line.`,
         );
       }
-      const appId = `app_${randomBytes(APP_ID_BYTES).toString('hex')}`;
-      const appSecret = newSecret();
       const project = await prisma.project.create({
         data: { name: trimmed, appId, secrets: { create: { secretHash: sha256(appSecret) } } },
       });

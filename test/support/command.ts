@@ -1,0 +1,121 @@
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import type { Json } from './app.js';
+
+/** The `userdir` command as its operator meets it: a process, its streams and its exit code. */
+export const CLI: string = fileURLToPath(new URL('../../dist/cli.js', import.meta.url));
+
+export interface Outcome {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export type Settings = Record<string, string>;
+
+/** Only what a test sets: a DATABASE_URL of the machine must not reach the command. */
+export function spawnUserdir(settings: Settings, args: readonly string[]): ChildProcessWithoutNullStreams {
+  const child = spawn(process.execPath, [CLI, ...args], { env: { PATH: process.env['PATH'] ?? '', ...settings } });
+  // A command that ends before it has read its input is judged by its outcome.
+  child.stdin.on('error', () => undefined);
+  return child;
+}
+
+/** Gathers what a process writes; resolves when it has ended. */
+export async function outcomeOf(child: ChildProcessWithoutNullStreams): Promise<Outcome> {
+  let stdout = '';
+  let stderr = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    stdout += text;
+  });
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text;
+  });
+  const [code, signal] = await once(child, 'close');
+  return { code, signal, stdout, stderr };
+}
+
+/** Runs the command to its end. */
+export function userdir(settings: Settings, args: readonly string[], input: string | Buffer = ''): Promise<Outcome> {
+  const child = spawnUserdir(settings, args);
+  child.stdin.end(input);
+  return outcomeOf(child);
+}
+
+/** The value that the command prints with `--json`; throws unless it succeeds with exactly that on stdout. */
+export async function userdirJson(settings: Settings, args: readonly string[], input?: string): Promise<Json> {
+  const { code, stdout, stderr } = await userdir(settings, [...args, '--json'], input);
+  if (code !== 0) throw new Error(`userdir ${args.join(' ')} ended with ${code}: ${stderr}`);
+  if (!/^[^\n]+\n$/.test(stdout)) throw new Error(`userdir ${args.join(' ')} printed ${JSON.stringify(stdout)}`);
+  return JSON.parse(stdout);
+}
+
+export interface RunningServer {
+  readonly url: string;
+  readonly demo: { app_id: string; app_secret: string } | null;
+  readonly process: ChildProcessWithoutNullStreams;
+  /** How it ended, once it has. */
+  readonly outcome: Promise<Outcome>;
+  /** Resolves when the log on stderr contains `text`. */
+  logged(text: string): Promise<void>;
+  /** Ends it by a signal. */
+  stop(signal?: NodeJS.Signals): Promise<Outcome>;
+}
+
+/** Starts `userdir serve` on a free port; resolves when it is ready. */
+export async function startServer(settings: Settings): Promise<RunningServer> {
+  const child = spawnUserdir({ PORT: '0', ...settings }, ['serve', '--json']);
+  const outcome = outcomeOf(child);
+  const [first] = await Promise.race([
+    once(child.stdout, 'data'),
+    outcome.then(({ code, stderr }) => Promise.reject(new Error(`The server ended with ${code}: ${stderr}`))),
+  ]);
+  const { url, demo } = JSON.parse(String(first));
+  let log = '';
+  child.stderr.on('data', (text: string) => {
+    log += text;
+  });
+  return {
+    url,
+    demo,
+    process: child,
+    outcome,
+    async logged(text) {
+      while (!log.includes(text)) await once(child.stderr, 'data');
+    },
+    stop(signal = 'SIGTERM') {
+      child.kill(signal);
+      return outcome;
+    },
+  };
+}
+
+/** A call of the running service with a project's credentials. */
+export async function call(
+  url: string,
+  credentials: { app_id: string; app_secret: string },
+  path: string,
+  init: RequestInit = {},
+): Promise<{ status: number; body: Json }> {
+  const headers = {
+    'service-app-id': credentials.app_id,
+    'service-app-secret': credentials.app_secret,
+    ...(init.body === undefined ? {} : { 'content-type': 'application/json' }),
+  };
+  const response = await fetch(url + path, { ...init, headers });
+  return { status: response.status, body: await response.json() };
+}
+
+const RECORD_LOGIN =
+  'mutation ($input: RecordLoginInput!) { recordLogin(input: $input) { created user { id authValue loginCount } } }';
+
+export function recordLogin(
+  url: string,
+  credentials: { app_id: string; app_secret: string },
+  input: Record<string, unknown>,
+): Promise<{ status: number; body: Json }> {
+  const body = JSON.stringify({ query: RECORD_LOGIN, variables: { input } });
+  return call(url, credentials, '/graphql', { method: 'POST', body });
+}

@@ -1,0 +1,146 @@
+import { resolve } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { ConfigError, parseConfig } from '#dist/config.js';
+
+function faultsOf(env: Record<string, string>): string[] {
+  try {
+    parseConfig(env);
+  } catch (error) {
+    if (error instanceof ConfigError) return error.faults;
+    throw error;
+  }
+  return [];
+}
+
+const LEVELS = 'fatal, error, warn, info, debug, trace, silent';
+const TRUST_PROXY_FORM = '"off", "on", a number of hops, or addresses and networks separated by commas';
+
+test('without any setting it is the embedded database in ./data on loopback, with GraphiQL and the demo', () => {
+  expect(parseConfig({})).toEqual({
+    host: '127.0.0.1',
+    port: 4000,
+    db: { engine: 'embedded', dataDir: resolve('data') },
+    dataDir: resolve('data'),
+    logLevel: 'info',
+    graphiql: true,
+    demo: true,
+    trustProxy: false,
+  });
+});
+
+test('every setting is taken', () => {
+  expect(
+    parseConfig({
+      HOST: '0.0.0.0',
+      PORT: '65535',
+      DATABASE_URL: 'postgresql://user:secret@db.example/users',
+      DATABASE_POOL_SIZE: '25',
+      DATA_DIR: '/srv/userdir',
+      LOG_LEVEL: 'warn',
+      GRAPHIQL: 'off',
+      DEMO: 'on',
+      TRUST_PROXY: '2',
+    }),
+  ).toEqual({
+    host: '0.0.0.0',
+    port: 65535,
+    db: { engine: 'postgres', url: 'postgresql://user:secret@db.example/users', poolSize: 25 },
+    dataDir: '/srv/userdir',
+    logLevel: 'warn',
+    graphiql: false,
+    demo: true,
+    trustProxy: 2,
+  });
+});
+
+test('an empty variable counts as absent', () => {
+  const names = ['HOST', 'PORT', 'DATABASE_URL', 'DATABASE_POOL_SIZE', 'DATA_DIR', 'LOG_LEVEL', 'NODE_ENV'];
+  const empty = Object.fromEntries([...names, 'GRAPHIQL', 'DEMO', 'TRUST_PROXY'].map((name) => [name, '']));
+  expect(parseConfig(empty)).toEqual(parseConfig({}));
+});
+
+test('every fault is reported at once, each naming its variable and what is accepted', () => {
+  expect(
+    faultsOf({
+      PORT: '65536',
+      DATABASE_URL: 'mysql://user:secret@db.example/users',
+      DATABASE_POOL_SIZE: '0',
+      LOG_LEVEL: 'loud',
+      GRAPHIQL: 'perhaps',
+      DEMO: 'no!',
+      TRUST_PROXY: 'everybody',
+    }),
+  ).toEqual([
+    'PORT must be a whole number from 0 to 65535.',
+    'DATABASE_URL must be a URL that starts with postgres:// or postgresql://.',
+    'DATABASE_POOL_SIZE must be a whole number from 1 to 1000.',
+    `LOG_LEVEL must be one of ${LEVELS}.`,
+    'GRAPHIQL must be "on" or "off".',
+    'DEMO must be "on" or "off".',
+    `TRUST_PROXY must be ${TRUST_PROXY_FORM}.`,
+  ]);
+});
+
+test.each(['-1', '4000.5', '4e3', ' 4000', '0x10', '99999999999', 'http'])('PORT %j is one fault', (PORT) => {
+  expect(faultsOf({ PORT })).toEqual(['PORT must be a whole number from 0 to 65535.']);
+});
+
+test.each(['secret-password', 'https://u:secret-password@h', 'postgres//u:secret-password@h'])(
+  'DATABASE_URL %j is never repeated',
+  (DATABASE_URL) => {
+    const faults = faultsOf({ DATABASE_URL, PORT: 'x' });
+    expect(faults.join()).not.toContain('secret-password');
+    expect(faults).toContain('PORT must be a whole number from 0 to 65535.');
+  },
+);
+
+describe('switches', () => {
+  test.each([
+    ['on', true],
+    ['true', true],
+    ['1', true],
+    ['off', false],
+    ['false', false],
+    ['0', false],
+  ])('%s is %s', (text, value) => {
+    expect(parseConfig({ GRAPHIQL: text, DEMO: text })).toMatchObject({ graphiql: value, demo: value });
+  });
+
+  test('in production GraphiQL and the demo are off unless they are asked for', () => {
+    expect(parseConfig({ NODE_ENV: 'production' })).toMatchObject({ graphiql: false, demo: false });
+    const asked = { NODE_ENV: 'production', GRAPHIQL: 'on', DEMO: 'on' };
+    expect(parseConfig(asked)).toMatchObject({ graphiql: true, demo: true });
+  });
+
+  test.each([
+    ['127.0.0.1', true],
+    ['127.9.9.9', true],
+    ['::1', true],
+    ['localhost', true],
+    ['0.0.0.0', false],
+    ['127.0.0.1.example.com', false],
+    ['192.168.1.2', false],
+  ])('on HOST %s the demo is %s', (HOST, demo) => {
+    expect(parseConfig({ HOST }).demo).toBe(demo);
+  });
+});
+
+describe('TRUST_PROXY', () => {
+  test.each([
+    ['off', false],
+    ['on', true],
+    ['1', 1],
+    ['100', 100],
+    ['10.0.0.1', ['10.0.0.1']],
+    ['10.0.0.0/8, ::1,fd00::/8', ['10.0.0.0/8', '::1', 'fd00::/8']],
+  ])('%s is taken', (text, value) => {
+    expect(parseConfig({ TRUST_PROXY: text }).trustProxy).toEqual(value);
+  });
+
+  test.each(['101', '-1', '10.0.0.0/33', '10.0.0.0/8/8', 'fd00::/129', '10.0.0.1,', 'proxy.local', 'a,b'])(
+    '%s is one fault',
+    (text) => {
+      expect(faultsOf({ TRUST_PROXY: text })).toEqual([`TRUST_PROXY must be ${TRUST_PROXY_FORM}.`]);
+    },
+  );
+});
