@@ -17,6 +17,25 @@ export function sendFailure(error: unknown, request: FastifyRequest, reply: Fast
   reply.serializer(JSON.stringify).send({ error: failure.publicMessage });
 }
 
+/**
+ * A path whose percent-encoding is broken is routed as it was written, so that its interface refuses it, after
+ * authentication as everything else; the router itself would refuse it before.
+ */
+export function routableUrl(url: string): string {
+  const [path = '', ...query] = url.split(/(?=\?)/);
+  return isDecodable(path) ? url : [path.replaceAll('%', '%25'), ...query].join('');
+}
+
+/** Whether a part of a URL is percent-encoded UTF-8. */
+export function isDecodable(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** One line a request; never a URL, a body or a header, which carry personal data and credentials. */
 export function logRequest(request: FastifyRequest, reply: FastifyReply): void {
   request.log.info({

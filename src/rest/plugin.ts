@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastif
 import type { z } from 'zod';
 import type { Authenticate } from '../auth.js';
 import { AppError } from '../errors.js';
+import { isDecodable } from '../http.js';
 import { parse } from '../services/filters.js';
 import type { ProjectScope } from '../services/projects.js';
 import type { Services } from '../services/services.js';
@@ -45,12 +46,8 @@ export const restPlugin: FastifyPluginAsync<{ services: Services; authenticate: 
 };
 
 /** Percent-encoding that is no UTF-8 would otherwise arrive as it was written and be searched for. */
-function refuseMalformedUrl({ raw }: FastifyRequest): void {
-  try {
-    decodeURIComponent(raw.url ?? '');
-  } catch (cause) {
-    throw new AppError('BAD_USER_INPUT', 'The URL is not percent-encoded UTF-8.', { cause });
-  }
+function refuseMalformedUrl({ originalUrl }: FastifyRequest): void {
+  if (!isDecodable(originalUrl)) throw new AppError('BAD_USER_INPUT', 'The URL is not percent-encoded UTF-8.');
 }
 
 interface Route {
