@@ -7,7 +7,15 @@ import type { Config } from './config.js';
 import type { Directory } from './directory.js';
 import { AppError } from './errors.js';
 import { graphqlPlugin } from './graphql/plugin.js';
-import { jsonBodyParser, logRequest, refuseMalformedHttp, routableUrl, sendFailure, setCommonHeaders } from './http.js';
+import {
+  jsonBodyParser,
+  logRequest,
+  refuseMalformedHttp,
+  refuseUnknownRoutes,
+  routableUrl,
+  sendFailure,
+  setCommonHeaders,
+} from './http.js';
 import type { Logger } from './logger.js';
 import { pagesPlugin } from './pages.js';
 import { serveOpenApi } from './rest/openapi.js';
@@ -61,9 +69,7 @@ export async function createServer({
   });
   app.addHook('onResponse', async (request, reply) => logRequest(request, reply));
   app.setErrorHandler(sendFailure);
-  app.setNotFoundHandler(() => {
-    throw new AppError('NOT_FOUND', 'There is nothing at this path.');
-  });
+  app.setNotFoundHandler(refuseUnknownRoutes(app));
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, jsonBodyParser(app));
 

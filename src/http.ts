@@ -36,6 +36,22 @@ export function isDecodable(text: string): boolean {
   }
 }
 
+/** For the routes that are registered on `app` from here on: 405 with the methods that a path has, 404 where it has none. */
+export function refuseUnknownRoutes(app: FastifyInstance): (request: FastifyRequest) => never {
+  const routes: { path: RegExp; method: string }[] = [];
+  app.addHook('onRoute', ({ url, method }) => {
+    const pattern = url.replaceAll('.', '\\.').replaceAll('*', '.*').replace(/:\w+/g, '[^/]+');
+    routes.push(...[method].flat().map((each) => ({ path: new RegExp(`^${pattern}$`), method: each })));
+  });
+  return ({ method, raw }) => {
+    const path = (raw.url ?? '').replace(/\?.*$/s, '');
+    const allowed = routes.filter((route) => route.path.test(path)).map((route) => route.method);
+    if (allowed.length === 0) throw new AppError('NOT_FOUND', 'There is nothing at this path.');
+    const allow = [...new Set(allowed)].join(', ');
+    throw new AppError('METHOD_NOT_ALLOWED', `${method} is not possible here, only ${allow}.`, { headers: { allow } });
+  };
+}
+
 /** One line a request; never a URL, a body or a header, which carry personal data and credentials. */
 export function logRequest(request: FastifyRequest, reply: FastifyReply): void {
   request.log.info({

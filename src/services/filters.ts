@@ -46,7 +46,7 @@ function decimal(name: string, min: number, max: number) {
   const error = says(name, `a whole number from ${min} to ${max}`);
   return z
     .string({ error })
-    .regex(/^[0-9]+$/, { error })
+    .regex(/^[0-9]+$/, { error, abort: true })
     .refine((digits) => Number(digits) >= min && Number(digits) <= max, { error })
     .transform(Number);
 }
