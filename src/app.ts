@@ -8,6 +8,7 @@ import type { Directory } from './directory.js';
 import { AppError } from './errors.js';
 import { graphqlPlugin } from './graphql/plugin.js';
 import {
+  answerEverything,
   jsonBodyParser,
   logRequest,
   refuseMalformedHttp,
@@ -63,10 +64,13 @@ export async function createServer({
     routerOptions: { maxParamLength: LONGEST_URL },
     frameworkErrors: sendFailure,
     clientErrorHandler: refuseMalformedHttp,
+    // Its absence is refused by answerEverything.
+    http: { requireHostHeader: false },
   });
   app.addHook('onRequest', async (request, reply) => {
     setCommonHeaders(request, reply);
   });
+  answerEverything(app);
   app.addHook('onResponse', async (request, reply) => logRequest(request, reply));
   app.setErrorHandler(sendFailure);
   app.setNotFoundHandler(refuseUnknownRoutes(app));

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { AppError, fromUnknown } from './errors.js';
@@ -22,6 +23,7 @@ export function sendFailure(error: unknown, request: FastifyRequest, reply: Fast
  * authentication as everything else; the router itself would refuse it before.
  */
 export function routableUrl(url: string): string {
+  if (!url.includes('%')) return url;
   const [path = '', ...query] = url.split(/(?=\?)/);
   return isDecodable(path) ? url : [path.replaceAll('%', '%25'), ...query].join('');
 }
@@ -91,13 +93,32 @@ export function jsonBodyParser(app: FastifyInstance) {
   };
 }
 
+/** What Node would answer by itself, without a body or not at all, is answered as everything else. */
+export function answerEverything(app: FastifyInstance): void {
+  // An expectation that nobody knows may be ignored (RFC 9110, section 10.1.1).
+  app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response));
+  app.server.on('connect', (_request, socket: Socket) => {
+    // Node has let go of this socket: nobody else reads it or hears its errors.
+    socket.on('error', () => socket.destroy()).resume();
+    refuseMalformedHttp({ code: 'CONNECT' }, socket);
+  });
+  app.addHook('onRequest', async ({ raw }) => {
+    if (raw.headers.host === undefined && raw.httpVersion === '1.1') {
+      throw new AppError('BAD_USER_INPUT', 'The header host is missing.');
+    }
+  });
+}
+
 const MALFORMED_HTTP: Record<string, { status: string; error: string }> = {
+  CONNECT: { status: '400 Bad Request', error: 'This is not a proxy: CONNECT is not possible.' },
   HPE_HEADER_OVERFLOW: { status: '431 Request Header Fields Too Large', error: 'The request headers are too large.' },
   ERR_HTTP_REQUEST_TIMEOUT: { status: '408 Request Timeout', error: 'The request did not arrive in time.' },
 };
 
+const LINGER_MS = 2_000;
+
 /** What Node's parser refuses never becomes a request; its answer is written to the socket. */
-export function refuseMalformedHttp(error: NodeJS.ErrnoException, socket: Socket): void {
+export function refuseMalformedHttp(error: { readonly code?: string }, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();
     return;
@@ -107,8 +128,11 @@ export function refuseMalformedHttp(error: NodeJS.ErrnoException, socket: Socket
     error: 'The request is not valid HTTP.',
   };
   const body = JSON.stringify({ error: message });
+  // A caller who never closes its side would keep the socket, and the server from closing.
+  socket.setTimeout(LINGER_MS, () => socket.destroy());
   socket.end(
     `HTTP/1.1 ${status}\r\nContent-Type: application/json; charset=utf-8\r\nCache-Control: no-store\r\n` +
+      `X-Request-Id: ${randomUUID()}\r\n` +
       `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
   );
 }
