@@ -32,10 +32,16 @@ export async function serveOpenApi(app: FastifyInstance, version: string): Promi
     },
     transform: jsonSchemaTransform,
   });
-  await app.register(swaggerUi, {
-    routePrefix: '/docs',
-    uiConfig: { tryItOutEnabled: true },
-    theme: { title: 'userdir REST' },
+  await app.register(async (docs) => {
+    // The assets come with a Cache-Control of their own.
+    docs.addHook('onSend', async (_request, reply) => {
+      reply.header('cache-control', 'no-store');
+    });
+    await docs.register(swaggerUi, {
+      routePrefix: '/docs',
+      uiConfig: { tryItOutEnabled: true },
+      theme: { title: 'userdir REST' },
+    });
   });
   app.get('/openapi.json', { schema: { hide: true } }, async () => app.swagger());
 }
