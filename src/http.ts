@@ -28,8 +28,13 @@ export function routableUrl(url: string): string {
   return isDecodable(path) ? url : [path.replaceAll('%', '%25'), ...query].join('');
 }
 
+/** Percent-encoding that is no UTF-8 would otherwise arrive as it was written and be searched for. */
+export function refuseMalformedUrl({ originalUrl }: FastifyRequest): void {
+  if (!isDecodable(originalUrl)) throw new AppError('BAD_USER_INPUT', 'The URL is not percent-encoded UTF-8.');
+}
+
 /** Whether a part of a URL is percent-encoded UTF-8. */
-export function isDecodable(text: string): boolean {
+function isDecodable(text: string): boolean {
   try {
     decodeURIComponent(text);
     return true;

@@ -1,8 +1,8 @@
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
 import type { z } from 'zod';
 import type { Authenticate } from '../auth.js';
-import { AppError, badInput, fromUnknown } from '../errors.js';
-import { isDecodable, refuseUnknownRoutes, sendFailure } from '../http.js';
+import { badInput, fromUnknown } from '../errors.js';
+import { refuseMalformedUrl, refuseUnknownRoutes, sendFailure } from '../http.js';
 import { parse } from '../services/filters.js';
 import type { ProjectScope } from '../services/projects.js';
 import type { Services } from '../services/services.js';
@@ -47,8 +47,3 @@ export const restPlugin: FastifyPluginAsync<{ services: Services; authenticate: 
   await app.register(userRoutes, { services: options.services });
   await app.register(walletRoutes, { services: options.services });
 };
-
-/** Percent-encoding that is no UTF-8 would otherwise arrive as it was written and be searched for. */
-function refuseMalformedUrl({ originalUrl }: FastifyRequest): void {
-  if (!isDecodable(originalUrl)) throw new AppError('BAD_USER_INPUT', 'The URL is not percent-encoded UTF-8.');
-}
