@@ -1,4 +1,4 @@
-import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
+import type { FastifyPluginAsync } from 'fastify';
 import type { z } from 'zod';
 import type { Authenticate } from '../auth.js';
 import { badInput, fromUnknown } from '../errors.js';
