@@ -6,7 +6,16 @@ import type { Config } from './config.js';
 import type { Directory } from './directory.js';
 import { AppError } from './errors.js';
 import { graphqlPlugin } from './graphql/plugin.js';
-import { jsonBodyParser, logRequest, refuseMalformedHttp, sendFailure, setCommonHeaders } from './http.js';
+import {
+  answerEverything,
+  jsonBodyParser,
+  logRequest,
+  refuseMalformedHttp,
+  refuseUnknownRoutes,
+  routableUrl,
+  sendFailure,
+  setCommonHeaders,
+} from './http.js';
 import type { Logger } from './logger.js';
 import { pagesPlugin } from './pages.js';
 import { serveOpenApi } from './rest/openapi.js';
@@ -24,6 +33,8 @@ export interface ServerOptions {
 
 const BODY_LIMIT_BYTES = 1_048_576;
 const REQUEST_TIMEOUT_MS = 30_000;
+/** What Node lets pass as headers, the URL among them: no parameter is too long for the router to find its route. */
+const LONGEST_URL = 16_384;
 const SANE_REQUEST_ID = /^[\w.:/+=-]{1,128}$/;
 
 /** The HTTP server with both interfaces and the pages beside them; it does not listen yet. */
@@ -47,18 +58,20 @@ export async function createServer({
     },
     // A request that arrives while the server closes is still answered; its connection ends after it.
     return503OnClosing: false,
-    routerOptions: { maxParamLength: 1_000 },
+    rewriteUrl: ({ url = '/' }) => routableUrl(url),
+    routerOptions: { maxParamLength: LONGEST_URL },
     frameworkErrors: sendFailure,
     clientErrorHandler: refuseMalformedHttp,
+    // Its absence is refused by answerEverything.
+    http: { requireHostHeader: false },
   });
   app.addHook('onRequest', async (request, reply) => {
     setCommonHeaders(request, reply);
   });
+  answerEverything(app);
   app.addHook('onResponse', async (request, reply) => logRequest(request, reply));
   app.setErrorHandler(sendFailure);
-  app.setNotFoundHandler(() => {
-    throw new AppError('NOT_FOUND', 'There is nothing at this path.');
-  });
+  app.setNotFoundHandler(refuseUnknownRoutes(app));
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, jsonBodyParser(app));
 

@@ -76,11 +76,21 @@ const SHOWN_LENGTH = 40;
 /** A value as an error message repeats it: quoted, on one line, shortened. */
 export function show(value: unknown): string {
   if (value === undefined) return 'nothing';
-  const text = JSON.stringify(value) ?? String(value);
+  const text = textOf(value);
   if (text.length <= SHOWN_LENGTH) return text;
   // Half of a surrogate pair would make the answer JSON that strict parsers refuse.
   const start = text.slice(0, SHOWN_LENGTH).replace(/[\ud800-\udbff]$/, '');
   return `${start}… (${text.length} characters)`;
+}
+
+function textOf(value: unknown): string {
+  // JSON has no form of its own for 1e999 and for a bigint.
+  if (typeof value !== 'object' && typeof value !== 'string') return String(value);
+  try {
+    return JSON.stringify(value);
+  } catch {
+    return 'a value nested too deeply';
+  }
 }
 
 /** The sentence for a bad value: its name, what arrived, what is accepted. */

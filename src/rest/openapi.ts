@@ -32,14 +32,20 @@ export async function serveOpenApi(app: FastifyInstance, version: string): Promi
     },
     transform: jsonSchemaTransform,
   });
-  await app.register(swaggerUi, {
-    routePrefix: '/docs',
-    uiConfig: { tryItOutEnabled: true },
-    // The bar on top shows somebody else's logo and asks for other documents.
-    theme: {
-      title: 'userdir REST',
-      css: [{ filename: 'theme.css', content: '.swagger-ui .topbar { display: none; }' }],
-    },
+  await app.register(async (docs) => {
+    // The assets come with a Cache-Control of their own.
+    docs.addHook('onSend', async (_request, reply) => {
+      reply.header('cache-control', 'no-store');
+    });
+    await docs.register(swaggerUi, {
+      routePrefix: '/docs',
+      uiConfig: { tryItOutEnabled: true },
+      // The bar on top shows somebody else's logo and asks for other documents.
+      theme: {
+        title: 'userdir REST',
+        css: [{ filename: 'theme.css', content: '.swagger-ui .topbar { display: none; }' }],
+      },
+    });
   });
   app.get('/openapi.json', { schema: { hide: true } }, async () => app.swagger());
 }

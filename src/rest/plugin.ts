@@ -1,8 +1,8 @@
-import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastify';
+import type { FastifyPluginAsync } from 'fastify';
 import type { z } from 'zod';
 import type { Authenticate } from '../auth.js';
-import { AppError } from '../errors.js';
-import { refuseMalformedUrl } from '../http.js';
+import { badInput, fromUnknown } from '../errors.js';
+import { refuseMalformedUrl, refuseUnknownRoutes, sendFailure } from '../http.js';
 import { parse } from '../services/filters.js';
 import type { ProjectScope } from '../services/projects.js';
 import type { Services } from '../services/services.js';
@@ -29,42 +29,21 @@ export const restPlugin: FastifyPluginAsync<{ services: Services; authenticate: 
     try {
       return { value: parse(schema, value) };
     } catch (error) {
-      return { error: error as Error };
+      return { error: fromUnknown(error) };
     }
   });
   // The shapes of answers are for the OpenAPI document; the types hold them already.
   app.setSerializerCompiler(() => JSON.stringify);
+  app.setErrorHandler((error, request, reply) => {
+    const failure = fromUnknown(error);
+    // A content type that cannot even be parsed is as wrong as any other (design, section 3).
+    if (failure.code !== 'UNSUPPORTED_MEDIA_TYPE') return sendFailure(failure, request, reply);
+    return sendFailure(badInput('content-type', request.headers['content-type'], 'application/json'), request, reply);
+  });
   // A body of any other type is a body without the parameters: 400 names what is missing (design, section 3).
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, _body, done) => done(null, undefined));
 
-  const routes = collectRoutes(app);
+  app.setNotFoundHandler(refuseUnknownRoutes(app));
   await app.register(userRoutes, { services: options.services });
   await app.register(walletRoutes, { services: options.services });
-  app.setNotFoundHandler((request) => {
-    throw noSuchRoute(routes, request);
-  });
 };
-
-interface Route {
-  path: RegExp;
-  method: string;
-}
-
-/** The routes that are registered from here on. */
-function collectRoutes(app: FastifyInstance): Route[] {
-  const routes: Route[] = [];
-  app.addHook('onRoute', ({ url, method }) => {
-    const path = new RegExp(`^${url.replace(/:\w+/g, '[^/]+')}$`);
-    routes.push(...[method].flat().map((each) => ({ path, method: each })));
-  });
-  return routes;
-}
-
-/** 405 with the methods that the path has, 404 where it has none. */
-function noSuchRoute(routes: Route[], { method, raw }: FastifyRequest): AppError {
-  const path = (raw.url ?? '').replace(/\?.*$/s, '');
-  const allowed = routes.filter((route) => route.path.test(path)).map((route) => route.method);
-  if (allowed.length === 0) return new AppError('NOT_FOUND', 'There is no such route.');
-  const allow = [...new Set(allowed)].join(', ');
-  return new AppError('METHOD_NOT_ALLOWED', `${method} is not possible here; ${allow} is.`, { headers: { allow } });
-}

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { AppError } from '../errors.js';
 import type { Account } from '../services/accounts.js';
 import { requireAddress } from '../services/addresses.js';
-import { dateBound, limit, loginMethods, page, userFilter, userId } from '../services/filters.js';
+import { dateBound, limit, loginMethods, page, says, userFilter, userId } from '../services/filters.js';
 import { requireEmail } from '../services/identities.js';
 import type { ProjectScope } from '../services/projects.js';
 import type { Services } from '../services/services.js';
@@ -19,14 +19,14 @@ const filterQuery = z.object(filterParameters);
 const listQuery = z.object({ ...filterParameters, page, limit });
 const searchQuery = z.object({
   email: z
-    .string('email: give it once.')
+    .string({ error: says('email', 'one email address') })
     .optional()
     .meta({
       description: 'Exact, case-insensitive match on the login email.',
       examples: ['ada@example.com'],
     }),
   address: z
-    .string('address: give it once.')
+    .string({ error: says('address', 'one address') })
     .optional()
     .meta({
       description: 'Stellar (G…) or Ethereum (0x…) address of a custodial account or an external login wallet.',

@@ -47,22 +47,29 @@ function decimal(name: string, min: number, max: number) {
   const error = says(name, `a whole number from ${min} to ${max}`);
   return z
     .string({ error })
-    .regex(/^[0-9]+$/, { error })
+    .regex(/^[0-9]+$/, { error, abort: true })
     .refine((digits) => Number(digits) >= min && Number(digits) <= max, { error })
     .transform(Number);
+}
+
+/** How a document shows digits: as the integer that they are to its readers. */
+function wholeNumber(minimum: number, maximum?: number) {
+  return { type: 'integer', pattern: undefined, minimum, ...(maximum !== undefined && { maximum }) } as const;
 }
 
 export const page = decimal('page', 1, Number.MAX_SAFE_INTEGER)
   .default(1)
   .meta({
-    description: 'Page number, from 1. A page past the end is empty and has the right total.',
-    examples: ['1'],
+    ...wholeNumber(1),
+    description: 'Page number, from 1, which is the default. A page past the end is empty and has the right total.',
+    examples: [1],
   });
 export const limit = decimal('limit', 1, PAGE_SIZE.max)
   .default(PAGE_SIZE.default)
   .meta({
-    description: `Users per page, 1 to ${PAGE_SIZE.max}. Other values are refused, never clamped.`,
-    examples: ['10'],
+    ...wholeNumber(1, PAGE_SIZE.max),
+    description: `Users per page, 1 to ${PAGE_SIZE.max}, by default ${PAGE_SIZE.default}. Other values are refused, never clamped.`,
+    examples: [10],
   });
 
 /** A user id as digits. One that is larger than any id can be is well-formed; it finds nobody. */
@@ -72,7 +79,7 @@ export function userId(name: string) {
     .string({ error })
     .regex(/^0*[1-9][0-9]*$/, { error })
     .transform(BigInt)
-    .meta({ description: 'User ID: decimal digits, 1 and up.', examples: ['42'] });
+    .meta({ ...wholeNumber(1), description: 'User ID: decimal digits, 1 and up.', examples: [42] });
 }
 
 /** One bound of the creation date: a whole UTC day, or an instant. */

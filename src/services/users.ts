@@ -1,5 +1,5 @@
 import { type Database, Prisma, type User } from '../db/client.js';
-import { AppError } from '../errors.js';
+import { AppError, show } from '../errors.js';
 import { findUsersByAddress, findUsersByEmail, findUsersById } from '../sql/find-users.js';
 import { countUsers, listUserPage, listUserWindow, type UserWindow } from '../sql/list-users.js';
 import type { Address } from './addresses.js';
@@ -22,7 +22,7 @@ export function createUsers({ prisma }: Database, totals: Totals) {
   const byAddress = createBatchedRead((keys: readonly { projectId: number; addressKey: string }[]) =>
     findUsersByAddress(prisma, keys),
   );
-  const notFound = (id: bigint) => new AppError('NOT_FOUND', `There is no user ${id} in this project.`);
+  const notFound = (id: bigint) => new AppError('NOT_FOUND', `There is no user ${show(id)} in this project.`);
 
   async function findUser({ projectId }: ProjectScope, id: bigint): Promise<User | null> {
     // PostgreSQL would refuse a number beyond its bigint, and no id is larger than this.

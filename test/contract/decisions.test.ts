@@ -1,0 +1,337 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ethereumAddress, stellarAddress } from '../support/addresses.js';
+import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { expectError, idOf, values, verify } from '../support/rest.js';
+
+/**
+ * What the contract leaves open and the design decides: the rows of its table in section 3 on users and
+ * questions. Those on HTTP are in decisions-http.test.ts.
+ */
+
+let app: TestApp;
+let empty: TestProject;
+beforeAll(async () => {
+  app = await startTestApp();
+  empty = await app.createProject();
+});
+afterAll(() => app.close());
+
+describe('login_method of a user', () => {
+  test('every auth method but email, passkey and wallet is a social provider, also one that looks like them', async () => {
+    const project = await app.createProject();
+    await project.addUsers(
+      { auth_method: 'google', auth_value: 'g' },
+      { auth_method: 'emails', auth_value: 'e' },
+      { auth_method: 'wallet-connect', auth_value: 'w' },
+      { auth_method: 'socials', auth_value: 's' },
+      { auth_method: 'passkey', auth_value: 'p' },
+    );
+    expect(values(await project.rest('/server/users?login_method=socials')).sort()).toEqual(['e', 'g', 's', 'w']);
+    expect(values(await project.rest('/server/users?login_method=passkey'))).toEqual(['p']);
+  });
+});
+
+describe('login email', () => {
+  let project: TestProject;
+  beforeAll(async () => {
+    project = await app.createProject();
+    await project.addUsers(
+      { auth_method: 'email', auth_value: 'Zoë@example.com' },
+      { auth_method: 'google', auth_value: '42', email: 'Given@example.com' },
+      { auth_method: 'github', auth_value: 'value@example.com' },
+      { auth_method: 'discord', auth_value: 'hidden@example.com', email: 'shown@example.com' },
+      { auth_method: 'twitter', auth_value: 'no-email' },
+    );
+  });
+  const search = async (email: string) =>
+    values(await project.rest(`/server/users/search?email=${encodeURIComponent(email)}`));
+
+  test('for an email login it is the auth value', async () => {
+    expect(await search('zoë@example.com')).toEqual(['Zoë@example.com']);
+  });
+  test('for a social login it is the email that the provider gave', async () => {
+    expect(await search('given@example.com')).toEqual(['42']);
+    expect(await search('shown@example.com')).toEqual(['hidden@example.com']);
+  });
+  test('for a social login without one it is an auth value that is an email', async () => {
+    expect(await search('VALUE@example.com')).toEqual(['value@example.com']);
+    expect(await search('hidden@example.com')).toEqual([]);
+  });
+  test('matched after trimming, NFC and lower-casing', async () => {
+    expect(await search(' \tZOE\u0308@Example.COM\n')).toEqual(['Zoë@example.com']);
+  });
+});
+
+describe('wallet of a user, and absent values', () => {
+  test('wallet is the external address used to log in, of whatever method', async () => {
+    const project = await app.createProject();
+    await project.addUsers(
+      { auth_method: 'wallet', auth_value: stellarAddress(1) },
+      { auth_method: 'google', auth_value: 'g', wallet: ethereumAddress(1) },
+    );
+    const { users } = (await project.rest('/server/users')).body.result;
+    expect(users.map((user: Json) => user.wallet).sort()).toEqual([stellarAddress(1), ethereumAddress(1)].sort());
+    const { body } = await verify(project, { address: ethereumAddress(1) });
+    expect(body.result).toMatchObject({ wallet_type: 'external', auth_method: 'google' });
+  });
+
+  test('keys are always present in a user object; absent values are null', async () => {
+    const project = await app.createProject();
+    await project.addUsers({ auth_method: 'passkey', auth_value: 'p' });
+    const [user] = (await project.rest('/server/users')).body.result.users;
+    expect(user).toMatchObject({ wallet: null, last_login: null, login_count: 0, accounts: [] });
+  });
+});
+
+describe('addresses', () => {
+  const shown = '0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed';
+  const wrongCase = '0x5AAeb6053F3E94C9b9A09f33669435E7Ef1BeAed';
+  let project: TestProject;
+  beforeAll(async () => {
+    project = await app.createProject();
+    await project.addUsers({
+      auth_method: 'google',
+      auth_value: 'g',
+      accounts: [
+        { network: 'ethereum', public_key: shown },
+        { network: 'stellar', public_key: stellarAddress(1) },
+      ],
+    });
+  });
+  const good = [
+    ['lower case', shown.toLowerCase()],
+    ['upper case', `0x${shown.slice(2).toUpperCase()}`],
+    ['a wrong EIP-55 checksum', wrongCase],
+  ];
+  test.each(good)('Ethereum is matched case-insensitively and shown as stored: %s', async (_kind, address) => {
+    const { body } = await project.rest(`/server/users/search?address=${address}`);
+    expect(body.result.users[0].accounts[0].public_key).toBe(shown);
+    expect((await verify(project, { address })).body.result.exists).toBe(true);
+  });
+
+  const stellar = stellarAddress(1);
+  const flipped = stellar.slice(0, 20) + (stellar[20] === 'A' ? 'B' : 'A') + stellar.slice(21);
+  test.each([
+    ['Stellar in lower case', stellar.toLowerCase()],
+    ['Stellar with a wrong checksum', flipped],
+    ['a muxed address (M…)', `M${'A'.repeat(68)}`],
+    ['a Stellar contract (C…)', `C${stellar.slice(1)}`],
+    ['a Stellar address that is too short', stellar.slice(0, -1)],
+    ['white space around it', ` ${stellar}`],
+    ['0X', shown.replace('0x', '0X')],
+    ['no 0x', shown.slice(2)],
+    ['39 hex digits', shown.slice(0, -1)],
+    ['41 hex digits', `${shown}0`],
+    ['a letter that is no hex digit', shown.replace('5', 'g')],
+    ['full-width digits', shown.replace('5', '５')],
+  ])('malformed, the same in search and in verification: %s', async (_kind, address) => {
+    const searched = await project.rest(`/server/users/search?address=${encodeURIComponent(address)}`);
+    const verified = await verify(project, { address });
+    expect(expectError(searched, 400)).toMatch(/^address: got ".*expected /);
+    expectError(verified, 400);
+    expect(verified.body).toEqual(searched.body);
+  });
+});
+
+describe('deletion', () => {
+  const identity = { auth_method: 'email', auth_value: 'again@example.com' };
+
+  test('a second delete is 404', async () => {
+    const project = await app.createProject();
+    await project.addUsers(identity);
+    const path = `/server/users/${await idOf(project, identity.auth_value)}`;
+    expect((await project.rest(path, { method: 'DELETE' })).status).toBe(200);
+    expectError(await project.rest(path, { method: 'DELETE' }), 404);
+  });
+
+  test('of N concurrent deletes exactly one succeeds', async () => {
+    const project = await app.createProject();
+    await project.addUsers(identity);
+    const path = `/server/users/${await idOf(project, identity.auth_value)}`;
+    const answers = await Promise.all(Array.from({ length: 20 }, () => project.rest(path, { method: 'DELETE' })));
+    const statuses = answers.map(({ status }) => status).sort();
+    expect(statuses).toEqual([200, ...Array.from({ length: 19 }, () => 404)]);
+  });
+
+  test('the identity may register again and gets a new id; the old one stays 404', async () => {
+    const project = await app.createProject();
+    await project.addUsers(identity);
+    const before = await idOf(project, identity.auth_value);
+    await project.rest(`/server/users/${before}`, { method: 'DELETE' });
+    await project.addUsers(identity);
+    expect(await idOf(project, identity.auth_value)).toBeGreaterThan(before);
+    expectError(await project.rest(`/server/users/${before}`), 404);
+    expect((await project.rest('/server/users/count')).body.result.total_user).toBe(1);
+  });
+});
+
+test('order: created_at desc, id desc, also across pages', async () => {
+  const project = await app.createProject();
+  const users = Array.from({ length: 9 }, (_, place) => ({
+    auth_method: 'google',
+    auth_value: `u${place}`,
+    created_at: `2026-01-0${1 + (place % 3)}T00:00:00Z`,
+  }));
+  await project.addUsers(...users);
+  const whole = (await project.rest('/server/users')).body.result.users as { created_at: string; id: number }[];
+  const sorted = [...whole].sort((a, b) => b.created_at.localeCompare(a.created_at) || b.id - a.id);
+  expect(whole).toEqual(sorted);
+  const pages = await Promise.all([1, 2, 3].map((page) => project.rest(`/server/users?limit=4&page=${page}`)));
+  expect(pages.flatMap(({ body }) => body.result.users)).toEqual(whole);
+});
+
+describe('dates', () => {
+  let project: TestProject;
+  beforeAll(async () => {
+    project = await app.createProject();
+    const instants = {
+      before: '2026-01-30T23:59:59.999Z',
+      first: '2026-01-31T00:00:00.000Z',
+      last: '2026-01-31T23:59:59.999Z',
+      after: '2026-02-01T00:00:00.000Z',
+    };
+    const users = Object.entries(instants).map(([auth_value, created_at]) => ({ auth_value, created_at }));
+    await project.addUsers(...users.map((user) => ({ auth_method: 'google', ...user })));
+  });
+  const ask = async (query: string) => values(await project.rest(`/server/users?${query}`));
+
+  test('start_date from the first instant of the UTC day', async () => {
+    expect(await ask('start_date=2026-01-31')).toEqual(['after', 'last', 'first']);
+  });
+  test('end_date through the last instant of the UTC day', async () => {
+    expect(await ask('end_date=2026-01-31')).toEqual(['last', 'first', 'before']);
+  });
+  test('one day is both', async () => {
+    expect(await ask('start_date=2026-01-31&end_date=2026-01-31')).toEqual(['last', 'first']);
+  });
+  test.each(['2026-02-01T05:30:00%2B05:30', '2026-01-31T19:00:00-05:00', '2026-02-01T05:30:00+05:30'])(
+    'RFC 3339 takes any offset: %s',
+    async (instant) => {
+      expect(await ask(`start_date=${instant}`)).toEqual(['after']);
+    },
+  );
+  test('a bound that is finer than a millisecond excludes what is outside it', async () => {
+    expect(await ask('start_date=2026-01-31T23:59:59.9990001Z')).toEqual(['after']);
+    expect(await ask('end_date=2026-01-30T23:59:59.9999999Z')).toEqual(['before']);
+  });
+  test('start_date after end_date is an empty result, not an error', async () => {
+    const { status, body } = await project.rest('/server/users?start_date=2026-02-02&end_date=2026-01-01');
+    expect([status, body.result]).toEqual([200, { page: 1, limit: 10, total_user: 0, users: [] }]);
+  });
+  test('the widest bounds are everybody', async () => {
+    expect(await ask('start_date=0000-01-01&end_date=9999-12-31')).toHaveLength(4);
+  });
+  test.each(['2025-02-30', '2026-13-01', '2026-00-10', '2026-04-31', '2025-02-29T00:00:00Z', '2026-01-31T24:00:00Z'])(
+    'a date that does not exist is invalid: %s',
+    async (date) => {
+      for (const name of ['start_date', 'end_date']) {
+        expect(expectError(await empty.rest(`/server/users?${name}=${date}`), 400)).toContain(`${name}: got "${date}"`);
+      }
+    },
+  );
+  test.each(['2026-1-1', '20260101', '01/31/2026', '2026-01-31T12:00', '2026-01-31T12:00:00', '1767225600', 'now', ''])(
+    'no other format is taken: %s',
+    async (date) => {
+      expectError(await empty.rest(`/server/users?start_date=${encodeURIComponent(date)}`), 400);
+    },
+  );
+  test('a repeated date is invalid', async () => {
+    expectError(await empty.rest('/server/users?start_date=2026-01-01&start_date=2026-01-01'), 400);
+  });
+});
+
+describe('list parameters', () => {
+  const notPlain = ['', '0', '-1', '%2B1', '1.0', '1.5', '1e1', '0x1', ' 1', '1%20', '１', '١', '1,000', 'null', 'NaN'];
+  test.each(notPlain)('never clamped: page and limit are plain decimal integers, not "%s"', async (text) => {
+    for (const name of ['page', 'limit']) {
+      expect(expectError(await empty.rest(`/server/users?${name}=${text}`), 400)).toMatch(RegExp(`^${name}: got "`));
+    }
+  });
+  test.each(['page=1&page=1', 'limit=10&limit=10', 'limit=101', 'limit=1000000', 'page=99999999999999999999'])(
+    'repeated or out of range is 400: %s',
+    async (query) => {
+      expectError(await empty.rest(`/server/users?${query}`), 400);
+    },
+  );
+  test('1 <= limit <= 100', async () => {
+    const limits = await Promise.all([1, 100].map((limit) => empty.rest(`/server/users?limit=${limit}`)));
+    expect(limits.map(({ body }) => body.result.limit)).toEqual([1, 100]);
+  });
+  test('a page past the end is 200, empty, with the right total', async () => {
+    const project = await app.createProject();
+    await project.addUsers({ auth_method: 'google', auth_value: 'one' });
+    for (const page of [2, Number.MAX_SAFE_INTEGER]) {
+      const { status, body } = await project.rest(`/server/users?page=${page}&limit=100`);
+      expect([status, body.result]).toEqual([200, { page, limit: 100, total_user: 1, users: [] }]);
+    }
+  });
+  test.each(['sort=asc', 'Page=0', 'page[]=0', 'user_id=7', '__proto__=1', 'x=1&x=2', '='])(
+    'unknown parameters are ignored: %s',
+    async (query) => {
+      const { status, body } = await empty.rest(`/server/users?${query}`);
+      expect([status, body.result.page, body.result.limit]).toEqual([200, 1, 10]);
+    },
+  );
+  test('page and limit are unknown to the count', async () => {
+    expect((await empty.rest('/server/users/count?page=0&limit=0')).status).toBe(200);
+  });
+});
+
+describe('login_method values', () => {
+  test.each(['Email', 'EMAIL', '', 'email,', ',email', 'email,,wallet', ' email', 'email wallet', 'social', 'google'])(
+    'case-sensitive; an empty value or an empty item is invalid: "%s"',
+    async (method) => {
+      const answer = await empty.rest(`/server/users?login_method=${encodeURIComponent(method)}`);
+      expect(expectError(answer, 400)).toMatch(/^login_method: got "/);
+    },
+  );
+  test('duplicates are harmless', async () => {
+    const project = await app.createProject();
+    await project.addUsers({ auth_method: 'google', auth_value: 'one' }, { auth_method: 'passkey', auth_value: 'two' });
+    const answer = await project.rest('/server/users?login_method=socials,socials&login_method=socials');
+    expect([answer.body.result.total_user, values(answer)]).toEqual([1, ['one']]);
+  });
+});
+
+describe('user id in a path', () => {
+  const bad = ['0', '00', '-1', '+1', '1.0', '1e3', '0x1', '%20', '%201', 'abc', 'null', '１', '', '%00', '1%002'];
+  test.each(bad)('not decimal digits, 1 and up: 400: "%s"', async (id) => {
+    for (const method of ['GET', 'DELETE']) {
+      expect(expectError(await empty.rest(`/server/users/${id}`, { method }), 400)).toMatch(/^user_id: got "/);
+    }
+  });
+  test.each(['9007199254740991', '9007199254740993', '9223372036854775808', '9'.repeat(100), '9'.repeat(5_000)])(
+    'larger than any id can be: 404: %s',
+    async (id) => {
+      for (const method of ['GET', 'DELETE']) {
+        expectError(await empty.rest(`/server/users/${id}`, { method }), 404);
+      }
+    },
+  );
+});
+
+describe('verify body', () => {
+  const address = stellarAddress(5);
+  test.each([null, '1', 1.5, 0, -1, true, [], {}])(
+    'user_id is a JSON integer >= 1 if the key is present, never "not pinned": %j',
+    async (user_id) => {
+      expect(expectError(await verify(empty, { address, user_id }), 400)).toMatch(/^user_id: got /);
+    },
+  );
+  test.each([null, [], 'text', 7, true])('a JSON object: not %j', async (body) => {
+    expect(expectError(await verify(empty, body), 400)).toContain('JSON object');
+  });
+  test('a user_id that is larger than any id can be matches nobody', async () => {
+    expect((await verify(empty, { address, user_id: 1e300 })).body.result).toEqual({ exists: false });
+  });
+  test('an unknown key is ignored', async () => {
+    expect((await verify(empty, { address, userId: 'x' })).status).toBe(200);
+  });
+});
+
+test.each(['email=', 'email=x', 'email=a%20b@c.d', 'email=a@', 'email=@b', 'email=a@b@c', 'email=a@b..c', 'address='])(
+  'search by a malformed address or an empty or impossible email: 400: %s',
+  async (query) => {
+    expect(expectError(await empty.rest(`/server/users/search?${query}`), 400)).toMatch(/^(email|address): got "/);
+  },
+);

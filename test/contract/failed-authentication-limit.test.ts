@@ -1,0 +1,53 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { expectError } from '../support/rest.js';
+
+/** Failed authentication is limited per client address, beyond 600 failures a minute (design, section 3). */
+
+const PER_MINUTE = 600;
+
+let app: TestApp;
+let project: TestProject;
+beforeAll(async () => {
+  // Every test is another client: the proxy that the test plays is believed.
+  app = await startTestApp({ TRUST_PROXY: 'on' });
+  project = await app.createProject();
+});
+afterAll(() => app.close());
+
+async function call(client: string, headers: Record<string, string> = {}, path = '/server/users') {
+  const answer = await fetch(app.url + path, { headers: { 'x-forwarded-for': client, ...headers } });
+  return { status: answer.status, headers: answer.headers, body: JSON.parse(await answer.text()) };
+}
+
+/** How many of so many failures got each status. */
+async function fail(client: string, times: number, headers: Record<string, string> = {}) {
+  const counts: Record<number, number> = {};
+  for (let sent = 0; sent < times; sent += 50) {
+    const batch = Array.from({ length: Math.min(50, times - sent) }, () => call(client, headers));
+    for (const { status } of await Promise.all(batch)) counts[status] = (counts[status] ?? 0) + 1;
+  }
+  return counts;
+}
+
+test('600 failures a minute are 401; those beyond are 429 with Retry-After', async () => {
+  expect(await fail('192.0.2.1', PER_MINUTE)).toEqual({ 401: PER_MINUTE });
+  const answer = await call('192.0.2.1');
+  expectError(answer, 429);
+  expect(Number(answer.headers.get('retry-after'))).toSatisfy((seconds) => seconds >= 1 && seconds <= 60);
+});
+
+test('missing and wrong credentials count together, on both interfaces', async () => {
+  const wrong = { ...project.credentials, 'service-app-secret': 'wrong' };
+  expect(await fail('192.0.2.2', PER_MINUTE - 1, wrong)).toEqual({ 401: PER_MINUTE - 1 });
+  expect((await call('192.0.2.2', {}, '/graphql?query={__typename}')).status).toBe(401);
+  expectError(await call('192.0.2.2', wrong), 429);
+  expect((await call('192.0.2.2', wrong, '/graphql?query={__typename}')).status).toBe(429);
+});
+
+test('right credentials always pass, and another client is not limited', async () => {
+  await fail('192.0.2.3', PER_MINUTE + 1);
+  expectError(await call('192.0.2.3'), 429);
+  expect((await call('192.0.2.3', project.credentials)).status).toBe(200);
+  expectError(await call('192.0.2.4'), 401);
+});

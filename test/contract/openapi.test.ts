@@ -1,0 +1,145 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { z } from 'zod';
+import { stellarAddress } from '../support/addresses.js';
+import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { idOf, SIX_ROUTES, verify } from '../support/rest.js';
+
+/** The OpenAPI document of the REST interface, and the page that shows it (design, section 4). */
+
+let app: TestApp;
+let project: TestProject;
+let document: Json;
+beforeAll(async () => {
+  app = await startTestApp();
+  project = await app.createProject();
+  const accounts = [{ network: 'stellar', public_key: stellarAddress(1) }];
+  await project.addUsers({ auth_method: 'email', auth_value: 'ada@example.com', accounts });
+  document = await (await fetch(`${app.url}/openapi.json`)).json();
+});
+afterAll(() => app.close());
+
+function operations(): { name: string; operation: Json }[] {
+  return Object.entries<Json>(document.paths).flatMap(([path, item]) =>
+    Object.entries<Json>(item).map(([method, operation]) => ({ name: `${method.toUpperCase()} ${path}`, operation })),
+  );
+}
+
+const find = (name: string) => operations().find((each) => each.name === name)?.operation;
+
+describe('/openapi.json', () => {
+  test('is OpenAPI 3.1, and public', async () => {
+    const answer = await fetch(`${app.url}/openapi.json`);
+    expect(answer.headers.get('content-type')).toMatch(/^application\/json/);
+    expect(document).toMatchObject({
+      openapi: '3.1.0',
+      info: { title: expect.any(String), version: expect.any(String) },
+    });
+  });
+
+  test('lists exactly the six routes', () => {
+    expect(
+      operations()
+        .map(({ name }) => name)
+        .sort(),
+    ).toEqual(SIX_ROUTES.map(({ route }) => route).sort());
+  });
+
+  test('has the two credential schemes, on every route', () => {
+    const { securitySchemes } = document.components;
+    expect(Object.values<Json>(securitySchemes)).toMatchObject([
+      { type: 'apiKey', in: 'header', name: 'service-app-id' },
+      { type: 'apiKey', in: 'header', name: 'service-app-secret' },
+      { type: 'http', scheme: 'basic' },
+    ]);
+    expect(document.security).toEqual([{ appId: [], appSecret: [] }, { basic: [] }]);
+    for (const { operation } of operations()) expect(operation.security).toBeUndefined();
+  });
+
+  const filters = ['start_date', 'end_date', 'login_method'];
+  test.each([
+    ['GET /server/users', 'query', [...filters, 'page', 'limit']],
+    ['GET /server/users/count', 'query', filters],
+    ['GET /server/users/search', 'query', ['email', 'address']],
+    ['GET /server/users/{user_id}', 'path', ['user_id']],
+    ['DELETE /server/users/{user_id}', 'path', ['user_id']],
+  ])('%s takes its parameters and no other', (route, place, names) => {
+    const { parameters } = find(route);
+    expect(parameters.map((each: Json) => each.name)).toEqual(names);
+    for (const each of parameters) {
+      expect(each).toMatchObject({ in: place, required: place === 'path', description: expect.any(String) });
+    }
+  });
+
+  test('page, limit and user_id are integers', () => {
+    const [page, limit] = find('GET /server/users').parameters.slice(-2);
+    expect(page.schema).toEqual({ type: 'integer', minimum: 1 });
+    expect(limit.schema).toEqual({ type: 'integer', minimum: 1, maximum: 100 });
+    expect(find('DELETE /server/users/{user_id}').parameters[0].schema).toEqual({ type: 'integer', minimum: 1 });
+  });
+
+  test('verification takes an address, and a user_id that may be left out', () => {
+    const body = find('POST /server/wallets/verify').requestBody;
+    expect(body.required).toBe(true);
+    const { schema } = body.content['application/json'];
+    expect(schema).toMatchObject({
+      type: 'object',
+      properties: { address: { type: 'string' }, user_id: { type: 'integer', minimum: 1 } },
+      required: ['address'],
+    });
+  });
+
+  test('404 belongs to the single-user routes only', () => {
+    const having404 = operations().filter(({ operation }) => '404' in operation.responses);
+    expect(having404.map(({ name }) => name.split(' ')[1])).toEqual(Array(2).fill('/server/users/{user_id}'));
+    for (const { operation } of operations()) expect(operation.responses).toHaveProperty('401');
+  });
+
+  test('every schema in it is JSON Schema, and the real answers fit them', async () => {
+    const id = await idOf(project, 'ada@example.com');
+    const calls: Record<string, Json> = {
+      'GET /server/users': await project.rest('/server/users'),
+      'GET /server/users/count': await project.rest('/server/users/count'),
+      'GET /server/users/search': await project.rest('/server/users/search?email=ada@example.com'),
+      'GET /server/users/{user_id}': await project.rest(`/server/users/${id}`),
+      'POST /server/wallets/verify': await verify(project, { address: stellarAddress(1) }),
+      'DELETE /server/users/{user_id}': await project.rest(`/server/users/${id}`, { method: 'DELETE' }),
+    };
+    for (const { name, operation } of operations()) {
+      const { schema } = operation.responses['200'].content['application/json'];
+      expect(z.fromJSONSchema(schema).safeParse(calls[name].body), name).toMatchObject({ success: true });
+      const failure = z.fromJSONSchema(operation.responses['401'].content['application/json'].schema);
+      expect(failure.safeParse({ error: 'x' }).success).toBe(true);
+      expect(failure.safeParse({ message: 'x' }).success).toBe(false);
+    }
+  });
+
+  test('tells no credentials and no address of this machine', () => {
+    expect(JSON.stringify(document)).not.toMatch(/app_[0-9a-f]{24}|uds_|127\.0\.0\.1|localhost/);
+  });
+});
+
+describe('/docs', () => {
+  test('loads from the service alone: every asset is there, and none has a URL of another machine', async () => {
+    const page = await (await fetch(`${app.url}/docs`)).text();
+    const assets = [...page.matchAll(/(?:src|href)="([^"]*)"/g)].map((match) => match[1] as string);
+    expect(assets).toContain('/docs/static/swagger-ui-bundle.js');
+    for (const asset of assets) {
+      expect(asset).toMatch(/^\/docs\//);
+      const answer = await fetch(app.url + asset);
+      expect([answer.status, (await answer.arrayBuffer()).byteLength > 0], asset).toEqual([200, true]);
+    }
+  });
+
+  test('shows the document of this service, and asks no validator elsewhere', async () => {
+    const start = await (await fetch(`${app.url}/docs/static/swagger-initializer.js`)).text();
+    expect(start).toContain("url: resolveUrl('./json')");
+    expect(start).toContain('validatorUrl: null');
+    expect(await (await fetch(`${app.url}/docs/json`)).json()).toEqual(document);
+  });
+
+  test('its assets are not stored either', async () => {
+    const asset = await fetch(`${app.url}/docs/static/swagger-ui.css`);
+    await asset.text();
+    expect(asset.headers.get('cache-control')).toBe('no-store');
+  });
+});
