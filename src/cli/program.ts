@@ -2,8 +2,6 @@ import { createReadStream } from 'node:fs';
 import { access, constants, stat } from 'node:fs/promises';
 import { addAbortSignal, type Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { SingleBar } from 'cli-progress';
-import Table from 'cli-table3';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import type { Config } from '../config.js';
 import { DataDirLockedError } from '../db/lock.js';
@@ -12,6 +10,7 @@ import type { OnConflict } from '../sql/import-users.js';
 import { VERSION } from '../version.js';
 import { NotListeningError, runRemotely } from './control.js';
 import { type Io, type OperationName, type Params, type Result, runOperation } from './operations.js';
+import { importReport, progressBar, projectTable, totalsReport, writeToStdout } from './output.js';
 
 /** Something went wrong that the report on stdout already tells; the exit code is 1. */
 export class Refused extends Error {}
@@ -371,45 +370,4 @@ async function openInput(file: string): Promise<Readable> {
 
 async function* nothing(): AsyncGenerator<Buffer> {
   // An operation without input.
-}
-
-async function writeToStdout(chunk: string): Promise<void> {
-  await new Promise<void>((resolve, reject) => {
-    process.stdout.write(chunk, (error) => (error ? reject(error) : resolve()));
-  });
-}
-
-/** A counter on stderr, on a terminal only. */
-function progressBar(unit: string | undefined): { update: (done: number) => void; stop: () => void } {
-  if (unit === undefined || !process.stderr.isTTY) return { update: () => undefined, stop: () => undefined };
-  const bar = new SingleBar({
-    format: `{value} ${unit} in {duration_formatted}`,
-    stream: process.stderr,
-    clearOnComplete: true,
-  });
-  bar.start(0, 0);
-  return { update: (done) => bar.update(done), stop: () => bar.stop() };
-}
-
-function projectTable(projects: Result<'project list'>): string {
-  if (projects.length === 0) return 'There is no project yet: userdir project create --name NAME makes one.';
-  const table = new Table({ head: ['ID', 'Name', 'App ID', 'Created', 'Users'], style: { head: [], border: [] } });
-  for (const each of projects) table.push([each.id, each.name, each.app_id, each.created_at, each.total_user]);
-  return table.toString();
-}
-
-function totalsReport({ projects, differences, repaired }: Result<'totals check'>): string {
-  const lines = differences.map(
-    ({ app_id, span, starts_at, login_method, expected, actual }) =>
-      `${app_id} ${span} ${starts_at} ${login_method}: ${actual} tallied, ${expected} counted`,
-  );
-  const verdict =
-    differences.length === 0 ? 'all agree' : `${differences.length} tallies ${repaired ? 'were mended' : 'disagree'}`;
-  return [...lines, `Checked ${projects} projects: ${verdict}.`].join('\n');
-}
-
-function importReport({ imported, skipped, failed, errors }: Result<'user import'>): string {
-  const faults = errors.map(({ line, error }) => `line ${line}: ${error}`);
-  const more = failed > errors.length ? [`… and ${failed - errors.length} more`] : [];
-  return [...faults, ...more, `Imported ${imported}, skipped ${skipped}, failed ${failed}.`].join('\n');
 }

@@ -1,4 +1,5 @@
 import { Prisma, type Queryable } from '../db/client.js';
+import { cutCrowdedDays } from './totals.js';
 
 export interface TallyDifference {
   span: 'all' | 'month' | 'day' | 'slice';
@@ -98,11 +99,6 @@ export async function repairTallies(tx: Queryable, projectId: number): Promise<T
     WHERE coalesce(counted.users, 0) <> coalesce(tallied.users, 0)
     ON CONFLICT (project_id, span, starts_on, login_method) DO UPDATE SET users = tally.users + excluded.users`);
   await tx.$executeRaw(Prisma.sql`DELETE FROM tally_slices WHERE project_id = ${projectId}::int`);
-  await tx.$queryRaw(Prisma.sql`
-    SELECT cut_tally_slices(${projectId}::int, utc_start(starts_on), 0, utc_start(starts_on + 1), 0)::text
-    FROM tallies
-    WHERE project_id = ${projectId}::int AND span = 'day'
-    GROUP BY starts_on
-    HAVING sum(users) > 2000`);
+  await cutCrowdedDays(tx, projectId);
   return differences;
 }

@@ -165,10 +165,19 @@ const FOLD_AT_ONCE = 100_000;
 
 /** Folds what is committed, in transactions of bounded size; gives way to whoever folds already. */
 export async function foldTallies(db: Queryable, projectId: number): Promise<void> {
-  for (;;) {
+  for (let rounds = 1; ; rounds += 1) {
     const [row] = await db.$queryRaw<[{ folded: number }]>(
       Prisma.sql`SELECT fold_tallies(${projectId}::int, ${FOLD_AT_ONCE}::int) AS folded`,
     );
-    if (row.folded < FOLD_AT_ONCE) return;
+    if (row.folded < FOLD_AT_ONCE) {
+      // Only the last round has looked for days that became crowded, and only among its own.
+      if (rounds > 1) await cutCrowdedDays(db, projectId);
+      return;
+    }
   }
+}
+
+/** Cuts every crowded day of a project into slices. */
+export async function cutCrowdedDays(db: Queryable, projectId: number): Promise<void> {
+  await db.$queryRaw(Prisma.sql`SELECT cut_crowded_days(${projectId}::int, NULL)::text`);
 }

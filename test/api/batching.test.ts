@@ -27,6 +27,9 @@ async function projectWithAccounts(seed: number): Promise<[TestProject, string[]
       })),
     })),
   );
+  // Else the first reader of a total would have what is pending folded behind his back.
+  const { totals, projects } = app.directory.services;
+  await totals.fold(await projects.getScope(made.appId));
   const { data } = await made.graphql(`{ users(first: ${USERS}) { nodes { id } } }`);
   return [made, data.users.nodes.map((user: Json) => user.id)];
 }
@@ -41,33 +44,37 @@ beforeEach(() => {
   app.statements.length = 0;
 });
 
-/** The statements since the test began, by what they read. */
+/** Whether a statement looks credentials up, which happens once in a while and not for every request. */
+const readsSecrets = (sql: string) => /JOIN app_secrets/.test(sql);
+
+/** The statements since the test began, by what they read, but for those that look credentials up. */
 function statements() {
-  const kinds = app.statements.map((sql) => {
-    if (/\bFROM projects|JOIN projects/.test(sql)) return 'secrets';
-    if (/JOIN accounts a/.test(sql)) return 'accounts';
-    if (/JOIN users u/.test(sql)) return 'users by key';
-    if (/FROM users u/.test(sql)) return 'list';
-    return sql;
-  });
+  const kinds = app.statements
+    .filter((sql) => !readsSecrets(sql))
+    .map((sql) => {
+      if (/JOIN accounts a/.test(sql)) return 'accounts';
+      if (/JOIN users u/.test(sql)) return 'users by key';
+      if (/FROM users u/.test(sql)) return 'list';
+      return sql;
+    });
   return Object.fromEntries([...new Set(kinds)].map((kind) => [kind, kinds.filter((each) => each === kind).length]));
 }
 
 test('a page of 100 users with their accounts takes three statements', async () => {
   const { data } = await project.graphql('{ users(first: 100) { totalCount nodes { id accounts { publicKey } } } }');
   expect(data.users.nodes.map((user: Json) => user.accounts.length)).toEqual(new Array(USERS).fill(2));
-  expect(statements()).toEqual({ secrets: 1, list: 1, accounts: 1 });
+  expect(statements()).toEqual({ list: 1, accounts: 1 });
 });
 
 test('the same as a numbered page, and over REST, takes three', async () => {
   const { data } = await project.graphql('{ userPage(limit: 100) { totalUser users { accounts { id } } } }');
   expect(data.userPage.users).toHaveLength(USERS);
-  expect(statements()).toEqual({ secrets: 1, list: 1, accounts: 1 });
+  expect(statements()).toEqual({ list: 1, accounts: 1 });
 
   app.statements.length = 0;
   const { body } = await project.rest('/server/users?limit=100');
   expect(body.result.users).toHaveLength(USERS);
-  expect(statements()).toEqual({ secrets: 1, list: 1, accounts: 1 });
+  expect(statements()).toEqual({ list: 1, accounts: 1 });
 });
 
 test('accounts under three aliases cost no statement more', async () => {
@@ -76,7 +83,7 @@ test('accounts under three aliases cost no statement more', async () => {
   );
   const [{ a, b, c }] = data.users.nodes;
   expect([a.length, b.length, c.length]).toEqual([2, 2, 2]);
-  expect(statements()).toEqual({ secrets: 1, list: 1, accounts: 1 });
+  expect(statements()).toEqual({ list: 1, accounts: 1 });
 });
 
 test('users under two aliases cost a list each, and no more accounts than lists', async () => {
@@ -85,14 +92,14 @@ test('users under two aliases cost a list each, and no more accounts than lists'
   );
   expect(data.a).toEqual(data.b);
   const { accounts = 0, ...rest } = statements();
-  expect(rest).toEqual({ secrets: 1, list: 2 });
+  expect(rest).toEqual({ list: 2 });
   // One where both lists arrive in the same turn of the event loop; on PostgreSQL, with two connections, they may.
   expect([1, 2]).toContain(accounts);
 });
 
 test('a total that nobody asks for is not counted', async () => {
   await project.graphql('{ users(first: 100) { nodes { id } } }');
-  expect(statements()).toEqual({ secrets: 1, list: 1 });
+  expect(statements()).toEqual({ list: 1 });
   expect(app.statements.join()).not.toContain('count(*)');
 });
 
@@ -101,14 +108,14 @@ test('usersByIds of 100 with their accounts takes three statements', async () =>
     ids,
   });
   expect(data.usersByIds.map((user: Json) => [user.id, user.accounts.length])).toEqual(ids.map((id) => [id, 2]));
-  expect(statements()).toEqual({ secrets: 1, 'users by key': 1, accounts: 1 });
+  expect(statements()).toEqual({ 'users by key': 1, accounts: 1 });
 });
 
 test('100 users asked one by one under aliases take three statements', async () => {
   const fields = ids.map((id, index) => `u${index}: user(id: ${id}) { id accounts { id } }`);
   const { data } = await project.graphql(`{ ${fields.join(' ')} }`);
   expect(Object.values<Json>(data).map((user) => user.id)).toEqual(ids);
-  expect(statements()).toEqual({ secrets: 1, 'users by key': 1, accounts: 1 });
+  expect(statements()).toEqual({ 'users by key': 1, accounts: 1 });
 });
 
 test('searches and verifications of one operation share a statement of each kind', async () => {
@@ -126,7 +133,7 @@ test('searches and verifications of one operation share a statement of each kind
 test('one user over REST takes three statements', async () => {
   const { body } = await project.rest(`/server/users/${ids[0]}`);
   expect(body.result.accounts).toHaveLength(2);
-  expect(statements()).toEqual({ secrets: 1, 'users by key': 1, accounts: 1 });
+  expect(statements()).toEqual({ 'users by key': 1, accounts: 1 });
 });
 
 test('20 requests that arrive together, each for one user, take three statements', async () => {
@@ -143,7 +150,7 @@ test('20 requests that arrive together, each for one user, take three statements
   await server.close();
   const users = answers.map((answer) => answer.json().result);
   expect(users.map((user) => [String(user.id), user.accounts.length])).toEqual(asked.map((id) => [id, 2]));
-  expect(statements()).toEqual({ secrets: 1, 'users by key': 1, accounts: 1 });
+  expect(statements()).toEqual({ 'users by key': 1, accounts: 1 });
 });
 
 test('whatever is asked in one turn of the event loop is one statement, of two projects too, and each sees its own', async () => {
@@ -200,7 +207,7 @@ test('a key that is unknown or impossible does not disturb the others of its bat
     e: { id: ids[5] },
     f: null,
   });
-  expect(statements()).toEqual({ secrets: 1, 'users by key': 1, accounts: 1 });
+  expect(statements()).toEqual({ 'users by key': 1, accounts: 1 });
 });
 
 test('a failed authentication in a batch does not disturb the others', async () => {
@@ -211,4 +218,11 @@ test('a failed authentication in a batch does not disturb the others', async () 
     project.rest('/server/users/count', { headers: { 'service-app-id': 'app_000000000000000000000000' } }),
   ]);
   expect([good?.status, bad?.status, unknown?.status]).toEqual([200, 401, 401]);
+});
+
+test('credentials are looked up by the first request, for itself and those that follow at once', async () => {
+  const fresh = await app.createProject();
+  app.statements.length = 0;
+  await fresh.rest('/server/users/count');
+  expect(app.statements.filter(readsSecrets)).toHaveLength(1);
 });

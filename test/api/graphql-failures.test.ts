@@ -65,10 +65,12 @@ test('a mutation whose statement fails is INTERNAL_SERVER_ERROR, and nothing of 
 });
 
 test('where authentication itself fails the answer is 500 in the shape of GraphQL', async () => {
+  // Credentials that were right a moment ago are not looked up.
+  const { credentials } = await app.createProject();
   await breakTable('app_secrets');
   const answer = await requestGraphQL(app, {
     method: 'POST',
-    headers: { ...project.credentials, 'content-type': 'application/json' },
+    headers: { ...credentials, 'content-type': 'application/json' },
     body: JSON.stringify({ query: '{ userCount }' }),
   });
   expect(answer.status).toBe(500);
@@ -76,11 +78,12 @@ test('where authentication itself fails the answer is 500 in the shape of GraphQ
 });
 
 test('nothing of the inside is in the answer to a failure', async () => {
-  for (const table of ['accounts', 'app_secrets']) {
+  const { credentials } = await app.createProject();
+  for (const table of ['app_secrets', 'accounts']) {
     await breakTable(table);
     const { text, headers } = await requestGraphQL(app, {
       method: 'POST',
-      headers: { ...project.credentials, 'content-type': 'application/json' },
+      headers: { ...credentials, 'content-type': 'application/json' },
       body: JSON.stringify({ query: `{ searchUsers(by: { address: "${stellarAddress(1)}" }) { id } }` }),
     });
     const shown = text + JSON.stringify([...headers]);

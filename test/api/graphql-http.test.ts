@@ -70,7 +70,7 @@ test('a browser gets the page without credentials, and nothing of a query in its
 });
 
 test('where GraphiQL is off a browser needs credentials as anybody does', async () => {
-  const plain = await startTestApp({ GRAPHIQL: 'off' });
+  const plain = await startTestApp({ env: { GRAPHIQL: 'off' } });
   try {
     const answer = await requestGraphQL(plain, { headers: { accept: 'text/html' } });
     expect(answer.status).toBe(401);

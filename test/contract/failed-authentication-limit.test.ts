@@ -10,7 +10,7 @@ let app: TestApp;
 let project: TestProject;
 beforeAll(async () => {
   // Every test is another client: the proxy that the test plays is believed.
-  app = await startTestApp({ TRUST_PROXY: 'on' });
+  app = await startTestApp({ env: { TRUST_PROXY: 'on' } });
   project = await app.createProject();
 });
 afterAll(() => app.close());

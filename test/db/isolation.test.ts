@@ -72,7 +72,9 @@ describe('the database refuses', () => {
 });
 
 describe('every table below projects', () => {
-  const TABLES = ['accounts', 'app_secrets', 'bans', 'users'];
+  const TABLES = ['accounts', 'app_secrets', 'bans', 'tallies', 'tally_deltas', 'tally_slices', 'users'];
+  // Deltas are appended by triggers on users, which have the key; one of their own would cost each registration another lock.
+  const WITHOUT_KEY = 'tally_deltas';
 
   test('is known here', async () => {
     const rows = await query(
@@ -104,7 +106,7 @@ describe('every table below projects', () => {
        ORDER BY 1`,
     );
     expect(rows).toEqual(
-      TABLES.map((table) => ({
+      TABLES.filter((table) => table !== WITHOUT_KEY).map((table) => ({
         table,
         target: table === 'accounts' ? 'users' : 'projects',
         from: 'project_id',
@@ -250,12 +252,13 @@ describe('with many users in many projects', () => {
   const graphql = (text: string) => () => project.graphql(text);
 
   const LIST = ['users_newest_idx', 'accounts_user_address_key'];
+  const BY_METHOD = ['users_method_newest_idx', 'accounts_user_address_key'];
   const ONE = ['users_pkey', 'accounts_user_address_key'];
 
   test.each<[string, string[], () => Promise<unknown>]>([
     ['the list', LIST, list('limit=10')],
-    ['the list of a method', LIST, list('login_method=wallet&limit=10')],
-    ['the list of several methods', LIST, list('login_method=wallet,email&limit=10')],
+    ['the list of a method', BY_METHOD, list('login_method=wallet&limit=10')],
+    ['the list of several methods', BY_METHOD, list('login_method=wallet,email&limit=10')],
     ['the list between dates', LIST, list('start_date=2026-01-05&end_date=2026-01-09')],
     ['a page of the list', LIST, list('page=20')],
     // Which of the two it counts by is left to the planner.

@@ -131,8 +131,8 @@ const LAYERS: readonly Layer[] = [
   },
   // The builder tells Pothos of the Prisma models.
   { of: /^graphql\/builder$/, may: [/^graphql\//, /^auth$/, /^services\//, /^errors$/, /^db\/generated\/pothos$/] },
-  { of: /^graphql\//, may: [/^graphql\//, /^auth$/, /^services\//, /^errors$/] },
-  { of: /^rest\//, may: [/^rest\//, /^auth$/, /^services\//, /^errors$/] },
+  { of: /^graphql\//, may: [/^graphql\//, /^auth$/, /^http$/, /^services\//, /^errors$/] },
+  { of: /^rest\//, may: [/^rest\//, /^auth$/, /^http$/, /^services\//, /^errors$/] },
   { of: /^cli(\/|$)/, may: [/./] },
   { of: /./, may: [/^(?!cli\/)/] },
 ];

@@ -186,8 +186,10 @@ function* schemaFacts({ enums, models, indexes }: Datamodel, names: Names): Gene
 
 function typeOf({ type, nativeType, isList }: Field): string {
   const [native, args = []] = nativeType ?? [];
-  if (isList || (native !== undefined && native !== 'Timestamptz'))
+  if (isList || (native !== undefined && !['Timestamptz', 'Date', 'SmallInt'].includes(native)))
     throw new Error(`Not understood: ${type} ${native}`);
+  if (native === 'Date') return 'date';
+  if (native === 'SmallInt') return 'smallint';
   if (native === 'Timestamptz') return `timestamp(${args.join()}) with time zone`;
   const known = TYPES[type];
   if (known === undefined) throw new Error(`Not understood: the type ${type}`);

@@ -111,7 +111,6 @@ CREATE FUNCTION fold_tallies(project integer, most integer) RETURNS integer LANG
 DECLARE
     folded integer;
     touched date[];
-    crowded record;
 BEGIN
     IF NOT pg_try_advisory_xact_lock(1968399457, project) THEN
         RETURN 0;
@@ -155,11 +154,27 @@ BEGIN
     )
     SELECT count(*), array_agg(DISTINCT utc_day(created_at)) INTO folded, touched FROM taken;
 
-    -- A day that has become crowded is cut into slices, and a slice that has become crowded is cut again.
+    -- While much is left to fold, every cut would have to look through all of it.
+    IF folded < most THEN
+        PERFORM cut_crowded_days(project, touched);
+    END IF;
+    RETURN folded;
+END $$;
+
+-- Cuts days with more than 2,000 users into slices, and slices that have come to have more again. `days` are the days to
+-- look at; null is all.
+CREATE FUNCTION cut_crowded_days(project integer, days date[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    crowded record;
+BEGIN
+    PERFORM pg_advisory_xact_lock(1968399457, project);
+    IF days IS NULL THEN
+        days := (SELECT array_agg(DISTINCT starts_on) FROM tallies WHERE project_id = project AND span = 'day');
+    END IF;
     FOR crowded IN
         SELECT utc_start(t.starts_on) AS from_at, 0::bigint AS from_id, utc_start(t.starts_on + 1) AS to_at, 0::bigint AS to_id
         FROM tallies t
-        WHERE t.project_id = project AND t.span = 'day' AND t.starts_on = ANY (touched)
+        WHERE t.project_id = project AND t.span = 'day' AND t.starts_on = ANY (days)
             AND NOT EXISTS (
                 SELECT FROM tally_slices s
                 WHERE s.project_id = project AND s.starts_at >= utc_start(t.starts_on) AND s.starts_at < utc_start(t.starts_on + 1)
@@ -172,8 +187,9 @@ BEGIN
             SELECT s.starts_at, s.starts_id, sum(s.users) AS users,
                 coalesce(lead(s.starts_at) OVER day, utc_start(utc_day(s.starts_at) + 1)) AS ends_at,
                 coalesce(lead(s.starts_id) OVER day, 0) AS ends_id
-            FROM unnest(touched) AS d (day)
-            JOIN tally_slices s ON s.project_id = project AND s.starts_at >= utc_start(d.day) AND s.starts_at < utc_start(d.day + 1)
+            FROM unnest(days) AS each (day)
+            JOIN tally_slices s
+                ON s.project_id = project AND s.starts_at >= utc_start(each.day) AND s.starts_at < utc_start(each.day + 1)
             GROUP BY s.starts_at, s.starts_id
             WINDOW day AS (PARTITION BY utc_day(s.starts_at) ORDER BY s.starts_at, s.starts_id)
         ) AS slice
@@ -181,7 +197,6 @@ BEGIN
     LOOP
         PERFORM cut_tally_slices(project, crowded.from_at, crowded.from_id, crowded.to_at, crowded.to_id);
     END LOOP;
-    RETURN folded;
 END $$;
 
 -- Cuts the positions from (from_at, from_id) to before (to_at, to_id), within one day, into slices of a thousand users. The
