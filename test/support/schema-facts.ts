@@ -184,15 +184,16 @@ function* schemaFacts({ enums, models, indexes }: Datamodel, names: Names): Gene
   if (unused.length > 0) throw new Error(`Predicates of indexes that Prisma does not know: ${unused.join(', ')}`);
 }
 
+const NATIVE_TYPES: Record<string, (precision: string) => string> = {
+  Timestamptz: (precision) => `timestamp(${precision}) with time zone`,
+  Date: () => 'date',
+  SmallInt: () => 'smallint',
+};
+
 function typeOf({ type, nativeType, isList }: Field): string {
   const [native, args = []] = nativeType ?? [];
-  if (isList || (native !== undefined && !['Timestamptz', 'Date', 'SmallInt'].includes(native)))
-    throw new Error(`Not understood: ${type} ${native}`);
-  if (native === 'Date') return 'date';
-  if (native === 'SmallInt') return 'smallint';
-  if (native === 'Timestamptz') return `timestamp(${args.join()}) with time zone`;
-  const known = TYPES[type];
-  if (known === undefined) throw new Error(`Not understood: the type ${type}`);
+  const known = native === undefined ? TYPES[type] : NATIVE_TYPES[native]?.(args.join());
+  if (known === undefined || isList) throw new Error(`Not understood: the type ${type} ${native} ${isList}`);
   return known;
 }
 
@@ -225,12 +226,9 @@ function indexFact(index: { kind: IndexKind; name: string; table: string; parts:
 
 /** What the schema `public` of a database holds, whatever it is. */
 export async function readDatabaseFacts(client: PoolClient): Promise<Facts> {
-  const facts: string[] = [];
-  for (const sql of CATALOG_QUERIES) {
-    const { rows } = await client.query<{ fact: string }>(sql);
-    facts.push(...rows.map(({ fact }) => fact.replace(/\s+/g, ' ')));
-  }
-  return new Set(facts);
+  const sql = CATALOG_QUERIES.map((each) => `(${each})`).join(' UNION ALL ');
+  const { rows } = await client.query<{ fact: string }>(sql);
+  return new Set(rows.map(({ fact }) => fact.replace(/\s+/g, ' ')));
 }
 
 /** Each gives sentences in the form of the schema's; what Prisma has no word for gets one of its own. */
@@ -311,8 +309,10 @@ const CATALOG_QUERIES = [
   // Whatever else there could be. A table's row type and every array type belong to another type.
   `SELECT 'type ' || t.typname AS fact FROM pg_type t LEFT JOIN pg_class c ON c.oid = t.typrelid
    WHERE t.typnamespace = 'public'::regnamespace AND t.typcategory <> 'A' AND t.typtype <> 'e' AND (c.oid IS NULL OR c.relkind = 'c')`,
-  `SELECT 'function ' || proname AS fact FROM pg_proc WHERE pronamespace = 'public'::regnamespace`,
-  `SELECT 'trigger ' || tgname AS fact FROM pg_trigger WHERE NOT tgisinternal`,
+  `SELECT 'options of ' || relname || ': ' || array_to_string(reloptions, ', ') AS fact
+   FROM pg_class WHERE relnamespace = 'public'::regnamespace AND reloptions IS NOT NULL`,
+  `SELECT 'function ' || oid::regprocedure AS fact FROM pg_proc WHERE pronamespace = 'public'::regnamespace`,
+  `SELECT 'trigger: ' || pg_get_triggerdef(oid, true) AS fact FROM pg_trigger WHERE NOT tgisinternal`,
   `SELECT 'policy ' || polname AS fact FROM pg_policy`,
   `SELECT 'rule ' || rulename AS fact FROM pg_rules WHERE schemaname = 'public'`,
   `SELECT 'extension ' || extname AS fact FROM pg_extension WHERE extname <> 'plpgsql'`,
