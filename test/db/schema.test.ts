@@ -28,6 +28,23 @@ const BEYOND_PRISMA: readonly string[] = [
   // And the ends of sequences: an id must survive JSON (2^53 - 1).
   'range of users_id_seq: 1 to 9007199254740991',
   'range of accounts_id_seq: 1 to 9007199254740991',
+  // Tallies are kept by the database itself: triggers append to them, functions fold them.
+  "constraint tally_deltas_change_is_one of tally_deltas: CHECK ((change = ANY (ARRAY['-1'::integer, 1])))",
+  'trigger: CREATE TRIGGER users_tally_insert AFTER INSERT ON users REFERENCING NEW TABLE AS new_users FOR EACH STATEMENT EXECUTE FUNCTION record_inserted_users()',
+  'trigger: CREATE TRIGGER users_tally_update AFTER UPDATE ON users REFERENCING OLD TABLE AS old_users NEW TABLE AS new_users FOR EACH STATEMENT EXECUTE FUNCTION record_updated_users()',
+  'trigger: CREATE TRIGGER users_tally_delete AFTER DELETE ON users REFERENCING OLD TABLE AS old_users FOR EACH STATEMENT EXECUTE FUNCTION record_deleted_users()',
+  'trigger: CREATE TRIGGER users_tally_truncate AFTER TRUNCATE ON users FOR EACH STATEMENT EXECUTE FUNCTION forget_tallies()',
+  'function record_inserted_users()',
+  'function record_updated_users()',
+  'function record_deleted_users()',
+  'function forget_tallies()',
+  'function fold_tallies(integer,integer)',
+  'function cut_tally_slices(integer,timestamp with time zone,bigint,timestamp with time zone,bigint)',
+  'function utc_day(timestamp with time zone)',
+  'function utc_start(date)',
+  // Rows of these are updated again and again, so their pages keep room for it.
+  'options of tallies: fillfactor=60',
+  'options of tally_slices: fillfactor=60',
 ];
 
 /** Prisma's own table, which is in no schema; test/db/migrate.test.ts looks at it. */
