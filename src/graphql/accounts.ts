@@ -1,11 +1,17 @@
 import { builder, networkEnum, walletTypeEnum } from './builder.js';
 
 export const accountType = builder.prismaObject('Account', {
-  description: 'A public account linked to a user. Only its address is known here, never a key.',
+  description: 'A blockchain account linked to a user. The service knows its public address only, never a private key.',
   fields: (t) => ({
-    id: t.id({ description: 'The account ID.', resolve: (account) => String(account.id) }),
+    id: t.id({
+      description: 'The account ID: the integer of the REST interface, as a string of digits.',
+      resolve: (account) => String(account.id),
+    }),
     network: t.expose('network', { type: networkEnum, description: 'The network of the account.' }),
-    publicKey: t.exposeString('publicKey', { description: 'The public address, as it was registered.' }),
-    walletType: t.expose('walletType', { type: walletTypeEnum, description: 'Who holds its keys.' }),
+    publicKey: t.exposeString('publicKey', { description: 'The public address, spelled as it was registered.' }),
+    walletType: t.expose('walletType', {
+      type: walletTypeEnum,
+      description: 'Who holds the private key of the account.',
+    }),
   }),
 });

@@ -33,36 +33,44 @@ export const builder = new SchemaBuilder<{
   },
 });
 
-builder.queryType({ description: 'Questions about the users of the project whose credentials come with the request.' });
-builder.mutationType({ description: 'Changes to the users of the project whose credentials come with the request.' });
+builder.queryType({
+  description:
+    'Every field reads the project whose App ID and App Secret come with the request, and nothing else. A failed field has a code in `extensions.code`: `BAD_USER_INPUT` for a value that is not accepted, `NOT_FOUND`, `BANNED`, or `INTERNAL_SERVER_ERROR`.',
+});
+builder.mutationType({
+  description: 'Every field changes the project whose App ID and App Secret come with the request, and nothing else.',
+});
 
 builder.scalarType('DateTime', {
-  description: 'An instant in RFC 3339, in UTC with milliseconds: `2026-01-31T12:00:00.000Z`.',
+  description: 'An instant as an RFC 3339 string, always in UTC and with milliseconds: `2026-01-31T12:00:00.000Z`.',
   serialize: (instant) => instant.toISOString(),
 });
 
 export const loginMethodEnum = builder.enumType('LoginMethod', {
-  description: 'The ways to sign in that a filter tells apart.',
+  description: 'The kind of login that a user has. All social providers are one kind.',
   values: {
-    EMAIL: { value: LoginMethod.email, description: 'By a login email.' },
-    PASSKEY: { value: LoginMethod.passkey, description: 'By a passkey (WebAuthn).' },
-    WALLET: { value: LoginMethod.wallet, description: "By the user's own external wallet." },
-    SOCIALS: { value: LoginMethod.socials, description: 'By any social provider.' },
+    EMAIL: { value: LoginMethod.email, description: 'Signs in with an email address.' },
+    PASSKEY: { value: LoginMethod.passkey, description: 'Signs in with a passkey (WebAuthn).' },
+    WALLET: { value: LoginMethod.wallet, description: 'Signs in with a wallet of their own.' },
+    SOCIALS: { value: LoginMethod.socials, description: 'Signs in through a social provider, whichever it is.' },
   },
 });
 
 export const networkEnum = builder.enumType('Network', {
-  description: 'The network of an address.',
+  description: 'The blockchain network to which an address belongs.',
   values: {
-    STELLAR: { value: Network.stellar, description: 'Stellar: addresses start with `G`.' },
-    ETHEREUM: { value: Network.ethereum, description: 'Ethereum: addresses start with `0x`.' },
+    STELLAR: { value: Network.stellar, description: 'Stellar. Addresses have 56 characters and start with `G`.' },
+    ETHEREUM: { value: Network.ethereum, description: 'Ethereum. Addresses are `0x` and 40 hexadecimal digits.' },
   },
 });
 
 export const walletTypeEnum = builder.enumType('WalletType', {
-  description: 'Who holds the keys of an account.',
+  description: 'Who holds the private key of an account.',
   values: {
-    CUSTODIAL: { value: WalletType.custodial, description: 'The account was provisioned by the service.' },
-    EXTERNAL: { value: WalletType.external, description: "The account is the user's own login wallet." },
+    CUSTODIAL: { value: WalletType.custodial, description: 'The service provisioned the account and holds its key.' },
+    EXTERNAL: {
+      value: WalletType.external,
+      description: "The account is the user's own wallet, with which they log in.",
+    },
   },
 });

@@ -7,15 +7,15 @@ import { userType } from './users.js';
 const removedId = userId('id');
 
 const deletePayload = builder.objectRef<{ id: string }>('DeleteUserPayload').implement({
-  description: 'The user who was removed.',
-  fields: (t) => ({ id: t.exposeID('id', { description: 'The ID that the user had.' }) }),
+  description: 'The result of `deleteUser`.',
+  fields: (t) => ({ id: t.exposeID('id', { description: 'The ID of the removed user.' }) }),
 });
 
 builder.mutationField('deleteUser', (t) =>
   t.field({
     type: deletePayload,
     description:
-      'Removes a user from the project, or fails with `NOT_FOUND`. It is no ban: the user may register again, under a new ID.',
+      'Removes a user from the project. Fails with `NOT_FOUND` where the project has no such user, so a second removal fails. Removal is not a ban: the same person can register again and gets a new ID.',
     args: { id: t.arg.id({ required: true, description: 'The user ID.' }) },
     resolve: async (_root, args, { scope, services }) => {
       const id = parse(removedId, args.id);
@@ -26,39 +26,55 @@ builder.mutationField('deleteUser', (t) =>
 );
 
 const accountInput = builder.inputType('AccountInput', {
-  description: 'A public account to link.',
+  description: 'A blockchain account to link to a user.',
   fields: (t) => ({
-    network: t.field({ type: networkEnum, required: true, description: 'The network, which the address must be of.' }),
-    publicKey: t.string({ required: true, description: 'The public address.' }),
+    network: t.field({
+      type: networkEnum,
+      required: true,
+      description: 'The network. The address must be one of this network.',
+    }),
+    publicKey: t.string({ required: true, description: 'The public address: Stellar (`G…`) or Ethereum (`0x…`).' }),
   }),
 });
 
 const loginInput = builder.inputType('RecordLoginInput', {
-  description: 'Who has logged in, and what is known of that user.',
+  description: 'A login. `authMethod` and `authValue` together identify the user within the project.',
   fields: (t) => ({
     authMethod: t.string({
       required: true,
-      description: '`email`, `passkey`, `wallet`, or the name of a social provider in lower case.',
+      description:
+        'How the user authenticated: `email`, `passkey`, `wallet`, or the name of a social provider in lower case, such as `google`.',
     }),
     authValue: t.string({
       required: true,
       description:
-        'Who the user is to that method: the login email, the address of the wallet, the id at the provider.',
+        'The identifier of the user under that method: for `email` the email address, for `wallet` the wallet address, otherwise the ID at the provider or of the passkey.',
     }),
-    email: t.string({ description: 'For a social login, the email that the provider gave.' }),
-    wallet: t.string({ description: 'The external address used to log in; for a wallet login it is `authValue`.' }),
+    email: t.string({
+      description: 'The email address that the social provider reported. The user can then be searched by it.',
+    }),
+    wallet: t.string({
+      description:
+        'The external wallet address used to log in. Not needed for `authMethod: "wallet"`, where it is `authValue`.',
+    }),
     accounts: t.field({
       type: [accountInput],
-      description: 'Custodial accounts of the user. Those that are new are linked; none is ever unlinked.',
+      description:
+        'Custodial accounts of the user, at most 100. New ones are linked; accounts that are linked already stay, named here or not.',
     }),
   }),
 });
 
 const loginPayload = builder.objectRef<{ user: User; created: boolean }>('RecordLoginPayload').implement({
-  description: 'The user who logged in.',
+  description: 'The result of `recordLogin`.',
   fields: (t) => ({
-    user: t.expose('user', { type: userType, description: 'The user, with this login counted.' }),
-    created: t.exposeBoolean('created', { description: 'Whether this login registered the user.' }),
+    user: t.expose('user', {
+      type: userType,
+      description: 'The user who logged in. `loginCount` and `lastLogin` include this login.',
+    }),
+    created: t.exposeBoolean('created', {
+      description: 'True when this login registered the user, false when the user existed.',
+    }),
   }),
 });
 
@@ -66,8 +82,8 @@ builder.mutationField('recordLogin', (t) =>
   t.field({
     type: loginPayload,
     description:
-      'Records a login: the first one of an identity registers it, every later one counts and may link accounts. A banned identity fails with `BANNED`.',
-    args: { input: t.arg({ type: loginInput, required: true, description: 'Who has logged in.' }) },
+      'Records a login. The first login of an identity registers a user; each later one is counted and can link more accounts. Fails with `BANNED` where the identity is banned.',
+    args: { input: t.arg({ type: loginInput, required: true, description: 'Who logged in, and how.' }) },
     resolve: (_root, { input }, { scope, services }) =>
       services.logins.recordLogin(scope, parseProfile(input, camelCase)),
   }),

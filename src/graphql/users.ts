@@ -22,10 +22,10 @@ const cursors = { after: cursor('after'), before: cursor('before') };
 const dates = { startDate: dateBound('startDate', 'first').nullish(), endDate: dateBound('endDate', 'last').nullish() };
 
 export const userType = builder.prismaObject('User', {
-  description: 'A current user of the project: one who has registered and has not been removed.',
+  description: 'A current user of the project. A user who was removed is in no answer.',
   fields: (t) => ({
     id: t.id({
-      description: 'The user ID: the integer of the REST interface, as an ID.',
+      description: 'The user ID: the integer of the REST interface, as a string of digits.',
       resolve: (user) => String(user.id),
     }),
     authMethod: t.exposeString('authMethod', {
@@ -33,59 +33,62 @@ export const userType = builder.prismaObject('User', {
     }),
     loginMethod: t.expose('loginMethod', {
       type: loginMethodEnum,
-      description: 'The group of authentication methods to which `authMethod` belongs, as filters name it.',
+      description: 'The kind of login to which `authMethod` belongs, by which `UserFilter` selects.',
     }),
     authValue: t.exposeString('authValue', {
-      description: 'Who the user is to that method; for an email login the login email, as it was registered.',
+      description:
+        'The identifier of the user under `authMethod`, spelled as it was registered; for an email login the email address.',
     }),
     wallet: t.exposeString('wallet', {
       nullable: true,
-      description: 'The external address used to log in; null where there is none.',
+      description: 'The external wallet address used to log in; null when there is none.',
     }),
     createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When the user registered.' }),
     lastLogin: t.expose('lastLogin', {
       type: 'DateTime',
       nullable: true,
-      description: 'The most recent login; null for a user who has never logged in.',
+      description: 'The most recent login; null when none was recorded.',
     }),
-    loginCount: t.exposeInt('loginCount', { description: 'How many logins were recorded.' }),
+    loginCount: t.exposeInt('loginCount', { description: 'The number of logins recorded.' }),
     accounts: t.field({
       type: [accountType],
       description:
-        'The public accounts linked to the user, oldest first: custodial ones, and an external login wallet.',
+        'The accounts linked to the user, oldest first: custodial ones, and the external wallet if there is one.',
       resolve: (user, _args, { scope, services }) => services.accounts.listAccounts(scope, user.id),
     }),
   }),
 });
 
 const filterInput = builder.inputType('UserFilter', {
-  description: 'Which users; what is absent does not restrict. The rules are those of the REST parameters.',
+  description: 'Selects users who meet every condition given. A field that is absent or null is no condition.',
   fields: (t) => ({
     startDate: t.string({
-      description: 'Users created on or after this: a UTC date (`2026-01-31`) or an RFC 3339 date-time.',
+      description:
+        'Created on or after this: a date (`2026-01-31`, from its first instant in UTC) or an RFC 3339 date-time (`2026-01-31T12:00:00Z`).',
     }),
     endDate: t.string({
-      description: 'Users created on or before this: a UTC date, through its last instant, or an RFC 3339 date-time.',
+      description:
+        'Created on or before this: a date (`2026-01-31`, through its last instant in UTC) or an RFC 3339 date-time (`2026-01-31T12:00:00Z`).',
     }),
     loginMethods: t.field({
       type: [loginMethodEnum],
-      description: 'Users who sign in by one of these. An empty list is refused.',
+      description: 'With one of these kinds of login. An empty list is refused.',
     }),
   }),
 });
 
 const searchInput = builder.inputType('UserSearch', {
-  description: 'What to search by: exactly one of the two.',
+  description: 'What to search by. Give exactly one of the fields.',
   isOneOf: true,
   fields: (t) => ({
-    email: t.string({ description: 'The whole login email; case does not matter.' }),
+    email: t.string({ description: 'The whole login email. Upper and lower case are the same.' }),
     address: t.string({
-      description: 'A Stellar (`G…`) or Ethereum (`0x…`) address of a custodial account or an external login wallet.',
+      description: 'The address of a custodial account or of an external wallet: Stellar (`G…`) or Ethereum (`0x…`).',
     }),
   }),
 });
 
-const filterArgument = { type: filterInput, description: 'Which users; all where it is absent.' } as const;
+const filterArgument = { type: filterInput, description: 'Which users to select; without it, all.' } as const;
 
 function toFilter(input: typeof filterInput.$inferInput | null | undefined): UserFilter {
   if (input?.loginMethods?.length === 0)
@@ -101,8 +104,8 @@ builder.queryField('user', (t) =>
   t.field({
     type: userType,
     nullable: true,
-    description: 'One user; null where the project has no such user.',
-    args: { id: t.arg.id({ required: true, description: 'The user ID, as a number or as digits.' }) },
+    description: 'One user by ID; null when the project has no such user.',
+    args: { id: t.arg.id({ required: true, description: 'The user ID, as an integer or as a string of digits.' }) },
     resolve: (_root, { id }, { scope, services }) => services.users.findUser(scope, parse(firstId, id)),
   }),
 );
@@ -112,8 +115,8 @@ builder.queryField('usersByIds', (t) =>
     type: [userType],
     nullable: { list: false, items: true },
     description:
-      'Several users in one go, in the order asked; null in the place of each whom the project does not have.',
-    args: { ids: t.arg.idList({ required: true, description: `At most ${MAX_IDS} user IDs.` }) },
+      'Users by their IDs, in the order of `ids`, with null in the place of each whom the project does not have.',
+    args: { ids: t.arg.idList({ required: true, description: `The user IDs, at most ${MAX_IDS}.` }) },
     resolve: (_root, { ids }, { scope, services }) => {
       if (ids.length > MAX_IDS)
         throw new AppError('BAD_USER_INPUT', `ids: got ${ids.length}, expected at most ${MAX_IDS}.`);
@@ -124,7 +127,7 @@ builder.queryField('usersByIds', (t) =>
 
 builder.queryField('userCount', (t) =>
   t.int({
-    description: 'The exact number of users who match.',
+    description: 'The exact number of users that the filter selects.',
     args: { filter: t.arg(filterArgument) },
     resolve: (_root, { filter }, { scope, services }) => services.users.countUsers(scope, toFilter(filter)),
   }),
@@ -134,8 +137,8 @@ builder.queryField('searchUsers', (t) =>
   t.field({
     type: [userType],
     description:
-      'Every user with this login email or address, newest first. To decide something by an address, use `verifyWallet`.',
-    args: { by: t.arg({ type: searchInput, required: true, description: 'The email or the address.' }) },
+      'All users with this login email or address, newest first: one email can belong to several. Where a security decision hangs on an address, use `verifyWallet`.',
+    args: { by: t.arg({ type: searchInput, required: true, description: 'The email or the address to search by.' }) },
     resolve: (_root, { by }, { scope, services }) =>
       typeof by.email === 'string'
         ? services.users.searchByEmail(scope, requireEmail('email', by.email))
@@ -151,26 +154,31 @@ interface UserPage {
 }
 
 const userPageType = builder.objectRef<UserPage>('UserPage').implement({
-  description: 'One numbered page of users, newest first, with the total of the same instant.',
+  description: 'A numbered page of users, newest first. The total and the users are of the same instant.',
   fields: (t) => ({
-    page: t.exposeInt('page', { description: 'The number of this page.' }),
-    limit: t.exposeInt('limit', { description: 'How many users a page has.' }),
-    totalUser: t.exposeInt('totalUser', { description: 'The exact number of users who match, on all pages.' }),
-    users: t.expose('users', { type: [userType], description: 'The users of this page; none past the end.' }),
+    page: t.exposeInt('page', { description: 'The number of this page, as asked.' }),
+    limit: t.exposeInt('limit', {
+      description: 'The number of users a page has, as asked; the last page may have fewer.',
+    }),
+    totalUser: t.exposeInt('totalUser', {
+      description: 'The exact number of users that the filter selects, on all pages together.',
+    }),
+    users: t.expose('users', { type: [userType], description: 'The users of this page; empty past the last page.' }),
   }),
 });
 
 builder.queryField('userPage', (t) =>
   t.field({
     type: userPageType,
-    description: 'A numbered page of users, newest first, as REST lists them.',
+    description:
+      'Users, newest first, by page number, as the REST interface lists them. Users who register meanwhile shift the pages; to walk through all users, use `users`.',
     args: {
       filter: t.arg(filterArgument),
-      page: t.arg.int({ required: true, defaultValue: 1, description: 'Page number, from 1.' }),
+      page: t.arg.int({ required: true, defaultValue: 1, description: 'The page number, from 1.' }),
       limit: t.arg.int({
         required: true,
         defaultValue: PAGE_SIZE.default,
-        description: `Users per page, 1 to ${PAGE_SIZE.max}. Other values are refused, never clamped.`,
+        description: `The number of users per page, 1 to ${PAGE_SIZE.max}. Other values are refused.`,
       }),
     },
     resolve: async (_root, { filter, page, limit }, { scope, services }) => {
@@ -190,51 +198,60 @@ interface UserConnection {
 }
 
 const pageInfoType = builder.objectRef<UserConnection>('PageInfo').implement({
-  description: 'Where a stretch of a list stands in the whole of it (Relay).',
+  description: 'Where a page of a connection stands in the whole list (Relay).',
   fields: (t) => ({
-    hasNextPage: t.exposeBoolean('hasNextPage', { description: 'Whether older users follow.' }),
-    hasPreviousPage: t.exposeBoolean('hasPreviousPage', { description: 'Whether newer users precede.' }),
+    hasNextPage: t.exposeBoolean('hasNextPage', {
+      description: 'Whether there are older users after this page. Exact, in whichever direction you page.',
+    }),
+    hasPreviousPage: t.exposeBoolean('hasPreviousPage', {
+      description: 'Whether there are newer users before this page. Exact, in whichever direction you page.',
+    }),
     startCursor: t.string({
       nullable: true,
-      description: 'The cursor of the first user here; null where there is none.',
+      description: 'The cursor of the first user of this page, to be given as `before`; null when the page is empty.',
       resolve: ({ users }) => cursorOf(users[0]),
     }),
     endCursor: t.string({
       nullable: true,
-      description: 'The cursor of the last user here, to be given as `after`; null where there is none.',
+      description: 'The cursor of the last user of this page, to be given as `after`; null when the page is empty.',
       resolve: ({ users }) => cursorOf(users.at(-1)),
     }),
   }),
 });
 
 const userEdgeType = builder.objectRef<User>('UserEdge').implement({
-  description: 'A user in a list, with the cursor of that place.',
+  description: 'A user in a connection, with the cursor of their place in the list.',
   fields: (t) => ({
     cursor: t.string({
-      description: 'An opaque place in the list. It stays valid when users come and go, this one included.',
+      description:
+        'The place of this user in the list, for `after` and `before`. It stays valid while users come and go, even when this user is removed. Opaque: pass it on as it is.',
       resolve: encodeCursor,
     }),
-    node: t.field({ type: userType, description: 'The user.', resolve: (user) => user }),
+    node: t.field({ type: userType, description: 'The user at this place.', resolve: (user) => user }),
   }),
 });
 
 const userConnectionType = builder.objectRef<UserConnection>('UserConnection').implement({
-  description: 'A stretch of the list of users, newest first (Relay).',
+  description: 'A page of users, newest first (Relay).',
   fields: (t) => ({
     edges: t.field({
       type: [userEdgeType],
-      description: 'The users with their cursors.',
+      description: 'The users of this page, each with a cursor.',
       resolve: ({ users }) => users,
     }),
-    nodes: t.field({ type: [userType], description: 'The users alone.', resolve: ({ users }) => users }),
+    nodes: t.field({
+      type: [userType],
+      description: 'The users of this page, without cursors.',
+      resolve: ({ users }) => users,
+    }),
     pageInfo: t.field({
       type: pageInfoType,
-      description: 'Where to go from here.',
+      description: 'What is before and after this page.',
       resolve: (connection) => connection,
     }),
     totalCount: t.int({
       description:
-        'The exact number of users who match the filter, wherever this stretch is, of the same instant as its users.',
+        'The exact number of users that the filter selects, on all pages together, of the same instant as the users of this page.',
       // Counted with the rows, in one statement; `selects` has seen that this field is asked for.
       resolve: ({ total }) => total as number,
     }),
@@ -245,13 +262,17 @@ builder.queryField('users', (t) =>
   t.field({
     type: userConnectionType,
     description:
-      'Users, newest first, by cursors: `first` and `after` walk to older ones, `last` and `before` to newer ones. Neither: the first 10.',
+      'Users, newest first, by cursor. Page towards older users with `first` and `after: endCursor`, towards newer ones with `last` and `before: startCursor`. Users who register or are removed meanwhile never make others appear twice or go missing. Without `first` and `last` it is the first 10; both together are refused.',
     args: {
       filter: t.arg(filterArgument),
-      first: t.arg.int({ description: `That many users from the newest end, 1 to ${PAGE_SIZE.max}.` }),
-      after: t.arg.string({ description: 'Only users after this cursor (older).' }),
-      last: t.arg.int({ description: `That many users from the oldest end, 1 to ${PAGE_SIZE.max}.` }),
-      before: t.arg.string({ description: 'Only users before this cursor (newer).' }),
+      first: t.arg.int({
+        description: `The number of users to take from the newest end of what is selected, 1 to ${PAGE_SIZE.max}.`,
+      }),
+      after: t.arg.string({ description: 'A cursor: only users after it in the list, which are older.' }),
+      last: t.arg.int({
+        description: `The number of users to take from the oldest end of what is selected, 1 to ${PAGE_SIZE.max}. They still come newest first.`,
+      }),
+      before: t.arg.string({ description: 'A cursor: only users before it in the list, which are newer.' }),
     },
     resolve: async (_root, { filter, first, after, last, before }, { scope, services }, info) => {
       if (first != null && last != null) {

@@ -8,17 +8,16 @@ import { builder, networkEnum, walletTypeEnum } from './builder.js';
 const pinnedUserId = userId('userId').optional();
 
 const verificationType = builder.objectRef<{ owner: WalletOwner | null }>('WalletVerification').implement({
-  description:
-    'Whether an address belongs to a current user of the project. The other fields are null where it does not.',
+  description: 'The result of `verifyWallet`. When `exists` is false, every other field is null.',
   fields: (t) => ({
     exists: t.boolean({
       description:
-        'The decision: true when the address belongs to a current user, and to the pinned one where one was given.',
+        'The decision: true when the address belongs to a current user of the project and, where `userId` was given, to that user.',
       resolve: ({ owner }) => owner !== null,
     }),
     userId: t.id({
       nullable: true,
-      description: 'The user to whom the address belongs.',
+      description: 'The ID of the user who has the address.',
       resolve: ({ owner }) => owner && String(owner.userId),
     }),
     network: t.field({
@@ -30,12 +29,12 @@ const verificationType = builder.objectRef<{ owner: WalletOwner | null }>('Walle
     walletType: t.field({
       type: walletTypeEnum,
       nullable: true,
-      description: 'Who holds the keys of the account.',
+      description: 'Who holds the private key of the address.',
       resolve: ({ owner }) => owner?.walletType,
     }),
     authMethod: t.string({
       nullable: true,
-      description: 'How the user authenticates.',
+      description: 'How that user authenticates: `email`, `passkey`, `wallet`, or the name of a social provider.',
       resolve: ({ owner }) => owner?.authMethod,
     }),
   }),
@@ -45,12 +44,12 @@ builder.queryField('verifyWallet', (t) =>
   t.field({
     type: verificationType,
     description:
-      'Decides whether an address belongs to a current user. Without `userId`, yes only means that it belongs to some user of the project. A malformed address is an error, not a no.',
+      'Decides whether an address belongs to a current user. Without `userId`, a yes means only that it belongs to some user of the project; where several have it, the answer names the one with the lowest ID. A malformed address is `BAD_USER_INPUT`, not a no.',
     args: {
       address: t.arg.string({ required: true, description: 'A Stellar (`G…`) or Ethereum (`0x…`) address.' }),
       userId: t.arg.id({
         description:
-          'The one user to whom the address must belong. To ask about any user leave it out; null is refused.',
+          'The user to whom the address must belong. Leave it out to ask about any user; an explicit null is refused, so that a lost ID cannot widen the question.',
       }),
     },
     resolve: async (_root, args, { scope, services }) => {
@@ -62,29 +61,29 @@ builder.queryField('verifyWallet', (t) =>
 );
 
 const reportType = builder.objectRef<Address | { reason: string }>('AddressReport').implement({
-  description: 'What an address is, or why it is none.',
+  description: 'What a text is as an address: either `reason` is null, or all other fields are.',
   fields: (t) => ({
     network: t.field({
       type: networkEnum,
       nullable: true,
-      description: 'The network of the address; null where it is malformed.',
+      description: 'The network of the address; null when it is malformed.',
       resolve: (report) => ('reason' in report ? null : report.network),
     }),
     canonical: t.string({
       nullable: true,
       description:
-        'The form in which addresses are compared; null where it is malformed. For Ethereum it is in lower case.',
+        'The address in the one form in which the service compares addresses (Ethereum in lower case); null when it is malformed.',
       resolve: (report) => ('reason' in report ? null : report.key),
     }),
     checksumValid: t.boolean({
       nullable: true,
       description:
-        'Whether the checksum holds; null where the address is malformed. False only for an Ethereum address in mixed case that contradicts EIP-55, which is accepted all the same: in one case it carries no checksum, and a Stellar address with a wrong one is malformed.',
+        'False when an Ethereum address is in mixed case but not in the case that EIP-55 demands, a sign of a mistyped character; such an address is accepted all the same. True for every other well-formed address. Null when it is malformed, as a Stellar address with a wrong checksum is.',
       resolve: (report) => ('reason' in report ? null : report.checksumValid),
     }),
     reason: t.string({
       nullable: true,
-      description: 'Why the text is no address; null where it is one.',
+      description: 'Why the text is malformed as an address; null when it is well-formed.',
       resolve: (report) => ('reason' in report ? report.reason : null),
     }),
   }),
@@ -93,8 +92,9 @@ const reportType = builder.objectRef<Address | { reason: string }>('AddressRepor
 builder.queryField('parseAddress', (t) =>
   t.field({
     type: reportType,
-    description: 'Reads a text by the parser that search, verification and import use, without looking anybody up.',
-    args: { address: t.arg.string({ required: true, description: 'Any text.' }) },
+    description:
+      'Checks a text by the rules for addresses that `searchUsers`, `verifyWallet` and `recordLogin` go by. Looks nobody up, and a malformed address is no error here.',
+    args: { address: t.arg.string({ required: true, description: 'The text to check.' }) },
     resolve: (_root, { address }) => parseAddress(address),
   }),
 );

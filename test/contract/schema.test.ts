@@ -1,0 +1,116 @@
+import { readFileSync } from 'node:fs';
+import {
+  buildSchema,
+  type GraphQLArgument,
+  type GraphQLNamedType,
+  type GraphQLSchema,
+  isEnumType,
+  isInputObjectType,
+  isObjectType,
+  isSpecifiedScalarType,
+} from 'graphql';
+import { describe, expect, test } from 'vitest';
+import { printedSchema } from '#dist/graphql/schema.js';
+
+const committed = readFileSync(new URL('../../schema.graphql', import.meta.url), 'utf8');
+const actual = buildSchema(printedSchema());
+
+/** Section 5 of the design: the names and types that clients rely on. What its comments say of a type is written out. */
+const FIXED = buildSchema(`
+  type Query {
+    user(id: ID!): User
+    users(filter: UserFilter, first: Int, after: String, last: Int, before: String): UserConnection!
+    userPage(filter: UserFilter, page: Int! = 1, limit: Int! = 10): UserPage!
+    userCount(filter: UserFilter): Int!
+    searchUsers(by: UserSearch!): [User!]!
+    usersByIds(ids: [ID!]!): [User]!
+    verifyWallet(address: String!, userId: ID): WalletVerification!
+    parseAddress(address: String!): AddressReport!
+  }
+  type Mutation {
+    deleteUser(id: ID!): DeleteUserPayload!
+    recordLogin(input: RecordLoginInput!): RecordLoginPayload!
+  }
+  type User { id: ID!  authMethod: String!  loginMethod: LoginMethod!  authValue: String!  wallet: String
+              createdAt: DateTime!  lastLogin: DateTime  loginCount: Int!  accounts: [Account!]! }
+  type Account { id: ID!  network: Network!  publicKey: String!  walletType: WalletType! }
+  type WalletVerification { exists: Boolean!  userId: ID  network: Network  walletType: WalletType  authMethod: String }
+  type UserConnection { edges: [UserEdge!]!  nodes: [User!]!  pageInfo: PageInfo!  totalCount: Int! }
+  type UserPage { page: Int!  limit: Int!  totalUser: Int!  users: [User!]! }
+  enum LoginMethod { EMAIL PASSKEY WALLET SOCIALS }
+  enum Network { STELLAR ETHEREUM }
+  enum WalletType { CUSTODIAL EXTERNAL }
+  input UserFilter { startDate: String  endDate: String  loginMethods: [LoginMethod!] }
+  input UserSearch @oneOf { email: String  address: String }
+
+  type DeleteUserPayload { id: ID! }
+  type RecordLoginPayload { user: User!  created: Boolean! }
+  type AddressReport { network: Network  canonical: String  checksumValid: Boolean  reason: String }
+  # By the Relay specification.
+  type UserEdge { cursor: String!  node: User! }
+  type PageInfo { hasNextPage: Boolean!  hasPreviousPage: Boolean!  startCursor: String  endCursor: String }
+  # Its fields are those of the import format that a login knows.
+  input RecordLoginInput { authMethod: String!  authValue: String!  email: String  wallet: String }
+  scalar DateTime
+`);
+
+const FIX = `node -e "import('./dist/graphql/schema.js').then((m) => fs.writeFileSync('schema.graphql', m.printedSchema()))"`;
+
+test('schema.graphql is the printed schema', () => {
+  expect(committed, `schema.graphql is stale; after a build run: ${FIX}`).toBe(printedSchema());
+});
+
+/** Every name that a client can use, with what it stands for: `User.id` is `ID!`, `Query.user(id)` is `ID!`. */
+function entriesOf(schema: GraphQLSchema): Map<string, { type: string; description: string | null | undefined }> {
+  const entries = new Map<string, { type: string; description: string | null | undefined }>();
+  for (const type of Object.values(schema.getTypeMap())) {
+    if (type.name.startsWith('__') || isSpecifiedScalarType(type)) continue;
+    entries.set(type.name, { type: kindOf(type), description: type.description });
+    if (isEnumType(type)) {
+      for (const { name, description } of type.getValues())
+        entries.set(`${type.name}.${name}`, { type: 'enum value', description });
+    }
+    if (isInputObjectType(type)) {
+      for (const field of Object.values(type.getFields())) entries.set(`${type.name}.${field.name}`, inputOf(field));
+    }
+    if (isObjectType(type)) {
+      for (const { name, args, type: fieldType, description } of Object.values(type.getFields())) {
+        entries.set(`${type.name}.${name}`, { type: String(fieldType), description });
+        for (const argument of args) entries.set(`${type.name}.${name}(${argument.name})`, inputOf(argument));
+      }
+    }
+  }
+  return entries;
+}
+
+function kindOf(type: GraphQLNamedType): string {
+  return isInputObjectType(type) && type.isOneOf ? 'oneOf input' : type.constructor.name;
+}
+
+function inputOf({ type, defaultValue, description }: Pick<GraphQLArgument, 'type' | 'defaultValue' | 'description'>) {
+  const by = defaultValue === undefined ? '' : ` = ${JSON.stringify(defaultValue)}`;
+  return { type: `${type}${by}`, description };
+}
+
+describe('the names and types of the design are there, exactly', () => {
+  const entries = entriesOf(actual);
+  test.each([...entriesOf(FIXED)].map(([name, { type }]) => [name, type]))('%s: %s', (name, type) => {
+    expect(entries.get(name)?.type).toBe(type);
+  });
+});
+
+test('beyond them there are only the accounts that a login may link', () => {
+  const fixed = entriesOf(FIXED);
+  const extras = [...entriesOf(actual)].filter(([name]) => !fixed.has(name));
+  expect(Object.fromEntries(extras.map(([name, { type }]) => [name, type]))).toEqual({
+    AccountInput: 'GraphQLInputObjectType',
+    'AccountInput.network': 'Network!',
+    'AccountInput.publicKey': 'String!',
+    'RecordLoginInput.accounts': '[AccountInput!]',
+  });
+});
+
+test('everything in the schema has a description that is a sentence', () => {
+  const poor = [...entriesOf(actual)].filter(([, { description }]) => !/^[`A-Z].{8,}\.$/s.test(description ?? ''));
+  expect(poor.map(([name, { description }]) => [name, description])).toEqual([]);
+});
