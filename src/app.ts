@@ -70,6 +70,15 @@ export async function createServer({
   });
   answerEverything(app);
   app.addHook('onResponse', async (request, reply) => logRequest(request, reply));
+  let closing = false;
+  app.addHook('preClose', async () => {
+    closing = true;
+  });
+  // A connection whose request was taken before the close would stay open for the client's next one, and hold the close up.
+  app.addHook('onSend', (_request, reply, _payload, done) => {
+    if (closing) reply.header('connection', 'close');
+    done();
+  });
   app.setErrorHandler(sendFailure);
   app.setNotFoundHandler(refuseUnknownRoutes(app));
   app.removeAllContentTypeParsers();
@@ -87,10 +96,6 @@ export async function createServer({
     authenticate: authenticateWhenOpen,
     graphiql: config.graphiql,
     demoCredentials: demoCredentials ?? (() => null),
-  });
-  let closing = false;
-  app.addHook('preClose', async () => {
-    closing = true;
   });
   await app.register(pagesPlugin, {
     graphiql: config.graphiql,

@@ -1,0 +1,229 @@
+import { execFile } from 'node:child_process';
+import { once } from 'node:events';
+import { stat } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import type { Json } from '../support/app.js';
+import { call, type RunningServer, type Settings, spawnUserdir, startServer, userdir } from '../support/command.js';
+import { copyTemplate, createEmptyDatabase, type TestDatabase } from '../support/engines.js';
+
+const engine = inject('engine');
+
+describe('the first start', () => {
+  let database: TestDatabase;
+  let server: ReturnType<typeof spawnUserdir>;
+  let banner = '';
+  let appId: string;
+  let appSecret: string;
+  let url: string;
+
+  beforeAll(async () => {
+    database = await createEmptyDatabase(engine);
+    server = spawnUserdir({ ...database.env, PORT: '0' }, ['serve']);
+    server.stderr.resume();
+    server.stdout.on('data', (text) => {
+      banner += text;
+    });
+    await once(server.stdout, 'data');
+    url = /GraphQL +(http:\S+)\/graphql/.exec(banner)?.[1] ?? '';
+    appId = /App ID +(\S+)/.exec(banner)?.[1] ?? '';
+    appSecret = /App Secret +(\S+)/.exec(banner)?.[1] ?? '';
+  });
+  afterAll(async () => {
+    server.kill('SIGKILL');
+    await database.drop();
+  });
+
+  async function demoUsers(): Promise<Json[]> {
+    const users: Json[] = [];
+    for (let page = 1; ; page += 1) {
+      const answer = await call(url, { app_id: appId, app_secret: appSecret }, `/server/users?limit=100&page=${page}`);
+      users.push(...answer.body.result.users);
+      if (users.length >= answer.body.result.total_user) return users;
+    }
+  }
+
+  test('prints the App ID, the App Secret, and URLs that answer', async () => {
+    expect(appId).toMatch(/^app_[0-9a-f]{24}$/);
+    expect(appSecret).toMatch(/^uds_[\w-]{43}$/);
+    const shown = [...banner.matchAll(/https?:\/\/[^\s)']+/g)].map(([each]) => each);
+    expect(shown).toEqual(expect.arrayContaining([`${url}/graphql`, `${url}/docs`, `${url}/readyz`]));
+    for (const path of ['/graphql', '/docs', '/readyz', '/livez', '/']) {
+      const response = await fetch(url + path, { headers: { accept: 'text/html' } });
+      expect([path, response.status]).toEqual([path, 200]);
+    }
+    expect(banner).toContain(engine === 'embedded' ? `embedded, in ${database.env['DATA_DIR']}` : 'PostgreSQL');
+  });
+
+  test('prints a curl line that works when pasted into a shell', async () => {
+    const line = banner.split('\n').find((each) => each.trim().startsWith('curl ')) ?? '';
+    const { stdout } = await promisify(execFile)('bash', ['-c', line]);
+    expect(JSON.parse(stdout).result).toMatchObject({ page: 1, limit: 2, users: [{}, {}] });
+  });
+
+  test('makes about 200 users of every login method, on both networks, custodial and external', async () => {
+    const users = await demoUsers();
+    expect(users).toHaveLength(200);
+    const methods = new Set(users.map((user) => user.auth_method));
+    expect([...methods]).toEqual(expect.arrayContaining(['email', 'passkey', 'wallet', 'google']));
+    expect(new Set(users.map((user) => user.wallet !== null))).toEqual(new Set([true, false]));
+    const body = JSON.stringify({ query: '{ users(first: 100) { nodes { accounts { network walletType } } } }' });
+    const { body: answer } = await call(url, { app_id: appId, app_secret: appSecret }, '/graphql', {
+      method: 'POST',
+      body,
+    });
+    const kinds = answer.data.users.nodes.flatMap(({ accounts }: Json) =>
+      accounts.map((account: Json) => `${account.network} ${account.walletType}`),
+    );
+    expect(new Set(kinds)).toEqual(
+      new Set(['STELLAR CUSTODIAL', 'ETHEREUM CUSTODIAL', 'STELLAR EXTERNAL', 'ETHEREUM EXTERNAL']),
+    );
+  });
+
+  test('keeps the demo credentials where only this system user can read them', async () => {
+    const { mode } = await stat(join(database.env['DATA_DIR'] ?? '', 'demo.json'));
+    expect(mode & 0o777).toBe(0o600);
+  });
+
+  test('finds the same data under the same credentials at the next start', async () => {
+    const before = await demoUsers();
+    server.kill('SIGTERM');
+    await once(server, 'close');
+    const second = await startServer(database.env);
+    expect(second.demo).toEqual({ app_id: appId, app_secret: appSecret });
+    url = second.url;
+    expect(await demoUsers()).toEqual(before);
+    await second.stop();
+  });
+});
+
+describe('a server', () => {
+  let database: TestDatabase;
+  let server: RunningServer;
+
+  beforeAll(async () => {
+    database = await copyTemplate(engine, inject('template'));
+  });
+  afterAll(() => database.drop());
+
+  /** A request whose head the server has taken and whose body it still waits for. */
+  async function openRequest(path: string): Promise<Socket> {
+    const { demo, url } = server;
+    const socket = connect(Number(new URL(url).port), '127.0.0.1').setEncoding('utf8');
+    socket.write(
+      `POST ${path} HTTP/1.1\r\nHost: localhost\r\nservice-app-id: ${demo?.app_id}\r\nservice-app-secret: ${demo?.app_secret}\r\n` +
+        `Content-Type: application/json\r\nContent-Length: ${BODY.length}\r\nExpect: 100-continue\r\n\r\n`,
+    );
+    const [interim] = await once(socket, 'data');
+    expect(interim).toContain('100 Continue');
+    return socket;
+  }
+  const BODY = JSON.stringify({ address: '0x00000000000000000000000000000000000000aa' });
+
+  test('answers the request in flight after SIGTERM, and exits with 0', async () => {
+    server = await startServer(database.env);
+    const socket = await openRequest('/server/wallets/verify');
+    server.process.kill('SIGTERM');
+    await server.logged('finishing the requests in flight');
+    socket.write(BODY);
+    const [answer] = await once(socket, 'data');
+    expect(answer).toMatch(/^HTTP\/1\.1 200 OK/);
+    expect(answer).toContain('"exists":false');
+    expect(await server.outcome).toMatchObject({ code: 0, signal: null });
+  });
+
+  test('is forced to end by a second signal', async () => {
+    server = await startServer(database.env);
+    const socket = await openRequest('/server/wallets/verify');
+    socket.on('error', () => undefined);
+    server.process.kill('SIGTERM');
+    await server.logged('finishing the requests in flight');
+    expect(await server.stop('SIGINT')).toMatchObject({ code: 1, signal: null });
+    socket.destroy();
+  });
+
+  test('ends on SIGINT as well', async () => {
+    server = await startServer(database.env);
+    expect(await server.stop('SIGINT')).toMatchObject({ code: 0, signal: null });
+  });
+
+  test('with --json prints one JSON value, its URLs and the demo credentials', async () => {
+    server = await startServer(database.env);
+    const { stdout } = await server.stop();
+    expect(JSON.parse(stdout)).toEqual({
+      url: server.url,
+      graphql: `${server.url}/graphql`,
+      rest: `${server.url}/server`,
+      demo: { app_id: expect.stringMatching(/^app_/), app_secret: expect.stringMatching(/^uds_/) },
+    });
+    expect(stdout.trim()).not.toContain('\n');
+  });
+
+  test('never logs a secret', async () => {
+    server = await startServer({ ...database.env, LOG_LEVEL: 'trace' });
+    const demo = server.demo ?? { app_id: '', app_secret: '' };
+    expect((await call(server.url, demo, '/server/users')).status).toBe(200);
+    const { stderr } = await server.stop();
+    expect(stderr).toContain('/server/users');
+    expect(stderr).not.toContain(demo.app_secret);
+  });
+
+  test('without the demo says how to make a project', async () => {
+    const empty = await copyTemplate(engine, inject('template'));
+    const process = spawnUserdir({ ...empty.env, PORT: '0', DEMO: 'off' }, ['serve']);
+    process.stderr.resume();
+    const [text] = await once(process.stdout, 'data');
+    expect(String(text)).toContain('userdir project create --name NAME');
+    process.kill();
+    await once(process, 'close');
+    expect(await userdir(empty.env, ['project', 'list', '--json'])).toMatchObject({ stdout: '[]\n' });
+    await empty.drop();
+  });
+});
+
+describe('a start is refused', () => {
+  async function refusal(settings: Settings) {
+    const database = await copyTemplate(engine, inject('template'));
+    const outcome = await userdir({ LOG_LEVEL: 'silent', PORT: '0', ...database.env, ...settings }, ['serve']);
+    await database.drop();
+    return outcome;
+  }
+
+  test('by malformed settings: one line a fault, and no value of DATABASE_URL', async () => {
+    const outcome = await refusal({ PORT: 'http', LOG_LEVEL: 'loud', DATABASE_URL: 'mysql://root:hunter2@db' });
+    expect(outcome).toMatchObject({ code: 1, stdout: '' });
+    expect(outcome.stderr.split('\n')).toEqual([
+      'PORT must be a whole number from 0 to 65535.',
+      'DATABASE_URL must be a URL that starts with postgres:// or postgresql://.',
+      expect.stringMatching(/^LOG_LEVEL must be one of /),
+      '',
+    ]);
+  });
+
+  test('by a port in use, in one line that names the port', async () => {
+    const other = createServer().listen(0, '127.0.0.1');
+    await once(other, 'listening');
+    const { port } = other.address() as AddressInfo;
+    expect(await refusal({ PORT: String(port) })).toEqual({
+      code: 1,
+      signal: null,
+      stdout: '',
+      stderr: `userdir: Port ${port} on 127.0.0.1 is in use by another process; set PORT to a free one.\n`,
+    });
+    other.close();
+  });
+
+  test('by a HOST that this machine does not have', async () => {
+    const { code, stderr } = await refusal({ HOST: '192.0.2.1', DEMO: 'off' });
+    expect({ code, stderr }).toEqual({ code: 1, stderr: 'userdir: HOST 192.0.2.1 is no address of this machine.\n' });
+  });
+
+  test('by a database that cannot be reached, in one line without the password', async () => {
+    const { code, stderr } = await refusal({ DATABASE_URL: 'postgres://me:hunter2@127.0.0.1:1/users' });
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/^userdir: The database of DATABASE_URL cannot be reached: .*127\.0\.0\.1:1\.\n$/);
+  });
+});
