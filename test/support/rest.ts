@@ -45,7 +45,10 @@ export function expectError(answer: Pick<RestAnswer, 'status' | 'body'>, status:
   expect(Object.keys(answer.body)).toEqual(['error']);
   const { error } = answer.body;
   expect(error).not.toBe('');
-  expect(error).not.toMatch(/\n|node_modules|\.[jt]s\b|call stack|prisma|postgres|pglite/i);
+  // What arrived may be anything; what the service says about it may not.
+  expect(error.replace(/: got .*?, expected /gs, '')).not.toMatch(
+    /\n|node_modules|\.[jt]s\b|call stack|prisma|postgres|pglite/i,
+  );
   return error;
 }
 

@@ -1,0 +1,366 @@
+import fc from 'fast-check';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { ethereumAddress, stellarAddress } from '../support/addresses.js';
+import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { expectError, sendRaw, verify } from '../support/rest.js';
+
+/** Hostile and malformed requests over REST: a 4xx with `{"error"}`, never a 500, a stack or a hang. */
+
+let app: TestApp;
+let project: TestProject;
+beforeAll(async () => {
+  app = await startTestApp();
+  project = await app.createProject();
+  await project.addUsers({ auth_method: 'wallet', auth_value: stellarAddress(1) });
+});
+afterAll(() => app.close());
+// Whatever a test did to the server, it answers the next one.
+afterEach(async () => {
+  expect((await project.rest('/server/users/count')).body.result).toEqual({ total_user: 1 });
+});
+
+const VERIFY = '/server/wallets/verify';
+const JSON_TYPE = { 'content-type': 'application/json' };
+
+const post = (body: string | Uint8Array<ArrayBuffer>, headers: Record<string, string> = JSON_TYPE) =>
+  project.rest(VERIFY, { method: 'POST', body, headers });
+
+/** The same request without credentials. */
+async function anonymous(path: string, init: RequestInit = {}) {
+  const answer = await fetch(app.url + path, init);
+  return { status: answer.status, body: await answer.json() };
+}
+
+describe("every 400 of the contract's table names the parameter, what arrived and what is accepted", () => {
+  const addressForms =
+    'expected a Stellar address (G and 55 more characters) or an Ethereum address (0x and 40 hex digits)';
+  const dateForms = 'expected a date (2026-01-31) or an RFC 3339 date-time (2026-01-31T12:00:00Z).';
+  test.each([
+    ['/server/users?start_date=soon', `start_date: got "soon", ${dateForms}`],
+    ['/server/users/count?end_date=2026-02-30', `end_date: got "2026-02-30", ${dateForms}`],
+    [
+      '/server/users?login_method=fax',
+      'login_method: got "fax", expected email, passkey, wallet, socials, or several of them separated by commas.',
+    ],
+    ['/server/users?page=zero', 'page: got "zero", expected a whole number from 1 to 9007199254740991.'],
+    ['/server/users?limit=101', 'limit: got "101", expected a whole number from 1 to 100.'],
+    ['/server/users?limit=1&limit=2', 'limit: got ["1","2"], expected a whole number from 1 to 100.'],
+    ['/server/users/me', 'user_id: got "me", expected decimal digits, 1 and up.'],
+    ['/server/users/search', 'email, address: got neither, expected exactly one of the two.'],
+    ['/server/users/search?email=ada', 'email: got "ada", expected an email address.'],
+    ['/server/users/search?email=a@b.c&email=d@e.f', 'email: got ["a@b.c","d@e.f"], expected one email address.'],
+    ['/server/users/search?address=0xyz', `address: got "0xyz", ${addressForms}; `],
+  ])('%s', async (path, sentence) => {
+    const error = expectError(await project.rest(path), 400);
+    expect(error.slice(0, sentence.length)).toBe(sentence);
+  });
+
+  test.each([
+    [{}, `address: got nothing, ${addressForms}.`],
+    [{ address: 5 }, `address: got 5, ${addressForms}.`],
+    [{ address: stellarAddress(1), user_id: '7' }, 'user_id: got "7", expected a whole number, 1 and up.'],
+    [[], 'body: got [], expected a JSON object with content-type application/json.'],
+  ])('verify %j', async (body, sentence) => {
+    expect(expectError(await verify(project, body), 400)).toBe(sentence);
+  });
+
+  test('every fault of a request, each once', async () => {
+    const error = expectError(await project.rest('/server/users?page=-1&limit=-2&start_date=x'), 400);
+    expect(error.match(/\w+: got "[^"]*"/g)?.sort()).toEqual([
+      'limit: got "-2"',
+      'page: got "-1"',
+      'start_date: got "x"',
+    ]);
+  });
+
+  const long = 'x'.repeat(8_000);
+  test.each([
+    `/server/users?page=${long}`,
+    `/server/users?start_date=${long}`,
+    `/server/users?login_method=${long}`,
+    `/server/users/${long}`,
+    `/server/users/search?email=${long}`,
+    `/server/users/search?address=${long}`,
+    `/server/users?page=${'1&page='.repeat(1_000)}`,
+  ])('what arrived is shortened: %.60s', async (path) => {
+    const error = expectError(await project.rest(path), 400);
+    expect(error).toMatch(/… \(\d+ characters\)/);
+    expect(error.length).toBeLessThan(400);
+  });
+
+  test('what arrived is shortened in a 404 and from a body too', async () => {
+    expect(expectError(await project.rest(`/server/users/${'9'.repeat(8_000)}`), 404).length).toBeLessThan(100);
+    expect(expectError(await verify(project, { address: 'G'.repeat(900_000) }), 400).length).toBeLessThan(400);
+  });
+});
+
+describe('URLs', () => {
+  test.each([
+    '/server/users/%FF',
+    '/server/users/%',
+    '/server/users/%zz',
+    '/server/users/%E0%A4%A',
+    '/server/users/%C0%AF',
+    '/server/users/%ED%A0%80',
+    '/server/users?page=%FF',
+    '/server/users?page=1%',
+    '/server/users/count?login_method=%u0065mail',
+    '/server/users/search?email=%FF@example.com',
+    '/server/users/search?%FF=1',
+    '/server/nothing/%FF',
+  ])('malformed percent-encoding is 400, and 401 without credentials: %s', async (path) => {
+    expect(expectError(await project.rest(path), 400)).toBe('The URL is not percent-encoded UTF-8.');
+    expectError(await anonymous(path), 401);
+  });
+
+  test.each([
+    '/server/users/%00',
+    '/server/users/1%00',
+    '/server/users?page=%00',
+    '/server/users?start_date=2026-01-01%00',
+    '/server/users?login_method=email%00',
+    '/server/users/search?email=ada%00@example.com',
+    `/server/users/search?address=${stellarAddress(1)}%00`,
+    '/server/users/search?address=%00',
+  ])('a NUL byte is 400, and 401 without credentials: %s', async (path) => {
+    expect(expectError(await project.rest(path), 400)).toMatch(/^\w+: got "/);
+    expectError(await anonymous(path), 401);
+  });
+
+  test.each([
+    ['full-width digits', '/server/users/１２'],
+    ['Arabic-Indic digits', '/server/users/٤٢'],
+    ['a superscript', '/server/users?limit=²'],
+    ['a Roman numeral', '/server/users?page=Ⅳ'],
+    ['Devanagari digits', '/server/users?start_date=२०२६-०१-०१'],
+    ['a minus sign that is no hyphen', '/server/users?start_date=2026−01−01'],
+    ['a Cyrillic letter', '/server/users?login_method=еmail'],
+    ['a full-width letter', '/server/users?login_method=ｗallet'],
+    ['a zero-width space', '/server/users?login_method=email\u200b'],
+    ['a Kelvin sign', '/server/users?login_method=pass\u212aey'],
+    ['a full-width G', `/server/users/search?address=Ｇ${stellarAddress(1).slice(1)}`],
+    ['a Greek letter O in 0x', `/server/users/search?address=Οx${'0'.repeat(40)}`],
+    ['a full-width at sign', '/server/users/search?email=ada＠example.com'],
+  ])('Unicode look-alikes are 400: %s', async (_what, path) => {
+    expectError(await project.rest(encodeURI(path)), 400);
+  });
+
+  test.each([
+    '/server/users/..%2f..%2fetc%2fpasswd',
+    "/server/users/1'%20OR%20'1'='1",
+    '/server/users/1;DROP%20TABLE%20users',
+    '/server/users/$%7B7*7%7D',
+    '/server/users/-9223372036854775808',
+    '/server/users/0.0000001',
+    '/server/users/Infinity',
+  ])('what is no id is 400: %s', async (path) => {
+    expectError(await project.rest(path), 400);
+  });
+
+  test.each(['/server/users/__proto__/x', '/server/../livez/x', '/SERVER/users', '/server/users/', '//server/users'])(
+    'a path that is almost one of the six is none: %s',
+    async (path) => {
+      const { status, body } = await project.rest(path);
+      expect([400, 404]).toContain(status);
+      expectError({ status, body }, status);
+    },
+  );
+
+  test('SQL in a value is a value', async () => {
+    const { body } = await project.rest(`/server/users/search?email=${encodeURIComponent("'OR+1=1--@example.com")}`);
+    expect(body.result).toEqual({ total_user: 0, users: [] });
+  });
+
+  test('keys of prototypes are unknown parameters', async () => {
+    const query =
+      '__proto__=1&__proto__[page]=0&constructor=1&constructor.prototype.page=0&toString=1&hasOwnProperty=1';
+    expect((await project.rest(`/server/users?${query}`)).body.result).toMatchObject({ page: 1, total_user: 1 });
+  });
+});
+
+describe('bodies', () => {
+  const bytes = (...values: number[]) => Uint8Array.from(values);
+  const address = stellarAddress(1);
+  test.each([
+    ['nothing', ''],
+    ['a brace', '{'],
+    ['two values', '{}{}'],
+    ['a comment', `{"address":"${address}"/**/}`],
+    ['a trailing comma', `{"address":"${address}",}`],
+    ['NaN', `{"address":"${address}","user_id":NaN}`],
+    ['a leading zero', `{"address":"${address}","user_id":01}`],
+    ['a hexadecimal number', `{"address":"${address}","user_id":0x1}`],
+    ['a raw line feed in a string', '{"address":"\n"}'],
+    ['a raw NUL', '{"address":"\0"}'],
+    ['NUL bytes alone', '\0\0\0\0'],
+    ['a key __proto__', `{"address":"${address}","__proto__":{"user_id":1}}`],
+    ['an escaped key __proto__', `{"address":"${address}","\\u005f_proto__":{"user_id":1}}`],
+    ['a key constructor.prototype', `{"address":"${address}","constructor":{"prototype":{"user_id":1}}}`],
+    ['a byte that is no UTF-8', bytes(0x22, 0xff, 0x22)],
+    ['an overlong form', bytes(0x22, 0xc0, 0xaf, 0x22)],
+    ['a surrogate in UTF-8', bytes(0x22, 0xed, 0xa0, 0x80, 0x22)],
+    ['half a character', bytes(0x22, 0xe2, 0x82)],
+    ['UTF-16', bytes(0xff, 0xfe, 0x7b, 0x00, 0x7d, 0x00)],
+    ['gzip', bytes(0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00)],
+  ])('what is not JSON is 400, and 401 without credentials: %s', async (_what, body) => {
+    expectError(await post(body), 400);
+    expectError(await anonymous(VERIFY, { method: 'POST', body, headers: JSON_TYPE }), 401);
+  });
+
+  test.each([
+    ['a lone high surrogate', '"\\ud800"'],
+    ['a lone low surrogate', '"\\udc00G"'],
+    ['an escaped NUL', `"${address}\\u0000"`],
+    ['a right-to-left mark', `"\\u200f${address}"`],
+    ['a line separator', `"${address}\\u2028"`],
+    ['an object', '{"toString":"x"}'],
+    ['a list of addresses', `["${address}"]`],
+    ['true', 'true'],
+  ])('an address that is none is 400: %s', async (_what, json) => {
+    expect(expectError(await post(`{"address":${json}}`), 400)).toMatch(/^address: got /);
+  });
+
+  test.each(['1e400', '-1e400', '1e-400', '-0', '0.5', '1.0000001', '"1"', '[1]', 'null', 'false'])(
+    'an absurd user_id is 400: %s',
+    async (number) => {
+      expect(expectError(await post(`{"address":"${address}","user_id":${number}}`), 400)).toMatch(/^user_id: got /);
+    },
+  );
+
+  test.each(['9007199254740993', '18446744073709551616', '1e300', '9'.repeat(400).slice(0, 300)])(
+    'a user_id beyond every id matches nobody: %.20s',
+    async (number) => {
+      const { status, body } = await post(`{"address":"${address}","user_id":${number}}`);
+      expect([status, body.result]).toEqual([200, { exists: false }]);
+    },
+  );
+
+  const deep = (depth: number) => '['.repeat(depth) + ']'.repeat(depth);
+  test.each([
+    ['as the body', deep(500_000)],
+    ['as the address', `{"address":${deep(500_000)}}`],
+    ['as the user_id', `{"address":"${address}","user_id":${deep(10_000)}}`],
+    ['of objects', `${'{"a":'.repeat(150_000)}1${'}'.repeat(150_000)}`],
+  ])('values nested without end are 400: %s', async (_what, body) => {
+    expectError(await post(body), 400);
+  });
+
+  test('a key repeated a hundred thousand times is read once', async () => {
+    const body = `{${'"a":1,'.repeat(100_000)}"address":"${address}"}`;
+    expect((await post(body)).body.result.exists).toBe(true);
+  });
+
+  test('1 MiB is read, one byte more is 413, and 401 without credentials', async () => {
+    const limit = 1_048_576;
+    const fill = (length: number) => `{"address":"${address}"}`.padEnd(length);
+    expect((await post(fill(limit))).body.result.exists).toBe(true);
+    expectError(await post(fill(limit + 1)), 413);
+    expectError(await post(fill(limit + 1), { 'content-type': 'text/plain' }), 413);
+  });
+
+  test('a body where none belongs changes nothing', async () => {
+    const answer = await project.rest('/server/users/999999999', { method: 'DELETE', body: '{}', headers: JSON_TYPE });
+    expectError(answer, 404);
+    const broken = await project.rest('/server/users/999999999', { method: 'DELETE', body: '{', headers: JSON_TYPE });
+    expectError(broken, 400);
+  });
+});
+
+describe('any request', () => {
+  const text = fc.oneof(fc.string(), fc.string({ unit: 'binary' }), fc.string({ maxLength: 300 }));
+  const value = fc.oneof(
+    text,
+    fc.integer().map(String),
+    fc.double().map(String),
+    fc.bigInt().map(String),
+    fc.date().map(String),
+    fc.date({ noInvalidDate: true }).map((date) => date.toISOString()),
+    fc.emailAddress(),
+    fc.constantFrom('email', 'wallet,socials', '1', '10', '2026-01-31', stellarAddress(1), ethereumAddress(1)),
+  );
+  const name = fc.oneof(
+    {
+      weight: 5,
+      arbitrary: fc.constantFrom('start_date', 'end_date', 'login_method', 'page', 'limit', 'email', 'address'),
+    },
+    { weight: 1, arbitrary: text },
+  );
+  const encoded = fc
+    .array(fc.tuple(name, value), { maxLength: 6 })
+    .map((pairs) => pairs.map((pair) => pair.map(encodeURIComponent).join('=')).join('&'));
+  // Printable ASCII as it is, broken percent-encoding included; "#" would end the URL on the client's side.
+  const rawQuery = fc.stringMatching(/^[!$-~]{0,80}$/);
+
+  test.each([
+    ['/server/users', ['limit', 'page', 'total_user', 'users']],
+    ['/server/users/count', ['total_user']],
+    ['/server/users/search', ['total_user', 'users']],
+  ])('any query string gives 200 or 400, of the right shape: GET %s', async (path, keys) => {
+    await fc.assert(
+      fc.asyncProperty(fc.oneof(encoded, rawQuery), async (query) => {
+        const { status, body } = await project.rest(`${path}?${query}`);
+        if (status !== 200) expectError({ status, body }, 400);
+        else expect([Object.keys(body).sort(), Object.keys(body.result).sort()]).toEqual([['message', 'result'], keys]);
+      }),
+      { numRuns: 150 },
+    );
+  });
+
+  test('any text as an id gives 400 or 404', async () => {
+    const id = fc.oneof(
+      text,
+      fc.bigInt().map(String),
+      fc.nat().map((nat) => `${nat + 1_000_000}`),
+    );
+    await fc.assert(
+      fc.asyncProperty(id, async (given) => {
+        // A slash makes another path of it, a dot segment is resolved by the client.
+        fc.pre(!/^\.{0,2}$/.test(given));
+        const { status, body } = await project.rest(`/server/users/${encodeURIComponent(given)}`);
+        expectError({ status, body }, /^0*[1-9][0-9]*$/.test(given) ? 404 : 400);
+      }),
+      { numRuns: 150 },
+    );
+  });
+
+  test('any JSON value as the verify body gives 200 or 400', async () => {
+    const address = fc.oneof(fc.constantFrom(stellarAddress(1), ethereumAddress(1)), fc.jsonValue());
+    const body = fc.oneof(
+      fc.jsonValue(),
+      fc.record({ address, user_id: fc.oneof(fc.nat(), fc.jsonValue()) }, { requiredKeys: [] }),
+    );
+    await fc.assert(
+      fc.asyncProperty(body, async (given) => {
+        const answer = await verify(project, given);
+        if (answer.status !== 200) expectError(answer, 400);
+        else expect(answer.body.result.exists).toBeTypeOf('boolean');
+      }),
+      { numRuns: 150 },
+    );
+  });
+
+  test('any bytes as the verify body give 400', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.uint8Array({ maxLength: 64 }), async (given) => {
+        expectError(await post(Uint8Array.from(given)), 400);
+      }),
+      { numRuns: 100 },
+    );
+  });
+
+  test('any App ID and App Secret that are not the right ones give 401', async () => {
+    const header = fc.stringMatching(/^[!-~\xa0-\xff]{0,60}$/);
+    await fc.assert(
+      fc.asyncProperty(header, header, async (id, secret) => {
+        const headers = { 'service-app-id': id, 'service-app-secret': secret };
+        expectError(await anonymous('/server/users', { headers }), 401);
+      }),
+      { numRuns: 100 },
+    );
+  });
+});
+
+test('no request of this file made the server fail: sendRaw finds it as it was', async () => {
+  const { status, body } = await sendRaw(app.url, 'GET /readyz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n');
+  expect([status, body]).toEqual([200, { status: 'ready' }]);
+});

@@ -1,0 +1,206 @@
+import { connect } from 'node:net';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { expectError, sendRaw } from '../support/rest.js';
+
+/** Requests that no HTTP client would send, byte by byte over a socket: an answer in JSON, and then the end. */
+
+let app: TestApp;
+let project: TestProject;
+let credentials: string;
+beforeAll(async () => {
+  app = await startTestApp();
+  project = await app.createProject();
+  credentials = lines(...Object.entries(project.credentials).map(([name, value]) => `${name}: ${value}`));
+});
+afterAll(() => app.close());
+
+function lines(...all: string[]): string {
+  return all.map((line) => `${line}\r\n`).join('');
+}
+
+/** A request with credentials whose connection ends after it. */
+function request(line: string, headers: string[] = [], body = ''): Buffer {
+  const head = lines(line, 'Host: userdir', 'Connection: close') + credentials + lines(...headers, '');
+  return Buffer.from(head + body, 'latin1');
+}
+
+const withoutCredentials = (bytes: Buffer) => Buffer.from(bytes.toString('latin1').replace(credentials, ''), 'latin1');
+
+describe('what is not HTTP is refused before authentication: the same with and without credentials', () => {
+  const LONG = 'a'.repeat(17_000);
+  const cases: [string, number, () => Buffer][] = [
+    ['a bad request line', 400, () => request('HELLO')],
+    ['an unknown method', 400, () => request('BREW /server/users HTTP/1.1')],
+    ['a method in lower case', 400, () => request('get /server/users HTTP/1.1')],
+    ['an unknown version', 400, () => request('GET /server/users HTTP/3.7')],
+    ['no version word', 400, () => request('GET /server/users FTP/1.1')],
+    ['a space in the path', 400, () => request('GET /server/users/a b HTTP/1.1')],
+    ['raw bytes above ASCII in the path', 400, () => request('GET /server/users/\xff\xfe HTTP/1.1')],
+    ['a raw NUL in the path', 400, () => request('GET /server/users/\0 HTTP/1.1')],
+    ['a TLS handshake', 400, () => Buffer.from('\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03', 'latin1')],
+    ['line feeds alone', 400, () => Buffer.from('GET /server/users HTTP/1.1\nHost: a\n\n')],
+    ['a raw NUL in a header', 400, () => request('GET /server/users HTTP/1.1', ['X-A: a\0b'])],
+    ['a space in the name of a header', 400, () => request('GET /server/users HTTP/1.1', ['X A: a'])],
+    ['a header without a name', 400, () => request('GET /server/users HTTP/1.1', [': a'])],
+    ['a folded header', 400, () => request('GET /server/users HTTP/1.1', ['X-A: a', ' b'])],
+    [
+      'two different lengths',
+      400,
+      () => request('POST /server/wallets/verify HTTP/1.1', ['Content-Length: 2', 'Content-Length: 3'], '{} '),
+    ],
+    ['a negative length', 400, () => request('POST /server/wallets/verify HTTP/1.1', ['Content-Length: -1'])],
+    ['a length of letters', 400, () => request('POST /server/wallets/verify HTTP/1.1', ['Content-Length: two'], '{}')],
+    [
+      'an endless length',
+      400,
+      () => request('POST /server/wallets/verify HTTP/1.1', [`Content-Length: ${'9'.repeat(40)}`]),
+    ],
+    [
+      'a length and chunks',
+      400,
+      () =>
+        request(
+          'POST /server/wallets/verify HTTP/1.1',
+          ['Content-Length: 5', 'Transfer-Encoding: chunked'],
+          '0\r\n\r\n',
+        ),
+    ],
+    ['headers over 16 KiB', 431, () => request('GET /server/users HTTP/1.1', [`X-A: ${LONG}`])],
+    ['many headers over 16 KiB', 431, () => request('GET /server/users HTTP/1.1', Array(9_000).fill('X-A: a'))],
+    ['a URL over 16 KiB', 431, () => request(`GET /server/users?x=${LONG} HTTP/1.1`)],
+    ['an App Secret over 16 KiB', 431, () => request('GET /server/users HTTP/1.1', [`service-app-secret: ${LONG}`])],
+    ['CONNECT', 400, () => request('CONNECT /server/users HTTP/1.1')],
+    ['CONNECT to another machine', 400, () => request('CONNECT example.com:443 HTTP/1.1')],
+  ];
+  test.each(cases)('%s: %d', async (_what, status, bytes) => {
+    for (const sent of [bytes(), withoutCredentials(bytes())]) {
+      const answer = await sendRaw(app.url, sent);
+      expectError(answer, status);
+      expect(answer.headers['content-type']).toBe('application/json; charset=utf-8');
+    }
+  });
+
+  test('no Host: 400', async () => {
+    const bytes = request('GET /server/users HTTP/1.1').toString().replace('Host: userdir\r\n', '');
+    expect(expectError(await sendRaw(app.url, bytes), 400)).toBe('The header host is missing.');
+  });
+});
+
+describe('what is HTTP is authenticated first', () => {
+  const cases: [string, number, () => Buffer][] = [
+    ['PROPFIND', 405, () => request('PROPFIND /server/users HTTP/1.1')],
+    ['TRACE', 405, () => request('TRACE /server/users HTTP/1.1')],
+    ['PURGE', 405, () => request('PURGE /server/users HTTP/1.1')],
+    ['OPTIONS', 405, () => request('OPTIONS /server/wallets/verify HTTP/1.1')],
+    ['OPTIONS of nothing', 404, () => request('OPTIONS /server/nothing HTTP/1.1')],
+    ['a dot segment that no client resolved', 404, () => request('GET /server/users/../users HTTP/1.1')],
+    ['a slash too many', 404, () => request('GET /server//users HTTP/1.1')],
+    ['malformed percent-encoding', 400, () => request('GET /server/users/%FF HTTP/1.1')],
+    [
+      'a body that never comes, too large',
+      413,
+      () =>
+        request('POST /server/wallets/verify HTTP/1.1', ['Content-Type: application/json', 'Content-Length: 1048577']),
+    ],
+    [
+      'chunks, too large together',
+      413,
+      () =>
+        request(
+          'POST /server/wallets/verify HTTP/1.1',
+          ['Content-Type: application/json', 'Transfer-Encoding: chunked'],
+          `100001\r\n${' '.repeat(0x100001)}\r\n0\r\n\r\n`,
+        ),
+    ],
+    ['no content type', 400, () => request('POST /server/wallets/verify HTTP/1.1', ['Content-Length: 2'], '{}')],
+    [
+      'an empty content type',
+      400,
+      () => request('POST /server/wallets/verify HTTP/1.1', ['Content-Type:', 'Content-Length: 2'], '{}'),
+    ],
+    [
+      'the first of two content types',
+      400,
+      () =>
+        request(
+          'POST /server/wallets/verify HTTP/1.1',
+          ['Content-Type: text/plain', 'Content-Type: application/json', 'Content-Length: 2'],
+          '{}',
+        ),
+    ],
+    [
+      'an unknown expectation',
+      400,
+      () =>
+        request(
+          'POST /server/wallets/verify HTTP/1.1',
+          ['Expect: wonders', 'Content-Type: application/json', 'Content-Length: 2'],
+          '{}',
+        ),
+    ],
+  ];
+  test.each(cases)('%s: %d, and 401 without credentials', async (_what, status, bytes) => {
+    expectError(await sendRaw(app.url, bytes()), status);
+    expectError(await sendRaw(app.url, withoutCredentials(bytes())), 401);
+  });
+
+  test('HEAD answers as GET does, without a body', async () => {
+    const statuses = ['/server/users', '/server/users?page=0', '/server/nothing', '/server/wallets/verify'].map(
+      async (path) => {
+        const { status, headers, body } = await sendRaw(app.url, request(`HEAD ${path} HTTP/1.1`));
+        expect([headers['content-type'], body]).toEqual(['application/json; charset=utf-8', undefined]);
+        return status;
+      },
+    );
+    expect(await Promise.all(statuses)).toEqual([200, 400, 404, 405]);
+    const anonymous = await sendRaw(app.url, withoutCredentials(request('HEAD /server/users HTTP/1.1')));
+    expect([anonymous.status, anonymous.body]).toEqual([401, undefined]);
+  });
+
+  test.each(['service-app-id', 'service-app-secret'])('a credential sent twice is none: %s', async (name) => {
+    const twice = `${name}: ${project.credentials[name]}`;
+    expectError(await sendRaw(app.url, request('GET /server/users HTTP/1.1', [twice])), 401);
+  });
+
+  test('bytes above ASCII in a credential are a wrong credential', async () => {
+    const bytes = withoutCredentials(
+      request('GET /server/users HTTP/1.1', ['service-app-id: \xff', 'service-app-secret: \xfe']),
+    );
+    expectError(await sendRaw(app.url, bytes), 401);
+  });
+
+  test('an absolute URL and HTTP/1.0 are answered', async () => {
+    const absolute = await sendRaw(app.url, request('GET http://userdir/server/users/count HTTP/1.1'));
+    expect([absolute.status, absolute.body.result]).toEqual([200, { total_user: 0 }]);
+    const old = await sendRaw(app.url, request('GET /server/users/count HTTP/1.0'));
+    expect([old.status, old.body.result]).toEqual([200, { total_user: 0 }]);
+  });
+
+  test('a second request behind a refused one is not answered: nothing can be smuggled', async () => {
+    const smuggled = `0\r\n\r\n${request('GET /server/users/count HTTP/1.1')}`;
+    const headers = ['Content-Length: 5', 'Transfer-Encoding: chunked'];
+    const { status, body } = await sendRaw(app.url, request('POST /server/wallets/verify HTTP/1.1', headers, smuggled));
+    expectError({ status, body }, 400);
+  });
+});
+
+test('a caller who hangs up in the middle of anything leaves the server as it was', async () => {
+  const whole = request(
+    'POST /server/wallets/verify HTTP/1.1',
+    ['Content-Type: application/json', 'Content-Length: 90'],
+    '{"address":',
+  );
+  const cuts = [1, 20, whole.length - 15, whole.length];
+  await Promise.all(
+    [...cuts.map((cut) => whole.subarray(0, cut)), request('CONNECT a:1 HTTP/1.1')].map(
+      (bytes) =>
+        new Promise<void>((resolve) => {
+          const { hostname, port } = new URL(app.url);
+          const socket = connect(Number(port), hostname, () => socket.write(bytes, () => socket.resetAndDestroy()));
+          socket.on('close', () => resolve()).on('error', () => undefined);
+        }),
+    ),
+  );
+  expect((await project.rest('/server/users/count')).status).toBe(200);
+});

@@ -1,0 +1,262 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { AppError } from '#dist/errors.js';
+import { EARLIEST, LATEST, limit, page, parse, parseDate, userId } from '#dist/services/filters.js';
+
+/** The rules for dates, pages, limits and ids, against other ways to read the same text. */
+
+const inRange = (time: number) => time >= EARLIEST.getTime() && time <= LATEST.getTime();
+const two = (value: number) => String(value).padStart(2, '0');
+const four = (value: number) => String(value).padStart(4, '0');
+
+/** The days of a month by the rule of the calendar itself. */
+function daysOf(year: number, month: number): number {
+  if (month === 2) return (year % 4 === 0 && year % 100 !== 0) || year % 400 === 0 ? 29 : 28;
+  return [4, 6, 9, 11].includes(month) ? 30 : 31;
+}
+
+/** A four-digit year, a month and a day of 1 to 31, of which some do not exist. */
+const someDay = fc.record({
+  year: fc.oneof(fc.integer({ min: 0, max: 9999 }), fc.integer({ min: 1970, max: 2100 })),
+  month: fc.integer({ min: 1, max: 12 }),
+  day: fc.integer({ min: 1, max: 31 }),
+});
+const realDay = someDay.filter(({ year, month, day }) => day <= daysOf(year, month));
+const textOf = ({ year, month, day }: { year: number; month: number; day: number }) =>
+  `${four(year)}-${two(month)}-${two(day)}`;
+const upTo = (max: number) => fc.integer({ min: 0, max });
+const offset = fc.record({ sign: fc.constantFrom('+', '-'), hour: upTo(23), minute: upTo(59) });
+const time = fc.record({ hour: upTo(23), minute: upTo(59), second: upTo(59) });
+const clock = ({ hour, minute, second }: { hour: number; minute: number; second: number }) =>
+  `${two(hour)}:${two(minute)}:${two(second)}`;
+
+/** What a bound is compared with is not distinguished beyond one millisecond outside the range of creation dates. */
+function expectInstant(parsed: Date | null, oracle: number): void {
+  expect(parsed).not.toBeNull();
+  if (inRange(oracle)) expect(parsed?.getTime()).toBe(oracle);
+  else expect(parsed?.getTime()).toBe(oracle < EARLIEST.getTime() ? EARLIEST.getTime() - 1 : LATEST.getTime() + 1);
+}
+
+describe('parseDate: a date', () => {
+  test('is the whole UTC day, from its first to its last millisecond', () => {
+    fc.assert(
+      fc.property(realDay, (day) => {
+        const midnight = Date.parse(`${textOf(day)}T00:00:00.000Z`);
+        expectInstant(parseDate(textOf(day), 'first'), midnight);
+        expectInstant(parseDate(textOf(day), 'last'), midnight + 86_399_999);
+      }),
+    );
+  });
+
+  test('is none where the calendar has no such day', () => {
+    fc.assert(
+      fc.property(someDay, (day) => {
+        expect(parseDate(textOf(day), 'first') !== null).toBe(day.day <= daysOf(day.year, day.month));
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test.each(['2025-02-29', '2025-02-30', '1900-02-29', '2026-04-31', '2026-00-01', '2026-13-01', '2026-01-00'])(
+    'is none: %s',
+    (text) => {
+      for (const edge of ['first', 'last'] as const) {
+        expect(parseDate(text, edge)).toBeNull();
+        expect(parseDate(`${text}T12:00:00Z`, edge)).toBeNull();
+      }
+    },
+  );
+
+  test.each(['2024-02-29', '2000-02-29', '0000-02-29', '0000-01-01', '0099-12-31', '9999-12-31'])(
+    'is one: %s',
+    (text) => {
+      expect(parseDate(text, 'first')).not.toBeNull();
+    },
+  );
+});
+
+describe('parseDate: a date-time', () => {
+  test('is the instant that Date.parse reads, at any offset and to the millisecond', () => {
+    const milliseconds = fc.option(
+      upTo(999).map((value) => `.${String(value).padStart(3, '0')}`),
+      { nil: '' },
+    );
+    fc.assert(
+      fc.property(realDay, time, milliseconds, fc.option(offset, { nil: null }), (day, at, fraction, zone) => {
+        const place = zone === null ? 'Z' : `${zone.sign}${two(zone.hour)}:${two(zone.minute)}`;
+        const text = `${textOf(day)}T${clock(at)}${fraction}${place}`;
+        for (const edge of ['first', 'last'] as const) expectInstant(parseDate(text, edge), Date.parse(text));
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test('may be written in lower case and with a space, as RFC 3339 allows', () => {
+    const instant = Date.parse('2026-01-31T12:00:00Z');
+    for (const text of ['2026-01-31t12:00:00z', '2026-01-31 12:00:00Z', '2026-01-31 12:00:00-00:00']) {
+      expect(parseDate(text, 'first')?.getTime()).toBe(instant);
+    }
+  });
+
+  test('takes a space before its offset for the "+" that it was in the URL', () => {
+    expect(parseDate('2026-01-31T12:00:00 02:00', 'first')).toEqual(new Date('2026-01-31T10:00:00Z'));
+  });
+
+  test('finer than a millisecond moves inwards to the next whole one, and to itself where the rest is zeros', () => {
+    const finer = fc.tuple(upTo(999), fc.stringMatching(/^[0-9]{1,30}$/));
+    fc.assert(
+      fc.property(realDay, time, finer, (day, at, [milliseconds, rest]) => {
+        const known = `${textOf(day)}T${clock(at)}.${String(milliseconds).padStart(3, '0')}`;
+        const floor = Date.parse(`${known}Z`);
+        const isWhole = /^0*$/.test(rest);
+        expectInstant(parseDate(`${known}${rest}Z`, 'first'), isWhole ? floor : floor + 1);
+        expectInstant(parseDate(`${known}${rest}Z`, 'last'), floor);
+      }),
+    );
+  });
+
+  test.each([
+    ['2016-12-31T23:59:60Z', '2016-12-31T23:59:59.999Z'],
+    ['2016-12-31T23:59:60.5Z', '2016-12-31T23:59:59.999Z'],
+    ['2017-01-01T05:29:60+05:30', '2016-12-31T23:59:59.999Z'],
+    ['1990-12-31T15:59:60-08:00', '1990-12-31T23:59:59.999Z'],
+  ])('in a leap second is the last millisecond before it: %s', (text, instant) => {
+    for (const edge of ['first', 'last'] as const) expect(parseDate(text, edge)).toEqual(new Date(instant));
+  });
+
+  test.each(['2016-12-31T12:00:60Z', '2016-12-31T23:58:60Z', '2016-12-31T23:59:60+01:00', '2016-12-31T23:59:61Z'])(
+    'in a leap second that no UTC day ends with is none: %s',
+    (text) => {
+      expect(parseDate(text, 'first')).toBeNull();
+    },
+  );
+
+  test.each([
+    '2026-01-31T24:00:00Z',
+    '2026-01-31T12:60:00Z',
+    '2026-01-31T12:00:00+24:00',
+    '2026-01-31T12:00:00+01:60',
+    '2026-01-31T12:00:00+0100',
+    '2026-01-31T12:00:00+01',
+    '2026-01-31T12:00:00',
+    '2026-01-31T12:00Z',
+    '2026-01-31T12:00:00.Z',
+    '2026-01-31T12:00:00,5Z',
+    '2026-01-31T12:00:00Z ',
+    '2026-01-31T12:00:00Z\n',
+    ' 2026-01-31',
+    '+002026-01-31',
+    '-0001-01-01',
+    '2026-W05-6',
+    '2026-031',
+    '20260131T120000Z',
+    '2026-01',
+    '２０２６-01-31',
+    '',
+  ])('is none: %j', (text) => {
+    expect(parseDate(text, 'first')).toBeNull();
+  });
+});
+
+describe('parseDate: the ends of time', () => {
+  test.each([
+    ['0000-01-01', EARLIEST.getTime() - 1],
+    ['0000-01-01T00:00:00+23:59', EARLIEST.getTime() - 1],
+    ['1969-12-31T23:59:59.999Z', EARLIEST.getTime() - 1],
+    ['1970-01-01', EARLIEST.getTime()],
+    ['9999-12-31', LATEST.getTime() - 86_399_999],
+    ['9999-12-31T23:59:59.999Z', LATEST.getTime()],
+    ['9999-12-31T23:59:59-23:59', LATEST.getTime() + 1],
+  ])('a bound outside the range of creation dates lies one millisecond outside it: %s', (text, instant) => {
+    expect(parseDate(text, 'first')?.getTime()).toBe(instant);
+  });
+
+  test('never leaves the years that PostgreSQL and JSON write with four digits, but for that millisecond', () => {
+    fc.assert(
+      fc.property(fc.oneof(realDay.map(textOf), fc.string()), fc.constantFrom('first', 'last'), (text, edge) => {
+        const parsed = parseDate(text, edge as 'first' | 'last');
+        if (parsed === null) return;
+        expect(parsed.getTime()).toBeGreaterThanOrEqual(EARLIEST.getTime() - 1);
+        expect(parsed.getTime()).toBeLessThanOrEqual(LATEST.getTime() + 1);
+      }),
+    );
+  });
+
+  test('the first instant of a text is never after its last', () => {
+    fc.assert(
+      fc.property(realDay, fc.option(time, { nil: null }), fc.nat(), (day, at, fraction) => {
+        const text = textOf(day) + (at === null ? '' : `T${clock(at)}Z`);
+        const first = parseDate(text, 'first')?.getTime() ?? Number.NaN;
+        expect(first).toBeLessThanOrEqual(parseDate(text, 'last')?.getTime() ?? Number.NaN);
+        // Between two milliseconds there is no user: the bounds pass each other by exactly one.
+        const between = parseDate(`${textOf(day)}T00:00:00.000${fraction}1Z`, 'first')?.getTime() ?? Number.NaN;
+        if (inRange(between)) expect(between).toBe(Date.parse(`${textOf(day)}T00:00:00.001Z`));
+      }),
+    );
+  });
+});
+
+describe('page, limit and user id', () => {
+  const isPlain = (text: string) => /^[0123456789]+$/.test(text);
+  const someText = fc.oneof(
+    fc.nat({ max: 200 }).map(String),
+    fc.bigInt().map(String),
+    fc.double().map(String),
+    fc.string(),
+    fc.constantFrom(
+      '0',
+      '00',
+      '1',
+      '001',
+      '100',
+      '101',
+      '-1',
+      '+1',
+      '1.0',
+      '1e2',
+      '0x10',
+      ' 1',
+      '1 ',
+      '1\n',
+      '１',
+      '٣',
+      '',
+    ),
+  );
+
+  test('page: a plain decimal integer from 1 to the largest that JSON carries, else BAD_USER_INPUT', () => {
+    fc.assert(
+      fc.property(someText, (text) => {
+        const accepted = isPlain(text) && BigInt(text) >= 1n && BigInt(text) <= BigInt(Number.MAX_SAFE_INTEGER);
+        if (accepted) expect(BigInt(parse(page, text))).toBe(BigInt(text));
+        else expect(() => parse(page, text)).toThrow(AppError);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test('limit: a plain decimal integer from 1 to 100, else BAD_USER_INPUT', () => {
+    fc.assert(
+      fc.property(someText, (text) => {
+        const accepted = isPlain(text) && BigInt(text) >= 1n && BigInt(text) <= 100n;
+        if (accepted) expect(BigInt(parse(limit, text))).toBe(BigInt(text));
+        else expect(() => parse(limit, text)).toThrow(AppError);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test('absent they are 1 and 10', () => {
+    expect([parse(page, undefined), parse(limit, undefined)]).toEqual([1, 10]);
+  });
+
+  test('user id: decimal digits, 1 and up, of any length and exact', () => {
+    fc.assert(
+      fc.property(someText, (text) => {
+        if (isPlain(text) && BigInt(text) >= 1n) expect(parse(userId('user_id'), text)).toBe(BigInt(text));
+        else expect(() => parse(userId('user_id'), text)).toThrow(AppError);
+      }),
+      { numRuns: 500 },
+    );
+  });
+});
