@@ -16,6 +16,8 @@ export interface Address {
   readonly checksumValid: boolean;
 }
 
+const SECRET_SEED = /^S[A-Z2-7]{55}$/;
+
 export const ADDRESS_FORMS =
   'a Stellar address (G and 55 more characters) or an Ethereum address (0x and 40 hex digits)';
 
@@ -40,7 +42,9 @@ export function parseAddress(text: string): Address | { readonly reason: string 
 export function requireAddress(name: string, text: string): Address {
   const address = parseAddress(text);
   if ('reason' in address) {
-    throw new AppError('BAD_USER_INPUT', `${name}: got ${show(text)}, expected ${ADDRESS_FORMS}; ${address.reason}.`);
+    // Of what looks like a secret seed nothing is repeated.
+    const shown = SECRET_SEED.test(text) ? 'a secret' : show(text);
+    throw new AppError('BAD_USER_INPUT', `${name}: got ${shown}, expected ${ADDRESS_FORMS}; ${address.reason}.`);
   }
   return address;
 }
@@ -71,7 +75,7 @@ export function checksumAddress(key: string): string {
 function malformedReason(text: string): string {
   if (text === '') return 'it is empty';
   if (/^M[A-Z2-7]{68}$/.test(text)) return 'a muxed address (M…) names a sub-account; send the G… address inside it';
-  if (/^S[A-Z2-7]{55}$/.test(text)) return 'this looks like a secret seed (S…), which must never be sent anywhere';
+  if (SECRET_SEED.test(text)) return 'this looks like a secret seed (S…), which must never be sent anywhere';
   if (/^[gG][a-zA-Z2-7]{55}$/.test(text)) return 'a Stellar address is written in upper case';
   if (/^0X/.test(text)) return 'an Ethereum address starts with 0x in lower case';
   if (/^0x/.test(text))

@@ -127,7 +127,7 @@ test('searches and verifications of one operation share a statement of each kind
   );
   const { data } = await project.graphql(`{ ${fields.join(' ')} }`);
   expect(data.s7).toEqual([{ id: data.v7.userId }]);
-  expect(app.statements).toHaveLength(3);
+  expect(app.statements.filter((sql) => !readsSecrets(sql))).toHaveLength(2);
 });
 
 test('one user over REST takes three statements', async () => {

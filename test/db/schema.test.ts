@@ -39,6 +39,7 @@ const BEYOND_PRISMA: readonly string[] = [
   'function record_deleted_users()',
   'function forget_tallies()',
   'function fold_tallies(integer,integer)',
+  'function cut_crowded_days(integer,date[])',
   'function cut_tally_slices(integer,timestamp with time zone,bigint,timestamp with time zone,bigint)',
   'function utc_day(timestamp with time zone)',
   'function utc_start(date)',

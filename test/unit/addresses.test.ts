@@ -197,3 +197,9 @@ test('requiring an address names the parameter, what arrived and what is accepte
     'address: got "nonsense", expected a Stellar address (G and 55 more characters) or an Ethereum address (0x and 40 hex digits); it is neither.',
   );
 });
+
+test('a secret seed that was sent by mistake is not repeated', () => {
+  const seed = `S${'A'.repeat(55)}`;
+  expect(() => requireAddress('address', seed)).toThrow(/got a secret, .*secret seed/);
+  expect(() => requireAddress('address', seed)).not.toThrow(/SAAA/);
+});
