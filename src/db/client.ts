@@ -22,6 +22,8 @@ export interface Database {
   check(): Promise<void>;
   /** After many rows came or went: PGlite never does it by itself, and PostgreSQL not at once. */
   vacuum(): Promise<void>;
+  /** The same for the deltas alone, whose dead rows stand in the way of every total until they are gone. */
+  vacuumDeltas(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -90,6 +92,10 @@ function fromPool(
     },
     async vacuum() {
       await pool.query('VACUUM (ANALYZE) users, accounts, tallies, tally_slices, tally_deltas');
+    },
+    async vacuumDeltas() {
+      // Giving space back to the disk would lock everybody out for a moment; the next deltas need it anyway.
+      await pool.query('VACUUM (TRUNCATE off) tally_deltas');
     },
     async close() {
       await prisma.$disconnect();

@@ -1,6 +1,6 @@
 import type { Database } from '../db/client.js';
 import { compareTallies, repairTallies, type TallyDifference } from '../sql/check-tallies.js';
-import { foldTallies, type Total } from '../sql/totals.js';
+import { cutCrowdedDays, FOLD_AT_ONCE, foldTallies, type Total } from '../sql/totals.js';
 import type { ProjectScope } from './projects.js';
 
 export type { TallyDifference };
@@ -8,20 +8,34 @@ export type Totals = ReturnType<typeof createTotals>;
 
 /** A reader adds up this many pending changes without noticing; beyond it they are folded behind his back. */
 const PENDING_TO_FOLD = 64;
+/** What was folded leaves dead rows behind, past which every reader walks until they are vacuumed. */
+const FOLDED_TO_VACUUM = 5_000;
 /** A repair counts all users of a project, however many. */
 const NO_TIMEOUT_MS = 2_147_483_647;
 
 /** Exact totals: they are read with the rows they belong to, and kept cheap by folding what has piled up. */
-export function createTotals({ prisma }: Database) {
+export function createTotals({ prisma, vacuumDeltas }: Database) {
   const folding = new Map<number, Promise<void>>();
+  let foldedSinceVacuum = 0;
+
+  async function fold(projectId: number): Promise<void> {
+    const folded = await foldTallies(prisma, projectId);
+    foldedSinceVacuum += folded;
+    if (foldedSinceVacuum > FOLDED_TO_VACUUM) {
+      foldedSinceVacuum = 0;
+      await vacuumDeltas();
+    }
+    // Of several folds only the last has looked for crowded days, and only among its own.
+    if (folded >= FOLD_AT_ONCE) await cutCrowdedDays(prisma, projectId);
+  }
 
   /** Folds in the background, once at a time for a project. It changes no total, so a failure waits for the next reader. */
   function foldLater(projectId: number): void {
     if (folding.has(projectId)) return;
-    const fold = foldTallies(prisma, projectId)
+    const folded = fold(projectId)
       .catch(() => undefined)
       .finally(() => folding.delete(projectId));
-    folding.set(projectId, fold);
+    folding.set(projectId, folded);
   }
 
   return {
@@ -34,7 +48,7 @@ export function createTotals({ prisma }: Database) {
     /** Folds what is pending now. */
     async fold({ projectId }: ProjectScope): Promise<void> {
       await folding.get(projectId);
-      await foldTallies(prisma, projectId);
+      await fold(projectId);
     },
 
     /** Counts the project's users again and returns where its tallies say otherwise. */

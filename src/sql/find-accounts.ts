@@ -10,6 +10,8 @@ export function findAccountsByUser(
     SELECT k.place::int AS place, ${ACCOUNT_COLUMNS}
     FROM unnest(${keys.map((key) => key.projectId)}::int[], ${keys.map((key) => key.userId)}::bigint[])
       WITH ORDINALITY AS k(project_id, user_id, place)
-    JOIN accounts a ON a.project_id = k.project_id AND a.user_id = k.user_id
+    CROSS JOIN LATERAL (
+      SELECT * FROM accounts a WHERE a.project_id = k.project_id AND a.user_id = k.user_id OFFSET 0
+    ) AS a
     ORDER BY a.id`);
 }

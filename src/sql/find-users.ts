@@ -1,6 +1,11 @@
 import { Prisma, type Queryable } from '../db/client.js';
 import { type PlacedUser, USER_COLUMNS } from './columns.js';
 
+/*
+ * Each key is looked up by itself (LATERAL, and OFFSET 0 keeps the planner from undoing it): whatever the statistics say, a
+ * batch is so many index look-ups, never a scan of everybody.
+ */
+
 /** Current users by id: at most one for each key. */
 export function findUsersById(
   db: Queryable,
@@ -10,8 +15,9 @@ export function findUsersById(
     SELECT k.place::int AS place, ${USER_COLUMNS}
     FROM unnest(${keys.map((key) => key.projectId)}::int[], ${keys.map((key) => key.id)}::bigint[])
       WITH ORDINALITY AS k(project_id, id, place)
-    JOIN users u ON u.project_id = k.project_id AND u.id = k.id
-    WHERE u.deleted_at IS NULL`);
+    CROSS JOIN LATERAL (
+      SELECT * FROM users u WHERE u.project_id = k.project_id AND u.id = k.id AND u.deleted_at IS NULL OFFSET 0
+    ) AS u`);
 }
 
 /** Current users by folded login email, newest first within each key. */
@@ -23,8 +29,9 @@ export function findUsersByEmail(
     SELECT k.place::int AS place, ${USER_COLUMNS}
     FROM unnest(${keys.map((key) => key.projectId)}::int[], ${keys.map((key) => key.email)}::text[])
       WITH ORDINALITY AS k(project_id, email, place)
-    JOIN users u ON u.project_id = k.project_id AND u.login_email = k.email
-    WHERE u.deleted_at IS NULL
+    CROSS JOIN LATERAL (
+      SELECT * FROM users u WHERE u.project_id = k.project_id AND u.login_email = k.email AND u.deleted_at IS NULL OFFSET 0
+    ) AS u
     ORDER BY u.created_at DESC, u.id DESC`);
 }
 
@@ -37,8 +44,12 @@ export function findUsersByAddress(
     SELECT k.place::int AS place, ${USER_COLUMNS}
     FROM unnest(${keys.map((key) => key.projectId)}::int[], ${keys.map((key) => key.addressKey)}::text[])
       WITH ORDINALITY AS k(project_id, address_key, place)
-    JOIN accounts a ON a.project_id = k.project_id AND a.address_key = k.address_key
-    JOIN users u ON u.project_id = a.project_id AND u.id = a.user_id
-    WHERE u.deleted_at IS NULL
+    CROSS JOIN LATERAL (
+      SELECT u.*
+      FROM accounts a
+      JOIN users u ON u.project_id = a.project_id AND u.id = a.user_id
+      WHERE a.project_id = k.project_id AND a.address_key = k.address_key AND u.deleted_at IS NULL
+      OFFSET 0
+    ) AS u
     ORDER BY u.created_at DESC, u.id DESC`);
 }

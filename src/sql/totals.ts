@@ -160,20 +160,17 @@ export function startOfRank(projectId: number, filter: UserFilter, { steps, edge
     LEFT JOIN slice ON true`;
 }
 
-/** Deltas of one fold: bounds the time for which it holds what it folds. */
-const FOLD_AT_ONCE = 100_000;
+/** Deltas of one fold: bounds the time for which it holds what it folds. A smaller fold also cuts the days that it made crowded. */
+export const FOLD_AT_ONCE = 100_000;
 
-/** Folds what is committed, in transactions of bounded size; gives way to whoever folds already. */
-export async function foldTallies(db: Queryable, projectId: number): Promise<void> {
-  for (let rounds = 1; ; rounds += 1) {
+/** Folds what is committed, in transactions of bounded size, and returns how many; gives way to whoever folds already. */
+export async function foldTallies(db: Queryable, projectId: number): Promise<number> {
+  for (let folded = 0; ; ) {
     const [row] = await db.$queryRaw<[{ folded: number }]>(
       Prisma.sql`SELECT fold_tallies(${projectId}::int, ${FOLD_AT_ONCE}::int) AS folded`,
     );
-    if (row.folded < FOLD_AT_ONCE) {
-      // Only the last round has looked for days that became crowded, and only among its own.
-      if (rounds > 1) await cutCrowdedDays(db, projectId);
-      return;
-    }
+    folded += row.folded;
+    if (row.folded < FOLD_AT_ONCE) return folded;
   }
 }
 

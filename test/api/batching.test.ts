@@ -52,8 +52,8 @@ function statements() {
   const kinds = app.statements
     .filter((sql) => !readsSecrets(sql))
     .map((sql) => {
-      if (/JOIN accounts a/.test(sql)) return 'accounts';
-      if (/JOIN users u/.test(sql)) return 'users by key';
+      if (/AS k\(project_id, user_id,/.test(sql)) return 'accounts';
+      if (/AS k\(project_id, id,/.test(sql)) return 'users by key';
       if (/FROM users u/.test(sql)) return 'list';
       return sql;
     });

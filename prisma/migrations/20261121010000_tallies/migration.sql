@@ -109,17 +109,19 @@ CREATE FUNCTION utc_start(day date) RETURNS timestamptz LANGUAGE sql IMMUTABLE P
 -- One statement takes them away and counts them, so that no snapshot sees them twice or not at all.
 CREATE FUNCTION fold_tallies(project integer, most integer) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
+    upto bigint;
     folded integer;
     touched date[];
 BEGIN
     IF NOT pg_try_advisory_xact_lock(1968399457, project) THEN
         RETURN 0;
     END IF;
+    -- A range of ids rather than a list of them: no plan for it is a bad one.
+    SELECT max(id) INTO upto
+    FROM (SELECT id FROM tally_deltas WHERE project_id = project ORDER BY id LIMIT most) AS oldest;
     WITH taken AS (
         DELETE FROM tally_deltas
-        WHERE project_id = project AND id IN (
-            SELECT id FROM tally_deltas WHERE project_id = project ORDER BY id LIMIT most
-        )
+        WHERE project_id = project AND id <= upto
         RETURNING created_at, user_id, login_method, change
     ), spans AS (
         INSERT INTO tallies AS tally (project_id, span, starts_on, login_method, users)
