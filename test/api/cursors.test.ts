@@ -316,3 +316,32 @@ test('a cursor that was cut, extended, or altered in any place is BAD_USER_INPUT
   expect(answers.map((answer) => codesOf(answer))).toEqual(new Array(damaged.size).fill(['BAD_USER_INPUT']));
   expect(damaged.size).toBeGreaterThan(100);
 });
+
+test('the order is the one that is asked for, whether or not an index happens to have it', async () => {
+  const project = await app.createProject();
+  const added = Array.from({ length: 24 }, (_, index) => newUser('passkey', INSTANTS[Math.floor(index / 6)] as string));
+  await project.addUsers(...added);
+  // A login writes its row anew: those of one instant are no longer stored in the order of their ids.
+  for (const number of [16, 4, 22, 10, 13, 1, 19, 7]) {
+    const { data } = await project.graphql(
+      'mutation ($input: RecordLoginInput!) { recordLogin(input: $input) { created } }',
+      { input: { authMethod: 'passkey', authValue: added[number]?.auth_value } },
+    );
+    expect(data.recordLogin).toEqual({ created: false });
+  }
+  await app.directory.db.pool.query('DROP INDEX users_newest_idx, users_method_newest_idx');
+
+  // Registered oldest first, so that the ids too are newest first.
+  const order = (await restOrder(project)).toSorted((a, b) => Number(b) - Number(a));
+  expect(await restOrder(project)).toEqual(order);
+  for (let done = 0, after: string | null = null; done < order.length; done += 5) {
+    const stretch: Stretch = await askStretch(project, { first: 5, after });
+    expect(stretch.ids).toEqual(order.slice(done, done + 5));
+    after = stretch.pageInfo.endCursor;
+  }
+  for (let left = order.length, before: string | null = null; left > 0; left -= 5) {
+    const stretch: Stretch = await askStretch(project, { last: 5, before });
+    expect(stretch.ids).toEqual(order.slice(Math.max(0, left - 5), left));
+    before = stretch.pageInfo.startCursor;
+  }
+});

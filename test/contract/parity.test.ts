@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { ethereumAddress, stellarAddress } from '../support/addresses.js';
+import { stellarAddress } from '../support/addresses.js';
 import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
 import { codesOf } from '../support/graphql.js';
 
@@ -18,7 +18,8 @@ const SHARED = stellarAddress(2);
 const OF_REMOVED = stellarAddress(3);
 const OF_STRANGER = stellarAddress(4);
 const NOBODYS = stellarAddress(5);
-const WALLET = ethereumAddress(1);
+/** In the spelling of EIP-55, which is shown as it was registered and matched in any case. */
+const WALLET = '0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed';
 const UPPER_CASE_WALLET = `0x${WALLET.slice(2).toUpperCase()}`;
 
 beforeAll(async () => {
@@ -276,6 +277,7 @@ describe('a search', () => {
     [{ address: SHARED }, 2],
     [{ address: WALLET }, 1],
     [{ address: UPPER_CASE_WALLET }, 1],
+    [{ address: WALLET.toLowerCase() }, 1],
     [{ address: NOBODYS }, 0],
     [{ address: OF_REMOVED }, 0],
     [{ address: OF_STRANGER }, 0],
