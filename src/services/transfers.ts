@@ -33,6 +33,7 @@ export type Transfers = ReturnType<typeof createTransfers>;
 
 /** Enough to mend a file by, few enough for the memory to stay flat. */
 export const MAX_REPORTED_ERRORS = 1_000;
+const MAX_REASON_LENGTH = 500;
 const BATCH_SIZE = 1_000;
 /** An import is one transaction however long the file; the caller's signal ends it sooner. */
 const NO_TIMEOUT_MS = 2_147_483_647;
@@ -124,9 +125,12 @@ interface ParsedLine {
   record: UserRecord;
 }
 
-function fail(report: ImportReport, line: number, error: string): void {
+function fail(report: ImportReport, line: number, reason: string): void {
   report.failed += 1;
-  if (report.errors.length < MAX_REPORTED_ERRORS) report.errors.push({ line, error });
+  if (report.errors.length === MAX_REPORTED_ERRORS) return;
+  const shown = reason.length <= MAX_REASON_LENGTH ? reason : `${reason.slice(0, MAX_REASON_LENGTH)}…`;
+  // Through bytes, because a slice of a line's text would keep the whole of it in memory.
+  report.errors.push({ line, error: Buffer.from(shown).toString() });
 }
 
 /** The good lines of the input; the bad ones go into the report. */

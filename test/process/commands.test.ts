@@ -1,0 +1,395 @@
+import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import type { Json } from '../support/app.js';
+import { call, type RunningServer, recordLogin, startServer, userdir, userdirJson } from '../support/command.js';
+import { copyTemplate, createEmptyDatabase, type TestDatabase } from '../support/engines.js';
+
+vi.setConfig({ testTimeout: 120_000 });
+
+const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
+
+/** On the embedded engine, which admits one process, every command here goes through the running server. */
+describe('while a server runs on the same database,', () => {
+  let database: TestDatabase;
+  let server: RunningServer;
+  beforeAll(async () => {
+    database = await copyTemplate(inject('engine'), inject('template'));
+    server = await startServer({ ...database.env, DEMO: 'off' });
+  });
+  afterAll(async () => {
+    await server.stop();
+    await database.drop();
+  });
+
+  const run = (...args: string[]) => userdir(database.env, args);
+  const runJson = (...args: string[]) => userdirJson(database.env, args);
+  const createProject = (): Promise<{ app_id: string; app_secret: string }> =>
+    runJson('project', 'create', '--name', 'Test');
+  const importUsers = (appId: string, ...users: Json[]) =>
+    userdirJson(
+      database.env,
+      ['user', 'import', '--project', appId],
+      users.map((user) => `${JSON.stringify(user)}\n`).join(''),
+    );
+
+  const ask = <Answer>(questions: (url: string) => Promise<Answer>) => questions(server.url);
+
+  test('migrate finds nothing left to do', async () => {
+    expect(await runJson('migrate')).toEqual({ applied: [] });
+    expect(await run('migrate')).toEqual({
+      code: 0,
+      signal: null,
+      stdout: 'The database is up to date.\n',
+      stderr: '',
+    });
+  });
+
+  test('project create shows the credentials, and project list the projects', async () => {
+    const created = await runJson('project', 'create', '--name', ' Müller & "Co" ');
+    expect(created).toEqual({
+      id: expect.any(Number),
+      name: 'Müller & "Co"',
+      app_id: expect.stringMatching(/^app_[0-9a-f]{24}$/),
+      app_secret: expect.stringMatching(/^uds_[\w-]{43}$/),
+    });
+    const shown = await run('project', 'create', '--name', 'For people');
+    expect(shown).toMatchObject({ code: 0, stderr: '' });
+    const [, appId, appSecret] = /App ID +(app_\w+)\nApp Secret +(uds_[\w-]+)\n/.exec(shown.stdout) ?? [];
+    await importUsers(created.app_id, { auth_method: 'email', auth_value: 'ada@example.com' });
+
+    const listed = await runJson('project', 'list');
+    expect(listed).toEqual(
+      expect.arrayContaining([
+        {
+          id: created.id,
+          name: created.name,
+          app_id: created.app_id,
+          created_at: expect.stringMatching(TIMESTAMP),
+          total_user: 1,
+        },
+        expect.objectContaining({ app_id: appId, name: 'For people', total_user: 0 }),
+      ]),
+    );
+    expect(JSON.stringify(listed)).not.toContain('uds_');
+    const table = await run('project', 'list');
+    expect(table).toMatchObject({ code: 0, stderr: '' });
+    expect(table.stdout).toContain(`│ Müller & "Co" │ ${created.app_id} │`);
+    expect(
+      await ask((url) => call(url, { app_id: `${appId}`, app_secret: `${appSecret}` }, '/server/users')),
+    ).toMatchObject({ status: 200 });
+  });
+
+  test('project rotate ends the old secret at once, or leaves it beside the new one for a while', async () => {
+    const project = await createProject();
+    const overlapped = await runJson('project', 'rotate', project.app_id, '--overlap', '24h');
+    expect(overlapped).toEqual({
+      app_id: project.app_id,
+      app_secret: expect.stringMatching(/^uds_/),
+      previous_expires_at: expect.stringMatching(TIMESTAMP),
+    });
+    const aDay = 86_400_000;
+    const left = Date.parse(overlapped.previous_expires_at) - Date.now();
+    expect(left).toBeGreaterThan(aDay - 60_000);
+    expect(left).toBeLessThanOrEqual(aDay);
+    await ask(async (url) => {
+      expect((await call(url, project, '/server/users')).status).toBe(200);
+      expect((await call(url, overlapped, '/server/users')).status).toBe(200);
+    });
+
+    const { code, stdout } = await run('project', 'rotate', project.app_id);
+    expect(code).toBe(0);
+    expect(stdout).toContain('The old secret is no longer valid.');
+    const [appSecret = ''] = /uds_[\w-]+/.exec(stdout) ?? [];
+    await ask(async (url) => {
+      expect((await call(url, project, '/server/users')).status).toBe(401);
+      expect((await call(url, overlapped, '/server/users')).status).toBe(401);
+      expect((await call(url, { ...project, app_secret: appSecret }, '/server/users')).status).toBe(200);
+    });
+  });
+
+  test('user import and user export speak the same format', async () => {
+    const { app_id: appId } = await createProject();
+    const report = await importUsers(appId, { auth_method: 'google', auth_value: '1', login_count: 3 });
+    expect(report).toEqual({ imported: 1, skipped: 0, failed: 0, errors: [] });
+    const exported = await run('user', 'export', '--project', appId);
+    expect(exported).toMatchObject({ code: 0, stderr: 'Exported 1 users.\n' });
+    expect(await run('user', 'export', '--project', appId, '--json')).toEqual(exported);
+    expect(JSON.parse(exported.stdout)).toEqual({
+      auth_method: 'google',
+      auth_value: '1',
+      email: null,
+      wallet: null,
+      created_at: expect.stringMatching(TIMESTAMP),
+      last_login: null,
+      login_count: 3,
+      accounts: [],
+    });
+    const again = await userdir(database.env, ['user', 'import', '--project', appId], exported.stdout);
+    expect(again).toEqual({
+      code: 1,
+      signal: null,
+      stdout:
+        'line 1: A user with auth_method "google" and this auth_value exists already.\nImported 0, skipped 0, failed 1.\n',
+      stderr: '',
+    });
+  });
+
+  test('user remove removes a user once, and user purge erases the removed', async () => {
+    const { app_id: appId, ...rest } = await createProject();
+    await importUsers(
+      appId,
+      ...['a', 'b', 'c'].map((name) => ({ auth_method: 'email', auth_value: `${name}@example.com` })),
+    );
+    const ids = await ask(async (url) => {
+      const { body } = await call(url, { app_id: appId, ...rest }, '/server/users');
+      return body.result.users.map((user: Json) => user.id);
+    });
+    expect(await runJson('user', 'remove', '--project', appId, String(ids[0]))).toEqual({ id: ids[0] });
+    expect(await run('user', 'remove', '--project', appId, String(ids[1]))).toEqual({
+      code: 0,
+      signal: null,
+      stdout: `Removed user ${ids[1]}.\n`,
+      stderr: '',
+    });
+    expect(await run('user', 'remove', '--project', appId, String(ids[0]))).toEqual({
+      code: 1,
+      signal: null,
+      stdout: '',
+      stderr: `userdir: There is no user ${ids[0]} in this project.\n`,
+    });
+    expect(await runJson('user', 'purge', '--older-than', '30d', '--project', appId)).toEqual({ purged: 0 });
+    expect(await runJson('user', 'purge', '--older-than', '0s', '--project', appId)).toEqual({ purged: 2 });
+    expect(await run('user', 'purge', '--older-than', '0s')).toMatchObject({
+      code: 0,
+      stdout: 'Erased 0 removed users.\n',
+    });
+    const [listed] = (await runJson('project', 'list')).filter((each: Json) => each.app_id === appId);
+    expect(listed.total_user).toBe(1);
+  });
+
+  test('user ban refuses logins, also after removal, until user unban', async () => {
+    const project = await createProject();
+    const identity = ['--project', project.app_id, '--method', 'email', '--value', 'Eve@Example.com'];
+    const login = (url: string) =>
+      recordLogin(url, project, { authMethod: 'email', authValue: 'eve@example.com' }).then(({ body }) => body);
+    const first = await ask(login);
+    const banned = { auth_method: 'email', auth_value: 'Eve@Example.com', banned: true };
+    expect(await runJson('user', 'ban', ...identity)).toEqual(banned);
+    expect(await run('user', 'ban', ...identity)).toMatchObject({
+      code: 0,
+      stdout: 'email Eve@Example.com is banned.\n',
+    });
+    expect((await ask(login)).errors[0].extensions.code).toBe('BANNED');
+
+    await runJson('user', 'remove', '--project', project.app_id, first.data.recordLogin.user.id);
+    expect((await ask(login)).errors[0].extensions.code).toBe('BANNED');
+
+    expect(await runJson('user', 'unban', ...identity)).toEqual({ ...banned, banned: false });
+    expect(await run('user', 'unban', ...identity)).toMatchObject({
+      code: 0,
+      stdout: 'email Eve@Example.com is not banned.\n',
+    });
+    const second = await ask(login);
+    expect(second.data.recordLogin).toMatchObject({ created: true, user: { loginCount: 1 } });
+    expect(second.data.recordLogin.user.id).not.toBe(first.data.recordLogin.user.id);
+  });
+
+  test('seed makes the same users for the same seed, and adds none the second time', async () => {
+    const [one, other] = [await createProject(), await createProject()];
+    const seed = (appId: string, ...more: string[]) => ['seed', '--project', appId, '--users', '40', ...more];
+    const added = await runJson(...seed(one.app_id, '--seed', '7'));
+    expect(added).toEqual({ users: 40, accounts: expect.any(Number) });
+    expect(await run(...seed(other.app_id, '--seed', '7'))).toEqual({
+      code: 0,
+      signal: null,
+      stdout: `Added 40 users with ${added.accounts} accounts.\n`,
+      stderr: '',
+    });
+    expect(await runJson(...seed(one.app_id, '--seed', '7'))).toEqual({ users: 0, accounts: 0 });
+    const [ofOne, ofOther] = await ask((url) =>
+      Promise.all([one, other].map((project) => call(url, project, '/server/users?limit=100'))),
+    );
+    expect(withoutIds(ofOne)).toEqual(withoutIds(ofOther));
+    expect(await runJson(...seed(one.app_id))).toMatchObject({ users: 40 });
+  });
+
+  test.each([
+    [['project', 'rotate']],
+    [['user', 'export', '--project']],
+    [['user', 'purge', '--older-than', '1d', '--project']],
+    [['user', 'ban', '--method', 'email', '--value', 'a@example.com', '--project']],
+    [['user', 'remove', '1', '--project']],
+    [['seed', '--users', '1', '--project']],
+    [['user', 'import', '--project']],
+  ])('userdir %j of an unknown project is refused in one line', async (args) => {
+    expect(await run(...args, 'app_nobody')).toEqual({
+      code: 1,
+      signal: null,
+      stdout: '',
+      stderr: 'userdir: There is no project with the App ID "app_nobody".\n',
+    });
+  });
+
+  test.each([
+    [['user', 'remove', '0', '--project'], /^userdir: USER_ID: got "0", expected decimal digits, 1 and up\.\n$/],
+    [
+      ['user', 'ban', '--method', 'E-mail', '--value', 'a@example.com', '--project'],
+      /^userdir: auth_method: got "E-mail", .*\n$/,
+    ],
+    [
+      ['user', 'ban', '--method', 'email', '--value', 'nobody', '--project'],
+      /^userdir: auth_value: got "nobody", .*\n$/,
+    ],
+  ])('userdir %j is refused in one line that shows what arrived', async (args, sentence) => {
+    const { app_id: appId } = await createProject();
+    const { code, stdout, stderr } = await run(...args, appId, '--json');
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+    expect(stderr).toMatch(sentence);
+  });
+
+  test('a name that is no name is refused', async () => {
+    const { code, stdout, stderr } = await run('project', 'create', '--name', '  ');
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+    expect(stderr).toBe("userdir: A project's name is text of 1 to 200 characters on one line.\n");
+  });
+});
+
+describe('while no server runs,', () => {
+  let database: TestDatabase;
+  beforeAll(async () => {
+    database = await copyTemplate(inject('engine'), inject('template'));
+  });
+  afterAll(() => database.drop());
+
+  test('every command does the same by itself, and what it did is there for the next one', async () => {
+    const run = (...args: string[]) => userdirJson(database.env, args);
+    expect(await run('migrate')).toEqual({ applied: [] });
+    const { app_id: appId, ...created } = await run('project', 'create', '--name', 'Test');
+    expect(created).toEqual({ id: 1, name: 'Test', app_secret: expect.stringMatching(/^uds_/) });
+    const project = ['--project', appId];
+    expect(await run('seed', ...project, '--users', '3')).toEqual({ users: 3, accounts: expect.any(Number) });
+    const exported = await userdir(database.env, ['user', 'export', ...project]);
+    expect(exported).toMatchObject({ code: 0, stderr: 'Exported 3 users.\n' });
+    expect(
+      await userdirJson(database.env, ['user', 'import', ...project, '--on-conflict', 'skip'], exported.stdout),
+    ).toEqual({ imported: 0, skipped: 3, failed: 0, errors: [] });
+    expect(await run('user', 'remove', ...project, '1')).toEqual({ id: 1 });
+    expect(await run('user', 'purge', '--older-than', '0s')).toEqual({ purged: 1 });
+    const identity = ['--method', 'email', '--value', 'eve@example.com'];
+    const banned = { auth_method: 'email', auth_value: 'eve@example.com', banned: true };
+    expect(await run('user', 'ban', ...project, ...identity)).toEqual(banned);
+    expect(await run('user', 'unban', ...project, ...identity)).toEqual({ ...banned, banned: false });
+    expect(await run('project', 'rotate', appId)).toMatchObject({ app_id: appId });
+    expect(await run('project', 'list')).toMatchObject([{ app_id: appId, total_user: 2 }]);
+    expect(await userdir(database.env, ['user', 'remove', ...project, '1'])).toEqual({
+      code: 1,
+      signal: null,
+      stdout: '',
+      stderr: 'userdir: There is no user 1 in this project.\n',
+    });
+  });
+
+  test('the first command on a database makes it', async () => {
+    const empty = await createEmptyDatabase(inject('engine'));
+    expect(await userdirJson(empty.env, ['migrate'])).toEqual({ applied: [expect.stringMatching(/^\d{14}_/)] });
+    expect(await userdir(empty.env, ['project', 'list'])).toMatchObject({
+      code: 0,
+      stdout: 'There is no project yet: userdir project create --name NAME makes one.\n',
+    });
+    await empty.drop();
+  });
+});
+
+function withoutIds({ body }: Json): Json[] {
+  return body.result.users.map(({ id: _, accounts, ...user }: Json) => ({
+    ...user,
+    accounts: accounts.map(({ id: _id, ...account }: Json) => account),
+  }));
+}
+
+/** No database is opened for these, so none is given. */
+describe('usage', () => {
+  const usage = (...args: string[]) => userdir({ DATA_DIR: '/nonexistent' }, args);
+
+  test.each([
+    [[], ['serve', 'migrate', 'project', 'user', 'seed', 'DATABASE_URL', 'DATA_DIR']],
+    [['serve'], ['--json', 'PORT']],
+    [['migrate'], ['--json']],
+    [['project'], ['create', 'list', 'rotate']],
+    [
+      ['project', 'create'],
+      ['--name <NAME>', '--json'],
+    ],
+    [['project', 'list'], ['--json']],
+    [
+      ['project', 'rotate'],
+      ['<APP_ID>', '--overlap <TIME>', '24h', '--json'],
+    ],
+    [['user'], ['import', 'export', 'remove', 'purge', 'ban', 'unban']],
+    [
+      ['user', 'import'],
+      ['[FILE]', '--project <APP_ID>', '--on-conflict', 'skip', '--skip-invalid', '--json', 'auth_method'],
+    ],
+    [
+      ['user', 'export'],
+      ['--project <APP_ID>', 'NDJSON'],
+    ],
+    [
+      ['user', 'remove'],
+      ['<USER_ID>', '--project <APP_ID>', '--json'],
+    ],
+    [
+      ['user', 'purge'],
+      ['--older-than <TIME>', '30d', '--project <APP_ID>', '--json'],
+    ],
+    [
+      ['user', 'ban'],
+      ['--project <APP_ID>', '--method <METHOD>', '--value <VALUE>', '--json'],
+    ],
+    [
+      ['user', 'unban'],
+      ['--project <APP_ID>', '--method <METHOD>', '--value <VALUE>', '--json'],
+    ],
+    [['seed'], ['--project <APP_ID>', '--users <N>', '--seed <S>', '--json']],
+  ])('userdir %j --help names its options and ends with 0', async (args, words) => {
+    const { code, stdout, stderr } = await usage(...args, '--help');
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(stdout).toContain(`Usage: ${['userdir', ...args].join(' ')}`);
+    for (const word of words) expect(stdout).toContain(word);
+  });
+
+  test.each([
+    [[], 'Usage: userdir'],
+    [['project'], 'Usage: userdir project'],
+    [['frobnicate'], "unknown command 'frobnicate'"],
+    [['user', 'imprt'], 'Did you mean import?'],
+    [['project', 'list', '--jsn'], "unknown option '--jsn'"],
+    [['project', 'list', 'all'], 'too many arguments'],
+    [['project', 'create'], "required option '--name <NAME>' not specified"],
+    [['project', 'rotate'], "missing required argument 'APP_ID'"],
+    [['project', 'rotate', 'app_1', '--overlap', '1'], 'Expected a whole number with a unit'],
+    [['project', 'rotate', 'app_1', '--overlap', '999999w'], '100 years at most'],
+    [['user', 'purge'], "required option '--older-than <TIME>' not specified"],
+    [['user', 'purge', '--older-than', '-1d'], 'Expected a whole number with a unit'],
+    [['user', 'import'], "required option '--project <APP_ID>' not specified"],
+    [['user', 'import', '--project', 'app_1', '--on-conflict', 'ask'], 'Allowed choices are skip, update, fail'],
+    [['user', 'remove', '--project', 'app_1'], "missing required argument 'USER_ID'"],
+    [['seed', '--project', 'app_1', '--users', 'many'], 'Expected a whole number'],
+  ])('userdir %j is wrong usage: exit code 2, nothing on stdout, and what is wrong', async (args, sentence) => {
+    const { code, stdout, stderr } = await usage(...args);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toContain(sentence);
+  });
+
+  test('userdir --version is one line', async () => {
+    expect(await usage('--version')).toMatchObject({ code: 0, stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) });
+  });
+
+  test('a malformed setting fails any command with exit code 1', async () => {
+    expect(await userdir({ PORT: 'x' }, ['project', 'list', '--json'])).toEqual({
+      code: 1,
+      signal: null,
+      stdout: '',
+      stderr: 'PORT must be a whole number from 0 to 65535.\n',
+    });
+  });
+});

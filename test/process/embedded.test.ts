@@ -1,0 +1,184 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readdirSync } from 'node:fs';
+import { mkdir, mkdtemp, readFile, rm, stat } from 'node:fs/promises';
+import { hostname, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeEach, describe, expect, inject, test, vi } from 'vitest';
+import { call, outcomeOf, recordLogin, spawnUserdir, startServer, userdir, userdirJson } from '../support/command.js';
+import { copyTemplate, createEmptyDatabase, type TestDatabase } from '../support/engines.js';
+
+vi.setConfig({ testTimeout: 180_000 });
+
+/** What only the embedded engine has: a data directory that admits one process. */
+describe.runIf(inject('engine') === 'embedded')('the data directory', () => {
+  let database: TestDatabase;
+  let dataDir: string;
+  beforeEach(async () => {
+    database = await copyTemplate('embedded', inject('template'));
+    dataDir = database.env['DATA_DIR'] ?? '';
+  });
+  afterEach(() => database.drop());
+
+  const lockFiles = () => readdirSync(dataDir).filter((name) => name.startsWith('lock'));
+
+  test('refuses a second server with a sentence that says who holds it', async () => {
+    const server = await startServer(database.env);
+    const second = await userdir({ ...database.env, PORT: '0' }, ['serve']);
+    expect(second).toMatchObject({ code: 1, stdout: '' });
+    expect(second.stderr).toMatch(/^[^\n]+\n$/);
+    expect(second.stderr).toContain(`The data directory ${dataDir} is in use by "userdir serve"`);
+    expect(second.stderr).toContain(`(pid ${server.process.pid} on ${hostname()}, since `);
+    expect(second.stderr).toContain('Stop that process first, or set DATA_DIR to another directory.');
+    expect((await fetch(`${server.url}/readyz`)).status).toBe(200);
+    await server.stop();
+    expect(lockFiles()).toEqual([]);
+  });
+
+  test('lets a command wait for another, and tells after a while who holds it', async () => {
+    const { app_id: appId } = await userdirJson(database.env, ['project', 'create', '--name', 'Test']);
+    const holder = spawnUserdir(database.env, ['user', 'import', '--project', appId]);
+    const held = outcomeOf(holder);
+    // More than the pipe takes, so it has been read, so the directory is held.
+    await new Promise((resolve) => holder.stdin.write('\n'.repeat(1_000_000), resolve));
+    const refused = await userdir(database.env, ['project', 'list']);
+    expect(refused).toMatchObject({ code: 1, stdout: '' });
+    expect(refused.stderr).toContain(`is in use by "userdir user import" (pid ${holder.pid} on `);
+    const waiting = userdir(database.env, ['project', 'list', '--json']);
+    holder.stdin.end();
+    expect((await held).code).toBe(0);
+    expect((await waiting).code).toBe(0);
+  });
+
+  test('is taken over from a server that was killed', async () => {
+    const killed = await startServer(database.env);
+    await killed.stop('SIGKILL');
+    expect(lockFiles()).toHaveLength(1);
+    expect(await userdirJson(database.env, ['project', 'list'])).toMatchObject([{ total_user: 200 }]);
+    expect(lockFiles()).toEqual([]);
+    const next = await startServer(database.env);
+    expect(next.demo).toEqual(killed.demo);
+    await next.stop();
+  });
+
+  test('is never held by two of many processes that fight for it', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'userdir-lock-'));
+    const log = join(folder, 'log');
+    const contender = fileURLToPath(new URL('../support/lock-contender.mjs', import.meta.url));
+    const module = new URL('../../dist/db/lock.js', import.meta.url).href;
+    const [names, rounds] = [['a', 'b', 'c', 'd', 'e', 'f'], 40];
+    const contenders = names.map((name) =>
+      spawn(process.execPath, [contender, folder, log, name, String(rounds), module], { stdio: 'inherit' }),
+    );
+    const codes = await Promise.all(contenders.map(async (each) => (await once(each, 'exit'))[0]));
+    expect(codes).toEqual(names.map(() => 0));
+
+    const steps = (await readFile(log, 'utf8')).trimEnd().split('\n');
+    expect(steps).toHaveLength(2 * names.length * rounds);
+    // Each takes it and leaves it before another does.
+    const broken = steps.filter((step, index) => index % 2 === 1 && `+${step.slice(1)}` !== steps[index - 1]);
+    expect(broken).toEqual([]);
+    await rm(folder, { recursive: true });
+  });
+
+  test('gets exactly one of several servers that start at once on a dead lock', async () => {
+    await (await startServer({ ...database.env, DEMO: 'off' })).stop('SIGKILL');
+    const starts = await Promise.allSettled(
+      [1, 2, 3].map(() => startServer({ ...database.env, DEMO: 'off', LOG_LEVEL: 'silent' })),
+    );
+    const running = starts.flatMap((start) => (start.status === 'fulfilled' ? [start.value] : []));
+    const refused = starts.flatMap((start) => (start.status === 'rejected' ? [String(start.reason)] : []));
+    expect(running).toHaveLength(1);
+    for (const reason of refused)
+      expect(reason).toContain(`is in use by "userdir serve" (pid ${running[0]?.process.pid} `);
+    await running[0]?.stop();
+  });
+
+  test('has every login that was acknowledged when the server is killed', async () => {
+    let demo = { app_id: '', app_secret: '' };
+    const acknowledged = new Map<string, number>();
+    for (let round = 1; round <= 3; round += 1) {
+      const server = await startServer(database.env);
+      demo = server.demo ?? demo;
+      const killAfter = acknowledged.size + 40 * round;
+      let killed = false;
+      const client = async (name: string) => {
+        for (let index = 0; !killed; index += 1) {
+          const authValue = `${name}-${round}-${index >> 1}@example.com`;
+          const answer = await recordLogin(server.url, demo, { authMethod: 'email', authValue }).catch(() => null);
+          if (answer === null) return;
+          acknowledged.set(authValue, answer.body.data.recordLogin.user.loginCount);
+          if (acknowledged.size >= killAfter && !killed) {
+            killed = true;
+            server.process.kill('SIGKILL');
+          }
+        }
+      };
+      await Promise.all(['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'].map(client));
+      await server.outcome;
+    }
+
+    const server = await startServer(database.env);
+    const lost: unknown[] = [];
+    for (const [authValue, count] of acknowledged) {
+      const { body } = await call(server.url, demo, `/server/users/search?email=${authValue}`);
+      // A login that was recorded and not yet answered may be there too.
+      const found = body.result.users[0]?.login_count;
+      if (!(found === count || found === count + 1)) lost.push({ authValue, count, found });
+    }
+    expect(lost).toEqual([]);
+    expect(acknowledged.size).toBeGreaterThanOrEqual(120);
+    await server.stop();
+  });
+
+  test('works under a path that is too long for a socket', async () => {
+    const long = join(dataDir, ...Array.from({ length: 4 }, () => 'a-folder-with-a-rather-long-name-of-its-own'));
+    expect(long.length).toBeGreaterThan(150);
+    await mkdir(long, { recursive: true });
+    const server = await startServer({ DATA_DIR: long });
+    expect(await userdirJson({ DATA_DIR: long }, ['project', 'list'])).toMatchObject([
+      { name: 'Demo', total_user: 200 },
+    ]);
+    const [lock = ''] = readdirSync(long).filter((name) => name.startsWith('lock'));
+    const { controlSocket } = JSON.parse(await readFile(join(long, lock), 'utf8'));
+    expect((await stat(controlSocket)).mode & 0o077).toBe(0);
+    await server.stop();
+    expect(existsSync(join(controlSocket, '..'))).toBe(false);
+  });
+
+  test('admits nobody else to its control socket, its lock and its credentials', async () => {
+    const server = await startServer(database.env);
+    for (const name of ['control.sock', 'demo.json', ...lockFiles()]) {
+      expect([name, (await stat(join(dataDir, name))).mode & 0o077]).toEqual([name, 0]);
+    }
+    await server.stop();
+    expect(existsSync(join(dataDir, 'control.sock'))).toBe(false);
+  });
+});
+
+/** The engine's own part of it is making the database files; the demo project is made on both. */
+test('a process that is killed during its very first start leaves what the next start can use', async () => {
+  const engine = inject('engine');
+  const database = await createEmptyDatabase(engine);
+  const dataDir = database.env['DATA_DIR'] ?? '';
+  const until = async (reached: () => boolean, child: ReturnType<typeof spawnUserdir>) => {
+    while (!reached() && child.exitCode === null) await sleep(1);
+  };
+  const has = (path: string) => existsSync(join(dataDir, path));
+  // Killed while the files are made, when they are complete, and while the demo is made.
+  const moments = engine === 'embedded' ? ['pgdata.draft', 'pgdata', 'demo.json.draft'] : ['demo.json.draft'];
+  for (const moment of moments) {
+    const child = spawnUserdir({ ...database.env, PORT: '0' }, ['serve']);
+    const outcome = outcomeOf(child);
+    await until(() => has(moment), child);
+    child.kill('SIGKILL');
+    expect([moment, (await outcome).signal]).toEqual([moment, 'SIGKILL']);
+  }
+  const server = await startServer(database.env);
+  expect(server.demo).not.toBeNull();
+  expect(await userdirJson(database.env, ['project', 'list'])).toMatchObject([{ name: 'Demo', total_user: 200 }]);
+  await server.stop();
+  await database.drop();
+});

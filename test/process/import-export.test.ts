@@ -1,0 +1,414 @@
+import { execFile } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
+import { mkdtemp, open, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { ethereumAddress, stellarAddress } from '../support/addresses.js';
+import type { Json } from '../support/app.js';
+import {
+  CLI,
+  call,
+  outcomeOf,
+  type RunningServer,
+  spawnUserdir,
+  startServer,
+  userdir,
+  userdirJson,
+} from '../support/command.js';
+import { copyTemplate, type TestDatabase } from '../support/engines.js';
+
+vi.setConfig({ testTimeout: 180_000 });
+
+type Credentials = { app_id: string; app_secret: string };
+
+const email = (name: string | number, more: Json = {}) => ({
+  auth_method: 'email',
+  auth_value: `${name}@example.com`,
+  ...more,
+});
+const lines = (users: Json[]) => users.map((user) => `${JSON.stringify(user)}\n`).join('');
+const emails = (count: number) => lines(Array.from({ length: count }, (_, index) => email(`user-${index}`)));
+
+/** Every user of a project as REST lists them, without the ids. */
+async function listUsers(url: string, project: Credentials): Promise<Json[]> {
+  const users: Json[] = [];
+  for (let page = 1; ; page += 1) {
+    const { body } = await call(url, project, `/server/users?limit=100&page=${page}`);
+    for (const { id: _, accounts, ...user } of body.result.users) {
+      users.push({ ...user, accounts: accounts.map(({ id: _id, ...account }: Json) => account) });
+    }
+    if (body.result.users.length < 100) return users;
+  }
+}
+
+describe('beside a running server,', () => {
+  let database: TestDatabase;
+  let server: RunningServer;
+  let folder: string;
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'userdir-import-'));
+    database = await copyTemplate(inject('engine'), inject('template'));
+    server = await startServer({ ...database.env, DEMO: 'off' });
+  });
+  afterAll(async () => {
+    await server.stop();
+    await database.drop();
+    await rm(folder, { recursive: true });
+  });
+
+  const createProject = (): Promise<Credentials> => userdirJson(database.env, ['project', 'create', '--name', 'Test']);
+  /** Runs an import to its end: its exit code, and its report. */
+  async function importLines({ app_id: appId }: Credentials, input: string | Buffer, ...options: string[]) {
+    const args = ['user', 'import', '--project', appId, '--json', ...options];
+    const { code, stdout, stderr } = await userdir(database.env, args, input);
+    expect(stderr).toBe('');
+    return { code, report: JSON.parse(stdout) };
+  }
+  const namesIn = async (project: Credentials) =>
+    (await listUsers(server.url, project)).map((user) => user.auth_value).sort();
+
+  test('every field of the format is imported', async () => {
+    const project = await createProject();
+    const users = [
+      {
+        auth_method: 'google',
+        auth_value: '1234',
+        email: 'Ada@Example.com',
+        wallet: ethereumAddress(1),
+        created_at: '2025-06-01T12:00:00.123+02:00',
+        last_login: '2025-06-02T00:00:00Z',
+        login_count: 7,
+        accounts: [
+          { network: 'stellar', public_key: stellarAddress(1) },
+          { network: 'ethereum', public_key: ethereumAddress(1) },
+        ],
+      },
+      { auth_method: 'wallet', auth_value: stellarAddress(2), created_at: '2025-05-01T00:00:00Z' },
+    ];
+    expect(await importLines(project, lines(users))).toEqual({
+      code: 0,
+      report: { imported: 2, skipped: 0, failed: 0, errors: [] },
+    });
+    expect(await listUsers(server.url, project)).toEqual([
+      {
+        auth_method: 'google',
+        auth_value: '1234',
+        wallet: ethereumAddress(1),
+        created_at: '2025-06-01T10:00:00.123Z',
+        last_login: '2025-06-02T00:00:00.000Z',
+        login_count: 7,
+        accounts: users[0]?.accounts,
+      },
+      {
+        auth_method: 'wallet',
+        auth_value: stellarAddress(2),
+        wallet: stellarAddress(2),
+        created_at: '2025-05-01T00:00:00.000Z',
+        last_login: null,
+        login_count: 0,
+        accounts: [{ network: 'stellar', public_key: stellarAddress(2) }],
+      },
+    ]);
+    const found = await call(server.url, project, '/server/users/search?email=ada@example.com');
+    expect(found.body.result.total_user).toBe(1);
+  });
+
+  test('one bad line in the middle undoes the whole import', async () => {
+    const project = await createProject();
+    const input = emails(2_500).split('\n');
+    input[1_250] = '{"auth_method":"email"}';
+    expect(await importLines(project, input.join('\n'))).toEqual({
+      code: 1,
+      report: {
+        imported: 0,
+        skipped: 0,
+        failed: 1,
+        errors: [{ line: 1_251, error: 'auth_value: got nothing, expected text.' }],
+      },
+    });
+    expect(await listUsers(server.url, project)).toEqual([]);
+  });
+
+  test('--skip-invalid imports the good lines, however they end, and says what is wrong with each bad one', async () => {
+    const project = await createProject();
+    const good = (name: string) => JSON.stringify(email(name));
+    const bad = (more: Json) => JSON.stringify({ auth_method: 'google', auth_value: '1', ...more });
+    const input = Buffer.concat([
+      Buffer.from(`\uFEFF${good('bom')}\n\n   \t\n${good('crlf')}\r\n\r\n`),
+      Buffer.concat([
+        Buffer.from('{"auth_method":"email","auth_value":"'),
+        Buffer.from([0xff, 0xfe]),
+        Buffer.from('"}\n'),
+      ]),
+      Buffer.from(`{"auth_method":\n`),
+      Buffer.from(`[]\n`),
+      Buffer.from(`{"auth_method":"email","auth_value":"${'x'.repeat(1_048_576)}@example.com"}\n`),
+      Buffer.from(`${bad({ role: 'admin' })}\n`),
+      Buffer.from(`{"auth_value":1}\n`),
+      Buffer.from(`${bad({ created_at: '2025-02-30' })}\n`),
+      Buffer.from(`${bad({ last_login: '1969-12-31T23:59:59Z' })}\n`),
+      Buffer.from(`${bad({ login_count: -1 })}\n`),
+      Buffer.from(`${bad({ email: 'nobody' })}\n`),
+      Buffer.from(`${bad({ wallet: 'GABC' })}\n`),
+      Buffer.from(`${bad({ accounts: [{ network: 'bitcoin', public_key: 'x' }] })}\n`),
+      Buffer.from(`${bad({ accounts: [{ network: 'stellar', public_key: ethereumAddress(1) }] })}\n`),
+      Buffer.from(`${JSON.stringify({ auth_method: 'E-Mail', auth_value: 'x' })}\n`),
+      Buffer.from(`${JSON.stringify({ auth_method: 'email', auth_value: 'a\u0000@example.com' })}\n`),
+      Buffer.from(good('no-final-newline')),
+    ]);
+    const { code, report } = await importLines(project, input, '--skip-invalid');
+    expect({ ...report, code, errors: [] }).toEqual({ imported: 3, skipped: 0, failed: 15, code: 0, errors: [] });
+    const reasons = [
+      'The line is not valid UTF-8.',
+      /^The line is not valid JSON: /,
+      'line: got [], expected a JSON object.',
+      'The line has more than 1048576 bytes.',
+      /^Unknown field "role"; known are auth_method, auth_value, /,
+      'auth_method: got nothing, expected text. auth_value: got 1, expected text.',
+      'created_at: got "2025-02-30", expected an RFC 3339 date-time from 1970 to 9999.',
+      'last_login: got "1969-12-31T23:59:59Z", expected an RFC 3339 date-time from 1970 to 9999.',
+      /^login_count: got -1, expected a whole number/,
+      'email: got "nobody", expected an email address.',
+      /^wallet: got "GABC", expected a Stellar address/,
+      'accounts[].network: got "bitcoin", expected stellar or ethereum.',
+      /^accounts\[0\]\.public_key: got .*, expected an address of the network stellar\.$/,
+      /^auth_method: got "E-Mail", expected email, passkey, wallet or /,
+      /^auth_value: got "a\\u0000@example\.com", expected text/,
+    ];
+    expect(report.errors).toEqual(
+      reasons.map((error, index) => ({
+        line: 6 + index,
+        error: typeof error === 'string' ? error : expect.stringMatching(error),
+      })),
+    );
+    expect(await namesIn(project)).toEqual(['bom@example.com', 'crlf@example.com', 'no-final-newline@example.com']);
+  });
+
+  test('of more bad lines than anybody reads, the first thousand are reported and all are counted', async () => {
+    const project = await createProject();
+    const { code, report } = await importLines(
+      project,
+      `${JSON.stringify({ ['k'.repeat(2_000)]: 1 })}\n`.repeat(1_500),
+    );
+    expect({ code, failed: report.failed, reported: report.errors.length }).toEqual({
+      code: 1,
+      failed: 1_500,
+      reported: 1_000,
+    });
+    expect(report.errors[999].line).toBe(1_000);
+    expect(report.errors[0].error.length).toBeLessThan(600);
+  });
+
+  test('--on-conflict decides on users who exist', async () => {
+    const project = await createProject();
+    const [kept] = [email('ada', { created_at: '2025-01-01T00:00:00Z', login_count: 5 })];
+    await importLines(project, lines([kept]));
+    const input = lines([
+      email('Ada', { login_count: 6, accounts: [{ network: 'stellar', public_key: stellarAddress(1) }] }),
+      email('bob'),
+    ]);
+
+    expect(await importLines(project, input)).toEqual({
+      code: 1,
+      report: {
+        imported: 0,
+        skipped: 0,
+        failed: 1,
+        errors: [{ line: 1, error: 'A user with auth_method "email" and this auth_value exists already.' }],
+      },
+    });
+    expect(await namesIn(project)).toEqual(['ada@example.com']);
+
+    expect(await importLines(project, input, '--on-conflict', 'skip')).toEqual({
+      code: 0,
+      report: { imported: 1, skipped: 1, failed: 0, errors: [] },
+    });
+    expect(await namesIn(project)).toEqual(['ada@example.com', 'bob@example.com']);
+
+    expect(await importLines(project, input, '--on-conflict', 'update')).toMatchObject({
+      code: 0,
+      report: { imported: 2, skipped: 0 },
+    });
+    const users = await listUsers(server.url, project);
+    expect(users.find((user) => /ada/i.test(user.auth_value))).toMatchObject({
+      auth_value: 'Ada@example.com',
+      created_at: '2025-01-01T00:00:00.000Z',
+      login_count: 6,
+      accounts: [{ network: 'stellar', public_key: stellarAddress(1) }],
+    });
+  });
+
+  test('a removed user is no conflict', async () => {
+    const project = await createProject();
+    await importLines(project, lines([email('ada')]));
+    const { body } = await call(server.url, project, '/server/users');
+    await call(server.url, project, `/server/users/${body.result.users[0].id}`, { method: 'DELETE' });
+    expect(await importLines(project, lines([email('ada')]))).toMatchObject({ code: 0, report: { imported: 1 } });
+  });
+
+  test.each([
+    ['fail', { code: 1, report: { imported: 0, skipped: 0, failed: 1, errors: [{ line: 3 }] } }, []],
+    ['skip', { code: 0, report: { imported: 2, skipped: 1, failed: 0 } }, [1, 0]],
+    ['update', { code: 0, report: { imported: 3, skipped: 0, failed: 0 } }, [3, 0]],
+  ])('the second line of one identity in a file is a conflict: %s', async (onConflict, outcome, loginCounts) => {
+    const project = await createProject();
+    const input = lines([email('ada', { login_count: 1 }), email('bob'), email('ADA', { login_count: 3 })]);
+    expect(await importLines(project, input, '--on-conflict', onConflict)).toMatchObject(outcome);
+    const users = await listUsers(server.url, project);
+    expect(users.map((user) => user.login_count).sort((a, b) => b - a)).toEqual(loginCounts);
+  });
+
+  test('a file is read as standard input is', async () => {
+    const project = await createProject();
+    const file = join(folder, 'users.ndjson');
+    await writeFile(file, lines([email('from-a-file')]));
+    expect(await importLines(project, '', file)).toMatchObject({ report: { imported: 1 } });
+    expect(await importLines(project, lines([email('from-stdin')]), '-')).toMatchObject({ report: { imported: 1 } });
+    expect(await namesIn(project)).toEqual(['from-a-file@example.com', 'from-stdin@example.com']);
+    expect(await importLines(project, '')).toMatchObject({ code: 0, report: { imported: 0 } });
+  });
+
+  test('a file that is not there, or is a folder, is refused in one line', async () => {
+    const { app_id: appId } = await createProject();
+    const args = ['user', 'import', '--project', appId];
+    const missing = { code: 1, stdout: '', stderr: `userdir: The file ${folder}/none does not exist.\n` };
+    expect(await userdir(database.env, [...args, `${folder}/none`])).toMatchObject(missing);
+    const isFolder = { code: 1, stdout: '', stderr: `userdir: ${folder} is a directory, not a file.\n` };
+    expect(await userdir(database.env, [...args, folder])).toMatchObject(isFolder);
+  });
+
+  test('an export imported into another project gives equal users in the same order', async () => {
+    const [one, other] = [await createProject(), await createProject()];
+    await userdirJson(database.env, ['seed', '--project', one.app_id, '--users', '1500']);
+    const sameInstant = Array.from({ length: 50 }, (_, index) => email(`tie-${index}`, { created_at: '2025-01-01' }));
+    await importLines(one, lines(sameInstant));
+    const exported = await userdir(database.env, ['user', 'export', '--project', one.app_id]);
+    expect(exported).toMatchObject({ code: 0, stderr: 'Exported 1550 users.\n' });
+    expect(await importLines(other, exported.stdout)).toMatchObject({ report: { imported: 1_550 } });
+    expect(await listUsers(server.url, other)).toEqual(await listUsers(server.url, one));
+    const again = await userdir(database.env, ['user', 'export', '--project', other.app_id]);
+    expect(again.stdout).toBe(exported.stdout);
+  });
+
+  test('export | head ends without a complaint', async () => {
+    const project = await createProject();
+    await userdirJson(database.env, ['seed', '--project', project.app_id, '--users', '3000']);
+    const script = '"$NODE" "$CLI" user export --project "$APP" | head -1; echo "$' + '{PIPESTATUS[0]}"';
+    const { stdout, stderr } = await promisify(execFile)('bash', ['-c', script], {
+      env: { ...process.env, DATABASE_URL: '', ...database.env, NODE: process.execPath, CLI, APP: project.app_id },
+    });
+    const [first = '', code] = stdout.trimEnd().split('\n');
+    expect(JSON.parse(first)).toMatchObject({ auth_method: expect.any(String) });
+    expect({ code, stderr }).toEqual({ code: '0', stderr: '' });
+    expect((await call(server.url, project, '/server/users/count')).body.result.total_user).toBe(3_000);
+  });
+
+  /** On the embedded engine the server runs the import; on PostgreSQL the command itself. */
+  test('an import whose command is killed leaves nothing', async () => {
+    const project = await createProject();
+    const child = spawnUserdir(database.env, ['user', 'import', '--project', project.app_id]);
+    const outcome = outcomeOf(child);
+    await new Promise((resolve) => child.stdin.write(emails(20_000), resolve));
+    // The server begins when it has all of the input, and needs longer than the signal does.
+    if (inject('engine') === 'embedded') await new Promise<void>((resolve) => child.stdin.end(resolve));
+    child.kill('SIGKILL');
+    expect((await outcome).signal).toBe('SIGKILL');
+    expect((await call(server.url, project, '/server/users/count')).body.result.total_user).toBe(0);
+  });
+
+  test.runIf(inject('engine') === 'embedded')('an import whose server is killed leaves nothing', async () => {
+    const project = await createProject();
+    const child = spawnUserdir(database.env, ['user', 'import', '--project', project.app_id]);
+    const outcome = outcomeOf(child);
+    child.stdin.end(emails(30_000));
+    await once(child.stdin, 'finish');
+    await server.stop('SIGKILL');
+    expect(await outcome).toMatchObject({
+      code: 1,
+      stdout: '',
+      stderr: 'userdir: The running server ended before it was done.\n',
+    });
+    server = await startServer({ ...database.env, DEMO: 'off' });
+    expect(await listUsers(server.url, project)).toEqual([]);
+  });
+});
+
+describe('by itself,', () => {
+  let database: TestDatabase;
+  let project: Credentials;
+  beforeAll(async () => {
+    database = await copyTemplate(inject('engine'), inject('template'));
+    project = await userdirJson(database.env, ['project', 'create', '--name', 'Test']);
+  });
+  afterAll(() => database.drop());
+
+  const totalUser = async () => {
+    const [listed] = await userdirJson(database.env, ['project', 'list']);
+    return listed.total_user;
+  };
+
+  /** An import that has taken most of a megabyte and waits for the rest of its input. */
+  async function importHalf() {
+    const child = spawnUserdir(database.env, ['user', 'import', '--project', project.app_id]);
+    const outcome = outcomeOf(child);
+    await new Promise((resolve) => child.stdin.write(emails(15_000), resolve));
+    return { child, outcome };
+  }
+
+  test('an import that is interrupted says so and leaves nothing', async () => {
+    const { child, outcome } = await importHalf();
+    child.kill('SIGINT');
+    expect(await outcome).toEqual({
+      code: 1,
+      signal: null,
+      stdout: '',
+      stderr: 'userdir: Interrupted; an import that was not complete leaves nothing.\n',
+    });
+    expect(await totalUser()).toBe(0);
+  });
+
+  test('an import that is killed leaves nothing', async () => {
+    const { child, outcome } = await importHalf();
+    child.kill('SIGKILL');
+    await outcome;
+    expect(await totalUser()).toBe(0);
+  });
+
+  /** Needs /proc, where a process's peak of resident memory is found. */
+  test.runIf(existsSync('/proc/self/status'))('the memory of an import does not grow with its file', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'userdir-memory-'));
+    async function peakMegabytes(name: string, count: number): Promise<number> {
+      const path = join(folder, name);
+      const file = await open(path, 'w');
+      for (let index = 0; index < count; index += 1) {
+        await file.write(`${JSON.stringify(email(`${name}-${index}`))}${' '.repeat(32_000)}\n`);
+      }
+      await file.close();
+      const child = spawnUserdir(database.env, ['user', 'import', '--project', project.app_id, path]);
+      let peak = 0;
+      const watch = setInterval(() => {
+        peak = Math.max(peak, residentPeakMegabytes(child.pid ?? 0));
+      }, 20);
+      const outcome = await outcomeOf(child);
+      clearInterval(watch);
+      expect(outcome).toMatchObject({ code: 0, stdout: `Imported ${count}, skipped 0, failed 0.\n` });
+      return peak;
+    }
+    const small = await peakMegabytes('small', 500);
+    const large = await peakMegabytes('large', 8_000);
+    await rm(folder, { recursive: true });
+    // The larger file has 240 MB more.
+    expect(large - small).toBeLessThan(120);
+  });
+});
+
+function residentPeakMegabytes(pid: number): number {
+  try {
+    return Number(/VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0) / 1_024;
+  } catch {
+    return 0;
+  }
+}
