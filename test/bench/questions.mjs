@@ -16,9 +16,9 @@ const POSTGRAPHILE_FIELDS =
   'rowId authMethod authValue wallet createdAt lastLogin loginCount accountsList(orderBy: [PRIMARY_KEY_ASC]) { rowId network publicKey walletType }';
 const POSTGRAPHILE = {
   user: `query User($id: BigInt!) { userByRowId(rowId: $id) { ${POSTGRAPHILE_FIELDS} } }`,
-  list: `query Users($offset: Int!) { userList(first: 10, offset: $offset, orderBy: [CREATED_AT_DESC, ROW_ID_DESC]) { ${POSTGRAPHILE_FIELDS} } }`,
+  list: `query Users($offset: Int!) { allUsersList(first: 10, offset: $offset, orderBy: [CREATED_AT_DESC, ROW_ID_DESC]) { ${POSTGRAPHILE_FIELDS} } }`,
   listWithTotal: `query Users($offset: Int!) {
-    users(first: 10, offset: $offset, orderBy: [CREATED_AT_DESC, ROW_ID_DESC]) { totalCount nodes { ${POSTGRAPHILE_FIELDS} } } }`,
+    allUsers(first: 10, offset: $offset, orderBy: [CREATED_AT_DESC, ROW_ID_DESC]) { totalCount nodes { ${POSTGRAPHILE_FIELDS} } } }`,
 };
 
 const get = (path) => ({ method: 'GET', path });
@@ -74,10 +74,13 @@ export const SCENARIOS = [
     name: 'GraphQL list of 10 + accounts',
     items: 'pages',
     ask: {
-      ...same(['ours', 'b', 'b+', 'd'], (page, cursors) => graphql(LIST, { after: cursors[page] })),
+      ...same(['ours', 'b', 'b+'], (page, cursors) => graphql(LIST, { after: cursors[page] })),
       c: (page) => graphql(POSTGRAPHILE.list, { offset: page * 10 }),
+      // Only ever the first page: with a key of two columns as its cursor Prisma 7.10 selects without LIMIT all that follows it.
+      d: () => graphql(LIST, { after: null }),
     },
-    read: ({ data }) => (data.userList ?? data.users.nodes).map(readNode),
+    firstPageOnly: ['d'],
+    read: ({ data }) => (data.allUsersList ?? data.users.nodes).map(readNode),
     toReach: [
       { peer: 'b', connections: 64, requests: 1.5 },
       { peer: 'c', connections: 64, requests: 2 },
@@ -90,7 +93,10 @@ export const SCENARIOS = [
       ...same(['ours', 'b'], (page, cursors) => graphql(LIST_WITH_TOTAL, { after: cursors[page] })),
       c: (page) => graphql(POSTGRAPHILE.listWithTotal, { offset: page * 10 }),
     },
-    read: ({ data }) => ({ total: Number(data.users.totalCount), users: data.users.nodes.map(readNode) }),
+    read: ({ data: { users, allUsers = users } }) => ({
+      total: Number(allUsers.totalCount),
+      users: allUsers.nodes.map(readNode),
+    }),
     toReach: [
       { peer: 'b', connections: 64, requests: 50 },
       { peer: 'c', connections: 64, requests: 50 },
@@ -119,7 +125,7 @@ export async function drawItems(data, random, { count, pages }) {
     if (index % 10 === 0) return { address: `0x${hex(random, 40)}`, userId: null };
     return { address, userId: index % 2 === 0 ? userId : null };
   });
-  const starts = Array.from({ length: count }, () => Math.floor(random() * pages));
+  const starts = Array.from({ length: count }, (_, index) => (index === 0 ? 0 : Math.floor(random() * pages)));
   return { ids, wallets, pages: starts };
 }
 

@@ -47,7 +47,7 @@ const walletType = builder.enumType('WalletType', {
 
 builder.prismaObject('User', {
   fields: (t) => ({
-    id: t.exposeID('id'),
+    id: t.id({ resolve: ({ id }) => String(id) }),
     authMethod: t.exposeString('authMethod'),
     authValue: t.exposeString('authValue'),
     wallet: t.exposeString('wallet', { nullable: true }),
@@ -60,7 +60,7 @@ builder.prismaObject('User', {
 
 builder.prismaObject('Account', {
   fields: (t) => ({
-    id: t.exposeID('id'),
+    id: t.id({ resolve: ({ id }) => String(id) }),
     network: t.expose('network', { type: network }),
     publicKey: t.exposeString('publicKey'),
     walletType: t.expose('walletType', { type: walletType }),
