@@ -32,49 +32,62 @@ export async function measureStartup({ options, cleanup, print, median, keepServ
   return { startup };
 }
 
-/** One request at a time, so that latency is work and not waiting. */
+/** One request at a time, so that latency is work and not waiting; the sizes in turn. */
 export async function measureDepth({ options, cleanup, generator, print, median, keepServer }) {
   const sizes = [];
   for (const users of options.sizes) {
     const data = await prepareData({ ...options, users, needsPeers: false }, cleanup);
     const server = await startServer('ours', data, options.pool);
-    const entry = keepServer(server);
-    const lastPage = Math.ceil(data.users / 10);
-    const middle = Array.from({ length: 100 }, (_, index) => 1 + Math.floor((lastPage * (index + 0.5)) / 100));
-    const filter = 'login_method=passkey,socials&start_date=2024-03-05T07:00:00Z&end_date=2026-08-19T15:00:00Z';
-    const questions = {
-      'first page + total': ['/server/users?limit=10'],
-      'pages all over + total': middle.map((page) => `/server/users?limit=10&page=${page}`),
-      'last page + total': [`/server/users?limit=10&page=${lastPage}`],
-      total: ['/server/users/count'],
-      'first page + total, by methods and instants': [`/server/users?limit=10&${filter}`],
-      'total, by methods and instants': [`/server/users/count?${filter}`],
-    };
-    const p50Ms = {};
-    for (const [name, paths] of Object.entries(questions)) {
-      const requests = paths.map((path) => ({ method: 'GET', path }));
-      const target = { url: server.url, headers: headersFor('ours', data), requests, connections: 1 };
-      await load(generator, { ...target, seconds: 1 });
-      const rounds = [];
-      for (let round = 0; round < options.rounds; round += 1) {
-        const result = await load(generator, { ...target, seconds: options.seconds });
-        if (result.failures > 0) throw new Error(`${name} failed ${result.failures} times at ${users} users.`);
-        rounds.push(result.p50Ms);
-      }
-      p50Ms[name] = median(rounds);
-    }
-    await entry.stop();
-    sizes.push({ users: data.users, p50Ms });
+    sizes.push({ data, server, entry: keepServer(server), questions: depthQuestions(data.users) });
   }
-  print(`| p50 ms at one connection | ${sizes.map(({ users }) => `${users} users`).join(' | ')} | last ÷ first size |`);
+  const names = Object.keys(sizes[0].questions);
+  const ask = async ({ data, server, questions }, name, seconds) => {
+    const requests = questions[name].map((path) => ({ method: 'GET', path }));
+    const target = { url: server.url, headers: headersFor('ours', data), requests, connections: 1, seconds };
+    const { p50Ms, failures, responses } = await load(generator, target);
+    if (failures > 0 || responses === 0) throw new Error(`${name} failed ${failures} times at ${data.users} users.`);
+    return p50Ms;
+  };
+  const measured = sizes.map(() => Object.fromEntries(names.map((name) => [name, []])));
+  for (const name of names) {
+    for (const size of sizes) await ask(size, name, 1);
+    for (let round = 0; round < options.rounds; round += 1) {
+      for (const [index, size] of sizes.entries()) measured[index][name].push(await ask(size, name, options.seconds));
+    }
+  }
+  for (const { entry } of sizes) await entry.stop();
+
+  const p50Ms = measured.map((each) => Object.fromEntries(names.map((name) => [name, median(each[name])])));
+  const titles = sizes.map(({ data }) => `${data.users} users`);
+  print(`| p50 ms at one connection | ${titles.join(' | ')} | last ÷ first size |`);
   print(`|---|${sizes.map(() => '---:|').join('')}---:|`);
-  for (const name of Object.keys(sizes[0].p50Ms)) {
-    const times = sizes.map(({ p50Ms }) => p50Ms[name]);
+  for (const name of names) {
+    const times = p50Ms.map((each) => each[name]);
     print(`| ${name} | ${times.map((ms) => ms.toFixed(2)).join(' | ')} | ${(times.at(-1) / times[0]).toFixed(2)} |`);
   }
-  const { 'first page + total': first, 'last page + total': last } = sizes.at(-1).p50Ms;
-  print(`\nLast page ÷ first page at ${sizes.at(-1).users} users: ${(last / first).toFixed(2)}`);
-  return { depth: sizes };
+  const { [FIRST]: first, [LAST]: last } = p50Ms.at(-1);
+  print(`\nLast page ÷ first page at ${titles.at(-1)}: ${(last / first).toFixed(2)}`);
+  return {
+    depth: sizes.map(({ data }, index) => ({ users: data.users, p50Ms: p50Ms[index], rounds: measured[index] })),
+  };
+}
+
+const FIRST = 'first page + total';
+const LAST = 'last page + total';
+
+/** The paths of each question; several are asked in turn. */
+function depthQuestions(users) {
+  const lastPage = Math.ceil(users / 10);
+  const allOver = Array.from({ length: 100 }, (_, index) => 1 + Math.floor((lastPage * (index + 0.5)) / 100));
+  const filter = 'login_method=passkey,socials&start_date=2024-03-05T07:00:00Z&end_date=2026-08-19T15:00:00Z';
+  return {
+    [FIRST]: ['/server/users?limit=10'],
+    'pages all over + total': allOver.map((page) => `/server/users?limit=10&page=${page}`),
+    [LAST]: [`/server/users?limit=10&page=${lastPage}`],
+    total: ['/server/users/count'],
+    'first page + total, by methods and instants': [`/server/users?limit=10&${filter}`],
+    'total, by methods and instants': [`/server/users/count?${filter}`],
+  };
 }
 
 /** An import of users with one account or two, as the command does it, the start of the process included. */
@@ -110,9 +123,10 @@ export async function measureImport({ options, cleanup, print }) {
   if (imported !== options.lines) throw new Error(`${imported} of ${options.lines} users arrived.`);
 
   const rss = samples.filter((value) => value !== null && !Number.isNaN(value));
-  const quarters = [0.25, 0.5, 0.75, 1].map((share) => Math.max(...rss.slice(0, Math.ceil(rss.length * share))));
-  const result = { users: imported, seconds, usersPerSecond: imported / seconds, peakRssMiBAfterQuarters: quarters };
-  print('| users with accounts | seconds | users/s | peak RSS MiB after each quarter of the time |');
+  const quarter = Math.ceil(rss.length / 4);
+  const quarters = [0, 1, 2, 3].map((nth) => Math.max(...rss.slice(nth * quarter, (nth + 1) * quarter)));
+  const result = { users: imported, seconds, usersPerSecond: imported / seconds, peakRssMiBByQuarter: quarters };
+  print('| users with accounts | seconds | users/s | peak RSS MiB in each quarter of the time |');
   print('|---:|---:|---:|---|');
   const memory = quarters.map((mib) => mib.toFixed(0)).join(', ');
   print(`| ${imported} | ${seconds.toFixed(1)} | ${result.usersPerSecond.toFixed(0)} | ${memory} |`);
