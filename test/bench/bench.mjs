@@ -19,7 +19,7 @@ const HELP = `npm run bench -- [options]
   --rounds N           rounds of each measurement (3)
   --seconds N          length of each (5)
   --connections LIST   at once (1,16,64)
-  --servers LIST       which, of ${Object.keys(SERVERS).join(',')}
+  --servers LIST       which, of ${Object.keys(SERVERS).join(',')} (ours,a,b,c,d)
   --scenarios TEXT     only those whose name contains it
   --pages N            lists are of a random one of the first N pages of 10 (50)
   --pool N             PostgreSQL connections of each server (10)
@@ -61,7 +61,7 @@ const defaults = given.smoke
       rounds: '3',
       seconds: '5',
       connections: '1,16,64',
-      servers: Object.keys(SERVERS).join(','),
+      servers: 'ours,a,b,c,d',
     };
 
 const options = {
@@ -167,7 +167,7 @@ function keepServer(server) {
 }
 
 async function cursorsOf(server, scenario, data) {
-  const needed = scenario.items === 'pages' && scenario.name.startsWith('GraphQL') && server.name !== 'c';
+  const needed = scenario.items === 'pages' && scenario.name.startsWith('GraphQL');
   return needed ? readCursors(server, data, options.pages) : [];
 }
 
@@ -190,14 +190,17 @@ async function compare(scenario, data, generator) {
         const requests = items[scenario.items].map((item) => scenario.ask[server.name](item, server.cursors));
         const target = { url: server.url, headers: headersFor(server.name, data), requests };
         const isCold = !options.smoke && round === 0 && connections === options.connections[0];
-        if (isCold) await load(generator, { ...target, connections: 16, seconds: Math.min(2, options.seconds) });
+        if (isCold) await load(generator, { ...target, connections: 16, seconds: options.seconds });
         await settled(data);
         const memory = watchMemory(server);
+        const cpuBefore = server.cpuSeconds();
         const result = await load(generator, { ...target, connections, seconds: options.seconds });
-        measured.push({ server: server.name, connections, round, ...result, rssMiB: memory.stop() });
+        const cpuUs = ((server.cpuSeconds() - cpuBefore) * 1e6) / result.responses;
+        measured.push({ server: server.name, connections, round, ...result, cpuUs, rssMiB: memory.stop() });
       }
     }
   }
+  await settled(data);
   for (const { entry } of servers) await entry.stop();
   return { name: scenario.name, toReach: scenario.toReach, rows: summarise(names, measured), measured };
 }
@@ -252,6 +255,7 @@ function summarise(names, measured) {
         rps: of('rps'),
         p50Ms: of('p50Ms'),
         p99Ms: of('p99Ms'),
+        cpuUs: of('cpuUs'),
         rssMiB: Math.max(...rounds.map(({ rssMiB }) => rssMiB)),
         failures: rounds.reduce((sum, { failures }) => sum + failures, 0),
         responses: rounds.reduce((sum, { responses }) => sum + responses, 0),
@@ -267,15 +271,16 @@ function isInvalid({ failures, responses }) {
 
 function printScenario({ name, rows }) {
   print(`### ${name}\n`);
-  print('| connections | server | requests/s | p50 ms | p99 ms | ours ÷ peer | RSS MiB |');
-  print('|---:|---|---:|---:|---:|---:|---:|');
+  print('| connections | server | requests/s | ours ÷ peer | p50 ms | p99 ms | server CPU µs/request | RSS MiB |');
+  print('|---:|---|---:|---:|---:|---:|---:|---:|');
   for (const row of rows) {
     const ours = rows.find(({ server, connections }) => server === 'ours' && connections === row.connections);
     const ratio = row.server === 'ours' || ours === undefined ? '' : (ours.rps / row.rps).toFixed(2);
     const fault = isInvalid(row) ? ` — **INVALID: ${row.failures} failures, ${row.responses} answers**` : '';
     const title = `${SERVERS[row.server].title}${fault}`;
-    const cells = [row.connections, title, row.rps.toFixed(row.rps < 100 ? 1 : 0), row.p50Ms.toFixed(2)];
-    print(`| ${[...cells, row.p99Ms.toFixed(2), ratio, row.rssMiB.toFixed(0)].join(' | ')} |`);
+    const rate = row.rps.toFixed(row.rps < 100 ? 1 : 0);
+    const times = [row.p50Ms.toFixed(2), row.p99Ms.toFixed(2), row.cpuUs.toFixed(0)];
+    print(`| ${[row.connections, title, rate, ratio, ...times, row.rssMiB.toFixed(0)].join(' | ')} |`);
   }
   print();
 }

@@ -99,7 +99,14 @@ export async function startServer(name, data, poolSize) {
       ended.then((code) => Promise.reject(new Error(`${name} ended with ${code} instead of starting.`))),
       rejectAfter(START_TIMEOUT_MS, `${name} did not start within ${START_TIMEOUT_MS} ms.`),
     ]);
-    return { name, url, stop, startMs: performance.now() - startedAt, rssMiB: () => rssMiB(child.pid) };
+    return {
+      name,
+      url,
+      stop,
+      startMs: performance.now() - startedAt,
+      rssMiB: () => rssMiB(child.pid),
+      cpuSeconds: () => cpuSeconds(child.pid),
+    };
   } catch (error) {
     await stop();
     throw error;
@@ -122,4 +129,16 @@ export function rssMiB(pid) {
   } catch {
     return null;
   }
+}
+
+/** Linux counts in hundredths of a second wherever Node runs. */
+const TICKS_PER_SECOND = 100;
+
+/** Processor time that a process has used. */
+function cpuSeconds(pid) {
+  // After the name in parentheses, which may hold anything: state is the 3rd field, utime the 14th, stime the 15th.
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    .replace(/^.*\) /s, '')
+    .split(' ');
+  return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
 }

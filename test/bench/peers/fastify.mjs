@@ -17,9 +17,13 @@ const USER = `
 
 const GET_USER = `SELECT ${USER} FROM users u WHERE u.project_id = $1 AND u.id = $2 AND u.deleted_at IS NULL`;
 
+// The page first: accounts of users whom OFFSET skips would be read for nothing.
 const LIST_USERS = `
-  SELECT ${USER} FROM users u WHERE u.project_id = $1 AND u.deleted_at IS NULL
-  ORDER BY u.created_at DESC, u.id DESC LIMIT $2 OFFSET $3`;
+  SELECT ${USER} FROM (
+    SELECT * FROM users WHERE project_id = $1 AND deleted_at IS NULL
+    ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3
+  ) u
+  ORDER BY u.created_at DESC, u.id DESC`;
 
 const VERIFY = `
   SELECT a.user_id, a.network, a.wallet_type, u.auth_method

@@ -9,7 +9,11 @@ pg.types.setTypeParser(pg.types.builtins.INT8, Number);
 export const projectId = Number(process.env['PROJECT_ID']);
 
 const connections = Number(process.env['DATABASE_POOL_SIZE']);
-const connectionString = process.env['DATABASE_URL'];
+const session = {
+  connectionString: process.env['DATABASE_URL'],
+  // A LIMIT that is a parameter looks dear to a plan for any value, so that PostgreSQL would plan each list anew.
+  options: '-c plan_cache_mode=force_generic_plan',
+};
 
 /**
  * Runs named prepared statements. By default over the driver's pool, as nearly everybody does; with PIPELINE=on over as many
@@ -17,10 +21,10 @@ const connectionString = process.env['DATABASE_URL'];
  */
 async function openSessions() {
   if (process.env['PIPELINE'] !== 'on') {
-    const pool = new pg.Pool({ connectionString, max: connections, min: connections, idleTimeoutMillis: 0 });
+    const pool = new pg.Pool({ ...session, max: connections, min: connections, idleTimeoutMillis: 0 });
     return (statement) => pool.query(statement);
   }
-  const clients = Array.from({ length: connections }, () => new pg.Client({ connectionString, pipeline: true }));
+  const clients = Array.from({ length: connections }, () => new pg.Client({ ...session, pipeline: true }));
   await Promise.all(clients.map((client) => client.connect()));
   let turn = 0;
   return (statement) => {
