@@ -137,7 +137,7 @@ export async function listUserWindow(
   });
   const exists = (condition: Prisma.Sql, order: Prisma.Sql) =>
     Prisma.sql`EXISTS (${slice(projectId, filter, {
-      where: Prisma.sql`AND NOT ${condition}`,
+      where: Prisma.sql`AND ${condition}`,
       order,
       limit: Prisma.sql`1`,
       offset: Prisma.sql`0`,
@@ -145,8 +145,8 @@ export async function listUserWindow(
   const rows = await db.$queryRaw<(Partial<User> & Beyond)[]>(Prisma.sql`
     SELECT beyond.*, listed.*
     FROM (
-      SELECT ${after === null ? NONE : exists(olderThan(after), OLDEST_FIRST)} AS newer,
-             ${before === null ? NONE : exists(newerThan(before), NEWEST_FIRST)} AS older,
+      SELECT ${after === null ? NONE : exists(notOlderThan(after), OLDEST_FIRST)} AS newer,
+             ${before === null ? NONE : exists(notNewerThan(before), NEWEST_FIRST)} AS older,
              counted.*
       FROM (${withTotal ? totalOf(projectId, filter, coverOf(filter)) : NO_TOTAL}) AS counted
     ) AS beyond
@@ -181,4 +181,13 @@ function olderThan({ createdAt, id }: Position): Prisma.Sql {
 
 function newerThan({ createdAt, id }: Position): Prisma.Sql {
   return Prisma.sql`(u.created_at, u.id) > (${createdAt}::timestamptz, ${id}::bigint)`;
+}
+
+// Comparisons of their own, because PostgreSQL cannot seek by the NOT of one: it would read all rows up to the position.
+function notOlderThan({ createdAt, id }: Position): Prisma.Sql {
+  return Prisma.sql`(u.created_at, u.id) >= (${createdAt}::timestamptz, ${id}::bigint)`;
+}
+
+function notNewerThan({ createdAt, id }: Position): Prisma.Sql {
+  return Prisma.sql`(u.created_at, u.id) <= (${createdAt}::timestamptz, ${id}::bigint)`;
 }

@@ -1,0 +1,379 @@
+import { writeFile } from 'node:fs/promises';
+import { cpus } from 'node:os';
+import { isDeepStrictEqual, parseArgs } from 'node:util';
+import { prepareData, withClient } from './data.mjs';
+import { measureDepth, measureImport, measureStartup, measureTallies } from './figures.mjs';
+import { findGenerator, load } from './load.mjs';
+import { SERVERS, startServer } from './processes.mjs';
+import { ask, drawItems, headersFor, readCursors, SCENARIOS, seededRandom } from './questions.mjs';
+
+/**
+ * Ours and its peers side by side (README, "Figures"). Every server answers a sample first, and all must say the same; then each
+ * question is loaded on each in turn, several rounds, and the medians are printed.
+ */
+
+const HELP = `npm run bench -- [options]
+
+  --database-url URL   a PostgreSQL where databases may be made (BENCH_DATABASE_URL, postgres://postgres@127.0.0.1:5432/postgres)
+  --users N            users of the big project (1000000)
+  --rounds N           rounds of each measurement (3)
+  --seconds N          length of each (5)
+  --connections LIST   at once (1,16,64)
+  --servers LIST       which, of ${Object.keys(SERVERS).join(',')} (ours,a,b,c,d)
+  --scenarios TEXT     only those whose name contains it
+  --pages N            lists are of a random one of the first N pages of 10 (50)
+  --pool N             PostgreSQL connections of each server (10)
+  --generator NAME     wrk or autocannon (wrk where it is installed)
+  --keep, --reuse      keep the databases; take those that an earlier run kept, or make and keep them
+  --out FILE           also write everything as JSON
+  --smoke              tiny data, short measurements: does it all still work?
+  --only FIGURE        instead of the comparison: startup, depth (--sizes LIST), import (--lines N) or tallies
+`;
+
+const { values: given } = parseArgs({
+  options: {
+    'database-url': { type: 'string' },
+    users: { type: 'string' },
+    rounds: { type: 'string' },
+    seconds: { type: 'string' },
+    connections: { type: 'string' },
+    servers: { type: 'string' },
+    scenarios: { type: 'string', default: '' },
+    pages: { type: 'string', default: '50' },
+    pool: { type: 'string', default: '10' },
+    generator: { type: 'string' },
+    keep: { type: 'boolean', default: false },
+    reuse: { type: 'boolean', default: false },
+    out: { type: 'string' },
+    smoke: { type: 'boolean', default: false },
+    only: { type: 'string' },
+    sizes: { type: 'string', default: '10000,1000000' },
+    lines: { type: 'string', default: '200000' },
+    help: { type: 'boolean', default: false },
+  },
+});
+
+const defaults = given.smoke
+  ? { users: '2000', smallProjects: 5, rounds: '1', seconds: '1', connections: '16', servers: 'ours,a,b' }
+  : {
+      users: '1000000',
+      smallProjects: 100,
+      rounds: '3',
+      seconds: '5',
+      connections: '1,16,64',
+      servers: 'ours,a,b,c,d',
+    };
+
+const options = {
+  serverUrl:
+    given['database-url'] ?? process.env['BENCH_DATABASE_URL'] ?? 'postgres://postgres@127.0.0.1:5432/postgres',
+  users: Number(given.users ?? defaults.users),
+  smallProjects: defaults.smallProjects,
+  rounds: Number(given.rounds ?? defaults.rounds),
+  seconds: Number(given.seconds ?? defaults.seconds),
+  connections: numbers(given.connections ?? defaults.connections),
+  servers: (given.servers ?? defaults.servers).split(','),
+  scenarios: given.scenarios,
+  pages: Number(given.pages),
+  pool: Number(given.pool),
+  keep: given.keep,
+  reuse: given.reuse,
+  smoke: given.smoke,
+  sizes: numbers(given.sizes),
+  lines: Number(given.lines),
+  log,
+};
+
+function numbers(list) {
+  return list.split(',').map(Number);
+}
+
+function log(line) {
+  process.stderr.write(`${line}\n`);
+}
+
+function print(line = '') {
+  process.stdout.write(`${line}\n`);
+}
+
+/** What is to be done in any case, last first: servers stopped, databases dropped. */
+const cleanup = [];
+
+async function cleanUp() {
+  for (let step = cleanup.pop(); step !== undefined; step = cleanup.pop()) {
+    await step().catch((error) => log(`Cleaning up: ${error.message}`));
+  }
+}
+
+let interrupted = false;
+for (const signal of ['SIGINT', 'SIGTERM']) {
+  process.on(signal, async () => {
+    if (interrupted) return;
+    interrupted = true;
+    log(`${signal}: cleaning up.`);
+    await cleanUp();
+    process.exit(1);
+  });
+}
+
+/** Answers of the same question by every server; throws at the first that is not ours. */
+async function checkAnswers(scenarios, data) {
+  const items = await drawItems(data, seededRandom(1), { count: 40, pages: options.pages });
+  const expected = new Map();
+  let compared = 0;
+  for (const name of options.servers) {
+    const server = await startServer(name, data, options.pool);
+    const entry = keepServer(server);
+    for (const scenario of scenarios.filter(({ ask: words }) => words[name] !== undefined)) {
+      const cursors = await cursorsOf(server, scenario, data);
+      const asked = items[scenario.items].filter((item) => item === 0 || !scenario.firstPageOnly?.includes(name));
+      for (const item of asked) {
+        const question = scenario.ask[name](item, cursors);
+        const answer = scenario.read(await ask(server, data, question));
+        const key = `${scenario.name} ${JSON.stringify(item)}`;
+        if (!expected.has(key)) {
+          expected.set(key, plain(answer));
+          continue;
+        }
+        compared += 1;
+        if (!isDeepStrictEqual(plain(answer), expected.get(key))) {
+          throw new Error(
+            `${scenario.name}: ${name} disagrees with ${options.servers[0]} about ${JSON.stringify(item)}.\n` +
+              `${JSON.stringify(plain(answer))}\n${JSON.stringify(expected.get(key))}`,
+          );
+        }
+      }
+    }
+    await entry.stop();
+  }
+  if (compared === 0) throw new Error('Nothing was compared: no scenario has two of these servers.');
+  log(`${options.servers.join(', ')} agree: ${compared} answers compared.`);
+}
+
+/** A value as JSON would carry it, with its keys in one order. */
+function plain(value) {
+  return JSON.parse(JSON.stringify(value));
+}
+
+/** Stops with the rest where it has not been stopped before. */
+function keepServer(server) {
+  cleanup.push(server.stop);
+  return {
+    async stop() {
+      cleanup.splice(cleanup.indexOf(server.stop), 1);
+      await server.stop();
+    },
+  };
+}
+
+async function cursorsOf(server, scenario, data) {
+  const needed = scenario.items === 'pages' && scenario.name.startsWith('GraphQL');
+  return needed ? readCursors(server, data, options.pages) : [];
+}
+
+async function compare(scenario, data, generator) {
+  const names = options.servers.filter((name) => scenario.ask[name] !== undefined);
+  if (names.length < 2) return null;
+  log(scenario.name);
+  const servers = [];
+  for (const name of names) {
+    const server = await startServer(name, data, options.pool);
+    const entry = keepServer(server);
+    servers.push({ ...server, entry, cursors: await cursorsOf(server, scenario, data) });
+  }
+  const measured = [];
+  for (let round = 0; round < options.rounds; round += 1) {
+    const items = await drawItems(data, seededRandom(1_000 + round), { count: 4_000, pages: options.pages });
+    for (const connections of options.connections) {
+      // Every other round the other way round, so that nobody always follows the same neighbour.
+      for (const server of round % 2 === 0 ? servers : servers.toReversed()) {
+        const requests = items[scenario.items].map((item) => scenario.ask[server.name](item, server.cursors));
+        const target = { url: server.url, headers: headersFor(server.name, data), requests };
+        const isCold = !options.smoke && round === 0 && connections === options.connections[0];
+        if (isCold) await load(generator, { ...target, connections: 16, seconds: options.seconds });
+        await settled(data);
+        const memory = watchMemory(server);
+        const cpuBefore = server.cpuSeconds();
+        const result = await load(generator, { ...target, connections, seconds: options.seconds });
+        const cpuUs = ((server.cpuSeconds() - cpuBefore) * 1e6) / result.responses;
+        measured.push({ server: server.name, connections, round, ...result, cpuUs, rssMiB: memory.stop() });
+      }
+    }
+  }
+  await settled(data);
+  for (const { entry } of servers) await entry.stop();
+  return { name: scenario.name, toReach: scenario.toReach, rows: summarise(names, measured), measured };
+}
+
+const SETTLE_TIMEOUT_MS = 180_000;
+
+/** Until PostgreSQL has nothing left to do: what a slow question leaves behind must not load the next server's measurement. */
+async function settled(data) {
+  const endsAt = performance.now() + SETTLE_TIMEOUT_MS;
+  await withClient(data.ours, async (client) => {
+    for (let quiet = 0; quiet < 2; await new Promise((resolve) => setTimeout(resolve, 50))) {
+      if (performance.now() > endsAt) throw new Error(`A server was busy for ${SETTLE_TIMEOUT_MS} ms after its load.`);
+      const { rows } = await client.query(
+        `SELECT count(*)::int AS busy FROM pg_stat_activity
+         WHERE datname = ANY($1) AND state <> 'idle' AND backend_type = 'client backend' AND pid <> pg_backend_pid()`,
+        [[data.ours, data.peers].map((url) => new URL(url).pathname.slice(1))],
+      );
+      quiet = rows[0].busy === 0 ? quiet + 1 : 0;
+    }
+  });
+}
+
+function watchMemory(server) {
+  let peak = 0;
+  const look = () => {
+    peak = Math.max(peak, server.rssMiB() ?? 0);
+  };
+  const timer = setInterval(look, 100);
+  return {
+    stop() {
+      look();
+      clearInterval(timer);
+      return peak;
+    },
+  };
+}
+
+function median(values) {
+  const sorted = values.toSorted((a, b) => a - b);
+  const middle = Math.floor(sorted.length / 2);
+  return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+}
+
+function summarise(names, measured) {
+  return options.connections.flatMap((connections) =>
+    names.map((server) => {
+      const rounds = measured.filter((each) => each.server === server && each.connections === connections);
+      const of = (figure) => median(rounds.map((each) => each[figure]));
+      return {
+        connections,
+        server,
+        rps: of('rps'),
+        p50Ms: of('p50Ms'),
+        p99Ms: of('p99Ms'),
+        cpuUs: of('cpuUs'),
+        rssMiB: Math.max(...rounds.map(({ rssMiB }) => rssMiB)),
+        failures: rounds.reduce((sum, { failures }) => sum + failures, 0),
+        responses: rounds.reduce((sum, { responses }) => sum + responses, 0),
+      };
+    }),
+  );
+}
+
+/** One bad answer is one too many, and none at all says nothing. */
+function isInvalid({ failures, responses }) {
+  return failures > 0 || responses === 0;
+}
+
+function printScenario({ name, rows }) {
+  print(`### ${name}\n`);
+  print('| connections | server | requests/s | ours ÷ peer | p50 ms | p99 ms | server CPU µs/request | RSS MiB |');
+  print('|---:|---|---:|---:|---:|---:|---:|---:|');
+  for (const row of rows) {
+    const ours = rows.find(({ server, connections }) => server === 'ours' && connections === row.connections);
+    const ratio = row.server === 'ours' || ours === undefined ? '' : (ours.rps / row.rps).toFixed(2);
+    const fault = isInvalid(row) ? ` — **INVALID: ${row.failures} failures, ${row.responses} answers**` : '';
+    const title = `${SERVERS[row.server].title}${fault}`;
+    const rate = row.rps.toFixed(row.rps < 100 ? 1 : 0);
+    const times = [row.p50Ms.toFixed(2), row.p99Ms.toFixed(2), row.cpuUs.toFixed(0)];
+    print(`| ${[row.connections, title, rate, ratio, ...times, row.rssMiB.toFixed(0)].join(' | ')} |`);
+  }
+  print();
+}
+
+/** The figures of the issue that this run has measured. */
+function verdicts(results) {
+  const verdict = (figure, toReach, measured, reached) => ({ figure, toReach, measured, reached });
+  const compared = results.flatMap(({ name, toReach, rows }) =>
+    toReach.flatMap(({ peer, connections, requests, latency }) => {
+      const find = (server) => rows.find((row) => row.server === server && row.connections === connections);
+      const [ours, theirs] = [find('ours'), find(peer)];
+      if (ours === undefined || theirs === undefined) return [];
+      const figure = `${name}, ${connections} connections, against ${SERVERS[peer].title}`;
+      if (isInvalid(ours) || isInvalid(theirs)) return [verdict(figure, '', 'invalid', false)];
+      if (latency !== undefined) {
+        const ratio = ours.p50Ms / theirs.p50Ms;
+        return [verdict(figure, `latency ≤ ${latency}`, ratio.toFixed(2), ratio <= latency)];
+      }
+      const ratio = ours.rps / theirs.rps;
+      return [verdict(figure, `requests ≥ ${requests}`, ratio.toFixed(2), ratio >= requests)];
+    }),
+  );
+  const ours = results.flatMap(({ rows }) => rows.filter(({ server }) => server === 'ours'));
+  if (ours.length === 0) return compared;
+  const memory = Math.max(...ours.map(({ rssMiB }) => rssMiB));
+  return [...compared, verdict('RSS of userdir under load', '≤ 250 MiB', `${memory.toFixed(0)} MiB`, memory <= 250)];
+}
+
+async function runComparison(generator) {
+  const data = await prepareData(options, cleanup);
+  const scenarios = SCENARIOS.filter(({ name }) => name.includes(options.scenarios));
+  await checkAnswers(scenarios, data);
+  const results = [];
+  for (const scenario of scenarios) {
+    const result = await compare(scenario, data, generator);
+    if (result === null) continue;
+    printScenario(result);
+    results.push(result);
+  }
+  const invalid = results.flatMap(({ rows }) => rows).filter(isInvalid);
+  if (invalid.length > 0) process.exitCode = 1;
+  if (options.smoke) {
+    print(
+      invalid.length === 0 ? 'Smoke: every server starts, agrees and answers.' : 'Smoke: requests failed under load.',
+    );
+    return { results };
+  }
+  const reached = verdicts(results);
+  if (reached.length === 0) return { results };
+  print('### To reach\n');
+  print('| figure (ours against the peer) | to reach | measured | reached |');
+  print('|---|---|---:|---|');
+  for (const each of reached) {
+    print(`| ${each.figure} | ${each.toReach} | ${each.measured} | ${each.reached ? 'yes' : 'no'} |`);
+  }
+  print();
+  return { results, verdicts: reached };
+}
+
+const FIGURES = { startup: measureStartup, depth: measureDepth, import: measureImport, tallies: measureTallies };
+
+async function main() {
+  if (given.help) return print(HELP);
+  const figure = FIGURES[given.only];
+  if (given.only !== undefined && figure === undefined) throw new Error(`--only is one of ${Object.keys(FIGURES)}.`);
+  for (const name of options.servers) {
+    if (SERVERS[name] === undefined) throw new Error(`There is no server ${name}.`);
+  }
+  const generator = given.generator ?? (await findGenerator());
+  if (!['wrk', 'autocannon'].includes(generator)) throw new Error(`There is no generator ${generator}.`);
+  const postgres = await withClient(options.serverUrl, async (client) => {
+    const { rows } = await client.query(`SELECT current_setting('server_version') AS version`);
+    return rows[0].version;
+  });
+  const about = `Node ${process.version}, PostgreSQL ${postgres}, ${cpus().length} × ${cpus()[0]?.model}, load by ${generator}`;
+  print(`${about}\n`);
+  const result = figure
+    ? await figure({ options, cleanup, generator, print, median, keepServer })
+    : await runComparison(generator);
+  if (given.out !== undefined) {
+    const { log: _, serverUrl: __, ...shown } = options;
+    const report = { at: new Date().toISOString(), about, options: shown, ...result };
+    await writeFile(given.out, `${JSON.stringify(report, null, 2)}\n`);
+  }
+}
+
+try {
+  await main();
+} catch (error) {
+  if (!interrupted) {
+    log(error.stack);
+    process.exitCode = 1;
+  }
+} finally {
+  if (!interrupted) await cleanUp();
+}

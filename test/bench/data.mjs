@@ -1,0 +1,304 @@
+import { randomBytes } from 'node:crypto';
+import pg from 'pg';
+import { userdir } from './processes.mjs';
+
+/**
+ * Two equal databases: one as userdir migrates it, and a copy of it for the peers without what they do not use, the triggers
+ * and the tallies. They keep every index.
+ */
+
+/** Users per INSERT: bounds what the triggers hold at once. */
+const CHUNK = 500_000;
+const SMALL_PROJECT = { smallest: 100, largest: 10_000 };
+/** Over which the registrations of a project are spread evenly. */
+const FIRST_DAY = '2024-01-01T00:00:00Z';
+const LAST_DAY = '2026-11-01T00:00:00Z';
+
+/** Everything the measurements need to know of the data. */
+/** @typedef {{ ours: string, peers: string, projectId: number, appId: string, appSecret: string, users: number, firstId: number }} Data */
+
+/** Runs `work` with a connection of its own. */
+export async function withClient(url, work) {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    return await work(client);
+  } finally {
+    await client.end();
+  }
+}
+
+/** The URL of another database on the same server. */
+export function databaseUrl(serverUrl, name) {
+  const url = new URL(serverUrl);
+  url.pathname = `/${name}`;
+  return url.href;
+}
+
+/** Makes an empty, migrated database; a `cleanup` drops it. */
+export async function createDatabase(serverUrl, name, cleanup) {
+  await withClient(serverUrl, (client) => client.query(`CREATE DATABASE "${name}"`));
+  cleanup.push(() => dropDatabase(serverUrl, name));
+  const url = databaseUrl(serverUrl, name);
+  await userdir(url, ['migrate']);
+  return url;
+}
+
+export function dropDatabase(serverUrl, name) {
+  return withClient(serverUrl, (client) => client.query(`DROP DATABASE IF EXISTS "${name}" WITH (FORCE)`));
+}
+
+/**
+ * The data of a run: made, or with `reuse` taken over from an earlier run that kept it.
+ * @returns {Promise<Data>}
+ */
+export async function prepareData({ serverUrl, users, smallProjects, keep, reuse, needsPeers = true, log }, cleanup) {
+  const kept = `userdir_bench_${users}`;
+  const name = keep || reuse ? kept : `${kept}_${randomBytes(4).toString('hex')}`;
+  const peersName = `${name}_peers`;
+  const existing = await withClient(serverUrl, async (client) => {
+    const { rows } = await client.query('SELECT datname FROM pg_database WHERE datname = ANY($1)', [[name, peersName]]);
+    return rows.map((row) => row.datname);
+  });
+  const undoAlways = cleanup.length;
+  const ours = databaseUrl(serverUrl, name);
+  const peers = databaseUrl(serverUrl, peersName);
+  if (reuse && existing.includes(name)) {
+    await userdir(ours, ['migrate']);
+  } else {
+    if (existing.includes(name)) {
+      throw new Error(`The database ${name} exists: take it with --reuse, or drop it.`);
+    }
+    log(`Making ${users} users in one project and ${smallProjects} smaller projects beside it…`);
+    await createDatabase(serverUrl, name, cleanup);
+    await fill(ours, users, smallProjects, log);
+  }
+  const project = await takeBigProject(ours);
+  if (needsPeers && !(reuse && existing.includes(peersName))) {
+    log('Copying them for the peers…');
+    cleanup.push(() => dropDatabase(serverUrl, peersName));
+    await withClient(serverUrl, (client) =>
+      client.query(`CREATE DATABASE "${peersName}" TEMPLATE "${name}" STRATEGY = FILE_COPY`),
+    );
+    await withClient(peers, (client) => client.query(peersSchema(project.projectId)));
+  }
+  // Up to here a run that breaks off keeps nothing half made.
+  if (keep || reuse) cleanup.length = undoAlways;
+  return { ours, peers, ...project };
+}
+
+/** The big project with a new secret: only its hash is kept, so a run that takes over data cannot know the old one. */
+async function takeBigProject(url) {
+  const [{ id, app_id: appId, total_user: users }] = (await userdir(url, ['project', 'list'])).filter(
+    ({ name }) => name === 'Big',
+  );
+  const { app_secret: appSecret } = await userdir(url, ['project', 'rotate', appId]);
+  const firstId = await withClient(url, async (client) => {
+    const { rows } = await client.query('SELECT min(id)::int AS first FROM users WHERE project_id = $1', [id]);
+    return rows[0].first;
+  });
+  return { projectId: id, appId, appSecret, users, firstId };
+}
+
+/** What the peers do not use goes; PostGraphile gets the current users of the project as the schema that it serves. */
+function peersSchema(projectId) {
+  const userColumns = 'id, auth_method, auth_value, wallet, created_at, last_login, login_count';
+  const accountColumns = 'id, user_id, network, public_key, wallet_type';
+  return `
+    DROP TRIGGER users_tally_insert ON users;
+    DROP TRIGGER users_tally_update ON users;
+    DROP TRIGGER users_tally_delete ON users;
+    DROP TRIGGER users_tally_truncate ON users;
+    DROP TABLE tally_deltas, tally_slices, tallies;
+    CREATE SCHEMA postgraphile;
+    CREATE VIEW postgraphile.users AS
+      SELECT ${userColumns} FROM public.users WHERE project_id = ${projectId} AND deleted_at IS NULL;
+    CREATE VIEW postgraphile.accounts AS
+      SELECT ${accountColumns} FROM public.accounts WHERE project_id = ${projectId};
+    COMMENT ON VIEW postgraphile.users IS E'@primaryKey id\\n@behavior -insert -update -delete';
+    COMMENT ON VIEW postgraphile.accounts IS
+      E'@primaryKey id\\n@foreignKey (user_id) references users (id)|@foreignFieldName accounts\\n@behavior -insert -update -delete';
+  `;
+}
+
+/** Users of every method, each with one account or two, through plain SQL; the tallies come from the triggers. */
+async function fill(url, users, smallProjects, log) {
+  const { id: big } = await userdir(url, ['project', 'create', '--name', 'Big']);
+  await withClient(url, async (client) => {
+    await client.query(`SET synchronous_commit = off; SET maintenance_work_mem = '256MB'; SET work_mem = '64MB'`);
+    const restore = await dropIndexes(client);
+    await makeAddressParts(client);
+
+    const { rows: small } = await client.query(
+      `INSERT INTO projects (name, app_id)
+       SELECT 'Small ' || n, 'small-' || n FROM generate_series(1, $1::int) n RETURNING id`,
+      [smallProjects],
+    );
+    const { smallest, largest } = SMALL_PROJECT;
+    const sizes = small.map((_, index) =>
+      Math.round(smallest * (largest / smallest) ** (index / Math.max(1, small.length - 1))),
+    );
+    let firstId = 1;
+    for (const [index, { id }] of [{ id: big }, ...small].entries()) {
+      const size = index === 0 ? users : sizes[index - 1];
+      for (let done = 0; done < size; done += CHUNK) {
+        await insertUsers(client, { projectId: id, firstId, size, from: done, to: Math.min(size, done + CHUNK) });
+        if (index === 0) log(`  ${Math.min(size, done + CHUNK)} users`);
+      }
+      firstId += size;
+    }
+    await client.query('DROP TABLE address_heads, address_middles, address_tails');
+    await client.query(`SELECT setval('users_id_seq', $1)`, [firstId]);
+
+    log('  indexes');
+    for (const statement of restore) await client.query(statement);
+    log('  tallies');
+    for (const { id } of [{ id: big }, ...small]) await fold(client, id);
+    log('  vacuum');
+    await client.query('VACUUM (ANALYZE)');
+    await client.query('CHECKPOINT');
+  });
+}
+
+export async function fold(client, projectId) {
+  for (;;) {
+    const { rows } = await client.query('SELECT fold_tallies($1, 1000000) AS folded', [projectId]);
+    if (rows[0].folded === 0) return;
+  }
+}
+
+/** Drops what is dear to keep up row by row, and returns the statements that make it again. */
+async function dropIndexes(client) {
+  const { rows } = await client.query(`
+    SELECT 1 AS step, format('DROP INDEX %I', indexrelid::regclass::text) AS dropped, pg_get_indexdef(indexrelid) AS made
+    FROM pg_index WHERE indrelid IN ('users'::regclass, 'accounts'::regclass) AND NOT indisprimary
+    UNION ALL
+    SELECT 2, format('ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname),
+           format('ALTER TABLE %s ADD CONSTRAINT %I %s', conrelid::regclass, conname, pg_get_constraintdef(oid))
+    FROM pg_constraint WHERE contype = 'f' AND conrelid IN ('users'::regclass, 'accounts'::regclass)
+    ORDER BY step`);
+  for (const { dropped } of rows) await client.query(dropped);
+  return rows.map(({ made }) => made);
+}
+
+/** Users `from` to `to` of the `size` of a project; registrations follow their ids. */
+async function insertUsers(client, { projectId, firstId, size, from, to }) {
+  await client.query('BEGIN');
+  await client.query(
+    `CREATE TEMPORARY TABLE made ON COMMIT DROP AS
+     SELECT id, (id * 37) % 100 AS kind, created_at, head.text || middle.text || tail.text AS stellar,
+            '0x' || substr(encode(sha256(int8send(id)), 'hex'), 1, 40) AS ethereum
+     FROM (
+       SELECT $1::bigint + n AS id,
+              date_trunc('milliseconds', timestamptz '${FIRST_DAY}' + (timestamptz '${LAST_DAY}' - '${FIRST_DAY}') * (n::float8 / $2)) AS created_at
+       FROM generate_series($3::bigint, $4::bigint - 1) AS n
+     ) AS numbered
+     JOIN address_heads head ON head.place = id % ${ADDRESS_PARTS}
+     JOIN address_middles middle ON middle.place = (id / ${ADDRESS_PARTS}) % ${ADDRESS_PARTS}
+     JOIN address_tails tail ON tail.crc = head.crc # middle.crc`,
+    [firstId, size, from, to],
+  );
+  await client.query(
+    `INSERT INTO users (project_id, id, auth_method, auth_value, auth_value_key, login_email, wallet, created_at, last_login, login_count)
+     SELECT $1, id, auth_method, auth_value, CASE WHEN auth_method IN ('email', 'wallet') AND auth_value NOT LIKE 'G%' THEN lower(auth_value) ELSE auth_value END,
+            CASE WHEN auth_method = 'email' THEN lower(auth_value) WHEN auth_method IN ('google', 'apple') THEN 'person.' || id || '@example.org' END,
+            CASE WHEN auth_method = 'wallet' THEN auth_value END,
+            created_at, CASE WHEN id % 20 > 0 THEN created_at + interval '1 hour' * (id % 500) END, id % 20 * 3
+     FROM made
+     CROSS JOIN LATERAL (SELECT CASE WHEN kind < 45 THEN 'email' WHEN kind < 57 THEN 'passkey' WHEN kind < 75 THEN 'wallet'
+                                     ELSE (ARRAY['google', 'google', 'apple', 'github', 'discord'])[id % 5 + 1] END AS auth_method) AS m
+     CROSS JOIN LATERAL (SELECT CASE auth_method WHEN 'email' THEN 'person.' || id || '@example.com'
+                                                 WHEN 'passkey' THEN encode(sha256(int8send(-id)), 'base64')
+                                                 WHEN 'wallet' THEN CASE WHEN id % 5 < 3 THEN stellar ELSE ethereum END
+                                                 ELSE auth_method || '|' || id END AS auth_value) AS v
+     ORDER BY id`,
+    [projectId],
+  );
+  await client.query(
+    `INSERT INTO accounts (project_id, user_id, network, public_key, address_key, wallet_type)
+     SELECT $1, made.id, a.network::network, a.address, a.address, a.wallet_type::wallet_type
+     FROM made
+     CROSS JOIN LATERAL (
+       SELECT 'stellar' AS network, stellar AS address, CASE WHEN is_wallet THEN 'external' ELSE 'custodial' END AS wallet_type
+       FROM (SELECT kind BETWEEN 57 AND 74 AS is_wallet) AS w WHERE NOT is_wallet OR id % 5 < 3
+       UNION ALL
+       SELECT 'ethereum', ethereum, CASE WHEN is_wallet THEN 'external' ELSE 'custodial' END
+       FROM (SELECT kind BETWEEN 57 AND 74 AS is_wallet) AS w WHERE id % 5 >= 3
+     ) AS a
+     ORDER BY made.id, a.network`,
+    [projectId],
+  );
+  await client.query('COMMIT');
+}
+
+const ADDRESS_PARTS = 4_096;
+const BASE32 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
+
+/**
+ * The parts from which SQL puts valid Stellar addresses together (SEP-23), millions of different ones. An address is the base32 of
+ * 35 bytes, the last two a CRC-16 over the others; 5 bytes are 8 characters. The CRC starts at zero, so that of a sum (XOR) of
+ * byte strings is the sum of theirs: the first two groups of 5 bytes vary, and they decide which end fits.
+ */
+async function makeAddressParts(client) {
+  await client.query(`
+    CREATE TABLE address_heads (place int PRIMARY KEY, text text, crc int);
+    CREATE TABLE address_middles (place int PRIMARY KEY, text text, crc int);
+    CREATE TABLE address_tails (crc int PRIMARY KEY, text text)`);
+  const fixed = randomBytes(33).fill(0, 0, 10);
+  const heads = differentBytes(4).map((bytes) => Buffer.concat([Buffer.from([6 << 3]), bytes]));
+  const middles = differentBytes(5);
+  await insertParts(client, 'address_heads', heads, (part) => crc16(Buffer.concat([part, Buffer.alloc(28)])));
+  await insertParts(client, 'address_middles', middles, (part) =>
+    crc16(Buffer.concat([Buffer.alloc(5), part, Buffer.alloc(23)])),
+  );
+  const crcOfFixed = crc16(fixed);
+  const crcs = Array.from({ length: 65_536 }, (_, index) => index);
+  const tails = crcs.map((crc) => {
+    const checksum = crc ^ crcOfFixed;
+    return base32(Buffer.concat([fixed.subarray(10), Buffer.from([checksum & 0xff, checksum >> 8])]));
+  });
+  await client.query('INSERT INTO address_tails SELECT * FROM unnest($1::int[], $2::text[])', [crcs, tails]);
+  await client.query('ANALYZE address_heads, address_middles, address_tails');
+}
+
+function insertParts(client, table, parts, crcOf) {
+  return client.query(`INSERT INTO ${table} SELECT * FROM unnest($1::int[], $2::text[], $3::int[])`, [
+    parts.map((_, place) => place),
+    parts.map(base32),
+    parts.map(crcOf),
+  ]);
+}
+
+function differentBytes(size) {
+  const made = new Map();
+  while (made.size < ADDRESS_PARTS) {
+    const bytes = randomBytes(size);
+    made.set(bytes.toString('hex'), bytes);
+  }
+  return [...made.values()];
+}
+
+function base32(bytes) {
+  const bits = [...bytes].map((byte) => byte.toString(2).padStart(8, '0')).join('');
+  return bits
+    .match(/.{5}/g)
+    .map((five) => BASE32[Number.parseInt(five, 2)])
+    .join('');
+}
+
+/** CRC-16/XMODEM. */
+function crc16(bytes) {
+  let crc = 0;
+  for (const byte of bytes) {
+    crc ^= byte << 8;
+    for (let bit = 0; bit < 8; bit += 1) crc = crc & 0x8000 ? ((crc << 1) ^ 0x1021) & 0xffff : (crc << 1) & 0xffff;
+  }
+  return crc;
+}
+
+/** A valid Stellar address of random bytes. */
+export function stellarAddress() {
+  const payload = Buffer.concat([Buffer.from([6 << 3]), randomBytes(32)]);
+  const crc = crc16(payload);
+  return base32(Buffer.concat([payload, Buffer.from([crc & 0xff, crc >> 8])]));
+}

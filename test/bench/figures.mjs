@@ -1,0 +1,257 @@
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { createWriteStream } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pg from 'pg';
+import { createDatabase, fold, prepareData, stellarAddress, withClient } from './data.mjs';
+import { load } from './load.mjs';
+import { COMMAND, oursEnv, rssMiB, startProcess, startServer, userdir } from './processes.mjs';
+import { headersFor } from './questions.mjs';
+
+/** The figures that are ours alone. Each prints a table and returns its numbers. */
+
+export async function measureStartup({ options, cleanup, print, median, keepServer }) {
+  const data = await prepareData({ ...options, needsPeers: false }, cleanup);
+  const startsMs = [];
+  for (let run = 0; run < 10; run += 1) {
+    const startedAt = performance.now();
+    const server = await startServer('ours', data, options.pool);
+    const entry = keepServer(server);
+    const { status } = await fetch(`${server.url}/readyz`);
+    startsMs.push(performance.now() - startedAt);
+    if (status !== 200) throw new Error(`It says that it is ready, but /readyz says ${status}.`);
+    await entry.stop();
+  }
+  const startup = { medianMs: median(startsMs), slowestMs: Math.max(...startsMs) };
+  print('| start to ready | ms |');
+  print('|---|---:|');
+  print(`| median of ${startsMs.length} | ${startup.medianMs.toFixed(0)} |`);
+  print(`| slowest | ${startup.slowestMs.toFixed(0)} |`);
+  return { startup };
+}
+
+/** One request at a time, so that latency is work and not waiting; the sizes in turn. */
+export async function measureDepth({ options, cleanup, generator, print, median, keepServer }) {
+  const sizes = [];
+  for (const users of options.sizes) {
+    const data = await prepareData({ ...options, users, needsPeers: false }, cleanup);
+    const server = await startServer('ours', data, options.pool);
+    sizes.push({ data, server, entry: keepServer(server), questions: depthQuestions(data.users) });
+  }
+  const names = Object.keys(sizes[0].questions);
+  const ask = async ({ data, server, questions }, name, seconds) => {
+    const requests = questions[name].map((path) => ({ method: 'GET', path }));
+    const target = { url: server.url, headers: headersFor('ours', data), requests, connections: 1, seconds };
+    const { p50Ms, failures, responses } = await load(generator, target);
+    if (failures > 0 || responses === 0) throw new Error(`${name} failed ${failures} times at ${data.users} users.`);
+    return p50Ms;
+  };
+  const measured = sizes.map(() => Object.fromEntries(names.map((name) => [name, []])));
+  for (const name of names) {
+    for (const size of sizes) await ask(size, name, 1);
+    for (let round = 0; round < options.rounds; round += 1) {
+      for (const [index, size] of sizes.entries()) measured[index][name].push(await ask(size, name, options.seconds));
+    }
+  }
+  for (const { entry } of sizes) await entry.stop();
+
+  const p50Ms = measured.map((each) => Object.fromEntries(names.map((name) => [name, median(each[name])])));
+  const titles = sizes.map(({ data }) => `${data.users} users`);
+  print(`| p50 ms at one connection | ${titles.join(' | ')} | last ÷ first size |`);
+  print(`|---|${sizes.map(() => '---:|').join('')}---:|`);
+  for (const name of names) {
+    const times = p50Ms.map((each) => each[name]);
+    print(`| ${name} | ${times.map((ms) => ms.toFixed(2)).join(' | ')} | ${(times.at(-1) / times[0]).toFixed(2)} |`);
+  }
+  const { [FIRST]: first, [LAST]: last } = p50Ms.at(-1);
+  print(`\nLast page ÷ first page at ${titles.at(-1)}: ${(last / first).toFixed(2)}`);
+  return {
+    depth: sizes.map(({ data }, index) => ({ users: data.users, p50Ms: p50Ms[index], rounds: measured[index] })),
+  };
+}
+
+const FIRST = 'first page + total';
+const LAST = 'last page + total';
+
+/** The paths of each question; several are asked in turn. */
+function depthQuestions(users) {
+  const lastPage = Math.ceil(users / 10);
+  const allOver = Array.from({ length: 100 }, (_, index) => 1 + Math.floor((lastPage * (index + 0.5)) / 100));
+  const filter = 'login_method=passkey,socials&start_date=2024-03-05T07:00:00Z&end_date=2026-08-19T15:00:00Z';
+  return {
+    [FIRST]: ['/server/users?limit=10'],
+    'pages all over + total': allOver.map((page) => `/server/users?limit=10&page=${page}`),
+    [LAST]: [`/server/users?limit=10&page=${lastPage}`],
+    total: ['/server/users/count'],
+    'first page + total, by methods and instants': [`/server/users?limit=10&${filter}`],
+    'total, by methods and instants': [`/server/users/count?${filter}`],
+  };
+}
+
+/** An import of users with one account or two, as the command does it, the start of the process included. */
+export async function measureImport({ options, cleanup, print }) {
+  const url = await createDatabase(
+    options.serverUrl,
+    `userdir_bench_import_${randomBytes(4).toString('hex')}`,
+    cleanup,
+  );
+  const { app_id: appId } = await userdir(url, ['project', 'create', '--name', 'Import']);
+  const directory = await mkdtemp(join(tmpdir(), 'userdir-bench-import-'));
+  cleanup.push(() => rm(directory, { recursive: true, force: true }));
+  const file = join(directory, 'users.ndjson');
+  await writeLines(file, options.lines);
+
+  const startedAt = performance.now();
+  const { child, ended } = startProcess([COMMAND, 'user', 'import', '--project', appId, '--json', file], oursEnv(url), [
+    'ignore',
+    'pipe',
+    'inherit',
+  ]);
+  const samples = [];
+  const timer = setInterval(() => samples.push(rssMiB(child.pid)), 100);
+  child.stdout.on('data', () => undefined);
+  const code = await ended;
+  clearInterval(timer);
+  const seconds = (performance.now() - startedAt) / 1_000;
+  if (code !== 0) throw new Error(`The import ended with ${code}.`);
+  const { imported } = await withClient(url, async (client) => {
+    const { rows } = await client.query('SELECT count(*)::int AS imported FROM users');
+    return rows[0];
+  });
+  if (imported !== options.lines) throw new Error(`${imported} of ${options.lines} users arrived.`);
+
+  const rss = samples.filter((value) => value !== null && !Number.isNaN(value));
+  const quarter = Math.ceil(rss.length / 4);
+  const quarters = [0, 1, 2, 3].map((nth) => Math.max(...rss.slice(nth * quarter, (nth + 1) * quarter)));
+  const result = { users: imported, seconds, usersPerSecond: imported / seconds, peakRssMiBByQuarter: quarters };
+  print('| users with accounts | seconds | users/s | peak RSS MiB in each quarter of the time |');
+  print('|---:|---:|---:|---|');
+  const memory = quarters.map((mib) => mib.toFixed(0)).join(', ');
+  print(`| ${imported} | ${seconds.toFixed(1)} | ${result.usersPerSecond.toFixed(0)} | ${memory} |`);
+  return { import: result };
+}
+
+async function writeLines(file, lines) {
+  const out = createWriteStream(file);
+  for (let line = 0; line < lines; line += 1) {
+    const accounts = [{ network: 'stellar', public_key: stellarAddress() }];
+    if (line % 5 > 2) accounts.push({ network: 'ethereum', public_key: `0x${randomBytes(20).toString('hex')}` });
+    const createdAt = new Date(Date.UTC(2024, 0, 1) + line * 60_000).toISOString();
+    const user = {
+      auth_method: 'email',
+      auth_value: `person.${line}@example.com`,
+      created_at: createdAt,
+      login_count: 1,
+      accounts,
+    };
+    if (!out.write(`${JSON.stringify(user)}\n`)) await once(out, 'drain');
+  }
+  out.end();
+  await once(out, 'close');
+}
+
+const LOGIN_SESSIONS = 10;
+const TRIGGERS = ['users_tally_insert', 'users_tally_update', 'users_tally_delete', 'users_tally_truncate'];
+
+/**
+ * First logins at once into one project and day, by the statement of the service, with the triggers of the tallies and without, in turn.
+ * Straight at PostgreSQL: behind the service its own work would hide what the triggers cost.
+ */
+export async function measureTallies({ options, cleanup, print, median }) {
+  const name = `userdir_bench_tallies_${randomBytes(4).toString('hex')}`;
+  const url = await createDatabase(options.serverUrl, name, cleanup);
+  const { id: projectId } = await userdir(url, ['project', 'create', '--name', 'Logins']);
+  const login = await loginStatement(projectId);
+  const sessions = Array.from({ length: LOGIN_SESSIONS }, () => new pg.Client({ connectionString: url }));
+  await Promise.all(sessions.map((session) => session.connect()));
+  const closeSessions = () => Promise.all(sessions.map((session) => session.end()));
+  cleanup.push(closeSessions);
+
+  let next = 0;
+  const loginsPerSecond = async (seconds) => {
+    const startedAt = performance.now();
+    const endsAt = startedAt + seconds * 1_000;
+    let logins = 0;
+    await Promise.all(
+      sessions.map(async (session) => {
+        while (performance.now() < endsAt) {
+          next += 1;
+          await session.query(login(next));
+          logins += 1;
+        }
+      }),
+    );
+    return logins / ((performance.now() - startedAt) / 1_000);
+  };
+  const onDatabase = (work) => withClient(url, work);
+  const setTriggers = (verb) =>
+    onDatabase(async (client) => {
+      for (const trigger of TRIGGERS) await client.query(`ALTER TABLE users ${verb} TRIGGER ${trigger}`);
+    });
+  /** Folds over and over meanwhile, as a reader of totals makes the service do. */
+  const whileFolding = (work) =>
+    onDatabase(async (client) => {
+      let done = false;
+      const folding = (async () => {
+        while (!done) {
+          await fold(client, projectId);
+          await new Promise((resolve) => setTimeout(resolve, 100));
+        }
+      })();
+      const result = await work().finally(() => {
+        done = true;
+      });
+      await folding;
+      return result;
+    });
+
+  const ways = {
+    'without tallies': () => setTriggers('DISABLE').then(() => loginsPerSecond(options.seconds)),
+    'with tallies': () => setTriggers('ENABLE').then(() => loginsPerSecond(options.seconds)),
+    'with tallies, folded meanwhile': () =>
+      setTriggers('ENABLE').then(() => whileFolding(() => loginsPerSecond(options.seconds))),
+  };
+  await loginsPerSecond(1);
+  const measured = Object.fromEntries(Object.keys(ways).map((way) => [way, []]));
+  for (let round = 0; round < options.rounds; round += 1) {
+    const order = Object.keys(ways);
+    for (const way of round % 2 === 0 ? order : order.toReversed()) {
+      measured[way].push(await ways[way]());
+      // Each starts from nothing pending.
+      await onDatabase((client) => fold(client, projectId));
+    }
+  }
+  print('| first logins at once into one project and day | logins/s | ratio |');
+  print('|---|---:|---:|');
+  const base = median(measured['without tallies']);
+  for (const [way, rates] of Object.entries(measured)) {
+    print(`| ${way} | ${median(rates).toFixed(0)} | ${(median(rates) / base).toFixed(2)} |`);
+  }
+  return { tallies: measured };
+}
+
+/** The statement that the service runs, taken from it as text and values, for the nth newcomer. */
+async function loginStatement(projectId) {
+  const { recordLogin } = await import('../../dist/sql/record-login.js');
+  let captured;
+  const db = {
+    async $queryRaw(sql) {
+      captured = sql;
+      return [];
+    },
+  };
+  return (n) => {
+    const address = `0x${n.toString(16).padStart(40, '0')}`;
+    void recordLogin(db, projectId, {
+      authMethod: 'email',
+      authValue: `newcomer.${n}@example.com`,
+      authValueKey: `newcomer.${n}@example.com`,
+      loginEmail: `newcomer.${n}@example.com`,
+      wallet: null,
+      accounts: [{ network: 'ethereum', publicKey: address, addressKey: address, walletType: 'custodial' }],
+    });
+    return { name: 'login', text: captured.text, values: captured.values };
+  };
+}

@@ -1,0 +1,110 @@
+import { execFile, spawn } from 'node:child_process';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import autocannon from 'autocannon';
+
+/**
+ * Load on one server. wrk where it is installed, because it takes the least of the processor that it shares with the server and
+ * the database; else autocannon, which costs a fast server more of its rate than a slow one.
+ */
+
+const WRK_SCRIPT = fileURLToPath(new URL('wrk.lua', import.meta.url));
+
+/** @returns {Promise<'wrk' | 'autocannon'>} */
+export async function findGenerator() {
+  // Without arguments it says how it is used and exits with 1.
+  const found = await promisify(execFile)('wrk', ['-v']).then(
+    () => true,
+    ({ code }) => code !== 'ENOENT',
+  );
+  return found ? 'wrk' : 'autocannon';
+}
+
+/**
+ * Asks the requests over and over, as many at a time as there are connections.
+ * @returns {Promise<{ rps: number, p50Ms: number, p99Ms: number, responses: number, failures: number }>}
+ */
+export function load(generator, options) {
+  return generator === 'wrk' ? loadByWrk(options) : loadByAutocannon(options);
+}
+
+async function loadByWrk({ url, headers, requests, connections, seconds }) {
+  const directory = await mkdtemp(join(tmpdir(), 'userdir-bench-wrk-'));
+  try {
+    const requestsFile = join(directory, 'requests');
+    const resultFile = join(directory, 'result');
+    const host = new URL(url).host;
+    // Neither a URL nor JSON nor a header has a NUL.
+    await writeFile(requestsFile, requests.map((request) => rawRequest(host, headers, request)).join('\0'));
+    const args = ['-t1', `-c${connections}`, `-d${seconds}s`, '--timeout', '120s', '-s', WRK_SCRIPT, url];
+    await run('wrk', args, { ...process.env, BENCH_REQUESTS: requestsFile, BENCH_RESULT: resultFile });
+    const result = JSON.parse(await readFile(resultFile, 'utf8'));
+    return { ...result, rps: result.responses / result.seconds };
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
+}
+
+function rawRequest(host, headers, { method, path, body }) {
+  const lines = [`${method} ${path} HTTP/1.1`, `Host: ${host}`];
+  for (const [name, value] of Object.entries(headers)) {
+    if (body !== undefined || name !== 'content-type') lines.push(`${name}: ${value}`);
+  }
+  if (body !== undefined) lines.push(`content-length: ${Buffer.byteLength(body)}`);
+  return `${lines.join('\r\n')}\r\n\r\n${body ?? ''}`;
+}
+
+function run(command, args, env) {
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, args, { env, stdio: ['ignore', 'ignore', 'inherit'] });
+    const end = () => child.kill('SIGKILL');
+    process.once('exit', end);
+    child.once('error', reject);
+    child.once('exit', (code) => {
+      process.off('exit', end);
+      if (code === 0) resolve();
+      else reject(new Error(`${command} ended with ${code}.`));
+    });
+  });
+}
+
+async function loadByAutocannon({ url, headers, requests, connections, seconds }) {
+  const latencies = [];
+  let failures = 0;
+  let client = 0;
+  const startedAt = performance.now();
+  const running = autocannon({
+    url,
+    connections,
+    duration: seconds,
+    timeout: 120,
+    headers,
+    // GraphQL says 200 and errors.
+    verifyBody: (body) => !body.includes('"errors"'),
+    // Each connection starts elsewhere in the list, so that they do not all ask the same at once.
+    setupClient: (each) => {
+      const start = Math.floor((client * requests.length) / connections);
+      client += 1;
+      each.setRequests(Array.from({ length: 200 }, (_, place) => ({ ...requests[(start + place) % requests.length] })));
+    },
+  });
+  // Its own histogram counts whole milliseconds.
+  running.on('response', (_client, status, _bytes, ms) => {
+    latencies.push(ms);
+    if (status !== 200) failures += 1;
+  });
+  const { errors, mismatches } = await running;
+  const elapsed = (performance.now() - startedAt) / 1_000;
+  latencies.sort((a, b) => a - b);
+  const percentile = (share) => latencies[Math.min(latencies.length - 1, Math.floor(latencies.length * share))] ?? 0;
+  return {
+    rps: latencies.length / elapsed,
+    p50Ms: percentile(0.5),
+    p99Ms: percentile(0.99),
+    responses: latencies.length,
+    failures: failures + errors + mismatches,
+  };
+}

@@ -1,0 +1,46 @@
+import pg from 'pg';
+
+/** What the two hand-written peers share: sessions of PostgreSQL, and the way to say that they are ready. */
+
+// The fastest way to an id that JSON can hold; the driver's own is a string.
+pg.types.setTypeParser(pg.types.builtins.INT8, Number);
+
+/** The project whose users are served. The peers check no credentials. */
+export const projectId = Number(process.env['PROJECT_ID']);
+
+const connections = Number(process.env['DATABASE_POOL_SIZE']);
+const session = {
+  connectionString: process.env['DATABASE_URL'],
+  // A LIMIT that is a parameter looks dear to a plan for any value, so that PostgreSQL would plan each list anew.
+  options: '-c plan_cache_mode=force_generic_plan',
+};
+
+/**
+ * Runs named prepared statements. By default over the driver's pool, as nearly everybody does; with PIPELINE=on over as many
+ * sessions in turn, each of which takes the next statement before it has answered the last (pg 8.23, opt-in).
+ */
+async function openSessions() {
+  if (process.env['PIPELINE'] !== 'on') {
+    const pool = new pg.Pool({ ...session, max: connections, min: connections, idleTimeoutMillis: 0 });
+    return (statement) => pool.query(statement);
+  }
+  const clients = Array.from({ length: connections }, () => new pg.Client({ ...session, pipeline: true }));
+  await Promise.all(clients.map((client) => client.connect()));
+  let turn = 0;
+  return (statement) => {
+    turn = (turn + 1) % clients.length;
+    return clients[turn].query(statement);
+  };
+}
+
+const query = await openSessions();
+
+/** The rows of a statement that is prepared once a session, under this name. */
+export async function rowsOf(name, text, values) {
+  return (await query({ name, text, values })).rows;
+}
+
+export async function listen(app) {
+  const url = await app.listen({ host: '127.0.0.1', port: 0 });
+  process.stdout.write(`${JSON.stringify({ url })}\n`);
+}

@@ -1,0 +1,224 @@
+import { withClient } from './data.mjs';
+
+/**
+ * The questions that are asked, in the words of each server, and what its answers come down to. A request is
+ * {method, path, body?}; credentials are added for ours.
+ */
+
+const FIELDS =
+  'id authMethod authValue wallet createdAt lastLogin loginCount accounts { id network publicKey walletType }';
+const USER = `query User($id: ID!) { user(id: $id) { ${FIELDS} } }`;
+const LIST = `query Users($after: String) { users(first: 10, after: $after) { nodes { ${FIELDS} } } }`;
+const LIST_WITH_TOTAL = `query Users($after: String) { users(first: 10, after: $after) { totalCount nodes { ${FIELDS} } } }`;
+const CURSORS = 'query Cursors($after: String) { users(first: 100, after: $after) { edges { cursor } } }';
+
+// PostGraphile calls them otherwise. Its lists go by cursors too: behind an OFFSET it would read the accounts of those it skips.
+const POSTGRAPHILE_FIELDS =
+  'rowId authMethod authValue wallet createdAt lastLogin loginCount accountsList(orderBy: [PRIMARY_KEY_ASC]) { rowId network publicKey walletType }';
+const postgraphileList = (first, fields) => `query Users($after: Cursor) {
+  allUsers(first: ${first}, after: $after, orderBy: [CREATED_AT_DESC, ROW_ID_DESC]) { ${fields} } }`;
+const POSTGRAPHILE = {
+  user: `query User($id: BigInt!) { userByRowId(rowId: $id) { ${POSTGRAPHILE_FIELDS} } }`,
+  list: postgraphileList(10, `nodes { ${POSTGRAPHILE_FIELDS} }`),
+  listWithTotal: postgraphileList(10, `totalCount nodes { ${POSTGRAPHILE_FIELDS} }`),
+  cursors: postgraphileList(100, 'edges { cursor }'),
+};
+
+const get = (path) => ({ method: 'GET', path });
+const post = (path, body) => ({ method: 'POST', path, body: JSON.stringify(body) });
+const graphql = (query, variables) => post('/graphql', { query, variables });
+
+/**
+ * Per scenario: `servers` and how each is asked of an item; `items` names the pool the items come from; `toReach` the figures of the
+ * issue, ours against a peer: times the requests, or times the latency where one connection is loaded.
+ */
+export const SCENARIOS = [
+  {
+    name: 'REST one user',
+    items: 'ids',
+    ask: same(['ours', 'a', 'a+'], (id) => get(`/server/users/${id}`)),
+    read: (body) => readUser(body.result),
+    toReach: [
+      { peer: 'a', connections: 64, requests: 2.5 },
+      { peer: 'a', connections: 16, requests: 1.5 },
+      { peer: 'a', connections: 1, latency: 1.3 },
+    ],
+  },
+  {
+    name: 'REST verify',
+    items: 'wallets',
+    ask: same(['ours', 'a', 'a+'], ({ address, userId }) =>
+      post('/server/wallets/verify', userId === null ? { address } : { address, user_id: userId }),
+    ),
+    read: (body) => body.result,
+    toReach: [{ peer: 'a', connections: 64, requests: 2.5 }],
+  },
+  {
+    name: 'REST list of 10 (ours with the exact total, the peer without any)',
+    items: 'pages',
+    ask: same(['ours', 'a', 'a+'], (page) => get(`/server/users?page=${page + 1}&limit=10`)),
+    read: (body) => body.result.users.map(readUser),
+    toReach: [{ peer: 'a', connections: 64, requests: 1.0 }],
+  },
+  {
+    name: 'GraphQL one user + accounts',
+    items: 'ids',
+    ask: {
+      ...same(['ours', 'b', 'b+', 'd'], (id) => graphql(USER, { id: String(id) })),
+      c: (id) => graphql(POSTGRAPHILE.user, { id: String(id) }),
+    },
+    read: ({ data }) => readNode(data.user ?? data.userByRowId),
+    toReach: [
+      { peer: 'b', connections: 64, requests: 2.5 },
+      { peer: 'c', connections: 64, requests: 3 },
+    ],
+  },
+  {
+    name: 'GraphQL list of 10 + accounts',
+    items: 'pages',
+    ask: {
+      ...same(['ours', 'b', 'b+'], (page, cursors) => graphql(LIST, { after: cursors[page] })),
+      c: (page, cursors) => graphql(POSTGRAPHILE.list, { after: cursors[page] }),
+      // Only ever the first page: with a key of two columns as its cursor Prisma 7.10 selects without LIMIT all that follows it.
+      d: () => graphql(LIST, { after: null }),
+    },
+    firstPageOnly: ['d'],
+    read: ({ data }) => (data.allUsers ?? data.users).nodes.map(readNode),
+    toReach: [
+      { peer: 'b', connections: 64, requests: 1.5 },
+      { peer: 'c', connections: 64, requests: 2 },
+    ],
+  },
+  {
+    name: 'GraphQL list of 10 + accounts + total',
+    items: 'pages',
+    ask: {
+      ...same(['ours', 'b'], (page, cursors) => graphql(LIST_WITH_TOTAL, { after: cursors[page] })),
+      c: (page, cursors) => graphql(POSTGRAPHILE.listWithTotal, { after: cursors[page] }),
+    },
+    read: ({ data: { users, allUsers = users } }) => ({
+      total: Number(allUsers.totalCount),
+      users: allUsers.nodes.map(readNode),
+    }),
+    toReach: [
+      { peer: 'b', connections: 64, requests: 50 },
+      { peer: 'c', connections: 64, requests: 50 },
+    ],
+  },
+];
+
+function same(servers, ask) {
+  return Object.fromEntries(servers.map((server) => [server, ask]));
+}
+
+/**
+ * What can be asked for: ids and wallets at random over the whole project, and the first `pages` pages. Half of the wallets are
+ * pinned to their user, and one in ten is nobody's there.
+ */
+export async function drawItems(data, random, { count, pages }) {
+  const ids = Array.from({ length: count }, () => data.firstId + Math.floor(random() * data.users));
+  const { rows } = await withClient(data.ours, (client) =>
+    client.query(
+      `SELECT DISTINCT ON (user_id) public_key, user_id::int FROM accounts
+       WHERE project_id = $1 AND user_id = ANY($2::bigint[]) ORDER BY user_id, id`,
+      [data.projectId, ids],
+    ),
+  );
+  const wallets = shuffle(rows, random).map(({ public_key: address, user_id: userId }, index) => {
+    if (index % 10 === 0) return { address: `0x${hex(random, 40)}`, userId: null };
+    return { address, userId: index % 2 === 0 ? userId : null };
+  });
+  const starts = Array.from({ length: count }, (_, index) => (index === 0 ? 0 : Math.floor(random() * pages)));
+  return { ids, wallets, pages: starts };
+}
+
+function shuffle(list, random) {
+  return list
+    .map((value) => ({ value, place: random() }))
+    .sort((a, b) => a.place - b.place)
+    .map(({ value }) => value);
+}
+
+function hex(random, digits) {
+  return Array.from({ length: digits }, () => Math.floor(random() * 16).toString(16)).join('');
+}
+
+/** Always the same numbers for the same seed, so that every server is asked the same. */
+export function seededRandom(seed) {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}
+
+/** The headers of every request to a server. */
+export function headersFor(server, data) {
+  const json = { 'content-type': 'application/json' };
+  return server === 'ours' ? { ...json, 'service-app-id': data.appId, 'service-app-secret': data.appSecret } : json;
+}
+
+/** One answer; throws where it is not a good one. */
+export async function ask({ name, url }, data, { method, path, body }) {
+  const headers = headersFor(name, data);
+  if (body === undefined) delete headers['content-type'];
+  const response = await fetch(url + path, { method, headers, body });
+  const answer = await response.json();
+  if (response.status !== 200 || answer.errors !== undefined) {
+    throw new Error(
+      `${name} answered ${method} ${path} ${body ?? ''} with ${response.status} ${JSON.stringify(answer)}`,
+    );
+  }
+  return answer;
+}
+
+/** The cursors before the first users of each page of 10, in the server's own words; the first page has none. */
+export async function readCursors(server, data, pages) {
+  const cursors = [null];
+  let after = null;
+  while (cursors.length < pages) {
+    const { data: answer } = await ask(
+      server,
+      data,
+      graphql(server.name === 'c' ? POSTGRAPHILE.cursors : CURSORS, { after }),
+    );
+    const { edges } = answer.allUsers ?? answer.users;
+    if (edges.length === 0) break;
+    for (let place = 9; place < edges.length; place += 10) cursors.push(edges[place].cursor);
+    after = edges.at(-1).cursor;
+  }
+  return cursors;
+}
+
+/** A user of REST. */
+function readUser({ id, auth_method, auth_value, wallet, created_at, last_login, login_count, accounts }) {
+  return {
+    id,
+    authMethod: auth_method,
+    authValue: auth_value,
+    wallet,
+    createdAt: created_at,
+    lastLogin: last_login,
+    loginCount: login_count,
+    accounts: accounts.map((account) => ({ id: account.id, network: account.network, publicKey: account.public_key })),
+  };
+}
+
+/** A user of GraphQL, whatever the server calls its id and its accounts. */
+function readNode({ id, rowId, accounts, accountsList, createdAt, lastLogin, ...user }) {
+  return {
+    ...user,
+    id: Number(id ?? rowId),
+    createdAt: new Date(createdAt).toISOString(),
+    lastLogin: lastLogin === null ? null : new Date(lastLogin).toISOString(),
+    accounts: (accounts ?? accountsList).map((account) => ({
+      ...account,
+      id: Number(account.id ?? account.rowId),
+      rowId: undefined,
+      network: account.network.toLowerCase(),
+      walletType: account.walletType.toLowerCase(),
+    })),
+  };
+}
