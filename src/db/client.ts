@@ -40,12 +40,11 @@ const EMBEDDED_CONNECT_TIMEOUT_MS = 30_000;
 export function createDatabase(config: DatabaseConfig, options: DatabaseOptions = {}): Database {
   if (config.engine === 'postgres') {
     const pool = new pg.Pool({
-      connectionString: config.url,
+      connectionString: withoutOptions(config.url),
       max: config.poolSize,
       connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
       application_name: 'userdir',
-      // Prisma's adapter takes the digits of a timestamp for UTC, whatever offset the session wrote (prisma#26786).
-      options: '-c TimeZone=UTC',
+      options: sessionOptions(config.url),
     });
     return fromPool(pool, options, { start: async () => undefined, close: async () => undefined });
   }
@@ -60,6 +59,22 @@ export function createDatabase(config: DatabaseConfig, options: DatabaseOptions 
     connectionTimeoutMillis: EMBEDDED_CONNECT_TIMEOUT_MS,
   });
   return fromPool(pool, options, engine);
+}
+
+/** Options in the URL would take the place of ours instead of standing beside them. */
+function withoutOptions(url: string): string {
+  const stripped = new URL(url);
+  stripped.searchParams.delete('options');
+  return stripped.href;
+}
+
+/**
+ * Settings of every session, after those that the URL brings. UTC, because Prisma's adapter takes the digits of a timestamp
+ * for UTC, whatever offset the session wrote (prisma#26786). No JIT: it would compile for a second what runs for a millisecond. And one
+ * plan for each statement: they are written so that they have one good plan, and planning costs more than running them.
+ */
+function sessionOptions(url: string): string {
+  return `${new URL(url).searchParams.get('options') ?? ''} -c TimeZone=UTC -c jit=off -c plan_cache_mode=force_generic_plan`.trim();
 }
 
 function fromPool(
