@@ -1,5 +1,5 @@
 import { createReadStream, createWriteStream, mkdtempSync } from 'node:fs';
-import { chmod, mkdtemp, open, rm } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, open, rm } from 'node:fs/promises';
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -51,11 +51,20 @@ export async function removeControlSocket(socketPath: string, dataDir: string): 
   if (dirname(socketPath) !== dataDir) await rm(dirname(socketPath), { recursive: true, force: true });
 }
 
-/** Serves operations on `socketPath` until it is closed. The caller holds the data directory, so an older socket is a dead one. */
-export async function serveControl(socketPath: string, directory: Directory): Promise<{ close(): Promise<void> }> {
-  await rm(socketPath, { force: true });
+/**
+ * Serves operations on `socketPath` until it is closed. The caller holds the data directory, so an older socket is a dead
+ * one, and users in an older spool are those of a server that was killed.
+ */
+export async function serveControl(
+  socketPath: string,
+  dataDir: string,
+  directory: Directory,
+): Promise<{ close(): Promise<void> }> {
+  const spoolDir = join(dataDir, 'spool');
+  await Promise.all([socketPath, spoolDir].map((path) => rm(path, { recursive: true, force: true })));
+  await mkdir(spoolDir, { mode: 0o700 });
   const server = createServer({ requestTimeout: 0 }, (incoming, response) => {
-    answer(directory, incoming, response).catch(() => response.destroy());
+    answer(directory, spoolDir, incoming, response).catch(() => response.destroy());
   });
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
@@ -75,8 +84,13 @@ export async function serveControl(socketPath: string, directory: Directory): Pr
  * Input is taken in whole before the operation starts, and output is sent when it is done: an operation occupies the one
  * session of the embedded database, and a slow terminal at the other end must not keep everybody else from it.
  */
-async function answer(directory: Directory, incoming: IncomingMessage, response: ServerResponse): Promise<void> {
-  const spool = await mkdtemp(join(tmpdir(), 'userdir-'));
+async function answer(
+  directory: Directory,
+  spoolDir: string,
+  incoming: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const spool = await mkdtemp(join(spoolDir, 'operation-'));
   const gone = new AbortController();
   response.on('close', () => gone.abort(new Error('The command was interrupted.')));
   const send = (frame: Frame) => response.write(`${JSON.stringify(frame)}\n`);

@@ -45,7 +45,7 @@ export async function serve(config: Config, asJson: boolean): Promise<void> {
     const stopped = untilSignal(log);
     await directory.open();
     if (controlSocket !== undefined) {
-      const control = await serveControl(controlSocket, { services: directory.services, applied: [] });
+      const control = await serveControl(controlSocket, config.dataDir, { services: directory.services, applied: [] });
       closers.push(() => control.close());
     }
     if (config.demo) await mkdir(config.dataDir, { recursive: true, mode: 0o700 });

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
-import { mkdtemp, open, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, open, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -333,6 +333,7 @@ describe('beside a running server,', () => {
     });
     server = await startServer({ ...database.env, DEMO: 'off' });
     expect(await listUsers(server.url, project)).toEqual([]);
+    expect(await readdir(join(database.env['DATA_DIR'] ?? '', 'spool'))).toEqual([]);
   });
 });
 

@@ -52,10 +52,19 @@ async function takeLock() {
 /** Puts a process that does not exist into this one's lock file. */
 function leaveAsDead() {
   for (const file of readdirSync(dataDir).filter((each) => /^lock\.\d+$/.test(each))) {
-    const holder = JSON.parse(readFileSync(join(dataDir, file), 'utf8'));
-    if (holder.pid !== process.pid) continue;
+    const holder = readHolder(file);
+    if (holder?.pid !== process.pid) continue;
     const draft = join(dataDir, `dead-${name}`);
     writeFileSync(draft, JSON.stringify({ ...holder, pid: NO_PID }));
     renameSync(draft, join(dataDir, file));
+  }
+}
+
+/** Null where a contender has withdrawn his file meanwhile. */
+function readHolder(file) {
+  try {
+    return JSON.parse(readFileSync(join(dataDir, file), 'utf8'));
+  } catch {
+    return null;
   }
 }
