@@ -31,7 +31,6 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
   }
 
   // The editor writes its spaces as ones that do not break.
-  // biome-ignore lint/performance/useDomNodeTextContent: a line of the editor is an element, and its end is rendered only
   const readAnswer = async (page: Page) => (await page.locator('.result-window').innerText()).replaceAll('\u00a0', ' ');
 
   test('GraphiQL opens with the demo credentials, runs its first query, and no request leaves the machine', async () => {
