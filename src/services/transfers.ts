@@ -58,7 +58,7 @@ export function createTransfers({ prisma, vacuum }: Database, totals: Totals) {
     ): Promise<ImportReport> {
       const report: ImportReport = { imported: 0, skipped: 0, failed: 0, errors: [] };
       const run = async (db: Queryable) => {
-        for await (const batch of batches(parsedLines(input, report, options))) {
+        for await (const batch of readAhead(batches(parsedLines(input, report, options)))) {
           await writeBatch(db, scope.projectId, batch, report, options);
         }
       };
@@ -85,7 +85,7 @@ export function createTransfers({ prisma, vacuum }: Database, totals: Totals) {
     /** Writes records that are known to be good, each with its accounts; those who exist are left as they are. */
     async addUsers(scope: ProjectScope, records: Iterable<UserRecord>, progress: (users: number) => void) {
       const added = { users: 0, accounts: 0 };
-      for await (const batch of batches(records)) {
+      for await (const batch of readAhead(batches(records))) {
         const written = await writeUsers(prisma, scope.projectId, batch, 'skip');
         added.users += written.length;
         added.accounts += written.reduce((sum, user) => sum + user.accounts, 0);
@@ -166,6 +166,23 @@ async function* batches<Item>(items: AsyncIterable<Item> | Iterable<Item>): Asyn
     }
   }
   if (batch.length > 0) yield batch;
+}
+
+/** The same items, each made ready while its predecessor is worked on: the database writes one batch as the next is checked. */
+async function* readAhead<Item>(items: AsyncGenerator<Item>): AsyncGenerator<Item> {
+  try {
+    for (let next = items.next(); ; ) {
+      const { done, value } = await next;
+      if (done) return;
+      next = items.next();
+      // Whoever stops before he comes to it has a better reason than this one.
+      next.catch(() => undefined);
+      yield value;
+    }
+  } finally {
+    // Not awaited: it comes to its end only when the item under way does, and that may wait for a terminal.
+    items.return(undefined).catch(() => undefined);
+  }
 }
 
 async function writeBatch(
