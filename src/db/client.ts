@@ -3,7 +3,7 @@ import { PrismaPg } from '@prisma/adapter-pg';
 import pg from 'pg';
 import type { DatabaseConfig } from '../config.js';
 import { createEmbeddedEngine } from './embedded.js';
-import { PrismaClient } from './generated/prisma/client.js';
+import { type Prisma, PrismaClient } from './generated/prisma/client.js';
 
 export { type Account, Prisma, type User } from './generated/prisma/client.js';
 export { LoginMethod, Network, WalletType } from './generated/prisma/enums.js';
@@ -11,8 +11,17 @@ export { LoginMethod, Network, WalletType } from './generated/prisma/enums.js';
 /** Whatever can run a statement: the client, or a transaction of it. */
 export type Queryable = Pick<PrismaClient, '$queryRaw' | '$executeRaw'>;
 
+/** Runs one statement for its rows. */
+export interface Reader {
+  /**
+   * The same as `$queryRaw` without what Prisma does around it, which costs a short statement as much again: the hot
+   * statements go this way. A bigint is a BigInt, a timestamp a Date, as they are with Prisma.
+   */
+  read<Row>(sql: Prisma.Sql): Promise<Row[]>;
+}
+
 /** The database behind one type, whichever engine it is. Until `start` it answers nothing. */
-export interface Database {
+export interface Database extends Reader {
   /** Starts the embedded engine, whose data directory the caller has locked. */
   start(): Promise<void>;
   readonly prisma: PrismaClient;
@@ -95,6 +104,11 @@ function fromPool(
   return {
     prisma,
     pool,
+    async read<Row>({ text, values }: Prisma.Sql): Promise<Row[]> {
+      onStatement?.(text);
+      const { rows } = await pool.query({ name: statementName(text), text, values, types: TYPES });
+      return rows as Row[];
+    },
     start: () => engine.start(),
     async check() {
       const { rows } = await pool.query(
@@ -119,6 +133,12 @@ function fromPool(
     },
   };
 }
+
+const INT8 = 20;
+const TYPES: pg.CustomTypesConfig = {
+  getTypeParser: (oid: number, format?: 'text' | 'binary') =>
+    oid === INT8 ? BigInt : pg.types.getTypeParser(oid, format as 'text'),
+};
 
 /**
  * Named statements are parsed and planned once a connection; that doubles the rate of raw queries (design, section 7).

@@ -7,9 +7,9 @@ export { type Account, Network, WalletType };
 export type Accounts = ReturnType<typeof createAccounts>;
 
 /** The public accounts linked to users. */
-export function createAccounts({ prisma }: Database) {
+export function createAccounts(db: Database) {
   const byUser = createBatchedRead((keys: readonly { projectId: number; userId: bigint }[]) =>
-    findAccountsByUser(prisma, keys),
+    findAccountsByUser(db, keys),
   );
   return {
     /** The accounts of one user, oldest first; none for a user of another project. Batched over everybody who asks. */

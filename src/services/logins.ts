@@ -7,11 +7,12 @@ import type { ProjectScope } from './projects.js';
 export type Logins = ReturnType<typeof createLogins>;
 
 /** Registration, logins, and the bans that refuse both. */
-export function createLogins({ prisma }: Database) {
+export function createLogins(db: Database) {
+  const { prisma } = db;
   return {
     /** Registers the identity, or counts a login of it and adds accounts. BANNED. */
     async recordLogin({ projectId }: ProjectScope, profile: Profile): Promise<{ user: User; created: boolean }> {
-      const login = await recordLogin(prisma, projectId, profile);
+      const login = await recordLogin(db, projectId, profile);
       if (login === null)
         throw new AppError('BANNED', 'This identity is banned from the project and cannot log in or register.');
       const { created, ...user } = login;

@@ -41,8 +41,9 @@ const NAME_MAX_LENGTH = 200;
 /** Compared with where there is no such App ID, so that the answer takes the same time. */
 const NO_SECRET = Buffer.alloc(32);
 
-export function createProjects({ prisma }: Database, randomBytes: (size: number) => Buffer) {
-  const secretsOf = createBatchedRead((appIds: readonly string[]) => findSecrets(prisma, appIds));
+export function createProjects(db: Database, randomBytes: (size: number) => Buffer) {
+  const { prisma } = db;
+  const secretsOf = createBatchedRead((appIds: readonly string[]) => findSecrets(db, appIds));
   const newSecret = () => `uds_${randomBytes(SECRET_BYTES).toString('base64url')}`;
   const mintCredentials = (): Credentials => ({
     appId: `app_${randomBytes(APP_ID_BYTES).toString('hex')}`,

@@ -14,13 +14,14 @@ export type Users = ReturnType<typeof createUsers>;
 const PURGE_BATCH = 5_000;
 
 /** The current users of a project: those who have not been removed. */
-export function createUsers({ prisma }: Database, totals: Totals) {
-  const byId = createBatchedRead((keys: readonly { projectId: number; id: bigint }[]) => findUsersById(prisma, keys));
+export function createUsers(db: Database, totals: Totals) {
+  const { prisma } = db;
+  const byId = createBatchedRead((keys: readonly { projectId: number; id: bigint }[]) => findUsersById(db, keys));
   const byEmail = createBatchedRead((keys: readonly { projectId: number; email: string }[]) =>
-    findUsersByEmail(prisma, keys),
+    findUsersByEmail(db, keys),
   );
   const byAddress = createBatchedRead((keys: readonly { projectId: number; addressKey: string }[]) =>
-    findUsersByAddress(prisma, keys),
+    findUsersByAddress(db, keys),
   );
   const notFound = (id: bigint) => new AppError('NOT_FOUND', `There is no user ${show(id)} in this project.`);
 
@@ -43,19 +44,19 @@ export function createUsers({ prisma }: Database, totals: Totals) {
 
     /** A page and the exact total, from one snapshot (spec, "GET /server/users"). */
     async listPage(scope: ProjectScope, filter: UserFilter, page: { page: number; limit: number }) {
-      const { users, ...total } = await listUserPage(prisma, scope.projectId, filter, page);
+      const { users, ...total } = await listUserPage(db, scope.projectId, filter, page);
       return { users, total: totals.read(scope, total) };
     },
 
     /** The users between two positions, what lies beyond them, and the exact total where it is wanted; one snapshot. */
     async listWindow(scope: ProjectScope, filter: UserFilter, window: UserWindow, withTotal: boolean) {
-      const { total, ...rows } = await listUserWindow(prisma, scope.projectId, filter, window, withTotal);
+      const { total, ...rows } = await listUserWindow(db, scope.projectId, filter, window, withTotal);
       return { ...rows, total: total && totals.read(scope, total) };
     },
 
     /** The exact number of matching users (spec, "GET /server/users/count"). */
     async countUsers(scope: ProjectScope, filter: UserFilter): Promise<number> {
-      return totals.read(scope, await countUsers(prisma, scope.projectId, filter));
+      return totals.read(scope, await countUsers(db, scope.projectId, filter));
     },
 
     /** Every user with this folded login email, newest first (spec, "GET /server/users/search"). */

@@ -9,10 +9,9 @@ export type { WalletOwner };
 export type Wallets = ReturnType<typeof createWallets>;
 
 /** Whether an address belongs to a current user: a decision on which callers let money move. */
-export function createWallets({ prisma }: Database) {
+export function createWallets(db: Database) {
   const owners = createBatchedRead(
-    (keys: readonly { projectId: number; addressKey: string; userId: bigint | null }[]) =>
-      findWalletOwners(prisma, keys),
+    (keys: readonly { projectId: number; addressKey: string; userId: bigint | null }[]) => findWalletOwners(db, keys),
   );
   return {
     /** The current user to whom the address belongs, that user being `userId` where one is given; else null (spec, "POST /server/wallets/verify"). */

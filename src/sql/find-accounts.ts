@@ -1,12 +1,12 @@
-import { type Account, Prisma, type Queryable } from '../db/client.js';
+import { type Account, Prisma, type Reader } from '../db/client.js';
 import { ACCOUNT_COLUMNS, type Placed } from './columns.js';
 
 /** The accounts of users, oldest first within each user. */
 export function findAccountsByUser(
-  db: Queryable,
+  db: Reader,
   keys: readonly { projectId: number; userId: bigint }[],
 ): Promise<Placed<Account>[]> {
-  return db.$queryRaw(Prisma.sql`
+  return db.read(Prisma.sql`
     SELECT k.place::int AS place, ${ACCOUNT_COLUMNS}
     FROM unnest(${keys.map((key) => key.projectId)}::int[], ${keys.map((key) => key.userId)}::bigint[])
       WITH ORDINALITY AS k(project_id, user_id, place)

@@ -1,4 +1,4 @@
-import { Prisma, type Queryable } from '../db/client.js';
+import { Prisma, type Reader } from '../db/client.js';
 import type { Placed } from './columns.js';
 
 export interface SecretRow {
@@ -8,8 +8,8 @@ export interface SecretRow {
 }
 
 /** The secrets of projects that have not expired, by the database's clock, which all processes share. */
-export function findSecrets(db: Queryable, appIds: readonly string[]): Promise<Placed<SecretRow>[]> {
-  return db.$queryRaw(Prisma.sql`
+export function findSecrets(db: Reader, appIds: readonly string[]): Promise<Placed<SecretRow>[]> {
+  return db.read(Prisma.sql`
     SELECT k.place::int AS place, p.id AS "projectId", s.secret_hash AS "secretHash"
     FROM unnest(${appIds}::text[]) WITH ORDINALITY AS k(app_id, place)
     JOIN projects p ON p.app_id = k.app_id

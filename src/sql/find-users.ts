@@ -1,4 +1,4 @@
-import { Prisma, type Queryable } from '../db/client.js';
+import { Prisma, type Reader } from '../db/client.js';
 import { type PlacedUser, USER_COLUMNS } from './columns.js';
 
 /*
@@ -7,11 +7,8 @@ import { type PlacedUser, USER_COLUMNS } from './columns.js';
  */
 
 /** Current users by id: at most one for each key. */
-export function findUsersById(
-  db: Queryable,
-  keys: readonly { projectId: number; id: bigint }[],
-): Promise<PlacedUser[]> {
-  return db.$queryRaw(Prisma.sql`
+export function findUsersById(db: Reader, keys: readonly { projectId: number; id: bigint }[]): Promise<PlacedUser[]> {
+  return db.read(Prisma.sql`
     SELECT k.place::int AS place, ${USER_COLUMNS}
     FROM unnest(${keys.map((key) => key.projectId)}::int[], ${keys.map((key) => key.id)}::bigint[])
       WITH ORDINALITY AS k(project_id, id, place)
@@ -22,10 +19,10 @@ export function findUsersById(
 
 /** Current users by folded login email, newest first within each key. */
 export function findUsersByEmail(
-  db: Queryable,
+  db: Reader,
   keys: readonly { projectId: number; email: string }[],
 ): Promise<PlacedUser[]> {
-  return db.$queryRaw(Prisma.sql`
+  return db.read(Prisma.sql`
     SELECT k.place::int AS place, ${USER_COLUMNS}
     FROM unnest(${keys.map((key) => key.projectId)}::int[], ${keys.map((key) => key.email)}::text[])
       WITH ORDINALITY AS k(project_id, email, place)
@@ -37,10 +34,10 @@ export function findUsersByEmail(
 
 /** Current users by the address of any of their accounts, newest first within each key. */
 export function findUsersByAddress(
-  db: Queryable,
+  db: Reader,
   keys: readonly { projectId: number; addressKey: string }[],
 ): Promise<PlacedUser[]> {
-  return db.$queryRaw(Prisma.sql`
+  return db.read(Prisma.sql`
     SELECT k.place::int AS place, ${USER_COLUMNS}
     FROM unnest(${keys.map((key) => key.projectId)}::int[], ${keys.map((key) => key.addressKey)}::text[])
       WITH ORDINALITY AS k(project_id, address_key, place)

@@ -1,7 +1,7 @@
-import { Prisma, type Queryable, type User } from '../db/client.js';
+import { Prisma, type Reader, type User } from '../db/client.js';
 import type { Position, UserFilter } from '../services/filters.js';
 import { USER_COLUMNS } from './columns.js';
-import { coverOf } from './spans.js';
+import { coverOf, isOpenAtEnd, isOpenAtStart } from './spans.js';
 import { startOfRank, type Total, totalOf } from './totals.js';
 
 /** Rows and their total, from one statement and so from one snapshot. */
@@ -16,11 +16,13 @@ const NEWEST_FIRST = Prisma.sql`u.created_at DESC, u.id DESC`;
 const OLDEST_FIRST = Prisma.sql`u.created_at ASC, u.id ASC`;
 
 /** The current users `u` of a project within the dates of a filter. */
-function withinDates(projectId: number, { createdFrom, createdTo }: UserFilter): Prisma.Sql {
+function withinDates(projectId: number, filter: UserFilter): Prisma.Sql {
+  const { createdFrom, createdTo } = filter;
   return Prisma.sql`
     FROM users u
     WHERE u.project_id = ${projectId} AND u.deleted_at IS NULL
-      AND u.created_at >= ${createdFrom}::timestamptz AND u.created_at <= ${createdTo}::timestamptz`;
+      ${isOpenAtStart(filter) ? Prisma.empty : Prisma.sql`AND u.created_at >= ${createdFrom}::timestamptz`}
+      ${isOpenAtEnd(filter) ? Prisma.empty : Prisma.sql`AND u.created_at <= ${createdTo}::timestamptz`}`;
 }
 
 interface Slice {
@@ -52,14 +54,14 @@ function slice(projectId: number, filter: UserFilter, { where, order, limit, off
 }
 
 /** The exact number of users who match. */
-export async function countUsers(db: Queryable, projectId: number, filter: UserFilter): Promise<Total> {
-  const [row] = await db.$queryRaw<[Total]>(totalOf(projectId, filter, coverOf(filter)));
-  return row;
+export async function countUsers(db: Reader, projectId: number, filter: UserFilter): Promise<Total> {
+  const [row] = await db.read<Total>(totalOf(projectId, filter, coverOf(filter)));
+  return row as Total;
 }
 
 /** Page `page` of `limit` users, newest first, with the total. A page past the end is empty. */
 export async function listUserPage(
-  db: Queryable,
+  db: Reader,
   projectId: number,
   filter: UserFilter,
   { page, limit }: { page: number; limit: number },
@@ -85,7 +87,7 @@ export async function listUserPage(
             offset: Prisma.sql`start.rest`,
           })}) AS found`;
   return toUserRows(
-    await db.$queryRaw<(Partial<User> & Total)[]>(Prisma.sql`
+    await db.read<Partial<User> & Total>(Prisma.sql`
       SELECT counted.*, listed.*
       FROM (${totalOf(projectId, filter, cover)}) AS counted
       LEFT JOIN LATERAL (${listed}) AS listed ON true
@@ -119,7 +121,7 @@ export interface WindowRows {
 
 /** Row-value seeks on (created_at, id): as cheap at any depth, and independent of whether the rows at its ends still exist. */
 export async function listUserWindow(
-  db: Queryable,
+  db: Reader,
   projectId: number,
   filter: UserFilter,
   window: UserWindow,
@@ -142,7 +144,7 @@ export async function listUserWindow(
       limit: Prisma.sql`1`,
       offset: Prisma.sql`0`,
     })})`;
-  const rows = await db.$queryRaw<(Partial<User> & Beyond)[]>(Prisma.sql`
+  const rows = await db.read<Partial<User> & Beyond>(Prisma.sql`
     SELECT beyond.*, listed.*
     FROM (
       SELECT ${after === null ? NONE : exists(notOlderThan(after), OLDEST_FIRST)} AS newer,

@@ -1,4 +1,4 @@
-import { Prisma, type Queryable, type User } from '../db/client.js';
+import { Prisma, type Reader, type User } from '../db/client.js';
 import type { Profile } from '../services/identities.js';
 import { USER_COLUMNS } from './columns.js';
 
@@ -8,12 +8,12 @@ import { USER_COLUMNS } from './columns.js';
  * the identity is banned.
  */
 export async function recordLogin(
-  db: Queryable,
+  db: Reader,
   projectId: number,
   profile: Profile,
 ): Promise<(User & { created: boolean }) | null> {
   const accounts = profile.accounts;
-  const rows = await db.$queryRaw<(User & { created: boolean })[]>(Prisma.sql`
+  const rows = await db.read<User & { created: boolean }>(Prisma.sql`
     WITH u AS (
       INSERT INTO users AS existing
         (project_id, auth_method, auth_value, auth_value_key, login_email, wallet, last_login, login_count)

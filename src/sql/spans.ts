@@ -26,6 +26,16 @@ const DAY_MS = 86_400_000;
 const FIRST_DAY = 0;
 const END_DAY = Date.UTC(10_000, 0, 1) / DAY_MS;
 
+/** Whether a filter takes every user from the first on. */
+export function isOpenAtStart({ createdFrom }: Pick<UserFilter, 'createdFrom'>): boolean {
+  return createdFrom.getTime() <= FIRST_DAY * DAY_MS;
+}
+
+/** Whether a filter takes every user to the last. */
+export function isOpenAtEnd({ createdTo }: Pick<UserFilter, 'createdTo'>): boolean {
+  return createdTo.getTime() + 1 >= END_DAY * DAY_MS;
+}
+
 /** Cuts the time of a filter at the starts of UTC days and months. */
 export function coverOf({ createdFrom, createdTo }: Pick<UserFilter, 'createdFrom' | 'createdTo'>): Cover {
   // Instants are whole milliseconds, so the last one of the filter ends where the next begins.

@@ -33,6 +33,7 @@ function unnestStretches(stretches: readonly Stretch[]): Prisma.Sql {
 
 /** A row (total, pending): how many current users match. Costs the tallies of whole spans and an index range at each end. */
 export function totalOf(projectId: number, filter: UserFilter, { spans, edges }: Cover): Prisma.Sql {
+  if (spans[0]?.span === 'all') return totalOfAll(projectId, filter);
   const whole = { from: spans[0]?.from ?? new Date(0), to: spans.at(-1)?.to ?? new Date(0) };
   return Prisma.sql`
     SELECT (pending.changes + tallied.users + counted.users)::bigint AS total, pending.count::int AS pending
@@ -64,6 +65,21 @@ export function totalOf(projectId: number, filter: UserFilter, { spans, edges }:
           AND u.created_at >= e.from_at AND u.created_at < e.to_at ${methodIs('u', filter)}
       ) AS each
     ) AS counted`;
+}
+
+/** The same for a filter without dates, which is what most readers ask: it is one tally for each method. */
+function totalOfAll(projectId: number, filter: UserFilter): Prisma.Sql {
+  return Prisma.sql`
+    SELECT (pending.changes + coalesce((
+             SELECT sum(t.users)
+             FROM tallies t
+             WHERE t.project_id = ${projectId} AND t.span = 'all' ${methodIs('t', filter)}
+           ), 0))::bigint AS total, pending.count AS pending
+    FROM (
+      SELECT count(*)::int AS count, coalesce(sum(d.change) FILTER (WHERE true ${methodIs('d', filter)}), 0) AS changes
+      FROM tally_deltas d
+      WHERE d.project_id = ${projectId}
+    ) AS pending`;
 }
 
 /**

@@ -269,8 +269,12 @@ describe('with many users in many projects', () => {
     ['the list of several methods', ['accounts_user_address_key'], list('login_method=wallet,email&limit=10')],
     ['the list between dates', LIST, list('start_date=2026-01-05&end_date=2026-01-09')],
     ['a page of the list', LIST, list('page=20')],
-    ['the count', [], () => project.rest('/server/users/count')],
-    ['the count of a method', [], () => project.rest('/server/users/count?login_method=socials')],
+    ['the count from an hour on', [], () => project.rest('/server/users/count?start_date=2026-01-05T10:00:00Z')],
+    [
+      'the count of a method from an hour on',
+      [],
+      () => project.rest('/server/users/count?login_method=socials&start_date=2026-01-05T10:00:00Z'),
+    ],
     ['search by email', ['users_login_email_idx'], () => project.rest('/server/users/search?email=ada@example.com')],
     [
       'search by address',
