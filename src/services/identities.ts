@@ -29,7 +29,14 @@ export interface ProfileInput {
   readonly authValue: string;
   readonly email?: string | null | undefined;
   readonly wallet?: string | null | undefined;
-  readonly accounts?: readonly { readonly network: Network; readonly publicKey: string }[] | null | undefined;
+  readonly accounts?: readonly AccountInput[] | null | undefined;
+}
+
+interface AccountInput {
+  readonly network: Network;
+  readonly publicKey: string;
+  /** Where it does not follow from the wallet. */
+  readonly walletType?: WalletType | null | undefined;
 }
 
 /** How the caller's interface spells the fields, so that an error names the field that the caller wrote. */
@@ -132,7 +139,7 @@ function parseAccounts(
     throw new AppError('BAD_USER_INPUT', `accounts: got ${given.length}, expected at most ${MAX_ACCOUNTS}.`);
   }
   const accounts = new Map<string, LinkedAccount>();
-  for (const [index, { network, publicKey }] of given.entries()) {
+  for (const [index, { network, publicKey, walletType }] of given.entries()) {
     const name = `accounts[${index}].${spelling('public_key')}`;
     const address = requireAddress(name, publicKey);
     if (address.network !== network) {
@@ -141,7 +148,7 @@ function parseAccounts(
     if (accounts.has(address.key)) {
       throw badInput(name, publicKey, 'each address once');
     }
-    accounts.set(address.key, linkedAccount(address, wallet));
+    accounts.set(address.key, { ...linkedAccount(address, wallet), ...(walletType && { walletType }) });
   }
   if (wallet !== null && !accounts.has(wallet.key)) accounts.set(wallet.key, linkedAccount(wallet, wallet));
   return [...accounts.values()];

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { Network } from '../db/client.js';
+import { Network, WalletType } from '../db/client.js';
 import { AppError } from '../errors.js';
 import type { ExportedUser } from '../sql/export-users.js';
 import type { UserRecord } from '../sql/import-users.js';
@@ -24,8 +24,14 @@ const dateTime = (name: string) =>
       return z.NEVER;
     })
     .nullish();
+const walletTypeForm = Object.values(WalletType).join(' or ');
 const networkForm = Object.values(Network).join(' or ');
-const accountForm = { error: says('accounts', 'a list of {"network", "public_key"}') };
+const accountForm = {
+  error: says(
+    'accounts',
+    'a list of {"network", "public_key"}, with "wallet_type" where it does not follow from the wallet',
+  ),
+};
 
 const line = z.strictObject(
   {
@@ -42,6 +48,7 @@ const line = z.strictObject(
           {
             network: z.enum(Network, { error: says('accounts[].network', networkForm) }),
             public_key: z.string({ error: says('accounts[].public_key', 'text') }),
+            wallet_type: z.enum(WalletType, { error: says('accounts[].wallet_type', walletTypeForm) }).nullish(),
           },
           accountForm,
         ),
@@ -57,6 +64,12 @@ const line = z.strictObject(
   },
 );
 
+/** Its type is said only where it does not follow from the wallet: an external account that is no longer the login wallet. */
+function formatAccount({ wallet_type, ...account }: ExportedUser['accounts'][number], wallet: string | null) {
+  const follows = (wallet_type === 'external') === (account.public_key === wallet);
+  return follows ? account : { ...account, wallet_type };
+}
+
 /** A user as a line of the format, with its end. */
 export function formatLine(user: ExportedUser): string {
   const fields = {
@@ -67,7 +80,7 @@ export function formatLine(user: ExportedUser): string {
     created_at: user.createdAt,
     last_login: user.lastLogin,
     login_count: user.loginCount,
-    accounts: user.accounts,
+    accounts: user.accounts.map((account) => formatAccount(account, user.wallet)),
   };
   return `${JSON.stringify(fields)}\n`;
 }
@@ -117,7 +130,11 @@ export function parseLine(bytes: Buffer | typeof TOO_LONG): UserRecord | null {
       authValue: fields.auth_value,
       email: fields.email,
       wallet: fields.wallet,
-      accounts: fields.accounts?.map((account) => ({ network: account.network, publicKey: account.public_key })),
+      accounts: fields.accounts?.map((account) => ({
+        network: account.network,
+        publicKey: account.public_key,
+        walletType: account.wallet_type,
+      })),
     },
     snakeCase,
   );

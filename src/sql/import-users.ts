@@ -67,9 +67,10 @@ export function writeUsers(
       ON CONFLICT (project_id, user_id, address_key) DO NOTHING
       RETURNING user_id
     )
-    SELECT record.place, (SELECT count(*) FROM added WHERE added.user_id = written.id)::int AS accounts
+    SELECT record.place, coalesce(linked.accounts, 0) AS accounts
     FROM record
-    JOIN written USING (auth_method, auth_value_key)`);
+    JOIN written USING (auth_method, auth_value_key)
+    LEFT JOIN (SELECT user_id, count(*)::int AS accounts FROM added GROUP BY user_id) AS linked ON linked.user_id = written.id`);
 }
 
 function toRow(record: UserRecord, place: number) {

@@ -13,6 +13,7 @@ import {
   call,
   outcomeOf,
   type RunningServer,
+  recordLogin,
   spawnUserdir,
   startServer,
   userdir,
@@ -291,6 +292,22 @@ describe('beside a running server,', () => {
     expect(await listUsers(server.url, other)).toEqual(await listUsers(server.url, one));
     const again = await userdir(database.env, ['user', 'export', '--project', other.app_id]);
     expect(again.stdout).toBe(exported.stdout);
+  });
+
+  test('a wallet that is no longer the login wallet is external on the other side too', async () => {
+    const [one, other] = [await createProject(), await createProject()];
+    const ann = { authMethod: 'google', authValue: 'google|1' };
+    await recordLogin(server.url, one, { ...ann, wallet: stellarAddress(1) });
+    await recordLogin(server.url, one, { ...ann, wallet: stellarAddress(2) });
+    const exported = await userdir(database.env, ['user', 'export', '--project', one.app_id]);
+    expect(JSON.parse(exported.stdout).accounts).toEqual([
+      { network: 'stellar', public_key: stellarAddress(1), wallet_type: 'external' },
+      { network: 'stellar', public_key: stellarAddress(2) },
+    ]);
+    await importLines(other, exported.stdout);
+    const body = JSON.stringify({ address: stellarAddress(1) });
+    const verified = await call(server.url, other, '/server/wallets/verify', { method: 'POST', body });
+    expect(verified.body.result.wallet_type).toBe('external');
   });
 
   test('export | head ends without a complaint', async () => {
