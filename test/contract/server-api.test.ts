@@ -273,13 +273,15 @@ describe('Errors', () => {
   test('500: the service could not complete the request', async () => {
     const project = await app.createProject();
     const { prisma } = app.directory.db;
-    await prisma.$executeRawUnsafe('ALTER TABLE users RENAME TO users_elsewhere');
+    // A count asks the tallies and not the users.
+    const tables = ['users', 'tallies'];
+    for (const table of tables) await prisma.$executeRawUnsafe(`ALTER TABLE ${table} RENAME TO ${table}_elsewhere`);
     try {
       const answers = await Promise.all(SIX_ROUTES.map(({ path, init }) => project.rest(path, init)));
       for (const answer of answers)
         expect(expectError(answer, 500)).toBe('The service could not complete the request.');
     } finally {
-      await prisma.$executeRawUnsafe('ALTER TABLE users_elsewhere RENAME TO users');
+      for (const table of tables) await prisma.$executeRawUnsafe(`ALTER TABLE ${table}_elsewhere RENAME TO ${table}`);
     }
   });
 });
