@@ -27,8 +27,17 @@ function unnestSpans(spans: readonly SpanStretch[]): Prisma.Sql {
   )`;
 }
 
-function unnestStretches(stretches: readonly Stretch[]): Prisma.Sql {
-  return Prisma.sql`unnest(${stretches.map(({ from }) => from)}::timestamptz[], ${stretches.map(({ to }) => to)}::timestamptz[])`;
+/** A row (from_at, to_at, users) for each partial day at the ends of a filter: counted, from a range of an index. */
+function countedEdges(projectId: number, filter: UserFilter, edges: readonly Stretch[]): Prisma.Sql {
+  return Prisma.sql`
+    SELECT e.from_at, e.to_at, counted.users
+    FROM unnest(${edges.map(({ from }) => from)}::timestamptz[], ${edges.map(({ to }) => to)}::timestamptz[]) AS e(from_at, to_at)
+    CROSS JOIN LATERAL (
+      SELECT count(*) AS users
+      FROM users u
+      WHERE u.project_id = ${projectId} AND u.deleted_at IS NULL
+        AND u.created_at >= e.from_at AND u.created_at < e.to_at ${methodIs('u', filter)}
+    ) AS counted`;
 }
 
 /** A row (total, pending): how many current users match. Costs the tallies of whole spans and an index range at each end. */
@@ -56,14 +65,7 @@ export function totalOf(projectId: number, filter: UserFilter, { spans, edges }:
       ) AS each
     ) AS tallied
     CROSS JOIN (
-      SELECT coalesce(sum(each.users), 0) AS users
-      FROM ${unnestStretches(edges)} AS e(from_at, to_at)
-      CROSS JOIN LATERAL (
-        SELECT count(*) AS users
-        FROM users u
-        WHERE u.project_id = ${projectId} AND u.deleted_at IS NULL
-          AND u.created_at >= e.from_at AND u.created_at < e.to_at ${methodIs('u', filter)}
-      ) AS each
+      SELECT coalesce(sum(e.users), 0) AS users FROM (${countedEdges(projectId, filter, edges)}) AS e
     ) AS counted`;
 }
 
@@ -110,14 +112,7 @@ export function startOfRank(projectId: number, filter: UserFilter, { steps, edge
       ) AS each
       GROUP BY each.span, each.from_at
       UNION ALL
-      SELECT 'edge', e.from_at, counted.users, e.to_at
-      FROM ${unnestStretches(edges)} AS e(from_at, to_at)
-      CROSS JOIN LATERAL (
-        SELECT count(*) AS users
-        FROM users u
-        WHERE u.project_id = ${projectId} AND u.deleted_at IS NULL
-          AND u.created_at >= e.from_at AND u.created_at < e.to_at ${methodIs('u', filter)}
-      ) AS counted
+      SELECT 'edge', e.from_at, e.users, e.to_at FROM (${countedEdges(projectId, filter, edges)}) AS e
     ), block AS (
       SELECT numbered.*
       FROM (SELECT c.*, sum(c.users) OVER (ORDER BY c.from_at DESC) - c.users AS newer FROM coarse c) AS numbered
