@@ -9,7 +9,8 @@ export default defineConfig({
       test: {
         name: engine,
         include: ['test/**/*.test.ts'],
-        exclude: ['test/bench/**'],
+        // What needs no database is tested once.
+        exclude: ['test/bench/**', ...(engine === 'postgres' ? ['test/unit/**'] : [])],
         globalSetup: ['test/support/engines.ts'],
         provide: { engine },
         pool: 'forks',

@@ -1,8 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
+import { type AdmissionOptions, admitRequests, createAdmission, runInTurn } from './admission.js';
 import { createAuthenticate } from './auth.js';
 import type { Config } from './config.js';
+import { addDeadline } from './deadline.js';
 import type { Directory } from './directory.js';
 import { AppError } from './errors.js';
 import { graphqlPlugin } from './graphql/plugin.js';
@@ -18,6 +20,7 @@ import {
 } from './http.js';
 import type { Logger } from './logger.js';
 import { pagesPlugin } from './pages.js';
+import { redact } from './redact.js';
 import { serveOpenApi } from './rest/openapi.js';
 import { restPlugin } from './rest/plugin.js';
 import type { Credentials } from './services/projects.js';
@@ -29,12 +32,38 @@ export interface ServerOptions {
   /** Until it is open, every question is answered with 503. */
   readonly directory: Directory;
   readonly demoCredentials?: () => Credentials | null;
+  readonly admission?: AdmissionOptions;
+  readonly timeouts?: Timeouts;
 }
 
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** From now on the service is not ready, and every connection ends with its next answer. */
+    drain(): void;
+  }
+}
+
+/** How long a connection may take beside the time of its request (REQUEST_TIMEOUT_MS), in milliseconds. */
+export interface Timeouts {
+  /** Until the headers of a request are there, also when nothing at all comes. */
+  readonly headersMs: number;
+  /** Until some of an answer is read. */
+  readonly stalledMs: number;
+  /** Between two requests. */
+  readonly idleMs: number;
+  /** How often the first is looked at. */
+  readonly checkMs: number;
+}
+
+const TIMEOUTS: Timeouts = { headersMs: 10_000, stalledMs: 30_000, idleMs: 72_000, checkMs: 1_000 };
 const BODY_LIMIT_BYTES = 1_048_576;
-const REQUEST_TIMEOUT_MS = 30_000;
 /** What Node lets pass as headers, the URL among them: no parameter is too long for the router to find its route. */
 const LONGEST_URL = 16_384;
+/**
+ * Enough under way for the batches and the connections of a pool to be full. Of one project among others less, because what has
+ * begun stands before whatever they ask. What may wait is worked off in a fraction of a second.
+ */
+const ADMISSION = { capacity: 256, share: 8, room: 4_096 };
 const SANE_REQUEST_ID = /^[\w.:/+=-]{1,128}$/;
 
 /** The HTTP server with both interfaces and the pages beside them; it does not listen yet. */
@@ -43,18 +72,24 @@ export async function createServer({
   log,
   directory,
   demoCredentials,
+  admission: admissionOptions = ADMISSION,
+  timeouts = TIMEOUTS,
 }: ServerOptions): Promise<FastifyInstance> {
   const { services } = directory;
   const app = Fastify({
     loggerInstance: log as FastifyBaseLogger,
     // Requests are logged by logRequest, one line each.
     logController: new LogController({ disableRequestLogging: true }),
+    // A logger for each request would cost more than most requests; what is logged of one names it by itself.
+    childLoggerFactory: (logger) => logger,
     trustProxy: trustedProxies(config.trustProxy),
     bodyLimit: BODY_LIMIT_BYTES,
-    requestTimeout: REQUEST_TIMEOUT_MS,
+    requestTimeout: timeouts.headersMs + config.requestTimeoutMs,
+    connectionTimeout: timeouts.stalledMs + config.requestTimeoutMs,
+    keepAliveTimeout: timeouts.idleMs,
     genReqId: ({ headers }) => {
       const given = headers['x-request-id'];
-      return typeof given === 'string' && SANE_REQUEST_ID.test(given) ? given : randomUUID();
+      return typeof given === 'string' && isSaneRequestId(given) ? given : randomUUID();
     },
     // A request that arrives while the server closes is still answered; its connection ends after it.
     return503OnClosing: false,
@@ -63,17 +98,26 @@ export async function createServer({
     frameworkErrors: sendFailure,
     clientErrorHandler: refuseMalformedHttp,
     // Its absence is refused by answerEverything.
-    http: { requireHostHeader: false },
+    http: {
+      requireHostHeader: false,
+      headersTimeout: timeouts.headersMs,
+      connectionsCheckingInterval: timeouts.checkMs,
+    },
   });
-  app.addHook('onRequest', async (request, reply) => {
+  app.addHook('onRequest', (request, reply, done) => {
     setCommonHeaders(request, reply);
+    done();
   });
   answerEverything(app);
-  app.addHook('onResponse', async (request, reply) => logRequest(request, reply));
+  addDeadline(app, config.requestTimeoutMs);
+  const admission = createAdmission(admissionOptions);
+  admitRequests(app, admission);
+  if (log.isLevelEnabled('info')) app.addHook('onResponse', logRequest);
   let closing = false;
-  app.addHook('preClose', async () => {
+  app.decorate('drain', () => {
     closing = true;
   });
+  app.addHook('preClose', async () => app.drain());
   // A connection whose request was taken before the close would stay open for the client's next one, and hold the close up.
   app.addHook('onSend', (_request, reply, _payload, done) => {
     if (closing) reply.header('connection', 'close');
@@ -84,8 +128,8 @@ export async function createServer({
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, jsonBodyParser(app));
 
-  const authenticate = createAuthenticate(services.projects);
-  const authenticateWhenOpen: typeof authenticate = async (caller) => {
+  const authenticate = createAuthenticate(services.projects, (project, work) => runInTurn(admission, project, work));
+  const authenticateWhenOpen: typeof authenticate = (caller) => {
     if (directory.isOpen()) return authenticate(caller);
     throw new AppError('UNAVAILABLE', 'The service is starting or closing.', { headers: { 'retry-after': '1' } });
   };
@@ -105,6 +149,11 @@ export async function createServer({
     },
   });
   return app;
+}
+
+/** It is logged, and so is no place for a secret, an email or an address. */
+function isSaneRequestId(id: string): boolean {
+  return SANE_REQUEST_ID.test(id) && redact(id) === id;
 }
 
 /** Fastify takes a number of hops as a function only. */

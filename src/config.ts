@@ -16,11 +16,23 @@ export interface Config {
   readonly demo: boolean;
   /** Whose X-Forwarded-For is believed: nobody's, everybody's, a number of hops, or a list of addresses and networks. */
   readonly trustProxy: boolean | number | string[];
+  /** After this long a request is answered with 500, whatever it waits for. */
+  readonly requestTimeoutMs: number;
+  /** How long the service goes on after a signal, no longer ready, so that whoever sends it requests can turn to another. */
+  readonly shutdownDelayMs: number;
 }
 
 export type DatabaseConfig =
   | { readonly engine: 'embedded'; readonly dataDir: string }
-  | { readonly engine: 'postgres'; readonly url: string; readonly poolSize: number };
+  | {
+      readonly engine: 'postgres';
+      readonly url: string;
+      readonly poolSize: number;
+      /** How long a request waits for a connection, new or shared. */
+      readonly poolTimeoutMs: number;
+      /** How long a statement of a request may take. */
+      readonly statementTimeoutMs: number;
+    };
 
 /** A malformed setting: one line per fault, each naming its variable and what it accepts. */
 export class ConfigError extends Error {
@@ -68,6 +80,10 @@ const settings = z.object({
   PORT: wholeNumber(0, 65535).default(4000),
   DATABASE_URL: z.string().refine(isPostgresUrl, 'a URL that starts with postgres:// or postgresql://').optional(),
   DATABASE_POOL_SIZE: wholeNumber(1, 1000).default(10),
+  DATABASE_POOL_TIMEOUT_MS: wholeNumber(100, 600_000).default(2_000),
+  DATABASE_STATEMENT_TIMEOUT_MS: wholeNumber(100, 600_000).default(5_000),
+  REQUEST_TIMEOUT_MS: wholeNumber(100, 600_000).default(10_000),
+  SHUTDOWN_DELAY_MS: wholeNumber(0, 600_000).default(0),
   DATA_DIR: z.string().default('./data'),
   LOG_LEVEL: z.enum(LOG_LEVELS, `one of ${LOG_LEVELS.join(', ')}`).default('info'),
   NODE_ENV: z.string().optional(),
@@ -94,11 +110,19 @@ export function parseConfig(env: Record<string, string | undefined>): Config {
     db:
       values.DATABASE_URL === undefined
         ? { engine: 'embedded', dataDir }
-        : { engine: 'postgres', url: values.DATABASE_URL, poolSize: values.DATABASE_POOL_SIZE },
+        : {
+            engine: 'postgres',
+            url: values.DATABASE_URL,
+            poolSize: values.DATABASE_POOL_SIZE,
+            poolTimeoutMs: values.DATABASE_POOL_TIMEOUT_MS,
+            statementTimeoutMs: values.DATABASE_STATEMENT_TIMEOUT_MS,
+          },
     logLevel: values.LOG_LEVEL,
     graphiql: values.GRAPHIQL ?? !production,
     demo: values.DEMO ?? (!production && isLoopback(values.HOST)),
     trustProxy: values.TRUST_PROXY,
+    requestTimeoutMs: values.REQUEST_TIMEOUT_MS,
+    shutdownDelayMs: values.SHUTDOWN_DELAY_MS,
   };
   return Object.freeze(config);
 }

@@ -52,7 +52,7 @@ export function createDirectory({ db: dbConfig }: Config, options: DirectoryOpti
     },
     async close() {
       open = false;
-      await services.totals.settle();
+      await Promise.all([services.totals.settle(), services.projects.settle()]);
       // The lock goes last: whoever takes it may open the database at once.
       await db.close().finally(() => lock?.release());
     },

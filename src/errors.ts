@@ -1,3 +1,5 @@
+import { redact } from './redact.js';
+
 /**
  * The one domain error. Services throw `AppError(code, message)` and nothing else on purpose; each edge turns it into
  * its own form: REST a status and `{"error"}` (spec, "Errors"), GraphQL a message with `extensions.code`.
@@ -7,6 +9,7 @@
 const CODES = {
   BAD_USER_INPUT: { status: 400, exposed: true },
   UNAUTHENTICATED: { status: 401, exposed: true },
+  FORBIDDEN: { status: 403, exposed: true },
   BANNED: { status: 403, exposed: true },
   NOT_FOUND: { status: 404, exposed: true },
   METHOD_NOT_ALLOWED: { status: 405, exposed: true },
@@ -72,11 +75,14 @@ function fromHttpFailure(status: number, cause: unknown): AppError {
 }
 
 const SHOWN_LENGTH = 40;
+/** As much of a value as is looked through, which whatever begins in what is shown ends in. */
+const READ_LENGTH = 400;
 
-/** A value as an error message repeats it: quoted, on one line, shortened. */
+/** A value as an error message repeats it: quoted, on one line, shortened, and without secrets, emails and addresses. */
 export function show(value: unknown): string {
   if (value === undefined) return 'nothing';
-  const text = textOf(value);
+  const whole = textOf(value);
+  const text = redact(whole.slice(0, READ_LENGTH)) + whole.slice(READ_LENGTH);
   if (text.length <= SHOWN_LENGTH) return text;
   // Half of a surrogate pair would make the answer JSON that strict parsers refuse.
   const start = text.slice(0, SHOWN_LENGTH).replace(/[\ud800-\udbff]$/, '');

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
+import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { AppError, fromUnknown } from './errors.js';
+import { AppError, badInput, fromUnknown } from './errors.js';
 
 /** What every request meets, whichever interface it is for: its headers, its body, its failure, its line in the log. */
 
@@ -9,10 +10,15 @@ export function setCommonHeaders(request: FastifyRequest, reply: FastifyReply): 
   reply.headers({ 'x-request-id': request.id, 'cache-control': 'no-store' });
 }
 
+/** What an operator should know of a failure; its caller is told nothing. */
+export function reportFailure(failure: AppError, { log, id }: FastifyRequest): void {
+  if (failure.code === 'INTERNAL_SERVER_ERROR') log.error({ reqId: id, err: failure.cause }, 'A request failed.');
+}
+
 /** REST's form of an error, and that of everything which is not GraphQL: `{"error"}` with the status of its code. */
 export function sendFailure(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
   const failure = fromUnknown(error);
-  if (failure.code === 'INTERNAL_SERVER_ERROR') request.log.error({ err: failure.cause }, 'A request failed.');
+  reportFailure(failure, request);
   setCommonHeaders(request, reply);
   reply.code(failure.status).headers(failure.headers).type('application/json; charset=utf-8');
   reply.serializer(JSON.stringify).send({ error: failure.publicMessage });
@@ -33,14 +39,25 @@ export function routableUrl(url: string): string {
  * in a URL is to be refused (RFC 9112, section 3.2).
  */
 export function refuseMalformedUrl({ originalUrl, raw }: FastifyRequest): void {
-  if (!URL.canParse(`http://${raw.headers.host || 'localhost'}`)) {
+  const { host = '' } = raw.headers;
+  if (host !== lastHost && (BEYOND_HOST.test(host) || !URL.canParse(`http://${host || 'localhost'}`))) {
     throw new AppError('BAD_USER_INPUT', 'The Host header is malformed.');
   }
+  lastHost = host;
+  // A fragment is the client's own (RFC 9112, section 3.2); parsers disagree on where it ends a query.
+  if (originalUrl.includes('#'))
+    throw new AppError('BAD_USER_INPUT', 'The URL has a "#", which is to be percent-encoded.');
   if (!isDecodable(originalUrl)) throw new AppError('BAD_USER_INPUT', 'The URL is not percent-encoded UTF-8.');
 }
 
+/** What would begin another part of the URL, or end the name of somebody before the host. */
+const BEYOND_HOST = /[/?#@\\]/;
+/** The Host of the request before, which was well-formed and is the same nearly always. */
+let lastHost = '';
+
 /** Whether a part of a URL is percent-encoded UTF-8. */
 function isDecodable(text: string): boolean {
+  if (!text.includes('%')) return true;
   try {
     decodeURIComponent(text);
     return true;
@@ -66,14 +83,16 @@ export function refuseUnknownRoutes(app: FastifyInstance): (request: FastifyRequ
 }
 
 /** One line a request; never a URL, a body or a header, which carry personal data and credentials. */
-export function logRequest(request: FastifyRequest, reply: FastifyReply): void {
+export function logRequest(request: FastifyRequest, reply: FastifyReply, done: () => void): void {
   request.log.info({
+    reqId: request.id,
     method: request.method,
     route: request.routeOptions.url ?? 'none',
     status: reply.statusCode,
     ms: Math.round(reply.elapsedTime * 10) / 10,
-    project: request.scope?.projectId,
+    project: request.scope?.loggedId,
   });
+  done();
 }
 
 /** Bytes that are no UTF-8 are refused rather than replaced; an empty body is none. */
@@ -88,18 +107,22 @@ export function jsonBodyParser(app: FastifyInstance) {
   const decode = (body: Buffer) => {
     try {
       return utf8.decode(body);
-    } catch (cause) {
-      throw new AppError('BAD_USER_INPUT', 'The body is not valid UTF-8.', { cause });
+    } catch {
+      return null;
     }
   };
-  return async (request: FastifyRequest, body: Buffer): Promise<unknown> => {
-    if (body.length === 0) return undefined;
+  return (request: FastifyRequest, body: Buffer, done: (error: Error | null, parsed?: unknown) => void): void => {
+    if (body.length === 0) {
+      done(null);
+      return;
+    }
     const text = decode(body);
-    return new Promise((resolve, reject) => {
-      parseJson(request, text, (cause, parsed) => {
-        if (cause === null) resolve(parsed);
-        else reject(new AppError('BAD_USER_INPUT', 'The body is not valid JSON.', { cause }));
-      });
+    if (text === null) {
+      done(new AppError('BAD_USER_INPUT', 'The body is not valid UTF-8.'));
+      return;
+    }
+    parseJson(request, text, (cause, parsed) => {
+      done(cause && new AppError('BAD_USER_INPUT', 'The body is not valid JSON.', { cause }), parsed);
     });
   };
 }
@@ -113,11 +136,25 @@ export function answerEverything(app: FastifyInstance): void {
     socket.on('error', () => socket.destroy()).resume();
     refuseMalformedHttp({ code: 'CONNECT' }, socket);
   });
-  app.addHook('onRequest', async ({ raw }) => {
-    if (raw.headers.host === undefined && raw.httpVersion === '1.1') {
-      throw new AppError('BAD_USER_INPUT', 'The header host is missing.');
-    }
-  });
+  app.addHook('onRequest', ({ raw }, _reply, done) => done(faultOfHeaders(raw)));
+}
+
+/** More than any client and the proxies before it send. Node would leave out those beyond a thousand without a word. */
+const MAX_HEADERS = 100;
+
+/** What HTTP forbids and Node lets pass, or what is more than a request needs. */
+function faultOfHeaders({ headers, httpVersion, rawHeaders }: FastifyRequest['raw']): AppError | undefined {
+  if (rawHeaders.length > 2 * MAX_HEADERS) {
+    const arrived = rawHeaders.length / 2;
+    return new AppError('HEADERS_TOO_LARGE', `headers: got ${arrived}, expected at most ${MAX_HEADERS}.`);
+  }
+  if (headers.host === undefined && httpVersion === '1.1') {
+    return new AppError('BAD_USER_INPUT', 'The header host is missing.');
+  }
+  // Another coding before it may mean another length to a proxy (RFC 9112, section 6.1).
+  const coding = headers['transfer-encoding'];
+  if (coding === undefined || coding.toLowerCase() === 'chunked') return undefined;
+  return badInput('transfer-encoding', coding, 'chunked');
 }
 
 const MALFORMED_HTTP: Record<string, { status: string; error: string }> = {
@@ -128,12 +165,36 @@ const MALFORMED_HTTP: Record<string, { status: string; error: string }> = {
 
 const LINGER_MS = 2_000;
 
-/** What Node's parser refuses never becomes a request; its answer is written to the socket. */
+/** The connections that were told; whatever else comes over them is malformed too. */
+const refused = new WeakSet<Socket>();
+
+/**
+ * What Node's parser refuses never becomes a request; its answer is written to the socket, after those of the requests
+ * that came before it.
+ */
 export function refuseMalformedHttp(error: { readonly code?: string }, socket: Socket): void {
-  if (error.code === 'ECONNRESET' || !socket.writable) {
+  if (error.code === 'ECONNRESET' || socket.destroyed) {
     socket.destroy();
     return;
   }
+  if (refused.has(socket)) return;
+  refused.add(socket);
+  whenAnswered(socket, () => writeRefusal(error, socket));
+}
+
+/** Calls back as soon as every whole request of a connection has its answer. */
+function whenAnswered(socket: Socket, then: () => void): void {
+  // Node has no public name for the answer whose turn it is; its own handler of these errors looks at it as well.
+  const { _httpMessage: answer } = socket as { _httpMessage?: ServerResponse | null };
+  if (answer?.req.complete) answer.once('close', () => whenAnswered(socket, then));
+  // The malformed request itself has its answer already.
+  else if (answer?.headersSent) socket.end();
+  else then();
+}
+
+function writeRefusal(error: { readonly code?: string }, socket: Socket): void {
+  // After the answer to a request with `Connection: close`, which ends the connection, nothing more is said.
+  if (!socket.writable) return;
   const { status, error: message } = MALFORMED_HTTP[error.code ?? ''] ?? {
     status: '400 Bad Request',
     error: 'The request is not valid HTTP.',

@@ -1,16 +1,42 @@
-import { type Logger, pino } from 'pino';
+import { type DestinationStream, type Logger, pino } from 'pino';
 import pretty from 'pino-pretty';
+import { redact } from './redact.js';
 
 export type { Logger } from 'pino';
 
 /** Whatever might carry a credential is cut out, wherever it is logged. */
 const SECRETS = ['app-secret', 'appSecret', 'app_secret', 'authorization', 'service-app-secret', 'headers', 'password'];
+/** SQLSTATE class 22: the message repeats the value that the database could not take. */
+const DATA_EXCEPTION = /^22[0-9A-Z]{3}$/;
+const DEEPEST_CAUSE = 5;
 
 /** Logs go to stderr, because stdout is for answers: readable on a terminal, one JSON object a line elsewhere. */
-export function createLogger(level: string): Logger {
-  const destination = process.stderr.isTTY
+export function createLogger(level: string, destination: DestinationStream = stderr()): Logger {
+  const paths = SECRETS.flatMap((name) => [`["${name}"]`, `*["${name}"]`]);
+  return pino({ level, redact: { paths, remove: true }, serializers: { err: errorForLog } }, destination);
+}
+
+function stderr(): DestinationStream {
+  return process.stderr.isTTY
     ? pretty({ destination: 2, sync: true, colorize: true, ignore: 'pid,hostname', translateTime: 'HH:MM:ss.l' })
     : pino.destination({ dest: 2, sync: true });
-  const paths = SECRETS.flatMap((name) => [`["${name}"]`, `*["${name}"]`]);
-  return pino({ level, redact: { paths, remove: true } }, destination);
+}
+
+/**
+ * What went wrong and where. Nothing else of an error is logged: PostgreSQL's have rows of users in `detail` and `where`, and others
+ * have the request.
+ */
+function errorForLog(error: unknown, depth = 0): object {
+  if (!(error instanceof Error)) return { message: redact(String(error)) };
+  const { code, constraint, table, cause } = error as Error & Record<string, unknown>;
+  return {
+    type: error.name,
+    code,
+    message: typeof code === 'string' && DATA_EXCEPTION.test(code) ? undefined : redact(error.message),
+    constraint,
+    table,
+    stack: (error.stack ?? '').match(/^ {4}at .*$/gm)?.join('\n'),
+    ...(cause !== undefined && depth < DEEPEST_CAUSE && { cause: errorForLog(cause, depth + 1) }),
+    ...(error instanceof AggregateError && { errors: error.errors.map((each) => errorForLog(each, DEEPEST_CAUSE)) }),
+  };
 }

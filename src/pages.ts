@@ -15,7 +15,7 @@ export const pagesPlugin: FastifyPluginAsync<PagesOptions> = async (app, { check
     try {
       await checkReady();
     } catch (cause) {
-      request.log.warn({ err: cause }, 'Not ready.');
+      request.log.warn({ reqId: request.id, err: cause }, 'Not ready.');
       throw new AppError('UNAVAILABLE', 'The service is not ready.', { cause });
     }
     return { status: 'ready' };

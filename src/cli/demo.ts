@@ -46,11 +46,11 @@ async function readDemo(path: string): Promise<Credentials | null> {
 }
 
 async function isGood(services: Services, credentials: Credentials): Promise<boolean> {
-  return services.projects.authenticate(credentials).then(
-    () => true,
-    (error) => {
-      if (error instanceof AppError && error.code === 'UNAUTHENTICATED') return false;
-      throw error;
-    },
-  );
+  try {
+    await services.projects.authenticate(credentials);
+    return true;
+  } catch (error) {
+    if (error instanceof AppError && error.code === 'UNAUTHENTICATED') return false;
+    throw error;
+  }
 }

@@ -1,5 +1,6 @@
 import { parse, userId } from '../services/filters.js';
 import { parseIdentity, snakeCase } from '../services/identities.js';
+import type { SecretScope } from '../services/projects.js';
 import type { Services } from '../services/services.js';
 import { syntheticUsers } from '../services/synthetic-users.js';
 import type { OnConflict } from '../sql/import-users.js';
@@ -55,10 +56,51 @@ export const operations = {
     }));
   },
 
-  async 'project rotate'({ services }: Directory, params: { appId: string; overlapMs: number }) {
-    const scope = await services.projects.getScope(params.appId);
-    const { appId, appSecret, previousExpiresAt } = await services.projects.rotateSecret(scope, params.overlapMs);
-    return { app_id: appId, app_secret: appSecret, previous_expires_at: previousExpiresAt.toISOString() };
+  async 'project rotate'({ services }: Directory, params: { appId: string; label: string; overlapMs: number }) {
+    const rotated = await services.secrets.rotateSecret(await services.projects.getScope(params.appId), params);
+    return {
+      app_id: params.appId,
+      app_secret: rotated.appSecret,
+      previous_expires_at: rotated.previousExpiresAt,
+      id: rotated.id,
+      label: params.label,
+      scopes: rotated.scopes,
+      expires_at: rotated.expiresAt,
+      other_labels: rotated.otherLabels,
+    };
+  },
+
+  async 'project secrets'({ services }: Directory, { appId }: { appId: string }) {
+    const secrets = await services.secrets.listSecrets(await services.projects.getScope(appId));
+    return secrets.map(({ id, label, scopes, createdAt, lastUsedAt, expiresAt, isLive }) => ({
+      id,
+      label,
+      scopes,
+      created_at: createdAt,
+      last_used_at: lastUsedAt,
+      expires_at: expiresAt,
+      live: isLive,
+    }));
+  },
+
+  async 'project add-secret'(
+    { services }: Directory,
+    params: { appId: string; label: string; scopes: SecretScope[]; expiresInMs: number | null },
+  ) {
+    const added = await services.secrets.addSecret(await services.projects.getScope(params.appId), params);
+    return {
+      app_id: params.appId,
+      app_secret: added.appSecret,
+      id: added.id,
+      label: params.label,
+      scopes: added.scopes,
+      expires_at: added.expiresAt,
+    };
+  },
+
+  async 'project revoke'({ services }: Directory, { appId, secretId }: { appId: string; secretId: number }) {
+    const label = await services.secrets.revokeSecret(await services.projects.getScope(appId), secretId);
+    return { id: secretId, label };
   },
 
   async 'user import'(
@@ -78,7 +120,7 @@ export const operations = {
 
   async 'user remove'({ services }: Directory, params: { project: string; userId: string }) {
     const id = parse(userIdArgument, params.userId);
-    await services.users.removeUser(await services.projects.getScope(params.project), id);
+    await services.users.removeUser(await services.projects.getScope(params.project), id, null);
     return { id: Number(id) };
   },
 
@@ -110,6 +152,21 @@ export const operations = {
     const { scope, identity } = await identityOf(directory, params);
     await directory.services.logins.unban(scope, identity);
     return { auth_method: identity.authMethod, auth_value: identity.authValue, banned: false };
+  },
+
+  async audit({ services }: Directory, params: { project: string; since: string | null; limit: number }) {
+    const scope = await services.projects.getScope(params.project);
+    const since = params.since === null ? null : new Date(params.since);
+    const entries = await services.audit.listEntries(scope, since, params.limit);
+    return entries.map(({ id, at, actor, requestId, action, userId, details }) => ({
+      id,
+      at,
+      actor,
+      request_id: requestId,
+      action,
+      user_id: userId,
+      details,
+    }));
   },
 
   async 'totals check'({ services }: Directory, params: { project: string | null; repair: boolean }, { progress }: Io) {

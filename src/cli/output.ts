@@ -24,9 +24,53 @@ export function progressBar(unit: string | undefined): { update: (done: number) 
 
 export function projectTable(projects: Result<'project list'>): string {
   if (projects.length === 0) return 'There is no project yet: userdir project create --name NAME makes one.';
-  const table = new Table({ head: ['ID', 'Name', 'App ID', 'Created', 'Users'], style: { head: [], border: [] } });
-  for (const each of projects) table.push([each.id, each.name, each.app_id, each.created_at, each.total_user]);
-  return table.toString();
+  return table(
+    ['ID', 'Name', 'App ID', 'Created', 'Users'],
+    projects.map((each) => [each.id, each.name, each.app_id, each.created_at, each.total_user]),
+  );
+}
+
+export function secretTable(secrets: Result<'project secrets'>): string {
+  return table(
+    ['ID', 'Label', 'Scopes', 'Created', 'Last used', 'Expires'],
+    secrets.map((each) => [
+      each.id,
+      each.label,
+      each.scopes.join(', '),
+      each.created_at,
+      each.last_used_at ?? 'never',
+      each.live ? (each.expires_at ?? 'never') : `ended ${each.expires_at}`,
+    ]),
+  );
+}
+
+export function rotationReport(overlapMs: number) {
+  return (rotated: Result<'project rotate'>): string => {
+    const fate = overlapMs === 0 ? 'is no longer valid' : `is valid until ${rotated.previous_expires_at}`;
+    const others = rotated.other_labels.map((label) => `\nStill valid: the secret labelled ${label}.`);
+    return `App ID      ${rotated.app_id}\nApp Secret  ${rotated.app_secret}\n\nThe old secret ${fate}.${others.join('')}`;
+  };
+}
+
+export function auditTable(entries: Result<'audit'>): string {
+  if (entries.length === 0) return 'Nothing is recorded.';
+  return table(
+    ['At', 'Who', 'Action', 'User', 'Details', 'Request'],
+    entries.map((each) => [
+      each.at,
+      each.actor,
+      each.action,
+      each.user_id ?? '',
+      JSON.stringify(each.details),
+      each.request_id ?? '',
+    ]),
+  );
+}
+
+function table(head: string[], rows: (string | number)[][]): string {
+  const made = new Table({ head, style: { head: [], border: [] } });
+  made.push(...rows);
+  return made.toString();
 }
 
 export function totalsReport({ projects, differences, repaired }: Result<'totals check'>): string {

@@ -2,15 +2,17 @@ import { createReadStream } from 'node:fs';
 import { access, constants, stat } from 'node:fs/promises';
 import { addAbortSignal, type Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Command, InvalidArgumentError, Option } from 'commander';
+import { Command, Option } from 'commander';
 import type { Config } from '../config.js';
 import { DataDirLockedError } from '../db/lock.js';
 import { createDirectory, type Directory } from '../directory.js';
 import type { OnConflict } from '../sql/import-users.js';
 import { VERSION } from '../version.js';
+import { duration, wholeNumber } from './arguments.js';
 import { NotListeningError, runRemotely } from './control.js';
 import { type Io, type OperationName, type Params, type Result, runOperation } from './operations.js';
-import { importReport, progressBar, projectTable, totalsReport, writeToStdout } from './output.js';
+import { importReport, progressBar, totalsReport, writeToStdout } from './output.js';
+import { addAuditCommand, addProjectCommands } from './project-commands.js';
 
 /** Something went wrong that the report on stdout already tells; the exit code is 1. */
 export class Refused extends Error {}
@@ -47,7 +49,6 @@ export function createProgram(readConfig: () => Config): Command {
   const json = () => new Option('--json', 'print one JSON value on stdout');
   const project = () => new Option('--project <APP_ID>', 'the App ID of the project').makeOptionMandatory();
 
-  /** Runs an operation where the database can be reached, and prints its result for a person or as JSON. */
   async function run<Name extends OperationName>(
     name: Name,
     params: Params<Name>,
@@ -101,51 +102,7 @@ export function createProgram(readConfig: () => Config): Command {
       });
     });
 
-  const projects = program.command('project').description('create projects, list them, and change their secrets');
-  projects
-    .command('create')
-    .description('create a project and show its App Secret, this once')
-    .requiredOption('--name <NAME>', 'a name for people')
-    .addOption(json())
-    .action(async ({ name, ...options }) => {
-      await run(
-        'project create',
-        { name },
-        {
-          ...options,
-          print: (created) =>
-            `App ID      ${created.app_id}\nApp Secret  ${created.app_secret}\n\nThe App Secret is shown this once; keep it where only your backend can read it.`,
-        },
-      );
-    });
-  projects
-    .command('list')
-    .description('list all projects with their exact number of users')
-    .addOption(json())
-    .action(async (options) => {
-      await run('project list', undefined as never, { ...options, print: projectTable });
-    });
-  projects
-    .command('rotate')
-    .description('give a project a new App Secret')
-    .argument('<APP_ID>', 'the App ID of the project')
-    .addOption(
-      new Option('--overlap <TIME>', 'how long the old secret stays valid beside the new one, such as 24h')
-        .argParser(duration)
-        .default(0, 'none: it dies at once'),
-    )
-    .addOption(json())
-    .action(async (appId: string, { overlap, ...options }) => {
-      await run(
-        'project rotate',
-        { appId, overlapMs: overlap },
-        {
-          ...options,
-          print: (rotated) =>
-            `App ID      ${rotated.app_id}\nApp Secret  ${rotated.app_secret}\n\nThe old secret ${overlap === 0 ? 'is no longer valid' : `is valid until ${rotated.previous_expires_at}`}.`,
-        },
-      );
-    });
+  addProjectCommands(program, run);
 
   const users = program.command('user').description('import, export, remove, purge and ban users');
   users
@@ -246,6 +203,8 @@ export function createProgram(readConfig: () => Config): Command {
       });
   }
 
+  addAuditCommand(program, run);
+
   program
     .command('totals')
     .description('the tallies from which exact totals are read')
@@ -284,6 +243,13 @@ export function createProgram(readConfig: () => Config): Command {
     });
   return program;
 }
+
+/** Runs an operation where the database can be reached, and prints its result for a person or as JSON. */
+export type Run = <Name extends OperationName>(
+  name: Name,
+  params: Params<Name>,
+  options: Presentation<Result<Name>>,
+) => Promise<Result<Name>>;
 
 interface Presentation<Result> {
   readonly json?: boolean;
@@ -332,27 +298,6 @@ async function openOrFindServer(directory: Directory): Promise<{ applied: string
     if (socket === undefined) throw error;
     return { socket };
   }
-}
-
-const TIME_UNITS_MS: Record<string, number> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
-
-/** Dates stay within four digits of a year on either side. */
-const LONGEST_MS = 36_500 * 86_400_000;
-
-function duration(text: string): number {
-  const [, digits = '', unit = ''] = /^(\d{1,6})([smhdw])$/.exec(text) ?? [];
-  const milliseconds = Number(digits) * (TIME_UNITS_MS[unit] ?? Number.NaN);
-  if (digits === '' || milliseconds > LONGEST_MS) {
-    throw new InvalidArgumentError(
-      'Expected a whole number with a unit, such as 90s, 30m, 24h, 30d or 2w, and 100 years at most.',
-    );
-  }
-  return milliseconds;
-}
-
-function wholeNumber(text: string): number {
-  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('Expected a whole number from 0 to 999999999.');
-  return Number(text);
 }
 
 async function openInput(file: string): Promise<Readable> {

@@ -1,16 +1,18 @@
 import { mkdir } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { createServer } from '../app.js';
 import { type Config, isLoopback } from '../config.js';
-import { createDirectory } from '../directory.js';
-import { createLogger } from '../logger.js';
+import { isUnreachable } from '../db/client.js';
+import { createDirectory, type Directory } from '../directory.js';
+import { createLogger, type Logger } from '../logger.js';
 import type { Credentials } from '../services/projects.js';
 import { controlSocketPath, removeControlSocket, serveControl } from './control.js';
 import { openDemo } from './demo.js';
 
 /** A command that is working needs no longer than this to leave the data directory, as a rule. */
 const LOCK_WAIT_MS = 5_000;
-/** How long requests in flight get to finish once a signal has come. */
-const SHUTDOWN_TIMEOUT_MS = 10_000;
+/** How much longer than any request can take the end may take. */
+const SHUTDOWN_GRACE_MS = 2_000;
 
 /** Serves until a signal comes; resolves when everything is closed. */
 export async function serve(config: Config, asJson: boolean): Promise<void> {
@@ -20,6 +22,7 @@ export async function serve(config: Config, asJson: boolean): Promise<void> {
   const directory = createDirectory(config, {
     command: 'userdir serve',
     lockWaitMs: LOCK_WAIT_MS,
+    serving: true,
     onIdleError: (err) => log.warn({ err }, 'A connection to the database broke and is replaced.'),
     ...(controlSocket && { controlSocket }),
   });
@@ -43,26 +46,54 @@ export async function serve(config: Config, asJson: boolean): Promise<void> {
     closers.push(() => server.close());
     const url = await server.listen({ host: config.host, port: config.port });
     const stopped = untilSignal(log);
-    await directory.open();
-    if (controlSocket !== undefined) {
-      const control = await serveControl(controlSocket, config.dataDir, { services: directory.services, applied: [] });
-      closers.push(() => control.close());
+    if (await openWhenReachable(directory, log, stopped)) {
+      if (controlSocket !== undefined) {
+        const control = await serveControl(controlSocket, config.dataDir, {
+          services: directory.services,
+          applied: [],
+        });
+        closers.push(() => control.close());
+      }
+      if (config.demo) await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
+      demo = await openDemo(directory.services, config.dataDir, config.demo);
+      process.stdout.write(asJson ? jsonBanner(url, demo) : banner(url, config, demo));
     }
-    if (config.demo) await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
-    demo = await openDemo(directory.services, config.dataDir, config.demo);
-    process.stdout.write(asJson ? jsonBanner(url, demo) : banner(url, config, demo));
     await stopped;
+    server.drain();
+    await sleep(config.shutdownDelayMs);
   } catch (error) {
     throw explain(error, config);
   } finally {
+    const timeoutMs = config.requestTimeoutMs + SHUTDOWN_GRACE_MS;
     const force = setTimeout(() => {
-      log.error(`Requests did not finish within ${SHUTDOWN_TIMEOUT_MS} ms; ending them.`);
+      log.error(`Requests did not finish within ${timeoutMs} ms; ending them.`);
       process.exit(1);
-    }, SHUTDOWN_TIMEOUT_MS);
+    }, timeoutMs);
     await close();
     clearTimeout(force);
   }
   log.info('Stopped.');
+}
+
+const RETRY_MS = 500;
+const TRIES_A_LINE = 20;
+
+/** Opens the directory, however long its database cannot be reached; false where a signal came before that. */
+async function openWhenReachable(directory: Directory, log: Logger, stopped: Promise<void>): Promise<boolean> {
+  const signal = stopped.then(() => true);
+  for (let tries = 0; ; tries += 1) {
+    try {
+      await directory.open();
+      return true;
+    } catch (error) {
+      if (!isUnreachable(error)) throw error;
+      const { code, message } = error as NodeJS.ErrnoException;
+      const reason = message || code;
+      if (tries % TRIES_A_LINE === 0)
+        log.warn({ reason }, 'The database cannot be reached; the service comes up as soon as it can.');
+    }
+    if (await Promise.race([signal, sleep(RETRY_MS, false)])) return false;
+  }
 }
 
 /** Resolves at the first SIGINT or SIGTERM; a second one ends the process at once. */

@@ -39,6 +39,7 @@ export async function migrate(pool: Pool, migrationsDir = MIGRATIONS_DIR): Promi
   const client = await pool.connect();
   try {
     await client.query('BEGIN');
+    await client.query('SET LOCAL statement_timeout = 0');
     await client.query('SELECT pg_advisory_xact_lock($1)', [ADVISORY_LOCK]);
     await client.query(HISTORY_TABLE);
     const missing = await findMissing(client, migrations);

@@ -2,24 +2,34 @@ import SchemaBuilder from '@pothos/core';
 import PrismaPlugin from '@pothos/plugin-prisma';
 import type PrismaTypes from '../db/generated/pothos.js';
 import { getDatamodel } from '../db/generated/pothos.js';
-import { Network, WalletType } from '../services/accounts.js';
+import { type Account, Network, WalletType } from '../services/accounts.js';
 import { LoginMethod } from '../services/filters.js';
 import type { ProjectScope } from '../services/projects.js';
 import type { Services } from '../services/services.js';
+import type { User } from '../services/users.js';
 
-/** What a resolver gets: the project of the request's credentials, and the services. */
+/** What a resolver gets: the project of the request's credentials, the services, and the request's id for the audit trail. */
 export interface GraphQLContext {
   readonly scope: ProjectScope;
   readonly services: Services;
+  readonly requestId: string;
+  /** Is told the cost of an operation (limits.ts) before it is executed. */
+  readonly charge: (cost: number) => void;
 }
+
+/** The models with the rows that services return: what is public of them. */
+type Models = Omit<PrismaTypes, 'User' | 'Account'> & {
+  User: Omit<PrismaTypes['User'], 'Shape'> & { Shape: User };
+  Account: Omit<PrismaTypes['Account'], 'Shape'> & { Shape: Account };
+};
 
 export const builder = new SchemaBuilder<{
   Context: GraphQLContext;
-  PrismaTypes: PrismaTypes;
+  PrismaTypes: Models;
   DefaultFieldNullability: false;
   Scalars: {
-    ID: { Input: string; Output: string };
-    DateTime: { Input: never; Output: Date };
+    ID: { Input: string; Output: string | number };
+    DateTime: { Input: never; Output: string };
   };
 }>({
   defaultFieldNullability: false,
@@ -35,15 +45,16 @@ export const builder = new SchemaBuilder<{
 
 builder.queryType({
   description:
-    'Every field reads the project whose App ID and App Secret come with the request, and nothing else. A failed field has a code in `extensions.code`: `BAD_USER_INPUT` for a value that is not accepted, `NOT_FOUND`, `BANNED`, or `INTERNAL_SERVER_ERROR`.',
+    'Every field reads the project whose App ID and App Secret come with the request, and nothing else. A failed field has a code in `extensions.code`: `BAD_USER_INPUT` for a value that is not accepted, `NOT_FOUND`, `BANNED`, `FORBIDDEN` where the App Secret lacks a scope, or `INTERNAL_SERVER_ERROR`.',
 });
 builder.mutationType({
-  description: 'Every field changes the project whose App ID and App Secret come with the request, and nothing else.',
+  description:
+    'Every field changes the project whose App ID and App Secret come with the request, and nothing else. The App Secret needs the scope `write`.',
 });
 
 builder.scalarType('DateTime', {
   description: 'An instant as an RFC 3339 string, always in UTC and with milliseconds: `2026-01-31T12:00:00.000Z`.',
-  serialize: (instant) => instant.toISOString(),
+  serialize: (instant) => instant,
 });
 
 export const loginMethodEnum = builder.enumType('LoginMethod', {

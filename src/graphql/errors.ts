@@ -1,5 +1,6 @@
 import { GraphQLError } from 'graphql';
 import { type AppError, fromUnknown, isErrorCode } from '../errors.js';
+import { redact } from '../redact.js';
 
 /**
  * An error of an execution as its caller may see it: the public message, where it happened, and `extensions.code`.
@@ -14,7 +15,8 @@ export function toGraphQLError(error: unknown, report: (failure: AppError) => vo
   // A complaint of GraphQL's or Yoga's own about the request: its form, its syntax, its validity, or a value that does not
   // fit its type. Their codes for these differ by where a value stands, so they do not reach the caller.
   const http = (error.extensions['http'] as { status?: number } | undefined) ?? REFUSED;
-  return new GraphQLError(error.message, {
+  // GraphQL.js repeats values.
+  return new GraphQLError(redact(error.message), {
     ...placeOf(error),
     extensions: {
       // A status is for a request that was not executed; a field that fails leaves it as it is.

@@ -1,7 +1,10 @@
 import type { FastifyRequest } from 'fastify';
 import { type DocumentNode, type ExecutionResult, getOperationAST } from 'graphql';
 import type { YogaServerInstance } from 'graphql-yoga';
+import type { Services } from '../services/services.js';
 import type { GraphQLContext } from './builder.js';
+import { createCompiledQueries, type Operation } from './compiled.js';
+import { schema } from './schema.js';
 
 /** What Yoga's context is made from. */
 export interface ServerContext {
@@ -19,36 +22,45 @@ export interface FastAnswer {
 const MAX_ACCEPT_HEADERS = 100;
 
 /**
- * The short way for the common request: a JSON POST of a valid operation. It runs Yoga's own parse, validate and execute,
- * with their caches and plugins, and leaves out the Fetch API request and response around them, which cost several times as
- * much. Everything else is left to Yoga's HTTP layer, and so is every request that fails before it is executed: the
- * same body comes out either way, because a request that is answered here has nothing but data to be written.
+ * The short way for the common request: a JSON POST of a valid operation. A query that came often before runs as it was
+ * compiled; any other operation runs through Yoga's own parse, validate and execute, with their caches and plugins, but without
+ * the Fetch API request and response around them, which cost several times as much. Everything else is left to Yoga's HTTP
+ * layer, and so is every request that fails before it is executed: the same body comes out either way, because a request
+ * that is answered here has nothing but data to be written.
  */
-export function createFastPath(yoga: Yoga) {
+export function createFastPath(yoga: Yoga, services: Services) {
+  const compiledQueries = createCompiledQueries(schema);
   /** Which media type Yoga chooses for an Accept header, learned from its own answers. */
   const mediaTypes = new Map<string, string>();
+
+  async function execute(operation: Operation, context: ServerContext): Promise<ExecutionResult | null> {
+    const enveloped = yoga.getEnveloped(context);
+    const document = attempt(() => enveloped.parse(operation.query) as DocumentNode);
+    if (document === null || enveloped.validate(schema, document).length > 0) return null;
+    if (!getOperationAST(document, operation.operationName)) return null;
+    const result = (await enveloped.execute({
+      schema,
+      document,
+      contextValue: await enveloped.contextFactory(),
+      variableValues: operation.variables,
+      operationName: operation.operationName,
+    })) as ExecutionResult;
+    if (result.errors === undefined) compiledQueries.learn(operation, document);
+    // No data, not even null: the variables did not fit, so nothing was executed.
+    return 'data' in result ? result : null;
+  }
 
   return {
     /** The answer, or null where the request is one for Yoga; nothing of it has been executed then. */
     async answer(context: ServerContext): Promise<FastAnswer | null> {
       const { fastify: request } = context;
       const contentType = mediaTypes.get(request.headers.accept ?? '');
-      const params = operationOf(request);
-      if (contentType === undefined || params === null) return null;
-
-      const { parse, validate, execute, contextFactory, schema } = yoga.getEnveloped(context);
-      const document = attempt(() => parse(params.query) as DocumentNode);
-      if (document === null || validate(schema, document).length > 0) return null;
-      if (!getOperationAST(document, params.operationName)) return null;
-      const result = (await execute({
-        schema,
-        document,
-        contextValue: await contextFactory(),
-        variableValues: params.variables,
-        operationName: params.operationName,
-      })) as ExecutionResult;
-      // No data, not even null: the variables did not fit, so nothing was executed.
-      return 'data' in result ? { contentType, body: JSON.stringify(result) } : null;
+      const operation = operationOf(request);
+      if (contentType === undefined || operation === null) return null;
+      const written = await compiledQueries.execute(operation, contextOf(request, services));
+      if (written !== null) return { contentType, body: written };
+      const result = await execute(operation, context);
+      return result && { contentType, body: JSON.stringify(result) };
     },
 
     /** Remembers how Yoga has answered. */
@@ -62,10 +74,12 @@ export function createFastPath(yoga: Yoga) {
   };
 }
 
-interface Operation {
-  query: string;
-  variables: Record<string, unknown> | undefined;
-  operationName: string | undefined;
+/** A unit of work (src/admission.ts) in what an operation costs: about that of one user. */
+const COST_OF_A_UNIT = 50;
+
+export function contextOf(request: FastifyRequest, services: Services): GraphQLContext {
+  const charge = (cost: number) => request.charge(Math.floor(cost / COST_OF_A_UNIT));
+  return { scope: request.scope, services, requestId: request.id, charge };
 }
 
 /** The parameters of a request that has nothing unusual in it. */

@@ -1,10 +1,15 @@
 import { parse, userId } from '../services/filters.js';
+import { requireKey } from '../services/idempotency.js';
 import { camelCase, parseProfile } from '../services/identities.js';
 import type { User } from '../services/users.js';
 import { builder, networkEnum } from './builder.js';
 import { userType } from './users.js';
 
 const removedId = userId('id');
+
+/** Of the argument by which a mutation can be retried. */
+const KEY_DESCRIPTION =
+  'A key of your choice for this request. A retry with the same key within 24 hours is answered as the first was and changes nothing.';
 
 const deletePayload = builder.objectRef<{ id: string }>('DeleteUserPayload').implement({
   description: 'The result of `deleteUser`.',
@@ -16,10 +21,13 @@ builder.mutationField('deleteUser', (t) =>
     type: deletePayload,
     description:
       'Removes a user from the project. Fails with `NOT_FOUND` where the project has no such user, so a second removal fails. Removal is not a ban: the same person can register again and gets a new ID.',
-    args: { id: t.arg.id({ required: true, description: 'The user ID.' }) },
-    resolve: async (_root, args, { scope, services }) => {
+    args: {
+      id: t.arg.id({ required: true, description: 'The user ID.' }),
+      idempotencyKey: t.arg.string({ description: KEY_DESCRIPTION }),
+    },
+    resolve: async (_root, args, { scope, services, requestId }) => {
       const id = parse(removedId, args.id);
-      await services.users.removeUser(scope, id);
+      await services.users.removeUser(scope, id, requestId, requireKey('idempotencyKey', args.idempotencyKey));
       return { id: String(id) };
     },
   }),
@@ -83,8 +91,11 @@ builder.mutationField('recordLogin', (t) =>
     type: loginPayload,
     description:
       'Records a login. The first login of an identity registers a user; each later one is counted and can link more accounts. Fails with `BANNED` where the identity is banned.',
-    args: { input: t.arg({ type: loginInput, required: true, description: 'Who logged in, and how.' }) },
-    resolve: (_root, { input }, { scope, services }) =>
-      services.logins.recordLogin(scope, parseProfile(input, camelCase)),
+    args: {
+      input: t.arg({ type: loginInput, required: true, description: 'Who logged in, and how.' }),
+      idempotencyKey: t.arg.string({ description: KEY_DESCRIPTION }),
+    },
+    resolve: (_root, { input, idempotencyKey: key }, { scope, services }) =>
+      services.logins.recordLogin(scope, parseProfile(input, camelCase), requireKey('idempotencyKey', key)),
   }),
 );

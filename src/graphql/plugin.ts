@@ -1,13 +1,15 @@
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
-import { GraphQLError } from 'graphql';
+import { type DocumentNode, type ExecutionArgs, execute, GraphQLError, getOperationAST } from 'graphql';
 import { createYoga, type GraphiQLOptions, type Plugin, shouldRenderGraphiQL } from 'graphql-yoga';
+import { LRUCache } from 'lru-cache';
 import type { Authenticate } from '../auth.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
-import { refuseMalformedUrl } from '../http.js';
+import { refuseMalformedUrl, reportFailure } from '../http.js';
 import type { Services } from '../services/services.js';
 import type { GraphQLContext } from './builder.js';
 import { toGraphQLError } from './errors.js';
-import { createFastPath, type ServerContext } from './fast-path.js';
+import { contextOf, createFastPath, type ServerContext } from './fast-path.js';
+import { costOf, excess, findExcess, LIMITS, REMEMBERED_TOKENS } from './limits.js';
 import { schema } from './schema.js';
 
 export interface GraphQLOptions {
@@ -18,8 +20,6 @@ export interface GraphQLOptions {
   readonly demoCredentials: () => { appId: string; appSecret: string } | null;
 }
 
-/** More than any sane operation needs (the introspection query has 300); a longer text is refused before it is parsed further. */
-const MAX_TOKENS = 4_000;
 const METHODS = ['GET', 'POST'];
 
 /** The GraphQL interface at /graphql, with GraphiQL for a browser that comes without a query. */
@@ -29,8 +29,9 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
     toGraphQLError(error, (failure) => app.log.error({ err: failure.cause }, 'A resolver failed.'));
   const yoga = createYoga<ServerContext, GraphQLContext>({
     schema,
-    context: ({ fastify }) => ({ scope: fastify.scope, services }),
-    plugins: [readDocuments(maskError)],
+    context: ({ fastify }) => contextOf(fastify, services),
+    parserAndValidationCache: { documentCache: rememberDocuments(), errorCache: FORGETFUL },
+    plugins: [readDocuments(maskError), executeWithin(maskError)],
     maskedErrors: { maskError },
     // It would log every refused request as an error, with the value that was refused.
     logging: false,
@@ -43,12 +44,11 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
     multipart: false,
   });
 
-  const fastPath = createFastPath(yoga);
+  const fastPath = createFastPath(yoga, services);
 
   app.setErrorHandler((error, request, reply) => {
     const failure = fromUnknown(error);
-    if (failure.code === 'INTERNAL_SERVER_ERROR')
-      request.log.error({ err: failure.cause }, 'A GraphQL request failed.');
+    reportFailure(failure, request);
     return reply.code(failure.status).headers(failure.headers).send(toBody(failure));
   });
   app.route({
@@ -67,8 +67,11 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
     },
     handler: async (request, reply) => {
       const fast = await fastPath.answer({ fastify: request });
+      // Too late (src/deadline.ts): Fastify would log the URL of what is sent twice.
+      if (reply.sent) return reply;
       if (fast !== null) return reply.type(fast.contentType).send(fast.body);
       const response = await yoga.handleNodeRequestAndResponse(request, reply, { fastify: request });
+      if (reply.sent) return reply;
       fastPath.learn(request, response);
       reply.code(response.status).headers(Object.fromEntries(response.headers.entries()));
       return reply.send(await response.text());
@@ -93,22 +96,58 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
   app.addHook('onClose', () => yoga.dispose());
 };
 
+/** Documents that were parsed, as many as have so many tokens: one token takes half a kilobyte. */
+function rememberDocuments() {
+  return new LRUCache<string, DocumentNode>({
+    max: 1_000,
+    maxSize: REMEMBERED_TOKENS,
+    sizeCalculation: ({ tokenCount = LIMITS.tokens }) => tokenCount,
+  });
+}
+
+/** What has no syntax is not worth its memory. */
+const FORGETFUL = { get: () => undefined, set: () => undefined };
+
+/**
+ * Executes what does not cost too much with its variables, of which Yoga's cache of valid documents knows nothing.
+ *
+ * Yoga's own executor answers fields in the order in which they are resolved; the specification wants that of the query
+ * (section 7.2.2), which GraphQL.js keeps. What is not executed at all is left to Yoga's to refuse.
+ */
+function executeWithin(maskError: (error: unknown) => GraphQLError): Plugin {
+  return {
+    onExecute({ executeFn, setExecuteFn }) {
+      setExecuteFn(async (args: ExecutionArgs) => {
+        const { document, operationName, variableValues, contextValue } = args;
+        if (getOperationAST(document, operationName)?.operation === 'subscription') return executeFn(args);
+        const cost = costOf(document, operationName, variableValues);
+        if (cost > LIMITS.cost) return { errors: [maskError(new GraphQLError(excess('cost', cost)))] };
+        (contextValue as GraphQLContext).charge(cost);
+        const result = await execute(args);
+        return 'data' in result ? result : executeFn(args);
+      });
+    },
+  };
+}
+
 /** Reads a document within its limits, and gives the faults of an invalid one the code of every other bad input: Yoga does not mask these. */
 function readDocuments(maskError: (error: unknown) => GraphQLError): Plugin {
   return {
     onParse({ parseFn, setParseFn }) {
       setParseFn((source: unknown, parseOptions: object) => {
         try {
-          return parseFn(source, { ...parseOptions, maxTokens: MAX_TOKENS });
+          return parseFn(source, { ...parseOptions, maxTokens: LIMITS.tokens });
         } catch (error) {
-          throw error instanceof RangeError ? tooDeep() : error;
+          if (error instanceof RangeError) throw tooDeep();
+          throw isTooLong(error) ? new GraphQLError(excess('tokens', 'more')) : error;
         }
       });
     },
     onValidate({ validateFn, setValidationFn }) {
       setValidationFn((...parameters) => {
         try {
-          return validateFn(...parameters).map(maskError);
+          const beyond = findExcess(parameters[1]);
+          return (beyond === null ? validateFn(...parameters).map(sayMore) : [beyond]).map(maskError);
         } catch (error) {
           if (error instanceof RangeError) return [maskError(tooDeep())];
           throw error;
@@ -118,9 +157,20 @@ function readDocuments(maskError: (error: unknown) => GraphQLError): Plugin {
   };
 }
 
-/** Parser and validator recurse as deep as a document nests, and some of their rules deeper: the stack is their limit. */
+/** Parser and validator recurse as deep as lists and objects nest: the stack is their limit. */
 function tooDeep(): GraphQLError {
-  return new GraphQLError('The document is nested too deeply.');
+  return new GraphQLError(excess('depth', 'too many to follow'));
+}
+
+/** GraphQL.js has a limit of its own for the comparisons of fields with the same name, which does not say what it is about. */
+function sayMore(error: GraphQLError): GraphQLError {
+  if (error.message !== 'Validation aborted.') return error;
+  return new GraphQLError('repetitions: got more fields of the same name than can be compared, expected each once.');
+}
+
+/** The parser has no other sign of it than its sentence. */
+function isTooLong(error: unknown): boolean {
+  return error instanceof GraphQLError && error.message.includes(`more that ${LIMITS.tokens} tokens`);
 }
 
 /**
@@ -138,6 +188,8 @@ function refuseMalformedParameters({ method, body, query: search }: FastifyReque
   if (typeof parameters?.['query'] !== 'string') {
     throw new AppError('BAD_USER_INPUT', 'query: expected one GraphQL document, in a JSON object or in the URL.');
   }
+  const { length } = parameters['query'];
+  if (length > LIMITS.characters) throw new AppError('BAD_USER_INPUT', excess('characters', length));
   if (method !== 'GET') return;
   for (const name of ['variables', 'extensions']) {
     const value = parameters[name];

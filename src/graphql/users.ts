@@ -16,7 +16,8 @@ import type { User } from '../services/users.js';
 import { accountType } from './accounts.js';
 import { builder, loginMethodEnum } from './builder.js';
 
-const MAX_IDS = 100;
+/** How many users `usersByIds` may be asked for. */
+export const MAX_IDS = 100;
 const firstId = userId('id');
 const cursors = { after: cursor('after'), before: cursor('before') };
 const dates = { startDate: dateBound('startDate', 'first').nullish(), endDate: dateBound('endDate', 'last').nullish() };
@@ -24,9 +25,8 @@ const dates = { startDate: dateBound('startDate', 'first').nullish(), endDate: d
 export const userType = builder.prismaObject('User', {
   description: 'A current user of the project. A user who was removed is in no answer.',
   fields: (t) => ({
-    id: t.id({
+    id: t.exposeID('id', {
       description: 'The user ID: the integer of the REST interface, as a string of digits.',
-      resolve: (user) => String(user.id),
     }),
     authMethod: t.exposeString('authMethod', {
       description: 'How the user authenticates: `email`, `passkey`, `wallet`, or the name of a social provider.',
@@ -54,7 +54,7 @@ export const userType = builder.prismaObject('User', {
       type: [accountType],
       description:
         'The accounts linked to the user, oldest first: custodial ones, and the external wallet if there is one.',
-      resolve: (user, _args, { scope, services }) => services.accounts.listAccounts(scope, user.id),
+      resolve: (user, _args, { scope, services }) => user.accounts ?? services.accounts.listAccounts(scope, user.id),
     }),
   }),
 });
@@ -181,10 +181,14 @@ builder.queryField('userPage', (t) =>
         description: `The number of users per page, 1 to ${PAGE_SIZE.max}. Other values are refused.`,
       }),
     },
-    resolve: async (_root, { filter, page, limit }, { scope, services }) => {
+    resolve: async (_root, { filter, page, limit }, { scope, services }, info) => {
       if (page < 1) throw badInput('page', page, 'a whole number, 1 and up');
       requirePageSize('limit', limit);
-      const { total, users } = await services.users.listPage(scope, toFilter(filter), { page, limit });
+      const { total, users } = await services.users.listPage(scope, toFilter(filter), {
+        page,
+        limit,
+        withAccounts: selects(info, 'accounts'),
+      });
       return { page, limit, totalUser: total, users };
     },
   }),
@@ -209,12 +213,12 @@ const pageInfoType = builder.objectRef<UserConnection>('PageInfo').implement({
     startCursor: t.string({
       nullable: true,
       description: 'The cursor of the first user of this page, to be given as `before`; null when the page is empty.',
-      resolve: ({ users }) => cursorOf(users[0]),
+      resolve: ({ users: [first] }) => (first === undefined ? null : cursorOf(first)),
     }),
     endCursor: t.string({
       nullable: true,
       description: 'The cursor of the last user of this page, to be given as `after`; null when the page is empty.',
-      resolve: ({ users }) => cursorOf(users.at(-1)),
+      resolve: ({ users }) => (users.length === 0 ? null : cursorOf(users.at(-1) as User)),
     }),
   }),
 });
@@ -225,7 +229,7 @@ const userEdgeType = builder.objectRef<User>('UserEdge').implement({
     cursor: t.string({
       description:
         'The place of this user in the list, for `after` and `before`. It stays valid while users come and go, even when this user is removed. Opaque: pass it on as it is.',
-      resolve: encodeCursor,
+      resolve: (user) => cursorOf(user),
     }),
     node: t.field({ type: userType, description: 'The user at this place.', resolve: (user) => user }),
   }),
@@ -285,28 +289,29 @@ builder.queryField('users', (t) =>
         before: before == null ? null : parse(cursors.before, before),
         from: last == null ? 'newest' : 'oldest',
         limit,
+        withAccounts: selects(info, 'accounts'),
+        withTotal: selects(info, 'totalCount'),
       } as const;
-      const rows = await services.users.listWindow(scope, toFilter(filter), window, selects(info, 'totalCount'));
+      const rows = await services.users.listWindow(scope, toFilter(filter), window);
       return { users: rows.users, hasNextPage: rows.hasOlder, hasPreviousPage: rows.hasNewer, total: rows.total };
     },
   }),
 );
 
-function cursorOf(user: User | undefined): string | null {
-  return user === undefined ? null : encodeCursor(user);
+function cursorOf({ createdAt, id }: User): string {
+  return encodeCursor({ createdAt: new Date(createdAt), id });
 }
 
 function requirePageSize(name: string, value: number): void {
   if (value < 1 || value > PAGE_SIZE.max) throw badInput(name, value, `a whole number from 1 to ${PAGE_SIZE.max}`);
 }
 
-/** Whether a field is selected on this one, by itself or in a fragment. One that a directive leaves out may count as selected. */
+/** Whether a field is selected anywhere below this one, also in a fragment. One that a directive leaves out may count as selected. */
 function selects(info: GraphQLResolveInfo, field: string): boolean {
   const isIn = (set: SelectionSetNode | undefined): boolean =>
     set?.selections.some((selection) => {
-      if (selection.kind === 'Field') return selection.name.value === field;
-      if (selection.kind === 'InlineFragment') return isIn(selection.selectionSet);
-      return isIn(info.fragments[selection.name.value]?.selectionSet);
+      if (selection.kind === 'FragmentSpread') return isIn(info.fragments[selection.name.value]?.selectionSet);
+      return (selection.kind === 'Field' && selection.name.value === field) || isIn(selection.selectionSet);
     }) ?? false;
   return info.fieldNodes.some((node) => isIn(node.selectionSet));
 }

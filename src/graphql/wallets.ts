@@ -18,7 +18,7 @@ const verificationType = builder.objectRef<{ owner: WalletOwner | null }>('Walle
     userId: t.id({
       nullable: true,
       description: 'The ID of the user who has the address.',
-      resolve: ({ owner }) => owner && String(owner.userId),
+      resolve: ({ owner }) => owner?.userId,
     }),
     network: t.field({
       type: networkEnum,

@@ -1,10 +1,10 @@
 import type { FastifyPluginAsync } from 'fastify';
 import type { z } from 'zod';
-import type { Authenticate } from '../auth.js';
-import { badInput, fromUnknown } from '../errors.js';
+import { type Authenticate, CHALLENGE } from '../auth.js';
+import { AppError, badInput, fromUnknown } from '../errors.js';
 import { refuseMalformedUrl, refuseUnknownRoutes, sendFailure } from '../http.js';
 import { parse } from '../services/filters.js';
-import type { ProjectScope } from '../services/projects.js';
+import type { Act, ProjectScope } from '../services/projects.js';
 import type { Services } from '../services/services.js';
 import { userRoutes } from './users.js';
 import { walletRoutes } from './wallets.js';
@@ -13,6 +13,10 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** The project whose credentials came with the request; there only behind authentication. */
     scope: ProjectScope;
+  }
+  interface FastifyContextConfig {
+    /** The scope that the route takes of a secret. */
+    act?: Act;
   }
 }
 
@@ -25,6 +29,15 @@ export const restPlugin: FastifyPluginAsync<{ services: Services; authenticate: 
     request.scope = await options.authenticate(request);
     refuseMalformedUrl(request);
   });
+  // The services refuse it too, but only after the parameters: 401 comes before every other check.
+  app.addHook('onRoute', (route) => {
+    const act = route.config?.act;
+    if (act === undefined) throw new Error(`The route ${route.url} does not say what scope it takes.`);
+    route.onRequest = (request, _reply, done) => {
+      request.scope.idFor(act);
+      done();
+    };
+  });
   app.setValidatorCompiler<z.ZodType>(({ schema }) => (value) => {
     try {
       return { value: parse(schema, value) };
@@ -36,6 +49,11 @@ export const restPlugin: FastifyPluginAsync<{ services: Services; authenticate: 
   app.setSerializerCompiler(() => JSON.stringify);
   app.setErrorHandler((error, request, reply) => {
     const failure = fromUnknown(error);
+    // The status that the specification has for credentials which are not good enough.
+    if (failure.code === 'FORBIDDEN') {
+      const refusal = new AppError('UNAUTHENTICATED', failure.message, { headers: CHALLENGE });
+      return sendFailure(refusal, request, reply);
+    }
     // A content type that cannot even be parsed is as wrong as any other (design, section 3).
     if (failure.code !== 'UNSUPPORTED_MEDIA_TYPE') return sendFailure(failure, request, reply);
     return sendFailure(badInput('content-type', request.headers['content-type'], 'application/json'), request, reply);

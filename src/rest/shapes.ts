@@ -45,7 +45,7 @@ export function answer<Result extends z.ZodType>(result: Result) {
 
 const FAILURES = {
   400: 'A malformed path, query or body; the error names the parameter, what arrived and what is accepted.',
-  401: 'App ID or App Secret missing or invalid.',
+  401: 'App ID or App Secret missing or invalid, or a secret without the scope that this takes.',
   404: 'The user does not exist in this project.',
 } as const;
 

@@ -33,6 +33,7 @@ export const walletRoutes: FastifyPluginAsyncZod<{ services: Services }> = async
   app.post(
     '/wallets/verify',
     {
+      config: { act: 'verify' },
       schema: {
         summary: 'Verify that an address belongs to a current user',
         tags: ['wallets'],
@@ -52,7 +53,7 @@ export const walletRoutes: FastifyPluginAsyncZod<{ services: Services }> = async
         message: 'Wallet verified.',
         result: {
           exists: true as const,
-          user_id: Number(owner.userId),
+          user_id: owner.userId,
           network: owner.network,
           wallet_type: owner.walletType,
           auth_method: owner.authMethod,

@@ -1,4 +1,5 @@
-import { type Account, type Database, Network, WalletType } from '../db/client.js';
+import { type Database, Network, WalletType } from '../db/client.js';
+import { type Account, toAccounts } from '../sql/columns.js';
 import { findAccountsByUser } from '../sql/find-accounts.js';
 import { createBatchedRead } from './batching.js';
 import type { ProjectScope } from './projects.js';
@@ -8,13 +9,16 @@ export type Accounts = ReturnType<typeof createAccounts>;
 
 /** The public accounts linked to users. */
 export function createAccounts(db: Database) {
-  const byUser = createBatchedRead((keys: readonly { projectId: number; userId: bigint }[]) =>
-    findAccountsByUser(db, keys),
-  );
+  const byUser = createBatchedRead({
+    read: (keys: readonly { projectId: number; userId: number }[]) => findAccountsByUser(db, keys),
+    identify: ({ projectId, userId }) => `${projectId} ${userId}`,
+  });
   return {
-    /** The accounts of one user, oldest first; none for a user of another project. Batched over everybody who asks. */
-    listAccounts({ projectId }: ProjectScope, userId: bigint): Promise<Account[]> {
-      return byUser({ projectId, userId });
+    /** The accounts of one user, oldest first; none for a user of another project. For users who came without them. */
+    async listAccounts(scope: ProjectScope, userId: number): Promise<Account[]> {
+      // The user came from a read, or from a write that answers with the user.
+      const [row] = await byUser({ projectId: scope.idFor('read', 'write'), userId });
+      return toAccounts(row?.linked ?? '');
     },
   };
 }

@@ -17,7 +17,7 @@ export interface UserFilter {
 /** A place in the order of users, newest first. It outlives the row that it was taken from. */
 export interface Position {
   readonly createdAt: Date;
-  readonly id: bigint;
+  readonly id: number;
 }
 
 /** The instants between which users are created; the database checks it. An open filter is these two. */
@@ -193,7 +193,7 @@ export function cursor(name: string) {
 function decodeCursor(text: string): Position | null {
   const match = CURSOR.exec(Buffer.from(text, 'base64url').toString());
   if (match === null) return null;
-  const position = { createdAt: new Date(Number(match[1])), id: BigInt(match[2] as string) };
+  const position = { createdAt: new Date(Number(match[1])), id: Number(match[2]) };
   const exists = position.createdAt >= EARLIEST && position.createdAt <= LATEST;
   return exists && encodeCursor(position) === text ? position : null;
 }

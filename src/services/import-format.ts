@@ -88,38 +88,43 @@ export function formatLine(user: ExportedUser): string {
 const TOO_LONG = Symbol('a line that is too long');
 const NEWLINE = 0x0a;
 
-/** Lines as bytes, without their end; of one that is too long only the fact is kept. */
-export async function* splitLines(input: AsyncIterable<Buffer>): AsyncGenerator<Buffer | typeof TOO_LONG> {
+export type Line = Buffer | typeof TOO_LONG;
+
+/** Lines as bytes, without their end, as many at a time as a chunk completes; of one that is too long only the fact is kept. */
+export async function* splitLines(input: AsyncIterable<Buffer>): AsyncGenerator<Line[]> {
   let held: Buffer[] = [];
   let heldBytes = 0;
-  const take = () => {
-    const line = heldBytes > MAX_LINE_BYTES ? TOO_LONG : Buffer.concat(held);
-    held = [];
-    heldBytes = 0;
-    return line;
-  };
   for await (const chunk of input) {
+    const lines: Line[] = [];
     let start = 0;
     for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, start)) {
       hold(chunk.subarray(start, end));
-      yield take();
+      lines.push(take());
       start = end + 1;
     }
     hold(chunk.subarray(start));
+    yield lines;
   }
-  if (heldBytes > 0) yield take();
+  if (heldBytes > 0) yield [take()];
 
   function hold(part: Buffer) {
     heldBytes += part.length;
     if (heldBytes <= MAX_LINE_BYTES) held.push(part);
     else held = [];
   }
+
+  function take(): Line {
+    const line = heldBytes > MAX_LINE_BYTES ? TOO_LONG : held.length === 1 ? (held[0] as Buffer) : Buffer.concat(held);
+    held = [];
+    heldBytes = 0;
+    return line;
+  }
 }
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 /** The record of a line, null for an empty one; BAD_USER_INPUT. */
-export function parseLine(bytes: Buffer | typeof TOO_LONG): UserRecord | null {
+export function parseLine(bytes: Line): UserRecord | null {
   if (bytes === TOO_LONG) throw new AppError('BAD_USER_INPUT', `The line has more than ${MAX_LINE_BYTES} bytes.`);
   const text = decode(bytes).trim();
   if (text === '') return null;

@@ -1,18 +1,31 @@
-import { createHash, timingSafeEqual } from 'node:crypto';
-import { type Database, Prisma } from '../db/client.js';
+import { timingSafeEqual } from 'node:crypto';
+import { type Database, Prisma, SecretScope } from '../db/client.js';
 import { AppError } from '../errors.js';
-import { findSecrets } from '../sql/find-secrets.js';
+import { findSecrets, markSecretUsed, type SecretRow } from '../sql/find-secrets.js';
+import type { Actor } from '../sql/record-act.js';
 import { createBatchedRead } from './batching.js';
+import { hashSecret, makeSecret } from './secret-format.js';
+
+export { SecretScope };
+
+/** What there is to do in a project: as a secret may, by its scopes, or as only the operator may. */
+export type Act = SecretScope | 'operate';
 
 declare const minted: unique symbol;
 
 /**
  * Leave to act on one project. Every service function takes one, and only this file makes them: for a caller who showed
- * the project's secret, or for the operator.
+ * one of the project's secrets, or for the operator. The project's id is had from it by saying what for and in no other way,
+ * so that no function can forget to refuse what a secret is not good for.
  */
 export interface ProjectScope {
-  readonly projectId: number;
   readonly appId: string;
+  /** The project's id as the log has it, and of no type that a statement would take. */
+  readonly loggedId: unknown;
+  /** The project's id for an act, or for either of two. FORBIDDEN. */
+  idFor(act: Act, orAct?: Act): number;
+  /** The same with who it is that acts, for the audit trail. FORBIDDEN. */
+  actorFor(act: Act, requestId: string | null): Actor;
   readonly [minted]: true;
 }
 
@@ -33,45 +46,73 @@ export type Projects = ReturnType<typeof createProjects>;
 
 const APP_ID = /^app_[0-9a-f]{24}$/;
 const APP_ID_BYTES = 12;
-const SECRET_BYTES = 32;
 /** How long right credentials are believed; a rotation elsewhere is to take effect within a second. */
 const ACCEPTED_MS = 900;
 const MAX_ACCEPTED = 10_000;
 const NAME_MAX_LENGTH = 200;
 /** Compared with where there is no such App ID, so that the answer takes the same time. */
 const NO_SECRET = Buffer.alloc(32);
+const OPERATOR = 'operator';
+const OPERATOR_ACTS: readonly Act[] = [...Object.values(SecretScope), 'operate'];
 
 export function createProjects(db: Database, randomBytes: (size: number) => Buffer) {
   const { prisma } = db;
-  const secretsOf = createBatchedRead((appIds: readonly string[]) => findSecrets(db, appIds));
-  const newSecret = () => `uds_${randomBytes(SECRET_BYTES).toString('base64url')}`;
+  const secretsOf = createBatchedRead({
+    read: (appIds: readonly string[]) => findSecrets(db, appIds),
+    identify: (appId) => appId,
+  });
   const mintCredentials = (): Credentials => ({
     appId: `app_${randomBytes(APP_ID_BYTES).toString('hex')}`,
-    appSecret: newSecret(),
+    appSecret: makeSecret(randomBytes),
   });
-  const scope = (projectId: number, appId: string) => ({ projectId, appId }) as ProjectScope;
 
   const accepted = createAcceptedCredentials();
+  const marking = new Map<number, Promise<void>>();
+  let isListening = false;
+
+  /** Before the first credentials are believed, so that a process which checks none holds no connection for it. */
+  function hearOfEndedSecrets(): void {
+    if (isListening) return;
+    isListening = true;
+    db.listen('userdir_secrets', () => accepted.forget());
+  }
+
+  async function check(appId: string, presented: Buffer): Promise<ProjectScope> {
+    hearOfEndedSecrets();
+    const { epoch } = accepted;
+    // What is no App ID is looked up as none: same time, and no text that PostgreSQL would refuse.
+    const secrets = await secretsOf(APP_ID.test(appId) ? appId : '');
+    const match = secrets.filter(({ secretHash }) => timingSafeEqual(presented, secretHash ?? NO_SECRET))[0];
+    if (match === undefined || match.id === null) {
+      throw new AppError('UNAUTHENTICATED', 'The App ID or the App Secret is invalid.');
+    }
+    if (!match.isMarked) markUsed(match);
+    const authenticated = mintScope(match.projectId, appId, match.label, match.scopes.split(' ') as SecretScope[]);
+    accepted.add(keyOf(appId, presented), authenticated, epoch);
+    return authenticated;
+  }
+
+  /** In the background: no request waits for it, and where it fails the next one tries again. */
+  function markUsed({ projectId, id }: SecretRow): void {
+    if (marking.has(id)) return;
+    const marked = markSecretUsed(db, projectId, id)
+      .catch(() => undefined)
+      .finally(() => marking.delete(id));
+    marking.set(id, marked);
+  }
 
   return {
     /**
-     * The project of an App ID and App Secret; UNAUTHENTICATED where either is wrong (spec, "Authentication"). What was right
-     * is taken for right for ACCEPTED_MS more without asking the database.
+     * What is known of credentials without asking the database. What was right is taken for right for ACCEPTED_MS more: a
+     * ProjectScope. After that it is only `familiar`; what was never seen, or is no longer right, is `strange`.
      */
-    async authenticate({ appId, appSecret }: Credentials): Promise<ProjectScope> {
-      const presented = sha256(appSecret);
-      const key = `${appId} ${presented.toString('base64')}`;
-      const known = accepted.find(key);
-      if (known !== undefined) return known;
-      const { epoch } = accepted;
-      // What is no App ID is looked up as none: same time, and no text that PostgreSQL would refuse.
-      const secrets = await secretsOf(APP_ID.test(appId) ? appId : '');
-      timingSafeEqual(presented, NO_SECRET);
-      const match = secrets.filter((secret) => timingSafeEqual(presented, secret.secretHash))[0];
-      if (match === undefined) throw new AppError('UNAUTHENTICATED', 'The App ID or the App Secret is invalid.');
-      const authenticated = scope(match.projectId, appId);
-      accepted.add(key, authenticated, epoch);
-      return authenticated;
+    recall({ appId, appSecret }: Credentials): ProjectScope | 'familiar' | 'strange' {
+      return accepted.find(keyOf(appId, hashSecret(appSecret)));
+    },
+
+    /** The project of an App ID and App Secret; UNAUTHENTICATED where either is wrong (spec, "Authentication"). */
+    authenticate({ appId, appSecret }: Credentials): Promise<ProjectScope> {
+      return check(appId, hashSecret(appSecret));
     },
 
     /** The operator's way into a project; NOT_FOUND. */
@@ -79,7 +120,7 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
       const project = await prisma.project.findUnique({ where: { appId }, select: { id: true } });
       if (project === null)
         throw new AppError('NOT_FOUND', `There is no project with the App ID ${JSON.stringify(appId)}.`);
-      return scope(project.id, appId);
+      return mintScope(project.id, appId, OPERATOR, OPERATOR_ACTS);
     },
 
     /** Credentials that no project has yet. */
@@ -95,7 +136,7 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
         );
       }
       const project = await prisma.project.create({
-        data: { name: trimmed, appId, secrets: { create: { secretHash: sha256(appSecret) } } },
+        data: { name: trimmed, appId, secrets: { create: { secretHash: hashSecret(appSecret) } } },
       });
       return { id: project.id, name: project.name, appId, appSecret };
     },
@@ -112,30 +153,35 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
         ORDER BY p.id`);
     },
 
-    /**
-     * A new secret for the project. Every earlier one ends `overlapMs` from now (0: at once) unless it ends before that.
-     * Returns the new one, this once, and when the earlier ones end.
-     */
-    async rotateSecret({ projectId, appId }: ProjectScope, overlapMs: number) {
-      const appSecret = newSecret();
-      // One statement and one clock: at no instant has the project no valid secret.
-      const [row] = await prisma.$queryRaw<[{ previousExpiresAt: Date }]>(Prisma.sql`
-        WITH ended AS (
-          UPDATE app_secrets SET expires_at = least(expires_at, now() + ${overlapMs} * interval '1 millisecond')
-          WHERE project_id = ${projectId} AND (expires_at IS NULL OR expires_at > now())
-        )
-        INSERT INTO app_secrets (project_id, secret_hash) VALUES (${projectId}, ${sha256(appSecret)})
-        RETURNING (now() + ${overlapMs} * interval '1 millisecond')::timestamptz(3) AS "previousExpiresAt"`);
-      accepted.forget();
-      return { appId, appSecret, previousExpiresAt: row.previousExpiresAt };
+    /** To be told when a secret has ended here: whatever was believed is checked again. */
+    forgetCredentials: accepted.forget,
+
+    /** Waits for what is being written down in the background. */
+    async settle(): Promise<void> {
+      await Promise.all(marking.values());
     },
   };
 }
 
+/** Of the secret only its hash is kept. */
+function keyOf(appId: string, presented: Buffer): string {
+  return `${appId} ${presented.toString('base64')}`;
+}
+
+function mintScope(projectId: number, appId: string, actor: string, acts: readonly Act[]): ProjectScope {
+  const idFor = (act: Act, orAct: Act = act) => {
+    if (acts.includes(act) || acts.includes(orAct)) return projectId;
+    const missing = act === orAct ? act : `${act} or ${orAct}`;
+    throw new AppError('FORBIDDEN', `The App Secret lacks the scope ${missing}; it has ${acts.join(', ')}.`);
+  };
+  const actorFor = (act: Act, requestId: string | null): Actor => ({ projectId: idFor(act), actor, requestId });
+  return { appId, loggedId: projectId, idFor, actorFor } as ProjectScope;
+}
+
 /**
- * Credentials that were right a moment ago. The time is short enough to be the whole answer to a rotation in another process:
- * it takes effect there within a second, whatever happens to the connections between them. `forget` makes it take effect
- * here at once; a check that was under way by then belongs to an earlier epoch and is not remembered.
+ * Credentials that were right a moment ago. `forget` makes the end of a secret take effect at once, here and, announced by
+ * the database, in other processes; the time is short enough to keep the promised second where the announcement is lost. A
+ * check that was under way when something was forgotten belongs to an earlier epoch and is not remembered.
  */
 function createAcceptedCredentials() {
   const accepted = new Map<string, { scope: ProjectScope; until: number }>();
@@ -144,22 +190,20 @@ function createAcceptedCredentials() {
     get epoch() {
       return epoch;
     },
-    find(key: string): ProjectScope | undefined {
+    find(key: string): ProjectScope | 'familiar' | 'strange' {
       const entry = accepted.get(key);
-      return entry !== undefined && entry.until > performance.now() ? entry.scope : undefined;
+      if (entry === undefined) return 'strange';
+      return entry.until > performance.now() ? entry.scope : 'familiar';
     },
     add(key: string, scope: ProjectScope, epochOfCheck: number): void {
       if (epochOfCheck !== epoch) return;
       if (accepted.size >= MAX_ACCEPTED) accepted.clear();
       accepted.set(key, { scope, until: performance.now() + ACCEPTED_MS });
     },
+    /** What was right stays familiar, which opens nothing: it is to be checked again, but not behind strangers. */
     forget(): void {
       epoch += 1;
-      accepted.clear();
+      for (const entry of accepted.values()) entry.until = 0;
     },
   };
-}
-
-function sha256(text: string): Buffer<ArrayBuffer> {
-  return createHash('sha256').update(text).digest() as Buffer<ArrayBuffer>;
 }

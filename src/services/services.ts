@@ -1,8 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import type { Database } from '../db/client.js';
 import { createAccounts } from './accounts.js';
+import { createAudit } from './audit.js';
 import { createLogins } from './logins.js';
 import { createProjects } from './projects.js';
+import { createSecrets } from './secrets.js';
 import { createTotals } from './totals.js';
 import { createTransfers } from './transfers.js';
 import { createUsers } from './users.js';
@@ -13,9 +15,12 @@ export type Services = ReturnType<typeof createServices>;
 /** Everything that the two interfaces and the command can do, over one database. */
 export function createServices(db: Database) {
   const totals = createTotals(db);
+  const projects = createProjects(db, randomBytes);
   return {
     totals,
-    projects: createProjects(db, randomBytes),
+    projects,
+    secrets: createSecrets(db, randomBytes, projects.forgetCredentials),
+    audit: createAudit(db),
     users: createUsers(db, totals),
     accounts: createAccounts(db),
     wallets: createWallets(db),

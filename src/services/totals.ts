@@ -10,23 +10,26 @@ export type Totals = ReturnType<typeof createTotals>;
 const PENDING_TO_FOLD = 64;
 /** What was folded leaves dead rows behind, past which every reader walks until they are vacuumed. */
 const FOLDED_TO_VACUUM = 5_000;
-/** A repair counts all users of a project, however many. */
-const NO_TIMEOUT_MS = 2_147_483_647;
 
 /** Exact totals: they are read with the rows they belong to, and kept cheap by folding what has piled up. */
-export function createTotals({ prisma, vacuumDeltas }: Database) {
+export function createTotals(db: Database) {
   const folding = new Map<number, Promise<void>>();
   let foldedSinceVacuum = 0;
 
   async function fold(projectId: number): Promise<void> {
-    const folded = await foldTallies(prisma, projectId);
+    let folded = 0;
+    for (let batch = FOLD_AT_ONCE; batch === FOLD_AT_ONCE; folded += batch) {
+      batch = await db.transaction('READ COMMITTED', (tx) => foldTallies(tx, projectId));
+    }
     foldedSinceVacuum += folded;
     if (foldedSinceVacuum > FOLDED_TO_VACUUM) {
       foldedSinceVacuum = 0;
-      await vacuumDeltas();
+      await db.vacuumDeltas();
     }
     // Of several folds only the last has looked for crowded days, and only among its own.
-    if (folded >= FOLD_AT_ONCE) await cutCrowdedDays(prisma, projectId);
+    if (folded >= FOLD_AT_ONCE) {
+      await db.transaction('READ COMMITTED', (tx) => cutCrowdedDays(tx, projectId));
+    }
   }
 
   /** Folds in the background, once at a time for a project. It changes no total, so a failure waits for the next reader. */
@@ -40,25 +43,27 @@ export function createTotals({ prisma, vacuumDeltas }: Database) {
 
   return {
     /** The number of a total that a statement has read. */
-    read({ projectId }: ProjectScope, { total, pending }: Total): number {
+    read(projectId: number, { total, pending }: Total): number {
       if (pending > PENDING_TO_FOLD) foldLater(projectId);
-      return Number(total);
+      return total;
     },
 
     /** Folds what is pending now. */
-    async fold({ projectId }: ProjectScope): Promise<void> {
+    async fold(scope: ProjectScope): Promise<void> {
+      const projectId = scope.idFor('operate');
       await folding.get(projectId);
       await fold(projectId);
     },
 
     /** Counts the project's users again and returns where its tallies say otherwise. */
-    check({ projectId }: ProjectScope): Promise<TallyDifference[]> {
-      return compareTallies(prisma, projectId);
+    check(scope: ProjectScope): Promise<TallyDifference[]> {
+      return compareTallies(db, scope.idFor('operate'));
     },
 
     /** Makes the tallies say what the users do; returns the differences that it has mended. */
-    repair({ projectId }: ProjectScope): Promise<TallyDifference[]> {
-      return prisma.$transaction((tx) => repairTallies(tx, projectId), { timeout: NO_TIMEOUT_MS });
+    repair(scope: ProjectScope): Promise<TallyDifference[]> {
+      const projectId = scope.idFor('operate');
+      return db.transaction('READ COMMITTED', (tx) => repairTallies(tx, projectId));
     },
 
     /** Waits for the folds that are under way. */

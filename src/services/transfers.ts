@@ -1,8 +1,11 @@
-import type { Database, Queryable } from '../db/client.js';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { type Database, Prisma, type Queryable } from '../db/client.js';
 import { fromUnknown } from '../errors.js';
+import { redact } from '../redact.js';
 import { exportUsers } from '../sql/export-users.js';
 import { type OnConflict, type UserRecord, writeUsers } from '../sql/import-users.js';
-import { formatLine, parseLine, splitLines } from './import-format.js';
+import { recordActs } from '../sql/record-act.js';
+import { formatLine, type Line, parseLine, splitLines } from './import-format.js';
 import type { ProjectScope } from './projects.js';
 import type { Totals } from './totals.js';
 
@@ -35,15 +38,15 @@ export type Transfers = ReturnType<typeof createTransfers>;
 export const MAX_REPORTED_ERRORS = 1_000;
 const MAX_REASON_LENGTH = 500;
 const BATCH_SIZE = 1_000;
-/** An import is one transaction however long the file; the caller's signal ends it sooner. */
-const NO_TIMEOUT_MS = 2_147_483_647;
+/** Records that are made between two turns of the event loop. */
+const ITEMS_A_TURN = 100;
 
-export function createTransfers({ prisma, vacuum }: Database, totals: Totals) {
+export function createTransfers(db: Database, totals: Totals) {
   /** After many users came at once, so that the next reads are as fast as ever. */
   async function tidy(scope: ProjectScope, users: number): Promise<void> {
     if (users <= BATCH_SIZE) return;
     await totals.fold(scope);
-    await vacuum();
+    await db.vacuum();
   }
 
   return {
@@ -57,22 +60,30 @@ export function createTransfers({ prisma, vacuum }: Database, totals: Totals) {
       options: ImportOptions,
     ): Promise<ImportReport> {
       const report: ImportReport = { imported: 0, skipped: 0, failed: 0, errors: [] };
-      const run = async (db: Queryable) => {
-        for await (const batch of readAhead(batches(parsedLines(input, report, options)))) {
-          await writeBatch(db, scope.projectId, batch, report, options);
-        }
-      };
+      const actor = scope.actorFor('operate', null);
+      const batches = readAhead(parsedBatches(input, report, options));
       if (options.skipInvalid) {
-        await run(prisma);
+        for await (const batch of batches) {
+          await db.transaction('READ COMMITTED', (tx) => write(tx, [batch]));
+        }
       } else {
-        await prisma.$transaction((tx) => undoIfFailed(tx), { timeout: NO_TIMEOUT_MS }).catch(ignoreUndone);
+        // However long the file; the caller's signal ends it sooner.
+        await db.transaction('READ COMMITTED', undoIfFailed).catch(ignoreUndone);
       }
       await tidy(scope, report.imported);
       report.errors.sort((a, b) => a.line - b.line);
       return report;
 
+      /** What a transaction imports, with its entry in the audit trail. */
+      async function write(tx: Queryable, parts: Iterable<ParsedLine[]> | AsyncIterable<ParsedLine[]>) {
+        const { imported, skipped } = report;
+        for await (const part of parts) await writeBatch(tx, actor.projectId, part, report, options);
+        if (report.imported === imported) return;
+        const details = { imported: report.imported - imported, skipped: report.skipped - skipped };
+        await tx.query(recordActs(actor, 'import', Prisma.sql`SELECT NULL::bigint, ${JSON.stringify(details)}::jsonb`));
+      }
       async function undoIfFailed(tx: Queryable) {
-        await run(tx);
+        await write(tx, batches);
         if (report.failed > 0) throw new Undone();
       }
       function ignoreUndone(error: unknown) {
@@ -84,9 +95,10 @@ export function createTransfers({ prisma, vacuum }: Database, totals: Totals) {
 
     /** Writes records that are known to be good, each with its accounts; those who exist are left as they are. */
     async addUsers(scope: ProjectScope, records: Iterable<UserRecord>, progress: (users: number) => void) {
+      const projectId = scope.idFor('operate');
       const added = { users: 0, accounts: 0 };
       for await (const batch of readAhead(batches(records))) {
-        const written = await writeUsers(prisma, scope.projectId, batch, 'skip');
+        const written = await writeUsers(db, projectId, batch, 'skip');
         added.users += written.length;
         added.accounts += written.reduce((sum, user) => sum + user.accounts, 0);
         progress(added.users);
@@ -96,23 +108,21 @@ export function createTransfers({ prisma, vacuum }: Database, totals: Totals) {
     },
 
     /** Writes the project's current users as lines of NDJSON, all from one snapshot, in chunks; returns how many. */
-    async exportUsers({ projectId }: ProjectScope, { write, progress, signal }: ExportOptions): Promise<number> {
-      return prisma.$transaction(
-        async (tx) => {
-          let exported = 0;
-          for (let afterId = 0n; ; ) {
-            const users = await exportUsers(tx, projectId, afterId, BATCH_SIZE);
-            signal.throwIfAborted();
-            const last = users.at(-1);
-            if (last === undefined) return exported;
-            await write(users.map(formatLine).join(''));
-            exported += users.length;
-            afterId = last.id;
-            progress(exported);
-          }
-        },
-        { isolationLevel: 'RepeatableRead', timeout: NO_TIMEOUT_MS },
-      );
+    async exportUsers(scope: ProjectScope, { write, progress, signal }: ExportOptions): Promise<number> {
+      const projectId = scope.idFor('operate');
+      return db.transaction('REPEATABLE READ', async (tx) => {
+        let exported = 0;
+        for (let afterId = 0; ; ) {
+          const users = await exportUsers(tx, projectId, afterId, BATCH_SIZE);
+          signal.throwIfAborted();
+          const last = users.at(-1);
+          if (last === undefined) return exported;
+          await write(users.map(formatLine).join(''));
+          exported += users.length;
+          afterId = last.id;
+          progress(exported);
+        }
+      });
     },
   };
 }
@@ -128,42 +138,58 @@ interface ParsedLine {
 function fail(report: ImportReport, line: number, reason: string): void {
   report.failed += 1;
   if (report.errors.length === MAX_REPORTED_ERRORS) return;
-  const shown = reason.length <= MAX_REASON_LENGTH ? reason : `${reason.slice(0, MAX_REASON_LENGTH)}…`;
+  // The parser of JSON repeats what it does not understand.
+  const redacted = redact(reason);
+  const shown = redacted.length <= MAX_REASON_LENGTH ? redacted : `${redacted.slice(0, MAX_REASON_LENGTH)}…`;
   // Through bytes, because a slice of a line's text would keep the whole of it in memory.
   report.errors.push({ line, error: Buffer.from(shown).toString() });
 }
 
-/** The good lines of the input; the bad ones go into the report. */
-async function* parsedLines(
+/** The good lines of the input, in batches; the bad ones go into the report. */
+async function* parsedBatches(
   input: AsyncIterable<Buffer>,
   report: ImportReport,
   { progress, signal }: ImportOptions,
-): AsyncGenerator<ParsedLine> {
+): AsyncGenerator<ParsedLine[]> {
   let number = 0;
-  for await (const bytes of splitLines(input)) {
+  let batch: ParsedLine[] = [];
+  for await (const lines of splitLines(input)) {
     signal.throwIfAborted();
-    number += 1;
-    if (number % BATCH_SIZE === 0) progress(number);
-    try {
-      const record = parseLine(bytes);
-      if (record !== null) yield { line: number, record };
-    } catch (error) {
-      const known = fromUnknown(error);
-      if (known.code !== 'BAD_USER_INPUT') throw error;
-      fail(report, number, known.message);
-    }
-  }
-  progress(number);
-}
-
-async function* batches<Item>(items: AsyncIterable<Item> | Iterable<Item>): AsyncGenerator<Item[]> {
-  let batch: Item[] = [];
-  for await (const item of items) {
-    batch.push(item);
-    if (batch.length === BATCH_SIZE) {
+    for (const bytes of lines) {
+      number += 1;
+      const record = parseOrReport(bytes, number, report);
+      if (record !== null) batch.push({ line: number, record });
+      if (batch.length < BATCH_SIZE) continue;
       yield batch;
       batch = [];
     }
+    progress(number);
+    // The batch before is still on its way to the database: what the socket did not take at once goes out here.
+    await nextTurn();
+  }
+  if (batch.length > 0) yield batch;
+}
+
+/** The record of a line; null for an empty one, and for a bad one, which is reported. */
+function parseOrReport(bytes: Line, number: number, report: ImportReport): UserRecord | null {
+  try {
+    return parseLine(bytes);
+  } catch (error) {
+    const known = fromUnknown(error);
+    if (known.code !== 'BAD_USER_INPUT') throw error;
+    fail(report, number, known.message);
+    return null;
+  }
+}
+
+async function* batches<Item>(items: Iterable<Item>): AsyncGenerator<Item[]> {
+  let batch: Item[] = [];
+  for (const item of items) {
+    batch.push(item);
+    if (batch.length % ITEMS_A_TURN === 0) await nextTurn();
+    if (batch.length < BATCH_SIZE) continue;
+    yield batch;
+    batch = [];
   }
   if (batch.length > 0) yield batch;
 }

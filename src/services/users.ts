@@ -1,10 +1,27 @@
-import { type Database, Prisma, type User } from '../db/client.js';
+import { type Database, Prisma, type Queryable } from '../db/client.js';
 import { AppError, show } from '../errors.js';
+import { toUser, type User, type UserRow } from '../sql/columns.js';
 import { findUsersByAddress, findUsersByEmail, findUsersById } from '../sql/find-users.js';
-import { countUsers, listUserPage, listUserWindow, type UserWindow } from '../sql/list-users.js';
+import {
+  type Beyond,
+  type CountKey,
+  countUsers,
+  filterText,
+  type ListRow,
+  listUserPages,
+  listUserWindows,
+  type PageKey,
+  pageShape,
+  usersOf,
+  type WindowKey,
+  windowShape,
+} from '../sql/list-users.js';
+import { type Actor, recordActs } from '../sql/record-act.js';
+import type { Total } from '../sql/totals.js';
 import type { Address } from './addresses.js';
 import { createBatchedRead } from './batching.js';
-import { LARGEST_ID, type UserFilter } from './filters.js';
+import { LARGEST_ID, type Position, type UserFilter } from './filters.js';
+import { once } from './idempotency.js';
 import type { ProjectScope } from './projects.js';
 import type { Totals } from './totals.js';
 
@@ -13,23 +30,61 @@ export type Users = ReturnType<typeof createUsers>;
 
 const PURGE_BATCH = 5_000;
 
-/** The current users of a project: those who have not been removed. */
+type Page = Omit<PageKey, keyof CountKey>;
+type Window = Omit<WindowKey, keyof CountKey>;
+
+/** The current users of a project: those who have not been removed. Users come with their accounts unless they are said not to. */
 export function createUsers(db: Database, totals: Totals) {
-  const { prisma } = db;
-  const byId = createBatchedRead((keys: readonly { projectId: number; id: bigint }[]) => findUsersById(db, keys));
-  const byEmail = createBatchedRead((keys: readonly { projectId: number; email: string }[]) =>
-    findUsersByEmail(db, keys),
-  );
-  const byAddress = createBatchedRead((keys: readonly { projectId: number; addressKey: string }[]) =>
-    findUsersByAddress(db, keys),
-  );
+  const byId = createBatchedRead({
+    read: (keys: readonly { projectId: number; id: bigint }[]) => findUsersById(db, keys),
+    identify: ({ projectId, id }) => `${projectId} ${id}`,
+  });
+  const byEmail = createBatchedRead({
+    read: (keys: readonly { projectId: number; email: string }[]) => findUsersByEmail(db, keys),
+    identify: ({ projectId, email }) => `${projectId} ${email}`,
+  });
+  const byAddress = createBatchedRead({
+    read: (keys: readonly { projectId: number; addressKey: string }[]) => findUsersByAddress(db, keys),
+    identify: ({ projectId, addressKey }) => `${projectId} ${addressKey}`,
+  });
+  const counts = createBatchedRead<CountKey, Total>({
+    read: (keys) => countUsers(db, keys),
+    identify: ({ projectId, filter }) => `${projectId} ${filterText(filter)}`,
+    shape: ({ filter }) => filterText(filter),
+  });
+  const pages = createBatchedRead<PageKey, Total & Partial<UserRow>>({
+    read: (keys) => listUserPages(db, keys),
+    identify: (key) => `${key.projectId} ${key.page} ${key.limit} ${pageShape(key)}`,
+    shape: pageShape,
+  });
+  const windows = createBatchedRead<WindowKey, Beyond & Partial<UserRow>>({
+    read: (keys) => listUserWindows(db, keys),
+    identify: (key) =>
+      `${key.projectId} ${key.limit} ${positionText(key.after)} ${positionText(key.before)} ${windowShape(key)}`,
+    shape: windowShape,
+  });
   const notFound = (id: bigint) => new AppError('NOT_FOUND', `There is no user ${show(id)} in this project.`);
 
-  async function findUser({ projectId }: ProjectScope, id: bigint): Promise<User | null> {
+  async function findUser(scope: ProjectScope, id: bigint): Promise<User | null> {
+    const projectId = scope.idFor('read');
     // PostgreSQL would refuse a number beyond its bigint, and no id is larger than this.
     if (id > LARGEST_ID) return null;
-    const [user] = await byId({ projectId, id });
-    return user ?? null;
+    const [row] = await byId({ projectId, id });
+    return row === undefined ? null : toUser(row);
+  }
+
+  async function remove(on: Queryable, actor: Actor, id: bigint): Promise<void> {
+    if (id > LARGEST_ID) throw notFound(id);
+    const removed = await on.query(Prisma.sql`
+      WITH removed AS (
+        UPDATE users SET deleted_at = now()
+        WHERE project_id = ${actor.projectId} AND id = ${id}::bigint AND deleted_at IS NULL
+        RETURNING id
+      ), audited AS (
+        ${recordActs(actor, 'remove', Prisma.sql`SELECT id, '{}'::jsonb FROM removed`)}
+      )
+      SELECT id FROM removed`);
+    if (removed.length === 0) throw notFound(id);
   }
 
   return {
@@ -43,63 +98,93 @@ export function createUsers(db: Database, totals: Totals) {
     },
 
     /** A page and the exact total, from one snapshot (spec, "GET /server/users"). */
-    async listPage(scope: ProjectScope, filter: UserFilter, page: { page: number; limit: number }) {
-      const { users, ...total } = await listUserPage(db, scope.projectId, filter, page);
-      return { users, total: totals.read(scope, total) };
+    async listPage(scope: ProjectScope, filter: UserFilter, page: Page) {
+      const projectId = scope.idFor('read');
+      const rows = await pages({ projectId, filter, ...page });
+      return { users: usersOf(rows), total: totals.read(projectId, rows[0] as ListRow<Total>) };
     },
 
     /** The users between two positions, what lies beyond them, and the exact total where it is wanted; one snapshot. */
-    async listWindow(scope: ProjectScope, filter: UserFilter, window: UserWindow, withTotal: boolean) {
-      const { total, ...rows } = await listUserWindow(db, scope.projectId, filter, window, withTotal);
-      return { ...rows, total: total && totals.read(scope, total) };
+    async listWindow(scope: ProjectScope, filter: UserFilter, window: Window) {
+      const projectId = scope.idFor('read');
+      const rows = await windows({ projectId, filter, ...window });
+      const { newer, older, total, pending } = rows[0] as ListRow<Beyond>;
+      const users = usersOf(rows);
+      const { from, limit } = window;
+      const hasMore = users.length > limit;
+      return {
+        users: from === 'newest' ? users.slice(0, limit) : users.slice(-limit),
+        hasNewer: newer || (hasMore && from === 'oldest'),
+        hasOlder: older || (hasMore && from === 'newest'),
+        total: total === null ? null : totals.read(projectId, { total, pending }),
+      };
     },
 
     /** The exact number of matching users (spec, "GET /server/users/count"). */
     async countUsers(scope: ProjectScope, filter: UserFilter): Promise<number> {
-      return totals.read(scope, await countUsers(db, scope.projectId, filter));
+      const projectId = scope.idFor('read');
+      const [total] = await counts({ projectId, filter });
+      return totals.read(projectId, total as Total);
     },
 
     /** Every user with this folded login email, newest first (spec, "GET /server/users/search"). */
-    searchByEmail({ projectId }: ProjectScope, email: string): Promise<User[]> {
-      return byEmail({ projectId, email });
+    async searchByEmail(scope: ProjectScope, email: string): Promise<User[]> {
+      return (await byEmail({ projectId: scope.idFor('read'), email })).map(toUser);
     },
 
     /** Every user with this address among their accounts, newest first. */
-    searchByAddress({ projectId }: ProjectScope, address: Address): Promise<User[]> {
-      return byAddress({ projectId, addressKey: address.key });
+    async searchByAddress(scope: ProjectScope, address: Address): Promise<User[]> {
+      return (await byAddress({ projectId: scope.idFor('read'), addressKey: address.key })).map(toUser);
     },
 
-    /** Removes the user from the project, or NOT_FOUND. Of several at once exactly one succeeds; the identity may register again. */
-    async removeUser({ projectId }: ProjectScope, id: bigint): Promise<void> {
-      if (id > LARGEST_ID) throw notFound(id);
-      const removed = await prisma.$executeRaw(Prisma.sql`
-        UPDATE users SET deleted_at = now()
-        WHERE project_id = ${projectId} AND id = ${id}::bigint AND deleted_at IS NULL`);
-      if (removed === 0) throw notFound(id);
+    /**
+     * Removes the user from the project, or NOT_FOUND. Of several at once exactly one succeeds, but that with a key a retry
+     * succeeds as the first did; the identity may register again. `requestId` is null for the operator.
+     */
+    async removeUser(
+      scope: ProjectScope,
+      id: bigint,
+      requestId: string | null,
+      key: string | null = null,
+    ): Promise<void> {
+      const actor = scope.actorFor('write', requestId);
+      if (key === null) await remove(db, actor, id);
+      else await once(db, actor.projectId, { key, request: ['remove', String(id)] }, (tx) => remove(tx, actor, id));
     },
 
     /**
      * Erases for good the users of one project who were removed more than `olderThanMs` ago, with their accounts, in
      * transactions of bounded size. Returns how many.
      */
-    async purgeRemoved(
-      { projectId }: ProjectScope,
-      olderThanMs: number,
-      progress: (purged: number) => void,
-    ): Promise<number> {
+    async purgeRemoved(scope: ProjectScope, olderThanMs: number, progress: (purged: number) => void): Promise<number> {
+      const actor = scope.actorFor('operate', null);
       for (let purged = 0; ; ) {
-        const batch = await prisma.$executeRaw(Prisma.sql`
-          DELETE FROM users
-          WHERE project_id = ${projectId} AND id IN (
-            SELECT id FROM users
-            WHERE project_id = ${projectId} AND deleted_at < now() - ${olderThanMs} * interval '1 millisecond'
-            ORDER BY deleted_at
-            LIMIT ${PURGE_BATCH}::bigint
-          )`);
+        const [{ batch }] = (await db.query<{ batch: number }>(Prisma.sql`
+          WITH purged AS (
+            DELETE FROM users
+            WHERE project_id = ${actor.projectId} AND id IN (
+              SELECT id FROM users
+              WHERE project_id = ${actor.projectId} AND deleted_at < now() - ${olderThanMs}::float8 * interval '1 millisecond'
+              ORDER BY deleted_at
+              LIMIT ${PURGE_BATCH}::bigint
+            )
+            RETURNING id
+          ), audited AS (
+            ${recordActs(
+              actor,
+              'purge',
+              Prisma.sql`SELECT NULL::bigint, jsonb_build_object('purged', count(*)) FROM purged HAVING count(*) > 0`,
+            )}
+          )
+          SELECT count(*)::int AS batch FROM purged`)) as [{ batch: number }];
         purged += batch;
         progress(purged);
         if (batch < PURGE_BATCH) return purged;
       }
     },
   };
+}
+
+function positionText(position: Position | null): string {
+  return position === null ? '' : `${position.createdAt.getTime()}.${position.id}`;
 }

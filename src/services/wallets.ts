@@ -10,12 +10,15 @@ export type Wallets = ReturnType<typeof createWallets>;
 
 /** Whether an address belongs to a current user: a decision on which callers let money move. */
 export function createWallets(db: Database) {
-  const owners = createBatchedRead(
-    (keys: readonly { projectId: number; addressKey: string; userId: bigint | null }[]) => findWalletOwners(db, keys),
-  );
+  const owners = createBatchedRead({
+    read: (keys: readonly { projectId: number; addressKey: string; userId: bigint | null }[]) =>
+      findWalletOwners(db, keys),
+    identify: ({ projectId, addressKey, userId }) => `${projectId} ${addressKey} ${userId}`,
+  });
   return {
     /** The current user to whom the address belongs, that user being `userId` where one is given; else null (spec, "POST /server/wallets/verify"). */
-    async findOwner({ projectId }: ProjectScope, address: Address, userId: bigint | null): Promise<WalletOwner | null> {
+    async findOwner(scope: ProjectScope, address: Address, userId: bigint | null): Promise<WalletOwner | null> {
+      const projectId = scope.idFor('verify');
       if (userId !== null && userId > LARGEST_ID) return null;
       const [owner] = await owners({ projectId, addressKey: address.key, userId });
       return owner ?? null;

@@ -41,7 +41,7 @@ function spans(projectId: number): Prisma.Sql {
 
 /** Where the tallies and slices of a project are not what a count says; one snapshot. */
 export function compareTallies(db: Queryable, projectId: number): Promise<TallyDifference[]> {
-  return db.$queryRaw(Prisma.sql`
+  return db.query(Prisma.sql`
     WITH ${spans(projectId)}, ranges AS (
       SELECT s.starts_at, s.starts_id,
              coalesce(lead(s.starts_at) OVER day, utc_start(utc_day(s.starts_at) + 1)) AS ends_at,
@@ -87,10 +87,10 @@ function iso(instant: Prisma.Sql): Prisma.Sql {
 
 /** Mends what `compareTallies` finds and returns it. To be run in a transaction, which keeps folds out until it ends. */
 export async function repairTallies(tx: Queryable, projectId: number): Promise<TallyDifference[]> {
-  await tx.$executeRaw(Prisma.sql`SELECT pg_advisory_xact_lock(1968399457, ${projectId}::int)`);
+  await tx.query(Prisma.sql`SELECT pg_advisory_xact_lock(1968399457, ${projectId}::int)`);
   const differences = await compareTallies(tx, projectId);
   // Each statement sees a later snapshot than the one before, so each states its own truth.
-  await tx.$executeRaw(Prisma.sql`
+  await tx.query(Prisma.sql`
     WITH ${spans(projectId)}
     INSERT INTO tallies AS tally (project_id, span, starts_on, login_method, users)
     SELECT ${projectId}::int, span, starts_on, login_method, coalesce(counted.users, 0) - coalesce(tallied.users, 0)
@@ -98,7 +98,7 @@ export async function repairTallies(tx: Queryable, projectId: number): Promise<T
     FULL JOIN tallied USING (span, starts_on, login_method)
     WHERE coalesce(counted.users, 0) <> coalesce(tallied.users, 0)
     ON CONFLICT (project_id, span, starts_on, login_method) DO UPDATE SET users = tally.users + excluded.users`);
-  await tx.$executeRaw(Prisma.sql`DELETE FROM tally_slices WHERE project_id = ${projectId}::int`);
+  await tx.query(Prisma.sql`DELETE FROM tally_slices WHERE project_id = ${projectId}::int`);
   await cutCrowdedDays(tx, projectId);
   return differences;
 }

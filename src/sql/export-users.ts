@@ -1,21 +1,22 @@
 import { type Network, Prisma, type Queryable, type WalletType } from '../db/client.js';
 
 export interface ExportedUser {
-  id: bigint;
+  id: number;
   authMethod: string;
   authValue: string;
   loginEmail: string | null;
   wallet: string | null;
-  createdAt: Date;
-  lastLogin: Date | null;
+  /** Instants are ISO 8601 text. */
+  createdAt: string;
+  lastLogin: string | null;
   loginCount: number;
   /** In the import's own form, oldest first. */
   accounts: { network: Network; public_key: string; wallet_type: WalletType }[];
 }
 
 /** The next `limit` current users after an id, in the order of ids, so that an import of them keeps the order of the list. */
-export function exportUsers(db: Queryable, projectId: number, afterId: bigint, limit: number): Promise<ExportedUser[]> {
-  return db.$queryRaw(Prisma.sql`
+export function exportUsers(db: Queryable, projectId: number, afterId: number, limit: number): Promise<ExportedUser[]> {
+  return db.query(Prisma.sql`
     SELECT u.id, u.auth_method AS "authMethod", u.auth_value AS "authValue", u.login_email AS "loginEmail", u.wallet,
            u.created_at AS "createdAt", u.last_login AS "lastLogin", u.login_count AS "loginCount",
            coalesce((

@@ -1,17 +1,13 @@
-import { type Account, Prisma, type Reader } from '../db/client.js';
-import { ACCOUNT_COLUMNS, type Placed } from './columns.js';
+import { Prisma, type Queryable } from '../db/client.js';
+import { LINKED_ACCOUNTS, type Placed } from './columns.js';
 
-/** The accounts of users, oldest first within each user. */
+/** The accounts of users, as one text each (`toAccounts`). */
 export function findAccountsByUser(
-  db: Reader,
-  keys: readonly { projectId: number; userId: bigint }[],
-): Promise<Placed<Account>[]> {
-  return db.read(Prisma.sql`
-    SELECT k.place::int AS place, ${ACCOUNT_COLUMNS}
+  db: Queryable,
+  keys: readonly { projectId: number; userId: number }[],
+): Promise<Placed<{ linked: string }>[]> {
+  return db.query(Prisma.sql`
+    SELECT u.place::int AS place, ${LINKED_ACCOUNTS}
     FROM unnest(${keys.map((key) => key.projectId)}::int[], ${keys.map((key) => key.userId)}::bigint[])
-      WITH ORDINALITY AS k(project_id, user_id, place)
-    CROSS JOIN LATERAL (
-      SELECT * FROM accounts a WHERE a.project_id = k.project_id AND a.user_id = k.user_id OFFSET 0
-    ) AS a
-    ORDER BY a.id`);
+      WITH ORDINALITY AS u(project_id, id, place)`);
 }

@@ -1,8 +1,8 @@
-import { type Network, Prisma, type Reader, type WalletType } from '../db/client.js';
+import { type Network, Prisma, type Queryable, type WalletType } from '../db/client.js';
 import type { Placed } from './columns.js';
 
 export interface WalletOwner {
-  userId: bigint;
+  userId: number;
   network: Network;
   walletType: WalletType;
   authMethod: string;
@@ -13,10 +13,10 @@ export interface WalletOwner {
  * been a user for longest, so that the answer does not change when somebody else links the same address.
  */
 export function findWalletOwners(
-  db: Reader,
+  db: Queryable,
   keys: readonly { projectId: number; addressKey: string; userId: bigint | null }[],
 ): Promise<Placed<WalletOwner>[]> {
-  return db.read(Prisma.sql`
+  return db.query(Prisma.sql`
     SELECT k.place::int AS place, owner.*
     FROM unnest(
       ${keys.map((key) => key.projectId)}::int[],

@@ -39,7 +39,10 @@ export function writeUsers(
           last_login = coalesce(excluded.last_login, existing.last_login),
           login_count = coalesce((SELECT r.login_count FROM record r WHERE r.id = excluded.id), existing.login_count)`
       : Prisma.sql`DO NOTHING`;
-  return db.$queryRaw(Prisma.sql`
+  // Of a user who is new no account can exist.
+  const accountResolution =
+    onConflict === 'update' ? Prisma.sql`ON CONFLICT (project_id, user_id, address_key) DO NOTHING` : Prisma.empty;
+  return db.query(Prisma.sql`
     WITH record AS MATERIALIZED (
       SELECT r.*, nextval('users_id_seq') AS id
       FROM jsonb_to_recordset(${JSON.stringify(records.map(toRow))}::jsonb) AS r(
@@ -64,7 +67,7 @@ export function writeUsers(
         jsonb_to_recordset(record.accounts) AS (network network, public_key text, address_key text, wallet_type wallet_type)
       ) WITH ORDINALITY AS a(network, public_key, address_key, wallet_type, ordinal)
       ORDER BY record.place, a.ordinal
-      ON CONFLICT (project_id, user_id, address_key) DO NOTHING
+      ${accountResolution}
       RETURNING user_id
     )
     SELECT record.place, coalesce(linked.accounts, 0) AS accounts

@@ -1,6 +1,6 @@
-import { Prisma, type Reader, type User } from '../db/client.js';
+import { Prisma, type Queryable } from '../db/client.js';
 import type { Profile } from '../services/identities.js';
-import { USER_COLUMNS } from './columns.js';
+import { USER_COLUMNS, type User } from './columns.js';
 
 /**
  * Registers the identity or counts a login of it, and adds the accounts that it does not have yet: one statement, so one
@@ -8,12 +8,12 @@ import { USER_COLUMNS } from './columns.js';
  * the identity is banned.
  */
 export async function recordLogin(
-  db: Reader,
+  db: Queryable,
   projectId: number,
   profile: Profile,
 ): Promise<(User & { created: boolean }) | null> {
   const accounts = profile.accounts;
-  const rows = await db.read<User & { created: boolean }>(Prisma.sql`
+  const rows = await db.query<User & { created: boolean }>(Prisma.sql`
     WITH u AS (
       INSERT INTO users AS existing
         (project_id, auth_method, auth_value, auth_value_key, login_email, wallet, last_login, login_count)
@@ -43,4 +43,11 @@ export async function recordLogin(
     )
     SELECT ${USER_COLUMNS}, u.created FROM u`);
   return rows[0] ?? null;
+}
+
+/** The user of a login, also where he has been removed since; null where he has been erased. */
+export async function findRegistered(db: Queryable, projectId: number, id: number): Promise<User | null> {
+  const [user] = await db.query<User>(Prisma.sql`
+    SELECT ${USER_COLUMNS} FROM users u WHERE u.project_id = ${projectId}::int AND u.id = ${id}::bigint`);
+  return user ?? null;
 }

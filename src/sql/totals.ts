@@ -4,12 +4,12 @@ import type { Cover, SpanStretch, Stretch } from './spans.js';
 
 /**
  * Totals and positions from tallies (prisma/migrations, "tallies"): what is folded plus what is pending is exact in any
- * one statement. The fragments here are parts of such statements.
+ * one statement. The fragments here are parts of such statements; `project` is the id of the project, as a column or a value.
  */
 
 /** Where a total stands: the number of users, and how many changes are pending, which a fold would spare the next reader. */
 export interface Total {
-  total: bigint;
+  total: number;
   pending: number;
 }
 
@@ -28,21 +28,21 @@ function unnestSpans(spans: readonly SpanStretch[]): Prisma.Sql {
 }
 
 /** A row (from_at, to_at, users) for each partial day at the ends of a filter: counted, from a range of an index. */
-function countedEdges(projectId: number, filter: UserFilter, edges: readonly Stretch[]): Prisma.Sql {
+function countedEdges(project: Prisma.Sql, filter: UserFilter, edges: readonly Stretch[]): Prisma.Sql {
   return Prisma.sql`
     SELECT e.from_at, e.to_at, counted.users
     FROM unnest(${edges.map(({ from }) => from)}::timestamptz[], ${edges.map(({ to }) => to)}::timestamptz[]) AS e(from_at, to_at)
     CROSS JOIN LATERAL (
       SELECT count(*) AS users
       FROM users u
-      WHERE u.project_id = ${projectId} AND u.deleted_at IS NULL
+      WHERE u.project_id = ${project} AND u.deleted_at IS NULL
         AND u.created_at >= e.from_at AND u.created_at < e.to_at ${methodIs('u', filter)}
     ) AS counted`;
 }
 
 /** A row (total, pending): how many current users match. Costs the tallies of whole spans and an index range at each end. */
-export function totalOf(projectId: number, filter: UserFilter, { spans, edges }: Cover): Prisma.Sql {
-  if (spans[0]?.span === 'all') return totalOfAll(projectId, filter);
+export function totalOf(project: Prisma.Sql, filter: UserFilter, { spans, edges }: Cover): Prisma.Sql {
+  if (spans[0]?.span === 'all') return totalOfAll(project, filter);
   const whole = { from: spans[0]?.from ?? new Date(0), to: spans.at(-1)?.to ?? new Date(0) };
   return Prisma.sql`
     SELECT (pending.changes + tallied.users + counted.users)::bigint AS total, pending.count::int AS pending
@@ -52,7 +52,7 @@ export function totalOf(projectId: number, filter: UserFilter, { spans, edges }:
                WHERE d.created_at >= ${whole.from}::timestamptz AND d.created_at < ${whole.to}::timestamptz ${methodIs('d', filter)}
              ), 0) AS changes
       FROM tally_deltas d
-      WHERE d.project_id = ${projectId}
+      WHERE d.project_id = ${project}
     ) AS pending
     CROSS JOIN (
       SELECT coalesce(sum(each.users), 0) AS users
@@ -60,27 +60,27 @@ export function totalOf(projectId: number, filter: UserFilter, { spans, edges }:
       CROSS JOIN LATERAL (
         SELECT sum(t.users) AS users
         FROM tallies t
-        WHERE t.project_id = ${projectId} AND t.span = s.span
+        WHERE t.project_id = ${project} AND t.span = s.span
           AND t.starts_on >= utc_day(s.from_at) AND t.starts_on < utc_day(s.to_at) ${methodIs('t', filter)}
       ) AS each
     ) AS tallied
     CROSS JOIN (
-      SELECT coalesce(sum(e.users), 0) AS users FROM (${countedEdges(projectId, filter, edges)}) AS e
+      SELECT coalesce(sum(e.users), 0) AS users FROM (${countedEdges(project, filter, edges)}) AS e
     ) AS counted`;
 }
 
 /** The same for a filter without dates, which is what most readers ask: it is one tally for each method. */
-function totalOfAll(projectId: number, filter: UserFilter): Prisma.Sql {
+function totalOfAll(project: Prisma.Sql, filter: UserFilter): Prisma.Sql {
   return Prisma.sql`
     SELECT (pending.changes + coalesce((
              SELECT sum(t.users)
              FROM tallies t
-             WHERE t.project_id = ${projectId} AND t.span = 'all' ${methodIs('t', filter)}
+             WHERE t.project_id = ${project} AND t.span = 'all' ${methodIs('t', filter)}
            ), 0))::bigint AS total, pending.count AS pending
     FROM (
       SELECT count(*)::int AS count, coalesce(sum(d.change) FILTER (WHERE true ${methodIs('d', filter)}), 0) AS changes
       FROM tally_deltas d
-      WHERE d.project_id = ${projectId}
+      WHERE d.project_id = ${project}
     ) AS pending`;
 }
 
@@ -91,10 +91,15 @@ function totalOfAll(projectId: number, filter: UserFilter): Prisma.Sql {
  * It walks from months to a day to a slice; at each step the blocks are numbered from the newest, and the one that holds the
  * rank is entered.
  */
-export function startOfRank(projectId: number, filter: UserFilter, { steps, edges }: Cover, rank: bigint): Prisma.Sql {
+export function startOfRank(
+  project: Prisma.Sql,
+  filter: UserFilter,
+  { steps, edges }: Cover,
+  rank: Prisma.Sql,
+): Prisma.Sql {
   return Prisma.sql`
     WITH pending AS MATERIALIZED (
-      SELECT d.created_at, d.user_id, d.change FROM tally_deltas d WHERE d.project_id = ${projectId} ${methodIs('d', filter)}
+      SELECT d.created_at, d.user_id, d.change FROM tally_deltas d WHERE d.project_id = ${project} ${methodIs('d', filter)}
     ), coarse AS (
       SELECT each.span::text AS kind, each.from_at, sum(each.users) AS users,
              CASE each.span WHEN 'month' THEN date_trunc('month', each.from_at + interval '32 days', 'UTC')
@@ -103,7 +108,7 @@ export function startOfRank(projectId: number, filter: UserFilter, { steps, edge
       CROSS JOIN LATERAL (
         SELECT t.span, utc_start(t.starts_on) AS from_at, t.users
         FROM tallies t
-        WHERE t.project_id = ${projectId} AND t.span = s.span
+        WHERE t.project_id = ${project} AND t.span = s.span
           AND t.starts_on >= utc_day(s.from_at) AND t.starts_on < utc_day(s.to_at) ${methodIs('t', filter)}
         UNION ALL
         SELECT s.span, date_trunc(s.span::text, p.created_at, 'UTC'), p.change
@@ -112,18 +117,18 @@ export function startOfRank(projectId: number, filter: UserFilter, { steps, edge
       ) AS each
       GROUP BY each.span, each.from_at
       UNION ALL
-      SELECT 'edge', e.from_at, e.users, e.to_at FROM (${countedEdges(projectId, filter, edges)}) AS e
+      SELECT 'edge', e.from_at, e.users, e.to_at FROM (${countedEdges(project, filter, edges)}) AS e
     ), block AS (
       SELECT numbered.*
       FROM (SELECT c.*, sum(c.users) OVER (ORDER BY c.from_at DESC) - c.users AS newer FROM coarse c) AS numbered
-      WHERE ${rank}::bigint >= numbered.newer AND ${rank}::bigint < numbered.newer + numbered.users
+      WHERE ${rank} >= numbered.newer AND ${rank} < numbered.newer + numbered.users
     ), days AS (
       SELECT 'day' AS kind, each.from_at, each.from_at + interval '1 day' AS to_at, sum(each.users) AS users, block.newer
       FROM block
       CROSS JOIN LATERAL (
         SELECT utc_start(t.starts_on) AS from_at, t.users
         FROM tallies t
-        WHERE t.project_id = ${projectId} AND t.span = 'day'
+        WHERE t.project_id = ${project} AND t.span = 'day'
           AND t.starts_on >= utc_day(block.from_at) AND t.starts_on < utc_day(block.to_at) ${methodIs('t', filter)}
         UNION ALL
         SELECT date_trunc('day', p.created_at, 'UTC'), p.change
@@ -139,13 +144,13 @@ export function startOfRank(projectId: number, filter: UserFilter, { steps, edge
       FROM (
         SELECT d.kind, d.from_at, d.to_at, d.users, d.newer + sum(d.users) OVER (ORDER BY d.from_at DESC) - d.users AS newer FROM days d
       ) AS numbered
-      WHERE ${rank}::bigint >= numbered.newer AND ${rank}::bigint < numbered.newer + numbered.users
+      WHERE ${rank} >= numbered.newer AND ${rank} < numbered.newer + numbered.users
     ), slices AS (
       SELECT s.starts_at, s.starts_id, sum(s.users) FILTER (WHERE true ${methodIs('s', filter)}) AS users,
              coalesce(lead(s.starts_at) OVER position, day.to_at) AS ends_at,
              coalesce(lead(s.starts_id) OVER position, 0) AS ends_id
       FROM day
-      JOIN tally_slices s ON s.project_id = ${projectId} AND s.starts_at >= day.from_at AND s.starts_at < day.to_at
+      JOIN tally_slices s ON s.project_id = ${project} AND s.starts_at >= day.from_at AND s.starts_at < day.to_at
       WHERE day.kind = 'day'
       GROUP BY s.starts_at, s.starts_id, day.to_at
       WINDOW position AS (ORDER BY s.starts_at, s.starts_id)
@@ -163,10 +168,10 @@ export function startOfRank(projectId: number, filter: UserFilter, { steps, edge
         SELECT cut.*, day.newer + sum(cut.users) OVER (ORDER BY cut.starts_at DESC, cut.starts_id DESC) - cut.users AS newer
         FROM cut CROSS JOIN day
       ) AS numbered
-      WHERE ${rank}::bigint >= numbered.newer AND ${rank}::bigint < numbered.newer + numbered.users
+      WHERE ${rank} >= numbered.newer AND ${rank} < numbered.newer + numbered.users
     )
     SELECT coalesce(slice.ends_at, day.to_at) AS before_at, coalesce(slice.ends_id, 0) AS before_id,
-           (${rank}::bigint - coalesce(slice.newer, day.newer))::bigint AS rest
+           (${rank} - coalesce(slice.newer, day.newer))::bigint AS rest
     FROM day
     LEFT JOIN slice ON true`;
 }
@@ -174,18 +179,15 @@ export function startOfRank(projectId: number, filter: UserFilter, { steps, edge
 /** Deltas of one fold: bounds the time for which it holds what it folds. A smaller fold also cuts the days that it made crowded. */
 export const FOLD_AT_ONCE = 100_000;
 
-/** Folds what is committed, in transactions of bounded size, and returns how many; gives way to whoever folds already. */
+/** Folds up to FOLD_AT_ONCE of what is committed and returns how many; gives way to whoever folds already. */
 export async function foldTallies(db: Queryable, projectId: number): Promise<number> {
-  for (let folded = 0; ; ) {
-    const [row] = await db.$queryRaw<[{ folded: number }]>(
-      Prisma.sql`SELECT fold_tallies(${projectId}::int, ${FOLD_AT_ONCE}::int) AS folded`,
-    );
-    folded += row.folded;
-    if (row.folded < FOLD_AT_ONCE) return folded;
-  }
+  const [row] = await db.query<{ folded: number }>(
+    Prisma.sql`SELECT fold_tallies(${projectId}::int, ${FOLD_AT_ONCE}::int) AS folded`,
+  );
+  return row?.folded ?? 0;
 }
 
 /** Cuts every crowded day of a project into slices. */
 export async function cutCrowdedDays(db: Queryable, projectId: number): Promise<void> {
-  await db.$queryRaw(Prisma.sql`SELECT cut_crowded_days(${projectId}::int, NULL)::text`);
+  await db.query(Prisma.sql`SELECT cut_crowded_days(${projectId}::int, NULL)::text`);
 }

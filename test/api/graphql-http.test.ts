@@ -38,6 +38,8 @@ test.each([
     JSON.stringify({ query: '{ parseAddress(address: "x") { reason } }' }),
     JSON.stringify({ query: 'mutation { deleteUser(id: 1) { id } }' }),
     JSON.stringify({ query: '{ not valid' }),
+    // What is misspelt is told to nobody who may not know the schema.
+    JSON.stringify({ query: '{ userCoun parseAddres }' }),
     'not JSON',
   ];
   for (const body of bodies) {
@@ -45,6 +47,7 @@ test.each([
     const answer = await requestGraphQL(app, { method: 'POST', headers, body });
     expect(answer.status).toBe(401);
     expect(expectGraphQLRefusal(answer.text).code).toBe('UNAUTHENTICATED');
+    expect(answer.text).not.toMatch(/Did you mean|userCount|parseAddress/);
     expect(answer.headers.get('www-authenticate')).toBe('Basic realm="userdir"');
   }
 });

@@ -4,6 +4,7 @@ import { isDeepStrictEqual, parseArgs } from 'node:util';
 import { prepareData, withClient } from './data.mjs';
 import { measureDepth, measureImport, measureStartup, measureTallies } from './figures.mjs';
 import { findGenerator, load } from './load.mjs';
+import { measureOverload } from './overload.mjs';
 import { SERVERS, startServer } from './processes.mjs';
 import { ask, drawItems, headersFor, readCursors, SCENARIOS, seededRandom } from './questions.mjs';
 
@@ -27,7 +28,7 @@ const HELP = `npm run bench -- [options]
   --keep, --reuse      keep the databases; take those that an earlier run kept, or make and keep them
   --out FILE           also write everything as JSON
   --smoke              tiny data, short measurements: does it all still work?
-  --only FIGURE        instead of the comparison: startup, depth (--sizes LIST), import (--lines N) or tallies
+  --only FIGURE        instead of the comparison: startup, depth (--sizes LIST), import (--lines N), tallies or overload
 `;
 
 const { values: given } = parseArgs({
@@ -47,14 +48,23 @@ const { values: given } = parseArgs({
     out: { type: 'string' },
     smoke: { type: 'boolean', default: false },
     only: { type: 'string' },
-    sizes: { type: 'string', default: '10000,1000000' },
-    lines: { type: 'string', default: '200000' },
+    sizes: { type: 'string' },
+    lines: { type: 'string' },
     help: { type: 'boolean', default: false },
   },
 });
 
 const defaults = given.smoke
-  ? { users: '2000', smallProjects: 5, rounds: '1', seconds: '1', connections: '16', servers: 'ours,a,b' }
+  ? {
+      users: '2000',
+      smallProjects: 5,
+      rounds: '1',
+      seconds: '1',
+      connections: '16',
+      servers: 'ours,a,b',
+      sizes: '1000,2000',
+      lines: '2000',
+    }
   : {
       users: '1000000',
       smallProjects: 100,
@@ -62,6 +72,8 @@ const defaults = given.smoke
       seconds: '5',
       connections: '1,16,64',
       servers: 'ours,a,b,c,d',
+      sizes: '10000,1000000',
+      lines: '200000',
     };
 
 const options = {
@@ -79,8 +91,8 @@ const options = {
   keep: given.keep,
   reuse: given.reuse,
   smoke: given.smoke,
-  sizes: numbers(given.sizes),
-  lines: Number(given.lines),
+  sizes: numbers(given.sizes ?? defaults.sizes),
+  lines: Number(given.lines ?? defaults.lines),
   log,
 };
 
@@ -326,6 +338,8 @@ async function runComparison(generator) {
     print(
       invalid.length === 0 ? 'Smoke: every server starts, agrees and answers.' : 'Smoke: requests failed under load.',
     );
+    // Those that start servers and load them do as is done above.
+    for (const figure of [measureImport, measureTallies]) await figure({ options, cleanup, print, median });
     return { results };
   }
   const reached = verdicts(results);
@@ -340,7 +354,13 @@ async function runComparison(generator) {
   return { results, verdicts: reached };
 }
 
-const FIGURES = { startup: measureStartup, depth: measureDepth, import: measureImport, tallies: measureTallies };
+const FIGURES = {
+  startup: measureStartup,
+  depth: measureDepth,
+  import: measureImport,
+  tallies: measureTallies,
+  overload: measureOverload,
+};
 
 async function main() {
   if (given.help) return print(HELP);

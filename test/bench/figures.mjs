@@ -237,7 +237,7 @@ async function loginStatement(projectId) {
   const { recordLogin } = await import('../../dist/sql/record-login.js');
   let captured;
   const db = {
-    async $queryRaw(sql) {
+    async query(sql) {
       captured = sql;
       return [];
     },

@@ -28,7 +28,7 @@ export function oursEnv(databaseUrl, extra = {}) {
     LOG_LEVEL: 'warn',
     HOST: '127.0.0.1',
     PORT: '0',
-    DATABASE_URL: databaseUrl,
+    ...(databaseUrl && { DATABASE_URL: databaseUrl }),
     ...extra,
   };
 }

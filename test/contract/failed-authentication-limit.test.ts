@@ -51,3 +51,26 @@ test('right credentials always pass, and another client is not limited', async (
   expect((await call('192.0.2.3', project.credentials)).status).toBe(200);
   expectError(await call('192.0.2.4'), 401);
 });
+
+const PER_APP_ID = 3_000;
+
+test('3,000 failures a minute with an App ID, from wherever, and right credentials pass all the same', async () => {
+  const wrong = { ...project.credentials, 'service-app-secret': 'wrong' };
+  const counts: Record<number, number> = {};
+  for (let client = 0; client < 6; client += 1) {
+    for (const [status, count] of Object.entries(await fail(`198.51.100.${client}`, PER_MINUTE - 1, wrong))) {
+      counts[Number(status)] = (counts[Number(status)] ?? 0) + count;
+    }
+  }
+  // Those of the tests above count too.
+  expect(counts[401]).toBeGreaterThan(PER_APP_ID / 2);
+  expect(counts[401]).toBeLessThanOrEqual(PER_APP_ID);
+  const refused = await call('198.51.100.9', wrong);
+  expect(expectError(refused, 429)).toContain('with this App ID');
+  expect(Number(refused.headers.get('retry-after'))).toSatisfy((seconds) => seconds >= 1 && seconds <= 60);
+  expect((await call('198.51.100.9', project.credentials)).status).toBe(200);
+  // Another App ID, and none at all, are not refused for it.
+  const other = await app.createProject();
+  expectError(await call('198.51.100.9', { ...other.credentials, 'service-app-secret': 'wrong' }), 401);
+  expectError(await call('198.51.100.9'), 401);
+});

@@ -99,7 +99,7 @@ describe('the names and types of the design are there, exactly', () => {
   });
 });
 
-test('beyond them there are only the accounts that a login may link', () => {
+test('beyond them there are only the accounts that a login may link, and the keys of retries', () => {
   const fixed = entriesOf(FIXED);
   const extras = [...entriesOf(actual)].filter(([name]) => !fixed.has(name));
   expect(Object.fromEntries(extras.map(([name, { type }]) => [name, type]))).toEqual({
@@ -107,6 +107,8 @@ test('beyond them there are only the accounts that a login may link', () => {
     'AccountInput.network': 'Network!',
     'AccountInput.publicKey': 'String!',
     'RecordLoginInput.accounts': '[AccountInput!]',
+    'Mutation.deleteUser(idempotencyKey)': 'String',
+    'Mutation.recordLogin(idempotencyKey)': 'String',
   });
 });
 

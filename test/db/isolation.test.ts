@@ -14,7 +14,7 @@ const query = async (sql: string, values: unknown[] = []): Promise<Json[]> =>
   (await app.directory.db.pool.query(sql, values)).rows;
 
 const projectId = async ({ appId }: TestProject): Promise<number> =>
-  (await app.directory.services.projects.getScope(appId)).projectId;
+  (await app.directory.services.projects.getScope(appId)).idFor('operate');
 
 /** Two projects, each with one user who has the same email and the same account. */
 async function createTwins() {
@@ -197,7 +197,7 @@ describe('with many users in many projects', () => {
          RETURNING project_id, id
        )
        INSERT INTO accounts (project_id, user_id, network, public_key, address_key, wallet_type)
-       SELECT project_id, id, 'stellar', 'address ' || id, 'address ' || id, 'custodial' FROM added`,
+       SELECT project_id, id, 'stellar', 'address-' || id, 'address-' || id, 'custodial' FROM added`,
       [ids, USERS_OF_EACH],
     );
     await project.addUsers({

@@ -63,7 +63,7 @@ const range = (count: number) => Array.from({ length: count }, (_, index) => ind
 async function readRows(): Promise<{ id: string; logins: number; removed: boolean }[]> {
   const { rows } = await app.directory.db.pool.query(
     `SELECT id::text, login_count AS logins, deleted_at IS NOT NULL AS removed FROM users WHERE project_id = $1 ORDER BY id`,
-    [scope.projectId],
+    [scope.idFor('operate')],
   );
   return rows;
 }

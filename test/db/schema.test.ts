@@ -15,8 +15,13 @@ const BEYOND_PRISMA: readonly string[] = [
   "generated users.login_method as CASE auth_method WHEN 'email'::text THEN 'email'::login_method WHEN 'passkey'::text THEN 'passkey'::login_method WHEN 'wallet'::text THEN 'wallet'::login_method ELSE 'socials'::login_method END stored",
   // Checks are SQL only.
   'constraint app_secrets_secret_hash_is_sha256 of app_secrets: CHECK ((octet_length(secret_hash) = 32))',
+  "constraint app_secrets_label_is_one_line of app_secrets: CHECK ((((char_length(label) >= 1) AND (char_length(label) <= 64)) AND (label !~ '[[:cntrl:]]'::text)))",
+  "constraint app_secrets_label_is_not_the_operator of app_secrets: CHECK ((label <> 'operator'::text))",
+  'constraint app_secrets_is_good_for_something of app_secrets: CHECK (((cardinality(scopes) > 0) AND (array_position(scopes, NULL::secret_scope) IS NULL)))',
   'constraint users_login_count_not_negative of users: CHECK ((login_count >= 0))',
   "constraint users_created_at_in_range of users: CHECK (((created_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (created_at < '10000-01-01 00:00:00+00'::timestamp with time zone)))",
+  "constraint accounts_public_key_is_one_word of accounts: CHECK ((strpos(public_key, ' '::text) = 0))",
+  'constraint idempotency_keys_key_is_short of idempotency_keys: CHECK (((char_length(key) >= 1) AND (char_length(key) <= 255)))',
   // So are collations: what is only compared for equality has the same index on every server.
   'collation projects.app_id: C',
   'collation users.auth_method: C',
@@ -25,15 +30,20 @@ const BEYOND_PRISMA: readonly string[] = [
   'collation accounts.address_key: C',
   'collation bans.auth_method: C',
   'collation bans.auth_value_key: C',
+  'collation idempotency_keys.key: C',
   // And the ends of sequences: an id must survive JSON (2^53 - 1).
   'range of users_id_seq: 1 to 9007199254740991',
   'range of accounts_id_seq: 1 to 9007199254740991',
+  'range of audit_log_id_seq: 1 to 9007199254740991',
   // Tallies are kept by the database itself: triggers append to them, functions fold them.
   "constraint tally_deltas_change_is_one of tally_deltas: CHECK ((change = ANY (ARRAY['-1'::integer, 1])))",
   'trigger: CREATE TRIGGER users_tally_insert AFTER INSERT ON users REFERENCING NEW TABLE AS new_users FOR EACH STATEMENT EXECUTE FUNCTION record_inserted_users()',
   'trigger: CREATE TRIGGER users_tally_update AFTER UPDATE ON users REFERENCING OLD TABLE AS old_users NEW TABLE AS new_users FOR EACH STATEMENT EXECUTE FUNCTION record_updated_users()',
   'trigger: CREATE TRIGGER users_tally_delete AFTER DELETE ON users REFERENCING OLD TABLE AS old_users FOR EACH STATEMENT EXECUTE FUNCTION record_deleted_users()',
   'trigger: CREATE TRIGGER users_tally_truncate AFTER TRUNCATE ON users FOR EACH STATEMENT EXECUTE FUNCTION forget_tallies()',
+  // And it tells processes of secrets that end.
+  'trigger: CREATE TRIGGER app_secrets_announce AFTER DELETE OR UPDATE OF project_id, secret_hash, label, scopes, expires_at ON app_secrets FOR EACH STATEMENT EXECUTE FUNCTION announce_secrets()',
+  'function announce_secrets()',
   'function record_inserted_users()',
   'function record_updated_users()',
   'function record_deleted_users()',
@@ -166,9 +176,9 @@ const CHANGES: readonly [name: string, change: string, missing: string[], extra:
   ],
   [
     'the type of a column',
-    'ALTER TABLE app_secrets ALTER expires_at TYPE timestamptz(6)',
-    ['column app_secrets.expires_at: timestamp(3) with time zone null'],
-    ['column app_secrets.expires_at: timestamp(6) with time zone null'],
+    'ALTER TABLE app_secrets ALTER created_at TYPE timestamptz(6)',
+    ['column app_secrets.created_at: timestamp(3) with time zone not null'],
+    ['column app_secrets.created_at: timestamp(6) with time zone not null'],
   ],
   ['a column that is gone', 'ALTER TABLE projects DROP name', ['column projects.name: text not null'], []],
   ['a column that was added', 'ALTER TABLE projects ADD note text', [], ['column projects.note: text null']],

@@ -165,10 +165,10 @@ test('a check finds tallies that were brought out of step, and a repair mends th
   expect(await totals.check(scope)).toEqual([]);
 
   await app.directory.db.prisma.$executeRaw(
-    Prisma.sql`UPDATE tallies SET users = users + 7 WHERE project_id = ${scope.projectId} AND span <> 'month'`,
+    Prisma.sql`UPDATE tallies SET users = users + 7 WHERE project_id = ${scope.idFor('operate')} AND span <> 'month'`,
   );
   await app.directory.db.prisma.$executeRaw(
-    Prisma.sql`UPDATE tally_slices SET users = users - 1 WHERE project_id = ${scope.projectId} AND starts_id > 0`,
+    Prisma.sql`UPDATE tally_slices SET users = users - 1 WHERE project_id = ${scope.idFor('operate')} AND starts_id > 0`,
   );
   const differences = await totals.check(scope);
   expect(differences).toContainEqual({
@@ -201,7 +201,7 @@ test('concurrent registrations, logins, removals, imports, rollbacks, purges and
     async (_worker, round) => {
       // Everybody removes the same users, and somebody wins.
       const { user } = await register(`shared-${round - 1}`);
-      await services.users.removeUser(scope, user.id).catch(() => undefined);
+      await services.users.removeUser(scope, BigInt(user.id), null).catch(() => undefined);
     },
     (worker, round) =>
       project.addUsers(
@@ -216,7 +216,7 @@ test('concurrent registrations, logins, removals, imports, rollbacks, purges and
         .$transaction(async (tx) => {
           await tx.$executeRaw(Prisma.sql`
             INSERT INTO users (project_id, auth_method, auth_value, auth_value_key)
-            VALUES (${scope.projectId}, 'passkey', ${`${worker}-${round}`}, ${`${worker}-${round}`})`);
+            VALUES (${scope.idFor('operate')}, 'passkey', ${`${worker}-${round}`}, ${`${worker}-${round}`})`);
           throw new Error('rolled back');
         })
         .catch(() => undefined),

@@ -50,7 +50,7 @@ describe('the first start', () => {
 
   test('prints the App ID, the App Secret, and URLs that answer', async () => {
     expect(appId).toMatch(/^app_[0-9a-f]{24}$/);
-    expect(appSecret).toMatch(/^uds_[\w-]{43}$/);
+    expect(appSecret).toMatch(/^uds_[\w-]{43}[A-Za-z0-9]{6}$/);
     const shown = [...banner.matchAll(/https?:\/\/[^\s)']+/g)].map(([each]) => each);
     expect(shown).toEqual(expect.arrayContaining([`${url}/graphql`, `${url}/docs`, `${url}/readyz`]));
     for (const path of ['/graphql', '/docs', '/readyz', '/livez', '/']) {
@@ -223,8 +223,16 @@ describe('a start is refused', () => {
     expect({ code, stderr }).toEqual({ code: 1, stderr: 'userdir: HOST 192.0.2.1 is no address of this machine.\n' });
   });
 
-  test('by a database that cannot be reached, in one line without the password', async () => {
-    const { code, stderr } = await refusal({ DATABASE_URL: 'postgres://me:hunter2@127.0.0.1:1/users' });
+  test.runIf(engine === 'postgres')('by a database that is not there on a server that is', async () => {
+    const url = new URL(inject('template'));
+    url.pathname = '/userdir_test_nowhere';
+    const { code, stderr } = await refusal({ DATABASE_URL: url.href });
+    expect({ code, stderr }).toEqual({ code: 1, stderr: 'userdir: database "userdir_test_nowhere" does not exist\n' });
+  });
+
+  test('of another command by a database that cannot be reached, in one line without the password', async () => {
+    const settings = { DATABASE_URL: 'postgres://me:hunter2@127.0.0.1:1/users' };
+    const { code, stderr } = await userdir(settings, ['project', 'list']);
     expect(code).toBe(1);
     expect(stderr).toMatch(/^userdir: The database of DATABASE_URL cannot be reached: .*127\.0\.0\.1:1\.\n$/);
   });

@@ -1,10 +1,12 @@
 import type { AddressInfo } from 'node:net';
 import { inject } from 'vitest';
-import { createServer } from '#dist/app.js';
+import type { AdmissionOptions } from '#dist/admission.js';
+import { createServer, type Timeouts } from '#dist/app.js';
 import { parseConfig } from '#dist/config.js';
 import { createDirectory, type Directory } from '#dist/directory.js';
 import { createLogger } from '#dist/logger.js';
 import { copyTemplate } from './engines.js';
+import { requireCleanLog } from './hygiene.js';
 
 /** A running service on a database of its own. */
 export interface TestApp {
@@ -63,18 +65,30 @@ export interface TestAppOptions {
   readonly env?: Record<string, string>;
   /** The credentials that GraphiQL shows, as in demo mode. */
   readonly demoCredentials?: () => { appId: string; appSecret: string } | null;
+  /** How much may be under way and wait, where a test has less to offer than the service can take. */
+  readonly admission?: AdmissionOptions;
+  readonly timeouts?: Timeouts;
 }
 
-export async function startTestApp({ env = {}, demoCredentials }: TestAppOptions = {}): Promise<TestApp> {
+export async function startTestApp({
+  env = {},
+  demoCredentials,
+  admission,
+  timeouts,
+}: TestAppOptions = {}): Promise<TestApp> {
   const database = await copyTemplate(inject('engine'), inject('template'));
   const config = parseConfig({ ...database.env, PORT: '0', ...env });
   const statements: string[] = [];
+  const logged: string[] = [];
   const directory = createDirectory(config, { command: 'test', onStatement: (sql) => statements.push(sql) });
   const server = await createServer({
     config,
-    log: createLogger('silent'),
+    // Everything is logged, so that whatever a test does is seen to leave nothing in a log that should not be there.
+    log: createLogger('trace', { write: (line) => logged.push(line) }),
     directory,
     ...(demoCredentials && { demoCredentials }),
+    ...(admission && { admission }),
+    ...(timeouts && { timeouts }),
   });
   await directory.open();
   await server.listen({ host: '127.0.0.1', port: 0 });
@@ -92,6 +106,7 @@ export async function startTestApp({ env = {}, demoCredentials }: TestAppOptions
       await server.close();
       await directory.close();
       await database.drop();
+      requireCleanLog(logged.join(''));
     },
   };
 }

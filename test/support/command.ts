@@ -2,6 +2,7 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import type { Json } from './app.js';
+import { requireCleanLog } from './hygiene.js';
 
 /** The `userdir` command as its operator meets it: a process, its streams and its exit code. */
 export const CLI: string = fileURLToPath(new URL('../../dist/cli.js', import.meta.url));
@@ -17,13 +18,15 @@ export type Settings = Record<string, string>;
 
 /** Only what a test sets: a DATABASE_URL of the machine must not reach the command. */
 export function spawnUserdir(settings: Settings, args: readonly string[]): ChildProcessWithoutNullStreams {
-  const child = spawn(process.execPath, [CLI, ...args], { env: { PATH: process.env['PATH'] ?? '', ...settings } });
+  const child = spawn(process.execPath, [CLI, ...args], {
+    env: { PATH: process.env['PATH'] ?? '', LOG_LEVEL: 'trace', ...settings },
+  });
   // A command that ends before it has read its input is judged by its outcome.
   child.stdin.on('error', () => undefined);
   return child;
 }
 
-/** Gathers what a process writes; resolves when it has ended. */
+/** Gathers what a process writes; resolves when it has ended, unless stderr has something that no log may contain. */
 export async function outcomeOf(child: ChildProcessWithoutNullStreams): Promise<Outcome> {
   let stdout = '';
   let stderr = '';
@@ -34,6 +37,7 @@ export async function outcomeOf(child: ChildProcessWithoutNullStreams): Promise<
     stderr += text;
   });
   const [code, signal] = await once(child, 'close');
+  requireCleanLog(stderr);
   return { code, signal, stdout, stderr };
 }
 
@@ -52,9 +56,15 @@ export async function userdirJson(settings: Settings, args: readonly string[], i
   return JSON.parse(stdout);
 }
 
+/** A project as `project create --json` tells it. */
+export interface Credentials {
+  readonly app_id: string;
+  readonly app_secret: string;
+}
+
 export interface RunningServer {
   readonly url: string;
-  readonly demo: { app_id: string; app_secret: string } | null;
+  readonly demo: Credentials | null;
   readonly process: ChildProcessWithoutNullStreams;
   /** How it ended, once it has. */
   readonly outcome: Promise<Outcome>;
@@ -95,7 +105,7 @@ export async function startServer(settings: Settings): Promise<RunningServer> {
 /** A call of the running service with a project's credentials. */
 export async function call(
   url: string,
-  credentials: { app_id: string; app_secret: string },
+  credentials: Credentials,
   path: string,
   init: RequestInit = {},
 ): Promise<{ status: number; body: Json }> {
@@ -113,7 +123,7 @@ const RECORD_LOGIN =
 
 export function recordLogin(
   url: string,
-  credentials: { app_id: string; app_secret: string },
+  credentials: Credentials,
   input: Record<string, unknown>,
 ): Promise<{ status: number; body: Json }> {
   const body = JSON.stringify({ query: RECORD_LOGIN, variables: { input } });

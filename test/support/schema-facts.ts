@@ -122,6 +122,7 @@ const TYPES: Record<string, string> = {
   Bytes: 'bytea',
   Boolean: 'boolean',
   DateTime: 'timestamp(3) without time zone',
+  Json: 'jsonb',
 };
 
 function* schemaFacts({ enums, models, indexes }: Datamodel, names: Names): Generator<string> {
@@ -153,7 +154,8 @@ function* schemaFacts({ enums, models, indexes }: Datamodel, names: Names): Gene
     yield `table ${table}`;
     for (const field of model.fields.filter(({ kind }) => kind !== 'object')) {
       const name = field.dbName ?? field.name;
-      const type = field.kind === 'enum' ? found(enumNames.get(field.type), field.type) : typeOf(field);
+      const type =
+        field.kind === 'enum' ? enumType(found(enumNames.get(field.type), field.type), field) : typeOf(field);
       yield `column ${table}.${name}: ${type} ${field.isRequired ? 'not null' : 'null'}`;
       yield* defaultFacts(`${table}.${name}`, type, field.default);
     }
@@ -197,6 +199,10 @@ function typeOf({ type, nativeType, isList }: Field): string {
   return known;
 }
 
+function enumType(name: string, { isList }: Field): string {
+  return isList ? `${name}[]` : name;
+}
+
 function* defaultFacts(column: string, type: string, value: unknown): Generator<string> {
   if (value === undefined) return;
   const call = value as { name?: string; args?: unknown[] } | null;
@@ -206,6 +212,8 @@ function* defaultFacts(column: string, type: string, value: unknown): Generator<
     yield `default ${column}: nextval('${sequence}'::regclass)`;
   } else if (call?.name === 'now') yield `default ${column}: CURRENT_TIMESTAMP`;
   else if (call?.name === 'dbgenerated' && call.args?.length === 0) yield `default ${column}: by the database`;
+  else if (typeof value === 'string') yield `default ${column}: '${value}'::${type}`;
+  else if (Array.isArray(value)) yield `default ${column}: '{${value.join(',')}}'::${type}`;
   else if (typeof value === 'number') yield `default ${column}: ${value}`;
   else throw new Error(`Not understood: the default ${JSON.stringify(value)} of ${column}`);
 }

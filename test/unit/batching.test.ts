@@ -7,10 +7,15 @@ type Row = { value: string; place: number };
 /** A batched read over `answer`, with the keys of every read it made. */
 function batched(answer: (keys: readonly string[]) => Row[]) {
   const reads: (readonly string[])[] = [];
-  const read = createBatchedRead<string, { value: string }>(async (keys) => {
-    reads.push(keys);
-    return answer(keys);
+  const rows = createBatchedRead<string, { value: string }>({
+    read: async (keys) => {
+      reads.push(keys);
+      return answer(keys);
+    },
+    identify: (key) => key,
+    shape: (key) => (key.startsWith('other') ? 'other' : ''),
   });
+  const read = async (key: string) => (await rows(key)).map(({ value }) => ({ value }));
   return { read, reads };
 }
 
@@ -58,9 +63,51 @@ test('a key without a row gets none', async () => {
   expect(await Promise.all([read('unknown'), read('known'), read('missing')])).toEqual([[], [{ value: 'known' }], []]);
 });
 
-test('equal keys of one turn each get the rows', async () => {
-  const { read } = batched(echo);
-  expect(await Promise.all([read('a'), read('a')])).toEqual([[{ value: 'a' }], [{ value: 'a' }]]);
+test('equal keys of one turn each get the rows, for which the database is asked once', async () => {
+  const { read, reads } = batched(echo);
+  expect(await Promise.all([read('a'), read('b'), read('a')])).toEqual([
+    [{ value: 'a' }],
+    [{ value: 'b' }],
+    [{ value: 'a' }],
+  ]);
+  expect(reads).toEqual([['a', 'b']]);
+});
+
+test('keys of another shape go into a read of their own', async () => {
+  const { read, reads } = batched(echo);
+  const keys = ['a', 'other a', 'b', 'other b'];
+  expect(await Promise.all(keys.map(read))).toEqual(keys.map((value) => [{ value }]));
+  expect(reads).toEqual([
+    ['a', 'b'],
+    ['other a', 'other b'],
+  ]);
+});
+
+test('a batch that is full leaves before the turn ends, with all that the request asks which fills it', async () => {
+  const { read, reads } = batched(echo);
+  const keys = (name: string, count: number) => Array.from({ length: count }, (_, index) => `${name}${index}`);
+  const first = Promise.all(keys('a', 15).map(read));
+  expect(reads).toEqual([]);
+  const second = Promise.all(keys('b', 15).map(read));
+  await Promise.resolve();
+  const third = read('c');
+  expect(reads).toEqual([[...keys('a', 15), ...keys('b', 15)]]);
+  await Promise.all([first, second, third]);
+  expect(reads[1]).toEqual(['c']);
+});
+
+test('a value that the database refuses fails for its own key alone', async () => {
+  const refusal = Object.assign(new Error('invalid byte sequence'), { code: '22021' });
+  const { read, reads } = batched((keys) => {
+    if (keys.includes('bad')) throw refusal;
+    return echo(keys);
+  });
+  expect(await Promise.allSettled(['a', 'bad', 'b'].map(read))).toEqual([
+    { status: 'fulfilled', value: [{ value: 'a' }] },
+    { status: 'rejected', reason: refusal },
+    { status: 'fulfilled', value: [{ value: 'b' }] },
+  ]);
+  expect(reads).toEqual([['a', 'bad', 'b'], ['a'], ['bad'], ['b']]);
 });
 
 test('a read that fails fails for each of its keys, and not for the next ones', async () => {

@@ -25,6 +25,8 @@ test('without any setting it is the embedded database in ./data on loopback, wit
     graphiql: true,
     demo: true,
     trustProxy: false,
+    requestTimeoutMs: 10_000,
+    shutdownDelayMs: 0,
   });
 });
 
@@ -35,6 +37,10 @@ test('every setting is taken', () => {
       PORT: '65535',
       DATABASE_URL: 'postgresql://user:secret@db.example/users',
       DATABASE_POOL_SIZE: '25',
+      DATABASE_POOL_TIMEOUT_MS: '100',
+      DATABASE_STATEMENT_TIMEOUT_MS: '600000',
+      REQUEST_TIMEOUT_MS: '4321',
+      SHUTDOWN_DELAY_MS: '5000',
       DATA_DIR: '/srv/userdir',
       LOG_LEVEL: 'warn',
       GRAPHIQL: 'off',
@@ -44,18 +50,43 @@ test('every setting is taken', () => {
   ).toEqual({
     host: '0.0.0.0',
     port: 65535,
-    db: { engine: 'postgres', url: 'postgresql://user:secret@db.example/users', poolSize: 25 },
+    db: {
+      engine: 'postgres',
+      url: 'postgresql://user:secret@db.example/users',
+      poolSize: 25,
+      poolTimeoutMs: 100,
+      statementTimeoutMs: 600_000,
+    },
     dataDir: '/srv/userdir',
     logLevel: 'warn',
     graphiql: false,
     demo: true,
     trustProxy: 2,
+    requestTimeoutMs: 4_321,
+    shutdownDelayMs: 5_000,
   });
 });
 
 test('an empty variable counts as absent', () => {
-  const names = ['HOST', 'PORT', 'DATABASE_URL', 'DATABASE_POOL_SIZE', 'DATA_DIR', 'LOG_LEVEL', 'NODE_ENV'];
-  const empty = Object.fromEntries([...names, 'GRAPHIQL', 'DEMO', 'TRUST_PROXY'].map((name) => [name, '']));
+  const names = [
+    'HOST',
+    'PORT',
+    'DATABASE_URL',
+    'DATABASE_POOL_SIZE',
+    'DATA_DIR',
+    'LOG_LEVEL',
+    'NODE_ENV',
+    'GRAPHIQL',
+    'DEMO',
+  ];
+  names.push(
+    'TRUST_PROXY',
+    'DATABASE_POOL_TIMEOUT_MS',
+    'DATABASE_STATEMENT_TIMEOUT_MS',
+    'REQUEST_TIMEOUT_MS',
+    'SHUTDOWN_DELAY_MS',
+  );
+  const empty = Object.fromEntries(names.map((name) => [name, '']));
   expect(parseConfig(empty)).toEqual(parseConfig({}));
 });
 
@@ -65,6 +96,10 @@ test('every fault is reported at once, each naming its variable and what is acce
       PORT: '65536',
       DATABASE_URL: 'mysql://user:secret@db.example/users',
       DATABASE_POOL_SIZE: '0',
+      DATABASE_POOL_TIMEOUT_MS: '99',
+      DATABASE_STATEMENT_TIMEOUT_MS: '600001',
+      REQUEST_TIMEOUT_MS: '10s',
+      SHUTDOWN_DELAY_MS: '-1',
       LOG_LEVEL: 'loud',
       GRAPHIQL: 'perhaps',
       DEMO: 'no!',
@@ -74,6 +109,10 @@ test('every fault is reported at once, each naming its variable and what is acce
     'PORT must be a whole number from 0 to 65535.',
     'DATABASE_URL must be a URL that starts with postgres:// or postgresql://.',
     'DATABASE_POOL_SIZE must be a whole number from 1 to 1000.',
+    'DATABASE_POOL_TIMEOUT_MS must be a whole number from 100 to 600000.',
+    'DATABASE_STATEMENT_TIMEOUT_MS must be a whole number from 100 to 600000.',
+    'REQUEST_TIMEOUT_MS must be a whole number from 100 to 600000.',
+    'SHUTDOWN_DELAY_MS must be a whole number from 0 to 600000.',
     `LOG_LEVEL must be one of ${LEVELS}.`,
     'GRAPHIQL must be "on" or "off".',
     'DEMO must be "on" or "off".',

@@ -1,0 +1,60 @@
+import { InvalidArgumentError } from 'commander';
+import { dateBound, parse } from '../services/filters.js';
+import type { SecretScope } from '../services/projects.js';
+import { SECRET_SCOPES } from '../services/secrets.js';
+
+/** What the words of a command line mean; each throws InvalidArgumentError. */
+
+const TIME_UNITS_MS: Record<string, number> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
+/** Dates stay within four digits of a year on either side. */
+const LONGEST_MS = 36_500 * 86_400_000;
+const MAX_ENTRIES = 100_000;
+
+/** Milliseconds. */
+export function duration(text: string): number {
+  const milliseconds = parseDuration(text);
+  if (milliseconds !== null) return milliseconds;
+  throw new InvalidArgumentError(
+    'Expected a whole number with a unit, such as 90s, 30m, 24h, 30d or 2w, and 100 years at most.',
+  );
+}
+
+function parseDuration(text: string): number | null {
+  const [, digits = '', unit = ''] = /^(\d{1,6})([smhdw])$/.exec(text) ?? [];
+  const milliseconds = Number(digits) * (TIME_UNITS_MS[unit] ?? Number.NaN);
+  return digits === '' || milliseconds > LONGEST_MS ? null : milliseconds;
+}
+
+export function wholeNumber(text: string): number {
+  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('Expected a whole number from 0 to 999999999.');
+  return Number(text);
+}
+
+export function entries(text: string): number {
+  const number = wholeNumber(text);
+  if (number >= 1 && number <= MAX_ENTRIES) return number;
+  throw new InvalidArgumentError(`Expected a whole number from 1 to ${MAX_ENTRIES}.`);
+}
+
+const sinceDate = dateBound('since', 'first');
+
+/** An instant, as long ago as a duration says or on a date, in ISO 8601. */
+export function since(text: string): string {
+  const ago = parseDuration(text);
+  if (ago !== null) return new Date(Date.now() - ago).toISOString();
+  try {
+    return parse(sinceDate, text).toISOString();
+  } catch {
+    throw new InvalidArgumentError(
+      'Expected a time such as 24h or 30d, a date (2026-01-31) or an RFC 3339 date-time (2026-01-31T12:00:00Z).',
+    );
+  }
+}
+
+/** Scopes separated by commas, each once. */
+export function scopes(text: string): SecretScope[] {
+  const named = text.split(',').map((name) => name.trim());
+  const known = SECRET_SCOPES.filter((scope) => named.includes(scope));
+  if (named.every((name) => (SECRET_SCOPES as string[]).includes(name))) return known;
+  throw new InvalidArgumentError(`Expected some of ${SECRET_SCOPES.join(', ')}, separated by commas.`);
+}

@@ -1,0 +1,229 @@
+import { createRequire } from 'node:module';
+import fc from 'fast-check';
+import type * as GraphQL from 'graphql';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { compile } from '#dist/graphql/compiled.js';
+import { schema } from '#dist/graphql/schema.js';
+import { ethereumAddress, stellarAddress } from '../support/addresses.js';
+import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
+
+// The very module that the schema was made with; an import would be resolved to a second copy of it.
+const { execute, parse, validate }: typeof GraphQL = createRequire(import.meta.url)('graphql');
+
+/** A compiled query answers what GraphQL.js would, byte for byte, or leaves the answer to it. */
+
+let app: TestApp;
+let project: TestProject;
+let context: { scope: object; services: object; requestId: string; charge: () => void };
+let ids: string[];
+
+beforeAll(async () => {
+  app = await startTestApp();
+  project = await app.createProject();
+  await project.addUsers(
+    { auth_method: 'wallet', auth_value: ethereumAddress(1), last_login: '2026-01-31T12:00:00.12Z', login_count: 7 },
+    { auth_method: 'email', auth_value: 'grace@example.com', accounts: accounts(2, 3) },
+    {
+      auth_method: 'google',
+      auth_value: 'a "quote", a \\ and 😀 and é',
+      email: 'ada@example.com',
+      accounts: accounts(4),
+    },
+    ...Array.from({ length: 30 }, (_, index) => ({ auth_method: 'passkey', auth_value: `passkey ${index}` })),
+  );
+  const { services } = app.directory;
+  const scope = await services.projects.getScope(project.appId);
+  context = { scope, services, requestId: 'test', charge: () => undefined };
+  const { data } = await project.graphql('{ users(first: 100) { nodes { id } } }');
+  ids = data.users.nodes.map((user: { id: string }) => user.id);
+});
+afterAll(() => app.close());
+
+function accounts(...numbers: number[]) {
+  return numbers.map((number) => ({ network: 'stellar', public_key: stellarAddress(number) }));
+}
+
+interface Question {
+  readonly query: string;
+  readonly variables?: Record<string, unknown>;
+  readonly operationName?: string;
+}
+
+/** What both say; null where the compiled query leaves the answer to the other, undefined where it cannot be compiled. */
+async function bothAnswers({ query, variables = {}, operationName }: Question) {
+  const document = parse(query);
+  expect(validate(schema, document)).toEqual([]);
+  const executed = await execute({
+    schema,
+    document,
+    contextValue: context,
+    variableValues: variables,
+    operationName: operationName ?? null,
+  });
+  const run = compile(schema, document, operationName);
+  return { executed, compiled: run === null ? undefined : await run(variables, context as never) };
+}
+
+async function expectSame(question: Question) {
+  const { executed, compiled } = await bothAnswers(question);
+  expect(compiled).toBe(executed.errors === undefined ? JSON.stringify(executed) : null);
+}
+
+const leaf = (...names: string[]) => fc.constantFrom(...names, '__typename');
+const aliased = (selection: fc.Arbitrary<string>) =>
+  fc.tuple(fc.constantFrom('', '', 'a: ', 'b: ', 'longerAlias: '), selection).map(([alias, text]) => alias + text);
+const isMergeable = (query: string) => validate(schema, parse(query)).length === 0;
+
+const accountSelection = fc.array(aliased(leaf('id', 'network', 'publicKey', 'walletType')), {
+  minLength: 1,
+  maxLength: 5,
+});
+const userSelection = fc
+  .array(
+    fc.oneof(
+      { weight: 4, arbitrary: aliased(leaf('id', 'authMethod', 'authValue', 'loginMethod', 'wallet', 'loginCount')) },
+      { weight: 2, arbitrary: aliased(leaf('createdAt', 'lastLogin')) },
+      { weight: 2, arbitrary: aliased(accountSelection.map((fields) => `accounts { ${fields.join(' ')} }`)) },
+      { weight: 1, arbitrary: fc.constantFrom('... on User { id wallet }', '... { authValue }', '...Known') },
+    ),
+    { minLength: 1, maxLength: 6 },
+  )
+  .map((fields) => `{ ${fields.join(' ')} }`);
+const connectionSelection = fc
+  .array(
+    fc.oneof(
+      userSelection.map((user) => `nodes ${user}`),
+      userSelection.map((user) => `edges { cursor node ${user} }`),
+      fc.constantFrom('totalCount', 'pageInfo { hasNextPage startCursor endCursor }', '__typename'),
+    ),
+    { minLength: 1, maxLength: 3 },
+  )
+  .map((fields) => `{ ${fields.join(' ')} }`);
+
+const filter = fc.constantFrom(
+  '',
+  ', filter: {}',
+  ', filter: { loginMethods: [PASSKEY] }',
+  ', filter: { loginMethods: [] }',
+  ', filter: { startDate: "2026-02-30" }',
+  ', filter: { startDate: "2020-01-01", endDate: null }',
+  ', filter: $filter',
+);
+const size = fc.constantFrom('1', '7', '100', '0', '$size');
+
+const rootField = fc.oneof(
+  fc.tuple(size, filter, connectionSelection).map(([first, by, rest]) => `users(first: ${first}${by}) ${rest}`),
+  fc.tuple(size, filter, connectionSelection).map(([last, by, rest]) => `users(last: ${last}${by}) ${rest}`),
+  fc
+    .tuple(fc.constantFrom('1', '2', '99', '0', '$size'), userSelection)
+    .map(([page, user]) => `userPage(page: ${page}, limit: 3) { page limit totalUser users ${user} }`),
+  fc.tuple(fc.constantFrom('1', '"2"', '"x"', '$id'), userSelection).map(([id, user]) => `user(id: ${id}) ${user}`),
+  fc.tuple(fc.constantFrom('[]', '[1, 2, 99999]', '[$id, "1"]'), userSelection).map(([list, user]) => {
+    return `usersByIds(ids: ${list}) ${user}`;
+  }),
+  fc
+    .tuple(fc.constantFrom('{ email: "ADA@example.com" }', '{ email: "nobody" }', '$search'), userSelection)
+    .map(([by, user]) => `searchUsers(by: ${by}) ${user}`),
+  fc
+    .constantFrom(ethereumAddress(1), stellarAddress(2), 'nonsense')
+    .map((address) => `verifyWallet(address: "${address}") { exists userId network walletType authMethod }`),
+  fc.constantFrom('userCount', 'userCount(filter: $filter)', '__typename'),
+);
+
+const question = fc
+  .record({
+    fields: fc.array(aliased(rootField), { minLength: 1, maxLength: 3 }),
+    variables: fc.record(
+      {
+        size: fc.constantFrom<unknown>(3, 100, 0, 1.5, 'three'),
+        id: fc.constantFrom<unknown>(1, '2', null, true),
+        filter: fc.constantFrom<unknown>({}, null, { loginMethods: ['EMAIL'] }, { loginMethods: ['email'] }),
+        search: fc.constantFrom<unknown>(
+          { email: 'ada@example.com' },
+          { address: ethereumAddress(1) },
+          { email: 'ada@example.com', address: ethereumAddress(1) },
+          {},
+        ),
+      },
+      { requiredKeys: [] },
+    ),
+  })
+  .map(({ fields, variables }) => {
+    const body = fields.join(' ');
+    const types = { size: 'Int! = 2', id: 'ID! = 1', filter: 'UserFilter', search: 'UserSearch!' };
+    const used = Object.entries(types).filter(([name]) => body.includes(`$${name}`));
+    const definitions = used.map(([name, type]) => `$${name}: ${type}`).join(' ');
+    const fragment = body.includes('...Known')
+      ? 'fragment Known on User { id ...More } fragment More on User { wallet }'
+      : '';
+    return { query: `query Q${definitions && `(${definitions})`} { ${body} } ${fragment}`, variables };
+  })
+  .filter(({ query }) => isMergeable(query));
+
+test('any query, with any variables: the same data, or none where there are errors', async () => {
+  let compiledOnce = 0;
+  await fc.assert(
+    fc.asyncProperty(question, async (asked) => {
+      const { executed, compiled } = await bothAnswers(asked);
+      expect(compiled).toBe(executed.errors === undefined ? JSON.stringify(executed) : null);
+      if (typeof compiled === 'string') compiledOnce += 1;
+    }),
+    { numRuns: 300 },
+  );
+  expect(compiledOnce).toBeGreaterThan(50);
+});
+
+describe('what is left to the executor', () => {
+  test.each([
+    'mutation { deleteUser(id: 1) { id } }',
+    '{ userCount @include(if: true) }',
+    'query ($yes: Boolean! = true) { users { nodes { id @skip(if: $yes) wallet } } }',
+    '{ ...F @include(if: true) } fragment F on Query { userCount }',
+    '{ __schema { queryType { name } } }',
+    '{ __type(name: "User") { name } userCount }',
+  ])('cannot be compiled: %s', async (query) => {
+    expect(compile(schema, parse(query), undefined)).toBeNull();
+  });
+
+  test('a document without the operation that is asked for', () => {
+    expect(compile(schema, parse('query A { userCount } query B { userCount }'), undefined)).toBeNull();
+    expect(compile(schema, parse('query A { userCount }'), 'B')).toBeNull();
+  });
+});
+
+test('of two operations of one document the one that is named', async () => {
+  const query = 'query A { userCount } query B { users(first: 1) { nodes { id } } }';
+  await expectSame({ query, operationName: 'A' });
+  await expectSame({ query, operationName: 'B' });
+  const { executed } = await bothAnswers({ query, operationName: 'B' });
+  expect(executed.data).toEqual({ users: { nodes: [{ id: ids[0] }] } });
+});
+
+test('a user who has no accounts, values with quotes, controls and astral characters, fields that are asked twice', async () => {
+  await expectSame({
+    query: `{ users(first: 100) { nodes { id id x: id authValue accounts { id } accounts { publicKey } ...F } totalCount } }
+            fragment F on User { accounts { walletType } createdAt lastLogin }`,
+  });
+});
+
+test('one field that fails while another is still under way is nobody else’s concern', async () => {
+  await expectSame({ query: `{ a: user(id: "x") { id } b: users { nodes { id } } c: user(id: ${ids[0]}) { id } }` });
+});
+
+test('over HTTP, the twentieth time as the first', async () => {
+  const query = 'query ($id: ID!, $size: Int) { user(id: $id) { id authValue } users(first: $size) { nodes { id } } }';
+  const ask = async (variables: object) => {
+    const { status, data, errors } = await project.graphql(query, variables as Record<string, unknown>);
+    return { status, data, errors };
+  };
+  const good = { id: ids[0], size: 2 };
+  const [first, bad, worse] = [await ask(good), await ask({ id: 'x', size: 2 }), await ask({ size: 2 })];
+  expect(first.data.users.nodes).toEqual([{ id: ids[0] }, { id: ids[1] }]);
+  expect([bad.errors?.[0]?.extensions.code, worse.errors?.[0]?.extensions.code]).toEqual([
+    'BAD_USER_INPUT',
+    'BAD_USER_INPUT',
+  ]);
+  for (let time = 0; time < 20; time += 1) expect(await ask(good)).toEqual(first);
+  expect(await ask({ id: 'x', size: 2 })).toEqual(bad);
+  expect(await ask({ size: 2 })).toEqual(worse);
+});

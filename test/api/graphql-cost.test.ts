@@ -1,0 +1,135 @@
+import { createRequire } from 'node:module';
+import type * as GraphQL from 'graphql';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { costOf, FIELD_COSTS, LIMITS } from '#dist/graphql/limits.js';
+import { schema } from '#dist/graphql/schema.js';
+import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
+
+// The very module that the schema was made with; an import would be resolved to a second copy of it.
+const { getNullableType, isListType, isObjectType, parse }: typeof GraphQL = createRequire(import.meta.url)('graphql');
+
+const ALL_FIELDS =
+  'id authMethod loginMethod authValue wallet createdAt lastLogin loginCount accounts { id network publicKey walletType }';
+
+describe('what an operation costs', () => {
+  const cost = (query: string, variables?: Record<string, unknown>) => costOf(parse(query), undefined, variables);
+
+  test.each<[number, string, Record<string, unknown>?]>([
+    [1, '{ __typename }'],
+    [2, '{ parseAddress(address: "x") { reason } }'],
+    [12, '{ user(id: 1) { id } }'],
+    [15, '{ user(id: 1) { accounts { id } } }'],
+    [201, '{ userCount }'],
+    [402, '{ userCount again: userCount }'],
+    // A list has the rows that its arguments say, defaults included, and never more than the field lets pass.
+    [22, '{ users { nodes { id } } }'],
+    [62, '{ users(first: 50) { nodes { id } } }'],
+    [62, '{ users(last: 50) { nodes { id } } }'],
+    [112, '{ users(first: 2000000000) { nodes { id } } }'],
+    [12, '{ users(first: -5) { nodes { id } } }'],
+    [221, '{ userPage(limit: 9) { users { id } } }'],
+    [222, '{ userPage { users { id } } }'],
+    [14, '{ usersByIds(ids: [1, 2, 3]) { id } }'],
+    [12, '{ usersByIds(ids: 99) { id } }'],
+    [14, '{ searchUsers(by: { email: "ada@example.com" }) { id } }'],
+    // Beside the rows, what stands once in the answer is counted once.
+    [223, '{ users { totalCount nodes { id } } }'],
+    [214, '{ users { totalCount pageInfo { hasNextPage } } }'],
+    [42, '{ users { edges { cursor node { id } } } }'],
+    [101, 'mutation { deleteUser(id: 1) }'],
+    // Variables: given, absent with and without a default of their own, null, more than one.
+    [62, 'query ($n: Int) { users(first: $n) { nodes { id } } }', { n: 50 }],
+    [22, 'query ($n: Int) { users(first: $n) { nodes { id } } }'],
+    [22, 'query ($n: Int) { users(first: $n) { nodes { id } } }', { n: null }],
+    [42, 'query ($n: Int = 30) { users(first: $n) { nodes { id } } }'],
+    [19, 'query ($n: Int, $m: Int) { users(first: $n, last: $m) { nodes { id } } }', { m: 7 }],
+    [13, 'query ($ids: [ID!]!) { usersByIds(ids: $ids) { id } }', { ids: [4, '5'] }],
+    [12, 'query ($ids: [ID!]!) { usersByIds(ids: $ids) { id } }', { ids: '5' }],
+    [12, 'query ($id: ID!) { usersByIds(ids: [$id]) { id } }', { id: 5 }],
+    [0, 'query ($n: Int!) { users(first: $n) { nodes { id } } }', { n: 'many' }],
+    // Fragments count where they are spread; what a directive leaves out is counted all the same.
+    [
+      72,
+      '{ users { ...F } } fragment F on UserConnection { nodes { ...U ... on User { accounts { id } } } } fragment U on User { id wallet }',
+    ],
+    [62, 'query ($n: Int) { ...Q } fragment Q on Query { users(first: $n) { nodes { id } } }', { n: 50 }],
+    [202, 'query ($yes: Boolean!) { __typename userCount @skip(if: $yes) }', { yes: true }],
+  ])('%d: %s %j', (expected, query, variables) => {
+    expect(cost(query, variables)).toBe(expected);
+  });
+
+  test('of several operations, that of the one which is executed', () => {
+    const document = parse('query A { __typename } query B { userCount }');
+    expect([costOf(document, 'A', {}), costOf(document, 'B', {}), costOf(document, 'C', {})]).toEqual([1, 201, 0]);
+  });
+
+  test('every list says how long it may be, itself or by the field that it is below', () => {
+    const lists = Object.values(schema.getTypeMap()).flatMap((type) => {
+      if (!isObjectType(type) || type.name.startsWith('__')) return [];
+      return Object.values(type.getFields()).flatMap((field) =>
+        isListType(getNullableType(field.type)) ? [`${type.name}.${field.name}`] : [],
+      );
+    });
+    const bounded = lists.filter((list) => FIELD_COSTS[list]?.rows !== undefined);
+    const byTheField = lists.filter((list) => FIELD_COSTS[list]?.rows === undefined).toSorted();
+    expect(bounded.toSorted()).toEqual(['Query.searchUsers', 'Query.usersByIds', 'User.accounts']);
+    // Those of Query.users and Query.userPage.
+    expect(byTheField).toEqual(['UserConnection.edges', 'UserConnection.nodes', 'UserPage.users']);
+  });
+
+  test('every field of the table is one of the schema', () => {
+    for (const coordinate of Object.keys(FIELD_COSTS)) {
+      const [type, field] = coordinate.split('.') as [string, string];
+      const found = schema.getType(type);
+      expect(isObjectType(found) && found.getFields()[field], coordinate).toBeTruthy();
+    }
+  });
+
+  test('a page of 100 users with everything, eight times over, would still be within the limit', () => {
+    const page = `totalCount pageInfo { hasNextPage hasPreviousPage startCursor endCursor } nodes { ${ALL_FIELDS} }`;
+    expect(8 * cost(`{ users(first: 100) { ${page} } }`)).toBeLessThanOrEqual(LIMITS.cost);
+  });
+});
+
+describe('an operation that costs too much', () => {
+  let app: TestApp;
+  let project: TestProject;
+  beforeAll(async () => {
+    app = await startTestApp();
+    project = await app.createProject();
+  });
+  afterAll(() => app.close());
+
+  const pages = Array.from({ length: 100 }, (_, index) => `p${index}: users(first: $n) { nodes { id authValue } }`);
+  const query = `query ($n: Int) { ${pages.join(' ')} }`;
+  const refusal = (cost: number) => [
+    { message: `cost: got ${cost}, expected at most 20000.`, extensions: { code: 'BAD_USER_INPUT' } },
+  ];
+
+  test('is refused by its variables on every execution, also when it was right before, often enough to be compiled', async () => {
+    for (let time = 0; time < 6; time += 1) {
+      const fine = await project.graphql(query, { n: 50 });
+      expect([Object.keys(fine.data).length, fine.errors]).toEqual([100, undefined]);
+      const dear = await project.graphql(query, { n: 100 });
+      expect([dear.data, dear.errors]).toEqual([undefined, refusal(21_200)]);
+    }
+  });
+
+  test('is not executed at all', async () => {
+    app.statements.length = 0;
+    const counts = Array.from(
+      { length: 101 },
+      (_, day) => `c${day}: userCount(filter: { startDate: "${2000 + day}-01-01" })`,
+    );
+    expect((await project.graphql(`{ ${counts.join(' ')} }`)).errors).toEqual(refusal(20_301));
+    const writes = Array.from({ length: 200 }, (_, id) => `d${id}: deleteUser(id: ${id + 1}) { id }`);
+    expect((await project.graphql(`mutation { ${writes.join(' ')} }`)).errors).toEqual(refusal(20_400));
+    expect(app.statements.filter((sql) => !/app_secrets/.test(sql))).toEqual([]);
+  });
+
+  test('by GET it is refused too', async () => {
+    const parameters = new URLSearchParams({ query, variables: '{"n":100}' });
+    const response = await fetch(`${app.url}/graphql?${parameters}`, { headers: project.credentials });
+    expect(await response.json()).toEqual({ errors: refusal(21_200) });
+  });
+});

@@ -1,0 +1,293 @@
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
+
+/** Connections that mean harm: slow ones, and those that hide one request behind another. Bytes over a socket. */
+
+const TIMEOUTS = { headersMs: 400, stalledMs: 400, idleMs: 400, checkMs: 50 };
+const REQUEST_TIMEOUT_MS = 600;
+/** The longest that any of them may stay: the sum, and what a busy machine adds. */
+const BOUND_MS = 6_000;
+
+let app: TestApp;
+let project: TestProject;
+let credentials: string;
+let victim: number;
+beforeAll(async () => {
+  app = await startTestApp({ timeouts: TIMEOUTS, env: { REQUEST_TIMEOUT_MS: String(REQUEST_TIMEOUT_MS) } });
+  project = await app.createProject();
+  credentials = Object.entries(project.credentials)
+    .map(([name, value]) => `${name}: ${value}\r\n`)
+    .join('');
+  await project.addUsers(
+    ...Array.from({ length: 100 }, (_, index) => ({
+      auth_method: 'passkey',
+      auth_value: `${index} ${'x'.repeat(1_000)}`,
+    })),
+  );
+  victim = (await project.rest('/server/users?limit=1')).body.result.users[0].id;
+});
+afterAll(() => app.close());
+// Whatever a test did, the server answers, and the user whose removal was smuggled is there.
+afterEach(async () => {
+  expect((await project.rest(`/server/users/${victim}`)).body.result.id).toBe(victim);
+});
+
+const head = (line: string, ...headers: string[]) =>
+  `${line} HTTP/1.1\r\nHost: userdir\r\n${credentials}${headers.map((header) => `${header}\r\n`).join('')}`;
+const count = () => `${head('GET /server/users/count')}\r\n`;
+
+interface Conversation {
+  readonly socket: Socket;
+  /** Everything that came, when the connection has ended. */
+  readonly received: Promise<string>;
+  /** How long the connection stayed, in milliseconds. */
+  readonly lasted: Promise<number>;
+}
+
+/** A connection on which the caller says what it likes, until the server ends it or the bound is reached. */
+function converse(...parts: string[]): Conversation {
+  const { hostname, port } = new URL(app.url);
+  const beganAt = performance.now();
+  const socket = connect(Number(port), hostname, () => {
+    for (const part of parts) socket.write(part, 'latin1');
+  });
+  let text = '';
+  socket.on('data', (chunk: Buffer) => {
+    text += chunk;
+  });
+  socket.on('error', () => undefined);
+  const timer = setTimeout(() => socket.destroy(), BOUND_MS);
+  const closed = ended(socket).then(() => clearTimeout(timer));
+  return { socket, received: closed.then(() => text), lasted: closed.then(() => performance.now() - beganAt) };
+}
+
+/** Also where it ends with an error. */
+function ended(socket: Socket): Promise<void> {
+  return new Promise((resolve) => socket.once('close', () => resolve()));
+}
+
+/** Status and body of each answer, in their order. */
+function answersIn(text: string): { status: number; body: { message?: string; error?: string } }[] {
+  return text
+    .split(/(?=HTTP\/1\.1 \d{3} )/)
+    .filter((part) => part !== '')
+    .map((part) => ({
+      status: Number(part.slice(9, 12)),
+      body: JSON.parse(part.slice(part.indexOf('\r\n\r\n') + 4) || '{}'),
+    }));
+}
+
+describe('a connection ends in bounded time', () => {
+  /** Sends one byte after another, slower than anybody waits, until the connection is gone. */
+  function drip({ socket }: Conversation): void {
+    const timer = setInterval(() => socket.write('a'), 100);
+    socket.once('close', () => clearInterval(timer));
+  }
+
+  test.each<[string, () => string, boolean, number[]]>([
+    ['that sends nothing', () => '', false, [408]],
+    ['that stops in the request line', () => 'GET /serv', false, [408]],
+    ['that stops in the headers', () => head('GET /server/users/count'), false, [408]],
+    ['whose headers come byte by byte', () => `${head('GET /server/users/count')}X-Slow: `, true, [408]],
+    ['whose second request stops', () => `${count()}GET /ser`, false, [200, 408]],
+    [
+      'whose body never comes',
+      () => `${head('POST /server/wallets/verify', 'Content-Type: application/json', 'Content-Length: 10')}\r\n`,
+      false,
+      [408],
+    ],
+    [
+      'whose body comes byte by byte',
+      () => `${head('POST /graphql', 'Content-Type: application/json', 'Content-Length: 100000')}\r\n`,
+      true,
+      [408],
+    ],
+    [
+      'whose chunks come byte by byte',
+      () =>
+        `${head('POST /server/wallets/verify', 'Content-Type: application/json', 'Transfer-Encoding: chunked')}\r\nfffff\r\n`,
+      true,
+      [408],
+    ],
+    [
+      'whose last chunk never comes',
+      () =>
+        `${head('POST /server/wallets/verify', 'Content-Type: application/json', 'Transfer-Encoding: chunked')}\r\n2\r\n{}\r\n`,
+      false,
+      [408],
+    ],
+    ['that says nothing after its answer', count, false, [200]],
+  ])('%s', async (_what, bytes, dripping, statuses) => {
+    const conversation = converse(bytes());
+    if (dripping) drip(conversation);
+    expect(await conversation.lasted).toBeLessThan(BOUND_MS - 1_000);
+    expect(answersIn(await conversation.received).map(({ status }) => status)).toEqual(statuses);
+  });
+
+  test('that asks for many pages and reads none of them', async () => {
+    const { hostname, port } = new URL(app.url);
+    const socket = connect(Number(port), hostname).on('error', () => undefined);
+    socket.pause();
+    const page = `${head('GET /server/users?limit=100')}\r\n`;
+    socket.write(page.repeat(200));
+    const beganAt = performance.now();
+    // It hears nothing of the end, as it does not read: what it writes then is refused.
+    const timer = setInterval(() => socket.write(page), 100);
+    await Promise.race([ended(socket), new Promise((resolve) => setTimeout(resolve, BOUND_MS))]);
+    clearInterval(timer);
+    socket.destroy();
+    expect(performance.now() - beganAt).toBeLessThan(BOUND_MS - 1_000);
+  });
+});
+
+describe('requests that are sent at once on one connection', () => {
+  const get = (path: string) => `${head(`GET ${path}`)}\r\n`;
+
+  test('are answered in their order, whatever each of them takes', async () => {
+    const paths = [
+      '/server/users?limit=100',
+      '/livez',
+      '/server/nothing',
+      '/server/users?page=0',
+      `/server/users/${victim}`,
+    ];
+    const { received } = converse(
+      paths.map(get).join(''),
+      `${head('GET /server/users/count', 'Connection: close')}\r\n`,
+    );
+    const answers = answersIn(await received);
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 404, 400, 200, 200]);
+    expect([answers[0]?.body.message, answers[4]?.body.message, answers[5]?.body.message]).toEqual([
+      'Users listed.',
+      'User found.',
+      'Users counted.',
+    ]);
+  });
+
+  test('two hundred of them too', async () => {
+    const many = Array.from({ length: 200 }, (_, index) => get(`/server/users?limit=1&page=${index + 1}`));
+    const { received } = converse(many.join(''), `${head('GET /livez', 'Connection: close')}\r\n`);
+    const pages = answersIn(await received).map(({ body }) => (body as { result?: { page: number } }).result?.page);
+    expect(pages).toEqual([...many.map((_, index) => index + 1), undefined]);
+  });
+
+  test('and then something that is not HTTP: it is refused after they are answered', async () => {
+    for (const rubbish of ['RUBBISH\r\n\r\n', 'GET / HTTP/9.9\r\n\r\n', '\x16\x03\x01\x02\x00\x01']) {
+      const { received } = converse(
+        get('/server/users?limit=100') + get('/server/users/count') + rubbish,
+        'more of it',
+      );
+      const answers = answersIn(await received);
+      expect(answers.map(({ status, body }) => [status, body.message ?? body.error])).toEqual([
+        [200, 'Users listed.'],
+        [200, 'Users counted.'],
+        [400, 'The request is not valid HTTP.'],
+      ]);
+    }
+  });
+
+  test('nothing after one that closes the connection is answered, and that one is', async () => {
+    const { received } = converse(`${head('GET /server/users/count', 'Connection: close')}\r\n${count()}`);
+    expect(answersIn(await received).map(({ status }) => status)).toEqual([200]);
+  });
+});
+
+describe('one request hidden behind another is never answered', () => {
+  const post = (...headers: string[]) =>
+    head('POST /server/wallets/verify', 'Content-Type: application/json', ...headers);
+  const CHUNKED = 'Transfer-Encoding: chunked';
+
+  test.each<[string, () => string]>([
+    ['a length and chunks', () => `${post('Content-Length: 5', CHUNKED)}\r\n0\r\n\r\n`],
+    ['chunks and a length', () => `${post(CHUNKED, 'Content-Length: 5')}\r\n0\r\n\r\n`],
+    ['two different lengths', () => `${post('Content-Length: 2', 'Content-Length: 0')}\r\n{}`],
+    ['the same length twice', () => `${post('Content-Length: 2', 'Content-Length: 2')}\r\n{}`],
+    ['a list of lengths', () => `${post('Content-Length: 2, 2')}\r\n{}`],
+    ['a length with a sign', () => `${post('Content-Length: +2')}\r\n{}`],
+    ['a length in hexadecimal', () => `${post('Content-Length: 0x2')}\r\n{}`],
+    ['an empty length', () => `${post('Content-Length:')}\r\n`],
+    ['a length with a space in it', () => `${post('Content-Length: 0 2')}\r\n`],
+    ['a length in full-width digits', () => `${post('Content-Length: \xef\xbc\x92')}\r\n{}`],
+    ['a length beyond 64 bits', () => `${post('Content-Length: 18446744073709551616')}\r\n`],
+    ['a space before the colon of a length', () => `${post('Content-Length : 0')}\r\n`],
+    ['a space before the colon of a coding', () => `${post('Transfer-Encoding : chunked')}\r\n0\r\n\r\n`],
+    ['a tab before the colon of a coding', () => `${post('Transfer-Encoding\t: chunked')}\r\n0\r\n\r\n`],
+    ['an unknown coding', () => `${post('Transfer-Encoding: xchunked')}\r\n0\r\n\r\n`],
+    ['another coding after chunks', () => `${post('Transfer-Encoding: chunked, identity')}\r\n0\r\n\r\n`],
+    ['chunks twice', () => `${post(CHUNKED, CHUNKED)}\r\n0\r\n\r\n`],
+    ['chunks twice in a list', () => `${post('Transfer-Encoding: chunked, chunked')}\r\n0\r\n\r\n`],
+    ['chunks in quotes', () => `${post('Transfer-Encoding: "chunked"')}\r\n0\r\n\r\n`],
+    ['a vertical tab before chunks', () => `${post('Transfer-Encoding: \x0bchunked')}\r\n0\r\n\r\n`],
+    ['a folded coding', () => `${post('Transfer-Encoding:', ' chunked')}\r\n0\r\n\r\n`],
+    ['a folded header', () => `${post('X-A: a', '\tContent-Length: 0')}\r\n`],
+    ['a bare carriage return', () => `${post('X-A: a\rContent-Length: 0')}\r\n`],
+    ['a bare line feed between headers', () => `${post('X-A: a\nContent-Length: 0')}\r\n`],
+    ['bare line feeds after the headers', () => `${post(CHUNKED).slice(0, -2)}\n\n0\r\n\r\n`],
+    [
+      'a space before the first header',
+      () => `POST /server/wallets/verify HTTP/1.1\r\n X-A: a\r\n${post().split('\r\n').slice(1).join('\r\n')}\r\n`,
+    ],
+    ['a chunk size in words', () => `${post(CHUNKED)}\r\nzero\r\n\r\n`],
+    ['a chunk size with 0x', () => `${post(CHUNKED)}\r\n0x0\r\n\r\n`],
+    ['a negative chunk size', () => `${post(CHUNKED)}\r\n-1\r\n\r\n`],
+    ['a chunk size beyond 64 bits', () => `${post(CHUNKED)}\r\nfffffffffffffffff\r\n\r\n`],
+    ['a chunk size with a space', () => `${post(CHUNKED)}\r\n0 \r\n\r\n`],
+    ['a chunk longer than it says', () => `${post(CHUNKED)}\r\n1\r\n{}\r\n0\r\n\r\n`],
+    ['a chunk that ends in a line feed', () => `${post(CHUNKED)}\r\n2\r\n{}\n0\r\n\r\n`],
+    ['chunk sizes that end in line feeds', () => `${post(CHUNKED)}\r\n0\n\n`],
+    ['a line feed in a chunk extension', () => `${post(CHUNKED)}\r\n0;a\nb\r\n\r\n`],
+    ['an endless chunk extension', () => `${post(CHUNKED)}\r\n0;${'a'.repeat(20_000)}\r\n\r\n`],
+    ['a length after the last chunk', () => `${post(CHUNKED)}\r\n0\r\nContent-Length: 9\r\n\r\n`],
+    ['chunks in HTTP/1.0', () => `${post(CHUNKED).replace('1.1', '1.0')}\r\n0\r\n\r\n`],
+    ['the preface of HTTP/2', () => 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
+    ['too many headers', () => `${head('GET /livez', ...Array(101).fill('X-A: a'), 'Connection: close')}\r\n`],
+    ['a body that is longer than it says', () => `${post('Content-Length: 1')}\r\n{}`],
+  ])('%s', async (_what, first) => {
+    for (const behind of [count(), `${head(`DELETE /server/users/${victim}`)}\r\n`]) {
+      const { received } = converse(first() + behind);
+      const answers = answersIn(await received);
+      // The request itself, and the rest of the connection; or both at once.
+      expect(answers.length === 1 || answers.length === 2).toBe(true);
+      expect(answers.map(({ status }) => status).filter((status) => ![400, 413, 431].includes(status))).toEqual([]);
+      expect(answers.at(-1)?.body.error).toEqual(expect.any(String));
+    }
+  });
+
+  test.each(['identity, chunked', 'gzip, chunked', 'chunked;q=1'])(
+    'the coding %s is refused, as a proxy may not know it',
+    async (coding) => {
+      const bytes = `${post(`Transfer-Encoding: ${coding}`, 'Connection: close')}\r\n0\r\n\r\n${count()}`;
+      const answers = answersIn(await converse(bytes).received);
+      expect(answers.map(({ status }) => status)).toEqual([400]);
+    },
+  );
+
+  test('a length that reaches over the next request makes it a body, of a GET as well', async () => {
+    for (const line of ['GET /server/users/count', 'POST /server/wallets/verify']) {
+      const { received } = converse(
+        `${head(line, `Content-Length: ${count().length}`, 'Connection: close')}\r\n${count()}`,
+      );
+      expect(answersIn(await received)).toHaveLength(1);
+    }
+  });
+
+  test('an upgrade is not made, and what follows is a request like any other', async () => {
+    const upgrade = `${head('GET /server/users/count', 'Connection: Upgrade', 'Upgrade: h2c')}\r\n`;
+    const { socket, received } = converse(upgrade);
+    await once(socket, 'data');
+    socket.write(`${head('GET /server/users/count', 'Connection: close')}\r\n`);
+    expect(answersIn(await received).map(({ status }) => status)).toEqual([200, 200]);
+  });
+});
+
+test('101 headers are refused by number, 100 are not', async () => {
+  const withHeaders = (count: number) => {
+    const fixed = head('GET /server/users/count', 'Connection: close');
+    const more = Array(count - (fixed.split('\r\n').length - 2)).fill('X-A: a\r\n');
+    return converse(`${fixed}${more.join('')}\r\n`).received.then(answersIn);
+  };
+  expect((await withHeaders(100)).map(({ status }) => status)).toEqual([200]);
+  expect(await withHeaders(101)).toEqual([{ status: 431, body: { error: 'headers: got 101, expected at most 100.' } }]);
+});

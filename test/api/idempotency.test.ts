@@ -1,0 +1,136 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Prisma } from '#dist/db/client.js';
+import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
+
+/** Deletions and logins that can be retried. */
+
+let app: TestApp;
+let project: TestProject;
+let serial = 0;
+
+beforeAll(async () => {
+  app = await startTestApp();
+  project = await app.createProject();
+});
+afterAll(() => app.close());
+
+const LOGIN = `mutation ($input: RecordLoginInput!, $key: String) {
+  recordLogin(input: $input, idempotencyKey: $key) { created user { id loginCount accounts { publicKey } } }
+}`;
+const DELETE = 'mutation ($id: ID!, $key: String) { deleteUser(id: $id, idempotencyKey: $key) { id } }';
+
+const newcomer = () => {
+  serial += 1;
+  return { authMethod: 'passkey', authValue: `newcomer ${serial}` };
+};
+const register = async (): Promise<string> =>
+  (await project.graphql(LOGIN, { input: newcomer() })).data.recordLogin.user.id;
+const remove = (id: string, key?: string, asker = project) =>
+  asker.rest(`/server/users/${id}`, {
+    method: 'DELETE',
+    ...(key !== undefined && { headers: { 'idempotency-key': key } }),
+  });
+
+test('a deletion with a key is answered the same when it is retried, over REST and over GraphQL', async () => {
+  const [one, other] = [await register(), await register()];
+  const first = await remove(one, 'key-1');
+  const retry = await remove(one, 'key-1');
+  expect([retry.status, retry.body]).toEqual([200, first.body]);
+  for (let attempt = 0; attempt < 3; attempt += 1) {
+    const { data, errors } = await project.graphql(DELETE, { id: other, key: 'key-2' });
+    expect({ data, errors }).toEqual({ data: { deleteUser: { id: other } }, errors: undefined });
+  }
+});
+
+test('without the key, or with another, a second deletion is 404 as ever', async () => {
+  const id = await register();
+  expect((await remove(id, 'key-3')).status).toBe(200);
+  expect((await remove(id)).status).toBe(404);
+  expect((await remove(id, 'key-4')).status).toBe(404);
+  expect((await remove(id, 'key-3')).status).toBe(200);
+});
+
+test('of many at once with one key one acts and all are answered as it was', async () => {
+  const id = await register();
+  const answers = await Promise.all(Array.from({ length: 12 }, () => remove(id, 'key-5')));
+  expect(answers.map(({ status }) => status)).toEqual(new Array(12).fill(200));
+  const entries = await app.directory.db.query<{ count: number }>(
+    Prisma.sql`SELECT count(*)::int AS count FROM audit_log WHERE action = 'remove' AND user_id = ${id}::bigint`,
+  );
+  expect(entries).toEqual([{ count: 1 }]);
+});
+
+test('what failed is not kept: its retry acts', async () => {
+  const id = await register();
+  const foreign = String(Number(id) + 1);
+  expect((await remove(foreign, 'key-6')).status).toBe(404);
+  expect(await register()).toBe(foreign);
+  expect((await remove(foreign, 'key-6')).status).toBe(200);
+});
+
+test('a key that was used for another request is refused, and nothing happens', async () => {
+  const [one, other] = [await register(), await register()];
+  await remove(one, 'key-7');
+  const { status, body } = await remove(other, 'key-7');
+  expect([status, body]).toEqual([400, { error: 'The idempotency key was used for another request.' }]);
+  const { errors } = await project.graphql(LOGIN, { input: newcomer(), key: 'key-7' });
+  expect(errors?.[0]).toMatchObject({
+    message: 'The idempotency key was used for another request.',
+    extensions: { code: 'BAD_USER_INPUT' },
+  });
+  expect((await project.rest(`/server/users/${other}`)).status).toBe(200);
+});
+
+test('keys of one project are nothing to another', async () => {
+  const other = await app.createProject();
+  const input = newcomer();
+  const [mine, theirs] = [
+    await project.graphql(LOGIN, { input, key: 'key-8' }),
+    await other.graphql(LOGIN, { input, key: 'key-8' }),
+  ];
+  expect([mine.data.recordLogin.created, theirs.data.recordLogin.created]).toEqual([true, true]);
+  expect((await remove(mine.data.recordLogin.user.id, 'key-9', other)).status).toBe(404);
+});
+
+test('a login with a key is counted once, however often it is retried, also at once', async () => {
+  const input = newcomer();
+  const asked = () => project.graphql(LOGIN, { input, key: 'key-10' });
+  const answers = [...(await Promise.all(Array.from({ length: 8 }, asked))), await asked()];
+  const logins = answers.map(({ data }: Json) => data.recordLogin);
+  expect(logins).toEqual(
+    new Array(9).fill({ created: true, user: { id: expect.any(String), loginCount: 1, accounts: [] } }),
+  );
+  expect(new Set(logins.map(({ user }) => user.id)).size).toBe(1);
+  const { data } = await project.graphql(LOGIN, { input, key: 'key-11' });
+  expect(data.recordLogin).toMatchObject({ created: false, user: { loginCount: 2 } });
+});
+
+test('a login is answered again also when its user has been removed since', async () => {
+  const input = newcomer();
+  const { data } = await project.graphql(LOGIN, { input, key: 'key-12' });
+  const { id } = data.recordLogin.user;
+  await remove(id);
+  const retry = await project.graphql(LOGIN, { input, key: 'key-12' });
+  expect(retry.data.recordLogin).toMatchObject({ created: true, user: { id } });
+  expect((await project.rest(`/server/users/${id}`)).status).toBe(404);
+});
+
+test('after a day a key is as new', async () => {
+  const id = await register();
+  await remove(id, 'key-13');
+  await app.directory.db.query(
+    Prisma.sql`UPDATE idempotency_keys SET created_at = created_at - interval '25 hours' WHERE key = 'key-13'`,
+  );
+  expect((await remove(id, 'key-13')).status).toBe(404);
+});
+
+test.each(['', ' ', 'two words', 'é', 'k'.repeat(256)])('the key %j is refused', async (key) => {
+  const id = await register();
+  const { errors } = await project.graphql(DELETE, { id, key });
+  expect(errors?.[0]?.message).toMatch(
+    /^idempotencyKey: got .*, expected 1 to 255 printable ASCII characters without spaces\.$/,
+  );
+  if (!/^[\x21-\x7e]*( [\x21-\x7e]+)*$/.test(key)) return;
+  const { status, body } = await remove(id, key);
+  expect([status, body.error]).toEqual([400, expect.stringMatching(/^Idempotency-Key: got /)]);
+});

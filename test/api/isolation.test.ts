@@ -1,0 +1,252 @@
+import fc from 'fast-check';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { camelCase, parseIdentity } from '#dist/services/identities.js';
+import { stellarAddress } from '../support/addresses.js';
+import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { verify } from '../support/rest.js';
+
+/**
+ * Two projects with the same identities and addresses, asked and changed through both interfaces at once, so that their reads share
+ * statements; a simple model says what each may see. ISOLATION_RUNS is how many histories there are, ISOLATION_SEED repeats them.
+ */
+
+const RUNS = Number(process.env['ISOLATION_RUNS'] ?? 12);
+const SEED = Number(process.env['ISOLATION_SEED'] ?? Date.now() % 2 ** 31);
+
+let app: TestApp;
+beforeAll(async () => {
+  app = await startTestApp();
+});
+afterAll(() => app.close());
+
+const EMAIL = 'ada@example.com';
+const ADDRESSES = [1, 2, 3].map(stellarAddress);
+/** Whoever registers, in either project; the first two share their email, the last has an address for a name. */
+const IDENTITIES = [
+  { authMethod: 'email', authValue: EMAIL },
+  { authMethod: 'google', authValue: EMAIL },
+  { authMethod: 'google', authValue: 'grace@example.com' },
+  { authMethod: 'passkey', authValue: 'key' },
+  { authMethod: 'passkey', authValue: 'Key' },
+  { authMethod: 'wallet', authValue: ADDRESSES[0] as string },
+] as const;
+
+interface ModelUser {
+  readonly identity: number;
+  readonly addresses: Set<string>;
+  logins: number;
+  isLive: boolean;
+}
+
+/** What a project is known to have; nothing of the other is in it. */
+interface Model {
+  readonly project: TestProject;
+  readonly users: Map<number, ModelUser>;
+  readonly banned: Set<number>;
+}
+
+const live = ({ users }: Model) => [...users].filter(([, user]) => user.isLive);
+const idsWhere = (model: Model, matches: (user: ModelUser) => boolean) =>
+  live(model)
+    .flatMap(([id, user]) => (matches(user) ? [id] : []))
+    .toSorted((one, other) => one - other);
+const idsIn = (users: Json[]): number[] => users.map(({ id }) => Number(id)).toSorted((one, other) => one - other);
+
+const both = fc.constantFrom(0, 1);
+const isRest = fc.boolean();
+const write = fc.record({
+  kind: fc.constantFrom('login', 'login', 'login', 'remove', 'remove foreign', 'ban', 'unban'),
+  owner: both,
+  identity: fc.nat(IDENTITIES.length - 1),
+  addresses: fc.subarray(ADDRESSES),
+  isRest,
+});
+const read = fc.record({
+  kind: fc.constantFrom('list', 'count', 'email', 'address', 'get', 'verify', 'verify pinned'),
+  owner: both,
+  method: fc.constantFrom(null, 'email', 'socials', 'passkey', 'wallet'),
+  address: fc.constantFrom(...ADDRESSES),
+  /** One of all users there ever were, of both projects. */
+  target: fc.nat(),
+  isRest,
+});
+type Write = typeof write extends fc.Arbitrary<infer Value> ? Value : never;
+type Read = typeof read extends fc.Arbitrary<infer Value> ? Value : never;
+
+/** At most one change of an identity at a time: which of two comes first, nobody can say. */
+const round = fc.record({
+  writes: fc.uniqueArray(write, { maxLength: 8, selector: ({ owner, identity }) => `${owner} ${identity}` }),
+  reads: fc.array(read, { minLength: 4, maxLength: 20 }),
+});
+
+async function login(model: Model, { identity, addresses }: Write, known: ReadonlySet<number>): Promise<void> {
+  const accounts = addresses.map((publicKey) => ({ network: 'STELLAR', publicKey }));
+  const { data, errors } = await model.project.graphql(
+    'mutation ($input: RecordLoginInput!) { recordLogin(input: $input) { created user { id loginCount accounts { publicKey } } } }',
+    { input: { ...IDENTITIES[identity], accounts } },
+  );
+  if (model.banned.has(identity)) {
+    expect(errors?.map(({ extensions }) => extensions.code)).toEqual(['BANNED']);
+    return;
+  }
+  const { created, user } = data.recordLogin;
+  const id = Number(user.id);
+  const before = live(model).find(([, each]) => each.identity === identity);
+  expect([created, before?.[0] ?? id]).toEqual([before === undefined, id]);
+  if (created) expect(known.has(id)).toBe(false);
+  const { authMethod, authValue } = IDENTITIES[identity] as (typeof IDENTITIES)[number];
+  const entry = before?.[1] ?? { identity, addresses: new Set<string>(), logins: 0, isLive: true };
+  for (const address of authMethod === 'wallet' ? [authValue, ...addresses] : addresses) entry.addresses.add(address);
+  entry.logins += 1;
+  model.users.set(id, entry);
+  expect(user.loginCount).toBe(entry.logins);
+  expect(new Set(user.accounts.map((account: Json) => account.publicKey))).toEqual(entry.addresses);
+}
+
+/** True where there was such a user. */
+async function remove({ project }: Model, id: number, overRest: boolean): Promise<boolean> {
+  if (overRest) return (await project.rest(`/server/users/${id}`, { method: 'DELETE' })).status === 200;
+  const { data } = await project.graphql('mutation ($id: ID!) { deleteUser(id: $id) { id } }', { id });
+  return data !== null;
+}
+
+async function change(models: readonly [Model, Model], given: Write, known: ReadonlySet<number>): Promise<void> {
+  const model = models[given.owner] as Model;
+  const other = models[1 - given.owner] as Model;
+  const find = (of: Model) => live(of).find(([, user]) => user.identity === given.identity);
+  const { projects, logins } = app.directory.services;
+  const identity = parseIdentity(IDENTITIES[given.identity] as (typeof IDENTITIES)[number], camelCase);
+  switch (given.kind) {
+    case 'login':
+      return login(model, given, known);
+    case 'remove': {
+      const own = find(model);
+      if (own === undefined) return;
+      expect(await remove(model, own[0], given.isRest)).toBe(true);
+      own[1].isLive = false;
+      return;
+    }
+    case 'remove foreign': {
+      const foreign = find(other);
+      if (foreign !== undefined) expect(await remove(model, foreign[0], given.isRest)).toBe(false);
+      return;
+    }
+    case 'ban':
+      await logins.ban(await projects.getScope(model.project.appId), identity);
+      model.banned.add(given.identity);
+      return;
+    case 'unban':
+      await logins.unban(await projects.getScope(model.project.appId), identity);
+      model.banned.delete(given.identity);
+  }
+}
+
+const loginMethodOf = ({ identity }: ModelUser) => {
+  const { authMethod } = IDENTITIES[identity] as (typeof IDENTITIES)[number];
+  return authMethod === 'google' ? 'socials' : authMethod;
+};
+
+/** Asks, and gives what was answered beside what the model says. */
+async function ask(models: readonly [Model, Model], given: Read): Promise<{ answered: unknown; right: unknown }> {
+  const model = models[given.owner] as Model;
+  const { project } = model;
+  const { method, address } = given;
+  const query = method === null ? '' : `?login_method=${method}`;
+  const filter = method === null ? {} : { loginMethods: [method.toUpperCase()] };
+  const byMethod = idsWhere(model, (user) => method === null || loginMethodOf(user) === method);
+  const everybody = [...models[0].users.keys(), ...models[1].users.keys()];
+  const target = everybody[given.target % Math.max(everybody.length, 1)] ?? 1;
+  const targetUser = model.users.get(target);
+  const isTargetLive = targetUser?.isLive ?? false;
+  switch (given.kind) {
+    case 'list': {
+      const right = { total: byMethod.length, ids: byMethod };
+      if (given.isRest) {
+        const { result } = (await project.rest(`/server/users${query}`)).body;
+        return { answered: { total: result.total_user, ids: idsIn(result.users) }, right };
+      }
+      const { data } = await project.graphql(
+        'query ($f: UserFilter) { users(filter: $f) { totalCount nodes { id } } }',
+        { f: filter },
+      );
+      return { answered: { total: data.users.totalCount, ids: idsIn(data.users.nodes) }, right };
+    }
+    case 'count': {
+      const answered = given.isRest
+        ? (await project.rest(`/server/users/count${query}`)).body.result.total_user
+        : (await project.graphql('query ($f: UserFilter) { userCount(filter: $f) }', { f: filter })).data.userCount;
+      return { answered, right: byMethod.length };
+    }
+    case 'email':
+    case 'address': {
+      const by = given.kind === 'email' ? { email: EMAIL } : { address };
+      const right = idsWhere(model, (user) =>
+        given.kind === 'email' ? IDENTITIES[user.identity]?.authValue === EMAIL : user.addresses.has(address),
+      );
+      const users = given.isRest
+        ? (await project.rest(`/server/users/search?${new URLSearchParams(by as Record<string, string>)}`)).body.result
+            .users
+        : (await project.graphql('query ($by: UserSearch!) { searchUsers(by: $by) { id } }', { by })).data.searchUsers;
+      return { answered: idsIn(users), right };
+    }
+    case 'get': {
+      const right = isTargetLive ? [target, targetUser?.logins] : null;
+      if (given.isRest) {
+        const { status, body } = await project.rest(`/server/users/${target}`);
+        return { answered: status === 404 ? null : [body.result.id, body.result.login_count], right };
+      }
+      const { user } = (await project.graphql('query ($id: ID!) { user(id: $id) { id loginCount } }', { id: target }))
+        .data;
+      return { answered: user && [Number(user.id), user.loginCount], right };
+    }
+    default: {
+      const isPinned = given.kind === 'verify pinned';
+      const [first] = idsWhere(model, (user) => user.addresses.has(address));
+      const right = isPinned ? (isTargetLive && targetUser?.addresses.has(address) ? target : null) : (first ?? null);
+      if (given.isRest) {
+        const { result } = (await verify(project, { address, ...(isPinned && { user_id: target }) })).body;
+        return { answered: result.exists ? result.user_id : null, right };
+      }
+      const { data } = await project.graphql(
+        `query ($address: String!, $id: ID) { verifyWallet(address: $address${isPinned ? ', userId: $id' : ''}) { userId } }`.replace(
+          isPinned ? '' : ', $id: ID',
+          '',
+        ),
+        { address, ...(isPinned && { id: target }) },
+      );
+      const { userId } = data.verifyWallet;
+      return { answered: userId === null ? null : Number(userId), right };
+    }
+  }
+}
+
+test(
+  `nothing of one project is seen, counted, matched or removed by another (ISOLATION_SEED=${SEED})`,
+  async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(round, { minLength: 3, maxLength: 8 }), async (rounds) => {
+        const begin = async (): Promise<Model> => ({
+          project: await app.createProject(),
+          users: new Map(),
+          banned: new Set(),
+        });
+        const models = [await begin(), await begin()] as const;
+        for (const { writes, reads } of rounds) {
+          const known = new Set(models.flatMap(({ users }) => [...users.keys()]));
+          const whileChanging = models.map(({ project }) => project.rest('/server/users?limit=100'));
+          await Promise.all(writes.map((each) => change(models, each, known)));
+          // Which changes such a list has seen is its own affair, but whose users they are is not.
+          for (const [index, listed] of (await Promise.all(whileChanging)).entries()) {
+            for (const id of idsIn(listed.body.result.users)) expect(models[index]?.users.has(id)).toBe(true);
+          }
+          const answers = await Promise.all(reads.map((each) => ask(models, each)));
+          for (const [index, { answered, right }] of answers.entries()) {
+            expect({ ...reads[index], answered }).toEqual({ ...reads[index], answered: right });
+          }
+        }
+      }),
+      { seed: SEED, numRuns: RUNS },
+    );
+  },
+  60_000 + RUNS * 5_000,
+);

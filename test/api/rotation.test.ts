@@ -1,0 +1,90 @@
+import { afterEach, beforeEach, expect, inject, test } from 'vitest';
+import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
+
+/** Credentials are believed for a moment; a secret that ends, by whatever way, is refused within a second of it. */
+
+let app: TestApp;
+let project: TestProject;
+beforeEach(async () => {
+  app = await startTestApp();
+  project = await app.createProject();
+  expect(await status()).toBe(200);
+});
+afterEach(() => app.close());
+
+const status = async () => (await project.rest('/server/users/count')).status;
+const sql = (text: string) => app.directory.db.pool.query(text);
+/** As another process would have it done: nothing of this one knows of it. */
+const endSecrets = () => sql('UPDATE app_secrets SET expires_at = now()');
+
+/**
+ * For how long a request with the credentials that is sent is still accepted: when the last of those was sent, asked over
+ * and over. What a busy machine takes to answer it is no part of that.
+ */
+async function acceptedMs(): Promise<number> {
+  const startedAt = performance.now();
+  let last = 0;
+  for (;;) {
+    const sentAfterMs = performance.now() - startedAt;
+    if ((await status()) !== 200) return last;
+    if (sentAfterMs > 5_000) throw new Error('The secret is believed for ever.');
+    last = sentAfterMs;
+  }
+}
+
+test('a secret that ended elsewhere is refused within a second', async () => {
+  await endSecrets();
+  expect(await acceptedMs()).toBeLessThan(1_000);
+});
+
+test('in the process that rotates it at once', async () => {
+  const { projects, secrets } = app.directory.services;
+  await secrets.rotateSecret(await projects.getScope(project.appId), { overlapMs: 0 });
+  expect(await status()).toBe(401);
+});
+
+test('a project that is deleted is refused within a second', async () => {
+  await sql('DELETE FROM projects');
+  expect(await acceptedMs()).toBeLessThan(1_000);
+});
+
+// One process holds an embedded database: there is nobody to tell.
+const hasOtherProcesses = inject('engine') === 'postgres';
+const LISTENERS = `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query = 'LISTEN userdir_secrets'`;
+
+async function listeners(): Promise<number> {
+  return (await sql(LISTENERS)).rows.length;
+}
+
+async function until(isTrue: () => Promise<boolean>): Promise<void> {
+  const endsAt = performance.now() + 5_000;
+  while (!(await isTrue())) {
+    if (performance.now() > endsAt) throw new Error('It did not come true within 5 s.');
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+test.runIf(hasOtherProcesses)(
+  'the database tells of it, long before the time for which credentials are believed',
+  async () => {
+    await until(async () => (await listeners()) === 1);
+    const took: number[] = [];
+    for (let round = 0; round < 5; round += 1) {
+      project = await app.createProject();
+      expect(await status()).toBe(200);
+      await endSecrets();
+      took.push(await acceptedMs());
+    }
+    // Without its word each of them would take the whole time.
+    expect(Math.min(...took)).toBeLessThan(400);
+  },
+);
+
+test.runIf(hasOtherProcesses)('also where its word does not arrive, and it is listened to again', async () => {
+  await until(async () => (await listeners()) === 1);
+  await sql(`SELECT pg_terminate_backend(pid) FROM (${LISTENERS}) AS listeners`);
+  expect(await status()).toBe(200);
+  await endSecrets();
+  expect(await acceptedMs()).toBeLessThan(1_000);
+  await until(async () => (await listeners()) === 1);
+});

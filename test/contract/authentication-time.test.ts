@@ -1,0 +1,48 @@
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
+
+/** A stranger cannot tell by the time of a refusal whether an App ID exists (design, section 3, "401"). */
+
+const SAMPLES = 600;
+/** Looking nothing up for an unknown App ID would halve its time; the noise of a busy machine is in both alike. */
+const GREATEST_DIFFERENCE = 0.2;
+
+let app: TestApp;
+let project: TestProject;
+beforeAll(async () => {
+  app = await startTestApp();
+  project = await app.createProject();
+});
+afterAll(() => app.close());
+
+async function refusalMs(appId: string): Promise<number> {
+  const startedAt = performance.now();
+  const attempt = app.directory.services.projects.authenticate({
+    appId,
+    appSecret: `uds_${randomBytes(32).toString('base64url')}`,
+  });
+  await expect(attempt).rejects.toMatchObject({ code: 'UNAUTHENTICATED' });
+  return performance.now() - startedAt;
+}
+
+function median(values: number[]): number {
+  return values.toSorted((a, b) => a - b)[values.length >> 1] as number;
+}
+
+test.each([
+  ['an unknown App ID', () => `app_${randomBytes(12).toString('hex')}`],
+  ['what is no App ID', () => randomBytes(12).toString('hex')],
+])('%s is refused in the time of a wrong secret', async (_name, unknown) => {
+  const times = { known: [] as number[], unknown: [] as number[] };
+  // Interleaved, so that whatever slows the machine down slows both down.
+  for (let sample = -50; sample < SAMPLES; sample += 1) {
+    const known = await refusalMs(project.appId);
+    const other = await refusalMs(unknown());
+    if (sample < 0) continue;
+    times.known.push(known);
+    times.unknown.push(other);
+  }
+  const ratio = median(times.unknown) / median(times.known);
+  expect(Math.abs(Math.log(ratio))).toBeLessThan(Math.log(1 + GREATEST_DIFFERENCE));
+});

@@ -1,0 +1,153 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ethereumAddress } from '../support/addresses.js';
+import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { expectError, jsonPost } from '../support/rest.js';
+
+/** A secret can be limited to scopes; what it may not do is 401 on REST and FORBIDDEN in GraphQL (issue 4, item 7). */
+
+type Scope = 'read' | 'verify' | 'write';
+const SCOPES: readonly Scope[] = ['read', 'verify', 'write'];
+
+let app: TestApp;
+let project: TestProject;
+const secrets = {} as Record<Scope, string>;
+let userId: string;
+
+beforeAll(async () => {
+  app = await startTestApp();
+  project = await app.createProject();
+  await project.addUsers({ auth_method: 'wallet', auth_value: ethereumAddress(1) });
+  const { data } = await project.graphql('{ users { nodes { id } } }');
+  userId = data.users.nodes[0].id;
+  const services = app.directory.services;
+  const scope = await services.projects.getScope(project.appId);
+  for (const each of SCOPES) {
+    const { appSecret } = await services.secrets.addSecret(scope, { label: each, scopes: [each], expiresInMs: null });
+    secrets[each] = appSecret;
+  }
+});
+afterAll(() => app.close());
+
+const withSecret = (appSecret: string) => ({ 'service-app-secret': appSecret });
+
+interface Route {
+  readonly route: string;
+  readonly path: string;
+  readonly init: { method?: string; headers?: Record<string, string>; body?: string };
+  readonly needs: Scope;
+  /** Its status with a secret that may. */
+  readonly status: number;
+}
+
+const verifyBody = jsonPost({ address: ethereumAddress(1) });
+const ROUTES: readonly Route[] = [
+  { route: 'list', path: '/server/users', init: {}, needs: 'read', status: 200 },
+  { route: 'count', path: '/server/users/count', init: {}, needs: 'read', status: 200 },
+  { route: 'search', path: '/server/users/search?email=a@example.com', init: {}, needs: 'read', status: 200 },
+  { route: 'get', path: '/server/users/999999', init: {}, needs: 'read', status: 404 },
+  { route: 'remove', path: '/server/users/999999', init: { method: 'DELETE' }, needs: 'write', status: 404 },
+  { route: 'verify', path: '/server/wallets/verify', init: verifyBody, needs: 'verify', status: 200 },
+  // Right credentials that may not are 401 before the parameters are looked at.
+  { route: 'a malformed list', path: '/server/users?page=0', init: {}, needs: 'read', status: 400 },
+  { route: 'a malformed remove', path: '/server/users/x', init: { method: 'DELETE' }, needs: 'write', status: 400 },
+  { route: 'a malformed verify', path: '/server/wallets/verify', init: jsonPost([]), needs: 'verify', status: 400 },
+];
+
+describe.each(ROUTES)('REST: $route takes $needs', ({ path, init, needs, status }) => {
+  test.each(SCOPES)('a secret for %s', async (scope) => {
+    const answer = await project.rest(path, { ...init, headers: { ...init.headers, ...withSecret(secrets[scope]) } });
+    if (scope === needs) {
+      expect(answer.status).toBe(status);
+      return;
+    }
+    expectError(answer, 401);
+    expect(answer.headers.get('www-authenticate')).toBe('Basic realm="userdir"');
+    expect(answer.body.error).toBe(`The App Secret lacks the scope ${needs}; it has ${scope}.`);
+  });
+});
+
+async function graphql(scope: Scope, query: string): Promise<Json> {
+  const response = await fetch(`${app.url}/graphql`, {
+    ...jsonPost({ query }),
+    headers: { ...project.credentials, ...withSecret(secrets[scope]), 'content-type': 'application/json' },
+  });
+  return response.json();
+}
+
+const LOGIN = 'recordLogin(input: { authMethod: "passkey", authValue: "p1" }) { user { id accounts { id } } }';
+const FIELDS: readonly [needs: Scope, query: () => string][] = [
+  ['read', () => `{ user(id: ${userId}) { id accounts { id } } }`],
+  ['read', () => '{ users { totalCount nodes { id } } }'],
+  ['read', () => '{ userPage { totalUser users { id } } }'],
+  ['read', () => '{ userCount }'],
+  ['read', () => '{ searchUsers(by: { email: "a@example.com" }) { id } }'],
+  ['read', () => `{ usersByIds(ids: [${userId}]) { id } }`],
+  ['verify', () => `{ verifyWallet(address: "${ethereumAddress(1)}") { exists } }`],
+  ['write', () => `mutation { ${LOGIN} }`],
+];
+
+describe.each(FIELDS)('GraphQL: %s is needed for %s', (needs, query) => {
+  test.each(SCOPES)('a secret for %s', async (scope) => {
+    // Five times: a query that came three times is compiled, and has to refuse all the same.
+    for (let time = 0; time < 5; time += 1) {
+      const { data, errors } = await graphql(scope, query());
+      if (scope === needs) expect(errors).toBeUndefined();
+      else {
+        expect(errors).toEqual([
+          expect.objectContaining({
+            message: `The App Secret lacks the scope ${needs}; it has ${scope}.`,
+            extensions: { code: 'FORBIDDEN' },
+          }),
+        ]);
+        expect(Object.values(data ?? {}).filter((value) => value !== null)).toEqual([]);
+      }
+    }
+  });
+});
+
+test('a query that a secret which may has made a compiled one is refused to another secret', async () => {
+  const query = '{ compiled: userCount }';
+  for (let time = 0; time < 5; time += 1) expect((await graphql('read', query)).data.compiled).toBeGreaterThan(0);
+  expect((await graphql('write', query)).errors[0].extensions.code).toBe('FORBIDDEN');
+  expect((await graphql('read', query)).data.compiled).toBeGreaterThan(0);
+});
+
+test('every field of Query and Mutation is asked above, or takes any secret', async () => {
+  const { data } = await project.graphql(
+    '{ __schema { queryType { fields { name } } mutationType { fields { name } } } }',
+  );
+  const all = [...data.__schema.queryType.fields, ...data.__schema.mutationType.fields].map(({ name }) => name);
+  const asked = FIELDS.map(([, query]) => query()).join(' ');
+  const left = all.filter((name) => !new RegExp(`\\b${name}\\b`).test(asked));
+  // deleteUser has a test of its own, because it can succeed only once.
+  expect(left.toSorted()).toEqual(['deleteUser', 'parseAddress']);
+});
+
+test('what is refused is not done, and what is allowed is', async () => {
+  const { user } = (await graphql('write', `mutation { ${LOGIN.replace('p1', 'p2')} }`)).data.recordLogin;
+  const remove = `mutation { deleteUser(id: ${user.id}) { id } }`;
+  for (const scope of ['read', 'verify'] as const) {
+    expect((await graphql(scope, remove)).errors[0].extensions.code).toBe('FORBIDDEN');
+    const headers = withSecret(secrets[scope]);
+    expect((await project.rest(`/server/users/${user.id}`, { method: 'DELETE', headers })).status).toBe(401);
+  }
+  expect((await project.rest(`/server/users/${user.id}`)).status).toBe(200);
+  expect((await graphql('write', remove)).data).toEqual({ deleteUser: { id: user.id } });
+  expect((await project.rest(`/server/users/${user.id}`)).status).toBe(404);
+});
+
+test.each(SCOPES)('a secret for %s may parse addresses and read the schema', async (scope) => {
+  const answer = await graphql(scope, '{ parseAddress(address: "x") { reason } __schema { queryType { name } } }');
+  expect(answer.errors).toBeUndefined();
+  expect(answer.data.__schema.queryType.name).toBe('Query');
+});
+
+test("the operator's acts are refused to every secret, whatever its scopes", async () => {
+  const { projects, secrets: ofProject, audit, transfers } = app.directory.services;
+  const scope = await projects.authenticate({ appId: project.appId, appSecret: project.appSecret });
+  const isForbidden = { code: 'FORBIDDEN' };
+  await expect(async () => ofProject.listSecrets(scope)).rejects.toMatchObject(isForbidden);
+  await expect(async () => ofProject.rotateSecret(scope, { overlapMs: 0 })).rejects.toMatchObject(isForbidden);
+  await expect(async () => audit.listEntries(scope, null, 1)).rejects.toMatchObject(isForbidden);
+  await expect(async () => transfers.addUsers(scope, [], () => undefined)).rejects.toMatchObject(isForbidden);
+});

@@ -1,0 +1,201 @@
+import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest';
+import { ethereumAddress } from '../support/addresses.js';
+import type { Json } from '../support/app.js';
+import {
+  type Credentials,
+  call,
+  type RunningServer,
+  recordLogin,
+  startServer,
+  userdir,
+  userdirJson,
+} from '../support/command.js';
+import { copyTemplate, type TestDatabase } from '../support/engines.js';
+
+vi.setConfig({ testTimeout: 120_000 });
+
+/** Acts are recorded with them, and the trail says nothing of who a user is (issue 4, item 8). */
+
+let database: TestDatabase;
+let server: RunningServer;
+beforeAll(async () => {
+  database = await copyTemplate(inject('engine'), inject('template'));
+  server = await startServer({ ...database.env, DEMO: 'off' });
+});
+afterAll(async () => {
+  await server.stop();
+  await database.drop();
+});
+
+const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
+const run = (...args: string[]) => userdir(database.env, args);
+const runJson = (...args: string[]): Promise<Json> => userdirJson(database.env, args);
+const createProject = (): Promise<Credentials> => runJson('project', 'create', '--name', 'Test');
+const trail = ({ app_id }: Credentials, ...args: string[]): Promise<Json[]> =>
+  runJson('audit', '--project', app_id, ...args);
+const emailUser = (name: string) => `${JSON.stringify({ auth_method: 'email', auth_value: `${name}@example.com` })}\n`;
+const importUsers = ({ app_id }: Credentials, lines: string, ...args: string[]) =>
+  userdir(database.env, ['user', 'import', '--project', app_id, ...args], lines);
+
+async function userIds(project: Credentials): Promise<number[]> {
+  const { body } = await call(server.url, project, '/server/users?limit=100');
+  return body.result.users.map(({ id }: { id: number }) => id);
+}
+
+/** An entry as the trail has it; `at` and `id` differ each time. */
+const entry = (action: string, fields: Json = {}) => ({
+  id: expect.any(Number),
+  at: expect.stringMatching(TIMESTAMP),
+  actor: 'operator',
+  request_id: null,
+  action,
+  user_id: null,
+  details: {},
+  ...fields,
+});
+
+test('a removal is recorded by whichever way it comes, with the label of the secret and the request id', async () => {
+  const project = await createProject();
+  const args = ['--label', 'Deleter', '--scope', 'write'];
+  const { app_secret, id: secretId } = await runJson('project', 'add-secret', project.app_id, ...args);
+  await importUsers(project, ['a', 'b', 'c'].map(emailUser).join(''));
+  const [c, b, a] = (await userIds(project)) as [number, number, number];
+  const asDeleter = { app_id: project.app_id, app_secret };
+  const headers = {
+    'service-app-id': project.app_id,
+    'service-app-secret': app_secret,
+    'content-type': 'application/json',
+  };
+
+  const removal = await fetch(`${server.url}/server/users/${a}`, {
+    method: 'DELETE',
+    headers: { ...headers, 'x-request-id': 'request-1' },
+  });
+  expect(removal.status).toBe(200);
+  // Without one of the caller's own it is the one that the answer names.
+  const mutation = await fetch(`${server.url}/graphql`, {
+    method: 'POST',
+    headers,
+    body: JSON.stringify({ query: `mutation { deleteUser(id: ${b}) { id } }` }),
+  });
+  expect(await mutation.json()).toEqual({ data: { deleteUser: { id: `${b}` } } });
+  await runJson('user', 'remove', '--project', project.app_id, `${c}`);
+  // What was not done is not recorded.
+  expect((await call(server.url, asDeleter, `/server/users/${a}`, { method: 'DELETE' })).status).toBe(404);
+  expect((await run('user', 'remove', '--project', project.app_id, `${c}`)).code).toBe(1);
+
+  expect(await trail(project)).toEqual([
+    entry('add_secret', { details: { secret: secretId, label: 'Deleter', scopes: ['write'] } }),
+    entry('import', { details: { imported: 3, skipped: 0 } }),
+    entry('remove', { actor: 'Deleter', request_id: 'request-1', user_id: a }),
+    entry('remove', { actor: 'Deleter', request_id: mutation.headers.get('x-request-id'), user_id: b }),
+    entry('remove', { user_id: c }),
+  ]);
+});
+
+test('of many removals of one user at once one is recorded', async () => {
+  const project = await createProject();
+  await importUsers(project, emailUser('a'));
+  const [id] = await userIds(project);
+  const removals = Array.from({ length: 10 }, () =>
+    call(server.url, project, `/server/users/${id}`, { method: 'DELETE' }),
+  );
+  expect((await Promise.all(removals)).filter(({ status }) => status === 200)).toHaveLength(1);
+  const removed = (await trail(project)).filter(({ action }) => action === 'remove');
+  expect(removed).toEqual([entry('remove', { actor: 'main', user_id: id, request_id: expect.any(String) })]);
+});
+
+test('a ban and its end are recorded once each, with the user whom they meet', async () => {
+  const project = await createProject();
+  const login = await recordLogin(server.url, project, { authMethod: 'email', authValue: 'eve@example.com' });
+  const userId = Number(login.body.data.recordLogin.user.id);
+  const eve = ['--project', project.app_id, '--method', 'email', '--value', 'Eve@Example.com'];
+  const nobody = ['--project', project.app_id, '--method', 'google', '--value', '1234567'];
+  for (const command of ['ban', 'ban', 'unban', 'unban']) await runJson('user', command, ...eve);
+  await runJson('user', 'ban', ...nobody);
+  expect(await trail(project)).toEqual([
+    entry('ban', { user_id: userId, details: { auth_method: 'email' } }),
+    entry('unban', { user_id: userId, details: { auth_method: 'email' } }),
+    entry('ban', { details: { auth_method: 'google' } }),
+  ]);
+});
+
+test('an import is recorded with its counts when it has written somebody, and not when it was undone', async () => {
+  const project = await createProject();
+  expect((await importUsers(project, `${emailUser('a')}{}\n`)).code).toBe(1);
+  expect(await trail(project)).toEqual([]);
+  expect((await importUsers(project, `${emailUser('a')}{}\n`, '--skip-invalid')).code).toBe(0);
+  expect((await importUsers(project, ['a', 'b'].map(emailUser).join(''), '--on-conflict', 'skip')).code).toBe(0);
+  expect((await importUsers(project, emailUser('b'), '--on-conflict', 'skip')).code).toBe(0);
+  expect(await trail(project)).toEqual([
+    entry('import', { details: { imported: 1, skipped: 0 } }),
+    entry('import', { details: { imported: 1, skipped: 1 } }),
+  ]);
+});
+
+test('a purge is recorded with its count, and leaves the trail of those whom it erases', async () => {
+  const project = await createProject();
+  await importUsers(project, ['a', 'b'].map(emailUser).join(''));
+  const [id] = await userIds(project);
+  await runJson('user', 'remove', '--project', project.app_id, `${id}`);
+  expect(await runJson('user', 'purge', '--older-than', '0s', '--project', project.app_id)).toEqual({ purged: 1 });
+  expect(await runJson('user', 'purge', '--older-than', '0s', '--project', project.app_id)).toEqual({ purged: 0 });
+  expect((await trail(project)).slice(1)).toEqual([
+    entry('remove', { user_id: id }),
+    entry('purge', { details: { purged: 1 } }),
+  ]);
+});
+
+test('what happens to secrets is recorded by their labels and numbers', async () => {
+  const project = await createProject();
+  const [{ id: first }] = (await runJson('project', 'secrets', project.app_id)) as [Json];
+  const rotated = await runJson('project', 'rotate', project.app_id, '--overlap', '1h');
+  for (let time = 0; time < 2; time += 1) await runJson('project', 'revoke', project.app_id, `${first}`);
+  expect(await trail(project)).toEqual([
+    entry('rotate', { details: { secret: rotated.id, label: 'main', ended: [first], ended_at: expect.any(String) } }),
+    entry('revoke', { details: { secret: first, label: 'main' } }),
+  ]);
+});
+
+test('the trail is that of one project, from an instant on, the newest so many, and readable for people', async () => {
+  const [project, other] = [await createProject(), await createProject()];
+  const identities = ['google', 'github', 'apple'];
+  for (const method of identities) {
+    await runJson('user', 'ban', '--project', project.app_id, '--method', method, '--value', '1');
+  }
+  const all = await trail(project);
+  const methods = (entries: Json[]) => entries.map(({ details }) => details.auth_method);
+  expect(methods(all)).toEqual(identities);
+  expect(methods(await trail(project, '--limit', '2'))).toEqual(['github', 'apple']);
+  expect(methods(await trail(project, '--since', all[2].at))).toEqual(['apple']);
+  expect(methods(await trail(project, '--since', '1h'))).toEqual(identities);
+  expect(await trail(project, '--since', '9999-12-31')).toEqual([]);
+  expect(await trail(other)).toEqual([]);
+
+  const shown = await run('audit', '--project', project.app_id);
+  expect(shown).toMatchObject({ code: 0, stderr: '' });
+  expect(shown.stdout).toMatch(/operator .* ban .*google/);
+  expect((await run('audit', '--project', other.app_id)).stdout).toBe('Nothing is recorded.\n');
+  for (const wrong of [
+    ['--since', 'yesterday'],
+    ['--since', '2026-02-30'],
+    ['--limit', '0'],
+    ['--limit', '100001'],
+  ]) {
+    expect(await run('audit', '--project', project.app_id, ...wrong)).toMatchObject({ code: 2, stdout: '' });
+  }
+  expect((await run('audit', '--project', 'app_nobody')).code).toBe(1);
+});
+
+test('no entry says who a user is', async () => {
+  const project = await createProject();
+  const wallet = ethereumAddress(7);
+  await importUsers(project, `${JSON.stringify({ auth_method: 'wallet', auth_value: wallet })}\n${emailUser('zoe')}`);
+  for (const id of await userIds(project)) await runJson('user', 'remove', '--project', project.app_id, `${id}`);
+  for (const [method, value] of [['wallet', wallet] as const, ['email', 'zoe@example.com'] as const]) {
+    await runJson('user', 'ban', '--project', project.app_id, '--method', method, '--value', value);
+  }
+  const entries = await trail(project);
+  expect(entries).toHaveLength(5);
+  expect(JSON.stringify(entries)).not.toMatch(/zoe|0x[0-9a-f]/i);
+});

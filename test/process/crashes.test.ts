@@ -1,0 +1,179 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import type { Json } from '../support/app.js';
+import { type Cluster, createCluster, hasPostgres } from '../support/cluster.js';
+import {
+  type Credentials,
+  call,
+  outcomeOf,
+  type RunningServer,
+  recordLogin,
+  spawnUserdir,
+  startServer,
+  userdir,
+  userdirJson,
+} from '../support/command.js';
+import { copyTemplate, type TestDatabase } from '../support/engines.js';
+
+/**
+ * What was acknowledged is there after a crash, and nothing is there by half. CRASHES sets how many of each kind are tried; the
+ * moment of each is random.
+ */
+
+const CRASHES = Number(process.env['CRASHES'] ?? 1);
+vi.setConfig({ testTimeout: 60_000 + CRASHES * 30_000, hookTimeout: 120_000 });
+
+/** What was acknowledged. A request that got no answer may have happened or not. */
+interface Ledger {
+  readonly registered: Map<string, string>;
+  readonly removed: Set<string>;
+  readonly unknown: Set<string>;
+}
+
+const newLedger = (): Ledger => ({ registered: new Map(), removed: new Set(), unknown: new Set() });
+let serial = 0;
+
+/** Registers users and removes every third of them until the service no longer answers. */
+async function write(url: string, project: Credentials, ledger: Ledger): Promise<void> {
+  for (;;) {
+    serial += 1;
+    const value = `person.${serial}@example.com`;
+    ledger.unknown.add(value);
+    const { status, body } = await recordLogin(url, project, { authMethod: 'email', authValue: value });
+    if (status !== 200 || body.errors) return;
+    const { id } = body.data.recordLogin.user;
+    ledger.registered.set(value, id);
+    ledger.unknown.delete(value);
+    if (serial % 3 > 0) continue;
+    ledger.unknown.add(value);
+    const removal = await call(url, project, `/server/users/${id}`, { method: 'DELETE' });
+    if (removal.status !== 200) return;
+    ledger.removed.add(value);
+    ledger.unknown.delete(value);
+  }
+}
+
+async function expectLedger(url: string, project: Credentials, ledger: Ledger): Promise<void> {
+  const present = new Set<string>();
+  let total = 0;
+  for (let page = 1; ; page += 1) {
+    const { body } = await call(url, project, `/server/users?limit=100&page=${page}`);
+    for (const user of body.result.users) present.add(user.auth_value);
+    total = body.result.total_user;
+    if (body.result.users.length < 100) break;
+  }
+  const certain = (value: string) => !ledger.unknown.has(value);
+  const lost = [...ledger.registered.keys()].filter(
+    (value) => certain(value) && !ledger.removed.has(value) && !present.has(value),
+  );
+  const risen = [...ledger.removed].filter((value) => certain(value) && present.has(value));
+  const strangers = [...present].filter((value) => certain(value) && !ledger.registered.has(value));
+  expect({ lost, risen, strangers }).toEqual({ lost: [], risen: [], strangers: [] });
+  expect(total).toBe(present.size);
+}
+
+/** An import of 3,000 users that is under way, or over, when `crash` comes; it is there as a whole or not at all. */
+const IMPORTED = 3_000;
+const lines = (round: number) =>
+  Array.from(
+    { length: IMPORTED },
+    (_, n) => `${JSON.stringify({ auth_method: 'passkey', auth_value: `${round}-${n}` })}\n`,
+  ).join('');
+
+const anyMoment = (longestMs: number) => sleep(Math.random() * longestMs);
+
+/** Any moment after something more was acknowledged. */
+async function anyMomentOf({ registered }: Ledger): Promise<void> {
+  const before = registered.size;
+  await vi.waitUntil(() => registered.size > before, { timeout: 20_000 });
+  await anyMoment(1_500);
+}
+
+describe('the server is killed', () => {
+  let database: TestDatabase;
+  let server: RunningServer;
+  let project: Credentials;
+  beforeAll(async () => {
+    database = await copyTemplate(inject('engine'), inject('template'));
+    project = await userdirJson(database.env, ['project', 'create', '--name', 'Test']);
+  });
+  afterAll(() => database.drop());
+
+  test('while it registers and removes: what it acknowledged is there, and the totals are exact', async () => {
+    const ledger = newLedger();
+    for (let crash = 0; crash < CRASHES; crash += 1) {
+      server = await startServer({ ...database.env, DEMO: 'off', LOG_LEVEL: 'silent' });
+      const writers = Array.from({ length: 4 }, () => write(server.url, project, ledger).catch(() => undefined));
+      await anyMomentOf(ledger);
+      await server.stop('SIGKILL');
+      await Promise.all(writers);
+      server = await startServer({ ...database.env, DEMO: 'off', LOG_LEVEL: 'silent' });
+      await expectLedger(server.url, project, ledger);
+      await server.stop();
+    }
+    expect(ledger.registered.size).toBeGreaterThan(0);
+    expect(await userdirJson(database.env, ['totals', 'check'])).toMatchObject({ differences: [] });
+  });
+
+  test('or the command while it imports: all of it is there or nothing', async () => {
+    for (let crash = 0; crash < CRASHES; crash += 1) {
+      const { app_id }: Json = await userdirJson(database.env, ['project', 'create', '--name', 'Import']);
+      const child = spawnUserdir(database.env, ['user', 'import', '--project', app_id]);
+      const outcome = outcomeOf(child);
+      child.stdin.end(lines(crash));
+      await anyMoment(2_500);
+      child.kill('SIGKILL');
+      await outcome;
+      const imported = await userdirJson(database.env, ['project', 'list']);
+      expect([0, IMPORTED]).toContain(imported.find((each: Json) => each.app_id === app_id).total_user);
+    }
+    expect((await userdir(database.env, ['totals', 'check'])).code).toBe(0);
+  });
+});
+
+describe.runIf(inject('engine') === 'postgres' && hasPostgres)('PostgreSQL is killed', () => {
+  let cluster: Cluster;
+  let settings: Record<string, string>;
+  let project: Credentials;
+  beforeAll(async () => {
+    cluster = await createCluster();
+    settings = { DATABASE_URL: cluster.url, DEMO: 'off', LOG_LEVEL: 'silent', DATA_DIR: '/nonexistent' };
+    project = await userdirJson(settings, ['project', 'create', '--name', 'Test']);
+  });
+  afterAll(() => cluster?.drop());
+
+  test('under a server that goes on: what was acknowledged is there, and the service is back by itself', async () => {
+    const server = await startServer(settings);
+    const ledger = newLedger();
+    for (let crash = 0; crash < CRASHES; crash += 1) {
+      const writers = Array.from({ length: 4 }, () => write(server.url, project, ledger));
+      await anyMomentOf(ledger);
+      await cluster.kill();
+      await Promise.all(writers);
+      await cluster.start();
+      await vi.waitUntil(async () => (await fetch(`${server.url}/readyz`)).ok, { timeout: 2_000 });
+      await expectLedger(server.url, project, ledger);
+    }
+    expect(ledger.registered.size).toBeGreaterThan(0);
+    expect((await server.stop()).code).toBe(0);
+    expect((await userdir(settings, ['totals', 'check'])).code).toBe(0);
+  });
+
+  test('under an import: all of it is there or nothing', async () => {
+    for (let crash = 0; crash < CRASHES; crash += 1) {
+      const { app_id }: Json = await userdirJson(settings, ['project', 'create', '--name', 'Import']);
+      const child = spawnUserdir(settings, ['user', 'import', '--project', app_id]);
+      const outcome = outcomeOf(child);
+      child.stdin.end(lines(crash));
+      await anyMoment(2_500);
+      await cluster.kill();
+      const { code } = await outcome;
+      await cluster.start();
+      const projects = await userdirJson(settings, ['project', 'list']);
+      const { total_user: imported } = projects.find((each: Json) => each.app_id === app_id);
+      expect([0, IMPORTED]).toContain(imported);
+      if (code === 0) expect(imported).toBe(IMPORTED);
+    }
+    expect((await userdir(settings, ['totals', 'check'])).code).toBe(0);
+  });
+});

@@ -1,0 +1,229 @@
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import type { Json } from '../support/app.js';
+import {
+  type Credentials,
+  call,
+  type RunningServer,
+  spawnUserdir,
+  startServer,
+  userdirJson,
+} from '../support/command.js';
+import { copyTemplate, type TestDatabase } from '../support/engines.js';
+import { type DatabaseProxy, startProxy } from '../support/proxy.js';
+
+/**
+ * What a server makes of a database that is cut off, frozen, full or slow: every request ends in time, none is answered
+ * wrongly, and within two seconds of the end of the fault all is as before. The embedded database cannot be cut off.
+ */
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
+
+const POOL_TIMEOUT_MS = 500;
+const STATEMENT_TIMEOUT_MS = 1_000;
+const REQUEST_TIMEOUT_MS = 3_000;
+/** A sweep later, and what a busy machine needs. */
+const BOUND_MS = REQUEST_TIMEOUT_MS + 1_000;
+const RECOVERY_MS = 2_000;
+
+const LIMITS = {
+  DATABASE_POOL_TIMEOUT_MS: String(POOL_TIMEOUT_MS),
+  DATABASE_STATEMENT_TIMEOUT_MS: String(STATEMENT_TIMEOUT_MS),
+  REQUEST_TIMEOUT_MS: String(REQUEST_TIMEOUT_MS),
+  LOG_LEVEL: 'warn',
+  DEMO: 'off',
+};
+
+describe.runIf(inject('engine') === 'postgres')('a database that', () => {
+  let database: TestDatabase;
+  let proxy: DatabaseProxy;
+  let settings: Record<string, string>;
+  let project: Credentials;
+  let userId: string;
+  let server: RunningServer;
+
+  beforeAll(async () => {
+    database = await copyTemplate('postgres', inject('template'));
+    project = await userdirJson(database.env, ['project', 'create', '--name', 'Test']);
+    await userdirJson(database.env, ['seed', '--project', project.app_id, '--users', '20']);
+    const url = new URL(database.env['DATABASE_URL'] ?? '');
+    proxy = await startProxy({ host: url.hostname, port: Number(url.port) });
+    url.port = String(proxy.port);
+    settings = { ...database.env, ...LIMITS, DATABASE_URL: url.href };
+    server = await startServer(settings);
+    const { body } = await call(server.url, project, '/server/users?limit=1');
+    userId = String(body.result.users[0].id);
+  });
+  afterAll(async () => {
+    await server?.stop();
+    await proxy?.close();
+    await database?.drop();
+  });
+
+  /** One question of each kind; what it was answered and in which time. */
+  async function askEverything(): Promise<{ ms: number; status: number; body: Json }[]> {
+    const post = (path: string, body: object) => ({ path, init: { method: 'POST', body: JSON.stringify(body) } });
+    const questions = [
+      { path: `/server/users/${userId}`, init: {} },
+      { path: '/server/users?limit=2', init: {} },
+      { path: '/server/users/count', init: {} },
+      { path: '/server/users/search?email=nobody@example.com', init: {} },
+      post('/server/wallets/verify', { address: '0x0000000000000000000000000000000000000001' }),
+      post('/graphql', { query: `{ user(id: ${userId}) { id accounts { id } } users { totalCount } }` }),
+      post('/graphql', { query: 'mutation { deleteUser(id: 9007199254740991) { id } }' }),
+    ];
+    return Promise.all(
+      questions.map(async ({ path, init }) => {
+        const startedAt = performance.now();
+        const answer = await call(server.url, project, path, init);
+        return { ...answer, ms: performance.now() - startedAt };
+      }),
+    );
+  }
+
+  /** As on any other day; that there is no such user is what the mutation is told then. */
+  const isRight = ({ status, body }: { status: number; body: Json }) =>
+    status === 200 && (body.errors === undefined || body.errors[0].extensions.code === 'NOT_FOUND');
+
+  /** Every answer came in time and is either right or the failure that its interface has for this. */
+  function expectFailures(answers: { ms: number; status: number; body: Json }[]) {
+    expect(Math.max(...answers.map(({ ms }) => ms))).toBeLessThan(BOUND_MS);
+    for (const { status, body } of answers) {
+      const code = body.errors?.[0].extensions.code;
+      if (code !== undefined) expect(code).toBe('INTERNAL_SERVER_ERROR');
+      else
+        expect({ status, body }).toEqual({
+          status: 500,
+          body: { error: 'The service could not complete the request.' },
+        });
+    }
+  }
+
+  async function expectRecovery() {
+    const endsAt = performance.now() + RECOVERY_MS;
+    for (;;) {
+      const { status } = await call(server.url, project, `/server/users/${userId}`);
+      if (status === 200) break;
+      expect(performance.now()).toBeLessThan(endsAt);
+    }
+    const answers = await askEverything();
+    expect(answers.filter((answer) => !isRight(answer))).toEqual([]);
+    expect(answers[1]?.body.result.total_user).toBe(20);
+    expect((await fetch(`${server.url}/readyz`)).status).toBe(200);
+  }
+
+  test('is cut off fails requests at once, and is back when it is back', async () => {
+    await askEverything();
+    await proxy.cut();
+    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    expectFailures(await askEverything());
+    expect((await fetch(`${server.url}/readyz`)).status).toBe(503);
+    await proxy.restore();
+    await expectRecovery();
+  });
+
+  test('is cut off with requests under way answers each of them', async () => {
+    const asked = Array.from({ length: 20 }, () => askEverything());
+    await proxy.cut();
+    const answers = (await Promise.all(asked)).flat();
+    expectFailures(answers.filter((answer) => !isRight(answer)));
+    await proxy.restore();
+    await expectRecovery();
+  });
+
+  test('is frozen fails requests in bounded time', async () => {
+    await askEverything();
+    proxy.freeze();
+    for (let round = 0; round < 2; round += 1) expectFailures(await askEverything());
+    expect((await fetch(`${server.url}/readyz`)).status).toBe(503);
+    await proxy.restore();
+    await expectRecovery();
+  });
+
+  test('is locked has its statements ended by their own limit', async () => {
+    await askEverything();
+    const holder = new pg.Client({ connectionString: database.env['DATABASE_URL'] });
+    await holder.connect();
+    await holder.query('BEGIN; LOCK TABLE users, accounts, tallies IN ACCESS EXCLUSIVE MODE');
+    const answers = await askEverything();
+    expectFailures(answers);
+    const { rows } = await holder.query(
+      `SELECT count(*)::int AS waiting FROM pg_stat_activity
+       WHERE datname = current_database() AND wait_event_type = 'Lock' AND query_start < now() - interval '${BOUND_MS} ms'`,
+    );
+    expect(rows).toEqual([{ waiting: 0 }]);
+    await holder.query('ROLLBACK');
+    await holder.end();
+    await expectRecovery();
+  });
+
+  test('takes no more connections fails requests at once', async () => {
+    const admin = new pg.Client({ connectionString: database.env['DATABASE_URL'] });
+    await admin.connect();
+    const role = `userdir_test_${process.pid}`;
+    await admin.query(`CREATE ROLE ${role} LOGIN IN ROLE pg_read_all_data, pg_write_all_data`);
+    await admin.query(`GRANT ALL ON ALL TABLES IN SCHEMA public TO ${role}`);
+    await admin.query(`GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO ${role}`);
+    await admin.query(`GRANT CREATE ON SCHEMA public TO ${role}`);
+    const url = new URL(settings['DATABASE_URL'] ?? '');
+    url.username = role;
+    const usual = server;
+    server = await startServer({ ...settings, DATABASE_URL: url.href });
+    try {
+      await expectRecovery();
+      await admin.query(`ALTER ROLE ${role} CONNECTION LIMIT 0`);
+      await admin.query('SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1', [role]);
+      await new Promise((resolve) => setTimeout(resolve, 1_000));
+      expectFailures(await askEverything());
+      await admin.query(`ALTER ROLE ${role} CONNECTION LIMIT -1`);
+      await expectRecovery();
+    } finally {
+      await server.stop();
+      server = usual;
+      await admin.query(`DROP OWNED BY ${role}`);
+      await admin.query(`DROP ROLE ${role}`);
+      await admin.end();
+    }
+  });
+
+  test('is down at the start is waited for', async () => {
+    await proxy.cut();
+    const child = spawnUserdir({ ...settings, PORT: '0', LOG_LEVEL: 'info' }, ['serve', '--json']);
+    let log = '';
+    let announced = '';
+    child.stderr.on('data', (text) => {
+      log += text;
+    });
+    child.stdout.on('data', (text) => {
+      announced += text;
+    });
+    const url = await vi.waitUntil(() => /http:\/\/127\.0\.0\.1:\d+/.exec(log)?.[0], { timeout: 20_000 });
+    await vi.waitUntil(() => log.includes('The database cannot be reached'), { timeout: 20_000 });
+    const [ready, live, asked] = await Promise.all(
+      ['/readyz', '/livez', '/server/users'].map((path) => fetch(url + path)),
+    );
+    expect([ready?.status, live?.status, asked?.status]).toEqual([503, 200, 503]);
+    expect(asked?.headers.get('retry-after')).toBe('1');
+    expect(announced).toBe('');
+    await proxy.restore();
+    await vi.waitUntil(async () => (await fetch(`${url}/readyz`)).status === 200, { timeout: RECOVERY_MS });
+    expect((await call(url, project, `/server/users/${userId}`)).status).toBe(200);
+    child.kill('SIGTERM');
+    await vi.waitUntil(() => child.exitCode !== null, { timeout: 20_000 });
+    expect(child.exitCode).toBe(0);
+  });
+
+  test('stays down is no reason not to stop', async () => {
+    await proxy.cut();
+    const child = spawnUserdir({ ...settings, PORT: '0' }, ['serve', '--json']);
+    let log = '';
+    child.stderr.on('data', (text) => {
+      log += text;
+    });
+    await vi.waitUntil(() => log.includes('The database cannot be reached'), { timeout: 20_000 });
+    child.kill('SIGTERM');
+    await vi.waitUntil(() => child.exitCode !== null, { timeout: 5_000 });
+    expect(child.exitCode).toBe(0);
+    await proxy.restore();
+  });
+});

@@ -1,0 +1,161 @@
+import { createHash } from 'node:crypto';
+import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest';
+import { parseConfig } from '#dist/config.js';
+import { createDirectory } from '#dist/directory.js';
+import { ethereumAddress, stellarAddress } from '../support/addresses.js';
+import { type Credentials, type Outcome, type RunningServer, startServer, userdir } from '../support/command.js';
+import { copyTemplate, type TestDatabase } from '../support/engines.js';
+import { requireCleanLog } from '../support/hygiene.js';
+
+vi.setConfig({ testTimeout: 120_000 });
+
+/**
+ * Neither logs nor errors say a secret, its hash, an email or an address (issue 4, item 7): a bit of everything is done, also what
+ * fails in the database with a user in its own message, and then everything that was written is searched.
+ */
+
+const TRAP = 'trap@example.com';
+const EMAILS = [TRAP, 'ada@example.com', 'grace.hopper@mail.example.org'] as const;
+const ADDRESSES = [stellarAddress(1), stellarAddress(2), ethereumAddress(3)] as const;
+
+let database: TestDatabase;
+let server: RunningServer;
+
+/** Runs SQL while no server has the database. */
+async function onDatabase(sql: string): Promise<Record<string, unknown>[]> {
+  const directory = createDirectory(parseConfig(database.env), { command: 'test' });
+  await directory.open();
+  return (await directory.db.pool.query(sql).finally(() => directory.close())).rows;
+}
+
+beforeAll(async () => {
+  database = await copyTemplate(inject('engine'), inject('template'));
+  // PostgreSQL tells of it with the whole row, email included.
+  await onDatabase(`ALTER TABLE users ADD CONSTRAINT trap CHECK (auth_value <> '${TRAP}')`);
+  server = await startServer({ ...database.env, DEMO: 'off', LOG_LEVEL: 'trace' });
+});
+afterAll(async () => {
+  await server.stop();
+  await database.drop();
+});
+
+const errorBodies: string[] = [];
+const outcomes: Outcome[] = [];
+const secrets: string[] = [];
+
+async function command(args: string[], input = ''): Promise<string> {
+  const outcome = await userdir({ ...database.env, LOG_LEVEL: 'trace' }, args, input);
+  outcomes.push(outcome);
+  return outcome.stdout;
+}
+
+/** With the secret that the command shows, this once. */
+async function showing(args: string[]) {
+  const { app_id, app_secret } = JSON.parse(await command([...args, '--json']));
+  secrets.push(app_secret);
+  return { app_id, app_secret } as Credentials;
+}
+
+async function ask(path: string, init: RequestInit): Promise<number> {
+  const response = await fetch(server.url + path, init);
+  const body = await response.text();
+  if (response.status >= 400 || body.includes('"errors"')) errorBodies.push(body);
+  return response.status;
+}
+
+const postJson = (headers: Record<string, string>, body: string) => ({
+  method: 'POST',
+  headers: { ...headers, 'content-type': 'application/json' },
+  body,
+});
+
+test('whatever is done, nothing of it is in a log or in an error', async () => {
+  const { app_id, app_secret } = await showing(['project', 'create', '--name', 'Test']);
+  const { app_secret: limited } = await showing(['project', 'add-secret', app_id, '--label', 'r', '--scope', 'read']);
+  const right = { 'service-app-id': app_id, 'service-app-secret': app_secret };
+  const wrong = `uds_${'wrong'.repeat(9)}`;
+  const basic = Buffer.from(`${app_id}:${app_secret}`).toString('base64');
+  const lines = [
+    { auth_method: 'email', auth_value: EMAILS[1], accounts: [{ network: 'stellar', public_key: ADDRESSES[0] }] },
+    { auth_method: 'google', auth_value: '1', email: EMAILS[2], wallet: ADDRESSES[2] },
+  ].map((line) => `${JSON.stringify(line)}\n`);
+  await command(['user', 'import', '--project', app_id], lines.join(''));
+  await command(['user', 'import', '--project', app_id], lines.join(''));
+  await command(['user', 'import', '--project', app_id], `{"auth_method":"email","auth_value":"${TRAP}"}\n`);
+  const faults = await command(
+    ['user', 'import', '--project', app_id],
+    `{"auth_method":"wallet","auth_value":"${EMAILS[1]}"}\n{ ${EMAILS[1]}\n`,
+  );
+  await command(['user', 'ban', '--project', app_id, '--method', 'wallet', '--value', EMAILS[1]]);
+
+  const headers = [right, { authorization: `Basic ${basic}` }, { ...right, 'service-app-secret': limited }];
+  for (const each of [...headers, { ...right, 'service-app-secret': wrong }, {}]) {
+    await ask('/server/users', { headers: each });
+    await ask(`/server/users/count?login_method=${EMAILS[1]}`, { headers: each });
+    await ask(`/server/users/search?email=${EMAILS[1]}`, { headers: each });
+    await ask(`/server/users/search?email=${EMAILS[1]}&address=${ADDRESSES[0]}`, { headers: each });
+    await ask(`/server/users/search?address=${ADDRESSES[0]}`, { headers: each });
+    await ask(`/server/users/search?email=${ADDRESSES[2]}`, { headers: each });
+    await ask(`/server/users/search?address=${EMAILS[2]}`, { headers: each });
+    await ask(`/server/users?page=${app_secret}`, { headers: each });
+    await ask(`/server/users/${EMAILS[1]}`, { method: 'DELETE', headers: each });
+    await ask(`/server/nowhere/${EMAILS[1]}`, { headers: each });
+    await ask('/server/wallets/verify', postJson(each, JSON.stringify({ address: ADDRESSES[0] })));
+    await ask('/server/wallets/verify', postJson(each, JSON.stringify({ address: EMAILS[1], user_id: EMAILS[1] })));
+    await ask('/server/wallets/verify', postJson(each, `{"address": "${ADDRESSES[0]}"`));
+    const graphql = (query: string, variables?: object) =>
+      ask('/graphql', postJson(each, JSON.stringify({ query, variables })));
+    await graphql(`{ searchUsers(by: { email: "${EMAILS[1]}" }) { id authValue } }`);
+    await graphql(`{ userCount(filter: "${EMAILS[1]}") }`);
+    await graphql(`{ userCount(filter: { startDate: "${app_secret}" }) }`);
+    await graphql(`{ verifyWallet(address: "${ADDRESSES[1]}", userId: "${EMAILS[1]}") { exists } }`);
+    await graphql(`{ ${EMAILS[1]} }`);
+    const login = 'mutation ($input: RecordLoginInput!) { recordLogin(input: $input) { created } }';
+    await graphql(login, {
+      input: { authMethod: 'email', authValue: EMAILS[2], wallet: ADDRESSES[2], no: app_secret },
+    });
+    await graphql(login, { input: { authMethod: 'email', authValue: TRAP } });
+    await graphql(login, { input: { authMethod: 'wallet', authValue: EMAILS[1] } });
+  }
+  await showing(['project', 'rotate', app_id, '--overlap', '1h']);
+  await command(['project', 'revoke', app_id, '1']);
+  const quiet = [await command(['project', 'secrets', app_id]), await command(['audit', '--project', app_id])];
+  const { stderr: log } = await server.stop();
+
+  // The scenario has met what it is for: every kind of error, and failures that the database explains with a user.
+  expect(new Set(errorBodies.map((body) => /"code":"(\w+)"/.exec(body)?.[1]))).toEqual(
+    new Set([undefined, 'UNAUTHENTICATED', 'BAD_USER_INPUT', 'FORBIDDEN', 'INTERNAL_SERVER_ERROR']),
+  );
+  expect(log).toContain('"constraint":"trap"');
+  expect(log).toContain('"route":"/server/users/search"');
+  expect(faults).toContain('auth_value: got "[email]"');
+  expect(faults).toContain('is not valid JSON');
+
+  const hashes = secrets.flatMap((secret) => {
+    const hash = createHash('sha256').update(secret).digest();
+    return [hash.toString('hex'), hash.toString('base64'), hash.toString('base64url')];
+  });
+  const never = [...secrets, wrong, basic, ...hashes, ...EMAILS, ...ADDRESSES];
+  const written = [log, ...errorBodies, faults, ...quiet, ...outcomes.map(({ stderr }) => stderr)]
+    .join('\n')
+    .toLowerCase();
+  expect(never.filter((text) => written.includes(text.toLowerCase()))).toEqual([]);
+
+  // What is kept of a secret is its hash, in one place.
+  const tables = ['projects', 'app_secrets', 'users', 'accounts', 'bans', 'audit_log'];
+  const dump = await onDatabase(tables.map((table) => `SELECT t::text AS row FROM ${table} t`).join(' UNION ALL '));
+  const kept = dump.map(({ row }) => row).join('\n');
+  expect(secrets.filter((secret) => kept.includes(secret))).toEqual([]);
+  for (const secret of secrets) expect(kept).toContain(createHash('sha256').update(secret).digest('hex'));
+});
+
+test.each([
+  ['an App Secret', 'App Secret uds_0123456789abcdef'],
+  ['the hash of a secret', createHash('sha256').update('x').digest('hex')],
+  ['an email', '{"detail":"Key (auth_value)=(ada@example.com) exists"}'],
+  ['a Stellar address', stellarAddress(1)],
+  ['an Ethereum address', ethereumAddress(1)],
+  ['a header with credentials', '{"headers":{"service-app-secret":"x"}}'],
+])('the search of every log finds %s', (what, text) => {
+  expect(() => requireCleanLog(`{"level":30}\n${text}\n`)).toThrow(`A log contains ${what}`);
+});

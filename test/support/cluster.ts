@@ -1,0 +1,99 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chownSync, existsSync, mkdtempSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+
+const BIN = '/usr/lib/postgresql/15/bin';
+
+/** Whether this machine has the programs of a PostgreSQL server. */
+export const hasPostgres = existsSync(`${BIN}/initdb`);
+
+/** A PostgreSQL server of one's own, to be killed. */
+export interface Cluster {
+  readonly url: string;
+  start(): Promise<void>;
+  /** As a power cut would end its processes. */
+  kill(): Promise<void>;
+  drop(): Promise<void>;
+}
+
+/** PostgreSQL refuses to run as root. */
+function unprivilegedUser(): { uid?: number; gid?: number } {
+  if (process.getuid?.() !== 0) return {};
+  const idOf = (flag: string) => Number(execFileSync('id', [flag, 'postgres']));
+  return { uid: idOf('-u'), gid: idOf('-g') };
+}
+
+export async function createCluster(): Promise<Cluster> {
+  const user = unprivilegedUser();
+  const directory = mkdtempSync(join(tmpdir(), 'userdir-cluster-'));
+  if (user.uid !== undefined && user.gid !== undefined) chownSync(directory, user.uid, user.gid);
+  execFileSync(`${BIN}/initdb`, ['-D', directory, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--no-locale'], {
+    ...user,
+    cwd: directory,
+    stdio: 'ignore',
+  });
+  const port = await freePort();
+  const url = `postgres://postgres@127.0.0.1:${port}/postgres`;
+  let server: ChildProcess | null = null;
+
+  async function start(): Promise<void> {
+    for (;;) {
+      const args = ['-D', directory, '-p', String(port), '-k', directory, '-c', 'listen_addresses=127.0.0.1'];
+      const started = spawn(`${BIN}/postgres`, args, { ...user, cwd: directory, stdio: 'ignore' });
+      if (await comesUp(started)) {
+        server = started;
+        return;
+      }
+      // The processes of the one that was killed have not all ended yet.
+      await sleep(100);
+    }
+  }
+
+  async function comesUp(started: ChildProcess): Promise<boolean> {
+    while (started.exitCode === null) {
+      const client = new pg.Client({ connectionString: url });
+      client.on('error', () => undefined);
+      const answers = await client.connect().then(
+        () => true,
+        () => false,
+      );
+      await client.end().catch(() => undefined);
+      if (answers) return true;
+      await sleep(50);
+    }
+    return false;
+  }
+
+  async function kill(): Promise<void> {
+    if (server === null) return;
+    const ended = once(server, 'exit');
+    server.kill('SIGKILL');
+    await ended;
+    server = null;
+  }
+
+  await start();
+  return {
+    url,
+    start,
+    kill,
+    async drop() {
+      await kill();
+      await rm(directory, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
+    },
+  };
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  server.close();
+  return typeof address === 'object' && address !== null ? address.port : 0;
+}

@@ -1,0 +1,69 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+
+/** The way to a database, which can be cut and frozen as a network can. */
+export interface DatabaseProxy {
+  readonly port: number;
+  /** Breaks every connection and takes no new one. */
+  cut(): Promise<void>;
+  /** Takes connections and data and passes nothing on. */
+  freeze(): void;
+  /** As before, whatever was done to it. */
+  restore(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export async function startProxy(target: { host: string; port: number }): Promise<DatabaseProxy> {
+  const pairs = new Set<[Socket, Socket]>();
+  let isFrozen = false;
+  const server = createServer((near) => {
+    const far = connect(target);
+    const pair: [Socket, Socket] = [near, far];
+    pairs.add(pair);
+    for (const [from, to] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      from.on('error', () => undefined);
+      from.pipe(to);
+      from.on('close', () => {
+        to.destroy();
+        pairs.delete(pair);
+      });
+      if (isFrozen) from.unpipe(to).pause();
+    }
+  });
+  const listen = async (port: number) => {
+    server.listen(port, '127.0.0.1');
+    await once(server, 'listening');
+  };
+  await listen(0);
+  const { port } = server.address() as AddressInfo;
+  const stop = async () => {
+    const closed = server.listening ? once(server, 'close') : undefined;
+    server.close();
+    for (const pair of pairs) for (const socket of pair) socket.resetAndDestroy();
+    await closed;
+  };
+
+  return {
+    port,
+    cut: stop,
+    freeze() {
+      isFrozen = true;
+      for (const [near, far] of pairs) {
+        near.unpipe(far).pause();
+        far.unpipe(near).pause();
+      }
+    },
+    async restore() {
+      isFrozen = false;
+      for (const [near, far] of pairs) {
+        near.pipe(far);
+        far.pipe(near);
+      }
+      if (!server.listening) await listen(port);
+    },
+    close: stop,
+  };
+}
