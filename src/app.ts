@@ -20,6 +20,7 @@ import {
 } from './http.js';
 import type { Logger } from './logger.js';
 import { pagesPlugin } from './pages.js';
+import { limitRates } from './rate-limit.js';
 import { redact } from './redact.js';
 import { serveOpenApi } from './rest/openapi.js';
 import { restPlugin } from './rest/plugin.js';
@@ -112,6 +113,7 @@ export async function createServer({
   addDeadline(app, config.requestTimeoutMs);
   const admission = createAdmission(admissionOptions);
   admitRequests(app, admission);
+  if (config.rateLimit !== null) await limitRates(app, config.rateLimit, log);
   if (log.isLevelEnabled('info')) app.addHook('onResponse', logRequest);
   let closing = false;
   app.decorate('drain', () => {

@@ -18,6 +18,8 @@ export interface Config {
   readonly trustProxy: boolean | number | string[];
   /** After this long a request is answered with 500, whatever it waits for. */
   readonly requestTimeoutMs: number;
+  /** What a project may ask of the service in a minute; null where there is no limit. */
+  readonly rateLimit: RateLimitConfig | null;
   /** How long the service goes on after a signal, no longer ready, so that whoever sends it requests can turn to another. */
   readonly shutdownDelayMs: number;
 }
@@ -33,6 +35,13 @@ export type DatabaseConfig =
       /** How long a statement of a request may take. */
       readonly statementTimeoutMs: number;
     };
+
+export interface RateLimitConfig {
+  /** Counted from the first of them on. */
+  readonly requestsPerMinute: number;
+  /** Where several processes count together; without it each counts by itself. */
+  readonly redisUrl?: string;
+}
 
 /** A malformed setting: one line per fault, each naming its variable and what it accepts. */
 export class ConfigError extends Error {
@@ -73,17 +82,25 @@ const trustProxy = z.union(
   { error: trustProxyError },
 );
 
-const isPostgresUrl = (text: string) => URL.canParse(text) && /^postgres(ql)?:$/.test(new URL(text).protocol);
+const urlOf = (...schemes: string[]) =>
+  z
+    .string()
+    .refine(
+      (text) => URL.canParse(text) && schemes.includes(new URL(text).protocol.slice(0, -1)),
+      `a URL that starts with ${schemes.map((scheme) => `${scheme}://`).join(' or ')}`,
+    );
 
 const settings = z.object({
   HOST: z.string().default('127.0.0.1'),
   PORT: wholeNumber(0, 65535).default(4000),
-  DATABASE_URL: z.string().refine(isPostgresUrl, 'a URL that starts with postgres:// or postgresql://').optional(),
+  DATABASE_URL: urlOf('postgres', 'postgresql').optional(),
   DATABASE_POOL_SIZE: wholeNumber(1, 1000).default(10),
   DATABASE_POOL_TIMEOUT_MS: wholeNumber(100, 600_000).default(2_000),
   DATABASE_STATEMENT_TIMEOUT_MS: wholeNumber(100, 600_000).default(5_000),
   REQUEST_TIMEOUT_MS: wholeNumber(100, 600_000).default(10_000),
   SHUTDOWN_DELAY_MS: wholeNumber(0, 600_000).default(0),
+  RATE_LIMIT: wholeNumber(1, 100_000_000).optional(),
+  REDIS_URL: urlOf('redis', 'rediss').optional(),
   DATA_DIR: z.string().default('./data'),
   LOG_LEVEL: z.enum(LOG_LEVELS, `one of ${LOG_LEVELS.join(', ')}`).default('info'),
   NODE_ENV: z.string().optional(),
@@ -123,6 +140,10 @@ export function parseConfig(env: Record<string, string | undefined>): Config {
     trustProxy: values.TRUST_PROXY,
     requestTimeoutMs: values.REQUEST_TIMEOUT_MS,
     shutdownDelayMs: values.SHUTDOWN_DELAY_MS,
+    rateLimit:
+      values.RATE_LIMIT === undefined
+        ? null
+        : { requestsPerMinute: values.RATE_LIMIT, ...(values.REDIS_URL && { redisUrl: values.REDIS_URL }) },
   };
   return Object.freeze(config);
 }

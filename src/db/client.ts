@@ -146,7 +146,7 @@ function fromPool(
   const patience = limitMs === 0 ? {} : { query_timeout: limitMs + GRACE_MS };
   const single = on(pool, patience);
 
-  /** Whoever stood beside a connection that no longer answers is not asked either. */
+  /** Whoever stood beside a connection that no longer answers, or no longer takes what is written, is not asked either. */
   function dropIdle(): void {
     for (let idle = pool.idleCount; idle > 0; idle -= 1) {
       pool.connect().then(
@@ -212,7 +212,7 @@ function fromPool(
       try {
         return await work();
       } catch (error) {
-        if ((error as Error).message === NO_ANSWER) dropIdle();
+        if ((error as Error).message === NO_ANSWER || isReadOnly(error)) dropIdle();
         if (!isConflict(error) || tries === MAX_TRIES) throw error;
         await sleep(Math.random() * LONGEST_PAUSE_MS);
       }
@@ -259,6 +259,11 @@ const LONGEST_PAUSE_MS = 50;
 /** A serialization failure or a deadlock, which the database ends by undoing one of those who met. */
 function isConflict(error: unknown): boolean {
   return ['40001', '40P01'].includes(String((error as { code?: unknown }).code));
+}
+
+/** As a server says that was the one to write to before another took its place; whoever connects anew gets to that one. */
+function isReadOnly(error: unknown): boolean {
+  return (error as { code?: unknown }).code === '25006';
 }
 
 const UNREACHABLE = new Set([

@@ -12,7 +12,7 @@ const ADVISORY_LOCK = 8_327_301_945;
 
 /** Prisma's own history table, so that `prisma migrate deploy` and this runner see the same history. */
 const HISTORY_TABLE = `
-  CREATE TABLE IF NOT EXISTS _prisma_migrations (
+  CREATE TABLE _prisma_migrations (
     id VARCHAR(36) PRIMARY KEY NOT NULL,
     checksum VARCHAR(64) NOT NULL,
     finished_at TIMESTAMPTZ,
@@ -41,7 +41,8 @@ export async function migrate(pool: Pool, migrationsDir = MIGRATIONS_DIR): Promi
     await client.query('BEGIN');
     await client.query('SET LOCAL statement_timeout = 0');
     await client.query('SELECT pg_advisory_xact_lock($1)', [ADVISORY_LOCK]);
-    await client.query(HISTORY_TABLE);
+    // Not IF NOT EXISTS, which asks for the right to make tables also where there is nothing to make.
+    if (!(await hasHistory(client))) await client.query(HISTORY_TABLE);
     const missing = await findMissing(client, migrations);
     for (const migration of missing) await apply(client, migration);
     await client.query('COMMIT');
@@ -63,6 +64,11 @@ async function readMigrations(migrationsDir: string): Promise<Migration[]> {
       return { name, sql, checksum: createHash('sha256').update(sql).digest('hex') };
     }),
   );
+}
+
+async function hasHistory(client: PoolClient): Promise<boolean> {
+  const { rows } = await client.query("SELECT to_regclass('_prisma_migrations') IS NOT NULL AS exists");
+  return rows[0].exists;
 }
 
 async function findMissing(client: PoolClient, migrations: Migration[]): Promise<Migration[]> {

@@ -1,44 +1,22 @@
-import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { ethereumAddress } from '../support/addresses.js';
 import type { Json } from '../support/app.js';
-import {
-  type Credentials,
-  call,
-  type RunningServer,
-  recordLogin,
-  startServer,
-  userdir,
-  userdirJson,
-} from '../support/command.js';
-import { copyTemplate, type TestDatabase } from '../support/engines.js';
+import { type Credentials, call, recordLogin, TIMESTAMP, useServer } from '../support/command.js';
 
 vi.setConfig({ testTimeout: 120_000 });
 
 /** Acts are recorded with them, and the trail says nothing of who a user is (issue 4, item 8). */
 
-let database: TestDatabase;
-let server: RunningServer;
-beforeAll(async () => {
-  database = await copyTemplate(inject('engine'), inject('template'));
-  server = await startServer({ ...database.env, DEMO: 'off' });
-});
-afterAll(async () => {
-  await server.stop();
-  await database.drop();
-});
+const { url, run, runJson, runWith, createProject } = useServer();
 
-const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
-const run = (...args: string[]) => userdir(database.env, args);
-const runJson = (...args: string[]): Promise<Json> => userdirJson(database.env, args);
-const createProject = (): Promise<Credentials> => runJson('project', 'create', '--name', 'Test');
 const trail = ({ app_id }: Credentials, ...args: string[]): Promise<Json[]> =>
   runJson('audit', '--project', app_id, ...args);
 const emailUser = (name: string) => `${JSON.stringify({ auth_method: 'email', auth_value: `${name}@example.com` })}\n`;
 const importUsers = ({ app_id }: Credentials, lines: string, ...args: string[]) =>
-  userdir(database.env, ['user', 'import', '--project', app_id, ...args], lines);
+  runWith(lines, 'user', 'import', '--project', app_id, ...args);
 
 async function userIds(project: Credentials): Promise<number[]> {
-  const { body } = await call(server.url, project, '/server/users?limit=100');
+  const { body } = await call(url(), project, '/server/users?limit=100');
   return body.result.users.map(({ id }: { id: number }) => id);
 }
 
@@ -67,13 +45,13 @@ test('a removal is recorded by whichever way it comes, with the label of the sec
     'content-type': 'application/json',
   };
 
-  const removal = await fetch(`${server.url}/server/users/${a}`, {
+  const removal = await fetch(`${url()}/server/users/${a}`, {
     method: 'DELETE',
     headers: { ...headers, 'x-request-id': 'request-1' },
   });
   expect(removal.status).toBe(200);
   // Without one of the caller's own it is the one that the answer names.
-  const mutation = await fetch(`${server.url}/graphql`, {
+  const mutation = await fetch(`${url()}/graphql`, {
     method: 'POST',
     headers,
     body: JSON.stringify({ query: `mutation { deleteUser(id: ${b}) { id } }` }),
@@ -81,7 +59,7 @@ test('a removal is recorded by whichever way it comes, with the label of the sec
   expect(await mutation.json()).toEqual({ data: { deleteUser: { id: `${b}` } } });
   await runJson('user', 'remove', '--project', project.app_id, `${c}`);
   // What was not done is not recorded.
-  expect((await call(server.url, asDeleter, `/server/users/${a}`, { method: 'DELETE' })).status).toBe(404);
+  expect((await call(url(), asDeleter, `/server/users/${a}`, { method: 'DELETE' })).status).toBe(404);
   expect((await run('user', 'remove', '--project', project.app_id, `${c}`)).code).toBe(1);
 
   expect(await trail(project)).toEqual([
@@ -97,9 +75,7 @@ test('of many removals of one user at once one is recorded', async () => {
   const project = await createProject();
   await importUsers(project, emailUser('a'));
   const [id] = await userIds(project);
-  const removals = Array.from({ length: 10 }, () =>
-    call(server.url, project, `/server/users/${id}`, { method: 'DELETE' }),
-  );
+  const removals = Array.from({ length: 10 }, () => call(url(), project, `/server/users/${id}`, { method: 'DELETE' }));
   expect((await Promise.all(removals)).filter(({ status }) => status === 200)).toHaveLength(1);
   const removed = (await trail(project)).filter(({ action }) => action === 'remove');
   expect(removed).toEqual([entry('remove', { actor: 'main', user_id: id, request_id: expect.any(String) })]);
@@ -107,7 +83,7 @@ test('of many removals of one user at once one is recorded', async () => {
 
 test('a ban and its end are recorded once each, with the user whom they meet', async () => {
   const project = await createProject();
-  const login = await recordLogin(server.url, project, { authMethod: 'email', authValue: 'eve@example.com' });
+  const login = await recordLogin(url(), project, { authMethod: 'email', authValue: 'eve@example.com' });
   const userId = Number(login.body.data.recordLogin.user.id);
   const eve = ['--project', project.app_id, '--method', 'email', '--value', 'Eve@Example.com'];
   const nobody = ['--project', project.app_id, '--method', 'google', '--value', '1234567'];

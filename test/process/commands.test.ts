@@ -1,45 +1,21 @@
 import { readdir } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import type { Json } from '../support/app.js';
-import {
-  type Credentials,
-  call,
-  type RunningServer,
-  recordLogin,
-  startServer,
-  userdir,
-  userdirJson,
-} from '../support/command.js';
+import { call, recordLogin, TIMESTAMP, userdir, userdirJson, useServer } from '../support/command.js';
 import { copyTemplate, createEmptyDatabase, type TestDatabase } from '../support/engines.js';
 
 vi.setConfig({ testTimeout: 120_000 });
 
-const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
-
 /** On the embedded engine, which admits one process, every command here goes through the running server. */
 describe('while a server runs on the same database,', () => {
-  let database: TestDatabase;
-  let server: RunningServer;
-  beforeAll(async () => {
-    database = await copyTemplate(inject('engine'), inject('template'));
-    server = await startServer({ ...database.env, DEMO: 'off' });
-  });
-  afterAll(async () => {
-    await server.stop();
-    await database.drop();
-  });
+  const { url, run, runJson, runWith, createProject } = useServer();
 
-  const run = (...args: string[]) => userdir(database.env, args);
-  const runJson = (...args: string[]) => userdirJson(database.env, args);
-  const createProject = (): Promise<Credentials> => runJson('project', 'create', '--name', 'Test');
-  const importUsers = (appId: string, ...users: Json[]) =>
-    userdirJson(
-      database.env,
-      ['user', 'import', '--project', appId],
-      users.map((user) => `${JSON.stringify(user)}\n`).join(''),
-    );
+  const importUsers = async (appId: string, ...users: Json[]) => {
+    const lines = users.map((user) => `${JSON.stringify(user)}\n`).join('');
+    return JSON.parse((await runWith(lines, 'user', 'import', '--project', appId, '--json')).stdout);
+  };
 
-  const ask = <Answer>(questions: (url: string) => Promise<Answer>) => questions(server.url);
+  const ask = <Answer>(questions: (url: string) => Promise<Answer>) => questions(url());
 
   test('migrate finds nothing left to do', async () => {
     expect(await runJson('migrate')).toEqual({ applied: [] });
@@ -133,7 +109,7 @@ describe('while a server runs on the same database,', () => {
       login_count: 3,
       accounts: [],
     });
-    const again = await userdir(database.env, ['user', 'import', '--project', appId], exported.stdout);
+    const again = await runWith(exported.stdout, 'user', 'import', '--project', appId);
     expect(again).toEqual({
       code: 1,
       signal: null,

@@ -1,16 +1,18 @@
 import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
 import type { Json } from '../support/app.js';
+import { type Cluster, createCluster, hasPostgres } from '../support/cluster.js';
 import {
   type Credentials,
   call,
   type RunningServer,
+  recordLogin,
   spawnUserdir,
   startServer,
   userdirJson,
 } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
-import { type DatabaseProxy, startProxy } from '../support/proxy.js';
+import { startProxy, type Target, type TcpProxy } from '../support/proxy.js';
 
 /**
  * What a server makes of a database that is cut off, frozen, full or slow: every request ends in time, none is answered
@@ -36,7 +38,7 @@ const LIMITS = {
 
 describe.runIf(inject('engine') === 'postgres')('a database that', () => {
   let database: TestDatabase;
-  let proxy: DatabaseProxy;
+  let proxy: TcpProxy;
   let settings: Record<string, string>;
   let project: Credentials;
   let userId: string;
@@ -164,7 +166,6 @@ describe.runIf(inject('engine') === 'postgres')('a database that', () => {
     await admin.query(`CREATE ROLE ${role} LOGIN IN ROLE pg_read_all_data, pg_write_all_data`);
     await admin.query(`GRANT ALL ON ALL TABLES IN SCHEMA public TO ${role}`);
     await admin.query(`GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO ${role}`);
-    await admin.query(`GRANT CREATE ON SCHEMA public TO ${role}`);
     const url = new URL(settings['DATABASE_URL'] ?? '');
     url.username = role;
     const usual = server;
@@ -225,5 +226,88 @@ describe.runIf(inject('engine') === 'postgres')('a database that', () => {
     await vi.waitUntil(() => child.exitCode !== null, { timeout: 5_000 });
     expect(child.exitCode).toBe(0);
     await proxy.restore();
+  });
+});
+
+describe.runIf(inject('engine') === 'postgres' && hasPostgres)('a database that has a standby', () => {
+  let primary: Cluster;
+  let standby: Cluster;
+  let proxy: TcpProxy;
+  let project: Credentials;
+  let server: RunningServer;
+  beforeEach(async () => {
+    primary = await createCluster();
+    project = await userdirJson({ DATABASE_URL: primary.url }, ['project', 'create', '--name', 'Test']);
+    standby = await primary.createStandby();
+    proxy = await startProxy(targetOf(primary));
+    const url = new URL(primary.url);
+    url.port = String(proxy.port);
+    server = await startServer({ ...LIMITS, DATABASE_URL: url.href });
+  });
+  afterEach(async () => {
+    await server?.stop();
+    await proxy?.close();
+    await standby?.drop();
+    await primary?.drop();
+  });
+
+  const targetOf = ({ url }: Cluster): Target => ({ host: '127.0.0.1', port: Number(new URL(url).port) });
+
+  /** Registers users until the service no longer can; who was acknowledged. */
+  async function register(prefix: string): Promise<string[]> {
+    const acknowledged: string[] = [];
+    for (;;) {
+      const authValue = `${prefix}-${acknowledged.length}`;
+      const { status, body } = await recordLogin(server.url, project, { authMethod: 'passkey', authValue });
+      if (status !== 200 || body.errors) return acknowledged;
+      acknowledged.push(authValue);
+    }
+  }
+
+  /** Whoever was acknowledged is there, and another can be registered, all within the promised time. */
+  async function expectSuccession(acknowledged: string[]): Promise<void> {
+    const another = () => recordLogin(server.url, project, { authMethod: 'passkey', authValue: 'another' });
+    await vi.waitUntil(async () => (await another()).body.data?.recordLogin, { timeout: RECOVERY_MS, interval: 20 });
+    const values = await registered();
+    expect([...acknowledged, 'another'].filter((value) => !values.includes(value))).toEqual([]);
+  }
+
+  async function registered(): Promise<string[]> {
+    const values: string[] = [];
+    for (let page = 1; ; page += 1) {
+      const { body } = await call(server.url, project, `/server/users?limit=100&page=${page}`);
+      values.push(...body.result.users.map((user: Json) => user.auth_value));
+      if (body.result.users.length > 0) continue;
+      expect(body.result.total_user).toBe(values.length);
+      return values;
+    }
+  }
+
+  const aMoment = () => new Promise((resolve) => setTimeout(resolve, 300));
+
+  test('and dies is succeeded by it, with all that was acknowledged', async () => {
+    const registering = register('a');
+    await aMoment();
+    await primary.kill();
+    const acknowledged = await registering;
+    expect(acknowledged.length).toBeGreaterThan(0);
+    await standby.promote();
+    proxy.redirect(targetOf(standby));
+    await expectSuccession(acknowledged);
+  });
+
+  test('and becomes one to read from alone is left by those who still hold connections to it', async () => {
+    await Promise.all(Array.from({ length: 10 }, () => call(server.url, project, '/server/users')));
+    const admin = new pg.Client({ connectionString: primary.url });
+    await admin.connect();
+    await admin.query('ALTER SYSTEM SET default_transaction_read_only = on');
+    const registering = register('b');
+    await aMoment();
+    await admin.query('SELECT pg_reload_conf()');
+    await admin.end();
+    const acknowledged = await registering;
+    await standby.promote();
+    proxy.redirect(targetOf(standby));
+    await expectSuccession(acknowledged);
   });
 });

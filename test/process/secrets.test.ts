@@ -1,32 +1,18 @@
 import { crc32 } from 'node:zlib';
-import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import type { Json } from '../support/app.js';
-import { type Credentials, call, type RunningServer, startServer, userdir, userdirJson } from '../support/command.js';
-import { copyTemplate, type TestDatabase } from '../support/engines.js';
+import { type Credentials, call, TIMESTAMP, useServer } from '../support/command.js';
 
 vi.setConfig({ testTimeout: 120_000 });
 
 /** The commands for the secrets of a project, while a server runs on the same database (issue 4, item 7). */
 
-let database: TestDatabase;
-let server: RunningServer;
-beforeAll(async () => {
-  database = await copyTemplate(inject('engine'), inject('template'));
-  server = await startServer({ ...database.env, DEMO: 'off' });
-});
-afterAll(async () => {
-  await server.stop();
-  await database.drop();
-});
+const { url, run, runJson, createProject } = useServer();
 
-const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 const ALL = ['read', 'verify', 'write'];
-const run = (...args: string[]) => userdir(database.env, args);
-const runJson = (...args: string[]): Promise<Json> => userdirJson(database.env, args);
-const createProject = (): Promise<Credentials> => runJson('project', 'create', '--name', 'Test');
 const listSecrets = ({ app_id }: Credentials): Promise<Json[]> => runJson('project', 'secrets', app_id);
 const status = async ({ app_id }: Credentials, app_secret: string) =>
-  (await call(server.url, { app_id, app_secret }, '/server/users')).status;
+  (await call(url(), { app_id, app_secret }, '/server/users')).status;
 /** The server believes right credentials for less than a second after it has lost touch with the database. */
 const untilRefused = (project: Credentials, secret: string) =>
   expect.poll(() => status(project, secret), { timeout: 2_000 }).toBe(401);
@@ -99,8 +85,7 @@ test('project add-secret adds a limited one that ends by itself', async () => {
   expect(await status(project, added.app_secret)).toBe(200);
   expect(await status(project, project.app_secret)).toBe(200);
   expect(
-    (await call(server.url, { ...project, app_secret: added.app_secret }, '/server/users/1', { method: 'DELETE' }))
-      .status,
+    (await call(url(), { ...project, app_secret: added.app_secret }, '/server/users/1', { method: 'DELETE' })).status,
   ).toBe(401);
 
   const short = await runJson('project', 'add-secret', project.app_id, '--label', 'short', '--expires-in', '1s');

@@ -19,6 +19,10 @@ export interface Cluster {
   start(): Promise<void>;
   /** As a power cut would end its processes. */
   kill(): Promise<void>;
+  /** Another server that follows this one, and knows whatever it acknowledges. */
+  createStandby(): Promise<Cluster>;
+  /** Makes a standby a server of its own. */
+  promote(): Promise<void>;
   drop(): Promise<void>;
 }
 
@@ -29,15 +33,16 @@ function unprivilegedUser(): { uid?: number; gid?: number } {
   return { uid: idOf('-u'), gid: idOf('-g') };
 }
 
-export async function createCluster(): Promise<Cluster> {
+export function createCluster(): Promise<Cluster> {
+  return startCluster('initdb', ['-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--no-locale']);
+}
+
+/** A server in a directory of its own, which `program` fills. */
+async function startCluster(program: 'initdb' | 'pg_basebackup', options: string[]): Promise<Cluster> {
   const user = unprivilegedUser();
   const directory = mkdtempSync(join(tmpdir(), 'userdir-cluster-'));
   if (user.uid !== undefined && user.gid !== undefined) chownSync(directory, user.uid, user.gid);
-  execFileSync(`${BIN}/initdb`, ['-D', directory, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--no-locale'], {
-    ...user,
-    cwd: directory,
-    stdio: 'ignore',
-  });
+  execFileSync(`${BIN}/${program}`, ['-D', directory, ...options], { ...user, cwd: directory, stdio: 'ignore' });
   const port = await freePort();
   const url = `postgres://postgres@127.0.0.1:${port}/postgres`;
   let server: ChildProcess | null = null;
@@ -78,11 +83,26 @@ export async function createCluster(): Promise<Cluster> {
     server = null;
   }
 
+  async function query(text: string): Promise<void> {
+    const client = new pg.Client({ connectionString: url });
+    await client.connect();
+    await client.query(text).finally(() => client.end());
+  }
+
   await start();
   return {
     url,
     start,
     kill,
+    async createStandby() {
+      const standby = await startCluster('pg_basebackup', ['-d', url, '-R', '-X', 'stream', '-c', 'fast']);
+      // From now on nothing is acknowledged that the standby has not applied.
+      await query("ALTER SYSTEM SET synchronous_standby_names = '*'");
+      await query('ALTER SYSTEM SET synchronous_commit = remote_apply');
+      await query('SELECT pg_reload_conf()');
+      return standby;
+    },
+    promote: () => query('SELECT pg_promote()'),
     async drop() {
       await kill();
       await rm(directory, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });

@@ -1,7 +1,9 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, inject } from 'vitest';
 import type { Json } from './app.js';
+import { copyTemplate, type TestDatabase } from './engines.js';
 import { requireCleanLog } from './hygiene.js';
 
 /** The `userdir` command as its operator meets it: a process, its streams and its exit code. */
@@ -99,6 +101,32 @@ export async function startServer(settings: Settings): Promise<RunningServer> {
       child.kill(signal);
       return outcome;
     },
+  };
+}
+
+/** An instant as the command writes it. */
+export const TIMESTAMP: RegExp = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
+
+/** A server, and the command beside it on the same database, for the tests of the file or the `describe` that asks for them. */
+export function useServer() {
+  let database: TestDatabase;
+  let server: RunningServer;
+  beforeAll(async () => {
+    database = await copyTemplate(inject('engine'), inject('template'));
+    server = await startServer({ ...database.env, DEMO: 'off' });
+  });
+  afterAll(async () => {
+    await server.stop();
+    await database.drop();
+  });
+  const runJson = (...args: string[]): Promise<Json> => userdirJson(database.env, args);
+  return {
+    url: () => server.url,
+    run: (...args: string[]) => userdir(database.env, args),
+    runJson,
+    /** The command with something to read. */
+    runWith: (input: string, ...args: string[]) => userdir(database.env, args, input),
+    createProject: (): Promise<Credentials> => runJson('project', 'create', '--name', 'Test'),
   };
 }
 

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
-/** The way to a database, which can be cut and frozen as a network can. */
-export interface DatabaseProxy {
+/** The way to a database or to Redis, which can be cut and frozen as a network can. */
+export interface TcpProxy {
   readonly port: number;
   /** Breaks every connection and takes no new one. */
   cut(): Promise<void>;
@@ -10,14 +10,22 @@ export interface DatabaseProxy {
   freeze(): void;
   /** As before, whatever was done to it. */
   restore(): Promise<void>;
+  /** From now on new connections go elsewhere; those that stand stay. */
+  redirect(target: Target): void;
   close(): Promise<void>;
 }
 
-export async function startProxy(target: { host: string; port: number }): Promise<DatabaseProxy> {
+export interface Target {
+  readonly host: string;
+  readonly port: number;
+}
+
+export async function startProxy(firstTarget: Target): Promise<TcpProxy> {
+  let target = firstTarget;
   const pairs = new Set<[Socket, Socket]>();
   let isFrozen = false;
   const server = createServer((near) => {
-    const far = connect(target);
+    const far = connect({ ...target });
     const pair: [Socket, Socket] = [near, far];
     pairs.add(pair);
     for (const [from, to] of [
@@ -63,6 +71,9 @@ export async function startProxy(target: { host: string; port: number }): Promis
         far.pipe(near);
       }
       if (!server.listening) await listen(port);
+    },
+    redirect(next) {
+      target = next;
     },
     close: stop,
   };

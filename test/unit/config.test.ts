@@ -26,6 +26,7 @@ test('without any setting it is the embedded database in ./data on loopback, wit
     demo: true,
     trustProxy: false,
     requestTimeoutMs: 10_000,
+    rateLimit: null,
     shutdownDelayMs: 0,
   });
 });
@@ -41,6 +42,8 @@ test('every setting is taken', () => {
       DATABASE_STATEMENT_TIMEOUT_MS: '600000',
       REQUEST_TIMEOUT_MS: '4321',
       SHUTDOWN_DELAY_MS: '5000',
+      RATE_LIMIT: '600',
+      REDIS_URL: 'rediss://:secret@cache.example/1',
       DATA_DIR: '/srv/userdir',
       LOG_LEVEL: 'warn',
       GRAPHIQL: 'off',
@@ -63,6 +66,7 @@ test('every setting is taken', () => {
     demo: true,
     trustProxy: 2,
     requestTimeoutMs: 4_321,
+    rateLimit: { requestsPerMinute: 600, redisUrl: 'rediss://:secret@cache.example/1' },
     shutdownDelayMs: 5_000,
   });
 });
@@ -85,6 +89,8 @@ test('an empty variable counts as absent', () => {
     'DATABASE_STATEMENT_TIMEOUT_MS',
     'REQUEST_TIMEOUT_MS',
     'SHUTDOWN_DELAY_MS',
+    'RATE_LIMIT',
+    'REDIS_URL',
   );
   const empty = Object.fromEntries(names.map((name) => [name, '']));
   expect(parseConfig(empty)).toEqual(parseConfig({}));
@@ -100,6 +106,8 @@ test('every fault is reported at once, each naming its variable and what is acce
       DATABASE_STATEMENT_TIMEOUT_MS: '600001',
       REQUEST_TIMEOUT_MS: '10s',
       SHUTDOWN_DELAY_MS: '-1',
+      RATE_LIMIT: '0',
+      REDIS_URL: 'http://:secret@cache.example',
       LOG_LEVEL: 'loud',
       GRAPHIQL: 'perhaps',
       DEMO: 'no!',
@@ -113,6 +121,8 @@ test('every fault is reported at once, each naming its variable and what is acce
     'DATABASE_STATEMENT_TIMEOUT_MS must be a whole number from 100 to 600000.',
     'REQUEST_TIMEOUT_MS must be a whole number from 100 to 600000.',
     'SHUTDOWN_DELAY_MS must be a whole number from 0 to 600000.',
+    'RATE_LIMIT must be a whole number from 1 to 100000000.',
+    'REDIS_URL must be a URL that starts with redis:// or rediss://.',
     `LOG_LEVEL must be one of ${LEVELS}.`,
     'GRAPHIQL must be "on" or "off".',
     'DEMO must be "on" or "off".',

@@ -1,0 +1,165 @@
+import { afterEach, describe, expect, test } from 'vitest';
+import { createServer } from '#dist/app.js';
+import { parseConfig } from '#dist/config.js';
+import { createLogger } from '#dist/logger.js';
+import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { startProxy, type TcpProxy } from '../support/proxy.js';
+
+/** What a project may ask in a minute, where that is limited (RATE_LIMIT), and who counts it (REDIS_URL). */
+
+const LIMIT = 5;
+const RATE_LIMIT = String(LIMIT);
+const closers: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close();
+});
+
+async function start(env: Record<string, string>): Promise<{ app: TestApp; project: TestProject }> {
+  const app = await startTestApp({ env });
+  closers.push(() => app.close());
+  return { app, project: await app.createProject() };
+}
+
+/** What the header says is left of the budget, and for how many seconds. */
+function leftOf(headers: Headers): { requests: number; seconds: number } {
+  const [, requests, seconds] = /^"project";r=(\d+);t=(\d+)$/.exec(headers.get('ratelimit') ?? '') ?? [];
+  return { requests: Number(requests), seconds: Number(seconds) };
+}
+
+const count = (project: TestProject) => project.rest('/server/users/count');
+
+async function statuses(project: TestProject, times: number): Promise<number[]> {
+  const answers: number[] = [];
+  for (let time = 0; time < times; time += 1) answers.push((await count(project)).status);
+  return answers;
+}
+
+test('without the setting there is no limit, and no header tells of one', async () => {
+  const { project } = await start({});
+  const { status, headers } = await count(project);
+  expect(status).toBe(200);
+  expect([...headers.keys()].filter((name) => name.startsWith('ratelimit'))).toEqual([]);
+});
+
+test('every answer says what is left, and what is beyond is 429 in both interfaces', async () => {
+  const { project } = await start({ RATE_LIMIT });
+  for (let left = LIMIT - 1; left >= 0; left -= 1) {
+    const { status, headers } = left % 2 === 0 ? await count(project) : await project.graphql('{ userCount }');
+    expect(status).toBe(200);
+    expect(headers.get('ratelimit-policy')).toBe(`"project";q=${LIMIT};w=60`);
+    const { requests, seconds } = leftOf(headers);
+    expect(requests).toBe(left);
+    expect(seconds).toBeGreaterThanOrEqual(50);
+    expect(seconds).toBeLessThanOrEqual(60);
+  }
+  const message = `More than ${LIMIT} requests of this project in a minute.`;
+  const refused = await count(project);
+  expect([refused.status, refused.body]).toEqual([429, { error: message }]);
+  expect(leftOf(refused.headers).requests).toBe(0);
+  expect(refused.headers.get('retry-after')).toBe(String(leftOf(refused.headers).seconds));
+  const { status, errors, headers } = await project.graphql('{ userCount }');
+  expect(status).toBe(429);
+  expect(errors).toEqual([{ message, extensions: { code: 'RATE_LIMITED' } }]);
+  expect(headers.get('retry-after')).toMatch(/^\d+$/);
+});
+
+test('what is beyond is not done', async () => {
+  const { app, project } = await start({ RATE_LIMIT });
+  await project.addUsers({ auth_method: 'email', auth_value: 'ada@example.com' });
+  const { id } = (await project.rest('/server/users')).body.result.users[0];
+  await statuses(project, LIMIT - 1);
+  expect((await project.rest(`/server/users/${id}`, { method: 'DELETE' })).status).toBe(429);
+  const { rows } = await app.directory.db.pool.query('SELECT deleted_at FROM users');
+  expect(rows).toEqual([{ deleted_at: null }]);
+});
+
+test('each project has a budget of its own, bad requests take from it, wrong credentials do not', async () => {
+  const { app, project } = await start({ RATE_LIMIT });
+  const other = await app.createProject();
+  for (let time = 0; time < 2 * LIMIT; time += 1) {
+    const { status, headers } = await project.rest('/server/users', { headers: { 'service-app-secret': 'wrong' } });
+    expect([status, headers.get('ratelimit')]).toEqual([401, null]);
+  }
+  expect((await project.rest('/server/users?limit=0')).status).toBe(400);
+  expect((await project.rest('/server/nothing')).status).toBe(404);
+  expect(await statuses(project, LIMIT - 1)).toEqual([200, 200, 200, 429]);
+  expect(await statuses(other, LIMIT + 1)).toEqual([200, 200, 200, 200, 200, 429]);
+});
+
+const redisUrl = process.env['TEST_REDIS_URL'];
+/** Longer than the connection may be silent, and then the time to try again. */
+const SETTLED_MS = 3_000;
+
+describe.runIf(redisUrl)('with Redis', () => {
+  async function startWithRedis(): Promise<{ proxy: TcpProxy; env: Record<string, string> }> {
+    const url = new URL(redisUrl as string);
+    const proxy = await startProxy({ host: url.hostname, port: Number(url.port || 6379) });
+    closers.push(() => proxy.close());
+    url.hostname = '127.0.0.1';
+    url.port = String(proxy.port);
+    return { proxy, env: { RATE_LIMIT, REDIS_URL: url.href } };
+  }
+
+  /** Another server on the same users, which counts as another process would; calls it for a project. */
+  async function startSecond(app: TestApp, env: Record<string, string>) {
+    const config = parseConfig(env);
+    const server = await createServer({ config, log: createLogger('silent'), directory: app.directory });
+    closers.push(() => server.close());
+    return async ({ credentials }: TestProject) => {
+      const { statusCode, headers } = await server.inject({ url: '/server/users/count', headers: credentials });
+      return { status: statusCode, left: String(headers['ratelimit']) };
+    };
+  }
+
+  test('several processes share one budget', async () => {
+    const { env } = await startWithRedis();
+    const { app, project } = await start(env);
+    const ask = await startSecond(app, env);
+    // Both are connected when what one counts is seen by the other.
+    await expect.poll(async () => counted(await app.createProject(), ask), { timeout: SETTLED_MS }).toBe(LIMIT - 2);
+    expect(await statuses(project, 2)).toEqual([200, 200]);
+    expect([(await ask(project)).status, (await ask(project)).status]).toEqual([200, 200]);
+    expect(await statuses(project, 2)).toEqual([200, 429]);
+    expect(await ask(project)).toEqual({ status: 429, left: expect.stringMatching(/^"project";r=0;t=\d+$/) });
+  });
+
+  /** What the second process says is left of a project that has asked the first once. */
+  async function counted(project: TestProject, ask: (project: TestProject) => Promise<{ left: string }>) {
+    await count(project);
+    return Number(/r=(\d+)/.exec((await ask(project)).left)?.[1]);
+  }
+
+  test.each(['cut', 'freeze'] as const)(
+    'that is %s, every process counts by itself until it is back',
+    async (fault) => {
+      const { proxy, env } = await startWithRedis();
+      const { app, project } = await start(env);
+      const ask = await startSecond(app, env);
+      const isShared = async () => counted(await app.createProject(), ask);
+      await expect.poll(isShared, { timeout: SETTLED_MS }).toBe(LIMIT - 2);
+
+      await proxy[fault]();
+      expect(await statuses(project, LIMIT + 1)).toEqual([200, 200, 200, 200, 200, 429]);
+      expect((await ask(project)).left).toMatch(/r=4;/);
+      // Nobody waits for what does not answer any more.
+      await expect.poll(() => tookMs(() => count(project)), { timeout: SETTLED_MS }).toBeLessThan(50);
+      expect((await fetch(`${app.url}/readyz`)).status).toBe(200);
+
+      await proxy.restore();
+      await expect.poll(isShared, { timeout: SETTLED_MS, interval: 100 }).toBe(LIMIT - 2);
+    },
+  );
+
+  test('that is not there at the start, the service starts', async () => {
+    const { proxy, env } = await startWithRedis();
+    await proxy.cut();
+    const { project } = await start(env);
+    expect(await statuses(project, LIMIT + 1)).toEqual([200, 200, 200, 200, 200, 429]);
+  });
+});
+
+async function tookMs(work: () => Promise<unknown>): Promise<number> {
+  const startedAt = performance.now();
+  await work();
+  return performance.now() - startedAt;
+}
