@@ -296,18 +296,25 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('a database that 
     await expectSuccession(acknowledged);
   });
 
-  test('and becomes one to read from alone is left by those who still hold connections to it', async () => {
-    await Promise.all(Array.from({ length: 10 }, () => call(server.url, project, '/server/users')));
+  test('and becomes one to read from alone is left by all who hold connections to it, once one has noticed', async () => {
+    const register = async (authValue: string) =>
+      (await recordLogin(server.url, project, { authMethod: 'passkey', authValue })).body.data?.recordLogin !==
+      undefined;
+    const acknowledged = Array.from({ length: 10 }, (_, n) => `b-${n}`);
+    expect(await Promise.all(acknowledged.map(register))).not.toContain(false);
     const admin = new pg.Client({ connectionString: primary.url });
     await admin.connect();
     await admin.query('ALTER SYSTEM SET default_transaction_read_only = on');
-    const registering = register('b');
-    await aMoment();
     await admin.query('SELECT pg_reload_conf()');
+    const { rows } = await admin.query(
+      "SELECT FROM pg_stat_activity WHERE application_name = 'userdir' AND query <> 'LISTEN userdir_secrets'",
+    );
+    expect(rows.length).toBeGreaterThan(2);
     await admin.end();
-    const acknowledged = await registering;
     await standby.promote();
     proxy.redirect(targetOf(standby));
+    expect(await register('first')).toBe(false);
+    expect(await register('second')).toBe(true);
     await expectSuccession(acknowledged);
   });
 });
