@@ -27,7 +27,11 @@ export function createEmbeddedEngine(dataDir: string): EmbeddedEngine {
   /** A worker that died (its memory is bounded) is replaced: the log of the database brings back what was acknowledged. */
   async function findWorker(): Promise<Worker> {
     if (worker === null) throw new Error('The embedded database is not open.');
-    if ((await worker).threadId === -1) worker = startWorker(databaseDir);
+    const isAlive = await worker.then(
+      ({ threadId }) => threadId !== -1,
+      () => false,
+    );
+    if (!isAlive) worker = startWorker(databaseDir);
     return worker;
   }
 
@@ -44,7 +48,8 @@ export function createEmbeddedEngine(dataDir: string): EmbeddedEngine {
     async close() {
       const last = worker;
       worker = null;
-      if (last !== null) await closeWorker(await last);
+      // One that could not even start needs no closing.
+      await last?.then(closeWorker, () => undefined);
     },
   };
 }

@@ -53,6 +53,9 @@ async function write(url: string, project: Credentials, ledger: Ledger): Promise
   }
 }
 
+const told = ({ registered, removed }: Ledger) =>
+  `${CRASHES} crashes, ${registered.size} registrations and ${removed.size} removals acknowledged`;
+
 async function expectLedger(url: string, project: Credentials, ledger: Ledger): Promise<void> {
   const present = new Set<string>();
   let total = 0;
@@ -99,7 +102,9 @@ describe('the server is killed', () => {
   });
   afterAll(() => database.drop());
 
-  test('while it registers and removes: what it acknowledged is there, and the totals are exact', async () => {
+  test('while it registers and removes: what it acknowledged is there, and the totals are exact', async ({
+    annotate,
+  }) => {
     const ledger = newLedger();
     for (let crash = 0; crash < CRASHES; crash += 1) {
       server = await startServer({ ...database.env, DEMO: 'off', LOG_LEVEL: 'silent' });
@@ -112,6 +117,7 @@ describe('the server is killed', () => {
       await server.stop();
     }
     expect(ledger.registered.size).toBeGreaterThan(0);
+    await annotate(told(ledger));
     expect(await userdirJson(database.env, ['totals', 'check'])).toMatchObject({ differences: [] });
   });
 
@@ -142,7 +148,9 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('PostgreSQL is ki
   });
   afterAll(() => cluster?.drop());
 
-  test('under a server that goes on: what was acknowledged is there, and the service is back by itself', async () => {
+  test('under a server that goes on: what was acknowledged is there, and the service is back by itself', async ({
+    annotate,
+  }) => {
     const server = await startServer(settings);
     const ledger = newLedger();
     for (let crash = 0; crash < CRASHES; crash += 1) {
@@ -155,6 +163,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('PostgreSQL is ki
       await expectLedger(server.url, project, ledger);
     }
     expect(ledger.registered.size).toBeGreaterThan(0);
+    await annotate(told(ledger));
     expect((await server.stop()).code).toBe(0);
     expect((await userdir(settings, ['totals', 'check'])).code).toBe(0);
   });

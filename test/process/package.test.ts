@@ -1,19 +1,18 @@
 import { execFile } from 'node:child_process';
-import { access, cp, mkdir, mkdtemp, readdir, readFile, rm, symlink } from 'node:fs/promises';
+import { access, mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import type { Json } from '../support/app.js';
+import { CHECKOUT, copyCheckout, ROOT } from '../support/checkout.js';
 import { type Command, call, type RunningServer, startServer } from '../support/command.js';
-import { copyTemplate } from '../support/engines.js';
+import { copyTemplate, type TestDatabase } from '../support/engines.js';
 
 // An installation takes as long as the registry.
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
 
 const run = promisify(execFile);
-const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const NPM_OPTIONS = ['--prefer-offline', '--no-audit', '--no-fund'];
 
 interface Packed {
@@ -31,7 +30,8 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
   beforeAll(async () => {
     dir = await mkdtemp(join(tmpdir(), 'userdir-package-'));
     dockerfile = (await readFile(join(ROOT, 'Dockerfile'), 'utf8')).split('\n');
-    packed = await pack(await copyCheckout(join(dir, 'checkout')), dir);
+    await copyCheckout(join(dir, 'checkout'));
+    packed = await pack(join(dir, 'checkout'), dir);
   });
   afterAll(() => rm(dir, { recursive: true, force: true }));
 
@@ -63,6 +63,7 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
       userdir = [join(folder, 'node_modules/.bin/userdir')];
       server = await startServer(settings(), userdir);
     });
+    afterAll(() => server.stop());
 
     test('is few packages', async () => {
       const { stdout } = await npm(folder, ['ls', '--all', '--omit=dev', '--parseable']);
@@ -88,9 +89,11 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
 
   describe('as the Dockerfile makes it', () => {
     let app: string;
-    const settings = () => ({ DATA_DIR: join(dir, 'docker-data') });
+    let database: TestDatabase;
+    let server: RunningServer | undefined;
 
     beforeAll(async () => {
+      database = await copyTemplate('embedded', inject('template'));
       app = join(dir, 'app');
       await mkdir(app);
       await run('tar', ['-xzf', join(dir, packed.filename), '-C', app, '--strip-components=1']);
@@ -98,12 +101,17 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
       expect(install).toMatch(/^npm ci /);
       await run('sh', ['-c', `${install} ${NPM_OPTIONS.join(' ')} && ${prune}`], { cwd: app });
     });
+    afterAll(async () => {
+      await server?.stop();
+      await database.drop();
+    });
 
     test('has exactly the dependencies of the lock, in the versions of the lock', async () => {
       const lock = JSON.parse(await readFile(join(ROOT, 'package-lock.json'), 'utf8'));
       const installed = JSON.parse(await readFile(join(app, 'node_modules/.package-lock.json'), 'utf8'));
       const locked = Object.entries<Json>(lock.packages).filter(
-        ([path, { dev, optional, devOptional }]) => path !== '' && !dev && !optional && !devOptional,
+        ([path, { link, ...flags }]) =>
+          path.startsWith('node_modules/') && !link && !(flags.dev || flags.optional || flags.devOptional),
       );
       expect(versions(Object.entries<Json>(installed.packages))).toEqual(versions(locked));
     });
@@ -118,10 +126,11 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
     test('serves, is healthy as long as it does, and ends with 0 on SIGTERM', async () => {
       const [node, script] = JSON.parse(instructions('ENTRYPOINT')[0] ?? '');
       expect(instructions('CMD')).toEqual(['["serve"]']);
-      const server = await startServer(settings(), [node, join(app, script)]);
+      server = await startServer(database.env, [node, join(app, script)]);
       await requireAnswers(server);
       const [check, ...args] = JSON.parse((instructions('HEALTHCHECK')[0] ?? '').replace(/^.*?CMD /, ''));
-      const health = () => run(check, args, { env: env({ PORT: new URL(server.url).port }) });
+      const { port } = new URL(server.url);
+      const health = () => run(check, args, { env: env({ PORT: port }) });
       await health();
       expect(await server.stop()).toMatchObject({ code: 0, signal: null });
       await expect(health()).rejects.toMatchObject({ code: 1 });
@@ -142,28 +151,6 @@ test.runIf(inject('engine') === 'embedded')('a SIGTERM for npm reaches the serve
   expect(stderr).toContain('Stopped.');
   await database.drop();
 });
-
-/** All that a build takes. */
-const CHECKOUT = [
-  'package.json',
-  'package-lock.json',
-  'prisma',
-  'prisma.config.ts',
-  'README.md',
-  'schema.graphql',
-  'src',
-  'tsconfig.json',
-];
-
-/** A checkout without a build, where one can be made while other tests run on ours. */
-async function copyCheckout(to: string): Promise<string> {
-  const generated = join(ROOT, 'src/db/generated');
-  for (const name of CHECKOUT) {
-    await cp(join(ROOT, name), join(to, name), { recursive: true, filter: (path) => path !== generated });
-  }
-  await symlink(join(ROOT, 'node_modules'), join(to, 'node_modules'));
-  return to;
-}
 
 async function pack(checkout: string, to: string): Promise<Packed> {
   const { stdout } = await npm(checkout, ['pack', '--json', '--pack-destination', to]);

@@ -78,39 +78,43 @@ afterAll(async () => {
   await database?.drop();
 });
 
-test.runIf(isPostgres)('a rolling restart of two processes behind a TCP balancer fails no request', async () => {
-  const balancer = await startBalancer();
-  const agent = new Agent({ keepAlive: true, maxSockets: 8 });
-  const outcomes = new Map<string, number>();
-  let isOver = false;
-  const ask = () =>
-    new Promise<string>((resolve) => {
-      const headers = { 'service-app-id': credentials.app_id, 'service-app-secret': credentials.app_secret };
-      request(`${balancer.url}/server/users/count`, { agent, headers }, (response) => {
-        response.resume().on('end', () => resolve(String(response.statusCode)));
-      })
-        .on('error', (error) => resolve(error.message))
-        .end();
+test.runIf(isPostgres)(
+  'a rolling restart of two processes behind a TCP balancer fails no request',
+  async ({ annotate }) => {
+    const balancer = await startBalancer();
+    const agent = new Agent({ keepAlive: true, maxSockets: 8 });
+    const outcomes = new Map<string, number>();
+    let isOver = false;
+    const ask = () =>
+      new Promise<string>((resolve) => {
+        const headers = { 'service-app-id': credentials.app_id, 'service-app-secret': credentials.app_secret };
+        request(`${balancer.url}/server/users/count`, { agent, headers }, (response) => {
+          response.resume().on('end', () => resolve(String(response.statusCode)));
+        })
+          .on('error', (error) => resolve(error.message))
+          .end();
+      });
+    const clients = Array.from({ length: 8 }, async () => {
+      while (!isOver) {
+        const outcome = await ask();
+        outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
+      }
     });
-  const clients = Array.from({ length: 8 }, async () => {
-    while (!isOver) {
-      const outcome = await ask();
-      outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
-    }
-  });
 
-  const codes: (number | null)[] = [];
-  for (const place of [0, 1]) {
-    const leaving = servers[place] as RunningServer;
-    codes.push((await leaving.stop('SIGTERM')).code);
-    servers[place] = await start();
-    await sleep(4 * HEALTH_CHECK_MS);
-  }
-  isOver = true;
-  await Promise.all(clients);
-  agent.destroy();
-  await balancer.close();
-  expect(codes).toEqual([0, 0]);
-  expect([...outcomes.keys()]).toEqual(['200']);
-  expect(outcomes.get('200')).toBeGreaterThan(500);
-});
+    const codes: (number | null)[] = [];
+    for (const place of [0, 1]) {
+      const leaving = servers[place] as RunningServer;
+      codes.push((await leaving.stop('SIGTERM')).code);
+      servers[place] = await start();
+      await sleep(4 * HEALTH_CHECK_MS);
+    }
+    isOver = true;
+    await Promise.all(clients);
+    agent.destroy();
+    await balancer.close();
+    expect(codes).toEqual([0, 0]);
+    expect([...outcomes.keys()]).toEqual(['200']);
+    await annotate(`${outcomes.get('200')} requests`);
+    expect(outcomes.get('200')).toBeGreaterThan(500);
+  },
+);

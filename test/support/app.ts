@@ -12,6 +12,7 @@ import { requireCleanLog } from './hygiene.js';
 export interface TestApp {
   readonly url: string;
   readonly directory: Directory;
+  readonly dataDir: string;
   /** The SQL of every statement that Prisma has issued. */
   readonly statements: string[];
   /** A new project, with the ways to call the service as its backend. */
@@ -97,6 +98,7 @@ export async function startTestApp({
   return {
     url,
     directory,
+    dataDir: config.dataDir,
     statements,
     async createProject(name = 'Test') {
       const { appId, appSecret } = await directory.services.projects.createProject(name);

@@ -1,0 +1,48 @@
+import { rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Worker } from 'node:worker_threads';
+import { afterEach, describe, expect, inject, test, vi } from 'vitest';
+import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
+
+/** The thread in which PGlite runs may die, as any process of PostgreSQL may. */
+
+describe.runIf(inject('engine') === 'embedded')('an embedded database', () => {
+  let app: TestApp;
+  afterEach(() => app.close());
+
+  /** An app with one user, and how to end the thread of its database. */
+  async function start() {
+    const spy = vi.spyOn(Worker.prototype, 'postMessage');
+    app = await startTestApp();
+    const worker = spy.mock.contexts.at(-1) as Worker;
+    spy.mockRestore();
+    const project = await app.createProject();
+    await project.addUsers({ auth_method: 'email', auth_value: 'ada@example.com' });
+    return { project, worker };
+  }
+
+  const count = async (project: TestProject) => {
+    const { status, body } = await project.rest('/server/users/count');
+    return status === 200 ? body.result.total_user : status;
+  };
+
+  test('whose thread dies is opened again, with all that it acknowledged', async () => {
+    const { project, worker } = await start();
+    const asked = Array.from({ length: 5 }, () => count(project));
+    await worker.terminate();
+    for (const answer of await Promise.all(asked)) expect([1, 500]).toContain(answer);
+    expect(await count(project)).toBe(1);
+  });
+
+  test('that cannot be opened again is tried with every request', async () => {
+    const { project, worker } = await start();
+    const databaseDir = join(app.dataDir, 'pgdata');
+    await rename(databaseDir, `${databaseDir}.away`);
+    await writeFile(databaseDir, 'in the way');
+    await worker.terminate();
+    expect([await count(project), await count(project)]).toEqual([500, 500]);
+    await rm(databaseDir);
+    await rename(`${databaseDir}.away`, databaseDir);
+    expect(await count(project)).toBe(1);
+  });
+});

@@ -1,0 +1,147 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Command } from 'commander';
+import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { createProgram } from '#dist/cli/program.js';
+import { parseConfig } from '#dist/config.js';
+import { isErrorCode } from '#dist/errors.js';
+import { copyCheckout, ROOT } from '../support/checkout.js';
+import { createEmptyDatabase, type TestDatabase } from '../support/engines.js';
+
+/**
+ * Every command of the README is run as it stands there, in order, in a checkout of its own, where whoever reads it would. What is not run
+ * is `npm ci` and `npm test`, because this is what they have begun (.ci/run runs both on a clean checkout).
+ */
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
+
+const NPM = 'npm() { case $1 in ci | test) ;; *) command npm "$@" ;; esac; }';
+
+const readme = await readFile(join(ROOT, 'README.md'), 'utf8');
+const blocks = [...readme.matchAll(/^```sh\n(.*?)^```$/gms)].map(([, block = '']) => block);
+const needsPostgres = (block: string) => block.includes('DATABASE_URL');
+const serves = (block: string) => /\b(npm start|serve)\s*$/.test(block);
+
+let checkout: string;
+let database: TestDatabase;
+let restored: TestDatabase;
+let env: Record<string, string>;
+const running: ChildProcess[] = [];
+/** Where the server that was started last listens. */
+let url: string | undefined;
+
+beforeAll(async () => {
+  checkout = await mkdtemp(join(tmpdir(), 'userdir-readme-'));
+  await copyCheckout(checkout);
+  database = await createEmptyDatabase(inject('engine'));
+  restored = await createEmptyDatabase(inject('engine'));
+  env = {
+    PATH: process.env['PATH'] ?? '',
+    HOME: process.env['HOME'] ?? '',
+    PORT: '0',
+    ...(inject('engine') === 'postgres' && {
+      DATABASE_URL: database.env['DATABASE_URL'] ?? '',
+      NEW_DATABASE_URL: restored.env['DATABASE_URL'] ?? '',
+    }),
+  };
+});
+afterAll(async () => {
+  await stopAll();
+  await database.drop();
+  await restored.drop();
+  await rm(checkout, { recursive: true, force: true });
+});
+
+/** Bash and all that it has started. */
+async function stopAll(): Promise<void> {
+  for (const child of running.splice(0)) {
+    const ended = once(child, 'close');
+    process.kill(-(child.pid as number), 'SIGTERM');
+    await ended;
+  }
+}
+
+/** Runs a block; resolves with what it has written when it ends, or as soon as it serves. */
+async function run(block: string): Promise<string> {
+  const here = block.replaceAll('postgres://userdir@db.internal/userdir', '$DATABASE_URL');
+  const script = `set -euo pipefail\n${NPM}\n${url === undefined ? here : here.replaceAll('http://127.0.0.1:4000', url)}`;
+  const child = spawn('bash', ['-c', script], { cwd: checkout, env, detached: true });
+  running.push(child);
+  let stdout = '';
+  let stderr = '';
+  child.stderr.on('data', (text) => {
+    stderr += text;
+  });
+  const isReady = new Promise<void>((resolve) => {
+    child.stdout.on('data', (text) => {
+      stdout += text;
+      if (serves(block) && stdout.includes('userdir is ready.')) resolve();
+    });
+  });
+  const ended = once(child, 'close').then(([code]) => {
+    running.splice(running.indexOf(child), 1);
+    if (code !== 0) throw new Error(`${block}ended with ${code}:\n${stdout}${stderr}`);
+  });
+  await Promise.race([isReady, ended]);
+  return stdout;
+}
+
+const blocksFor = (isPostgres: boolean) =>
+  blocks.filter((block) => needsPostgres(block) === isPostgres).map((block) => [block.trim(), block] as const);
+
+describe.runIf(inject('engine') === 'embedded')('on a machine with nothing else', () => {
+  test.each(blocksFor(false))('%s', async (_name, block) => {
+    const output = await run(block);
+    if (serves(block)) {
+      const shown = (form: RegExp) => form.exec(output)?.[1] ?? '';
+      url = shown(/GraphQL +(http:\S+)\/graphql/);
+      Object.assign(env, { APP_ID: shown(/App ID +(\S+)/), APP_SECRET: shown(/App Secret +(\S+)/) });
+      expect((await fetch(`${url}/readyz`)).status).toBe(200);
+    }
+    if (block.startsWith('curl')) {
+      const { result, data } = JSON.parse(output);
+      expect(result?.users ?? data?.users.nodes).toHaveLength(2);
+    }
+  });
+});
+
+describe.runIf(inject('engine') === 'postgres')('with PostgreSQL', () => {
+  test.each(blocksFor(true))('%s', async (_name, block) => {
+    const output = await run(block);
+    if (!serves(block)) {
+      expect(output).toMatch(/^Checked \d+ projects: all agree\.$/m);
+      return;
+    }
+    expect(output).toContain('PostgreSQL');
+    expect(output).toMatch(/App Secret +uds_/);
+  });
+});
+
+test('the table of settings has every setting, and no other', async () => {
+  const source = await readFile(join(ROOT, 'src/config.ts'), 'utf8');
+  const known = [...source.matchAll(/^ {2}([A-Z_]+): /gm)].map(([, name]) => name);
+  const shown = [...readme.matchAll(/^\| `([A-Z_]+)` \|.*\|.*\|$/gm)].map(([, name]) => name);
+  const isSetting = (name: string | undefined) => name !== 'NODE_ENV' && !isErrorCode(name);
+  expect(shown.filter(isSetting).toSorted()).toEqual(known.filter(isSetting).toSorted());
+});
+
+test('the table of commands has every command, and no other', () => {
+  const namesOf = (command: Command): string[] =>
+    command.commands.length === 0
+      ? [command.name()]
+      : command.commands.flatMap(namesOf).map((name) => `${command.name()} ${name}`);
+  const known = createProgram(() => parseConfig({})).commands.flatMap(namesOf);
+  const table = /^\| command \| does \|\n(.*?)\n\n/ms.exec(readme)?.[1] ?? '';
+  const shown = table
+    .split('\n')
+    .slice(1)
+    .map((row) => row.split(' | ')[0] ?? '');
+  const missing = known.filter((name) => !shown.some((row) => row.includes(`\`${name}`) || row.includes(`${name}\``)));
+  expect(missing).toEqual([]);
+  expect(shown.length).toBeGreaterThan(10);
+  const isKnown = (row: string) => known.some((name) => row.startsWith(`| \`${name}`));
+  expect(shown.filter((row) => !isKnown(row))).toEqual([]);
+});
