@@ -1,5 +1,5 @@
-# Not built where it was written, which has no container engine: there its last two RUN steps, its HEALTHCHECK, its ENTRYPOINT and
-# its CMD are run by test/process/package.test.ts, the others are what .ci/run and the test do by themselves.
+# Not built where it was written, which has no container engine. Its RUN steps were run there by hand, as root and in one stage;
+# test/process/package.test.ts runs the last two of the first stage, the HEALTHCHECK, the ENTRYPOINT and the CMD.
 FROM node:24-bookworm-slim AS build
 WORKDIR /checkout
 COPY package.json package-lock.json ./

@@ -31,10 +31,10 @@ describe.runIf(isRun)('clients of GraphQL (installed by: npm ci --prefix test/cl
   const newestFirst = Array.from({ length: 25 }, (_, index) => `user${24 - index}@example.com`);
 
   beforeAll(async () => {
+    app = await startTestApp();
     const generation = await run(process.execPath, ['generate.mjs']);
     expect(generation).toEqual({ code: 0, stdout: '', stderr: '' });
     compilation = await run(join(ROOT, 'node_modules/.bin/tsc'), ['-p', '.', '--pretty', 'false']);
-    app = await startTestApp();
   });
   afterAll(() => app.close());
 
