@@ -1,7 +1,7 @@
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
-// The module itself rather than the package's index, which would load the whole Stellar SDK (150 ms) for one function.
-import { StrKey } from '@stellar/stellar-base/lib/strkey.js';
+import { base32 } from '@scure/base';
+import crc16 from 'crc/calculators/crc16xmodem';
 import type { Network } from '../db/client.js';
 import { AppError, show } from '../errors.js';
 
@@ -15,6 +15,10 @@ export interface Address {
   /** Whether its checksum holds. False only for Ethereum in mixed case that contradicts EIP-55. */
   readonly checksumValid: boolean;
 }
+
+/** The first byte of the StrKey of an account, and where its checksum is: after that byte and the 32 of the key. */
+const ACCOUNT_VERSION = 6 << 3;
+const CHECKSUM_PLACE = 33;
 
 const SECRET_SEED = /^S[A-Z2-7]{55}$/;
 
@@ -31,7 +35,7 @@ export const ADDRESS_FORMS =
 export function parseAddress(text: string): Address | { readonly reason: string } {
   if (/^0x[0-9a-fA-F]{40}$/.test(text)) return ethereumAddress(text);
   if (/^G[A-Z2-7]{55}$/.test(text)) {
-    if (StrKey.isValidEd25519PublicKey(text))
+    if (isAccountKey(Buffer.from(base32.decode(text))))
       return { network: 'stellar', publicKey: text, key: text, checksumValid: true };
     return { reason: 'the checksum of this Stellar address is wrong: a character is mistyped or missing' };
   }
@@ -47,6 +51,20 @@ export function requireAddress(name: string, text: string): Address {
     throw new AppError('BAD_USER_INPUT', `${name}: got ${shown}, expected ${ADDRESS_FORMS}; ${address.reason}.`);
   }
   return address;
+}
+
+/** The StrKey of an ed25519 public key (SEP-23): the version, the key, and the CRC-16 of both with its low byte first. */
+export function stellarAddress(key: Uint8Array): string {
+  const strKey = Buffer.alloc(CHECKSUM_PLACE + 2);
+  strKey.writeUInt8(ACCOUNT_VERSION);
+  strKey.set(key, 1);
+  strKey.writeUInt16LE(crc16(strKey.subarray(0, CHECKSUM_PLACE)), CHECKSUM_PLACE);
+  return base32.encode(strKey);
+}
+
+function isAccountKey(strKey: Buffer): boolean {
+  if (strKey[0] !== ACCOUNT_VERSION) return false;
+  return strKey.readUInt16LE(CHECKSUM_PLACE) === crc16(strKey.subarray(0, CHECKSUM_PLACE));
 }
 
 function ethereumAddress(text: string): Address {

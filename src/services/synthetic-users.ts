@@ -1,9 +1,8 @@
-import { StrKey } from '@stellar/stellar-base/lib/strkey.js';
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
 import type { Network } from '../db/client.js';
 import type { UserRecord } from '../sql/import-users.js';
-import { checksumAddress } from './addresses.js';
+import { checksumAddress, stellarAddress } from './addresses.js';
 import { type ProfileInput, parseProfile, snakeCase } from './identities.js';
 
 /** Made-up users of every login method, both networks and both wallet types, for demonstrations and measurements. */
@@ -74,8 +73,6 @@ function syntheticProfile(random: Random, tag: string, name: string, email: stri
 
 function account(random: Random, network: Network) {
   const publicKey =
-    network === 'stellar'
-      ? StrKey.encodeEd25519PublicKey(random.bytes(32))
-      : checksumAddress(`0x${random.bytes(20).toString('hex')}`);
+    network === 'stellar' ? stellarAddress(random.bytes(32)) : checksumAddress(`0x${random.bytes(20).toString('hex')}`);
   return { network, publicKey };
 }

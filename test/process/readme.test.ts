@@ -1,14 +1,14 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cp, mkdtemp, readFile, rm, symlink } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import type { Command } from 'commander';
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { createProgram } from '#dist/cli/program.js';
 import { parseConfig } from '#dist/config.js';
 import { isErrorCode } from '#dist/errors.js';
+import { copyCheckout, ROOT } from '../support/checkout.js';
 import { createEmptyDatabase, type TestDatabase } from '../support/engines.js';
 
 /**
@@ -18,8 +18,6 @@ import { createEmptyDatabase, type TestDatabase } from '../support/engines.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
-const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-const CHECKOUT = ['package.json', 'prisma', 'prisma.config.ts', 'README.md', 'schema.graphql', 'src', 'tsconfig.json'];
 const NPM = 'npm() { case $1 in ci | test) ;; *) command npm "$@" ;; esac; }';
 
 const readme = await readFile(join(ROOT, 'README.md'), 'utf8');
@@ -37,11 +35,7 @@ let url: string | undefined;
 
 beforeAll(async () => {
   checkout = await mkdtemp(join(tmpdir(), 'userdir-readme-'));
-  for (const path of CHECKOUT) {
-    const isSource = (file: string) => !file.includes('/generated');
-    await cp(join(ROOT, path), join(checkout, path), { recursive: true, filter: isSource });
-  }
-  await symlink(join(ROOT, 'node_modules'), join(checkout, 'node_modules'));
+  await copyCheckout(checkout);
   database = await createEmptyDatabase(inject('engine'));
   restored = await createEmptyDatabase(inject('engine'));
   env = {

@@ -9,6 +9,10 @@ import { requireCleanLog } from './hygiene.js';
 /** The `userdir` command as its operator meets it: a process, its streams and its exit code. */
 export const CLI: string = fileURLToPath(new URL('../../dist/cli.js', import.meta.url));
 
+/** How to run it: the build, unless a test has another. */
+export type Command = readonly [file: string, ...args: string[]];
+const BUILD: Command = [process.execPath, CLI];
+
 export interface Outcome {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
@@ -19,8 +23,12 @@ export interface Outcome {
 export type Settings = Record<string, string>;
 
 /** Only what a test sets: a DATABASE_URL of the machine must not reach the command. */
-export function spawnUserdir(settings: Settings, args: readonly string[]): ChildProcessWithoutNullStreams {
-  const child = spawn(process.execPath, [CLI, ...args], {
+export function spawnUserdir(
+  settings: Settings,
+  args: readonly string[],
+  [file, ...before]: Command = BUILD,
+): ChildProcessWithoutNullStreams {
+  const child = spawn(file, [...before, ...args], {
     env: { PATH: process.env['PATH'] ?? '', LOG_LEVEL: 'trace', ...settings },
   });
   // A command that ends before it has read its input is judged by its outcome.
@@ -77,8 +85,8 @@ export interface RunningServer {
 }
 
 /** Starts `userdir serve` on a free port; resolves when it is ready. */
-export async function startServer(settings: Settings): Promise<RunningServer> {
-  const child = spawnUserdir({ PORT: '0', ...settings }, ['serve', '--json']);
+export async function startServer(settings: Settings, command?: Command): Promise<RunningServer> {
+  const child = spawnUserdir({ PORT: '0', ...settings }, ['serve', '--json'], command);
   const outcome = outcomeOf(child);
   const [first] = await Promise.race([
     once(child.stdout, 'data'),

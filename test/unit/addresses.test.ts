@@ -1,4 +1,6 @@
+import { base32 } from '@scure/base';
 import { StrKey } from '@stellar/stellar-base';
+import crc16 from 'crc/calculators/crc16xmodem';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { AppError } from '#dist/errors.js';
@@ -37,6 +39,16 @@ describe('a Stellar address', () => {
         expect(parseAddress(text)).toEqual({ network: 'stellar', publicKey: text, key: text, checksumValid: true });
       }),
     );
+  });
+
+  test('is of no other version, whatever its checksum', () => {
+    // The other versions whose StrKey begins with a `G` too.
+    for (let version = (6 << 3) + 1; version < 7 << 3; version += 1) {
+      const versioned = Uint8Array.of(version, ...Buffer.alloc(32, 7));
+      const text = base32.encode(Uint8Array.of(...versioned, crc16(versioned) & 0xff, crc16(versioned) >> 8));
+      expect([text[0], text.length, StrKey.isValidEd25519PublicKey(text)]).toEqual(['G', 56, false]);
+      expect(parseAddress(text)).toHaveProperty('reason');
+    }
   });
 
   test('is refused with any one character changed to any other of its alphabet', () => {

@@ -1,0 +1,25 @@
+# Not built where it was written, which has no container engine. Its RUN steps were run there by hand, as root and in one stage;
+# test/process/package.test.ts runs the last two of the first stage, the HEALTHCHECK, the ENTRYPOINT and the CMD.
+FROM node:24-bookworm-slim AS build
+WORKDIR /checkout
+COPY package.json package-lock.json ./
+RUN npm ci
+COPY . .
+RUN npm pack && mkdir /app && tar -xzf userdir-*.tgz -C /app --strip-components=1
+WORKDIR /app
+# Prisma is an optional peer of its client, and needed no more.
+RUN npm ci --omit=dev --omit=optional
+# The query compilers of the databases that this is not for, each twice, and source maps: 75 MB.
+RUN find node_modules/@prisma/client/runtime -name 'query_compiler_*' ! -name '*_fast_bg.postgresql.*' -delete && find node_modules -name '*.map' -delete
+
+FROM node:24-bookworm-slim
+ENV NODE_ENV=production HOST=0.0.0.0 DATA_DIR=/data
+RUN install -d -o node -g node -m 700 /data
+WORKDIR /app
+COPY --from=build /app ./
+USER node
+VOLUME /data
+EXPOSE 4000
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30s CMD ["node", "-e", "fetch('http://127.0.0.1:' + (process.env.PORT || 4000) + '/readyz').then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
+ENTRYPOINT ["node", "dist/cli.js"]
+CMD ["serve"]

@@ -1,0 +1,153 @@
+import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
+
+const PACKAGE = fileURLToPath(new URL('./graphql', import.meta.url));
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const SCHEMA = join(ROOT, 'schema.graphql');
+
+/** They are many and large, so they are a package of their own. CI sets REQUIRE_CLIENTS, so that their absence fails there. */
+const isInstalled = existsSync(join(PACKAGE, 'node_modules')) || process.env['REQUIRE_CLIENTS'] !== undefined;
+/** They look at answers and documents, which are the same on both engines; and they are built in one folder. */
+const isRun = isInstalled && inject('engine') === 'embedded';
+
+interface Outcome {
+  code: number;
+  stdout: string;
+  stderr: string;
+}
+
+describe.runIf(isRun)('clients of GraphQL (installed by: npm ci --prefix test/clients/graphql)', () => {
+  let app: TestApp;
+  let compilation: Outcome;
+  /** The users of a project. */
+  const newestFirst = Array.from({ length: 25 }, (_, index) => `user${24 - index}@example.com`);
+
+  beforeAll(async () => {
+    app = await startTestApp();
+    const generation = await run(process.execPath, ['generate.mjs']);
+    expect(generation).toEqual({ code: 0, stdout: '', stderr: '' });
+    compilation = await run(join(ROOT, 'node_modules/.bin/tsc'), ['-p', '.', '--pretty', 'false']);
+  });
+  afterAll(() => app.close());
+
+  async function createFullProject(): Promise<TestProject> {
+    const project = await app.createProject();
+    await project.addUsers(
+      ...newestFirst.map((auth_value, index) => ({
+        auth_method: 'email',
+        auth_value,
+        created_at: new Date(Date.UTC(2026, 0, 31 - index)).toISOString(),
+      })),
+    );
+    return project;
+  }
+
+  /** Runs a compiled client against a project of these users and returns what it has seen. */
+  async function runClient(name: string): Promise<Json> {
+    const { appId, appSecret } = await createFullProject();
+    const environment = { SERVICE_URL: app.url, APP_ID: appId, APP_SECRET: appSecret };
+    const { code, stdout, stderr } = await run(process.execPath, [`dist/${name}.js`], environment);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    return JSON.parse(stdout);
+  }
+
+  test('types made from schema.graphql compile with the clients, and nothing wrong compiles', () => {
+    const errors = compilation.stdout.split('\n').filter((line) => /^\S/.test(line));
+    expect(errors).toEqual([
+      expect.stringMatching(/^wrong\.ts\(6,.*Property 'email' does not exist on type/),
+      expect.stringMatching(/^wrong\.ts\(7,.*'limit' does not exist in type/),
+      expect.stringMatching(/^wrong\.ts\(8,.*'"email"' is not assignable to type 'LoginMethod'/),
+      expect.stringMatching(/^wrong\.ts\(9,.*is not assignable to type 'UserSearch'/),
+      expect.stringMatching(/^wrong\.ts\(10,.*Property 'authValue' is missing/),
+    ]);
+  });
+
+  test('graphql-request walks through all users, writes, and hears the codes of refusals', async () => {
+    expect(await runClient('graphql-request')).toEqual({
+      walked: newestFirst,
+      registered: true,
+      loginMethod: 'SOCIALS',
+      found: [true],
+      verified: { exists: true, network: 'ETHEREUM', userId: expect.stringMatching(/^\d+$/), walletType: 'CUSTODIAL' },
+      removed: true,
+      gone: null,
+      removedAgain: [200, 'NOT_FOUND'],
+      tooMany: [200, 'BAD_USER_INPUT'],
+      stranger: [401, 'UNAUTHENTICATED'],
+    });
+  });
+
+  test('Apollo Client gathers the pages in its cache, newer users in front, and each user once', async () => {
+    expect(await runClient('apollo')).toEqual({
+      sizes: [10, 20, 25],
+      walked: newestFirst,
+      watched: ['newest@example.com', ...newestFirst],
+      totalCount: 26,
+      loginCount: 1,
+      cursors: 26,
+    });
+  });
+
+  test('the Relay compiler takes the connection, and its query gets the page that Relay expects', async () => {
+    expect(await run('node_modules/.bin/relay-compiler', ['relay.config.json'])).toMatchObject({ code: 0 });
+    const artifact = await readFile(join(PACKAGE, 'relay/__generated__/userListPaginationQuery.graphql.ts'), 'utf8');
+    const text = JSON.parse(/"text": (".*")/.exec(artifact)?.[1] ?? '""');
+    const project = await createFullProject();
+    const { data, errors } = await project.graphql(text, { first: 2 });
+    expect(errors).toBeUndefined();
+    expect(data.users).toEqual({
+      edges: [0, 1].map(() => ({ node: expect.objectContaining({ __typename: 'User' }), cursor: expect.any(String) })),
+      pageInfo: { endCursor: data.users.edges[1].cursor, hasNextPage: true },
+    });
+  });
+
+  test('graphql-schema-linter has nothing to say of the schema', async () => {
+    const { code, stdout } = await run('node_modules/.bin/graphql-schema-linter', [SCHEMA]);
+    expect({ code, stdout: stdout.trim() }).toEqual({ code: 0, stdout: '✔ 0 errors detected' });
+  });
+
+  test('graphql-eslint has nothing to say of the schema and the operations, and something of worse', async () => {
+    const schema = await readFile(SCHEMA, 'utf8');
+    expect(await lint('schema.graphql', schema)).toEqual([]);
+    expect(await lint('operations.graphql', await readFile(join(PACKAGE, 'operations.graphql'), 'utf8'))).toEqual([]);
+    const worse = `${schema}\ntype user_list { Users: [User] }\ntype ThingConnection { edges: User }\n`;
+    expect(await lint('schema.graphql', worse)).toEqual(
+      expect.arrayContaining([
+        '@graphql-eslint/naming-convention',
+        '@graphql-eslint/no-unreachable-types',
+        '@graphql-eslint/relay-connection-types',
+        '@graphql-eslint/require-description',
+      ]),
+    );
+  });
+});
+
+/** The rules that a text of this name breaks. It is read from the standard input, as ESLint reads no file above its folder. */
+async function lint(name: string, text: string): Promise<string[]> {
+  const args = ['--stdin', '--stdin-filename', name, '--format', 'json'];
+  const { stdout } = await run('node_modules/.bin/eslint', args, {}, text);
+  const [{ messages }] = JSON.parse(stdout);
+  return messages.map(({ ruleId, message }: Json) => ruleId ?? message);
+}
+
+/** Runs a program in the package to its end. */
+async function run(file: string, args: string[], environment = {}, input = ''): Promise<Outcome> {
+  const running = promisify(execFile)(file, args, {
+    cwd: PACKAGE,
+    env: { PATH: process.env['PATH'] ?? '', ...environment },
+    maxBuffer: 2 ** 24,
+  });
+  running.child.stdin?.end(input);
+  return running.then(
+    ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
+    ({ code, stdout, stderr }) => ({ code, stdout, stderr }),
+  );
+}

@@ -1,0 +1,185 @@
+import { execFile } from 'node:child_process';
+import { access, mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, relative } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import type { Json } from '../support/app.js';
+import { CHECKOUT, copyCheckout, ROOT } from '../support/checkout.js';
+import { type Command, call, type RunningServer, startServer } from '../support/command.js';
+import { copyTemplate, type TestDatabase } from '../support/engines.js';
+
+// An installation takes as long as the registry.
+vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
+
+const run = promisify(execFile);
+const NPM_OPTIONS = ['--prefer-offline', '--no-audit', '--no-fund'];
+
+interface Packed {
+  filename: string;
+  unpackedSize: number;
+  files: { path: string }[];
+}
+
+/** What `npm pack` makes needs no database, so once is enough. */
+describe.runIf(inject('engine') === 'embedded')('the package', () => {
+  let dir: string;
+  let packed: Packed;
+  let dockerfile: string[];
+
+  beforeAll(async () => {
+    dir = await mkdtemp(join(tmpdir(), 'userdir-package-'));
+    dockerfile = (await readFile(join(ROOT, 'Dockerfile'), 'utf8')).split('\n');
+    await copyCheckout(join(dir, 'checkout'));
+    packed = await pack(join(dir, 'checkout'), dir);
+  });
+  afterAll(() => rm(dir, { recursive: true, force: true }));
+
+  test('has the build, the migrations, the schema and the lock of its dependencies, and nothing else', async () => {
+    const built = new Set(packed.files.map(({ path }) => path.replace(/^dist\/.*\.js$/, 'dist/**/*.js')));
+    const migrations = (await readdir(join(ROOT, 'prisma/migrations'), { recursive: true, withFileTypes: true }))
+      .filter((entry) => entry.isFile())
+      .map((entry) => relative(ROOT, join(entry.parentPath, entry.name)));
+    const others = ['README.md', 'dist/**/*.js', 'npm-shrinkwrap.json', 'package.json', 'schema.graphql'];
+    expect([...built].sort()).toEqual([...others, ...migrations].sort());
+    expect(packed.unpackedSize).toBeLessThan(1_000_000);
+  });
+
+  test('leaves nothing in the checkout but its build', async () => {
+    const left = await readdir(join(dir, 'checkout'));
+    expect(left.filter((name) => !CHECKOUT.includes(name))).toEqual(['dist', 'node_modules']);
+  });
+
+  describe('installed where nothing else is', () => {
+    let folder: string;
+    let server: RunningServer;
+    let userdir: Command;
+    const settings = () => ({ DATA_DIR: join(dir, 'data') });
+
+    beforeAll(async () => {
+      folder = join(dir, 'elsewhere');
+      await mkdir(folder);
+      await npm(folder, ['install', '--omit=dev', ...NPM_OPTIONS, join(dir, packed.filename)]);
+      userdir = [join(folder, 'node_modules/.bin/userdir')];
+      server = await startServer(settings(), userdir);
+    });
+    afterAll(() => server.stop());
+
+    test('is few packages', async () => {
+      const { stdout } = await npm(folder, ['ls', '--all', '--omit=dev', '--parseable']);
+      expect(stdout.trim().split('\n').length).toBeLessThan(200);
+    });
+
+    test('tells its version by npx', async () => {
+      const { stdout } = await run('npx', ['userdir', '--version'], { cwd: folder });
+      expect(stdout).toBe(`${JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8')).version}\n`);
+    });
+
+    test('serves both interfaces and their pages', () => requireAnswers(server));
+
+    test('lists its projects beside the server', async () => {
+      const { stdout } = await run(userdir[0], ['project', 'list', '--json'], { env: env(settings()) });
+      expect(JSON.parse(stdout)).toMatchObject([{ app_id: server.demo?.app_id, total_user: 200 }]);
+    });
+
+    test('ends with 0 on SIGTERM', async () => {
+      expect(await server.stop()).toMatchObject({ code: 0, signal: null });
+    });
+  });
+
+  describe('as the Dockerfile makes it', () => {
+    let app: string;
+    let database: TestDatabase;
+    let server: RunningServer | undefined;
+
+    beforeAll(async () => {
+      database = await copyTemplate('embedded', inject('template'));
+      app = join(dir, 'app');
+      await mkdir(app);
+      await run('tar', ['-xzf', join(dir, packed.filename), '-C', app, '--strip-components=1']);
+      const [install = '', prune = ''] = instructions('RUN').slice(2, 4);
+      expect(install).toMatch(/^npm ci /);
+      await run('sh', ['-c', `${install} ${NPM_OPTIONS.join(' ')} && ${prune}`], { cwd: app });
+    });
+    afterAll(async () => {
+      await server?.stop();
+      await database.drop();
+    });
+
+    test('has exactly the dependencies of the lock, in the versions of the lock', async () => {
+      const lock = JSON.parse(await readFile(join(ROOT, 'package-lock.json'), 'utf8'));
+      const installed = JSON.parse(await readFile(join(app, 'node_modules/.package-lock.json'), 'utf8'));
+      const locked = Object.entries<Json>(lock.packages).filter(
+        ([path, { link, ...flags }]) =>
+          path.startsWith('node_modules/') && !link && !(flags.dev || flags.optional || flags.devOptional),
+      );
+      expect(versions(Object.entries<Json>(installed.packages))).toEqual(versions(locked));
+    });
+
+    test('copies what there is', async () => {
+      const copied = instructions('COPY').filter((text) => !text.startsWith('--from'));
+      const sources = copied.flatMap((text) => text.split(' ').slice(0, -1));
+      expect(sources).toContain('package-lock.json');
+      await Promise.all(sources.map((source) => access(join(ROOT, source))));
+    });
+
+    test('serves, is healthy as long as it does, and ends with 0 on SIGTERM', async () => {
+      const [node, script] = JSON.parse(instructions('ENTRYPOINT')[0] ?? '');
+      expect(instructions('CMD')).toEqual(['["serve"]']);
+      server = await startServer(database.env, [node, join(app, script)]);
+      await requireAnswers(server);
+      const [check, ...args] = JSON.parse((instructions('HEALTHCHECK')[0] ?? '').replace(/^.*?CMD /, ''));
+      const { port } = new URL(server.url);
+      const health = () => run(check, args, { env: env({ PORT: port }) });
+      await health();
+      expect(await server.stop()).toMatchObject({ code: 0, signal: null });
+      await expect(health()).rejects.toMatchObject({ code: 1 });
+    });
+
+    function instructions(name: string): string[] {
+      return dockerfile.filter((line) => line.startsWith(`${name} `)).map((line) => line.slice(name.length + 1));
+    }
+  });
+});
+
+test.runIf(inject('engine') === 'embedded')('a SIGTERM for npm reaches the server that it runs', async () => {
+  const database = await copyTemplate('embedded', inject('template'));
+  const command = ['npm', 'run', '-s', '--prefix', ROOT, 'userdir', '--'] as const;
+  const server = await startServer({ ...database.env, DEMO: 'off' }, command);
+  const { code, signal, stderr } = await server.stop();
+  expect({ code, signal }).toEqual({ code: 0, signal: null });
+  expect(stderr).toContain('Stopped.');
+  await database.drop();
+});
+
+async function pack(checkout: string, to: string): Promise<Packed> {
+  const { stdout } = await npm(checkout, ['pack', '--json', '--pack-destination', to]);
+  // The build before it writes to the same stream.
+  return JSON.parse(stdout.slice(stdout.search(/^[[{]\s*$/m)))[0];
+}
+
+async function requireAnswers({ url, demo }: RunningServer): Promise<void> {
+  if (demo === null) throw new Error('There is no demo project.');
+  expect(await call(url, demo, '/server/users?limit=1')).toMatchObject({
+    status: 200,
+    body: { result: { total_user: 200 } },
+  });
+  const body = JSON.stringify({ query: '{ userCount }' });
+  expect((await call(url, demo, '/graphql', { method: 'POST', body })).body).toEqual({ data: { userCount: 200 } });
+  for (const path of ['/', '/graphql', '/docs', '/readyz']) {
+    expect([path, (await fetch(url + path, { headers: { accept: 'text/html' } })).status]).toEqual([path, 200]);
+  }
+}
+
+function versions(packages: [path: string, Json][]): string[] {
+  return packages.map(([path, { version }]) => `${path} ${version}`).sort();
+}
+
+function npm(cwd: string, args: string[]) {
+  return run('npm', args, { cwd, env: env({}), maxBuffer: 2 ** 24 });
+}
+
+/** No setting of the machine, and nothing that npm told the test run about itself. */
+function env(settings: Record<string, string>): Record<string, string> {
+  return { PATH: process.env['PATH'] ?? '', HOME: process.env['HOME'] ?? '', ...settings };
+}

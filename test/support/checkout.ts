@@ -1,0 +1,26 @@
+import { cp, symlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+export const ROOT: string = fileURLToPath(new URL('../..', import.meta.url));
+
+/** All that a build and `npm pack` take. */
+export const CHECKOUT: readonly string[] = [
+  'package.json',
+  'package-lock.json',
+  'prisma',
+  'prisma.config.ts',
+  'README.md',
+  'schema.graphql',
+  'src',
+  'tsconfig.json',
+];
+
+/** A checkout after `npm ci` and without a build, where one can be made while other tests run on ours. */
+export async function copyCheckout(to: string): Promise<void> {
+  const generated = join(ROOT, 'src/db/generated');
+  for (const name of CHECKOUT) {
+    await cp(join(ROOT, name), join(to, name), { recursive: true, filter: (path) => path !== generated });
+  }
+  await symlink(join(ROOT, 'node_modules'), join(to, 'node_modules'));
+}
