@@ -45,6 +45,7 @@ export async function serve(config: Config, asJson: boolean): Promise<void> {
     await directory.hold();
     closers.push(() => server.close());
     const url = await server.listen({ host: config.host, port: config.port });
+    if (server.metricsUrl !== undefined) log.info({ url: server.metricsUrl }, 'Serving metrics.');
     const stopped = untilSignal(log);
     if (await openWhenReachable(directory, log, stopped)) {
       if (controlSocket !== undefined) {
@@ -111,14 +112,20 @@ function untilSignal(log: { info(message: string): void }): Promise<void> {
   });
 }
 
-function explain(error: unknown, { host, port }: Config): unknown {
-  const { code, syscall, hostname } = error as NodeJS.ErrnoException & { hostname?: string };
+function explain(error: unknown, { host, metricsPort, port: httpPort }: Config): unknown {
+  const {
+    code,
+    syscall,
+    hostname,
+    port = httpPort,
+  } = error as NodeJS.ErrnoException & { hostname?: string; port?: number };
+  const setting = port === metricsPort ? 'METRICS_PORT' : 'PORT';
   if (code === 'ENOTFOUND' && hostname === host) return new Error(`HOST ${host} is no address of this machine.`);
   if (syscall !== 'listen') return error;
   if (code === 'EADDRINUSE')
-    return new Error(`Port ${port} on ${host} is in use by another process; set PORT to a free one.`);
+    return new Error(`Port ${port} on ${host} is in use by another process; set ${setting} to a free one.`);
   if (code === 'EACCES')
-    return new Error(`Port ${port} on ${host} may not be used by this system user; set PORT to another one.`);
+    return new Error(`Port ${port} on ${host} may not be used by this system user; set ${setting} to another one.`);
   if (code === 'EADDRNOTAVAIL') return new Error(`HOST ${host} is no address of this machine.`);
   return error;
 }

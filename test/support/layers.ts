@@ -121,18 +121,18 @@ interface Layer {
 }
 
 const LAYERS: readonly Layer[] = [
-  { of: /^(redact|config)$/, may: [] },
+  { of: /^(redact|config|observation)$/, may: [] },
   { of: /^(errors|logger)$/, may: [/^redact$/] },
-  { of: /^db\//, may: [/^db\//, /^errors$/], mayAsTypes: [/^config$/] },
+  { of: /^db\//, may: [/^db\//, /^errors$/, /^observation$/], mayAsTypes: [/^config$/] },
   { of: /^sql\//, may: [/^sql\//, /^db\/client$/], mayAsTypes: [/^services\//] },
   {
     of: /^services\//,
-    may: [/^services\//, /^sql\//, /^db\/client$/, /^errors$/, /^redact$/],
+    may: [/^services\//, /^sql\//, /^db\/client$/, /^errors$/, /^redact$/, /^observation$/],
     never: /^(fastify|@fastify|graphql|@graphql-|@pothos|node:http|node:net|http$|https$)/,
   },
   // The builder tells Pothos of the Prisma models.
   { of: /^graphql\/builder$/, may: [/^graphql\//, /^auth$/, /^services\//, /^errors$/, /^db\/generated\/pothos$/] },
-  { of: /^graphql\//, may: [/^graphql\//, /^auth$/, /^http$/, /^services\//, /^errors$/, /^redact$/] },
+  { of: /^graphql\//, may: [/^graphql\//, /^auth$/, /^http$/, /^services\//, /^errors$/, /^redact$/, /^observation$/] },
   { of: /^rest\//, may: [/^rest\//, /^auth$/, /^http$/, /^services\//, /^errors$/] },
   { of: /^cli(\/|$)/, may: [/./] },
   { of: /./, may: [/^(?!cli\/)/] },
