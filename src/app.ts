@@ -42,6 +42,8 @@ declare module 'fastify' {
   interface FastifyInstance {
     /** From now on the service is not ready, and every connection ends with its next answer. */
     drain(): void;
+    /** Where the metrics are, once the server listens; with METRICS_PORT. */
+    metricsUrl?: string;
   }
 }
 

@@ -5,13 +5,6 @@ import type { Admission } from './admission.js';
 import type { Database } from './db/client.js';
 import { type BatchSize, batches } from './services/batching.js';
 
-declare module 'fastify' {
-  interface FastifyInstance {
-    /** Where the metrics are, once the server listens. */
-    metricsUrl?: string;
-  }
-}
-
 export interface MetricsOptions {
   readonly host: string;
   readonly port: number;

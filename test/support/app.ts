@@ -11,6 +11,8 @@ import { requireCleanLog } from './hygiene.js';
 /** A running service on a database of its own. */
 export interface TestApp {
   readonly url: string;
+  /** With METRICS_PORT. */
+  readonly metricsUrl: string;
   readonly directory: Directory;
   /** The SQL of every statement that Prisma has issued. */
   readonly statements: string[];
@@ -96,6 +98,7 @@ export async function startTestApp({
 
   return {
     url,
+    metricsUrl: server.metricsUrl ?? '',
     directory,
     statements,
     async createProject(name = 'Test') {
