@@ -45,7 +45,6 @@ export async function serve(config: Config, asJson: boolean): Promise<void> {
     await directory.hold();
     closers.push(() => server.close());
     const url = await server.listen({ host: config.host, port: config.port });
-    if (server.metricsUrl !== undefined) log.info({ url: server.metricsUrl }, 'Serving metrics.');
     const stopped = untilSignal(log);
     if (await openWhenReachable(directory, log, stopped)) {
       if (controlSocket !== undefined) {
@@ -57,7 +56,8 @@ export async function serve(config: Config, asJson: boolean): Promise<void> {
       }
       if (config.demo) await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
       demo = await openDemo(directory.services, config.dataDir, config.demo);
-      process.stdout.write(asJson ? jsonBanner(url, demo) : banner(url, config, demo));
+      const urls = { url, metricsUrl: server.metricsUrl };
+      process.stdout.write(asJson ? jsonBanner(urls, demo) : banner(urls, config, demo));
     }
     await stopped;
     server.drain();
@@ -134,7 +134,13 @@ function curlLine(url: string, { appId, appSecret }: Credentials): string {
   return `curl -s -H 'service-app-id: ${appId}' -H 'service-app-secret: ${appSecret}' '${url}/server/users?limit=2'`;
 }
 
-function banner(url: string, config: Config, demo: Credentials | null): string {
+interface Urls {
+  readonly url: string;
+  readonly metricsUrl: string | undefined;
+}
+
+function banner({ url, metricsUrl }: Urls, config: Config, demo: Credentials | null): string {
+  const metrics = metricsUrl === undefined ? '' : `\n    Metrics     ${metricsUrl}`;
   const graphiql = config.graphiql ? ' (GraphiQL in a browser)' : '';
   const database = config.db.engine === 'embedded' ? `embedded, in ${config.db.dataDir}` : 'PostgreSQL';
   const credentials =
@@ -153,17 +159,18 @@ function banner(url: string, config: Config, demo: Credentials | null): string {
 
     GraphQL     ${url}/graphql${graphiql}
     REST        ${url}/server (reference: ${url}/docs)
-    Health      ${url}/readyz
+    Health      ${url}/readyz${metrics}
     Database    ${database}
 ${credentials}
 `;
 }
 
-function jsonBanner(url: string, demo: Credentials | null): string {
+function jsonBanner({ url, metricsUrl }: Urls, demo: Credentials | null): string {
   const value = {
     url,
     graphql: `${url}/graphql`,
     rest: `${url}/server`,
+    ...(metricsUrl !== undefined && { metrics: metricsUrl }),
     demo: demo && { app_id: demo.appId, app_secret: demo.appSecret },
   };
   return `${JSON.stringify(value)}\n`;

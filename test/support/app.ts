@@ -16,6 +16,8 @@ export interface TestApp {
   readonly directory: Directory;
   /** The SQL of every statement that Prisma has issued. */
   readonly statements: string[];
+  /** The lines of its log. */
+  readonly logged: string[];
   /** A new project, with the ways to call the service as its backend. */
   createProject(name?: string): Promise<TestProject>;
   close(): Promise<void>;
@@ -101,6 +103,7 @@ export async function startTestApp({
     metricsUrl: server.metricsUrl ?? '',
     directory,
     statements,
+    logged,
     async createProject(name = 'Test') {
       const { appId, appSecret } = await directory.services.projects.createProject(name);
       return testProject(url, directory, appId, appSecret);
