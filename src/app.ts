@@ -11,7 +11,7 @@ import { graphqlPlugin } from './graphql/plugin.js';
 import {
   answerEverything,
   jsonBodyParser,
-  logRequest,
+  logRequests,
   refuseMalformedHttp,
   refuseUnknownRoutes,
   routableUrl,
@@ -118,7 +118,7 @@ export async function createServer({
   admitRequests(app, admission);
   observeRequests(app, await loadTracing(config, log));
   if (config.rateLimit !== null) await limitRates(app, config.rateLimit, log);
-  if (log.isLevelEnabled('info')) app.addHook('onResponse', logRequest);
+  logRequests(app, log);
   if (config.metricsPort !== null) {
     // Most services have no use for it, nor for what makes traces.
     const { serveMetrics } = await import('./metrics.js');

@@ -3,6 +3,7 @@ import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { AppError, badInput, fromUnknown } from './errors.js';
+import type { Logger } from './logger.js';
 
 /** What every request meets, whichever interface it is for: its headers, its body, its failure, its line in the log. */
 
@@ -103,17 +104,23 @@ export function refuseUnknownRoutes(app: FastifyInstance): (request: FastifyRequ
 }
 
 /** One line a request; never a URL, a body or a header, which carry personal data and credentials. */
-export function logRequest(request: FastifyRequest, reply: FastifyReply, done: () => void): void {
-  request.log.info({
-    ...idsOf(request),
-    method: request.method,
-    route: request.routeOptions.url ?? 'none',
-    operation: request.operation?.name ?? undefined,
-    status: reply.statusCode,
-    ms: Math.round(reply.elapsedTime * 10) / 10,
-    project: request.scope?.loggedId,
+export function logRequests(app: FastifyInstance, log: Logger): void {
+  if (!log.isLevelEnabled('info')) return;
+  // Nothing that a line has could be a secret, and to look for one takes longer than everything else about it.
+  const lines = log.child({}, { redact: [] });
+  app.addHook('onResponse', (request, reply, done) => {
+    lines.info({
+      reqId: request.id,
+      trace: request.observation?.span?.traceId,
+      method: request.method,
+      route: request.routeOptions.url ?? 'none',
+      operation: request.operation?.name ?? undefined,
+      status: reply.statusCode,
+      ms: Math.round(reply.elapsedTime * 10) / 10,
+      project: request.scope?.loggedId,
+    });
+    done();
   });
-  done();
 }
 
 /** Bytes that are no UTF-8 are refused rather than replaced; an empty body is none. */
