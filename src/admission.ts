@@ -251,7 +251,7 @@ export function runInTurn<Result>(admission: Admission, project: string, work: (
 
 function enter(admission: Admission, turn: Turn, observation: Observation | null): boolean {
   const entered = admission.enter(turn);
-  if (observation !== null && turn.state === 'waiting') turn.onWaited = beginPart(observation, { kind: 'turn' }).end;
+  if (observation && turn.state === 'waiting') turn.onWaited = beginPart(observation, { kind: 'turn' }).end;
   return entered;
 }
 

@@ -35,7 +35,8 @@ export function observeRequests(app: FastifyInstance, tracing: Tracing | null): 
   // Whoever has read the body, or left the turn to this request, was somebody else.
   app.addHook('preHandler', ({ observation }, _reply, done) => observe(observation, done));
   app.addHook('onSend', ({ bill }, reply, _payload, done) => {
-    if (bill !== null) reply.header('server-timing', serverTiming(bill, reply.elapsedTime));
+    // What was refused before it was a request of Fastify's has none.
+    if (bill) reply.header('server-timing', serverTiming(bill, reply.elapsedTime));
     done();
   });
 }
