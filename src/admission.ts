@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import { AppError } from './errors.js';
+import { beginPart, currentObservation, type Observation, observe } from './observation.js';
 
 /**
  * Who may begin when more is asked than can be done. So many units of work are under way at once; whoever comes then waits, as
@@ -15,6 +16,8 @@ export interface Admission {
   leave(turn: Turn): void;
   /** Resolves when nothing is under way and nobody waits. */
   idle(): Promise<void>;
+  /** Units that are under way and that wait, and how many turns have been refused. */
+  readonly load: { readonly underWay: number; readonly waiting: number; readonly refused: number };
 }
 
 export interface Turn {
@@ -23,6 +26,8 @@ export interface Turn {
   cost: number;
   readonly begin: () => void;
   state: 'new' | 'waiting' | 'underWay' | 'over';
+  /** Of a turn that had to wait, to be told when it does no longer. */
+  onWaited?: () => void;
 }
 
 export interface AdmissionOptions {
@@ -51,7 +56,7 @@ interface Lane {
 export function createAdmission({ capacity, share, room }: AdmissionOptions): Admission {
   /** Of every project that has something under way or waiting. */
   const lanes = new Map<string, Lane>();
-  const all = { underWay: 0, waiting: 0 };
+  const all = { underWay: 0, waiting: 0, refused: 0 };
   const presence = watchPresence();
   let whenIdle: (() => void)[] = [];
 
@@ -61,6 +66,7 @@ export function createAdmission({ capacity, share, room }: AdmissionOptions): Ad
 
   function start(turn: Turn, lane: Lane): void {
     turn.state = 'underWay';
+    turn.onWaited?.();
     lane.underWay += turn.cost;
     all.underWay += turn.cost;
     turn.begin();
@@ -120,6 +126,7 @@ export function createAdmission({ capacity, share, room }: AdmissionOptions): Ad
     const { state } = turn;
     turn.state = 'over';
     if (state !== 'waiting' && state !== 'underWay') return;
+    if (state === 'waiting') turn.onWaited?.();
     const lane = lanes.get(turn.project) as Lane;
     lane[state] -= turn.cost;
     all[state] -= turn.cost;
@@ -145,6 +152,7 @@ export function createAdmission({ capacity, share, room }: AdmissionOptions): Ad
       if (turn.state !== 'waiting' || lane.waiting <= room - (all.waiting - cost)) return true;
       // Nothing of it stays: whoever is refused is refused often.
       lane.queue.pop();
+      all.refused += 1;
       leave(turn);
       return false;
     },
@@ -155,6 +163,7 @@ export function createAdmission({ capacity, share, room }: AdmissionOptions): Ad
       all.underWay += units;
     },
     leave,
+    load: all,
     idle: () => (lanes.size === 0 ? Promise.resolve() : new Promise((resolve) => whenIdle.push(resolve))),
   };
 }
@@ -211,7 +220,7 @@ export function admitRequests(app: FastifyInstance, admission: Admission): void 
     const turn: Turn = { project: scope.appId, cost, begin, state: 'new' };
     // Kept before it begins: a handler may be done at once.
     request.turn = turn;
-    if (!admission.enter(turn)) done(overloaded());
+    if (!enter(admission, turn, request.observation)) done(overloaded());
 
     function begin(): void {
       // Nobody is there any more to be answered.
@@ -229,14 +238,21 @@ export function admitRequests(app: FastifyInstance, admission: Admission): void 
 
 /** Lets work wait for the turn of a project, as a request without one does; UNAVAILABLE where there is no room to wait. */
 export function runInTurn<Result>(admission: Admission, project: string, work: () => Promise<Result>): Promise<Result> {
+  const observation = currentObservation() ?? null;
   return new Promise((resolve, reject) => {
     const begin = () =>
-      void work()
+      void observe(observation, work)
         .finally(() => admission.leave(turn))
         .then(resolve, reject);
     const turn: Turn = { project, cost: 1, begin, state: 'new' };
-    if (!admission.enter(turn)) reject(overloaded());
+    if (!enter(admission, turn, observation)) reject(overloaded());
   });
+}
+
+function enter(admission: Admission, turn: Turn, observation: Observation | null): boolean {
+  const entered = admission.enter(turn);
+  if (observation && turn.state === 'waiting') turn.onWaited = beginPart(observation, { kind: 'turn' }).end;
+  return entered;
 }
 
 function overloaded(): AppError {

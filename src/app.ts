@@ -11,7 +11,7 @@ import { graphqlPlugin } from './graphql/plugin.js';
 import {
   answerEverything,
   jsonBodyParser,
-  logRequest,
+  logRequests,
   refuseMalformedHttp,
   refuseUnknownRoutes,
   routableUrl,
@@ -19,6 +19,7 @@ import {
   setCommonHeaders,
 } from './http.js';
 import type { Logger } from './logger.js';
+import { observeRequests } from './observe.js';
 import { pagesPlugin } from './pages.js';
 import { limitRates } from './rate-limit.js';
 import { redact } from './redact.js';
@@ -41,6 +42,8 @@ declare module 'fastify' {
   interface FastifyInstance {
     /** From now on the service is not ready, and every connection ends with its next answer. */
     drain(): void;
+    /** Where the metrics are, once the server listens; with METRICS_PORT. */
+    metricsUrl?: string;
   }
 }
 
@@ -113,8 +116,14 @@ export async function createServer({
   addDeadline(app, config.requestTimeoutMs);
   const admission = createAdmission(admissionOptions);
   admitRequests(app, admission);
+  observeRequests(app, await loadTracing(config, log));
   if (config.rateLimit !== null) await limitRates(app, config.rateLimit, log);
-  if (log.isLevelEnabled('info')) app.addHook('onResponse', logRequest);
+  logRequests(app, log);
+  if (config.metricsPort !== null) {
+    // Most services have no use for it, nor for what makes traces.
+    const { serveMetrics } = await import('./metrics.js');
+    serveMetrics(app, { host: config.host, port: config.metricsPort, admission, db: directory.db });
+  }
   let closing = false;
   app.decorate('drain', () => {
     closing = true;
@@ -151,6 +160,12 @@ export async function createServer({
     },
   });
   return app;
+}
+
+async function loadTracing({ tracesUrl }: Config, log: Logger) {
+  if (tracesUrl === null) return null;
+  const { createTracing } = await import('./tracing.js');
+  return createTracing(tracesUrl, log);
 }
 
 /** It is logged, and so is no place for a secret, an email or an address. */

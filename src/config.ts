@@ -22,6 +22,10 @@ export interface Config {
   readonly rateLimit: RateLimitConfig | null;
   /** How long the service goes on after a signal, no longer ready, so that whoever sends it requests can turn to another. */
   readonly shutdownDelayMs: number;
+  /** Where metrics are served; null for nowhere. */
+  readonly metricsPort: number | null;
+  /** Where traces are sent, by OTLP over HTTP; null for nowhere. */
+  readonly tracesUrl: string | null;
 }
 
 export type DatabaseConfig =
@@ -107,6 +111,9 @@ const settings = z.object({
   GRAPHIQL: switchValue.optional(),
   DEMO: switchValue.optional(),
   TRUST_PROXY: trustProxy.default(false),
+  METRICS_PORT: wholeNumber(0, 65535).optional(),
+  OTEL_EXPORTER_OTLP_ENDPOINT: urlOf('http', 'https').optional(),
+  OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: urlOf('http', 'https').optional(),
 });
 
 /** Environment variables to Config; throws ConfigError with every fault at once. An empty variable counts as absent. */
@@ -144,8 +151,19 @@ export function parseConfig(env: Record<string, string | undefined>): Config {
       values.RATE_LIMIT === undefined
         ? null
         : { requestsPerMinute: values.RATE_LIMIT, ...(values.REDIS_URL && { redisUrl: values.REDIS_URL }) },
+    metricsPort: values.METRICS_PORT ?? null,
+    tracesUrl:
+      values.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT ??
+      (values.OTEL_EXPORTER_OTLP_ENDPOINT === undefined ? null : tracesUrlOf(values.OTEL_EXPORTER_OTLP_ENDPOINT)),
   };
   return Object.freeze(config);
+}
+
+/** The path that OpenTelemetry fixes below the address of a collector for all kinds of telemetry. */
+function tracesUrlOf(endpoint: string): string {
+  const url = new URL(endpoint);
+  url.pathname = `${url.pathname.replace(/\/$/, '')}/v1/traces`;
+  return url.href;
 }
 
 export function isLoopback(host: string): boolean {

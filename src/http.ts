@@ -3,6 +3,7 @@ import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { AppError, badInput, fromUnknown } from './errors.js';
+import type { Logger } from './logger.js';
 
 /** What every request meets, whichever interface it is for: its headers, its body, its failure, its line in the log. */
 
@@ -10,9 +11,29 @@ export function setCommonHeaders(request: FastifyRequest, reply: FastifyReply): 
   reply.headers({ 'x-request-id': request.id, 'cache-control': 'no-store' });
 }
 
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** What a GraphQL request has asked to be executed, as soon as that is known. */
+    operation?: LoggedOperation | null;
+  }
+}
+
+export interface LoggedOperation {
+  readonly type: string;
+  /** Null where it has none, or none that a log could repeat. */
+  readonly name: string | null;
+  readonly cost: number;
+}
+
 /** What an operator should know of a failure; its caller is told nothing. */
-export function reportFailure(failure: AppError, { log, id }: FastifyRequest): void {
-  if (failure.code === 'INTERNAL_SERVER_ERROR') log.error({ reqId: id, err: failure.cause }, 'A request failed.');
+export function reportFailure(failure: AppError, request: FastifyRequest, message = 'A request failed.'): void {
+  if (failure.code !== 'INTERNAL_SERVER_ERROR') return;
+  request.log.error({ ...idsOf(request), err: failure.cause }, message);
+}
+
+/** By what the lines of a request are found in the log. */
+export function idsOf({ id, observation }: FastifyRequest) {
+  return { reqId: id, trace: observation?.span?.traceId };
 }
 
 /** REST's form of an error, and that of everything which is not GraphQL: `{"error"}` with the status of its code. */
@@ -83,16 +104,23 @@ export function refuseUnknownRoutes(app: FastifyInstance): (request: FastifyRequ
 }
 
 /** One line a request; never a URL, a body or a header, which carry personal data and credentials. */
-export function logRequest(request: FastifyRequest, reply: FastifyReply, done: () => void): void {
-  request.log.info({
-    reqId: request.id,
-    method: request.method,
-    route: request.routeOptions.url ?? 'none',
-    status: reply.statusCode,
-    ms: Math.round(reply.elapsedTime * 10) / 10,
-    project: request.scope?.loggedId,
+export function logRequests(app: FastifyInstance, log: Logger): void {
+  if (!log.isLevelEnabled('info')) return;
+  // Nothing that a line has could be a secret, and to look for one takes longer than everything else about it.
+  const lines = log.child({}, { redact: [] });
+  app.addHook('onResponse', (request, reply, done) => {
+    lines.info({
+      reqId: request.id,
+      trace: request.observation?.span?.traceId,
+      method: request.method,
+      route: request.routeOptions.url ?? 'none',
+      operation: request.operation?.name ?? undefined,
+      status: reply.statusCode,
+      ms: Math.round(reply.elapsedTime * 10) / 10,
+      project: request.scope?.loggedId,
+    });
+    done();
   });
-  done();
 }
 
 /** Bytes that are no UTF-8 are refused rather than replaced; an empty body is none. */

@@ -1,5 +1,6 @@
 import type { FastifyPluginAsync } from 'fastify';
 import { AppError } from './errors.js';
+import { idsOf } from './http.js';
 
 export interface PagesOptions {
   /** Resolves when the service can answer questions; throws where it cannot. */
@@ -15,7 +16,7 @@ export const pagesPlugin: FastifyPluginAsync<PagesOptions> = async (app, { check
     try {
       await checkReady();
     } catch (cause) {
-      request.log.warn({ reqId: request.id, err: cause }, 'Not ready.');
+      request.log.warn({ ...idsOf(request), err: cause }, 'Not ready.');
       throw new AppError('UNAVAILABLE', 'The service is not ready.', { cause });
     }
     return { status: 'ready' };

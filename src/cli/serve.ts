@@ -56,7 +56,8 @@ export async function serve(config: Config, asJson: boolean): Promise<void> {
       }
       if (config.demo) await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
       demo = await openDemo(directory.services, config.dataDir, config.demo);
-      process.stdout.write(asJson ? jsonBanner(url, demo) : banner(url, config, demo));
+      const urls = { url, metricsUrl: server.metricsUrl };
+      process.stdout.write(asJson ? jsonBanner(urls, demo) : banner(urls, config, demo));
     }
     await stopped;
     server.drain();
@@ -111,14 +112,20 @@ function untilSignal(log: { info(message: string): void }): Promise<void> {
   });
 }
 
-function explain(error: unknown, { host, port }: Config): unknown {
-  const { code, syscall, hostname } = error as NodeJS.ErrnoException & { hostname?: string };
+function explain(error: unknown, { host, metricsPort, port: httpPort }: Config): unknown {
+  const {
+    code,
+    syscall,
+    hostname,
+    port = httpPort,
+  } = error as NodeJS.ErrnoException & { hostname?: string; port?: number };
+  const setting = port === metricsPort ? 'METRICS_PORT' : 'PORT';
   if (code === 'ENOTFOUND' && hostname === host) return new Error(`HOST ${host} is no address of this machine.`);
   if (syscall !== 'listen') return error;
   if (code === 'EADDRINUSE')
-    return new Error(`Port ${port} on ${host} is in use by another process; set PORT to a free one.`);
+    return new Error(`Port ${port} on ${host} is in use by another process; set ${setting} to a free one.`);
   if (code === 'EACCES')
-    return new Error(`Port ${port} on ${host} may not be used by this system user; set PORT to another one.`);
+    return new Error(`Port ${port} on ${host} may not be used by this system user; set ${setting} to another one.`);
   if (code === 'EADDRNOTAVAIL') return new Error(`HOST ${host} is no address of this machine.`);
   return error;
 }
@@ -127,7 +134,13 @@ function curlLine(url: string, { appId, appSecret }: Credentials): string {
   return `curl -s -H 'service-app-id: ${appId}' -H 'service-app-secret: ${appSecret}' '${url}/server/users?limit=2'`;
 }
 
-function banner(url: string, config: Config, demo: Credentials | null): string {
+interface Urls {
+  readonly url: string;
+  readonly metricsUrl: string | undefined;
+}
+
+function banner({ url, metricsUrl }: Urls, config: Config, demo: Credentials | null): string {
+  const metrics = metricsUrl === undefined ? '' : `\n    Metrics     ${metricsUrl}`;
   const graphiql = config.graphiql ? ' (GraphiQL in a browser)' : '';
   const database = config.db.engine === 'embedded' ? `embedded, in ${config.db.dataDir}` : 'PostgreSQL';
   const credentials =
@@ -146,17 +159,18 @@ function banner(url: string, config: Config, demo: Credentials | null): string {
 
     GraphQL     ${url}/graphql${graphiql}
     REST        ${url}/server (reference: ${url}/docs)
-    Health      ${url}/readyz
+    Health      ${url}/readyz${metrics}
     Database    ${database}
 ${credentials}
 `;
 }
 
-function jsonBanner(url: string, demo: Credentials | null): string {
+function jsonBanner({ url, metricsUrl }: Urls, demo: Credentials | null): string {
   const value = {
     url,
     graphql: `${url}/graphql`,
     rest: `${url}/server`,
+    ...(metricsUrl !== undefined && { metrics: metricsUrl }),
     demo: demo && { app_id: demo.appId, app_secret: demo.appSecret },
   };
   return `${JSON.stringify(value)}\n`;

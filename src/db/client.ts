@@ -3,7 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { PrismaPg } from '@prisma/adapter-pg';
 import pg from 'pg';
 import type { DatabaseConfig } from '../config.js';
-import { createEmbeddedEngine } from './embedded.js';
+import { observed } from '../observation.js';
+import { createEmbeddedEngine, type EngineUsage } from './embedded.js';
 import { type Prisma, PrismaClient } from './generated/prisma/client.js';
 import { listen } from './listen.js';
 
@@ -36,6 +37,8 @@ export interface Database extends Queryable {
    * engine, which has one process: who changes something there knows it.
    */
   listen(channel: string, onNotice: () => void): void;
+  /** Of the embedded engine; null on PostgreSQL, which tells of itself. */
+  engineUsage(): EngineUsage | null;
   /** Throws where the database does not answer, or answers in a way that would make our answers wrong. */
   check(): Promise<void>;
   /** After many rows came or went: PGlite never does it by itself, and PostgreSQL not at once. */
@@ -76,6 +79,7 @@ export function createDatabase(config: DatabaseConfig, options: DatabaseOptions 
     const stops: (() => Promise<void>)[] = [];
     return fromPool(new pg.Pool({ ...connection, max: config.poolSize }), limitMs, options, {
       start: async () => undefined,
+      engineUsage: () => null,
       listen: (channel, onNotice) => void stops.push(listen(connection, channel, onNotice)),
       close: async () => void (await Promise.all(stops.map((stop) => stop()))),
     });
@@ -90,7 +94,7 @@ export function createDatabase(config: DatabaseConfig, options: DatabaseOptions 
     idleTimeoutMillis: 0,
     connectionTimeoutMillis: EMBEDDED_CONNECT_TIMEOUT_MS,
   });
-  return fromPool(pool, 0, options, { ...engine, listen: () => undefined });
+  return fromPool(pool, 0, options, { ...engine, engineUsage: engine.usage, listen: () => undefined });
 }
 
 /** Options in the URL would take the place of ours instead of standing beside them. */
@@ -124,7 +128,7 @@ function fromPool(
   pool: pg.Pool,
   limitMs: number,
   options: DatabaseOptions,
-  engine: Pick<Database, 'start' | 'listen' | 'close'>,
+  engine: Pick<Database, 'start' | 'listen' | 'engineUsage' | 'close'>,
 ): Database {
   pool.on('error', (error) => options.onIdleError?.(error));
   const { onStatement } = options;
@@ -136,10 +140,13 @@ function fromPool(
   if (onStatement) {
     (prisma as PrismaClient<'query'>).$on('query', (event) => onStatement(event.query));
   }
+  const issue = (connection: pg.Pool | pg.PoolClient, statement: pg.QueryConfig & Limit) => {
+    onStatement?.(statement.text);
+    return observed({ kind: 'statement', sql: statement.text }, () => connection.query(statement));
+  };
   const on = (connection: pg.Pool | pg.PoolClient, limit: Limit): Queryable => ({
     async query<Row>({ text, values }: Prisma.Sql) {
-      onStatement?.(text);
-      const { rows } = await connection.query({ name: statementName(text), text, values, types: TYPES, ...limit });
+      const { rows } = await issue(connection, { name: statementName(text), text, values, types: TYPES, ...limit });
       return rows as Row[];
     },
   });
@@ -187,10 +194,10 @@ function fromPool(
   const inTransaction =
     <Result>(isolation: Isolation, limit: Limit, work: (tx: Queryable) => Promise<Result>) =>
     async (connection: pg.PoolClient): Promise<{ result: Result } | { undoneBy: unknown }> => {
-      await connection.query({ text: `BEGIN ISOLATION LEVEL ${isolation}`, ...limit });
+      await issue(connection, { text: `BEGIN ISOLATION LEVEL ${isolation}`, ...limit });
       try {
         const result = await work(on(connection, limit));
-        await connection.query({ text: 'COMMIT', ...limit });
+        await issue(connection, { text: 'COMMIT', ...limit });
         return { result };
       } catch (undoneBy) {
         await connection.query({ text: 'ROLLBACK', ...limit }).catch(() => {
@@ -227,6 +234,7 @@ function fromPool(
     requestTransaction: (work) =>
       retried(() => resultOf(onOneConnection(inTransaction('READ COMMITTED', patience, work)))),
     start: () => engine.start(),
+    engineUsage: () => engine.engineUsage(),
     listen: (channel, onNotice) => engine.listen(channel, onNotice),
     async check() {
       const text = `SELECT current_setting('TimeZone') AS zone, current_setting('server_encoding') AS encoding`;

@@ -17,12 +17,36 @@ export interface EmbeddedEngine {
   /** A fresh connection for node-postgres, to be given as its `stream`. */
   connect(): Duplex;
   close(): Promise<void>;
+  usage(): EngineUsage;
+}
+
+/** How much the thread of the engine has been at work, and how often it was started. */
+export interface EngineUsage {
+  readonly busySeconds: number;
+  readonly starts: number;
 }
 
 export function createEmbeddedEngine(dataDir: string): EmbeddedEngine {
   const databaseDir = join(dataDir, 'pgdata');
   let worker: Promise<Worker> | null = null;
   let connections = 0;
+  let starts = 0;
+  /** Of the worker that runs now. */
+  let busyMs = () => 0;
+  let busyBeforeMs = 0;
+
+  async function startCounted(): Promise<Worker> {
+    busyBeforeMs += busyMs();
+    starts += 1;
+    const started = await startWorker(databaseDir);
+    let last = 0;
+    // Of a thread that has ended nothing is known any more.
+    busyMs = () => {
+      last = Math.max(last, started.performance.eventLoopUtilization().active);
+      return last;
+    };
+    return started;
+  }
 
   /** A worker that died (its memory is bounded) is replaced: the log of the database brings back what was acknowledged. */
   async function findWorker(): Promise<Worker> {
@@ -31,14 +55,14 @@ export function createEmbeddedEngine(dataDir: string): EmbeddedEngine {
       ({ threadId }) => threadId !== -1,
       () => false,
     );
-    if (!isAlive) worker = startWorker(databaseDir);
+    if (!isAlive) worker = startCounted();
     return worker;
   }
 
   return {
     async start() {
       if (!existsSync(databaseDir)) await makeDatabase(databaseDir);
-      worker = startWorker(databaseDir);
+      worker = startCounted();
       await worker;
     },
     connect() {
@@ -51,6 +75,7 @@ export function createEmbeddedEngine(dataDir: string): EmbeddedEngine {
       // One that could not even start needs no closing.
       await last?.then(closeWorker, () => undefined);
     },
+    usage: () => ({ busySeconds: (busyBeforeMs + busyMs()) / 1_000, starts }),
   };
 }
 

@@ -1,7 +1,9 @@
 import SchemaBuilder from '@pothos/core';
 import PrismaPlugin from '@pothos/plugin-prisma';
+import type { OperationDefinitionNode } from 'graphql';
 import type PrismaTypes from '../db/generated/pothos.js';
 import { getDatamodel } from '../db/generated/pothos.js';
+import type { AppError } from '../errors.js';
 import { type Account, Network, WalletType } from '../services/accounts.js';
 import { LoginMethod } from '../services/filters.js';
 import type { ProjectScope } from '../services/projects.js';
@@ -13,8 +15,10 @@ export interface GraphQLContext {
   readonly scope: ProjectScope;
   readonly services: Services;
   readonly requestId: string;
-  /** Is told the cost of an operation (limits.ts) before it is executed. */
-  readonly charge: (cost: number) => void;
+  /** Is told of an operation and its cost (limits.ts) before it is executed, or refused for that. */
+  readonly begin: (operation: OperationDefinitionNode, cost: number) => void;
+  /** Is told of an error of a resolver as an operator should know of it. */
+  readonly report: (failure: AppError) => void;
 }
 
 /** The models with the rows that services return: what is public of them. */

@@ -125,7 +125,7 @@ export function compile(schema: GraphQLSchema, document: DocumentNode, operation
       if (coerced === undefined) return null;
       const costs = cost(coerced);
       if (costs > LIMITS.cost) return null;
-      context.charge(costs);
+      context.begin(operation, costs);
       return execute(fields, { context, variables: coerced });
     };
   } catch (error) {

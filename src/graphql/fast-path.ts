@@ -1,9 +1,12 @@
 import type { FastifyRequest } from 'fastify';
-import { type DocumentNode, type ExecutionResult, getOperationAST } from 'graphql';
+import { type DocumentNode, type ExecutionResult, getOperationAST, type OperationDefinitionNode } from 'graphql';
 import type { YogaServerInstance } from 'graphql-yoga';
+import { reportFailure } from '../http.js';
+import { redact } from '../redact.js';
 import type { Services } from '../services/services.js';
 import type { GraphQLContext } from './builder.js';
 import { createCompiledQueries, type Operation } from './compiled.js';
+import { LIMITS } from './limits.js';
 import { schema } from './schema.js';
 
 /** What Yoga's context is made from. */
@@ -78,8 +81,31 @@ export function createFastPath(yoga: Yoga, services: Services) {
 const COST_OF_A_UNIT = 50;
 
 export function contextOf(request: FastifyRequest, services: Services): GraphQLContext {
-  const charge = (cost: number) => request.charge(Math.floor(cost / COST_OF_A_UNIT));
-  return { scope: request.scope, services, requestId: request.id, charge };
+  return {
+    scope: request.scope,
+    services,
+    requestId: request.id,
+    begin(operation, cost) {
+      request.operation = { type: operation.operation, name: nameOf(operation), cost };
+      if (cost <= LIMITS.cost) request.charge(Math.floor(cost / COST_OF_A_UNIT));
+    },
+    report: (failure) => reportFailure(failure, request, 'A resolver failed.'),
+  };
+}
+
+/** Longer ones could hide the hash of a secret. */
+const LONGEST_NAME = 60;
+const names = new WeakMap<OperationDefinitionNode, string | null>();
+
+/** The name of an operation, which is logged; null where it has none, or one that could be a secret or an address. */
+function nameOf(operation: OperationDefinitionNode): string | null {
+  let name = names.get(operation);
+  if (name === undefined) {
+    const given = operation.name?.value ?? '';
+    name = given !== '' && given.length <= LONGEST_NAME && redact(given) === given ? given : null;
+    names.set(operation, name);
+  }
+  return name;
 }
 
 /** The parameters of a request that has nothing unusual in it. */

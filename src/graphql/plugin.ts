@@ -25,8 +25,9 @@ const METHODS = ['GET', 'POST'];
 /** The GraphQL interface at /graphql, with GraphiQL for a browser that comes without a query. */
 export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, options) => {
   const { services, authenticate, graphiql, demoCredentials } = options;
+  // Of resolvers the errors are masked by executeWithin, which knows the request.
   const maskError = (error: unknown) =>
-    toGraphQLError(error, (failure) => app.log.error({ err: failure.cause }, 'A resolver failed.'));
+    toGraphQLError(error, (failure) => app.log.error({ err: failure.cause }, 'A request failed.'));
   const yoga = createYoga<ServerContext, GraphQLContext>({
     schema,
     context: ({ fastify }) => contextOf(fastify, services),
@@ -50,6 +51,13 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
     const failure = fromUnknown(error);
     reportFailure(failure, request);
     return reply.code(failure.status).headers(failure.headers).send(toBody(failure));
+  });
+  app.decorateRequest('operation', null);
+  // Whoever asks what an operation costs (src/observe.ts) is told at the end of the answer, whichever way it was made.
+  app.addHook('onSend', ({ bill, operation }, _reply, payload, done) => {
+    if (!bill || !operation || typeof payload !== 'string') return done();
+    const cost = { requested: operation.cost, limit: LIMITS.cost, statements: bill.statements };
+    done(null, `${payload.slice(0, -1)},"extensions":${JSON.stringify({ cost })}}`);
   });
   app.route({
     url: '/graphql',
@@ -119,12 +127,17 @@ function executeWithin(maskError: (error: unknown) => GraphQLError): Plugin {
     onExecute({ executeFn, setExecuteFn }) {
       setExecuteFn(async (args: ExecutionArgs) => {
         const { document, operationName, variableValues, contextValue } = args;
-        if (getOperationAST(document, operationName)?.operation === 'subscription') return executeFn(args);
+        const operation = getOperationAST(document, operationName);
+        if (!operation || operation.operation === 'subscription') return executeFn(args);
+        const { begin, report } = contextValue as GraphQLContext;
         const cost = costOf(document, operationName, variableValues);
+        begin(operation, cost);
         if (cost > LIMITS.cost) return { errors: [maskError(new GraphQLError(excess('cost', cost)))] };
-        (contextValue as GraphQLContext).charge(cost);
         const result = await execute(args);
-        return 'data' in result ? result : executeFn(args);
+        if (!('data' in result)) return executeFn(args);
+        return result.errors
+          ? { ...result, errors: result.errors.map((error) => toGraphQLError(error, report)) }
+          : result;
       });
     },
   };

@@ -10,6 +10,7 @@ export type Accounts = ReturnType<typeof createAccounts>;
 /** The public accounts linked to users. */
 export function createAccounts(db: Database) {
   const byUser = createBatchedRead({
+    name: 'accounts by user',
     read: (keys: readonly { projectId: number; userId: number }[]) => findAccountsByUser(db, keys),
     identify: ({ projectId, userId }) => `${projectId} ${userId}`,
   });

@@ -1,7 +1,11 @@
+import { channel } from 'node:diagnostics_channel';
 import DataLoader from 'dataloader';
+import { currentObservation, type Observation, observedFor } from '../observation.js';
 import type { Placed } from '../sql/columns.js';
 
 export interface BatchedRead<Key, Row> {
+  /** What it reads, in the plural, as metrics and traces call it. */
+  readonly name: string;
   /** One statement for keys of one shape. */
   readonly read: (keys: readonly Key[]) => Promise<Placed<Row>[]>;
   /** Equal for keys that have the same answer: of those that come together only one is asked. Starts with the project. */
@@ -15,6 +19,13 @@ const FULL = 16;
 /** More than as many keys go into several statements, however they come. */
 const MAX_KEYS = 1_000;
 
+/** Is told of every batch: whoever measures them subscribes. */
+export const batches = channel('userdir.batches');
+export interface BatchSize {
+  readonly name: string;
+  readonly keys: number;
+}
+
 /**
  * A read whose keys are gathered over one turn of the event loop, across all requests, into one statement for each shape.
  *
@@ -23,7 +34,8 @@ const MAX_KEYS = 1_000;
  * works while the turn goes on. A caller must not change the rows, which another may have as well.
  */
 export function createBatchedRead<Key, Row>(batched: BatchedRead<Key, Row>): (key: Key) => Promise<Placed<Row>[]> {
-  const { identify, shape } = batched;
+  const { name, identify, shape } = batched;
+  const observers = createObservers();
   let waiting = 0;
   let leave = () => {};
   const loader = new DataLoader<Key, Placed<Row>[], string>(
@@ -33,7 +45,10 @@ export function createBatchedRead<Key, Row>(batched: BatchedRead<Key, Row>): (ke
       await Promise.all(
         placesByShape(keys, shape).map(async (places) => {
           const alike = places.map((place) => keys[place] as Key);
-          const found = await answer(batched, alike);
+          if (batches.hasSubscribers) batches.publish({ name, keys: alike.length } satisfies BatchSize);
+          const observations = observers.take(alike, identify);
+          const part = { kind: 'batch', name, keys: alike.length } as const;
+          const found = await observedFor(observations, part, () => answer(batched, alike));
           for (const [index, place] of places.entries()) answers[place] = found[index] as Placed<Row>[] | Error;
         }),
       );
@@ -50,6 +65,7 @@ export function createBatchedRead<Key, Row>(batched: BatchedRead<Key, Row>): (ke
     },
   );
   return (key) => {
+    observers.add(key, identify);
     const rows = loader.load(key);
     waiting += 1;
     // Not at once: whatever else this request asks for in the same go comes along.
@@ -64,6 +80,28 @@ function once(run: () => void): () => void {
     if (hasRun) return;
     hasRun = true;
     run();
+  };
+}
+
+/** Who observes the requests that wait for keys; of those that ask for the same key only one is in the batch. */
+function createObservers() {
+  const byKey = new Map<string, Observation[]>();
+  return {
+    add<Key>(key: Key, identify: (key: Key) => string): void {
+      const observation = currentObservation();
+      if (observation === undefined) return;
+      const id = identify(key);
+      byKey.set(id, [...(byKey.get(id) ?? []), observation]);
+    },
+    take<Key>(keys: readonly Key[], identify: (key: Key) => string): Observation[] {
+      if (byKey.size === 0) return [];
+      return keys.flatMap((key) => {
+        const id = identify(key);
+        const taken = byKey.get(id) ?? [];
+        byKey.delete(id);
+        return taken;
+      });
+    },
   };
 }
 

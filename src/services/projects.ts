@@ -1,6 +1,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import { type Database, Prisma, SecretScope } from '../db/client.js';
 import { AppError } from '../errors.js';
+import { observe } from '../observation.js';
 import { findSecrets, markSecretUsed, type SecretRow } from '../sql/find-secrets.js';
 import type { Actor } from '../sql/record-act.js';
 import { createBatchedRead } from './batching.js';
@@ -58,6 +59,7 @@ const OPERATOR_ACTS: readonly Act[] = [...Object.values(SecretScope), 'operate']
 export function createProjects(db: Database, randomBytes: (size: number) => Buffer) {
   const { prisma } = db;
   const secretsOf = createBatchedRead({
+    name: 'secrets',
     read: (appIds: readonly string[]) => findSecrets(db, appIds),
     identify: (appId) => appId,
   });
@@ -95,7 +97,7 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
   /** In the background: no request waits for it, and where it fails the next one tries again. */
   function markUsed({ projectId, id }: SecretRow): void {
     if (marking.has(id)) return;
-    const marked = markSecretUsed(db, projectId, id)
+    const marked = observe(null, () => markSecretUsed(db, projectId, id))
       .catch(() => undefined)
       .finally(() => marking.delete(id));
     marking.set(id, marked);

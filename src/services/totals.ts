@@ -1,4 +1,5 @@
 import type { Database } from '../db/client.js';
+import { observe } from '../observation.js';
 import { compareTallies, repairTallies, type TallyDifference } from '../sql/check-tallies.js';
 import { cutCrowdedDays, FOLD_AT_ONCE, foldTallies, type Total } from '../sql/totals.js';
 import type { ProjectScope } from './projects.js';
@@ -35,7 +36,7 @@ export function createTotals(db: Database) {
   /** Folds in the background, once at a time for a project. It changes no total, so a failure waits for the next reader. */
   function foldLater(projectId: number): void {
     if (folding.has(projectId)) return;
-    const folded = fold(projectId)
+    const folded = observe(null, () => fold(projectId))
       .catch(() => undefined)
       .finally(() => folding.delete(projectId));
     folding.set(projectId, folded);

@@ -36,28 +36,34 @@ type Window = Omit<WindowKey, keyof CountKey>;
 /** The current users of a project: those who have not been removed. Users come with their accounts unless they are said not to. */
 export function createUsers(db: Database, totals: Totals) {
   const byId = createBatchedRead({
+    name: 'users by id',
     read: (keys: readonly { projectId: number; id: bigint }[]) => findUsersById(db, keys),
     identify: ({ projectId, id }) => `${projectId} ${id}`,
   });
   const byEmail = createBatchedRead({
+    name: 'users by email',
     read: (keys: readonly { projectId: number; email: string }[]) => findUsersByEmail(db, keys),
     identify: ({ projectId, email }) => `${projectId} ${email}`,
   });
   const byAddress = createBatchedRead({
+    name: 'users by address',
     read: (keys: readonly { projectId: number; addressKey: string }[]) => findUsersByAddress(db, keys),
     identify: ({ projectId, addressKey }) => `${projectId} ${addressKey}`,
   });
   const counts = createBatchedRead<CountKey, Total>({
+    name: 'counts of users',
     read: (keys) => countUsers(db, keys),
     identify: ({ projectId, filter }) => `${projectId} ${filterText(filter)}`,
     shape: ({ filter }) => filterText(filter),
   });
   const pages = createBatchedRead<PageKey, Total & Partial<UserRow>>({
+    name: 'pages of users',
     read: (keys) => listUserPages(db, keys),
     identify: (key) => `${key.projectId} ${key.page} ${key.limit} ${pageShape(key)}`,
     shape: pageShape,
   });
   const windows = createBatchedRead<WindowKey, Beyond & Partial<UserRow>>({
+    name: 'windows of users',
     read: (keys) => listUserWindows(db, keys),
     identify: (key) =>
       `${key.projectId} ${key.limit} ${positionText(key.after)} ${positionText(key.before)} ${windowShape(key)}`,

@@ -11,6 +11,7 @@ export type Wallets = ReturnType<typeof createWallets>;
 /** Whether an address belongs to a current user: a decision on which callers let money move. */
 export function createWallets(db: Database) {
   const owners = createBatchedRead({
+    name: 'wallet owners',
     read: (keys: readonly { projectId: number; addressKey: string; userId: bigint | null }[]) =>
       findWalletOwners(db, keys),
     identify: ({ projectId, addressKey, userId }) => `${projectId} ${addressKey} ${userId}`,

@@ -14,7 +14,7 @@ const { execute, parse, validate }: typeof GraphQL = createRequire(import.meta.u
 
 let app: TestApp;
 let project: TestProject;
-let context: { scope: object; services: object; requestId: string; charge: () => void };
+let context: { scope: object; services: object; requestId: string; begin: () => void; report: () => void };
 let ids: string[];
 
 beforeAll(async () => {
@@ -33,7 +33,7 @@ beforeAll(async () => {
   );
   const { services } = app.directory;
   const scope = await services.projects.getScope(project.appId);
-  context = { scope, services, requestId: 'test', charge: () => undefined };
+  context = { scope, services, requestId: 'test', begin: () => undefined, report: () => undefined };
   const { data } = await project.graphql('{ users(first: 100) { nodes { id } } }');
   ids = data.users.nodes.map((user: { id: string }) => user.id);
 });

@@ -40,7 +40,14 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
     const migrations = (await readdir(join(ROOT, 'prisma/migrations'), { recursive: true, withFileTypes: true }))
       .filter((entry) => entry.isFile())
       .map((entry) => relative(ROOT, join(entry.parentPath, entry.name)));
-    const others = ['README.md', 'dist/**/*.js', 'npm-shrinkwrap.json', 'package.json', 'schema.graphql'];
+    const others = [
+      'README.md',
+      'dist/**/*.js',
+      'npm-shrinkwrap.json',
+      'package.json',
+      'schema.graphql',
+      'src/grafana.json',
+    ];
     expect([...built].sort()).toEqual([...others, ...migrations].sort());
     expect(packed.unpackedSize).toBeLessThan(1_000_000);
   });

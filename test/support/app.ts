@@ -11,10 +11,14 @@ import { requireCleanLog } from './hygiene.js';
 /** A running service on a database of its own. */
 export interface TestApp {
   readonly url: string;
+  /** With METRICS_PORT. */
+  readonly metricsUrl: string;
   readonly directory: Directory;
   readonly dataDir: string;
   /** The SQL of every statement that Prisma has issued. */
   readonly statements: string[];
+  /** The lines of its log. */
+  readonly logged: string[];
   /** A new project, with the ways to call the service as its backend. */
   createProject(name?: string): Promise<TestProject>;
   close(): Promise<void>;
@@ -97,9 +101,11 @@ export async function startTestApp({
 
   return {
     url,
+    metricsUrl: server.metricsUrl ?? '',
     directory,
     dataDir: config.dataDir,
     statements,
+    logged,
     async createProject(name = 'Test') {
       const { appId, appSecret } = await directory.services.projects.createProject(name);
       return testProject(url, directory, appId, appSecret);

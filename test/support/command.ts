@@ -74,6 +74,8 @@ export interface Credentials {
 
 export interface RunningServer {
   readonly url: string;
+  /** With METRICS_PORT. */
+  readonly metricsUrl: string;
   readonly demo: Credentials | null;
   readonly process: ChildProcessWithoutNullStreams;
   /** How it ended, once it has. */
@@ -92,13 +94,14 @@ export async function startServer(settings: Settings, command?: Command): Promis
     once(child.stdout, 'data'),
     outcome.then(({ code, stderr }) => Promise.reject(new Error(`The server ended with ${code}: ${stderr}`))),
   ]);
-  const { url, demo } = JSON.parse(String(first));
+  const { url, metrics: metricsUrl, demo } = JSON.parse(String(first));
   let log = '';
   child.stderr.on('data', (text: string) => {
     log += text;
   });
   return {
     url,
+    metricsUrl,
     demo,
     process: child,
     outcome,

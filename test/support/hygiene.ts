@@ -1,5 +1,5 @@
 /**
- * What no log may contain, of whatever a test did: the logs of every app and every process that the tests start are looked
+ * What no log may contain, and no metric and no trace, of whatever a test did: the logs of every app and every process that the tests start are looked
  * through when it ends.
  */
 const NEVER: Record<string, RegExp> = {

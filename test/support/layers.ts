@@ -31,6 +31,8 @@ export interface Import {
   readonly to: string;
   readonly isOurs: boolean;
   readonly typeOnly: boolean;
+  /** By `import()`, when it is needed. */
+  readonly onDemand: boolean;
 }
 
 const URL_HOST = /\b[a-z][a-z0-9+.-]*:\/\/(?:[^\s/@'"`]*@)?([a-z0-9.-]+)/gi;
@@ -62,13 +64,13 @@ function readModule(source: SourceFile, path: string): Module {
   const imports: Import[] = [];
   let readsEnvironment = false;
   let hasDefaultExport = false;
-  const add = (specifier: Node | undefined, typeOnly: boolean) => {
+  const add = (specifier: Node | undefined, typeOnly: boolean, onDemand = false) => {
     if (specifier === undefined || !isStringLiteral(specifier)) {
       throw new Error(`${path} imports something that is no literal, which no rule can judge.`);
     }
     const isOurs = specifier.text.startsWith('.');
     const to = isOurs ? withoutEnding(join(dirname(path), specifier.text)) : specifier.text;
-    imports.push({ to, isOurs, typeOnly });
+    imports.push({ to, isOurs, typeOnly, onDemand });
   };
   const visit = (node: Node): void => {
     if (isImportDeclaration(node)) {
@@ -80,7 +82,7 @@ function readModule(source: SourceFile, path: string): Module {
       hasDefaultExport ||= names.some((element) => element.name.text === 'default');
       if (node.moduleSpecifier !== undefined) add(node.moduleSpecifier, node.isTypeOnly);
     } else if (isCallExpression(node) && node.expression.kind === SyntaxKind.ImportKeyword) {
-      add(node.arguments[0], false);
+      add(node.arguments[0], false, true);
     } else if (isImportTypeNode(node)) {
       add(isLiteralTypeNode(node.argument) ? node.argument.literal : undefined, true);
     } else if (isPropertyAccessExpression(node)) {
@@ -121,22 +123,25 @@ interface Layer {
 }
 
 const LAYERS: readonly Layer[] = [
-  { of: /^(redact|config)$/, may: [] },
+  { of: /^(redact|config|observation)$/, may: [] },
   { of: /^(errors|logger)$/, may: [/^redact$/] },
-  { of: /^db\//, may: [/^db\//, /^errors$/], mayAsTypes: [/^config$/] },
+  { of: /^db\//, may: [/^db\//, /^errors$/, /^observation$/], mayAsTypes: [/^config$/] },
   { of: /^sql\//, may: [/^sql\//, /^db\/client$/], mayAsTypes: [/^services\//] },
   {
     of: /^services\//,
-    may: [/^services\//, /^sql\//, /^db\/client$/, /^errors$/, /^redact$/],
+    may: [/^services\//, /^sql\//, /^db\/client$/, /^errors$/, /^redact$/, /^observation$/],
     never: /^(fastify|@fastify|graphql|@graphql-|@pothos|node:http|node:net|http$|https$)/,
   },
   // The builder tells Pothos of the Prisma models.
   { of: /^graphql\/builder$/, may: [/^graphql\//, /^auth$/, /^services\//, /^errors$/, /^db\/generated\/pothos$/] },
-  { of: /^graphql\//, may: [/^graphql\//, /^auth$/, /^http$/, /^services\//, /^errors$/, /^redact$/] },
+  { of: /^graphql\//, may: [/^graphql\//, /^auth$/, /^http$/, /^services\//, /^errors$/, /^redact$/, /^observation$/] },
   { of: /^rest\//, may: [/^rest\//, /^auth$/, /^http$/, /^services\//, /^errors$/] },
   { of: /^cli(\/|$)/, may: [/./] },
   { of: /./, may: [/^(?!cli\/)/] },
 ];
+
+/** What only some services want: nobody else loads it. */
+const ON_DEMAND: Readonly<Record<string, RegExp>> = { metrics: /^prom-client$/, tracing: /^@opentelemetry\// };
 
 const MAX_LINES = 400;
 const KEBAB_CASE = /^[a-z0-9]+(-[a-z0-9]+)*$/;
@@ -154,7 +159,10 @@ export function findFaults(modules: readonly Module[]): string[] {
 
 function* faultsOfImports({ path, imports }: Module): Generator<string> {
   const layer = LAYERS.find(({ of }) => of.test(path)) as Layer;
-  for (const { to, isOurs, typeOnly } of imports) {
+  for (const { to, isOurs, typeOnly, onDemand } of imports) {
+    if (isOurs && to in ON_DEMAND && !typeOnly && !onDemand) yield `${path} may not import ${to} except on demand.`;
+    const owner = Object.keys(ON_DEMAND).find((name) => !isOurs && ON_DEMAND[name]?.test(to));
+    if (owner !== undefined && owner !== path) yield `${path} may not know of ${to}.`;
     if (!isOurs && layer.never?.test(to)) yield `${path} may not know of ${to}.`;
     if (!isOurs) continue;
     const mayAsType = layer.mayAsTypes?.some((pattern) => pattern.test(to)) ?? false;

@@ -8,6 +8,7 @@ type Row = { value: string; place: number };
 function batched(answer: (keys: readonly string[]) => Row[]) {
   const reads: (readonly string[])[] = [];
   const rows = createBatchedRead<string, { value: string }>({
+    name: 'echoes',
     read: async (keys) => {
       reads.push(keys);
       return answer(keys);

@@ -28,6 +28,8 @@ test('without any setting it is the embedded database in ./data on loopback, wit
     requestTimeoutMs: 10_000,
     rateLimit: null,
     shutdownDelayMs: 0,
+    metricsPort: null,
+    tracesUrl: null,
   });
 });
 
@@ -49,6 +51,8 @@ test('every setting is taken', () => {
       GRAPHIQL: 'off',
       DEMO: 'on',
       TRUST_PROXY: '2',
+      METRICS_PORT: '9464',
+      OTEL_EXPORTER_OTLP_ENDPOINT: 'https://collector.example.com/otlp/',
     }),
   ).toEqual({
     host: '0.0.0.0',
@@ -68,6 +72,8 @@ test('every setting is taken', () => {
     requestTimeoutMs: 4_321,
     rateLimit: { requestsPerMinute: 600, redisUrl: 'rediss://:secret@cache.example/1' },
     shutdownDelayMs: 5_000,
+    metricsPort: 9464,
+    tracesUrl: 'https://collector.example.com/otlp/v1/traces',
   });
 });
 
@@ -91,6 +97,9 @@ test('an empty variable counts as absent', () => {
     'SHUTDOWN_DELAY_MS',
     'RATE_LIMIT',
     'REDIS_URL',
+    'METRICS_PORT',
+    'OTEL_EXPORTER_OTLP_ENDPOINT',
+    'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT',
   );
   const empty = Object.fromEntries(names.map((name) => [name, '']));
   expect(parseConfig(empty)).toEqual(parseConfig({}));
@@ -112,6 +121,9 @@ test('every fault is reported at once, each naming its variable and what is acce
       GRAPHIQL: 'perhaps',
       DEMO: 'no!',
       TRUST_PROXY: 'everybody',
+      METRICS_PORT: '65536',
+      OTEL_EXPORTER_OTLP_ENDPOINT: 'collector:4318',
+      OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'grpc://collector:4317',
     }),
   ).toEqual([
     'PORT must be a whole number from 0 to 65535.',
@@ -127,6 +139,9 @@ test('every fault is reported at once, each naming its variable and what is acce
     'GRAPHIQL must be "on" or "off".',
     'DEMO must be "on" or "off".',
     `TRUST_PROXY must be ${TRUST_PROXY_FORM}.`,
+    'METRICS_PORT must be a whole number from 0 to 65535.',
+    'OTEL_EXPORTER_OTLP_ENDPOINT must be a URL that starts with http:// or https://.',
+    'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT must be a URL that starts with http:// or https://.',
   ]);
 });
 
@@ -142,6 +157,13 @@ test.each(['secret-password', 'https://u:secret-password@h', 'postgres//u:secret
     expect(faults).toContain('PORT must be a whole number from 0 to 65535.');
   },
 );
+
+test('the address of traces is taken as it is, that of all telemetry has their path below it', () => {
+  const all = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:4318' };
+  expect(parseConfig(all).tracesUrl).toBe('http://127.0.0.1:4318/v1/traces');
+  const own = { ...all, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'http://127.0.0.1:4319/t' };
+  expect(parseConfig(own).tracesUrl).toBe('http://127.0.0.1:4319/t');
+});
 
 describe('switches', () => {
   test.each([

@@ -22,12 +22,13 @@ test('every layer is there for the rules to look at, with its imports', () => {
     ['db/client', 'config', true],
     ['cli', 'cli/program', false],
   ] as const) {
-    expect(imported.get(from)).toContainEqual({ to, isOurs: true, typeOnly });
+    expect(imported.get(from)).toContainEqual({ to, isOurs: true, typeOnly, onDemand: false });
   }
   expect(imported.get('graphql/plugin'), 'a dynamic import').toContainEqual({
     to: '@graphql-yoga/render-graphiql',
     isOurs: false,
     typeOnly: false,
+    onDemand: true,
   });
 });
 
@@ -76,6 +77,9 @@ const BREACHES: readonly [path: string, text: string, fault: string | null][] = 
   ['cli/d.ts', `import type { C } from './c.js';`, null],
   ['cli/e.ts', `export const port = process.env.PORT;`, 'cli/e reads process.env.'],
   ['cli/f.ts', `export const port = process['env'].PORT;`, 'cli/f reads process.env.'],
+  ['a.ts', `import { serveMetrics } from './metrics.js';`, 'a may not import metrics except on demand.'],
+  ['b.ts', `import type { Tracing } from './tracing.js';\nexport const load = () => import('./tracing.js');`, null],
+  ['c.ts', `import { trace } from '@opentelemetry/api';`, 'c may not know of @opentelemetry/api.'],
   ['cli/camelCase.ts', '', 'cli/camelCase is not in kebab-case.'],
   ['cli/g.ts', 'export default 1;', 'cli/g has a default export.'],
   ['cli/h.ts', 'const a = 1;\nexport { a as default };', 'cli/h has a default export.'],

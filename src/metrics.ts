@@ -1,0 +1,176 @@
+import type { AddressInfo } from 'node:net';
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import type { Admission } from './admission.js';
+import type { Database } from './db/client.js';
+import { type BatchSize, batches } from './services/batching.js';
+
+export interface MetricsOptions {
+  readonly host: string;
+  readonly port: number;
+  readonly admission: Admission;
+  readonly db: Database;
+}
+
+/** In seconds: what is answered from memory, most answers, and up to the time that a request has (REQUEST_TIMEOUT_MS). */
+const DURATIONS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+const BATCH_SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_000];
+/** As many operations are counted by their name; callers can make up any number of them. */
+const MAX_OPERATIONS = 100;
+
+/**
+ * Serves metrics for Prometheus on a port of their own, as long as `app` listens. To be loaded where they are wanted and nowhere
+ * else. No label is a value of a request but a GraphQL operation's name, and of these there are few.
+ */
+export function serveMetrics(app: FastifyInstance, { host, port, admission, db }: MetricsOptions): void {
+  const register = new Registry();
+  collectDefaultMetrics({ register });
+  measureRequests(app, register);
+  measureBatches(app, register);
+  readAdmission(admission, register);
+  readDatabase(db, register);
+
+  const listener = Fastify({ forceCloseConnections: true });
+  listener.get('/metrics', async (_request, reply) => {
+    reply.type(register.contentType);
+    return register.metrics();
+  });
+  app.decorate('metricsUrl', '');
+  app.addHook('onReady', async () => {
+    await listener.listen({ host, port });
+    const { address, family, port: taken } = listener.server.address() as AddressInfo;
+    app.metricsUrl = `http://${family === 'IPv6' ? `[${address}]` : address}:${taken}/metrics`;
+  });
+  app.addHook('onClose', () => listener.close());
+}
+
+function measureRequests(app: FastifyInstance, register: Registry): void {
+  const requests = new Counter({
+    name: 'userdir_http_requests_total',
+    help: 'Requests answered.',
+    labelNames: ['method', 'route', 'status'],
+    registers: [register],
+  });
+  const durations = new Histogram({
+    name: 'userdir_http_request_duration_seconds',
+    help: 'Time from the headers of a request to the end of its answer.',
+    labelNames: ['method', 'route'],
+    buckets: DURATIONS,
+    registers: [register],
+  });
+  const operations = new Histogram({
+    name: 'userdir_graphql_operation_duration_seconds',
+    help: `The same for requests that asked for a GraphQL operation, the first ${MAX_OPERATIONS} by name and the rest as "other".`,
+    labelNames: ['operation'],
+    buckets: DURATIONS,
+    registers: [register],
+  });
+  const labelOf = createLabels(MAX_OPERATIONS);
+  app.addHook('onResponse', (request: FastifyRequest, reply: FastifyReply, done) => {
+    const { method, routeOptions, operation } = request;
+    const route = routeOptions.url ?? 'none';
+    const seconds = reply.elapsedTime / 1_000;
+    requests.inc({ method, route, status: reply.statusCode });
+    durations.observe({ method, route }, seconds);
+    if (operation) operations.observe({ operation: labelOf(operation.name ?? 'unnamed') }, seconds);
+    done();
+  });
+}
+
+/** The first names are labels, those after them one together: nobody fills the memory with theirs. */
+function createLabels(most: number): (name: string) => string {
+  const known = new Set<string>();
+  return (name) => {
+    if (known.has(name)) return name;
+    if (known.size === most) return 'other';
+    known.add(name);
+    return name;
+  };
+}
+
+function measureBatches(app: FastifyInstance, register: Registry): void {
+  const sizes = new Histogram({
+    name: 'userdir_batch_keys',
+    help: 'Keys of reads that shared a statement.',
+    labelNames: ['read'],
+    buckets: BATCH_SIZES,
+    registers: [register],
+  });
+  const measure = (batch: unknown) => {
+    const { name, keys } = batch as BatchSize;
+    sizes.observe({ read: name }, keys);
+  };
+  batches.subscribe(measure);
+  app.addHook('onClose', async () => void batches.unsubscribe(measure));
+}
+
+function readAdmission({ load }: Admission, register: Registry): void {
+  new Gauge({
+    name: 'userdir_admission_units',
+    help: 'Units of work that are under way and that wait for their turn.',
+    labelNames: ['state'],
+    registers: [register],
+    collect() {
+      this.set({ state: 'under_way' }, load.underWay);
+      this.set({ state: 'waiting' }, load.waiting);
+    },
+  });
+  readCounter(
+    register,
+    'userdir_admission_refused_total',
+    'Requests refused because too many waited.',
+    () => load.refused,
+  );
+}
+
+function readDatabase({ pool, engineUsage }: Database, register: Registry): void {
+  new Gauge({
+    name: 'userdir_database_connections',
+    help: 'Connections to the database.',
+    labelNames: ['state'],
+    registers: [register],
+    collect() {
+      this.set({ state: 'idle' }, pool.idleCount);
+      this.set({ state: 'busy' }, pool.totalCount - pool.idleCount);
+    },
+  });
+  readGauge(register, 'userdir_database_connections_max', 'As many there may be.', () => pool.options.max);
+  readGauge(register, 'userdir_database_waiting', 'Who waits for a connection.', () => pool.waitingCount);
+  if (engineUsage() === null) return;
+  readCounter(
+    register,
+    'userdir_embedded_database_busy_seconds_total',
+    'Time for which the thread of the embedded database was at work.',
+    () => engineUsage()?.busySeconds ?? 0,
+  );
+  readCounter(
+    register,
+    'userdir_embedded_database_starts_total',
+    'Times that the embedded database was started: more than once where it died.',
+    () => engineUsage()?.starts ?? 0,
+  );
+}
+
+function readGauge(register: Registry, name: string, help: string, read: () => number): void {
+  new Gauge({
+    name,
+    help,
+    registers: [register],
+    collect() {
+      this.set(read());
+    },
+  });
+}
+
+/** Something that counts by itself. */
+function readCounter(register: Registry, name: string, help: string, read: () => number): void {
+  new Counter({
+    name,
+    help,
+    registers: [register],
+    collect() {
+      this.reset();
+      this.inc(read());
+    },
+  });
+}

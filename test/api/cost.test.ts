@@ -1,0 +1,188 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ethereumAddress } from '../support/addresses.js';
+import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { jsonPost, SIX_ROUTES } from '../support/rest.js';
+
+/** What a request costs: how many statements it may, and that its caller is told when it asks. */
+
+let app: TestApp;
+let project: TestProject;
+beforeAll(async () => {
+  // No project has more than one unit of work under way as long as another one is there.
+  app = await startTestApp({ admission: { capacity: 1, share: 1, room: 100 } });
+  project = await app.createProject();
+  await project.addUsers(
+    ...['ada', 'grace', 'mary'].map((name, index) => ({
+      auth_method: 'email',
+      auth_value: `${name}@example.com`,
+      accounts: [{ network: 'ethereum', public_key: ethereumAddress(index) }],
+    })),
+  );
+});
+afterAll(() => app.close());
+
+const asking = { 'userdir-cost': '1' };
+
+interface Bill {
+  status: number;
+  /** The statements as the header has them, as the body of GraphQL has them, and as they were issued. */
+  inHeader: number;
+  inBody: number;
+  issued: number;
+  body: Json;
+}
+
+/** Asks what a request costs, but for what checks its credentials, which is asked of the database once a second. */
+async function cost(path: string, init: RequestInit): Promise<Bill> {
+  app.statements.length = 0;
+  const asked = { ...init, headers: { ...(init.headers as Record<string, string>), ...asking } };
+  const { status, headers, body } = await project.rest(path, asked);
+  const checks = app.statements.filter((sql) => /FROM .*app_secrets/s.test(sql)).length;
+  const inHeader = Number(/desc="(\d+) statements?"/.exec(headers.get('server-timing') ?? '')?.[1]);
+  return {
+    status,
+    inHeader: inHeader - checks,
+    inBody: body.extensions?.cost.statements - checks,
+    issued: app.statements.filter((sql) => !/app_secrets/.test(sql)).length,
+    body,
+  };
+}
+
+function timingOf(headers: Headers): Record<string, number> {
+  const said = headers.get('server-timing') ?? '';
+  return Object.fromEntries(
+    [...said.matchAll(/(\w+);dur=([\d.]+)/g)].map(([, name = '', duration]) => [name, Number(duration)]),
+  );
+}
+
+const graphql = (query: string) => cost('/graphql', jsonPost({ query }));
+
+describe('the statements that an operation may take, exactly', () => {
+  test.each(SIX_ROUTES)('$route: 1', async ({ path, init }) => {
+    const { inHeader, issued } = await cost(path, init);
+    expect([inHeader, issued]).toEqual([1, 1]);
+  });
+
+  test('DELETE with a key: 6, of which one removes', async () => {
+    const { inHeader, issued, status } = await cost('/server/users/2', {
+      method: 'DELETE',
+      headers: { 'idempotency-key': 'k' },
+    });
+    expect([status, inHeader, issued]).toEqual([200, 6, 6]);
+  });
+
+  const user = 'id authValue accounts { publicKey }';
+  const BUDGETS: Record<string, [statements: number, operation: string]> = {
+    user: [1, `{ user(id: 1) { ${user} } }`],
+    users: [1, `{ users(first: 2) { totalCount pageInfo { hasNextPage } nodes { ${user} } } }`],
+    userPage: [1, `{ userPage { totalUser users { ${user} } } }`],
+    userCount: [1, '{ userCount }'],
+    searchUsers: [1, `{ searchUsers(by: { email: "ada@example.com" }) { ${user} } }`],
+    usersByIds: [1, `{ usersByIds(ids: [1, 2, 3, 99]) { ${user} } }`],
+    verifyWallet: [1, `{ verifyWallet(address: "${ethereumAddress(0)}") { exists } }`],
+    parseAddress: [0, `{ parseAddress(address: "${ethereumAddress(0)}") { network } }`],
+    deleteUser: [1, 'mutation { deleteUser(id: 3) { id } }'],
+    recordLogin: [
+      1,
+      'mutation { recordLogin(input: { authMethod: "email", authValue: "new@example.com" }) { created } }',
+    ],
+  };
+
+  test.each(Object.entries(BUDGETS))('%s: %j', async (_field, [budget, operation]) => {
+    const { inHeader, inBody, issued, body } = await graphql(operation);
+    expect(body.errors).toBeUndefined();
+    expect([inHeader, inBody, issued]).toEqual([budget, budget, budget]);
+  });
+
+  test('no field of the schema is left out', async () => {
+    const { data } = await project.graphql(
+      '{ __schema { queryType { ...F } mutationType { ...F } } } fragment F on __Type { fields { name } }',
+    );
+    const fields = [data.__schema.queryType, data.__schema.mutationType].flatMap(({ fields }) => fields);
+    expect(Object.keys(BUDGETS).toSorted()).toEqual(fields.map(({ name }: Json) => name).toSorted());
+  });
+
+  test('fields that read the same take one statement together, others one each', async () => {
+    const { inBody } = await graphql('{ a: user(id: 1) { id } b: user(id: 7) { id } userCount c: userCount }');
+    expect(inBody).toBe(2);
+  });
+});
+
+describe('extensions.cost', () => {
+  test('has the cost of the operation, the limit, and the statements', async () => {
+    const { body, inBody } = await graphql('{ users(first: 5) { totalCount nodes { id } } }');
+    expect(Object.keys(body)).toEqual(['data', 'extensions']);
+    expect(body.extensions).toEqual({ cost: { requested: 218, limit: 20_000, statements: expect.any(Number) } });
+    expect(inBody).toBe(1);
+  });
+
+  test('is there where the operation fails, and where it costs too much', async () => {
+    const failed = await graphql('{ users(first: 0) { totalCount } }');
+    expect(failed.body).toMatchObject({ errors: [{}], extensions: { cost: {} } });
+    const { status, body, inBody } = await graphql(
+      `{ ${Array.from({ length: 150 }, (_, n) => `c${n}: userCount`).join(' ')} }`,
+    );
+    expect([status, body.data, failed.inBody, inBody]).toEqual([200, undefined, 0, 0]);
+    expect(body.extensions.cost).toMatchObject({ requested: 30_150, limit: 20_000 });
+  });
+
+  test('is not there where nothing is an operation, nor for whoever has not asked', async () => {
+    expect((await graphql('{ users {')).body.extensions).toBeUndefined();
+    const { body, headers } = await project.rest('/graphql', jsonPost({ query: '{ userCount }' }));
+    expect(Object.keys(body)).toEqual(['data']);
+    expect(headers.get('server-timing')).toBeNull();
+    const other = await project.rest('/server/users', { headers: { 'userdir-cost': 'perhaps' } });
+    expect(other.headers.get('server-timing')).toBeNull();
+  });
+
+  test('is the same on the short way, compiled or not, as on the long one', async () => {
+    const query = 'query Q { users(first: 2) { totalCount nodes { id accounts { publicKey } } } }';
+    const answers = new Set<string>();
+    const ask = async (body: object) => {
+      const { body: answered, inBody } = await cost('/graphql', jsonPost(body));
+      answered.extensions.cost.statements = inBody;
+      answers.add(JSON.stringify(answered));
+    };
+    for (let time = 0; time < 6; time += 1) await ask({ query });
+    // What this key means is nothing, but it sends a request the long way.
+    await ask({ query, extensions: {} });
+    expect([...answers]).toHaveLength(1);
+  });
+});
+
+describe('Server-Timing', () => {
+  test('says how long a request took, and how long of that it waited for its turn and for the database', async () => {
+    const other = await app.createProject();
+    await Promise.all([project, other].map((each) => each.rest('/server/users/count')));
+    const held = app.directory.db.transaction('READ COMMITTED', async (tx) => {
+      await tx.query({ text: 'LOCK TABLE users', values: [] } as never);
+      await sleep(200);
+    });
+    await sleep(20);
+    const [before, behind] = await Promise.all([
+      other.rest('/server/users', { headers: asking }),
+      sleep(20).then(() => project.rest('/server/users', { headers: asking })),
+      held,
+    ]);
+    const [first, second] = [before, behind].map(({ headers }) => timingOf(headers));
+    expect(first?.['wait']).toBe(0);
+    expect(first?.['db']).toBeGreaterThan(100);
+    expect(second?.['wait']).toBeGreaterThan(100);
+    for (const { total = 0, wait = 0, db = 0 } of [first, second] as Record<string, number>[]) {
+      expect(wait + db).toBeLessThanOrEqual(total + 0.02);
+      expect(db).toBeGreaterThan(0);
+    }
+  });
+
+  test('a batch of several requests is on the bill of each that asks, and of no other', async () => {
+    await project.rest('/server/users/count');
+    const ids = Array.from({ length: 8 }, (_, index) => index + 1);
+    const answers = await Promise.all(
+      ids.map((id) => project.rest(`/server/users/${id}`, id % 2 === 0 ? { headers: asking } : {})),
+    );
+    const timings = answers.map(({ headers }) => headers.get('server-timing'));
+    expect(timings.filter((timing) => timing !== null)).toHaveLength(4);
+    for (const timing of timings) if (timing !== null) expect(timing).toMatch(/desc="[12] statements?"$/);
+  });
+});

@@ -1,0 +1,219 @@
+import { readFileSync } from 'node:fs';
+import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { ethereumAddress } from '../support/addresses.js';
+import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { requireCleanLog } from '../support/hygiene.js';
+import { jsonPost } from '../support/rest.js';
+
+let app: TestApp;
+let project: TestProject;
+beforeAll(async () => {
+  app = await startTestApp({ env: { METRICS_PORT: '0' }, admission: { capacity: 1, share: 1, room: 1 } });
+  project = await app.createProject();
+  await project.addUsers({
+    auth_method: 'email',
+    auth_value: 'ada@example.com',
+    accounts: [{ network: 'ethereum', public_key: ethereumAddress(1) }],
+  });
+});
+afterAll(() => app.close());
+
+interface Family {
+  readonly help: string;
+  readonly type: string;
+  /** By name and labels, as they are written. */
+  readonly samples: Map<string, number>;
+}
+
+const NAME = '[a-zA-Z_:][a-zA-Z0-9_:]*';
+const LABEL = String.raw`[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\[\\"n])*"`;
+const SAMPLE = new RegExp(
+  String.raw`^((${NAME})(?:\{(?:${LABEL})(?:,${LABEL})*\})?) ([+-]?(?:[\d.]+(?:e[+-]?\d+)?|Inf)|[Nn]a[Nn])$`,
+);
+const SUFFIXES: Record<string, RegExp> = {
+  counter: /^$/,
+  gauge: /^$/,
+  histogram: /^_(bucket|sum|count)$/,
+  summary: /^(_sum|_count)?$/,
+};
+
+/** Reads Prometheus's text format, version 0.0.4; throws where it is not kept. */
+function parseExposition(text: string): Map<string, Family> {
+  expect(text.endsWith('\n')).toBe(true);
+  const families = new Map<string, Family>();
+  let name = '';
+  let help = '';
+  for (const line of text.split('\n')) {
+    if (line === '') continue;
+    const comment = new RegExp(`^# (HELP|TYPE) (${NAME}) (.+)$`).exec(line);
+    if (comment?.[1] === 'HELP') help = comment[3] as string;
+    if (comment?.[1] === 'TYPE') {
+      name = comment[2] as string;
+      expect(families.has(name), name).toBe(false);
+      families.set(name, { help, type: comment[3] as string, samples: new Map() });
+    }
+    if (comment !== null) continue;
+    const [, id = '', sampled = '', value] = SAMPLE.exec(line) ?? [];
+    const family = families.get(name);
+    if (family === undefined || id === '') throw new Error(`This is no sample: ${line}`);
+    expect(sampled.startsWith(name), line).toBe(true);
+    expect(sampled.slice(name.length), line).toMatch(SUFFIXES[family.type] as RegExp);
+    expect(family.samples.has(id), line).toBe(false);
+    family.samples.set(id, Number(value?.replace('Inf', 'Infinity')));
+  }
+  return families;
+}
+
+async function scrape() {
+  const response = await fetch(app.metricsUrl);
+  expect(response.status).toBe(200);
+  expect(response.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8');
+  const text = await response.text();
+  const families = parseExposition(text);
+  const samples = new Map([...families.values()].flatMap((family) => [...family.samples]));
+  return { text, families, value: (id: string) => samples.get(id) ?? 0 };
+}
+
+/** How much a sample grows while `work` is done. */
+async function growth(ids: readonly string[], work: () => Promise<unknown>): Promise<number[]> {
+  const before = await scrape();
+  await work();
+  const after = await scrape();
+  return ids.map((id) => after.value(id) - before.value(id));
+}
+
+test('the names keep to the conventions of Prometheus', async () => {
+  const { families } = await scrape();
+  for (const [name, { type, help }] of families) {
+    expect(help, name).toMatch(/\S/);
+    expect(name).toMatch(/^(userdir|process|nodejs)_[a-z0-9_]+$/);
+    if (!name.startsWith('userdir_')) continue;
+    expect(name.endsWith('_total'), name).toBe(type === 'counter');
+    expect(name, 'a base unit').not.toMatch(/_(ms|milliseconds|minutes|kib|mib|percent)(_|$)/);
+  }
+  for (const name of [
+    'process_cpu_seconds_total',
+    'process_resident_memory_bytes',
+    'nodejs_eventloop_lag_p99_seconds',
+  ]) {
+    expect([...families.keys()]).toContain(name);
+  }
+});
+
+test('requests are counted by route and status and timed by route, whoever sends them', async () => {
+  const counts = await growth(
+    [
+      'userdir_http_requests_total{method="GET",route="/server/users/:user_id",status="200"}',
+      'userdir_http_requests_total{method="GET",route="/server/users/:user_id",status="404"}',
+      'userdir_http_requests_total{method="GET",route="/server/users/:user_id",status="401"}',
+      'userdir_http_requests_total{method="GET",route="none",status="404"}',
+      'userdir_http_request_duration_seconds_count{method="GET",route="/server/users/:user_id"}',
+      'userdir_http_request_duration_seconds_bucket{le="10",method="GET",route="/server/users/:user_id"}',
+    ],
+    async () => {
+      await project.rest('/server/users/1');
+      await project.rest('/server/users/99');
+      await fetch(`${app.url}/server/users/1`);
+      await fetch(`${app.url}/ada@example.com`);
+    },
+  );
+  expect(counts).toEqual([1, 1, 1, 1, 3, 3]);
+});
+
+test('operations are timed by their name, and no caller can make up more than a hundred of them', async () => {
+  const named = await growth(
+    [
+      'userdir_graphql_operation_duration_seconds_count{operation="Mine"}',
+      'userdir_graphql_operation_duration_seconds_count{operation="unnamed"}',
+    ],
+    async () => {
+      for (let time = 0; time < 5; time += 1) await project.graphql('query Mine { userCount }');
+      await project.graphql('{ userCount }');
+      // What could be a secret or an address is no name.
+      await project.graphql(`query uds_${'a'.repeat(20)} { userCount }`);
+      await project.graphql(`query G${'A'.repeat(55)} { userCount }`);
+      await project.graphql(`query ${'a'.repeat(61)} { userCount }`);
+      await project.graphql('{ nothing }');
+    },
+  );
+  expect(named).toEqual([5, 4]);
+
+  for (let index = 0; index < 120; index += 1) await project.graphql(`query Made${index} { __typename }`);
+  const { families } = await scrape();
+  const { samples } = families.get('userdir_graphql_operation_duration_seconds') as Family;
+  const names = new Set([...samples.keys()].map((id) => /operation="(\w+)"/.exec(id)?.[1]));
+  expect(names.size).toBe(101);
+  expect(names).toContain('Made97');
+  expect(names).not.toContain('Made98');
+  expect(samples.get('userdir_graphql_operation_duration_seconds_count{operation="other"}')).toBe(22);
+  expect(samples.get('userdir_graphql_operation_duration_seconds_count{operation="Mine"}')).toBe(5);
+});
+
+test('batches, admission and the database are told of as they are', async () => {
+  const ids = ['userdir_batch_keys_count{read="users by id"}', 'userdir_batch_keys_sum{read="users by id"}'];
+  const query = `{ ${[1, 2, 3].map((id) => `u${id}: user(id: ${id}) { id }`).join(' ')} }`;
+  expect(await growth(ids, () => project.graphql(query))).toEqual([1, 3]);
+
+  const [refused = 0] = await growth(['userdir_admission_refused_total'], async () => {
+    const answers = await Promise.all(Array.from({ length: 12 }, () => project.rest('/server/users/1')));
+    expect(answers.some(({ status }) => status === 503)).toBe(true);
+  });
+  expect(refused).toBeGreaterThan(0);
+
+  const { families, value } = await scrape();
+  expect([
+    value('userdir_admission_units{state="under_way"}'),
+    value('userdir_admission_units{state="waiting"}'),
+  ]).toEqual([0, 0]);
+  expect(value('userdir_database_connections{state="idle"}')).toBeGreaterThan(0);
+  expect(value('userdir_database_connections_max')).toBe(inject('engine') === 'embedded' ? 1 : 10);
+  // PostgreSQL tells of itself elsewhere.
+  expect(families.has('userdir_embedded_database_starts_total')).toBe(inject('engine') === 'embedded');
+  if (inject('engine') === 'postgres') return;
+  expect(value('userdir_embedded_database_starts_total')).toBe(1);
+  const [busy = 0] = await growth(['userdir_embedded_database_busy_seconds_total'], () =>
+    project.rest('/server/users'),
+  );
+  expect(busy).toBeGreaterThan(0);
+  expect(busy).toBeLessThan(30);
+});
+
+test('nothing personal and no credential is in a metric, whatever was asked', async () => {
+  const secret = { 'x-request-id': 'ada@example.com', 'user-agent': project.appSecret };
+  await project.rest(`/server/users/search?email=ada@example.com&address=${ethereumAddress(1)}`, { headers: secret });
+  await project.rest(`/server/users/search?address=${ethereumAddress(1)}`);
+  await project.rest('/server/ada@example.com');
+  await project.rest(`/server/users/${project.appSecret}`, { method: 'DELETE' });
+  await project.rest('/graphql', jsonPost({ query: '{ a }', operationName: 'ada@example.com' }));
+  const { text } = await scrape();
+  requireCleanLog(text);
+  expect(text).not.toContain('ada');
+});
+
+test('there is nothing else on that port, and no metrics on the other', async () => {
+  const statuses = await Promise.all(
+    [new URL('/', app.metricsUrl), new URL('/server/users', app.metricsUrl), `${app.url}/metrics`].map(
+      async (url) => (await fetch(url)).status,
+    ),
+  );
+  expect(statuses).toEqual([404, 404, 404]);
+});
+
+test('every metric of the Grafana dashboard is there', async () => {
+  const dashboard = readFileSync(new URL('../../src/grafana.json', import.meta.url), 'utf8');
+  const { families } = await scrape();
+  const samples = new Set(
+    [...families].flatMap(([name, { type }]) =>
+      type === 'histogram' ? ['_bucket', '_sum', '_count'].map((suffix) => name + suffix) : [name],
+    ),
+  );
+  const expressions = [...dashboard.matchAll(/"expr": "((?:[^"\\]|\\.)*)"/g)].map(([, expression = '']) => expression);
+  const named = new Set(expressions.flatMap((expression) => expression.match(/\b(userdir|process|nodejs)_\w+/g) ?? []));
+  const embedded = [...named].filter((name) => name.includes('_embedded_'));
+  const missing = [...named].filter((name) => !samples.has(name));
+  expect(expressions.length).toBeGreaterThan(5);
+  expect(missing).toEqual(inject('engine') === 'embedded' ? [] : embedded);
+  // And none of ours is left out.
+  const ours = [...families.keys()].filter((name) => name.startsWith('userdir_'));
+  expect(ours.filter((name) => ![...named].some((each) => each.startsWith(name)))).toEqual([]);
+});

@@ -1,0 +1,204 @@
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { ethereumAddress } from '../support/addresses.js';
+import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { type CollectedSpan, type Collector, startCollector } from '../support/collector.js';
+import { requireCleanLog } from '../support/hygiene.js';
+import { jsonPost } from '../support/rest.js';
+
+const SERVER = 2;
+const CLIENT = 3;
+const ERROR = 2;
+
+let collector: Collector;
+let app: TestApp;
+let project: TestProject;
+beforeAll(async () => {
+  collector = await startCollector();
+  // A variable of OpenTelemetry's own: what has ended is sent after so many milliseconds.
+  vi.stubEnv('OTEL_BSP_SCHEDULE_DELAY', '20');
+  app = await startTestApp({ env: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url } });
+  project = await app.createProject();
+  await project.addUsers({
+    auth_method: 'email',
+    auth_value: 'grace@example.com',
+    accounts: [{ network: 'ethereum', public_key: ethereumAddress(1) }],
+  });
+  // Right credentials are believed for a while.
+  await project.rest('/server/users/count');
+});
+afterAll(async () => {
+  await app.close();
+  await collector.close();
+  vi.unstubAllEnvs();
+});
+
+/** The request of an id with all that is below it, as a tree of names. */
+async function treeOf(
+  requestId: string | null,
+): Promise<{ root: CollectedSpan; tree: unknown; below: CollectedSpan[] }> {
+  const root = await collector.find((spans) =>
+    spans.find((span) => span.attributes['userdir.request_id'] === requestId),
+  );
+  const below: CollectedSpan[] = [];
+  const branch = ({ spanId, name }: CollectedSpan): unknown => {
+    const children = collector.spans
+      // Credentials are looked up once a second, in the trace of whoever comes then.
+      .filter(({ parentSpanId, name }) => parentSpanId === spanId && name !== 'batch: secrets')
+      .toSorted((a, b) => (a.name < b.name ? -1 : 1));
+    below.push(...children);
+    return children.length === 0 ? name : { [name]: children.map(branch) };
+  };
+  // A request ends after everything that it waits for.
+  return { root, tree: branch(root), below };
+}
+
+const idOf = ({ headers }: { headers: Headers }) => headers.get('x-request-id');
+
+test('a REST request is traced down to its statement', async () => {
+  const answer = await project.rest('/server/users/1');
+  const { root, tree, below } = await treeOf(idOf(answer));
+  expect(tree).toEqual({
+    'GET /server/users/:user_id': [{ 'batch: users by id': [expect.stringMatching(/^[A-Z]+$/)] }],
+  });
+  expect(root).toMatchObject({ kind: SERVER, parentSpanId: undefined, status: {} });
+  expect(root.attributes).toEqual({
+    'http.request.method': 'GET',
+    'http.route': '/server/users/:user_id',
+    'http.response.status_code': 200,
+    'userdir.request_id': idOf(answer),
+    'userdir.app_id': project.appId,
+  });
+  const statement = below.find(({ kind }) => kind === CLIENT);
+  expect(statement?.attributes).toEqual({
+    'db.system.name': 'postgresql',
+    'db.query.text': app.statements.find((sql) => sql === statement?.attributes['db.query.text']),
+  });
+  for (const span of below) {
+    expect(span.traceId).toBe(root.traceId);
+    expect(span.startedAt).toBeGreaterThanOrEqual(root.startedAt);
+    // Beginnings are to the millisecond, and so the ends are off by as much.
+    expect(span.endedAt).toBeLessThanOrEqual(root.endedAt + 1_000_000n);
+  }
+  expect(collector.resource()).toMatchObject({ 'service.name': 'userdir', 'service.version': expect.any(String) });
+});
+
+test('a GraphQL request is traced by its operation and its resolvers, compiled or not, the same', async () => {
+  const query = 'query Both { users(first: 1) { totalCount nodes { id } } parseAddress(address: "x") { reason } }';
+  for (let time = 0; time < 5; time += 1) {
+    const { root, tree } = await treeOf(idOf(await project.graphql(query)));
+    expect(tree).toEqual({
+      'POST /graphql': ['Query.parseAddress', { 'Query.users': [{ 'batch: windows of users': [expect.any(String)] }] }],
+    });
+    expect(root.attributes).toMatchObject({
+      'graphql.operation.name': 'Both',
+      'graphql.operation.type': 'query',
+      'userdir.cost': 216,
+    });
+  }
+});
+
+test('the trace of a caller goes on here, if it is sampled', async () => {
+  const traceId = '0af7651916cd43dd8448eb211c80319c';
+  const headers = { traceparent: `00-${traceId}-b7ad6b7169203331-01`, tracestate: 'grace=grace@example.com' };
+  const { root } = await treeOf(idOf(await project.rest('/server/users', { headers })));
+  expect(root).toMatchObject({ traceId, parentSpanId: 'b7ad6b7169203331' });
+
+  const unsampled = `00-${traceId.toUpperCase().replace('A', 'B').toLowerCase()}-b7ad6b7169203331-00`;
+  const silent = await project.rest('/server/users', { headers: { traceparent: unsampled } });
+  for (const traceparent of [
+    'nonsense',
+    `00-${'0'.repeat(32)}-b7ad6b7169203331-01`,
+    `ff-${traceId}-b7ad6b7169203331-01`,
+  ]) {
+    const answer = await project.rest('/server/users', { headers: { traceparent } });
+    expect((await treeOf(idOf(answer))).root.parentSpanId).toBeUndefined();
+  }
+  expect(collector.spans.filter((span) => span.attributes['userdir.request_id'] === idOf(silent))).toEqual([]);
+});
+
+test('a batch is in the trace of one request and linked with those that it served beside', async () => {
+  const answers = await Promise.all(
+    Array.from({ length: 12 }, (_, index) => project.rest(`/server/users/${index + 1}`)),
+  );
+  const roots = await Promise.all(answers.map(async (answer) => (await treeOf(idOf(answer))).root));
+  const traces = new Map(roots.map((root) => [root.traceId, root]));
+  const batches = collector.spans.filter(({ name, traceId }) => name === 'batch: users by id' && traces.has(traceId));
+  expect(batches.length).toBeLessThan(12);
+  const keys = batches.reduce((sum, { attributes }) => sum + Number(attributes['userdir.batch.keys']), 0);
+  expect(keys).toBe(12);
+  // Every request is served by one batch, and there is a way from either to the other.
+  expect(batches.flatMap(({ links }) => links.map(({ traceId }) => traceId)).toSorted()).toEqual(
+    [...traces.keys()].toSorted(),
+  );
+  for (const { spanId, traceId, links } of batches) {
+    const beside = links.filter((link) => link.traceId !== traceId);
+    for (const link of beside) {
+      expect(traces.get(link.traceId)?.links).toContainEqual(expect.objectContaining({ spanId, traceId }));
+    }
+  }
+  expect(batches.some(({ links }) => links.length > 1)).toBe(true);
+});
+
+test('what fails is marked, by its code and not by its message', async () => {
+  const { root, below } = await treeOf(
+    idOf(await project.graphql('query Failing { verifyWallet(address: "grace@example.com") { exists } }')),
+  );
+  expect(root.status).toEqual({ code: 0 });
+  expect(below).toHaveLength(1);
+  expect(below[0]).toMatchObject({
+    name: 'Query.verifyWallet',
+    status: { code: ERROR },
+    attributes: { 'error.type': 'BAD_USER_INPUT' },
+  });
+});
+
+test('the log has the operation, and every line of a request its id and its trace, also where a resolver fails', async () => {
+  await app.directory.db.pool.query(`ALTER TABLE users ADD CONSTRAINT trap CHECK (auth_value <> 'trap@example.com')`);
+  const login = 'recordLogin(input: { authMethod: "email", authValue: "trap@example.com" }) { created }';
+  const answer = await project.graphql(`mutation Trap { ${login} }`);
+  expect(answer.errors).toMatchObject([{ extensions: { code: 'INTERNAL_SERVER_ERROR' } }]);
+  const { root, below } = await treeOf(idOf(answer));
+  const lines = app.logged.filter((line) => line.includes(idOf(answer) as string)).map((line) => JSON.parse(line));
+  const ids = { reqId: idOf(answer), trace: root.traceId };
+  expect(lines).toMatchObject([
+    { ...ids, msg: 'A resolver failed.', err: { constraint: 'trap' } },
+    { ...ids, method: 'POST', route: '/graphql', operation: 'Trap', status: 200 },
+  ]);
+  // The SQLSTATE of a check that is violated.
+  expect(below.find(({ kind }) => kind === CLIENT)?.attributes['error.type']).toBe('23514');
+
+  const unnamed = await project.graphql(`query uds_${'a'.repeat(20)} { userCount }`);
+  await treeOf(idOf(unnamed));
+  const line = app.logged.find((text) => text.includes(idOf(unnamed) as string));
+  expect(JSON.parse(line as string)).not.toHaveProperty('operation');
+});
+
+test('with a bill and a trace both are right', async () => {
+  const answer = await project.rest('/server/users/1', { headers: { 'userdir-cost': '1' } });
+  expect(answer.headers.get('server-timing')).toMatch(/desc="[12] statements?"$/);
+  expect((await treeOf(idOf(answer))).below.length).toBeGreaterThanOrEqual(2);
+});
+
+test('nothing personal and no credential is in a trace, whatever was asked', async () => {
+  const id = 'the-last-of-all';
+  await project.rest(`/server/users/search?email=grace@example.com`);
+  await project.rest(`/server/users/search?address=${ethereumAddress(1)}`);
+  await project.rest('/server/users/grace@example.com', { method: 'DELETE' });
+  await project.rest('/server/grace@example.com', { headers: { 'x-request-id': 'grace@example.com' } });
+  await project.graphql(`query G${'A'.repeat(55)} { searchUsers(by: { email: "grace@example.com" }) { authValue } }`);
+  await project.graphql(
+    'mutation ($v: String!) { recordLogin(input: { authMethod: "email", authValue: $v }) { created } }',
+    {
+      v: 'grace@example.com',
+    },
+  );
+  await fetch(`${app.url}/server/users`, { headers: { authorization: `Basic ${btoa(`${project.appId}:wrong`)}` } });
+  await project.rest('/graphql', {
+    ...jsonPost({ query: '{ userCount }' }),
+    headers: { 'x-request-id': id, 'content-type': 'application/json' },
+  });
+  await treeOf(id);
+  // The names of columns and tables are SQL and no hash; they are not searched for what they look like.
+  requireCleanLog(collector.text());
+  expect(collector.text()).not.toContain('grace');
+});

@@ -1,0 +1,71 @@
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import { createServer } from 'node:net';
+import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { startCollector } from '../support/collector.js';
+import { call, startServer, userdir } from '../support/command.js';
+import { copyTemplate, type TestDatabase } from '../support/engines.js';
+
+/** Metrics and traces of a process: where they are, and that they do not keep it from ending. */
+
+let database: TestDatabase;
+beforeAll(async () => {
+  database = await copyTemplate(inject('engine'), inject('template'));
+});
+afterAll(() => database.drop());
+
+const settings = (env: Record<string, string>) => ({ ...database.env, REQUEST_TIMEOUT_MS: '1000', ...env });
+/** REQUEST_TIMEOUT_MS and what the end may take beside it. */
+const SHUTDOWN_MS = 3_000;
+
+test('metrics are served from the start to the end of the service, and traces are sent before it', async () => {
+  const collector = await startCollector();
+  // What has ended would be sent a minute later.
+  const server = await startServer(
+    settings({
+      METRICS_PORT: '0',
+      OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
+      OTEL_BSP_SCHEDULE_DELAY: '60000',
+      DEMO: 'on',
+    }),
+  );
+  const { metricsUrl: url } = server;
+  if (server.demo === null) throw new Error('There is no demo project.');
+  expect((await call(server.url, server.demo, '/server/users?limit=1')).status).toBe(200);
+  expect(await (await fetch(url)).text()).toContain(
+    'userdir_http_requests_total{method="GET",route="/server/users",status="200"} 1',
+  );
+  expect(collector.spans).toEqual([]);
+  expect(await server.stop()).toMatchObject({ code: 0 });
+  expect(collector.spans.map(({ name }) => name)).toContain('GET /server/users');
+  await expect(fetch(url)).rejects.toThrow();
+  await collector.close();
+});
+
+test('a collector that takes what is sent and never answers does not keep the process', async () => {
+  const silent = createServer((socket) => socket.on('error', () => undefined).resume());
+  await once(silent.listen(0, '127.0.0.1'), 'listening');
+  const endpoint = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`;
+  const server = await startServer(settings({ OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: endpoint }));
+  await fetch(`${server.url}/livez`);
+  const stoppedAt = performance.now();
+  const { code, stderr } = await server.stop();
+  expect(code).toBe(0);
+  expect(performance.now() - stoppedAt).toBeLessThan(SHUTDOWN_MS);
+  expect(stderr).toContain('Traces could not be sent.');
+  silent.close();
+});
+
+test('a port of metrics that is taken is a clear error', async () => {
+  const other = createServer();
+  await once(other.listen(0, '127.0.0.1'), 'listening');
+  const { port } = other.address() as AddressInfo;
+  const { code, stderr } = await userdir(settings({ PORT: '0', METRICS_PORT: String(port), LOG_LEVEL: 'fatal' }), [
+    'serve',
+  ]);
+  expect([code, stderr]).toEqual([
+    1,
+    `userdir: Port ${port} on 127.0.0.1 is in use by another process; set METRICS_PORT to a free one.\n`,
+  ]);
+  other.close();
+});
