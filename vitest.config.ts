@@ -10,7 +10,7 @@ export default defineConfig({
         name: engine,
         include: ['test/**/*.test.ts'],
         // What needs no database is tested once.
-        exclude: ['test/bench/**', ...(engine === 'postgres' ? ['test/unit/**'] : [])],
+        exclude: ['**/node_modules/**', 'test/bench/**', ...(engine === 'postgres' ? ['test/unit/**'] : [])],
         globalSetup: ['test/support/engines.ts'],
         provide: { engine },
         pool: 'forks',
