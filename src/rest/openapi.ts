@@ -128,6 +128,7 @@ const THEME = `
 .swagger-ui .info { margin: 40px 0 10px; }
 .swagger-ui .schemes.wrapper { justify-content: flex-start; }
 .swagger-ui .dialog-ux .modal-ux-content { max-height: 75vh; }
+.dark-mode body { background: none; }
 .dark-mode .swagger-ui .header-col { color: inherit; }
 .swagger-ui .header-col { font-weight: normal; }
 /* Tables need more room than a phone has: their cells stand below each other. */
