@@ -27,7 +27,11 @@ export async function createExplorer(services: Services, demoCredentials: () => 
 }
 
 function render(renderGraphiQL: (options: GraphiQLOptions) => string, options: GraphiQLOptions): Page {
-  const html = renderGraphiQL(options).replace('</head>', `${HEAD}</head>`);
+  // It stands in a script, which nothing in it may end.
+  const inScript = JSON.stringify(options);
+  const html = renderGraphiQL(options)
+    .replace('</head>', `${HEAD}</head>`)
+    .replace(inScript, () => inScript.replaceAll('<', '\\u003c'));
   const script = html.slice(html.indexOf('<script>') + '<script>'.length, html.lastIndexOf('</script>'));
   const policy = pagePolicy({
     script: `'sha256-${createHash('sha256').update(script).digest('base64')}'`,
@@ -86,14 +90,14 @@ async function findSomebody({ projects, users }: Services, demo: Credentials): P
 
 function explorerOptions(demo: Credentials | null, somebody: Somebody | null): GraphiQLOptions {
   const { id, email, address } = somebody ?? NOBODY;
-  const headers = toJson({
+  const headers = asWritten({
     'service-app-id': demo?.appId ?? '<APP_ID>',
     'service-app-secret': demo?.appSecret ?? '<APP_SECRET>',
   });
   const hint = demo
     ? '# The demo project, all of it made up. Its\n# credentials stand below, under Headers.'
     : '# Put the App ID and the App Secret of a\n# project below, under Headers. Then re-fetch\n# the schema: Ctrl+Shift+R.';
-  const example = (query: string, variables: object) => ({ query, variables: toJson(variables), headers });
+  const example = (query: string, variables: object) => ({ query, variables: asWritten(variables), headers });
   return {
     title: 'userdir',
     logo: LOGO,
@@ -112,10 +116,7 @@ function explorerOptions(demo: Credentials | null, somebody: Somebody | null): G
   };
 }
 
-/** As somebody would write it, and nothing in it ends the script that it stands in. */
-function toJson(value: object): string {
-  return JSON.stringify(value, null, 2).replaceAll('<', '\\u003c');
-}
+const asWritten = (value: object) => JSON.stringify(value, null, 2);
 
 const LOGO =
   '<svg viewBox="0 0 24 24" width="28" height="28" fill="none" stroke="currentColor" stroke-width="1.8" stroke-linecap="round">' +
