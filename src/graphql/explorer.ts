@@ -54,7 +54,7 @@ const HEAD = `
     .graphiql-container { --sidebar-width: 44px; }
     .graphiql-container .graphiql-main, .graphiql-container #graphiql-session { flex-direction: column; }
     .graphiql-container .graphiql-sessions { margin: 6px 6px 6px 0; min-height: 0; }
-    .graphiql-container .graphiql-plugin { max-width: none !important; }
+    .graphiql-container .graphiql-plugin { max-width: none !important; min-height: 45%; }
     .graphiql-container .graphiql-logo, .graphiql-container .graphiql-horizontal-drag-bar { display: none; }
     .graphiql-container .graphiql-query-editor { padding: 8px; column-gap: 8px; }
   }

@@ -127,6 +127,7 @@ const THEME = `
 .swagger-ui .scheme-container { padding: 0 0 20px; background: none; box-shadow: none; }
 .swagger-ui .info { margin: 40px 0 10px; }
 .swagger-ui .schemes.wrapper { justify-content: flex-start; }
+.swagger-ui .auth-wrapper .authorize { margin: 0; }
 .swagger-ui .dialog-ux .modal-ux-content { max-height: 75vh; }
 .dark-mode body { background: none; }
 .dark-mode .swagger-ui .header-col { color: inherit; }
