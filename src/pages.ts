@@ -34,5 +34,6 @@ export const pagesPlugin: FastifyPluginAsync<PagesOptions> = async (app, { check
 
 /** As the caller names the service; the examples are for a shell, so nothing that is special there is repeated. */
 function originOf({ protocol, host }: FastifyRequest): string {
-  return /^[\w.:[\]-]+$/.test(host) ? `${protocol}://${host}` : 'http://127.0.0.1:4000';
+  const scheme = protocol === 'https' ? 'https' : 'http';
+  return /^[\w.:[\]-]+$/.test(host) ? `${scheme}://${host}` : 'http://127.0.0.1:4000';
 }

@@ -70,6 +70,7 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
     handler: async (request, reply) => {
       if (explore && asksForPage(request)) {
         const { html, policy } = await explore();
+        if (reply.sent) return reply;
         return reply.type('text/html; charset=utf-8').header('content-security-policy', policy).send(html);
       }
       const fast = await fastPath.answer({ fastify: request });

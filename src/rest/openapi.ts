@@ -7,7 +7,7 @@ import { ERROR, failuresOf, HEADERS, RESPONSES, SUCCESS_HEADERS } from './failur
 
 const DESCRIPTION = `The users of one project: the one whose App ID and App Secret come with the request. For backends only.
 
-- **Credentials** are two headers or HTTP Basic: \`Authorize\` takes either. They come first: without them every path under \`/server\` is 401.
+- **Credentials** are two headers or HTTP Basic: \`Authorize\` takes either, and those of a demo project stand on the [front page](/). They come first: without them every path under \`/server\` is 401.
 - **Success** is \`{"message", "result"}\`, **failure** \`{"error"}\`, which names the parameter, what arrived and what is accepted.
 - **Retries**: reads as often as you like, with a pause that grows; a removal with the same \`Idempotency-Key\`.
 - **Every answer** has an \`X-Request-Id\`: yours, if you sent one, else a new one. It stands in the log of the service.
