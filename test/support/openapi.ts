@@ -22,6 +22,14 @@ export function requireDocumented(document: () => Json, answer: Answered): void 
   checks(answer);
 }
 
+/** The same for a service in a process of its own; one that is gone before it could be asked for its document is let go. */
+export async function requireDocumentedBy(url: string, answer: Answered): Promise<void> {
+  if (!answer.path.startsWith('/server')) return;
+  const fetched = async () => (await fetch(`${url}/openapi.json`)).json();
+  const document = checks === undefined ? await fetched().catch(() => null) : {};
+  if (document !== null) requireDocumented(() => document, answer);
+}
+
 function compileChecks(document: Json): (answer: Answered) => void {
   const ajv = new Ajv2020({ strict: false, allErrors: true });
   addFormats.default(ajv);
