@@ -75,7 +75,7 @@ export async function createServer({
   config,
   log,
   directory,
-  demoCredentials,
+  demoCredentials = () => null,
   admission: admissionOptions = ADMISSION,
   timeouts = TIMEOUTS,
 }: ServerOptions): Promise<FastifyInstance> {
@@ -150,10 +150,11 @@ export async function createServer({
     services,
     authenticate: authenticateWhenOpen,
     graphiql: config.graphiql,
-    demoCredentials: demoCredentials ?? (() => null),
+    demoCredentials,
   });
   await app.register(pagesPlugin, {
     graphiql: config.graphiql,
+    demoCredentials,
     checkReady: async () => {
       if (closing || !directory.isOpen()) throw new Error('The service is starting or closing.');
       await withinTime(directory.db.check());

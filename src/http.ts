@@ -25,6 +25,15 @@ export interface LoggedOperation {
   readonly cost: number;
 }
 
+/**
+ * The Content-Security-Policy of a page: it takes what it names and asks nobody but this service, so that no credentials that are
+ * typed into it go elsewhere, and no other page shows it as its own.
+ */
+export function pagePolicy(sources: Record<string, string>): string {
+  const more = Object.entries(sources).map(([kind, source]) => `${kind}-src ${source}; `);
+  return `default-src 'none'; connect-src 'self'; img-src 'self' data:; ${more.join('')}base-uri 'none'; form-action 'none'; frame-ancestors 'none'`;
+}
+
 /** What an operator should know of a failure; its caller is told nothing. */
 export function reportFailure(failure: AppError, request: FastifyRequest, message = 'A request failed.'): void {
   if (failure.code !== 'INTERNAL_SERVER_ERROR') return;

@@ -1,13 +1,15 @@
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
 import { type DocumentNode, type ExecutionArgs, execute, GraphQLError, getOperationAST } from 'graphql';
-import { createYoga, type GraphiQLOptions, type Plugin, shouldRenderGraphiQL } from 'graphql-yoga';
+import { createYoga, type Plugin, shouldRenderGraphiQL } from 'graphql-yoga';
 import { LRUCache } from 'lru-cache';
 import type { Authenticate } from '../auth.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
 import { refuseMalformedUrl, reportFailure } from '../http.js';
+import type { Credentials } from '../services/projects.js';
 import type { Services } from '../services/services.js';
 import type { GraphQLContext } from './builder.js';
 import { toGraphQLError } from './errors.js';
+import { createExplorer } from './explorer.js';
 import { contextOf, createFastPath, type ServerContext } from './fast-path.js';
 import { costOf, excess, findExcess, LIMITS, REMEMBERED_TOKENS } from './limits.js';
 import { schema } from './schema.js';
@@ -17,7 +19,7 @@ export interface GraphQLOptions {
   readonly authenticate: Authenticate;
   readonly graphiql: boolean;
   /** Credentials that GraphiQL's header editor is filled with; only ever those of the demo project. */
-  readonly demoCredentials: () => { appId: string; appSecret: string } | null;
+  readonly demoCredentials: () => Credentials | null;
 }
 
 const METHODS = ['GET', 'POST'];
@@ -36,8 +38,7 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
     maskedErrors: { maskError },
     // It would log every refused request as an error, with the value that was refused.
     logging: false,
-    ...(graphiql && { renderGraphiQL: (await import('@graphql-yoga/render-graphiql')).renderGraphiQL }),
-    graphiql: graphiql ? () => graphiqlOptions(demoCredentials()) : false,
+    graphiql: false,
     landingPage: false,
     // A secret does not belong in a browser page of another origin; Fastify limits the body; uploads have no use here.
     cors: false,
@@ -46,6 +47,7 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
   });
 
   const fastPath = createFastPath(yoga, services);
+  const explore = graphiql ? await createExplorer(services, demoCredentials) : null;
 
   app.setErrorHandler((error, request, reply) => {
     const failure = fromUnknown(error);
@@ -65,15 +67,20 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
     exposeHeadRoute: false,
     schema: { hide: true },
     onRequest: async (request) => {
-      if (!(graphiql && asksForPage(request))) request.scope = await authenticate(request);
+      if (!(explore && asksForPage(request))) request.scope = await authenticate(request);
       refuseMalformedUrl(request);
     },
     preHandler: async (request) => {
-      if (graphiql && asksForPage(request)) return;
+      if (explore && asksForPage(request)) return;
       refuseMalformedParameters(request);
       acceptJson(request);
     },
     handler: async (request, reply) => {
+      if (explore && asksForPage(request)) {
+        const { html, policy } = await explore();
+        if (reply.sent) return reply;
+        return reply.type('text/html; charset=utf-8').header('content-security-policy', policy).send(html);
+      }
       const fast = await fastPath.answer({ fastify: request });
       // Too late (src/deadline.ts): Fastify would log the URL of what is sent twice.
       if (reply.sent) return reply;
@@ -231,43 +238,4 @@ function acceptJson({ raw }: FastifyRequest): void {
 
 function toBody(failure: AppError) {
   return { errors: [{ message: failure.publicMessage, extensions: { code: failure.code } }] };
-}
-
-const WELCOME = `# The user directory of one project. Ctrl+Space completes, Ctrl+Enter runs.
-query NewestUsers {
-  users(first: 10) {
-    totalCount
-    nodes {
-      id
-      authMethod
-      authValue
-      createdAt
-      accounts {
-        network
-        publicKey
-        walletType
-      }
-    }
-    pageInfo {
-      hasNextPage
-      endCursor
-    }
-  }
-}
-`;
-
-function graphiqlOptions(demo: { appId: string; appSecret: string } | null): GraphiQLOptions {
-  const headers = {
-    'service-app-id': demo?.appId ?? '<APP_ID>',
-    'service-app-secret': demo?.appSecret ?? '<APP_SECRET>',
-  };
-  return {
-    title: 'userdir GraphiQL',
-    favicon: 'data:,',
-    defaultQuery: WELCOME,
-    headers: JSON.stringify(headers, null, 2),
-    // Without this a 401 makes the browser ask for a password in a window of its own.
-    credentials: 'omit',
-    shouldPersistHeaders: false,
-  };
 }

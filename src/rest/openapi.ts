@@ -1,7 +1,38 @@
 import swagger from '@fastify/swagger';
 import swaggerUi from '@fastify/swagger-ui';
 import type { FastifyInstance } from 'fastify';
-import { jsonSchemaTransform } from 'fastify-type-provider-zod';
+import { createJsonSchemaTransform, createJsonSchemaTransformObject } from 'fastify-type-provider-zod';
+import { pagePolicy } from '../http.js';
+import { ERROR, failuresOf, HEADERS, RESPONSES, SUCCESS_HEADERS } from './failures.js';
+
+const DESCRIPTION = `The users of one project: the one whose App ID and App Secret come with the request. For backends only.
+
+- **Credentials** are two headers or HTTP Basic: \`Authorize\` takes either, and those of a demo project stand on the [front page](/). They come first: without them every path under \`/server\` is 401.
+- **Success** is \`{"message", "result"}\`, **failure** \`{"error"}\`, which names the parameter, what arrived and what is accepted.
+- **Retries**: reads as often as you like, with a pause that grows; a removal with the same \`Idempotency-Key\`.
+- **Every answer** has an \`X-Request-Id\`: yours, if you sent one, else a new one. It stands in the log of the service.
+
+This page is made from the schemas that check the requests: [/openapi.json](/openapi.json). The same services answer over GraphQL at \`/graphql\`.`;
+
+/** What this file looks at of the document. */
+interface Document {
+  paths: Record<string, Record<string, Operation>>;
+  components: { schemas: Record<string, unknown> };
+}
+
+interface Operation {
+  parameters?: { required: boolean; description: string; example?: unknown; schema: { example?: unknown } }[];
+  responses: Record<string, object>;
+}
+
+const zodToJsonConfig = {
+  /** What says nothing to a reader: that numbers are exact in JSON, and the calendar as a regular expression. */
+  override: ({ jsonSchema }: { jsonSchema: { maximum?: number; format?: string; pattern?: string } }) => {
+    if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
+    if (jsonSchema.format === 'date-time') delete jsonSchema.pattern;
+  },
+};
+const transformObject = createJsonSchemaTransformObject({ zodToJsonConfig });
 
 /**
  * The OpenAPI 3.1 document of the REST interface at /openapi.json, made from the schemas that check the requests, and a
@@ -11,18 +42,17 @@ export async function serveOpenApi(app: FastifyInstance, version: string): Promi
   await app.register(swagger, {
     openapi: {
       openapi: '3.1.0',
-      info: {
-        title: 'userdir REST interface',
-        version,
-        description:
-          'The users of one project: the one whose App ID and App Secret come with the request. For backends only.',
-      },
+      info: { title: 'userdir REST interface', version, description: DESCRIPTION },
+      servers: [{ url: '/', description: 'The service that serves this document.' }],
       components: {
         securitySchemes: {
           appId: { type: 'apiKey', in: 'header', name: 'service-app-id', description: 'App ID.' },
           appSecret: { type: 'apiKey', in: 'header', name: 'service-app-secret', description: 'App Secret.' },
           basic: { type: 'http', scheme: 'basic', description: 'App ID as user name, App Secret as password.' },
         },
+        headers: HEADERS,
+        responses: RESPONSES,
+        schemas: { Error: ERROR },
       },
       security: [{ appId: [], appSecret: [] }, { basic: [] }],
       tags: [
@@ -30,7 +60,12 @@ export async function serveOpenApi(app: FastifyInstance, version: string): Promi
         { name: 'wallets', description: 'Decide whether an address belongs to a current user.' },
       ],
     },
-    transform: jsonSchemaTransform,
+    transform: createJsonSchemaTransform({ zodToJsonConfig }),
+    transformObject: (made) => {
+      const document = transformObject(made);
+      completeDocument(document as unknown as Document);
+      return document;
+    },
   });
   await app.register(async (docs) => {
     // The assets come with a Cache-Control of their own.
@@ -39,13 +74,72 @@ export async function serveOpenApi(app: FastifyInstance, version: string): Promi
     });
     await docs.register(swaggerUi, {
       routePrefix: '/docs',
-      uiConfig: { tryItOutEnabled: true },
-      // The bar on top shows somebody else's logo and asks for other documents.
-      theme: {
-        title: 'userdir REST',
-        css: [{ filename: 'theme.css', content: '.swagger-ui .topbar { display: none; }' }],
+      uiConfig: {
+        tryItOutEnabled: true,
+        displayRequestDuration: true,
+        defaultModelsExpandDepth: 0,
+        // Without this a 401 makes the browser ask for a password in a window of its own. It runs in the browser.
+        requestInterceptor: (request: object) => Object.assign(request, { credentials: 'omit' }),
       },
+      transformSpecification: (document) => sayExamples(document as unknown as Document) as object,
+      staticCSP: pagePolicy({ script: "'self'", style: "'self' 'unsafe-inline'" }),
+      theme: { title: 'userdir REST', css: [{ filename: 'theme.css', content: THEME }] },
     });
   });
   app.get('/openapi.json', { schema: { hide: true } }, async () => app.swagger());
 }
+
+/** Adds what every operation has in common. */
+function completeDocument({ paths, components: { schemas } }: Document): void {
+  // Each comes a second time as a schema of something that is sent; all of them are of answers.
+  for (const name of Object.keys(schemas)) if (name.endsWith('Input')) delete schemas[name];
+  for (const [path, item] of Object.entries(paths)) {
+    for (const { parameters = [], responses } of Object.values(item)) {
+      Object.assign(responses['200'] as object, { headers: SUCCESS_HEADERS });
+      Object.assign(responses, failuresOf(path));
+      for (const parameter of parameters) {
+        // It has an example of its own; that of a schema is deprecated.
+        parameter.example ??= parameter.schema.example;
+        delete parameter.schema.example;
+      }
+    }
+  }
+}
+
+/**
+ * For the page, which fills in examples: that of a parameter which may be left out would narrow the first question somebody
+ * asks, and that of a removal would remove somebody by a slip.
+ */
+function sayExamples(document: Document): Document {
+  for (const [method, { parameters = [] }] of Object.values(document.paths).flatMap((item) => Object.entries(item))) {
+    for (const parameter of parameters) {
+      if (parameter.required && method !== 'delete') continue;
+      parameter.description += ` Example: \`${parameter.example}\``;
+      delete parameter.example;
+    }
+  }
+  return document;
+}
+
+const THEME = `
+/* The bar on top shows somebody else's logo and asks for other documents; there is one server, and no answer has links. */
+.swagger-ui :is(.topbar, .servers-title, .servers, .response-col_links, .info hgroup > a) { display: none !important; }
+.swagger-ui .scheme-container { padding: 0 0 20px; background: none; box-shadow: none; }
+.swagger-ui .info { margin: 40px 0 10px; }
+.swagger-ui .schemes.wrapper { justify-content: flex-start; }
+.swagger-ui .auth-wrapper .authorize { margin: 0; }
+.swagger-ui .dialog-ux .modal-ux-content { max-height: 75vh; }
+.dark-mode body { background: none; }
+.dark-mode .swagger-ui .header-col { color: inherit; }
+.swagger-ui .header-col { font-weight: normal; }
+/* Tables need more room than a phone has: their cells stand below each other. */
+@media (max-width: 640px) {
+  .swagger-ui .wrapper { padding: 0 12px; }
+  .swagger-ui table:not(.model), .swagger-ui table:not(.model) > :is(thead, tbody),
+  .swagger-ui table:not(.model) > tbody > tr, .swagger-ui table:not(.model) > tbody > tr > td { display: block; width: auto; max-width: none; }
+  .swagger-ui table:not(.model) > thead { display: none; }
+  .swagger-ui table:not(.model) > tbody > tr > td { padding: 4px 0; min-width: 0; }
+  .swagger-ui .parameters-col_description input, .swagger-ui .parameters-col_description select { max-width: 100%; width: 100%; }
+  .swagger-ui .dialog-ux .modal-ux { min-width: 0; width: calc(100vw - 24px); }
+}
+`;

@@ -1,55 +1,87 @@
 import { z } from 'zod';
 import { Network, WalletType } from '../services/accounts.js';
 
-/** The bodies of the REST answers (spec, "Resources and their fields"), for types and for the OpenAPI document. */
+/**
+ * The bodies of the REST answers (spec, "Resources and their fields"), for types and for the OpenAPI document, where those with
+ * an `id` are components, each with one example that all the others are made of.
+ */
+
+export const EXAMPLE_ADDRESS = 'GA7QYNF7SOWQ3GLR2BGMZEHXAVIRZA4KVWLTJJFC7MGXUA74P7UJVSGZ';
 
 const id = (of: string) =>
   z
     .int()
     .min(1)
-    .meta({ description: `${of} ID.`, examples: [42] });
+    .meta({ description: `${of} ID.` });
+const network = () => z.enum(Network).meta({ description: 'The network of the address.' });
+const authMethod = () =>
+  z
+    .string()
+    .meta({ description: 'How the user signs in: `email`, `passkey`, `wallet`, or the name of a social provider.' });
 
-const accountObject = z.object({
-  id: id('Account'),
-  network: z.enum(Network),
-  public_key: z.string().meta({ description: 'Public address.' }),
-});
+const accountObject = z
+  .object({
+    id: id('Account'),
+    network: network(),
+    public_key: z.string().meta({ description: 'The public address, spelled as it was registered.' }),
+  })
+  .meta({ id: 'Account', description: 'A public address linked to a user.' });
 
-export const userObject = z.object({
-  id: id('User'),
-  auth_method: z.string().meta({ description: 'email, passkey, wallet, or the name of a social provider.' }),
-  auth_value: z.string().meta({ description: 'Who the user is to that method; for an email login the login email.' }),
-  wallet: z.string().nullable().meta({ description: 'The external address used to log in, if any.' }),
-  created_at: z.iso.datetime(),
-  last_login: z.iso.datetime().nullable(),
-  login_count: z.int().min(0),
-  accounts: z.array(accountObject),
-});
+export const userObject = z
+  .object({
+    id: id('User'),
+    auth_method: authMethod(),
+    auth_value: z.string().meta({
+      description: 'The identifier of the user under that method; for an email login the login email.',
+    }),
+    wallet: z.string().nullable().meta({ description: 'The external address used to log in; null if there is none.' }),
+    created_at: z.iso.datetime().meta({ description: 'When the user registered, in UTC.' }),
+    last_login: z.iso
+      .datetime()
+      .nullable()
+      .meta({ description: 'The most recent login, in UTC; null if none was recorded.' }),
+    login_count: z.int().min(0).meta({ description: 'The number of logins recorded.' }),
+    accounts: z.array(accountObject).meta({ description: 'The accounts linked to the user, oldest first.' }),
+  })
+  .meta({ id: 'User', description: 'A current user of the project.' });
 
-export const verification = z.union([
-  z.object({
+export const EXAMPLE_USER: z.output<typeof userObject> = {
+  id: 42,
+  auth_method: 'email',
+  auth_value: 'ada@example.com',
+  wallet: null,
+  created_at: '2026-01-31T12:00:00.000Z',
+  last_login: '2026-02-14T08:30:00.000Z',
+  login_count: 7,
+  accounts: [{ id: 99, network: 'stellar', public_key: EXAMPLE_ADDRESS }],
+};
+
+const ownedAddress = z
+  .object({
     exists: z.literal(true),
     user_id: id('User'),
-    network: z.enum(Network),
-    wallet_type: z.enum(WalletType),
-    auth_method: z.string(),
-  }),
-  z.object({ exists: z.literal(false) }),
-]);
+    network: network(),
+    wallet_type: z.enum(WalletType).meta({
+      description: '`custodial`: provisioned by the service. `external`: the login wallet of the user.',
+    }),
+    auth_method: authMethod(),
+  })
+  .meta({ id: 'OwnedAddress', description: 'The address belongs to a current user, to the one asked about if any.' });
+const foreignAddress = z
+  .object({ exists: z.literal(false) })
+  .meta({ id: 'ForeignAddress', description: 'It does not.' });
 
-export const message = z.object({ message: z.string() });
+export const verification = z.union([ownedAddress, foreignAddress]);
 
-export function answer<Result extends z.ZodType>(result: Result) {
-  return z.object({ message: z.string(), result });
+/** The body of success: `description` says when it comes, `examples` what is in it. */
+export function answer<Result extends z.ZodType>(
+  result: Result,
+  description: string,
+  ...examples: { message: string; result: z.output<Result> }[]
+) {
+  return z.object({ message: z.string(), result }).meta({ description, examples });
 }
 
-const FAILURES = {
-  400: 'A malformed path, query or body; the error names the parameter, what arrived and what is accepted.',
-  401: 'App ID or App Secret missing or invalid, or a secret without the scope that this takes.',
-  404: 'The user does not exist in this project.',
-} as const;
-
-export function failures(...statuses: (keyof typeof FAILURES)[]) {
-  const body = z.object({ error: z.string() });
-  return Object.fromEntries(statuses.map((status) => [status, body.meta({ description: FAILURES[status] })]));
+export function answerWithoutResult(description: string, example: string) {
+  return z.object({ message: z.string() }).meta({ description, examples: [{ message: example }] });
 }

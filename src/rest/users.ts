@@ -2,12 +2,12 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { AppError } from '../errors.js';
 import { requireAddress } from '../services/addresses.js';
-import { dateBound, limit, loginMethods, page, says, userFilter, userId } from '../services/filters.js';
+import { dateBound, limit, loginMethods, PAGE_SIZE, page, says, userFilter, userId } from '../services/filters.js';
 import { requireKey } from '../services/idempotency.js';
 import { requireEmail } from '../services/identities.js';
 import type { Services } from '../services/services.js';
 import type { User } from '../services/users.js';
-import { answer, failures, message, userObject } from './shapes.js';
+import { answer, answerWithoutResult, EXAMPLE_ADDRESS, EXAMPLE_USER, userObject } from './shapes.js';
 
 const filterParameters = {
   start_date: dateBound('start_date', 'first').optional(),
@@ -20,16 +20,13 @@ const searchQuery = z.object({
   email: z
     .string({ error: says('email', 'one email address') })
     .optional()
-    .meta({
-      description: 'Exact, case-insensitive match on the login email.',
-      examples: ['ada@example.com'],
-    }),
+    .meta({ description: 'Exact, case-insensitive match on the login email.', example: EXAMPLE_USER.auth_value }),
   address: z
     .string({ error: says('address', 'one address') })
     .optional()
     .meta({
       description: 'Stellar (G…) or Ethereum (0x…) address of a custodial account or an external login wallet.',
-      examples: ['GA7QYNF7SOWQ3GLR2BGMZEHXAVIRZA4KVWLTJJFC7MGXUA74P7UJVSGZ'],
+      example: EXAMPLE_ADDRESS,
     }),
 });
 const userPath = z.object({ user_id: userId('user_id') });
@@ -37,8 +34,11 @@ const retryHeaders = z.object({
   'idempotency-key': z.string().optional().meta({
     description:
       'A key of your choice for this request. A retry with the same key within 24 hours is answered as the first was, instead of with 404.',
+    example: 'remove-42-once',
   }),
 });
+
+const total = () => z.int().min(0).meta({ description: 'The exact number of users who match, on all pages together.' });
 
 type FilterQuery = z.output<typeof filterQuery>;
 
@@ -51,12 +51,22 @@ export const userRoutes: FastifyPluginAsyncZod<{ services: Services }> = async (
     {
       config: { act: 'read', cost: ({ query }) => listCost((query as z.output<typeof listQuery>).limit) },
       schema: {
+        operationId: 'listUsers',
         summary: 'List users, newest first',
+        description: 'The total and the users are of the same instant, and any page costs about as much as the first.',
         tags: ['users'],
         querystring: listQuery,
         response: {
-          200: answer(z.object({ page: z.int(), limit: z.int(), total_user: z.int(), users: z.array(userObject) })),
-          ...failures(400, 401),
+          200: answer(
+            z.object({
+              page: z.int().min(1).meta({ description: 'As asked.' }),
+              limit: z.int().min(1).max(PAGE_SIZE.max).meta({ description: 'As asked.' }),
+              total_user: total(),
+              users: z.array(userObject),
+            }),
+            'A page of users; an empty one past the end.',
+            { message: 'Users listed.', result: { page: 1, limit: 10, total_user: 1, users: [EXAMPLE_USER] } },
+          ),
         },
       },
     },
@@ -83,10 +93,16 @@ export const userRoutes: FastifyPluginAsyncZod<{ services: Services }> = async (
     {
       config: { act: 'read' },
       schema: {
+        operationId: 'countUsers',
         summary: 'Count users with the filters of the list',
         tags: ['users'],
         querystring: filterQuery,
-        response: { 200: answer(z.object({ total_user: z.int() })), ...failures(400, 401) },
+        response: {
+          200: answer(z.object({ total_user: total() }), 'The exact number.', {
+            message: 'Users counted.',
+            result: { total_user: 200 },
+          }),
+        },
       },
     },
     async ({ scope, query }) => ({
@@ -100,13 +116,17 @@ export const userRoutes: FastifyPluginAsyncZod<{ services: Services }> = async (
     {
       config: { act: 'read' },
       schema: {
+        operationId: 'searchUsers',
         summary: 'Search users by login email or by address',
         description: 'Exactly one of the two parameters. For a decision about an address use wallet verification.',
         tags: ['users'],
         querystring: searchQuery,
         response: {
-          200: answer(z.object({ total_user: z.int(), users: z.array(userObject) })),
-          ...failures(400, 401),
+          200: answer(
+            z.object({ total_user: total(), users: z.array(userObject) }),
+            'Every user who matches; nobody is an empty list.',
+            { message: 'Users searched.', result: { total_user: 1, users: [EXAMPLE_USER] } },
+          ),
         },
       },
     },
@@ -131,10 +151,11 @@ export const userRoutes: FastifyPluginAsyncZod<{ services: Services }> = async (
     {
       config: { act: 'read' },
       schema: {
+        operationId: 'getUser',
         summary: 'Get one user',
         tags: ['users'],
         params: userPath,
-        response: { 200: answer(userObject), ...failures(400, 401, 404) },
+        response: { 200: answer(userObject, 'The user.', { message: 'User found.', result: EXAMPLE_USER }) },
       },
     },
     async ({ scope, params: { user_id } }) => ({
@@ -148,12 +169,13 @@ export const userRoutes: FastifyPluginAsyncZod<{ services: Services }> = async (
     {
       config: { act: 'write' },
       schema: {
+        operationId: 'removeUser',
         summary: 'Remove one user from the project',
         description: 'Not a ban: the user can register again, under a new id.',
         tags: ['users'],
         params: userPath,
         headers: retryHeaders,
-        response: { 200: message, ...failures(400, 401, 404) },
+        response: { 200: answerWithoutResult('The user is removed.', 'User removed.') },
       },
     },
     async ({ scope, id, headers, params: { user_id } }) => {

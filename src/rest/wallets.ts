@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { ADDRESS_FORMS, requireAddress } from '../services/addresses.js';
 import { says } from '../services/filters.js';
 import type { Services } from '../services/services.js';
-import { answer, failures, verification } from './shapes.js';
+import { answer, EXAMPLE_ADDRESS, verification } from './shapes.js';
 
 const userIdError = { error: says('user_id', 'a whole number, 1 and up') };
 
@@ -11,7 +11,6 @@ const verifyBody = z.object(
   {
     address: z.string({ error: says('address', ADDRESS_FORMS) }).meta({
       description: 'Stellar account (G…) or Ethereum address (0x…).',
-      examples: ['GA7QYNF7SOWQ3GLR2BGMZEHXAVIRZA4KVWLTJJFC7MGXUA74P7UJVSGZ'],
     }),
     // Present at all it pins the user, so that null or a string is an error and never "not pinned".
     user_id: z
@@ -22,11 +21,17 @@ const verifyBody = z.object(
         type: 'integer',
         minimum: 1,
         description: 'When present, the address must belong to this user.',
-        examples: [42],
       }),
   },
   { error: says('body', 'a JSON object with content-type application/json') },
 );
+const OWNED = {
+  exists: true,
+  user_id: 42,
+  network: 'stellar',
+  wallet_type: 'custodial',
+  auth_method: 'email',
+} as const;
 
 /** Wallet verification (spec, "POST /server/wallets/verify"): `exists` is the decision, and a "no" is no error. */
 export const walletRoutes: FastifyPluginAsyncZod<{ services: Services }> = async (app, { services }) => {
@@ -35,10 +40,20 @@ export const walletRoutes: FastifyPluginAsyncZod<{ services: Services }> = async
     {
       config: { act: 'verify' },
       schema: {
+        operationId: 'verifyWallet',
         summary: 'Verify that an address belongs to a current user',
+        description:
+          '`exists` is the decision, the status is not. Without `user_id` a yes proves only that the address belongs to some user of the project.',
         tags: ['wallets'],
-        body: verifyBody,
-        response: { 200: answer(verification), ...failures(400, 401) },
+        body: verifyBody.meta({ examples: [{ address: EXAMPLE_ADDRESS, user_id: 42 }] }),
+        response: {
+          200: answer(
+            verification,
+            'Yes or no.',
+            { message: 'Wallet verified.', result: OWNED },
+            { message: 'Wallet verified.', result: { exists: false } },
+          ),
+        },
       },
     },
     async ({ scope, body }) => {

@@ -62,14 +62,14 @@ export const page = decimal('page', 1, Number.MAX_SAFE_INTEGER)
   .meta({
     ...wholeNumber(1),
     description: 'Page number, from 1, which is the default. A page past the end is empty and has the right total.',
-    examples: [1],
+    example: 1,
   });
 export const limit = decimal('limit', 1, PAGE_SIZE.max)
   .default(PAGE_SIZE.default)
   .meta({
     ...wholeNumber(1, PAGE_SIZE.max),
     description: `Users per page, 1 to ${PAGE_SIZE.max}, by default ${PAGE_SIZE.default}. Other values are refused, never clamped.`,
-    examples: [10],
+    example: 10,
   });
 
 /** A user id as digits. One that is larger than any id can be is well-formed; it finds nobody. */
@@ -79,7 +79,7 @@ export function userId(name: string) {
     .string({ error })
     .regex(/^0*[1-9][0-9]*$/, { error })
     .transform(BigInt)
-    .meta({ ...wholeNumber(1), description: 'User ID: decimal digits, 1 and up.', examples: [42] });
+    .meta({ ...wholeNumber(1), description: 'User ID: decimal digits, 1 and up.', example: 42 });
 }
 
 /** One bound of the creation date: a whole UTC day, or an instant. */
@@ -95,7 +95,7 @@ export function dateBound(name: string, edge: 'first' | 'last') {
     })
     .meta({
       description: `${edge === 'first' ? 'Users created on or after' : 'Users created on or before'} this: ${DATE_FORM}.`,
-      examples: ['2026-01-31'],
+      example: '2026-01-31',
     });
 }
 
@@ -108,7 +108,7 @@ export const loginMethods = (name: string) => {
     .pipe(z.array(z.enum(LoginMethod, { error })))
     .meta({
       description: `Users who sign in by ${LOGIN_METHOD_FORM}; the parameter may also be repeated.`,
-      examples: ['email', 'wallet,socials'],
+      example: 'wallet,socials',
     });
 };
 

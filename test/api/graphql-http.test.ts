@@ -69,6 +69,8 @@ test('a browser gets the page without credentials, and nothing of a query in its
     expect(answer.status).toBe(200);
     expect(answer.headers.get('content-type')).toContain('text/html');
     expect(answer.text).toMatch(/^\s*<!doctype html>/i);
+    expect(answer.text).toContain('\\u003cAPP_SECRET>');
+    expect(answer.headers.get('content-security-policy')).toMatch(/default-src 'none'.*frame-ancestors 'none'/);
   }
 });
 

@@ -1,10 +1,17 @@
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { stellarAddress } from '../support/addresses.js';
 import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
 import { hasBrowser, launchBrowser, recordRequests } from '../support/browser.js';
 
-// Without a Chromium on the machine there is nothing to look through; CI installs one and requires it.
-describe.skipIf(!hasBrowser)('in a real browser', () => {
+const runInShell = async (command: string) => (await promisify(execFile)('sh', ['-c', command])).stdout;
+const NAMES = ['ada', 'grace', 'hedy', 'katherine', 'radia'];
+
+// Without a Chromium on the machine there is nothing to look through; CI installs one and requires it. The pages know nothing of
+// the engine.
+describe.skipIf(!hasBrowser || inject('engine') !== 'embedded')('in a real browser', () => {
   let app: TestApp;
   let demo: TestProject;
   let browser: Browser;
@@ -13,8 +20,12 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
     app = await startTestApp({ demoCredentials: () => demo });
     demo = await app.createProject('Demo');
     await demo.addUsers(
-      { auth_method: 'email', auth_value: 'ada@example.com' },
-      { auth_method: 'email', auth_value: 'grace@example.com' },
+      ...NAMES.map((name, index) => ({
+        auth_method: 'email',
+        auth_value: `${name}@example.com`,
+        created_at: `2026-01-0${index + 1}`,
+        accounts: [{ network: 'stellar', public_key: stellarAddress(index) }],
+      })),
     );
     browser = await launchBrowser();
   });
@@ -23,54 +34,211 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
     await app.close();
   });
 
-  async function openPage(path: string): Promise<{ page: Page; requests: string[] }> {
-    const page = await browser.newPage();
+  /** What the page asked for and what it complained of, such as a breach of its own policy. */
+  async function openPage(path: string, options: BrowserContextOptions = {}) {
+    const page = await browser.newPage(options);
     const requests = recordRequests(page);
+    const complaints: string[] = [];
+    page.on('console', (message) => {
+      if (message.type() === 'error') complaints.push(message.text());
+    });
+    page.on('pageerror', (error) => complaints.push(error.message));
     await page.goto(app.url + path);
-    return { page, requests };
+    return {
+      page,
+      complaints,
+      strangers: () => requests.filter((url) => !url.startsWith(app.url)),
+      [Symbol.asyncDispose]: () => page.close(),
+    };
   }
 
-  // The editor writes its spaces as ones that do not break.
-  const readAnswer = async (page: Page) => (await page.locator('.result-window').innerText()).replaceAll('\u00a0', ' ');
+  describe('GraphiQL', () => {
+    // The editor writes its spaces as ones that do not break.
+    const readAnswer = async (page: Page) =>
+      (await page.locator('.result-window').innerText()).replaceAll('\u00a0', ' ');
+    const run = (page: Page) => page.getByRole('button', { name: /^Execute/ }).click();
+    const openTab = (page: Page, name: string) => page.getByRole('tab').getByTitle(name).click();
+    const expectAnswer = (page: Page) => expect.poll(() => readAnswer(page), { timeout: 15_000 });
 
-  test('GraphiQL opens with the demo credentials, runs its first query, and no request leaves the machine', async () => {
-    const { page, requests } = await openPage('/graphql');
-    await page.getByRole('button', { name: /^Execute/ }).click();
-    await expect.poll(() => readAnswer(page), { timeout: 15_000 }).toContain('"totalCount": 2');
-    expect(await page.getByText(demo.appId).count()).toBeGreaterThan(0);
-    expect(requests.filter((url) => !url.startsWith(app.url))).toEqual([]);
-    await page.close();
+    /** Puts a text in the place of all that an editor has. */
+    async function write(page: Page, editor: 'Headers' | 'Variables' | 'Operation Editor', text: string) {
+      if (editor !== 'Operation Editor') await page.getByRole('button', { name: editor, exact: true }).click();
+      await page.getByRole('region', { name: editor }).getByRole('textbox').focus();
+      await page.keyboard.press('Control+A');
+      await page.keyboard.insertText(text);
+      // What the editor has closed by itself behind the cursor.
+      await page.keyboard.press('Control+Shift+End');
+      await page.keyboard.press('Delete');
+    }
+
+    test('opens with worked examples, each of which works; that of a removal removes nobody by a slip', async () => {
+      await using opened = await openPage('/graphql');
+      const { page } = opened;
+      expect(await page.getByText(demo.appId).count()).toBeGreaterThan(0);
+      for (const [tab, part] of [
+        ['NewestUsers', '"totalCount": 5'],
+        ['WalkByCursor', '"hasNextPage": true'],
+        ['SearchUsers', '"authValue": "radia@example.com"'],
+        ['VerifyWallet', '"exists": true'],
+        ['DeleteUser', '"data": {}'],
+      ] as const) {
+        await openTab(page, tab);
+        // The editor finds out with a delay which operation is in it; until then it runs none.
+        const runAgain = async () => {
+          await run(page);
+          return readAnswer(page);
+        };
+        await expect.poll(runAgain, { timeout: 15_000, interval: 250 }).toContain(part);
+        expect(await readAnswer(page)).not.toContain('"errors"');
+      }
+      expect((await demo.rest('/server/users/count')).body.result.total_user).toBe(5);
+      expect(opened.strangers()).toEqual([]);
+      expect(opened.complaints).toEqual([]);
+    });
+
+    test('completes what is typed, runs it and follows a cursor', async () => {
+      await using opened = await openPage('/graphql');
+      const { page } = opened;
+      await write(page, 'Operation Editor', '{ userC');
+      await page.keyboard.press('Control+Space');
+      await page.locator('.suggest-widget.visible').getByText('userCount').first().click();
+      await expect
+        .poll(async () =>
+          (await page.getByRole('region', { name: 'Operation Editor' }).innerText()).includes('userCount'),
+        )
+        .toBe(true);
+      await page.keyboard.press('Control+End');
+      await page.keyboard.type(' }');
+      await run(page);
+      await expectAnswer(page).toContain('"userCount": 5');
+
+      await openTab(page, 'WalkByCursor');
+      await run(page);
+      await expectAnswer(page).toContain('"endCursor"');
+      const first = JSON.parse(await readAnswer(page)).data.users;
+      await write(page, 'Variables', JSON.stringify({ after: first.pageInfo.endCursor }));
+      await run(page);
+      await expectAnswer(page).toContain('"hasNextPage": false');
+      const second = JSON.parse(await readAnswer(page)).data.users;
+      const ids = [...first.nodes, ...second.nodes].map(({ id }: { id: string }) => id);
+      expect([new Set(ids).size, first.nodes.length, second.nodes.length]).toEqual([5, 3, 2]);
+      expect(opened.complaints).toEqual([]);
+    });
+
+    test('explains a field where somebody looks for it', async () => {
+      await using opened = await openPage('/graphql');
+      const { page } = opened;
+      await page.getByRole('button', { name: 'Show Documentation Explorer' }).click();
+      const docs = page.locator('.graphiql-doc-explorer');
+      await docs.getByRole('link', { name: 'Query' }).click();
+      await docs.getByRole('link', { name: 'verifyWallet' }).click();
+      await expect.poll(() => docs.innerText()).toContain('Decides whether an address belongs to a current user.');
+      expect(await docs.innerText()).toContain('an explicit null is refused');
+    });
+
+    test('shows what is wrong with wrong credentials, in its answer and not in a window of the browser', async () => {
+      await using opened = await openPage('/graphql');
+      const { page } = opened;
+      await write(page, 'Headers', '{ "service-app-id": "app_unknown", "service-app-secret": "wrong" }');
+      await run(page);
+      await expectAnswer(page).toContain('UNAUTHENTICATED');
+    });
   });
 
-  test('GraphiQL shows what is wrong with wrong credentials, in its answer and not in a window of the browser', async () => {
-    const { page } = await openPage('/graphql');
-    const headers = page.getByRole('region', { name: 'Headers' }).getByRole('textbox');
-    await headers.focus();
-    await page.keyboard.press('Control+A');
-    await page.keyboard.insertText('{ "service-app-id": "app_unknown", "service-app-secret": "wrong" }');
-    // What the editor has closed by itself behind the cursor.
-    await page.keyboard.press('Control+Shift+End');
-    await page.keyboard.press('Delete');
-    await page.getByRole('button', { name: /^Execute/ }).click();
-    await expect.poll(() => readAnswer(page), { timeout: 15_000 }).toContain('UNAUTHENTICATED');
-    await page.close();
+  describe('the REST reference', () => {
+    test('shows six routes, takes credentials, asks with them and shows the answer', async () => {
+      await using opened = await openPage('/docs');
+      const { page } = opened;
+      await expect.poll(() => page.locator('.opblock').count(), { timeout: 15_000 }).toBe(6);
+      const search = page.locator('#operations-users-searchUsers');
+      await search.locator('.opblock-summary-control').click();
+      await search.getByPlaceholder('email').fill('ada@example.com');
+      const execute = search.getByRole('button', { name: 'Execute' });
+      const status = () => search.locator('.live-responses-table .response-col_status').last().innerText();
+      await execute.click();
+      // In its place, and not in a window of the browser.
+      await expect.poll(status).toBe('401');
+
+      await page.getByRole('button', { name: 'Authorize', exact: true }).click();
+      const [appId, appSecret] = await page.locator('.auth-container').all();
+      await appId?.locator('input').fill(demo.appId);
+      await appId?.getByRole('button', { name: 'Apply credentials' }).click();
+      await appSecret?.locator('input').fill(demo.appSecret);
+      await appSecret?.getByRole('button', { name: 'Apply credentials' }).click();
+      await page.locator('.modal-ux .close-modal').click();
+      await execute.click();
+      await expect.poll(status).toBe('200');
+      const answer = await search.locator('.live-responses-table .highlight-code').first().innerText();
+      expect(answer).toContain('"auth_value": "ada@example.com"');
+      expect(opened.strangers()).toEqual([]);
+      expect(opened.complaints).toEqual([expect.stringContaining('401')]);
+    });
   });
 
-  test('the REST reference shows the six routes, and no request leaves the machine', async () => {
-    const { page, requests } = await openPage('/docs');
-    await expect.poll(() => page.locator('.opblock').count(), { timeout: 15_000 }).toBe(6);
-    expect(requests.filter((url) => !url.startsWith(app.url))).toEqual([]);
-    await page.close();
+  describe('the front page', () => {
+    test('leads to GraphiQL, the REST reference, its document and the health routes', async () => {
+      await using opened = await openPage('/');
+      const { page } = opened;
+      const links = await page
+        .locator('main a, footer a')
+        .evaluateAll((anchors) => anchors.map((anchor) => anchor.getAttribute('href')));
+      expect(links).toEqual(['/graphql', '/docs', '/openapi.json', '/livez', '/readyz']);
+      for (const path of links)
+        expect((await fetch(app.url + path, { headers: { accept: 'text/html' } })).status).toBe(200);
+      await expect.poll(() => page.getByRole('status').innerText()).toBe('Ready');
+      expect([opened.strangers(), opened.complaints]).toEqual([[], []]);
+    });
+
+    test('sees by itself when the service is not ready, is gone and is back', async () => {
+      const page = await browser.newPage();
+      await page.clock.install();
+      await page.goto(app.url);
+      const health = () => page.getByRole('status').innerText();
+      await expect.poll(health).toBe('Ready');
+      await page.route('**/readyz', (route) => route.fulfill({ status: 503, body: '{}' }));
+      await page.clock.runFor(5_000);
+      await expect.poll(health).toMatch(/^Not ready/);
+      await page.unroute('**/readyz');
+      await page.route('**/readyz', (route) => route.abort());
+      await page.clock.runFor(5_000);
+      await expect.poll(health).toBe('No answer');
+      await page.unroute('**/readyz');
+      await page.clock.runFor(5_000);
+      await expect.poll(health).toBe('Ready');
+      await page.close();
+    });
+
+    test('has a call for each interface, which works as it is copied; the button says that it has', async () => {
+      await using opened = await openPage('/', { permissions: ['clipboard-read', 'clipboard-write'] });
+      const { page } = opened;
+      for (const [index, part] of ['"User', '"totalCount":5'].entries()) {
+        const button = page.getByRole('button').nth(index);
+        await button.click();
+        await expect.poll(() => button.innerText()).toBe('Copied');
+        const command = await page.evaluate('navigator.clipboard.readText()');
+        expect(await runInShell(command as string)).toContain(part);
+      }
+    });
   });
 
-  test('the front page leads to GraphiQL, the REST reference and the health routes', async () => {
-    const { page } = await openPage('/');
-    const links = await page
-      .locator('a')
-      .evaluateAll((anchors) => anchors.map((anchor) => anchor.getAttribute('href')));
-    expect(links).toEqual(['/graphql', '/docs', '/openapi.json', '/livez', '/readyz']);
-    for (const link of links)
-      expect((await fetch(app.url + link, { headers: { accept: 'text/html' } })).status).toBe(200);
-    await page.close();
+  test.each(['/', '/docs', '/graphql'])('%s is light or dark as the reader has it, and fits a phone', async (path) => {
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await using opened = await openPage(path, { colorScheme, viewport: { width: 390, height: 800 } });
+      const { page } = opened;
+      await page.locator('h1, h2, .graphiql-editors').first().waitFor();
+      // The lightness of what is behind the text, from 0 to 255; what has no colour of its own shows that of the page.
+      const lightness = () =>
+        page.evaluate<number>(`(() => {
+          const colours = ['.graphiql-container', 'body', 'html'].flatMap((where) => {
+            const found = document.querySelector(where);
+            const [r, g, b, alpha = 1] = found ? getComputedStyle(found).backgroundColor.match(/[\\d.]+/g).map(Number) : [0, 0, 0, 0];
+            return alpha === 0 ? [] : [(r + g + b) / 3];
+          });
+          return colours[0];
+        })()`);
+      if (colorScheme === 'light') await expect.poll(lightness).toBeGreaterThan(240);
+      else await expect.poll(lightness).toBeLessThan(70);
+      expect(await page.evaluate('document.documentElement.scrollWidth - innerWidth')).toBeLessThanOrEqual(0);
+    }
   });
 });

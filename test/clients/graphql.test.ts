@@ -1,22 +1,17 @@
 import { execFile } from 'node:child_process';
-import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { CLIENTS, testsClients } from '../support/clients.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
-const PACKAGE = fileURLToPath(new URL('./graphql', import.meta.url));
+const PACKAGE = join(CLIENTS, 'graphql');
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const SCHEMA = join(ROOT, 'schema.graphql');
-
-/** They are many and large, so they are a package of their own. CI sets REQUIRE_CLIENTS, so that their absence fails there. */
-const isInstalled = existsSync(join(PACKAGE, 'node_modules')) || process.env['REQUIRE_CLIENTS'] !== undefined;
-/** They look at answers and documents, which are the same on both engines; and they are built in one folder. */
-const isRun = isInstalled && inject('engine') === 'embedded';
 
 interface Outcome {
   code: number;
@@ -24,7 +19,7 @@ interface Outcome {
   stderr: string;
 }
 
-describe.runIf(isRun)('clients of GraphQL (installed by: npm ci --prefix test/clients/graphql)', () => {
+describe.runIf(testsClients)('clients of GraphQL (installed by: npm ci --prefix test/clients)', () => {
   let app: TestApp;
   let compilation: Outcome;
   /** The users of a project. */
@@ -97,7 +92,7 @@ describe.runIf(isRun)('clients of GraphQL (installed by: npm ci --prefix test/cl
   });
 
   test('the Relay compiler takes the connection, and its query gets the page that Relay expects', async () => {
-    expect(await run('node_modules/.bin/relay-compiler', ['relay.config.json'])).toMatchObject({ code: 0 });
+    expect(await run('../node_modules/.bin/relay-compiler', ['relay.config.json'])).toMatchObject({ code: 0 });
     const artifact = await readFile(join(PACKAGE, 'relay/__generated__/userListPaginationQuery.graphql.ts'), 'utf8');
     const text = JSON.parse(/"text": (".*")/.exec(artifact)?.[1] ?? '""');
     const project = await createFullProject();
@@ -110,7 +105,7 @@ describe.runIf(isRun)('clients of GraphQL (installed by: npm ci --prefix test/cl
   });
 
   test('graphql-schema-linter has nothing to say of the schema', async () => {
-    const { code, stdout } = await run('node_modules/.bin/graphql-schema-linter', [SCHEMA]);
+    const { code, stdout } = await run('../node_modules/.bin/graphql-schema-linter', [SCHEMA]);
     expect({ code, stdout: stdout.trim() }).toEqual({ code: 0, stdout: '✔ 0 errors detected' });
   });
 
@@ -133,7 +128,7 @@ describe.runIf(isRun)('clients of GraphQL (installed by: npm ci --prefix test/cl
 /** The rules that a text of this name breaks. It is read from the standard input, as ESLint reads no file above its folder. */
 async function lint(name: string, text: string): Promise<string[]> {
   const args = ['--stdin', '--stdin-filename', name, '--format', 'json'];
-  const { stdout } = await run('node_modules/.bin/eslint', args, {}, text);
+  const { stdout } = await run('../node_modules/.bin/eslint', args, {}, text);
   const [{ messages }] = JSON.parse(stdout);
   return messages.map(({ ruleId, message }: Json) => ruleId ?? message);
 }

@@ -90,6 +90,28 @@ describe('the first start', () => {
     expect(mode & 0o777).toBe(0o600);
   });
 
+  /** The pages that a browser gets without credentials, and what they are made from, of which each has the App Secret. */
+  async function pagesWithSecret(origin: string): Promise<string[]> {
+    const found: string[] = [];
+    for (const path of [
+      '/',
+      '/graphql',
+      '/docs',
+      '/docs/json',
+      '/openapi.json',
+      '/docs/static/swagger-initializer.js',
+    ]) {
+      const page = await fetch(origin + path, { headers: { accept: 'text/html' } });
+      expect(page.status).toBe(200);
+      if (/uds_[\w-]{10}/.test(await page.text())) found.push(path);
+    }
+    return found;
+  }
+
+  test('shows the demo credentials in two pages, on the embedded database only', async () => {
+    expect(await pagesWithSecret(url)).toEqual(engine === 'embedded' ? ['/', '/graphql'] : []);
+  });
+
   test('finds the same data under the same credentials at the next start', async () => {
     const before = await demoUsers();
     server.kill('SIGTERM');
@@ -99,6 +121,10 @@ describe('the first start', () => {
     url = second.url;
     expect(await demoUsers()).toEqual(before);
     await second.stop();
+    // To be reached from another machine.
+    const open = await startServer({ ...database.env, HOST: '0.0.0.0' });
+    expect(await pagesWithSecret(open.url.replace('0.0.0.0', '127.0.0.1'))).toEqual([]);
+    await open.stop();
   });
 });
 

@@ -1,4 +1,6 @@
 import type { AddressInfo } from 'node:net';
+// For the type of `server.swagger`.
+import type {} from '@fastify/swagger';
 import { inject } from 'vitest';
 import type { AdmissionOptions } from '#dist/admission.js';
 import { createServer, type Timeouts } from '#dist/app.js';
@@ -7,6 +9,7 @@ import { createDirectory, type Directory } from '#dist/directory.js';
 import { createLogger } from '#dist/logger.js';
 import { copyTemplate } from './engines.js';
 import { requireCleanLog } from './hygiene.js';
+import { requireDocumented } from './openapi.js';
 
 /** A running service on a database of its own. */
 export interface TestApp {
@@ -29,7 +32,7 @@ export interface TestProject {
   readonly appSecret: string;
   /** The recommended headers. */
   readonly credentials: Record<string, string>;
-  /** A REST call; `path` is below the base address. */
+  /** A REST call; `path` is below the base address. Throws where the answer is none that the OpenAPI document describes. */
   rest(path: string, init?: RequestInit): Promise<RestAnswer>;
   /** A GraphQL operation; the parsed body, with its HTTP status. */
   graphql(query: string, variables?: Record<string, unknown>): Promise<GraphQLAnswer>;
@@ -108,7 +111,7 @@ export async function startTestApp({
     logged,
     async createProject(name = 'Test') {
       const { appId, appSecret } = await directory.services.projects.createProject(name);
-      return testProject(url, directory, appId, appSecret);
+      return testProject(url, directory, () => server.swagger(), { appId, appSecret });
     },
     async close() {
       await server.close();
@@ -119,7 +122,12 @@ export async function startTestApp({
   };
 }
 
-function testProject(url: string, directory: Directory, appId: string, appSecret: string): TestProject {
+function testProject(
+  url: string,
+  directory: Directory,
+  openapi: () => Json,
+  { appId, appSecret }: { appId: string; appSecret: string },
+): TestProject {
   const credentials = { 'service-app-id': appId, 'service-app-secret': appSecret };
   return {
     appId,
@@ -128,7 +136,10 @@ function testProject(url: string, directory: Directory, appId: string, appSecret
     async rest(path, init = {}) {
       const response = await fetch(url + path, { ...init, headers: { ...credentials, ...(init.headers as object) } });
       const text = await response.text();
-      return { status: response.status, headers: response.headers, body: text === '' ? undefined : JSON.parse(text) };
+      const { status, headers } = response;
+      const body = text === '' ? undefined : JSON.parse(text);
+      requireDocumented(openapi, { method: init.method ?? 'GET', path, status, headers, body });
+      return { status, headers, body };
     },
     async graphql(query, variables) {
       const response = await fetch(`${url}/graphql`, {

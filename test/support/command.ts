@@ -5,6 +5,7 @@ import { afterAll, beforeAll, inject } from 'vitest';
 import type { Json } from './app.js';
 import { copyTemplate, type TestDatabase } from './engines.js';
 import { requireCleanLog } from './hygiene.js';
+import { requireDocumentedBy } from './openapi.js';
 
 /** The `userdir` command as its operator meets it: a process, its streams and its exit code. */
 export const CLI: string = fileURLToPath(new URL('../../dist/cli.js', import.meta.url));
@@ -141,7 +142,7 @@ export function useServer() {
   };
 }
 
-/** A call of the running service with a project's credentials. */
+/** A call of the running service with a project's credentials; of REST it throws where the OpenAPI document does not describe the answer. */
 export async function call(
   url: string,
   credentials: Credentials,
@@ -154,7 +155,10 @@ export async function call(
     ...(init.body === undefined ? {} : { 'content-type': 'application/json' }),
   };
   const response = await fetch(url + path, { ...init, headers });
-  return { status: response.status, body: await response.json() };
+  const { status } = response;
+  const body = await response.json();
+  await requireDocumentedBy(url, { method: init.method ?? 'GET', path, status, headers: response.headers, body });
+  return { status, body };
 }
 
 const RECORD_LOGIN =

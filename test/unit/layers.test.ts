@@ -24,7 +24,7 @@ test('every layer is there for the rules to look at, with its imports', () => {
   ] as const) {
     expect(imported.get(from)).toContainEqual({ to, isOurs: true, typeOnly, onDemand: false });
   }
-  expect(imported.get('graphql/plugin'), 'a dynamic import').toContainEqual({
+  expect(imported.get('graphql/explorer'), 'a dynamic import').toContainEqual({
     to: '@graphql-yoga/render-graphiql',
     isOurs: false,
     typeOnly: false,

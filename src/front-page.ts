@@ -1,0 +1,153 @@
+import { createHash } from 'node:crypto';
+import { pagePolicy } from './http.js';
+import type { Credentials } from './services/projects.js';
+import { VERSION } from './version.js';
+
+export interface FrontPageOptions {
+  /** Where a caller reaches the service. */
+  readonly origin: string;
+  readonly graphiql: boolean;
+  /** Only ever those of the demo project. */
+  readonly demo: Credentials | null;
+}
+
+/** What this is, whether it is well, where to go, and how to make the first call; without a framework, and without scripts but for its own. */
+export function frontPage({ origin, graphiql, demo }: FrontPageOptions): string {
+  const explorer = graphiql
+    ? link(
+        '/graphql',
+        'GraphQL explorer',
+        'GraphiQL with worked examples, completion and the documentation of every field.',
+      )
+    : `<li><strong>GraphQL</strong><span>At <code>/graphql</code>; the explorer is off (<code>GRAPHIQL</code>).</span></li>`;
+  const note = demo
+    ? 'These are the credentials of the demo project of this machine: paste a line into a terminal.'
+    : 'Put in the App ID and the App Secret of a project; <code>userdir project create --name NAME</code> makes one.';
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>userdir</title>
+<link rel="icon" href="data:,">
+<style>${STYLE}</style>
+</head>
+<body>
+<header>
+<h1>userdir <small>${VERSION}</small></h1>
+<p>The users of many projects, over GraphQL and REST at once.</p>
+<p role="status"><a id="health" href="/readyz">Is it ready?</a></p>
+</header>
+<main>
+<nav aria-label="Interfaces"><ul>
+${explorer}
+${link('/docs', 'REST reference', 'Six routes with their parameters, answers and errors, to be tried out in place.')}
+${link('/openapi.json', 'OpenAPI document', 'OpenAPI 3.1, for generators of clients and for tools.')}
+</ul></nav>
+<h2>The first call</h2>
+<p>${note}</p>
+${call('REST: the newest two users', restCall(origin, demo))}
+${call('GraphQL: the same, and how many there are', graphqlCall(origin, demo))}
+</main>
+<footer>For monitors: <a href="/livez">/livez</a> while the process lives, <a href="/readyz">/readyz</a> while it can answer.</footer>
+<script>${SCRIPT}</script>
+</body>
+</html>
+`;
+}
+
+function link(path: string, name: string, what: string): string {
+  return `<li><a href="${path}">${name}</a><span>${what}</span></li>`;
+}
+
+function call(title: string, command: string): string {
+  return `<figure>
+<figcaption>${title}<button type="button">Copy</button></figcaption>
+<pre tabindex="0"><code>${escapeHtml(command)}</code></pre>
+</figure>`;
+}
+
+function restCall(origin: string, demo: Credentials | null): string {
+  return `curl -s ${credentialHeaders(demo)} \\\n  '${origin}/server/users?limit=2'`;
+}
+
+function graphqlCall(origin: string, demo: Credentials | null): string {
+  const query = '{ users(first: 2) { totalCount nodes { id authValue } } }';
+  return `curl -s ${credentialHeaders(demo)} \\
+  -H 'content-type: application/json' \\
+  -d '${JSON.stringify({ query })}' \\
+  '${origin}/graphql'`;
+}
+
+function credentialHeaders(demo: Credentials | null): string {
+  const { appId, appSecret } = demo ?? { appId: '<APP_ID>', appSecret: '<APP_SECRET>' };
+  return `-H 'service-app-id: ${appId}' \\\n  -H 'service-app-secret: ${appSecret}'`;
+}
+
+function escapeHtml(text: string): string {
+  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
+}
+
+const STYLE = `
+:root { color-scheme: light dark; --text: #1b1f24; --dim: #59636e; --line: #d1d9e0; --soft: #f6f8fa; --link: #0a58ca; --good: #1a7f37; --bad: #c62828; font: 16px/1.55 system-ui, sans-serif; color: var(--text); background: #fff; }
+@media (prefers-color-scheme: dark) { :root { --text: #e6edf3; --dim: #9aa4ae; --line: #353c44; --soft: #161b22; --link: #6cb2ff; --good: #4cc265; --bad: #ff7b72; background: #0d1117; } }
+* { box-sizing: border-box; }
+body { max-width: 52rem; margin: 0 auto; padding: clamp(1.5rem, 6vw, 4rem) 1.25rem; }
+h1 { margin: 0; font-size: 2rem; letter-spacing: -.02em; }
+h1 small { font-size: .9rem; font-weight: normal; letter-spacing: 0; color: var(--dim); }
+h2 { margin: 2.5rem 0 0; font-size: 1.2rem; }
+p { margin: .4rem 0; }
+a { color: var(--link); text-underline-offset: .2em; }
+code, pre { font: .85rem/1.6 ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
+#health { display: inline-flex; align-items: center; gap: .5rem; margin-top: .5rem; padding: .15rem .75rem; border: 1px solid var(--line); border-radius: 2rem; color: inherit; font-size: .9rem; text-decoration: none; }
+#health::before { content: ''; width: .6rem; height: .6rem; border-radius: 50%; background: var(--dim); }
+#health.good::before { background: var(--good); }
+#health.bad::before { background: var(--bad); }
+nav ul { display: grid; grid-template-columns: repeat(auto-fit, minmax(14rem, 1fr)); gap: 1rem; margin: 2rem 0 0; padding: 0; list-style: none; }
+nav li { position: relative; padding: 1rem 1.1rem; border: 1px solid var(--line); border-radius: .6rem; background: var(--soft); }
+nav li:has(a):hover { border-color: var(--link); }
+nav a { font-weight: 600; }
+nav a::after { content: ''; position: absolute; inset: 0; }
+nav span { display: block; color: var(--dim); font-size: .9rem; }
+figure { margin: 1.2rem 0 0; border: 1px solid var(--line); border-radius: .6rem; overflow: hidden; }
+figcaption { display: flex; justify-content: space-between; align-items: center; gap: 1rem; padding: .45rem .6rem .45rem 1.1rem; border-bottom: 1px solid var(--line); font-size: .9rem; }
+button { min-width: 5.5rem; padding: .25rem .7rem; border: 1px solid var(--line); border-radius: .4rem; background: var(--soft); color: inherit; font: inherit; cursor: pointer; }
+button:hover { border-color: var(--link); }
+:focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
+pre { margin: 0; padding: .9rem 1.1rem; background: var(--soft); overflow-x: auto; }
+footer { margin-top: 3rem; padding-top: 1rem; border-top: 1px solid var(--line); color: var(--dim); font-size: .9rem; }
+`;
+
+const SCRIPT = `
+const health = document.getElementById('health');
+async function look() {
+  const say = (text, good) => { if (health.textContent !== text) health.textContent = text; health.className = good ? 'good' : 'bad'; };
+  try {
+    const { ok } = await fetch('/readyz', { cache: 'no-store', signal: AbortSignal.timeout(4000) });
+    say(ok ? 'Ready' : 'Not ready: starting, closing, or without its database', ok);
+  } catch {
+    say('No answer', false);
+  }
+  setTimeout(look, 5000);
+}
+look();
+for (const button of document.querySelectorAll('button')) {
+  button.onclick = async () => {
+    const code = button.closest('figure').querySelector('code');
+    try {
+      await navigator.clipboard.writeText(code.textContent);
+      button.textContent = 'Copied';
+    } catch {
+      // The clipboard is for safe origins only: what is selected can be copied by hand.
+      getSelection().selectAllChildren(code);
+      button.textContent = 'Selected';
+    }
+    setTimeout(() => { button.textContent = 'Copy'; }, 2000);
+  };
+}
+`;
+
+const hashOf = (text: string) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
+
+export const FRONT_PAGE_POLICY = pagePolicy({ script: hashOf(SCRIPT), style: hashOf(STYLE) });

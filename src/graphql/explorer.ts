@@ -1,0 +1,210 @@
+import { createHash } from 'node:crypto';
+import type { GraphiQLOptions } from 'graphql-yoga';
+import { pagePolicy } from '../http.js';
+import { userFilter } from '../services/filters.js';
+import type { Credentials } from '../services/projects.js';
+import type { Services } from '../services/services.js';
+import type { User } from '../services/users.js';
+
+export interface Page {
+  readonly html: string;
+  readonly policy: string;
+}
+
+/** GraphiQL from the package's own assets: it opens with worked examples, in demo mode with credentials and users they work for. */
+export async function createExplorer(services: Services, demoCredentials: () => Credentials | null) {
+  // A service without it does not load the nine megabytes.
+  const { renderGraphiQL } = await import('@graphql-yoga/render-graphiql');
+  let rendered: { key: string; page: Page } | undefined;
+
+  return async (): Promise<Page> => {
+    const demo = demoCredentials();
+    const options = explorerOptions(demo, demo && (await findSomebody(services, demo)));
+    const key = JSON.stringify(options);
+    if (rendered?.key !== key) rendered = { key, page: render(renderGraphiQL, options) };
+    return rendered.page;
+  };
+}
+
+function render(renderGraphiQL: (options: GraphiQLOptions) => string, options: GraphiQLOptions): Page {
+  // It stands in a script, which nothing in it may end.
+  const inScript = JSON.stringify(options);
+  const html = renderGraphiQL(options)
+    .replace('</head>', `${HEAD}</head>`)
+    .replace(inScript, () => inScript.replaceAll('<', '\\u003c'));
+  const script = html.slice(html.indexOf('<script>') + '<script>'.length, html.lastIndexOf('</script>'));
+  const policy = pagePolicy({
+    script: `'sha256-${createHash('sha256').update(script).digest('base64')}'`,
+    style: "'unsafe-inline'",
+    font: 'data:',
+    worker: 'blob:',
+  });
+  return { html, policy };
+}
+
+/**
+ * What GraphiQL has no option for: the size of a phone, where editor and answer stand below each other; and tabs that stay where
+ * they are when they are pressed. It takes those that it opens with for moved, and the first click on each would miss.
+ */
+const HEAD = `
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<style>
+  .graphiql-tab { transform: none !important; }
+  @media (max-width: 720px) {
+    .graphiql-container { --sidebar-width: 44px; }
+    .graphiql-container .graphiql-main, .graphiql-container #graphiql-session { flex-direction: column; }
+    .graphiql-container .graphiql-sessions { margin: 6px 6px 6px 0; min-height: 0; }
+    .graphiql-container .graphiql-plugin { max-width: none !important; min-height: 45%; }
+    .graphiql-container .graphiql-logo, .graphiql-container .graphiql-horizontal-drag-bar { display: none; }
+    .graphiql-container .graphiql-query-editor { padding: 8px; column-gap: 8px; }
+  }
+</style>
+`;
+
+/** Of whom the examples speak. */
+interface Somebody {
+  readonly id: string;
+  readonly email: string;
+  readonly address: string;
+}
+
+const NOBODY: Somebody = {
+  id: '42',
+  email: 'ada@example.com',
+  address: 'GA7QYNF7SOWQ3GLR2BGMZEHXAVIRZA4KVWLTJJFC7MGXUA74P7UJVSGZ',
+};
+
+/** One of the newest users who have what the examples ask by; null where there is none, or the service cannot say. */
+async function findSomebody({ projects, users }: Services, demo: Credentials): Promise<Somebody | null> {
+  try {
+    const page = { page: 1, limit: 20, withAccounts: true };
+    const newest = await users.listPage(await projects.authenticate(demo), userFilter({}), page);
+    const has = ({ authMethod, accounts = [] }: User) => authMethod === 'email' && accounts.length > 0;
+    const user = newest.users.find(has);
+    const address = user?.accounts?.[0]?.publicKey;
+    return user && address ? { id: String(user.id), email: user.authValue, address } : null;
+  } catch {
+    return null;
+  }
+}
+
+function explorerOptions(demo: Credentials | null, somebody: Somebody | null): GraphiQLOptions {
+  const { id, email, address } = somebody ?? NOBODY;
+  const headers = asWritten({
+    'service-app-id': demo?.appId ?? '<APP_ID>',
+    'service-app-secret': demo?.appSecret ?? '<APP_SECRET>',
+  });
+  const hint = demo
+    ? '# The demo project, all of it made up. Its\n# credentials stand below, under Headers.'
+    : '# Put the App ID and the App Secret of a\n# project below, under Headers. Then re-fetch\n# the schema: Ctrl+Shift+R.';
+  const example = (query: string, variables: object) => ({ query, variables: asWritten(variables), headers });
+  return {
+    title: 'userdir',
+    logo: LOGO,
+    favicon: 'data:,',
+    defaultTabs: [
+      example(`${hint}\n${NEWEST_USERS}`, { first: 5 }),
+      example(WALK_BY_CURSOR, { after: null }),
+      example(SEARCH_USERS, { email, address }),
+      example(VERIFY_WALLET, { address, userId: id }),
+      example(DELETE_USER, { id, really: false }),
+    ],
+    headers,
+    // Without this a 401 makes the browser ask for a password in a window of its own.
+    credentials: 'omit',
+    shouldPersistHeaders: false,
+  };
+}
+
+const asWritten = (value: object) => JSON.stringify(value, null, 2);
+
+const LOGO =
+  '<svg viewBox="0 0 24 24" width="28" height="28" fill="none" stroke="currentColor" stroke-width="1.8" stroke-linecap="round">' +
+  '<circle cx="9" cy="8" r="3.5"/><path d="M2.5 20c0-4 3-6.5 6.5-6.5s6.5 2.5 6.5 6.5"/><path d="M18 8h4M18 12h4M19 16h3"/></svg>';
+
+const NEWEST_USERS = `# Ctrl+Space completes, Ctrl+Enter runs; the
+# book on the left explains every field.
+query NewestUsers($first: Int) {
+  users(first: $first) {
+    totalCount
+    nodes {
+      id
+      authMethod
+      authValue
+      createdAt
+      accounts {
+        network
+        publicKey
+        walletType
+      }
+    }
+  }
+}
+`;
+
+const WALK_BY_CURSOR = `# For the next page put \`endCursor\` of the
+# answer into the variable \`after\`. A cursor
+# stays good while users come and go.
+query WalkByCursor($after: String) {
+  users(first: 3, after: $after, filter: { loginMethods: [EMAIL, WALLET] }) {
+    totalCount
+    pageInfo {
+      hasNextPage
+      endCursor
+    }
+    nodes {
+      id
+      loginMethod
+      createdAt
+    }
+  }
+}
+`;
+
+const SEARCH_USERS = `# By the whole login email, or by an address.
+# Several users may have the same.
+query SearchUsers($email: String!, $address: String!) {
+  byEmail: searchUsers(by: { email: $email }) {
+    ...Found
+  }
+  byAddress: searchUsers(by: { address: $address }) {
+    ...Found
+  }
+}
+
+fragment Found on User {
+  id
+  authMethod
+  authValue
+  lastLogin
+}
+`;
+
+const VERIFY_WALLET = `# \`exists\` is the decision. Without \`userId\`
+# a yes means only that the address belongs to
+# some user.
+query VerifyWallet($address: String!, $userId: ID!) {
+  ofThisUser: verifyWallet(address: $address, userId: $userId) {
+    exists
+    walletType
+  }
+  ofAnyUser: verifyWallet(address: $address) {
+    exists
+    userId
+    network
+  }
+  parseAddress(address: $address) {
+    canonical
+    checksumValid
+  }
+}
+`;
+
+const DELETE_USER = `# Removes a user, and does nothing as long as
+# the variable \`really\` is false.
+mutation DeleteUser($id: ID!, $really: Boolean!) {
+  deleteUser(id: $id) @include(if: $really) {
+    id
+  }
+}
+`;

@@ -1,0 +1,69 @@
+import { execFile } from 'node:child_process';
+import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { stellarAddress } from '../support/addresses.js';
+import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { CLIENTS, testsClients } from '../support/clients.js';
+
+/** What people make of /openapi.json: types by openapi-typescript, and a client over them by openapi-fetch. */
+
+const ROOT = join(CLIENTS, '../..');
+const TSC = join(dirname(createRequire(join(ROOT, 'package.json')).resolve('typescript/package.json')), 'bin/tsc');
+
+describe.runIf(testsClients)('a client of REST (installed by: npm ci --prefix test/clients)', () => {
+  let app: TestApp;
+  let project: TestProject;
+  let directory: string;
+  beforeAll(async () => {
+    app = await startTestApp();
+    project = await app.createProject();
+    await project.addUsers(
+      { auth_method: 'google', auth_value: 'google|1', created_at: '2026-03-01' },
+      {
+        auth_method: 'email',
+        auth_value: 'ada@example.com',
+        created_at: '2026-02-01T00:00:00Z',
+        accounts: [{ network: 'stellar', public_key: stellarAddress(1) }],
+      },
+      { auth_method: 'email', auth_value: 'grace@example.com', created_at: '2025-12-31' },
+    );
+    // Here, so that what the client imports is found.
+    directory = await mkdtemp(join(CLIENTS, '.made-'));
+  });
+  afterAll(async () => {
+    await rm(directory, { recursive: true });
+    await app.close();
+  });
+
+  test('a client generated from the document compiles strictly, refuses mistakes, and gets what it is promised', async () => {
+    const { default: openapiTS, astToString } = await import('openapi-typescript');
+    const types = astToString(await openapiTS(new URL(`${app.url}/openapi.json`)));
+    await writeFile(join(directory, 'rest-api.ts'), types);
+    await cp(join(CLIENTS, 'rest-client.ts'), join(directory, 'rest-client.ts'));
+    const options =
+      '--strict --noUncheckedIndexedAccess --exactOptionalPropertyTypes --module nodenext --target es2023';
+    const compile = promisify(execFile)(process.execPath, [
+      TSC,
+      ...`${options} --types node --skipLibCheck --ignoreConfig`.split(' '),
+      join(directory, 'rest-client.ts'),
+    ]);
+    // What it says of a fault stands on stdout.
+    await compile.catch(({ stdout }) => expect.unreachable(stdout));
+
+    const { visit } = await import(pathToFileURL(join(directory, 'rest-client.js')).href);
+    const seen = await visit(app.url, project.appId, project.appSecret);
+    expect(seen).toMatchObject({
+      total: 2,
+      newest: [{ auth_value: 'ada@example.com' }, { auth_value: 'grace@example.com' }],
+      one: { auth_value: 'ada@example.com', wallet: null },
+      owner: seen.one.id,
+      stranger: false,
+      removal: 'User removed.',
+      failures: [expect.stringContaining(`no user ${seen.one.id}`), expect.stringContaining('limit')],
+    });
+  });
+});
