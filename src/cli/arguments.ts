@@ -1,9 +1,17 @@
-import { InvalidArgumentError } from 'commander';
+import { InvalidArgumentError, Option } from 'commander';
 import { dateBound, parse } from '../services/filters.js';
 import type { SecretScope } from '../services/projects.js';
 import { SECRET_SCOPES } from '../services/secrets.js';
 
-/** What the words of a command line mean; each throws InvalidArgumentError. */
+/** What several commands have in common, and what the words of a command line mean; each meaning throws InvalidArgumentError. */
+
+export const json = () => new Option('--json', 'print one JSON value on stdout');
+export const project = () => new Option('--project <APP_ID>', 'the App ID of the project').makeOptionMandatory();
+
+/** For the end of a help: whole command lines, without `userdir` before them. */
+export function examples(...lines: string[]): string {
+  return `\nExamples:\n${lines.map((line) => `  $ userdir ${line}`).join('\n')}`;
+}
 
 const TIME_UNITS_MS: Record<string, number> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
 /** Dates stay within four digits of a year on either side. */

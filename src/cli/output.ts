@@ -1,8 +1,14 @@
-import { SingleBar } from 'cli-progress';
+import { stripVTControlCharacters, styleText } from 'node:util';
 import Table from 'cli-table3';
+import { AppError } from '../errors.js';
 import type { Result } from './operations.js';
 
-/** How results and progress look to a person. */
+/** How results look to a person. */
+
+/** Coloured on a terminal, unless NO_COLOR or --no-color forbids it; with FORCE_COLOR anywhere. */
+export function paint(style: 'bold' | 'dim' | 'red' | 'green' | 'yellow', text: string): string {
+  return styleText(style, text, { stream: process.stdout });
+}
 
 export async function writeToStdout(chunk: string): Promise<void> {
   await new Promise<void>((resolve, reject) => {
@@ -10,16 +16,18 @@ export async function writeToStdout(chunk: string): Promise<void> {
   });
 }
 
-/** A counter on stderr, on a terminal only. */
-export function progressBar(unit: string | undefined): { update: (done: number) => void; stop: () => void } {
-  if (unit === undefined || !process.stderr.isTTY) return { update: () => undefined, stop: () => undefined };
-  const bar = new SingleBar({
-    format: `{value} ${unit} in {duration_formatted}`,
-    stream: process.stderr,
-    clearOnComplete: true,
-  });
-  bar.start(0, 0);
-  return { update: (done) => bar.update(done), stop: () => bar.stop() };
+/** Why something failed, in one line. Of a failed query Prisma's message has the source around it, and what went wrong in its last line. */
+export function reason(error: unknown): string {
+  const cause = error instanceof AppError && error.code === 'INTERNAL_SERVER_ERROR' ? error.cause : error;
+  if (cause instanceof AggregateError) return cause.errors.map(reason).join('; ');
+  const { code = '', syscall = '' } = cause as NodeJS.ErrnoException;
+  if (['connect', 'getaddrinfo'].includes(syscall)) {
+    return `The database of DATABASE_URL cannot be reached: ${(cause as Error).message || code}.`;
+  }
+  const lines = (cause instanceof Error ? cause.message : String(cause))
+    .split('\n')
+    .filter((line) => line.trim() !== '');
+  return lines.at(-1) ?? 'It failed without a reason.';
 }
 
 export function projectTable(projects: Result<'project list'>): string {
@@ -67,10 +75,47 @@ export function auditTable(entries: Result<'audit'>): string {
   );
 }
 
+/** Every line of it a line of the terminal: a table that is wider is shown record by record. */
 function table(head: string[], rows: (string | number)[][]): string {
-  const made = new Table({ head, style: { head: [], border: [] } });
+  const lines = columns([head.map((title) => paint('bold', title)), ...rows]);
+  const fits = lines.every((line) => stripVTControlCharacters(line).length <= terminalWidth());
+  return fits ? lines.join('\n') : rows.map((row) => record(head, row)).join('\n\n');
+}
+
+function record(head: string[], row: (string | number)[]): string {
+  return columns(head.map((title, place) => [paint('bold', title), String(row[place] ?? '')])).join('\n');
+}
+
+const NO_BORDERS = Object.fromEntries(
+  ['top', 'bottom', 'left', 'right']
+    .flatMap((side) => [side, `${side}-mid`, `${side}-left`, `${side}-right`])
+    .concat('mid', 'mid-mid')
+    .map((place) => [place, '']),
+);
+
+/** Lines of cells one below the other, without borders, so that they can be cut, pasted and searched. */
+export function columns(rows: (string | number)[][], options: { lastWidth?: number } = {}): string[] {
+  const isNumber = (place: number) => rows.some((row) => typeof row[place] === 'number');
+  const width = rows[0]?.length ?? 0;
+  const made = new Table({
+    chars: { ...NO_BORDERS, middle: '  ' },
+    style: { head: [], border: [], 'padding-left': 0, 'padding-right': 0 },
+    colAligns: Array.from({ length: width }, (_, place) => (isNumber(place) ? 'right' : 'left')),
+    ...(options.lastWidth !== undefined && {
+      colWidths: [...Array(width - 1).fill(null), options.lastWidth],
+      wordWrap: true,
+    }),
+  });
   made.push(...rows);
-  return made.toString();
+  return made
+    .toString()
+    .split('\n')
+    .map((line) => line.trimEnd());
+}
+
+/** Of what is not a terminal there is no end. */
+export function terminalWidth(): number {
+  return process.stdout.isTTY ? process.stdout.columns : Number.POSITIVE_INFINITY;
 }
 
 export function totalsReport({ projects, differences, repaired }: Result<'totals check'>): string {
