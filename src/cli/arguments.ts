@@ -44,6 +44,21 @@ export function entries(text: string): number {
   throw new InvalidArgumentError(`Expected a whole number from 1 to ${MAX_ENTRIES}.`);
 }
 
+/** A user ID as a number, which JSON carries exactly. */
+export function userNumber(text: string): number {
+  const number = Number(text);
+  if (/^[1-9]\d*$/.test(text) && Number.isSafeInteger(number)) return number;
+  throw new InvalidArgumentError('Expected a user ID: decimal digits, 1 and up.');
+}
+
+/** The base address of a server, as it was written. */
+export function serverUrl(text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : null;
+  const isBase = url !== null && url.search + url.hash + url.username + url.password === '';
+  if (isBase && ['http:', 'https:'].includes(url.protocol)) return text;
+  throw new InvalidArgumentError('Expected the base address of a server, such as https://users.example.com.');
+}
+
 const sinceDate = dateBound('since', 'first');
 
 /** An instant, as long ago as a duration says or on a date, in ISO 8601. */

@@ -113,6 +113,22 @@ export function columns(rows: (string | number)[][], options: { lastWidth?: numb
     .map((line) => line.trimEnd());
 }
 
+/** One thing that was looked at: its mark, its name, what there is to say of it, and the lines below that. */
+export function finding(status: keyof typeof MARKS, name: string, text: string, below: readonly string[] = []): string {
+  const [style, mark] = MARKS[status];
+  return columns([[paint(style, mark), [`${name}  ${paint('dim', text)}`, ...below].join('\n')]], {
+    lastWidth: Math.min(terminalWidth(), MAX_TEXT_WIDTH) - 3,
+  }).join('\n');
+}
+
+const MAX_TEXT_WIDTH = 120;
+const MARKS = {
+  passed: ['green', '✓'],
+  warning: ['yellow', '!'],
+  failed: ['red', '✗'],
+  skipped: ['dim', '-'],
+} as const;
+
 /** Of what is not a terminal there is no end. */
 export function terminalWidth(): number {
   return process.stdout.isTTY ? process.stdout.columns : Number.POSITIVE_INFINITY;

@@ -4,6 +4,7 @@ import { type Environment, parseConfig } from '../config.js';
 import { VERSION } from '../version.js';
 import { examples, json, project, wholeNumber } from './arguments.js';
 import { completionScript, SHELLS, type Shell } from './completion.js';
+import { addConformanceCommand } from './conformance-command.js';
 import { totalsReport } from './output.js';
 import { addAuditCommand, addProjectCommands } from './project-commands.js';
 import { createRun, Refused } from './run.js';
@@ -109,6 +110,7 @@ export function createProgram(env: Environment): Command {
         },
       );
     });
+  addConformanceCommand(program, env);
   program
     .command('completion')
     .description('print what makes a shell complete this command')
