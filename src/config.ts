@@ -115,6 +115,8 @@ const settings = z.object({
   TRUST_PROXY: trustProxy.default(false),
 });
 
+export const SETTINGS: readonly string[] = Object.keys(settings.shape);
+
 /** Environment variables to Config; throws ConfigError with every fault at once. An empty variable counts as absent. */
 export function parseConfig(env: Environment): Config {
   const given = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined && value !== ''));

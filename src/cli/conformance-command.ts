@@ -13,12 +13,14 @@ const SECRET = 'USERDIR_APP_SECRET';
 const OTHER_SECRET = 'USERDIR_OTHER_APP_SECRET';
 
 const HELP = `
-Nothing is written and nobody is removed without --write, which sends DELETE for users who are not there, and with --delete-user
-for the one who is named. A second project (--other-app-id) shows whether projects are kept apart.
+Without --write no DELETE is sent with right credentials. With it, for users who
+are not there, and for the one whom --delete-user names; for nobody else.
+A second project (--other-app-id) shows whether projects are kept apart.
 
-The App Secret is taken from ${SECRET}, from standard input with --app-secret -, or asked for on a terminal, without
-showing it; in an argument others on this machine can read it. That of the second project is taken from ${OTHER_SECRET}.
-A secret with all scopes is needed. What the users of the project do not show is skipped, with the reason.
+The App Secret is taken from ${SECRET}, from standard input with
+--app-secret -, or asked for on a terminal; in an argument others on this machine
+can read it. That of the second project is taken from ${OTHER_SECRET}.
+It must have all scopes. What the users of the project do not show is skipped.
 ${examples(
   'conformance http://127.0.0.1:4000 --app-id app_1',
   'conformance https://users.example.com --app-id app_1 --only list,filters',
@@ -80,10 +82,17 @@ async function findSecret(given: string | undefined, env: Environment, command: 
   if (given === '-') return (await text(process.stdin)).trim();
   const secret = given ?? env[SECRET];
   if (secret) return secret;
-  if (process.stdin.isTTY) return read({ prompt: 'App Secret: ', silent: true, output: process.stderr });
+  if (process.stdin.isTTY) return ask();
   return command.error(
     `error: the App Secret is missing: set ${SECRET}, or give --app-secret - and write it to standard input`,
   );
+}
+
+async function ask(): Promise<string> {
+  const secret = await read({ prompt: 'App Secret: ', silent: true, output: process.stderr });
+  // The key that ended it was not shown either.
+  process.stderr.write('\n');
+  return secret;
 }
 
 function findOther(appId: string | undefined, env: Environment, command: Command) {

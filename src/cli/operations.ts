@@ -1,9 +1,11 @@
+import type { Database } from '../db/client.js';
 import { parse, userFilter, userId } from '../services/filters.js';
 import { parseIdentity, snakeCase } from '../services/identities.js';
 import type { SecretScope } from '../services/projects.js';
 import type { Services } from '../services/services.js';
 import { syntheticUsers } from '../services/synthetic-users.js';
 import type { OnConflict } from '../sql/import-users.js';
+import { examineDatabase } from './database-findings.js';
 
 /**
  * What the operator's command can do to a directory. Parameters and results are plain JSON, because an operation runs
@@ -11,6 +13,7 @@ import type { OnConflict } from '../sql/import-users.js';
  */
 
 export interface Directory {
+  readonly db: Database;
   readonly services: Services;
   /** Migrations that opening the directory applied. */
   readonly applied: readonly string[];
@@ -46,6 +49,8 @@ async function identityOf({ services }: Directory, params: { project: string; me
 }
 
 export const operations = {
+  doctor: examineDatabase,
+
   async migrate({ applied }: Directory) {
     return { applied };
   },

@@ -1,6 +1,7 @@
 import { stripVTControlCharacters, styleText } from 'node:util';
 import Table from 'cli-table3';
 import { AppError } from '../errors.js';
+import type { Finding } from './database-findings.js';
 import type { Result } from './operations.js';
 
 /** How results look to a person. */
@@ -121,6 +122,18 @@ export function finding(status: keyof typeof MARKS, name: string, text: string, 
   }).join('\n');
 }
 
+/** The same of several, with their names below each other. */
+export function findings(rows: readonly { status: keyof typeof MARKS; name: string; text: string }[]): string {
+  const nameWidth = Math.max(...rows.map(({ name }) => name.length));
+  const cells = rows.map(({ status, name, text }) => [
+    paint(MARKS[status][0], MARKS[status][1]),
+    paint('bold', name),
+    text,
+  ]);
+  const lastWidth = Math.max(Math.min(terminalWidth(), MAX_TEXT_WIDTH) - nameWidth - 6, 20);
+  return columns(cells, { lastWidth }).join('\n');
+}
+
 const MAX_TEXT_WIDTH = 120;
 const MARKS = {
   passed: ['green', '✓'],
@@ -132,6 +145,18 @@ const MARKS = {
 /** Of what is not a terminal there is no end. */
 export function terminalWidth(): number {
   return process.stdout.isTTY ? process.stdout.columns : Number.POSITIVE_INFINITY;
+}
+
+export function doctorReport(found: readonly Finding[]): string {
+  const rows = found.map(({ id, status, found: text, advice }) => ({
+    status,
+    name: id,
+    text: advice === null ? text : `${text}\n→ ${advice}`,
+  }));
+  const count = (wanted: Finding['status']) => found.filter(({ status }) => status === wanted).length;
+  const [wrong, better] = [count('failed'), count('warning')];
+  const verdict = wrong === 0 ? paint('green', 'Nothing is wrong.') : paint('red', `${wrong} wrong.`);
+  return `${findings(rows)}\n\n${verdict}${better === 0 ? '' : ` ${better} could be better.`}`;
 }
 
 export function totalsReport({ projects, differences, repaired }: Result<'totals check'>): string {

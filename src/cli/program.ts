@@ -5,7 +5,7 @@ import { VERSION } from '../version.js';
 import { examples, json, project, wholeNumber } from './arguments.js';
 import { completionScript, SHELLS, type Shell } from './completion.js';
 import { addConformanceCommand } from './conformance-command.js';
-import { totalsReport } from './output.js';
+import { doctorReport, totalsReport } from './output.js';
 import { addAuditCommand, addProjectCommands } from './project-commands.js';
 import { createRun, Refused } from './run.js';
 import { addUserCommands } from './user-commands.js';
@@ -18,6 +18,11 @@ Settings are environment variables; the README lists all:
   LOG_LEVEL     how much serve logs (default: info)
 
 Exit codes: 0 done, 1 refused or failed, 2 wrong usage.`;
+
+const DOCTOR_HELP = `
+✓ is well, ! could be better, ✗ is wrong, - could not be looked at. Exit code 1
+where something is wrong.
+${examples('doctor', 'doctor --json', 'doctor --no-totals')}`;
 
 const COMPLETION_HELP = `
 Put into the file that your shell reads at its start:
@@ -110,6 +115,20 @@ export function createProgram(env: Environment): Command {
         },
       );
     });
+  program
+    .command('doctor')
+    .description('look whether anything is wrong with the settings, the database or this machine, and change nothing')
+    .addHelpText('after', DOCTOR_HELP)
+    .option('--no-totals', 'without counting all users, which takes a while where there are millions')
+    .addOption(json())
+    .action(async ({ totals, json: asJson }) => {
+      const { diagnose } = await import('./doctor.js');
+      const found = await diagnose(env, totals);
+      const ok = found.every(({ status }) => status !== 'failed');
+      process.stdout.write(`${asJson ? JSON.stringify({ ok, findings: found }) : doctorReport(found)}\n`);
+      if (!ok) throw new Refused();
+    });
+
   addConformanceCommand(program, env);
   program
     .command('completion')

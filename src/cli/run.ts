@@ -81,7 +81,8 @@ async function reach<Name extends OperationName>(
       const opened = await openOrFindServer(directory);
       io.signal.throwIfAborted();
       if ('applied' in opened) {
-        return await runOperation({ services: directory.services, applied: opened.applied }, name, params, io);
+        const { db, services } = directory;
+        return await runOperation({ db, services, applied: opened.applied }, name, params, io);
       }
       try {
         return await runRemotely(opened.socket, name, params, io);

@@ -495,7 +495,7 @@ async function readAsked(incoming: IncomingMessage): Promise<Asked> {
   return { method, path: pathname, query: searchParams, headers: { ...headers, was: method }, body };
 }
 
-// What is wrong lies before the server, whatever its engine.
+// What is wrong lies before the server: its engine has no part in it.
 describe.runIf(inject('engine') === 'embedded')('a server that', () => {
   test.each(WRONG)('$is is found by $foundBy', async (wrong) => {
     const { url, server } = await startWrong(wrong);
@@ -519,7 +519,8 @@ describe.runIf(inject('engine') === 'embedded')('a server that', () => {
   });
 });
 
-describe('the command', () => {
+// So does how the command is used.
+describe.runIf(inject('engine') === 'embedded')('the command', () => {
   const conformance = (settings: Record<string, string>, args: string[], input = '') =>
     userdir(settings, ['conformance', app.url, '--app-id', project.appId, ...args], input);
 
