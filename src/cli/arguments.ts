@@ -56,7 +56,9 @@ export function serverUrl(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : null;
   const isBase = url !== null && url.search + url.hash + url.username + url.password === '';
   if (isBase && ['http:', 'https:'].includes(url.protocol)) return text;
-  throw new InvalidArgumentError('Expected the base address of a server, such as https://users.example.com.');
+  throw new InvalidArgumentError(
+    'Expected the base address of a server, such as https://users.example.com, without credentials or a query.',
+  );
 }
 
 const sinceDate = dateBound('since', 'first');

@@ -6,7 +6,7 @@ import { type Config, ConfigError, type Environment, isLoopback, parseConfig, SE
 import { DataDirLockedError } from '../db/lock.js';
 import { createDirectory } from '../directory.js';
 import { PACKAGE, VERSION } from '../version.js';
-import { runRemotely } from './control.js';
+import { NotListeningError, runRemotely } from './control.js';
 import {
   type DatabaseQuestion,
   examineDatabase,
@@ -151,6 +151,9 @@ async function findDatabase(config: Config | null, totals: boolean): Promise<Fin
   try {
     return await examine(config, question);
   } catch (error) {
+    // A command that works in the data directory, or a server on its way up or down: nothing is wrong with that.
+    if (error instanceof DataDirLockedError || error instanceof NotListeningError)
+      return [skipped('database', error.message)];
     return [failed('database', reason(error), adviceFor(error, db.engine))];
   }
 }
@@ -197,7 +200,10 @@ const ADVICE: Readonly<Record<string, string>> = {
 
 function adviceFor(error: unknown, engine: DatabaseQuestion['engine']): string {
   const { code = '' } = error as { code?: string };
-  const general = engine === 'postgres' ? 'See DATABASE_URL, and the log of PostgreSQL.' : 'Try again in a moment.';
+  const general =
+    engine === 'postgres'
+      ? 'See DATABASE_URL, and the log of PostgreSQL.'
+      : 'Try again; if it stays so, restore DATA_DIR from a copy.';
   return ADVICE[code] ?? general;
 }
 

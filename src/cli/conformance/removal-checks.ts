@@ -3,8 +3,10 @@ import { NEGATIVE, SEARCH, USER, type User } from './shapes.js';
 import {
   type Answer,
   type Check,
+  headersOf,
   listAll,
   requireError,
+  requireOther,
   requireResult,
   requireThat,
   requireWrite,
@@ -29,9 +31,13 @@ function remove(target: Target): Promise<Removal> {
   return removal;
 }
 
+function requireNamed({ options: { write, deleteUser } }: Target): number {
+  if (write && deleteUser !== null) return deleteUser;
+  throw new Unobservable('it takes a user to delete: --write --delete-user ID');
+}
+
 async function removeNamed(target: Target): Promise<Removal> {
-  const { write, deleteUser } = target.options;
-  if (!write || deleteUser === null) throw new Unobservable('it takes a user to delete: --write --delete-user ID');
+  const deleteUser = requireNamed(target);
   const path = `/server/users/${deleteUser}`;
   const before = await target.ask(path);
   if (before.status === 404) throw new Unobservable(`there is no user ${deleteUser} to delete`);
@@ -57,6 +63,15 @@ export const removalChecks: readonly Check[] = [
       const path = `/server/users/${NOBODY}`;
       if ((await target.ask(path)).status !== 404) throw new Unobservable(`there may be a user ${NOBODY}`);
       requireError(await target.ask({ method: 'DELETE', path }), 404);
+    },
+  },
+  {
+    id: 'delete/other-project',
+    sentence: 'A user of another project gives 404.',
+    async run(target) {
+      const headers = headersOf(requireOther(target));
+      const path = `/server/users/${requireNamed(target)}`;
+      requireError(await target.ask({ method: 'DELETE', path, headers }), 404);
     },
   },
   {

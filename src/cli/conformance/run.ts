@@ -2,6 +2,7 @@ import { reason } from '../output.js';
 import { filterChecks } from './filter-checks.js';
 import { lookupChecks } from './lookup-checks.js';
 import { removalChecks } from './removal-checks.js';
+import { resourceChecks } from './resource-checks.js';
 import { routeChecks } from './route-checks.js';
 import { type Check, createTarget, Mismatch, type TargetOptions, Unobservable } from './target.js';
 import { usersChecks } from './users-checks.js';
@@ -12,6 +13,7 @@ import { usersChecks } from './users-checks.js';
  */
 export const CHECKS: readonly Check[] = [
   ...routeChecks,
+  ...resourceChecks,
   ...usersChecks,
   ...filterChecks,
   ...lookupChecks,

@@ -203,6 +203,12 @@ export function requireWrite({ options }: Target): void {
   if (!options.write) throw new Unobservable('it is a DELETE, which needs --write');
 }
 
+/** The second project; throws Unobservable where none is given. */
+export function requireOther({ options }: Target): Credentials {
+  if (options.other === null) throw new Unobservable('it takes a second project: --other-app-id');
+  return options.other;
+}
+
 export function shown({ status, text }: Answer): string {
   return `${status} ${text.length <= SHOWN_LENGTH ? text : `${text.slice(0, SHOWN_LENGTH)}…`}`.trim();
 }
