@@ -76,9 +76,13 @@ export function since(text: string): string {
   }
 }
 
+export function commaSeparated(text: string): string[] {
+  return text.split(',').map((name) => name.trim());
+}
+
 /** Scopes separated by commas, each once. */
 export function scopes(text: string): SecretScope[] {
-  const named = text.split(',').map((name) => name.trim());
+  const named = commaSeparated(text);
   const known = SECRET_SCOPES.filter((scope) => named.includes(scope));
   if (named.every((name) => (SECRET_SCOPES as string[]).includes(name))) return known;
   throw new InvalidArgumentError(`Expected some of ${SECRET_SCOPES.join(', ')}, separated by commas.`);

@@ -2,10 +2,9 @@ import { text } from 'node:stream/consumers';
 import { type Command, Option } from 'commander';
 import { read } from 'read';
 import type { Environment } from '../config.js';
-import { duration, examples, json, serverUrl, userNumber } from './arguments.js';
+import { commaSeparated, duration, examples, json, serverUrl, userNumber } from './arguments.js';
 import type { Report, Verdict } from './conformance/run.js';
-import type { Check } from './conformance/target.js';
-import { columns, finding, paint, terminalWidth } from './output.js';
+import { finding, paint } from './output.js';
 import { Refused } from './run.js';
 
 const DEFAULT_TIMEOUT_MS = 120_000;
@@ -39,19 +38,16 @@ export function addConformanceCommand(program: Command, env: Environment): void 
     .option('--other-app-id <APP_ID>', 'the App ID of a second project on the same server')
     .option('--write', 'also what sends DELETE')
     .option('--delete-user <ID>', 'with --write: a user who is deleted', userNumber)
-    .option('--only <IDS>', 'only these checks or groups, such as list,verify/negative,search/email*')
-    .option('--list', 'list the checks instead of making them')
+    .option('--only <IDS>', 'only these checks or groups, such as list,verify/negative,search/email*', commaSeparated)
     .addOption(new Option('--timeout <TIME>', 'when to stop').argParser(duration).default(DEFAULT_TIMEOUT_MS, '2m'))
     .addOption(json())
     .action(async (url: string, options, command: Command) => {
       // Loaded when it is wanted, as the server is.
-      const { CHECKS, checkConformance, isOf } = await import('./conformance/run.js');
+      const { checkConformance, chooseChecks, GROUPS } = await import('./conformance/run.js');
       if (options.deleteUser !== undefined && !options.write) command.error('error: --delete-user needs --write');
-      const checks = chosen(CHECKS, options.only, isOf, command);
-      if (options.list) {
-        process.stdout.write(`${options.json ? JSON.stringify(checks) : checkList(checks)}\n`);
-        return;
-      }
+      const { checks, unknown } = chooseChecks(options.only ?? ['*']);
+      if (unknown.length > 0)
+        command.error(`error: there is no check '${unknown.join("', '")}'; the groups are ${GROUPS.join(', ')}`);
       const target = {
         url,
         appId: options.appId,
@@ -66,16 +62,6 @@ export function addConformanceCommand(program: Command, env: Environment): void 
       process.stdout.write(`${options.json ? JSON.stringify(report) : summary(report)}\n`);
       if (report.failed > 0 || !report.complete) throw new Refused();
     });
-}
-
-type IsOf = (id: string, asked: string) => boolean;
-
-function chosen(checks: readonly Check[], only: string | undefined, isOf: IsOf, command: Command): readonly Check[] {
-  if (only === undefined) return checks;
-  const asked = only.split(',').map((each) => each.trim());
-  const unknown = asked.filter((each) => !checks.some(({ id }) => isOf(id, each)));
-  if (unknown.length > 0) command.error(`error: there is no check '${unknown.join("', '")}' (--list names them)`);
-  return checks.filter(({ id }) => asked.some((each) => isOf(id, each)));
 }
 
 async function findSecret(given: string | undefined, env: Environment, command: Command): Promise<string> {
@@ -100,13 +86,6 @@ function findOther(appId: string | undefined, env: Environment, command: Command
   const appSecret = env[OTHER_SECRET];
   if (!appSecret) return command.error(`error: the App Secret of ${appId} is missing: set ${OTHER_SECRET}`);
   return { appId, appSecret };
-}
-
-function checkList(checks: readonly Check[]): string {
-  const rows = checks.map(({ id, sentence }) => [id, sentence]);
-  const idWidth = Math.max(...checks.map(({ id }) => id.length));
-  const lastWidth = terminalWidth() - idWidth - 2;
-  return columns(rows, lastWidth < 20 ? {} : { lastWidth }).join('\n');
 }
 
 /** Writes each verdict when it comes, below the name of its group. */

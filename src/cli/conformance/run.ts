@@ -1,4 +1,3 @@
-import { reason } from '../output.js';
 import { filterChecks } from './filter-checks.js';
 import { lookupChecks } from './lookup-checks.js';
 import { removalChecks } from './removal-checks.js';
@@ -20,9 +19,17 @@ export const CHECKS: readonly Check[] = [
   ...removalChecks,
 ];
 
-/** Whether an id is what was asked for: itself, the name of its group, or what stands before a `*`. */
-export function isOf(id: string, asked: string): boolean {
-  return asked.endsWith('*') ? id.startsWith(asked.slice(0, -1)) : id === asked || id.startsWith(`${asked}/`);
+/** What stands before the first slash of the ids. */
+export const GROUPS: readonly string[] = [...new Set(CHECKS.map(({ id }) => id.replace(/\/.*/, '')))];
+
+/** The checks that are asked for by id, by group, or by what stands before a `*`; and what names none. */
+export function chooseChecks(asked: readonly string[]): { checks: Check[]; unknown: string[] } {
+  const isOf = (id: string, name: string) =>
+    name.endsWith('*') ? id.startsWith(name.slice(0, -1)) : id === name || id.startsWith(`${name}/`);
+  return {
+    checks: CHECKS.filter(({ id }) => asked.some((name) => isOf(id, name))),
+    unknown: asked.filter((name) => !CHECKS.some(({ id }) => isOf(id, name))),
+  };
 }
 
 export type Verdict = { readonly id: string; readonly sentence: string } & (
@@ -90,7 +97,7 @@ async function judge({ id, sentence }: Check, run: () => Promise<void>, signal: 
         status: 'failed',
         request: '',
         expected: 'an answer of some form',
-        arrived: reason(error),
+        arrived: String(error),
       };
     const { answer, expected, arrived } = error;
     return { id, sentence, status: 'failed', request: answer.request, expected, arrived };

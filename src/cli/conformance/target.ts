@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
-import { reason } from '../output.js';
 import { LIST, SUCCESS, USER, type User } from './shapes.js';
 
 /** A server that is held to the contract, and the words in which it is found wrong. */
@@ -115,7 +114,9 @@ export function createTarget(options: TargetOptions): Target {
         options.signal.throwIfAborted();
         if (patience.aborted)
           throw new Mismatch({ request }, `an answer within ${ANSWER_TIMEOUT_MS / 1_000} s`, 'none');
-        throw new Mismatch({ request }, 'an answer', reason((error as Error).cause ?? error));
+        // Why is in the cause, and of several addresses in its code only.
+        const { message, code } = ((error as Error).cause ?? error) as NodeJS.ErrnoException;
+        throw new Mismatch({ request }, 'an answer', message || (code ?? 'none'));
       }
     }
   }
