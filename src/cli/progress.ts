@@ -15,10 +15,13 @@ export function progressBar(unit: string | undefined): ProgressBar {
   let first: Measured | undefined;
   let latest: Measured;
   const bar = new SingleBar({
-    format: () => progressLine(unit, first ?? latest, latest, process.stderr.columns),
+    format: () =>
+      progressLine(unit, first ?? latest, latest, process.stderr.columns).slice(0, process.stderr.columns - 1),
     stream: process.stderr,
     clearOnComplete: true,
-    hideCursor: true,
+    // Whoever is killed would leave the terminal without them.
+    hideCursor: false,
+    linewrap: true,
   });
   return {
     update(progress) {

@@ -84,6 +84,8 @@ describe.runIf(inject('engine') === 'embedded' && existsSync(SCRIPT))('on a term
     const narrow = await runOnTerminal(settings(), 60, 'seed', '--project', appId, '--users', '2000');
     for (const line of narrow.split(`${ESCAPE}1G`)) expect(shownWidth(line)).toBeLessThanOrEqual(60);
     expect(narrow).toMatch(/100% {2}2,000 users/);
+    // A terminal whose cursor is hidden, or whose lines are cut, would stay so when the command is killed.
+    for (const written of [imported, narrow]) expect(written).not.toMatch(/\[\?(25|7)l/);
   });
 
   test('a secret is asked for and not shown', async () => {
