@@ -116,24 +116,34 @@ export function columns(rows: (string | number)[][], options: { lastWidth?: numb
 
 /** One thing that was looked at: its mark, its name, what there is to say of it, and the lines below that. */
 export function finding(status: keyof typeof MARKS, name: string, text: string, below: readonly string[] = []): string {
-  const [style, mark] = MARKS[status];
-  return columns([[paint(style, mark), [`${name}  ${paint('dim', text)}`, ...below].join('\n')]], {
-    lastWidth: Math.min(terminalWidth(), MAX_TEXT_WIDTH) - 3,
-  }).join('\n');
+  const width = textWidth() - 3;
+  const lines = [`${paint('bold', name)}  ${paint('dim', text)}`, ...below.map((line) => breakable(line, width))];
+  return columns([[mark(status), lines.join('\n')]], { lastWidth: width }).join('\n');
 }
 
-/** The same of several, with their names below each other. */
+/** The same of several, with what there is to say below each other. */
 export function findings(rows: readonly { status: keyof typeof MARKS; name: string; text: string }[]): string {
   const nameWidth = Math.max(...rows.map(({ name }) => name.length));
-  const cells = rows.map(({ status, name, text }) => [
-    paint(MARKS[status][0], MARKS[status][1]),
-    paint('bold', name),
-    text,
-  ]);
-  const lastWidth = Math.max(Math.min(terminalWidth(), MAX_TEXT_WIDTH) - nameWidth - 6, 20);
-  return columns(cells, { lastWidth }).join('\n');
+  const width = Math.max(textWidth() - nameWidth - 6, MIN_TEXT_WIDTH);
+  const cells = rows.map(({ status, name, text }) => [mark(status), paint('bold', name), breakable(text, width)]);
+  return columns(cells, { lastWidth: width }).join('\n');
 }
 
+/** What has no spaces in it is broken where the line ends, instead of cut off. */
+function breakable(text: string, width: number): string {
+  return text.replace(new RegExp(`\\S{${width - 1}}(?=\\S)`, 'g'), '$&\n');
+}
+
+function mark(status: keyof typeof MARKS): string {
+  const [style, sign] = MARKS[status];
+  return paint(style, sign);
+}
+
+function textWidth(): number {
+  return Math.max(Math.min(terminalWidth(), MAX_TEXT_WIDTH), MIN_TEXT_WIDTH);
+}
+
+const MIN_TEXT_WIDTH = 20;
 const MAX_TEXT_WIDTH = 120;
 const MARKS = {
   passed: ['green', '✓'],

@@ -573,6 +573,17 @@ describe.runIf(inject('engine') === 'embedded')('the command', () => {
     expect(stdout).toMatch(/\n0 passed, 1 failed, 0 skipped\n$/);
   });
 
+  test('shows what a server answers without the control characters in it', async () => {
+    const server = createServer((_, response) => response.end('\u001b[2Jnothing\r\nof the kind'));
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const args = ['conformance', url, '--app-id', 'a', '--app-secret', 'b', '--only', 'get/unknown'];
+    const { code, stdout } = await userdir({}, args);
+    server.close();
+    expect(code).toBe(1);
+    expect(stdout).toContain('arrived   200  [2Jnothing of the kind\n');
+  });
+
   test('stops when its time is up, and ends with 1', async () => {
     const { code, stdout } = await conformance({ USERDIR_APP_SECRET: project.appSecret }, [
       '--json',

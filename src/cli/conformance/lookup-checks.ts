@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 // The module itself, as in services/addresses.ts.
 import { StrKey } from '@stellar/stellar-base/lib/strkey.js';
 import { parseAddress } from '../../services/addresses.js';
-import { NEGATIVE, ONE_USER, POSITIVE, SEARCH, type User } from './shapes.js';
+import { NEGATIVE, ONE_USER, POSITIVE, SEARCH, SUCCESS, type User } from './shapes.js';
 import {
   type Answer,
   type Check,
@@ -225,7 +225,8 @@ const getChecks: Check[] = [
     sentence: 'Unknown user gives 404.',
     async run(target) {
       const answer = await target.ask(`/server/users/${NOBODY}`);
-      if (answer.status === 200) throw new Unobservable(`there is a user ${NOBODY}`);
+      const { result } = SUCCESS.safeParse(answer.body).data ?? {};
+      if (result?.['id'] === NOBODY) throw new Unobservable(`there is a user ${NOBODY}`);
       requireError(answer, 404);
     },
   },

@@ -99,7 +99,7 @@ async function judge({ id, sentence }: Check, run: () => Promise<void>, signal: 
         expected: 'an answer of some form',
         arrived: String(error),
       };
-    const { answer, expected, arrived } = error;
-    return { id, sentence, status: 'failed', request: answer.request, expected, arrived };
+    const { request, expected, arrived } = error;
+    return { id, sentence, status: 'failed', request, expected, arrived };
   }
 }

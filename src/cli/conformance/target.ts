@@ -58,14 +58,20 @@ export interface Sample {
 
 /** The server does not do what the contract says. */
 export class Mismatch extends Error {
-  constructor(
-    readonly answer: Pick<Answer, 'request'>,
-    readonly expected: string,
-    readonly arrived: string,
-  ) {
-    super(`expected ${expected}, got ${arrived}`);
+  readonly request: string;
+  readonly expected: string;
+  readonly arrived: string;
+
+  constructor(asked: Pick<Answer, 'request'>, expected: string, arrived: string) {
+    super(`expected ${oneLine(expected)}, got ${oneLine(arrived)}`);
+    this.request = oneLine(asked.request);
+    this.expected = oneLine(expected);
+    this.arrived = oneLine(arrived);
   }
 }
+
+/** What another server says may not steer the operator's terminal. */
+const oneLine = (text: string) => text.replace(/\p{Cc}+/gu, ' ');
 
 /** It cannot be seen whether it does. */
 export class Unobservable extends Error {}
@@ -210,13 +216,17 @@ export function requireOther({ options }: Target): Credentials {
   return options.other;
 }
 
+/** An answer as one line of a report. */
 export function shown({ status, text }: Answer): string {
-  return `${status} ${text.length <= SHOWN_LENGTH ? text : `${text.slice(0, SHOWN_LENGTH)}…`}`.trim();
+  return `${status} ${cut(text)}`.trim();
+}
+
+function cut(text: string): string {
+  return text.length <= SHOWN_LENGTH ? text : `${text.slice(0, SHOWN_LENGTH)}…`;
 }
 
 function show(value: unknown): string {
-  const text = JSON.stringify(value) ?? String(value);
-  return text.length <= SHOWN_LENGTH ? text : `${text.slice(0, SHOWN_LENGTH)}…`;
+  return cut(JSON.stringify(value) ?? String(value));
 }
 
 const STEADY_TRIES = 3;
