@@ -50,10 +50,16 @@ export interface RateLimitConfig {
 /** A malformed setting: one line per fault, each naming its variable and what it accepts. */
 export class ConfigError extends Error {
   override name = 'ConfigError';
-  constructor(readonly faults: string[]) {
+  constructor(
+    readonly faults: string[],
+    /** The variables that are malformed. */
+    readonly settings: string[],
+  ) {
     super(faults.join('\n'));
   }
 }
+
+export type Environment = Readonly<Record<string, string | undefined>>;
 
 export const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 
@@ -116,13 +122,19 @@ const settings = z.object({
   OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: urlOf('http', 'https').optional(),
 });
 
+export const SETTINGS: readonly string[] = Object.keys(settings.shape);
+
 /** Environment variables to Config; throws ConfigError with every fault at once. An empty variable counts as absent. */
-export function parseConfig(env: Record<string, string | undefined>): Config {
+export function parseConfig(env: Environment): Config {
   const given = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined && value !== ''));
   const parsed = settings.safeParse(given);
   if (!parsed.success) {
     // The value itself is never repeated: DATABASE_URL carries a password.
-    throw new ConfigError(parsed.error.issues.map((issue) => `${String(issue.path[0])} must be ${issue.message}.`));
+    const { issues } = parsed.error;
+    throw new ConfigError(
+      issues.map((issue) => `${String(issue.path[0])} must be ${issue.message}.`),
+      issues.map((issue) => String(issue.path[0])),
+    );
   }
   const values = parsed.data;
   const production = values.NODE_ENV === 'production';

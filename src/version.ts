@@ -1,3 +1,10 @@
 import { readFileSync } from 'node:fs';
 
-export const VERSION: string = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')).version;
+/** package.json, as far as it is looked into. */
+export const PACKAGE: {
+  readonly version: string;
+  readonly engines: { readonly node: string };
+  readonly dependencies: Readonly<Record<string, string>>;
+} = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
+
+export const VERSION: string = PACKAGE.version;

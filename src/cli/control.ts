@@ -1,5 +1,5 @@
 import { createReadStream, createWriteStream, mkdtempSync } from 'node:fs';
-import { chmod, mkdir, mkdtemp, open, rm } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, open, rm, stat } from 'node:fs/promises';
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -13,6 +13,7 @@ import {
   type OperationName,
   operations,
   type Params,
+  type Progress,
   type Result,
   runOperation,
 } from './operations.js';
@@ -23,7 +24,7 @@ import {
  * operation's input, answered by frames, one JSON object a line.
  */
 type Frame =
-  | { progress: number }
+  | { progress: Progress }
   | { output: string }
   | { result: unknown }
   | { error: { code: ErrorCode; message: string } };
@@ -103,6 +104,7 @@ async function answer(
     const output = await open(join(spool, 'output'), 'w', 0o600);
     const result = await runOperation(directory, name as OperationName, params, {
       input: createReadStream(join(spool, 'input')),
+      inputBytes: (await stat(join(spool, 'input'))).size,
       write: async (chunk) => void (await output.write(chunk)),
       progress: (progress) => send({ progress }),
       signal: gone.signal,

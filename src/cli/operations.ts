@@ -1,9 +1,11 @@
-import { parse, userId } from '../services/filters.js';
+import type { Database } from '../db/client.js';
+import { parse, userFilter, userId } from '../services/filters.js';
 import { parseIdentity, snakeCase } from '../services/identities.js';
 import type { SecretScope } from '../services/projects.js';
 import type { Services } from '../services/services.js';
 import { syntheticUsers } from '../services/synthetic-users.js';
 import type { OnConflict } from '../sql/import-users.js';
+import { examineDatabase } from './database-findings.js';
 
 /**
  * What the operator's command can do to a directory. Parameters and results are plain JSON, because an operation runs
@@ -11,6 +13,7 @@ import type { OnConflict } from '../sql/import-users.js';
  */
 
 export interface Directory {
+  readonly db: Database;
   readonly services: Services;
   /** Migrations that opening the directory applied. */
   readonly applied: readonly string[];
@@ -18,11 +21,21 @@ export interface Directory {
 
 export interface Io {
   readonly input: AsyncIterable<Buffer>;
+  /** How long the input is, where that is known before its end. */
+  readonly inputBytes?: number | undefined;
   readonly write: (chunk: string) => Promise<void>;
-  /** How many are done: lines, users. */
-  readonly progress: (done: number) => void;
+  readonly progress: (progress: Progress) => void;
   readonly signal: AbortSignal;
 }
+
+export interface Progress {
+  /** How many are done: lines, users. */
+  readonly done: number;
+  /** How much of the whole that is, from 0 to 1, where that is known. */
+  readonly fraction?: number;
+}
+
+const progressOf = (done: number, total: number): Progress => ({ done, fraction: total === 0 ? 1 : done / total });
 
 const userIdArgument = userId('USER_ID');
 
@@ -36,6 +49,8 @@ async function identityOf({ services }: Directory, params: { project: string; me
 }
 
 export const operations = {
+  doctor: examineDatabase,
+
   async migrate({ applied }: Directory) {
     return { applied };
   },
@@ -106,16 +121,34 @@ export const operations = {
   async 'user import'(
     { services }: Directory,
     params: { project: string; onConflict: OnConflict; skipInvalid: boolean },
-    { input, progress, signal }: Io,
+    { input, inputBytes, progress, signal }: Io,
   ) {
     const scope = await services.projects.getScope(params.project);
     const { onConflict, skipInvalid } = params;
-    return services.transfers.importUsers(scope, input, { onConflict, skipInvalid, progress, signal });
+    let readBytes = 0;
+    async function* counted() {
+      for await (const chunk of input) {
+        readBytes += chunk.length;
+        yield chunk;
+      }
+    }
+    return services.transfers.importUsers(scope, counted(), {
+      onConflict,
+      skipInvalid,
+      progress: (done) => progress(inputBytes ? { done, fraction: readBytes / inputBytes } : { done }),
+      signal,
+    });
   },
 
   async 'user export'({ services }: Directory, params: { project: string }, { write, progress, signal }: Io) {
     const scope = await services.projects.getScope(params.project);
-    return { exported: await services.transfers.exportUsers(scope, { write, progress, signal }) };
+    const total = await services.users.countUsers(scope, userFilter({}));
+    const exported = await services.transfers.exportUsers(scope, {
+      write,
+      progress: (done) => progress(progressOf(done, Math.max(done, total))),
+      signal,
+    });
+    return { exported };
   },
 
   async 'user remove'({ services }: Directory, params: { project: string; userId: string }) {
@@ -130,12 +163,15 @@ export const operations = {
     { progress, signal }: Io,
   ) {
     const appIds = params.project === null ? await allAppIds(services) : [params.project];
+    const scopes = await Promise.all(appIds.map((appId) => services.projects.getScope(appId)));
+    const counts = scopes.map((scope) => services.users.countRemoved(scope, params.olderThanMs));
+    const total = (await Promise.all(counts)).reduce((sum, count) => sum + count, 0);
     let purged = 0;
-    for (const appId of appIds) {
-      const scope = await services.projects.getScope(appId);
+    for (const scope of scopes) {
       const before = purged;
       purged += await services.users.purgeRemoved(scope, params.olderThanMs, (ofThis) => {
-        progress(before + ofThis);
+        const done = before + ofThis;
+        progress(progressOf(done, Math.max(done, total)));
         signal.throwIfAborted();
       });
     }
@@ -176,15 +212,15 @@ export const operations = {
       const scope = await services.projects.getScope(appId);
       const found = await (params.repair ? services.totals.repair(scope) : services.totals.check(scope));
       differences.push(...found.map((difference) => ({ app_id: appId, ...difference })));
-      progress(done + 1);
+      progress(progressOf(done + 1, appIds.length));
     }
     return { projects: appIds.length, differences, repaired: params.repair && differences.length > 0 };
   },
 
   async seed({ services }: Directory, params: { project: string; users: number; seed: number }, io: Io) {
     const scope = await services.projects.getScope(params.project);
-    return services.transfers.addUsers(scope, syntheticUsers(params.users, params.seed), (users) => {
-      io.progress(users);
+    return services.transfers.addUsers(scope, syntheticUsers(params.users, params.seed), (done) => {
+      io.progress(progressOf(done, params.users));
       io.signal.throwIfAborted();
     });
   },

@@ -48,10 +48,8 @@ export async function serve(config: Config, asJson: boolean): Promise<void> {
     const stopped = untilSignal(log);
     if (await openWhenReachable(directory, log, stopped)) {
       if (controlSocket !== undefined) {
-        const control = await serveControl(controlSocket, config.dataDir, {
-          services: directory.services,
-          applied: [],
-        });
+        const { db, services } = directory;
+        const control = await serveControl(controlSocket, config.dataDir, { db, services, applied: [] });
         closers.push(() => control.close());
       }
       if (config.demo) await mkdir(config.dataDir, { recursive: true, mode: 0o700 });

@@ -55,6 +55,19 @@ export async function migrate(pool: Pool, migrationsDir = MIGRATIONS_DIR): Promi
   }
 }
 
+/** What `migrate` would find, without doing anything; throws where it would. */
+export async function inspectMigrations(pool: Pool): Promise<{ missing: string[]; unknown: string[] }> {
+  const migrations = await readMigrations(MIGRATIONS_DIR);
+  const names = migrations.map(({ name }) => name);
+  if (!(await hasHistory(pool))) return { missing: names, unknown: [] };
+  const missing = await findMissing(pool, migrations);
+  const { rows } = await pool.query<{ name: string }>(
+    'SELECT migration_name AS name FROM _prisma_migrations WHERE rolled_back_at IS NULL AND migration_name <> ALL($1)',
+    [names],
+  );
+  return { missing: missing.map(({ name }) => name), unknown: rows.map(({ name }) => name) };
+}
+
 async function readMigrations(migrationsDir: string): Promise<Migration[]> {
   const entries = await readdir(migrationsDir, { withFileTypes: true });
   const names = entries.filter((entry) => entry.isDirectory()).map((entry) => entry.name);
@@ -66,12 +79,12 @@ async function readMigrations(migrationsDir: string): Promise<Migration[]> {
   );
 }
 
-async function hasHistory(client: PoolClient): Promise<boolean> {
+async function hasHistory(client: Pool | PoolClient): Promise<boolean> {
   const { rows } = await client.query("SELECT to_regclass('_prisma_migrations') IS NOT NULL AS exists");
   return rows[0].exists;
 }
 
-async function findMissing(client: PoolClient, migrations: Migration[]): Promise<Migration[]> {
+async function findMissing(client: Pool | PoolClient, migrations: Migration[]): Promise<Migration[]> {
   const { rows } = await client.query<{ migration_name: string; checksum: string; finished_at: Date | null }>(
     'SELECT migration_name, checksum, finished_at FROM _prisma_migrations WHERE rolled_back_at IS NULL',
   );

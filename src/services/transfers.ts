@@ -94,14 +94,16 @@ export function createTransfers(db: Database, totals: Totals) {
     },
 
     /** Writes records that are known to be good, each with its accounts; those who exist are left as they are. */
-    async addUsers(scope: ProjectScope, records: Iterable<UserRecord>, progress: (users: number) => void) {
+    async addUsers(scope: ProjectScope, records: Iterable<UserRecord>, progress: (done: number) => void) {
       const projectId = scope.idFor('operate');
       const added = { users: 0, accounts: 0 };
+      let done = 0;
       for await (const batch of readAhead(batches(records))) {
         const written = await writeUsers(db, projectId, batch, 'skip');
         added.users += written.length;
         added.accounts += written.reduce((sum, user) => sum + user.accounts, 0);
-        progress(added.users);
+        done += batch.length;
+        progress(done);
       }
       await tidy(scope, added.users);
       return added;

@@ -158,6 +158,15 @@ export function createUsers(db: Database, totals: Totals) {
       else await once(db, actor.projectId, { key, request: ['remove', String(id)] }, (tx) => remove(tx, actor, id));
     },
 
+    /** How many `purgeRemoved` would erase. */
+    async countRemoved(scope: ProjectScope, olderThanMs: number): Promise<number> {
+      const [row] = await db.query<{ count: number }>(Prisma.sql`
+        SELECT count(*) FROM users
+        WHERE project_id = ${scope.idFor('operate')}
+          AND deleted_at < now() - ${olderThanMs}::float8 * interval '1 millisecond'`);
+      return row?.count ?? 0;
+    },
+
     /**
      * Erases for good the users of one project who were removed more than `olderThanMs` ago, with their accounts, in
      * transactions of bounded size. Returns how many.

@@ -56,7 +56,11 @@ describe('while a server runs on the same database,', () => {
     expect(JSON.stringify(listed)).not.toContain('uds_');
     const table = await run('project', 'list');
     expect(table).toMatchObject({ code: 0, stderr: '' });
-    expect(table.stdout).toContain(`│ Müller & "Co" │ ${created.app_id} │`);
+    expect(table.stdout).toMatch(
+      new RegExp(
+        `^ID +Name +App ID +Created +Users\n(.*\n)* *${created.id} +Müller & "Co" +${created.app_id} +\\S+ +1\n`,
+      ),
+    );
     expect(
       await ask((url) => call(url, { app_id: `${appId}`, app_secret: `${appSecret}` }, '/server/users')),
     ).toMatchObject({ status: 200 });
@@ -301,7 +305,21 @@ describe.runIf(inject('engine') === 'embedded')('usage', () => {
   const usage = (...args: string[]) => userdir({ DATA_DIR: '/nonexistent' }, args);
 
   test.each([
-    [[], ['serve', 'migrate', 'project', 'user', 'seed', 'DATABASE_URL', 'DATA_DIR']],
+    [
+      [],
+      [
+        'serve',
+        'migrate',
+        'project',
+        'user',
+        'seed',
+        'doctor',
+        'conformance',
+        'completion',
+        'DATABASE_URL',
+        'DATA_DIR',
+      ],
+    ],
     [['serve'], ['--json', 'PORT']],
     [['migrate'], ['--json']],
     [['project'], ['create', 'list', 'rotate']],

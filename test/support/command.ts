@@ -134,6 +134,7 @@ export function useServer() {
   const runJson = (...args: string[]): Promise<Json> => userdirJson(database.env, args);
   return {
     url: () => server.url,
+    settings: () => database.env,
     run: (...args: string[]) => userdir(database.env, args),
     runJson,
     /** The command with something to read. */

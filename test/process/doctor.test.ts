@@ -1,0 +1,238 @@
+import { chmod, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { parseConfig } from '#dist/config.js';
+import { createDirectory, type Directory } from '#dist/directory.js';
+import { syntheticUsers } from '#dist/services/synthetic-users.js';
+import type { Json } from '../support/app.js';
+import { type Settings, userdir, useServer } from '../support/command.js';
+import { copyTemplate, type TestDatabase } from '../support/engines.js';
+
+vi.setConfig({ testTimeout: 60_000 });
+
+const isEmbedded = inject('engine') === 'embedded';
+
+/** The findings by their ids, and whether they agree with the exit code. */
+async function examine(settings: Settings, ...args: string[]): Promise<Record<string, Json>> {
+  const { code, stdout, stderr } = await userdir(settings, ['doctor', '--json', ...args]);
+  expect(stderr).toBe('');
+  const { ok, findings } = JSON.parse(stdout);
+  expect(ok).toBe(findings.every(({ status }: Json) => status !== 'failed'));
+  expect(code).toBe(ok ? 0 : 1);
+  return Object.fromEntries(findings.map(({ id, ...finding }: Json) => [id, finding]));
+}
+
+const statusesOf = (findings: Record<string, Json>) =>
+  Object.fromEntries(Object.entries(findings).map(([id, { status }]) => [id, status]));
+
+const OF_ANY_DATABASE = ['database', 'clock', 'encoding', 'time-zone', 'migrations', 'rights', 'totals'];
+const OF_DATABASE = isEmbedded ? OF_ANY_DATABASE : [...OF_ANY_DATABASE, 'writable', 'connections', 'durability'];
+
+describe('beside a running server,', () => {
+  const { run, runJson, createProject } = useServer();
+
+  test('all is well, and nothing is changed', async () => {
+    const { app_id: appId } = await createProject();
+    await runJson('seed', '--project', appId, '--users', '30');
+    const { code, stdout, stderr } = await run('doctor');
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(stdout).toMatch(/\n✓ {2}totals +exact for 30 users of 1 projects\n/);
+    expect(stdout).toMatch(/\n\nNothing is wrong\..*\n$/);
+    if (isEmbedded) expect(stdout).toMatch(/\n✓ {2}server +pid \d+ has the data directory/);
+    expect(await runJson('project', 'list')).toMatchObject([{ app_id: appId, total_user: 30 }]);
+  });
+
+  test('--json has every finding with its id, and --no-totals leaves the count out', async () => {
+    const { ok, findings } = await runJson('doctor', '--no-totals');
+    expect(ok).toBe(true);
+    for (const finding of findings)
+      expect(finding).toEqual({
+        id: expect.stringMatching(/^[a-z-]+$/),
+        status: expect.stringMatching(/^(passed|warning|skipped)$/),
+        found: expect.any(String),
+        advice: finding.status === 'warning' ? expect.any(String) : null,
+      });
+    const ids = findings.map(({ id }: Json) => id);
+    expect(ids).toEqual(
+      expect.arrayContaining(['settings', 'node', 'packages', 'redis', 'data-directory', ...OF_DATABASE]),
+    );
+    expect(findings.find(({ id }: Json) => id === 'totals')).toMatchObject({ status: 'skipped' });
+  });
+});
+
+describe('while no server runs,', () => {
+  let database: TestDatabase;
+  let appId: string;
+  /** What no command would do to a database. */
+  async function spoil(work: (directory: Directory) => Promise<unknown>): Promise<void> {
+    const directory = createDirectory(parseConfig(database.env), { command: 'test' });
+    await directory.open();
+    await work(directory).finally(() => directory.close());
+  }
+  beforeAll(async () => {
+    database = await copyTemplate(inject('engine'), inject('template'));
+    await spoil(async ({ db, services }) => {
+      appId = (await services.projects.createProject('Test')).appId;
+      const scope = await services.projects.getScope(appId);
+      await services.transfers.addUsers(scope, syntheticUsers(5, 1), () => undefined);
+      await db.pool.query('DELETE FROM tallies; DELETE FROM tally_deltas');
+      await db.pool.query(
+        "INSERT INTO _prisma_migrations (id, checksum, migration_name) VALUES ('1', '', '29990101000000_later')",
+      );
+    });
+  });
+  afterAll(() => database.drop());
+
+  test('tallies that are wrong, and a migration of a newer version, are found', async () => {
+    const findings = await examine(database.env);
+    for (const id of ['database', 'clock', 'encoding', 'time-zone', 'rights'])
+      expect(findings[id]).toMatchObject({ status: 'passed', advice: null });
+    expect(findings['totals']).toEqual({
+      status: 'failed',
+      found: `not those of the users in ${appId}`,
+      advice: 'userdir totals check --repair mends them.',
+    });
+    expect(findings['migrations']).toMatchObject({
+      status: 'warning',
+      found: expect.stringContaining('29990101000000_later, which this version does not know'),
+    });
+  });
+
+  test('a malformed setting is named, and everything else is looked at without it: a migration is missing', async () => {
+    await spoil(({ db }) =>
+      db.pool.query(
+        "UPDATE _prisma_migrations SET rolled_back_at = now() WHERE migration_name LIKE '%_idempotency_keys'",
+      ),
+    );
+    const { settings, migrations, rights, totals } = await examine({ ...database.env, PORT: 'x', RATE_LIMIT: '-1' });
+    expect(settings).toEqual({
+      status: 'failed',
+      found: 'PORT must be a whole number from 0 to 65535.\nRATE_LIMIT must be a whole number from 1 to 100000000.',
+      advice: 'Correct or unset PORT, RATE_LIMIT.',
+    });
+    expect(migrations).toEqual({
+      status: 'failed',
+      found: expect.stringMatching(/^missing: \d+_idempotency_keys$/),
+      advice: expect.stringContaining('userdir migrate'),
+    });
+    expect([rights, totals]).toMatchObject([{ status: 'skipped' }, { status: 'skipped' }]);
+  });
+
+  test('what is missing or wrong is left so; a data directory that others may open is found', async () => {
+    await chmod(database.env['DATA_DIR'] as string, 0o755);
+    const findings = await examine(database.env);
+    expect(findings['migrations']).toMatchObject({ status: 'failed' });
+    if (isEmbedded)
+      expect(findings['data-directory']).toMatchObject({
+        status: 'warning',
+        advice: expect.stringMatching(/^chmod 700 /),
+      });
+  });
+
+  describe.skipIf(isEmbedded)('on PostgreSQL', () => {
+    const url = () => new URL(database.env['DATABASE_URL'] as string);
+    const name = () => url().pathname.slice(1);
+
+    /** Of a session of the superuser, whatever the database says of sessions. */
+    async function administer(sql: string): Promise<void> {
+      const client = new pg.Client({ connectionString: url().href });
+      await client.connect();
+      await client.query(sql).finally(() => client.end());
+    }
+
+    test('a role that may only read is found', async () => {
+      const role = `${name()}_reader`;
+      await administer('UPDATE _prisma_migrations SET rolled_back_at = NULL');
+      await administer(`CREATE ROLE "${role}" LOGIN; GRANT SELECT ON ALL TABLES IN SCHEMA public TO "${role}"`);
+      const asReader = url();
+      asReader.username = role;
+      const { rights } = await examine({ ...database.env, DATABASE_URL: asReader.href }, '--no-totals');
+      await administer(`DROP OWNED BY "${role}"; DROP ROLE "${role}"`);
+      expect(rights).toMatchObject({
+        status: 'failed',
+        found: expect.stringMatching(/users \(DELETE\), .*users \(UPDATE\)/),
+      });
+      expect(rights.found).not.toContain('(SELECT)');
+    });
+
+    test('a database that takes no writes, and a clock that is wrong, are found', async () => {
+      await administer(`
+        CREATE SCHEMA shifted;
+        CREATE FUNCTION shifted.clock_timestamp() RETURNS timestamptz LANGUAGE sql
+          AS $$ SELECT pg_catalog.clock_timestamp() - interval '1 hour' $$;
+        ALTER DATABASE "${name()}" SET search_path = shifted, pg_catalog, public;
+        ALTER DATABASE "${name()}" SET default_transaction_read_only = on`);
+      const { writable, clock } = await examine(database.env, '--no-totals');
+      await administer(`
+        SET transaction_read_only = off;
+        ALTER DATABASE "${name()}" RESET ALL;
+        DROP SCHEMA shifted CASCADE`);
+      expect(writable).toMatchObject({ status: 'failed', found: 'transactions are read-only' });
+      expect(clock).toMatchObject({ status: 'failed', advice: expect.stringContaining('NTP') });
+      const [, behindMs] = /is (\d+) ms behind/.exec(clock.found) ?? [];
+      expect(Number(behindMs)).toBeGreaterThan(3_590_000);
+    });
+
+    test('a database in another encoding is found', async () => {
+      const other = `${name()}_ascii`;
+      await administer(
+        `CREATE DATABASE "${other}" TEMPLATE template0 ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'`,
+      );
+      const inAscii = url();
+      inAscii.pathname = `/${other}`;
+      const { encoding } = await examine({ ...database.env, DATABASE_URL: inAscii.href });
+      await administer(`DROP DATABASE "${other}"`);
+      expect(encoding).toMatchObject({ status: 'failed', found: 'SQL_ASCII, and it must be UTF8' });
+    });
+
+    test('a database that is not there is found', async () => {
+      const gone = url();
+      gone.pathname = '/userdir_nowhere';
+      const { database: found } = await examine({ ...database.env, DATABASE_URL: gone.href });
+      expect(found).toMatchObject({ status: 'failed', advice: expect.stringContaining('Create the database') });
+    });
+  });
+});
+
+// What no database has a part in.
+describe.runIf(isEmbedded)('without a database,', () => {
+  test('a server that does not answer is found, and its password not shown', async () => {
+    const settings = {
+      DATABASE_URL: 'postgres://me:hush@127.0.0.1:9/x',
+      RATE_LIMIT: '5',
+      REDIS_URL: 'redis://:hush@127.0.0.1:9',
+    };
+    const { code, stdout } = await userdir(settings, ['doctor']);
+    expect(code).toBe(1);
+    expect(stdout).toMatch(
+      /✗ {2}database +The database of DATABASE_URL cannot be reached: .*\n +→ Start PostgreSQL, or/,
+    );
+    expect(stdout).toMatch(/✗ {2}redis +does not answer: /);
+    expect(stdout).toMatch(/\n\n2 wrong\.\n$/);
+    expect(stdout).not.toContain('hush');
+  });
+
+  test('what was never started is well, and is not started', async () => {
+    const dataDir = join('/tmp', `userdir-never-${process.pid}`);
+    const findings = await examine({ DATA_DIR: dataDir });
+    expect(findings['data-directory']).toMatchObject({
+      status: 'passed',
+      found: expect.stringContaining('not there yet'),
+    });
+    expect(findings['database']).toMatchObject({ status: 'skipped' });
+    await expect(stat(dataDir)).rejects.toThrow('ENOENT');
+  });
+
+  test('a malformed DATABASE_URL leaves nothing to ask', async () => {
+    const findings = await examine({ DATABASE_URL: 'mysql://me:hush@127.0.0.1/x' });
+    expect(statusesOf(findings)).toMatchObject({ settings: 'failed', node: 'passed', database: 'skipped' });
+    expect(JSON.stringify(findings)).not.toContain('hush');
+  });
+
+  test('settings that are hardly meant are found', async () => {
+    const settings = { DATA_DIR: '/tmp/userdir-never', REDIS_URL: 'redis://127.0.0.1', HOST: '0.0.0.0' };
+    expect(statusesOf(await examine(settings))).toMatchObject({ 'rate-limit': 'warning', graphiql: 'warning' });
+    expect(statusesOf(await examine({ ...settings, NODE_ENV: 'production' }))).toMatchObject({ production: 'warning' });
+  });
+});

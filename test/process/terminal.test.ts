@@ -1,0 +1,108 @@
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { CLI, type Credentials, type Settings, userdir, useServer } from '../support/command.js';
+
+vi.setConfig({ testTimeout: 60_000 });
+
+const SCRIPT = '/usr/bin/script';
+const ESCAPE = '\u001b[';
+
+const quoted = (words: readonly string[]) => words.map((word) => `'${word}'`).join(' ');
+
+/** A command line for a terminal of so many columns. */
+const onTerminal = (columns: number, ...args: string[]) => [
+  '-qec',
+  `stty cols ${columns}; ${quoted([process.execPath, CLI, ...args])}`,
+  '/dev/null',
+];
+const environment = (settings: Settings) => ({ PATH: process.env['PATH'] ?? '', TERM: 'xterm', ...settings });
+
+async function runOnTerminal(settings: Settings, columns: number, ...args: string[]): Promise<string> {
+  const { stdout } = await promisify(execFile)(SCRIPT, onTerminal(columns, ...args), { env: environment(settings) });
+  return stdout.replaceAll('\r\n', '\n');
+}
+
+// How something looks does not depend on the engine.
+describe.runIf(inject('engine') === 'embedded' && existsSync(SCRIPT))('on a terminal,', () => {
+  const { url, settings, createProject } = useServer();
+  let folder: string;
+  let project: Credentials;
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'userdir-terminal-'));
+    project = await createProject();
+  });
+  afterAll(() => rm(folder, { recursive: true }));
+
+  test('a table has one line a row where it fits, and one line a value where it does not', async () => {
+    const plain = { ...settings(), NO_COLOR: '1' };
+    const { app_id: appId } = project;
+    const wide = await runOnTerminal(plain, 120, 'project', 'list');
+    expect(wide).toMatch(new RegExp(`^ID {2}Name +App ID +Created +Users\n 1 {2}Test {2}${appId} .* 0\n$`));
+    const narrow = await runOnTerminal(plain, 60, 'project', 'list');
+    expect(narrow).toMatch(new RegExp(`^ID +1\nName +Test\nApp ID +${appId}\nCreated +\\S+\nUsers +0\n$`));
+  });
+
+  test.each<[what: string, settings: Settings, args: string[], coloured: boolean]>([
+    ['colours', {}, [], true],
+    ['none with NO_COLOR', { NO_COLOR: '1' }, [], false],
+    ['none with NO_COLOR beside FORCE_COLOR', { NO_COLOR: '1', FORCE_COLOR: '1' }, [], false],
+    ['none with --no-color', { FORCE_COLOR: '1' }, ['--no-color'], false],
+    ['none on a terminal that has none', { TERM: 'dumb' }, [], false],
+  ])('%s', async (_what, settings, args, coloured) => {
+    const help = await runOnTerminal(settings, 80, 'project', 'list', '--help', ...args);
+    expect(help.includes(ESCAPE)).toBe(coloured);
+    const report = await runOnTerminal({ DATA_DIR: folder, ...settings }, 80, 'doctor', ...args);
+    expect(report.includes(ESCAPE)).toBe(coloured);
+  });
+
+  test('elsewhere colours only with FORCE_COLOR', async () => {
+    expect((await userdir({ DATA_DIR: folder }, ['doctor'])).stdout).not.toContain(ESCAPE);
+    expect((await userdir({ DATA_DIR: folder, FORCE_COLOR: '1' }, ['doctor'])).stdout).toContain(ESCAPE);
+    const json = await userdir({ DATA_DIR: folder, FORCE_COLOR: '1' }, ['doctor', '--json']);
+    expect(json.stdout).not.toContain(ESCAPE);
+  });
+
+  test('progress has a bar, a count, a rate, and comes to its end; what is left at last is the report', async () => {
+    const { app_id: appId } = project;
+    const file = join(folder, 'users.ndjson');
+    const lines = Array.from({ length: 6_000 }, (_, place) => `{"auth_method":"google","auth_value":"${place}"}\n`);
+    await writeFile(file, lines.join(''));
+    const imported = await runOnTerminal(settings(), 100, 'user', 'import', '--project', appId, file);
+    expect(imported).toMatch(/█+░+ +\d+% {2}[\d,]+ lines {2}[\d,]+\/s {2}\d+:\d\d left/);
+    expect(imported).toMatch(/█+ 100% {2}6,000 lines .*finishing/);
+    expect(imported.endsWith(`${ESCAPE}2KImported 6000, skipped 0, failed 0.\n`)).toBe(true);
+    const redirected = `${quoted([process.execPath, CLI, 'user', 'export', '--project', appId])} > ${join(folder, 'out')}`;
+    const env = environment(settings());
+    const { stdout } = await promisify(execFile)(SCRIPT, ['-qec', redirected, '/dev/null'], { env });
+    expect(stdout).toMatch(/100% {2}6,000 users/);
+    const narrow = await runOnTerminal(settings(), 60, 'seed', '--project', appId, '--users', '2000');
+    for (const line of narrow.split(`${ESCAPE}1G`)) expect(shownWidth(line)).toBeLessThanOrEqual(60);
+    expect(narrow).toMatch(/100% {2}2,000 users/);
+    // A terminal whose cursor is hidden, or whose lines are cut, would stay so when the command is killed.
+    for (const written of [imported, narrow]) expect(written).not.toMatch(/\[\?(25|7)l/);
+  });
+
+  test('a secret is asked for and not shown', async () => {
+    const args = onTerminal(80, 'conformance', url(), '--app-id', project.app_id, '--only', 'get/invalid-id');
+    const child = spawn(SCRIPT, args, { env: environment({ NO_COLOR: '1' }) });
+    const written: string[] = [];
+    child.stdout.setEncoding('utf8').on('data', (text: string) => written.push(text));
+    await expect.poll(() => written.join(''), { timeout: 20_000 }).toContain('App Secret: ');
+    child.stdin.write(`${project.app_secret}\r`);
+    await once(child, 'close');
+    expect(written.join('')).toContain('1 passed, 0 failed, 0 skipped');
+    expect(written.join('')).not.toContain(project.app_secret);
+  });
+});
+
+/** How wide a line is once its escape sequences are gone. */
+function shownWidth(line: string): number {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences begin with one
+  return [...line.replace(/\u001b(\[[?\d;]*[A-Za-z]|[78])/g, '')].length;
+}

@@ -1,0 +1,40 @@
+import type { Command } from 'commander';
+import { describe, expect, test } from 'vitest';
+import { createProgram, leaves } from '#dist/cli/program.js';
+
+/** The words of the command, each as its help shows it. */
+
+function helpOf(command: Command): string {
+  const written: string[] = [];
+  command.configureOutput({ writeOut: (text) => written.push(text) }).outputHelp();
+  return written.join('');
+}
+
+function nameOf(command: Command): string {
+  return command.parent === null ? command.name() : `${nameOf(command.parent)} ${command.name()}`;
+}
+
+const COMMANDS = leaves(createProgram({})).map((command) => [nameOf(command), command] as const);
+
+describe.each(COMMANDS)('%s', (name, command) => {
+  const examples = [...helpOf(command).matchAll(/^ {2}\$ (.+)$/gm)].map((match) => match[1] as string);
+
+  test('its help has examples of it', () => {
+    expect(examples.length).toBeGreaterThan(0);
+    for (const example of examples) expect(`${example} `.startsWith(`${name} `)).toBe(true);
+  });
+
+  test.each(examples)('%s is something that it takes', (example) => {
+    const program = createProgram({});
+    const done: string[] = [];
+    for (const leaf of leaves(program)) leaf.action(() => void done.push(nameOf(leaf)));
+    const [line = ''] = example.split(/ [<>|] /);
+    const words = [...line.matchAll(/"([^"]*)"|(\S+)/g)].map((match) => match[1] ?? (match[2] as string));
+    program.parse(words.slice(1), { from: 'user' });
+    expect(done).toEqual([name]);
+  });
+
+  test('every option is explained', () => {
+    for (const option of command.options) expect(option.description, option.flags).not.toBe('');
+  });
+});
