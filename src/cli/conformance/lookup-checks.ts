@@ -1,7 +1,5 @@
 import { randomBytes } from 'node:crypto';
-// The module itself, as in services/addresses.ts.
-import { StrKey } from '@stellar/stellar-base/lib/strkey.js';
-import { parseAddress } from '../../services/addresses.js';
+import { parseAddress, stellarAddress } from '../../services/addresses.js';
 import { NEGATIVE, ONE_USER, POSITIVE, SEARCH, SUCCESS, type User } from './shapes.js';
 import {
   type Answer,
@@ -22,7 +20,7 @@ const TRIED = 5;
 /** An id that hardly anybody has; the largest of 32 bits, so that it is well-formed everywhere. */
 export const NOBODY = 2_147_483_647;
 export const strangers = {
-  stellar: StrKey.encodeEd25519PublicKey(randomBytes(32)),
+  stellar: stellarAddress(randomBytes(32)),
   ethereum: `0x${randomBytes(20).toString('hex')}`,
   email: `nobody-${randomBytes(8).toString('hex')}@example.com`,
 };
