@@ -10,6 +10,7 @@ import { AppError } from './errors.js';
 import { graphqlPlugin } from './graphql/plugin.js';
 import {
   answerEverything,
+  type DemoCredentials,
   jsonBodyParser,
   logRequests,
   refuseMalformedHttp,
@@ -25,7 +26,6 @@ import { limitRates } from './rate-limit.js';
 import { redact } from './redact.js';
 import { serveOpenApi } from './rest/openapi.js';
 import { restPlugin } from './rest/plugin.js';
-import type { Credentials } from './services/projects.js';
 import { VERSION } from './version.js';
 
 export interface ServerOptions {
@@ -33,7 +33,7 @@ export interface ServerOptions {
   readonly log: Logger;
   /** Until it is open, every question is answered with 503. */
   readonly directory: Directory;
-  readonly demoCredentials?: () => Credentials | null;
+  readonly demoCredentials?: DemoCredentials;
   readonly admission?: AdmissionOptions;
   readonly timeouts?: Timeouts;
 }

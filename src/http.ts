@@ -4,6 +4,7 @@ import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { AppError, badInput, fromUnknown } from './errors.js';
 import type { Logger } from './logger.js';
+import type { Credentials } from './services/projects.js';
 
 /** What every request meets, whichever interface it is for: its headers, its body, its failure, its line in the log. */
 
@@ -33,6 +34,9 @@ export function pagePolicy(sources: Record<string, string>): string {
   const more = Object.entries(sources).map(([kind, source]) => `${kind}-src ${source}; `);
   return `default-src 'none'; connect-src 'self'; img-src 'self' data:; ${more.join('')}base-uri 'none'; form-action 'none'; frame-ancestors 'none'`;
 }
+
+/** Those of the demo project, where the page that this request asks for may show them. */
+export type DemoCredentials = (request: FastifyRequest) => Credentials | null;
 
 /** What an operator should know of a failure; its caller is told nothing. */
 export function reportFailure(failure: AppError, request: FastifyRequest, message = 'A request failed.'): void {

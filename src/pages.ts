@@ -1,14 +1,13 @@
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
 import { AppError } from './errors.js';
 import { FRONT_PAGE_POLICY, frontPage } from './front-page.js';
-import { idsOf } from './http.js';
-import type { Credentials } from './services/projects.js';
+import { type DemoCredentials, idsOf } from './http.js';
 
 export interface PagesOptions {
   /** Resolves when the service can answer questions; throws where it cannot. */
   readonly checkReady: () => Promise<void>;
   readonly graphiql: boolean;
-  readonly demoCredentials: () => Credentials | null;
+  readonly demoCredentials: DemoCredentials;
 }
 
 /** What is there beside the two interfaces: the front page and the health routes (design, section 8). */
@@ -29,7 +28,7 @@ export const pagesPlugin: FastifyPluginAsync<PagesOptions> = async (app, { check
     reply
       .type('text/html; charset=utf-8')
       .header('content-security-policy', FRONT_PAGE_POLICY)
-      .send(frontPage({ origin: originOf(request), graphiql, demo: demoCredentials() })),
+      .send(frontPage({ origin: originOf(request), graphiql, demo: demoCredentials(request) })),
   );
 };
 

@@ -31,8 +31,10 @@ export async function serve(config: Config, asJson: boolean): Promise<void> {
     config,
     log,
     directory,
-    // A page contains a secret in demo mode only: embedded, and not to be reached from another machine.
-    demoCredentials: () => (isEmbedded && isLoopback(config.host) ? demo : null),
+    // A page contains a secret in demo mode only: embedded, not to be reached from another machine, and not under the name of
+    // another site, whose scripts could read it.
+    demoCredentials: ({ headers }) =>
+      isEmbedded && isLoopback(config.host) && isLoopback(hostnameOf(headers.host)) ? demo : null,
   });
 
   const closers = [() => directory.close()];
@@ -72,6 +74,10 @@ export async function serve(config: Config, asJson: boolean): Promise<void> {
     clearTimeout(force);
   }
   log.info('Stopped.');
+}
+
+function hostnameOf(host = ''): string {
+  return host.replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1');
 }
 
 const RETRY_MS = 500;

@@ -12,13 +12,12 @@ export interface Page {
 }
 
 /** GraphiQL from the package's own assets: it opens with worked examples, in demo mode with credentials and users they work for. */
-export async function createExplorer(services: Services, demoCredentials: () => Credentials | null) {
+export async function createExplorer(services: Services) {
   // A service without it does not load the nine megabytes.
   const { renderGraphiQL } = await import('@graphql-yoga/render-graphiql');
   let rendered: { key: string; page: Page } | undefined;
 
-  return async (): Promise<Page> => {
-    const demo = demoCredentials();
+  return async (demo: Credentials | null): Promise<Page> => {
     const options = explorerOptions(demo, demo && (await findSomebody(services, demo)));
     const key = JSON.stringify(options);
     if (rendered?.key !== key) rendered = { key, page: render(renderGraphiQL, options) };

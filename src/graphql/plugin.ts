@@ -4,8 +4,7 @@ import { createYoga, type Plugin, shouldRenderGraphiQL } from 'graphql-yoga';
 import { LRUCache } from 'lru-cache';
 import type { Authenticate } from '../auth.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
-import { refuseMalformedUrl, reportFailure } from '../http.js';
-import type { Credentials } from '../services/projects.js';
+import { type DemoCredentials, refuseMalformedUrl, reportFailure } from '../http.js';
 import type { Services } from '../services/services.js';
 import type { GraphQLContext } from './builder.js';
 import { toGraphQLError } from './errors.js';
@@ -19,7 +18,7 @@ export interface GraphQLOptions {
   readonly authenticate: Authenticate;
   readonly graphiql: boolean;
   /** Credentials that GraphiQL's header editor is filled with; only ever those of the demo project. */
-  readonly demoCredentials: () => Credentials | null;
+  readonly demoCredentials: DemoCredentials;
 }
 
 const METHODS = ['GET', 'POST'];
@@ -47,7 +46,7 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
   });
 
   const fastPath = createFastPath(yoga, services);
-  const explore = graphiql ? await createExplorer(services, demoCredentials) : null;
+  const explore = graphiql ? await createExplorer(services) : null;
 
   app.setErrorHandler((error, request, reply) => {
     const failure = fromUnknown(error);
@@ -77,7 +76,7 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
     },
     handler: async (request, reply) => {
       if (explore && asksForPage(request)) {
-        const { html, policy } = await explore();
+        const { html, policy } = await explore(demoCredentials(request));
         if (reply.sent) return reply;
         return reply.type('text/html; charset=utf-8').header('content-security-policy', policy).send(html);
       }

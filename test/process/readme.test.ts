@@ -6,7 +6,6 @@ import { join } from 'node:path';
 import type { Command } from 'commander';
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { createProgram } from '#dist/cli/program.js';
-import { parseConfig } from '#dist/config.js';
 import { isErrorCode } from '#dist/errors.js';
 import { copyCheckout, ROOT } from '../support/checkout.js';
 import { createEmptyDatabase, type TestDatabase } from '../support/engines.js';

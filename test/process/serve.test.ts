@@ -1,9 +1,10 @@
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { stat } from 'node:fs/promises';
-import { createServer } from 'node:http';
+import { createServer, get } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import type { Json } from '../support/app.js';
@@ -111,6 +112,27 @@ describe('the first start', () => {
   test('shows the demo credentials in two pages, on the embedded database only', async () => {
     expect(await pagesWithSecret(url)).toEqual(engine === 'embedded' ? ['/', '/graphql'] : []);
   });
+
+  test('shows them under no other name than those of this machine: the scripts of another site could read them', async () => {
+    const { port } = new URL(url);
+    const names = [
+      'localhost',
+      `127.0.0.1:${port}`,
+      `[::1]:${port}`,
+      `rebound.example:${port}`,
+      'localhost.example',
+      '',
+    ];
+    const shown = await Promise.all(names.map(async (host) => /uds_[\w-]{10}/.test(await frontPage(host))));
+    const isEmbedded = engine === 'embedded';
+    expect(shown).toEqual([isEmbedded, isEmbedded, isEmbedded, false, false]);
+  });
+
+  function frontPage(host: string): Promise<string> {
+    return new Promise((resolve, reject) => {
+      get(url, { headers: { host } }, (response) => resolve(text(response))).on('error', reject);
+    });
+  }
 
   test('finds the same data under the same credentials at the next start', async () => {
     const before = await demoUsers();
