@@ -66,7 +66,7 @@ export const operations = {
       id,
       name,
       app_id: appId,
-      created_at: createdAt.toISOString(),
+      created_at: createdAt,
       total_user: totalUser,
     }));
   },

@@ -39,7 +39,8 @@ export interface ProjectSummary {
   readonly id: number;
   readonly name: string;
   readonly appId: string;
-  readonly createdAt: Date;
+  /** ISO 8601. */
+  readonly createdAt: string;
   readonly totalUser: number;
 }
 
@@ -57,7 +58,6 @@ const OPERATOR = 'operator';
 const OPERATOR_ACTS: readonly Act[] = [...Object.values(SecretScope), 'operate'];
 
 export function createProjects(db: Database, randomBytes: (size: number) => Buffer) {
-  const { prisma } = db;
   const secretsOf = createBatchedRead({
     name: 'secrets',
     read: (appIds: readonly string[]) => findSecrets(db, appIds),
@@ -119,8 +119,9 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
 
     /** The operator's way into a project; NOT_FOUND. */
     async getScope(appId: string): Promise<ProjectScope> {
-      const project = await prisma.project.findUnique({ where: { appId }, select: { id: true } });
-      if (project === null)
+      // Not by Prisma's model, whose engine takes a quarter of a second to start, in every command.
+      const [project] = await db.query<{ id: number }>(Prisma.sql`SELECT id FROM projects WHERE app_id = ${appId}`);
+      if (project === undefined)
         throw new AppError('NOT_FOUND', `There is no project with the App ID ${JSON.stringify(appId)}.`);
       return mintScope(project.id, appId, OPERATOR, OPERATOR_ACTS);
     },
@@ -137,7 +138,7 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
           `A project's name is text of 1 to ${NAME_MAX_LENGTH} characters on one line.`,
         );
       }
-      const project = await prisma.project.create({
+      const project = await db.prisma.project.create({
         data: { name: trimmed, appId, secrets: { create: { secretHash: hashSecret(appSecret) } } },
       });
       return { id: project.id, name: project.name, appId, appSecret };
@@ -145,7 +146,7 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
 
     /** Every project with its exact number of current users, oldest first. */
     listProjects(): Promise<ProjectSummary[]> {
-      return prisma.$queryRaw(Prisma.sql`
+      return db.query(Prisma.sql`
         SELECT p.id, p.name, p.app_id AS "appId", p.created_at AS "createdAt",
                (
                  (SELECT coalesce(sum(t.users), 0) FROM tallies t WHERE t.project_id = p.id AND t.span = 'all')

@@ -36,13 +36,14 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
   afterAll(() => rm(dir, { recursive: true, force: true }));
 
   test('has the build, the migrations, the schema and the lock of its dependencies, and nothing else', async () => {
-    const built = new Set(packed.files.map(({ path }) => path.replace(/^dist\/.*\.js$/, 'dist/**/*.js')));
+    const built = new Set(packed.files.map(({ path }) => path.replace(/^(dist|docs)\/.*\.(js|md)$/, '$1/**/*.$2')));
     const migrations = (await readdir(join(ROOT, 'prisma/migrations'), { recursive: true, withFileTypes: true }))
       .filter((entry) => entry.isFile())
       .map((entry) => relative(ROOT, join(entry.parentPath, entry.name)));
     const others = [
       'README.md',
       'dist/**/*.js',
+      'docs/**/*.md',
       'npm-shrinkwrap.json',
       'package.json',
       'schema.graphql',

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { access, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Command } from 'commander';
@@ -11,7 +11,7 @@ import { copyCheckout, ROOT } from '../support/checkout.js';
 import { createEmptyDatabase, type TestDatabase } from '../support/engines.js';
 
 /**
- * Every command of the README is run as it stands there, in order, in a checkout of its own, where whoever reads it would. What is not run
+ * Every command of the README and of the guides is run as it stands there, in order, in a checkout of its own, where whoever reads it would. What is not run
  * is `npm ci` and `npm test`, because this is what they have begun (.ci/run runs both on a clean checkout).
  */
 
@@ -19,8 +19,13 @@ vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 const NPM = 'npm() { case $1 in ci | test) ;; *) command npm "$@" ;; esac; }';
 
-const readme = await readFile(join(ROOT, 'README.md'), 'utf8');
-const blocks = [...readme.matchAll(/^```sh\n(.*?)^```$/gms)].map(([, block = '']) => block);
+/** In the order in which they are read. */
+const GUIDES = ['README.md', 'docs/rest.md', 'docs/graphql.md', 'docs/operating.md', 'docs/changing.md'];
+const guides = new Map(
+  await Promise.all(GUIDES.map(async (path) => [path, await readFile(join(ROOT, path), 'utf8')] as const)),
+);
+const blocks = [...[...guides.values()].join('\n').matchAll(/^```sh\n(.*?)^```$/gms)].map(([, block = '']) => block);
+const guide = (path: string) => guides.get(path) ?? '';
 const needsPostgres = (block: string) => block.includes('DATABASE_URL');
 const serves = (block: string) => /\b(npm start|serve)\s*$/.test(block);
 
@@ -100,9 +105,11 @@ describe.runIf(inject('engine') === 'embedded')('on a machine with nothing else'
       Object.assign(env, { APP_ID: shown(/App ID +(\S+)/), APP_SECRET: shown(/App Secret +(\S+)/) });
       expect((await fetch(`${url}/readyz`)).status).toBe(200);
     }
-    if (block.startsWith('curl')) {
-      const { result, data } = JSON.parse(output);
-      expect(result?.users ?? data?.users.nodes).toHaveLength(2);
+    if (block.includes('curl')) {
+      // One answer for each call, and none of them a failure.
+      const calls = block.match(/^(curl|ask '|ask -)/gm)?.length;
+      expect(output.match(/\{"(message|data)":/g)).toHaveLength(calls ?? 0);
+      expect(output).not.toMatch(/\{"errors?":/);
     }
   });
 });
@@ -119,10 +126,18 @@ describe.runIf(inject('engine') === 'postgres')('with PostgreSQL', () => {
   });
 });
 
+test('every link within the repository leads somewhere', async () => {
+  const links = [...guides].flatMap(([path, text]) =>
+    [...text.matchAll(/(?:\]\(|src=")([^)"#]+)(?:#[^)"]*)?[)"]/g)].map(([, link = '']) => join(ROOT, path, '..', link)),
+  );
+  expect(links.length).toBeGreaterThan(10);
+  await Promise.all(links.map((link) => access(link)));
+});
+
 test('the table of settings has every setting, and no other', async () => {
   const source = await readFile(join(ROOT, 'src/config.ts'), 'utf8');
   const known = [...source.matchAll(/^ {2}([A-Z_]+): /gm)].map(([, name]) => name);
-  const shown = [...readme.matchAll(/^\| `([A-Z_]+)` \|.*\|.*\|$/gm)].map(([, name]) => name);
+  const shown = [...guide('README.md').matchAll(/^\| `([A-Z_]+)` \|.*\|.*\|$/gm)].map(([, name]) => name);
   const isSetting = (name: string | undefined) => name !== 'NODE_ENV' && !isErrorCode(name);
   expect(shown.filter(isSetting).toSorted()).toEqual(known.filter(isSetting).toSorted());
 });
@@ -133,7 +148,7 @@ test('the table of commands has every command, and no other', () => {
       ? [command.name()]
       : command.commands.flatMap(namesOf).map((name) => `${command.name()} ${name}`);
   const known = createProgram({}).commands.flatMap(namesOf);
-  const table = /^\| command \| does \|\n(.*?)\n\n/ms.exec(readme)?.[1] ?? '';
+  const table = /^\| command \| does \|\n(.*?)\n\n/ms.exec(guide('docs/operating.md'))?.[1] ?? '';
   const shown = table
     .split('\n')
     .slice(1)

@@ -10,6 +10,7 @@ export const CHECKOUT: readonly string[] = [
   'package-lock.json',
   'prisma',
   'prisma.config.ts',
+  'docs',
   'README.md',
   'schema.graphql',
   'src',
