@@ -16,7 +16,7 @@ export default defineConfig({
         pool: 'forks',
         // The build runs as Node runs it; Vite would resolve `graphql` to a second copy, whose errors are of another class.
         server: { deps: { external: [/\/dist\//] } },
-        maxWorkers: 2,
+        maxWorkers: 3,
         testTimeout: 30_000,
         hookTimeout: 60_000,
       },
