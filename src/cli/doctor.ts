@@ -3,7 +3,7 @@ import { access, constants, stat, statfs } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { type Config, ConfigError, type Environment, isLoopback, parseConfig, SETTINGS } from '../config.js';
-import { DataDirLockedError } from '../db/lock.js';
+import { DataDirLockedError, LOCK_WAIT_MS } from '../db/lock.js';
 import { createDirectory } from '../directory.js';
 import { PACKAGE, VERSION } from '../version.js';
 import { NotListeningError, runRemotely } from './control.js';
@@ -134,8 +134,6 @@ function isAllowed(path: string, mode: number): Promise<boolean> {
     () => false,
   );
 }
-
-const LOCK_WAIT_MS = 5_000;
 
 async function findDatabase(config: Config | null, totals: boolean): Promise<Finding[]> {
   if (config === null) return [skipped('database', 'the settings come first')];

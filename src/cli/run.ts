@@ -1,7 +1,7 @@
 import { addAbortSignal, type Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Config, type Environment, parseConfig } from '../config.js';
-import { DataDirLockedError } from '../db/lock.js';
+import { DataDirLockedError, LOCK_WAIT_MS } from '../db/lock.js';
 import { createDirectory, type Directory } from '../directory.js';
 import { NotListeningError, runRemotely } from './control.js';
 import { type Io, type OperationName, type Params, type Result, runOperation } from './operations.js';
@@ -11,7 +11,6 @@ import { progressBar } from './progress.js';
 /** Something went wrong that the report on stdout already tells; the exit code is 1. */
 export class Refused extends Error {}
 
-const LOCK_WAIT_MS = 5_000;
 /** A server that has just taken the data directory may still be making its database; one that closes leaves it soon. */
 const SERVER_WAIT_MS = 30_000;
 const RETRY_MS = 200;

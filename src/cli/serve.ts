@@ -3,14 +3,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createServer } from '../app.js';
 import { type Config, isLoopback } from '../config.js';
 import { isUnreachable } from '../db/client.js';
+import { LOCK_WAIT_MS } from '../db/lock.js';
 import { createDirectory, type Directory } from '../directory.js';
 import { createLogger, type Logger } from '../logger.js';
 import type { Credentials } from '../services/projects.js';
 import { controlSocketPath, removeControlSocket, serveControl } from './control.js';
 import { openDemo } from './demo.js';
 
-/** A command that is working needs no longer than this to leave the data directory, as a rule. */
-const LOCK_WAIT_MS = 5_000;
 /** How much longer than any request can take the end may take. */
 const SHUTDOWN_GRACE_MS = 2_000;
 

@@ -36,6 +36,9 @@ export class DataDirLockedError extends Error {
   }
 }
 
+/** How long to wait for a command that works in the data directory to leave it; as a rule it needs no longer. */
+export const LOCK_WAIT_MS = 5_000;
+
 const LOCK_FILE = /^lock\.(\d+)$/;
 const HEARTBEAT_MS = 5_000;
 /** A holder on another host (a shared volume, a replaced container) is dead when it has not touched its file for this long. */

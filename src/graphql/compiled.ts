@@ -19,7 +19,7 @@ import {
   type SelectionSetNode,
 } from 'graphql';
 import type { GraphQLContext } from './builder.js';
-import { findCost, LIMITS, REMEMBERED_TOKENS } from './limits.js';
+import { findCost, fragmentsOf, LIMITS, REMEMBERED_TOKENS } from './limits.js';
 
 /** What a request asks to be executed. */
 export interface Operation {
@@ -113,9 +113,7 @@ interface Source {
 export function compile(schema: GraphQLSchema, document: DocumentNode, operationName: string | undefined): Run | null {
   const operation = getOperationAST(document, operationName);
   if (operation?.operation !== 'query') return null;
-  const fragments = Object.fromEntries(
-    document.definitions.flatMap((node) => (node.kind === 'FragmentDefinition' ? [[node.name.value, node]] : [])),
-  );
+  const fragments = Object.fromEntries(fragmentsOf(document));
   try {
     const type = schema.getQueryType() as GraphQLObjectType;
     const fields = compileFields({ schema, operation, fragments }, type, [operation.selectionSet], true);

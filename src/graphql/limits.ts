@@ -318,7 +318,8 @@ function lengthOf(value: unknown): number | null {
   return typeof value === 'number' ? value : null;
 }
 
-function fragmentsOf({ definitions }: DocumentNode): Map<string, FragmentDefinitionNode> {
+/** The fragments that a document defines, by name. */
+export function fragmentsOf({ definitions }: DocumentNode): Map<string, FragmentDefinitionNode> {
   return new Map(definitions.flatMap((node) => (node.kind === 'FragmentDefinition' ? [[node.name.value, node]] : [])));
 }
 

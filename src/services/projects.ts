@@ -54,7 +54,8 @@ const MAX_ACCEPTED = 10_000;
 const NAME_MAX_LENGTH = 200;
 /** Compared with where there is no such App ID, so that the answer takes the same time. */
 const NO_SECRET = Buffer.alloc(32);
-const OPERATOR = 'operator';
+/** What the audit trail calls whoever has no secret. */
+export const OPERATOR = 'operator';
 const OPERATOR_ACTS: readonly Act[] = [...Object.values(SecretScope), 'operate'];
 
 export function createProjects(db: Database, randomBytes: (size: number) => Buffer) {

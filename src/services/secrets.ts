@@ -1,7 +1,7 @@
 import { type Database, Prisma, type Queryable, SecretScope } from '../db/client.js';
 import { AppError, badInput } from '../errors.js';
 import { recordActs } from '../sql/record-act.js';
-import type { ProjectScope } from './projects.js';
+import { OPERATOR, type ProjectScope } from './projects.js';
 import { hashSecret, makeSecret } from './secret-format.js';
 
 export interface Secret {
@@ -33,8 +33,6 @@ export interface Rotation extends NewSecret {
 export const SECRET_SCOPES = Object.values(SecretScope);
 export const MAIN_LABEL = 'main';
 const LABEL = /^(?=\S)[^\p{C}\p{Zl}\p{Zp}]{1,64}(?<=\S)$/u;
-/** What the audit trail calls whoever has no secret. */
-const RESERVED_LABEL = 'operator';
 
 const IS_LIVE = Prisma.sql`(expires_at IS NULL OR expires_at > now())`;
 const NEW_SECRET = Prisma.sql`id, scopes::text[] AS scopes, expires_at AS "expiresAt"`;
@@ -165,6 +163,6 @@ export function createSecrets(db: Database, randomBytes: (size: number) => Buffe
 }
 
 function requireLabel(label: string): void {
-  if (LABEL.test(label) && label !== RESERVED_LABEL) return;
-  throw badInput('label', label, `1 to 64 printable characters on one line, and not ${RESERVED_LABEL}`);
+  if (LABEL.test(label) && label !== OPERATOR) return;
+  throw badInput('label', label, `1 to 64 printable characters on one line, and not ${OPERATOR}`);
 }

@@ -1,11 +1,11 @@
 import { z } from 'zod';
+import type { Credentials } from '../../services/projects.js';
 import { NOBODY, search, strangers, verify } from './lookup-checks.js';
 import { NEGATIVE, SEARCH, SUCCESS } from './shapes.js';
 import {
   type Answer,
   basicOf,
   type Check,
-  type Credentials,
   headersOf,
   type Question,
   requireError,

@@ -1,13 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
+import type { Credentials } from '../../services/projects.js';
 import { LIST, SUCCESS, USER, type User } from './shapes.js';
 
 /** A server that is held to the contract, and the words in which it is found wrong. */
-
-export interface Credentials {
-  readonly appId: string;
-  readonly appSecret: string;
-}
 
 export interface TargetOptions extends Credentials {
   /** The base address, to which the paths of the contract are appended. */
