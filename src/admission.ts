@@ -1,11 +1,15 @@
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { AppError } from './errors.js';
+import { LARGEST_ANSWER_BYTES } from './input-limits.js';
 import { beginPart, currentObservation, type Observation, observe } from './observation.js';
 
 /**
- * Who may begin when more is asked than can be done. So many units of work are under way at once; whoever comes then waits, as
- * long as there is room to wait, and is refused at once where there is none. The next turn is for the project that has least
- * under way, so a storm of one project queues behind itself and not before the others.
+ * Which requests may begin when more is asked than can be done. So many units of work are under way at once; a request that
+ * comes then waits, as long as there is room to wait, and is refused at once where there is none. The next turn is for the
+ * project that has least under way, so a storm of one project queues behind itself and not before the others.
+ *
+ * Every project is counted with its share at the most: what it has begun beyond that, while it was alone or because one request
+ * takes more than a share, keeps only its own requests waiting.
  */
 export interface Admission {
   /** Begins the turn, now or later; false where there is no room to wait. */
@@ -31,9 +35,9 @@ export interface Turn {
 }
 
 export interface AdmissionOptions {
-  /** Units under way at once. One request may exceed it, or it could never begin. */
+  /** Units under way at once, of each project its share at the most; of a project that is alone all of them. */
   readonly capacity: number;
-  /** Units under way of one project as long as others are there too: what has begun stands before whatever they ask. */
+  /** Units under way of one project as long as others are there too. One request may exceed it, or it could never begin. */
   readonly share: number;
   /** Units that may wait. A project may have as many waiting as are left free, so that nobody can take all the room. */
   readonly room: number;
@@ -50,25 +54,48 @@ interface Lane {
   readonly project: string;
   underWay: number;
   waiting: number;
+  /** When one of its turns began last, in turns of all. */
+  served: number;
   readonly queue: Turn[];
 }
 
-export function createAdmission({ capacity, share, room }: AdmissionOptions): Admission {
+/** `isBusy` says whether this turn of the event loop has taken long: a project begins no second request in it then. */
+export function createAdmission({ capacity, share, room }: AdmissionOptions, isBusy = () => false): Admission {
   /** Of every project that has something under way or waiting. */
   const lanes = new Map<string, Lane>();
   const all = { underWay: 0, waiting: 0, refused: 0 };
   const presence = watchPresence();
   let whenIdle: (() => void)[] = [];
 
-  const fitsAll = (cost: number) => all.underWay === 0 || all.underWay + cost <= capacity;
+  /** What all projects have under way, each of them no more than its share. */
+  let shared = 0;
+  const add = (lane: Lane, cost: number) => {
+    shared -= Math.min(lane.underWay, share);
+    lane.underWay += cost;
+    shared += Math.min(lane.underWay, share);
+    all.underWay += cost;
+  };
+
+  let starts = 0;
+  /** The projects that have begun something in this turn of the event loop. */
+  const began = new Set<string>();
+  /** Where the event loop is busy, a project begins nothing more in this turn of it. */
+  const mayBegin = ({ project }: Lane) => !began.has(project) || !isBusy();
+
+  /** Whether the others leave room for a request. */
+  const fitsAll = ({ underWay }: Lane, cost: number) =>
+    shared === 0 || shared - Math.min(underWay, share) + Math.min(underWay + cost, share) <= capacity;
+  /** Whether the project itself does. */
   const fitsLane = ({ project, underWay }: Lane, cost: number) =>
-    underWay === 0 || underWay + cost <= share || presence.isAlone(project);
+    underWay === 0 || underWay + cost <= (presence.isAlone(project) ? capacity : share);
 
   function start(turn: Turn, lane: Lane): void {
     turn.state = 'underWay';
+    lane.served = ++starts;
+    if (began.size === 0) setImmediate(beginNextTurn);
+    began.add(lane.project);
     turn.onWaited?.();
-    lane.underWay += turn.cost;
-    all.underWay += turn.cost;
+    add(lane, turn.cost);
     turn.begin();
   }
 
@@ -85,14 +112,18 @@ export function createAdmission({ capacity, share, room }: AdmissionOptions): Ad
     return queue[0] as Turn;
   }
 
-  /** The lane with least under way of those that wait for others and not for themselves. */
+  /** The lane with least under way of those that wait for others and not for themselves; of several the one served longest ago. */
   function nextLane(): Lane | null {
     let next: Lane | null = null;
     for (const lane of lanes.values()) {
-      if (lane.waiting === 0 || (next !== null && lane.underWay >= next.underWay)) continue;
-      if (fitsLane(lane, headOf(lane).cost)) next = lane;
+      if (lane.waiting === 0 || (next !== null && !isBefore(lane, next))) continue;
+      if (mayBegin(lane) && fitsLane(lane, headOf(lane).cost)) next = lane;
     }
     return next;
+  }
+
+  function isBefore(lane: Lane, other: Lane): boolean {
+    return lane.underWay < other.underWay || (lane.underWay === other.underWay && lane.served < other.served);
   }
 
   /** Starts who may; false where nobody else may now. */
@@ -101,7 +132,7 @@ export function createAdmission({ capacity, share, room }: AdmissionOptions): Ad
     if (lane === null) return false;
     const turn = headOf(lane);
     // Not passed by, even by one that would fit: it could wait for ever.
-    if (!fitsAll(turn.cost)) return false;
+    if (!fitsAll(lane, turn.cost)) return false;
     lane.queue.shift();
     lane.waiting -= turn.cost;
     all.waiting -= turn.cost;
@@ -122,14 +153,23 @@ export function createAdmission({ capacity, share, room }: AdmissionOptions): Ad
     }
   }
 
+  function beginNextTurn(): void {
+    began.clear();
+    startWaiting();
+  }
+
   function leave(turn: Turn): void {
     const { state } = turn;
     turn.state = 'over';
     if (state !== 'waiting' && state !== 'underWay') return;
     if (state === 'waiting') turn.onWaited?.();
     const lane = lanes.get(turn.project) as Lane;
-    lane[state] -= turn.cost;
-    all[state] -= turn.cost;
+    if (state === 'underWay') {
+      add(lane, -turn.cost);
+    } else {
+      lane.waiting -= turn.cost;
+      all.waiting -= turn.cost;
+    }
     if (lane.underWay === 0 && lane.waiting === 0) lanes.delete(turn.project);
     startWaiting();
     if (lanes.size > 0) return;
@@ -141,9 +181,9 @@ export function createAdmission({ capacity, share, room }: AdmissionOptions): Ad
     enter(turn) {
       const { project, cost } = turn;
       if (project !== STRANGERS) presence.see(project);
-      const lane = lanes.get(project) ?? { project, underWay: 0, waiting: 0, queue: [] };
+      const lane = lanes.get(project) ?? { project, underWay: 0, waiting: 0, served: 0, queue: [] };
       lanes.set(project, lane);
-      if (all.waiting === 0 && fitsAll(cost) && fitsLane(lane, cost)) {
+      if (all.waiting === 0 && fitsAll(lane, cost) && fitsLane(lane, cost) && mayBegin(lane)) {
         start(turn, lane);
         return true;
       }
@@ -159,8 +199,7 @@ export function createAdmission({ capacity, share, room }: AdmissionOptions): Ad
     charge(turn, units) {
       if (turn.state !== 'underWay') return;
       turn.cost += units;
-      (lanes.get(turn.project) as Lane).underWay += units;
-      all.underWay += units;
+      add(lanes.get(turn.project) as Lane, units);
     },
     leave,
     load: all,
@@ -194,65 +233,138 @@ function watchPresence() {
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Units of work of a request; 1 where nothing is said, which is what one user takes. */
-    cost?: (request: FastifyRequest) => number;
+    /** Units of work of a request, as soon as they are known; 1 where nothing is said, which is what one user takes. */
+    cost?: (request: FastifyRequest) => number | Promise<number>;
   }
   interface FastifyRequest {
     turn: Turn | null;
-    /** To be told of units beyond the route's cost, once it is known what is asked. */
+    /** To be told of units beyond the route's cost, once it is known what is answered. */
     charge(units: number): void;
   }
 }
 
+/** Runs work in a turn of a project, of so many units; UNAVAILABLE where there is no room to wait. */
+export type RunInTurn = <Result>(project: string, work: () => Promise<Result>, cost?: number) => Promise<Result>;
+
 /** Lets every request with a project wait for its turn before its handler, and ends the turn with its answer. */
 export function admitRequests(app: FastifyInstance, admission: Admission): void {
+  const unread = createUnread();
   app.decorateRequest('turn', null);
   app.decorateRequest('charge', function charge(units) {
     if (this.turn !== null) admission.charge(this.turn, units);
   });
-  app.addHook('preHandler', (request, _reply, done) => {
+  app.addHook('preHandler', (request, reply, done) => {
     const { scope, routeOptions } = request;
-    if (!scope) {
-      done();
-      return;
-    }
+    if (!scope) return done();
+    if (unread.isTooMuch(scope.appId)) return done(notRead());
     const cost = routeOptions.config.cost?.(request) ?? 1;
-    const turn: Turn = { project: scope.appId, cost, begin, state: 'new' };
-    // Kept before it begins: a handler may be done at once.
-    request.turn = turn;
-    if (!enter(admission, turn, request.observation)) done(overloaded());
-
-    function begin(): void {
-      // Nobody is there any more to be answered.
-      if (request.socket.destroyed) admission.leave(turn);
-      else done();
-    }
+    if (typeof cost === 'number') admit(admission, request, reply, cost, done);
+    else cost.then((units) => admit(admission, request, reply, units, done), done);
   });
-  app.addHook('onSend', ({ turn }, _reply, _payload, done) => {
-    if (turn !== null) admission.leave(turn);
+  app.addHook('onSend', (request, reply, payload, done) => {
+    if (request.turn !== null) admission.leave(request.turn);
+    if (request.scope) unread.add(request.scope.appId, payload, reply);
     done();
   });
   // The database goes next, and no connection waits for requests whose clients have gone.
   app.addHook('onClose', () => admission.idle());
 }
 
-/** Lets work wait for the turn of a project, as a request without one does; UNAVAILABLE where there is no room to wait. */
-export function runInTurn<Result>(admission: Admission, project: string, work: () => Promise<Result>): Promise<Result> {
+function admit(
+  admission: Admission,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  cost: number,
+  done: (error?: Error) => void,
+): void {
+  const turn: Turn = { project: request.scope.appId, cost, begin, state: 'new' };
+  // Kept before it begins: a handler may be done at once.
+  request.turn = turn;
+  if (!enter(admission, turn, request.observation)) refuse(turn.project, done);
+
+  function begin(): void {
+    // The client has gone, or has been answered because it took too long.
+    if (request.socket.destroyed || reply.sent) admission.leave(turn);
+    else done();
+  }
+}
+
+/** Smaller answers go into the buffers of the system at once. */
+const SMALL_ANSWER = 65_536;
+/** Characters of answers that a project may have made and not read. */
+const MAX_UNREAD = 4 * LARGEST_ANSWER_BYTES;
+
+/** Answers that wait in memory until their clients read them, by project. */
+function createUnread() {
+  const unread = new Map<string, number>();
+  return {
+    isTooMuch: (project: string) => (unread.get(project) ?? 0) > MAX_UNREAD,
+    add(project: string, payload: unknown, { raw }: FastifyReply): void {
+      if (typeof payload !== 'string' || payload.length < SMALL_ANSWER) return;
+      unread.set(project, (unread.get(project) ?? 0) + payload.length);
+      raw.once('close', () => {
+        const left = (unread.get(project) ?? 0) - payload.length;
+        if (left > 0) unread.set(project, left);
+        else unread.delete(project);
+      });
+    },
+  };
+}
+
+/** Runs work in a turn of a project that is no request, or not yet: UNAVAILABLE where there is no room to wait. */
+export function runInTurn<Result>(
+  admission: Admission,
+  project: string,
+  work: () => Promise<Result>,
+  cost = 1,
+): Promise<Result> {
   const observation = currentObservation() ?? null;
   return new Promise((resolve, reject) => {
     const begin = () =>
       void observe(observation, work)
         .finally(() => admission.leave(turn))
         .then(resolve, reject);
-    const turn: Turn = { project, cost: 1, begin, state: 'new' };
-    if (!enter(admission, turn, observation)) reject(overloaded());
+    const turn: Turn = { project, cost, begin, state: 'new' };
+    if (!enter(admission, turn, observation)) refuse(project, reject);
   });
+}
+
+/** As many requests of a project are refused at once in a second. */
+const REFUSED_AT_ONCE = 50;
+const REFUSAL_PAUSE_MS = 1_000;
+let refusedSince = 0;
+let refusals = new Map<string, number>();
+
+/**
+ * Refuses a request, at once or, where its project has had many refusals, after a pause: a client that does not wait before it
+ * asks again would else be refused thousands of times a second, which takes the time of others.
+ */
+function refuse(project: string, done: (error: Error) => void): void {
+  const now = performance.now();
+  if (now - refusedSince > REFUSAL_PAUSE_MS) {
+    refusedSince = now;
+    refusals = new Map();
+  }
+  const count = (refusals.get(project) ?? 0) + 1;
+  refusals.set(project, count);
+  if (count <= REFUSED_AT_ONCE) done(overloaded());
+  else setTimeout(() => done(overloaded()), REFUSAL_PAUSE_MS);
 }
 
 function enter(admission: Admission, turn: Turn, observation: Observation | null): boolean {
   const entered = admission.enter(turn);
   if (observation && turn.state === 'waiting') turn.onWaited = beginPart(observation, { kind: 'turn' }).end;
   return entered;
+}
+
+function notRead(): AppError {
+  return new AppError(
+    'UNAVAILABLE',
+    'Earlier answers to this project are not read; read them before you ask for more.',
+    {
+      headers: { 'retry-after': '1' },
+    },
+  );
 }
 
 function overloaded(): AppError {

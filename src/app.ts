@@ -1,17 +1,17 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
-import { type AdmissionOptions, admitRequests, createAdmission, runInTurn } from './admission.js';
+import { type AdmissionOptions, admitRequests, createAdmission, type RunInTurn, runInTurn } from './admission.js';
 import { createAuthenticate } from './auth.js';
 import type { Config } from './config.js';
 import { addDeadline } from './deadline.js';
 import type { Directory } from './directory.js';
 import { AppError } from './errors.js';
+import { isSliceOver } from './event-loop.js';
 import { graphqlPlugin } from './graphql/plugin.js';
 import {
   answerEverything,
   type DemoCredentials,
-  jsonBodyParser,
   logRequests,
   refuseMalformedHttp,
   refuseUnknownRoutes,
@@ -19,6 +19,7 @@ import {
   sendFailure,
   setCommonHeaders,
 } from './http.js';
+import { jsonBodyParser } from './json-body.js';
 import type { Logger } from './logger.js';
 import { observeRequests } from './observe.js';
 import { pagesPlugin } from './pages.js';
@@ -80,6 +81,7 @@ export async function createServer({
   timeouts = TIMEOUTS,
 }: ServerOptions): Promise<FastifyInstance> {
   const { services } = directory;
+  const unreadMs = timeouts.stalledMs + config.requestTimeoutMs;
   const app = Fastify({
     loggerInstance: log as FastifyBaseLogger,
     // Requests are logged by logRequest, one line each.
@@ -89,7 +91,7 @@ export async function createServer({
     trustProxy: trustedProxies(config.trustProxy),
     bodyLimit: BODY_LIMIT_BYTES,
     requestTimeout: timeouts.headersMs + config.requestTimeoutMs,
-    connectionTimeout: timeouts.stalledMs + config.requestTimeoutMs,
+    connectionTimeout: unreadMs,
     keepAliveTimeout: timeouts.idleMs,
     genReqId: ({ headers }) => {
       const given = headers['x-request-id'];
@@ -113,8 +115,8 @@ export async function createServer({
     done();
   });
   answerEverything(app);
-  addDeadline(app, config.requestTimeoutMs);
-  const admission = createAdmission(admissionOptions);
+  addDeadline(app, { timeoutMs: config.requestTimeoutMs, unreadMs });
+  const admission = createAdmission(admissionOptions, isSliceOver);
   admitRequests(app, admission);
   observeRequests(app, await loadTracing(config, log));
   if (config.rateLimit !== null) await limitRates(app, config.rateLimit, log);
@@ -139,7 +141,8 @@ export async function createServer({
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, jsonBodyParser(app));
 
-  const authenticate = createAuthenticate(services.projects, (project, work) => runInTurn(admission, project, work));
+  const inTurn: RunInTurn = (project, work, cost) => runInTurn(admission, project, work, cost);
+  const authenticate = createAuthenticate(services.projects, inTurn);
   const authenticateWhenOpen: typeof authenticate = (caller) => {
     if (directory.isOpen()) return authenticate(caller);
     throw new AppError('UNAVAILABLE', 'The service is starting or closing.', { headers: { 'retry-after': '1' } });
@@ -149,6 +152,7 @@ export async function createServer({
   await app.register(graphqlPlugin, {
     services,
     authenticate: authenticateWhenOpen,
+    runInTurn: inTurn,
     graphiql: config.graphiql,
     demoCredentials,
   });
@@ -163,10 +167,10 @@ export async function createServer({
   return app;
 }
 
-async function loadTracing({ tracesUrl }: Config, log: Logger) {
+async function loadTracing({ tracesUrl, tracesHeaders = '' }: Config, log: Logger) {
   if (tracesUrl === null) return null;
   const { createTracing } = await import('./tracing.js');
-  return createTracing(tracesUrl, log);
+  return createTracing(tracesUrl, tracesHeaders, log);
 }
 
 /** It is logged, and so is no place for a secret, an email or an address. */

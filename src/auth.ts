@@ -1,14 +1,17 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import { isIPv6 } from 'node:net';
 import { crc32 } from 'node:zlib';
 import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';
 import { STRANGERS } from './admission.js';
 import { AppError } from './errors.js';
+import { isTooLong } from './input-limits.js';
 import type { Credentials, ProjectScope, Projects } from './services/projects.js';
 
 /** A caller as authentication sees one: the headers, and the address that failures are counted by. */
 export interface Caller {
   readonly headers: IncomingHttpHeaders;
-  readonly ip: string;
+  /** Undefined once the connection is gone. */
+  readonly ip: string | undefined;
 }
 
 /** At once for credentials that were right a moment ago. */
@@ -35,9 +38,9 @@ const BUCKETS = 65_536;
 export function createAuthenticate(projects: Projects, inTurn: InTurn): Authenticate {
   const countOfAddress = createFailureLimit(FAILURES_OF_ADDRESS, 'from this address');
   const countWithAppId = createFailureLimit(FAILURES_WITH_APP_ID, 'with this App ID');
-  const refuse = async (ip: string, appId: string | null, error: unknown): Promise<never> => {
+  const refuse = async (ip: string | undefined, appId: string | null, error: unknown): Promise<never> => {
     if (!(error instanceof AppError && error.code === 'UNAUTHENTICATED')) throw error;
-    await countOfAddress(ip);
+    await countOfAddress(networkOf(ip));
     if (appId !== null) await countWithAppId(appId);
     throw new AppError('UNAUTHENTICATED', error.message, { headers: CHALLENGE });
   };
@@ -53,6 +56,29 @@ export function createAuthenticate(projects: Projects, inTurn: InTurn): Authenti
       projects.authenticate(credentials).catch((error: unknown) => refuse(ip, appId, error)),
     );
   };
+}
+
+const MAPPED_IPV4 = /^::ffff:([0-9a-f]+):([0-9a-f]+)$/;
+const GROUPS = 8;
+
+/**
+ * Whose failures are counted together: an IPv4 address, also where it is written as IPv6, or the /64 of an IPv6 address, of which a
+ * single machine has all the addresses. What is no address stands for itself.
+ */
+export function networkOf(ip = ''): string {
+  const address = ip.replace(/%.*$/s, '');
+  if (!isIPv6(address)) return ip;
+  // The one form of RFC 5952, all groups in hexadecimal.
+  const canonical = new URL(`http://[${address}]`).hostname.slice(1, -1);
+  const mapped = MAPPED_IPV4.exec(canonical)
+    ?.slice(1)
+    .map((group) => Number.parseInt(group, 16));
+  if (mapped) return mapped.flatMap((group) => [group >> 8, group & 255]).join('.');
+  const [before = [], after = []] = canonical
+    .split('::')
+    .map((part) => part.split(':').filter((group) => group !== ''));
+  const zeros = Array<string>(GROUPS - before.length - after.length).fill('0');
+  return [...before, ...zeros, ...after].slice(0, GROUPS / 2).join(':');
 }
 
 /** Counts a failure; RATE_LIMITED beyond `points` a minute. */
@@ -74,7 +100,15 @@ export function readCredentials(headers: IncomingHttpHeaders): Credentials | nul
   const appId = headers['service-app-id'];
   const appSecret = headers['service-app-secret'];
   if (appId === undefined && appSecret === undefined) return readBasic(headers.authorization);
-  return typeof appId === 'string' && typeof appSecret === 'string' ? { appId, appSecret } : null;
+  return typeof appId === 'string' && typeof appSecret === 'string' ? bounded({ appId, appSecret }) : null;
+}
+
+/** What is longer than any App ID or App Secret is wrong; it is refused as an empty one is, and never hashed or counted. */
+function bounded({ appId, appSecret }: Credentials): Credentials {
+  return {
+    appId: isTooLong('appId', appId) ? '' : appId,
+    appSecret: isTooLong('appSecret', appSecret) ? '' : appSecret,
+  };
 }
 
 /** RFC 7617: the user name ends at the first colon. */
@@ -83,5 +117,5 @@ function readBasic(authorization: string | undefined): Credentials | null {
   if (encoded === undefined) return null;
   const decoded = Buffer.from(encoded, 'base64').toString();
   const colon = decoded.indexOf(':');
-  return colon === -1 ? null : { appId: decoded.slice(0, colon), appSecret: decoded.slice(colon + 1) };
+  return colon === -1 ? null : bounded({ appId: decoded.slice(0, colon), appSecret: decoded.slice(colon + 1) });
 }

@@ -1,6 +1,7 @@
 import { isIP } from 'node:net';
 import { resolve } from 'node:path';
 import { z } from 'zod';
+import { type Fault, readSecretFiles } from './secret-files.js';
 
 /** Everything the environment decides, checked once at the start. */
 export interface Config {
@@ -26,6 +27,8 @@ export interface Config {
   readonly metricsPort: number | null;
   /** Where traces are sent, by OTLP over HTTP; null for nowhere. */
   readonly tracesUrl: string | null;
+  /** What is sent along with them, as OpenTelemetry writes it: `name=value,name=value`. */
+  readonly tracesHeaders?: string;
 }
 
 export type DatabaseConfig =
@@ -104,6 +107,7 @@ const settings = z.object({
   HOST: z.string().default('127.0.0.1'),
   PORT: wholeNumber(0, 65535).default(4000),
   DATABASE_URL: urlOf('postgres', 'postgresql').optional(),
+  EMBEDDED: switchValue.optional(),
   DATABASE_POOL_SIZE: wholeNumber(1, 1000).default(10),
   DATABASE_POOL_TIMEOUT_MS: wholeNumber(100, 600_000).default(2_000),
   DATABASE_STATEMENT_TIMEOUT_MS: wholeNumber(100, 600_000).default(5_000),
@@ -120,25 +124,48 @@ const settings = z.object({
   METRICS_PORT: wholeNumber(0, 65535).optional(),
   OTEL_EXPORTER_OTLP_ENDPOINT: urlOf('http', 'https').optional(),
   OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: urlOf('http', 'https').optional(),
+  OTEL_EXPORTER_OTLP_HEADERS: z.string().optional(),
+  OTEL_EXPORTER_OTLP_TRACES_HEADERS: z.string().optional(),
 });
 
-export const SETTINGS: readonly string[] = Object.keys(settings.shape);
+/** Those that hold a secret: each may be given as a file instead, by the same name with _FILE. */
+const SECRET_SETTINGS = [
+  'DATABASE_URL',
+  'REDIS_URL',
+  'OTEL_EXPORTER_OTLP_HEADERS',
+  'OTEL_EXPORTER_OTLP_TRACES_HEADERS',
+] as const satisfies readonly (keyof typeof settings.shape)[];
+
+export const SETTINGS: readonly string[] = [
+  ...Object.keys(settings.shape),
+  ...SECRET_SETTINGS.map((name) => `${name}_FILE`),
+];
 
 /** Environment variables to Config; throws ConfigError with every fault at once. An empty variable counts as absent. */
 export function parseConfig(env: Environment): Config {
-  const given = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined && value !== ''));
-  const parsed = settings.safeParse(given);
-  if (!parsed.success) {
+  const files = readSecretFiles(env, SECRET_SETTINGS);
+  const given = Object.entries({ ...env, ...files.values }).filter(([, value]) => value !== undefined && value !== '');
+  const parsed = settings.safeParse(Object.fromEntries(given));
+  const malformed = parsed.error?.issues.map(({ path, message }) => {
+    const name = String(path[0]);
     // The value itself is never repeated: DATABASE_URL carries a password.
-    const { issues } = parsed.error;
+    if (name in files.values) return { setting: `${name}_FILE`, sentence: `${name}_FILE must hold ${message}.` };
+    return { setting: name, sentence: `${name} must be ${message}.` };
+  });
+  const faults = [...files.faults, ...(malformed ?? []), ...missingDatabase(Object.fromEntries(given))];
+  if (!parsed.success || faults.length > 0) {
     throw new ConfigError(
-      issues.map((issue) => `${String(issue.path[0])} must be ${issue.message}.`),
-      issues.map((issue) => String(issue.path[0])),
+      faults.map(({ sentence }) => sentence),
+      faults.map(({ setting }) => setting),
     );
   }
   const values = parsed.data;
   const production = values.NODE_ENV === 'production';
   const dataDir = resolve(values.DATA_DIR);
+  // Of two of a name the later counts.
+  const tracesHeaders = [values.OTEL_EXPORTER_OTLP_HEADERS, values.OTEL_EXPORTER_OTLP_TRACES_HEADERS].filter(
+    (headers) => headers !== undefined,
+  );
   const config: Config = {
     host: values.HOST,
     port: values.PORT,
@@ -167,8 +194,23 @@ export function parseConfig(env: Environment): Config {
     tracesUrl:
       values.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT ??
       (values.OTEL_EXPORTER_OTLP_ENDPOINT === undefined ? null : tracesUrlOf(values.OTEL_EXPORTER_OTLP_ENDPOINT)),
+    ...(tracesHeaders.length > 0 && { tracesHeaders: tracesHeaders.join(',') }),
   };
   return Object.freeze(config);
+}
+
+/** The embedded database does not fsync, so production does not get it by a forgotten or misspelt DATABASE_URL. */
+function missingDatabase(given: Environment): Fault[] {
+  const { DATABASE_URL, DATABASE_URL_FILE, EMBEDDED, NODE_ENV } = given;
+  if (DATABASE_URL !== undefined || DATABASE_URL_FILE !== undefined) return [];
+  const embedded = switchValue.optional().safeParse(EMBEDDED).data;
+  const setting = 'DATABASE_URL';
+  if (embedded === false) return [{ setting, sentence: 'DATABASE_URL must be set, because EMBEDDED is off.' }];
+  if (NODE_ENV !== 'production' || embedded === true) return [];
+  const sentence =
+    'DATABASE_URL must be set, because NODE_ENV is production: the embedded database does not fsync, and a power cut may lose ' +
+    'what was committed. EMBEDDED=on says that it is meant.';
+  return [{ setting, sentence }];
 }
 
 /** The path that OpenTelemetry fixes below the address of a collector for all kinds of telemetry. */

@@ -1,7 +1,9 @@
+import { closeAll } from './closers.js';
 import type { Config } from './config.js';
 import { createDatabase, type Database, type DatabaseOptions } from './db/client.js';
-import { type DataDirLock, lockDataDir } from './db/lock.js';
+import { type DataDirLock, type DataDirLostError, type LockOptions, lockDataDir } from './db/lock.js';
 import { migrate } from './db/migrate.js';
+import type { OnFailure } from './services/background.js';
 import { createServices, type Services } from './services/services.js';
 
 /** A user directory without an interface: a database and the services over it. */
@@ -23,18 +25,33 @@ export interface DirectoryOptions extends DatabaseOptions {
   readonly controlSocket?: string;
   /** How long to wait for another process to leave the data directory. */
   readonly lockWaitMs?: number;
+  readonly onBackgroundFailure?: OnFailure;
+  /** Is told that the data directory is no longer held. The database is shut off by then. */
+  readonly onLost?: (error: DataDirLostError) => void;
+  readonly onDoubt?: LockOptions['onDoubt'];
 }
 
 export function createDirectory({ db: dbConfig }: Config, options: DirectoryOptions): Directory {
-  const { command, controlSocket, lockWaitMs = 0 } = options;
+  const { command, controlSocket, lockWaitMs: waitMs = 0, onDoubt } = options;
   const db = createDatabase(dbConfig, options);
-  const services = createServices(db);
+  const services = createServices(db, options.onBackgroundFailure);
   let lock: DataDirLock | null = null;
   let open = false;
 
   async function hold() {
     if (dbConfig.engine !== 'embedded' || lock !== null) return;
-    lock = await lockDataDir(dbConfig.dataDir, { command, ...(controlSocket && { controlSocket }) }, lockWaitMs);
+    const self = { command, ...(controlSocket && { controlSocket }) };
+    lock = await lockDataDir(dbConfig.dataDir, self, { waitMs, onLost, ...(onDoubt && { onDoubt }) });
+  }
+
+  /**
+   * Another process may have the database by now. What was acknowledged is on its way to the disk already; what is under way
+   * fails. A clean close would write a checkpoint over files that are no longer ours, so there is none.
+   */
+  function onLost(error: DataDirLostError) {
+    open = false;
+    db.abandon();
+    options.onLost?.(error);
   }
 
   return {
@@ -52,9 +69,13 @@ export function createDirectory({ db: dbConfig }: Config, options: DirectoryOpti
     },
     async close() {
       open = false;
-      await Promise.all([services.totals.settle(), services.projects.settle()]);
       // The lock goes last: whoever takes it may open the database at once.
-      await db.close().finally(() => lock?.release());
+      await closeAll([
+        () => lock?.release(),
+        () => db.close(),
+        () => services.totals.settle(),
+        () => services.projects.settle(),
+      ]);
     },
   };
 }

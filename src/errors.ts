@@ -41,7 +41,11 @@ export class AppError extends Error {
     message: string,
     options: { cause?: unknown; headers?: Record<string, string> } = {},
   ) {
+    // What a caller did wrong is no place in our code, and to write down the stack takes longer than all else about a refusal.
+    const { stackTraceLimit } = Error;
+    if (CODES[code].exposed) Error.stackTraceLimit = 0;
     super(message, { cause: options.cause });
+    Error.stackTraceLimit = stackTraceLimit;
     this.headers = options.headers ?? {};
   }
 
@@ -75,28 +79,47 @@ function fromHttpFailure(status: number, cause: unknown): AppError {
 }
 
 const SHOWN_LENGTH = 40;
-/** As much of a value as is looked through, which whatever begins in what is shown ends in. */
+/** How much of a value is read: what begins in the part that is shown also ends in it. */
 const READ_LENGTH = 400;
 
-/** A value as an error message repeats it: quoted, on one line, shortened, and without secrets, emails and addresses. */
+/**
+ * A value as an error message repeats it: quoted, on one line, shortened, and without secrets, emails and addresses. A
+ * longer text takes no longer.
+ */
 export function show(value: unknown): string {
   if (value === undefined) return 'nothing';
-  const whole = textOf(value);
-  const text = redact(whole.slice(0, READ_LENGTH)) + whole.slice(READ_LENGTH);
+  const read = beginningOf(value, READ_LENGTH);
+  const text = redact(read);
   if (text.length <= SHOWN_LENGTH) return text;
   // Half of a surrogate pair would make the answer JSON that strict parsers refuse.
   const start = text.slice(0, SHOWN_LENGTH).replace(/[\ud800-\udbff]$/, '');
-  return `${start}… (${text.length} characters)`;
+  const length = read.length < READ_LENGTH ? text.length : lengthOf(value);
+  return length === null ? `${start}…` : `${start}… (${length} characters)`;
 }
 
-function textOf(value: unknown): string {
-  // JSON has no form of its own for 1e999 and for a bigint.
-  if (typeof value !== 'object' && typeof value !== 'string') return String(value);
+/** Null where a value nests too deeply to be written. */
+function lengthOf(value: unknown): number | null {
+  if (typeof value !== 'object') return String(value).length;
   try {
-    return JSON.stringify(value);
+    return JSON.stringify(value).length;
   } catch {
-    return 'a value nested too deeply';
+    return null;
   }
+}
+
+/** A value as JSON, or a beginning of it that has `room` characters or more. */
+function beginningOf(value: unknown, room: number): string {
+  if (typeof value === 'string') return JSON.stringify(value.slice(0, room));
+  // JSON has no form of its own for 1e999 and for a bigint.
+  if (typeof value !== 'object' || value === null) return String(value);
+  const isList = Array.isArray(value);
+  let text = isList ? '[' : '{';
+  for (const [key, item] of Object.entries(value)) {
+    if (text.length >= room) return text;
+    const name = isList ? '' : `${JSON.stringify(key.slice(0, room))}:`;
+    text += `${text.length > 1 ? ',' : ''}${name}${beginningOf(item, room - text.length)}`;
+  }
+  return text + (isList ? ']' : '}');
 }
 
 /** The sentence for a bad value: its name, what arrived, what is accepted. */

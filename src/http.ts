@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { AppError, badInput, fromUnknown } from './errors.js';
@@ -70,7 +70,7 @@ export function routableUrl(url: string): string {
 
 /**
  * Percent-encoding that is no UTF-8 would otherwise arrive as it was written and be searched for; a Host that cannot stand
- * in a URL is to be refused (RFC 9112, section 3.2).
+ * in a URL is to be refused (RFC 9112, section 3.2), and so is a body of two types.
  */
 export function refuseMalformedUrl({ originalUrl, raw }: FastifyRequest): void {
   const { host = '' } = raw.headers;
@@ -78,6 +78,9 @@ export function refuseMalformedUrl({ originalUrl, raw }: FastifyRequest): void {
     throw new AppError('BAD_USER_INPUT', 'The Host header is malformed.');
   }
   lastHost = host;
+  if (raw.headers['content-type'] !== undefined && isRepeated('content-type', raw.rawHeaders)) {
+    throw repeated('content-type');
+  }
   // A fragment is the client's own (RFC 9112, section 3.2); parsers disagree on where it ends a query.
   if (originalUrl.includes('#'))
     throw new AppError('BAD_USER_INPUT', 'The URL has a "#", which is to be percent-encoded.');
@@ -136,38 +139,6 @@ export function logRequests(app: FastifyInstance, log: Logger): void {
   });
 }
 
-/** Bytes that are no UTF-8 are refused rather than replaced; an empty body is none. */
-export function jsonBodyParser(app: FastifyInstance) {
-  const utf8 = new TextDecoder('utf-8', { fatal: true });
-  // Fastify's own, which refuses keys that would reach into a prototype.
-  const parseJson = app.getDefaultJsonParser('error', 'error') as (
-    request: FastifyRequest,
-    text: string,
-    done: (error: Error | null, parsed?: unknown) => void,
-  ) => void;
-  const decode = (body: Buffer) => {
-    try {
-      return utf8.decode(body);
-    } catch {
-      return null;
-    }
-  };
-  return (request: FastifyRequest, body: Buffer, done: (error: Error | null, parsed?: unknown) => void): void => {
-    if (body.length === 0) {
-      done(null);
-      return;
-    }
-    const text = decode(body);
-    if (text === null) {
-      done(new AppError('BAD_USER_INPUT', 'The body is not valid UTF-8.'));
-      return;
-    }
-    parseJson(request, text, (cause, parsed) => {
-      done(cause && new AppError('BAD_USER_INPUT', 'The body is not valid JSON.', { cause }), parsed);
-    });
-  };
-}
-
 /** What Node would answer by itself, without a body or not at all, is answered as everything else. */
 export function answerEverything(app: FastifyInstance): void {
   // An expectation that nobody knows may be ignored (RFC 9110, section 10.1.1).
@@ -177,7 +148,33 @@ export function answerEverything(app: FastifyInstance): void {
     socket.on('error', () => socket.destroy()).resume();
     refuseMalformedHttp({ code: 'CONNECT' }, socket);
   });
+  app.server.on('upgrade', (request, socket: Socket, head: Buffer) => ignoreUpgrade(app, request, socket, head));
   app.addHook('onRequest', ({ raw }, _reply, done) => done(faultOfHeaders(raw)));
+}
+
+/**
+ * An offer to speak another protocol may be ignored (RFC 9110, section 7.8), and what follows is HTTP. Node would answer the
+ * request and lose what came with it in one piece; so it is handed its connection anew, with the request as if it offered nothing.
+ */
+function ignoreUpgrade(app: FastifyInstance, request: IncomingMessage, socket: Socket, head: Buffer): void {
+  const destroy = () => socket.destroy();
+  socket.on('error', destroy);
+  const { method, url, httpVersion, rawHeaders } = request;
+  // Of more headers than it counts Node has left some out, which may say how long the body is.
+  if (rawHeaders.length > 2 * MAX_HEADERS) {
+    refuseMalformedHttp({ code: 'HPE_HEADER_OVERFLOW' }, socket.resume());
+    return;
+  }
+  const lines = [`${method} ${url} HTTP/${httpVersion}`];
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    if (rawHeaders[at]?.toLowerCase() !== 'upgrade') lines.push(`${rawHeaders[at]}: ${rawHeaders[at + 1]}`);
+  }
+  whenAnswered(socket, () => {
+    if (socket.destroyed) return;
+    socket.off('error', destroy);
+    socket.unshift(Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'), head]));
+    app.server.emit('connection', socket);
+  });
 }
 
 /** More than any client and the proxies before it send. Node would leave out those beyond a thousand without a word. */
@@ -189,13 +186,36 @@ function faultOfHeaders({ headers, httpVersion, rawHeaders }: FastifyRequest['ra
     const arrived = rawHeaders.length / 2;
     return new AppError('HEADERS_TOO_LARGE', `headers: got ${arrived}, expected at most ${MAX_HEADERS}.`);
   }
+  // Where its body would end is for that version to say, so nothing behind it is read.
+  if (httpVersion !== '1.1' && httpVersion !== '1.0') {
+    return new AppError('BAD_USER_INPUT', `The request is in HTTP/${httpVersion}, expected HTTP/1.1 or HTTP/1.0.`, {
+      headers: { connection: 'close' },
+    });
+  }
   if (headers.host === undefined && httpVersion === '1.1') {
     return new AppError('BAD_USER_INPUT', 'The header host is missing.');
+  }
+  for (const name of ['host', 'authorization'] as const) {
+    if (isRepeated(name, rawHeaders)) return repeated(name);
   }
   // Another coding before it may mean another length to a proxy (RFC 9112, section 6.1).
   const coding = headers['transfer-encoding'];
   if (coding === undefined || coding.toLowerCase() === 'chunked') return undefined;
   return badInput('transfer-encoding', coding, 'chunked');
+}
+
+/** Node takes the first of such headers; a proxy in front may take the last. */
+function isRepeated(name: string, rawHeaders: readonly string[]): boolean {
+  let times = 0;
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const other = rawHeaders[at] as string;
+    if (other.length === name.length && other.toLowerCase() === name) times += 1;
+  }
+  return times > 1;
+}
+
+function repeated(name: string): AppError {
+  return new AppError('BAD_USER_INPUT', `The header ${name} is there more than once.`);
 }
 
 const MALFORMED_HTTP: Record<string, { status: string; error: string }> = {
@@ -223,10 +243,14 @@ export function refuseMalformedHttp(error: { readonly code?: string }, socket: S
   whenAnswered(socket, () => writeRefusal(error, socket));
 }
 
+/** The answer whose turn it is on a connection. Node has no public name for it; its own handler of errors looks at it as well. */
+export function answerOf(socket: Socket): ServerResponse | null {
+  return (socket as { _httpMessage?: ServerResponse | null })._httpMessage ?? null;
+}
+
 /** Calls back as soon as every whole request of a connection has its answer. */
 function whenAnswered(socket: Socket, then: () => void): void {
-  // Node has no public name for the answer whose turn it is; its own handler of these errors looks at it as well.
-  const { _httpMessage: answer } = socket as { _httpMessage?: ServerResponse | null };
+  const answer = answerOf(socket);
   if (answer?.req.complete) answer.once('close', () => whenAnswered(socket, then));
   // The malformed request itself has its answer already.
   else if (answer?.headersSent) socket.end();

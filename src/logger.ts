@@ -9,6 +9,9 @@ const SECRETS = ['app-secret', 'appSecret', 'app_secret', 'authorization', 'serv
 /** SQLSTATE class 22: the message repeats the value that the database could not take. */
 const DATA_EXCEPTION = /^22[0-9A-Z]{3}$/;
 const DEEPEST_CAUSE = 5;
+/** As much of a message as is logged, and as is looked through for what it must not say. */
+const [LOGGED_LENGTH, READ_LENGTH] = [2_000, 2_400];
+const messageForLog = (message: string) => redact(message.slice(0, READ_LENGTH)).slice(0, LOGGED_LENGTH);
 
 /** Logs go to stderr, because stdout is for answers: readable on a terminal, one JSON object a line elsewhere. */
 export function createLogger(level: string, destination: DestinationStream = stderr()): Logger {
@@ -27,12 +30,12 @@ function stderr(): DestinationStream {
  * have the request.
  */
 function errorForLog(error: unknown, depth = 0): object {
-  if (!(error instanceof Error)) return { message: redact(String(error)) };
+  if (!(error instanceof Error)) return { message: messageForLog(String(error)) };
   const { code, constraint, table, cause } = error as Error & Record<string, unknown>;
   return {
     type: error.name,
     code,
-    message: typeof code === 'string' && DATA_EXCEPTION.test(code) ? undefined : redact(error.message),
+    message: typeof code === 'string' && DATA_EXCEPTION.test(code) ? undefined : messageForLog(error.message),
     constraint,
     table,
     stack: (error.stack ?? '').match(/^ {4}at .*$/gm)?.join('\n'),

@@ -59,10 +59,13 @@ export function currentObservation(): Observation | undefined {
   return storage.getStore();
 }
 
-/** Does work for a request, whoever's turn of the event loop it is. */
+/**
+ * Does work for a request, whichever request's turn of the event loop it is. Once nothing is observed any more it is only done: to run
+ * anything in the storage would switch it on again, and nothing off.
+ */
 export function observe<Result>(observation: Observation | null, work: () => Result): Result {
   const wanted = observation ?? undefined;
-  return storage.getStore() === wanted ? work() : storage.run(wanted, work);
+  return observing === 0 || storage.getStore() === wanted ? work() : storage.run(wanted, work);
 }
 
 /** Does a part of the work of the current request. */
@@ -91,7 +94,7 @@ async function report<Result>(
 ): Promise<Result> {
   const { within, end } = beginPart(observation, part, serves);
   try {
-    const result = await storage.run(within, work);
+    const result = await observe(within, work);
     end();
     return result;
   } catch (error) {

@@ -9,7 +9,11 @@ const FORMS: readonly [form: RegExp, word: string][] = [
   [/\b0x[0-9a-f]{40}\b/gi, '[address]'],
 ];
 
-/** The text with a word in the place of every secret, email and address. */
+/** As much of a text as is searched. No error and no line of a log needs more. */
+const MAX_LENGTH = 20_000;
+
+/** The text with a word in the place of every secret, email and address; cut off where it is very long. */
 export function redact(text: string): string {
-  return FORMS.reduce((redacted, [form, word]) => redacted.replace(form, word), text);
+  const searched = text.length > MAX_LENGTH ? `${text.slice(0, MAX_LENGTH)}…` : text;
+  return FORMS.reduce((redacted, [form, word]) => redacted.replace(form, word), searched);
 }

@@ -7,7 +7,7 @@ import {
   SpanStatusCode,
   trace,
 } from '@opentelemetry/api';
-import { parseTraceParent, setGlobalErrorHandler } from '@opentelemetry/core';
+import { parseKeyPairsIntoRecord, parseTraceParent, setGlobalErrorHandler } from '@opentelemetry/core';
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
 import { defaultResource, detectResources, envDetector, resourceFromAttributes } from '@opentelemetry/resources';
 import { BasicTracerProvider, BatchSpanProcessor } from '@opentelemetry/sdk-trace-base';
@@ -29,16 +29,20 @@ const EXPORT_MS = 1_000;
 const WARNING_EVERY_MS = 60_000;
 
 /**
- * To be loaded where traces are wanted and nowhere else, because OpenTelemetry takes time and memory. Sampling, headers and whatever else
+ * To be loaded where traces are wanted and nowhere else, because OpenTelemetry takes time and memory. Sampling and all else
  * it has variables for it reads by itself. No value of a request gets into a span but those named here, which are no personal data.
  */
-export function createTracing(endpoint: string, log: Logger): Tracing {
+export function createTracing(endpoint: string, headers: string, log: Logger): Tracing {
   const resource = resourceFromAttributes({ 'service.name': 'userdir', 'service.version': VERSION });
   const provider = new BasicTracerProvider({
     resource: defaultResource()
       .merge(resource)
       .merge(detectResources({ detectors: [envDetector] })),
-    spanProcessors: [new BatchSpanProcessor(new OTLPTraceExporter({ url: endpoint, timeoutMillis: EXPORT_MS }))],
+    spanProcessors: [
+      new BatchSpanProcessor(
+        new OTLPTraceExporter({ url: endpoint, headers: parseKeyPairsIntoRecord(headers), timeoutMillis: EXPORT_MS }),
+      ),
+    ],
   });
   const tracer = provider.getTracer('userdir', VERSION);
   const warn = createWarning(log);

@@ -2,6 +2,7 @@ import { text } from 'node:stream/consumers';
 import { type Command, Option } from 'commander';
 import { read } from 'read';
 import type { Environment } from '../config.js';
+import { readSecretFiles } from '../secret-files.js';
 import { commaSeparated, duration, examples, json, serverUrl, userNumber } from './arguments.js';
 import type { Report, Verdict } from './conformance/run.js';
 import { finding, paint } from './output.js';
@@ -48,11 +49,14 @@ export function addConformanceCommand(program: Command, env: Environment): void 
       const { checks, unknown } = chooseChecks(options.only ?? ['*']);
       if (unknown.length > 0)
         command.error(`error: there is no check '${unknown.join("', '")}'; the groups are ${GROUPS.join(', ')}`);
+      const files = readSecretFiles(env, [SECRET, OTHER_SECRET]);
+      if (files.faults.length > 0) command.error(`error: ${files.faults.map(({ sentence }) => sentence).join('\n')}`);
+      const secrets = { ...env, ...files.values };
       const target = {
         url,
         appId: options.appId,
-        appSecret: await findSecret(options.appSecret, env, command),
-        other: findOther(options.otherAppId, env, command),
+        appSecret: await findSecret(options.appSecret, secrets, command),
+        other: findOther(options.otherAppId, secrets, command),
         write: options.write === true,
         deleteUser: options.deleteUser ?? null,
         signal: AbortSignal.timeout(options.timeout),

@@ -2,9 +2,11 @@ import { existsSync, readFileSync } from 'node:fs';
 import { access, constants, stat, statfs } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
+import { runThenClose } from '../closers.js';
 import { type Config, ConfigError, type Environment, isLoopback, parseConfig, SETTINGS } from '../config.js';
 import { DataDirLockedError, LOCK_WAIT_MS } from '../db/lock.js';
 import { createDirectory } from '../directory.js';
+import { findMisspelt } from '../setting-names.js';
 import { PACKAGE, VERSION } from '../version.js';
 import { NotListeningError, runRemotely } from './control.js';
 import {
@@ -16,7 +18,7 @@ import {
   skipped,
   warning,
 } from './database-findings.js';
-import { reason } from './output.js';
+import { reason, writeNotice } from './output.js';
 
 /**
  * What may be wrong with an installation, looked at without changing anything: no migration is applied and no database
@@ -40,21 +42,31 @@ function readSettings(env: Environment): { config: Config | null; findings: Find
   try {
     const config = parseConfig(env);
     const found = given.length === 0 ? 'none is set' : `set: ${given.join(', ')}`;
-    return { config, findings: [passed('settings', found), ...risksOf(config, env)] };
+    return { config, findings: [passed('settings', found), ...namesOf(env), ...risksOf(config, env)] };
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     const { faults, settings } = error;
-    const findings = [failed('settings', faults.join('\n'), `Correct or unset ${settings.join(', ')}.`)];
+    const [given, missing] = [settings.filter((name) => env[name]), settings.filter((name) => !env[name])];
+    const advice = [
+      ...(given.length > 0 ? [`Correct or unset ${given.join(', ')}.`] : []),
+      ...(missing.length > 0 ? [`Set ${missing.join(', ')}.`] : []),
+    ];
+    const findings = [failed('settings', faults.join('\n'), advice.join(' ')), ...namesOf(env)];
     // With another database than the one that is meant there would be nothing to learn.
-    if (settings.includes('DATABASE_URL')) return { config: null, findings };
+    if (settings.some((name) => name.startsWith('DATABASE_URL'))) return { config: null, findings };
     const rest = Object.fromEntries(Object.entries(env).filter(([name]) => !settings.includes(name)));
     return { config: parseConfig(rest), findings };
   }
 }
 
+function namesOf(env: Environment): Finding[] {
+  const misspelt = findMisspelt(env);
+  return misspelt.length === 0 ? [] : [warning('setting-names', misspelt.join('\n'), 'Rename or unset them.')];
+}
+
 /** What is well-formed and still hardly meant. */
 function* risksOf(config: Config, env: Environment): Generator<Finding> {
-  if (env['REDIS_URL'] && config.rateLimit === null)
+  if ((env['REDIS_URL'] || env['REDIS_URL_FILE']) && config.rateLimit === null)
     yield warning('rate-limit', 'REDIS_URL does nothing without RATE_LIMIT', 'Set RATE_LIMIT, or unset REDIS_URL.');
   if (env['NODE_ENV'] === 'production' && config.db.engine === 'embedded')
     yield warning(
@@ -157,19 +169,24 @@ async function findDatabase(config: Config | null, totals: boolean): Promise<Fin
 }
 
 async function examine(config: Config, question: DatabaseQuestion): Promise<Finding[]> {
-  const directory = createDirectory(config, { command: 'userdir doctor', lockWaitMs: LOCK_WAIT_MS });
-  try {
-    // Not opened, which would migrate it.
-    await directory.hold();
-    await directory.db.start();
-    return (await examineDatabase(directory, question)).findings;
-  } catch (error) {
-    const socket = error instanceof DataDirLockedError ? error.holder.controlSocket : undefined;
-    if (socket === undefined) throw error;
-    return [findServer((error as DataDirLockedError).holder), ...(await examineRemotely(socket, question))];
-  } finally {
-    await directory.close();
-  }
+  const directory = createDirectory(config, {
+    command: 'userdir doctor',
+    lockWaitMs: LOCK_WAIT_MS,
+    onDoubt: writeNotice,
+  });
+  const work = async () => {
+    try {
+      // Not opened, which would migrate it.
+      await directory.hold();
+      await directory.db.start();
+      return (await examineDatabase(directory, question)).findings;
+    } catch (error) {
+      const socket = error instanceof DataDirLockedError ? error.holder.controlSocket : undefined;
+      if (socket === undefined) throw error;
+      return [findServer((error as DataDirLockedError).holder), ...(await examineRemotely(socket, question))];
+    }
+  };
+  return runThenClose(work, [() => directory.close()]);
 }
 
 function findServer({ pid, since }: DataDirLockedError['holder']): Finding {
@@ -209,7 +226,8 @@ const REDIS_TIMEOUT_MS = 2_000;
 
 async function findRedis(config: Config | null, env: Environment): Promise<Finding> {
   const url = config?.rateLimit?.redisUrl;
-  if (url === undefined) return skipped('redis', env['REDIS_URL'] ? 'it is not used' : 'REDIS_URL is not set');
+  if (url === undefined)
+    return skipped('redis', env['REDIS_URL'] || env['REDIS_URL_FILE'] ? 'it is not used' : 'REDIS_URL is not set');
   const { Redis } = await import('ioredis');
   const client = new Redis(url, {
     lazyConnect: true,

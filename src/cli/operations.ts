@@ -148,7 +148,7 @@ export const operations = {
       progress: (done) => progress(progressOf(done, Math.max(done, total))),
       signal,
     });
-    return { exported };
+    return { exported: exported.users, bans: exported.bans };
   },
 
   async 'user remove'({ services }: Directory, params: { project: string; userId: string }) {
@@ -182,6 +182,15 @@ export const operations = {
     const { scope, identity } = await identityOf(directory, params);
     await directory.services.logins.ban(scope, identity);
     return { auth_method: identity.authMethod, auth_value: identity.authValue, banned: true };
+  },
+
+  async 'user bans'({ services }: Directory, params: { project: string }) {
+    const bans = await services.logins.listBans(await services.projects.getScope(params.project));
+    return bans.map(({ authMethod, authValue, createdAt }) => ({
+      auth_method: authMethod,
+      auth_value: authValue,
+      created_at: createdAt,
+    }));
   },
 
   async 'user unban'(directory: Directory, params: { project: string; method: string; value: string }) {

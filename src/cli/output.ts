@@ -17,6 +17,11 @@ export async function writeToStdout(chunk: string): Promise<void> {
   });
 }
 
+/** For the person in front of it, beside the result. */
+export function writeNotice(sentence: string): void {
+  process.stderr.write(`userdir: ${sentence}\n`);
+}
+
 /** Why something failed, in one line. Of a failed query Prisma's message has the source around it, and what went wrong in its last line. */
 export function reason(error: unknown): string {
   const cause = error instanceof AppError && error.code === 'INTERNAL_SERVER_ERROR' ? error.cause : error;
@@ -179,8 +184,22 @@ export function totalsReport({ projects, differences, repaired }: Result<'totals
   return [...lines, `Checked ${projects} projects: ${verdict}.`].join('\n');
 }
 
-export function importReport({ imported, skipped, failed, errors }: Result<'user import'>): string {
+export function banTable(bans: Result<'user bans'>): string {
+  if (bans.length === 0) return 'No identity is banned.';
+  return table(
+    ['Method', 'Value', 'Since'],
+    bans.map((ban) => [ban.auth_method, ban.auth_value, ban.created_at]),
+  );
+}
+
+/** "1 user", "2 users". */
+export function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`;
+}
+
+export function importReport({ imported, skipped, failed, errors, bans }: Result<'user import'>): string {
   const faults = errors.map(({ line, error }) => `line ${line}: ${error}`);
   const more = failed > errors.length ? [`… and ${failed - errors.length} more`] : [];
-  return [...faults, ...more, `Imported ${imported}, skipped ${skipped}, failed ${failed}.`].join('\n');
+  const banned = bans === undefined ? '' : ` Made ${counted(bans, 'ban')}.`;
+  return [...faults, ...more, `Imported ${imported}, skipped ${skipped}, failed ${failed}.${banned}`].join('\n');
 }

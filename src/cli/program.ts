@@ -1,6 +1,7 @@
 import { styleText } from 'node:util';
 import { Argument, Command, Option } from 'commander';
 import { type Environment, parseConfig } from '../config.js';
+import { findMisspelt } from '../setting-names.js';
 import { VERSION } from '../version.js';
 import { examples, json, project, wholeNumber } from './arguments.js';
 import { completionScript, SHELLS, type Shell } from './completion.js';
@@ -13,6 +14,7 @@ import { addUserCommands } from './user-commands.js';
 const SETTINGS_HELP = `
 Settings are environment variables; the README lists all:
   DATABASE_URL  a PostgreSQL database (postgres://…); without it, the embedded one
+  EMBEDDED      on: the embedded one is meant, also with NODE_ENV=production
   DATA_DIR      where the embedded database is kept (default: ./data)
   HOST, PORT    where serve listens (default: 127.0.0.1, 4000)
   LOG_LEVEL     how much serve logs (default: info)
@@ -57,7 +59,7 @@ export function createProgram(env: Environment): Command {
     .action(async (options) => {
       // Loaded when it is wanted: every other command starts in half the time without it.
       const { serve } = await import('./serve.js');
-      await serve(parseConfig(env), options.json === true);
+      await serve(parseConfig(env), options.json === true, findMisspelt(env));
     });
 
   program

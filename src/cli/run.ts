@@ -1,11 +1,13 @@
 import { addAbortSignal, type Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { runThenClose } from '../closers.js';
 import { type Config, type Environment, parseConfig } from '../config.js';
 import { DataDirLockedError, LOCK_WAIT_MS } from '../db/lock.js';
 import { createDirectory, type Directory } from '../directory.js';
+import { findMisspelt } from '../setting-names.js';
 import { NotListeningError, runRemotely } from './control.js';
 import { type Io, type OperationName, type Params, type Result, runOperation } from './operations.js';
-import { writeToStdout } from './output.js';
+import { writeNotice, writeToStdout } from './output.js';
 import { progressBar } from './progress.js';
 
 /** Something went wrong that the report on stdout already tells; the exit code is 1. */
@@ -40,13 +42,14 @@ export function createRun(env: Environment): Run {
     options: Presentation<Result<Name>>,
   ): Promise<Result<Name>> {
     const config = parseConfig(env);
+    for (const sentence of findMisspelt(env)) writeNotice(sentence);
     const interruption = new AbortController();
     const { signal } = interruption;
     const interrupt = () => interruption.abort(new Error(options.interrupted ?? 'Interrupted.'));
     // The first Ctrl+C ends the operation in good order, a second one the process.
     process.once('SIGINT', interrupt);
     const bar = progressBar(options.unit);
-    const result = await reach(config, name, params, {
+    const result = await reach(config, name, params, (error) => interruption.abort(error), {
       input: options.input === undefined ? nothing() : addAbortSignal(signal, options.input),
       inputBytes: options.inputBytes,
       write: writeToStdout,
@@ -71,11 +74,17 @@ async function reach<Name extends OperationName>(
   config: Config,
   name: Name,
   params: Params<Name>,
+  onLost: (error: Error) => void,
   io: Io,
 ): Promise<Result<Name>> {
-  const directory = createDirectory(config, { command: `userdir ${name}`, lockWaitMs: LOCK_WAIT_MS });
-  const deadline = Date.now() + SERVER_WAIT_MS;
-  try {
+  const directory = createDirectory(config, {
+    command: `userdir ${name}`,
+    lockWaitMs: LOCK_WAIT_MS,
+    onLost,
+    onDoubt: writeNotice,
+  });
+  const work = async (): Promise<Result<Name>> => {
+    const deadline = Date.now() + SERVER_WAIT_MS;
     for (;;) {
       const opened = await openOrFindServer(directory);
       io.signal.throwIfAborted();
@@ -90,9 +99,8 @@ async function reach<Name extends OperationName>(
       }
       await sleep(RETRY_MS);
     }
-  } finally {
-    await directory.close();
-  }
+  };
+  return runThenClose(work, [() => directory.close()]);
 }
 
 /** Opens the directory; where a server holds it, the socket on which that server takes commands. */

@@ -1,6 +1,7 @@
 import { mkdir } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createServer } from '../app.js';
+import { type Closer, runThenClose } from '../closers.js';
 import { type Config, isLoopback } from '../config.js';
 import { isUnreachable } from '../db/client.js';
 import { LOCK_WAIT_MS } from '../db/lock.js';
@@ -14,39 +15,50 @@ import { openDemo } from './demo.js';
 const SHUTDOWN_GRACE_MS = 2_000;
 
 /** Serves until a signal comes; resolves when everything is closed. */
-export async function serve(config: Config, asJson: boolean): Promise<void> {
+export async function serve(config: Config, asJson: boolean, warnings: readonly string[]): Promise<void> {
   const log = createLogger(config.logLevel);
+  for (const warning of warnings) log.warn(warning);
   const isEmbedded = config.db.engine === 'embedded';
   const controlSocket = isEmbedded ? controlSocketPath(config.dataDir) : undefined;
+  const lost = new AbortController();
   const directory = createDirectory(config, {
     command: 'userdir serve',
     lockWaitMs: LOCK_WAIT_MS,
     serving: true,
+    onBackgroundFailure: (err, what) => log.warn({ err }, `${what} failed in the background and is tried again.`),
+    onLost: (error) => lost.abort(error),
+    onDoubt: (sentence) => log.warn(sentence),
     onIdleError: (err) => log.warn({ err }, 'A connection to the database broke and is replaced.'),
     ...(controlSocket && { controlSocket }),
   });
   let demo: Credentials | null = null;
-  const server = await createServer({
-    config,
-    log,
-    directory,
-    // A page contains a secret in demo mode only: embedded, not to be reached from another machine, and not under the name of
-    // another site, whose scripts could read it.
-    demoCredentials: ({ headers }) =>
-      isEmbedded && isLoopback(config.host) && isLoopback(hostnameOf(headers.host)) ? demo : null,
-  });
-
-  const closers = [() => directory.close()];
-  if (controlSocket !== undefined) closers.push(() => removeControlSocket(controlSocket, config.dataDir));
-  const close = async () => {
-    for (let closer = closers.pop(); closer !== undefined; closer = closers.pop()) await closer();
-  };
-  try {
+  let force: NodeJS.Timeout | undefined;
+  const closers: Closer[] = [() => clearTimeout(force)];
+  async function serveUntilStopped(): Promise<void> {
+    if (controlSocket !== undefined) closers.push(() => removeControlSocket(controlSocket, config.dataDir));
+    closers.push(() => directory.close());
+    const server = await createServer({
+      config,
+      log,
+      directory,
+      // A page contains a secret in demo mode only: embedded, not to be reached from another machine, not under the name of
+      // another site, whose scripts could read it, and not by way of a proxy, whose callers could be anybody.
+      demoCredentials: ({ headers }) =>
+        isEmbedded &&
+        isLoopback(config.host) &&
+        config.trustProxy === false &&
+        isLoopback(hostnameOf(headers.host)) &&
+        !Object.keys(headers).some((name) => PROXIED.test(name))
+          ? demo
+          : null,
+    });
+    closers.push(() => server.close());
     // First of all, so that a second server hears who has the directory and not that a port is taken.
     await directory.hold();
-    closers.push(() => server.close());
     const url = await server.listen({ host: config.host, port: config.port });
-    const stopped = untilSignal(log);
+    const stopped = Promise.race([untilSignal(log), untilAborted(lost.signal)]);
+    // Heard of below, when nothing else is under way.
+    stopped.catch(() => undefined);
     if (await openWhenReachable(directory, log, stopped)) {
       if (controlSocket !== undefined) {
         const { db, services } = directory;
@@ -60,19 +72,32 @@ export async function serve(config: Config, asJson: boolean): Promise<void> {
     }
     await stopped;
     server.drain();
-    await sleep(config.shutdownDelayMs);
-  } catch (error) {
-    throw explain(error, config);
-  } finally {
-    const timeoutMs = config.requestTimeoutMs + SHUTDOWN_GRACE_MS;
-    const force = setTimeout(() => {
-      log.error(`Requests did not finish within ${timeoutMs} ms; ending them.`);
-      process.exit(1);
-    }, timeoutMs);
-    await close();
-    clearTimeout(force);
+    await sleep(config.shutdownDelayMs, undefined, { signal: lost.signal });
   }
+  const work = () =>
+    serveUntilStopped()
+      .catch((error) => {
+        throw lost.signal.aborted ? lost.signal.reason : explain(error, config);
+      })
+      .finally(() => {
+        const timeoutMs = config.requestTimeoutMs + SHUTDOWN_GRACE_MS;
+        force = setTimeout(() => {
+          log.error(`Requests did not finish within ${timeoutMs} ms; ending them.`);
+          process.exit(1);
+        }, timeoutMs);
+      });
+  await runThenClose(work, closers);
   log.info('Stopped.');
+}
+
+/** What proxies say of whom a request is. */
+const PROXIED = /^(forwarded|via|x-real-ip|x-forwarded.*)$/;
+
+function untilAborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    if (signal.aborted) reject(signal.reason);
+    signal.addEventListener('abort', () => reject(signal.reason));
+  });
 }
 
 function hostnameOf(host = ''): string {
@@ -85,6 +110,7 @@ const TRIES_A_LINE = 20;
 /** Opens the directory, however long its database cannot be reached; false where a signal came before that. */
 async function openWhenReachable(directory: Directory, log: Logger, stopped: Promise<void>): Promise<boolean> {
   const signal = stopped.then(() => true);
+  signal.catch(() => undefined);
   for (let tries = 0; ; tries += 1) {
     try {
       await directory.open();

@@ -4,7 +4,7 @@ import type { Readable } from 'node:stream';
 import { type Command, Option } from 'commander';
 import type { OnConflict } from '../sql/import-users.js';
 import { duration, examples, json, project } from './arguments.js';
-import { importReport } from './output.js';
+import { banTable, counted, importReport } from './output.js';
 import { Refused, type Run } from './run.js';
 
 /** The words for users. */
@@ -14,7 +14,9 @@ One JSON object a line; auth_method and auth_value are required:
   {"auth_method":"email","auth_value":"ada@example.com"}
   {"auth_method":"google","auth_value":"1234","email":"ada@example.com",
    "created_at":"2026-01-31T12:00:00Z","last_login":null,"login_count":3,
-   "accounts":[{"network":"stellar","public_key":"G…"}]}   (on one line)`;
+   "accounts":[{"network":"stellar","public_key":"G…"}]}   (on one line)
+A ban is a line of its own:
+  {"ban":{"auth_method":"email","auth_value":"eve@example.com","created_at":null}}`;
 
 export function addUserCommands(program: Command, run: Run): void {
   const users = program.command('user').description('import, export, remove, purge and ban users');
@@ -57,12 +59,12 @@ export function addUserCommands(program: Command, run: Run): void {
     });
   users
     .command('export')
-    .description('write all users as NDJSON to stdout, from one snapshot, as import reads them')
+    .description('write all users and bans as NDJSON to stdout, from one snapshot, as import reads them')
     .addHelpText('after', examples('user export --project app_1 > users.ndjson'))
     .addOption(project())
     .addOption(json().hideHelp())
     .action(async ({ project: appId }) => {
-      const { exported } = await run(
+      const { exported, bans } = await run(
         'user export',
         { project: appId },
         {
@@ -71,7 +73,7 @@ export function addUserCommands(program: Command, run: Run): void {
           print: () => '',
         },
       );
-      process.stderr.write(`Exported ${exported} users.\n`);
+      process.stderr.write(`Exported ${exported} users${bans === 0 ? '' : ` and ${counted(bans, 'ban')}`}.\n`);
     });
   users
     .command('remove')
@@ -126,6 +128,15 @@ export function addUserCommands(program: Command, run: Run): void {
         );
       });
   }
+  users
+    .command('bans')
+    .description('list who is banned, oldest ban first')
+    .addHelpText('after', examples('user bans --project app_1', 'user bans --project app_1 --json'))
+    .addOption(project())
+    .addOption(json())
+    .action(async ({ project: appId, ...options }) => {
+      await run('user bans', { project: appId }, { ...options, print: banTable });
+    });
 }
 
 async function openInput(file: string): Promise<{ input: Readable; inputBytes?: number }> {

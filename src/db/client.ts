@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { PrismaPg } from '@prisma/adapter-pg';
 import pg from 'pg';
+import { closeAll } from '../closers.js';
 import type { DatabaseConfig } from '../config.js';
 import { observed } from '../observation.js';
 import { createEmbeddedEngine, type EngineUsage } from './embedded.js';
@@ -25,6 +26,8 @@ export interface Queryable {
 export interface Database extends Queryable {
   /** Starts the embedded engine, whose data directory the caller has locked. */
   start(): Promise<void>;
+  /** Ends the embedded engine at once without writing anything more; nothing on PostgreSQL. */
+  abandon(): void;
   readonly prisma: PrismaClient;
   /** The connections below Prisma, for what it cannot say: scripts of several statements. */
   readonly pool: pg.Pool;
@@ -79,9 +82,10 @@ export function createDatabase(config: DatabaseConfig, options: DatabaseOptions 
     const stops: (() => Promise<void>)[] = [];
     return fromPool(new pg.Pool({ ...connection, max: config.poolSize }), limitMs, options, {
       start: async () => undefined,
+      abandon: () => undefined,
       engineUsage: () => null,
       listen: (channel, onNotice) => void stops.push(listen(connection, channel, onNotice)),
-      close: async () => void (await Promise.all(stops.map((stop) => stop()))),
+      close: () => closeAll(stops),
     });
   }
   const engine = createEmbeddedEngine(config.dataDir);
@@ -128,7 +132,7 @@ function fromPool(
   pool: pg.Pool,
   limitMs: number,
   options: DatabaseOptions,
-  engine: Pick<Database, 'start' | 'listen' | 'engineUsage' | 'close'>,
+  engine: Pick<Database, 'start' | 'abandon' | 'listen' | 'engineUsage' | 'close'>,
 ): Database {
   pool.on('error', (error) => options.onIdleError?.(error));
   const { onStatement } = options;
@@ -234,6 +238,7 @@ function fromPool(
     requestTransaction: (work) =>
       retried(() => resultOf(onOneConnection(inTransaction('READ COMMITTED', patience, work)))),
     start: () => engine.start(),
+    abandon: () => engine.abandon(),
     engineUsage: () => engine.engineUsage(),
     listen: (channel, onNotice) => engine.listen(channel, onNotice),
     async check() {
@@ -253,11 +258,7 @@ function fromPool(
       // Giving space back to the disk would lock everybody out for a moment; the next deltas need it anyway.
       await unhurried((connection) => connection.query('VACUUM (TRUNCATE off) tally_deltas'));
     },
-    async close() {
-      await prisma.$disconnect();
-      await pool.end();
-      await engine.close();
-    },
+    close: () => closeAll([() => engine.close(), () => pool.end(), () => prisma.$disconnect()]),
   };
 }
 

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { rename, rm } from 'node:fs/promises';
+import { chmod, mkdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Duplex } from 'node:stream';
 import { Worker } from 'node:worker_threads';
@@ -17,6 +17,11 @@ export interface EmbeddedEngine {
   /** A fresh connection for node-postgres, to be given as its `stream`. */
   connect(): Duplex;
   close(): Promise<void>;
+  /**
+   * Ends the engine at once, as a kill of the process would, and for good. For a directory that another process may have taken:
+   * closing would write the last of what this one has in memory over the other's files.
+   */
+  abandon(): void;
   usage(): EngineUsage;
 }
 
@@ -26,19 +31,30 @@ export interface EngineUsage {
   readonly starts: number;
 }
 
+const NOT_OPEN = 'The embedded database is not open.';
+
 export function createEmbeddedEngine(dataDir: string): EmbeddedEngine {
   const databaseDir = join(dataDir, 'pgdata');
   let worker: Promise<Worker> | null = null;
+  /** The thread, also while it starts. */
+  let running: Worker | null = null;
+  let abandoned = false;
   let connections = 0;
   let starts = 0;
   /** Of the worker that runs now. */
   let busyMs = () => 0;
   let busyBeforeMs = 0;
 
+  function start(dir: string): Promise<Worker> {
+    if (abandoned) throw new Error(NOT_OPEN);
+    running = createWorker(dir);
+    return untilReady(running, dir);
+  }
+
   async function startCounted(): Promise<Worker> {
     busyBeforeMs += busyMs();
     starts += 1;
-    const started = await startWorker(databaseDir);
+    const started = await start(databaseDir);
     let last = 0;
     // Of a thread that has ended nothing is known any more.
     busyMs = () => {
@@ -50,7 +66,7 @@ export function createEmbeddedEngine(dataDir: string): EmbeddedEngine {
 
   /** A worker that died (its memory is bounded) is replaced: the log of the database brings back what was acknowledged. */
   async function findWorker(): Promise<Worker> {
-    if (worker === null) throw new Error('The embedded database is not open.');
+    if (worker === null) throw new Error(NOT_OPEN);
     const isAlive = await worker.then(
       ({ threadId }) => threadId !== -1,
       () => false,
@@ -59,9 +75,21 @@ export function createEmbeddedEngine(dataDir: string): EmbeddedEngine {
     return worker;
   }
 
+  /** Made in a directory of its own that is renamed when it is complete: a process killed meanwhile leaves nothing half-made. */
+  async function makeDatabase(): Promise<void> {
+    const draft = `${databaseDir}.draft`;
+    await rm(draft, { recursive: true, force: true });
+    await mkdir(draft, { mode: 0o700 });
+    await closeWorker(await start(draft));
+    if (abandoned) throw new Error(NOT_OPEN);
+    await rename(draft, databaseDir);
+  }
+
   return {
     async start() {
-      if (!existsSync(databaseDir)) await makeDatabase(databaseDir);
+      if (!existsSync(databaseDir)) await makeDatabase();
+      // PGlite lets everybody write to most of its files, and the data directory may be open to others.
+      await chmod(databaseDir, 0o700);
       worker = startCounted();
       await worker;
     },
@@ -75,38 +103,41 @@ export function createEmbeddedEngine(dataDir: string): EmbeddedEngine {
       // One that could not even start needs no closing.
       await last?.then(closeWorker, () => undefined);
     },
+    abandon() {
+      abandoned = true;
+      worker = null;
+      running?.terminate();
+    },
     usage: () => ({ busySeconds: (busyBeforeMs + busyMs()) / 1_000, starts }),
   };
 }
 
-/** Made in a directory of its own that is renamed when it is complete: a process killed meanwhile leaves nothing half-made. */
-async function makeDatabase(databaseDir: string): Promise<void> {
-  const draft = `${databaseDir}.draft`;
-  await rm(draft, { recursive: true, force: true });
-  await closeWorker(await startWorker(draft));
-  await rename(draft, databaseDir);
-}
-
-function startWorker(dataDir: string): Promise<Worker> {
+function createWorker(dataDir: string): Worker {
   const worker = new Worker(new URL('./embedded-worker.js', import.meta.url), { workerData: { dataDir } });
   // Each connection adds a listener while it lasts; they are few and one at a time.
   worker.setMaxListeners(0);
+  return worker;
+}
+
+function untilReady(worker: Worker, dataDir: string): Promise<Worker> {
   return new Promise((resolve, reject) => {
     worker.once('message', () => resolve(worker));
     worker.once('error', (error) =>
       reject(new Error(`The embedded database in ${dataDir} cannot be opened: ${error.message}`, { cause: error })),
     );
+    worker.once('exit', () => reject(new Error(`The embedded database in ${dataDir} was stopped while it started.`)));
   });
 }
 
 async function closeWorker(worker: Worker): Promise<void> {
   if (worker.threadId === -1) return;
-  await new Promise<void>((resolve) => {
+  const closed = new Promise<void>((resolve, reject) => {
     worker.on('message', (message: FromWorker) => 'closed' in message && resolve());
+    worker.once('error', reject);
     worker.once('exit', () => resolve());
-    worker.postMessage({ close: true } satisfies ToWorker);
   });
-  await worker.terminate();
+  worker.postMessage({ close: true } satisfies ToWorker);
+  await closed.finally(() => worker.terminate());
 }
 
 /** Stands where node-postgres expects a net.Socket; its other end is the worker. */

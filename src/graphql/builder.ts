@@ -1,6 +1,5 @@
 import SchemaBuilder from '@pothos/core';
 import PrismaPlugin from '@pothos/plugin-prisma';
-import type { OperationDefinitionNode } from 'graphql';
 import type PrismaTypes from '../db/generated/pothos.js';
 import { getDatamodel } from '../db/generated/pothos.js';
 import type { AppError } from '../errors.js';
@@ -15,8 +14,10 @@ export interface GraphQLContext {
   readonly scope: ProjectScope;
   readonly services: Services;
   readonly requestId: string;
-  /** Is told of an operation and its cost (limits.ts) before it is executed, or refused for that. */
-  readonly begin: (operation: OperationDefinitionNode, cost: number) => void;
+  /** Whether it may take long: its fields begin in several turns of the event loop then. */
+  readonly isLarge: boolean;
+  /** Adds to the cost of the operation (rows.ts); false where it cannot be answered for that. */
+  readonly charge: (cost: number) => boolean;
   /** Is told of an error of a resolver as an operator should know of it. */
   readonly report: (failure: AppError) => void;
 }

@@ -6,10 +6,7 @@ import {
   type GraphQLObjectType,
   type GraphQLOutputType,
   type GraphQLResolveInfo,
-  type GraphQLSchema,
   getArgumentValues,
-  getOperationAST,
-  getVariableValues,
   isEnumType,
   isLeafType,
   isListType,
@@ -18,69 +15,33 @@ import {
   type OperationDefinitionNode,
   type SelectionSetNode,
 } from 'graphql';
+import { isSliceOver, nextSlice } from '../event-loop.js';
+import { isTooLargeAnswer, LARGEST_ANSWER_BYTES } from '../input-limits.js';
 import type { GraphQLContext } from './builder.js';
-import { findCost, fragmentsOf, LIMITS, REMEMBERED_TOKENS } from './limits.js';
-
-/** What a request asks to be executed. */
-export interface Operation {
-  readonly query: string;
-  readonly variables: Record<string, unknown> | undefined;
-  readonly operationName: string | undefined;
-}
-
-/** Executions without an error after which a query is compiled, so that nobody pays for queries that do not come again. */
-const COMPILED_AFTER = 3;
-/** Queries that are remembered, also by the tokens of all together; the oldest is forgotten for a new one. */
-const MAX_QUERIES = 1_000;
-/** Longer texts cost more to keep than they save. */
-const LONGEST_QUERY = 20_000;
+import { rowCostOf } from './cost.js';
+import { fragmentsOf } from './limits.js';
+import { schema } from './schema.js';
 
 /**
- * Queries that come again and again, compiled: that spares parsing and validating them, and their data is written as JSON
+ * Operations that come again and again, compiled: that spares walking the document, and their data is written as JSON
  * without being made first.
  *
  * Only the good case is compiled. Whatever is unusual about a query (directives, introspection), and every execution that
- * costs too much or meets an error, a null where none may be, or a promise below the root, is left to Yoga's executor: a query has no
+ * meets an error, a null where none may be, or a promise below the root, is left to GraphQL.js: a query has no
  * effect, so it can be executed again, and there is one place where errors are worded.
  */
-export function createCompiledQueries(schema: GraphQLSchema) {
-  const queries = new Map<string, { executions: number; run: Run | null; readonly tokens: number }>();
-  let tokens = 0;
-  const forgetOldest = () => {
-    for (const [key, query] of queries) {
-      if (queries.size <= MAX_QUERIES && tokens <= REMEMBERED_TOKENS) return;
-      queries.delete(key);
-      tokens -= query.tokens;
-    }
-  };
-  // A text may hold several operations.
-  const keyOf = ({ query, operationName = '' }: Operation) => `${operationName} ${query}`;
 
-  return {
-    /** The body of the answer, or null where another is to execute the operation. */
-    async execute(operation: Operation, context: GraphQLContext): Promise<string | null> {
-      const run = queries.get(keyOf(operation))?.run;
-      return run ? run(operation.variables ?? {}, context) : null;
-    },
+/** Executes an operation with its variables as they are coerced. */
+export type Run = (variables: Record<string, unknown>, context: GraphQLContext) => Promise<Compiled>;
 
-    /** To be told of every operation that was executed without an error. */
-    learn(operation: Operation, document: DocumentNode): void {
-      if (operation.query.length > LONGEST_QUERY) return;
-      const key = keyOf(operation);
-      let query = queries.get(key);
-      if (query === undefined) {
-        query = { executions: 0, run: null, tokens: document.tokenCount ?? LIMITS.tokens };
-        queries.set(key, query);
-        tokens += query.tokens;
-        forgetOldest();
-      }
-      query.executions += 1;
-      if (query.executions === COMPILED_AFTER) query.run = compile(schema, document, operation.operationName);
-    },
-  };
+/** The body of the answer; or that it would be too large; or that GraphQL.js is to answer. */
+export type Compiled = { readonly body: string } | 'too large' | 'unusual';
+
+/** How many fields the operations of a document have once they are compiled, and how many they may have. */
+export interface CompiledSize {
+  fields: number;
+  readonly most: number;
 }
-
-type Run = (variables: Record<string, unknown>, context: GraphQLContext) => Promise<string | null>;
 
 /** One execution: what its resolvers need beside their parent. */
 interface Execution {
@@ -100,47 +61,44 @@ interface CompiledField {
   readonly write: Write;
 }
 
-const UNUSUAL = new Error('This is for the executor.');
+const UNUSUAL = new Error('This is for GraphQL.js.');
+const TOO_LARGE = new Error('The answer is too large.');
 
 /** What the selections of an operation refer to. */
 interface Source {
-  readonly schema: GraphQLSchema;
   readonly operation: OperationDefinitionNode;
   readonly fragments: Record<string, FragmentDefinitionNode>;
+  readonly size: CompiledSize;
 }
 
-/** A valid query, or null where it has something that is not compiled. */
-export function compile(schema: GraphQLSchema, document: DocumentNode, operationName: string | undefined): Run | null {
-  const operation = getOperationAST(document, operationName);
-  if (operation?.operation !== 'query') return null;
+/** Of a valid document an operation, or null where it has something that is not compiled. */
+export function compile(document: DocumentNode, operation: OperationDefinitionNode, size: CompiledSize): Run | null {
+  if (operation.operation !== 'query') return null;
   const fragments = Object.fromEntries(fragmentsOf(document));
   try {
     const type = schema.getQueryType() as GraphQLObjectType;
-    const fields = compileFields({ schema, operation, fragments }, type, [operation.selectionSet], true);
-    const cost = findCost(document, operation);
-    return async (variables, context) => {
-      const { coerced } = getVariableValues(schema, operation.variableDefinitions ?? [], variables, { maxErrors: 1 });
-      if (coerced === undefined) return null;
-      const costs = cost(coerced);
-      if (costs > LIMITS.cost) return null;
-      context.begin(operation, costs);
-      return execute(fields, { context, variables: coerced });
-    };
+    const fields = compileFields({ operation, fragments, size }, type, [operation.selectionSet], true);
+    return (variables, context) => execute(fields, { context, variables });
   } catch (error) {
     if (error === UNUSUAL) return null;
     throw error;
   }
 }
 
-async function execute(fields: readonly CompiledField[], execution: Execution): Promise<string | null> {
+async function execute(fields: readonly CompiledField[], execution: Execution): Promise<Compiled> {
   try {
     // In functions of their own, so that one that throws leaves no other alone with its failure.
     const values = await Promise.all(fields.map(async ({ read }) => read(undefined, execution)));
-    const texts = fields.map(({ key, write }, index) => key + write(values[index], execution));
-    return `{"data":${texts.join('')}}}`;
-  } catch {
-    // Whatever it was comes up again where errors are answered and reported.
-    return null;
+    let body = '{"data":';
+    for (const [index, { key, write }] of fields.entries()) {
+      body += key + write(values[index], execution);
+      if (body.length > LARGEST_ANSWER_BYTES) throw TOO_LARGE;
+      if (index + 1 < fields.length && isSliceOver()) await nextSlice();
+    }
+    return isTooLargeAnswer(body) ? 'too large' : { body: `${body}}}` };
+  } catch (error) {
+    // Any other error comes up again where errors are answered and reported.
+    return error === TOO_LARGE ? 'too large' : 'unusual';
   }
 }
 
@@ -152,7 +110,10 @@ function compileFields(
   isRoot: boolean,
 ): CompiledField[] {
   const nodes = new Map<string, FieldNode[]>();
-  for (const selection of selections) collectFields(source, type, selection, nodes);
+  const visited = new Set<string>();
+  for (const selection of selections) collectFields(source, type, selection, nodes, visited);
+  source.size.fields += nodes.size;
+  if (source.size.fields > source.size.most) throw UNUSUAL;
   return [...nodes].map(([key, alike], place) => {
     const name = (alike[0] as FieldNode).name.value;
     const named = { key: `${place === 0 ? '{' : ','}${JSON.stringify(key)}:` };
@@ -168,24 +129,30 @@ function compileFields(
   });
 }
 
-/** Adds the fields of a selection to `nodes`, by their key in the answer. */
+/** Adds the fields of a selection to `nodes`, by their key in the answer; those of a fragment once, as GraphQL.js does. */
 function collectFields(
   source: Source,
   type: GraphQLObjectType,
   { selections }: SelectionSetNode,
   nodes: Map<string, FieldNode[]>,
+  visited: Set<string>,
 ): void {
   for (const selection of selections) {
     if (selection.directives?.length) throw UNUSUAL;
     if (selection.kind === 'Field') {
       const key = (selection.alias ?? selection.name).value;
-      nodes.set(key, [...(nodes.get(key) ?? []), selection]);
+      const alike = nodes.get(key);
+      if (alike === undefined) nodes.set(key, [selection]);
+      else alike.push(selection);
       continue;
     }
+    const name = selection.kind === 'FragmentSpread' ? selection.name.value : null;
+    if (name !== null && visited.has(name)) continue;
+    if (name !== null) visited.add(name);
     const fragment = selection.kind === 'InlineFragment' ? selection : source.fragments[selection.name.value];
     const condition = fragment?.typeCondition?.name.value ?? type.name;
     if (fragment === undefined || condition !== type.name) throw UNUSUAL;
-    collectFields(source, type, fragment.selectionSet, nodes);
+    collectFields(source, type, fragment.selectionSet, nodes, visited);
   }
 }
 
@@ -193,7 +160,7 @@ type Field = GraphQLField<unknown, unknown>;
 
 /** A field of the query itself: it may have arguments and be a promise. */
 function readRoot(
-  { schema, operation, fragments }: Source,
+  { operation, fragments }: Source,
   parentType: GraphQLObjectType,
   field: Field,
   fieldNodes: readonly FieldNode[],
@@ -214,11 +181,12 @@ function readRoot(
 function readBelow(field: Field, nodes: readonly FieldNode[]): Read {
   const { resolve, name } = field;
   if (resolve === undefined) return (parent) => (parent as Record<string, unknown>)[name];
-  if (resolve.length > 3 || nodes.some((node) => node.arguments?.length)) throw UNUSUAL;
-  // No resolver that takes no more than a context looks at what comes after it.
-  const noInfo = undefined as unknown as GraphQLResolveInfo;
+  if (nodes.some((node) => node.arguments?.length)) throw UNUSUAL;
+  // Below the root only what charges for rows (rows.ts) looks at more than the context, and at nothing but the nodes.
+  if (resolve.length > 3 && rowCostOf(nodes[0] as FieldNode) === undefined) throw UNUSUAL;
+  const info = { fieldNodes: nodes } as unknown as GraphQLResolveInfo;
   return (parent, { context }) => {
-    const value = resolve(parent, {}, context, noInfo);
+    const value = resolve(parent, {}, context, info);
     if (value instanceof Promise) throw abandoned(value);
     return value;
   };
@@ -258,6 +226,7 @@ function writeList(writeItem: Write): Write {
     let text = '[';
     for (let place = 0; place < value.length; place += 1) {
       text += (place === 0 ? '' : ',') + writeItem(value[place], execution);
+      if (text.length > LARGEST_ANSWER_BYTES) throw TOO_LARGE;
     }
     return `${text}]`;
   };

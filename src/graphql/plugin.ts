@@ -1,40 +1,64 @@
-import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
-import { type DocumentNode, type ExecutionArgs, execute, GraphQLError, getOperationAST } from 'graphql';
+import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastify';
 import { createYoga, type Plugin, shouldRenderGraphiQL } from 'graphql-yoga';
-import { LRUCache } from 'lru-cache';
+import type { RunInTurn } from '../admission.js';
 import type { Authenticate } from '../auth.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
 import { type DemoCredentials, refuseMalformedUrl, reportFailure } from '../http.js';
+import { atMost, isTooLong } from '../input-limits.js';
+import { jsonBodyParser } from '../json-body.js';
 import type { Services } from '../services/services.js';
 import type { GraphQLContext } from './builder.js';
-import { toGraphQLError } from './errors.js';
+import { createDocumentCache } from './documents.js';
+import { toGraphQLError, toGraphQLErrors } from './errors.js';
+import { executeRequest, type Parameters, type PreparedRequest } from './execution.js';
 import { createExplorer } from './explorer.js';
-import { contextOf, createFastPath, type ServerContext } from './fast-path.js';
-import { costOf, excess, findExcess, LIMITS, REMEMBERED_TOKENS } from './limits.js';
+import { answerFast } from './fast-path.js';
+import { LIMITS } from './limits.js';
 import { schema } from './schema.js';
+import { contextOf, createWeigh, parseInTurn } from './request.js';
 
 export interface GraphQLOptions {
   readonly services: Services;
   readonly authenticate: Authenticate;
+  readonly runInTurn: RunInTurn;
   readonly graphiql: boolean;
   /** Credentials that GraphiQL's header editor is filled with; only ever those of the demo project. */
   readonly demoCredentials: DemoCredentials;
 }
 
+/** What Yoga's context is made from. */
+interface ServerContext {
+  readonly fastify: FastifyRequest;
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Of a GraphQL request, as soon as they have been found well-formed. */
+    graphqlParameters: Parameters | null;
+    /** A GraphQL request, as soon as it has been read and weighed. */
+    graphql: PreparedRequest | null;
+  }
+}
+
 const METHODS = ['GET', 'POST'];
+/** Of a body: a document, which has its own limit, and variables beside it. */
+const BODY_LIMIT_BYTES = 262_144;
 
 /** The GraphQL interface at /graphql, with GraphiQL for a browser that comes without a query. */
 export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, options) => {
-  const { services, authenticate, graphiql, demoCredentials } = options;
-  // Of resolvers the errors are masked by executeWithin, which knows the request.
-  const maskError = (error: unknown) =>
-    toGraphQLError(error, (failure) => app.log.error({ err: failure.cause }, 'A request failed.'));
+  const { services, authenticate, runInTurn, graphiql, demoCredentials } = options;
+  const documents = createDocumentCache();
+  const weigh = createWeigh(documents, runInTurn);
   const yoga = createYoga<ServerContext, GraphQLContext>({
     schema,
     context: ({ fastify }) => contextOf(fastify, services),
-    parserAndValidationCache: { documentCache: rememberDocuments(), errorCache: FORGETFUL },
-    plugins: [readDocuments(maskError), executeWithin(maskError)],
-    maskedErrors: { maskError },
+    parserAndValidationCache: false,
+    plugins: [takePrepared()],
+    // Of resolvers the errors are masked by executeRequest, which knows the request.
+    maskedErrors: {
+      maskError: (error: unknown) =>
+        toGraphQLError(error, (failure) => app.log.error({ err: failure.cause }, 'A request failed.')),
+    },
     // It would log every refused request as an error, with the value that was refused.
     logging: false,
     graphiql: false,
@@ -44,17 +68,20 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
     maxRequestBodySize: false,
     multipart: false,
   });
-
-  const fastPath = createFastPath(yoga, services);
   const explore = graphiql ? await createExplorer(services) : null;
+  const parseJson = strictJsonParser(app);
 
   app.setErrorHandler((error, request, reply) => {
     const failure = fromUnknown(error);
     reportFailure(failure, request);
     return reply.code(failure.status).headers(failure.headers).send(toBody(failure));
   });
+  app.removeContentTypeParser('application/json');
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, parseInTurn(jsonBodyParser(app), runInTurn));
   app.decorateRequest('operation', null);
-  // Whoever asks what an operation costs (src/observe.ts) is told at the end of the answer, whichever way it was made.
+  app.decorateRequest('graphqlParameters', null);
+  app.decorateRequest('graphql', null);
+  // The caller who asks what an operation costs (src/observe.ts) is told at the end of the answer, whichever way it was made.
   app.addHook('onSend', ({ bill, operation }, _reply, payload, done) => {
     if (!bill || !operation || typeof payload !== 'string') return done();
     const cost = { requested: operation.cost, limit: LIMITS.cost, statements: bill.statements };
@@ -64,29 +91,32 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
     url: '/graphql',
     method: METHODS,
     exposeHeadRoute: false,
+    bodyLimit: BODY_LIMIT_BYTES,
     schema: { hide: true },
+    config: { cost: (request) => weigh(request, request.graphqlParameters as Parameters) },
     onRequest: async (request) => {
       if (!(explore && asksForPage(request))) request.scope = await authenticate(request);
       refuseMalformedUrl(request);
     },
-    preHandler: async (request) => {
+    preValidation: async (request) => {
       if (explore && asksForPage(request)) return;
-      refuseMalformedParameters(request);
-      acceptJson(request);
+      const given = request.method === 'GET' ? urlParameters(request, parseJson) : request.body;
+      request.graphqlParameters = toParameters(given as Record<string, unknown> | null | undefined);
+      request.raw.headers.accept = mediaTypeOf(request.raw.headers.accept);
     },
     handler: async (request, reply) => {
-      if (explore && asksForPage(request)) {
-        const { html, policy } = await explore(demoCredentials(request));
+      const { graphql } = request;
+      if (graphql === null) {
+        const { html, policy } = await (explore as NonNullable<typeof explore>)(demoCredentials(request));
         if (reply.sent) return reply;
         return reply.type('text/html; charset=utf-8').header('content-security-policy', policy).send(html);
       }
-      const fast = await fastPath.answer({ fastify: request });
+      const body = await answerFast(request, graphql, contextOf(request, services), documents);
       // Too late (src/deadline.ts): Fastify would log the URL of what is sent twice.
       if (reply.sent) return reply;
-      if (fast !== null) return reply.type(fast.contentType).send(fast.body);
+      if (body !== null) return reply.type(`${request.raw.headers.accept}; charset=utf-8`).send(body);
       const response = await yoga.handleNodeRequestAndResponse(request, reply, { fastify: request });
       if (reply.sent) return reply;
-      fastPath.learn(request, response);
       reply.code(response.status).headers(Object.fromEntries(response.headers.entries()));
       return reply.send(await response.text());
     },
@@ -110,86 +140,38 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
   app.addHook('onClose', () => yoga.dispose());
 };
 
-/** Documents that were parsed, as many as have so many tokens: one token takes half a kilobyte. */
-function rememberDocuments() {
-  return new LRUCache<string, DocumentNode>({
-    max: 1_000,
-    maxSize: REMEMBERED_TOKENS,
-    sizeCalculation: ({ tokenCount = LIMITS.tokens }) => tokenCount,
-  });
-}
-
-/** What has no syntax is not worth its memory. */
-const FORGETFUL = { get: () => undefined, set: () => undefined };
-
 /**
- * Executes what does not cost too much with its variables, of which Yoga's cache of valid documents knows nothing.
- *
- * Yoga's own executor answers fields in the order in which they are resolved; the specification wants that of the query
- * (section 7.2.2), which GraphQL.js keeps. What is not executed at all is left to Yoga's to refuse.
+ * Lets Yoga answer what has been prepared (request.ts) instead of reading it again. GraphQL.js executes it, because Yoga's own
+ * executor answers fields in the order in which they are resolved; the specification wants that of the query (section 7.2.2).
  */
-function executeWithin(maskError: (error: unknown) => GraphQLError): Plugin {
+function takePrepared(): Plugin {
+  const preparedOf = (context: unknown) => (context as ServerContext).fastify.graphql as PreparedRequest;
   return {
-    onExecute({ executeFn, setExecuteFn }) {
-      setExecuteFn(async (args: ExecutionArgs) => {
-        const { document, operationName, variableValues, contextValue } = args;
-        const operation = getOperationAST(document, operationName);
-        if (!operation || operation.operation === 'subscription') return executeFn(args);
-        const { begin, report } = contextValue as GraphQLContext;
-        const cost = costOf(document, operationName, variableValues);
-        begin(operation, cost);
-        if (cost > LIMITS.cost) return { errors: [maskError(new GraphQLError(excess('cost', cost)))] };
-        const result = await execute(args);
-        if (!('data' in result)) return executeFn(args);
-        return result.errors
-          ? { ...result, errors: result.errors.map((error) => toGraphQLError(error, report)) }
-          : result;
+    onParams({ params, setParams, context }) {
+      const { query, variables, operationName } = preparedOf(context);
+      setParams({
+        ...params,
+        query,
+        ...(variables && { variables }),
+        ...(operationName !== undefined && { operationName }),
       });
+    },
+    onParse({ context, setParsedDocument, setParseFn }) {
+      const { tree, faults } = preparedOf(context).document;
+      if (tree !== null) return setParsedDocument(tree);
+      setParseFn(() => {
+        throw faults[0];
+      });
+    },
+    onValidate({ context, setResult }) {
+      // Yoga does not mask these.
+      setResult(toGraphQLErrors(preparedOf(context).document.faults, () => undefined));
+    },
+    onExecute({ args, setExecuteFn }) {
+      const context = args.contextValue as unknown as GraphQLContext;
+      setExecuteFn(() => executeRequest(preparedOf(context), context));
     },
   };
-}
-
-/** Reads a document within its limits, and gives the faults of an invalid one the code of every other bad input: Yoga does not mask these. */
-function readDocuments(maskError: (error: unknown) => GraphQLError): Plugin {
-  return {
-    onParse({ parseFn, setParseFn }) {
-      setParseFn((source: unknown, parseOptions: object) => {
-        try {
-          return parseFn(source, { ...parseOptions, maxTokens: LIMITS.tokens });
-        } catch (error) {
-          if (error instanceof RangeError) throw tooDeep();
-          throw isTooLong(error) ? new GraphQLError(excess('tokens', 'more')) : error;
-        }
-      });
-    },
-    onValidate({ validateFn, setValidationFn }) {
-      setValidationFn((...parameters) => {
-        try {
-          const beyond = findExcess(parameters[1]);
-          return (beyond === null ? validateFn(...parameters).map(sayMore) : [beyond]).map(maskError);
-        } catch (error) {
-          if (error instanceof RangeError) return [maskError(tooDeep())];
-          throw error;
-        }
-      });
-    },
-  };
-}
-
-/** Parser and validator recurse as deep as lists and objects nest: the stack is their limit. */
-function tooDeep(): GraphQLError {
-  return new GraphQLError(excess('depth', 'too many to follow'));
-}
-
-/** GraphQL.js has a limit of its own for the comparisons of fields with the same name, which does not say what it is about. */
-function sayMore(error: GraphQLError): GraphQLError {
-  if (error.message !== 'Validation aborted.') return error;
-  return new GraphQLError('repetitions: got more fields of the same name than can be compared, expected each once.');
-}
-
-/** The parser has no other sign of it than its sentence. */
-function isTooLong(error: unknown): boolean {
-  return error instanceof GraphQLError && error.message.includes(`more that ${LIMITS.tokens} tokens`);
 }
 
 /**
@@ -201,38 +183,76 @@ function asksForPage({ method, headers }: FastifyRequest): boolean {
   return shouldRenderGraphiQL({ method, headers: new Headers({ accept: headers.accept ?? '' }) } as Request);
 }
 
-/** What Yoga would answer with 200, with words about another fault, or as a failure of the service. */
-function refuseMalformedParameters({ method, body, query: search }: FastifyRequest): void {
-  const parameters = (method === 'GET' ? search : body) as Record<string, unknown> | null | undefined;
-  if (typeof parameters?.['query'] !== 'string') {
+type StrictJson = (request: FastifyRequest, text: string) => unknown;
+
+/** Fastify's own parser, which refuses keys that would reach into a prototype; undefined where it refuses the text. */
+function strictJsonParser(app: FastifyInstance): StrictJson {
+  const parse = app.getDefaultJsonParser('error', 'error') as (
+    request: FastifyRequest,
+    text: string,
+    done: (error: Error | null, parsed?: unknown) => void,
+  ) => void;
+  return (request, text) => {
+    let value: unknown;
+    parse(request, text, (error, parsed) => {
+      value = error ? undefined : parsed;
+    });
+    return value;
+  };
+}
+
+/** The parameters of a URL as those of a body: two of them are JSON, and an empty one is absent. */
+function urlParameters(request: FastifyRequest, parseJson: StrictJson): Record<string, unknown> {
+  const { query, operationName, ...given } = request.query as Record<string, unknown>;
+  const parameters: Record<string, unknown> = {
+    query,
+    operationName: operationName === '' ? undefined : operationName,
+  };
+  for (const name of ['variables', 'extensions']) {
+    const text = given[name];
+    if (text === undefined || text === '') continue;
+    parameters[name] = typeof text === 'string' ? parseJson(request, text) : undefined;
+    if (parameters[name] === undefined) throw badInput(name, text, 'a JSON object');
+  }
+  return parameters;
+}
+
+/** What a request asks; BAD_USER_INPUT. Yoga would answer some of it with 200, or with words about another fault. */
+function toParameters(given: Record<string, unknown> | null | undefined): Parameters {
+  const { query, variables, operationName, extensions } = given ?? {};
+  if (typeof query !== 'string') {
     throw new AppError('BAD_USER_INPUT', 'query: expected one GraphQL document, in a JSON object or in the URL.');
   }
-  const { length } = parameters['query'];
-  if (length > LIMITS.characters) throw new AppError('BAD_USER_INPUT', excess('characters', length));
-  if (method !== 'GET') return;
-  for (const name of ['variables', 'extensions']) {
-    const value = parameters[name];
-    if (value !== undefined && !isJson(value)) throw badInput(name, value, 'a JSON object');
+  for (const [name, value] of Object.entries({ variables, extensions })) {
+    if (value != null && (typeof value !== 'object' || Array.isArray(value)))
+      throw badInput(name, value, 'a JSON object');
   }
+  const isName = typeof operationName === 'string' && !isTooLong('graphqlName', operationName);
+  if (operationName != null && !isName) {
+    throw badInput('operationName', operationName, `the name of an operation, ${atMost('graphqlName')}`);
+  }
+  return {
+    query,
+    variables: (variables ?? undefined) as Parameters['variables'],
+    operationName: (operationName ?? undefined) as Parameters['operationName'],
+  };
 }
 
-function isJson(text: unknown): boolean {
-  try {
-    return JSON.parse(text as string) !== undefined;
-  } catch {
-    return text === '';
-  }
-}
-
-const JSON_TYPE = /^\s*(application\/json|application\/graphql-response\+json|application\/\*|\*\/\*)\s*(;|$)/i;
+const MEDIA_TYPES = ['application/json', 'application/graphql-response+json'];
+const ANY_JSON = new Set(['application/*', '*/*']);
 
 /**
- * Every answer is JSON, whatever else the caller would take. Yoga would find out that it has no form for the answer
- * (406) only after it has executed the operation, and would send some as a stream.
+ * The form of the answer: the first that is accepted of the two that there are, and JSON where neither is. It is chosen before
+ * anything is executed: Yoga would find out only afterwards that it has no form for the answer (406), and would send some as
+ * a stream. Every answer is UTF-8, whatever charset is named.
  */
-function acceptJson({ raw }: FastifyRequest): void {
-  const accepted = (raw.headers.accept ?? '').split(',').filter((type) => JSON_TYPE.test(type));
-  raw.headers.accept = accepted.join(',') || 'application/json';
+function mediaTypeOf(accept = ''): string {
+  for (const each of accept.split(',')) {
+    const type = each.replace(/;.*/s, '').trim().toLowerCase();
+    if (MEDIA_TYPES.includes(type)) return type;
+    if (ANY_JSON.has(type)) break;
+  }
+  return 'application/json';
 }
 
 function toBody(failure: AppError) {

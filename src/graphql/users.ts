@@ -106,7 +106,8 @@ builder.queryField('user', (t) =>
     nullable: true,
     description: 'One user by ID; null when the project has no such user.',
     args: { id: t.arg.id({ required: true, description: 'The user ID, as an integer or as a string of digits.' }) },
-    resolve: (_root, { id }, { scope, services }) => services.users.findUser(scope, parse(firstId, id)),
+    resolve: (_root, { id }, { scope, services }, info) =>
+      services.users.findUser(scope, parse(firstId, id), { withAccounts: selects(info, 'accounts') }),
   }),
 );
 
@@ -117,10 +118,11 @@ builder.queryField('usersByIds', (t) =>
     description:
       'Users by their IDs, in the order of `ids`, with null in the place of each whom the project does not have.',
     args: { ids: t.arg.idList({ required: true, description: `The user IDs, at most ${MAX_IDS}.` }) },
-    resolve: (_root, { ids }, { scope, services }) => {
+    resolve: (_root, { ids }, { scope, services }, info) => {
       if (ids.length > MAX_IDS)
         throw new AppError('BAD_USER_INPUT', `ids: got ${ids.length}, expected at most ${MAX_IDS}.`);
-      return Promise.all(ids.map((id) => parse(firstId, id)).map((id) => services.users.findUser(scope, id)));
+      const wanted = { withAccounts: selects(info, 'accounts') };
+      return Promise.all(ids.map((id) => parse(firstId, id)).map((id) => services.users.findUser(scope, id, wanted)));
     },
   }),
 );
@@ -139,10 +141,12 @@ builder.queryField('searchUsers', (t) =>
     description:
       'All users with this login email or address, newest first: one email can belong to several. Where a security decision hangs on an address, use `verifyWallet`.',
     args: { by: t.arg({ type: searchInput, required: true, description: 'The email or the address to search by.' }) },
-    resolve: (_root, { by }, { scope, services }) =>
-      typeof by.email === 'string'
-        ? services.users.searchByEmail(scope, requireEmail('email', by.email))
-        : services.users.searchByAddress(scope, requireAddress('address', by.address ?? '')),
+    resolve: (_root, { by }, { scope, services }, info) => {
+      const wanted = { withAccounts: selects(info, 'accounts') };
+      return typeof by.email === 'string'
+        ? services.users.searchByEmail(scope, requireEmail('email', by.email), wanted)
+        : services.users.searchByAddress(scope, requireAddress('address', by.address ?? ''), wanted);
+    },
   }),
 );
 
@@ -308,10 +312,26 @@ function requirePageSize(name: string, value: number): void {
 
 /** Whether a field is selected anywhere below this one, also in a fragment. One that a directive leaves out may count as selected. */
 function selects(info: GraphQLResolveInfo, field: string): boolean {
-  const isIn = (set: SelectionSetNode | undefined): boolean =>
-    set?.selections.some((selection) => {
-      if (selection.kind === 'FragmentSpread') return isIn(info.fragments[selection.name.value]?.selectionSet);
-      return (selection.kind === 'Field' && selection.name.value === field) || isIn(selection.selectionSet);
-    }) ?? false;
-  return info.fieldNodes.some((node) => isIn(node.selectionSet));
+  return info.fieldNodes.some(
+    ({ selectionSet }) => selectionSet && namesBelow(selectionSet, info.fragments).has(field),
+  );
+}
+
+/** By the selection: each is followed once for its document, however often it is spread and executed. */
+const knownNames = new WeakMap<SelectionSetNode, ReadonlySet<string>>();
+
+/** The names of all fields below a selection. There are no more than the schema has. */
+function namesBelow(selectionSet: SelectionSetNode, fragments: GraphQLResolveInfo['fragments']): ReadonlySet<string> {
+  const known = knownNames.get(selectionSet);
+  if (known !== undefined) return known;
+  const names = new Set<string>();
+  knownNames.set(selectionSet, names);
+  for (const selection of selectionSet.selections) {
+    if (selection.kind === 'Field') names.add(selection.name.value);
+    const below =
+      selection.kind === 'FragmentSpread' ? fragments[selection.name.value]?.selectionSet : selection.selectionSet;
+    if (below === undefined) continue;
+    for (const name of namesBelow(below, fragments)) names.add(name);
+  }
+  return names;
 }

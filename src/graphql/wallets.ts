@@ -44,7 +44,7 @@ builder.queryField('verifyWallet', (t) =>
   t.field({
     type: verificationType,
     description:
-      'Decides whether an address belongs to a current user. Without `userId`, a yes means only that it belongs to some user of the project; where several have it, the answer names the one with the lowest ID. A malformed address is `BAD_USER_INPUT`, not a no.',
+      'Decides whether an address belongs to a current user. Without `userId`, a yes means only that it belongs to some user of the project; where several have it, the answer names the one who linked it first, as long as that user and that link exist. A malformed address is `BAD_USER_INPUT`, not a no.',
     args: {
       address: t.arg.string({ required: true, description: 'A Stellar (`G…`) or Ethereum (`0x…`) address.' }),
       userId: t.arg.id({

@@ -33,6 +33,12 @@ export const HEADERS = {
     schema: text,
     example: '"project";r=599;t=60',
   },
+  'Userdir-Ignored-Parameters': {
+    description:
+      'The parameters of the query that the route does not know and has ignored: their names, percent-encoded and separated by commas; the first ten of them at most, with 64 characters each.',
+    schema: { ...text, pattern: "^[\\w%.!~*'()-]+(, [\\w%.!~*'()-]+){0,9}$" },
+    example: 'pgae, start%20date',
+  },
 };
 
 /** The one form of every failure. */
@@ -44,37 +50,36 @@ export const ERROR = {
   additionalProperties: false,
 };
 
-const BUDGET = ['RateLimit', 'RateLimit-Policy'] as const;
-
 /** Of every answer to right credentials. */
-export const SUCCESS_HEADERS = headersOf(...BUDGET);
+const COMMON = ['RateLimit', 'RateLimit-Policy', 'Userdir-Ignored-Parameters'] as const;
+export const SUCCESS_HEADERS = headersOf(...COMMON);
 
 export const RESPONSES = {
   BadRequest: failure(
     'A malformed path, query or body. The error names the parameter, what arrived and what is accepted.',
     'limit: got "1000", expected a whole number from 1 to 100.',
-    BUDGET,
+    COMMON,
   ),
   Unauthenticated: failure(
     'The App ID or the App Secret is missing or wrong, or the secret has not the scope that this takes.',
     'The App ID or the App Secret is invalid.',
     ['WWW-Authenticate'],
   ),
-  NotFound: failure('The project has no such user.', 'There is no user 42 in this project.', BUDGET),
+  NotFound: failure('The project has no such user.', 'There is no user 42 in this project.', COMMON),
   TooManyRequests: failure(
     'The project is beyond its rate, where there is one; or too many wrong credentials came from this address or with this App ID.',
     'More than 600 requests of this project in a minute.',
-    ['Retry-After', ...BUDGET],
+    ['Retry-After', ...COMMON],
   ),
   Failed: failure(
     'The service failed. Repeat reads only, with a pause that grows, and a removal with its `Idempotency-Key`.',
     'The service could not complete the request.',
-    BUDGET,
+    COMMON,
   ),
   Unavailable: failure(
     'The service is starting, closing, or so busy that no more requests may wait. Nothing was done.',
     'The service is starting or closing.',
-    ['Retry-After', ...BUDGET],
+    ['Retry-After', ...COMMON],
   ),
   Refused: failure(
     'What HTTP itself refuses: 405 for another method, 408 for a request that takes too long to arrive, 413 for a body beyond 1 MiB, 431 for headers beyond 16 KiB.',

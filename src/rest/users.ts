@@ -1,6 +1,7 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { AppError } from '../errors.js';
+import { INPUT_LIMITS } from '../input-limits.js';
 import { requireAddress } from '../services/addresses.js';
 import { dateBound, limit, loginMethods, PAGE_SIZE, page, says, userFilter, userId } from '../services/filters.js';
 import { requireKey } from '../services/idempotency.js';
@@ -20,12 +21,17 @@ const searchQuery = z.object({
   email: z
     .string({ error: says('email', 'one email address') })
     .optional()
-    .meta({ description: 'Exact, case-insensitive match on the login email.', example: EXAMPLE_USER.auth_value }),
+    .meta({
+      description: 'Exact, case-insensitive match on the login email.',
+      maxLength: INPUT_LIMITS.email.max,
+      example: EXAMPLE_USER.auth_value,
+    }),
   address: z
     .string({ error: says('address', 'one address') })
     .optional()
     .meta({
       description: 'Stellar (G…) or Ethereum (0x…) address of a custodial account or an external login wallet.',
+      maxLength: INPUT_LIMITS.address.max,
       example: EXAMPLE_ADDRESS,
     }),
 });
@@ -34,6 +40,8 @@ const retryHeaders = z.object({
   'idempotency-key': z.string().optional().meta({
     description:
       'A key of your choice for this request. A retry with the same key within 24 hours is answered as the first was, instead of with 404.',
+    pattern: '^[!-~]+$',
+    maxLength: INPUT_LIMITS.idempotencyKey.max,
     example: 'remove-42-once',
   }),
 });
@@ -130,7 +138,9 @@ export const userRoutes: FastifyPluginAsyncZod<{ services: Services }> = async (
         },
       },
     },
-    async ({ scope, query: { email, address } }) => {
+    async (request) => {
+      const { scope, query } = request;
+      const { email, address } = query;
       if ((email === undefined) === (address === undefined)) {
         const arrived = email === undefined ? 'neither' : 'both';
         throw new AppError('BAD_USER_INPUT', `email, address: got ${arrived}, expected exactly one of the two.`);
@@ -139,6 +149,7 @@ export const userRoutes: FastifyPluginAsyncZod<{ services: Services }> = async (
         email === undefined
           ? await users.searchByAddress(scope, requireAddress('address', address as string))
           : await users.searchByEmail(scope, requireEmail('email', email));
+      request.charge(listCost(found.length));
       return {
         message: 'Users searched.',
         result: { total_user: found.length, users: found.map(userObjectOf) },

@@ -1,5 +1,7 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
+import { show } from '../errors.js';
+import { INPUT_LIMITS } from '../input-limits.js';
 import { ADDRESS_FORMS, requireAddress } from '../services/addresses.js';
 import { says } from '../services/filters.js';
 import type { Services } from '../services/services.js';
@@ -7,10 +9,24 @@ import { answer, EXAMPLE_ADDRESS, verification } from './shapes.js';
 
 const userIdError = { error: says('user_id', 'a whole number, 1 and up') };
 
-const verifyBody = z.object(
+const BODY_FORM = 'a JSON object with content-type application/json';
+/** How many unknown keys are named. */
+const KEYS_NAMED = 5;
+
+/** A misspelt pin would widen the question, and its answer be a yes to another question. */
+function faultOfBody(issue: { code?: string | undefined; keys?: string[]; input?: unknown }): string {
+  const { keys = [] } = issue;
+  if (issue.code !== 'unrecognized_keys') return says('body', BODY_FORM)(issue);
+  const names = keys.slice(0, KEYS_NAMED).map(show).join(', ');
+  const more = keys.length > KEYS_NAMED ? ` and ${keys.length - KEYS_NAMED} more` : '';
+  return `body: got the unknown key ${names}${more}, expected only address and user_id.`;
+}
+
+const verifyBody = z.strictObject(
   {
     address: z.string({ error: says('address', ADDRESS_FORMS) }).meta({
       description: 'Stellar account (G…) or Ethereum address (0x…).',
+      maxLength: INPUT_LIMITS.address.max,
     }),
     // Present at all it pins the user, so that null or a string is an error and never "not pinned".
     user_id: z
@@ -23,7 +39,7 @@ const verifyBody = z.object(
         description: 'When present, the address must belong to this user.',
       }),
   },
-  { error: says('body', 'a JSON object with content-type application/json') },
+  { error: faultOfBody },
 );
 const OWNED = {
   exists: true,

@@ -3,6 +3,7 @@ import { type Account, toAccounts } from '../sql/columns.js';
 import { findAccountsByUser } from '../sql/find-accounts.js';
 import { createBatchedRead } from './batching.js';
 import type { ProjectScope } from './projects.js';
+import { userWeight } from './searches.js';
 
 export { type Account, Network, WalletType };
 export type Accounts = ReturnType<typeof createAccounts>;
@@ -12,14 +13,14 @@ export function createAccounts(db: Database) {
   const byUser = createBatchedRead({
     name: 'accounts by user',
     read: (keys: readonly { projectId: number; userId: number }[]) => findAccountsByUser(db, keys),
-    identify: ({ projectId, userId }) => `${projectId} ${userId}`,
+    answer: ([row]) => toAccounts(row?.linked ?? ''),
+    weigh: () => userWeight(true),
   });
   return {
     /** The accounts of one user, oldest first; none for a user of another project. For users who came without them. */
     async listAccounts(scope: ProjectScope, userId: number): Promise<Account[]> {
       // The user came from a read, or from a write that answers with the user.
-      const [row] = await byUser({ projectId: scope.idFor('read', 'write'), userId });
-      return toAccounts(row?.linked ?? '');
+      return byUser({ projectId: scope.idFor('read', 'write'), userId });
     },
   };
 }

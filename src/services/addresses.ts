@@ -4,6 +4,7 @@ import { base32 } from '@scure/base';
 import crc16 from 'crc/calculators/crc16xmodem';
 import type { Network } from '../db/client.js';
 import { AppError, show } from '../errors.js';
+import { atMost, isTooLong } from '../input-limits.js';
 
 /** A well-formed public address. */
 export interface Address {
@@ -33,6 +34,7 @@ export const ADDRESS_FORMS =
  * in any case; a wrong EIP-55 checksum is reported, not refused.
  */
 export function parseAddress(text: string): Address | { readonly reason: string } {
+  if (isTooLong('address', text)) return { reason: `an address has ${atMost('address')}` };
   if (/^0x[0-9a-fA-F]{40}$/.test(text)) return ethereumAddress(text);
   if (/^G[A-Z2-7]{55}$/.test(text)) {
     if (isAccountKey(Buffer.from(base32.decode(text))))

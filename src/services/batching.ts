@@ -1,23 +1,36 @@
 import { channel } from 'node:diagnostics_channel';
 import DataLoader from 'dataloader';
+import { isUnreachable } from '../db/client.js';
 import { currentObservation, type Observation, observedFor } from '../observation.js';
 import type { Placed } from '../sql/columns.js';
+import { keyText } from '../sql/key-text.js';
 
-export interface BatchedRead<Key, Row> {
+/** What is asked for: an App ID, or an object with the project and all else that the answer depends on. */
+type BatchKey = string | { readonly projectId: number };
+
+export interface BatchedRead<Key, Row, Answer> {
   /** What it reads, in the plural, as metrics and traces call it. */
   readonly name: string;
   /** One statement for keys of one shape. */
   readonly read: (keys: readonly Key[]) => Promise<Placed<Row>[]>;
-  /** Equal for keys that have the same answer: of those that come together only one is asked. Starts with the project. */
-  readonly identify: (key: Key) => string;
+  /** What the rows of one key amount to. Made once, for all who ask for the key in one batch. */
+  readonly answer: (rows: Placed<Row>[]) => Answer;
   /** Equal for keys that one statement can answer; without it all can be. */
   readonly shape?: (key: Key) => string;
+  /** How many rows a key may bring, 1 where nothing is said. */
+  readonly weigh?: (key: Key) => number;
 }
 
 /** A batch of as many keys does not wait for the end of the turn. */
 const FULL = 16;
-/** More than as many keys go into several statements, however they come. */
-const MAX_KEYS = 1_000;
+/** A statement for several keys brings at most as many rows. */
+export const MAX_WEIGHT = 1_000;
+/** As many statements of one batch run at once, so that it does not take every connection. */
+const STATEMENTS_AT_ONCE = 2;
+/** The same of those that are tried again after a failure. */
+const RETRIES_AT_ONCE = 2;
+/** After as many failures the fault is taken for the database's and not for that of one project. */
+const MAX_FAILED_RETRIES = 4;
 
 /** Is told of every batch: whoever measures them subscribes. */
 export const batches = channel('userdir.batches');
@@ -31,32 +44,59 @@ export interface BatchSize {
  *
  * A key carries its project, so a batch may mix projects and cannot cross them. Nothing is cached beyond the batch, and nobody
  * waits for company: a batch leaves at the end of the turn, or before it with the request that fills it, so that the database
- * works while the turn goes on. A caller must not change the rows, which another may have as well.
+ * works while the turn goes on. A caller must not change the answer, which another may have as well.
+ *
+ * What would bring many rows is split into statements that run one after the other, those of the project that asks for least
+ * first, and a key is answered as soon as its own statement is.
  */
-export function createBatchedRead<Key, Row>(batched: BatchedRead<Key, Row>): (key: Key) => Promise<Placed<Row>[]> {
-  const { name, identify, shape } = batched;
+export function createBatchedRead<Key extends BatchKey, Row, Answer>(
+  batched: BatchedRead<Key, Row, Answer>,
+): (key: Key) => Promise<Answer> {
+  const { name } = batched;
   const observers = createObservers();
   let waiting = 0;
   let leave = () => {};
-  const loader = new DataLoader<Key, Placed<Row>[], string>(
+
+  /** From now on, or from the end of the statement before it. */
+  function issue(keys: readonly Key[], before: Promise<unknown> | undefined): Promise<(Answer | Error)[]> {
+    const observations = observers.take(keys);
+    const start = () => {
+      if (batches.hasSubscribers) batches.publish({ name, keys: keys.length } satisfies BatchSize);
+      return observedFor(observations, { kind: 'batch', name, keys: keys.length }, () => answerKeys(batched, keys));
+    };
+    return before === undefined ? start() : before.then(start);
+  }
+
+  /** An answer of several statements for each key, which comes as soon as its own statement is done. */
+  function issueAll(keys: readonly Key[], shapes: readonly number[][][]): Promise<Answer>[] {
+    const answers = new Array<Promise<Answer>>(keys.length);
+    const lanes: Promise<unknown>[] = [];
+    for (const [index, statements] of shapes.entries()) {
+      const lane = index % STATEMENTS_AT_ONCE;
+      for (const places of statements) {
+        const found = issue(
+          places.map((place) => keys[place] as Key),
+          lanes[lane],
+        );
+        lanes[lane] = found;
+        for (const [position, place] of places.entries()) {
+          answers[place] = found.then((answersOfStatement) => orThrow(answersOfStatement[position] as Answer | Error));
+        }
+      }
+    }
+    return answers;
+  }
+
+  const loader = new DataLoader<Key, Answer, string>(
     async (keys) => {
       loader.clearAll();
-      const answers = new Array<Placed<Row>[] | Error>(keys.length);
-      await Promise.all(
-        placesByShape(keys, shape).map(async (places) => {
-          const alike = places.map((place) => keys[place] as Key);
-          if (batches.hasSubscribers) batches.publish({ name, keys: alike.length } satisfies BatchSize);
-          const observations = observers.take(alike, identify);
-          const part = { kind: 'batch', name, keys: alike.length } as const;
-          const found = await observedFor(observations, part, () => answer(batched, alike));
-          for (const [index, place] of places.entries()) answers[place] = found[index] as Placed<Row>[] | Error;
-        }),
-      );
-      return answers;
+      const shapes = splitKeys(batched, keys);
+      if (shapes.length === 1 && shapes[0]?.length === 1) return issue(keys, undefined);
+      // What DataLoader resolves with a promise waits for that promise.
+      return issueAll(keys, shapes) as unknown as Answer[];
     },
     {
-      cacheKeyFn: identify,
-      maxBatchSize: MAX_KEYS,
+      cacheKeyFn: keyText,
       batchScheduleFn: (dispatch) => {
         waiting = 0;
         leave = once(dispatch);
@@ -65,12 +105,12 @@ export function createBatchedRead<Key, Row>(batched: BatchedRead<Key, Row>): (ke
     },
   );
   return (key) => {
-    observers.add(key, identify);
-    const rows = loader.load(key);
+    observers.add(key);
+    const answer = loader.load(key);
     waiting += 1;
     // Not at once: whatever else this request asks for in the same go comes along.
     if (waiting === FULL) queueMicrotask(leave);
-    return rows;
+    return answer;
   };
 }
 
@@ -83,60 +123,139 @@ function once(run: () => void): () => void {
   };
 }
 
+function orThrow<Answer>(answer: Answer | Error): Answer {
+  if (answer instanceof Error) throw answer;
+  return answer;
+}
+
 /** Who observes the requests that wait for keys; of those that ask for the same key only one is in the batch. */
 function createObservers() {
   const byKey = new Map<string, Observation[]>();
   return {
-    add<Key>(key: Key, identify: (key: Key) => string): void {
+    add(key: BatchKey): void {
       const observation = currentObservation();
       if (observation === undefined) return;
-      const id = identify(key);
-      byKey.set(id, [...(byKey.get(id) ?? []), observation]);
+      const text = keyText(key);
+      byKey.set(text, [...(byKey.get(text) ?? []), observation]);
     },
-    take<Key>(keys: readonly Key[], identify: (key: Key) => string): Observation[] {
+    take(keys: readonly BatchKey[]): Observation[] {
       if (byKey.size === 0) return [];
       return keys.flatMap((key) => {
-        const id = identify(key);
-        const taken = byKey.get(id) ?? [];
-        byKey.delete(id);
+        const text = keyText(key);
+        const taken = byKey.get(text) ?? [];
+        byKey.delete(text);
         return taken;
       });
     },
   };
 }
 
-/** The rows of each key, or why there are none. */
-async function answer<Key, Row>(
-  batched: BatchedRead<Key, Row>,
+function projectOf(key: BatchKey): string | number {
+  return typeof key === 'string' ? key : key.projectId;
+}
+
+/** The places of keys by shape, and those of a shape by statement. */
+function splitKeys<Key extends BatchKey>(
+  { shape = () => '', weigh = () => 1 }: Pick<BatchedRead<Key, unknown, unknown>, 'shape' | 'weigh'>,
   keys: readonly Key[],
-): Promise<(Placed<Row>[] | Error)[]> {
-  try {
-    const answers: Placed<Row>[][] = keys.map(() => []);
-    // WITH ORDINALITY counts from 1.
-    for (const row of await batched.read(keys)) answers[row.place - 1]?.push(row);
-    return answers;
-  } catch (error) {
-    if (keys.length === 1 || !isDataException(error)) return keys.map(() => error as Error);
-    // A value that the database refuses is the fault of one key; the others are asked without it.
-    return (await Promise.all(keys.map((key) => answer(batched, [key])))).flat(1) as (Placed<Row>[] | Error)[];
+): number[][][] {
+  const weights = keys.map(weigh);
+  const isLight = sum(weights) <= MAX_WEIGHT;
+  if (isLight && keys.length === 1) return [[[0]]];
+  const byShape = groupBy(isLight ? [...keys.keys()] : lightestProjectFirst(keys, weights), (place) =>
+    shape(keys[place] as Key),
+  );
+  return byShape.map((places) => (isLight ? [places] : splitByWeight(places, weights)));
+}
+
+function lightestProjectFirst(keys: readonly BatchKey[], weights: readonly number[]): number[] {
+  const byProject = groupBy([...keys.keys()], (place) => projectOf(keys[place] as BatchKey));
+  const weightOf = (places: number[]) => sum(places.map((place) => weights[place] as number));
+  return byProject
+    .map((places) => ({ places, weight: weightOf(places) }))
+    .sort((a, b) => a.weight - b.weight)
+    .flatMap(({ places }) => places);
+}
+
+function splitByWeight(places: readonly number[], weights: readonly number[]): number[][] {
+  const statements: number[][] = [];
+  let room = 0;
+  for (const place of places) {
+    const weight = weights[place] as number;
+    if (weight > room) {
+      statements.push([]);
+      room = MAX_WEIGHT;
+    }
+    statements.at(-1)?.push(place);
+    room -= weight;
   }
+  return statements;
+}
+
+function groupBy<Item, Group>(items: readonly Item[], groupOf: (item: Item) => Group): Item[][] {
+  const groups = new Map<Group, Item[]>();
+  for (const item of items) {
+    const group = groupOf(item);
+    const members = groups.get(group);
+    if (members === undefined) groups.set(group, [item]);
+    else members.push(item);
+  }
+  return [...groups.values()];
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, each) => total + each, 0);
+}
+
+/** The answer for each key, or why there is none. */
+async function answerKeys<Key extends BatchKey, Row, Answer>(
+  batched: BatchedRead<Key, Row, Answer>,
+  keys: readonly Key[],
+): Promise<(Answer | Error)[]> {
+  try {
+    const rows: Placed<Row>[][] = keys.map(() => []);
+    // WITH ORDINALITY counts from 1.
+    for (const row of await batched.read(keys)) rows[row.place - 1]?.push(row);
+    return rows.map(batched.answer);
+  } catch (error) {
+    return answerApart(batched, keys, error as Error);
+  }
+}
+
+/**
+ * Keys whose statement has failed, asked again without each other: a value that the database refuses is the fault of its key,
+ * and a statement that takes too long may be that of one project. Those who ask for least come first.
+ */
+async function answerApart<Key extends BatchKey, Row, Answer>(
+  batched: BatchedRead<Key, Row, Answer>,
+  keys: readonly Key[],
+  error: Error,
+): Promise<(Answer | Error)[]> {
+  const answers = new Array<Answer | Error>(keys.length).fill(error);
+  const byKey = isDataException(error);
+  const parts = groupBy([...keys.keys()], (place) => (byKey ? place : projectOf(keys[place] as Key)));
+  if (parts.length === 1 || isUnreachable(error)) return answers;
+
+  let failures = 0;
+  const rest = parts.toSorted((a, b) => a.length - b.length).values();
+  const retry = async () => {
+    for (const places of rest) {
+      if (failures >= MAX_FAILED_RETRIES) return;
+      const found = await answerKeys(
+        batched,
+        places.map((place) => keys[place] as Key),
+      );
+      for (const [position, place] of places.entries()) answers[place] = found[position] as Answer | Error;
+      if (!byKey && found.every((answer) => answer instanceof Error)) failures += 1;
+      if (found[0] instanceof Error && isUnreachable(found[0])) failures = MAX_FAILED_RETRIES;
+    }
+  };
+  await Promise.all(Array.from({ length: RETRIES_AT_ONCE }, retry));
+  return answers;
 }
 
 /** SQLSTATE class 22: the database could not take a value. */
 function isDataException(error: unknown): boolean {
   const { code } = error as { code?: unknown };
   return typeof code === 'string' && code.length === 5 && code.startsWith('22');
-}
-
-/** The places of keys, by shape. */
-function placesByShape<Key>(keys: readonly Key[], shape: ((key: Key) => string) | undefined): number[][] {
-  if (shape === undefined) return [[...keys.keys()]];
-  const byShape = new Map<string, number[]>();
-  for (const [place, key] of keys.entries()) {
-    const name = shape(key);
-    const places = byShape.get(name);
-    if (places === undefined) byShape.set(name, [place]);
-    else places.push(place);
-  }
-  return [...byShape.values()];
 }

@@ -2,6 +2,7 @@ import { crc32 } from 'node:zlib';
 import { z } from 'zod';
 import { LoginMethod } from '../db/client.js';
 import { AppError, expected } from '../errors.js';
+import { INPUT_LIMITS, isTooLong } from '../input-limits.js';
 
 export { LoginMethod };
 
@@ -35,11 +36,20 @@ const LOGIN_METHOD_FORM = `${LOGIN_METHODS.join(', ')}, or several of them separ
 export const says = (name: string, accepted: string) => (issue: { input?: unknown }) =>
   expected(name, issue.input, accepted);
 
-/** `value` by `schema`, or BAD_USER_INPUT with every fault. */
+/** More of them than people read say nothing more, and a list can have as many as it has items. */
+const FAULTS_NAMED = 5;
+
+/** `value` by `schema`, or BAD_USER_INPUT with its first faults. */
 export function parse<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
-  throw new AppError('BAD_USER_INPUT', parsed.error.issues.map((issue) => issue.message).join(' '));
+  throw new AppError(
+    'BAD_USER_INPUT',
+    parsed.error.issues
+      .slice(0, FAULTS_NAMED)
+      .map((issue) => issue.message)
+      .join(' '),
+  );
 }
 
 /** A decimal number without sign, point or exponent, from `min` to `max`. */
@@ -47,7 +57,7 @@ function decimal(name: string, min: number, max: number) {
   const error = says(name, `a whole number from ${min} to ${max}`);
   return z
     .string({ error })
-    .regex(/^[0-9]+$/, { error, abort: true })
+    .refine((digits) => !isTooLong('number', digits) && /^[0-9]+$/.test(digits), { error, abort: true })
     .refine((digits) => Number(digits) >= min && Number(digits) <= max, { error })
     .transform(Number);
 }
@@ -72,13 +82,16 @@ export const limit = decimal('limit', 1, PAGE_SIZE.max)
     example: 10,
   });
 
-/** A user id as digits. One that is larger than any id can be is well-formed; it finds nobody. */
+/**
+ * A user id as digits. One that is larger than any id can be is well-formed and finds no user; of it only as many digits are
+ * made a number as tell that it is.
+ */
 export function userId(name: string) {
   const error = says(name, 'decimal digits, 1 and up');
   return z
     .string({ error })
     .regex(/^0*[1-9][0-9]*$/, { error })
-    .transform(BigInt)
+    .transform((digits) => BigInt(digits.replace(/^0+/, '').slice(0, INPUT_LIMITS.id.max)))
     .meta({ ...wholeNumber(1), description: 'User ID: decimal digits, 1 and up.', example: 42 });
 }
 
@@ -88,13 +101,14 @@ export function dateBound(name: string, edge: 'first' | 'last') {
   return z
     .string({ error })
     .transform((text, context) => {
-      const instant = parseDate(text, edge);
+      const instant = isTooLong('date', text) ? null : parseDate(text, edge);
       if (instant !== null) return instant;
       context.addIssue({ code: 'custom', input: text, message: expected(name, text, DATE_FORM) });
       return z.NEVER;
     })
     .meta({
       description: `${edge === 'first' ? 'Users created on or after' : 'Users created on or before'} this: ${DATE_FORM}.`,
+      maxLength: INPUT_LIMITS.date.max,
       example: '2026-01-31',
     });
 }
@@ -104,10 +118,14 @@ export const loginMethods = (name: string) => {
   const error = says(name, LOGIN_METHOD_FORM);
   return z
     .union([z.string(), z.array(z.string())], { error })
-    .transform((given) => [given].flat().flatMap((part) => part.split(',')))
+    .transform((given) => [given].flat().join(','))
+    .refine((whole) => !isTooLong('loginMethods', whole), { error, abort: true })
+    .transform((whole) => whole.split(','))
     .pipe(z.array(z.enum(LoginMethod, { error })))
     .meta({
       description: `Users who sign in by ${LOGIN_METHOD_FORM}; the parameter may also be repeated.`,
+      // Of one text; together several have no more.
+      maxLength: INPUT_LIMITS.loginMethods.max,
       example: 'wallet,socials',
     });
 };
@@ -191,6 +209,7 @@ export function cursor(name: string) {
 }
 
 function decodeCursor(text: string): Position | null {
+  if (isTooLong('cursor', text)) return null;
   const match = CURSOR.exec(Buffer.from(text, 'base64url').toString());
   if (match === null) return null;
   const position = { createdAt: new Date(Number(match[1])), id: Number(match[2]) };

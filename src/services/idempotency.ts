@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
 import { type Database, Prisma, type Queryable } from '../db/client.js';
 import { AppError, badInput } from '../errors.js';
+import { INPUT_LIMITS, isTooLong } from '../input-limits.js';
 
 /** A request that may be retried: the caller's key for it, and what it asks, so that a key that is used again is noticed. */
 export interface Retryable {
@@ -8,8 +9,8 @@ export interface Retryable {
   readonly request: readonly unknown[];
 }
 
-const KEY = /^[\x21-\x7e]{1,255}$/;
-const KEY_FORM = '1 to 255 printable ASCII characters without spaces';
+const KEY = /^[\x21-\x7e]+$/;
+const KEY_FORM = `1 to ${INPUT_LIMITS.idempotencyKey.max} printable ASCII characters without spaces`;
 /** For how long retries get the first answer. */
 const KEPT = Prisma.sql`interval '24 hours'`;
 const FORGOTTEN_AT_ONCE = 100;
@@ -17,7 +18,7 @@ const FORGOTTEN_AT_ONCE = 100;
 /** The key, or BAD_USER_INPUT; null is none. */
 export function requireKey(name: string, key: string | null | undefined): string | null {
   if (key === null || key === undefined) return null;
-  if (!KEY.test(key)) throw badInput(name, key, KEY_FORM);
+  if (isTooLong('idempotencyKey', key) || !KEY.test(key)) throw badInput(name, key, KEY_FORM);
   return key;
 }
 

@@ -1,5 +1,7 @@
+import { domainToASCII, domainToUnicode } from 'node:url';
 import type { Network, WalletType } from '../db/client.js';
 import { AppError, badInput } from '../errors.js';
+import { INPUT_LIMITS, isTooLong } from '../input-limits.js';
 import { type Address, requireAddress } from './addresses.js';
 
 /** Who somebody is to a project: by which method, under which value, and the form in which that value is compared. */
@@ -47,19 +49,46 @@ export const camelCase: Spelling = (field) => field.replace(/_(.)/g, (_, letter:
 const AUTH_METHOD = /^[a-z0-9][a-z0-9._-]{0,63}$/;
 const AUTH_METHOD_FORM =
   'email, passkey, wallet or the name of a social provider in lower-case letters, digits, "." "_" "-"';
+const AUTH_VALUE_FORM = `text of 1 to ${INPUT_LIMITS.authValue.max} bytes without control or invisible characters`;
 const EMAIL_FORM = 'an email address';
-const EMAIL_MAX_LENGTH = 320;
-/** A passkey's credential id has up to 1,023 bytes (1,364 characters); an index entry has room for 2,700 bytes. */
-const AUTH_VALUE_MAX_BYTES = 1_500;
-const MAX_ACCOUNTS = 100;
+/** Of one user, in all. */
+export const MAX_ACCOUNTS = 100;
 
 // Letters of any script, because mailboxes have them; no white space, quotes or control characters, no empty domain label.
 const EMAIL = /^[^\s@"\p{Cc}\p{Cs}]{1,64}@[^\s@".\p{Cc}\p{Cs}]+(\.[^\s@".\p{Cc}\p{Cs}]+)*$/u;
 
-/** An email as it is compared: trimmed, NFC, lower case. Null where it cannot be one. */
+/** Invisible characters would make two identities of what people read as one, and a way around a ban. */
+const INVISIBLE = /[\p{Cf}\p{Default_Ignorable_Code_Point}]/u;
+
+/**
+ * An email as it is compared: trimmed, the mailbox NFC and lower case, the domain as IDNA has it in Unicode. Null where it
+ * cannot be one, which is also where the mailbox has invisible characters.
+ */
 export function foldEmail(text: string): string | null {
-  const folded = text.trim().normalize('NFC').toLowerCase().normalize('NFC');
-  return folded.length <= EMAIL_MAX_LENGTH && EMAIL.test(folded) ? folded : null;
+  if (isTooLong('email', text)) return null;
+  const whole = text.trim();
+  const at = whole.lastIndexOf('@');
+  if (at === -1) return null;
+  const mailbox = foldCase(whole.slice(0, at));
+  const folded = `${mailbox}@${foldDomain(whole.slice(at + 1))}`;
+  return EMAIL.test(folded) && !isTooLong('email', folded) && !INVISIBLE.test(mailbox) ? folded : null;
+}
+
+function foldCase(text: string): string {
+  return text.normalize('NFC').toLowerCase().normalize('NFC');
+}
+
+/**
+ * `Bücher.example`, `xn--bcher-kva.example` and `bücher。example` are one domain (IDNA, UTS 46). Empty where it is none: the
+ * parser of URLs that we ask takes other characters of ASCII as the end of a domain, and decodes labels that cannot be registered.
+ */
+function foldDomain(domain: string): string {
+  const folded = foldCase(domain);
+  if (/^[!-~]*$/.test(folded) && !folded.includes('xn--')) return folded;
+  if (/[^\w.\x80-\u{10ffff}-]/u.test(folded)) return '';
+  const ascii = domainToASCII(folded);
+  const unicode = domainToUnicode(ascii);
+  return domainToASCII(unicode) === ascii ? unicode : '';
 }
 
 /** The folded email, or BAD_USER_INPUT. */
@@ -71,18 +100,19 @@ export function requireEmail(name: string, text: string): string {
 
 /**
  * Checks who somebody is. An email folds as an email, a wallet as an address; any other value is compared as it is
- * (trimmed, NFC), since a provider's ids and a passkey's are case-sensitive, unless it is an email.
+ * (trimmed, NFC), since a provider's ids and a passkey's are case-sensitive, unless it is an email, and has no invisible
+ * characters.
  */
 export function parseIdentity(input: { authMethod: string; authValue: string }, spelling: Spelling): Identity {
   const method = spelling('auth_method');
   const name = spelling('auth_value');
-  if (!AUTH_METHOD.test(input.authMethod)) {
+  if (isTooLong('authMethod', input.authMethod) || !AUTH_METHOD.test(input.authMethod)) {
     throw badInput(method, input.authMethod, AUTH_METHOD_FORM);
   }
-  const authValue = input.authValue.trim().normalize('NFC');
-  if (authValue === '' || /[\p{Cc}\p{Cs}]/u.test(authValue) || Buffer.byteLength(authValue) > AUTH_VALUE_MAX_BYTES) {
-    const form = `text of 1 to ${AUTH_VALUE_MAX_BYTES} bytes without control characters`;
-    throw badInput(name, input.authValue, form);
+  // Longer texts are not looked at: to normalise them can take seconds.
+  const authValue = isTooLong('authValue', input.authValue) ? '' : input.authValue.trim().normalize('NFC');
+  if (authValue === '' || /[\p{Cc}\p{Cs}]/u.test(authValue) || isTooLong('authValue', authValue)) {
+    throw badInput(name, input.authValue, AUTH_VALUE_FORM);
   }
   return { authMethod: input.authMethod, authValue, authValueKey: foldAuthValue(input.authMethod, authValue, name) };
 }
@@ -90,7 +120,9 @@ export function parseIdentity(input: { authMethod: string; authValue: string }, 
 function foldAuthValue(authMethod: string, authValue: string, name: string): string {
   if (authMethod === 'email') return requireEmail(name, authValue);
   if (authMethod === 'wallet') return requireAddress(name, authValue).key;
-  return foldEmail(authValue) ?? authValue;
+  const email = foldEmail(authValue);
+  if (email === null && INVISIBLE.test(authValue)) throw badInput(name, authValue, AUTH_VALUE_FORM);
+  return email ?? authValue;
 }
 
 /**

@@ -1,17 +1,23 @@
 import { z } from 'zod';
 import { Network, WalletType } from '../db/client.js';
 import { AppError } from '../errors.js';
+import type { Ban, BanRecord } from '../sql/bans.js';
 import type { ExportedUser } from '../sql/export-users.js';
 import type { UserRecord } from '../sql/import-users.js';
+import { requireFewAccounts } from './account-limit.js';
 import { EARLIEST, LATEST, parse, parseDate, says } from './filters.js';
-import { parseProfile, snakeCase } from './identities.js';
+import { parseIdentity, parseProfile, snakeCase } from './identities.js';
 
-/** The import format (design, section 6): one JSON object a line. Export writes what import reads. */
+/**
+ * The import format (design, section 6): one JSON object a line. Export writes what import reads: the users, and after them the
+ * bans of the project, each as {"ban": {…}}.
+ */
 
 const MAX_LINE_BYTES = 1_048_576;
 const MAX_LOGIN_COUNT = 2_147_483_647;
 const DATE_TIME_FORM = 'an RFC 3339 date-time from 1970 to 9999';
 const KNOWN_FIELDS = 'auth_method, auth_value, email, wallet, created_at, last_login, login_count, accounts';
+const KNOWN_BAN_FIELDS = 'auth_method, auth_value, created_at';
 const loginCountForm = { error: says('login_count', `a whole number from 0 to ${MAX_LOGIN_COUNT}`) };
 const optionalText = (name: string) => z.string({ error: says(name, 'text') }).nullish();
 const dateTime = (name: string) =>
@@ -32,6 +38,25 @@ const accountForm = {
     'a list of {"network", "public_key"}, with "wallet_type" where it does not follow from the wallet',
   ),
 };
+
+const unknownFields = (known: string, name: string) => (issue: z.core.$ZodRawIssue) =>
+  issue.code === 'unrecognized_keys'
+    ? `Unknown field ${issue.keys.map((key) => JSON.stringify(key)).join(', ')}; known are ${known}.`
+    : says(name, 'a JSON object')(issue);
+
+const banLine = z.strictObject(
+  {
+    ban: z.strictObject(
+      {
+        auth_method: z.string({ error: says('auth_method', 'text') }),
+        auth_value: z.string({ error: says('auth_value', 'text') }),
+        created_at: dateTime('created_at'),
+      },
+      { error: unknownFields(KNOWN_BAN_FIELDS, 'ban') },
+    ),
+  },
+  { error: unknownFields('ban, alone on its line', 'line') },
+);
 
 const line = z.strictObject(
   {
@@ -56,12 +81,7 @@ const line = z.strictObject(
       )
       .nullish(),
   },
-  {
-    error: (issue) =>
-      issue.code === 'unrecognized_keys'
-        ? `Unknown field ${(issue['keys'] as string[]).map((key) => JSON.stringify(key)).join(', ')}; known are ${KNOWN_FIELDS}.`
-        : says('line', 'a JSON object')(issue),
-  },
+  { error: unknownFields(KNOWN_FIELDS, 'line') },
 );
 
 /** Its type is said only where it does not follow from the wallet: an external account that is no longer the login wallet. */
@@ -83,6 +103,11 @@ export function formatLine(user: ExportedUser): string {
     accounts: user.accounts.map((account) => formatAccount(account, user.wallet)),
   };
   return `${JSON.stringify(fields)}\n`;
+}
+
+/** A ban as a line of the format, with its end. */
+export function formatBan({ authMethod, authValue, createdAt }: Ban): string {
+  return `${JSON.stringify({ ban: { auth_method: authMethod, auth_value: authValue, created_at: createdAt } })}\n`;
 }
 
 const TOO_LONG = Symbol('a line that is too long');
@@ -123,12 +148,27 @@ export async function* splitLines(input: AsyncIterable<Buffer>): AsyncGenerator<
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
+/** What a line says. */
+export type LineRecord = { readonly user: UserRecord } | { readonly ban: BanRecord };
+
 /** The record of a line, null for an empty one; BAD_USER_INPUT. */
-export function parseLine(bytes: Line): UserRecord | null {
+export function parseLine(bytes: Line): LineRecord | null {
   if (bytes === TOO_LONG) throw new AppError('BAD_USER_INPUT', `The line has more than ${MAX_LINE_BYTES} bytes.`);
   const text = decode(bytes).trim();
   if (text === '') return null;
-  const fields = parse(line, parseJson(text));
+  const value = parseJson(text);
+  const isBan = typeof value === 'object' && value !== null && Object.hasOwn(value, 'ban');
+  return isBan ? { ban: parseBan(value) } : { user: parseUser(value) };
+}
+
+function parseBan(value: unknown): BanRecord {
+  const { ban } = parse(banLine, value);
+  const identity = parseIdentity({ authMethod: ban.auth_method, authValue: ban.auth_value }, snakeCase);
+  return { ...identity, createdAt: ban.created_at ?? null };
+}
+
+function parseUser(value: unknown): UserRecord {
+  const fields = parse(line, value);
   const profile = parseProfile(
     {
       authMethod: fields.auth_method,
@@ -143,6 +183,7 @@ export function parseLine(bytes: Line): UserRecord | null {
     },
     snakeCase,
   );
+  requireFewAccounts(profile);
   return {
     ...profile,
     createdAt: fields.created_at ?? null,

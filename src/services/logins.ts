@@ -1,8 +1,10 @@
 import { type Database, Prisma, type Queryable } from '../db/client.js';
 import { AppError } from '../errors.js';
+import { type Ban, listBans } from '../sql/bans.js';
 import type { User } from '../sql/columns.js';
 import { recordActs } from '../sql/record-act.js';
 import { findRegistered, recordLogin } from '../sql/record-login.js';
+import { explainAccounts, requireFewAccounts } from './account-limit.js';
 import { once } from './idempotency.js';
 import type { Identity, Profile } from './identities.js';
 import type { ProjectScope } from './projects.js';
@@ -17,7 +19,10 @@ const CHANGED_BANS = Prisma.sql`
     AND u.auth_value_key = changed.auth_value_key AND u.deleted_at IS NULL`;
 
 async function login(db: Queryable, projectId: number, profile: Profile) {
-  const user = await recordLogin(db, projectId, profile);
+  requireFewAccounts(profile);
+  const user = await recordLogin(db, projectId, profile).catch((error) => {
+    throw explainAccounts(error);
+  });
   if (user !== null) return user;
   throw new AppError('BANNED', 'This identity is banned from the project and cannot log in or register.');
 }
@@ -26,7 +31,7 @@ async function login(db: Queryable, projectId: number, profile: Profile) {
 export function createLogins(db: Database) {
   return {
     /**
-     * Registers the identity, or counts a login of it and adds accounts. BANNED. With a key a retry is answered as the first
+     * Registers the identity, or counts a login of it and adds accounts. BANNED; BAD_USER_INPUT where the user would have too many. With a key a retry is answered as the first
      * request was, without another login, but with the user as he is by then (NOT_FOUND where he has been erased).
      */
     async recordLogin(
@@ -59,6 +64,11 @@ export function createLogins(db: Database) {
           RETURNING project_id, auth_method, auth_value_key
         )
         ${recordActs(actor, 'ban', CHANGED_BANS)}`);
+    },
+
+    /** Every ban of the project, oldest first. */
+    listBans(scope: ProjectScope): Promise<Ban[]> {
+      return listBans(db, scope.idFor('operate'));
     },
 
     /** Lifts a ban; lifting none changes nothing. */

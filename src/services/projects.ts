@@ -1,6 +1,8 @@
 import { timingSafeEqual } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
 import { type Database, Prisma, SecretScope } from '../db/client.js';
 import { AppError } from '../errors.js';
+import { INPUT_LIMITS, isTooLong } from '../input-limits.js';
 import { observe } from '../observation.js';
 import { findSecrets, markSecretUsed, type SecretRow } from '../sql/find-secrets.js';
 import type { Actor } from '../sql/record-act.js';
@@ -48,10 +50,9 @@ export type Projects = ReturnType<typeof createProjects>;
 
 const APP_ID = /^app_[0-9a-f]{24}$/;
 const APP_ID_BYTES = 12;
-/** How long right credentials are believed; a rotation elsewhere is to take effect within a second. */
+/** How long right credentials are believed after the database was asked; a rotation elsewhere is to take effect within a second. */
 const ACCEPTED_MS = 900;
 const MAX_ACCEPTED = 10_000;
-const NAME_MAX_LENGTH = 200;
 /** Compared with where there is no such App ID, so that the answer takes the same time. */
 const NO_SECRET = Buffer.alloc(32);
 /** What the audit trail calls whoever has no secret. */
@@ -62,7 +63,7 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
   const secretsOf = createBatchedRead({
     name: 'secrets',
     read: (appIds: readonly string[]) => findSecrets(db, appIds),
-    identify: (appId) => appId,
+    answer: (rows) => rows,
   });
   const mintCredentials = (): Credentials => ({
     appId: `app_${randomBytes(APP_ID_BYTES).toString('hex')}`,
@@ -82,16 +83,18 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
 
   async function check(appId: string, presented: Buffer): Promise<ProjectScope> {
     hearOfEndedSecrets();
-    const { epoch } = accepted;
+    const key = keyOf(appId, presented);
+    const question = accepted.ask();
     // What is no App ID is looked up as none: same time, and no text that PostgreSQL would refuse.
     const secrets = await secretsOf(APP_ID.test(appId) ? appId : '');
     const match = secrets.filter(({ secretHash }) => timingSafeEqual(presented, secretHash ?? NO_SECRET))[0];
     if (match === undefined || match.id === null) {
+      accepted.delete(key);
       throw new AppError('UNAUTHENTICATED', 'The App ID or the App Secret is invalid.');
     }
     if (!match.isMarked) markUsed(match);
     const authenticated = mintScope(match.projectId, appId, match.label, match.scopes.split(' ') as SecretScope[]);
-    accepted.add(keyOf(appId, presented), authenticated, epoch);
+    accepted.add(key, authenticated, question, match.leftMs);
     return authenticated;
   }
 
@@ -107,7 +110,7 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
   return {
     /**
      * What is known of credentials without asking the database. What was right is taken for right for ACCEPTED_MS more: a
-     * ProjectScope. After that it is only `familiar`; what was never seen, or is no longer right, is `strange`.
+     * ProjectScope. After that it is only `familiar`; what was never seen, or was refused since, is `strange`.
      */
     recall({ appId, appSecret }: Credentials): ProjectScope | 'familiar' | 'strange' {
       return accepted.find(keyOf(appId, hashSecret(appSecret)));
@@ -132,11 +135,11 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
 
     /** A new project with its first secret, which is kept only as a hash and so is returned this once. BAD_USER_INPUT. */
     async createProject(name: string, { appId, appSecret }: Credentials = mintCredentials()) {
-      const trimmed = name.trim();
-      if (trimmed === '' || trimmed.length > NAME_MAX_LENGTH || /[\p{Cc}\p{Cs}]/u.test(trimmed)) {
+      const trimmed = isTooLong('projectName', name) ? '' : name.trim();
+      if (trimmed === '' || /[\p{Cc}\p{Cs}]/u.test(trimmed)) {
         throw new AppError(
           'BAD_USER_INPUT',
-          `A project's name is text of 1 to ${NAME_MAX_LENGTH} characters on one line.`,
+          `A project's name is text of 1 to ${INPUT_LIMITS.projectName.max} characters on one line.`,
         );
       }
       const project = await db.prisma.project.create({
@@ -182,32 +185,44 @@ function mintScope(projectId: number, appId: string, actor: string, acts: readon
   return { appId, loggedId: projectId, idFor, actorFor } as ProjectScope;
 }
 
+/** When the database was asked about a secret, and how often everything had been forgotten by then. */
+interface Question {
+  readonly askedAt: number;
+  readonly epoch: number;
+}
+
+interface Accepted {
+  readonly scope: ProjectScope;
+  readonly epoch: number;
+  readonly until: number;
+}
+
 /**
  * Credentials that were right a moment ago. `forget` makes the end of a secret take effect at once, here and, announced by
- * the database, in other processes; the time is short enough to keep the promised second where the announcement is lost. A
- * check that was under way when something was forgotten belongs to an earlier epoch and is not remembered.
+ * the database, in other processes; the time is short enough to keep the promised second where the announcement is lost.
+ * What was right stays familiar, which opens nothing: it is checked again, but not in the queue of strangers. What a check
+ * refuses is deleted, so that an ended secret waits where made-up ones wait.
  */
 function createAcceptedCredentials() {
-  const accepted = new Map<string, { scope: ProjectScope; until: number }>();
+  const accepted = new LRUCache<string, Accepted>({ max: MAX_ACCEPTED });
   let epoch = 0;
   return {
-    get epoch() {
-      return epoch;
-    },
+    /** To be called before the database is asked: however late it answers, the time counts from here. */
+    ask: (): Question => ({ askedAt: performance.now(), epoch }),
     find(key: string): ProjectScope | 'familiar' | 'strange' {
       const entry = accepted.get(key);
       if (entry === undefined) return 'strange';
-      return entry.until > performance.now() ? entry.scope : 'familiar';
+      return entry.epoch === epoch && entry.until > performance.now() ? entry.scope : 'familiar';
     },
-    add(key: string, scope: ProjectScope, epochOfCheck: number): void {
-      if (epochOfCheck !== epoch) return;
-      if (accepted.size >= MAX_ACCEPTED) accepted.clear();
-      accepted.set(key, { scope, until: performance.now() + ACCEPTED_MS });
+    /** `leftMs` of the secret itself were left when the database looked, which was later than `askedAt`. */
+    add(key: string, scope: ProjectScope, question: Question, leftMs: number | null): void {
+      const until = question.askedAt + Math.min(ACCEPTED_MS, leftMs ?? ACCEPTED_MS);
+      accepted.set(key, { scope, epoch: question.epoch, until });
     },
-    /** What was right stays familiar, which opens nothing: it is to be checked again, but not behind strangers. */
+    delete: (key: string): boolean => accepted.delete(key),
+    /** What was asked before this, and is answered after it, is not believed either. */
     forget(): void {
       epoch += 1;
-      for (const entry of accepted.values()) entry.until = 0;
     },
   };
 }

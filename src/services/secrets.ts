@@ -1,5 +1,6 @@
 import { type Database, Prisma, type Queryable, SecretScope } from '../db/client.js';
 import { AppError, badInput } from '../errors.js';
+import { isTooLong } from '../input-limits.js';
 import { recordActs } from '../sql/record-act.js';
 import { OPERATOR, type ProjectScope } from './projects.js';
 import { hashSecret, makeSecret } from './secret-format.js';
@@ -163,6 +164,6 @@ export function createSecrets(db: Database, randomBytes: (size: number) => Buffe
 }
 
 function requireLabel(label: string): void {
-  if (LABEL.test(label) && label !== OPERATOR) return;
+  if (!isTooLong('secretLabel', label) && LABEL.test(label) && label !== OPERATOR) return;
   throw badInput('label', label, `1 to 64 printable characters on one line, and not ${OPERATOR}`);
 }

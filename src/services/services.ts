@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { Database } from '../db/client.js';
 import { createAccounts } from './accounts.js';
 import { createAudit } from './audit.js';
+import type { OnFailure } from './background.js';
 import { createLogins } from './logins.js';
 import { createProjects } from './projects.js';
 import { createSecrets } from './secrets.js';
@@ -13,8 +14,8 @@ import { createWallets } from './wallets.js';
 export type Services = ReturnType<typeof createServices>;
 
 /** Everything that the two interfaces and the command can do, over one database. */
-export function createServices(db: Database) {
-  const totals = createTotals(db);
+export function createServices(db: Database, onFailure: OnFailure = () => undefined) {
+  const totals = createTotals(db, onFailure);
   const projects = createProjects(db, randomBytes);
   return {
     totals,

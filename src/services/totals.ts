@@ -1,7 +1,7 @@
 import type { Database } from '../db/client.js';
-import { observe } from '../observation.js';
 import { compareTallies, repairTallies, type TallyDifference } from '../sql/check-tallies.js';
 import { cutCrowdedDays, FOLD_AT_ONCE, foldTallies, type Total } from '../sql/totals.js';
+import { createBackground, type OnFailure } from './background.js';
 import type { ProjectScope } from './projects.js';
 
 export type { TallyDifference };
@@ -13,7 +13,8 @@ const PENDING_TO_FOLD = 64;
 const FOLDED_TO_VACUUM = 5_000;
 
 /** Exact totals: they are read with the rows they belong to, and kept cheap by folding what has piled up. */
-export function createTotals(db: Database) {
+export function createTotals(db: Database, onFailure: OnFailure) {
+  const inBackground = createBackground(onFailure);
   const folding = new Map<number, Promise<void>>();
   let foldedSinceVacuum = 0;
 
@@ -36,10 +37,11 @@ export function createTotals(db: Database) {
   /** Folds in the background, once at a time for a project. It changes no total, so a failure waits for the next reader. */
   function foldLater(projectId: number): void {
     if (folding.has(projectId)) return;
-    const folded = observe(null, () => fold(projectId))
-      .catch(() => undefined)
-      .finally(() => folding.delete(projectId));
-    folding.set(projectId, folded);
+    const folded = inBackground('Folding totals', () => fold(projectId));
+    folding.set(
+      projectId,
+      folded.finally(() => folding.delete(projectId)),
+    );
   }
 
   return {

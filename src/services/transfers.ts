@@ -2,10 +2,13 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Database, Prisma, type Queryable } from '../db/client.js';
 import { fromUnknown } from '../errors.js';
 import { redact } from '../redact.js';
+import { type Ban, exportBans, writeBans } from '../sql/bans.js';
 import { exportUsers } from '../sql/export-users.js';
-import { type OnConflict, type UserRecord, writeUsers } from '../sql/import-users.js';
+import { findOverfull, type OnConflict, type UserRecord, writeUsers } from '../sql/import-users.js';
 import { recordActs } from '../sql/record-act.js';
-import { formatLine, type Line, parseLine, splitLines } from './import-format.js';
+import { explainAccounts, tooManyAccounts } from './account-limit.js';
+import { MAX_ACCOUNTS } from './identities.js';
+import { formatBan, formatLine, type Line, type LineRecord, parseLine, splitLines } from './import-format.js';
 import type { ProjectScope } from './projects.js';
 import type { Totals } from './totals.js';
 
@@ -30,6 +33,13 @@ export interface ImportReport {
   failed: number;
   /** The first MAX_REPORTED_ERRORS of the failed lines, in order. */
   errors: { line: number; error: string }[];
+  /** Identities that are banned now and were not; only where there were lines of bans. The rest counts users. */
+  bans?: number;
+}
+
+export interface Exported {
+  users: number;
+  bans: number;
 }
 
 export type Transfers = ReturnType<typeof createTransfers>;
@@ -76,10 +86,15 @@ export function createTransfers(db: Database, totals: Totals) {
 
       /** What a transaction imports, with its entry in the audit trail. */
       async function write(tx: Queryable, parts: Iterable<ParsedLine[]> | AsyncIterable<ParsedLine[]>) {
-        const { imported, skipped } = report;
+        const { imported, skipped, bans = 0 } = report;
         for await (const part of parts) await writeBatch(tx, actor.projectId, part, report, options);
-        if (report.imported === imported) return;
-        const details = { imported: report.imported - imported, skipped: report.skipped - skipped };
+        const banned = (report.bans ?? 0) - bans;
+        if (report.imported === imported && banned === 0) return;
+        const details = {
+          imported: report.imported - imported,
+          skipped: report.skipped - skipped,
+          ...(banned > 0 && { bans: banned }),
+        };
         await tx.query(recordActs(actor, 'import', Prisma.sql`SELECT NULL::bigint, ${JSON.stringify(details)}::jsonb`));
       }
       async function undoIfFailed(tx: Queryable) {
@@ -90,6 +105,7 @@ export function createTransfers(db: Database, totals: Totals) {
         if (!(error instanceof Undone)) throw error;
         report.imported = 0;
         report.skipped = 0;
+        if (report.bans !== undefined) report.bans = 0;
       }
     },
 
@@ -109,20 +125,28 @@ export function createTransfers(db: Database, totals: Totals) {
       return added;
     },
 
-    /** Writes the project's current users as lines of NDJSON, all from one snapshot, in chunks; returns how many. */
-    async exportUsers(scope: ProjectScope, { write, progress, signal }: ExportOptions): Promise<number> {
+    /** Writes the project's current users, and then its bans, as lines of NDJSON, all from one snapshot, in chunks; returns how many. */
+    async exportUsers(scope: ProjectScope, { write, progress, signal }: ExportOptions): Promise<Exported> {
       const projectId = scope.idFor('operate');
       return db.transaction('REPEATABLE READ', async (tx) => {
-        let exported = 0;
+        const exported = { users: 0, bans: 0 };
         for (let afterId = 0; ; ) {
           const users = await exportUsers(tx, projectId, afterId, BATCH_SIZE);
           signal.throwIfAborted();
           const last = users.at(-1);
-          if (last === undefined) return exported;
+          if (last === undefined) break;
           await write(users.map(formatLine).join(''));
-          exported += users.length;
+          exported.users += users.length;
           afterId = last.id;
-          progress(exported);
+          progress(exported.users);
+        }
+        for (let after: Ban | null = null; ; ) {
+          const bans: Ban[] = await exportBans(tx, projectId, after, BATCH_SIZE);
+          signal.throwIfAborted();
+          after = bans.at(-1) ?? null;
+          if (after === null) return exported;
+          await write(bans.map(formatBan).join(''));
+          exported.bans += bans.length;
         }
       });
     },
@@ -133,6 +157,12 @@ export function createTransfers(db: Database, totals: Totals) {
 class Undone extends Error {}
 
 interface ParsedLine {
+  line: number;
+  record: LineRecord;
+}
+
+/** One that is a user. */
+interface UserLine {
   line: number;
   record: UserRecord;
 }
@@ -173,7 +203,7 @@ async function* parsedBatches(
 }
 
 /** The record of a line; null for an empty one, and for a bad one, which is reported. */
-function parseOrReport(bytes: Line, number: number, report: ImportReport): UserRecord | null {
+function parseOrReport(bytes: Line, number: number, report: ImportReport): LineRecord | null {
   try {
     return parseLine(bytes);
   } catch (error) {
@@ -220,9 +250,16 @@ async function writeBatch(
   report: ImportReport,
   { onConflict }: ImportOptions,
 ): Promise<void> {
-  for (const distinct of byDistinctIdentity(batch)) {
+  const bans = batch.flatMap(({ record }) => ('ban' in record ? [record.ban] : []));
+  if (bans.length > 0) report.bans = (report.bans ?? 0) + (await writeBans(db, projectId, bans));
+  const users = batch.flatMap(({ line, record }) => ('user' in record ? [{ line, record: record.user }] : []));
+  for (const part of byDistinctIdentity(users)) {
+    const distinct = onConflict === 'update' ? await withoutOverfull(db, projectId, part, report) : part;
     const records = distinct.map(({ record }) => record);
-    const written = new Set((await writeUsers(db, projectId, records, onConflict)).map(({ place }) => place));
+    const rows = await writeUsers(db, projectId, records, onConflict).catch((error) => {
+      throw explainAccounts(error);
+    });
+    const written = new Set(rows.map(({ place }) => place));
     report.imported += written.size;
     for (const [place, { line, record }] of distinct.entries()) {
       if (written.has(place)) continue;
@@ -237,12 +274,27 @@ async function writeBatch(
   }
 }
 
+/** The lines without those that would give a user too many accounts, which go into the report. */
+async function withoutOverfull(
+  tx: Queryable,
+  projectId: number,
+  lines: UserLine[],
+  report: ImportReport,
+): Promise<UserLine[]> {
+  const records = lines.map(({ record }) => record);
+  const overfull = new Map(
+    (await findOverfull(tx, projectId, records, MAX_ACCOUNTS)).map(({ place, accounts }) => [place, accounts]),
+  );
+  for (const [place, accounts] of overfull) fail(report, lines[place]?.line ?? 0, tooManyAccounts(accounts).message);
+  return lines.filter((_, place) => !overfull.has(place));
+}
+
 /**
  * The batch in parts within which no identity occurs twice, in the order of the lines: a statement cannot write one row
  * twice, and the second of two equal lines must meet the first as a user who exists.
  */
-function byDistinctIdentity(batch: ParsedLine[]): ParsedLine[][] {
-  const parts: ParsedLine[][] = [];
+function byDistinctIdentity(batch: UserLine[]): UserLine[][] {
+  const parts: UserLine[][] = [];
   const occurrences = new Map<string, number>();
   for (const parsed of batch) {
     const identity = `${parsed.record.authMethod} ${parsed.record.authValueKey}`;

@@ -1,12 +1,12 @@
 import { type Database, Prisma, type Queryable } from '../db/client.js';
 import { AppError, show } from '../errors.js';
-import { toUser, type User, type UserRow } from '../sql/columns.js';
-import { findUsersByAddress, findUsersByEmail, findUsersById } from '../sql/find-users.js';
+import { type Placed, toUser, type User, type UserRow } from '../sql/columns.js';
+import { findUsersById, type UserKey } from '../sql/find-users.js';
 import {
   type Beyond,
   type CountKey,
+  countShape,
   countUsers,
-  filterText,
   type ListRow,
   listUserPages,
   listUserWindows,
@@ -20,9 +20,10 @@ import { type Actor, recordActs } from '../sql/record-act.js';
 import type { Total } from '../sql/totals.js';
 import type { Address } from './addresses.js';
 import { createBatchedRead } from './batching.js';
-import { LARGEST_ID, type Position, type UserFilter } from './filters.js';
+import { LARGEST_ID, type UserFilter } from './filters.js';
 import { once } from './idempotency.js';
 import type { ProjectScope } from './projects.js';
+import { createSearch, userWeight } from './searches.js';
 import type { Totals } from './totals.js';
 
 export type { User };
@@ -33,58 +34,58 @@ const PURGE_BATCH = 5_000;
 type Page = Omit<PageKey, keyof CountKey>;
 type Window = Omit<WindowKey, keyof CountKey>;
 
+/** What is read of users; REST shows everything. */
+export interface Wanted {
+  readonly withAccounts: boolean;
+}
+const EVERYTHING: Wanted = { withAccounts: true };
+
 /** The current users of a project: those who have not been removed. Users come with their accounts unless they are said not to. */
 export function createUsers(db: Database, totals: Totals) {
   const byId = createBatchedRead({
     name: 'users by id',
-    read: (keys: readonly { projectId: number; id: bigint }[]) => findUsersById(db, keys),
-    identify: ({ projectId, id }) => `${projectId} ${id}`,
+    read: (keys: readonly UserKey[]) => findUsersById(db, keys),
+    answer: ([row]: Placed<UserRow>[]) => (row === undefined ? null : toUser(row)),
+    weigh: ({ withAccounts }) => userWeight(withAccounts),
   });
-  const byEmail = createBatchedRead({
-    name: 'users by email',
-    read: (keys: readonly { projectId: number; email: string }[]) => findUsersByEmail(db, keys),
-    identify: ({ projectId, email }) => `${projectId} ${email}`,
-  });
-  const byAddress = createBatchedRead({
-    name: 'users by address',
-    read: (keys: readonly { projectId: number; addressKey: string }[]) => findUsersByAddress(db, keys),
-    identify: ({ projectId, addressKey }) => `${projectId} ${addressKey}`,
-  });
-  const counts = createBatchedRead<CountKey, Total>({
+  const byEmail = createSearch(db, 'email');
+  const byAddress = createSearch(db, 'address');
+  const counts = createBatchedRead({
     name: 'counts of users',
-    read: (keys) => countUsers(db, keys),
-    identify: ({ projectId, filter }) => `${projectId} ${filterText(filter)}`,
-    shape: ({ filter }) => filterText(filter),
+    read: (keys: readonly CountKey[]) => countUsers(db, keys),
+    answer: ([total]) => total as Total,
+    shape: countShape,
   });
-  const pages = createBatchedRead<PageKey, Total & Partial<UserRow>>({
+  const pages = createBatchedRead({
     name: 'pages of users',
-    read: (keys) => listUserPages(db, keys),
-    identify: (key) => `${key.projectId} ${key.page} ${key.limit} ${pageShape(key)}`,
+    read: (keys: readonly PageKey[]) => listUserPages(db, keys),
+    answer: (rows: ListRow<Total>[]) => ({ users: usersOf(rows), whole: rows[0] as ListRow<Total> }),
     shape: pageShape,
+    weigh: listWeight,
   });
-  const windows = createBatchedRead<WindowKey, Beyond & Partial<UserRow>>({
+  const windows = createBatchedRead({
     name: 'windows of users',
-    read: (keys) => listUserWindows(db, keys),
-    identify: (key) =>
-      `${key.projectId} ${key.limit} ${positionText(key.after)} ${positionText(key.before)} ${windowShape(key)}`,
+    read: (keys: readonly WindowKey[]) => listUserWindows(db, keys),
+    answer: (rows: ListRow<Beyond>[]) => ({ users: usersOf(rows), beyond: rows[0] as ListRow<Beyond> }),
     shape: windowShape,
+    weigh: listWeight,
   });
   const notFound = (id: bigint) => new AppError('NOT_FOUND', `There is no user ${show(id)} in this project.`);
 
-  async function findUser(scope: ProjectScope, id: bigint): Promise<User | null> {
+  async function findUser(scope: ProjectScope, id: bigint, { withAccounts } = EVERYTHING): Promise<User | null> {
     const projectId = scope.idFor('read');
     // PostgreSQL would refuse a number beyond its bigint, and no id is larger than this.
-    if (id > LARGEST_ID) return null;
-    const [row] = await byId({ projectId, id });
-    return row === undefined ? null : toUser(row);
+    return id > LARGEST_ID ? null : byId({ projectId, id, withAccounts });
   }
 
   async function remove(on: Queryable, actor: Actor, id: bigint): Promise<void> {
     if (id > LARGEST_ID) throw notFound(id);
+    // Asked in a way that fits no index of current users, for the reason that userById has (sql/find-users.ts).
+    const isCurrent = Prisma.sql`(deleted_at IS NULL)::int = 1`;
     const removed = await on.query(Prisma.sql`
       WITH removed AS (
         UPDATE users SET deleted_at = now()
-        WHERE project_id = ${actor.projectId} AND id = ${id}::bigint AND deleted_at IS NULL
+        WHERE project_id = ${actor.projectId} AND id = ${id}::bigint AND ${isCurrent}
         RETURNING id
       ), audited AS (
         ${recordActs(actor, 'remove', Prisma.sql`SELECT id, '{}'::jsonb FROM removed`)}
@@ -106,16 +107,15 @@ export function createUsers(db: Database, totals: Totals) {
     /** A page and the exact total, from one snapshot (spec, "GET /server/users"). */
     async listPage(scope: ProjectScope, filter: UserFilter, page: Page) {
       const projectId = scope.idFor('read');
-      const rows = await pages({ projectId, filter, ...page });
-      return { users: usersOf(rows), total: totals.read(projectId, rows[0] as ListRow<Total>) };
+      const { users, whole } = await pages({ projectId, filter, ...page });
+      return { users, total: totals.read(projectId, whole) };
     },
 
     /** The users between two positions, what lies beyond them, and the exact total where it is wanted; one snapshot. */
     async listWindow(scope: ProjectScope, filter: UserFilter, window: Window) {
       const projectId = scope.idFor('read');
-      const rows = await windows({ projectId, filter, ...window });
-      const { newer, older, total, pending } = rows[0] as ListRow<Beyond>;
-      const users = usersOf(rows);
+      const { users, beyond } = await windows({ projectId, filter, ...window });
+      const { newer, older, total, pending } = beyond;
       const { from, limit } = window;
       const hasMore = users.length > limit;
       return {
@@ -129,18 +129,20 @@ export function createUsers(db: Database, totals: Totals) {
     /** The exact number of matching users (spec, "GET /server/users/count"). */
     async countUsers(scope: ProjectScope, filter: UserFilter): Promise<number> {
       const projectId = scope.idFor('read');
-      const [total] = await counts({ projectId, filter });
-      return totals.read(projectId, total as Total);
+      return totals.read(projectId, await counts({ projectId, filter }));
     },
 
-    /** Every user with this folded login email, newest first (spec, "GET /server/users/search"). */
-    async searchByEmail(scope: ProjectScope, email: string): Promise<User[]> {
-      return (await byEmail({ projectId: scope.idFor('read'), email })).map(toUser);
+    /**
+     * Every user with this folded login email, newest first (spec, "GET /server/users/search"). BAD_USER_INPUT where they are more
+     * than one answer holds.
+     */
+    async searchByEmail(scope: ProjectScope, email: string, { withAccounts } = EVERYTHING): Promise<User[]> {
+      return byEmail({ projectId: scope.idFor('read'), value: email, withAccounts });
     },
 
-    /** Every user with this address among their accounts, newest first. */
-    async searchByAddress(scope: ProjectScope, address: Address): Promise<User[]> {
-      return (await byAddress({ projectId: scope.idFor('read'), addressKey: address.key })).map(toUser);
+    /** Every user with this address among their accounts, as `searchByEmail`. */
+    async searchByAddress(scope: ProjectScope, address: Address, { withAccounts } = EVERYTHING): Promise<User[]> {
+      return byAddress({ projectId: scope.idFor('read'), value: address.key, withAccounts });
     },
 
     /**
@@ -200,6 +202,6 @@ export function createUsers(db: Database, totals: Totals) {
   };
 }
 
-function positionText(position: Position | null): string {
-  return position === null ? '' : `${position.createdAt.getTime()}.${position.id}`;
+function listWeight({ limit, withAccounts }: { limit: number; withAccounts: boolean }): number {
+  return limit * userWeight(withAccounts);
 }

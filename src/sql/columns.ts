@@ -32,12 +32,16 @@ export const USER_COLUMNS = Prisma.sql`
  * The accounts of user `u` as one text, four words an account, in no order: of all ways to bring them along with their user
  * the cheapest to write and to read. No word has a space in it (a check of the database holds that for public keys).
  */
-export const LINKED_ACCOUNTS = Prisma.sql`
+const LINKED = Prisma.sql`
   coalesce((
     SELECT string_agg(a.id || ' ' || a.network || ' ' || a.wallet_type || ' ' || a.public_key, ' ')
     FROM accounts a
     WHERE a.project_id = u.project_id AND a.user_id = u.id
-  ), '') AS linked`;
+  ), '')`;
+export const LINKED_ACCOUNTS = Prisma.sql`${LINKED} AS linked`;
+
+/** The same for those keys `k` of a statement that ask for them. */
+export const LINKED_ACCOUNTS_IF_ASKED = Prisma.sql`CASE WHEN k.with_accounts THEN ${LINKED} END AS linked`;
 
 /** The same where they are not asked for. */
 export const NO_ACCOUNTS = Prisma.sql`NULL::text AS linked`;
@@ -45,9 +49,18 @@ export const NO_ACCOUNTS = Prisma.sql`NULL::text AS linked`;
 /** A user as a row has them, with LINKED_ACCOUNTS or NO_ACCOUNTS. */
 export type UserRow = Omit<User, 'accounts'> & { linked: string | null };
 
-/** The row itself with `accounts` in the place of their text. */
+/** A row as a user, without what else the row has. To be made once: the accounts of a user may be many. */
 export function toUser(row: UserRow): User {
-  const user: User = row;
+  const user: User = {
+    id: row.id,
+    authMethod: row.authMethod,
+    authValue: row.authValue,
+    loginMethod: row.loginMethod,
+    wallet: row.wallet,
+    createdAt: row.createdAt,
+    lastLogin: row.lastLogin,
+    loginCount: row.loginCount,
+  };
   if (row.linked !== null) user.accounts = toAccounts(row.linked);
   return user;
 }

@@ -11,6 +11,8 @@ export interface SecretRow {
   scopes: string;
   /** Whether it was used in the last minute, as far as is written down. */
   isMarked: boolean;
+  /** Milliseconds until it expires, by the database's clock when the statement began; null where it never does. */
+  leftMs: number | null;
 }
 
 /** In the place of a secret, so that an App ID without any comes back by the same way as one with a secret. */
@@ -20,7 +22,8 @@ type NoSecretRow = { [Column in keyof SecretRow]: null };
 export function findSecrets(db: Queryable, appIds: readonly string[]): Promise<Placed<SecretRow | NoSecretRow>[]> {
   return db.query(Prisma.sql`
     SELECT k.place::int AS place, s.project_id AS "projectId", s.id, s.secret_hash AS "secretHash", s.label,
-           array_to_string(s.scopes, ' ') AS scopes, s.last_used_at > now() - interval '1 minute' AS "isMarked"
+           array_to_string(s.scopes, ' ') AS scopes, s.last_used_at > now() - interval '1 minute' AS "isMarked",
+           ((extract(epoch FROM s.expires_at) - extract(epoch FROM now())) * 1000)::float8 AS "leftMs"
     FROM unnest(${appIds}::text[]) WITH ORDINALITY AS k(app_id, place)
     LEFT JOIN projects p ON p.app_id = k.app_id
     LEFT JOIN app_secrets s ON s.project_id = p.id AND (s.expires_at IS NULL OR s.expires_at > now())`);

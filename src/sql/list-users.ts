@@ -1,6 +1,7 @@
 import { Prisma, type Queryable } from '../db/client.js';
 import type { Position, UserFilter } from '../services/filters.js';
 import { LINKED_ACCOUNTS, NO_ACCOUNTS, type Placed, toUser, USER_COLUMNS, type User, type UserRow } from './columns.js';
+import { keyText } from './key-text.js';
 import { coverOf, isOpenAtEnd, isOpenAtStart } from './spans.js';
 import { startOfRank, type Total, totalOf } from './totals.js';
 
@@ -53,15 +54,15 @@ function slice(filter: UserFilter, { where, order, limit, offset }: Slice): Pris
     ORDER BY ${order} LIMIT ${limit} OFFSET ${offset}`;
 }
 
-/** A filter as text: equal for equal filters. */
-export function filterText({ createdFrom, createdTo, loginMethods }: UserFilter): string {
-  return `${createdFrom.getTime()}…${createdTo.getTime()} ${loginMethods?.join() ?? ''}`;
-}
-
 /** A question for the number of users who match. */
 export interface CountKey {
   readonly projectId: number;
   readonly filter: UserFilter;
+}
+
+/** Keys of one shape go into one statement. Its text and values are made of all parts of a key but those which each key brings. */
+export function countShape({ projectId: _, ...shared }: CountKey): string {
+  return keyText(shared);
 }
 
 /** The exact number of users who match: one row for each of the keys, which have one filter. */
@@ -86,9 +87,10 @@ export type ListRow<Whole> = Placed<Whole & Partial<UserRow>>;
 // In bigint: the rank of a page far past the end is more than a double counts.
 const rankOf = ({ page, limit }: PageKey) => (BigInt(page) - 1n) * BigInt(limit);
 
-/** Keys of one shape go into one statement. */
+/** As `countShape`. */
 export function pageShape(key: PageKey): string {
-  return `${rankOf(key) <= SHALLOW ? 'shallow' : 'deep'} ${key.withAccounts} ${filterText(key.filter)}`;
+  const { projectId: _, page: __, limit: ___, ...shared } = key;
+  return `${rankOf(key) <= SHALLOW ? 'shallow' : 'deep'} ${keyText(shared)}`;
 }
 
 /** Pages with their totals, for keys of one shape. A page past the end is empty. */
@@ -135,9 +137,9 @@ export function listUserPages(db: Queryable, keys: readonly PageKey[]): Promise<
     ORDER BY k.place, ${NEWEST_FIRST}`);
 }
 
-/** The users of a list, in its order. */
-export function usersOf(rows: readonly ListRow<unknown>[]): User[] {
-  return rows.filter((row) => row.id !== null).map((row) => toUser(row as Placed<UserRow>));
+/** The users among rows that may have none, in their order. */
+export function usersOf(rows: readonly Partial<UserRow>[]): User[] {
+  return rows.filter(({ id }) => id !== null).map((row) => toUser(row as UserRow));
 }
 
 /** A question for a window of the list: between two positions (exclusive), `limit` users from its newer or its older end. */
@@ -158,9 +160,9 @@ export interface Beyond {
   pending: number;
 }
 
-/** Keys of one shape go into one statement. */
-export function windowShape({ after, before, from, withAccounts, withTotal, filter }: WindowKey): string {
-  return `${from} ${after !== null} ${before !== null} ${withAccounts} ${withTotal} ${filterText(filter)}`;
+/** As `countShape`. */
+export function windowShape({ projectId: _, limit: __, after, before, ...shared }: WindowKey): string {
+  return `${after !== null} ${before !== null} ${keyText(shared)}`;
 }
 
 /**

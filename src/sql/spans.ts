@@ -17,7 +17,7 @@ export interface Cover {
   readonly spans: readonly SpanStretch[];
   /** The same without `all`, so that positions can be found in it. */
   readonly steps: readonly SpanStretch[];
-  /** The partial days at the ends; one stretch where the filter holds no whole day. */
+  /** The partial days at the ends, each within one day. */
   readonly edges: readonly Stretch[];
 }
 
@@ -43,7 +43,10 @@ export function coverOf({ createdFrom, createdTo }: Pick<UserFilter, 'createdFro
   const to = createdTo.getTime() + 1;
   const firstDay = Math.max(Math.ceil(from / DAY_MS), FIRST_DAY);
   const endDay = Math.min(Math.floor(to / DAY_MS), END_DAY);
-  if (firstDay >= endDay) return { spans: [], steps: [], edges: stretches([from, to]) };
+  if (firstDay >= endDay) {
+    const midnight = Math.min(Math.max(firstDay * DAY_MS, from), to);
+    return { spans: [], steps: [], edges: stretches([from, midnight], [midnight, to]) };
+  }
 
   const edges = stretches([from, firstDay * DAY_MS], [endDay * DAY_MS, to]);
   const firstMonth = monthStart(firstDay, startsMonth(firstDay) ? 0 : 1);

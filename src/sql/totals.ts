@@ -27,20 +27,54 @@ function unnestSpans(spans: readonly SpanStretch[]): Prisma.Sql {
   )`;
 }
 
-/** A row (from_at, to_at, users) for each partial day at the ends of a filter: counted, from a range of an index. */
-function countedEdges(project: Prisma.Sql, filter: UserFilter, edges: readonly Stretch[]): Prisma.Sql {
+/** The current users of a filter from one position to before another: counted, from a range of an index. */
+function counted(project: Prisma.Sql, filter: UserFilter, from: Prisma.Sql, to: Prisma.Sql): Prisma.Sql {
   return Prisma.sql`
-    SELECT e.from_at, e.to_at, counted.users
-    FROM unnest(${edges.map(({ from }) => from)}::timestamptz[], ${edges.map(({ to }) => to)}::timestamptz[]) AS e(from_at, to_at)
-    CROSS JOIN LATERAL (
-      SELECT count(*) AS users
-      FROM users u
-      WHERE u.project_id = ${project} AND u.deleted_at IS NULL
-        AND u.created_at >= e.from_at AND u.created_at < e.to_at ${methodIs('u', filter)}
-    ) AS counted`;
+    SELECT count(*) AS users
+    FROM users u
+    WHERE u.project_id = ${project} AND u.deleted_at IS NULL
+      AND (u.created_at, u.id) >= (${from}) AND (u.created_at, u.id) < (${to}) ${methodIs('u', filter)}`;
 }
 
-/** A row (total, pending): how many current users match. Costs the tallies of whole spans and an index range at each end. */
+/** A row (starts_at, starts_id): where the first or the last slice starts of those that start within `e`; none where the day is not cut. */
+function sliceWithin(project: Prisma.Sql, order: Prisma.Sql): Prisma.Sql {
+  return Prisma.sql`
+    SELECT s.starts_at, s.starts_id
+    FROM tally_slices s
+    WHERE s.project_id = ${project} AND s.starts_at >= e.from_at AND s.starts_at < e.to_at
+    ORDER BY s.starts_at ${order}, s.starts_id ${order}
+    LIMIT 1`;
+}
+
+/**
+ * A row (from_at, to_at, users) for each partial day at the ends of a filter. The slices that lie within it are added up; only what
+ * is left of those at its two ends is counted, and the whole of it on a day that is not cut.
+ */
+function countedEdges(project: Prisma.Sql, filter: UserFilter, edges: readonly Stretch[]): Prisma.Sql {
+  const [first, last] = [Prisma.sql`first.starts_at, first.starts_id`, Prisma.sql`last.starts_at, last.starts_id`];
+  const end = Prisma.sql`e.to_at, 0`;
+  return Prisma.sql`
+    SELECT e.from_at, e.to_at, head.users + tail.users + coalesce((
+             SELECT sum(s.users)
+             FROM tally_slices s
+             WHERE s.project_id = ${project} AND (s.starts_at, s.starts_id) >= (${first})
+               AND (s.starts_at, s.starts_id) < (${last}) ${methodIs('s', filter)}
+           ), 0) + coalesce((
+             SELECT sum(d.change)
+             FROM tally_deltas d
+             WHERE first.starts_at IS NOT NULL AND d.project_id = ${project}
+               AND (d.created_at, d.user_id) >= (${first}) AND (d.created_at, d.user_id) < (${last}) ${methodIs('d', filter)}
+           ), 0) AS users
+    FROM unnest(${edges.map(({ from }) => from)}::timestamptz[], ${edges.map(({ to }) => to)}::timestamptz[]) AS e(from_at, to_at)
+    LEFT JOIN LATERAL (${sliceWithin(project, Prisma.sql`ASC`)}) AS first ON true
+    LEFT JOIN LATERAL (${sliceWithin(project, Prisma.sql`DESC`)}) AS last ON true
+    CROSS JOIN LATERAL (
+      ${counted(project, filter, Prisma.sql`e.from_at, 0`, Prisma.sql`coalesce(first.starts_at, e.to_at), coalesce(first.starts_id, 0)`)}
+    ) AS head
+    CROSS JOIN LATERAL (${counted(project, filter, last, end)}) AS tail`;
+}
+
+/** A row (total, pending): how many current users match. Costs the tallies of whole spans, and two slices' worth of an index at each end. */
 export function totalOf(project: Prisma.Sql, filter: UserFilter, { spans, edges }: Cover): Prisma.Sql {
   if (spans[0]?.span === 'all') return totalOfAll(project, filter);
   const whole = { from: spans[0]?.from ?? new Date(0), to: spans.at(-1)?.to ?? new Date(0) };
@@ -88,8 +122,8 @@ function totalOfAll(project: Prisma.Sql, filter: UserFilter): Prisma.Sql {
  * A row (before_at, before_id, rest), or none past the end: the user of rank `rank` (0 the newest) is the one after `rest`
  * others among those before that position. `rest` is below the size of a slice, or of a day that is not crowded.
  *
- * It walks from months to a day to a slice; at each step the blocks are numbered from the newest, and the one that holds the
- * rank is entered.
+ * It walks from months to a day, or to the part of a day at an end of the filter, to a slice; at each step the blocks are numbered
+ * from the newest, and the one that holds the rank is entered.
  */
 export function startOfRank(
   project: Prisma.Sql,
@@ -148,20 +182,32 @@ export function startOfRank(
     ), slices AS (
       SELECT s.starts_at, s.starts_id, sum(s.users) FILTER (WHERE true ${methodIs('s', filter)}) AS users,
              coalesce(lead(s.starts_at) OVER position, day.to_at) AS ends_at,
-             coalesce(lead(s.starts_id) OVER position, 0) AS ends_id
+             coalesce(lead(s.starts_id) OVER position, 0) AS ends_id,
+             day.kind = 'edge' AND lead(s.starts_at) OVER position IS NULL AS is_cut_short
       FROM day
       JOIN tally_slices s ON s.project_id = ${project} AND s.starts_at >= day.from_at AND s.starts_at < day.to_at
-      WHERE day.kind = 'day'
-      GROUP BY s.starts_at, s.starts_id, day.to_at
+      GROUP BY s.starts_at, s.starts_id, day.kind, day.to_at
       WINDOW position AS (ORDER BY s.starts_at, s.starts_id)
-    ), cut AS (
+    ), whole AS (
       SELECT s.starts_at, s.starts_id, s.ends_at, s.ends_id,
-             coalesce(s.users, 0) + coalesce((
+             CASE WHEN s.is_cut_short THEN (
+               ${counted(project, filter, Prisma.sql`s.starts_at, s.starts_id`, Prisma.sql`s.ends_at, s.ends_id`)}
+             ) ELSE coalesce(s.users, 0) + coalesce((
                SELECT sum(p.change)
                FROM pending p
                WHERE (p.created_at, p.user_id) >= (s.starts_at, s.starts_id) AND (p.created_at, p.user_id) < (s.ends_at, s.ends_id)
-             ), 0) AS users
+             ), 0) END AS users
       FROM slices s
+    ), cut AS (
+      SELECT * FROM whole
+      UNION ALL
+      -- Of an edge also what is left of the slice in which it begins.
+      (SELECT day.from_at, 0, w.starts_at, w.starts_id, day.users - (SELECT sum(users) FROM whole)
+       FROM day
+       CROSS JOIN whole w
+       WHERE day.kind = 'edge'
+       ORDER BY w.starts_at, w.starts_id
+       LIMIT 1)
     ), slice AS (
       SELECT numbered.*
       FROM (

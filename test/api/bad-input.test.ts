@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
-import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
 import { expectError, sendRaw, verify } from '../support/rest.js';
 
 /** Hostile and malformed requests over REST: a 4xx with `{"error"}`, never a 500, a stack or a hang. */
@@ -91,6 +91,88 @@ describe("every 400 of the contract's table names the parameter, what arrived an
   test('what arrived is shortened in a 404 and from a body too', async () => {
     expect(expectError(await project.rest(`/server/users/${'9'.repeat(8_000)}`), 404).length).toBeLessThan(100);
     expect(expectError(await verify(project, { address: 'G'.repeat(900_000) }), 400).length).toBeLessThan(400);
+  });
+});
+
+describe('every text has a longest that is looked at; one more character is 400', () => {
+  const address = stellarAddress(1);
+  const a = (length: number) => 'a'.repeat(length);
+  test.each([
+    ['email', `/server/users/search?email=${a(64)}@${a(255)}`, `/server/users/search?email=${a(64)}@${a(256)}`],
+    ['page', `/server/users?page=${'1'.padStart(16, '0')}`, `/server/users?page=${'1'.padStart(17, '0')}`],
+    ['limit', `/server/users?limit=${'1'.padStart(16, '0')}`, `/server/users?limit=${'1'.padStart(17, '0')}`],
+    [
+      'start_date',
+      `/server/users?start_date=2026-01-01T00:00:00.${'0'.repeat(43)}Z`,
+      `/server/users?start_date=2026-01-01T00:00:00.${'0'.repeat(44)}Z`,
+    ],
+    [
+      'login_method',
+      `/server/users?login_method=${Array(32).fill('passkey').join(',')}`,
+      `/server/users?${Array(33).fill('login_method=passkey').join('&')}`,
+    ],
+  ])('%s', async (name, accepted, refused) => {
+    expect((await project.rest(accepted)).status).toBe(200);
+    expect(expectError(await project.rest(refused), 400)).toMatch(new RegExp(`^${name}: got .*, expected `));
+  });
+
+  test('an address has at most 128 characters to be told what is wrong with it', async () => {
+    expect(expectError(await verify(project, { address: `G${a(127)}` }), 400)).toContain('here are 128 characters');
+    expect(expectError(await verify(project, { address: `G${a(128)}` }), 400)).toContain(
+      'an address has at most 128 characters',
+    );
+    expect(expectError(await project.rest(`/server/users/search?address=${address}${a(9_000)}`), 400)).toContain(
+      'an address has at most 128 characters',
+    );
+  });
+
+  test('an Idempotency-Key has at most 255 characters', async () => {
+    const remove = (key: string) =>
+      project.rest('/server/users/999999999', { method: 'DELETE', headers: { 'idempotency-key': key } });
+    expectError(await remove(a(255)), 404);
+    expect(expectError(await remove(a(256)), 400)).toMatch(/^Idempotency-Key: got .*, expected 1 to 255 printable/);
+  });
+
+  test('what is longer than any App ID or App Secret is a wrong one', async () => {
+    for (const [id, secret] of [
+      [project.appId, a(8_000)],
+      [a(8_000), project.appSecret],
+      [`${project.appId}${a(65)}`, project.appSecret],
+    ] as const) {
+      const headers = { 'service-app-id': id, 'service-app-secret': secret };
+      const basic = { authorization: `Basic ${Buffer.from(`${id}:${secret}`).toString('base64')}` };
+      for (const credentials of [headers, basic]) {
+        const { status, body } = await anonymous('/server/users/count', { headers: credentials });
+        expect(expectError({ status, body }, 401)).toBe('The App ID or the App Secret is invalid.');
+      }
+    }
+  });
+
+  test('an id of thousands of digits is never made a number', async () => {
+    const id = '9'.repeat(12_000);
+    expect(expectError(await project.rest(`/server/users/${id}`), 404)).toBe(
+      `There is no user ${'9'.repeat(20)} in this project.`,
+    );
+    expectError(await project.rest(`/server/users/${'0'.repeat(12_000)}`), 400);
+    const { body } = await project.rest('/server/users?limit=1');
+    const padded = `${'0'.repeat(5_000)}${body.result.users[0].id}`;
+    expect((await project.rest(`/server/users/${padded}`)).status).toBe(200);
+  });
+
+  test('the OpenAPI document has these lengths', async () => {
+    const { paths } = (await (await fetch(`${app.url}/openapi.json`)).json()) as Json;
+    const lengthOf = (path: string, method: string, name: string) =>
+      paths[path][method].parameters.find((each: { name: string }) => each.name === name).schema.maxLength;
+    expect([
+      lengthOf('/server/users', 'get', 'start_date'),
+      lengthOf('/server/users', 'get', 'end_date'),
+      lengthOf('/server/users/count', 'get', 'login_method'),
+      lengthOf('/server/users/search', 'get', 'email'),
+      lengthOf('/server/users/search', 'get', 'address'),
+      lengthOf('/server/users/{user_id}', 'delete', 'idempotency-key'),
+    ]).toEqual([64, 64, 256, 320, 128, 255]);
+    const body = paths['/server/wallets/verify'].post.requestBody.content['application/json'].schema;
+    expect([body.additionalProperties, body.properties.address.maxLength]).toEqual([false, 128]);
   });
 });
 
@@ -245,9 +327,37 @@ describe('bodies', () => {
     expectError(await post(body), 400);
   });
 
-  test('a key repeated a hundred thousand times is read once', async () => {
-    const body = `{${'"a":1,'.repeat(100_000)}"address":"${address}"}`;
-    expect((await post(body)).body.result.exists).toBe(true);
+  test('a body beyond 16 KiB is not even parsed: 400, whatever is in it', async () => {
+    const repeated = `{${'"a":1,'.repeat(100_000)}"address":"${address}"}`;
+    const different = `{${Array.from({ length: 100_000 }, (_, key) => `"${key}":1,`).join('')}"address":"${address}"}`;
+    for (const body of [repeated, different, `{"address":"${address}"}${'x'.repeat(20_000)}`]) {
+      expect(expectError(await post(body), 400)).toBe(`body: got ${body.length} bytes, expected at most 16384.`);
+    }
+  });
+
+  test('thousands of unknown keys are 400, of which five are named and shortened', async () => {
+    const keys = Array.from({ length: 1_000 }, (_, key) => `${key}${'x'.repeat(100)}`);
+    const unknown = { address, ...Object.fromEntries(keys.slice(0, 100).map((key) => [key, 1])) };
+    const error = expectError(await verify(project, unknown), 400);
+    expect(error).toMatch(/^body: got the unknown key "0x+… .* and 95 more, expected only address and user_id\.$/);
+    expect(error.match(/…/g)).toHaveLength(5);
+    expect(error.length).toBeLessThan(500);
+  });
+
+  test.each([
+    ['{"address":"x","__proto__":{"user_id":1}}', '__proto__'],
+    ['{"__proto__":null}', '__proto__'],
+    ['{"constructor":{"prototype":{"user_id":1}}}', 'constructor'],
+    ['{"constructor":1}', 'constructor'],
+  ])('a key that reaches into a prototype is named: %s', async (body, key) => {
+    expect(expectError(await post(body), 400)).toContain(`"${key}"`);
+  });
+
+  test('32 levels are read, one more is not, and brackets in texts are no levels', async () => {
+    expect(expectError(await post(deep(32)), 400)).toContain('expected a JSON object');
+    expect(expectError(await post(deep(33)), 400)).toBe('The body nests deeper than 32 levels.');
+    const text = JSON.stringify({ address: `\\"${'['.repeat(100)}` });
+    expect(expectError(await post(text), 400)).toMatch(/^address: got /);
   });
 
   test('1 MiB is read, one byte more is 413, and 401 without credentials', async () => {

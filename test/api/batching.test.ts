@@ -1,6 +1,8 @@
 import { once } from 'node:events';
 import { createConnection, type Socket } from 'node:net';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { requireAddress } from '#dist/services/addresses.js';
+import { userFilter } from '#dist/services/filters.js';
 import { stellarAddress } from '../support/addresses.js';
 import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
 
@@ -208,6 +210,56 @@ test('the accounts of users of two projects asked in one turn are one statement,
   );
   expect(found.map((linked) => linked.length)).toEqual([2, 0, 0, 2]);
   expect(statements()).toEqual({ accounts: 1 });
+});
+
+test('users with and without their accounts are one statement, and accounts nobody asks for are not read', async () => {
+  const { projects, users } = app.directory.services;
+  const scope = await projects.getScope(project.appId);
+  app.statements.length = 0;
+  const [one, two] = ids.map(BigInt) as [bigint, bigint];
+  const copies = Array.from({ length: 100 }, () => users.findUser(scope, one, { withAccounts: true }));
+  const [bare, alsoBare, full] = await Promise.all([
+    users.findUser(scope, one, { withAccounts: false }),
+    users.findUser(scope, two, { withAccounts: false }),
+    ...copies,
+  ]);
+  expect([bare?.accounts, alsoBare?.accounts, full?.accounts?.length]).toEqual([undefined, undefined, 2]);
+  expect({ ...full, accounts: undefined }).toEqual({ ...bare, accounts: undefined });
+  // Of a hundred copies one was made.
+  expect(new Set(await Promise.all(copies)).size).toBe(1);
+  expect(statements()).toEqual({ 'users by key': 1 });
+});
+
+test('searches with and without accounts are one statement', async () => {
+  const { projects, users } = app.directory.services;
+  const scope = await projects.getScope(project.appId);
+  app.statements.length = 0;
+  const address = requireAddress('address', stellarAddress(0));
+  const found = await Promise.all(
+    [true, false].map((withAccounts) => users.searchByAddress(scope, address, { withAccounts })),
+  );
+  expect(found.map(([user]) => user?.accounts?.length)).toEqual([2, undefined]);
+  expect(app.statements).toHaveLength(1);
+});
+
+test('lists of many users with their accounts are several statements, and one of a few comes first', async () => {
+  const { projects, users } = app.directory.services;
+  const [mine, theirs] = [await projects.getScope(project.appId), await projects.getScope(other.appId)];
+  app.statements.length = 0;
+  const filter = userFilter({});
+  const page = (scope: typeof mine, number: number, limit: number) =>
+    users.listPage(scope, filter, { page: number, limit, withAccounts: true });
+  let answered = 0;
+  const heavy = [1, 2, 3, 4, 5].map(async (number) => {
+    const { users: listed } = await page(mine, number, 100);
+    answered += 1;
+    return listed.length;
+  });
+  const light = await page(theirs, 1, 10);
+  expect(light.users.map(({ id }) => String(id))).toEqual(otherIds.slice(0, 10));
+  expect(answered).toBeLessThan(5);
+  expect(await Promise.all(heavy)).toEqual([100, 0, 0, 0, 0]);
+  expect(statements()).toEqual({ list: 3 });
 });
 
 test('concurrent requests of two projects are answered each with its own', async () => {

@@ -285,7 +285,7 @@ test.each([
   '💥',
   '\u0000',
   '\ud800',
-  'a'.repeat(100_000),
+  'a'.repeat(4_000),
   Buffer.from('offset:10').toString('base64url'),
   Buffer.from('1767225600000.1').toString('base64url'),
   Buffer.from('-1.1.0').toString('base64url'),

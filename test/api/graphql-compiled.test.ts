@@ -3,6 +3,8 @@ import fc from 'fast-check';
 import type * as GraphQL from 'graphql';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { compile } from '#dist/graphql/compiled.js';
+import { readDocument } from '#dist/graphql/documents.js';
+import { prepareRequest } from '#dist/graphql/execution.js';
 import { schema } from '#dist/graphql/schema.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
@@ -14,7 +16,14 @@ const { execute, parse, validate }: typeof GraphQL = createRequire(import.meta.u
 
 let app: TestApp;
 let project: TestProject;
-let context: { scope: object; services: object; requestId: string; begin: () => void; report: () => void };
+let context: {
+  scope: object;
+  services: object;
+  requestId: string;
+  isLarge: boolean;
+  charge: () => boolean;
+  report: () => void;
+};
 let ids: string[];
 
 beforeAll(async () => {
@@ -33,7 +42,7 @@ beforeAll(async () => {
   );
   const { services } = app.directory;
   const scope = await services.projects.getScope(project.appId);
-  context = { scope, services, requestId: 'test', begin: () => undefined, report: () => undefined };
+  context = { scope, services, requestId: 'test', isLarge: false, charge: () => true, report: () => undefined };
   const { data } = await project.graphql('{ users(first: 100) { nodes { id } } }');
   ids = data.users.nodes.map((user: { id: string }) => user.id);
 });
@@ -51,8 +60,10 @@ interface Question {
 
 /** What both say; null where the compiled query leaves the answer to the other, undefined where it cannot be compiled. */
 async function bothAnswers({ query, variables = {}, operationName }: Question) {
-  const document = parse(query);
-  expect(validate(schema, document)).toEqual([]);
+  const read = readDocument(query);
+  const document = read.tree as GraphQL.DocumentNode;
+  expect(read.faults).toEqual([]);
+  const prepared = prepareRequest(read, { query, variables, operationName });
   const executed = await execute({
     schema,
     document,
@@ -60,8 +71,18 @@ async function bothAnswers({ query, variables = {}, operationName }: Question) {
     variableValues: variables,
     operationName: operationName ?? null,
   });
-  const run = compile(schema, document, operationName);
-  return { executed, compiled: run === null ? undefined : await run(variables, context as never) };
+  if (prepared.refusal !== null) return { executed, compiled: null };
+  const size = { fields: 0, most: 1_000 };
+  const run = prepared.operation && compile(document, prepared.operation.node, size);
+  const answer = run === null ? undefined : await run(prepared.coerced, context as never);
+  return { executed, compiled: typeof answer === 'object' ? answer.body : answer && null };
+}
+
+/** A valid operation compiled, into so many fields at the most. */
+function compileOnly(query: string, operationName?: string, most = 1_000) {
+  const document = readDocument(query);
+  const operation = document.operation(operationName);
+  return operation && compile(document.tree as GraphQL.DocumentNode, operation.node, { fields: 0, most });
 }
 
 async function expectSame(question: Question) {
@@ -182,12 +203,15 @@ describe('what is left to the executor', () => {
     '{ __schema { queryType { name } } }',
     '{ __type(name: "User") { name } userCount }',
   ])('cannot be compiled: %s', async (query) => {
-    expect(compile(schema, parse(query), undefined)).toBeNull();
+    expect(compileOnly(query)).toBeNull();
   });
 
-  test('a document without the operation that is asked for', () => {
-    expect(compile(schema, parse('query A { userCount } query B { userCount }'), undefined)).toBeNull();
-    expect(compile(schema, parse('query A { userCount }'), 'B')).toBeNull();
+  test('an operation that has many more fields than its document has tokens', () => {
+    const fragments = Array.from({ length: 9 }, (_, n) => `fragment F${n} on User { accounts { id } ...F${n + 1} }`);
+    const query = `{ ${'abcdefghij'.replace(/./g, '$&: users { nodes { ...F0 } } ')} } ${fragments.join(' ')} fragment F9 on User { ${'abcdefghij'.replace(/./g, '$&: id ')} }`;
+    expect(readDocument(query).faults).toEqual([]);
+    expect(compileOnly(query, undefined, 100)).toBeNull();
+    expect(compileOnly(query, undefined, 300)).not.toBeNull();
   });
 });
 

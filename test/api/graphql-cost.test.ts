@@ -1,18 +1,28 @@
 import { createRequire } from 'node:module';
 import type * as GraphQL from 'graphql';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { costOf, FIELD_COSTS, LIMITS } from '#dist/graphql/limits.js';
+import { FIELD_COSTS } from '#dist/graphql/cost.js';
+import { readDocument } from '#dist/graphql/documents.js';
+import { prepareRequest } from '#dist/graphql/execution.js';
+import { LIMITS } from '#dist/graphql/limits.js';
 import { schema } from '#dist/graphql/schema.js';
 import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
 
 // The very module that the schema was made with; an import would be resolved to a second copy of it.
-const { getNullableType, isListType, isObjectType, parse }: typeof GraphQL = createRequire(import.meta.url)('graphql');
+const { getNullableType, isListType, isObjectType }: typeof GraphQL = createRequire(import.meta.url)('graphql');
 
 const ALL_FIELDS =
   'id authMethod loginMethod authValue wallet createdAt lastLogin loginCount accounts { id network publicKey walletType }';
 
+const LOGIN = 'recordLogin(input: ';
+const ACCOUNT = '{ network: STELLAR, publicKey: "G" }';
+
 describe('what an operation costs', () => {
-  const cost = (query: string, variables?: Record<string, unknown>) => costOf(parse(query), undefined, variables);
+  const cost = (query: string, variables?: Record<string, unknown>, operationName?: string) => {
+    const document = readDocument(query);
+    expect(document.faults).toEqual([]);
+    return prepareRequest(document, { query, variables, operationName }).cost;
+  };
 
   test.each<[number, string, Record<string, unknown>?]>([
     [1, '{ __typename }'],
@@ -26,26 +36,45 @@ describe('what an operation costs', () => {
     [62, '{ users(first: 50) { nodes { id } } }'],
     [62, '{ users(last: 50) { nodes { id } } }'],
     [112, '{ users(first: 2000000000) { nodes { id } } }'],
-    [12, '{ users(first: -5) { nodes { id } } }'],
+    // A list of no rows costs as much as one of a single row.
+    [13, '{ users(first: -5) { nodes { id } } }'],
+    [12, '{ usersByIds(ids: []) { id } }'],
+    [12, 'query ($ids: [ID!]!) { usersByIds(ids: $ids) { id } }', { ids: [] }],
     [221, '{ userPage(limit: 9) { users { id } } }'],
     [222, '{ userPage { users { id } } }'],
-    [14, '{ usersByIds(ids: [1, 2, 3]) { id } }'],
-    [12, '{ usersByIds(ids: 99) { id } }'],
+    [38, '{ usersByIds(ids: [1, 2, 3]) { id } }'],
+    [20, '{ usersByIds(ids: 99) { id } }'],
     [14, '{ searchUsers(by: { email: "ada@example.com" }) { id } }'],
     // Beside the rows, what stands once in the answer is counted once.
     [223, '{ users { totalCount nodes { id } } }'],
     [214, '{ users { totalCount pageInfo { hasNextPage } } }'],
     [42, '{ users { edges { cursor node { id } } } }'],
-    [101, 'mutation { deleteUser(id: 1) }'],
+    [102, 'mutation { deleteUser(id: 1) { id } }'],
+    // Accounts of a login cost 1 each, in whatever way they come.
+    [102, `mutation { ${LOGIN}{ authMethod: "google", authValue: "1" }) { created } }`],
+    [
+      104,
+      `mutation { ${LOGIN}{ authMethod: "google", authValue: "1", accounts: [${ACCOUNT}, ${ACCOUNT}] }) { created } }`,
+    ],
+    [
+      105,
+      `mutation ($a: [AccountInput!]) { ${LOGIN}{ authMethod: "google", authValue: "1", accounts: $a }) { created } }`,
+      { a: new Array(3).fill({ network: 'STELLAR', publicKey: 'G' }) },
+    ],
+    [
+      103,
+      `mutation ($i: RecordLoginInput!) { ${LOGIN}$i) { created } }`,
+      { i: { authMethod: 'google', authValue: '1', accounts: [{ network: 'STELLAR', publicKey: 'G' }] } },
+    ],
     // Variables: given, absent with and without a default of their own, null, more than one.
     [62, 'query ($n: Int) { users(first: $n) { nodes { id } } }', { n: 50 }],
     [22, 'query ($n: Int) { users(first: $n) { nodes { id } } }'],
     [22, 'query ($n: Int) { users(first: $n) { nodes { id } } }', { n: null }],
     [42, 'query ($n: Int = 30) { users(first: $n) { nodes { id } } }'],
     [19, 'query ($n: Int, $m: Int) { users(first: $n, last: $m) { nodes { id } } }', { m: 7 }],
-    [13, 'query ($ids: [ID!]!) { usersByIds(ids: $ids) { id } }', { ids: [4, '5'] }],
-    [12, 'query ($ids: [ID!]!) { usersByIds(ids: $ids) { id } }', { ids: '5' }],
-    [12, 'query ($id: ID!) { usersByIds(ids: [$id]) { id } }', { id: 5 }],
+    [29, 'query ($ids: [ID!]!) { usersByIds(ids: $ids) { id } }', { ids: [4, '5'] }],
+    [20, 'query ($ids: [ID!]!) { usersByIds(ids: $ids) { id } }', { ids: '5' }],
+    [20, 'query ($id: ID!) { usersByIds(ids: [$id]) { id } }', { id: 5 }],
     [0, 'query ($n: Int!) { users(first: $n) { nodes { id } } }', { n: 'many' }],
     // Fragments count where they are spread; what a directive leaves out is counted all the same.
     [
@@ -59,8 +88,8 @@ describe('what an operation costs', () => {
   });
 
   test('of several operations, that of the one which is executed', () => {
-    const document = parse('query A { __typename } query B { userCount }');
-    expect([costOf(document, 'A', {}), costOf(document, 'B', {}), costOf(document, 'C', {})]).toEqual([1, 201, 0]);
+    const query = 'query A { __typename } query B { userCount }';
+    expect([cost(query, {}, 'A'), cost(query, {}, 'B'), cost(query, {}, 'C')]).toEqual([1, 201, 0]);
   });
 
   test('every list says how long it may be, itself or by the field that it is below', () => {

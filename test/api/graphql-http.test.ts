@@ -156,6 +156,61 @@ test.each([
   expect(expectGraphQLRefusal(answer.text).code).toBe('UNSUPPORTED_MEDIA_TYPE');
 });
 
+test.each(['utf-16', '"utf-8"', 'latin1'])(
+  'a charset that is accepted beside JSON changes nothing: %s',
+  async (charset) => {
+    const accept = `application/json; charset=${charset}`;
+    const query = 'mutation { recordLogin(input: { authMethod: "google", authValue: "charset" }) { created } }';
+    const named = await app.createProject();
+    const headers = { ...named.credentials, ...json, accept };
+    const answer = await requestGraphQL(app, { method: 'POST', headers, body: JSON.stringify({ query }) });
+    expect([answer.status, answer.headers.get('content-type')]).toEqual([200, 'application/json; charset=utf-8']);
+    expect(JSON.parse(answer.text)).toEqual({ data: { recordLogin: { created: true } } });
+  },
+);
+
+test.each([
+  ['application/graphql-response+json, application/json', 'application/graphql-response+json'],
+  ['application/json, application/graphql-response+json', 'application/json'],
+  ['text/html, application/graphql-response+json;q=0.5', 'application/graphql-response+json'],
+  ['*/*, application/graphql-response+json', 'application/json'],
+  ['image/png', 'application/json'],
+])('the answer to Accept: %s is %s', async (accept, type) => {
+  const answer = await post(COUNT, { ...json, accept });
+  expect([answer.status, answer.headers.get('content-type')]).toEqual([200, `${type}; charset=utf-8`]);
+});
+
+test('an operation is found by its whole name, also once its document is known', async () => {
+  const bodies = [
+    { query: 'query Q { userCount }', operationName: '' },
+    { query: 'Q { userCount }', operationName: 'Q query' },
+    { query: ' query Q { userCount }', operationName: 'Q' },
+  ];
+  for (let time = 0; time < 6; time += 1) {
+    const answers = await Promise.all(bodies.map((body) => post(JSON.stringify(body))));
+    expect(answers.map(({ status }) => status)).toEqual([400, 200, 200]);
+    const texts = answers.map(({ text }) => JSON.parse(text));
+    expect(texts.map((text) => 'data' in text)).toEqual([false, false, true]);
+  }
+});
+
+test('a body and a URL that ask the same are answered alike', async () => {
+  for (const parameters of [
+    { query: '' },
+    { query: ' ' },
+    { query: '{ userCount' },
+    { query: 'query ($a: ID) { userCount }', variables: '{"__proto__": {}}' },
+    { query: 'query ($a: ID!) { user(id: $a) { id } }', variables: '{"a": {}}' },
+    { query: '{ userCount }', operationName: 'Other' },
+  ]) {
+    const { variables, ...rest } = parameters;
+    const body = `{${Object.entries(rest).map(([name, value]) => `${JSON.stringify(name)}: ${JSON.stringify(value)}`)}${variables ? `, "variables": ${variables}` : ''}}`;
+    const [byBody, byUrl] = [await post(body), await get(parameters)];
+    expect([byUrl.status, codesOf(JSON.parse(byUrl.text))]).toEqual([byBody.status, codesOf(JSON.parse(byBody.text))]);
+    if (!variables?.includes('__proto__')) expect(byUrl.text).toBe(byBody.text);
+  }
+});
+
 test('the content type may name a charset', async () => {
   const answer = await post(COUNT, { 'content-type': 'application/json; charset=utf-8' });
   expect(answer.status).toBe(200);
@@ -193,8 +248,8 @@ test('a body that is no UTF-8 is BAD_USER_INPUT with 400', async () => {
   expect(expectGraphQLRefusal(answer.text).code).toBe('BAD_USER_INPUT');
 });
 
-test('a body beyond 1 MiB is refused with 413', async () => {
-  const answer = await post(JSON.stringify({ query: '{ userCount }', variables: { padding: 'x'.repeat(1_048_576) } }));
+test('a body beyond 256 KiB is refused with 413', async () => {
+  const answer = await post(JSON.stringify({ query: '{ userCount }', variables: { padding: 'x'.repeat(262_144) } }));
   expect(answer.status).toBe(413);
   expect(expectGraphQLRefusal(answer.text).code).toBe('PAYLOAD_TOO_LARGE');
 });

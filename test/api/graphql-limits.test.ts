@@ -32,6 +32,13 @@ const many = (count: number, make: (index: number) => string) =>
   Array.from({ length: count }, (_, index) => make(index)).join(' ');
 
 test.each([
+  ['lines: got 2001, expected at most 2000.', `{ userCount${'\n'.repeat(2_001)} }`],
+  ['name: got 129 characters, expected at most 128 characters.', `{ ${'a'.repeat(129)}: userCount }`],
+  [
+    'text: got 4097 characters, expected at most 4096 bytes.',
+    `{ parseAddress(address: "${'a'.repeat(4_097)}") { reason } }`,
+  ],
+  ['number: got 4097 characters, expected at most 4096 bytes.', `{ user(id: 1${'0'.repeat(4_096)}) { id } }`],
   ['characters: got 50001, expected at most 50000.', `{ userCount } #${' '.repeat(50_001 - 15)}`],
   ['tokens: got more, expected at most 4000.', `{ ${'userCount '.repeat(4_000)} }`],
   ['tokens: got more, expected at most 4000.', `{ usersByIds(ids: [${'1 '.repeat(20_000)}]) { id } }`],
@@ -92,13 +99,22 @@ test('a limit is answered as every other fault of a document, by either media ty
   }
 });
 
+test('a document with too many operations is refused, also where the one to execute is named', async () => {
+  const query = many(51, (n) => `query Q${n} { userCount }`);
+  const headers = { ...project.credentials, 'content-type': 'application/json' };
+  const body = JSON.stringify({ query, operationName: 'Q7' });
+  const response = await fetch(`${app.url}/graphql`, { method: 'POST', headers, body });
+  const { errors } = (await response.json()) as GraphQLAnswer;
+  expect(errors?.map(({ message }) => message)).toEqual(['operations: got 51, expected at most 50.']);
+});
+
 test('fragments that spread each other twice over are harmless', async () => {
   const chain = many(60, (index) => `fragment F${index} on Query { ...F${index + 1} ...F${index + 1} }`);
   const { data } = await project.graphql(`{ ...F0 } ${chain} fragment F60 on Query { userCount }`);
   expect(data).toEqual({ userCount: 0 });
 });
 
-test.each([1_000, 400_000])('variables nested %i deep are BAD_USER_INPUT', async (depth) => {
+test.each([9, 1_000, 100_000])('variables nested %i deep are BAD_USER_INPUT', async (depth) => {
   const response = await fetch(`${app.url}/graphql`, {
     method: 'POST',
     headers: { ...project.credentials, 'content-type': 'application/json' },
@@ -127,17 +143,72 @@ test('a document that asks for 100 users one by one is well within the limits', 
   expect(Object.keys(data)).toHaveLength(100);
 });
 
-test('documents that are remembered do not fill the memory', async () => {
-  setFlagsFromString('--expose-gc');
-  const heapMiB = () => {
-    runInNewContext('gc')();
-    return process.memoryUsage().heapUsed / 2 ** 20;
-  };
-  const before = heapMiB();
-  // 2 MiB each, also those that are refused.
-  for (let index = 0; index < 120; index += 1) {
-    const answer = await project.graphql(`{ a${index}: users { ${'totalCount '.repeat(3_980)} } }`);
-    expect(codesOf(answer)).toEqual(['BAD_USER_INPUT']);
+/** Of one character after the other, as long as a document may be. */
+const comments = (index: number) => `{ a${index}: __typename } ${'#\r'.repeat(1_900)}${'#'.repeat(45_000)}`;
+
+test.each([
+  ['that are valid, with comments', (index: number) => comments(index)],
+  [
+    'that are refused for what they repeat',
+    (index: number) => `{ a${index}: users { ${'totalCount '.repeat(3_980)} } }`,
+  ],
+  ['that are refused for fields that are not there', (index: number) => `{ ${many(98, (n) => `no${index}x${n}`)} }`],
+  ['that have no syntax', (index: number) => `{ a${index} ${'userCount '.repeat(1_000)}`],
+])(
+  'documents %s do not fill the memory',
+  async (_, make) => {
+    setFlagsFromString('--expose-gc');
+    const heapMiB = () => {
+      runInNewContext('gc')();
+      return process.memoryUsage().heapUsed / 2 ** 20;
+    };
+    await project.graphql(make(0));
+    const before = heapMiB();
+    for (let index = 1; index <= 200; index += 1) await project.graphql(make(index));
+    // One alone would leave half a mebibyte or more behind.
+    expect(heapMiB() - before).toBeLessThan(60);
+  },
+  120_000,
+);
+
+test('an answer has five errors at the most, and says that there were more', async () => {
+  const fields = (count: number) => `{ ${many(count, (n) => `a${n}: user(id: "x") { id }`)} }`;
+  const [five, six] = [await project.graphql(fields(5)), await project.graphql(fields(6))];
+  const message = 'id: got "x", expected decimal digits, 1 and up.';
+  expect(five.errors?.map((error) => error.message)).toEqual(new Array(5).fill(message));
+  expect(six.errors?.map((error) => error.message)).toEqual([
+    ...new Array(4).fill(message),
+    `${message} (More errors are not shown.)`,
+  ]);
+  expect(Object.keys(six.data)).toHaveLength(6);
+});
+
+test.each([
+  ['a text for a number', 'query ($v: Int) { users(first: $v) { nodes { id } } }', { v: 'x'.repeat(4_000) }],
+  [
+    'unknown fields beside long values',
+    'mutation ($v: RecordLoginInput!) { recordLogin(input: $v) { created } }',
+    { v: Object.fromEntries(Array.from({ length: 60 }, (_, n) => [`k${n}`, 'x'.repeat(4_000)])) },
+  ],
+])('the errors of variables are short: %s', async (_, query, variables) => {
+  const { errors, status } = await project.graphql(query, variables);
+  expect(status).toBe(400);
+  expect(errors?.length).toBeLessThanOrEqual(5);
+  for (const { message } of errors ?? []) {
+    expect(message.length).toBeLessThan(600);
+    expect(message).not.toMatch(/x{201}/);
   }
-  expect(heapMiB() - before).toBeLessThan(120);
+});
+
+test.each([
+  [{ v: 'x'.repeat(4_097) }, 'v: got 4097 characters, expected at most 4096 bytes.'],
+  [{ v: 'é'.repeat(2_049) }, 'v: got 2049 characters, expected at most 4096 bytes.'],
+])('a text in the variables that is too long is refused before it is read', async (variables, message) => {
+  const { errors, status } = await project.graphql('query ($v: ID!) { user(id: $v) { id } }', variables);
+  expect([status, errors]).toEqual([400, [{ message, extensions: { code: 'BAD_USER_INPUT' } }]]);
+});
+
+test('a variable that the operation does not have costs nothing', async () => {
+  const variables = { unused: [[['x'.repeat(10_000)]]] };
+  expect((await project.graphql('{ userCount }', variables)).data).toEqual({ userCount: 0 });
 });

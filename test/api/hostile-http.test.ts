@@ -142,6 +142,31 @@ describe('a connection ends in bounded time', () => {
   });
 });
 
+test('an answer that is read a little at a time, and never as a whole, is cut', async () => {
+  const { hostname, port } = new URL(app.url);
+  const socket = connect(Number(port), hostname).on('error', () => undefined);
+  // Read only when the timer says so.
+  socket.on('readable', () => undefined);
+  const aliases = Array.from({ length: 60 }, (_, index) => `a${index}: authValue`).join(' ');
+  const query = encodeURIComponent(`{ users(first: 100) { nodes { ${aliases} } } }`);
+  const request = `${head(`GET /graphql?query=${query}`)}\r\n`;
+  socket.write(request.repeat(4));
+  let read = 0;
+  const beganAt = performance.now();
+  // Fast enough that the server sees progress all the time, and far from 6 MB in the second that it has.
+  const reading = setInterval(() => {
+    read += socket.read(16_384)?.length ?? 0;
+  }, 5);
+  // It is long in hearing of the end otherwise, as it has much to read until then.
+  const writing = setInterval(() => socket.write(request), 100);
+  await Promise.race([ended(socket), new Promise((resolve) => setTimeout(resolve, BOUND_MS))]);
+  clearInterval(reading);
+  clearInterval(writing);
+  expect(socket.destroyed).toBe(true);
+  expect(performance.now() - beganAt).toBeLessThan(BOUND_MS - 1_000);
+  expect(read).toBeGreaterThan(16_384);
+});
+
 describe('requests that are sent at once on one connection', () => {
   const get = (path: string) => `${head(`GET ${path}`)}\r\n`;
 
@@ -279,6 +304,54 @@ describe('one request hidden behind another is never answered', () => {
     await once(socket, 'data');
     socket.write(`${head('GET /server/users/count', 'Connection: close')}\r\n`);
     expect(answersIn(await received).map(({ status }) => status)).toEqual([200, 200]);
+  });
+
+  test.each([
+    ['GET /server/users/count', 'Connection: Upgrade', 'Upgrade: h2c'],
+    ['GET /server/users/count', 'Connection: keep-alive, upgrade', 'Upgrade: websocket', 'Upgrade: h2c'],
+    ['GET /server/users/count', 'connection: UPGRADE', 'uPgrade: TLS/1.3', 'Content-Length: 0'],
+  ])('requests that come in one piece with an offer to upgrade are answered: %s, %s', async (line, ...offer) => {
+    const upgrade = `${head(line, ...offer)}\r\n`;
+    const { received } = converse(
+      count() + upgrade + count() + upgrade + upgrade + count(),
+      `${head('GET /server/nothing', 'Connection: close')}\r\n`,
+    );
+    expect(answersIn(await received).map(({ status }) => status)).toEqual([200, 200, 200, 200, 200, 200, 404]);
+  });
+
+  test('the body of a request with an offer to upgrade is its body', async () => {
+    const body = JSON.stringify({ address: `0x${'0'.repeat(40)}` });
+    const offer = ['Content-Type: application/json', 'Connection: Upgrade', 'Upgrade: h2c'];
+    const withLength = `${head('POST /server/wallets/verify', `Content-Length: ${body.length}`, ...offer)}\r\n${body}`;
+    const inChunks = `${head('POST /server/wallets/verify', 'Transfer-Encoding: chunked', ...offer)}\r\n${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`;
+    const { received } = converse(
+      withLength + inChunks + count(),
+      `${head('GET /server/nothing', 'Connection: close')}\r\n`,
+    );
+    expect(answersIn(await received).map(({ status, body }) => [status, body.message])).toEqual([
+      [200, 'Wallet verified.'],
+      [200, 'Wallet verified.'],
+      [200, 'Users counted.'],
+      [404, undefined],
+    ]);
+  });
+
+  test('an offer to upgrade takes the limits of every request', async () => {
+    const offer = ['Connection: Upgrade', 'Upgrade: h2c'];
+    const many = `${head('GET /server/users/count', ...offer, ...Array(2_100).fill('X: a'))}\r\n`;
+    expect(answersIn(await converse(many, count()).received).map(({ status }) => status)).toEqual([431]);
+    const broken = `${head('POST /server/wallets/verify', ...offer, 'Content-Length: 100')}\r\n{`;
+    expect(answersIn(await converse(broken).received).map(({ status }) => status)).toEqual([408]);
+    const garbage = `${head('GET /server/users/count', ...offer)}\r\nRUBBISH\r\n\r\n`;
+    expect(answersIn(await converse(garbage).received).map(({ status }) => status)).toEqual([200, 400]);
+  });
+
+  test('a caller who offers an upgrade a hundred times and leaves in the middle harms nobody', async () => {
+    const upgrade = `${head('GET /server/users/count', 'Connection: Upgrade', 'Upgrade: h2c')}\r\n`;
+    const { socket, lasted } = converse(upgrade.repeat(100));
+    await once(socket, 'data');
+    socket.resetAndDestroy();
+    await lasted;
   });
 });
 

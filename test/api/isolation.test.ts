@@ -33,7 +33,8 @@ const IDENTITIES = [
 
 interface ModelUser {
   readonly identity: number;
-  readonly addresses: Set<string>;
+  /** With the ids of their accounts, which say who linked an address first. */
+  readonly addresses: Map<string, number>;
   logins: number;
   isLive: boolean;
 }
@@ -82,7 +83,7 @@ const round = fc.record({
 async function login(model: Model, { identity, addresses }: Write, known: ReadonlySet<number>): Promise<void> {
   const accounts = addresses.map((publicKey) => ({ network: 'STELLAR', publicKey }));
   const { data, errors } = await model.project.graphql(
-    'mutation ($input: RecordLoginInput!) { recordLogin(input: $input) { created user { id loginCount accounts { publicKey } } } }',
+    'mutation ($input: RecordLoginInput!) { recordLogin(input: $input) { created user { id loginCount accounts { id publicKey } } } }',
     { input: { ...IDENTITIES[identity], accounts } },
   );
   if (model.banned.has(identity)) {
@@ -95,12 +96,15 @@ async function login(model: Model, { identity, addresses }: Write, known: Readon
   expect([created, before?.[0] ?? id]).toEqual([before === undefined, id]);
   if (created) expect(known.has(id)).toBe(false);
   const { authMethod, authValue } = IDENTITIES[identity] as (typeof IDENTITIES)[number];
-  const entry = before?.[1] ?? { identity, addresses: new Set<string>(), logins: 0, isLive: true };
-  for (const address of authMethod === 'wallet' ? [authValue, ...addresses] : addresses) entry.addresses.add(address);
+  const entry = before?.[1] ?? { identity, addresses: new Map<string, number>(), logins: 0, isLive: true };
+  const links = new Map(user.accounts.map((account: Json) => [account.publicKey, Number(account.id)]));
+  const expected = new Set([...entry.addresses.keys(), ...(authMethod === 'wallet' ? [authValue] : []), ...addresses]);
+  expect(new Set(links.keys())).toEqual(expected);
+  expect(Object.fromEntries(links)).toMatchObject(Object.fromEntries(entry.addresses));
+  for (const [address, link] of links as Map<string, number>) entry.addresses.set(address, link);
   entry.logins += 1;
   model.users.set(id, entry);
   expect(user.loginCount).toBe(entry.logins);
-  expect(new Set(user.accounts.map((account: Json) => account.publicKey))).toEqual(entry.addresses);
 }
 
 /** True where there was such a user. */
@@ -201,7 +205,10 @@ async function ask(models: readonly [Model, Model], given: Read): Promise<{ answ
     }
     default: {
       const isPinned = given.kind === 'verify pinned';
-      const [first] = idsWhere(model, (user) => user.addresses.has(address));
+      const [first] = live(model)
+        .flatMap(([id, user]) => (user.addresses.has(address) ? [{ id, link: user.addresses.get(address) ?? 0 }] : []))
+        .toSorted((one, other) => one.link - other.link)
+        .map(({ id }) => id);
       const right = isPinned ? (isTargetLive && targetUser?.addresses.has(address) ? target : null) : (first ?? null);
       if (given.isRest) {
         const { result } = (await verify(project, { address, ...(isPinned && { user_id: target }) })).body;

@@ -34,6 +34,19 @@ describe('what is not HTTP is refused before authentication: the same with and w
     ['an unknown method', 400, () => request('BREW /server/users HTTP/1.1')],
     ['a method in lower case', 400, () => request('get /server/users HTTP/1.1')],
     ['an unknown version', 400, () => request('GET /server/users HTTP/3.7')],
+    ['HTTP/0.9 in words', 400, () => request('GET /server/users HTTP/0.9')],
+    ['HTTP/1.2', 400, () => request('GET /server/users HTTP/1.2')],
+    ['HTTP/2.0', 400, () => request('GET /server/users HTTP/2.0')],
+    ['HTTP/3.0', 400, () => request('GET /server/users HTTP/3.0')],
+    ['no version', 400, () => request('GET /server/users')],
+    ['two Hosts', 400, () => request('GET /server/users HTTP/1.1', ['Host: elsewhere'])],
+    ['the same Host twice', 400, () => request('GET /server/users HTTP/1.1', ['hOST: userdir'])],
+    ['two Hosts in HTTP/1.0', 400, () => request('GET /server/users HTTP/1.0', ['Host: userdir'])],
+    [
+      'two Authorization headers',
+      400,
+      () => request('GET /server/users HTTP/1.1', ['Authorization: Basic YTpi', 'authorization: Basic YTpi']),
+    ],
     ['no version word', 400, () => request('GET /server/users FTP/1.1')],
     ['a space in the path', 400, () => request('GET /server/users/a b HTTP/1.1')],
     ['raw bytes above ASCII in the path', 400, () => request('GET /server/users/\xff\xfe HTTP/1.1')],
@@ -132,6 +145,21 @@ describe('what is HTTP is authenticated first', () => {
         ),
     ],
     [
+      'the last of two content types',
+      400,
+      () =>
+        request(
+          'POST /server/wallets/verify HTTP/1.1',
+          ['Content-Type: application/json', 'Content-Type: text/plain', 'Content-Length: 2'],
+          '{}',
+        ),
+    ],
+    [
+      'two idempotency keys',
+      400,
+      () => request('DELETE /server/users/1 HTTP/1.1', ['Idempotency-Key: a', 'Idempotency-Key: a']),
+    ],
+    [
       'an unknown expectation',
       400,
       () =>
@@ -179,6 +207,17 @@ describe('what is HTTP is authenticated first', () => {
   test.each(['service-app-id', 'service-app-secret'])('a credential sent twice is none: %s', async (name) => {
     const twice = `${name}: ${project.credentials[name]}`;
     expectError(await sendRaw(app.url, request('GET /server/users HTTP/1.1', [twice])), 401);
+  });
+
+  test('an asterisk is a path where nothing is', async () => {
+    expectError(await sendRaw(app.url, request('OPTIONS * HTTP/1.1')), 404);
+  });
+
+  test('a request in another HTTP is told which, and ends the connection', async () => {
+    const bytes = lines('GET /livez HTTP/2.0', 'Host: userdir', '') + lines('GET /livez HTTP/1.1', 'Host: userdir', '');
+    const answer = await sendRaw(app.url, bytes);
+    expect(expectError(answer, 400)).toBe('The request is in HTTP/2.0, expected HTTP/1.1 or HTTP/1.0.');
+    expect(answer.headers['connection']).toBe('close');
   });
 
   test('bytes above ASCII in a credential are a wrong credential', async () => {

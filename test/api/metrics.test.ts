@@ -155,7 +155,7 @@ test('batches, admission and the database are told of as they are', async () => 
   expect(await growth(ids, () => project.graphql(query))).toEqual([1, 3]);
 
   const [refused = 0] = await growth(['userdir_admission_refused_total'], async () => {
-    const answers = await Promise.all(Array.from({ length: 12 }, () => project.rest('/server/users/1')));
+    const answers = await Promise.all(Array.from({ length: 60 }, () => project.rest('/server/users/1')));
     expect(answers.some(({ status }) => status === 503)).toBe(true);
   });
   expect(refused).toBeGreaterThan(0);

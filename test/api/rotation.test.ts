@@ -1,4 +1,8 @@
+import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, inject, test } from 'vitest';
+import { createProjects } from '#dist/services/projects.js';
+import { findSecrets } from '#dist/sql/find-secrets.js';
 import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
 
 /** Credentials are believed for a moment; a secret that ends, by whatever way, is refused within a second of it. */
@@ -88,4 +92,84 @@ test.runIf(hasOtherProcesses)('also where its word does not arrive, and it is li
   await endSecrets();
   expect(await acceptedMs()).toBeLessThan(1_000);
   await until(async () => (await listeners()) === 1);
+});
+
+/**
+ * The same over a database that tells nobody when a secret ends, and whose answers arrive when the test lets them.
+ */
+function slowProjects() {
+  const { db } = app.directory;
+  let arrival = Promise.resolve();
+  const projects = createProjects(
+    {
+      ...db,
+      listen: () => undefined,
+      query: async (statement) => {
+        const rows = await db.query(statement);
+        await arrival;
+        return rows as never;
+      },
+    },
+    randomBytes,
+  );
+  return {
+    projects,
+    /** From now on answers wait; the function that is returned lets them arrive. */
+    holdAnswers(): () => void {
+      let release = () => {};
+      arrival = new Promise((resolve) => {
+        release = resolve;
+      });
+      return release;
+    },
+  };
+}
+
+test('a secret that is refused is no longer familiar: it is checked among strangers', async () => {
+  const { projects } = slowProjects();
+  expect(projects.recall(project)).toBe('strange');
+  await projects.authenticate(project);
+  projects.forgetCredentials();
+  expect(projects.recall(project)).toBe('familiar');
+  await endSecrets();
+  await expect(projects.authenticate(project)).rejects.toThrow('The App ID or the App Secret is invalid.');
+  expect(projects.recall(project)).toBe('strange');
+  await projects.settle();
+});
+
+test('a wrong secret makes the right one no stranger', async () => {
+  const { projects } = slowProjects();
+  await projects.authenticate(project);
+  await expect(projects.authenticate({ ...project, appSecret: 'wrong' })).rejects.toThrow('is invalid');
+  expect(projects.recall(project)).not.toBe('strange');
+  await projects.settle();
+});
+
+test('the time for which a secret is believed counts from the question, not from a late answer', async () => {
+  const { projects, holdAnswers } = slowProjects();
+  const release = holdAnswers();
+  const answer = projects.authenticate(project);
+  await sleep(1_000);
+  release();
+  await answer;
+  expect(projects.recall(project)).toBe('familiar');
+  await projects.settle();
+});
+
+test('no secret is believed beyond its own end, by the clock of the database', async () => {
+  const { db } = app.directory;
+  const left = async () => (await findSecrets(db, [project.appId])).map(({ leftMs }) => leftMs);
+  expect(await left()).toEqual([null]);
+  await sql(`UPDATE app_secrets SET expires_at = now() + interval '1 hour'`);
+  const [leftMs] = await left();
+  expect(leftMs).toBeGreaterThan(3_000_000);
+  expect(leftMs).toBeLessThanOrEqual(3_600_000);
+
+  // As if it ended with the statement.
+  const query: typeof db.query = async (statement) =>
+    (await db.query<object>(statement)).map((row) => ('leftMs' in row ? { ...row, leftMs: 0 } : row)) as never;
+  const projects = createProjects({ ...db, listen: () => undefined, query }, randomBytes);
+  await projects.authenticate(project);
+  expect(projects.recall(project)).toBe('familiar');
+  await projects.settle();
 });

@@ -1,3 +1,6 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { ethereumAddress } from '../support/addresses.js';
 import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
@@ -12,11 +15,21 @@ const ERROR = 2;
 let collector: Collector;
 let app: TestApp;
 let project: TestProject;
+let folder: string;
 beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'userdir-tracing-'));
+  const headersFile = join(folder, 'headers');
+  await writeFile(headersFile, 'authorization=Bearer%20of-a-file,x-tenant=general\n');
   collector = await startCollector();
   // A variable of OpenTelemetry's own: what has ended is sent after so many milliseconds.
   vi.stubEnv('OTEL_BSP_SCHEDULE_DELAY', '20');
-  app = await startTestApp({ env: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url } });
+  app = await startTestApp({
+    env: {
+      OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
+      OTEL_EXPORTER_OTLP_HEADERS_FILE: headersFile,
+      OTEL_EXPORTER_OTLP_TRACES_HEADERS: 'x-tenant=traces',
+    },
+  });
   project = await app.createProject();
   await project.addUsers({
     auth_method: 'email',
@@ -30,6 +43,7 @@ afterAll(async () => {
   await app.close();
   await collector.close();
   vi.unstubAllEnvs();
+  await rm(folder, { recursive: true });
 });
 
 /** The request of an id with all that is below it, as a tree of names. */
@@ -53,6 +67,11 @@ async function treeOf(
 }
 
 const idOf = ({ headers }: { headers: Headers }) => headers.get('x-request-id');
+
+test('the collector gets the headers of the settings, also from a file', async () => {
+  await treeOf(idOf(await project.rest('/server/users/1')));
+  expect(collector.headers()).toMatchObject({ authorization: 'Bearer of-a-file', 'x-tenant': 'traces' });
+});
 
 test('a REST request is traced down to its statement', async () => {
   const answer = await project.rest('/server/users/1');

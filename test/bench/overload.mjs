@@ -1,8 +1,13 @@
+import { mkdtemp, rm } from 'node:fs/promises';
 import { Agent, request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { prepareData } from './data.mjs';
 import { load } from './load.mjs';
 import { startServer, userdir } from './processes.mjs';
 import { headersFor } from './questions.mjs';
+import { stormsOn } from './storms.mjs';
 
 /** Much more than can be done: what is still done, how long it takes, and what the other projects notice. */
 
@@ -11,8 +16,6 @@ const OVERLOAD = 10 * SUSTAINABLE;
 
 export async function measureOverload({ options, cleanup, generator, print, keepServer }) {
   const data = await prepareData({ ...options, needsPeers: false }, cleanup);
-  const neighbour = await userdir(data.ours, ['project', 'create', '--name', 'Neighbour']);
-  await userdir(data.ours, ['seed', '--project', neighbour.app_id, '--users', '200']);
   const server = await startServer('ours', data, options.pool);
   const entry = keepServer(server);
   const ownHeaders = headersFor('ours', data);
@@ -26,12 +29,6 @@ export async function measureOverload({ options, cleanup, generator, print, keep
     });
   const users = Array.from({ length: 2_000 }, (_, n) => `/server/users/${data.firstId + ((n * 7_919) % data.users)}`);
   const own = probe(server.url, ownHeaders, users[0]);
-  const other = probe(
-    server.url,
-    { 'service-app-id': neighbour.app_id, 'service-app-secret': neighbour.app_secret },
-    '/server/users?limit=1',
-  );
-
   await storm(users, SUSTAINABLE);
   const peak = await storm(users, SUSTAINABLE);
   const [over, accepted] = await Promise.all([storm(users, OVERLOAD), own(options.seconds)]);
@@ -54,26 +51,60 @@ export async function measureOverload({ options, cleanup, generator, print, keep
   );
   print(`the next answer after it came ${recoveryMs.toFixed(0)} ms later.\n`);
 
-  const quiet = await other(options.seconds);
-  const pages = Array.from({ length: 500 }, (_, n) => `/server/users?limit=100&page=${n + 1}`);
-  const searches = Array.from({ length: 500 }, (_, n) => `/server/users/search?email=nobody.${n}@example.com`);
-  const storms = {
-    'pages of 100': () => storm(pages, OVERLOAD),
-    searches: () => storm(searches, OVERLOAD),
-    'wrong secrets': () => storm(users, OVERLOAD, { ...ownHeaders, 'service-app-secret': 'wrong' }),
+  await entry.stop();
+  const noticed = {
+    PostgreSQL: await measureNeighbour({ options, generator, print, keepServer, engine: 'PostgreSQL', url: data.ours }),
+    embedded: await measureNeighbour({ options, generator, print, keepServer, engine: 'embedded', url: null }),
   };
-  print('| another project meanwhile, one request at a time | p50 ms | p99 ms | p50 ÷ alone | refused |');
-  print('|---|---:|---:|---:|---:|');
-  print(`| nothing | ${quiet.p50Ms.toFixed(2)} | ${quiet.p99Ms.toFixed(2)} | 1 | 0 |`);
-  const noticed = {};
-  for (const [name, begin] of Object.entries(storms)) {
-    const [, seen] = await Promise.all([begin(), other(options.seconds)]);
-    noticed[name] = seen;
-    const times = [seen.p50Ms.toFixed(2), seen.p99Ms.toFixed(2), (seen.p50Ms / quiet.p50Ms).toFixed(2)];
-    print(`| ${name} | ${[...times, seen.refused].join(' | ')} |`);
+  return { overload: { peak, over, accepted, rssMiB, recoveryMs, noticed } };
+}
+
+/** Users of the project that storms, where the database is made for it. */
+const STORM_USERS = 2_000;
+const STORM_CONNECTIONS = [20, 200];
+
+/** What another project notices while one storms with every operation it can send. */
+async function measureNeighbour({ options, generator, print, keepServer, engine, url }) {
+  const dataDir = await mkdtemp(join(tmpdir(), 'userdir-bench-'));
+  const server = await startServer('ours', { ours: url, dataDir }, options.pool);
+  const entry = keepServer(server);
+  const run = (args) => userdir(url, args, { DATA_DIR: dataDir });
+  const [storming, calm] = [await createSeeded(run, 'Storm', STORM_USERS), await createSeeded(run, 'Neighbour', 200)];
+  const { result } = await (
+    await fetch(`${server.url}/server/users?limit=1&page=${STORM_USERS}`, { headers: storming })
+  ).json();
+  const storms = stormsOn({ firstId: result.users[0].id, users: STORM_USERS, headers: storming });
+  const neighbour = probe(server.url, calm, '/server/users?limit=1');
+
+  await neighbour(1);
+  const quiet = await neighbour(options.seconds);
+  print(
+    `\n| ${engine}: another project meanwhile, one request at a time | connections | p50 ms | p99 ms | p99 ÷ alone | refused |`,
+  );
+  print('|---|---:|---:|---:|---:|---:|');
+  print(`| nothing | 0 | ${quiet.p50Ms.toFixed(2)} | ${quiet.p99Ms.toFixed(2)} | 1 | 0 |`);
+  const noticed = { quiet };
+  for (const [name, { requests, headers = storming }] of Object.entries(storms)) {
+    for (const connections of STORM_CONNECTIONS) {
+      const storm = load(generator, { url: server.url, headers, requests, connections, seconds: options.seconds + 1 });
+      // The first moment is not the neighbour's: nothing has told the service yet that there are two.
+      const seen = await sleep(500).then(() => neighbour(options.seconds));
+      await storm;
+      noticed[`${name}, ${connections}`] = seen;
+      const times = [seen.p50Ms.toFixed(2), seen.p99Ms.toFixed(2), (seen.p99Ms / quiet.p99Ms).toFixed(1)];
+      print(`| ${[name, connections, ...times, seen.refused].join(' | ')} |`);
+    }
   }
   await entry.stop();
-  return { overload: { peak, over, accepted, rssMiB, recoveryMs, quiet, noticed } };
+  await rm(dataDir, { recursive: true, force: true });
+  return noticed;
+}
+
+/** A new project with users in it; the headers that open it. */
+async function createSeeded(run, name, users) {
+  const { app_id: appId, app_secret: appSecret } = await run(['project', 'create', '--name', name]);
+  await run(['seed', '--project', appId, '--users', String(users)]);
+  return { 'service-app-id': appId, 'service-app-secret': appSecret, 'content-type': 'application/json' };
 }
 
 /** Asks one question over and over, one at a time, for so many seconds; the latencies of what was answered with 200. */

@@ -25,17 +25,19 @@ export function oursEnv(databaseUrl, extra = {}) {
   return {
     PATH: process.env['PATH'],
     NODE_ENV: 'production',
+    EMBEDDED: 'on',
     LOG_LEVEL: 'warn',
     HOST: '127.0.0.1',
     PORT: '0',
-    ...(databaseUrl && { DATABASE_URL: databaseUrl }),
+    ...(databaseUrl ? { DATABASE_URL: databaseUrl } : { EMBEDDED: 'on' }),
     ...extra,
   };
 }
 
 /** What `userdir ... --json` says. */
-export async function userdir(databaseUrl, args) {
-  const run = await promisify(execFile)(process.execPath, [COMMAND, ...args, '--json'], { env: oursEnv(databaseUrl) });
+export async function userdir(databaseUrl, args, extra = {}) {
+  const env = oursEnv(databaseUrl, extra);
+  const run = await promisify(execFile)(process.execPath, [COMMAND, ...args, '--json'], { env });
   return JSON.parse(run.stdout);
 }
 
@@ -69,7 +71,7 @@ export const SERVERS = {
 /** Starts a server and resolves when it says where it listens; `startMs` from the start of its process until then. */
 export async function startServer(name, data, poolSize) {
   const { peer, env } = SERVERS[name];
-  const dataDir = await mkdtemp(join(tmpdir(), 'userdir-bench-'));
+  const dataDir = data.dataDir ?? (await mkdtemp(join(tmpdir(), 'userdir-bench-')));
   const startedAt = performance.now();
   const { child, ended } =
     peer === undefined
@@ -91,7 +93,7 @@ export async function startServer(name, data, poolSize) {
     const force = setTimeout(() => child.kill('SIGKILL'), 5_000);
     await ended;
     clearTimeout(force);
-    await rm(dataDir, { recursive: true, force: true });
+    if (data.dataDir === undefined) await rm(dataDir, { recursive: true, force: true });
   };
   try {
     const url = await Promise.race([

@@ -272,6 +272,34 @@ describe('list parameters', () => {
       expect([status, body.result.page, body.result.limit]).toEqual([200, 1, 10]);
     },
   );
+  test.each([
+    ['/server/users?page=1&limit=1', null],
+    ['/server/users?pgae=2&limit=1', 'pgae'],
+    ['/server/users?x=1&page=1&x=2&y', 'x, y'],
+    ['/server/users/count?page=0&limit=0', 'page, limit'],
+    ['/server/users/search?emial=ada@example.com', 'emial'],
+    ['/server/users/7?fields=id', 'fields'],
+    ['/server/users?a,b=1&%F0%9F%98%80=1&x%0d%0ay=1', 'a%2Cb, %F0%9F%98%80, x%0D%0Ay'],
+    ['/server/users?ada@example.com=1', '%5Bemail%5D'],
+    ['/server/users?=1&', null],
+  ])('and named in Userdir-Ignored-Parameters, whatever the answer: %s', async (path, ignored) => {
+    expect((await empty.rest(path)).headers.get('userdir-ignored-parameters')).toBe(ignored);
+  });
+  test('of many the first ten are named, of a long name the first 64 characters', async () => {
+    const many = Array.from({ length: 2_000 }, (_, index) => `p${index}=1`).join('&');
+    const named = (await empty.rest(`/server/users?${many}`)).headers.get('userdir-ignored-parameters');
+    expect(named).toBe('p0, p1, p2, p3, p4, p5, p6, p7, p8, p9');
+    const long = await empty.rest(`/server/users?${'a'.repeat(63)}${encodeURIComponent('😀')}=1`);
+    expect(long.headers.get('userdir-ignored-parameters')).toBe('a'.repeat(63));
+    const wide = Array.from({ length: 20 }, (_, index) => `${index}${'例'.repeat(64)}=1`).join('&');
+    const some = (await empty.rest(`/server/users?${encodeURI(wide)}`)).headers.get('userdir-ignored-parameters');
+    expect(some?.split(', ')).toEqual([0, 1].map((index) => `${index}${encodeURIComponent('例'.repeat(63))}`));
+  });
+  test('the verify route ignores and names what stands in its query', async () => {
+    const init = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' };
+    const { status, headers } = await empty.rest('/server/wallets/verify?user_id=54', init);
+    expect([status, headers.get('userdir-ignored-parameters')]).toEqual([400, 'user_id']);
+  });
   test('page and limit are unknown to the count', async () => {
     expect((await empty.rest('/server/users/count?page=0&limit=0')).status).toBe(200);
   });
@@ -324,8 +352,10 @@ describe('verify body', () => {
   test('a user_id that is larger than any id can be matches nobody', async () => {
     expect((await verify(empty, { address, user_id: 1e300 })).body.result).toEqual({ exists: false });
   });
-  test('an unknown key is ignored', async () => {
-    expect((await verify(empty, { address, userId: 'x' })).status).toBe(200);
+  test('an unknown key is 400 and named: a misspelt pin would widen the question', async () => {
+    expect(expectError(await verify(empty, { address, userId: 54 }), 400)).toBe(
+      'body: got the unknown key "userId", expected only address and user_id.',
+    );
   });
 });
 

@@ -52,6 +52,14 @@ test('right credentials always pass, and another client is not limited', async (
   expectError(await call('192.0.2.4'), 401);
 });
 
+test('all addresses of an IPv6 network of 64 bits count together, and IPv4 written as IPv6 as IPv4', async () => {
+  for (let part = 0; part < 12; part += 1) await fail(`2001:db8:0:1:${part}::${part}`, 50);
+  expectError(await call('2001:db8:0:1:ffff::1'), 429);
+  expectError(await call('2001:db8:0:2::1'), 401);
+  await fail('::ffff:192.0.2.5', PER_MINUTE);
+  expectError(await call('192.0.2.5'), 429);
+});
+
 const PER_APP_ID = 3_000;
 
 test('3,000 failures a minute with an App ID, from wherever, and right credentials pass all the same', async () => {

@@ -41,6 +41,10 @@ const BEYOND_PRISMA: readonly string[] = [
   'trigger: CREATE TRIGGER users_tally_update AFTER UPDATE ON users REFERENCING OLD TABLE AS old_users NEW TABLE AS new_users FOR EACH STATEMENT EXECUTE FUNCTION record_updated_users()',
   'trigger: CREATE TRIGGER users_tally_delete AFTER DELETE ON users REFERENCING OLD TABLE AS old_users FOR EACH STATEMENT EXECUTE FUNCTION record_deleted_users()',
   'trigger: CREATE TRIGGER users_tally_truncate AFTER TRUNCATE ON users FOR EACH STATEMENT EXECUTE FUNCTION forget_tallies()',
+  // A project keeps its id, and a user has no more than 100 accounts.
+  'trigger: CREATE TRIGGER projects_id_is_fixed BEFORE UPDATE OF id ON projects FOR EACH ROW WHEN (old.id IS DISTINCT FROM new.id) EXECUTE FUNCTION refuse_new_project_id()',
+  'function refuse_new_project_id()',
+  'function require_account_room(integer,bigint,text[])',
   // And it tells processes of secrets that end.
   'trigger: CREATE TRIGGER app_secrets_announce AFTER DELETE OR UPDATE OF project_id, secret_hash, label, scopes, expires_at ON app_secrets FOR EACH STATEMENT EXECUTE FUNCTION announce_secrets()',
   'function announce_secrets()',
@@ -129,7 +133,7 @@ const CHANGES: readonly [name: string, change: string, missing: string[], extra:
   [
     'the order of the columns of an index',
     'DROP INDEX accounts_address_idx; CREATE INDEX accounts_address_idx ON accounts (project_id, user_id, address_key)',
-    ['index accounts_address_idx of accounts (project_id, address_key, user_id)'],
+    ['index accounts_address_idx of accounts (project_id, address_key, id)'],
     ['index accounts_address_idx of accounts (project_id, user_id, address_key)'],
   ],
   [

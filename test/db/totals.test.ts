@@ -1,7 +1,10 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Prisma } from '#dist/db/client.js';
+import { userFilter } from '#dist/services/filters.js';
 import { camelCase, parseProfile } from '#dist/services/identities.js';
+import { coverOf } from '#dist/sql/spans.js';
+import { totalOf } from '#dist/sql/totals.js';
 import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
 
 let app: TestApp;
@@ -155,6 +158,103 @@ test('a day with many users of one instant is cut into slices, and pages deep in
   );
 });
 
+/** Instants of a crowded day and of the hours around it, often the same ones. */
+const DAY = Date.UTC(2025, 4, 10);
+const HOUR_MS = 3_600_000;
+const hourAround = fc.integer({ min: -6, max: 30 }).map((hour) => new Date(DAY + hour * HOUR_MS));
+const instantAround = fc.oneof(
+  fc.date({ min: new Date(DAY - 6 * HOUR_MS), max: new Date(DAY + 30 * HOUR_MS), noInvalidDate: true }),
+  hourAround,
+);
+const crowdedChange = fc.oneof(
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      kind: fc.constant('insert' as const),
+      at: instantAround,
+      count: fc.integer({ min: 1, max: 1_500 }),
+      method: fc.constantFrom('email', 'passkey', 'google'),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('remove' as const), share: fc.integer({ min: 2, max: 9 }) }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constant('move' as const),
+      share: fc.integer({ min: 5, max: 9 }),
+      at: instantAround,
+    }),
+  },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('fold' as const) }) },
+);
+
+test('filters by instants of a crowded day are exact, on every page, whatever is folded', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(crowdedChange, { minLength: 1, maxLength: 6 }),
+      fc.array(question, { minLength: 10, maxLength: 10 }),
+      fc.array(fc.tuple(instantAround, instantAround), { minLength: 10, maxLength: 10 }),
+      fc.nat(),
+      async (changes, questions, ranges, seed) => {
+        const project = await app.createProject();
+        // Spread over the day, so that slices start at instants that no filter names.
+        await app.directory.db.prisma.$executeRaw(Prisma.sql`
+          INSERT INTO users (project_id, auth_method, auth_value, auth_value_key, created_at)
+          SELECT p.id, CASE n % 3 WHEN 0 THEN 'email' ELSE 'google' END, 'base' || n, 'base' || n,
+                 to_timestamp(${DAY / 1_000}::float8 + hashint8(n + ${seed}::bigint)::bigint % 43200 + 43200)
+          FROM projects p, generate_series(1, 6000) AS n
+          WHERE p.app_id = ${project.appId}`);
+        await fold(project);
+        for (const step of changes) await apply(project, step);
+        const asked = questions.map((each, index) => {
+          const [one, other] = ranges[index] as [Date, Date];
+          const [from, to] = one < other ? [one, other] : [other, one];
+          return { ...each, from: each.from === null ? null : from, to: each.to === null ? null : to };
+        });
+        await expectTruth(project, asked);
+        await fold(project);
+        await expectTruth(project, asked);
+        // The instants at which slices start are the ones where a whole slice could be taken for half of one.
+        const starts = await app.directory.db.prisma.$queryRaw<{ at: Date }[]>(Prisma.sql`
+          SELECT DISTINCT s.starts_at AS at FROM tally_slices s JOIN projects p ON p.id = s.project_id
+          WHERE p.app_id = ${project.appId} ORDER BY 1`);
+        expect(starts.length).toBeGreaterThan(3);
+        const [second, last] = [starts[1]?.at as Date, starts.at(-1)?.at as Date];
+        const every = { methods: [], limit: 100, depth: 0.7 };
+        await expectTruth(project, [
+          { ...every, from: second, to: new Date(last.getTime() - 1) },
+          { ...every, from: second, to: last },
+          { ...every, from: new Date(second.getTime() + 1), to: null },
+          { ...every, from: null, to: second, depth: 0.99 },
+        ]);
+      },
+    ),
+    { numRuns: 6 },
+  );
+}, 120_000);
+
+test('of a crowded day no more is counted than the slices at the ends of a filter', async () => {
+  const project = await app.createProject();
+  await app.directory.db.prisma.$executeRaw(Prisma.sql`
+    INSERT INTO users (project_id, auth_method, auth_value, auth_value_key, created_at)
+    SELECT p.id, 'google', 'v' || n, 'v' || n, to_timestamp(${DAY / 1_000}::float8 + n * 2)
+    FROM projects p, generate_series(1, 20000) AS n
+    WHERE p.app_id = ${project.appId}`);
+  await fold(project);
+  await insertUsers(project, new Date(DAY + 9 * HOUR_MS).toISOString(), 30, 'email');
+  const { query } = app.directory.db;
+  const scope = await app.directory.services.projects.getScope(project.appId);
+  const filter = userFilter({ createdFrom: new Date(DAY + HOUR_MS), createdTo: new Date(DAY + 10 * HOUR_MS) });
+  const total = totalOf(Prisma.sql`${scope.idFor('operate')}::int`, filter, coverOf(filter));
+  expect(await query(total)).toEqual([{ total: 16_231, pending: 30 }]);
+  const plan = await query<{ 'QUERY PLAN': string }>(Prisma.sql`EXPLAIN (ANALYZE, TIMING off) ${total}`);
+  const read = plan
+    .map((line) => / on users u .*\(actual rows=(\d+)(?:\.\d+)? loops=(\d+)\)/.exec(line['QUERY PLAN']))
+    .reduce((rows, match) => rows + Number(match?.[1] ?? 0) * Number(match?.[2] ?? 0), 0);
+  expect(read).toBeGreaterThan(0);
+  expect(read).toBeLessThanOrEqual(4_000);
+});
+
 test('a check finds tallies that were brought out of step, and a repair mends them', async () => {
   const project = await app.createProject();
   await insertUsers(project, '2025-02-01T00:00:00Z', 2_500, 'email');
@@ -237,4 +337,23 @@ test('concurrent registrations, logins, removals, imports, rollbacks, purges and
   expect(await services.totals.check(scope)).toEqual([]);
   await fold(project);
   expect(await services.totals.check(scope)).toEqual([]);
+});
+
+test('a fold that fails in the background is logged once, and the total stays exact', async () => {
+  const project = await app.createProject();
+  await insertUsers(project, '2025-02-01T00:00:00Z', 100, 'email');
+  const { services, db } = app.directory;
+  const count = async () => {
+    const { body } = await project.rest('/server/users/count');
+    await services.totals.settle();
+    return body.result.total_user;
+  };
+  const complaints = () => app.logged.filter((line) => line.includes('Folding totals')).map((line) => JSON.parse(line));
+  await db.pool.query('ALTER FUNCTION fold_tallies(integer, integer) RENAME TO fold_tallies_away');
+  for (let times = 0; times < 3; times += 1) expect(await count()).toBe(100);
+  expect(complaints()).toMatchObject([{ err: { code: '42883' } }]);
+  await db.pool.query('ALTER FUNCTION fold_tallies_away(integer, integer) RENAME TO fold_tallies');
+  expect(await count()).toBe(100);
+  expect(await services.totals.check(await services.projects.getScope(project.appId))).toEqual([]);
+  expect(complaints()).toHaveLength(1);
 });

@@ -332,7 +332,7 @@ describe.runIf(inject('engine') === 'embedded')('usage', () => {
       ['project', 'rotate'],
       ['<APP_ID>', '--overlap <TIME>', '24h', '--json'],
     ],
-    [['user'], ['import', 'export', 'remove', 'purge', 'ban', 'unban']],
+    [['user'], ['import', 'export', 'remove', 'purge', 'ban', 'unban', 'bans']],
     [
       ['user', 'import'],
       ['[FILE]', '--project <APP_ID>', '--on-conflict', 'skip', '--skip-invalid', '--json', 'auth_method'],

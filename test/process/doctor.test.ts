@@ -233,6 +233,11 @@ describe.runIf(isEmbedded)('without a database,', () => {
   test('settings that are hardly meant are found', async () => {
     const settings = { DATA_DIR: '/tmp/userdir-never', REDIS_URL: 'redis://127.0.0.1', HOST: '0.0.0.0' };
     expect(statusesOf(await examine(settings))).toMatchObject({ 'rate-limit': 'warning', graphiql: 'warning' });
-    expect(statusesOf(await examine({ ...settings, NODE_ENV: 'production' }))).toMatchObject({ production: 'warning' });
+    const production = { ...settings, NODE_ENV: 'production' };
+    expect(statusesOf(await examine({ ...production, EMBEDDED: 'on' }))).toMatchObject({ production: 'warning' });
+    expect(await examine({ ...production, DATABSE_URL: 'x' })).toMatchObject({
+      settings: { status: 'failed', advice: 'Set DATABASE_URL.' },
+      'setting-names': { status: 'warning', found: expect.stringContaining('is DATABASE_URL meant?') },
+    });
   });
 });

@@ -1,13 +1,22 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync } from 'node:fs';
-import { mkdir, mkdtemp, readFile, rm, stat } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, readFile, rm, stat } from 'node:fs/promises';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, inject, test, vi } from 'vitest';
-import { call, outcomeOf, recordLogin, spawnUserdir, startServer, userdir, userdirJson } from '../support/command.js';
+import {
+  CLI,
+  call,
+  outcomeOf,
+  recordLogin,
+  spawnUserdir,
+  startServer,
+  userdir,
+  userdirJson,
+} from '../support/command.js';
 import { copyTemplate, createEmptyDatabase, type TestDatabase } from '../support/engines.js';
 
 vi.setConfig({ testTimeout: 180_000 });
@@ -156,6 +165,31 @@ describe.runIf(inject('engine') === 'embedded')('the data directory', () => {
     await server.stop();
     expect(existsSync(join(dataDir, 'control.sock'))).toBe(false);
   });
+});
+
+/** PGlite lets everybody write to most of its files, and a directory that existed may be open to others. */
+describe.runIf(inject('engine') === 'embedded')('in a data directory that others may enter', () => {
+  for (const [what, make] of [
+    ['a database from before', () => copyTemplate('embedded', inject('template'))],
+    ['a new database', () => createEmptyDatabase('embedded')],
+  ] as const) {
+    test(`nothing of ${what} is theirs to read or write`, async () => {
+      const database = await make();
+      const dataDir = database.env['DATA_DIR'] ?? '';
+      const open = [dataDir, join(dataDir, 'pgdata')].filter((path) => existsSync(path));
+      await Promise.all(open.map((path) => chmod(path, 0o777)));
+      const shell = 'umask 0 && exec "$0" "$@"';
+      const server = await startServer(database.env, ['sh', '-c', shell, process.execPath, CLI]);
+      await userdirJson(database.env, ['project', 'list']);
+      const names = readdirSync(dataDir);
+      expect(names).toEqual(expect.arrayContaining(['control.sock', 'demo.json', 'lock.1', 'pgdata', 'spool']));
+      for (const name of names) {
+        expect([name, (await stat(join(dataDir, name))).mode & 0o077]).toEqual([name, 0]);
+      }
+      await server.stop();
+      await database.drop();
+    });
+  }
 });
 
 /** The engine's own part of it is making the database files; the demo project is made on both. */

@@ -31,7 +31,8 @@ const serves = (block: string) => /\b(npm start|serve)\s*$/.test(block);
 
 let checkout: string;
 let database: TestDatabase;
-let restored: TestDatabase;
+/** To be restored into: each block that does has one of its own. */
+const restored: TestDatabase[] = [];
 let env: Record<string, string>;
 const running: ChildProcess[] = [];
 /** Where the server that was started last listens. */
@@ -41,21 +42,17 @@ beforeAll(async () => {
   checkout = await mkdtemp(join(tmpdir(), 'userdir-readme-'));
   await copyCheckout(checkout);
   database = await createEmptyDatabase(inject('engine'));
-  restored = await createEmptyDatabase(inject('engine'));
   env = {
     PATH: process.env['PATH'] ?? '',
     HOME: process.env['HOME'] ?? '',
     PORT: '0',
-    ...(inject('engine') === 'postgres' && {
-      DATABASE_URL: database.env['DATABASE_URL'] ?? '',
-      NEW_DATABASE_URL: restored.env['DATABASE_URL'] ?? '',
-    }),
+    ...(inject('engine') === 'postgres' && { DATABASE_URL: database.env['DATABASE_URL'] ?? '' }),
   };
 });
 afterAll(async () => {
   await stopAll();
   await database.drop();
-  await restored.drop();
+  for (const each of restored) await each.drop();
   await rm(checkout, { recursive: true, force: true });
 });
 
@@ -116,6 +113,11 @@ describe.runIf(inject('engine') === 'embedded')('on a machine with nothing else'
 
 describe.runIf(inject('engine') === 'postgres')('with PostgreSQL', () => {
   test.each(blocksFor(true))('%s', async (_name, block) => {
+    if (block.includes('$NEW_DATABASE_URL')) {
+      const made = await createEmptyDatabase('postgres');
+      restored.push(made);
+      env['NEW_DATABASE_URL'] = made.env['DATABASE_URL'] ?? '';
+    }
     const output = await run(block);
     if (!serves(block)) {
       expect(output).toMatch(/^Checked \d+ projects: all agree\.$/m);

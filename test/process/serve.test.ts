@@ -116,14 +116,31 @@ describe('the first start', () => {
   test('shows them under no other name than those of this machine: the scripts of another site could read them', async () => {
     const { port } = new URL(url);
     const names = ['localhost', `127.0.0.1:${port}`, `[::1]:${port}`, `rebound.example:${port}`, 'localhost.example'];
-    const shown = await Promise.all(names.map(async (host) => /uds_[\w-]{10}/.test(await frontPage(host))));
+    const shown = await Promise.all(names.map(async (host) => /uds_[\w-]{10}/.test(await frontPage({ host }))));
     const isEmbedded = engine === 'embedded';
     expect(shown).toEqual([isEmbedded, isEmbedded, isEmbedded, false, false]);
   });
 
-  function frontPage(host: string): Promise<string> {
+  test('shows them to nobody who comes by way of a proxy, and to nobody while TRUST_PROXY is set', async () => {
+    const host = 'localhost';
+    const proxied: Record<string, string>[] = [
+      { forwarded: 'for=192.0.2.1' },
+      { 'X-Forwarded-For': '192.0.2.1' },
+      { 'x-forwarded-anything': '' },
+      { via: '1.1 proxy' },
+      { 'x-real-ip': '127.0.0.1' },
+    ];
+    for (const headers of proxied) {
+      for (const path of ['/', '/graphql']) {
+        expect(await frontPage({ host, accept: 'text/html', ...headers }, path)).not.toMatch(/uds_[\w-]{10}/);
+      }
+    }
+    expect(/uds_[\w-]{10}/.test(await frontPage({ host }))).toBe(engine === 'embedded');
+  });
+
+  function frontPage(headers: Record<string, string>, path = '/'): Promise<string> {
     return new Promise((resolve, reject) => {
-      get(url, { headers: { host } }, (response) => resolve(text(response))).on('error', reject);
+      get(new URL(path, url), { headers }, (response) => resolve(text(response))).on('error', reject);
     });
   }
 
@@ -140,6 +157,9 @@ describe('the first start', () => {
     const open = await startServer({ ...database.env, HOST: '0.0.0.0' });
     expect(await pagesWithSecret(open.url.replace('0.0.0.0', '127.0.0.1'))).toEqual([]);
     await open.stop();
+    const behindProxy = await startServer({ ...database.env, TRUST_PROXY: '1' });
+    expect(await pagesWithSecret(behindProxy.url)).toEqual([]);
+    await behindProxy.stop();
   });
 });
 

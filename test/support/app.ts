@@ -88,11 +88,16 @@ export async function startTestApp({
   const config = parseConfig({ ...database.env, PORT: '0', ...env });
   const statements: string[] = [];
   const logged: string[] = [];
-  const directory = createDirectory(config, { command: 'test', onStatement: (sql) => statements.push(sql) });
+  // Everything is logged, so that whatever a test does is seen to leave nothing in a log that should not be there.
+  const log = createLogger('trace', { write: (line) => logged.push(line) });
+  const directory = createDirectory(config, {
+    command: 'test',
+    onStatement: (sql) => statements.push(sql),
+    onBackgroundFailure: (err, what) => log.warn({ err }, what),
+  });
   const server = await createServer({
     config,
-    // Everything is logged, so that whatever a test does is seen to leave nothing in a log that should not be there.
-    log: createLogger('trace', { write: (line) => logged.push(line) }),
+    log,
     directory,
     ...(demoCredentials && { demoCredentials }),
     ...(admission && { admission }),

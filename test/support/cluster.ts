@@ -8,7 +8,8 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 
-const BIN = '/usr/lib/postgresql/15/bin';
+/** Where the programs of a PostgreSQL server are. */
+export const BIN = '/usr/lib/postgresql/15/bin';
 
 /** Whether this machine has the programs of a PostgreSQL server. */
 export const hasPostgres = existsSync(`${BIN}/initdb`);

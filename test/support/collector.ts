@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { createServer } from 'node:http';
+import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Json } from './app.js';
 
@@ -22,6 +22,8 @@ export interface Collector {
   readonly spans: CollectedSpan[];
   /** Everything that was sent, as it was. */
   readonly text: () => string;
+  /** What the last of it was sent with. */
+  readonly headers: () => IncomingHttpHeaders;
   /** The attributes of whoever has sent the spans. */
   readonly resource: () => Record<string, string | number>;
   /** Resolves with the first that is found, as soon as it is there. */
@@ -34,11 +36,13 @@ export async function startCollector(): Promise<Collector> {
   const bodies: string[] = [];
   const spans: CollectedSpan[] = [];
   let resource = {};
+  let headers: IncomingHttpHeaders = {};
   const server = createServer(async (request, response) => {
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk);
     const body = Buffer.concat(chunks).toString();
     bodies.push(body);
+    headers = request.headers;
     if (request.url === '/v1/traces' && request.headers['content-type'] === 'application/json') {
       for (const { resource: sender, scopeSpans } of JSON.parse(body).resourceSpans) {
         resource = attributesOf(sender);
@@ -53,6 +57,7 @@ export async function startCollector(): Promise<Collector> {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     spans,
     text: () => bodies.join('\n'),
+    headers: () => headers,
     resource: () => resource,
     async find(look) {
       for (;;) {

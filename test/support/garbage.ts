@@ -250,6 +250,24 @@ const document = spoilt(
     .map(([numbers, values]) => makeDocument(numbers, values)),
 );
 
+/** A request for any query of the schema, now and then with something in it that does not fit. */
+export const graphqlQuestion = fc.record({
+  query: fc
+    .tuple(
+      fc.array(fc.nat(), { maxLength: 60 }),
+      fc.array(
+        text.map((value) => value.slice(0, 80)),
+        { minLength: 1, maxLength: 4 },
+      ),
+    )
+    .map(([numbers, values]) => makeDocument(numbers, values))
+    .filter((query) => !query.startsWith('mutation')),
+  variables: fc.dictionary(
+    fc.constantFrom('v', 'w', 'b'),
+    fc.oneof(text.map(wellFormed), fc.constantFrom<unknown>(3, true, null, ['1'], { startDate: '2026-01-31' })),
+  ),
+});
+
 export const graphqlGarbage: fc.Arbitrary<Garbage> = fc
   .record({
     byGet: fc.constantFrom(false, false, false, false, true),

@@ -123,19 +123,38 @@ interface Layer {
 }
 
 const LAYERS: readonly Layer[] = [
-  { of: /^(redact|config|observation)$/, may: [] },
-  { of: /^(errors|logger)$/, may: [/^redact$/] },
-  { of: /^db\//, may: [/^db\//, /^errors$/, /^observation$/], mayAsTypes: [/^config$/] },
+  { of: /^(redact|observation|input-limits|closers|secret-files)$/, may: [] },
+  { of: /^config$/, may: [/^secret-files$/] },
+  { of: /^(errors|logger)$/, may: [/^redact$/, /^input-limits$/] },
+  { of: /^db\//, may: [/^db\//, /^errors$/, /^observation$/, /^closers$/], mayAsTypes: [/^config$/] },
   { of: /^sql\//, may: [/^sql\//, /^db\/client$/], mayAsTypes: [/^services\//] },
   {
     of: /^services\//,
-    may: [/^services\//, /^sql\//, /^db\/client$/, /^errors$/, /^redact$/, /^observation$/],
+    may: [/^services\//, /^sql\//, /^db\/client$/, /^errors$/, /^redact$/, /^observation$/, /^input-limits$/],
     never: /^(fastify|@fastify|graphql|@graphql-|@pothos|node:http|node:net|http$|https$)/,
   },
   // The builder tells Pothos of the Prisma models.
   { of: /^graphql\/builder$/, may: [/^graphql\//, /^auth$/, /^services\//, /^errors$/, /^db\/generated\/pothos$/] },
-  { of: /^graphql\//, may: [/^graphql\//, /^auth$/, /^http$/, /^services\//, /^errors$/, /^redact$/, /^observation$/] },
-  { of: /^rest\//, may: [/^rest\//, /^auth$/, /^http$/, /^services\//, /^errors$/] },
+  {
+    of: /^graphql\//,
+    may: [
+      /^graphql\//,
+      /^auth$/,
+      /^http$/,
+      /^json-body$/,
+      /^event-loop$/,
+      /^admission$/,
+      /^services\//,
+      /^errors$/,
+      /^redact$/,
+      /^observation$/,
+      /^input-limits$/,
+    ],
+  },
+  {
+    of: /^rest\//,
+    may: [/^rest\//, /^auth$/, /^http$/, /^json-body$/, /^services\//, /^errors$/, /^redact$/, /^input-limits$/],
+  },
   { of: /^cli(\/|$)/, may: [/./] },
   { of: /./, may: [/^(?!cli\/)/] },
 ];

@@ -41,7 +41,7 @@ process.exit(0);
 async function takeLock() {
   for (;;) {
     try {
-      return await lockDataDir(dataDir, { command: name }, 0);
+      return await lockDataDir(dataDir, { command: name }, { waitMs: 0 });
     } catch (error) {
       if (!(error instanceof DataDirLockedError)) throw error;
       await sleep(1);

@@ -68,7 +68,7 @@ describe('admission', () => {
   test('what turns out to cost more is counted, and given back in the end', () => {
     const { begun, turn } = turns();
     const admission = createAdmission({ capacity: 4, share: 4, room: 8 });
-    const [dear, next, last] = [turn('a'), turn('b'), turn('b')];
+    const [dear, next, last] = [turn('a'), turn('a'), turn('a')];
     admission.enter(dear);
     admission.charge(dear, 10);
     admission.enter(next);
@@ -77,6 +77,53 @@ describe('admission', () => {
     admission.charge(dear, 10);
     admission.enter(last);
     expect(begun).toEqual([dear, next, last]);
+    expect(admission.load.underWay).toBe(2);
+  });
+
+  test('whatever one project has begun, another begins at once', () => {
+    const { begun, turn } = turns();
+    const admission = createAdmission({ capacity: 256, share: 8, room: 4_096 });
+    // Alone it may take everything, one request may take more than there is, and more may come of what has begun.
+    for (let n = 0; n < 200; n += 1) admission.enter(turn('storm'));
+    for (const each of begun) admission.charge(each, 380);
+    admission.enter(turn('storm', 400));
+    const calm = turn('calm', 3);
+    expect(admission.enter(calm)).toBe(true);
+    expect(begun.at(-1)).toBe(calm);
+    expect(admission.load.underWay).toBe(200 * 381 + 3);
+  });
+
+  test('a request that takes more than a share waits for its own project and for nobody else', () => {
+    const { begun, turn } = turns();
+    const admission = createAdmission({ capacity: 16, share: 8, room: 4_096 });
+    const [first, wide, calm] = [turn('storm'), turn('storm', 400), turn('calm')];
+    for (const each of [calm, first, wide]) admission.enter(each);
+    expect(begun).toEqual([calm, first]);
+    admission.leave(first);
+    expect(begun).toEqual([calm, first, wide]);
+  });
+
+  test('while the event loop is busy a project begins one request in each turn of it, and another project at once', async () => {
+    const begun: string[] = [];
+    let isBusy = false;
+    const admission = createAdmission({ capacity: 8, share: 8, room: 100 }, () => isBusy);
+    const enter = (project: string) => {
+      const turn: Turn = {
+        project,
+        cost: 1,
+        state: 'new',
+        begin: () => {
+          begun.push(project);
+          isBusy = true;
+          admission.leave(turn);
+        },
+      };
+      admission.enter(turn);
+    };
+    for (const project of ['storm', 'storm', 'storm', 'calm']) enter(project);
+    expect(begun).toEqual(['storm', 'calm']);
+    await admission.idle();
+    expect(begun).toEqual(['storm', 'calm', 'storm', 'storm']);
   });
 
   test('thousands who are done as soon as they begin come to their end one after the other', () => {
@@ -142,8 +189,11 @@ describe('admission', () => {
           const entering = turn(project, cost);
           if (kind === 'enter' && admission.enter(entering)) taken.push(entering);
           const underWay = taken.filter(({ state }) => state === 'underWay');
+          const unitsOf = (of: string) =>
+            underWay.filter((each) => each.project === of).reduce((total, each) => total + each.cost, 0);
+          const shared = ['a', 'b', 'c'].reduce((total, of) => total + Math.min(unitsOf(of), share), 0);
           if (kind === 'leave' && underWay.length > 0) admission.leave(underWay[which % underWay.length] as Turn);
-          expect(sum('underWay')).toBeLessThanOrEqual(capacity);
+          expect(shared).toBeLessThanOrEqual(capacity);
           expect(sum('waiting')).toBeLessThanOrEqual(room);
           // Nobody waits while nobody works.
           if (sum('waiting') > 0) expect(sum('underWay')).toBeGreaterThan(0);

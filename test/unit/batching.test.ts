@@ -1,22 +1,26 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { expect, test } from 'vitest';
+import { isDeepStrictEqual } from 'node:util';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
 import { createBatchedRead } from '#dist/services/batching.js';
+import type { LoginMethod } from '#dist/services/filters.js';
+import { keyText } from '#dist/sql/key-text.js';
+import { countShape, pageShape, windowShape } from '#dist/sql/list-users.js';
 
 type Row = { value: string; place: number };
 
 /** A batched read over `answer`, with the keys of every read it made. */
 function batched(answer: (keys: readonly string[]) => Row[]) {
   const reads: (readonly string[])[] = [];
-  const rows = createBatchedRead<string, { value: string }>({
+  const read = createBatchedRead({
     name: 'echoes',
-    read: async (keys) => {
+    read: async (keys: readonly string[]) => {
       reads.push(keys);
       return answer(keys);
     },
-    identify: (key) => key,
+    answer: (rows: Row[]) => rows.map(({ value }) => ({ value })),
     shape: (key) => (key.startsWith('other') ? 'other' : ''),
   });
-  const read = async (key: string) => (await rows(key)).map(({ value }) => ({ value }));
   return { read, reads };
 }
 
@@ -131,4 +135,212 @@ test('more than 1,000 keys go into several reads, each answered for its own', as
   const keys = Array.from({ length: 2_001 }, (_, index) => `key ${index}`);
   expect(await Promise.all(keys.map(read))).toEqual(keys.map((value) => [{ value }]));
   expect(reads.map((each) => each.length)).toEqual([1_000, 1_000, 1]);
+});
+
+test('what a key amounts to is made once for all who ask for it', async () => {
+  let made = 0;
+  const read = createBatchedRead({
+    name: 'echoes',
+    read: async (keys: readonly string[]) => echo(keys),
+    answer: ([row]: Row[]) => {
+      made += 1;
+      return { value: row?.value };
+    },
+  });
+  const [first, ...others] = await Promise.all(Array.from({ length: 100 }, () => read('a')));
+  expect(others.every((other) => other === first)).toBe(true);
+  expect(made).toBe(1);
+});
+
+interface Question {
+  readonly projectId: number;
+  readonly name: string;
+  readonly weight?: number;
+  readonly shape?: string;
+}
+
+/** A batched read of questions of several projects; the names of every statement, in the order of their beginning. */
+function questions(read: (keys: readonly Question[]) => Promise<void> | void) {
+  const statements: string[][] = [];
+  const ask = createBatchedRead({
+    name: 'questions',
+    read: async (keys: readonly Question[]) => {
+      statements.push(keys.map(({ name }) => name));
+      await read(keys);
+      return echo(keys.map(({ name }) => name));
+    },
+    answer: ([row]: Row[]) => row?.value,
+    weigh: ({ weight = 1 }) => weight,
+    shape: ({ shape = '' }) => shape,
+  });
+  return { ask, statements };
+}
+
+describe('a statement for several projects that fails', () => {
+  const timeout = Object.assign(new Error('canceling statement due to statement timeout'), { code: '57014' });
+  const keys = [
+    { projectId: 1, name: 'slow' },
+    { projectId: 1, name: 'beside slow' },
+    { projectId: 2, name: 'b' },
+    { projectId: 3, name: 'c' },
+    { projectId: 2, name: 'bb' },
+  ];
+
+  test('is tried again once by project, and fails for those of the project whose fault it is', async () => {
+    const { ask, statements } = questions((asked) => {
+      if (asked.some(({ name }) => name === 'slow')) throw timeout;
+    });
+    const answers = await Promise.allSettled(keys.map(ask));
+    expect(answers.map((each) => (each.status === 'fulfilled' ? each.value : each.reason))).toEqual([
+      timeout,
+      timeout,
+      'b',
+      'c',
+      'bb',
+    ]);
+    expect(statements[0]).toEqual(keys.map(({ name }) => name));
+    // Who asks for least comes first.
+    expect(statements.slice(1)).toEqual([['c'], ['slow', 'beside slow'], ['b', 'bb']]);
+  });
+
+  test('has at most two of its retries under way', async () => {
+    let underWay = 0;
+    let most = 0;
+    const { ask } = questions(async (asked) => {
+      if (asked.length > 1) throw timeout;
+      underWay += 1;
+      most = Math.max(most, underWay);
+      await nextTurn();
+      underWay -= 1;
+    });
+    const names = Array.from({ length: 12 }, (_, projectId) => ({ projectId, name: `${projectId}` }));
+    expect(await Promise.all(names.map(ask))).toEqual(names.map(({ name }) => name));
+    expect(most).toBe(2);
+  });
+
+  test('is given up where many projects fail alike: it is the database', async () => {
+    const { ask, statements } = questions(() => {
+      throw timeout;
+    });
+    const names = Array.from({ length: 100 }, (_, projectId) => ({ projectId, name: `${projectId}` }));
+    const answers = await Promise.allSettled(names.map(ask));
+    expect(answers.every((each) => each.status === 'rejected' && each.reason === timeout)).toBe(true);
+    expect(statements.length).toBeLessThanOrEqual(1 + 5);
+  });
+
+  test.each(['ECONNREFUSED', '57P01'])('is not tried again where nobody answers (%s)', async (code) => {
+    const gone = Object.assign(new Error('gone'), { code });
+    const { ask, statements } = questions(() => {
+      throw gone;
+    });
+    const answers = await Promise.allSettled(keys.map(ask));
+    expect(answers.every((each) => each.status === 'rejected' && each.reason === gone)).toBe(true);
+    expect(statements).toHaveLength(1);
+  });
+
+  test('is not tried again where it was for one project', async () => {
+    const { ask, statements } = questions(() => {
+      throw timeout;
+    });
+    await Promise.allSettled(keys.slice(0, 2).map(ask));
+    expect(statements).toHaveLength(1);
+  });
+});
+
+describe('keys that may bring many rows', () => {
+  test('are split into statements of 1,000 that run one after the other, the lightest project first', async () => {
+    let underWay = 0;
+    const { ask, statements } = questions(async () => {
+      underWay += 1;
+      expect(underWay).toBe(1);
+      await nextTurn();
+      underWay -= 1;
+    });
+    const heavy = ['h0', 'h1', 'h2', 'h3', 'h4'].map((name) => ({ projectId: 1, name, weight: 400 }));
+    await Promise.all([...heavy, { projectId: 2, name: 'light', weight: 10 }].map(ask));
+    expect(statements).toEqual([['light', 'h0', 'h1'], ['h2', 'h3'], ['h4']]);
+  });
+
+  test('are answered as soon as their own statement is', async () => {
+    const { ask } = questions((asked) =>
+      asked.some(({ name }) => name === 'never') ? new Promise<void>(() => undefined) : undefined,
+    );
+    const light = ask({ projectId: 2, name: 'light', weight: 600 });
+    void ask({ projectId: 1, name: 'never', weight: 900 });
+    expect(await light).toBe('light');
+  });
+
+  test('of many shapes take two statements at once', async () => {
+    let underWay = 0;
+    let most = 0;
+    const { ask, statements } = questions(async () => {
+      underWay += 1;
+      most = Math.max(most, underWay);
+      await nextTurn();
+      underWay -= 1;
+    });
+    const keys = Array.from({ length: 10 }, (_, n) => ({ projectId: 1, name: `${n}`, shape: `${n}` }));
+    expect(await Promise.all(keys.map(ask))).toEqual(keys.map(({ name }) => name));
+    expect(statements).toHaveLength(10);
+    expect(most).toBe(2);
+  });
+});
+
+describe('the text of a key', () => {
+  const filter = { createdFrom: new Date(0), createdTo: new Date(1), loginMethods: ['email'] as LoginMethod[] };
+  const count = { projectId: 1, filter };
+  const page = { ...count, page: 1, limit: 10, withAccounts: true };
+  const window = { ...page, after: null, before: null, from: 'newest', withTotal: true } as const;
+
+  test('has every property of it, also of what is in it and of what is added one day', () => {
+    const variants = [
+      count,
+      { ...count, projectId: 2 },
+      { ...count, added: false },
+      { ...count, filter: { ...filter, added: null } },
+      { ...count, filter: { ...filter, createdFrom: new Date(2) } },
+      { ...count, filter: { ...filter, createdTo: new Date(2) } },
+      { ...count, filter: { ...filter, loginMethods: null } },
+      { ...count, filter: { ...filter, loginMethods: ['email', 'wallet'] } },
+      { ...count, filter: { ...filter, loginMethods: ['email,wallet'] } },
+      { projectId: 1n, filter },
+      { projectId: '1', filter },
+    ];
+    expect(new Set(variants.map(keyText)).size).toBe(variants.length);
+    expect(keyText({ ...count, filter: { ...filter, createdFrom: new Date(0) } })).toBe(keyText(count));
+  });
+
+  test('is of one key only, whatever is in its texts', () => {
+    const text = fc.string({ unit: fc.constantFrom('1', '2', ':', ',', '=', 'b', '[', '}'), maxLength: 6 });
+    const key = fc.record({ a: text, b: fc.oneof(text, fc.array(text, { maxLength: 2 })) }, { noNullPrototype: true });
+    fc.assert(
+      fc.property(key, key, (one, other) => {
+        expect(keyText(one) === keyText(other)).toBe(isDeepStrictEqual(one, other));
+      }),
+      { numRuns: 2_000 },
+    );
+    expect(keyText({ a: '1,b=1:2' })).not.toBe(keyText({ a: '1', b: '2' }));
+  });
+
+  test('is refused to what has its content hidden', () => {
+    expect(() => keyText({ ids: new Set([1]) })).toThrow(TypeError);
+  });
+
+  test('keys share a statement only where they differ in nothing but what each brings', () => {
+    const other = { ...filter, createdTo: new Date(2) };
+    const place = { createdAt: new Date(0), id: 1 };
+    for (const [shape, key, own] of [
+      [countShape, count, { projectId: 2 }],
+      [pageShape, page, { projectId: 2, page: 2, limit: 20 }],
+      [windowShape, { ...window, after: place }, { projectId: 2, limit: 20, after: { ...place, id: 2 } }],
+    ] as const) {
+      const shapeOf = shape as (key: object) => string;
+      expect(shapeOf({ ...key, ...own })).toBe(shapeOf(key));
+      const apart = [{ filter: other }, { withAccounts: false }, { added: 1 }, { filter: { ...filter, added: 1 } }];
+      for (const change of apart) expect(shapeOf({ ...key, ...change })).not.toBe(shapeOf(key));
+    }
+    expect(pageShape({ ...page, page: 1_000 })).not.toBe(pageShape(page));
+    expect(windowShape({ ...window, after: place })).not.toBe(windowShape(window));
+    expect(windowShape({ ...window, before: place })).not.toBe(windowShape({ ...window, after: place }));
+  });
 });

@@ -100,6 +100,13 @@ test('an empty variable counts as absent', () => {
     'METRICS_PORT',
     'OTEL_EXPORTER_OTLP_ENDPOINT',
     'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT',
+    'EMBEDDED',
+    'OTEL_EXPORTER_OTLP_HEADERS',
+    'OTEL_EXPORTER_OTLP_TRACES_HEADERS',
+    'DATABASE_URL_FILE',
+    'REDIS_URL_FILE',
+    'OTEL_EXPORTER_OTLP_HEADERS_FILE',
+    'OTEL_EXPORTER_OTLP_TRACES_HEADERS_FILE',
   );
   const empty = Object.fromEntries(names.map((name) => [name, '']));
   expect(parseConfig(empty)).toEqual(parseConfig({}));
@@ -178,8 +185,9 @@ describe('switches', () => {
   });
 
   test('in production GraphiQL and the demo are off unless they are asked for', () => {
-    expect(parseConfig({ NODE_ENV: 'production' })).toMatchObject({ graphiql: false, demo: false });
-    const asked = { NODE_ENV: 'production', GRAPHIQL: 'on', DEMO: 'on' };
+    const production = { NODE_ENV: 'production', EMBEDDED: 'on' };
+    expect(parseConfig(production)).toMatchObject({ graphiql: false, demo: false });
+    const asked = { ...production, GRAPHIQL: 'on', DEMO: 'on' };
     expect(parseConfig(asked)).toMatchObject({ graphiql: true, demo: true });
   });
 

@@ -1,3 +1,4 @@
+import { domainToASCII } from 'node:url';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { AppError } from '#dist/errors.js';
@@ -36,7 +37,94 @@ function refusal(parse: () => unknown): string {
   throw new Error('It was accepted.');
 }
 
+const INVISIBLE = [
+  '\u200b',
+  '\u200d',
+  '\u2060',
+  '\ufeff',
+  '\u00ad',
+  '\u034f',
+  '\ufe0f',
+  '\u202e',
+  '\u3164',
+  '\u{e0041}',
+];
+
 describe('an email', () => {
+  const domain = fc
+    .array(fc.string({ unit: fc.constantFrom(...'abz09üéñ例子ж'), minLength: 1, maxLength: 12 }), {
+      minLength: 1,
+      maxLength: 4,
+    })
+    .map((labels) => labels.join('.'));
+
+  test('is the same with its domain in Unicode, in Punycode, in any case and with other dots', () => {
+    fc.assert(
+      fc.property(domain, (name) => {
+        const ascii = domainToASCII(name);
+        fc.pre(ascii !== '' && !/^[\d.]+$/.test(ascii));
+        const folded = foldEmail(`ada@${name}`);
+        expect(folded).not.toBeNull();
+        for (const spelling of [ascii, ascii.toUpperCase(), name.toUpperCase(), name.replaceAll('.', '\u3002')]) {
+          expect(foldEmail(`ADA@${spelling}`)).toBe(folded);
+        }
+        expect(foldEmail(folded as string)).toBe(folded);
+      }),
+    );
+  });
+
+  test('folds alike in any case of its letters', () => {
+    const letters = fc.string({ unit: fc.constantFrom(...'abzéüжñ0-'), minLength: 1, maxLength: 20 });
+    fc.assert(
+      fc.property(letters, domain, (mailbox, name) => {
+        const email = `${mailbox}@${name}`;
+        expect(foldEmail(email.toUpperCase())).toBe(foldEmail(email));
+      }),
+    );
+  });
+
+  test.each([
+    ['ada@xn--bcher-kva.example', 'ada@bücher.example'],
+    ['Ada@XN--BCHER-KVA.example', 'ada@bücher.example'],
+    ['ada@ｅxample.com', 'ada@example.com'],
+    ['ada@bücher\u3002example', 'ada@bücher.example'],
+    ['ada@exam\u00adple.com', 'ada@example.com'],
+    ['ada@faß.example', 'ada@faß.example'],
+    ['ada@xn--fa-hia.example', 'ada@faß.example'],
+    ['ada@127.1', 'ada@127.1'],
+  ])('%j has the domain that IDNA makes of it: %j', (email, folded) => {
+    expect(foldEmail(email)).toBe(folded);
+  });
+
+  test.each([
+    'xn--a.example',
+    'xn--example-.com',
+    'bü%41.example',
+    'bü/x',
+    'bü?x',
+    'bü#x',
+    'bü:80',
+    'bü\\x',
+    'bücher.example.',
+  ])('with a domain that IDNA does not know it is none: %s', (name) => {
+    expect(foldEmail(`ada@${name}`)).toBeNull();
+  });
+
+  test.each(INVISIBLE)(
+    'with %j in its mailbox it is none, so that a ban is not evaded by what nobody sees',
+    (character) => {
+      expect(foldEmail(`a${character}da@example.com`)).toBeNull();
+      expect(foldEmail(`a${character}@example.com`)).toBeNull();
+      expect([null, 'ada@example.com']).toContain(foldEmail(`ada@exam${character}ple.com`));
+    },
+  );
+
+  test('of any length takes no time: what is too long is not normalised', () => {
+    const marks = '\u0323\u0307'.repeat(5_000_000);
+    expect(foldEmail(`a${marks}@example.com`)).toBeNull();
+    expect(refusal(() => identity('google', `a${marks}`))).toMatch(/^auth_value: got /);
+  });
+
   test('that was folded folds to itself', () => {
     fc.assert(
       fc.property(fc.oneof(emailLike, fc.emailAddress(), fc.string({ unit: 'binary' })), (email) => {
@@ -173,6 +261,14 @@ describe('an identity', () => {
     ['1,501 bytes in fewer characters', `${'é'.repeat(750)}a`],
   ])('may not have %s for a value', (_name, value) => {
     expect(refusal(() => identity('passkey', value))).toMatch(/^auth_value: got .*, expected text of 1 to 1500 bytes/);
+  });
+
+  test.each(INVISIBLE)('may not have a value with %j in it, whatever the method', (character) => {
+    for (const method of ['email', 'passkey', 'google']) {
+      for (const value of [`a${character}da@example.com`, `1${character}2`]) {
+        expect(refusal(() => identity(method, value))).toMatch(/^auth_value: got /);
+      }
+    }
   });
 
   test('may have a value of 1,500 bytes', () => {

@@ -1,0 +1,258 @@
+import {
+  type DocumentNode,
+  type FieldNode,
+  type FragmentDefinitionNode,
+  type GraphQLField,
+  type GraphQLObjectType,
+  getNamedType,
+  getNullableType,
+  isListType,
+  isObjectType,
+  type OperationDefinitionNode,
+  SchemaMetaFieldDef,
+  type SelectionSetNode,
+  TypeMetaFieldDef,
+  TypeNameMetaFieldDef,
+  type ValueNode,
+} from 'graphql';
+import { PAGE_SIZE } from '../services/filters.js';
+import { fragmentsOf, rootFieldsOf } from './limits.js';
+import { schema } from './schema.js';
+import { MAX_IDS } from './users.js';
+
+/*
+ * What an operation costs. It is our own because no library that is kept well does this: graphql-armor knows neither variables
+ * nor rows and follows every spread of a fragment again, which is the very amplification; graphql-query-complexity and Pothos's
+ * plugin see variables, but walk the whole document on every execution, which a compiled query does not even look at.
+ */
+
+/** Before the cost of one row or of what is below it: what a field asks of the database. */
+const SURCHARGES = {
+  /** An index is searched. */
+  search: 10,
+  /** A row is written, in a transaction of its own. */
+  write: 100,
+  /** Users are counted. */
+  total: 200,
+  /** One of many users is looked up. */
+  id: 8,
+  /** One of many addresses is parsed and written. */
+  account: 1,
+} as const;
+
+/** Accounts are not counted beforehand; most users have few. Those beyond are charged when they are there (rows.ts). */
+const ACCOUNTS_PER_USER = 3;
+/** An email or an address nearly always belongs to one user. The others are charged when they are there. */
+const USERS_PER_SEARCH = 3;
+/** Other lists of introspection: a type has 3 fields on average, and a field less than one argument. */
+const INTROSPECTED_PER_TYPE = 2;
+
+interface FieldCost {
+  readonly surcharge?: number;
+  /** How many rows the lists of the answer have: the field's own list, or those below it that do not say it themselves. */
+  readonly rows?: Rows;
+  /** A list among the arguments: the way to it, and what each of its items costs. */
+  readonly items?: { readonly of: readonly [argument: string, field?: string]; readonly each: number };
+}
+
+/** An estimate, or what the first of some arguments says that is given; the field itself refuses more than `atMost`. */
+type Rows = number | { readonly of: readonly string[]; readonly otherwise: number; readonly atMost: number };
+
+/** The fields that cost more than the 1 of every field. */
+export const FIELD_COSTS: Readonly<Record<string, FieldCost>> = {
+  'Query.user': { surcharge: SURCHARGES.search },
+  'Query.users': {
+    surcharge: SURCHARGES.search,
+    rows: { of: ['first', 'last'], otherwise: PAGE_SIZE.default, atMost: PAGE_SIZE.max },
+  },
+  'UserConnection.totalCount': { surcharge: SURCHARGES.total },
+  // It always has its total.
+  'Query.userPage': {
+    surcharge: SURCHARGES.search + SURCHARGES.total,
+    rows: { of: ['limit'], otherwise: PAGE_SIZE.default, atMost: PAGE_SIZE.max },
+  },
+  'Query.userCount': { surcharge: SURCHARGES.total },
+  'Query.searchUsers': { surcharge: SURCHARGES.search, rows: USERS_PER_SEARCH },
+  'Query.usersByIds': {
+    surcharge: SURCHARGES.search,
+    rows: { of: ['ids'], otherwise: 0, atMost: MAX_IDS },
+    items: { of: ['ids'], each: SURCHARGES.id },
+  },
+  'Query.verifyWallet': { surcharge: SURCHARGES.search },
+  'User.accounts': { rows: ACCOUNTS_PER_USER },
+  'Mutation.deleteUser': { surcharge: SURCHARGES.write },
+  'Mutation.recordLogin': {
+    surcharge: SURCHARGES.write,
+    items: { of: ['input', 'accounts'], each: SURCHARGES.account },
+  },
+  '__Schema.types': { rows: Object.keys(schema.getTypeMap()).length },
+};
+
+/** The cost of an operation for its variables, as they are coerced. */
+export type Cost = (variables: Readonly<Record<string, unknown>>) => number;
+
+/** Of a field whose rows are an estimate: how many that is, and what each row costs with all that is below it. */
+export interface RowCost {
+  readonly rows: number;
+  readonly perRow: number;
+}
+
+/** By the node of the field. Worked out with the cost of its operation, before anything is executed. */
+const rowCosts = new WeakMap<FieldNode, RowCost>();
+
+/** What a row of a field costs, whose document has been weighed. */
+export function rowCostOf(node: FieldNode): RowCost | undefined {
+  return rowCosts.get(node);
+}
+
+/**
+ * What a valid operation costs with the variables of a request: a field costs 1, a list multiplies what is below it by
+ * the rows it may have and never by less than one, and totals, searches and writes cost more. Directives are not looked
+ * at, so a field that one leaves out is counted.
+ *
+ * The document is followed once, here: each fragment once, however often it is spread. What is returned is a sum with
+ * as many terms as root fields whose rows vary.
+ */
+export function weighOperation(document: DocumentNode, operation: OperationDefinitionNode): Cost {
+  const fragments = fragmentsOf(document);
+  const type = schema.getRootType(operation.operation) as GraphQLObjectType;
+  const weigh = createWeigher(fragments);
+  let fixed = 0;
+  const varying: Cost[] = [];
+  const add = (count: number | Cost, each: number) => {
+    if (typeof count === 'number') fixed += count * each;
+    else varying.push((variables) => count(variables) * each);
+  };
+  for (const node of rootFieldsOf(operation, fragments)) {
+    const { once, perRow, field, rows } = weigh(type, node);
+    fixed += once;
+    add(typeof rows === 'object' ? readRows(field, node, rows) : atLeastOne(rows ?? 1), perRow);
+    const { items } = FIELD_COSTS[`${type.name}.${field.name}`] ?? {};
+    if (items !== undefined) add(readItems(node, items.of), items.each);
+  }
+  return (variables) => varying.reduce((cost, term) => cost + term(variables), fixed);
+}
+
+/** A row that is not there must not make what is below it free: the document is compiled and checked all the same. */
+function atLeastOne(rows: number): number {
+  return Math.max(rows, 1);
+}
+
+/** What is paid once, and what for each row of a list whose length a field further up says. */
+interface Weight {
+  once: number;
+  perRow: number;
+}
+
+/** Weighs fields with all that is below them; each fragment once, however often it is spread. */
+function createWeigher(fragments: ReadonlyMap<string, FragmentDefinitionNode>) {
+  const known = new Map<string, Weight>();
+
+  const weighField = (parent: GraphQLObjectType, node: FieldNode) => {
+    const field = fieldOf(parent, node.name.value);
+    const { surcharge = 0, rows = defaultRows(parent, field) } = FIELD_COSTS[`${parent.name}.${field.name}`] ?? {};
+    const type = getNamedType(field.type);
+    const below = node.selectionSet && isObjectType(type) ? weighSelections(type, node.selectionSet) : NOTHING;
+    const isList = isListType(getNullableType(field.type));
+    const perRow = isList ? below.once + below.perRow : below.perRow;
+    if (typeof rows === 'number') rowCosts.set(node, { rows, perRow });
+    return { field, rows, once: 1 + surcharge + (isList ? 0 : below.once), perRow };
+  };
+
+  const weighSelections = (type: GraphQLObjectType, { selections }: SelectionSetNode): Weight => {
+    const sum = { once: 0, perRow: 0 };
+    const add = (once: number, perRow: number) => {
+      sum.once += once;
+      sum.perRow += perRow;
+    };
+    for (const selection of selections) {
+      if (selection.kind === 'Field') {
+        const { once, perRow, rows } = weighField(type, selection);
+        // Below the root, where a length is a number or none.
+        const most = typeof rows === 'object' ? rows.atMost : rows;
+        if (most === undefined) add(once, perRow);
+        else add(once + atLeastOne(most) * perRow, 0);
+      } else {
+        const { once, perRow } =
+          selection.kind === 'FragmentSpread'
+            ? weighFragment(type, selection.name.value)
+            : weighSelections(type, selection.selectionSet);
+        add(once, perRow);
+      }
+    }
+    return sum;
+  };
+
+  const weighFragment = (type: GraphQLObjectType, name: string): Weight => {
+    let weight = known.get(name);
+    if (weight === undefined) {
+      const fragment = fragments.get(name);
+      weight = fragment ? weighSelections(type, fragment.selectionSet) : NOTHING;
+      known.set(name, weight);
+    }
+    return weight;
+  };
+
+  return weighField;
+}
+
+const NOTHING: Weight = { once: 0, perRow: 0 };
+const META_FIELDS = [SchemaMetaFieldDef, TypeMetaFieldDef, TypeNameMetaFieldDef];
+
+type Field = GraphQLField<unknown, unknown>;
+
+function fieldOf(parent: GraphQLObjectType, name: string): Field {
+  return (parent.getFields()[name] ?? META_FIELDS.find((field) => field.name === name)) as Field;
+}
+
+function defaultRows(parent: GraphQLObjectType, { type }: Field): number | undefined {
+  return parent.name.startsWith('__') && isListType(getNullableType(type)) ? INTROSPECTED_PER_TYPE : undefined;
+}
+
+/** How many rows the arguments of a field say: a number, or, where a variable decides, how to tell from the variables. */
+function readRows({ args }: Field, node: FieldNode, { of, otherwise, atMost }: Exclude<Rows, number>): number | Cost {
+  const candidates = of.map((name) => {
+    const isList = isListType(getNullableType(args.find((arg) => arg.name === name)?.type));
+    return readLength(argumentOf(node, name), isList);
+  });
+  const read: Cost = (variables) => {
+    for (const candidate of candidates) {
+      const length = typeof candidate === 'string' ? lengthOf(variables[candidate]) : candidate;
+      if (length !== null) return Math.min(atLeastOne(length), atMost);
+    }
+    return atLeastOne(otherwise);
+  };
+  return candidates.some((candidate) => typeof candidate === 'string') ? read : read({});
+}
+
+/** How many items a list has that is an argument, or a field of one: written out, in a variable, or in a variable that is the whole argument. */
+function readItems(node: FieldNode, [argument, field]: readonly [string, string?]): number | Cost {
+  let value = argumentOf(node, argument);
+  if (field !== undefined && value?.kind === 'Variable') {
+    const { value: name } = value.name;
+    return (variables) => lengthOf((variables[name] as Record<string, unknown> | null | undefined)?.[field]) ?? 0;
+  }
+  if (field !== undefined && value?.kind === 'ObjectValue') {
+    value = value.fields.find(({ name }) => name.value === field)?.value;
+  }
+  const length = readLength(value, true) ?? 0;
+  return typeof length === 'string' ? (variables) => lengthOf(variables[length]) ?? 0 : length;
+}
+
+function argumentOf({ arguments: given = [] }: FieldNode, name: string): ValueNode | undefined {
+  return given.find((argument) => argument.name.value === name)?.value;
+}
+
+/** The number that an argument says, null where it says none, or the name of the variable that does. */
+function readLength(value: ValueNode | undefined, isList: boolean): number | string | null {
+  if (value === undefined || value.kind === 'NullValue') return null;
+  if (value.kind === 'Variable') return value.name.value;
+  if (value.kind === 'ListValue') return value.values.length;
+  // One value where a list is wanted is a list of it.
+  return isList || value.kind !== 'IntValue' ? 1 : Number(value.value);
+}
+
+function lengthOf(value: unknown): number | null {
+  if (Array.isArray(value)) return value.length;
+  return typeof value === 'number' ? value : null;
+}

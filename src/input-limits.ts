@@ -1,0 +1,53 @@
+/**
+ * The longest text that is accepted for each kind of value. It is checked before the text is trimmed, normalised, parsed,
+ * hashed, compared or repeated in an error, so that no value costs more than its request was charged for.
+ *
+ * The one table of them: the interfaces check by it, and the OpenAPI document and `docs/limits.md` show it.
+ */
+export const INPUT_LIMITS = {
+  email: { max: 320, unit: 'characters' },
+  authMethod: { max: 64, unit: 'characters' },
+  authValue: { max: 1_500, unit: 'bytes' },
+  address: { max: 128, unit: 'characters' },
+  /** A longer row of digits is still an id, of a user who cannot exist; it is never converted to a number. */
+  id: { max: 20, unit: 'digits' },
+  /** Of a page number or a page size. */
+  number: { max: 16, unit: 'digits' },
+  date: { max: 64, unit: 'characters' },
+  cursor: { max: 64, unit: 'characters' },
+  /** A whole list of login methods, as one parameter has it. */
+  loginMethods: { max: 256, unit: 'characters' },
+  idempotencyKey: { max: 255, unit: 'characters' },
+  appId: { max: 64, unit: 'characters' },
+  appSecret: { max: 256, unit: 'characters' },
+  projectName: { max: 200, unit: 'characters' },
+  secretLabel: { max: 64, unit: 'characters' },
+  /** A name in a GraphQL document: of an operation, a fragment, a variable, a field or an alias. */
+  graphqlName: { max: 128, unit: 'characters' },
+  /** Any text in the variables or in the document of a GraphQL request, before the fields look at it. */
+  text: { max: 4_096, unit: 'bytes' },
+} as const;
+
+/** The largest answer to one request. A larger one is refused, where possible before it is read, and never cut short. */
+export const LARGEST_ANSWER_BYTES = 8 * 2 ** 20;
+
+/** Whether an answer has more bytes than one may have. Counts them only where its characters leave that open. */
+export function isTooLargeAnswer(text: string): boolean {
+  if (text.length > LARGEST_ANSWER_BYTES) return true;
+  const mostBytes = 3 * text.length;
+  return mostBytes > LARGEST_ANSWER_BYTES && Buffer.byteLength(text) > LARGEST_ANSWER_BYTES;
+}
+
+export type InputKind = keyof typeof INPUT_LIMITS;
+
+/** Whether a text is longer than its kind may be. Takes the same time for any text that is. */
+export function isTooLong(kind: InputKind, text: string): boolean {
+  const { max, unit } = INPUT_LIMITS[kind];
+  return text.length > max || (unit === 'bytes' && Buffer.byteLength(text) > max);
+}
+
+/** What is accepted of a kind, for an error: "at most 320 characters". */
+export function atMost(kind: InputKind): string {
+  const { max, unit } = INPUT_LIMITS[kind];
+  return `at most ${max} ${unit}`;
+}

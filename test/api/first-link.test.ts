@@ -1,0 +1,126 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { Prisma } from '#dist/db/client.js';
+import { stellarAddress } from '../support/addresses.js';
+import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { verify } from '../support/rest.js';
+
+/** An address that several users have: a verification without a user names the one who linked it first. */
+
+let app: TestApp;
+let project: TestProject;
+let projectId: number;
+beforeAll(async () => {
+  app = await startTestApp();
+  project = await app.createProject();
+  const { projects } = app.directory.services;
+  projectId = (await projects.getScope(project.appId)).idFor('operate');
+});
+afterAll(() => app.close());
+
+async function login(authValue: string, address?: string): Promise<string> {
+  const accounts = address === undefined ? [] : [{ network: 'STELLAR', publicKey: address }];
+  const { data } = await project.graphql(
+    'mutation ($input: RecordLoginInput!) { recordLogin(input: $input) { user { id } } }',
+    { input: { authMethod: 'passkey', authValue, accounts } },
+  );
+  return data.recordLogin.user.id;
+}
+
+const remove = (id: string) => project.graphql(`mutation { deleteUser(id: ${id}) { id } }`);
+
+/** Whom both interfaces name. */
+async function ownerOf(address: string, userId?: string): Promise<string | null> {
+  const { body } = await verify(project, { address, ...(userId !== undefined && { user_id: Number(userId) }) });
+  const pin = userId === undefined ? '' : `, userId: ${userId}`;
+  const { data } = await project.graphql(`{ verifyWallet(address: "${address}"${pin}) { exists userId } }`);
+  const { exists, userId: named } = data.verifyWallet as Json;
+  expect([exists, named]).toEqual([body.result.exists, body.result.exists ? String(body.result.user_id) : null]);
+  return named;
+}
+
+test('an older user who links the address later does not change the answer', async () => {
+  const address = stellarAddress(1);
+  const older = await login('older');
+  const newer = await login('newer', address);
+  expect(await ownerOf(address)).toBe(newer);
+  await login('older', address);
+  expect(await ownerOf(address)).toBe(newer);
+  expect([await ownerOf(address, older), await ownerOf(address, newer)]).toEqual([older, newer]);
+  // Another login links nothing anew.
+  await login('newer', address);
+  expect(await ownerOf(address)).toBe(newer);
+
+  await remove(newer);
+  expect(await ownerOf(address)).toBe(older);
+  expect(await ownerOf(address, newer)).toBeNull();
+  // Who registers again links it again, later.
+  const again = await login('newer', address);
+  expect(await ownerOf(address)).toBe(older);
+  await remove(older);
+  expect(await ownerOf(address)).toBe(again);
+  await remove(again);
+  expect(await ownerOf(address)).toBeNull();
+});
+
+describe('an address that thousands have linked', () => {
+  const address = stellarAddress(2);
+  let ids: string[];
+  beforeAll(async () => {
+    await app.directory.db.prisma.$executeRaw(Prisma.sql`
+      WITH made AS (
+        INSERT INTO users (project_id, auth_method, auth_value, auth_value_key)
+        SELECT ${projectId}::int, 'passkey', 'crowd' || n, 'crowd' || n FROM generate_series(1, 5000) AS n
+        RETURNING project_id, id
+      )
+      INSERT INTO accounts (project_id, user_id, network, public_key, address_key, wallet_type)
+      SELECT project_id, id, 'stellar', ${address}, ${address}, 'custodial' FROM made ORDER BY id DESC`);
+    const linked = await app.directory.db.query<{ id: number }>(Prisma.sql`
+      SELECT user_id AS id FROM accounts WHERE project_id = ${projectId} AND address_key = ${address} ORDER BY accounts.id`);
+    ids = linked.map(({ id }) => String(id));
+  });
+  const removeFirst = (count: number) =>
+    app.directory.db.prisma.$executeRaw(Prisma.sql`
+      UPDATE users SET deleted_at = now()
+      WHERE project_id = ${projectId} AND id = ANY (${ids.slice(0, count).map(BigInt)}::bigint[])`);
+  const statements = async (work: () => Promise<unknown>) => {
+    app.statements.length = 0;
+    await work();
+    return app.statements.filter((sql) => /FROM accounts a/.test(sql)).length;
+  };
+
+  test.each([
+    [0, 1],
+    [7, 1],
+    [8, 2],
+    [9, 2],
+    [2_008, 3],
+    [4_999, 4],
+  ])('has its first current user named when the first %i were removed, in %i statements', async (removed, most) => {
+    await removeFirst(removed);
+    expect(await ownerOf(address)).toBe(ids[removed]);
+    expect(await statements(() => verify(project, { address }))).toBe(most);
+    expect(await ownerOf(address, ids[4_999] as string)).toBe(ids[4_999]);
+    expect(await statements(() => verify(project, { address, user_id: Number(ids[4_999]) }))).toBe(1);
+  });
+
+  test("is nobody's when all were removed, and of who links it then", async () => {
+    await removeFirst(5_000);
+    expect(await ownerOf(address)).toBeNull();
+    const next = await login('next', address);
+    expect(await ownerOf(address)).toBe(next);
+  });
+
+  test('is walked through once for all who ask at once, and does not hold up others', async () => {
+    const { projects, wallets } = app.directory.services;
+    const other = await app.createProject();
+    const [mine, theirs] = [await projects.getScope(project.appId), await projects.getScope(other.appId)];
+    const key = { key: address } as never;
+    app.statements.length = 0;
+    const crowd = Array.from({ length: 50 }, () => wallets.findOwner(mine, key, null));
+    expect(await wallets.findOwner(theirs, key, null)).toBeNull();
+    expect(app.statements).toHaveLength(1);
+    const owners = await Promise.all(crowd);
+    expect(new Set(owners.map((owner) => owner?.userId)).size).toBe(1);
+    expect(app.statements).toHaveLength(1 + 3);
+  });
+});

@@ -1,0 +1,209 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { Prisma } from '#dist/db/client.js';
+import { measureByEmail } from '#dist/sql/find-users.js';
+import { ethereumAddress, stellarAddress } from '../support/addresses.js';
+import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
+
+/** Searches that many users match: every one of them is in the answer, or the answer says that they are too many. */
+
+let app: TestApp;
+let project: TestProject;
+let projectId: number;
+beforeAll(async () => {
+  app = await startTestApp();
+  project = await app.createProject();
+  projectId = await idOf(project);
+});
+afterAll(() => app.close());
+
+const scopeOf = ({ appId }: TestProject) => app.directory.services.projects.getScope(appId);
+const idOf = async (of: TestProject) => (await scopeOf(of)).idFor('operate');
+
+/** Users with one login email, by plain SQL; every third is of one instant with the next. */
+async function addUsers(email: string, count: number, options: { accounts?: number; valueBytes?: number } = {}) {
+  const { accounts = 0, valueBytes = 0 } = options;
+  const { prisma } = app.directory.db;
+  await prisma.$executeRaw(Prisma.sql`
+    INSERT INTO users (project_id, auth_method, auth_value, auth_value_key, login_email, created_at)
+    SELECT ${projectId}::int, 'google', v || repeat('x', ${valueBytes}::int), v, ${email}, '2026-01-01T00:00:00Z'::timestamptz + n / 2 * interval '1 second'
+    FROM generate_series(1, ${count}::int) AS n, LATERAL (SELECT ${email} || n AS v) AS each`);
+  await prisma.$executeRaw(Prisma.sql`
+    INSERT INTO accounts (project_id, user_id, network, public_key, address_key, wallet_type)
+    SELECT u.project_id, u.id, 'ethereum', key, key, 'custodial'
+    FROM users u, generate_series(1, ${accounts}::int) AS n, LATERAL (SELECT '0x' || lpad(n::text, 40, '0') AS key) AS each
+    WHERE u.project_id = ${projectId} AND u.login_email = ${email}`);
+}
+
+async function newestFirst(email: string): Promise<string[]> {
+  const found = await app.directory.db.query<{ id: number }>(Prisma.sql`
+    SELECT id FROM users WHERE project_id = ${projectId} AND login_email = ${email} AND deleted_at IS NULL
+    ORDER BY created_at DESC, id DESC`);
+  return found.map(({ id }) => String(id));
+}
+
+const askRest = (parameter: string) => project.rest(`/server/users/search?${parameter}`);
+const askGraphQL = (by: string, selected = 'id') => project.graphql(`{ searchUsers(by: { ${by} }) { ${selected} } }`);
+
+describe('every match is returned, newest first', () => {
+  test.each([8, 9, 700])('%i users with one email', async (count) => {
+    const email = `of-${count}@example.com`;
+    await addUsers(email, count, { accounts: 2 });
+    const expected = await newestFirst(email);
+    expect(expected).toHaveLength(count);
+
+    const { body } = await askRest(`email=${email}`);
+    expect(body.result.total_user).toBe(count);
+    expect(body.result.users.map((user: Json) => String(user.id))).toEqual(expected);
+    expect(body.result.users.every((user: Json) => user.accounts.length === 2)).toBe(true);
+    const { data } = await askGraphQL(`email: "${email}"`, 'id accounts { id }');
+    expect(data.searchUsers.map((user: Json) => user.id)).toEqual(expected);
+    expect(data.searchUsers.every((user: Json) => user.accounts.length === 2)).toBe(true);
+  });
+
+  test('users with one address, of whom many have been removed', async () => {
+    const address = stellarAddress(1);
+    await project.addUsers(
+      ...Array.from({ length: 30 }, (_, n) => ({
+        auth_method: 'passkey',
+        auth_value: `shared${n}`,
+        accounts: [{ network: 'stellar', public_key: address }],
+      })),
+    );
+    const idsByRest = async () =>
+      (await askRest(`address=${address}`)).body.result.users.map((user: Json) => String(user.id));
+    const ids = await idsByRest();
+    expect(ids).toHaveLength(30);
+    // The links of the first are those that a search meets first.
+    for (const left of [12, 8, 1, 0]) {
+      await app.directory.db.prisma.$executeRaw(Prisma.sql`
+        UPDATE users SET deleted_at = now()
+        WHERE project_id = ${projectId} AND id = ANY (${ids.slice(left).map(BigInt)}::bigint[])`);
+      expect(await idsByRest()).toEqual(ids.slice(0, left));
+      const { data } = await askGraphQL(`address: "${address}"`);
+      expect(data.searchUsers.map((user: Json) => user.id)).toEqual(ids.slice(0, left));
+    }
+  });
+});
+
+test('users with an address that thousands had, of whom most have been removed', async () => {
+  const address = stellarAddress(3);
+  const { db } = app.directory;
+  await db.prisma.$executeRaw(Prisma.sql`
+    WITH made AS (
+      INSERT INTO users (project_id, auth_method, auth_value, auth_value_key, created_at, deleted_at)
+      SELECT ${projectId}::int, 'passkey', 'had' || n, 'had' || n, '2026-01-01T00:00:00Z'::timestamptz + hashint4(n) % 100 * interval '1 second',
+             CASE WHEN n % 1000 <> 0 THEN now() END
+      FROM generate_series(1, 6500) AS n
+      RETURNING project_id, id
+    )
+    INSERT INTO accounts (project_id, user_id, network, public_key, address_key, wallet_type)
+    SELECT project_id, id, 'stellar', ${address}, ${address}, 'custodial' FROM made`);
+  const left = await db.query<{ id: number }>(Prisma.sql`
+    SELECT id FROM users WHERE project_id = ${projectId} AND auth_value LIKE 'had%' AND deleted_at IS NULL
+    ORDER BY created_at DESC, id DESC`);
+  expect(left).toHaveLength(6);
+  app.statements.length = 0;
+  const { body } = await askRest(`address=${address}`);
+  expect(body.result.users.map((user: Json) => user.id)).toEqual(left.map(({ id }) => id));
+  // One for a few, four that look at 2,000 links each, and one for the users.
+  expect(app.statements.filter((sql) => !/app_secrets/.test(sql))).toHaveLength(6);
+});
+
+describe('what one answer cannot hold is refused, and not cut short', () => {
+  test('10,000 users are an answer, 10,001 are none', async () => {
+    const email = 'crowd@example.com';
+    await addUsers(email, 10_000);
+    const expected = await newestFirst(email);
+    const { body } = await askRest(`email=${email}`);
+    expect(body.result.users.map((user: Json) => String(user.id))).toEqual(expected);
+    const { data } = await askGraphQL(`email: "${email}"`);
+    expect(data.searchUsers.map((user: Json) => user.id)).toEqual(expected);
+
+    await project.addUsers({ auth_method: 'github', auth_value: 'one more', email });
+    const sentence =
+      'email: more than 10,000 users match, which one answer cannot hold; list them with GET /server/users or users(...).';
+    const refused = await askRest(`email=${email}`);
+    expect([refused.status, refused.body]).toEqual([400, { error: sentence }]);
+    const { errors } = await askGraphQL(`email: "${email}"`);
+    expect(errors).toMatchObject([{ message: sentence, extensions: { code: 'BAD_USER_INPUT' } }]);
+  });
+
+  test.each([
+    ['accounts', 'rich@example.com', 700, { accounts: 100 }, '700'],
+    ['their texts', 'long@example.com', 6_000, { valueBytes: 1_400 }, '6,000'],
+  ])(
+    'users who take more than 8 MiB by %s are refused before they are read',
+    async (_by, email, count, options, shown) => {
+      await addUsers(email, count, options);
+      app.statements.length = 0;
+      const { status, body } = await askRest(`email=${email}`);
+      expect([status, body.error]).toEqual([
+        400,
+        `email: the ${shown} users who match take more than 8 MiB, which one answer cannot hold; list them with GET /server/users or users(...).`,
+      ]);
+      // What is shared with others looks at nine of them, what measures them reads no account.
+      const reads = app.statements.filter((sql) => /u\.auth_value AS/.test(sql));
+      expect(reads).toHaveLength(1);
+      expect(reads[0]).toContain('LIMIT');
+    },
+  );
+
+  test('accounts that nobody asks for refuse no search', async () => {
+    const { users } = app.directory.services;
+    const found = await users.searchByEmail(await scopeOf(project), 'rich@example.com', { withAccounts: false });
+    expect(found).toHaveLength(700);
+    expect(found.every(({ accounts }) => accounts === undefined)).toBe(true);
+  });
+
+  test('no user takes more than is measured', async () => {
+    await project.addUsers({
+      auth_method: 'a-social-provider-with-a-long-name',
+      auth_value: `"quoted" \\ and \u{1f600} and é ${'"'.repeat(500)}`,
+      email: 'large@example.com',
+      wallet: stellarAddress(2),
+      last_login: '2026-02-01T00:00:00.123Z',
+      login_count: 2_147_483_647,
+      accounts: Array.from({ length: 49 }, (_, n) => [
+        { network: 'stellar', public_key: stellarAddress(10 + n) },
+        { network: 'ethereum', public_key: ethereumAddress(10 + n) },
+      ]).flat(),
+    });
+    // Ids at their longest.
+    const { db } = app.directory;
+    const largest = 9_007_199_254_740_000n;
+    await db.prisma.$executeRaw(Prisma.sql`
+      UPDATE users SET id = ${largest} WHERE project_id = ${projectId} AND login_email = 'large@example.com'`);
+    await db.prisma.$executeRaw(Prisma.sql`
+      UPDATE accounts SET id = ${largest} + id WHERE project_id = ${projectId} AND user_id = ${largest}`);
+    const key = { projectId, value: 'large@example.com', withAccounts: true };
+    const [measured] = await measureByEmail(db, key, 10);
+    const { body } = await askRest('email=large@example.com');
+    const bytes = Buffer.byteLength(JSON.stringify(body.result.users[0]));
+    expect(bytes).toBeGreaterThan(10_000);
+    expect(measured?.bytes).toBeGreaterThan(bytes);
+  });
+});
+
+test('a search that many match does not hold up one of another project that comes with it', async () => {
+  const other = await app.createProject();
+  await other.addUsers({ auth_method: 'email', auth_value: 'crowd@example.com' });
+  const { users } = app.directory.services;
+  const [mine, theirs] = [await scopeOf(project), await scopeOf(other)];
+  app.statements.length = 0;
+  const large = users.searchByEmail(mine, 'of-700@example.com');
+  const small = await users.searchByEmail(theirs, 'crowd@example.com');
+  expect(small).toHaveLength(1);
+  expect(app.statements.filter((sql) => /u\.auth_value AS/.test(sql))).toHaveLength(1);
+  expect(await large).toHaveLength(700);
+  // One for both, one that measures, and three times 250 users with their accounts.
+  expect(app.statements).toHaveLength(5);
+});
+
+test('who asks the same at once is answered by one search', async () => {
+  const { users } = app.directory.services;
+  const scope = await scopeOf(project);
+  app.statements.length = 0;
+  const found = await Promise.all(Array.from({ length: 100 }, () => users.searchByEmail(scope, 'of-700@example.com')));
+  expect(new Set(found).size).toBe(1);
+  expect(app.statements).toHaveLength(5);
+});

@@ -1,0 +1,78 @@
+/** What a project may storm with: every kind of operation that it can send, not only the cheap ones. */
+
+const ALL =
+  'id authMethod loginMethod authValue wallet createdAt lastLogin loginCount accounts { id network publicKey walletType }';
+
+const many = (count, make) => Array.from({ length: count }, (_, index) => make(index)).join(' ');
+const get = (path) => ({ method: 'GET', path });
+const graphql = (query, variables) => ({
+  method: 'POST',
+  path: '/graphql',
+  body: JSON.stringify({ query, variables }),
+});
+
+/** By name: the requests of a storm on a project whose users have ids from `firstId` on; `headers` where they are others. */
+export function stormsOn({ firstId, users, headers }) {
+  const id = (n) => firstId + ((n * 7_919) % users);
+  const list = (count, make) => Array.from({ length: count }, (_, n) => make(n));
+  return {
+    'one user': { requests: list(2_000, (n) => get(`/server/users/${id(n)}`)) },
+    'pages of 100': { requests: list(500, (n) => get(`/server/users?limit=100&page=${n + 1}`)) },
+    searches: { requests: list(500, (n) => get(`/server/users/search?email=nobody.${n}@example.com`)) },
+    'wrong secrets': {
+      requests: list(500, (n) => get(`/server/users/${id(n)}`)),
+      headers: { ...headers, 'service-app-secret': 'wrong' },
+    },
+    'logins, one a request': {
+      requests: list(2_000, (n) =>
+        graphql('mutation ($v: String!) { recordLogin(input: { authMethod: "github", authValue: $v }) { created } }', {
+          v: `storm ${n}`,
+        }),
+      ),
+    },
+    'logins, 190 a request': {
+      requests: list(20, (n) =>
+        graphql(
+          `mutation { ${many(190, (m) => `a${m}: recordLogin(input: { authMethod: "github", authValue: "storm ${n} ${m}" }) { created }`)} }`,
+        ),
+      ),
+    },
+    'wide lists': {
+      requests: list(20, (n) => graphql(`{ ${many(9, (m) => `a${n}x${m}: users(first: 100) { nodes { ${ALL} } }`)} }`)),
+    },
+    'wide lists, not compiled': {
+      requests: list(20, (n) =>
+        graphql(`{ ${many(9, (m) => `a${n}x${m}: users(first: 100) { nodes @include(if: true) { ${ALL} } }`)} }`),
+      ),
+    },
+    'users by id, 2,100 a request': {
+      requests: [
+        graphql(`query ($ids: [ID!]!) { ${many(21, (m) => `a${m}: usersByIds(ids: $ids) { id }`)} }`, {
+          ids: list(100, (n) => String(id(n))),
+        }),
+      ],
+    },
+    'counts, 95 a request': {
+      requests: list(20, (n) =>
+        graphql(
+          `{ ${many(95, (m) => `a${m}: userCount(filter: { startDate: "2025-01-${String(1 + (n % 28)).padStart(2, '0')}T00:00:${String(m % 60).padStart(2, '0')}Z" })`)} }`,
+        ),
+      ),
+    },
+    'searches, 200 a request': {
+      requests: list(20, (n) =>
+        graphql(`{ ${many(200, (m) => `a${m}: searchUsers(by: { email: "${n}.${m}@example.com" }) { id }`)} }`),
+      ),
+    },
+    'errors, 200 a request': { requests: [graphql(`{ ${many(200, (m) => `a${m}: user(id: "x") { id }`)} }`)] },
+    'documents that are not valid': { requests: list(50, (n) => graphql(`{ ${many(900, (m) => `nope${n}x${m}`)} }`)) },
+    'documents that are new': {
+      requests: list(1_500, (n) =>
+        graphql(`{ ${many(60, (m) => `a${n}x${m}: users(first: 1) { nodes { accounts { id } } }`)} }`),
+      ),
+    },
+    'bodies of 250 KiB that are refused': {
+      requests: [graphql('{ __typename }', Object.fromEntries(list(18_000, (n) => [`k${n}`, n])))],
+    },
+  };
+}

@@ -1,0 +1,30 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { LIMITS } from '#dist/graphql/limits.js';
+import { INPUT_LIMITS } from '#dist/input-limits.js';
+import { ROOT } from '../support/checkout.js';
+
+/** `docs/limits.md` says what the service does. */
+
+/** The rows of the table below a heading, each as its cells. */
+async function tableBelow(heading: string): Promise<string[][]> {
+  const page = await readFile(join(ROOT, 'docs/limits.md'), 'utf8');
+  const section = page.split(`\n## ${heading}\n`)[1]?.split('\n## ')[0] ?? '';
+  const rows = section.split('\n').filter((line) => line.startsWith('| '));
+  return rows.slice(1).map((row) => row.slice(2, -2).split(' | '));
+}
+
+test('the table of texts is the one that is checked by', async () => {
+  const documented = (await tableBelow('Texts')).map(([name, atMost]) => `${name} ${atMost}`);
+  expect(documented).toEqual(Object.entries(INPUT_LIMITS).map(([name, { max, unit }]) => `\`${name}\` ${max} ${unit}`));
+});
+
+test('the table of documents is the one that is checked by', async () => {
+  const documented = (await tableBelow('A GraphQL document')).map(([name = '', value = '']) => {
+    return [name.split(':')[0], Number(value.replaceAll(',', ''))];
+  });
+  const names: Record<string, string> = { rootFields: 'root fields' };
+  const expected = Object.entries(LIMITS).map(([name, value]) => [names[name] ?? name, value]);
+  expect(documented.filter(([, value]) => !Number.isNaN(value))).toEqual(expected);
+});

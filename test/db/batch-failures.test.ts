@@ -1,0 +1,55 @@
+import { describe, expect, inject, test } from 'vitest';
+import { parseConfig } from '#dist/config.js';
+import { createDirectory } from '#dist/directory.js';
+import { camelCase, parseProfile } from '#dist/services/identities.js';
+import { copyTemplate } from '../support/engines.js';
+
+/** The embedded database has no limit for a statement. */
+describe.runIf(inject('engine') === 'postgres')(
+  'a statement for two projects that takes too long for one of them',
+  () => {
+    test('fails for that one alone', async () => {
+      const database = await copyTemplate('postgres', inject('template'));
+      const config = parseConfig({ ...database.env, DATABASE_STATEMENT_TIMEOUT_MS: '1500' });
+      const statements: string[] = [];
+      const directory = createDirectory(config, {
+        command: 'test',
+        serving: true,
+        onStatement: (sql) => statements.push(sql),
+      });
+      await directory.open();
+      const { projects, users, logins } = directory.services;
+      try {
+        const [slow, quick] = await Promise.all(
+          ['slow', 'quick'].map(async (name) => {
+            const scope = await projects.getScope((await projects.createProject(name)).appId);
+            const profile = parseProfile({ authMethod: 'email', authValue: `${name}@example.com` }, camelCase);
+            const { user } = await logins.recordLogin(scope, profile);
+            return { scope, id: BigInt(user.id) };
+          }),
+        );
+        // Whoever looks at a user of the one project sleeps.
+        await directory.db.pool.query(`
+        ALTER TABLE users RENAME TO kept_users;
+        CREATE VIEW users AS SELECT * FROM kept_users
+        WHERE project_id <> ${slow?.scope.idFor('operate')} OR pg_sleep(60)::text IS NOT NULL`);
+        statements.length = 0;
+        const answers = await Promise.allSettled(
+          [slow, quick, slow].map((of) =>
+            users.findUser((of as NonNullable<typeof of>).scope, (of as NonNullable<typeof of>).id),
+          ),
+        );
+        expect(answers.map(({ status }) => status)).toEqual(['rejected', 'fulfilled', 'rejected']);
+        expect(answers).toMatchObject([
+          { reason: { code: '57014' } },
+          { value: { authValue: 'quick@example.com' } },
+          {},
+        ]);
+        expect(statements).toHaveLength(3);
+      } finally {
+        await directory.close();
+        await database.drop();
+      }
+    });
+  },
+);

@@ -1,0 +1,89 @@
+import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest';
+import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
+
+/** What the database holds of totals whatever is done to its tables by SQL. */
+let app: TestApp;
+let project: TestProject;
+beforeAll(async () => {
+  app = await startTestApp();
+});
+afterAll(() => app.close());
+beforeEach(async () => {
+  project = await app.createProject();
+  await project.addUsers(...emails(0, 3));
+});
+
+const emails = (from: number, count: number) =>
+  Array.from({ length: count }, (_, index) => ({ auth_method: 'email', auth_value: `${from + index}@example.com` }));
+const scope = () => app.directory.services.projects.getScope(project.appId);
+const differences = async () => app.directory.services.totals.check(await scope());
+const total = async () => (await project.rest('/server/users')).body.result.total_user;
+
+test('the id of a project does not change, and its name may', async () => {
+  const { pool } = app.directory.db;
+  const change = pool.query('UPDATE projects SET id = id + 1000 WHERE app_id = $1', [project.appId]);
+  await expect(change).rejects.toMatchObject({ code: '23001', message: 'the id of a project does not change' });
+  await pool.query("UPDATE projects SET name = 'Another', id = id WHERE app_id = $1", [project.appId]);
+  expect([await total(), await differences()]).toEqual([3, []]);
+});
+
+for (const [what, folded] of [
+  ['deltas', false],
+  ['tallies', true],
+] as const) {
+  for (const statement of [
+    'TRUNCATE users CASCADE',
+    'TRUNCATE users, accounts, tally_deltas',
+    'TRUNCATE projects CASCADE',
+  ]) {
+    test(`${statement} leaves no ${what}`, async () => {
+      if (folded) await app.directory.services.totals.fold(await scope());
+      const { pool } = app.directory.db;
+      await pool.query(statement);
+      const left =
+        'SELECT (SELECT count(*) FROM tallies) + (SELECT count(*) FROM tally_slices) + (SELECT count(*) FROM tally_deltas) AS left';
+      expect((await pool.query(left)).rows).toEqual([{ left: '0' }]);
+    });
+  }
+}
+
+test.runIf(inject('engine') === 'postgres')(
+  'TRUNCATE users under an older snapshot leaves none (embedded has one session)',
+  async () => {
+    const { pool } = app.directory.db;
+    const older = await pool.connect();
+    await older.query('BEGIN ISOLATION LEVEL REPEATABLE READ');
+    await older.query('SELECT count(*) FROM users');
+    await project.addUsers(...emails(3, 4));
+    expect(await total()).toBe(7);
+    await older.query('TRUNCATE users CASCADE');
+    await older.query('COMMIT');
+    older.release();
+    expect([await total(), await differences()]).toEqual([0, []]);
+    await project.addUsers(...emails(0, 2));
+    expect([await total(), await differences()]).toEqual([2, []]);
+  },
+);
+
+test('the triggers find their tables under an empty search path, and no function depends on it', async () => {
+  const { pool } = app.directory.db;
+  const client = await pool.connect();
+  const { rows } = await client.query(
+    `SELECT oid::regprocedure::text AS name FROM pg_proc
+     WHERE pronamespace = current_schema()::regnamespace AND prosqlbody IS NULL
+       AND NOT EXISTS (SELECT FROM unnest(proconfig) AS setting WHERE setting LIKE 'search_path=public,%')`,
+  );
+  expect(rows).toEqual([]);
+  await client.query("SET search_path = ''");
+  await client.query(
+    `INSERT INTO public.users (project_id, auth_method, auth_value, auth_value_key)
+     SELECT id, 'email', 'x@example.com', 'x@example.com' FROM public.projects WHERE app_id = $1`,
+    [project.appId],
+  );
+  await client.query("UPDATE public.users SET deleted_at = now() WHERE auth_value = '0@example.com'");
+  await client.query("DELETE FROM public.users WHERE auth_value = '1@example.com'");
+  await client.query('SELECT public.fold_tallies(id, 1000), public.cut_crowded_days(id, NULL) FROM public.projects');
+  await client.query('RESET search_path');
+  client.release();
+  expect([await total(), await differences()]).toEqual([2, []]);
+});

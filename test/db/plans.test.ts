@@ -1,0 +1,62 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Prisma } from '#dist/db/client.js';
+import { parseAddress } from '#dist/services/addresses.js';
+import { ethereumAddress } from '../support/addresses.js';
+import { startTestApp, type TestApp } from '../support/app.js';
+
+/** Statements are planned once a connection, often before there is anybody: the plans have to be good for a million users all the same. */
+
+let app: TestApp;
+beforeAll(async () => {
+  app = await startTestApp({ env: { DATABASE_POOL_SIZE: '1' } });
+});
+afterAll(() => app.close());
+
+/** Asks every look-up of one key until its plan is made for good, and looks at the plans. */
+async function expectLookUps() {
+  const { services, db } = app.directory;
+  const scope = await services.projects.getScope((await services.projects.createProject('Empty')).appId);
+  const address = parseAddress(ethereumAddress(1)) as Exclude<ReturnType<typeof parseAddress>, { reason: string }>;
+  // The embedded database decides on a plan for good after five.
+  for (let time = 0; time < 7; time += 1) {
+    await services.users.findUser(scope, 1n);
+    await services.users.searchByEmail(scope, 'nobody@example.com');
+    await services.users.searchByAddress(scope, address);
+    await services.wallets.findOwner(scope, address, null);
+    await services.accounts.listAccounts(scope, 1);
+    await expect(services.users.removeUser(scope, 1n, null)).rejects.toThrow('no user');
+  }
+  const prepared = await db.query<{ name: string; parameters: number; statement: string }>(Prisma.sql`
+    SELECT name, cardinality(parameter_types) AS parameters, statement FROM pg_prepared_statements
+    WHERE statement ~ '(FROM|UPDATE) (users|accounts) ' AND statement !~ 'pg_prepared_statements|INSERT INTO users'`);
+  expect(prepared).toHaveLength(6);
+  for (const { name, parameters, statement } of prepared) {
+    const nothing = new Array(parameters).fill('NULL').join();
+    const { rows } = await db.pool.query(`EXPLAIN (COSTS off) EXECUTE ${name}(${nothing})`);
+    const plan = rows.map((row) => row['QUERY PLAN']).join('\n');
+    expect(plan, statement).not.toMatch(/Seq Scan/);
+    const conditions = [...plan.matchAll(/Index Cond: (.*)/g)].map(
+      ([, condition = '']) => condition.split(' AND ').length,
+    );
+    expect(conditions.length, plan).toBeGreaterThan(0);
+    expect(Math.min(...conditions), plan).toBeGreaterThan(1);
+  }
+}
+
+test('every look-up of one key is planned by all of it, also while the tables are empty', () => expectLookUps());
+
+test('and also where most users of the database have one email and one address', async () => {
+  const { db } = app.directory;
+  const project = await app.createProject('Skewed');
+  const account = { network: 'ethereum', public_key: ethereumAddress(2) };
+  const users = Array.from({ length: 2_500 }, (_, n) => ({
+    auth_method: 'google',
+    auth_value: `skewed ${n}`,
+    email: 'one@example.com',
+    accounts: [account],
+  }));
+  await project.addUsers(...users);
+  await db.pool.query('ANALYZE users, accounts');
+  await db.pool.query('DISCARD PLANS');
+  await expectLookUps();
+});

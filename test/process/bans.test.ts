@@ -1,0 +1,103 @@
+import { describe, expect, test, vi } from 'vitest';
+import type { Json } from '../support/app.js';
+import { type Credentials, recordLogin, TIMESTAMP, useServer } from '../support/command.js';
+
+vi.setConfig({ testTimeout: 120_000 });
+
+describe('bans', () => {
+  const { url, run, runJson, runWith, createProject } = useServer();
+  const ban = (project: Credentials, method: string, value: string) =>
+    runJson('user', 'ban', '--project', project.app_id, '--method', method, '--value', value);
+  const bansOf = (project: Credentials): Promise<Json> => runJson('user', 'bans', '--project', project.app_id);
+  const importLines = (project: Credentials, lines: string, ...args: string[]) =>
+    runWith(lines, 'user', 'import', '--project', project.app_id, ...args);
+  const login = async (project: Credentials, authValue: string) =>
+    (await recordLogin(url(), project, { authMethod: 'email', authValue })).body.errors?.[0].extensions.code ?? 'done';
+  const imports = async (project: Credentials) =>
+    (await runJson('audit', '--project', project.app_id)).filter(({ action }: Json) => action === 'import');
+
+  test('are listed, oldest first, as they were given', async () => {
+    const [one, other] = [await createProject(), await createProject()];
+    const none = await run('user', 'bans', '--project', one.app_id);
+    expect(none).toMatchObject({ code: 0, stdout: 'No identity is banned.\n' });
+    await ban(one, 'email', 'Eve@Example.com');
+    await ban(one, 'google', 'g-1');
+    await ban(other, 'email', 'mallory@example.com');
+    const listed = await bansOf(one);
+    expect(listed).toEqual([
+      { auth_method: 'email', auth_value: 'Eve@Example.com', created_at: expect.stringMatching(TIMESTAMP) },
+      { auth_method: 'google', auth_value: 'g-1', created_at: expect.stringMatching(TIMESTAMP) },
+    ]);
+    const shown = await run('user', 'bans', '--project', one.app_id);
+    expect(shown.stdout).toMatch(/^Method +Value +Since\nemail +Eve@Example.com +\S+\ngoogle +g-1 +\S+\n$/);
+    expect(await run('user', 'bans', '--project', 'app_none')).toMatchObject({ code: 1 });
+  });
+
+  test('survive export and import, after the users, with the time at which they began', async () => {
+    const [one, other] = [await createProject(), await createProject()];
+    expect(await login(one, 'ada@example.com')).toBe('done');
+    expect(await login(one, 'eve@example.com')).toBe('done');
+    await ban(one, 'email', 'Eve@Example.com');
+    await ban(one, 'google', 'g-1');
+    const exported = await run('user', 'export', '--project', one.app_id);
+    expect(exported).toMatchObject({ code: 0, stderr: 'Exported 2 users and 2 bans.\n' });
+    const lines = exported.stdout
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    expect(lines.slice(2)).toEqual((await bansOf(one)).map((each: Json) => ({ ban: each })));
+
+    const imported = await importLines(other, exported.stdout, '--json');
+    expect(JSON.parse(imported.stdout)).toEqual({ imported: 2, skipped: 0, failed: 0, errors: [], bans: 2 });
+    expect(await bansOf(other)).toEqual(await bansOf(one));
+    expect([await login(other, 'EVE@example.com'), await login(other, 'ada@example.com')]).toEqual(['BANNED', 'done']);
+    expect((await imports(other)).map(({ details }: Json) => details)).toEqual([{ imported: 2, skipped: 0, bans: 2 }]);
+
+    // Twice is as once, and what changes nothing is not recorded.
+    const again = await importLines(other, exported.stdout, '--on-conflict', 'skip', '--json');
+    expect(JSON.parse(again.stdout)).toEqual({ imported: 0, skipped: 2, failed: 0, errors: [], bans: 0 });
+    expect(await bansOf(other)).toEqual(await bansOf(one));
+    expect(await imports(other)).toHaveLength(1);
+  });
+
+  test('are all there or none, with the users of the same file', async () => {
+    const project = await createProject();
+    const lines = [
+      '{"ban":{"auth_method":"email","auth_value":"eve@example.com"}}',
+      '{"ban":{"auth_method":"email","auth_value":"EVE@example.com","created_at":"2026-01-01"}}',
+      '{"ban":{"auth_method":"email","auth_value":"no email"}}',
+      '{"ban":{"auth_method":"email","auth_value":"a@example.com","reason":"x"}}',
+      '{"ban":{"auth_method":"email","auth_value":"a@example.com"},"email":"a@example.com"}',
+      '{"ban":null}',
+    ].join('\n');
+    const refused = await importLines(project, lines, '--json');
+    expect(refused.code).toBe(1);
+    expect(JSON.parse(refused.stdout)).toMatchObject({ imported: 0, failed: 4, bans: 0 });
+    expect(JSON.parse(refused.stdout).errors).toEqual([
+      { line: 3, error: expect.stringContaining('auth_value: got') },
+      { line: 4, error: 'Unknown field "reason"; known are auth_method, auth_value, created_at.' },
+      { line: 5, error: 'Unknown field "email"; known are ban, alone on its line.' },
+      { line: 6, error: 'ban: got null, expected a JSON object.' },
+    ]);
+    expect(await bansOf(project)).toEqual([]);
+    const taken = await importLines(project, lines, '--skip-invalid');
+    expect(taken).toMatchObject({ code: 0, stdout: expect.stringContaining('failed 4. Made 1 ban.\n') });
+    expect(await bansOf(project)).toMatchObject([{ auth_value: 'eve@example.com' }]);
+    expect((await imports(project)).map(({ details }: Json) => details)).toEqual([
+      { imported: 0, skipped: 0, bans: 1 },
+    ]);
+  });
+
+  test('more than fit into one batch are exported and imported', async () => {
+    const [one, other] = [await createProject(), await createProject()];
+    const lines = Array.from(
+      { length: 2_100 },
+      (_, index) => `{"ban":{"auth_method":"google","auth_value":"é-${index}"}}\n`,
+    );
+    expect((await importLines(one, lines.join(''))).code).toBe(0);
+    const exported = await run('user', 'export', '--project', one.app_id);
+    expect(exported.stdout.trimEnd().split('\n')).toHaveLength(2_100);
+    expect(JSON.parse((await importLines(other, exported.stdout, '--json')).stdout)).toMatchObject({ bans: 2_100 });
+    expect(await bansOf(other)).toEqual(await bansOf(one));
+  });
+});

@@ -1,0 +1,34 @@
+import { readdirSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { expect, inject, test, vi } from 'vitest';
+import { CLI, type Command, outcomeOf, spawnUserdir, startServer, userdirJson } from '../support/command.js';
+import { copyTemplate } from '../support/engines.js';
+
+vi.setConfig({ testTimeout: 120_000 });
+
+const failing = fileURLToPath(new URL('../support/failing-closers.mjs', import.meta.url));
+const command: Command = [process.execPath, '--import', failing, CLI];
+
+test('a server whose closers fail runs all of them, tells the first failure, and ends without the watchdog', async () => {
+  const database = await copyTemplate(inject('engine'), inject('template'));
+  const dataDir = database.env['DATA_DIR'] ?? '';
+  // The watchdog would end it after this long, and two seconds.
+  const server = await startServer({ ...database.env, REQUEST_TIMEOUT_MS: '600000' }, command);
+  const { code, signal, stderr } = await server.stop();
+  expect({ code, signal }).toEqual({ code: 1, signal: null });
+  expect(stderr).toContain('userdir: The HTTP server failed to close.\n');
+  expect(stderr).not.toContain('The pool failed to close.');
+  expect(readdirSync(dataDir).filter((name) => name.startsWith('lock') || name === 'control.sock')).toEqual([]);
+  expect(await userdirJson(database.env, ['totals', 'check'])).toMatchObject({ differences: [] });
+  await database.drop();
+});
+
+test('a command that fails tells its own failure and not that of closing', async () => {
+  const database = await copyTemplate(inject('engine'), inject('template'));
+  const child = spawnUserdir(database.env, ['user', 'bans', '--project', 'app_none'], command);
+  child.stdin.end();
+  const { code, stderr } = await outcomeOf(child);
+  expect({ code, stderr }).toEqual({ code: 1, stderr: 'userdir: There is no project with the App ID "app_none".\n' });
+  expect(readdirSync(database.env['DATA_DIR'] ?? '').filter((name) => name.startsWith('lock'))).toEqual([]);
+  await database.drop();
+});

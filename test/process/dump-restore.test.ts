@@ -1,0 +1,152 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { parseConfig } from '#dist/config.js';
+import { createDirectory } from '#dist/directory.js';
+import type { Json } from '../support/app.js';
+import { BIN, type Cluster, createCluster, hasPostgres } from '../support/cluster.js';
+import { userdir, userdirJson } from '../support/command.js';
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
+
+/** Every documented way of dump and restore (docs/operating.md), by PostgreSQL's own programs, where this machine has them. */
+describe.runIf(inject('engine') === 'postgres' && hasPostgres)('totals are exact', () => {
+  let cluster: Cluster;
+  let source: string;
+  let folder: string;
+  let appId: string;
+
+  const settingsOf = (url: string) => ({ DATABASE_URL: url });
+  const run = (program: string, ...args: string[]) => execFileSync(join(BIN, program), args, { stdio: 'pipe' });
+  const dump = (...options: string[]) => {
+    const file = join(folder, 'userdir.dump');
+    run('pg_dump', '--format=custom', `--file=${file}`, ...options, source);
+    return file;
+  };
+
+  async function query(url: string, sql: string): Promise<Json[]> {
+    const client = new pg.Client({ connectionString: url });
+    await client.connect();
+    return (await client.query(sql).finally(() => client.end())).rows;
+  }
+  async function makeDatabase(name: string): Promise<string> {
+    await query(cluster.url, `CREATE DATABASE ${name}`);
+    const url = new URL(cluster.url);
+    url.pathname = `/${name}`;
+    return url.href;
+  }
+  const makeMigrated = async (name: string) => {
+    const url = await makeDatabase(name);
+    await userdirJson(settingsOf(url), ['migrate']);
+    return url;
+  };
+
+  beforeAll(async () => {
+    cluster = await createCluster();
+    folder = mkdtempSync(join(tmpdir(), 'userdir-dump-'));
+    source = await makeMigrated('source');
+    const directory = createDirectory(parseConfig(settingsOf(source)), { command: 'test' });
+    await directory.open();
+    const { projects, logins, transfers, totals, users } = directory.services;
+    const project = await projects.createProject('Test');
+    appId = project.appId;
+    const scope = await projects.getScope(appId);
+    const emails = (from: number, count: number) =>
+      Array.from({ length: count }, (_, index) => {
+        const value = `${from + index}@example.com`;
+        const identity = { authMethod: 'email', authValue: value, authValueKey: value };
+        // Enough of one day for slices.
+        return {
+          ...identity,
+          ...{ loginEmail: value, wallet: null, accounts: [], lastLogin: null, loginCount: null },
+          createdAt: new Date(Date.UTC(2026, 0, 1, 0, 0, index)),
+        };
+      });
+    await transfers.addUsers(scope, emails(0, 2_500), () => undefined);
+    await totals.fold(scope);
+    // And some that are not folded yet.
+    const [first] = await query(source, 'SELECT min(id)::int AS id FROM users');
+    await users.removeUser(scope, first.id, null);
+    await transfers.addUsers(scope, emails(2_500, 3), () => undefined);
+    await logins.ban(scope, { authMethod: 'email', authValue: 'eve@example.com', authValueKey: 'eve@example.com' });
+    await directory.close();
+    const [{ deltas, slices }] = await query(
+      source,
+      'SELECT (SELECT count(*)::int FROM tally_deltas) AS deltas, (SELECT count(*)::int FROM tally_slices) AS slices',
+    );
+    expect([deltas > 0, slices > 0]).toEqual([true, true]);
+  });
+  afterAll(async () => {
+    rmSync(folder, { recursive: true });
+    await cluster.drop();
+  });
+
+  /** What the project list and a count of everything say, and that one more login is counted. */
+  async function requireExact(url: string): Promise<void> {
+    const settings = settingsOf(url);
+    expect(await userdirJson(settings, ['totals', 'check'])).toMatchObject({ projects: 1, differences: [] });
+    expect(await userdirJson(settings, ['project', 'list'])).toMatchObject([{ app_id: appId, total_user: 2_502 }]);
+    const one = '{"auth_method":"email","auth_value":"after@example.com"}';
+    await userdirJson(settings, ['user', 'import', '--project', appId], one);
+    expect(await userdirJson(settings, ['totals', 'check'])).toMatchObject({ differences: [] });
+    expect(await userdirJson(settings, ['project', 'list'])).toMatchObject([{ total_user: 2_503 }]);
+  }
+
+  test('after a dump of everything', async () => {
+    const target = await makeDatabase('everything');
+    run('pg_restore', '--exit-on-error', '--no-owner', `--dbname=${target}`, dump());
+    await requireExact(target);
+  });
+
+  test('after a restore of the data alone, the tallies left out: the triggers count', async () => {
+    const file = dump('--data-only', '--exclude-table=_prisma_migrations', '--exclude-table=tall*');
+    const target = await makeMigrated('data_alone');
+    run('pg_restore', '--exit-on-error', '--data-only', '--single-transaction', `--dbname=${target}`, file);
+    await requireExact(target);
+  });
+
+  test('after the same as plain SQL by a role that is no superuser', async () => {
+    await query(cluster.url, 'CREATE ROLE restorer LOGIN');
+    const target = await makeDatabase('by_a_role');
+    await query(target, 'GRANT ALL ON SCHEMA public TO restorer');
+    const asRole = new URL(target);
+    asRole.username = 'restorer';
+    await userdirJson(settingsOf(asRole.href), ['migrate']);
+    const sql = run('pg_dump', '--data-only', '--exclude-table=_prisma_migrations', '--exclude-table=tall*', source);
+    const { status, stderr } = spawnSync(join(BIN, 'psql'), ['-v', 'ON_ERROR_STOP=1', '-1', '-q', asRole.href], {
+      input: sql,
+    });
+    expect([status, String(stderr)]).toEqual([0, '']);
+    await requireExact(asRole.href);
+  });
+
+  test('after a restore of the data alone with the tallies, the triggers off', async () => {
+    const file = dump('--data-only', '--exclude-table=_prisma_migrations');
+    const target = await makeMigrated('triggers_off');
+    run(
+      'pg_restore',
+      '--exit-on-error',
+      '--data-only',
+      '--disable-triggers',
+      '--single-transaction',
+      `--dbname=${target}`,
+      file,
+    );
+    await requireExact(target);
+  });
+
+  test('once they are repaired, after a restore of the data that counted twice', async () => {
+    const file = dump('--data-only');
+    const target = await makeMigrated('twice');
+    // What exists already is refused, and the rest goes on.
+    const { status } = spawnSync(join(BIN, 'pg_restore'), ['--data-only', `--dbname=${target}`, file]);
+    expect(status).toBe(1);
+    const { code, stdout } = await userdir(settingsOf(target), ['totals', 'check']);
+    expect([code, stdout]).toEqual([1, expect.stringContaining('disagree')]);
+    await userdirJson(settingsOf(target), ['totals', 'check', '--repair']);
+    await requireExact(target);
+  });
+});

@@ -1,0 +1,136 @@
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { readDocument } from '#dist/graphql/documents.js';
+import { prepareRequest } from '#dist/graphql/execution.js';
+import { LIMITS } from '#dist/graphql/limits.js';
+import { unitsOf, unitsOfBody, unitsOfReading } from '#dist/graphql/request.js';
+import { LARGEST_ANSWER_BYTES } from '#dist/input-limits.js';
+import type { Json } from '../support/app.js';
+import { type Credentials, type RunningServer, startServer, userdirJson } from '../support/command.js';
+import { copyTemplate, type TestDatabase } from '../support/engines.js';
+import { type Asked, type Fixture, fixtureLines, SHAPES, type Shape } from '../support/hostile-shapes.js';
+
+/**
+ * No request costs more than it is charged: each shape at the largest size that is accepted, often enough to be compiled, and
+ * by Yoga's way. The server tells what it took: its CPU, and its longest pause, by its own histogram of the event loop.
+ */
+
+/** For a unit of work (src/admission.ts); the database's work is in it where the database is embedded. */
+const MAX_CPU_MS_OF_A_UNIT = inject('engine') === 'embedded' ? 10 : 5;
+/** Whatever it is charged: what no request takes less than, and what the machine does besides. */
+const FREE_CPU_MS = 40;
+const MAX_PAUSE_MS = 200;
+const TIMES = 6;
+
+let database: TestDatabase;
+let server: RunningServer;
+let project: Credentials;
+let fixture: Fixture;
+const table: string[] = [];
+
+beforeAll(async () => {
+  database = await copyTemplate(inject('engine'), inject('template'));
+  server = await startServer({
+    ...database.env,
+    DEMO: 'off',
+    METRICS_PORT: '0',
+    LOG_LEVEL: 'error',
+    REQUEST_TIMEOUT_MS: '60000',
+  });
+  project = await userdirJson(database.env, ['project', 'create', '--name', 'Hostile']);
+  const lines = [...fixtureLines()].join('');
+  await userdirJson(database.env, ['user', 'import', '--project', project.app_id], lines);
+  const { data } = (await ask({ query: '{ users(first: 100) { nodes { id authValue } } }' })).body;
+  const [rich] = data.users.nodes.filter((user: Json) => user.authValue === 'rich');
+  fixture = { ids: data.users.nodes.map((user: Json) => user.id), rich: rich.id };
+}, 120_000);
+
+afterAll(async () => {
+  await server.stop();
+  await database.drop();
+  process.stdout.write(
+    ['| shape | units | CPU ms | CPU ms a unit | pause ms | KiB |', '|---|---:|---:|---:|---:|---:|', ...table].join(
+      '\n',
+    ),
+  );
+});
+
+interface Answer {
+  readonly status: number;
+  readonly bytes: number;
+  readonly body: Json;
+}
+
+async function ask(asked: Asked, more: object = {}): Promise<Answer> {
+  const response = await fetch(`${server.url}/graphql`, {
+    method: 'POST',
+    headers: {
+      'service-app-id': project.app_id,
+      'service-app-secret': project.app_secret,
+      'content-type': 'application/json',
+    },
+    body: JSON.stringify({ ...asked, ...more }),
+  });
+  const text = await response.text();
+  return { status: response.status, bytes: Buffer.byteLength(text), body: JSON.parse(text) };
+}
+
+/** CPU seconds until now, and the longest pause since this was asked last. */
+async function usage(): Promise<{ cpuMs: number; pauseMs: number }> {
+  const text = await (await fetch(server.metricsUrl)).text();
+  const read = (name: string) => 1_000 * Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1]);
+  return { cpuMs: read('process_cpu_seconds_total'), pauseMs: read('nodejs_eventloop_lag_max_seconds') };
+}
+
+/** The largest request of a shape that the limits let pass, with what it is charged. */
+function largest(shape: Shape): { asked: Asked; units: number } {
+  const isValid = ({ query }: Asked) => readDocument(query).faults.length === 0;
+  const mustBeValid = isValid(shape.make(1, fixture));
+  const fits = (size: number) => {
+    const asked = shape.make(size, fixture);
+    const bytes = JSON.stringify(asked).length;
+    if (asked.query.length > LIMITS.characters || bytes > 250_000 || (mustBeValid && !isValid(asked))) return null;
+    const { query, variables, operationName } = asked;
+    const { cost } = prepareRequest(readDocument(query), { query, variables, operationName });
+    return cost > LIMITS.cost ? null : { asked, units: unitsOf(cost) + unitsOfReading(query) + unitsOfBody(bytes) };
+  };
+  let [good, bad] = [1, shape.most + 1];
+  while (bad - good > 1) {
+    const size = Math.floor((good + bad) / 2);
+    if (fits(size)) good = size;
+    else bad = size;
+  }
+  return fits(good) as { asked: Asked; units: number };
+}
+
+describe('a request costs what it is charged', () => {
+  test.each(SHAPES)(
+    '$name',
+    async (shape) => {
+      const { asked, units } = largest(shape);
+      for (const more of [{}, { extensions: {} }]) {
+        let cpuMs = Number.POSITIVE_INFINITY;
+        let pauseMs = Number.POSITIVE_INFINITY;
+        let bytes = 0;
+        for (let time = 0; time < TIMES; time += 1) {
+          const before = await usage();
+          const answer = await ask(asked, more);
+          const after = await usage();
+          expect([200, 400, 413]).toContain(answer.status);
+          expect(answer.body.errors?.length ?? 0).toBeLessThanOrEqual(5);
+          expect(answer.bytes).toBeLessThanOrEqual(LARGEST_ANSWER_BYTES);
+          // The best of each: what else the machine does must not fail a test.
+          cpuMs = Math.min(cpuMs, after.cpuMs - before.cpuMs);
+          pauseMs = Math.min(pauseMs, after.pauseMs);
+          bytes = answer.bytes;
+        }
+        const each = Math.max(0, cpuMs - FREE_CPU_MS) / units;
+        table.push(
+          `| ${shape.name} | ${units} | ${cpuMs.toFixed(0)} | ${(cpuMs / units).toFixed(2)} | ${pauseMs.toFixed(0)} | ${(bytes / 1024).toFixed(0)} |`,
+        );
+        expect(each).toBeLessThan(MAX_CPU_MS_OF_A_UNIT);
+        expect(pauseMs).toBeLessThan(MAX_PAUSE_MS);
+      }
+    },
+    120_000,
+  );
+});

@@ -1,0 +1,63 @@
+import { existsSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect, inject, test, vi } from 'vitest';
+import { startServer, userdir, userdirJson } from '../support/command.js';
+import { copyTemplate, createEmptyDatabase } from '../support/engines.js';
+
+vi.setConfig({ testTimeout: 120_000 });
+
+test.runIf(inject('engine') === 'embedded')(
+  'in production nothing starts on the embedded database unasked, and the misspelt setting is named',
+  async () => {
+    const database = await createEmptyDatabase('embedded');
+    const settings = { ...database.env, NODE_ENV: 'production', DATABASE_URI: 'postgres://me:hush@db.example/x' };
+    for (const args of [['serve'], ['project', 'create', '--name', 'Test'], ['migrate']]) {
+      const { code, stdout, stderr } = await userdir({ ...settings, PORT: '0' }, args);
+      expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+      const [fault, misspelt, ...more] = stderr.trimEnd().split('\n');
+      expect(fault).toMatch(/^DATABASE_URL must be set, because NODE_ENV is production: .*EMBEDDED=on/);
+      expect([misspelt, more]).toEqual(['DATABASE_URI is no setting and does nothing; is DATABASE_URL meant?', []]);
+    }
+    expect(existsSync(join(database.env['DATA_DIR'] ?? '', 'pgdata'))).toBe(false);
+    await userdirJson({ ...database.env, NODE_ENV: 'production', EMBEDDED: 'on' }, ['project', 'list']);
+    await database.drop();
+  },
+);
+
+test('a server and a command name a misspelt setting, and go on', async () => {
+  const database = await copyTemplate(inject('engine'), inject('template'));
+  const settings = { ...database.env, DEMO: 'off', RATE_LIMITS: '5' };
+  const server = await startServer(settings);
+  expect((await fetch(`${server.url}/readyz`)).status).toBe(200);
+  const { code, stderr } = await userdir(settings, ['project', 'list']);
+  const sentence = 'RATE_LIMITS is no setting and does nothing; is RATE_LIMIT meant?';
+  expect({ code, stderr }).toEqual({ code: 0, stderr: `userdir: ${sentence}\n` });
+  const logged = (await server.stop()).stderr.split('\n').filter((line) => line.includes('RATE_LIMITS'));
+  expect(logged.map((line) => JSON.parse(line))).toEqual([expect.objectContaining({ level: 40, msg: sentence })]);
+  await database.drop();
+});
+
+test('the App Secret of conformance is taken from a file, or wrong usage', async () => {
+  const settings = { USERDIR_APP_SECRET_FILE: '/none' };
+  const { code, stderr } = await userdir(settings, ['conformance', 'http://127.0.0.1:1', '--app-id', 'a']);
+  expect(code).toBe(2);
+  expect(stderr).toContain('USERDIR_APP_SECRET_FILE must name a file that can be read (ENOENT).');
+});
+
+test.runIf(inject('engine') === 'postgres')(
+  'DATABASE_URL is taken from a file, whose secret nothing repeats',
+  async () => {
+    const { env, drop } = await copyTemplate('postgres', inject('template'));
+    const dataDir = env['DATA_DIR'] ?? '';
+    const file = join(dataDir, 'url');
+    await writeFile(file, `${env['DATABASE_URL']}\n`);
+    const settings = { DATA_DIR: dataDir, DATABASE_URL_FILE: file, NODE_ENV: 'production' };
+    expect(await userdirJson(settings, ['project', 'list'])).toEqual([]);
+    await writeFile(file, 'postgres://me:hush-hush@127.0.0.1:1/none');
+    const refused = await userdir(settings, ['project', 'list']);
+    expect(refused.code).toBe(1);
+    expect(refused.stderr).not.toContain('hush-hush');
+    await drop();
+  },
+);

@@ -1,0 +1,499 @@
+import { ethereumAddress, stellarAddress } from './addresses.js';
+
+/** What a tenant may send who wants the others to wait: documents and variables of every kind, each as large as is accepted. */
+
+/** What the project of the shapes has (`fixtureLines`). */
+export interface Fixture {
+  readonly ids: readonly string[];
+  /** Of the user who has 100 accounts. */
+  readonly rich: string;
+}
+
+export interface Asked {
+  readonly query: string;
+  readonly variables?: Record<string, unknown>;
+  readonly operationName?: string;
+}
+
+export interface Shape {
+  readonly name: string;
+  /** More of the same for a larger `size`. */
+  readonly make: (size: number, fixture: Fixture) => Asked;
+  /** The largest size that is tried. */
+  readonly most: number;
+}
+
+const CROWD = 3_000;
+const CROWD_EMAIL = 'crowd@example.com';
+const CROWD_ADDRESS = ethereumAddress(7);
+const ALL =
+  'id authMethod loginMethod authValue wallet createdAt lastLogin loginCount accounts { id network publicKey walletType }';
+
+/** The users of the fixture in the import format, for `size` users who share an email; the last one is rich. */
+export function* fixtureLines(crowd = CROWD): Generator<string> {
+  const line = (user: object) => `${JSON.stringify(user)}\n`;
+  const account = (number: number) => ({ network: 'stellar', public_key: stellarAddress(number) });
+  for (let n = 0; n < crowd; n += 1) {
+    const accounts = n % 10 === 0 ? [{ network: 'ethereum', public_key: CROWD_ADDRESS }] : [];
+    yield line({ auth_method: 'google', auth_value: `crowd ${n}`, email: CROWD_EMAIL, accounts });
+  }
+  // The longest values, half of which JSON has to escape.
+  for (let n = 0; n < 110; n += 1) {
+    const accounts = Array.from({ length: 20 }, (_, index) => account(1_000 + n * 20 + index));
+    yield line({ auth_method: 'passkey', auth_value: `${n}${'"é'.repeat(498)}`, accounts });
+  }
+  yield line({
+    auth_method: 'google',
+    auth_value: 'rich',
+    accounts: Array.from({ length: 100 }, (_, n) => account(n)),
+  });
+}
+
+const many = (count: number, make: (index: number) => string): string =>
+  Array.from({ length: count }, (_, index) => make(index)).join(' ');
+const nested = (open: string, depth: number, inside: string, close: string): string =>
+  open.repeat(depth) + inside + close.repeat(depth);
+/** The same field under many names. */
+const times = (field: string) => (size: number) => ({ query: `{ ${many(size, (n) => `a${n}: ${field}`)} }` });
+const day = (n: number) => new Date(Date.UTC(2024, 0, 1 + n)).toISOString().slice(0, 10);
+/** Characters that every form of normalisation has to sort: combining marks in the wrong order. */
+const marks = (length: number) => `a${'\u0315\u0300\u05ae\u0345'.repeat(length)}`.slice(0, length);
+const account = (n: number) => ({ network: 'STELLAR', publicKey: stellarAddress(n) });
+const LOGIN = 'recordLogin(input: ';
+const doubling = (last: string, type: string, depth: number) =>
+  `${many(depth, (n) => `fragment F${n} on ${type} { ...F${n + 1} ...F${n + 1} }`)} fragment F${depth} on ${type} { ${last} }`;
+
+const lists: Shape[] = [
+  { name: 'pages of 100 with everything', most: 60, make: times(`users(first: 100) { totalCount nodes { ${ALL} } }`) },
+  { name: 'pages of 30 with everything', most: 60, make: times(`users(first: 30) { totalCount nodes { ${ALL} } }`) },
+  { name: 'pages from the old end', most: 60, make: times(`users(last: 100) { nodes { ${ALL} } }`) },
+  {
+    name: 'the longest value under many names',
+    most: 249,
+    make: (size) => ({ query: `{ users(first: 100) { nodes { ${many(size, (n) => `a${n}: authValue`)} } } }` }),
+  },
+  { name: 'edges and cursors', most: 200, make: times('users(first: 100) { edges { cursor node { id } } }') },
+  { name: 'accounts of pages', most: 100, make: times('users(first: 100) { nodes { accounts { publicKey } } }') },
+  {
+    name: 'lists that directives keep from being compiled',
+    most: 45,
+    make: times(`users(first: 100) { nodes @include(if: true) { ${ALL} } }`),
+  },
+  {
+    name: 'lists each with a filter of its own',
+    most: 200,
+    make: (size) => ({
+      query: `{ ${many(size, (n) => `a${n}: users(first: 20, filter: { startDate: "${day(n)}" }) { nodes { id authValue } }`)} }`,
+    }),
+  },
+  {
+    name: 'lists by methods and instants',
+    most: 95,
+    make: (size) => ({
+      query: `{ ${many(size, (n) => `a${n}: users(filter: { startDate: "${day(n)}T01:02:03Z", loginMethods: [EMAIL, SOCIALS] }) { totalCount nodes { id } }`)} }`,
+    }),
+  },
+  {
+    name: 'numbered pages',
+    most: 90,
+    make: (size) => ({
+      query: `{ ${many(size, (n) => `a${n}: userPage(page: ${n + 1}, limit: 100) { users { id } }`)} }`,
+    }),
+  },
+  {
+    name: 'pages far away',
+    most: 90,
+    make: (size) => ({
+      query: `{ ${many(size, (n) => `a${n}: userPage(page: ${n * 7 + 25}, limit: 77) { users { id } }`)} }`,
+    }),
+  },
+  { name: 'the same count again and again', most: 200, make: times('userCount') },
+  {
+    name: 'counts each with a filter of its own',
+    most: 99,
+    make: (size) => ({
+      query: `{ ${many(size, (n) => `a${n}: userCount(filter: { endDate: "${day(n)}T12:00:00.001Z" })`)} }`,
+    }),
+  },
+];
+
+const lookups: Shape[] = [
+  {
+    name: '100 users by id',
+    most: 190,
+    make: (size, { ids }) => ({
+      query: `query ($ids: [ID!]!) { ${many(size, (n) => `a${n}: usersByIds(ids: $ids) { id }`)} }`,
+      variables: { ids: ids.slice(0, 100) },
+    }),
+  },
+  {
+    name: 'the same rich user 100 times, without accounts',
+    most: 190,
+    make: (size, { rich }) => ({
+      query: `query ($ids: [ID!]!) { ${many(size, (n) => `a${n}: usersByIds(ids: $ids) { id }`)} }`,
+      variables: { ids: new Array(100).fill(rich) },
+    }),
+  },
+  {
+    name: 'the same rich user 100 times, with accounts',
+    most: 40,
+    make: (size, { rich }) => ({
+      query: `query ($ids: [ID!]!) { ${many(size, (n) => `a${n}: usersByIds(ids: $ids) { accounts { id } }`)} }`,
+      variables: { ids: new Array(100).fill(rich) },
+    }),
+  },
+  {
+    name: 'no users, with much below them',
+    most: 190,
+    make: (size) => ({
+      query: `{ ${many(size, (n) => `a${n}: usersByIds(ids: []) { ...F }`)} } fragment F on User { ${many(60, (n) => `b${n}: authValue`)} }`,
+    }),
+  },
+  {
+    name: 'users one by one',
+    most: 200,
+    make: (size, { ids }) => ({
+      query: `{ ${many(size, (n) => `a${n}: user(id: ${ids[n % ids.length]}) { ${ALL} }`)} }`,
+    }),
+  },
+  {
+    name: 'one user by a variable',
+    most: 200,
+    make: (size, { rich }) => ({
+      query: `query ($id: ID!) { ${many(size, (n) => `a${n}: user(id: $id) { id }`)} }`,
+      variables: { id: rich },
+    }),
+  },
+  {
+    name: 'an id of as many digits as are taken',
+    most: 200,
+    make: (size) => ({
+      query: `query ($id: ID!) { ${many(size, (n) => `a${n}: user(id: $id) { id }`)} }`,
+      variables: { id: '9'.repeat(4_096) },
+    }),
+  },
+  {
+    name: 'ids of as many digits as are taken',
+    most: 150,
+    make: (size) => ({
+      query: `query ($id: ID!) { ${many(size, (n) => `a${n}: usersByIds(ids: [${'$id '.repeat(20)}]) { id }`)} }`,
+      variables: { id: '9'.repeat(4_096) },
+    }),
+  },
+  {
+    name: 'emails that no user has',
+    most: 200,
+    make: (size) => ({
+      query: `{ ${many(size, (n) => `a${n}: searchUsers(by: { email: "${n}@example.com" }) { id }`)} }`,
+    }),
+  },
+  {
+    name: 'an email that thousands have',
+    most: 200,
+    make: times(`searchUsers(by: { email: "${CROWD_EMAIL}" }) { id }`),
+  },
+  {
+    name: 'an email that thousands have, with everything',
+    most: 200,
+    make: times(`searchUsers(by: { email: "${CROWD_EMAIL}" }) { ${ALL} }`),
+  },
+  {
+    name: 'an address that hundreds have',
+    most: 200,
+    make: times(`searchUsers(by: { address: "${CROWD_ADDRESS}" }) { ${ALL} }`),
+  },
+  {
+    name: 'an email of combining marks',
+    most: 200,
+    make: (size) => ({
+      query: `query ($email: String!) { ${many(size, (n) => `a${n}: searchUsers(by: { email: $email }) { id }`)} }`,
+      variables: { email: marks(1_000) },
+    }),
+  },
+  {
+    name: 'the longest email that is looked up',
+    most: 200,
+    make: (size) => ({
+      query: `query ($email: String!) { ${many(size, (n) => `a${n}: searchUsers(by: { email: $email }) { id }`)} }`,
+      variables: { email: `${marks(60)}@${'a.'.repeat(120)}example` },
+    }),
+  },
+  {
+    name: 'verifications',
+    most: 200,
+    make: (size) => ({
+      query: `{ ${many(size, (n) => `a${n}: verifyWallet(address: "${stellarAddress(n)}") { exists userId network walletType authMethod }`)} }`,
+    }),
+  },
+  {
+    name: 'verifications that are pinned',
+    most: 200,
+    make: (size, { ids }) => ({
+      query: `{ ${many(size, (n) => `a${n}: verifyWallet(address: "${CROWD_ADDRESS}", userId: ${ids[n]}) { exists }`)} }`,
+    }),
+  },
+  {
+    name: 'malformed addresses',
+    most: 200,
+    make: (size) => ({
+      query: `query ($address: String!) { ${many(size, (n) => `a${n}: parseAddress(address: $address) { reason }`)} }`,
+      variables: { address: `G${'\u{1f600}'.repeat(1_000)}` },
+    }),
+  },
+  {
+    name: 'addresses with a checksum to compute',
+    most: 200,
+    make: (size) => ({
+      query: `{ ${many(size, (n) => `a${n}: parseAddress(address: "${ethereumAddress(n).toUpperCase().replace('0X', '0x').replace('A', 'a')}") { checksumValid canonical }`)} }`,
+    }),
+  },
+];
+
+const writes: Shape[] = [
+  {
+    name: 'first logins',
+    most: 190,
+    make: (size) => {
+      const run = Math.random().toString(36).slice(2);
+      return {
+        query: `mutation { ${many(size, (n) => `a${n}: ${LOGIN}{ authMethod: "github", authValue: "${run} ${n}" }) { created }`)} }`,
+      };
+    },
+  },
+  {
+    name: 'logins of one identity',
+    most: 190,
+    make: times0(`${LOGIN}{ authMethod: "google", authValue: "rich" }) { user { id } }`),
+  },
+  {
+    name: 'logins with 100 accounts each',
+    most: 190,
+    make: (size) => ({
+      query: `mutation ($a: [AccountInput!]) { ${many(size, (n) => `a${n}: ${LOGIN}{ authMethod: "discord", authValue: "${n}", accounts: $a }) { user { accounts { id } } }`)} }`,
+      variables: { a: Array.from({ length: 100 }, (_, n) => account(n)) },
+    }),
+  },
+  {
+    name: 'logins that are malformed',
+    most: 190,
+    make: (size) => ({
+      query: `mutation ($i: RecordLoginInput!) { ${many(size, (n) => `a${n}: ${LOGIN}$i) { created }`)} }`,
+      variables: { i: { authMethod: 'email', authValue: marks(1_000) } },
+    }),
+  },
+  {
+    name: 'logins with a key',
+    most: 190,
+    make: (size) => ({
+      query: `mutation { ${many(size, (n) => `a${n}: recordLogin(idempotencyKey: "key-${n}", input: { authMethod: "google", authValue: "rich" }) { created }`)} }`,
+    }),
+  },
+  {
+    name: 'removals of users who are not there',
+    most: 190,
+    make: (size) => ({ query: `mutation { ${many(size, (n) => `a${n}: deleteUser(id: ${900_000 + n}) { id }`)} }` }),
+  },
+];
+
+function times0(field: string) {
+  return (size: number): Asked => ({ query: `mutation { ${many(size, (n) => `a${n}: ${field}`)} }` });
+}
+
+const documents: Shape[] = [
+  {
+    name: 'fragments that double',
+    most: 60,
+    make: (size) => ({ query: `{ ...F0 } ${doubling('userCount', 'Query', size)}` }),
+  },
+  {
+    name: 'fragments that double below nothing',
+    most: 60,
+    make: (size) => ({ query: `{ usersByIds(ids: []) { ...F0 } } ${doubling('id', 'User', size)}` }),
+  },
+  {
+    name: 'fragments that double below a page',
+    most: 60,
+    make: (size) => ({
+      query: `{ users(first: 1) { ...F0 } } ${doubling('nodes { accounts { id } }', 'UserConnection', size)}`,
+    }),
+  },
+  {
+    name: 'a fragment with much in it, in many places',
+    most: 90,
+    make: (size) => ({
+      query: `{ ${many(size, (n) => `a${n}: users(first: 1) { nodes { ...F } }`)} } fragment F on User { ${many(140, (n) => `b${n}: authValue`)} }`,
+    }),
+  },
+  {
+    name: 'inline fragments',
+    most: 200,
+    make: (size) => ({ query: `{ users(first: 100) { nodes { ${'... { id } '.repeat(size)} } } }` }),
+  },
+  {
+    name: 'directives',
+    most: 50,
+    make: (size) => ({
+      query: `{ users(first: 100) { nodes { ${many(size, (n) => `a${n}: authValue @include(if: true)`)} } } }`,
+    }),
+  },
+  {
+    name: 'everything left out',
+    most: 45,
+    make: (size) => ({
+      query: `{ ${many(size, (n) => `a${n}: users(first: 100) @skip(if: true) { nodes { ${ALL} } }`)} }`,
+    }),
+  },
+  {
+    name: 'introspection',
+    most: 12,
+    make: (size) => ({
+      query: `{ ${many(size, (n) => `a${n}: __schema { types { name description fields { name description args { name description type { name } } type { name ofType { name } } } } }`)} }`,
+    }),
+  },
+  { name: 'one type again and again', most: 200, make: times('__type(name: "User") { fields { name description } }') },
+  { name: 'names of types', most: 200, make: times('__typename') },
+  {
+    name: 'comments',
+    most: 24_900,
+    make: (size) => ({ query: `{ __typename } ${'#\r'.repeat(Math.min(size, 1_990))}${'#'.repeat(size)}` }),
+  },
+  {
+    name: 'operations that share a fragment',
+    most: 50,
+    make: (size) => ({
+      query: `${many(size, (n) => `query Q${n} { ...F }`)} fragment F on Query { users { nodes { ${'id '.repeat(400)} } } }`,
+      operationName: 'Q0',
+    }),
+  },
+  { name: 'unknown fields', most: 200, make: (size) => ({ query: `{ ${many(size, (n) => `userCoun${n}`)} }` }) },
+  {
+    name: 'unknown enum values',
+    most: 1_500,
+    make: (size) => ({ query: `{ userCount(filter: { loginMethods: [${many(size, (n) => `EMAI${n}`)}] }) }` }),
+  },
+  {
+    name: 'a fault at the end',
+    most: 1_300,
+    make: (size) => ({ query: `{ ${'userCount '.repeat(Math.min(size, 190))} ${'"x" '.repeat(size)}` }),
+  },
+  {
+    name: 'literals within each other',
+    most: 900,
+    make: (size) => ({ query: `{ usersByIds(ids: ${nested('[', size, '1', ']')}) { id } }` }),
+  },
+  {
+    name: 'fields of one name to compare',
+    most: 200,
+    make: (size) => ({ query: `{ ${'users { nodes { accounts { id } } } '.repeat(size)} }` }),
+  },
+  { name: 'one field repeated', most: 700, make: (size) => ({ query: `{ users { ${'totalCount '.repeat(size)} } }` }) },
+  {
+    name: 'rings of fragments',
+    most: 45,
+    make: (size) => ({
+      query: `{ ...F0 } ${many(size, (n) => `fragment F${n} on Query { ${many(4, (step) => `...F${(n + step) % size}`)} }`)}`,
+    }),
+  },
+  {
+    name: 'errors at the end of many lines',
+    most: 200,
+    make: (size) => ({ query: `${'\n'.repeat(1_990)}{ ${many(size, (n) => `a${n}: user(id: "x") { id }`)} }` }),
+  },
+  {
+    name: 'long names',
+    most: 240,
+    make: (size) => ({
+      query: `{ users(first: 100) { nodes { ${many(size, (n) => `${'a'.repeat(124)}${n}: id`)} } } }`,
+    }),
+  },
+];
+
+const variables: Shape[] = [
+  {
+    name: 'a variable that nests',
+    most: 1_000,
+    make: (size) => ({
+      query: 'query ($a: ID) { user(id: $a) { id } }',
+      variables: { a: JSON.parse(nested('[', size, '', ']')) },
+    }),
+  },
+  {
+    name: 'an unused variable with many keys',
+    most: 20_000,
+    make: (size) => ({
+      query: '{ __typename }',
+      variables: Object.fromEntries(Array.from({ length: size }, (_, n) => [`k${n}`, n])),
+    }),
+  },
+  {
+    name: 'unknown fields beside long values',
+    most: 60,
+    make: (size) => ({
+      query: `mutation ($i: RecordLoginInput!) { ${LOGIN}$i) { created } }`,
+      variables: {
+        i: {
+          authMethod: 'google',
+          authValue: 'x',
+          ...Object.fromEntries(Array.from({ length: size }, (_, n) => [`k${n}`, 'y'.repeat(4_000)])),
+        },
+      },
+    }),
+  },
+  {
+    name: 'texts for numbers',
+    most: 60,
+    make: (size) => ({
+      query: `query (${many(size, (n) => `$v${n}: Int`)}) { ${many(size, (n) => `a${n}: users(first: $v${n}) { nodes { id } }`)} }`,
+      variables: Object.fromEntries(Array.from({ length: size }, (_, n) => [`v${n}`, 'z'.repeat(4_000)])),
+    }),
+  },
+  {
+    name: 'one long cursor under many names',
+    most: 200,
+    make: (size) => ({
+      query: `query ($c: String) { ${many(size, (n) => `a${n}: users(first: 1, after: $c) { nodes { id } }`)} }`,
+      variables: { c: 'M'.repeat(4_096) },
+    }),
+  },
+  {
+    name: 'more ids than are taken',
+    most: 25_000,
+    make: (size) => ({
+      query: 'query ($ids: [ID!]!) { usersByIds(ids: $ids) { id } }',
+      variables: { ids: Array.from({ length: size }, (_, n) => n) },
+    }),
+  },
+  {
+    name: 'a long list of methods',
+    most: 25_000,
+    make: (size) => ({
+      query: 'query ($m: [LoginMethod!]) { userCount(filter: { loginMethods: $m }) }',
+      variables: { m: new Array(size).fill('EMAIL') },
+    }),
+  },
+  {
+    name: 'a long list of wrong methods',
+    most: 20_000,
+    make: (size) => ({
+      query: 'query ($m: [LoginMethod!]) { userCount(filter: { loginMethods: $m }) }',
+      variables: { m: new Array(size).fill('EMAI') },
+    }),
+  },
+  {
+    name: 'a filter that many fields share',
+    most: 99,
+    make: (size) => ({
+      query: `query ($f: UserFilter) { ${many(size, (n) => `a${n}: userCount(filter: $f)`)} }`,
+      variables: { f: { startDate: '2024-01-01T00:00:00Z', loginMethods: new Array(15_000).fill('EMAIL') } },
+    }),
+  },
+  {
+    name: 'defaults of variables',
+    most: 190,
+    make: (size) => ({
+      query: `query (${many(size, (n) => `$v${n}: ID = "${n}"`)}) { ${many(size, (n) => `a${n}: user(id: $v${n}) { id }`)} }`,
+    }),
+  },
+];
+
+export const SHAPES: readonly Shape[] = [...lists, ...lookups, ...writes, ...documents, ...variables];

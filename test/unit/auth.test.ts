@@ -1,0 +1,44 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { networkOf } from '#dist/auth.js';
+
+describe('failures are counted together', () => {
+  test.each([
+    ['192.0.2.7', '192.0.2.7'],
+    ['::ffff:192.0.2.7', '192.0.2.7'],
+    ['::FFFF:c000:207', '192.0.2.7'],
+    ['0:0:0:0:0:ffff:192.0.2.7', '192.0.2.7'],
+    ['::ffff:0.0.0.1', '0.0.0.1'],
+    ['2001:db8::1', '2001:db8:0:0'],
+    ['2001:0DB8:0000:0000:ffff:ffff:ffff:ffff', '2001:db8:0:0'],
+    ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2'],
+    ['2001:db8:1:2::', '2001:db8:1:2'],
+    ['::1', '0:0:0:0'],
+    ['::', '0:0:0:0'],
+    ['fe80::1%eth0', 'fe80:0:0:0'],
+    ['unknown', 'unknown'],
+    ['', ''],
+    ['1::2::3', '1::2::3'],
+    [undefined, ''],
+  ])('of %s as %s', (ip, network) => {
+    expect(networkOf(ip)).toBe(network);
+  });
+
+  test('of every address of a /64, however it is written, and of no other', () => {
+    const group = fc.integer({ min: 0, max: 0xffff });
+    const half = fc.tuple(group, group, group, group);
+    const write = (groups: readonly number[], padded: boolean) =>
+      groups.map((each) => each.toString(16).padStart(padded ? 4 : 1, '0')).join(':');
+    fc.assert(
+      fc.property(half, half, half, half, (network, host, otherHost, otherNetwork) => {
+        // The first bits of a mapped IPv4 address.
+        fc.pre(network.some((each) => each > 0) && otherNetwork.some((each) => each > 0));
+        const counted = networkOf(write([...network, ...host], true));
+        expect(counted).toBe(write(network, false));
+        expect(networkOf(write([...network, ...otherHost], false).toUpperCase())).toBe(counted);
+        const isSame = write(network, false) === write(otherNetwork, false);
+        expect(networkOf(write([...otherNetwork, ...host], false)) === counted).toBe(isSame);
+      }),
+    );
+  });
+});

@@ -1,0 +1,131 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, test } from 'vitest';
+import { ConfigError, parseConfig, SETTINGS } from '#dist/config.js';
+import { findMisspelt } from '#dist/setting-names.js';
+
+const folder = mkdtempSync(join(tmpdir(), 'userdir-settings-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+function fileOf(text: string | Buffer): string {
+  const path = join(folder, `secret-${Math.random()}`);
+  writeFileSync(path, text);
+  return path;
+}
+
+function faultsOf(env: Record<string, string>): string[] {
+  try {
+    parseConfig(env);
+  } catch (error) {
+    if (error instanceof ConfigError) return error.faults;
+    throw error;
+  }
+  return [];
+}
+
+const URL_TEXT = 'postgres://me:hush@db.example/users';
+
+describe('the embedded database', () => {
+  const production = { NODE_ENV: 'production' };
+
+  test('is refused in production, unless EMBEDDED says that it is meant', () => {
+    expect(faultsOf(production)).toEqual([
+      expect.stringMatching(/^DATABASE_URL must be set, because NODE_ENV is production: /),
+    ]);
+    expect(faultsOf({ ...production, DATABASE_URL: '' })[0]).toContain('EMBEDDED=on says that it is meant.');
+    expect(faultsOf({ ...production, DATABASE_URI: URL_TEXT })).toHaveLength(1);
+    expect(parseConfig({ ...production, EMBEDDED: 'on' }).db.engine).toBe('embedded');
+    expect(parseConfig({ ...production, DATABASE_URL: URL_TEXT }).db.engine).toBe('postgres');
+    expect(parseConfig({ NODE_ENV: 'development' }).db.engine).toBe('embedded');
+  });
+
+  test('is refused anywhere with EMBEDDED=off, and never taken where there is a DATABASE_URL', () => {
+    expect(faultsOf({ EMBEDDED: 'off' })).toEqual(['DATABASE_URL must be set, because EMBEDDED is off.']);
+    expect(faultsOf({ EMBEDDED: 'perhaps' })).toEqual(['EMBEDDED must be "on" or "off".']);
+    expect(parseConfig({ EMBEDDED: 'on', DATABASE_URL: URL_TEXT }).db.engine).toBe('postgres');
+  });
+});
+
+describe('a secret in a file', () => {
+  test.each(['\n', '\r\n', ''])('is taken without its last newline (%j)', (end) => {
+    const DATABASE_URL_FILE = fileOf(URL_TEXT + end);
+    const REDIS_URL_FILE = fileOf(`redis://:hush@cache.example${end}`);
+    expect(parseConfig({ NODE_ENV: 'production', RATE_LIMIT: '1', DATABASE_URL_FILE, REDIS_URL_FILE })).toMatchObject({
+      db: { engine: 'postgres', url: URL_TEXT },
+      rateLimit: { redisUrl: 'redis://:hush@cache.example' },
+    });
+  });
+
+  test('is what is sent with traces too', () => {
+    const OTEL_EXPORTER_OTLP_HEADERS_FILE = fileOf('authorization=Bearer%20hush\n');
+    const config = parseConfig({ OTEL_EXPORTER_OTLP_HEADERS_FILE, OTEL_EXPORTER_OTLP_TRACES_HEADERS: 'a=b' });
+    expect(config.tracesHeaders).toBe('authorization=Bearer%20hush,a=b');
+  });
+
+  test('is a fault that repeats neither the path nor what is in it, where it is no good', () => {
+    const name = 'DATABASE_URL_FILE';
+    for (const [file, fault] of [
+      [URL_TEXT, `${name} must name a file that can be read (ENOENT).`],
+      [folder, `${name} must name a file that can be read (EISDIR).`],
+      ['/dev/zero', `${name} must name a file of at most 16384 bytes.`],
+      [fileOf(`postgres://hush@x/${'x'.repeat(16_384)}`), `${name} must name a file of at most 16384 bytes.`],
+      [fileOf('\n'), `${name} must name a file that is not empty.`],
+      [fileOf(Buffer.from([0x68, 0xff])), `${name} must name a file of UTF-8 text.`],
+      [fileOf('mysql://me:hush@x'), `${name} must hold a URL that starts with postgres:// or postgresql://.`],
+    ] as const) {
+      expect(faultsOf({ [name]: file, NODE_ENV: 'production' })).toEqual([fault]);
+    }
+  });
+
+  test('is not taken beside the setting itself', () => {
+    const both = { DATABASE_URL: URL_TEXT, DATABASE_URL_FILE: fileOf(URL_TEXT) };
+    expect(faultsOf(both)).toEqual(['DATABASE_URL_FILE and DATABASE_URL exclude each other; unset one of them.']);
+  });
+});
+
+describe('a variable that looks like a setting', () => {
+  test.each([
+    ['DATABASE_URI', 'DATABASE_URL'],
+    ['DATABSE_URL', 'DATABASE_URL'],
+    ['DATABASEURL', 'DATABASE_URL'],
+    ['database_url', 'DATABASE_URL'],
+    ['DATABASE_URL_FIEL', 'DATABASE_URL_FILE'],
+    ['RATE_LIMITS', 'RATE_LIMIT'],
+    ['REDIS_URI', 'REDIS_URL'],
+    ['EMBEDED', 'EMBEDDED'],
+    ['PROT', 'PORT'],
+    ['LOGLEVEL', 'LOG_LEVEL'],
+    ['TRUSTED_PROXY', 'TRUST_PROXY'],
+  ])('%s is named with %s', (name, likely) => {
+    expect(findMisspelt({ [name]: 'hush' })).toEqual([`${name} is no setting and does nothing; is ${likely} meant?`]);
+  });
+
+  test('is not a setting, nothing empty, and nothing of what machines have', () => {
+    expect(findMisspelt(Object.fromEntries(SETTINGS.map((name) => [name, 'x'])))).toEqual([]);
+    expect(findMisspelt({ DATABSE_URL: '' })).toEqual([]);
+    const others = [
+      'PATH',
+      'HOME',
+      'HOSTNAME',
+      'HOSTTYPE',
+      'LANG',
+      'PWD',
+      'SHELL',
+      'TERM',
+      'USER',
+      'TZ',
+      'CI',
+      'EDITOR',
+    ];
+    others.push('XDG_DATA_DIRS', 'NODE_OPTIONS', 'NODE_PATH', 'REDIS_PORT', 'REDIS_SERVICE_HOST', 'PGHOST', 'PGPORT');
+    others.push(
+      'DATABASE_NAME',
+      'DATABASE_HOST',
+      'OTEL_TRACES_SAMPLER',
+      'OTEL_EXPORTER_OTLP_PROTOCOL',
+      'x'.repeat(100_000),
+    );
+    expect(findMisspelt(Object.fromEntries(others.map((name) => [name, 'x'])))).toEqual([]);
+  });
+});
