@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { AppError } from './errors.js';
 import { LARGEST_ANSWER_BYTES } from './input-limits.js';
@@ -297,17 +298,44 @@ const MAX_UNREAD = 4 * LARGEST_ANSWER_BYTES;
 /** Answers that wait in memory until their clients read them, by project. */
 function createUnread() {
   const unread = new Map<string, number>();
+  const onConnectionEnd = createConnectionEnds();
   return {
     isTooMuch: (project: string) => (unread.get(project) ?? 0) > MAX_UNREAD,
-    add(project: string, payload: unknown, { raw }: FastifyReply): void {
-      if (typeof payload !== 'string' || payload.length < SMALL_ANSWER) return;
+    add(project: string, payload: unknown, { raw, request }: FastifyReply): void {
+      if (typeof payload !== 'string' || payload.length < SMALL_ANSWER || request.socket.destroyed) return;
       unread.set(project, (unread.get(project) ?? 0) + payload.length);
-      raw.once('close', () => {
+      const forget = onConnectionEnd(request.socket, release);
+      raw.once('close', release);
+
+      function release(): void {
+        raw.off('close', release);
+        forget();
         const left = (unread.get(project) ?? 0) - payload.length;
         if (left > 0) unread.set(project, left);
         else unread.delete(project);
-      });
+      }
     },
+  };
+}
+
+/**
+ * Calls back when a connection ends. An answer that waits behind others on its connection emits no 'close' then: Node tells only
+ * the one that is being sent. One listener a connection, as there may be hundreds of such answers.
+ */
+function createConnectionEnds() {
+  const callbacks = new WeakMap<Socket, Set<() => void>>();
+  return (socket: Socket, callback: () => void): (() => void) => {
+    let ofSocket = callbacks.get(socket);
+    if (ofSocket === undefined) {
+      const all = new Set<() => void>();
+      ofSocket = all;
+      callbacks.set(socket, all);
+      socket.once('close', () => {
+        for (const each of [...all]) each();
+      });
+    }
+    ofSocket.add(callback);
+    return () => ofSocket.delete(callback);
   };
 }
 
