@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
-import { type AdmissionOptions, admitRequests, createAdmission, type RunInTurn, runInTurn } from './admission.js';
-import { createAuthenticate } from './auth.js';
-import type { Config } from './config.js';
-import { addDeadline } from './deadline.js';
-import type { Directory } from './directory.js';
+import { type AdmissionOptions, admitRequests, createAdmission, type RunInTurn, runInTurn } from './http/admission.js';
+import { createAuthenticate } from './http/authentication.js';
+import type { Config } from './config/config.js';
+import { addDeadline } from './http/request-timeout.js';
+import type { Directory } from './context.js';
 import { AppError } from './errors.js';
-import { isSliceOver } from './event-loop.js';
+import { isSliceOver } from './http/event-loop.js';
 import { graphqlPlugin } from './graphql/plugin.js';
 import {
   answerEverything,
@@ -18,16 +18,16 @@ import {
   routableUrl,
   sendFailure,
   setCommonHeaders,
-} from './http.js';
-import { jsonBodyParser } from './json-body.js';
-import type { Logger } from './logger.js';
-import { observeRequests } from './observe.js';
-import { pagesPlugin } from './pages.js';
-import { limitRates } from './rate-limit.js';
-import { redact } from './redact.js';
+} from './http/malformed-requests.js';
+import { jsonBodyParser } from './http/body.js';
+import type { Logger } from './telemetry/logger.js';
+import { observeRequests } from './http/server-timing.js';
+import { pagesPlugin } from './http/health.js';
+import { limitRates } from './http/rate-limit.js';
+import { redact } from './telemetry/redact.js';
 import { serveOpenApi } from './rest/openapi.js';
 import { restPlugin } from './rest/plugin.js';
-import { VERSION } from './version.js';
+import { VERSION } from './config/version.js';
 
 export interface ServerOptions {
   readonly config: Config;
@@ -123,7 +123,7 @@ export async function createServer({
   logRequests(app, log);
   if (config.metricsPort !== null) {
     // Most services have no use for it, nor for what makes traces.
-    const { serveMetrics } = await import('./metrics.js');
+    const { serveMetrics } = await import('./telemetry/metrics.js');
     serveMetrics(app, { host: config.host, port: config.metricsPort, admission, db: directory.db });
   }
   let closing = false;
@@ -169,7 +169,7 @@ export async function createServer({
 
 async function loadTracing({ tracesUrl, tracesHeaders = '' }: Config, log: Logger) {
   if (tracesUrl === null) return null;
-  const { createTracing } = await import('./tracing.js');
+  const { createTracing } = await import('./telemetry/tracing.js');
   return createTracing(tracesUrl, tracesHeaders, log);
 }
 

@@ -3,8 +3,8 @@ import { CommanderError } from 'commander';
 import { reason } from './cli/output.js';
 import { createProgram } from './cli/program.js';
 import { Refused } from './cli/run.js';
-import { ConfigError } from './config.js';
-import { findMisspelt } from './setting-names.js';
+import { ConfigError } from './config/config.js';
+import { findMisspelt } from './config/setting-names.js';
 
 /** Exit codes: 0 done, 1 refused or failed with a reason on stderr, 2 wrong usage. */
 const FAILED = 1;

@@ -1,4 +1,4 @@
-import { redact } from './redact.js';
+import { redact } from './telemetry/redact.js';
 
 /**
  * The one domain error. Services throw `AppError(code, message)` and nothing else on purpose; each edge turns it into

@@ -1,5 +1,5 @@
 import { InvalidArgumentError, Option } from 'commander';
-import { dateBound, parse } from '../services/filters.js';
+import { dateBound, parse } from '../domain/filters.js';
 import type { SecretScope } from '../services/projects.js';
 import { SECRET_SCOPES } from '../services/secrets.js';
 

@@ -1,10 +1,10 @@
 import { text } from 'node:stream/consumers';
 import { type Command, Option } from 'commander';
 import { read } from 'read';
-import type { Environment } from '../config.js';
-import { readSecretFiles } from '../secret-files.js';
+import type { Environment } from '../config/config.js';
+import { readSecretFiles } from '../config/secret-files.js';
 import { commaSeparated, duration, examples, json, serverUrl, userNumber } from './arguments.js';
-import type { Report, Verdict } from './conformance/run.js';
+import type { Report, Verdict } from '../conformance/run.js';
 import { finding, paint } from './output.js';
 import { Refused } from './run.js';
 
@@ -44,7 +44,7 @@ export function addConformanceCommand(program: Command, env: Environment): void 
     .addOption(json())
     .action(async (url: string, options, command: Command) => {
       // Loaded when it is wanted, as the server is.
-      const { checkConformance, chooseChecks, GROUPS } = await import('./conformance/run.js');
+      const { checkConformance, chooseChecks, GROUPS } = await import('../conformance/run.js');
       if (options.deleteUser !== undefined && !options.write) command.error('error: --delete-user needs --write');
       const { checks, unknown } = chooseChecks(options.only ?? ['*']);
       if (unknown.length > 0)

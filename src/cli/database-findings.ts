@@ -1,7 +1,7 @@
 import type { Database } from '../db/client.js';
 import { inspectMigrations } from '../db/migrate.js';
 import type { Services } from '../services/services.js';
-import { VERSION } from '../version.js';
+import { VERSION } from '../config/version.js';
 import { reason } from './output.js';
 
 /** What `userdir doctor` says of a database. It runs where the database is open: here, or in a server that holds it. */

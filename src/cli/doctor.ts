@@ -3,11 +3,11 @@ import { access, constants, stat, statfs } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { runThenClose } from '../closers.js';
-import { type Config, ConfigError, type Environment, isLoopback, parseConfig, SETTINGS } from '../config.js';
+import { type Config, ConfigError, type Environment, isLoopback, parseConfig, SETTINGS } from '../config/config.js';
 import { DataDirLockedError, LOCK_WAIT_MS } from '../db/lock.js';
-import { createDirectory } from '../directory.js';
-import { findMisspelt } from '../setting-names.js';
-import { PACKAGE, VERSION } from '../version.js';
+import { createDirectory } from '../context.js';
+import { findMisspelt } from '../config/setting-names.js';
+import { PACKAGE, VERSION } from '../config/version.js';
 import { NotListeningError, runRemotely } from './control.js';
 import {
   type DatabaseQuestion,

@@ -1,6 +1,6 @@
 import type { Database } from '../db/client.js';
-import { parse, userFilter, userId } from '../services/filters.js';
-import { parseIdentity, snakeCase } from '../services/identities.js';
+import { parse, userFilter, userId } from '../domain/filters.js';
+import { parseIdentity, snakeCase } from '../domain/identities.js';
 import type { SecretScope } from '../services/projects.js';
 import type { Services } from '../services/services.js';
 import { syntheticUsers } from '../services/synthetic-users.js';

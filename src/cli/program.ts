@@ -1,8 +1,8 @@
 import { styleText } from 'node:util';
 import { Argument, Command, Option } from 'commander';
-import { type Environment, parseConfig } from '../config.js';
-import { findMisspelt } from '../setting-names.js';
-import { VERSION } from '../version.js';
+import { type Environment, parseConfig } from '../config/config.js';
+import { findMisspelt } from '../config/setting-names.js';
+import { VERSION } from '../config/version.js';
 import { examples, json, project, wholeNumber } from './arguments.js';
 import { completionScript, SHELLS, type Shell } from './completion.js';
 import { addConformanceCommand } from './conformance-command.js';

@@ -1,10 +1,10 @@
 import { addAbortSignal, type Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { runThenClose } from '../closers.js';
-import { type Config, type Environment, parseConfig } from '../config.js';
+import { type Config, type Environment, parseConfig } from '../config/config.js';
 import { DataDirLockedError, LOCK_WAIT_MS } from '../db/lock.js';
-import { createDirectory, type Directory } from '../directory.js';
-import { findMisspelt } from '../setting-names.js';
+import { createDirectory, type Directory } from '../context.js';
+import { findMisspelt } from '../config/setting-names.js';
 import { NotListeningError, runRemotely } from './control.js';
 import { type Io, type OperationName, type Params, type Result, runOperation } from './operations.js';
 import { writeNotice, writeToStdout } from './output.js';

@@ -4,7 +4,7 @@ import type PrismaTypes from '../db/generated/pothos.js';
 import { getDatamodel } from '../db/generated/pothos.js';
 import type { AppError } from '../errors.js';
 import { type Account, Network, WalletType } from '../services/accounts.js';
-import { LoginMethod } from '../services/filters.js';
+import { LoginMethod } from '../domain/filters.js';
 import type { ProjectScope } from '../services/projects.js';
 import type { Services } from '../services/services.js';
 import type { User } from '../services/users.js';

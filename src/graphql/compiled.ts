@@ -15,7 +15,7 @@ import {
   type OperationDefinitionNode,
   type SelectionSetNode,
 } from 'graphql';
-import { isSliceOver, nextSlice } from '../event-loop.js';
+import { isSliceOver, nextSlice } from '../http/event-loop.js';
 import { isTooLargeAnswer, LARGEST_ANSWER_BYTES } from '../input-limits.js';
 import type { GraphQLContext } from './builder.js';
 import { rowCostOf } from './cost.js';

@@ -15,7 +15,7 @@ import {
   TypeNameMetaFieldDef,
   type ValueNode,
 } from 'graphql';
-import { PAGE_SIZE } from '../services/filters.js';
+import { PAGE_SIZE } from '../domain/filters.js';
 import { fragmentsOf, rootFieldsOf } from './limits.js';
 import { schema } from './schema.js';
 import { MAX_IDS } from './users.js';

@@ -8,7 +8,7 @@ import {
   validate,
 } from 'graphql';
 import { LRUCache } from 'lru-cache';
-import { redact } from '../redact.js';
+import { redact } from '../telemetry/redact.js';
 import { type CompiledSize, compile, type Run } from './compiled.js';
 import { type Cost, weighOperation } from './cost.js';
 import { MAX_ERRORS } from './errors.js';

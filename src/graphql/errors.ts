@@ -1,6 +1,6 @@
 import { GraphQLError } from 'graphql';
 import { type AppError, fromUnknown, isErrorCode } from '../errors.js';
-import { redact } from '../redact.js';
+import { redact } from '../telemetry/redact.js';
 
 /** How many errors one answer has; the last says that there were more. */
 export const MAX_ERRORS = 5;

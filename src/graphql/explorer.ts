@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { GraphiQLOptions } from 'graphql-yoga';
-import { pagePolicy } from '../http.js';
-import { userFilter } from '../services/filters.js';
+import { pagePolicy } from '../http/malformed-requests.js';
+import { userFilter } from '../domain/filters.js';
 import type { Credentials } from '../services/projects.js';
 import type { Services } from '../services/services.js';
 import type { User } from '../services/users.js';

@@ -1,6 +1,6 @@
-import { parse, userId } from '../services/filters.js';
+import { parse, userId } from '../domain/filters.js';
 import { requireKey } from '../services/idempotency.js';
-import { camelCase, parseProfile } from '../services/identities.js';
+import { camelCase, parseProfile } from '../domain/identities.js';
 import type { User } from '../services/users.js';
 import { builder, networkEnum } from './builder.js';
 import { userType } from './users.js';

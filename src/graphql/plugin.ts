@@ -1,11 +1,11 @@
 import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastify';
 import { createYoga, type Plugin, shouldRenderGraphiQL } from 'graphql-yoga';
-import type { RunInTurn } from '../admission.js';
-import type { Authenticate } from '../auth.js';
+import type { RunInTurn } from '../http/admission.js';
+import type { Authenticate } from '../http/authentication.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
-import { type DemoCredentials, refuseMalformedUrl, reportFailure } from '../http.js';
+import { type DemoCredentials, refuseMalformedUrl, reportFailure } from '../http/malformed-requests.js';
 import { atMost, isTooLong } from '../input-limits.js';
-import { jsonBodyParser } from '../json-body.js';
+import { jsonBodyParser } from '../http/body.js';
 import type { Services } from '../services/services.js';
 import type { GraphQLContext } from './builder.js';
 import { createDocumentCache } from './documents.js';

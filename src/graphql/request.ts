@@ -1,9 +1,9 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FastifyRequest } from 'fastify';
 import { GraphQLError } from 'graphql';
-import type { RunInTurn } from '../admission.js';
-import { type LoggedOperation, reportFailure } from '../http.js';
-import type { jsonBodyParser } from '../json-body.js';
+import type { RunInTurn } from '../http/admission.js';
+import { type LoggedOperation, reportFailure } from '../http/malformed-requests.js';
+import type { jsonBodyParser } from '../http/body.js';
 import type { Services } from '../services/services.js';
 import type { GraphQLContext } from './builder.js';
 import { type DocumentCache, type ReadDocument, readDocument } from './documents.js';

@@ -1,6 +1,6 @@
 import { defaultFieldResolver, type GraphQLObjectType, lexicographicSortSchema, printSchema } from 'graphql';
-import { isSliceOver, nextSlice } from '../event-loop.js';
-import { observed } from '../observation.js';
+import { isSliceOver, nextSlice } from '../http/event-loop.js';
+import { observed } from '../telemetry/request-trace.js';
 import { builder, type GraphQLContext } from './builder.js';
 import './accounts.js';
 import './logins.js';

@@ -1,6 +1,6 @@
 import type { GraphQLResolveInfo, SelectionSetNode } from 'graphql';
 import { AppError, badInput } from '../errors.js';
-import { requireAddress } from '../services/addresses.js';
+import { requireAddress } from '../domain/addresses.js';
 import {
   cursor,
   dateBound,
@@ -10,8 +10,8 @@ import {
   type UserFilter,
   userFilter,
   userId,
-} from '../services/filters.js';
-import { requireEmail } from '../services/identities.js';
+} from '../domain/filters.js';
+import { requireEmail } from '../domain/identities.js';
 import type { User } from '../services/users.js';
 import { accountType } from './accounts.js';
 import { builder, loginMethodEnum } from './builder.js';

@@ -1,6 +1,6 @@
-import type { Address } from '../services/addresses.js';
-import { parseAddress, requireAddress } from '../services/addresses.js';
-import { parse, userId } from '../services/filters.js';
+import type { Address } from '../domain/addresses.js';
+import { parseAddress, requireAddress } from '../domain/addresses.js';
+import { parse, userId } from '../domain/filters.js';
 import type { WalletOwner } from '../services/wallets.js';
 import { builder, networkEnum, walletTypeEnum } from './builder.js';
 

@@ -1,11 +1,11 @@
 import type { FastifyPluginAsync } from 'fastify';
 import type { z } from 'zod';
-import { type Authenticate, CHALLENGE } from '../auth.js';
+import { type Authenticate, CHALLENGE } from '../http/authentication.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
-import { refuseMalformedUrl, refuseUnknownRoutes, sendFailure } from '../http.js';
-import { jsonBodyParser } from '../json-body.js';
-import { redact } from '../redact.js';
-import { parse } from '../services/filters.js';
+import { refuseMalformedUrl, refuseUnknownRoutes, sendFailure } from '../http/malformed-requests.js';
+import { jsonBodyParser } from '../http/body.js';
+import { redact } from '../telemetry/redact.js';
+import { parse } from '../domain/filters.js';
 import type { Act, ProjectScope } from '../services/projects.js';
 import type { Services } from '../services/services.js';
 import { userRoutes } from './users.js';

@@ -1,7 +1,7 @@
 import { type Database, Network, WalletType } from '../db/client.js';
 import { type Account, toAccounts } from '../sql/columns.js';
 import { findAccountsByUser } from '../sql/find-accounts.js';
-import { createBatchedRead } from './batching.js';
+import { createBatchedRead } from '../db/batched-read.js';
 import type { ProjectScope } from './projects.js';
 import { userWeight } from './searches.js';
 

@@ -1,4 +1,4 @@
-import { observe } from '../observation.js';
+import { observe } from '../telemetry/request-trace.js';
 
 /** Is told what was being done in the background when it failed. */
 export type OnFailure = (error: unknown, what: string) => void;

@@ -2,11 +2,11 @@ import { type Database, Prisma, type Queryable } from '../db/client.js';
 import { AppError } from '../errors.js';
 import { type Ban, listBans } from '../sql/bans.js';
 import type { User } from '../sql/columns.js';
-import { recordActs } from '../sql/record-act.js';
+import { recordActs } from '../sql/audit.js';
 import { findRegistered, recordLogin } from '../sql/record-login.js';
-import { explainAccounts, requireFewAccounts } from './account-limit.js';
+import { explainAccounts, requireFewAccounts } from '../domain/account-limit.js';
 import { once } from './idempotency.js';
-import type { Identity, Profile } from './identities.js';
+import type { Identity, Profile } from '../domain/identities.js';
 import type { ProjectScope } from './projects.js';
 
 export type Logins = ReturnType<typeof createLogins>;

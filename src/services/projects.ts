@@ -3,11 +3,11 @@ import { LRUCache } from 'lru-cache';
 import { type Database, Prisma, SecretScope } from '../db/client.js';
 import { AppError } from '../errors.js';
 import { INPUT_LIMITS, isTooLong } from '../input-limits.js';
-import { observe } from '../observation.js';
+import { observe } from '../telemetry/request-trace.js';
 import { findSecrets, markSecretUsed, type SecretRow } from '../sql/find-secrets.js';
-import type { Actor } from '../sql/record-act.js';
-import { createBatchedRead } from './batching.js';
-import { hashSecret, makeSecret } from './secret-format.js';
+import type { Actor } from '../sql/audit.js';
+import { createBatchedRead } from '../db/batched-read.js';
+import { hashSecret, makeSecret } from '../domain/secret-format.js';
 
 export { SecretScope };
 

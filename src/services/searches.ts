@@ -13,8 +13,8 @@ import {
   type SearchKey,
 } from '../sql/find-users.js';
 import { usersOf } from '../sql/list-users.js';
-import { createBatchedRead, MAX_WEIGHT } from './batching.js';
-import { oneAtATime } from './one-at-a-time.js';
+import { createBatchedRead, MAX_WEIGHT } from '../db/batched-read.js';
+import { oneAtATime } from '../db/one-at-a-time.js';
 
 /** A search that finds more of them takes statements of its own. */
 const FEW = 8;

@@ -1,9 +1,9 @@
 import { type Database, Prisma, type Queryable, SecretScope } from '../db/client.js';
 import { AppError, badInput } from '../errors.js';
 import { isTooLong } from '../input-limits.js';
-import { recordActs } from '../sql/record-act.js';
+import { recordActs } from '../sql/audit.js';
 import { OPERATOR, type ProjectScope } from './projects.js';
-import { hashSecret, makeSecret } from './secret-format.js';
+import { hashSecret, makeSecret } from '../domain/secret-format.js';
 
 export interface Secret {
   readonly id: number;

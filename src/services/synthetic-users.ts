@@ -2,8 +2,8 @@ import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
 import type { Network } from '../db/client.js';
 import type { UserRecord } from '../sql/import-users.js';
-import { checksumAddress, stellarAddress } from './addresses.js';
-import { type ProfileInput, parseProfile, snakeCase } from './identities.js';
+import { checksumAddress, stellarAddress } from '../domain/addresses.js';
+import { type ProfileInput, parseProfile, snakeCase } from '../domain/identities.js';
 
 /** Made-up users of every login method, both networks and both wallet types, for demonstrations and measurements. */
 

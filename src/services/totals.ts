@@ -1,6 +1,6 @@
 import type { Database } from '../db/client.js';
-import { compareTallies, repairTallies, type TallyDifference } from '../sql/check-tallies.js';
-import { cutCrowdedDays, FOLD_AT_ONCE, foldTallies, type Total } from '../sql/totals.js';
+import { compareTallies, repairTallies, type TallyDifference } from '../sql/totals/check-tallies.js';
+import { cutCrowdedDays, FOLD_AT_ONCE, foldTallies, type Total } from '../sql/totals/totals.js';
 import { createBackground, type OnFailure } from './background.js';
 import type { ProjectScope } from './projects.js';
 

@@ -1,14 +1,14 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Database, Prisma, type Queryable } from '../db/client.js';
 import { fromUnknown } from '../errors.js';
-import { redact } from '../redact.js';
+import { redact } from '../telemetry/redact.js';
 import { type Ban, exportBans, writeBans } from '../sql/bans.js';
 import { exportUsers } from '../sql/export-users.js';
 import { findOverfull, type OnConflict, type UserRecord, writeUsers } from '../sql/import-users.js';
-import { recordActs } from '../sql/record-act.js';
-import { explainAccounts, tooManyAccounts } from './account-limit.js';
-import { MAX_ACCOUNTS } from './identities.js';
-import { formatBan, formatLine, type Line, type LineRecord, parseLine, splitLines } from './import-format.js';
+import { recordActs } from '../sql/audit.js';
+import { explainAccounts, tooManyAccounts } from '../domain/account-limit.js';
+import { MAX_ACCOUNTS } from '../domain/identities.js';
+import { formatBan, formatLine, type Line, type LineRecord, parseLine, splitLines } from '../domain/import-format.js';
 import type { ProjectScope } from './projects.js';
 import type { Totals } from './totals.js';
 

@@ -16,11 +16,11 @@ import {
   type WindowKey,
   windowShape,
 } from '../sql/list-users.js';
-import { type Actor, recordActs } from '../sql/record-act.js';
-import type { Total } from '../sql/totals.js';
-import type { Address } from './addresses.js';
-import { createBatchedRead } from './batching.js';
-import { LARGEST_ID, type UserFilter } from './filters.js';
+import { type Actor, recordActs } from '../sql/audit.js';
+import type { Total } from '../sql/totals/totals.js';
+import type { Address } from '../domain/addresses.js';
+import { createBatchedRead } from '../db/batched-read.js';
+import { LARGEST_ID, type UserFilter } from '../domain/filters.js';
 import { once } from './idempotency.js';
 import type { ProjectScope } from './projects.js';
 import { createSearch, userWeight } from './searches.js';

@@ -1,10 +1,10 @@
 import type { Database } from '../db/client.js';
 import type { Placed } from '../sql/columns.js';
 import { findWalletOwners, type WalletKey, type WalletOwner, type WalletRow } from '../sql/find-wallet-owner.js';
-import type { Address } from './addresses.js';
-import { createBatchedRead } from './batching.js';
-import { LARGEST_ID } from './filters.js';
-import { oneAtATime } from './one-at-a-time.js';
+import type { Address } from '../domain/addresses.js';
+import { createBatchedRead } from '../db/batched-read.js';
+import { LARGEST_ID } from '../domain/filters.js';
+import { oneAtATime } from '../db/one-at-a-time.js';
 import type { ProjectScope } from './projects.js';
 
 export type { WalletOwner };

@@ -1,5 +1,5 @@
 import { Prisma, type Queryable } from '../db/client.js';
-import type { Identity } from '../services/identities.js';
+import type { Identity } from '../domain/identities.js';
 
 /** A ban as an import writes it; without an instant it begins now. */
 export interface BanRecord extends Identity {

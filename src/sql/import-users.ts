@@ -1,5 +1,5 @@
 import { Prisma, type Queryable } from '../db/client.js';
-import type { Profile } from '../services/identities.js';
+import type { Profile } from '../domain/identities.js';
 import { isToBeLinked } from './record-login.js';
 
 /** A user as an import writes it; what is null is left to the database (or, in an update, as it is). */

@@ -1,9 +1,9 @@
 import { Prisma, type Queryable } from '../db/client.js';
-import type { Position, UserFilter } from '../services/filters.js';
+import type { Position, UserFilter } from '../domain/filters.js';
 import { LINKED_ACCOUNTS, NO_ACCOUNTS, type Placed, toUser, USER_COLUMNS, type User, type UserRow } from './columns.js';
-import { keyText } from './key-text.js';
-import { coverOf, isOpenAtEnd, isOpenAtStart } from './spans.js';
-import { startOfRank, type Total, totalOf } from './totals.js';
+import { keyText } from '../db/key-text.js';
+import { coverOf, isOpenAtEnd, isOpenAtStart } from './totals/time-ranges.js';
+import { startOfRank, type Total, totalOf } from './totals/totals.js';
 
 /*
  * Lists are batched reads as well: a statement answers several questions `k` of one shape. Those share a filter, and whatever

@@ -1,5 +1,5 @@
 import { Prisma, type Queryable } from '../db/client.js';
-import type { Profile } from '../services/identities.js';
+import type { Profile } from '../domain/identities.js';
 import { USER_COLUMNS, type User } from './columns.js';
 
 /**

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { createConnection, type Socket } from 'node:net';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { requireAddress } from '#dist/services/addresses.js';
-import { userFilter } from '#dist/services/filters.js';
+import { requireAddress } from '#dist/domain/addresses.js';
+import { userFilter } from '#dist/domain/filters.js';
 import { stellarAddress } from '../support/addresses.js';
 import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
 

@@ -1,7 +1,7 @@
 import { pino } from 'pino';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { createServer } from '#dist/app.js';
-import { parseConfig } from '#dist/config.js';
+import { parseConfig } from '#dist/config/config.js';
 import { stellarAddress } from '../support/addresses.js';
 import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
 import { codesOf, expectGraphQLRefusal, requestGraphQL } from '../support/graphql.js';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { camelCase, parseIdentity } from '#dist/services/identities.js';
+import { camelCase, parseIdentity } from '#dist/domain/identities.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
 import { codesOf } from '../support/graphql.js';

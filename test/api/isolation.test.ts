@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { camelCase, parseIdentity } from '#dist/services/identities.js';
+import { camelCase, parseIdentity } from '#dist/domain/identities.js';
 import { stellarAddress } from '../support/addresses.js';
 import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
 import { verify } from '../support/rest.js';

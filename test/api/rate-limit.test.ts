@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { createServer } from '#dist/app.js';
-import { parseConfig } from '#dist/config.js';
-import { createLogger } from '#dist/logger.js';
+import { parseConfig } from '#dist/config/config.js';
+import { createLogger } from '#dist/telemetry/logger.js';
 import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
 import { startProxy, type TcpProxy } from '../support/proxy.js';
 

@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { json, text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { CHECKS, checkConformance, chooseChecks, type Verdict } from '#dist/cli/conformance/run.js';
+import { CHECKS, checkConformance, chooseChecks, type Verdict } from '#dist/conformance/run.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { type ImportedUser, type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
 import { userdir } from '../support/command.js';

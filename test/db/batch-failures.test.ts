@@ -1,7 +1,7 @@
 import { describe, expect, inject, test } from 'vitest';
-import { parseConfig } from '#dist/config.js';
-import { createDirectory } from '#dist/directory.js';
-import { camelCase, parseProfile } from '#dist/services/identities.js';
+import { parseConfig } from '#dist/config/config.js';
+import { createDirectory } from '#dist/context.js';
+import { camelCase, parseProfile } from '#dist/domain/identities.js';
 import { copyTemplate } from '../support/engines.js';
 
 /** The embedded database has no limit for a statement. */

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { checksumAddress } from '#dist/services/addresses.js';
-import { camelCase, parseIdentity, parseProfile } from '#dist/services/identities.js';
+import { checksumAddress } from '#dist/domain/addresses.js';
+import { camelCase, parseIdentity, parseProfile } from '#dist/domain/identities.js';
 import type { ProjectScope } from '#dist/services/projects.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';

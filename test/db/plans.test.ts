@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Prisma } from '#dist/db/client.js';
-import { parseAddress } from '#dist/services/addresses.js';
+import { parseAddress } from '#dist/domain/addresses.js';
 import { ethereumAddress } from '../support/addresses.js';
 import { startTestApp, type TestApp } from '../support/app.js';
 

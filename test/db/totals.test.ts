@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Prisma } from '#dist/db/client.js';
-import { userFilter } from '#dist/services/filters.js';
-import { camelCase, parseProfile } from '#dist/services/identities.js';
-import { coverOf } from '#dist/sql/spans.js';
-import { totalOf } from '#dist/sql/totals.js';
+import { userFilter } from '#dist/domain/filters.js';
+import { camelCase, parseProfile } from '#dist/domain/identities.js';
+import { coverOf } from '#dist/sql/totals/time-ranges.js';
+import { totalOf } from '#dist/sql/totals/totals.js';
 import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
 
 let app: TestApp;

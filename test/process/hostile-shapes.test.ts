@@ -14,7 +14,7 @@ import { type Asked, type Fixture, fixtureLines, SHAPES, type Shape } from '../s
  * by Yoga's way. The server tells what it took: its CPU, and its longest pause, by its own histogram of the event loop.
  */
 
-/** For a unit of work (src/admission.ts); the database's work is in it where the database is embedded. */
+/** For a unit of work (src/http/admission.ts); the database's work is in it where the database is embedded. */
 const MAX_CPU_MS_OF_A_UNIT = inject('engine') === 'embedded' ? 10 : 5;
 /** Whatever it is charged: what no request takes less than, and what the machine does besides. */
 const FREE_CPU_MS = 40;

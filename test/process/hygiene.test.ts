@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest';
-import { parseConfig } from '#dist/config.js';
-import { createDirectory } from '#dist/directory.js';
+import { parseConfig } from '#dist/config/config.js';
+import { createDirectory } from '#dist/context.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { type Credentials, type Outcome, type RunningServer, startServer, userdir } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';

@@ -137,7 +137,7 @@ test('every link within the repository leads somewhere', async () => {
 });
 
 test('the table of settings has every setting, and no other', async () => {
-  const source = await readFile(join(ROOT, 'src/config.ts'), 'utf8');
+  const source = await readFile(join(ROOT, 'src/config/config.ts'), 'utf8');
   const known = [...source.matchAll(/^ {2}([A-Z_]+): /gm)].map(([, name]) => name);
   const shown = [...guide('README.md').matchAll(/^\| `([A-Z_]+)` \|.*\|.*\|$/gm)].map(([, name]) => name);
   const isSetting = (name: string | undefined) => name !== 'NODE_ENV' && !isErrorCode(name);

@@ -2,11 +2,11 @@ import type { AddressInfo } from 'node:net';
 // For the type of `server.swagger`.
 import type {} from '@fastify/swagger';
 import { inject } from 'vitest';
-import type { AdmissionOptions } from '#dist/admission.js';
+import type { AdmissionOptions } from '#dist/http/admission.js';
 import { createServer, type Timeouts } from '#dist/app.js';
-import { parseConfig } from '#dist/config.js';
-import { createDirectory, type Directory } from '#dist/directory.js';
-import { createLogger } from '#dist/logger.js';
+import { parseConfig } from '#dist/config/config.js';
+import { createDirectory, type Directory } from '#dist/context.js';
+import { createLogger } from '#dist/telemetry/logger.js';
 import { copyTemplate } from './engines.js';
 import { requireCleanLog } from './hygiene.js';
 import { requireDocumented } from './openapi.js';

@@ -1,5 +1,5 @@
 import { inject } from 'vitest';
-import { parseConfig } from '#dist/config.js';
+import { parseConfig } from '#dist/config/config.js';
 import { createDatabase, type Database } from '#dist/db/client.js';
 import { copyTemplate } from './engines.js';
 

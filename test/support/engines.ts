@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import type { TestProject } from 'vitest/node';
-import { parseConfig } from '#dist/config.js';
-import { createDirectory } from '#dist/directory.js';
+import { parseConfig } from '#dist/config/config.js';
+import { createDirectory } from '#dist/context.js';
 
 /**
  * The two engines that every test runs on. A migrated template is made once a run; each test app gets a copy of it: of

@@ -4,7 +4,7 @@ import crc16 from 'crc/calculators/crc16xmodem';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { AppError } from '#dist/errors.js';
-import { checksumAddress, parseAddress, requireAddress } from '#dist/services/addresses.js';
+import { checksumAddress, parseAddress, requireAddress } from '#dist/domain/addresses.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 
 const BASE32 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';

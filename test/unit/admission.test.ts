@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { createAdmission, type Turn } from '#dist/admission.js';
+import { createAdmission, type Turn } from '#dist/http/admission.js';
 
 /** Turns that note in `begun` that they have begun. */
 function turns() {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { networkOf } from '#dist/auth.js';
+import { networkOf } from '#dist/http/authentication.js';
 
 describe('failures are counted together', () => {
   test.each([

@@ -2,9 +2,9 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { createBatchedRead } from '#dist/services/batching.js';
-import type { LoginMethod } from '#dist/services/filters.js';
-import { keyText } from '#dist/sql/key-text.js';
+import { createBatchedRead } from '#dist/db/batched-read.js';
+import type { LoginMethod } from '#dist/domain/filters.js';
+import { keyText } from '#dist/db/key-text.js';
 import { countShape, pageShape, windowShape } from '#dist/sql/list-users.js';
 
 type Row = { value: string; place: number };

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { ConfigError, parseConfig } from '#dist/config.js';
+import { ConfigError, parseConfig } from '#dist/config/config.js';
 
 function faultsOf(env: Record<string, string>): string[] {
   try {

@@ -2,7 +2,7 @@ import { domainToASCII } from 'node:url';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { AppError } from '#dist/errors.js';
-import { checksumAddress } from '#dist/services/addresses.js';
+import { checksumAddress } from '#dist/domain/addresses.js';
 import {
   camelCase,
   foldEmail,
@@ -11,7 +11,7 @@ import {
   parseIdentity,
   parseProfile,
   snakeCase,
-} from '#dist/services/identities.js';
+} from '#dist/domain/identities.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 
 /** Text with letters that fold, decompose, or are no letters at all. */

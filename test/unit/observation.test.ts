@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createBill, currentObservation, observe, observedFor, startObserving } from '#dist/observation.js';
+import { createBill, currentObservation, observe, observedFor, startObserving } from '#dist/telemetry/request-trace.js';
 
 const observation = () => ({ bills: [createBill()], span: null });
 const read = async () => currentObservation();

@@ -2,8 +2,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
-import { ConfigError, parseConfig, SETTINGS } from '#dist/config.js';
-import { findMisspelt } from '#dist/setting-names.js';
+import { ConfigError, parseConfig, SETTINGS } from '#dist/config/config.js';
+import { findMisspelt } from '#dist/config/setting-names.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'userdir-settings-'));
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -1,9 +1,9 @@
 import type { AddressInfo } from 'node:net';
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import type { Admission } from './admission.js';
-import type { Database } from './db/client.js';
-import { type BatchSize, batches } from './services/batching.js';
+import type { Admission } from '../http/admission.js';
+import type { Database } from '../db/client.js';
+import { type BatchSize, batches } from '../db/batched-read.js';
 
 export interface MetricsOptions {
   readonly host: string;

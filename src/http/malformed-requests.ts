@@ -2,9 +2,9 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { AppError, badInput, fromUnknown } from './errors.js';
-import type { Logger } from './logger.js';
-import type { Credentials } from './services/projects.js';
+import { AppError, badInput, fromUnknown } from '../errors.js';
+import type { Logger } from '../telemetry/logger.js';
+import type { Credentials } from '../services/projects.js';
 
 /** What every request meets, whichever interface it is for: its headers, its body, its failure, its line in the log. */
 

@@ -1,8 +1,8 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply } from 'fastify';
-import { AppError } from './errors.js';
-import { answerOf } from './http.js';
+import { AppError } from '../errors.js';
+import { answerOf } from './malformed-requests.js';
 
 /** In milliseconds. */
 export interface Deadlines {

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify';
-import { type Bill, createBill, type Observation, observe, startObserving } from './observation.js';
-import type { Tracing } from './tracing.js';
+import { type Bill, createBill, type Observation, observe, startObserving } from '../telemetry/request-trace.js';
+import type { Tracing } from '../telemetry/tracing.js';
 
 declare module 'fastify' {
   interface FastifyRequest {

@@ -1,6 +1,6 @@
-import { Prisma, type Queryable } from '../db/client.js';
-import type { UserFilter } from '../services/filters.js';
-import type { Cover, SpanStretch, Stretch } from './spans.js';
+import { Prisma, type Queryable } from '../../db/client.js';
+import type { UserFilter } from '../../domain/filters.js';
+import type { Cover, SpanStretch, Stretch } from './time-ranges.js';
 
 /**
  * Totals and positions from tallies (prisma/migrations, "tallies"): what is folded plus what is pending is exact in any

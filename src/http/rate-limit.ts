@@ -1,9 +1,9 @@
 import type { FastifyInstance } from 'fastify';
 import type { Redis } from 'ioredis';
 import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible';
-import type { RateLimitConfig } from './config.js';
-import { AppError } from './errors.js';
-import type { Logger } from './logger.js';
+import type { RateLimitConfig } from '../config/config.js';
+import { AppError } from '../errors.js';
+import type { Logger } from '../telemetry/logger.js';
 
 const WINDOW_S = 60;
 /** How long a request waits to be counted by Redis before it is counted here. */

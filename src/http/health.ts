@@ -1,7 +1,7 @@
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
-import { AppError } from './errors.js';
+import { AppError } from '../errors.js';
 import { FRONT_PAGE_POLICY, frontPage } from './front-page.js';
-import { type DemoCredentials, idsOf } from './http.js';
+import { type DemoCredentials, idsOf } from './malformed-requests.js';
 
 export interface PagesOptions {
   /** Resolves when the service can answer questions; throws where it cannot. */

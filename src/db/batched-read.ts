@@ -1,9 +1,9 @@
 import { channel } from 'node:diagnostics_channel';
 import DataLoader from 'dataloader';
-import { isUnreachable } from '../db/client.js';
-import { currentObservation, type Observation, observedFor } from '../observation.js';
+import { isUnreachable } from './client.js';
+import { currentObservation, type Observation, observedFor } from '../telemetry/request-trace.js';
 import type { Placed } from '../sql/columns.js';
-import { keyText } from '../sql/key-text.js';
+import { keyText } from './key-text.js';
 
 /** What is asked for: an App ID, or an object with the project and all else that the answer depends on. */
 type BatchKey = string | { readonly projectId: number };

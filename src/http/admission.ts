@@ -1,8 +1,8 @@
 import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { AppError } from './errors.js';
-import { LARGEST_ANSWER_BYTES } from './input-limits.js';
-import { beginPart, currentObservation, type Observation, observe } from './observation.js';
+import { AppError } from '../errors.js';
+import { LARGEST_ANSWER_BYTES } from '../input-limits.js';
+import { beginPart, currentObservation, type Observation, observe } from '../telemetry/request-trace.js';
 
 /**
  * Which requests may begin when more is asked than can be done. So many units of work are under way at once; a request that
@@ -303,14 +303,15 @@ function createUnread() {
     isTooMuch: (project: string) => (unread.get(project) ?? 0) > MAX_UNREAD,
     add(project: string, payload: unknown, { raw, request }: FastifyReply): void {
       if (typeof payload !== 'string' || payload.length < SMALL_ANSWER || request.socket.destroyed) return;
-      unread.set(project, (unread.get(project) ?? 0) + payload.length);
+      const { length } = payload;
+      unread.set(project, (unread.get(project) ?? 0) + length);
       const forget = onConnectionEnd(request.socket, release);
       raw.once('close', release);
 
       function release(): void {
         raw.off('close', release);
         forget();
-        const left = (unread.get(project) ?? 0) - payload.length;
+        const left = (unread.get(project) ?? 0) - length;
         if (left > 0) unread.set(project, left);
         else unread.delete(project);
       }

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
-import { pagePolicy } from './http.js';
-import type { Credentials } from './services/projects.js';
-import { VERSION } from './version.js';
+import { pagePolicy } from './malformed-requests.js';
+import type { Credentials } from '../services/projects.js';
+import { VERSION } from '../config/version.js';
 
 export interface FrontPageOptions {
   /** Where a caller reaches the service. */

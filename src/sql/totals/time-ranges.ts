@@ -1,4 +1,4 @@
-import type { UserFilter } from '../services/filters.js';
+import type { UserFilter } from '../../domain/filters.js';
 
 /** A stretch of time in which users were created, from one instant to before another. */
 export interface Stretch {

@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { AppError } from './errors.js';
+import { AppError } from '../errors.js';
 
 /** How deep a body may nest: whatever parses or walks it recurses, and no request needs a quarter of it. */
 const DEEPEST = 32;

@@ -5,6 +5,6 @@ export const PACKAGE: {
   readonly version: string;
   readonly engines: { readonly node: string };
   readonly dependencies: Readonly<Record<string, string>>;
-} = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
+} = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
 
 export const VERSION: string = PACKAGE.version;

@@ -3,9 +3,9 @@ import { isIPv6 } from 'node:net';
 import { crc32 } from 'node:zlib';
 import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';
 import { STRANGERS } from './admission.js';
-import { AppError } from './errors.js';
-import { isTooLong } from './input-limits.js';
-import type { Credentials, ProjectScope, Projects } from './services/projects.js';
+import { AppError } from '../errors.js';
+import { isTooLong } from '../input-limits.js';
+import type { Credentials, ProjectScope, Projects } from '../services/projects.js';
 
 /** A caller as authentication sees one: the headers, and the address that failures are counted by. */
 export interface Caller {

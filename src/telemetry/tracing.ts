@@ -13,8 +13,8 @@ import { defaultResource, detectResources, envDetector, resourceFromAttributes }
 import { BasicTracerProvider, BatchSpanProcessor } from '@opentelemetry/sdk-trace-base';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from './logger.js';
-import type { ObservedSpan, Part } from './observation.js';
-import { VERSION } from './version.js';
+import type { ObservedSpan, Part } from './request-trace.js';
+import { VERSION } from '../config/version.js';
 
 /** The traces of requests, sent to an OpenTelemetry collector. */
 export interface Tracing {

@@ -1,4 +1,4 @@
-import { Prisma, type Queryable } from '../db/client.js';
+import { Prisma, type Queryable } from '../../db/client.js';
 import { cutCrowdedDays } from './totals.js';
 
 export interface TallyDifference {

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { parseAddress, stellarAddress } from '../../services/addresses.js';
+import { parseAddress, stellarAddress } from '../domain/addresses.js';
 import { NEGATIVE, ONE_USER, POSITIVE, SEARCH, SUCCESS, type User } from './shapes.js';
 import {
   type Answer,

@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { keyText } from '../sql/key-text.js';
+import { keyText } from './key-text.js';
 
 /**
  * A costly read, of which a project has one at a time: its own requests wait for each other, and not those of others for them. Who

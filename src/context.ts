@@ -1,5 +1,5 @@
 import { closeAll } from './closers.js';
-import type { Config } from './config.js';
+import type { Config } from './config/config.js';
 import { createDatabase, type Database, type DatabaseOptions } from './db/client.js';
 import { type DataDirLock, type DataDirLostError, type LockOptions, lockDataDir } from './db/lock.js';
 import { migrate } from './db/migrate.js';
