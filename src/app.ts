@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
-import { type AdmissionOptions, admitRequests, createAdmission, type RunInTurn, runInTurn } from './http/admission.js';
+import { type AdmissionOptions, createAdmission } from './http/admission.js';
+import { admitRequests } from './http/admit-requests.js';
 import { createAuthenticate } from './http/authentication.js';
 import type { Config } from './config/config.js';
 import { addDeadline } from './http/request-timeout.js';
@@ -9,20 +10,15 @@ import type { Directory } from './context.js';
 import { AppError } from './errors.js';
 import { isSliceOver } from './http/event-loop.js';
 import { graphqlPlugin } from './graphql/plugin.js';
-import {
-  answerEverything,
-  type DemoCredentials,
-  logRequests,
-  refuseMalformedHttp,
-  refuseUnknownRoutes,
-  routableUrl,
-  sendFailure,
-  setCommonHeaders,
-} from './http/malformed-requests.js';
+import { refuseUnknownRoutes, sendFailure, setCommonHeaders } from './http/failures.js';
+import { type DemoCredentials, frontPagePlugin } from './http/front-page.js';
+import { answerUnusualRequests, refuseMalformedHttp, routableUrl } from './http/malformed-requests.js';
+import { logRequests } from './http/request-log.js';
+import { decorateRequests } from './request.js';
 import { jsonBodyParser } from './http/body.js';
 import type { Logger } from './telemetry/logger.js';
 import { observeRequests } from './http/server-timing.js';
-import { pagesPlugin } from './http/health.js';
+import { healthPlugin } from './http/health.js';
 import { limitRates } from './http/rate-limit.js';
 import { redact } from './telemetry/redact.js';
 import { serveOpenApi } from './rest/openapi.js';
@@ -37,15 +33,6 @@ export interface ServerOptions {
   readonly demoCredentials?: DemoCredentials;
   readonly admission?: AdmissionOptions;
   readonly timeouts?: Timeouts;
-}
-
-declare module 'fastify' {
-  interface FastifyInstance {
-    /** From now on the service is not ready, and every connection ends with its next answer. */
-    drain(): void;
-    /** Where the metrics are, once the server listens; with METRICS_PORT. */
-    metricsUrl?: string;
-  }
 }
 
 /** How long a connection may take beside the time of its request (REQUEST_TIMEOUT_MS), in milliseconds. */
@@ -65,10 +52,10 @@ const BODY_LIMIT_BYTES = 1_048_576;
 /** What Node lets pass as headers, the URL among them: no parameter is too long for the router to find its route. */
 const LONGEST_URL = 16_384;
 /**
- * Enough under way for the batches and the connections of a pool to be full. Of one project among others less, because what has
- * begun stands before whatever they ask. What may wait is worked off in a fraction of a second.
+ * Enough in flight to fill the batches and the connections of a pool. One project among others gets less, because what it has
+ * started is done before what the others ask. A full queue is worked off in a fraction of a second.
  */
-const ADMISSION = { capacity: 256, share: 8, room: 4_096 };
+const ADMISSION = { maxInFlight: 256, maxInFlightPerProject: 8, maxQueued: 4_096 };
 const SANE_REQUEST_ID = /^[\w.:/+=-]{1,128}$/;
 
 /** The HTTP server with both interfaces and the pages beside them; it does not listen yet. */
@@ -103,7 +90,7 @@ export async function createServer({
     routerOptions: { maxParamLength: LONGEST_URL },
     frameworkErrors: sendFailure,
     clientErrorHandler: refuseMalformedHttp,
-    // Its absence is refused by answerEverything.
+    // answerUnusualRequests refuses a request without it.
     http: {
       requireHostHeader: false,
       headersTimeout: timeouts.headersMs,
@@ -114,10 +101,11 @@ export async function createServer({
     setCommonHeaders(request, reply);
     done();
   });
-  answerEverything(app);
+  decorateRequests(app);
+  answerUnusualRequests(app);
   addDeadline(app, { timeoutMs: config.requestTimeoutMs, unreadMs });
   const admission = createAdmission(admissionOptions, isSliceOver);
-  admitRequests(app, admission);
+  const runWithAdmission = admitRequests(app, admission);
   observeRequests(app, await loadTracing(config, log));
   if (config.rateLimit !== null) await limitRates(app, config.rateLimit, log);
   logRequests(app, log);
@@ -141,8 +129,7 @@ export async function createServer({
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, jsonBodyParser(app));
 
-  const inTurn: RunInTurn = (project, work, cost) => runInTurn(admission, project, work, cost);
-  const authenticate = createAuthenticate(services.projects, inTurn);
+  const authenticate = createAuthenticate(services.projects, runWithAdmission);
   const authenticateWhenOpen: typeof authenticate = (caller) => {
     if (directory.isOpen()) return authenticate(caller);
     throw new AppError('UNAVAILABLE', 'The service is starting or closing.', { headers: { 'retry-after': '1' } });
@@ -152,13 +139,12 @@ export async function createServer({
   await app.register(graphqlPlugin, {
     services,
     authenticate: authenticateWhenOpen,
-    runInTurn: inTurn,
+    runWithAdmission,
     graphiql: config.graphiql,
     demoCredentials,
   });
-  await app.register(pagesPlugin, {
-    graphiql: config.graphiql,
-    demoCredentials,
+  await app.register(frontPagePlugin, { graphiql: config.graphiql, demoCredentials });
+  await app.register(healthPlugin, {
     checkReady: async () => {
       if (closing || !directory.isOpen()) throw new Error('The service is starting or closing.');
       await withinTime(directory.db.check());

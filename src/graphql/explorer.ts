@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { GraphiQLOptions } from 'graphql-yoga';
-import { pagePolicy } from '../http/malformed-requests.js';
+import { pagePolicy } from '../http/front-page.js';
 import { userFilter } from '../domain/filters.js';
 import type { Credentials } from '../services/projects.js';
 import type { Services } from '../services/services.js';

@@ -1,9 +1,11 @@
 import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastify';
 import { createYoga, type Plugin, shouldRenderGraphiQL } from 'graphql-yoga';
-import type { RunInTurn } from '../http/admission.js';
+import type { RunWithAdmission } from '../http/admit-requests.js';
 import type { Authenticate } from '../http/authentication.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
-import { type DemoCredentials, refuseMalformedUrl, reportFailure } from '../http/malformed-requests.js';
+import { reportFailure } from '../http/failures.js';
+import type { DemoCredentials } from '../http/front-page.js';
+import { refuseMalformedUrl } from '../http/malformed-requests.js';
 import { atMost, isTooLong } from '../input-limits.js';
 import { jsonBodyParser } from '../http/body.js';
 import type { Services } from '../services/services.js';
@@ -15,12 +17,12 @@ import { createExplorer } from './explorer.js';
 import { answerFast } from './fast-path.js';
 import { LIMITS } from './limits.js';
 import { schema } from './schema.js';
-import { contextOf, createWeigh, parseInTurn } from './request.js';
+import { contextOf, createWeigh, parseWithAdmission } from './request.js';
 
 export interface GraphQLOptions {
   readonly services: Services;
   readonly authenticate: Authenticate;
-  readonly runInTurn: RunInTurn;
+  readonly runWithAdmission: RunWithAdmission;
   readonly graphiql: boolean;
   /** Credentials that GraphiQL's header editor is filled with; only ever those of the demo project. */
   readonly demoCredentials: DemoCredentials;
@@ -31,24 +33,15 @@ interface ServerContext {
   readonly fastify: FastifyRequest;
 }
 
-declare module 'fastify' {
-  interface FastifyRequest {
-    /** Of a GraphQL request, as soon as they have been found well-formed. */
-    graphqlParameters: Parameters | null;
-    /** A GraphQL request, as soon as it has been read and weighed. */
-    graphql: PreparedRequest | null;
-  }
-}
-
 const METHODS = ['GET', 'POST'];
 /** Of a body: a document, which has its own limit, and variables beside it. */
 const BODY_LIMIT_BYTES = 262_144;
 
 /** The GraphQL interface at /graphql, with GraphiQL for a browser that comes without a query. */
 export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, options) => {
-  const { services, authenticate, runInTurn, graphiql, demoCredentials } = options;
+  const { services, authenticate, runWithAdmission, graphiql, demoCredentials } = options;
   const documents = createDocumentCache();
-  const weigh = createWeigh(documents, runInTurn);
+  const weigh = createWeigh(documents, runWithAdmission);
   const yoga = createYoga<ServerContext, GraphQLContext>({
     schema,
     context: ({ fastify }) => contextOf(fastify, services),
@@ -77,10 +70,11 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
     return reply.code(failure.status).headers(failure.headers).send(toBody(failure));
   });
   app.removeContentTypeParser('application/json');
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, parseInTurn(jsonBodyParser(app), runInTurn));
-  app.decorateRequest('operation', null);
-  app.decorateRequest('graphqlParameters', null);
-  app.decorateRequest('graphql', null);
+  app.addContentTypeParser(
+    'application/json',
+    { parseAs: 'buffer' },
+    parseWithAdmission(jsonBodyParser(app), runWithAdmission),
+  );
   // The caller who asks what an operation costs (src/observe.ts) is told at the end of the answer, whichever way it was made.
   app.addHook('onSend', ({ bill, operation }, _reply, payload, done) => {
     if (!bill || !operation || typeof payload !== 'string') return done();
@@ -93,7 +87,7 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
     exposeHeadRoute: false,
     bodyLimit: BODY_LIMIT_BYTES,
     schema: { hide: true },
-    config: { cost: (request) => weigh(request, request.graphqlParameters as Parameters) },
+    config: { weight: (request) => weigh(request, request.graphqlParameters as Parameters) },
     onRequest: async (request) => {
       if (!(explore && asksForPage(request))) request.scope = await authenticate(request);
       refuseMalformedUrl(request);

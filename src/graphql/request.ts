@@ -1,8 +1,9 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FastifyRequest } from 'fastify';
 import { GraphQLError } from 'graphql';
-import type { RunInTurn } from '../http/admission.js';
-import { type LoggedOperation, reportFailure } from '../http/malformed-requests.js';
+import type { RunWithAdmission } from '../http/admit-requests.js';
+import { reportFailure } from '../http/failures.js';
+import type { LoggedOperation } from '../http/request-log.js';
 import type { jsonBodyParser } from '../http/body.js';
 import type { Services } from '../services/services.js';
 import type { GraphQLContext } from './builder.js';
@@ -20,9 +21,9 @@ const BYTES_OF_A_UNIT = 16_384;
  * Reads a request and says how many units of work it takes, before it is its turn. A document that is not known is read in a
  * turn of its own: to parse and to validate it may take longer than to execute it.
  */
-export function createWeigh(documents: DocumentCache, runInTurn: RunInTurn) {
+export function createWeigh(documents: DocumentCache, runWithAdmission: RunWithAdmission) {
   const read = (project: string, text: string) =>
-    runInTurn(
+    runWithAdmission(
       project,
       async () => {
         // Another request may have read it since this one began to wait.
@@ -79,7 +80,7 @@ export function contextOf(request: FastifyRequest, services: Services): GraphQLC
     isLarge: charged >= LARGE_COST,
     charge(cost) {
       charged += cost;
-      request.charge(Math.floor(cost / COST_OF_A_UNIT));
+      request.addWeight(Math.floor(cost / COST_OF_A_UNIT));
       // What a mutation has done is answered in any case.
       const prepared = request.graphql as PreparedRequest;
       if (charged <= LIMITS.cost || prepared.operation?.node.operation === 'mutation') return true;
@@ -98,13 +99,13 @@ export function unitsOfBody(bytes: number): number {
 type BodyParser = ReturnType<typeof jsonBodyParser>;
 
 /** Parses a large body in a turn of its project, so that many of them do not keep others waiting. */
-export function parseInTurn(parse: BodyParser, runInTurn: RunInTurn): BodyParser {
+export function parseWithAdmission(parse: BodyParser, runWithAdmission: RunWithAdmission): BodyParser {
   return (request, body, done) => {
     if (body.length < BYTES_OF_A_UNIT) return parse(request, body, done);
     const parsed = async () => {
       parse(request, body, done);
       await nextTurn();
     };
-    runInTurn(request.scope.appId, parsed, unitsOfBody(body.length)).catch(done);
+    runWithAdmission(request.scope.appId, parsed, unitsOfBody(body.length)).catch(done);
   };
 }

@@ -2,7 +2,8 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { isIPv6 } from 'node:net';
 import { crc32 } from 'node:zlib';
 import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';
-import { STRANGERS } from './admission.js';
+import { UNAUTHENTICATED } from './admission.js';
+import type { RunWithAdmission } from './admit-requests.js';
 import { AppError } from '../errors.js';
 import { isTooLong } from '../input-limits.js';
 import type { Credentials, ProjectScope, Projects } from '../services/projects.js';
@@ -16,9 +17,6 @@ export interface Caller {
 
 /** At once for credentials that were right a moment ago. */
 export type Authenticate = (caller: Caller) => ProjectScope | Promise<ProjectScope>;
-
-/** Lets work wait for the turn of a project. */
-export type InTurn = <Result>(project: string, work: () => Promise<Result>) => Promise<Result>;
 
 /** Comes with every 401. */
 export const CHALLENGE = { 'www-authenticate': 'Basic realm="userdir"' };
@@ -35,7 +33,7 @@ const BUCKETS = 65_536;
  * App ID and a wrong secret. Beyond so many failures a minute an address, and an App ID, get RATE_LIMITED for them. Only
  * failures are counted and refused: right credentials always pass, so nobody can lock a project out.
  */
-export function createAuthenticate(projects: Projects, inTurn: InTurn): Authenticate {
+export function createAuthenticate(projects: Projects, runWithAdmission: RunWithAdmission): Authenticate {
   const countOfAddress = createFailureLimit(FAILURES_OF_ADDRESS, 'from this address');
   const countWithAppId = createFailureLimit(FAILURES_WITH_APP_ID, 'with this App ID');
   const refuse = async (ip: string | undefined, appId: string | null, error: unknown): Promise<never> => {
@@ -47,12 +45,12 @@ export function createAuthenticate(projects: Projects, inTurn: InTurn): Authenti
   return ({ headers, ip }) => {
     const credentials = readCredentials(headers);
     if (credentials === null) {
-      return inTurn(STRANGERS, () => refuse(ip, null, new AppError('UNAUTHENTICATED', MISSING)));
+      return runWithAdmission(UNAUTHENTICATED, () => refuse(ip, null, new AppError('UNAUTHENTICATED', MISSING)));
     }
     const { appId } = credentials;
     const known = projects.recall(credentials);
     if (typeof known === 'object') return known;
-    return inTurn(known === 'familiar' ? appId : STRANGERS, () =>
+    return runWithAdmission(known === 'familiar' ? appId : UNAUTHENTICATED, () =>
       projects.authenticate(credentials).catch((error: unknown) => refuse(ip, appId, error)),
     );
   };

@@ -1,18 +1,49 @@
 import { createHash } from 'node:crypto';
-import { pagePolicy } from './malformed-requests.js';
-import type { Credentials } from '../services/projects.js';
+import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
 import { VERSION } from '../config/version.js';
+import type { Credentials } from '../services/projects.js';
+
+/** The credentials of the demo project, for a request that may see them on a page; null for any other. */
+export type DemoCredentials = (request: FastifyRequest) => Credentials | null;
+
+/**
+ * The Content-Security-Policy of a page. The page may load what `sources` names and may send requests to this service only, so
+ * credentials typed into it stay here. No other page may show it in a frame.
+ */
+export function pagePolicy(sources: Record<string, string>): string {
+  const more = Object.entries(sources).map(([kind, source]) => `${kind}-src ${source}; `);
+  return `default-src 'none'; connect-src 'self'; img-src 'self' data:; ${more.join('')}base-uri 'none'; form-action 'none'; frame-ancestors 'none'`;
+}
 
 export interface FrontPageOptions {
-  /** Where a caller reaches the service. */
+  readonly graphiql: boolean;
+  readonly demoCredentials: DemoCredentials;
+}
+
+/** The page at `/`. */
+export const frontPagePlugin: FastifyPluginAsync<FrontPageOptions> = async (app, { graphiql, demoCredentials }) => {
+  app.get('/', { schema: { hide: true } }, async (request, reply) =>
+    reply
+      .type('text/html; charset=utf-8')
+      .header('content-security-policy', FRONT_PAGE_POLICY)
+      .send(frontPage({ origin: originOf(request), graphiql, demo: demoCredentials(request) })),
+  );
+};
+
+/** The address of the service as the caller names it. The page puts it into shell commands, so special characters are refused. */
+function originOf({ protocol, host }: FastifyRequest): string {
+  const scheme = protocol === 'https' ? 'https' : 'http';
+  return /^[\w.:[\]-]+$/.test(host) ? `${scheme}://${host}` : 'http://127.0.0.1:4000';
+}
+
+interface FrontPage {
   readonly origin: string;
   readonly graphiql: boolean;
-  /** Only ever those of the demo project. */
   readonly demo: Credentials | null;
 }
 
-/** What this is, whether it is well, where to go, and how to make the first call; without a framework, and without scripts but for its own. */
-export function frontPage({ origin, graphiql, demo }: FrontPageOptions): string {
+/** What the service is, whether it is ready, where to go next, and how to make the first call. It has no framework and one script. */
+function frontPage({ origin, graphiql, demo }: FrontPage): string {
   const explorer = graphiql
     ? link(
         '/graphql',
@@ -150,4 +181,4 @@ for (const button of document.querySelectorAll('button')) {
 
 const hashOf = (text: string) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
 
-export const FRONT_PAGE_POLICY = pagePolicy({ script: hashOf(SCRIPT), style: hashOf(STYLE) });
+const FRONT_PAGE_POLICY = pagePolicy({ script: hashOf(SCRIPT), style: hashOf(STYLE) });

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import { AppError } from '../errors.js';
-import { answerOf } from './malformed-requests.js';
+import { currentAnswer } from './malformed-requests.js';
 
 /** In milliseconds. */
 export interface Deadlines {
@@ -86,7 +86,7 @@ function watchUnread(app: FastifyInstance, longestMs: number): () => void {
   return () => {
     const now = performance.now();
     for (const [socket, unread] of connections) {
-      const answer = answerOf(socket);
+      const answer = currentAnswer(socket);
       // Behind one that waits the others wait as well.
       if (!answer?.writableEnded) {
         if (unread !== null) connections.set(socket, null);

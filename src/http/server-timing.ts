@@ -1,17 +1,8 @@
 import type { FastifyInstance } from 'fastify';
-import { type Bill, createBill, type Observation, observe, startObserving } from '../telemetry/request-trace.js';
+import { type Bill, createBill, observe, startObserving } from '../telemetry/request-trace.js';
 import type { Tracing } from '../telemetry/tracing.js';
 
-declare module 'fastify' {
-  interface FastifyRequest {
-    /** There for a request whose cost or trace somebody wants. */
-    observation: Observation | null;
-    /** What its caller asked for with `Userdir-Cost: 1`. */
-    bill: OpenBill | null;
-  }
-}
-
-interface OpenBill extends Bill {
+export interface OpenBill extends Bill {
   /** Ends the observation. Twice is as once. */
   close(): void;
 }
@@ -26,8 +17,6 @@ const BILLS = 100;
  * request is answered as if it had not asked. To be called after whatever makes a request wait before its handler.
  */
 export function observeRequests(app: FastifyInstance, tracing: Tracing | null): void {
-  app.decorateRequest('observation', null);
-  app.decorateRequest('bill', null);
   if (tracing !== null) {
     const stop = startObserving();
     app.addHook('onClose', () => tracing.close().finally(stop));

@@ -2,25 +2,14 @@ import type { FastifyPluginAsync } from 'fastify';
 import type { z } from 'zod';
 import { type Authenticate, CHALLENGE } from '../http/authentication.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
-import { refuseMalformedUrl, refuseUnknownRoutes, sendFailure } from '../http/malformed-requests.js';
+import { refuseUnknownRoutes, sendFailure } from '../http/failures.js';
+import { refuseMalformedUrl } from '../http/malformed-requests.js';
 import { jsonBodyParser } from '../http/body.js';
 import { redact } from '../telemetry/redact.js';
 import { parse } from '../domain/filters.js';
-import type { Act, ProjectScope } from '../services/projects.js';
 import type { Services } from '../services/services.js';
 import { userRoutes } from './users.js';
 import { walletRoutes } from './wallets.js';
-
-declare module 'fastify' {
-  interface FastifyRequest {
-    /** The project whose credentials came with the request; there only behind authentication. */
-    scope: ProjectScope;
-  }
-  interface FastifyContextConfig {
-    /** The scope that the route takes of a secret. */
-    act?: Act;
-  }
-}
 
 /** The largest body that is read, without the white space around it. The largest that is right has a fiftieth of it. */
 const BODY_LIMIT_BYTES = 16_384;

@@ -57,7 +57,7 @@ export const userRoutes: FastifyPluginAsyncZod<{ services: Services }> = async (
   app.get(
     '/users',
     {
-      config: { act: 'read', cost: ({ query }) => listCost((query as z.output<typeof listQuery>).limit) },
+      config: { act: 'read', weight: ({ query }) => listCost((query as z.output<typeof listQuery>).limit) },
       schema: {
         operationId: 'listUsers',
         summary: 'List users, newest first',
@@ -149,7 +149,7 @@ export const userRoutes: FastifyPluginAsyncZod<{ services: Services }> = async (
         email === undefined
           ? await users.searchByAddress(scope, requireAddress('address', address as string))
           : await users.searchByEmail(scope, requireEmail('email', email));
-      request.charge(listCost(found.length));
+      request.addWeight(listCost(found.length));
       return {
         message: 'Users searched.',
         result: { total_user: found.length, users: found.map(userObjectOf) },

@@ -111,8 +111,8 @@ function readAdmission({ load }: Admission, register: Registry): void {
     labelNames: ['state'],
     registers: [register],
     collect() {
-      this.set({ state: 'under_way' }, load.underWay);
-      this.set({ state: 'waiting' }, load.waiting);
+      this.set({ state: 'under_way' }, load.inFlight);
+      this.set({ state: 'waiting' }, load.queued);
     },
   });
   readCounter(

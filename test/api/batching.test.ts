@@ -37,7 +37,7 @@ async function projectWithAccounts(seed: number): Promise<[TestProject, string[]
 
 beforeAll(async () => {
   // There are two projects here, of which neither is to wait for the other.
-  app = await startTestApp({ admission: { capacity: 256, share: 256, room: 256 } });
+  app = await startTestApp({ admission: { maxInFlight: 256, maxInFlightPerProject: 256, maxQueued: 256 } });
   [project, ids] = await projectWithAccounts(0);
   [other, otherIds] = await projectWithAccounts(1_000);
 });

@@ -11,7 +11,7 @@ let app: TestApp;
 let project: TestProject;
 beforeAll(async () => {
   // No project has more than one unit of work under way as long as another one is there.
-  app = await startTestApp({ admission: { capacity: 1, share: 1, room: 100 } });
+  app = await startTestApp({ admission: { maxInFlight: 1, maxInFlightPerProject: 1, maxQueued: 100 } });
   project = await app.createProject();
   await project.addUsers(
     ...['ada', 'grace', 'mary'].map((name, index) => ({

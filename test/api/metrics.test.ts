@@ -8,7 +8,10 @@ import { jsonPost } from '../support/rest.js';
 let app: TestApp;
 let project: TestProject;
 beforeAll(async () => {
-  app = await startTestApp({ env: { METRICS_PORT: '0' }, admission: { capacity: 1, share: 1, room: 1 } });
+  app = await startTestApp({
+    env: { METRICS_PORT: '0' },
+    admission: { maxInFlight: 1, maxInFlightPerProject: 1, maxQueued: 1 },
+  });
   project = await app.createProject();
   await project.addUsers({
     auth_method: 'email',

@@ -8,7 +8,7 @@ let storm: TestProject;
 let calm: TestProject;
 
 beforeAll(async () => {
-  app = await startTestApp({ admission: { capacity: 2, share: 1, room: 8 } });
+  app = await startTestApp({ admission: { maxInFlight: 2, maxInFlightPerProject: 1, maxQueued: 8 } });
   [storm, calm] = [await app.createProject(), await app.createProject()];
   for (const project of [storm, calm]) await project.addUsers({ auth_method: 'email', auth_value: 'ada@example.com' });
 });

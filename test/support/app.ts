@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net';
 import type {} from '@fastify/swagger';
 import { inject } from 'vitest';
 import type { AdmissionOptions } from '#dist/http/admission.js';
+import type {} from '#dist/request.js';
 import { createServer, type Timeouts } from '#dist/app.js';
 import { parseConfig } from '#dist/config/config.js';
 import { createDirectory, type Directory } from '#dist/context.js';

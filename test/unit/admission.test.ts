@@ -1,211 +1,214 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { createAdmission, type Turn } from '#dist/http/admission.js';
+import { createAdmission, type QueuedRequest, UNAUTHENTICATED } from '#dist/http/admission.js';
 
-/** Turns that note in `begun` that they have begun. */
-function turns() {
-  const begun: Turn[] = [];
-  const turn = (project: string, cost = 1): Turn => {
-    const made: Turn = { project, cost, state: 'new', begin: () => void begun.push(made) };
+/** Requests that add themselves to `started` when they start. */
+function requests() {
+  const started: QueuedRequest[] = [];
+  const request = (project: string, weight = 1): QueuedRequest => {
+    const made: QueuedRequest = { project, weight, state: 'new', start: () => void started.push(made) };
     return made;
   };
-  return { begun, turn };
+  return { started, request };
 }
 
 describe('admission', () => {
-  test('a lone request begins at once, whatever it costs', () => {
-    const { begun, turn } = turns();
-    expect(createAdmission({ capacity: 4, share: 4, room: 8 }).enter(turn('a', 100))).toBe(true);
-    expect(begun).toHaveLength(1);
+  test('a lone request starts at once, whatever its weight', () => {
+    const { started, request } = requests();
+    expect(createAdmission({ maxInFlight: 4, maxInFlightPerProject: 4, maxQueued: 8 }).submit(request('a', 100))).toBe(
+      true,
+    );
+    expect(started).toHaveLength(1);
   });
 
-  test('beyond the capacity requests wait, and the project with least under way is next', () => {
-    const { begun, turn } = turns();
-    const admission = createAdmission({ capacity: 4, share: 4, room: 100 });
-    const storm = Array.from({ length: 10 }, () => turn('storm'));
-    for (const each of storm) admission.enter(each);
-    const calm = turn('calm');
-    admission.enter(calm);
-    expect(begun).toEqual(storm.slice(0, 4));
-    admission.leave(storm[0] as Turn);
-    expect(begun.at(-1)).toBe(calm);
-    admission.leave(storm[1] as Turn);
-    expect(begun.at(-1)).toBe(storm[4]);
+  test('beyond maxInFlight requests wait, and the project with the least in flight is next', () => {
+    const { started, request } = requests();
+    const admission = createAdmission({ maxInFlight: 4, maxInFlightPerProject: 4, maxQueued: 100 });
+    const storm = Array.from({ length: 10 }, () => request('storm'));
+    for (const each of storm) admission.submit(each);
+    const calm = request('calm');
+    admission.submit(calm);
+    expect(started).toEqual(storm.slice(0, 4));
+    admission.release(storm[0] as QueuedRequest);
+    expect(started.at(-1)).toBe(calm);
+    admission.release(storm[1] as QueuedRequest);
+    expect(started.at(-1)).toBe(storm[4]);
   });
 
-  test('a project that is not alone has its share under way and no more, also where nobody else wants the rest', () => {
-    const { begun, turn } = turns();
-    const admission = createAdmission({ capacity: 8, share: 2, room: 100 });
-    const calm = turn('calm');
-    admission.enter(calm);
-    admission.leave(calm);
-    for (let n = 0; n < 5; n += 1) admission.enter(turn('storm'));
-    expect(begun).toHaveLength(3);
-    admission.enter(turn('calm'));
-    expect(begun).toHaveLength(4);
+  test('a project that is not alone has maxInFlightPerProject in flight and no more, even where the rest is free', () => {
+    const { started, request } = requests();
+    const admission = createAdmission({ maxInFlight: 8, maxInFlightPerProject: 2, maxQueued: 100 });
+    const calm = request('calm');
+    admission.submit(calm);
+    admission.release(calm);
+    for (let n = 0; n < 5; n += 1) admission.submit(request('storm'));
+    expect(started).toHaveLength(3);
+    admission.submit(request('calm'));
+    expect(started).toHaveLength(4);
   });
 
-  test('a large request is not passed by forever', () => {
-    const { begun, turn } = turns();
-    const admission = createAdmission({ capacity: 4, share: 4, room: 100 });
-    const [first, second, large, small] = [turn('a', 2), turn('a', 2), turn('b', 4), turn('c', 1)];
-    for (const each of [first, second, large, small]) admission.enter(each);
-    admission.leave(first);
-    expect(begun).toEqual([first, second]);
-    admission.leave(second);
-    expect(begun).toEqual([first, second, large]);
+  test('a large request is not overtaken for ever', () => {
+    const { started, request } = requests();
+    const admission = createAdmission({ maxInFlight: 4, maxInFlightPerProject: 4, maxQueued: 100 });
+    const [first, second, large, small] = [request('a', 2), request('a', 2), request('b', 4), request('c', 1)];
+    for (const each of [first, second, large, small]) admission.submit(each);
+    admission.release(first);
+    expect(started).toEqual([first, second]);
+    admission.release(second);
+    expect(started).toEqual([first, second, large]);
   });
 
-  test('without room to wait a request is refused, and one project cannot take all the room', () => {
-    const { turn } = turns();
-    const admission = createAdmission({ capacity: 1, share: 1, room: 8 });
-    admission.enter(turn('storm'));
-    const taken = Array.from({ length: 20 }, () => admission.enter(turn('storm')));
+  test('a request is refused where the queue is full, and one project cannot fill it', () => {
+    const { request } = requests();
+    const admission = createAdmission({ maxInFlight: 1, maxInFlightPerProject: 1, maxQueued: 8 });
+    admission.submit(request('storm'));
+    const taken = Array.from({ length: 20 }, () => admission.submit(request('storm')));
     expect(taken.filter(Boolean)).toHaveLength(4);
-    expect(admission.enter(turn('calm'))).toBe(true);
+    expect(admission.submit(request('calm'))).toBe(true);
   });
 
-  test('what turns out to cost more is counted, and given back in the end', () => {
-    const { begun, turn } = turns();
-    const admission = createAdmission({ capacity: 4, share: 4, room: 8 });
-    const [dear, next, last] = [turn('a'), turn('a'), turn('a')];
-    admission.enter(dear);
-    admission.charge(dear, 10);
-    admission.enter(next);
-    expect(begun).toEqual([dear]);
-    admission.leave(dear);
-    admission.charge(dear, 10);
-    admission.enter(last);
-    expect(begun).toEqual([dear, next, last]);
-    expect(admission.load.underWay).toBe(2);
+  test('weight that is added later is counted, and released in the end', () => {
+    const { started, request } = requests();
+    const admission = createAdmission({ maxInFlight: 4, maxInFlightPerProject: 4, maxQueued: 8 });
+    const [dear, next, last] = [request('a'), request('a'), request('a')];
+    admission.submit(dear);
+    admission.addWeight(dear, 10);
+    admission.submit(next);
+    expect(started).toEqual([dear]);
+    admission.release(dear);
+    admission.addWeight(dear, 10);
+    admission.submit(last);
+    expect(started).toEqual([dear, next, last]);
+    expect(admission.load.inFlight).toBe(2);
   });
 
-  test('whatever one project has begun, another begins at once', () => {
-    const { begun, turn } = turns();
-    const admission = createAdmission({ capacity: 256, share: 8, room: 4_096 });
-    // Alone it may take everything, one request may take more than there is, and more may come of what has begun.
-    for (let n = 0; n < 200; n += 1) admission.enter(turn('storm'));
-    for (const each of begun) admission.charge(each, 380);
-    admission.enter(turn('storm', 400));
-    const calm = turn('calm', 3);
-    expect(admission.enter(calm)).toBe(true);
-    expect(begun.at(-1)).toBe(calm);
-    expect(admission.load.underWay).toBe(200 * 381 + 3);
+  test('whatever one project has in flight, another starts at once', () => {
+    const { started, request } = requests();
+    const admission = createAdmission({ maxInFlight: 256, maxInFlightPerProject: 8, maxQueued: 4_096 });
+    // Alone it may take everything. One request may take more than there is, and may grow after it has started.
+    for (let n = 0; n < 200; n += 1) admission.submit(request('storm'));
+    for (const each of started) admission.addWeight(each, 380);
+    admission.submit(request('storm', 400));
+    const calm = request('calm', 3);
+    expect(admission.submit(calm)).toBe(true);
+    expect(started.at(-1)).toBe(calm);
+    expect(admission.load.inFlight).toBe(200 * 381 + 3);
   });
 
-  test('a request that takes more than a share waits for its own project and for nobody else', () => {
-    const { begun, turn } = turns();
-    const admission = createAdmission({ capacity: 16, share: 8, room: 4_096 });
-    const [first, wide, calm] = [turn('storm'), turn('storm', 400), turn('calm')];
-    for (const each of [calm, first, wide]) admission.enter(each);
-    expect(begun).toEqual([calm, first]);
-    admission.leave(first);
-    expect(begun).toEqual([calm, first, wide]);
+  test('a request larger than maxInFlightPerProject waits for its own project only', () => {
+    const { started, request } = requests();
+    const admission = createAdmission({ maxInFlight: 16, maxInFlightPerProject: 8, maxQueued: 4_096 });
+    const [first, wide, calm] = [request('storm'), request('storm', 400), request('calm')];
+    for (const each of [calm, first, wide]) admission.submit(each);
+    expect(started).toEqual([calm, first]);
+    admission.release(first);
+    expect(started).toEqual([calm, first, wide]);
   });
 
-  test('while the event loop is busy a project begins one request in each turn of it, and another project at once', async () => {
-    const begun: string[] = [];
+  test('while the event loop is busy, a project starts one request in each turn of it, and another project starts at once', async () => {
+    const started: string[] = [];
     let isBusy = false;
-    const admission = createAdmission({ capacity: 8, share: 8, room: 100 }, () => isBusy);
+    const admission = createAdmission({ maxInFlight: 8, maxInFlightPerProject: 8, maxQueued: 100 }, () => isBusy);
     const enter = (project: string) => {
-      const turn: Turn = {
+      const request: QueuedRequest = {
         project,
-        cost: 1,
+        weight: 1,
         state: 'new',
-        begin: () => {
-          begun.push(project);
+        start: () => {
+          started.push(project);
           isBusy = true;
-          admission.leave(turn);
+          admission.release(request);
         },
       };
-      admission.enter(turn);
+      admission.submit(request);
     };
     for (const project of ['storm', 'storm', 'storm', 'calm']) enter(project);
-    expect(begun).toEqual(['storm', 'calm']);
+    expect(started).toEqual(['storm', 'calm']);
     await admission.idle();
-    expect(begun).toEqual(['storm', 'calm', 'storm', 'storm']);
+    expect(started).toEqual(['storm', 'calm', 'storm', 'storm']);
   });
 
-  test('thousands who are done as soon as they begin come to their end one after the other', () => {
-    const admission = createAdmission({ capacity: 1, share: 1, room: 20_000 });
-    const first: Turn = { project: 'a', cost: 1, state: 'new', begin: () => undefined };
-    admission.enter(first);
+  test('thousands of requests that end as soon as they start do not nest their calls', () => {
+    const admission = createAdmission({ maxInFlight: 1, maxInFlightPerProject: 1, maxQueued: 20_000 });
+    const first: QueuedRequest = { project: 'a', weight: 1, state: 'new', start: () => undefined };
+    admission.submit(first);
     let done = 0;
     for (let n = 0; n < 9_000; n += 1) {
-      const turn: Turn = {
+      const request: QueuedRequest = {
         project: `p${n % 3}`,
-        cost: 1,
+        weight: 1,
         state: 'new',
-        begin: () => {
+        start: () => {
           done += 1;
-          admission.leave(turn);
+          admission.release(request);
         },
       };
-      expect(admission.enter(turn)).toBe(true);
+      expect(admission.submit(request)).toBe(true);
     }
-    admission.leave(first);
+    admission.release(first);
     expect(done).toBe(9_000);
   });
 
-  test('strangers are nobody’s company, but a project is theirs', () => {
-    const { begun, turn } = turns();
-    const admission = createAdmission({ capacity: 8, share: 2, room: 100 });
-    admission.enter(turn('strangers'));
-    for (let n = 0; n < 5; n += 1) admission.enter(turn('lone'));
-    expect(begun).toHaveLength(6);
-    for (let n = 0; n < 5; n += 1) admission.enter(turn('strangers'));
-    expect(begun.filter(({ project }) => project === 'strangers')).toHaveLength(2);
+  test('unauthenticated requests do not count as another tenant, but share the limit while one is active', () => {
+    const { started, request } = requests();
+    const admission = createAdmission({ maxInFlight: 8, maxInFlightPerProject: 2, maxQueued: 100 });
+    admission.submit(request(UNAUTHENTICATED));
+    for (let n = 0; n < 5; n += 1) admission.submit(request('lone'));
+    expect(started).toHaveLength(6);
+    for (let n = 0; n < 5; n += 1) admission.submit(request(UNAUTHENTICATED));
+    expect(started.filter(({ project }) => project === UNAUTHENTICATED)).toHaveLength(2);
   });
 
-  test('one who leaves while he waits never begins', () => {
-    const { begun, turn } = turns();
-    const admission = createAdmission({ capacity: 1, share: 1, room: 8 });
-    const [first, gone, last] = [turn('a'), turn('a'), turn('a')];
-    for (const each of [first, gone, last]) admission.enter(each);
-    admission.leave(gone);
-    admission.leave(gone);
-    admission.leave(first);
-    expect(begun).toEqual([first, last]);
+  test('a request that is released while it waits never starts', () => {
+    const { started, request } = requests();
+    const admission = createAdmission({ maxInFlight: 1, maxInFlightPerProject: 1, maxQueued: 8 });
+    const [first, gone, last] = [request('a'), request('a'), request('a')];
+    for (const each of [first, gone, last]) admission.submit(each);
+    admission.release(gone);
+    admission.release(gone);
+    admission.release(first);
+    expect(started).toEqual([first, last]);
   });
 
   const step = fc.record({
     kind: fc.constantFrom('enter', 'enter', 'leave'),
     project: fc.constantFrom('a', 'b', 'c'),
-    cost: fc.integer({ min: 1, max: 6 }),
+    weight: fc.integer({ min: 1, max: 6 }),
     which: fc.nat(),
   });
-  test('whatever comes and goes, the capacity holds, the room holds, and everyone who was taken begins in the end', () => {
+  test('whatever arrives and ends, both limits hold, and every accepted request starts in the end', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 80 }), (steps) => {
-        const capacity = 8;
-        const share = 5;
-        const room = 20;
-        const { begun, turn } = turns();
-        const admission = createAdmission({ capacity, share, room });
-        const taken: Turn[] = [];
-        const sum = (state: Turn['state']) =>
-          taken.filter((each) => each.state === state).reduce((total, { cost }) => total + cost, 0);
-        for (const { kind, project, cost, which } of steps) {
-          const entering = turn(project, cost);
-          if (kind === 'enter' && admission.enter(entering)) taken.push(entering);
-          const underWay = taken.filter(({ state }) => state === 'underWay');
+        const maxInFlight = 8;
+        const maxInFlightPerProject = 5;
+        const maxQueued = 20;
+        const { started, request } = requests();
+        const admission = createAdmission({ maxInFlight, maxInFlightPerProject, maxQueued });
+        const taken: QueuedRequest[] = [];
+        const sum = (state: QueuedRequest['state']) =>
+          taken.filter((each) => each.state === state).reduce((total, { weight }) => total + weight, 0);
+        for (const { kind, project, weight, which } of steps) {
+          const entering = request(project, weight);
+          if (kind === 'enter' && admission.submit(entering)) taken.push(entering);
+          const inFlight = taken.filter(({ state }) => state === 'inFlight');
           const unitsOf = (of: string) =>
-            underWay.filter((each) => each.project === of).reduce((total, each) => total + each.cost, 0);
-          const shared = ['a', 'b', 'c'].reduce((total, of) => total + Math.min(unitsOf(of), share), 0);
-          if (kind === 'leave' && underWay.length > 0) admission.leave(underWay[which % underWay.length] as Turn);
-          expect(shared).toBeLessThanOrEqual(capacity);
-          expect(sum('waiting')).toBeLessThanOrEqual(room);
-          // Nobody waits while nobody works.
-          if (sum('waiting') > 0) expect(sum('underWay')).toBeGreaterThan(0);
+            inFlight.filter((each) => each.project === of).reduce((total, each) => total + each.weight, 0);
+          const shared = ['a', 'b', 'c'].reduce((total, of) => total + Math.min(unitsOf(of), maxInFlightPerProject), 0);
+          if (kind === 'leave' && inFlight.length > 0)
+            admission.release(inFlight[which % inFlight.length] as QueuedRequest);
+          expect(shared).toBeLessThanOrEqual(maxInFlight);
+          expect(sum('queued')).toBeLessThanOrEqual(maxQueued);
+          // Nothing waits while nothing is in flight.
+          if (sum('queued') > 0) expect(sum('inFlight')).toBeGreaterThan(0);
         }
-        for (let next = taken.find(({ state }) => state === 'underWay'); next; ) {
-          admission.leave(next);
-          next = taken.find(({ state }) => state === 'underWay');
+        for (let next = taken.find(({ state }) => state === 'inFlight'); next; ) {
+          admission.release(next);
+          next = taken.find(({ state }) => state === 'inFlight');
         }
-        expect(new Set(begun)).toEqual(new Set(taken));
+        expect(new Set(started)).toEqual(new Set(taken));
         for (const project of ['a', 'b', 'c']) {
-          const of = (list: Turn[]) => list.filter((each) => each.project === project);
-          expect(of(begun)).toEqual(of(taken));
+          const of = (list: QueuedRequest[]) => list.filter((each) => each.project === project);
+          expect(of(started)).toEqual(of(taken));
         }
       }),
     );

@@ -1,0 +1,106 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { AppError } from '../errors.js';
+import { beginPart, currentObservation, type Observation, observe } from '../telemetry/request-trace.js';
+import type { Admission, QueuedRequest } from './admission.js';
+import { createUnreadAnswers } from './unread-answers.js';
+
+/** Runs work of so many units (1 by default) when the project's queue lets it start. UNAVAILABLE where the queue is full. */
+export type RunWithAdmission = <Result>(
+  project: string,
+  work: () => Promise<Result>,
+  weight?: number,
+) => Promise<Result>;
+
+/**
+ * Lets every authenticated request wait for admission before its handler, and releases it with its answer. Returns the same for
+ * work that is no request, or not yet. Call it before the routes are registered.
+ */
+export function admitRequests(app: FastifyInstance, admission: Admission): RunWithAdmission {
+  const unreadAnswers = createUnreadAnswers();
+  const refuse = createRefusals();
+
+  app.decorateRequest('addWeight', function addWeight(units) {
+    if (this.queued !== null) admission.addWeight(this.queued, units);
+  });
+  app.addHook('preHandler', (request, reply, done) => {
+    const { scope, routeOptions } = request;
+    if (!scope) return done();
+    if (unreadAnswers.isFull(scope.appId)) return done(notRead());
+    const weight = routeOptions.config.weight?.(request) ?? 1;
+    if (typeof weight === 'number') admit(request, reply, weight, done);
+    else weight.then((units) => admit(request, reply, units, done), done);
+  });
+  app.addHook('onSend', (request, reply, payload, done) => {
+    if (request.queued !== null) admission.release(request.queued);
+    if (request.scope) unreadAnswers.add(request.scope.appId, payload, reply);
+    done();
+  });
+  // The database closes next, and no request should hold a connection for a client that has gone.
+  app.addHook('onClose', () => admission.idle());
+
+  function admit(request: FastifyRequest, reply: FastifyReply, weight: number, done: (error?: Error) => void): void {
+    const queued: QueuedRequest = { project: request.scope.appId, weight, start, state: 'new' };
+    // Set before it starts: a handler may be done at once.
+    request.queued = queued;
+    submit(queued, request.observation, done);
+
+    function start(): void {
+      // The client has gone, or the request has timed out and is answered.
+      if (request.socket.destroyed || reply.sent) admission.release(queued);
+      else done();
+    }
+  }
+
+  function submit(queued: QueuedRequest, observation: Observation | null, done: (error: Error) => void): void {
+    if (!admission.submit(queued)) refuse(queued.project, done);
+    else if (observation && queued.state === 'queued') queued.onDequeued = beginPart(observation, { kind: 'turn' }).end;
+  }
+
+  return (project, work, weight = 1) => {
+    const observation = currentObservation() ?? null;
+    return new Promise((resolve, reject) => {
+      const start = () =>
+        void observe(observation, work)
+          .finally(() => admission.release(queued))
+          .then(resolve, reject);
+      const queued: QueuedRequest = { project, weight, start, state: 'new' };
+      submit(queued, observation, reject);
+    });
+  };
+}
+
+/** So many requests of a project are refused at once within a second. */
+const IMMEDIATE_REFUSALS = 50;
+const REFUSAL_DELAY_MS = 1_000;
+
+/**
+ * Refuses a request at once or, where its project has had many refusals, after a delay. A client that asks again without a pause
+ * would otherwise be refused thousands of times a second, which takes time from the others.
+ */
+function createRefusals(): (project: string, done: (error: Error) => void) => void {
+  let since = 0;
+  let counts = new Map<string, number>();
+  return (project, done) => {
+    const now = performance.now();
+    if (now - since > REFUSAL_DELAY_MS) {
+      since = now;
+      counts = new Map();
+    }
+    const count = (counts.get(project) ?? 0) + 1;
+    counts.set(project, count);
+    if (count <= IMMEDIATE_REFUSALS) done(overloaded());
+    else setTimeout(() => done(overloaded()), REFUSAL_DELAY_MS);
+  };
+}
+
+function overloaded(): AppError {
+  return unavailable('The service is busy and too many requests wait already.');
+}
+
+function notRead(): AppError {
+  return unavailable('Earlier answers to this project are not read; read them before you ask for more.');
+}
+
+function unavailable(message: string): AppError {
+  return new AppError('UNAVAILABLE', message, { headers: { 'retry-after': '1' } });
+}

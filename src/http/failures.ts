@@ -1,0 +1,41 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { AppError, fromUnknown } from '../errors.js';
+import { logIds } from './request-log.js';
+
+/** How both interfaces and the pages answer a request that fails. */
+
+/** Headers of every answer. */
+export function setCommonHeaders(request: FastifyRequest, reply: FastifyReply): void {
+  reply.headers({ 'x-request-id': request.id, 'cache-control': 'no-store' });
+}
+
+/** Logs a failure that the operator should know. The caller learns nothing of its cause. */
+export function reportFailure(failure: AppError, request: FastifyRequest, message = 'A request failed.'): void {
+  if (failure.code !== 'INTERNAL_SERVER_ERROR') return;
+  request.log.error({ ...logIds(request), err: failure.cause }, message);
+}
+
+/** Answers `{"error"}` with the status of the error's code. REST uses this form, and so does everything that is not GraphQL. */
+export function sendFailure(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
+  const failure = fromUnknown(error);
+  reportFailure(failure, request);
+  setCommonHeaders(request, reply);
+  reply.code(failure.status).headers(failure.headers).type('application/json; charset=utf-8');
+  reply.serializer(JSON.stringify).send({ error: failure.publicMessage });
+}
+
+/** For the routes registered on `app` after this call: 405 with the methods that a path has, 404 for a path that has none. */
+export function refuseUnknownRoutes(app: FastifyInstance): (request: FastifyRequest) => never {
+  const routes: { path: RegExp; method: string }[] = [];
+  app.addHook('onRoute', ({ url, method }) => {
+    const pattern = url.replaceAll('.', '\\.').replaceAll('*', '.*').replace(/:\w+/g, '[^/]+');
+    routes.push(...[method].flat().map((each) => ({ path: new RegExp(`^${pattern}$`), method: each })));
+  });
+  return ({ method, raw }) => {
+    const path = (raw.url ?? '').replace(/\?.*$/s, '');
+    const allowed = routes.filter((route) => route.path.test(path)).map((route) => route.method);
+    if (allowed.length === 0) throw new AppError('NOT_FOUND', 'There is nothing at this path.');
+    const allow = [...new Set(allowed)].join(', ');
+    throw new AppError('METHOD_NOT_ALLOWED', `${method} is not possible here, only ${allow}.`, { headers: { allow } });
+  };
+}

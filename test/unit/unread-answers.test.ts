@@ -1,0 +1,69 @@
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:http';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import type { FastifyReply } from 'fastify';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { createUnreadAnswers } from '#dist/http/unread-answers.js';
+
+/** Six answers are more than a project may leave unread, five are not. */
+const ANSWER = 'x'.repeat(6 * 1_048_576);
+
+let unread: ReturnType<typeof createUnreadAnswers>;
+let server: Server;
+beforeEach(async () => {
+  unread = createUnreadAnswers();
+  server = createServer((request, raw) => {
+    unread.add('project', ANSWER, { raw, request: { socket: request.socket } } as unknown as FastifyReply);
+    raw.end(ANSWER);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+});
+afterEach(() => void server.close());
+
+/** A client that sends `count` requests at once and reads nothing, as soon as the server has answered them all. */
+async function askFor(count: number): Promise<{ client: Socket; accepted: Socket }> {
+  let answered = 0;
+  const allAnswered = new Promise<void>((resolve) => {
+    const listener = () => {
+      answered += 1;
+      if (answered < count) return;
+      server.off('request', listener);
+      resolve();
+    };
+    server.on('request', listener);
+  });
+  const connected = once(server, 'connection');
+  const client = connect((server.address() as AddressInfo).port, '127.0.0.1').pause();
+  client.on('error', () => undefined);
+  client.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(count));
+  const [accepted] = await connected;
+  await allAnswered;
+  return { client, accepted };
+}
+
+test('answers that are queued behind each other when their connection ends no longer count', async () => {
+  for (const _round of [1, 2, 3]) {
+    const { client, accepted } = await askFor(6);
+    expect(unread.isFull('project')).toBe(true);
+    const closed = once(accepted, 'close');
+    client.destroy();
+    await closed;
+    expect(unread.isFull('project')).toBe(false);
+  }
+});
+
+test('answers count until they are read, and another project is not affected', async () => {
+  const { client } = await askFor(6);
+  expect(unread.isFull('project')).toBe(true);
+  expect(unread.isFull('other')).toBe(false);
+  client.resume();
+  await expect.poll(() => unread.isFull('project')).toBe(false);
+  client.destroy();
+});
+
+test('an answer on a connection that has ended does not count', async () => {
+  const socket = { destroyed: true } as Socket;
+  for (let n = 0; n < 6; n += 1) unread.add('project', ANSWER, { request: { socket } } as unknown as FastifyReply);
+  expect(unread.isFull('project')).toBe(false);
+});
