@@ -15,103 +15,43 @@ import {
   TypeNameMetaFieldDef,
   type ValueNode,
 } from 'graphql';
-import { PAGE_SIZE } from '../domain/filters.js';
+import { costOf, type Rows } from './field-cost.js';
 import { fragmentsOf, rootFieldsOf } from './limits.js';
 import { schema } from './schema.js';
-import { MAX_IDS } from './users.js';
 
 /*
- * What an operation costs. It is our own because no library that is kept well does this: graphql-armor knows neither variables
- * nor rows and follows every spread of a fragment again, which is the very amplification; graphql-query-complexity and Pothos's
- * plugin see variables, but walk the whole document on every execution, which a compiled query does not even look at.
+ * The cost of an operation, from the costs that stand on the fields (field-cost.ts). No maintained library does this:
+ * graphql-armor knows neither variables nor rows, and follows each spread of a fragment again, which is the amplification to
+ * prevent. graphql-query-complexity and Pothos's plugin see variables, but walk the whole document on every execution.
  */
 
-/** Before the cost of one row or of what is below it: what a field asks of the database. */
-const SURCHARGES = {
-  /** An index is searched. */
-  search: 10,
-  /** A row is written, in a transaction of its own. */
-  write: 100,
-  /** Users are counted. */
-  total: 200,
-  /** One of many users is looked up. */
-  id: 8,
-  /** One of many addresses is parsed and written. */
-  account: 1,
-} as const;
-
-/** Accounts are not counted beforehand; most users have few. Those beyond are charged when they are there (rows.ts). */
-const ACCOUNTS_PER_USER = 3;
-/** An email or an address nearly always belongs to one user. The others are charged when they are there. */
-const USERS_PER_SEARCH = 3;
-/** Other lists of introspection: a type has 3 fields on average, and a field less than one argument. */
+/** Lists of introspection: a type has 3 fields on average, and a field less than one argument. */
 const INTROSPECTED_PER_TYPE = 2;
 
-interface FieldCost {
-  readonly surcharge?: number;
-  /** How many rows the lists of the answer have: the field's own list, or those below it that do not say it themselves. */
-  readonly rows?: Rows;
-  /** A list among the arguments: the way to it, and what each of its items costs. */
-  readonly items?: { readonly of: readonly [argument: string, field?: string]; readonly each: number };
-}
-
-/** An estimate, or what the first of some arguments says that is given; the field itself refuses more than `atMost`. */
-type Rows = number | { readonly of: readonly string[]; readonly otherwise: number; readonly atMost: number };
-
-/** The fields that cost more than the 1 of every field. */
-export const FIELD_COSTS: Readonly<Record<string, FieldCost>> = {
-  'Query.user': { surcharge: SURCHARGES.search },
-  'Query.users': {
-    surcharge: SURCHARGES.search,
-    rows: { of: ['first', 'last'], otherwise: PAGE_SIZE.default, atMost: PAGE_SIZE.max },
-  },
-  'UserConnection.totalCount': { surcharge: SURCHARGES.total },
-  // It always has its total.
-  'Query.userPage': {
-    surcharge: SURCHARGES.search + SURCHARGES.total,
-    rows: { of: ['limit'], otherwise: PAGE_SIZE.default, atMost: PAGE_SIZE.max },
-  },
-  'Query.userCount': { surcharge: SURCHARGES.total },
-  'Query.searchUsers': { surcharge: SURCHARGES.search, rows: USERS_PER_SEARCH },
-  'Query.usersByIds': {
-    surcharge: SURCHARGES.search,
-    rows: { of: ['ids'], otherwise: 0, atMost: MAX_IDS },
-    items: { of: ['ids'], each: SURCHARGES.id },
-  },
-  'Query.verifyWallet': { surcharge: SURCHARGES.search },
-  'User.accounts': { rows: ACCOUNTS_PER_USER },
-  'Mutation.deleteUser': { surcharge: SURCHARGES.write },
-  'Mutation.recordLogin': {
-    surcharge: SURCHARGES.write,
-    items: { of: ['input', 'accounts'], each: SURCHARGES.account },
-  },
-  '__Schema.types': { rows: Object.keys(schema.getTypeMap()).length },
-};
-
-/** The cost of an operation for its variables, as they are coerced. */
+/** The cost of an operation with its coerced variables. */
 export type Cost = (variables: Readonly<Record<string, unknown>>) => number;
 
-/** Of a field whose rows are an estimate: how many that is, and what each row costs with all that is below it. */
+/** For a field whose number of rows is an estimate: the estimate, and what each row costs with all that is below it. */
 export interface RowCost {
   readonly rows: number;
   readonly perRow: number;
 }
 
-/** By the node of the field. Worked out with the cost of its operation, before anything is executed. */
+/** By the node of the field. Set when the cost of its operation is worked out, before anything is executed. */
 const rowCosts = new WeakMap<FieldNode, RowCost>();
 
-/** What a row of a field costs, whose document has been weighed. */
+/** What a row of this field costs; undefined where the number of rows is known beforehand. */
 export function rowCostOf(node: FieldNode): RowCost | undefined {
   return rowCosts.get(node);
 }
 
 /**
- * What a valid operation costs with the variables of a request: a field costs 1, a list multiplies what is below it by
- * the rows it may have and never by less than one, and totals, searches and writes cost more. Directives are not looked
- * at, so a field that one leaves out is counted.
+ * What a valid operation costs with the variables of a request. A field costs 1. A list multiplies what is below it by the rows
+ * it may have, at least by one. Totals, searches and writes cost more. Directives are ignored, so a field that `@skip` leaves out
+ * is counted.
  *
- * The document is followed once, here: each fragment once, however often it is spread. What is returned is a sum with
- * as many terms as root fields whose rows vary.
+ * The document is walked once, here, and each fragment once, however often it is spread. The result is a sum with one term for
+ * each root field whose number of rows depends on variables.
  */
 export function weighOperation(document: DocumentNode, operation: OperationDefinitionNode): Cost {
   const fragments = fragmentsOf(document);
@@ -127,7 +67,7 @@ export function weighOperation(document: DocumentNode, operation: OperationDefin
     const { once, perRow, field, rows } = weigh(type, node);
     fixed += once;
     add(typeof rows === 'object' ? readRows(field, node, rows) : atLeastOne(rows ?? 1), perRow);
-    const { items } = FIELD_COSTS[`${type.name}.${field.name}`] ?? {};
+    const { items } = costOf(field);
     if (items !== undefined) add(readItems(node, items.of), items.each);
   }
   return (variables) => varying.reduce((cost, term) => cost + term(variables), fixed);
@@ -150,7 +90,7 @@ function createWeigher(fragments: ReadonlyMap<string, FragmentDefinitionNode>) {
 
   const weighField = (parent: GraphQLObjectType, node: FieldNode) => {
     const field = fieldOf(parent, node.name.value);
-    const { surcharge = 0, rows = defaultRows(parent, field) } = FIELD_COSTS[`${parent.name}.${field.name}`] ?? {};
+    const { surcharge = 0, rows = introspectedRows(parent, field) } = costOf(field);
     const type = getNamedType(field.type);
     const below = node.selectionSet && isObjectType(type) ? weighSelections(type, node.selectionSet) : NOTHING;
     const isList = isListType(getNullableType(field.type));
@@ -205,8 +145,12 @@ function fieldOf(parent: GraphQLObjectType, name: string): Field {
   return (parent.getFields()[name] ?? META_FIELDS.find((field) => field.name === name)) as Field;
 }
 
-function defaultRows(parent: GraphQLObjectType, { type }: Field): number | undefined {
-  return parent.name.startsWith('__') && isListType(getNullableType(type)) ? INTROSPECTED_PER_TYPE : undefined;
+/** The rows of a list of introspection; undefined for any other field. */
+function introspectedRows(parent: GraphQLObjectType, { name, type }: Field): number | undefined {
+  if (!parent.name.startsWith('__') || !isListType(getNullableType(type))) return undefined;
+  return parent.name === '__Schema' && name === 'types'
+    ? Object.keys(schema.getTypeMap()).length
+    : INTROSPECTED_PER_TYPE;
 }
 
 /** How many rows the arguments of a field say: a number, or, where a variable decides, how to tell from the variables. */

@@ -3,6 +3,7 @@ import { requireKey } from '../services/idempotency.js';
 import { camelCase, parseProfile } from '../domain/identities.js';
 import type { User } from '../services/users.js';
 import { builder, networkEnum } from './builder.js';
+import { costs, SURCHARGES } from './field-cost.js';
 import { userType } from './users.js';
 
 const removedId = userId('id');
@@ -25,6 +26,7 @@ builder.mutationField('deleteUser', (t) =>
       id: t.arg.id({ required: true, description: 'The user ID.' }),
       idempotencyKey: t.arg.string({ description: KEY_DESCRIPTION }),
     },
+    extensions: costs({ surcharge: SURCHARGES.write }),
     resolve: async (_root, args, { scope, services, requestId }) => {
       const id = parse(removedId, args.id);
       await services.users.removeUser(scope, id, requestId, requireKey('idempotencyKey', args.idempotencyKey));
@@ -95,6 +97,10 @@ builder.mutationField('recordLogin', (t) =>
       input: t.arg({ type: loginInput, required: true, description: 'Who logged in, and how.' }),
       idempotencyKey: t.arg.string({ description: KEY_DESCRIPTION }),
     },
+    extensions: costs({
+      surcharge: SURCHARGES.write,
+      items: { of: ['input', 'accounts'], each: SURCHARGES.account },
+    }),
     resolve: (_root, { input, idempotencyKey: key }, { scope, services }) =>
       services.logins.recordLogin(scope, parseProfile(input, camelCase), requireKey('idempotencyKey', key)),
   }),

@@ -1,23 +1,23 @@
-import { defaultFieldResolver, type GraphQLObjectType } from 'graphql';
+import { defaultFieldResolver, type GraphQLField, isObjectType } from 'graphql';
 import type { GraphQLContext } from './builder.js';
-import { FIELD_COSTS, rowCostOf } from './cost.js';
+import { rowCostOf } from './cost.js';
+import { costOf } from './field-cost.js';
 import { schema } from './schema.js';
 
 /**
- * Lists whose length cannot be told beforehand: users who share an email, accounts of a user. Their operation is charged
- * for an estimate before it begins, and for every row beyond it as soon as the rows are there, before they are answered.
+ * Charges for lists whose length is not known beforehand: users who share an email, accounts of a user. Their operation pays an
+ * estimate before it starts. Each row beyond the estimate is charged as soon as it is read, before it is answered.
  */
 export function chargeForRows(): void {
-  for (const [coordinate, { rows }] of Object.entries(FIELD_COSTS)) {
-    // Introspection reads the schema, whose size does not depend on anybody.
-    if (typeof rows === 'number' && !coordinate.startsWith('__')) chargeForRowsOf(coordinate);
+  for (const type of Object.values(schema.getTypeMap())) {
+    if (!isObjectType(type)) continue;
+    for (const field of Object.values(type.getFields())) {
+      if (typeof costOf(field).rows === 'number') chargeForRowsOf(field);
+    }
   }
 }
 
-function chargeForRowsOf(coordinate: string): void {
-  const [typeName, fieldName] = coordinate.split('.') as [string, string];
-  const field = (schema.getType(typeName) as GraphQLObjectType<unknown, GraphQLContext>).getFields()[fieldName];
-  if (field === undefined) throw new Error(`There is no field ${coordinate}.`);
+function chargeForRowsOf(field: GraphQLField<unknown, GraphQLContext>): void {
   const { resolve = defaultFieldResolver } = field;
   field.resolve = (parent, args, context, info) => {
     const charged = (list: unknown): unknown => {
@@ -26,7 +26,7 @@ function chargeForRowsOf(coordinate: string): void {
         const each = rowCostOf(node);
         if (each !== undefined) cost += ((list as unknown[]).length - each.rows) * each.perRow;
       }
-      // The answer will not be given, so nothing of it needs to be made.
+      // The operation is refused, so nothing of this list needs to be made.
       return cost > 0 && !context.charge(cost) ? [] : list;
     };
     const list = resolve(parent, args, context, info);

@@ -1,4 +1,3 @@
-import type { GraphQLResolveInfo, SelectionSetNode } from 'graphql';
 import { AppError, badInput } from '../errors.js';
 import { requireAddress } from '../domain/addresses.js';
 import {
@@ -15,9 +14,11 @@ import { requireEmail } from '../domain/identities.js';
 import type { User } from '../services/users.js';
 import { accountType } from './accounts.js';
 import { builder, loginMethodEnum } from './builder.js';
+import { ACCOUNTS_PER_USER, costs, SURCHARGES, USERS_PER_SEARCH } from './field-cost.js';
+import { selects } from './selection.js';
 
 /** How many users `usersByIds` may be asked for. */
-export const MAX_IDS = 100;
+const MAX_IDS = 100;
 const firstId = userId('id');
 const cursors = { after: cursor('after'), before: cursor('before') };
 const dates = { startDate: dateBound('startDate', 'first').nullish(), endDate: dateBound('endDate', 'last').nullish() };
@@ -54,6 +55,7 @@ export const userType = builder.prismaObject('User', {
       type: [accountType],
       description:
         'The accounts linked to the user, oldest first: custodial ones, and the external wallet if there is one.',
+      extensions: costs({ rows: ACCOUNTS_PER_USER }),
       resolve: (user, _args, { scope, services }) => user.accounts ?? services.accounts.listAccounts(scope, user.id),
     }),
   }),
@@ -106,8 +108,9 @@ builder.queryField('user', (t) =>
     nullable: true,
     description: 'One user by ID; null when the project has no such user.',
     args: { id: t.arg.id({ required: true, description: 'The user ID, as an integer or as a string of digits.' }) },
+    extensions: costs({ surcharge: SURCHARGES.search }),
     resolve: (_root, { id }, { scope, services }, info) =>
-      services.users.findUser(scope, parse(firstId, id), { withAccounts: selects(info, 'accounts') }),
+      services.users.findUser(scope, parse(firstId, id), { withAccounts: selects(info, 'User.accounts') }),
   }),
 );
 
@@ -118,10 +121,15 @@ builder.queryField('usersByIds', (t) =>
     description:
       'Users by their IDs, in the order of `ids`, with null in the place of each whom the project does not have.',
     args: { ids: t.arg.idList({ required: true, description: `The user IDs, at most ${MAX_IDS}.` }) },
+    extensions: costs({
+      surcharge: SURCHARGES.search,
+      rows: { of: ['ids'], otherwise: 0, atMost: MAX_IDS },
+      items: { of: ['ids'], each: SURCHARGES.id },
+    }),
     resolve: (_root, { ids }, { scope, services }, info) => {
       if (ids.length > MAX_IDS)
         throw new AppError('BAD_USER_INPUT', `ids: got ${ids.length}, expected at most ${MAX_IDS}.`);
-      const wanted = { withAccounts: selects(info, 'accounts') };
+      const wanted = { withAccounts: selects(info, 'User.accounts') };
       return Promise.all(ids.map((id) => parse(firstId, id)).map((id) => services.users.findUser(scope, id, wanted)));
     },
   }),
@@ -131,6 +139,7 @@ builder.queryField('userCount', (t) =>
   t.int({
     description: 'The exact number of users that the filter selects.',
     args: { filter: t.arg(filterArgument) },
+    extensions: costs({ surcharge: SURCHARGES.total }),
     resolve: (_root, { filter }, { scope, services }) => services.users.countUsers(scope, toFilter(filter)),
   }),
 );
@@ -141,8 +150,9 @@ builder.queryField('searchUsers', (t) =>
     description:
       'All users with this login email or address, newest first: one email can belong to several. Where a security decision hangs on an address, use `verifyWallet`.',
     args: { by: t.arg({ type: searchInput, required: true, description: 'The email or the address to search by.' }) },
+    extensions: costs({ surcharge: SURCHARGES.search, rows: USERS_PER_SEARCH }),
     resolve: (_root, { by }, { scope, services }, info) => {
-      const wanted = { withAccounts: selects(info, 'accounts') };
+      const wanted = { withAccounts: selects(info, 'User.accounts') };
       return typeof by.email === 'string'
         ? services.users.searchByEmail(scope, requireEmail('email', by.email), wanted)
         : services.users.searchByAddress(scope, requireAddress('address', by.address ?? ''), wanted);
@@ -185,13 +195,18 @@ builder.queryField('userPage', (t) =>
         description: `The number of users per page, 1 to ${PAGE_SIZE.max}. Other values are refused.`,
       }),
     },
+    // The page always has its total.
+    extensions: costs({
+      surcharge: SURCHARGES.search + SURCHARGES.total,
+      rows: { of: ['limit'], otherwise: PAGE_SIZE.default, atMost: PAGE_SIZE.max },
+    }),
     resolve: async (_root, { filter, page, limit }, { scope, services }, info) => {
       if (page < 1) throw badInput('page', page, 'a whole number, 1 and up');
       requirePageSize('limit', limit);
       const { total, users } = await services.users.listPage(scope, toFilter(filter), {
         page,
         limit,
-        withAccounts: selects(info, 'accounts'),
+        withAccounts: selects(info, 'User.accounts'),
       });
       return { page, limit, totalUser: total, users };
     },
@@ -260,7 +275,8 @@ const userConnectionType = builder.objectRef<UserConnection>('UserConnection').i
     totalCount: t.int({
       description:
         'The exact number of users that the filter selects, on all pages together, of the same instant as the users of this page.',
-      // Counted with the rows, in one statement; `selects` has seen that this field is asked for.
+      extensions: costs({ surcharge: SURCHARGES.total }),
+      // Counted with the rows, in one statement, because `selects` has found this field.
       resolve: ({ total }) => total as number,
     }),
   }),
@@ -282,6 +298,10 @@ builder.queryField('users', (t) =>
       }),
       before: t.arg.string({ description: 'A cursor: only users before it in the list, which are newer.' }),
     },
+    extensions: costs({
+      surcharge: SURCHARGES.search,
+      rows: { of: ['first', 'last'], otherwise: PAGE_SIZE.default, atMost: PAGE_SIZE.max },
+    }),
     resolve: async (_root, { filter, first, after, last, before }, { scope, services }, info) => {
       if (first != null && last != null) {
         throw new AppError('BAD_USER_INPUT', 'first, last: got both, expected one of them or neither.');
@@ -293,8 +313,8 @@ builder.queryField('users', (t) =>
         before: before == null ? null : parse(cursors.before, before),
         from: last == null ? 'newest' : 'oldest',
         limit,
-        withAccounts: selects(info, 'accounts'),
-        withTotal: selects(info, 'totalCount'),
+        withAccounts: selects(info, 'User.accounts'),
+        withTotal: selects(info, 'UserConnection.totalCount'),
       } as const;
       const rows = await services.users.listWindow(scope, toFilter(filter), window);
       return { users: rows.users, hasNextPage: rows.hasOlder, hasPreviousPage: rows.hasNewer, total: rows.total };
@@ -308,30 +328,4 @@ function cursorOf({ createdAt, id }: User): string {
 
 function requirePageSize(name: string, value: number): void {
   if (value < 1 || value > PAGE_SIZE.max) throw badInput(name, value, `a whole number from 1 to ${PAGE_SIZE.max}`);
-}
-
-/** Whether a field is selected anywhere below this one, also in a fragment. One that a directive leaves out may count as selected. */
-function selects(info: GraphQLResolveInfo, field: string): boolean {
-  return info.fieldNodes.some(
-    ({ selectionSet }) => selectionSet && namesBelow(selectionSet, info.fragments).has(field),
-  );
-}
-
-/** By the selection: each is followed once for its document, however often it is spread and executed. */
-const knownNames = new WeakMap<SelectionSetNode, ReadonlySet<string>>();
-
-/** The names of all fields below a selection. There are no more than the schema has. */
-function namesBelow(selectionSet: SelectionSetNode, fragments: GraphQLResolveInfo['fragments']): ReadonlySet<string> {
-  const known = knownNames.get(selectionSet);
-  if (known !== undefined) return known;
-  const names = new Set<string>();
-  knownNames.set(selectionSet, names);
-  for (const selection of selectionSet.selections) {
-    if (selection.kind === 'Field') names.add(selection.name.value);
-    const below =
-      selection.kind === 'FragmentSpread' ? fragments[selection.name.value]?.selectionSet : selection.selectionSet;
-    if (below === undefined) continue;
-    for (const name of namesBelow(below, fragments)) names.add(name);
-  }
-  return names;
 }

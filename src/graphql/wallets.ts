@@ -3,6 +3,7 @@ import { parseAddress, requireAddress } from '../domain/addresses.js';
 import { parse, userId } from '../domain/filters.js';
 import type { WalletOwner } from '../services/wallets.js';
 import { builder, networkEnum, walletTypeEnum } from './builder.js';
+import { costs, SURCHARGES } from './field-cost.js';
 
 // As in REST, null is an error and never "not pinned": it is what a caller sends who has lost the id.
 const pinnedUserId = userId('userId').optional();
@@ -52,6 +53,7 @@ builder.queryField('verifyWallet', (t) =>
           'The user to whom the address must belong. Leave it out to ask about any user; an explicit null is refused, so that a lost ID cannot widen the question.',
       }),
     },
+    extensions: costs({ surcharge: SURCHARGES.search }),
     resolve: async (_root, args, { scope, services }) => {
       const address = requireAddress('address', args.address);
       const pinned = parse(pinnedUserId, args.userId) ?? null;

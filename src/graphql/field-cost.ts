@@ -1,0 +1,42 @@
+import type { GraphQLField } from 'graphql';
+
+/** What a field costs beyond the 1 that every field costs. It stands on the field, in its `extensions`. */
+export interface FieldCost {
+  /** What the field asks of the database, before the cost of a row or of what is below it. */
+  readonly surcharge?: number;
+  /** The number of rows of the field's own list, or of the lists below it that do not say it themselves. */
+  readonly rows?: Rows;
+  /** A list in the arguments: where it stands, and what each of its items costs. */
+  readonly items?: { readonly of: readonly [argument: string, field?: string]; readonly each: number };
+}
+
+/** An estimate, or the value of the first argument in `of` that is given. The field itself refuses more than `atMost`. */
+export type Rows = number | { readonly of: readonly string[]; readonly otherwise: number; readonly atMost: number };
+
+export const SURCHARGES = {
+  /** An index is searched. */
+  search: 10,
+  /** A row is written, in a transaction of its own. */
+  write: 100,
+  /** Users are counted. */
+  total: 200,
+  /** One of many users is looked up. */
+  id: 8,
+  /** One of many addresses is parsed and written. */
+  account: 1,
+} as const;
+
+/** Accounts are not counted beforehand, and most users have few. Rows beyond the estimate are charged when they are read (rows.ts). */
+export const ACCOUNTS_PER_USER = 3;
+/** An email or an address nearly always belongs to one user. Rows beyond the estimate are charged when they are read. */
+export const USERS_PER_SEARCH = 3;
+
+/** The `extensions` of a field that costs more than 1. */
+export function costs(cost: FieldCost): { readonly cost: FieldCost } {
+  return { cost };
+}
+
+/** What stands on a field; nothing for one that costs 1. */
+export function costOf({ extensions }: Pick<GraphQLField<unknown, unknown>, 'extensions'>): FieldCost {
+  return (extensions['cost'] as FieldCost | undefined) ?? {};
+}

@@ -1,0 +1,45 @@
+import {
+  type GraphQLNamedOutputType,
+  type GraphQLResolveInfo,
+  getNamedType,
+  isObjectType,
+  type SelectionSetNode,
+} from 'graphql';
+
+/**
+ * Whether a field of the schema, as `Type.field`, is selected anywhere below the field that is resolved, also in a fragment. A
+ * field that `@skip` or `@include` leaves out may count as selected.
+ */
+export function selects({ fieldNodes, returnType, fragments }: GraphQLResolveInfo, coordinate: string): boolean {
+  const type = getNamedType(returnType);
+  return fieldNodes.some(
+    ({ selectionSet }) => selectionSet && coordinatesBelow(type, selectionSet, fragments).has(coordinate),
+  );
+}
+
+/** By the selection: each is walked once for its document, however often it is spread and executed. */
+const known = new WeakMap<SelectionSetNode, ReadonlySet<string>>();
+
+/** All fields below a selection of a type, as `Type.field`. There are no more than the schema has. */
+function coordinatesBelow(
+  type: GraphQLNamedOutputType,
+  selectionSet: SelectionSetNode,
+  fragments: GraphQLResolveInfo['fragments'],
+): ReadonlySet<string> {
+  const done = known.get(selectionSet);
+  if (done !== undefined) return done;
+  const coordinates = new Set<string>();
+  known.set(selectionSet, coordinates);
+  for (const selection of selectionSet.selections) {
+    const isField = selection.kind === 'Field';
+    const field = isField && isObjectType(type) ? type.getFields()[selection.name.value] : undefined;
+    if (field) coordinates.add(`${type.name}.${field.name}`);
+    const below =
+      selection.kind === 'FragmentSpread' ? fragments[selection.name.value]?.selectionSet : selection.selectionSet;
+    if (below === undefined || (isField && field === undefined)) continue;
+    // A fragment is on the type itself: the schema has neither interfaces nor unions.
+    const typeBelow = field ? getNamedType(field.type) : type;
+    for (const coordinate of coordinatesBelow(typeBelow, below, fragments)) coordinates.add(coordinate);
+  }
+  return coordinates;
+}
