@@ -1,0 +1,116 @@
+import { createRequire, Module } from 'node:module';
+import { compile } from '../../dist/graphql/compiled.js';
+import { readDocument } from '../../dist/graphql/documents.js';
+import { prepareRequest } from '../../dist/graphql/execution.js';
+import { schema } from '../../dist/graphql/schema.js';
+
+/*
+ * `node test/bench/compiled.mjs`, after `npm run build` and `npm ci --prefix test/bench`: our compiled operations against
+ * graphql-jit (which Mercurius brings along) and GraphQL.js, without HTTP and without a database. For each operation the median
+ * time of an execution up to its JSON, and of compiling it once.
+ */
+
+const require = createRequire(import.meta.url);
+// All three must share one copy of GraphQL.js, or they take each other's schema for a foreign one.
+const copy = createRequire(new URL('../../dist/cli.js', import.meta.url)).resolve('graphql');
+const resolve = Module._resolveFilename;
+Module._resolveFilename = (name, ...rest) => (name === 'graphql' ? copy : resolve(name, ...rest));
+const { compileQuery, isCompiledQuery } = require('graphql-jit');
+const { execute, parse } = require('graphql');
+
+const account = (id) => ({ id, network: 'stellar', publicKey: `GA${'B'.repeat(54)}`, walletType: 'custodial' });
+const user = (id) => ({
+  id,
+  authMethod: 'email',
+  authValue: `ada.${id}@example.com`,
+  loginMethod: 'email',
+  wallet: null,
+  createdAt: '2026-01-31T12:00:00.000Z',
+  lastLogin: '2026-02-01T12:00:00.000Z',
+  loginCount: 3,
+  accounts: [account(2 * id), account(2 * id + 1)],
+});
+const everyone = Array.from({ length: 100 }, (_, index) => user(index + 1));
+const services = {
+  users: {
+    findUser: async () => everyone[0],
+    listWindow: async (_scope, _filter, { limit, withTotal }) => ({
+      users: everyone.slice(0, limit),
+      hasOlder: true,
+      hasNewer: false,
+      total: withTotal ? 1_000 : null,
+    }),
+  },
+};
+const context = () => ({ scope: {}, services, requestId: 'a', isLarge: false, charge: () => true, report: () => {} });
+
+const ALL =
+  'id authMethod loginMethod authValue wallet createdAt lastLogin loginCount accounts { id network publicKey walletType }';
+const page = `query ($n: Int) { users(first: $n) { totalCount pageInfo { hasNextPage endCursor } nodes { ${ALL} } } }`;
+const wide = Array.from({ length: 100 }, (_, index) => `p${index}: users(first: 1) { nodes { ${ALL} } }`);
+const OPERATIONS = {
+  'one user, 2 fields': ['query ($id: ID!) { user(id: $id) { id authValue } }', { id: '42' }],
+  'one user, all fields': [`query ($id: ID!) { user(id: $id) { ${ALL} } }`, { id: '42' }],
+  'page of 10': [page, { n: 10 }],
+  'page of 100': [page, { n: 100 }],
+  '100 root fields': [`{ ${wide.join(' ')} }`, {}],
+};
+
+const ROUNDS = 9;
+const ROUND_MS = 150;
+
+/** Microseconds of a call, measured for about ROUND_MS. */
+async function time(call) {
+  const start = performance.now();
+  let calls = 0;
+  while (performance.now() - start < ROUND_MS) {
+    await call();
+    calls += 1;
+  }
+  return ((performance.now() - start) * 1_000) / calls;
+}
+
+const median = (values) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];
+
+/** The median of each way, measured in turns. */
+async function compare(ways) {
+  const times = Object.fromEntries(Object.keys(ways).map((name) => [name, []]));
+  for (let round = 0; round < ROUNDS; round += 1) {
+    for (const [name, call] of Object.entries(ways)) times[name].push(await time(call));
+  }
+  return Object.fromEntries(
+    Object.entries(times).map(([name, values]) => [name, Math.round(median(values) * 10) / 10]),
+  );
+}
+
+const rows = [];
+for (const [name, [query, variables]] of Object.entries(OPERATIONS)) {
+  // Ours has cut the tokens off, which graphql-jit still needs.
+  const whole = parse(query);
+  const { tree } = readDocument(query);
+  const { operation, coerced } = prepareRequest(readDocument(query), { query, variables });
+  const compileOurs = () => compile(tree, operation.node, { fields: 0, most: 100_000 });
+  const compileJit = () => compileQuery(schema, whole);
+  const [ours, jit] = [compileOurs(), compileJit()];
+  if (ours === null || !isCompiledQuery(jit)) throw new Error(`${name} is not compiled.`);
+  const ways = {
+    ours: async () => (await ours(coerced, context())).body,
+    jit: async () => JSON.stringify(await jit.query(undefined, context(), variables)),
+    graphql: async () =>
+      JSON.stringify(await execute({ schema, document: tree, contextValue: context(), variableValues: variables })),
+  };
+  const [expected, ...others] = await Promise.all(Object.values(ways).map((run) => run()));
+  if (others.some((body) => body !== expected)) throw new Error(`${name} has different answers.`);
+  const executed = await compare(ways);
+  const compiled = await compare({ ours: compileOurs, jit: compileJit });
+  rows.push({
+    operation: name,
+    'ours µs': executed.ours,
+    'graphql-jit µs': executed.jit,
+    'GraphQL.js µs': executed.graphql,
+    'ours / graphql-jit': Math.round((executed.ours / executed.jit) * 100) / 100,
+    'compiling, ours ms': Math.round(compiled.ours / 10) / 100,
+    'compiling, graphql-jit ms': Math.round(compiled.jit / 10) / 100,
+  });
+}
+process.stdout.write(`${JSON.stringify(rows, null, 1)}\n`);
