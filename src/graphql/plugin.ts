@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastify';
+import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
 import { createYoga, type Plugin, shouldRenderGraphiQL } from 'graphql-yoga';
 import type { RunWithAdmission } from '../http/admit-requests.js';
 import type { Authenticate } from '../http/authentication.js';
@@ -7,7 +7,7 @@ import { reportFailure } from '../http/failures.js';
 import type { DemoCredentials } from '../http/front-page.js';
 import { refuseMalformedUrl } from '../http/malformed-requests.js';
 import { atMost, isTooLong } from '../input-limits.js';
-import { jsonBodyParser } from '../http/body.js';
+import { createJsonParser, jsonBodyParser, type ParseJson } from '../http/body.js';
 import type { Services } from '../services/services.js';
 import type { GraphQLContext } from './builder.js';
 import { createDocumentCache } from './documents.js';
@@ -62,7 +62,7 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
     multipart: false,
   });
   const explore = graphiql ? await createExplorer(services) : null;
-  const parseJson = strictJsonParser(app);
+  const parseJson = createJsonParser(app);
 
   app.setErrorHandler((error, request, reply) => {
     const failure = fromUnknown(error);
@@ -177,26 +177,8 @@ function asksForPage({ method, headers }: FastifyRequest): boolean {
   return shouldRenderGraphiQL({ method, headers: new Headers({ accept: headers.accept ?? '' }) } as Request);
 }
 
-type StrictJson = (request: FastifyRequest, text: string) => unknown;
-
-/** Fastify's own parser, which refuses keys that would reach into a prototype; undefined where it refuses the text. */
-function strictJsonParser(app: FastifyInstance): StrictJson {
-  const parse = app.getDefaultJsonParser('error', 'error') as (
-    request: FastifyRequest,
-    text: string,
-    done: (error: Error | null, parsed?: unknown) => void,
-  ) => void;
-  return (request, text) => {
-    let value: unknown;
-    parse(request, text, (error, parsed) => {
-      value = error ? undefined : parsed;
-    });
-    return value;
-  };
-}
-
 /** The parameters of a URL as those of a body: two of them are JSON, and an empty one is absent. */
-function urlParameters(request: FastifyRequest, parseJson: StrictJson): Record<string, unknown> {
+function urlParameters(request: FastifyRequest, parseJson: ParseJson): Record<string, unknown> {
   const { query, operationName, ...given } = request.query as Record<string, unknown>;
   const parameters: Record<string, unknown> = {
     query,
@@ -205,8 +187,8 @@ function urlParameters(request: FastifyRequest, parseJson: StrictJson): Record<s
   for (const name of ['variables', 'extensions']) {
     const text = given[name];
     if (text === undefined || text === '') continue;
-    parameters[name] = typeof text === 'string' ? parseJson(request, text) : undefined;
-    if (parameters[name] === undefined) throw badInput(name, text, 'a JSON object');
+    if (typeof text !== 'string') throw badInput(name, text, 'a JSON object');
+    parameters[name] = parseJson(request, Buffer.from(text), name);
   }
   return parameters;
 }

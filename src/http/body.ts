@@ -1,61 +1,50 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { AppError } from '../errors.js';
 
-/** How deep a body may nest: whatever parses or walks it recurses, and no request needs a quarter of it. */
-const DEEPEST = 32;
-/** How many values a body may have: objects of many keys take long to make. */
-const MOST_VALUES = 10_000;
+/** How deep JSON may nest: whatever parses or walks it recurses. No valid request needs a quarter of it. */
+const MAX_DEPTH = 32;
+/** How many values JSON may have: objects with many keys take long to build. */
+const MAX_VALUES = 10_000;
+
+/** Parses JSON that a caller has sent. `name` is what an error calls it. BAD_USER_INPUT. */
+export type ParseJson = (request: FastifyRequest, json: Buffer, name: string) => unknown;
 
 /**
- * The parser of JSON bodies. Bytes that are no UTF-8 are refused rather than replaced; an empty body is none. A body of more than
- * `limit` bytes is not parsed; white space around it does not count.
+ * A strict parser: it refuses bytes that are not UTF-8, keys that would reach into a prototype, and JSON with too many levels or
+ * values, which it counts before it parses.
  */
-export function jsonBodyParser(app: FastifyInstance, limit = Number.POSITIVE_INFINITY) {
+export function createJsonParser(app: FastifyInstance): ParseJson {
   const utf8 = new TextDecoder('utf-8', { fatal: true });
-  // Fastify's own, which refuses keys that would reach into a prototype.
+  // Fastify's own, which refuses those keys. It calls back at once.
   const parseJson = app.getDefaultJsonParser('error', 'error') as (
     request: FastifyRequest,
     text: string,
     done: (error: Error | null, parsed?: unknown) => void,
   ) => void;
-  const decode = (body: Buffer) => {
+  return (request, json, name) => {
+    const fault = findExcess(json);
+    if (fault !== null) throw new AppError('BAD_USER_INPUT', `${name} ${fault}.`);
+    let text: string;
     try {
-      return utf8.decode(body);
-    } catch {
-      return null;
+      text = utf8.decode(json);
+    } catch (cause) {
+      throw new AppError('BAD_USER_INPUT', `${name} is not valid UTF-8.`, { cause });
     }
-  };
-  return (request: FastifyRequest, body: Buffer, done: (error: Error | null, parsed?: unknown) => void): void => {
-    if (body.length === 0) {
-      done(null);
-      return;
-    }
-    const refuse = (message: string, cause?: unknown) => done(new AppError('BAD_USER_INPUT', message, { cause }));
-    const value = withoutSpaceAround(body);
-    if (value.length > limit) {
-      refuse(`body: got ${value.length} bytes, expected at most ${limit}.`);
-      return;
-    }
-    const fault = findExcess(value);
-    if (fault !== null) {
-      refuse(fault);
-      return;
-    }
-    const text = decode(value);
-    if (text === null) {
-      refuse('The body is not valid UTF-8.');
-      return;
-    }
+    let value: unknown;
     parseJson(request, text, (cause, parsed) => {
-      if (cause === null) done(null, parsed);
-      else refuse(isJson(text) ? FORBIDDEN_KEY : 'The body is not valid JSON.', cause);
+      if (cause !== null) {
+        const reason = isJson(text) ? FORBIDDEN_KEY : 'is not valid JSON.';
+        throw new AppError('BAD_USER_INPUT', `${name} ${reason}`, { cause });
+      }
+      value = parsed;
     });
+    return value;
   };
 }
 
-const FORBIDDEN_KEY = 'The body has the key "__proto__", or "constructor" with a "prototype", which nothing has here.';
+const FORBIDDEN_KEY = 'has the key "__proto__", or "constructor" with a "prototype", which no request needs.';
 
-/** What the parser refuses all the same has a key that it does not let pass. */
+/** JSON that Fastify's parser refuses has a forbidden key. */
 function isJson(text: string): boolean {
   try {
     JSON.parse(text);
@@ -63,6 +52,29 @@ function isJson(text: string): boolean {
   } catch {
     return false;
   }
+}
+
+/**
+ * A Fastify parser of JSON bodies. An empty body is no body. A body of more than `limit` bytes is refused unread; white space
+ * around it does not count.
+ */
+export function jsonBodyParser(app: FastifyInstance, limit = Number.POSITIVE_INFINITY) {
+  const parseJson = createJsonParser(app);
+  const read = (request: FastifyRequest, body: Buffer) => {
+    const json = withoutSpaceAround(body);
+    if (json.length <= limit) return parseJson(request, json, 'The body');
+    throw new AppError('BAD_USER_INPUT', `body: got ${json.length} bytes, expected at most ${limit}.`);
+  };
+  return (request: FastifyRequest, body: Buffer, done: (error: Error | null, parsed?: unknown) => void): void => {
+    let parsed: unknown;
+    try {
+      parsed = body.length === 0 ? undefined : read(request, body);
+    } catch (error) {
+      done(error as Error);
+      return;
+    }
+    done(null, parsed);
+  };
 }
 
 const [TAB, LINE_FEED, CARRIAGE_RETURN, SPACE] = [0x09, 0x0a, 0x0d, 0x20];
@@ -79,7 +91,7 @@ function withoutSpaceAround(body: Buffer): Buffer {
 const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c];
 const [LIST, LIST_END, OBJECT, OBJECT_END] = [0x5b, 0x5d, 0x7b, 0x7d];
 
-/** What is too much about a body, in one pass over its bytes, whether they are JSON or not. */
+/** What is too much, found in one pass over the bytes, whether they are JSON or not. Null where nothing is. */
 function findExcess(json: Buffer): string | null {
   let depth = 0;
   let values = 1;
@@ -91,8 +103,8 @@ function findExcess(json: Buffer): string | null {
     else if (byte === COMMA) values += 1;
     else if (byte === LIST || byte === OBJECT) depth += 1;
     else if (byte === LIST_END || byte === OBJECT_END) depth -= 1;
-    if (depth > DEEPEST) return `The body nests deeper than ${DEEPEST} levels.`;
-    if (values > MOST_VALUES) return `The body has more than ${MOST_VALUES} values.`;
+    if (depth > MAX_DEPTH) return `nests deeper than ${MAX_DEPTH} levels`;
+    if (values > MAX_VALUES) return `has more than ${MAX_VALUES} values`;
   }
   return null;
 }

@@ -356,6 +356,9 @@ describe('bodies', () => {
   test('32 levels are read, one more is not, and brackets in texts are no levels', async () => {
     expect(expectError(await post(deep(32)), 400)).toContain('expected a JSON object');
     expect(expectError(await post(deep(33)), 400)).toBe('The body nests deeper than 32 levels.');
+    const url = `/graphql?query={userCount}&variables=${encodeURIComponent(`{"a":${deep(33)}}`)}`;
+    const { body } = await project.rest(url);
+    expect(body.errors[0].message).toBe('variables nests deeper than 32 levels.');
     const text = JSON.stringify({ address: `\\"${'['.repeat(100)}` });
     expect(expectError(await post(text), 400)).toMatch(/^address: got /);
   });
