@@ -23,45 +23,45 @@ import { fragmentsOf } from './limits.js';
 import { schema } from './schema.js';
 
 /**
- * Operations that come again and again, compiled: that spares walking the document, and their data is written as JSON
- * without being made first.
+ * Compiles queries that come again and again into closures. An execution then does not walk the document, and writes JSON
+ * without building the result first.
  *
- * Only the good case is compiled. Whatever is unusual about a query (directives, introspection), and every execution that
- * meets an error, a null where none may be, or a promise below the root, is left to GraphQL.js: a query has no
- * effect, so it can be executed again, and there is one place where errors are worded.
+ * Only the common case is compiled. GraphQL.js executes a query with directives or introspection. It also executes a query
+ * again whose execution met an error, a null where none is allowed, or a promise below the root. A query has no effects, so
+ * this is safe, and the wording of errors stays in one place.
  */
 
-/** Executes an operation with its variables as they are coerced. */
+/** Executes an operation with its coerced variables. */
 export type Run = (variables: Record<string, unknown>, context: GraphQLContext) => Promise<Compiled>;
 
-/** The body of the answer; or that it would be too large; or that GraphQL.js is to answer. */
-export type Compiled = { readonly body: string } | 'too large' | 'unusual';
+/** The body of the answer; or that it would be too large; or that GraphQL.js has to answer. */
+export type Compiled = { readonly body: string } | 'too large' | 'bailout';
 
-/** How many fields the operations of a document have once they are compiled, and how many they may have. */
+/** How many compiled fields the operations of a document have, and how many they may have. */
 export interface CompiledSize {
   fields: number;
   readonly most: number;
 }
 
-/** One execution: what its resolvers need beside their parent. */
+/** What the resolvers of one execution need beside their parent. */
 interface Execution {
   readonly context: GraphQLContext;
   readonly variables: Record<string, unknown>;
 }
 
-/** Reads a field of a parent. */
+/** Reads a field of its parent. */
 type Read = (parent: unknown, execution: Execution) => unknown;
-/** Writes a value as JSON; throws UNUSUAL where it is not as it should be. */
+/** Writes a value as JSON. Throws BAILOUT where the value does not fit its type. */
 type Write = (value: unknown, execution: Execution) => string;
 
 interface CompiledField {
-  /** As JSON, with what stands before and after it in its object. */
+  /** The key as JSON, with the brace or comma before it and the colon after it. */
   readonly key: string;
   readonly read: Read;
   readonly write: Write;
 }
 
-const UNUSUAL = new Error('This is for GraphQL.js.');
+const BAILOUT = new Error('GraphQL.js has to execute this.');
 const TOO_LARGE = new Error('The answer is too large.');
 
 /** What the selections of an operation refer to. */
@@ -71,7 +71,7 @@ interface Source {
   readonly size: CompiledSize;
 }
 
-/** Of a valid document an operation, or null where it has something that is not compiled. */
+/** Compiles an operation of a valid document. Null where it uses something that is not compiled. */
 export function compile(document: DocumentNode, operation: OperationDefinitionNode, size: CompiledSize): Run | null {
   if (operation.operation !== 'query') return null;
   const fragments = Object.fromEntries(fragmentsOf(document));
@@ -80,14 +80,14 @@ export function compile(document: DocumentNode, operation: OperationDefinitionNo
     const fields = compileFields({ operation, fragments, size }, type, [operation.selectionSet], true);
     return (variables, context) => execute(fields, { context, variables });
   } catch (error) {
-    if (error === UNUSUAL) return null;
+    if (error === BAILOUT) return null;
     throw error;
   }
 }
 
 async function execute(fields: readonly CompiledField[], execution: Execution): Promise<Compiled> {
   try {
-    // In functions of their own, so that one that throws leaves no other alone with its failure.
+    // Async functions, so that a resolver that throws does not leave the promise of another without a handler.
     const values = await Promise.all(fields.map(async ({ read }) => read(undefined, execution)));
     let body = '{"data":';
     for (const [index, { key, write }] of fields.entries()) {
@@ -97,8 +97,8 @@ async function execute(fields: readonly CompiledField[], execution: Execution): 
     }
     return isTooLargeAnswer(body) ? 'too large' : { body: `${body}}}` };
   } catch (error) {
-    // Any other error comes up again where errors are answered and reported.
-    return error === TOO_LARGE ? 'too large' : 'unusual';
+    // GraphQL.js meets any other error again, and there it is answered and reported.
+    return error === TOO_LARGE ? 'too large' : 'bailout';
   }
 }
 
@@ -113,7 +113,7 @@ function compileFields(
   const visited = new Set<string>();
   for (const selection of selections) collectFields(source, type, selection, nodes, visited);
   source.size.fields += nodes.size;
-  if (source.size.fields > source.size.most) throw UNUSUAL;
+  if (source.size.fields > source.size.most) throw BAILOUT;
   return [...nodes].map(([key, alike], place) => {
     const name = (alike[0] as FieldNode).name.value;
     const named = { key: `${place === 0 ? '{' : ','}${JSON.stringify(key)}:` };
@@ -123,13 +123,13 @@ function compileFields(
     }
     const field = type.getFields()[name];
     // Introspection.
-    if (field === undefined) throw UNUSUAL;
+    if (field === undefined) throw BAILOUT;
     const read = isRoot ? readRoot(source, type, field, alike, key) : readBelow(field, alike);
     return { ...named, read, write: compileValue(source, field.type, alike) };
   });
 }
 
-/** Adds the fields of a selection to `nodes`, by their key in the answer; those of a fragment once, as GraphQL.js does. */
+/** Adds the fields of a selection to `nodes`, by their key in the answer. Visits each fragment once, as GraphQL.js does. */
 function collectFields(
   source: Source,
   type: GraphQLObjectType,
@@ -138,7 +138,7 @@ function collectFields(
   visited: Set<string>,
 ): void {
   for (const selection of selections) {
-    if (selection.directives?.length) throw UNUSUAL;
+    if (selection.directives?.length) throw BAILOUT;
     if (selection.kind === 'Field') {
       const key = (selection.alias ?? selection.name).value;
       const alike = nodes.get(key);
@@ -151,14 +151,14 @@ function collectFields(
     if (name !== null) visited.add(name);
     const fragment = selection.kind === 'InlineFragment' ? selection : source.fragments[selection.name.value];
     const condition = fragment?.typeCondition?.name.value ?? type.name;
-    if (fragment === undefined || condition !== type.name) throw UNUSUAL;
+    if (fragment === undefined || condition !== type.name) throw BAILOUT;
     collectFields(source, type, fragment.selectionSet, nodes, visited);
   }
 }
 
 type Field = GraphQLField<unknown, unknown>;
 
-/** A field of the query itself: it may have arguments and be a promise. */
+/** Reads a root field, which may have arguments and may be a promise. */
 function readRoot(
   { operation, fragments }: Source,
   parentType: GraphQLObjectType,
@@ -167,7 +167,7 @@ function readRoot(
   key: string,
 ): Read {
   const { resolve, name: fieldName, type: returnType } = field;
-  if (resolve === undefined) throw UNUSUAL;
+  if (resolve === undefined) throw BAILOUT;
   const path = { prev: undefined, key, typename: parentType.name };
   const fixed = { fieldName, fieldNodes, returnType, parentType, path, schema, fragments, operation };
   return (_parent, { context, variables: variableValues }) => {
@@ -177,52 +177,52 @@ function readRoot(
   };
 }
 
-/** A field of anything else: a property, or a resolver without arguments that answers at once. */
+/** Reads any other field: a property, or a resolver without arguments that returns at once. */
 function readBelow(field: Field, nodes: readonly FieldNode[]): Read {
   const { resolve, name } = field;
   if (resolve === undefined) return (parent) => (parent as Record<string, unknown>)[name];
-  if (nodes.some((node) => node.arguments?.length)) throw UNUSUAL;
-  // Below the root only what charges for rows (rows.ts) looks at more than the context, and at nothing but the nodes.
-  if (resolve.length > 3 && rowCostOf(nodes[0] as FieldNode) === undefined) throw UNUSUAL;
+  if (nodes.some((node) => node.arguments?.length)) throw BAILOUT;
+  // Below the root only the charge for rows (rows.ts) uses `info`, and of it only the nodes.
+  if (resolve.length > 3 && rowCostOf(nodes[0] as FieldNode) === undefined) throw BAILOUT;
   const info = { fieldNodes: nodes } as unknown as GraphQLResolveInfo;
   return (parent, { context }) => {
     const value = resolve(parent, {}, context, info);
-    if (value instanceof Promise) throw abandoned(value);
+    if (value instanceof Promise) throw ignored(value);
     return value;
   };
 }
 
-/** Nobody waits for this promise any more; that it may fail is nobody's concern either. */
-function abandoned(promise: Promise<unknown>): Error {
+/** Ignores the outcome of a promise that is no longer needed, so that its failure does not end the process. */
+function ignored(promise: Promise<unknown>): Error {
   promise.catch(() => undefined);
-  return UNUSUAL;
+  return BAILOUT;
 }
 
 function compileValue(source: Source, type: GraphQLOutputType, nodes: readonly FieldNode[]): Write {
   if (isNonNullType(type)) {
     const write = compilePresent(source, type.ofType, nodes);
-    return (value, execution) => (value == null ? unusual() : write(value, execution));
+    return (value, execution) => (value == null ? bailOut() : write(value, execution));
   }
   const write = compilePresent(source, type, nodes);
   return (value, execution) => (value == null ? 'null' : write(value, execution));
 }
 
-/** A value that is not null. */
+/** Writes a value that is not null. */
 function compilePresent(source: Source, type: GraphQLOutputType, nodes: readonly FieldNode[]): Write {
   if (isListType(type)) return writeList(compileValue(source, type.ofType, nodes));
   if (isEnumType(type)) {
     const names = new Map(type.getValues().map(({ name, value }) => [value, JSON.stringify(name)]));
-    return (value) => names.get(value) ?? unusual();
+    return (value) => names.get(value) ?? bailOut();
   }
   if (isLeafType(type)) return (value) => quote(type.serialize(value));
-  if (!isObjectType(type) || type.isTypeOf) throw UNUSUAL;
+  if (!isObjectType(type) || type.isTypeOf) throw BAILOUT;
   const selections = nodes.flatMap((node) => node.selectionSet ?? []);
   return writeObject(compileFields(source, type, selections, false));
 }
 
 function writeList(writeItem: Write): Write {
   return (value, execution) => {
-    if (!Array.isArray(value)) throw UNUSUAL;
+    if (!Array.isArray(value)) throw BAILOUT;
     let text = '[';
     for (let place = 0; place < value.length; place += 1) {
       text += (place === 0 ? '' : ',') + writeItem(value[place], execution);
@@ -234,22 +234,22 @@ function writeList(writeItem: Write): Write {
 
 function writeObject(fields: readonly CompiledField[]): Write {
   return (value, execution) => {
-    if (typeof value !== 'object' || value instanceof Error) throw UNUSUAL;
+    if (typeof value !== 'object' || value instanceof Error) throw BAILOUT;
     let text = '';
     for (const { key, read, write } of fields) text += key + write(read(value, execution), execution);
     return `${text}}`;
   };
 }
 
-/** What JSON writes otherwise than as it is: quotes, backslashes, controls, and halves of surrogate pairs. */
+/** Characters that JSON escapes: quotes, backslashes, controls, and halves of surrogate pairs. */
 const ESCAPED = /["\\\p{Cc}\p{Cs}]/u;
 
-/** A serialized leaf as JSON; most are plain strings, which are cheaper to quote than to stringify. */
+/** A serialized leaf as JSON. Most are plain strings, and quoting these is faster than JSON.stringify. */
 function quote(leaf: unknown): string {
   if (typeof leaf === 'string') return ESCAPED.test(leaf) ? JSON.stringify(leaf) : `"${leaf}"`;
-  return JSON.stringify(leaf) ?? unusual();
+  return JSON.stringify(leaf) ?? bailOut();
 }
 
-function unusual(): never {
-  throw UNUSUAL;
+function bailOut(): never {
+  throw BAILOUT;
 }

@@ -53,10 +53,10 @@ export function rowCostOf(node: FieldNode): RowCost | undefined {
  * The document is walked once, here, and each fragment once, however often it is spread. The result is a sum with one term for
  * each root field whose number of rows depends on variables.
  */
-export function weighOperation(document: DocumentNode, operation: OperationDefinitionNode): Cost {
+export function operationCost(document: DocumentNode, operation: OperationDefinitionNode): Cost {
   const fragments = fragmentsOf(document);
   const type = schema.getRootType(operation.operation) as GraphQLObjectType;
-  const weigh = createWeigher(fragments);
+  const walk = createCostWalk(fragments);
   let fixed = 0;
   const varying: Cost[] = [];
   const add = (count: number | Cost, each: number) => {
@@ -64,7 +64,7 @@ export function weighOperation(document: DocumentNode, operation: OperationDefin
     else varying.push((variables) => count(variables) * each);
   };
   for (const node of rootFieldsOf(operation, fragments)) {
-    const { once, perRow, field, rows } = weigh(type, node);
+    const { once, perRow, field, rows } = walk(type, node);
     fixed += once;
     add(typeof rows === 'object' ? readRows(field, node, rows) : atLeastOne(rows ?? 1), perRow);
     const { items } = costOf(field);
@@ -79,27 +79,27 @@ function atLeastOne(rows: number): number {
 }
 
 /** What is paid once, and what for each row of a list whose length a field further up says. */
-interface Weight {
+interface CostParts {
   once: number;
   perRow: number;
 }
 
 /** Weighs fields with all that is below them; each fragment once, however often it is spread. */
-function createWeigher(fragments: ReadonlyMap<string, FragmentDefinitionNode>) {
-  const known = new Map<string, Weight>();
+function createCostWalk(fragments: ReadonlyMap<string, FragmentDefinitionNode>) {
+  const known = new Map<string, CostParts>();
 
-  const weighField = (parent: GraphQLObjectType, node: FieldNode) => {
+  const costOfField = (parent: GraphQLObjectType, node: FieldNode) => {
     const field = fieldOf(parent, node.name.value);
     const { surcharge = 0, rows = introspectedRows(parent, field) } = costOf(field);
     const type = getNamedType(field.type);
-    const below = node.selectionSet && isObjectType(type) ? weighSelections(type, node.selectionSet) : NOTHING;
+    const below = node.selectionSet && isObjectType(type) ? costOfSelections(type, node.selectionSet) : FREE;
     const isList = isListType(getNullableType(field.type));
     const perRow = isList ? below.once + below.perRow : below.perRow;
     if (typeof rows === 'number') rowCosts.set(node, { rows, perRow });
     return { field, rows, once: 1 + surcharge + (isList ? 0 : below.once), perRow };
   };
 
-  const weighSelections = (type: GraphQLObjectType, { selections }: SelectionSetNode): Weight => {
+  const costOfSelections = (type: GraphQLObjectType, { selections }: SelectionSetNode): CostParts => {
     const sum = { once: 0, perRow: 0 };
     const add = (once: number, perRow: number) => {
       sum.once += once;
@@ -107,7 +107,7 @@ function createWeigher(fragments: ReadonlyMap<string, FragmentDefinitionNode>) {
     };
     for (const selection of selections) {
       if (selection.kind === 'Field') {
-        const { once, perRow, rows } = weighField(type, selection);
+        const { once, perRow, rows } = costOfField(type, selection);
         // Below the root, where a length is a number or none.
         const most = typeof rows === 'object' ? rows.atMost : rows;
         if (most === undefined) add(once, perRow);
@@ -115,28 +115,28 @@ function createWeigher(fragments: ReadonlyMap<string, FragmentDefinitionNode>) {
       } else {
         const { once, perRow } =
           selection.kind === 'FragmentSpread'
-            ? weighFragment(type, selection.name.value)
-            : weighSelections(type, selection.selectionSet);
+            ? costOfFragment(type, selection.name.value)
+            : costOfSelections(type, selection.selectionSet);
         add(once, perRow);
       }
     }
     return sum;
   };
 
-  const weighFragment = (type: GraphQLObjectType, name: string): Weight => {
-    let weight = known.get(name);
-    if (weight === undefined) {
+  const costOfFragment = (type: GraphQLObjectType, name: string): CostParts => {
+    let parts = known.get(name);
+    if (parts === undefined) {
       const fragment = fragments.get(name);
-      weight = fragment ? weighSelections(type, fragment.selectionSet) : NOTHING;
-      known.set(name, weight);
+      parts = fragment ? costOfSelections(type, fragment.selectionSet) : FREE;
+      known.set(name, parts);
     }
-    return weight;
+    return parts;
   };
 
-  return weighField;
+  return costOfField;
 }
 
-const NOTHING: Weight = { once: 0, perRow: 0 };
+const FREE: CostParts = { once: 0, perRow: 0 };
 const META_FIELDS = [SchemaMetaFieldDef, TypeMetaFieldDef, TypeNameMetaFieldDef];
 
 type Field = GraphQLField<unknown, unknown>;

@@ -10,73 +10,73 @@ import {
 import { LRUCache } from 'lru-cache';
 import { redact } from '../telemetry/redact.js';
 import { type CompiledSize, compile, type Run } from './compiled.js';
-import { type Cost, weighOperation } from './cost.js';
+import { type Cost, operationCost } from './cost.js';
 import { MAX_ERRORS } from './errors.js';
-import { dropTokens, excess, findExcess, LIMITS } from './limits.js';
+import { dropTokens, limitExceeded, findExceededLimit, LIMITS } from './limits.js';
 import { schema } from './schema.js';
 
-/** A document as it was read: valid, or with what is wrong with it. It has no tree where it has no syntax. */
+/** A document after parsing and validation. `tree` is null where it could not be parsed. */
 export interface ReadDocument {
   readonly text: string;
   readonly tree: DocumentNode | null;
-  readonly faults: readonly GraphQLError[];
-  /** The operation of this name, or the only one; null where there is none. */
+  readonly errors: readonly GraphQLError[];
+  /** The operation with this name, or the only one. Null where there is none. */
   operation(name: string | undefined): KnownOperation | null;
-  /** What compiling its operations may still add to it, and has added. */
+  /** How many compiled fields its operations have, and may have. */
   readonly compiled: CompiledSize;
 }
 
-/** An operation of a valid document, with what is worked out once for all its executions. */
+/** An operation of a valid document, with all that is worked out once for its executions. */
 export interface KnownOperation {
   readonly node: OperationDefinitionNode;
-  /** As the log may say it; null where it has no name, or one that could be a secret or an address. */
+  /** Its name for the log. Null where it has none, or one that could be a secret or an address. */
   readonly loggedName: string | null;
   readonly cost: Cost;
-  /** How to execute it faster, once that was worth it. */
+  /** The compiled operation, once it has been executed often enough. */
   readonly run: Run | null;
-  /** Counts an execution without an error; true where this one made `run`. */
-  learn(): boolean;
+  /** Counts an execution without an error. Returns true where it has just set `run`. */
+  countExecution(): boolean;
 }
 
-/** Executions without an error after which an operation is compiled, so that nothing is spent on what does not come again. */
+/** An operation is compiled after this many executions without an error: most operations that come once never come again. */
 const COMPILED_AFTER = 3;
-/** A fragment is compiled again wherever it is spread, so an operation may have more fields than its document has tokens. */
+/** A fragment is compiled for each spread, so an operation may have more fields than its document has tokens. */
 const FIELDS_PER_TOKEN = 2;
-/** Longer names could hide the hash of a secret. */
+/** A longer name could contain a hash of a secret. */
 const LONGEST_LOGGED_NAME = 60;
 
-/** A document that has not been seen lately: parsed, checked against the limits, validated. Never throws. */
+/** Parses a document, checks it against the limits and validates it. Never throws: `errors` has what is wrong. */
 export function readDocument(text: string): ReadDocument {
   const none = { text, tree: null, operation: () => null, compiled: { fields: 0, most: 0 } };
   if (text.length > LIMITS.characters)
-    return { ...none, faults: [new GraphQLError(excess('characters', text.length))] };
+    return { ...none, errors: [new GraphQLError(limitExceeded('characters', text.length))] };
   const lines = text.match(/\r\n|\n|\r/g)?.length ?? 0;
-  if (lines > LIMITS.lines) return { ...none, faults: [new GraphQLError(excess('lines', lines))] };
+  if (lines > LIMITS.lines) return { ...none, errors: [new GraphQLError(limitExceeded('lines', lines))] };
   try {
     const tree = parse(text, { maxTokens: LIMITS.tokens });
     dropTokens(tree);
-    const exceeded = findExcess(tree);
-    const faults = exceeded
+    const exceeded = findExceededLimit(tree);
+    const errors = exceeded
       ? [exceeded]
       : validate(schema, tree, specifiedRules, { maxErrors: MAX_ERRORS }).map(explain);
-    if (faults.length > 0) return { ...none, tree, faults };
+    if (errors.length > 0) return { ...none, tree, errors };
     const compiled = { fields: 0, most: FIELDS_PER_TOKEN * (tree.tokenCount ?? 0) };
-    return { text, tree, faults, compiled, operation: knownOperations(tree, compiled) };
+    return { text, tree, errors, compiled, operation: knownOperations(tree, compiled) };
   } catch (error) {
-    if (error instanceof GraphQLError) return { ...none, faults: [explain(error)] };
-    // The parser and the validator recurse as deep as lists and objects nest: the stack is their limit.
+    if (error instanceof GraphQLError) return { ...none, errors: [explain(error)] };
+    // The parser and the validator recurse as deep as lists and objects nest, until the stack is full.
     if (error instanceof RangeError)
-      return { ...none, faults: [new GraphQLError(excess('depth', 'too many to follow'))] };
+      return { ...none, errors: [new GraphQLError(limitExceeded('depth', 'too many to follow'))] };
     throw error;
   }
 }
 
-/** The parser has no other sign of too many tokens than its sentence. */
+/** The parser reports too many tokens by this text only. */
 const TOO_MANY_TOKENS = `more that ${LIMITS.tokens} tokens`;
 
-/** GraphQL.js has limits of its own that do not say what they are about. */
+/** Rewords the errors of GraphQL.js's own limits, which do not name the limit. */
 function explain(error: GraphQLError): GraphQLError {
-  if (error.message.includes(TOO_MANY_TOKENS)) return new GraphQLError(excess('tokens', 'more'));
+  if (error.message.includes(TOO_MANY_TOKENS)) return new GraphQLError(limitExceeded('tokens', 'more'));
   if (error.message !== 'Validation aborted.') return error;
   return new GraphQLError('repetitions: got more fields of the same name than can be compared, expected each once.');
 }
@@ -85,7 +85,7 @@ function knownOperations(tree: DocumentNode, compiled: CompiledSize): ReadDocume
   const known = new Map<OperationDefinitionNode, KnownOperation>();
   return (name) => {
     const node = getOperationAST(tree, name);
-    // Of a kind that the schema does not have, which Yoga refuses.
+    // Yoga refuses a kind of operation that the schema does not have.
     if (!node || !schema.getRootType(node.operation)) return null;
     let operation = known.get(node);
     if (operation === undefined) {
@@ -102,11 +102,11 @@ function knownOperation(tree: DocumentNode, node: OperationDefinitionNode, compi
   return {
     node,
     loggedName: loggedNameOf(node),
-    cost: weighOperation(tree, node),
+    cost: operationCost(tree, node),
     get run() {
       return run;
     },
-    learn() {
+    countExecution() {
       executions += 1;
       if (executions === COMPILED_AFTER) run = compile(tree, node, compiled);
       return executions === COMPILED_AFTER && run !== null;
@@ -119,23 +119,23 @@ function loggedNameOf({ name }: OperationDefinitionNode): string | null {
   return given !== '' && given.length <= LONGEST_LOGGED_NAME && redact(given) === given ? given : null;
 }
 
-/** What the documents of all projects may take together, and those of one project. */
+/** The memory that cached documents may take: of all projects, and of one project. */
 const MAX_BYTES = 48 * 2 ** 20;
 const MAX_BYTES_OF_PROJECT = 12 * 2 ** 20;
-/** What a token leaves behind in the tree, and what a field takes once it is compiled: measured, and rounded up. */
-const BYTES_OF_TOKEN = 350;
-const BYTES_OF_COMPILED_FIELD = 1_000;
+/** The memory of a token in the tree, and of a compiled field: measured and rounded up. */
+const BYTES_PER_TOKEN = 350;
+const BYTES_PER_COMPILED_FIELD = 1_000;
 
 interface Entry {
   readonly document: ReadDocument;
-  /** The project that sent it first, among those that it is remembered for. */
+  /** The project that sent it first. The document counts towards this project's memory. */
   readonly project: string;
   readonly bytes: number;
 }
 
 /**
- * Valid documents that came lately. A document that is not valid is not remembered. A project that sends many has its own
- * oldest forgotten and not those of others.
+ * A cache of valid documents. A project that sends many evicts its own oldest documents and not those of other projects.
+ * Invalid documents are not cached.
  */
 export function createDocumentCache() {
   const projects = new Map<string, { bytes: number; readonly texts: Set<string> }>();
@@ -167,13 +167,13 @@ export function createDocumentCache() {
   return {
     find: (text: string): ReadDocument | null => documents.get(text)?.document ?? null,
 
-    /** Remembers a document for a project that has sent it. */
+    /** Caches a valid document for the project that has sent it. */
     add(document: ReadDocument, project: string): void {
-      if (document.faults.length === 0 && !documents.has(document.text)) add(document, project);
+      if (document.errors.length === 0 && !documents.has(document.text)) add(document, project);
     },
 
-    /** To be told of a document that takes more memory than before. */
-    weighAgain({ text }: ReadDocument): void {
+    /** Updates the size of a document that has grown. */
+    updateSize({ text }: ReadDocument): void {
       const entry = documents.peek(text);
       if (entry === undefined) return;
       documents.delete(text);
@@ -185,6 +185,6 @@ export function createDocumentCache() {
 export type DocumentCache = ReturnType<typeof createDocumentCache>;
 
 function sizeOf({ text, tree, compiled }: ReadDocument): number {
-  const ofTree = (tree?.tokenCount ?? 0) * BYTES_OF_TOKEN;
-  return 2 * text.length + ofTree + compiled.fields * BYTES_OF_COMPILED_FIELD;
+  const ofTree = (tree?.tokenCount ?? 0) * BYTES_PER_TOKEN;
+  return 2 * text.length + ofTree + compiled.fields * BYTES_PER_COMPILED_FIELD;
 }

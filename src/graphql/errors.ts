@@ -2,26 +2,26 @@ import { GraphQLError } from 'graphql';
 import { type AppError, fromUnknown, isErrorCode } from '../errors.js';
 import { redact } from '../telemetry/redact.js';
 
-/** How many errors one answer has; the last says that there were more. */
+/** The number of errors in one answer. The last one tells that there were more. */
 export const MAX_ERRORS = 5;
-/** How much of a message of GraphQL's own is read, which repeats values, and how much is answered. */
+/** Messages of GraphQL.js repeat values: how much of one is searched for secrets, and how much is answered. */
 const READ_LENGTH = 2_000;
 const MESSAGE_LENGTH = 500;
-/** A text within such a message that is longer than a value may be shown. */
+/** A value in such a message that is too long to be shown whole. */
 const LONG_VALUE = /"((?:[^"\\]|\\.){200})(?:[^"\\]|\\.)+"?/gs;
 
-/** The errors of an execution as its caller may see them. `report` is told what an operator should know of. */
+/** The errors of an execution as the caller may see them. `report` gets those that the operator should know. */
 export function toGraphQLErrors(errors: readonly unknown[], report: (failure: AppError) => void): GraphQLError[] {
   const shown = errors.slice(0, MAX_ERRORS).map((error) => toGraphQLError(error, report));
   const last = shown.at(-1);
   if (errors.length === shown.length || last === undefined) return shown;
   const message = `${last.message} (More errors are not shown.)`;
-  return [...shown.slice(0, -1), new GraphQLError(message, { ...placeOf(last), extensions: last.extensions })];
+  return [...shown.slice(0, -1), new GraphQLError(message, { ...positionOf(last), extensions: last.extensions })];
 }
 
 /**
- * An error of an execution as its caller may see it: the public message, where it happened, and `extensions.code`.
- * `report` is told what an operator should know of.
+ * An error of an execution as the caller may see it: the public message, its position, and `extensions.code`. `report` gets an
+ * error that the operator should know.
  */
 export function toGraphQLError(error: unknown, report: (failure: AppError) => void): GraphQLError {
   if (!(error instanceof GraphQLError)) return asGraphQLError(error, undefined, report);
@@ -29,25 +29,25 @@ export function toGraphQLError(error: unknown, report: (failure: AppError) => vo
     return asGraphQLError(error.originalError, error, report);
   }
   if (isErrorCode(error.extensions['code'])) return error;
-  // A complaint of GraphQL's or Yoga's own about the request: its form, its syntax, its validity, or a value that does not
-  // fit its type. Their codes for these differ by where a value stands, so they do not reach the caller.
+  // An error of GraphQL.js or Yoga about the request: its form, syntax or validity, or a value that does not fit its type. Their
+  // own codes depend on where a value stands, so callers do not get them.
   const http = (error.extensions['http'] as { status?: number } | undefined) ?? REFUSED;
   return new GraphQLError(shorten(error.message), {
-    ...placeOf(error),
+    ...positionOf(error),
     extensions: {
-      // A status is for a request that was not executed; a field that fails leaves it as it is.
+      // Only a request that was not executed has a status. A field that fails does not change it.
       ...(error.path === undefined && { http }),
       code: http.status === 405 ? 'METHOD_NOT_ALLOWED' : 'BAD_USER_INPUT',
     },
   });
 }
 
-/** For Yoga: the status with media type application/graphql-response+json; with application/json it stays 200. */
+/** Tells Yoga the status with application/graphql-response+json. With application/json it stays 200. */
 const REFUSED = { spec: true, status: 400 };
-/** For Yoga: the status with either media type. */
+/** Tells Yoga the status with either media type. */
 export const BAD_REQUEST = { status: 400 };
 
-/** A message of GraphQL's own, which repeats values, without secrets and personal data and never long. */
+/** Shortens a message of GraphQL.js and removes secrets and personal data, because it repeats values. */
 function shorten(message: string): string {
   const text = redact(message.slice(0, READ_LENGTH).replace(LONG_VALUE, '"$1…"'));
   return text.length > MESSAGE_LENGTH ? `${text.slice(0, MESSAGE_LENGTH).replace(/[\ud800-\udbff]$/, '')}…` : text;
@@ -61,11 +61,11 @@ function asGraphQLError(
   const failure = fromUnknown(error);
   if (failure.code === 'INTERNAL_SERVER_ERROR') report(failure);
   return new GraphQLError(failure.publicMessage, {
-    ...(wrapper && placeOf(wrapper)),
+    ...(wrapper && positionOf(wrapper)),
     extensions: { code: failure.code },
   });
 }
 
-function placeOf({ nodes, source, positions, path }: GraphQLError) {
+function positionOf({ nodes, source, positions, path }: GraphQLError) {
   return { nodes: nodes ?? null, source: source ?? null, positions: positions ?? null, path: path ?? null };
 }

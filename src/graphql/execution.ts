@@ -3,33 +3,33 @@ import { atMost, isTooLargeAnswer, isTooLong, LARGEST_ANSWER_BYTES } from '../in
 import type { GraphQLContext } from './builder.js';
 import type { KnownOperation, ReadDocument } from './documents.js';
 import { BAD_REQUEST, MAX_ERRORS, toGraphQLErrors } from './errors.js';
-import { excess, LIMITS } from './limits.js';
+import { limitExceeded, LIMITS } from './limits.js';
 import { chargeForRows } from './rows.js';
 import { schema } from './schema.js';
 
 chargeForRows();
 
-/** What a request says, in whatever way it was sent. */
+/** The parameters of a GraphQL request, from a body or a URL. */
 export interface Parameters {
   readonly query: string;
   readonly variables: Record<string, unknown> | undefined;
   readonly operationName: string | undefined;
 }
 
-/** A request that has been read and weighed: what is to be executed, or why it is not. */
+/** A request that has been read and whose cost is known: what to execute, or why it is refused. */
 export interface PreparedRequest extends Parameters {
   readonly document: ReadDocument;
   /** Null where the document is not valid or has no such operation. */
   readonly operation: KnownOperation | null;
-  /** The variables by their types, with their defaults. */
+  /** The variables, coerced to their types, with defaults. */
   readonly coerced: Record<string, unknown>;
-  /** Before it is executed; 0 where it is not. */
+  /** The estimate before execution; 0 where it is not executed. */
   readonly cost: number;
-  /** Why it is not executed, or why what came of it is not answered. */
+  /** Why it is not executed, or why its result is not answered. */
   refusal: readonly GraphQLError[] | null;
 }
 
-/** Finds the operation of a request in its document, and what it costs with the variables of the request. */
+/** Finds the operation of a request in its document, checks its variables and works out its cost. */
 export function prepareRequest(document: ReadDocument, parameters: Parameters): PreparedRequest {
   const { operationName, variables = {} } = parameters;
   const operation = document.operation(operationName);
@@ -44,14 +44,14 @@ export function prepareRequest(document: ReadDocument, parameters: Parameters): 
   const { coerced, errors } = getVariableValues(schema, definitions, variables, { maxErrors: MAX_ERRORS });
   if (coerced === undefined) return { ...prepared, refusal: errors.map(asBadRequest) };
   const cost = operation.cost(coerced);
-  const refusal = cost > LIMITS.cost ? [new GraphQLError(excess('cost', cost))] : null;
+  const refusal = cost > LIMITS.cost ? [new GraphQLError(limitExceeded('cost', cost))] : null;
   return { ...prepared, coerced, cost, refusal };
 }
 
-/** More than any variable of the schema nests. */
+/** Deeper than any input type of the schema. */
 const MAX_DEPTH = 8;
 
-/** The first text in a variable that is too long to be worked with, before GraphQL.js reads and repeats it. */
+/** Finds a text in a variable that is too long, before GraphQL.js reads it and repeats it in an error. */
 function findLongValue(value: unknown, name: string, depth: number): GraphQLError | null {
   if (typeof value === 'string') {
     if (!isTooLong('text', value)) return null;
@@ -74,12 +74,12 @@ function findLongValue(value: unknown, name: string, depth: number): GraphQLErro
   return null;
 }
 
-/** With either media type the status is 400, as it is for a malformed body. */
+/** The status is 400 with either media type, as for a malformed body. */
 function asBadRequest({ message, nodes }: GraphQLError): GraphQLError {
   return new GraphQLError(message, { nodes: nodes ?? null, extensions: { http: BAD_REQUEST } });
 }
 
-/** Executes what was prepared, by GraphQL.js. Without `data` it is a refusal, and nothing of a query has been answered. */
+/** Executes a prepared request with GraphQL.js. A result without `data` is a refusal. */
 export async function executeRequest(request: PreparedRequest, context: GraphQLContext): Promise<ExecutionResult> {
   const { document, operationName, variables = {} } = request;
   if (document.tree === null || request.refusal !== null) return refusalOf(request, context);
@@ -100,24 +100,24 @@ function refusalOf({ refusal }: PreparedRequest, { report }: GraphQLContext): Ex
   return { errors: toGraphQLErrors(refusal ?? [], report) };
 }
 
-/** Why an answer is not given that has been made. */
+/** The error for an answer that is too large to be sent. */
 export function tooLarge(): GraphQLError {
   return new GraphQLError(
     `answer: got more, expected at most ${LARGEST_ANSWER_BYTES} bytes. Ask for fewer fields, or for fewer users at once.`,
   );
 }
 
-/** JSON writes a character in six bytes at the most. */
+/** JSON writes a character in at most six bytes. */
 const BYTES_OF_CHARACTER = 6;
 
 function isTooLarge({ data }: ExecutionResult): boolean {
-  // Counted first, so that no text is made that would be far too long, nor one that cannot be.
+  // Estimated first: serializing a far too large result would take long, or fail.
   const characters = lengthOf(data, 0);
   if (characters * BYTES_OF_CHARACTER <= LARGEST_ANSWER_BYTES) return false;
   return characters > LARGEST_ANSWER_BYTES || isTooLargeAnswer(JSON.stringify(data));
 }
 
-/** About the characters of a value as JSON, added to those before it; stops counting where they are too many. */
+/** Estimates the characters of a value as JSON, plus `before`. Stops as soon as they are too many. */
 function lengthOf(value: unknown, before: number): number {
   if (typeof value === 'string') return before + value.length + 2;
   if (typeof value !== 'object' || value === null) return before + 4;

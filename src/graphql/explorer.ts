@@ -11,14 +11,14 @@ export interface Page {
   readonly policy: string;
 }
 
-/** GraphiQL from the package's own assets: it opens with worked examples, in demo mode with credentials and users they work for. */
+/** GraphiQL with the assets of its package. It opens with examples; in demo mode also with credentials and IDs that exist. */
 export async function createExplorer(services: Services) {
-  // A service without it does not load the nine megabytes.
+  // Nine megabytes, which a service without GraphiQL does not load.
   const { renderGraphiQL } = await import('@graphql-yoga/render-graphiql');
   let rendered: { key: string; page: Page } | undefined;
 
   return async (demo: Credentials | null): Promise<Page> => {
-    const options = explorerOptions(demo, demo && (await findSomebody(services, demo)));
+    const options = explorerOptions(demo, demo && (await findExampleUser(services, demo)));
     const key = JSON.stringify(options);
     if (rendered?.key !== key) rendered = { key, page: render(renderGraphiQL, options) };
     return rendered.page;
@@ -26,7 +26,7 @@ export async function createExplorer(services: Services) {
 }
 
 function render(renderGraphiQL: (options: GraphiQLOptions) => string, options: GraphiQLOptions): Page {
-  // It stands in a script, which nothing in it may end.
+  // The JSON stands inside a script element, so it must not contain its end tag.
   const inScript = JSON.stringify(options);
   const html = renderGraphiQL(options)
     .replace('</head>', `${HEAD}</head>`)
@@ -42,8 +42,8 @@ function render(renderGraphiQL: (options: GraphiQLOptions) => string, options: G
 }
 
 /**
- * What GraphiQL has no option for: the size of a phone, where editor and answer stand below each other; and tabs that stay where
- * they are when they are pressed. It takes those that it opens with for moved, and the first click on each would miss.
+ * What GraphiQL has no option for. On a phone, the editor stands above the answer. Tabs stay in place when they are pressed:
+ * GraphiQL takes its first tabs for moved ones, and the first click on each would miss.
  */
 const HEAD = `
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -60,21 +60,21 @@ const HEAD = `
 </style>
 `;
 
-/** Of whom the examples speak. */
-interface Somebody {
+/** The user whom the examples name. */
+interface ExampleUser {
   readonly id: string;
   readonly email: string;
   readonly address: string;
 }
 
-const NOBODY: Somebody = {
+const PLACEHOLDER_USER: ExampleUser = {
   id: '42',
   email: 'ada@example.com',
   address: 'GA7QYNF7SOWQ3GLR2BGMZEHXAVIRZA4KVWLTJJFC7MGXUA74P7UJVSGZ',
 };
 
-/** One of the newest users who have what the examples ask by; null where there is none, or the service cannot say. */
-async function findSomebody({ projects, users }: Services, demo: Credentials): Promise<Somebody | null> {
+/** One of the newest users with an email or an address to search by. Null where there is none, or the service fails. */
+async function findExampleUser({ projects, users }: Services, demo: Credentials): Promise<ExampleUser | null> {
   try {
     const page = { page: 1, limit: 20, withAccounts: true };
     const newest = await users.listPage(await projects.authenticate(demo), userFilter({}), page);
@@ -87,8 +87,8 @@ async function findSomebody({ projects, users }: Services, demo: Credentials): P
   }
 }
 
-function explorerOptions(demo: Credentials | null, somebody: Somebody | null): GraphiQLOptions {
-  const { id, email, address } = somebody ?? NOBODY;
+function explorerOptions(demo: Credentials | null, exampleUser: ExampleUser | null): GraphiQLOptions {
+  const { id, email, address } = exampleUser ?? PLACEHOLDER_USER;
   const headers = asWritten({
     'service-app-id': demo?.appId ?? '<APP_ID>',
     'service-app-secret': demo?.appSecret ?? '<APP_SECRET>',
@@ -109,7 +109,7 @@ function explorerOptions(demo: Credentials | null, somebody: Somebody | null): G
       example(DELETE_USER, { id, really: false }),
     ],
     headers,
-    // Without this a 401 makes the browser ask for a password in a window of its own.
+    // Without this, a 401 makes the browser open its own password window.
     credentials: 'omit',
     shouldPersistHeaders: false,
   };

@@ -12,39 +12,39 @@ import {
 import { atMost, type InputKind, isTooLong } from '../input-limits.js';
 
 /**
- * What one document may ask. All but the cost (cost.ts) are of the document alone and are checked once, before it is
- * validated. Every check takes time in proportion to the tokens of the document.
+ * The limits of one document. All except the cost (cost.ts) depend on the document alone and are checked once, before it is
+ * validated. Each check takes time in proportion to the number of tokens.
  */
 export const LIMITS = {
-  /** Of the text, before it is parsed. */
+  /** Of the text. Checked before it is parsed. */
   characters: 50_000,
   tokens: 4_000,
-  /** GraphQL.js counts them again for every error, to say where it is. */
+  /** GraphQL.js counts the lines again for each error, to report its position. */
   lines: 2_000,
-  /** Fields within fields; the introspection that tools send has 15. */
+  /** Fields within fields. The introspection query of common tools has 15. */
   depth: 20,
   operations: 50,
   rootFields: 200,
   aliases: 250,
   directives: 50,
-  /** Fragments, inline ones too, and the places where they are spread. */
+  /** Fragment definitions, spreads and inline fragments. */
   fragments: 200,
   cost: 20_000,
 } as const;
 
 const NAMES: Partial<Record<keyof typeof LIMITS, string>> = { rootFields: 'root fields' };
 
-/** The sentence of a limit: its name, what arrived, what is accepted. */
-export function excess(limit: keyof typeof LIMITS, arrived: number | string): string {
+/** The message for a limit that is exceeded: its name, what arrived, what is accepted. */
+export function limitExceeded(limit: keyof typeof LIMITS, arrived: number | string): string {
   return `${NAMES[limit] ?? limit}: got ${arrived}, expected at most ${LIMITS[limit]}.`;
 }
 
-/** The limit that a document exceeds, whatever its variables are; null where it keeps all. It need not be valid. */
-export function findExcess(document: DocumentNode): GraphQLError | null {
+/** The first limit that a document exceeds, as an error; null where it keeps them all. The document may be invalid. */
+export function findExceededLimit(document: DocumentNode): GraphQLError | null {
   return findLongText(document) ?? findTooMany(document);
 }
 
-/** The first name or literal of a document that is too long. A long alias would come back with every row of an answer. */
+/** The first name or literal that is too long. A long alias would be repeated in each row of the answer. */
 function findLongText(document: DocumentNode): GraphQLError | null {
   let found: GraphQLError | null = null;
   const check = (kind: InputKind, text: string, name: string) => {
@@ -86,7 +86,7 @@ function findTooMany(document: DocumentNode): GraphQLError | null {
     const known = depths.get(name);
     const fragment = fragments.get(name);
     if (known !== undefined || fragment === undefined) return known ?? 0;
-    // For now, so that a fragment that spreads itself comes to an end; validation refuses it.
+    // Set first, so that a fragment that spreads itself does not recurse for ever. Validation refuses it later.
     depths.set(name, 0);
     const depth = depthOf(fragment.selectionSet);
     depths.set(name, depth);
@@ -101,7 +101,7 @@ function findTooMany(document: DocumentNode): GraphQLError | null {
     if (node.kind === 'FragmentDefinition') depthOfFragment(node.name.value);
     if (node.kind !== 'OperationDefinition') continue;
     arrived.operations += 1;
-    // More operations are not looked at: each may follow all fragments.
+    // Beyond the limit they are only counted: each may spread all fragments.
     if (arrived.operations > LIMITS.operations) continue;
     for (const variable of node.variableDefinitions ?? []) countDirectives(variable);
     arrived.depth = Math.max(arrived.depth, depthOf(node.selectionSet));
@@ -109,12 +109,12 @@ function findTooMany(document: DocumentNode): GraphQLError | null {
   }
   const names = ['operations', 'depth', 'rootFields', 'aliases', 'directives', 'fragments'] as const;
   const beyond = names.find((name) => arrived[name] > LIMITS[name]);
-  return beyond === undefined ? null : new GraphQLError(excess(beyond, arrived[beyond]));
+  return beyond === undefined ? null : new GraphQLError(limitExceeded(beyond, arrived[beyond]));
 }
 
 /**
- * Cuts the tokens off a parsed document. Every node refers to the linked list of all of them, comments included, which
- * takes ten times the memory of the nodes; errors need the positions only.
+ * Removes the tokens from a parsed document. Each node refers to the linked list of all tokens, comments included, which takes
+ * ten times the memory of the nodes. Errors need only the positions.
  */
 export function dropTokens(document: DocumentNode): void {
   visit(document, {
@@ -131,7 +131,7 @@ export function fragmentsOf({ definitions }: DocumentNode): Map<string, Fragment
   return new Map(definitions.flatMap((node) => (node.kind === 'FragmentDefinition' ? [[node.name.value, node]] : [])));
 }
 
-/** The fields of an operation itself, those of a fragment once, as they are executed. */
+/** The root fields of an operation. Those of a fragment count once, as they are executed once. */
 export function rootFieldsOf(
   { selectionSet }: OperationDefinitionNode,
   fragments: ReadonlyMap<string, FragmentDefinitionNode>,

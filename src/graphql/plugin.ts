@@ -17,46 +17,46 @@ import { createExplorer } from './explorer.js';
 import { answerFast } from './fast-path.js';
 import { LIMITS } from './limits.js';
 import { schema } from './schema.js';
-import { contextOf, createWeigh, parseWithAdmission } from './request.js';
+import { contextOf, createRequestWeigher, parseWithAdmission } from './request.js';
 
 export interface GraphQLOptions {
   readonly services: Services;
   readonly authenticate: Authenticate;
   readonly runWithAdmission: RunWithAdmission;
   readonly graphiql: boolean;
-  /** Credentials that GraphiQL's header editor is filled with; only ever those of the demo project. */
+  /** Credentials for GraphiQL's header editor. Only those of the demo project are ever shown. */
   readonly demoCredentials: DemoCredentials;
 }
 
-/** What Yoga's context is made from. */
+/** What Yoga makes its context from. */
 interface ServerContext {
   readonly fastify: FastifyRequest;
 }
 
 const METHODS = ['GET', 'POST'];
-/** Of a body: a document, which has its own limit, and variables beside it. */
+/** A body holds a document, which has its own limit, and its variables. */
 const BODY_LIMIT_BYTES = 262_144;
 
-/** The GraphQL interface at /graphql, with GraphiQL for a browser that comes without a query. */
+/** The GraphQL interface at /graphql. A browser that opens it without a query gets GraphiQL. */
 export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, options) => {
   const { services, authenticate, runWithAdmission, graphiql, demoCredentials } = options;
   const documents = createDocumentCache();
-  const weigh = createWeigh(documents, runWithAdmission);
+  const weigh = createRequestWeigher(documents, runWithAdmission);
   const yoga = createYoga<ServerContext, GraphQLContext>({
     schema,
     context: ({ fastify }) => contextOf(fastify, services),
     parserAndValidationCache: false,
-    plugins: [takePrepared()],
-    // Of resolvers the errors are masked by executeRequest, which knows the request.
+    plugins: [usePreparedRequest()],
+    // executeRequest masks the errors of resolvers, because it knows the request.
     maskedErrors: {
       maskError: (error: unknown) =>
         toGraphQLError(error, (failure) => app.log.error({ err: failure.cause }, 'A request failed.')),
     },
-    // It would log every refused request as an error, with the value that was refused.
+    // Yoga would log each refused request as an error, with the refused value.
     logging: false,
     graphiql: false,
     landingPage: false,
-    // A secret does not belong in a browser page of another origin; Fastify limits the body; uploads have no use here.
+    // No CORS: a secret does not belong in a page of another origin. Fastify limits the body. Uploads are not used.
     cors: false,
     maxRequestBodySize: false,
     multipart: false,
@@ -75,7 +75,7 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
     { parseAs: 'buffer' },
     parseWithAdmission(jsonBodyParser(app), runWithAdmission),
   );
-  // The caller who asks what an operation costs (src/observe.ts) is told at the end of the answer, whichever way it was made.
+  // A request with `Userdir-Cost: 1` (http/server-timing.ts) gets its cost at the end of the answer.
   app.addHook('onSend', ({ bill, operation }, _reply, payload, done) => {
     if (!bill || !operation || typeof payload !== 'string') return done();
     const cost = { requested: operation.cost, limit: LIMITS.cost, statements: bill.statements };
@@ -106,7 +106,7 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
         return reply.type('text/html; charset=utf-8').header('content-security-policy', policy).send(html);
       }
       const body = await answerFast(request, graphql, contextOf(request, services), documents);
-      // Too late (src/deadline.ts): Fastify would log the URL of what is sent twice.
+      // The request has timed out (http/request-timeout.ts). Fastify would log the URL of an answer that is sent twice.
       if (reply.sent) return reply;
       if (body !== null) return reply.type(`${request.raw.headers.accept}; charset=utf-8`).send(body);
       const response = await yoga.handleNodeRequestAndResponse(request, reply, { fastify: request });
@@ -135,10 +135,11 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
 };
 
 /**
- * Lets Yoga answer what has been prepared (request.ts) instead of reading it again. GraphQL.js executes it, because Yoga's own
- * executor answers fields in the order in which they are resolved; the specification wants that of the query (section 7.2.2).
+ * Hands the prepared request (request.ts) to Yoga, so that Yoga does not read it again. GraphQL.js executes it: Yoga's own
+ * executor answers fields in the order in which they resolve, but the specification asks for the order of the query
+ * (section 7.2.2).
  */
-function takePrepared(): Plugin {
+function usePreparedRequest(): Plugin {
   const preparedOf = (context: unknown) => (context as ServerContext).fastify.graphql as PreparedRequest;
   return {
     onParams({ params, setParams, context }) {
@@ -151,15 +152,15 @@ function takePrepared(): Plugin {
       });
     },
     onParse({ context, setParsedDocument, setParseFn }) {
-      const { tree, faults } = preparedOf(context).document;
+      const { tree, errors } = preparedOf(context).document;
       if (tree !== null) return setParsedDocument(tree);
       setParseFn(() => {
-        throw faults[0];
+        throw errors[0];
       });
     },
     onValidate({ context, setResult }) {
-      // Yoga does not mask these.
-      setResult(toGraphQLErrors(preparedOf(context).document.faults, () => undefined));
+      // Yoga does not mask validation errors.
+      setResult(toGraphQLErrors(preparedOf(context).document.errors, () => undefined));
     },
     onExecute({ args, setExecuteFn }) {
       const context = args.contextValue as unknown as GraphQLContext;
@@ -169,15 +170,15 @@ function takePrepared(): Plugin {
 }
 
 /**
- * A browser that opens the page, by Yoga's own test: such a request is answered with the page and never executed. The
- * page is public, everything that it asks is not.
+ * Whether a browser opens the page, by Yoga's own test. Such a request gets the page and is never executed. The page is public;
+ * the requests that it sends need credentials.
  */
 function asksForPage({ method, headers }: FastifyRequest): boolean {
   if (method !== 'GET') return false;
   return shouldRenderGraphiQL({ method, headers: new Headers({ accept: headers.accept ?? '' }) } as Request);
 }
 
-/** The parameters of a URL as those of a body: two of them are JSON, and an empty one is absent. */
+/** The parameters of a URL, in the form of a body's. Two of them are JSON. An empty one counts as absent. */
 function urlParameters(request: FastifyRequest, parseJson: ParseJson): Record<string, unknown> {
   const { query, operationName, ...given } = request.query as Record<string, unknown>;
   const parameters: Record<string, unknown> = {
@@ -193,7 +194,7 @@ function urlParameters(request: FastifyRequest, parseJson: ParseJson): Record<st
   return parameters;
 }
 
-/** What a request asks; BAD_USER_INPUT. Yoga would answer some of it with 200, or with words about another fault. */
+/** Checks the parameters of a request. BAD_USER_INPUT. Yoga would answer some faults with 200, or name another fault. */
 function toParameters(given: Record<string, unknown> | null | undefined): Parameters {
   const { query, variables, operationName, extensions } = given ?? {};
   if (typeof query !== 'string') {
@@ -218,9 +219,9 @@ const MEDIA_TYPES = ['application/json', 'application/graphql-response+json'];
 const ANY_JSON = new Set(['application/*', '*/*']);
 
 /**
- * The form of the answer: the first that is accepted of the two that there are, and JSON where neither is. It is chosen before
- * anything is executed: Yoga would find out only afterwards that it has no form for the answer (406), and would send some as
- * a stream. Every answer is UTF-8, whatever charset is named.
+ * The media type of the answer: the first of the two known types that the Accept header names, else JSON. It is chosen before
+ * the request is executed. Yoga would find out only afterwards that it has no type for the answer (406), and would send some
+ * answers as a stream. Every answer is UTF-8, whatever charset the header names.
  */
 function mediaTypeOf(accept = ''): string {
   for (const each of accept.split(',')) {

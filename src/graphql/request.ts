@@ -9,33 +9,33 @@ import type { Services } from '../services/services.js';
 import type { GraphQLContext } from './builder.js';
 import { type DocumentCache, type ReadDocument, readDocument } from './documents.js';
 import { type Parameters, type PreparedRequest, prepareRequest } from './execution.js';
-import { excess, LIMITS } from './limits.js';
+import { limitExceeded, LIMITS } from './limits.js';
 
-/** A unit of work (src/admission.ts) in what an operation costs: about that of one user. */
-const COST_OF_A_UNIT = 50;
-/** The same in characters of a document that has to be parsed and validated, and in bytes of a body of JSON. */
-const CHARACTERS_OF_A_UNIT = 500;
-const BYTES_OF_A_UNIT = 16_384;
+/** The GraphQL cost of one unit of admission (http/admission.ts), which is about the work of one user. */
+const COST_PER_UNIT = 50;
+/** The same in characters of a document to be parsed and validated, and in bytes of a JSON body. */
+const CHARACTERS_PER_UNIT = 500;
+const BYTES_PER_UNIT = 16_384;
 
 /**
- * Reads a request and says how many units of work it takes, before it is its turn. A document that is not known is read in a
- * turn of its own: to parse and to validate it may take longer than to execute it.
+ * Reads a request and returns its weight in units of admission. A document that is not in the cache is first admitted by itself:
+ * parsing and validating it may take longer than executing it.
  */
-export function createWeigh(documents: DocumentCache, runWithAdmission: RunWithAdmission) {
+export function createRequestWeigher(documents: DocumentCache, runWithAdmission: RunWithAdmission) {
   const read = (project: string, text: string) =>
     runWithAdmission(
       project,
       async () => {
-        // Another request may have read it since this one began to wait.
+        // Another request may have read it while this one waited.
         const known = documents.find(text);
         if (known !== null) return known;
         const document = readDocument(text);
         documents.add(document, project);
-        // What waits for its turn in the same project does not follow at once: others come between.
+        // Lets requests of other projects start before the next document of this one is read.
         await nextTurn();
         return document;
       },
-      unitsOfReading(text),
+      weightOfReading(text),
     );
 
   return (request: FastifyRequest, parameters: Parameters): number | Promise<number> => {
@@ -43,34 +43,34 @@ export function createWeigh(documents: DocumentCache, runWithAdmission: RunWithA
       const prepared = prepareRequest(document, parameters);
       request.graphql = prepared;
       request.operation = operationOf(prepared);
-      return prepared.refusal === null ? unitsOf(prepared.cost) : 1;
+      return prepared.refusal === null ? weightOfCost(prepared.cost) : 1;
     };
     const known = documents.find(parameters.query);
     return known === null ? read(request.scope.appId, parameters.query).then(weighed) : weighed(known);
   };
 }
 
-/** The units of work of a document that is read for the first time. */
-export function unitsOfReading(text: string): number {
-  return 1 + Math.floor(Math.min(text.length, LIMITS.characters) / CHARACTERS_OF_A_UNIT);
+/** The weight of reading a document for the first time. */
+export function weightOfReading(text: string): number {
+  return 1 + Math.floor(Math.min(text.length, LIMITS.characters) / CHARACTERS_PER_UNIT);
 }
 
-/** The units of work of an operation. */
-export function unitsOf(cost: number): number {
-  return 1 + Math.floor(cost / COST_OF_A_UNIT);
+/** The weight of an operation of this cost. */
+export function weightOfCost(cost: number): number {
+  return 1 + Math.floor(cost / COST_PER_UNIT);
 }
 
-/** As the log, the metrics and the caller who asks for the cost are told of it. */
+/** The operation as the log, the metrics and the cost report name it. */
 function operationOf({ operation, cost }: PreparedRequest): LoggedOperation | null {
   return operation && { type: operation.node.operation, name: operation.loggedName, cost };
 }
 
-/** Smaller operations begin all their fields at once, so that their reads share statements. */
+/** A smaller operation starts all its root fields at once, so that their reads share statements. */
 const LARGE_COST = 2_000;
 const ASK_FOR_LESS =
   'The users that match, or their accounts, are more than one answer can have: ask for fewer at once.';
 
-/** What the resolvers get of a request. */
+/** What the resolvers of a request get. */
 export function contextOf(request: FastifyRequest, services: Services): GraphQLContext {
   let charged = request.graphql?.cost ?? 0;
   return {
@@ -80,32 +80,32 @@ export function contextOf(request: FastifyRequest, services: Services): GraphQLC
     isLarge: charged >= LARGE_COST,
     charge(cost) {
       charged += cost;
-      request.addWeight(Math.floor(cost / COST_OF_A_UNIT));
-      // What a mutation has done is answered in any case.
+      request.addWeight(Math.floor(cost / COST_PER_UNIT));
+      // A mutation that is done is always answered.
       const prepared = request.graphql as PreparedRequest;
       if (charged <= LIMITS.cost || prepared.operation?.node.operation === 'mutation') return true;
-      prepared.refusal ??= [new GraphQLError(`${excess('cost', 'more')} ${ASK_FOR_LESS}`)];
+      prepared.refusal ??= [new GraphQLError(`${limitExceeded('cost', 'more')} ${ASK_FOR_LESS}`)];
       return false;
     },
     report: (failure) => reportFailure(failure, request, 'A resolver failed.'),
   };
 }
 
-/** The units of work of a body that is parsed in a turn of its own. */
-export function unitsOfBody(bytes: number): number {
-  return bytes < BYTES_OF_A_UNIT ? 0 : Math.ceil(bytes / BYTES_OF_A_UNIT);
+/** The weight of parsing a body; 0 for a small one, which is not admitted by itself. */
+export function weightOfBody(bytes: number): number {
+  return bytes < BYTES_PER_UNIT ? 0 : Math.ceil(bytes / BYTES_PER_UNIT);
 }
 
 type BodyParser = ReturnType<typeof jsonBodyParser>;
 
-/** Parses a large body in a turn of its project, so that many of them do not keep others waiting. */
+/** Parses a large body only when admission lets it, so that many of them do not keep other projects waiting. */
 export function parseWithAdmission(parse: BodyParser, runWithAdmission: RunWithAdmission): BodyParser {
   return (request, body, done) => {
-    if (body.length < BYTES_OF_A_UNIT) return parse(request, body, done);
+    if (body.length < BYTES_PER_UNIT) return parse(request, body, done);
     const parsed = async () => {
       parse(request, body, done);
       await nextTurn();
     };
-    runWithAdmission(request.scope.appId, parsed, unitsOfBody(body.length)).catch(done);
+    runWithAdmission(request.scope.appId, parsed, weightOfBody(body.length)).catch(done);
   };
 }

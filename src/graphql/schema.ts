@@ -8,11 +8,11 @@ import './users.js';
 import './wallets.js';
 
 export const schema = builder.toSchema();
-for (const type of [schema.getQueryType(), schema.getMutationType()]) observeFields(type as GraphQLObjectType);
+for (const type of [schema.getQueryType(), schema.getMutationType()]) traceFields(type as GraphQLObjectType);
 sliceFields(schema.getQueryType() as GraphQLObjectType<unknown, GraphQLContext>);
 
-/** Makes the resolvers of a type parts of what is observed of a request (src/observation.ts). */
-function observeFields(type: GraphQLObjectType): void {
+/** Makes each resolver of a type a step of the request's trace (telemetry/request-trace.ts). */
+function traceFields(type: GraphQLObjectType): void {
   for (const field of Object.values(type.getFields())) {
     const { resolve = defaultFieldResolver } = field;
     const part = { kind: 'resolver', name: `${type.name}.${field.name}` } as const;
@@ -21,8 +21,9 @@ function observeFields(type: GraphQLObjectType): void {
 }
 
 /**
- * Lets the fields of a query take turns of the event loop that have time left: together they may be thousands of rows. Those of
- * a large query also begin in several turns; those of others begin together, so that their reads share statements.
+ * Spreads the root fields of a query over several turns of the event loop, because together they may have thousands of rows. The
+ * fields of a large query also start in several turns. Those of a smaller one start together, so that their reads share
+ * statements.
  */
 function sliceFields(type: GraphQLObjectType<unknown, GraphQLContext>): void {
   const inSlice = (value: unknown) => (isSliceOver() ? nextSlice().then(() => value) : value);
@@ -36,7 +37,7 @@ function sliceFields(type: GraphQLObjectType<unknown, GraphQLContext>): void {
   }
 }
 
-/** The schema as `schema.graphql` has it: sorted, so that a change shows as one. */
+/** The text of `schema.graphql`. It is sorted, so that its diff shows only real changes. */
 export function printedSchema(): string {
   return `${printSchema(lexicographicSortSchema(schema))}\n`;
 }

@@ -62,7 +62,7 @@ interface Question {
 async function bothAnswers({ query, variables = {}, operationName }: Question) {
   const read = readDocument(query);
   const document = read.tree as GraphQL.DocumentNode;
-  expect(read.faults).toEqual([]);
+  expect(read.errors).toEqual([]);
   const prepared = prepareRequest(read, { query, variables, operationName });
   const executed = await execute({
     schema,
@@ -209,7 +209,7 @@ describe('what is left to the executor', () => {
   test('an operation that has many more fields than its document has tokens', () => {
     const fragments = Array.from({ length: 9 }, (_, n) => `fragment F${n} on User { accounts { id } ...F${n + 1} }`);
     const query = `{ ${'abcdefghij'.replace(/./g, '$&: users { nodes { ...F0 } } ')} } ${fragments.join(' ')} fragment F9 on User { ${'abcdefghij'.replace(/./g, '$&: id ')} }`;
-    expect(readDocument(query).faults).toEqual([]);
+    expect(readDocument(query).errors).toEqual([]);
     expect(compileOnly(query, undefined, 100)).toBeNull();
     expect(compileOnly(query, undefined, 300)).not.toBeNull();
   });

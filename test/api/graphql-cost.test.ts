@@ -20,7 +20,7 @@ const ACCOUNT = '{ network: STELLAR, publicKey: "G" }';
 describe('what an operation costs', () => {
   const cost = (query: string, variables?: Record<string, unknown>, operationName?: string) => {
     const document = readDocument(query);
-    expect(document.faults).toEqual([]);
+    expect(document.errors).toEqual([]);
     return prepareRequest(document, { query, variables, operationName }).cost;
   };
 

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { readDocument } from '#dist/graphql/documents.js';
 import { prepareRequest } from '#dist/graphql/execution.js';
 import { LIMITS } from '#dist/graphql/limits.js';
-import { unitsOf, unitsOfBody, unitsOfReading } from '#dist/graphql/request.js';
+import { weightOfCost, weightOfBody, weightOfReading } from '#dist/graphql/request.js';
 import { LARGEST_ANSWER_BYTES } from '#dist/input-limits.js';
 import type { Json } from '../support/app.js';
 import { type Credentials, type RunningServer, startServer, userdirJson } from '../support/command.js';
@@ -83,7 +83,7 @@ async function usage(): Promise<{ cpuMs: number; pauseMs: number }> {
 
 /** The largest request of a shape that the limits let pass, with what it is charged. */
 function largest(shape: Shape): { asked: Asked; units: number } {
-  const isValid = ({ query }: Asked) => readDocument(query).faults.length === 0;
+  const isValid = ({ query }: Asked) => readDocument(query).errors.length === 0;
   const mustBeValid = isValid(shape.make(1, fixture));
   const fits = (size: number) => {
     const asked = shape.make(size, fixture);
@@ -91,7 +91,9 @@ function largest(shape: Shape): { asked: Asked; units: number } {
     if (asked.query.length > LIMITS.characters || bytes > 250_000 || (mustBeValid && !isValid(asked))) return null;
     const { query, variables, operationName } = asked;
     const { cost } = prepareRequest(readDocument(query), { query, variables, operationName });
-    return cost > LIMITS.cost ? null : { asked, units: unitsOf(cost) + unitsOfReading(query) + unitsOfBody(bytes) };
+    return cost > LIMITS.cost
+      ? null
+      : { asked, units: weightOfCost(cost) + weightOfReading(query) + weightOfBody(bytes) };
   };
   let [good, bad] = [1, shape.most + 1];
   while (bad - good > 1) {
