@@ -5,7 +5,7 @@ import { type AdmissionOptions, createAdmission } from './http/admission.js';
 import { admitRequests } from './http/admit-requests.js';
 import { createAuthenticate } from './http/authentication.js';
 import type { Config } from './config/config.js';
-import { addDeadline } from './http/request-timeout.js';
+import { limitRequestTime } from './http/request-timeout.js';
 import type { Directory } from './context.js';
 import { AppError } from './errors.js';
 import { isSliceOver } from './http/event-loop.js';
@@ -28,28 +28,28 @@ import { VERSION } from './config/version.js';
 export interface ServerOptions {
   readonly config: Config;
   readonly log: Logger;
-  /** Until it is open, every question is answered with 503. */
+  /** Until it is open, every request is answered with 503. */
   readonly directory: Directory;
   readonly demoCredentials?: DemoCredentials;
   readonly admission?: AdmissionOptions;
   readonly timeouts?: Timeouts;
 }
 
-/** How long a connection may take beside the time of its request (REQUEST_TIMEOUT_MS), in milliseconds. */
+/** Limits of a connection in milliseconds, beside REQUEST_TIMEOUT_MS for a request. */
 export interface Timeouts {
-  /** Until the headers of a request are there, also when nothing at all comes. */
+  /** Until the headers of a request have arrived, also where nothing arrives at all. */
   readonly headersMs: number;
-  /** Until some of an answer is read. */
+  /** Until the client reads something of an answer. */
   readonly stalledMs: number;
   /** Between two requests. */
   readonly idleMs: number;
-  /** How often the first is looked at. */
+  /** The interval at which `headersMs` is checked. */
   readonly checkMs: number;
 }
 
 const TIMEOUTS: Timeouts = { headersMs: 10_000, stalledMs: 30_000, idleMs: 72_000, checkMs: 1_000 };
 const BODY_LIMIT_BYTES = 1_048_576;
-/** What Node lets pass as headers, the URL among them: no parameter is too long for the router to find its route. */
+/** Node's limit for the headers with the URL, so no parameter is too long for the router to find its route. */
 const LONGEST_URL = 16_384;
 /**
  * Enough in flight to fill the batches and the connections of a pool. One project among others gets less, because what it has
@@ -58,7 +58,7 @@ const LONGEST_URL = 16_384;
 const ADMISSION = { maxInFlight: 256, maxInFlightPerProject: 8, maxQueued: 4_096 };
 const SANE_REQUEST_ID = /^[\w.:/+=-]{1,128}$/;
 
-/** The HTTP server with both interfaces and the pages beside them; it does not listen yet. */
+/** Creates the HTTP server with both interfaces and the pages. It does not listen yet. */
 export async function createServer({
   config,
   log,
@@ -71,9 +71,9 @@ export async function createServer({
   const unreadMs = timeouts.stalledMs + config.requestTimeoutMs;
   const app = Fastify({
     loggerInstance: log as FastifyBaseLogger,
-    // Requests are logged by logRequest, one line each.
+    // logRequests logs one line for each request.
     logController: new LogController({ disableRequestLogging: true }),
-    // A logger for each request would cost more than most requests; what is logged of one names it by itself.
+    // A logger for each request would cost more than most requests. Each line carries the request's ID itself.
     childLoggerFactory: (logger) => logger,
     trustProxy: trustedProxies(config.trustProxy),
     bodyLimit: BODY_LIMIT_BYTES,
@@ -84,7 +84,7 @@ export async function createServer({
       const given = headers['x-request-id'];
       return typeof given === 'string' && isSaneRequestId(given) ? given : randomUUID();
     },
-    // A request that arrives while the server closes is still answered; its connection ends after it.
+    // A request that arrives while the server closes is still answered. Its connection ends after the answer.
     return503OnClosing: false,
     rewriteUrl: ({ url = '/' }) => routableUrl(url),
     routerOptions: { maxParamLength: LONGEST_URL },
@@ -103,14 +103,14 @@ export async function createServer({
   });
   decorateRequests(app);
   answerUnusualRequests(app);
-  addDeadline(app, { timeoutMs: config.requestTimeoutMs, unreadMs });
+  limitRequestTime(app, { timeoutMs: config.requestTimeoutMs, unreadMs });
   const admission = createAdmission(admissionOptions, isSliceOver);
   const runWithAdmission = admitRequests(app, admission);
   observeRequests(app, await loadTracing(config, log));
   if (config.rateLimit !== null) await limitRates(app, config.rateLimit, log);
   logRequests(app, log);
   if (config.metricsPort !== null) {
-    // Most services have no use for it, nor for what makes traces.
+    // Loaded only where it is used, because it takes time and memory.
     const { serveMetrics } = await import('./telemetry/metrics.js');
     serveMetrics(app, { host: config.host, port: config.metricsPort, admission, db: directory.db });
   }
@@ -119,7 +119,7 @@ export async function createServer({
     closing = true;
   });
   app.addHook('preClose', async () => app.drain());
-  // A connection whose request was taken before the close would stay open for the client's next one, and hold the close up.
+  // Else a connection would stay open for the client's next request, and delay the close.
   app.addHook('onSend', (_request, reply, _payload, done) => {
     if (closing) reply.header('connection', 'close');
     done();
@@ -159,12 +159,12 @@ async function loadTracing({ tracesUrl, tracesHeaders = '' }: Config, log: Logge
   return createTracing(tracesUrl, tracesHeaders, log);
 }
 
-/** It is logged, and so is no place for a secret, an email or an address. */
+/** A request ID is logged, so it must not contain a secret, an email or an address. */
 function isSaneRequestId(id: string): boolean {
   return SANE_REQUEST_ID.test(id) && redact(id) === id;
 }
 
-/** Fastify takes a number of hops as a function only. */
+/** Fastify takes a number of hops only as a function. */
 function trustedProxies(trust: Config['trustProxy']) {
   return typeof trust === 'number' ? (_address: string, hop: number) => hop < trust : trust;
 }

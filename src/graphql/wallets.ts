@@ -95,7 +95,7 @@ builder.queryField('parseAddress', (t) =>
   t.field({
     type: reportType,
     description:
-      'Checks a text by the rules for addresses that `searchUsers`, `verifyWallet` and `recordLogin` go by. Looks nobody up, and a malformed address is no error here.',
+      'Checks a text by the rules for addresses that `searchUsers`, `verifyWallet` and `recordLogin` go by. It looks up no user, and a malformed address is not an error here.',
     args: { address: t.arg.string({ required: true, description: 'The text to check.' }) },
     resolve: (_root, { address }) => parseAddress(address),
   }),

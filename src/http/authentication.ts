@@ -8,30 +8,30 @@ import { AppError } from '../errors.js';
 import { isTooLong } from '../input-limits.js';
 import type { Credentials, ProjectScope, Projects } from '../services/projects.js';
 
-/** A caller as authentication sees one: the headers, and the address that failures are counted by. */
+/** What authentication reads of a request: its headers, and the address by which failures are counted. */
 export interface Caller {
   readonly headers: IncomingHttpHeaders;
-  /** Undefined once the connection is gone. */
+  /** Undefined once the connection has ended. */
   readonly ip: string | undefined;
 }
 
-/** At once for credentials that were right a moment ago. */
+/** Returns at once for credentials that were valid a moment ago. */
 export type Authenticate = (caller: Caller) => ProjectScope | Promise<ProjectScope>;
 
-/** Comes with every 401. */
+/** Header of every 401. */
 export const CHALLENGE = { 'www-authenticate': 'Basic realm="userdir"' };
 const MISSING =
   'Credentials are missing: send the headers service-app-id and service-app-secret, or HTTP Basic with the App ID and the App Secret.';
-/** Failures a minute: of one address, and with one App ID from everywhere. */
+/** Allowed failures a minute: from one address, and with one App ID from all addresses. */
 const FAILURES_OF_ADDRESS = 600;
 const FAILURES_WITH_APP_ID = 3_000;
-/** Addresses and App IDs are counted by their checksum: a stranger who makes up new ones fills no memory. */
+/** Addresses and App IDs are counted by their checksum, so made-up ones cannot fill the memory. */
 const BUCKETS = 65_536;
 
 /**
- * Request to ProjectScope, for both interfaces (spec, "Authentication"): UNAUTHENTICATED, with one message for an unknown
- * App ID and a wrong secret. Beyond so many failures a minute an address, and an App ID, get RATE_LIMITED for them. Only
- * failures are counted and refused: right credentials always pass, so nobody can lock a project out.
+ * Authenticates a request, for both interfaces (spec, "Authentication"). UNAUTHENTICATED, with one message for an unknown App ID
+ * and for a wrong secret. RATE_LIMITED for a failure beyond the limit of its address or its App ID. Only failures are counted
+ * and limited: valid credentials always pass, so no attacker can lock a project out.
  */
 export function createAuthenticate(projects: Projects, runWithAdmission: RunWithAdmission): Authenticate {
   const countOfAddress = createFailureLimit(FAILURES_OF_ADDRESS, 'from this address');
@@ -60,13 +60,13 @@ const MAPPED_IPV4 = /^::ffff:([0-9a-f]+):([0-9a-f]+)$/;
 const GROUPS = 8;
 
 /**
- * Whose failures are counted together: an IPv4 address, also where it is written as IPv6, or the /64 of an IPv6 address, of which a
- * single machine has all the addresses. What is no address stands for itself.
+ * The network whose failures are counted together: an IPv4 address, also where it is written as IPv6, or the /64 of an IPv6
+ * address, because one machine can use all addresses of a /64. Text that is not an address is returned as it is.
  */
 export function networkOf(ip = ''): string {
   const address = ip.replace(/%.*$/s, '');
   if (!isIPv6(address)) return ip;
-  // The one form of RFC 5952, all groups in hexadecimal.
+  // The canonical form (RFC 5952), with all groups in hexadecimal.
   const canonical = new URL(`http://[${address}]`).hostname.slice(1, -1);
   const mapped = MAPPED_IPV4.exec(canonical)
     ?.slice(1)
@@ -79,7 +79,7 @@ export function networkOf(ip = ''): string {
   return [...before, ...zeros, ...after].slice(0, GROUPS / 2).join(':');
 }
 
-/** Counts a failure; RATE_LIMITED beyond `points` a minute. */
+/** Returns a function that counts a failure. RATE_LIMITED beyond `points` a minute. */
 function createFailureLimit(points: number, whose: string): (key: string) => Promise<void> {
   const failures = new RateLimiterMemory({ points, duration: 60 });
   return async (key) => {
@@ -93,7 +93,7 @@ function createFailureLimit(points: number, whose: string): (key: string) => Pro
   };
 }
 
-/** As soon as either header is there the headers decide, and Basic is not looked at. */
+/** Where one of the two headers is present, Basic authentication is ignored. Null where there are no credentials. */
 export function readCredentials(headers: IncomingHttpHeaders): Credentials | null {
   const appId = headers['service-app-id'];
   const appSecret = headers['service-app-secret'];
@@ -101,7 +101,7 @@ export function readCredentials(headers: IncomingHttpHeaders): Credentials | nul
   return typeof appId === 'string' && typeof appSecret === 'string' ? bounded({ appId, appSecret }) : null;
 }
 
-/** What is longer than any App ID or App Secret is wrong; it is refused as an empty one is, and never hashed or counted. */
+/** Replaces a value that is longer than any App ID or App Secret by an empty one, so that it is never hashed or counted. */
 function bounded({ appId, appSecret }: Credentials): Credentials {
   return {
     appId: isTooLong('appId', appId) ? '' : appId,

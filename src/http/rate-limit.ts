@@ -6,16 +6,16 @@ import { AppError } from '../errors.js';
 import type { Logger } from '../telemetry/logger.js';
 
 const WINDOW_S = 60;
-/** How long a request waits to be counted by Redis before it is counted here. */
+/** A request waits this long for Redis to count it. After that it is counted in this process. */
 const COUNT_TIMEOUT_MS = 100;
-/** How long a connection may be silent before it is replaced, and then between attempts. */
+/** A silent connection is replaced after this time. */
 const SILENCE_MS = 500;
 const RETRY_MS = 500;
 
 /**
- * Lets a project make so many requests a minute and refuses those beyond with RATE_LIMITED, before they wait for their turn. What
- * is left is said in every answer (RateLimit headers, draft-ietf-httpapi-ratelimit-headers-10). Requests without right
- * credentials are nobody's and counted elsewhere (src/auth.ts). To be called before the routes are registered.
+ * Limits the requests of a project in a minute. RATE_LIMITED beyond the limit, before the request is queued. Every answer tells
+ * what is left (RateLimit headers, draft-ietf-httpapi-ratelimit-headers-10). Requests without valid credentials are counted by
+ * http/authentication.ts. Call it before the routes are registered.
  */
 export async function limitRates(app: FastifyInstance, config: RateLimitConfig, log: Logger): Promise<void> {
   const { requestsPerMinute, redisUrl } = config;
@@ -24,7 +24,7 @@ export async function limitRates(app: FastifyInstance, config: RateLimitConfig, 
   if (redisUrl !== undefined) {
     const storeClient = await connectRedis(redisUrl, log);
     app.addHook('onClose', () => storeClient.disconnect());
-    // Without Redis nobody waits: until it is back each process allows the budget by itself.
+    // While Redis is away, each process counts by itself and allows the whole budget.
     limiter = new RateLimiterRedis({
       ...budget,
       storeClient,
@@ -33,7 +33,7 @@ export async function limitRates(app: FastifyInstance, config: RateLimitConfig, 
     });
   }
 
-  /** What the project has used and has left, with this request; the limiter rejects with the same. */
+  /** Counts a request. Returns what the project has used and what is left. */
   const count = (project: string): Promise<RateLimiterRes> =>
     limiter.consume(project).catch((rejection: unknown) => {
       if (rejection instanceof RateLimiterRes) return rejection;
@@ -55,9 +55,9 @@ export async function limitRates(app: FastifyInstance, config: RateLimitConfig, 
   });
 }
 
-/** A client that connects by itself, again and again; as long as it is not connected, every command fails at once. */
+/** A client that reconnects by itself. While it is not connected, every command fails at once. */
 async function connectRedis(url: string, log: Logger): Promise<Redis> {
-  // Most services have no use for it.
+  // Loaded only here, because most services run without Redis.
   const { Redis: Client } = await import('ioredis');
   const client = new Client(url, {
     enableOfflineQueue: false,

@@ -5,30 +5,30 @@ import { AppError } from '../errors.js';
 import { currentAnswer } from './malformed-requests.js';
 
 /** In milliseconds. */
-export interface Deadlines {
+export interface TimeLimits {
   /** Until a request has its answer. */
   readonly timeoutMs: number;
   /** Until an answer that was made is read. */
   readonly unreadMs: number;
 }
 
-/** How late a late request may be noticed, as a part of the time it has. */
-const SWEEPS = 20;
+/** Requests are checked this many times within the timeout. */
+const CHECKS = 20;
 
 /**
- * No request stays without an answer for longer than `timeoutMs` (and a twentieth more): what waits for the database is answered with
- * INTERNAL_SERVER_ERROR, a body that does not arrive with REQUEST_TIMEOUT. What the request has begun goes on, within the
- * limits of the database. An answer that is not read as a whole within `unreadMs` ends its connection, also where its caller reads
- * a byte now and then and so is never idle.
+ * Answers every request within `timeoutMs` (and at most a twentieth more). A request that waits for the database is answered with
+ * INTERNAL_SERVER_ERROR, one whose body does not arrive with REQUEST_TIMEOUT. Work that has started goes on, within the limits of
+ * the database. A connection whose answer is not read as a whole within `unreadMs` is ended, even where the client reads a byte
+ * now and then.
  *
- * One sweep over all requests rather than Fastify's `handlerTimeout`, whose timer, signal and listeners cost every request
- * several microseconds.
+ * One timer checks all requests. Fastify's `handlerTimeout` would cost several microseconds for each request: a timer, a signal
+ * and listeners.
  */
-export function addDeadline(app: FastifyInstance, { timeoutMs, unreadMs }: Deadlines): void {
-  const sweepMs = timeoutMs / SWEEPS;
-  // What a sweep sees for the first time has been there for up to as long as there is between two.
-  const endUnread = watchUnread(app, unreadMs - 2 * sweepMs);
-  /** When each arrived; in that order, so a sweep ends at the first that has time left. */
+export function limitRequestTime(app: FastifyInstance, { timeoutMs, unreadMs }: TimeLimits): void {
+  const intervalMs = timeoutMs / CHECKS;
+  // An answer may be unread for almost one interval when a check sees it for the first time.
+  const endUnread = watchUnread(app, unreadMs - 2 * intervalMs);
+  /** The arrival of each open request, oldest first, so a check ends at the first that has time left. */
   const underWay = new Map<FastifyReply, number>();
   app.addHook('onRequest', (_request, reply, done) => {
     underWay.set(reply, performance.now());
@@ -39,21 +39,21 @@ export function addDeadline(app: FastifyInstance, { timeoutMs, unreadMs }: Deadl
     done();
   });
 
-  function sweep(): void {
+  function check(): void {
     endUnread();
     const latest = performance.now() - timeoutMs;
     for (const [reply, arrivedAt] of underWay) {
       if (arrivedAt > latest) return;
       underWay.delete(reply);
       if (reply.request.socket.destroyed) continue;
-      // The connection of one who is still sending cannot be used again.
+      // A connection whose client is still sending cannot be used again.
       if (!reply.request.raw.complete) reply.header('connection', 'close');
       reply.send(
         reply.request.raw.complete
           ? unanswered()
           : new AppError('REQUEST_TIMEOUT', 'The request did not arrive in time.'),
       );
-      // Whatever the handler comes to say now is too late.
+      // The handler's own answer would come too late.
       reply.hijack();
     }
   }
@@ -63,7 +63,7 @@ export function addDeadline(app: FastifyInstance, { timeoutMs, unreadMs }: Deadl
     return new AppError('INTERNAL_SERVER_ERROR', cause.message, { cause });
   }
 
-  const timer = setInterval(sweep, sweepMs).unref();
+  const timer = setInterval(check, intervalMs).unref();
   app.addHook('onClose', (_app, done) => {
     clearInterval(timer);
     done();
@@ -75,9 +75,9 @@ interface Unread {
   since: number;
 }
 
-/** Ends the connections on which one answer has been waiting to be read for longer than `longestMs`, each time it is called. */
+/** Returns a function that ends the connections whose current answer has been unread for longer than `longestMs`. */
 function watchUnread(app: FastifyInstance, longestMs: number): () => void {
-  // Connections and not answers, which are many more and nearly always read at once.
+  // Watches connections and not answers: there are fewer of them, and answers are nearly always read at once.
   const connections = new Map<Socket, Unread | null>();
   app.server.on('connection', (socket) => {
     connections.set(socket, null);
@@ -87,7 +87,7 @@ function watchUnread(app: FastifyInstance, longestMs: number): () => void {
     const now = performance.now();
     for (const [socket, unread] of connections) {
       const answer = currentAnswer(socket);
-      // Behind one that waits the others wait as well.
+      // The current answer stands for the ones that are queued behind it.
       if (!answer?.writableEnded) {
         if (unread !== null) connections.set(socket, null);
       } else if (unread?.answer !== answer) connections.set(socket, { answer, since: now });

@@ -7,14 +7,14 @@ import { ERROR, failuresOf, HEADERS, RESPONSES, SUCCESS_HEADERS } from './failur
 
 const DESCRIPTION = `The users of one project: the one whose App ID and App Secret come with the request. For backends only.
 
-- **Credentials** are two headers or HTTP Basic: \`Authorize\` takes either, and those of a demo project stand on the [front page](/). They come first: without them every path under \`/server\` is 401.
+- **Credentials** are two headers or HTTP Basic: \`Authorize\` takes either, and those of a demo project stand on the [front page](/). They are checked first: without them every path under \`/server\` is 401.
 - **Success** is \`{"message", "result"}\`, **failure** \`{"error"}\`, which names the parameter, what arrived and what is accepted.
-- **Retries**: reads as often as you like, with a pause that grows; a removal with the same \`Idempotency-Key\`.
-- **Every answer** has an \`X-Request-Id\`: yours, if you sent one, else a new one. It stands in the log of the service.
+- **Retries**: reads can be retried with a growing pause; a removal with the same \`Idempotency-Key\`.
+- **Every answer** has an \`X-Request-Id\`: the one you sent, else a new one. The log of the service has it too.
 
 This page is made from the schemas that check the requests: [/openapi.json](/openapi.json). The same services answer over GraphQL at \`/graphql\`.`;
 
-/** What this file looks at of the document. */
+/** The part of the document that this file changes. */
 interface Document {
   paths: Record<string, Record<string, Operation>>;
   components: { schemas: Record<string, unknown> };
@@ -26,7 +26,7 @@ interface Operation {
 }
 
 const zodToJsonConfig = {
-  /** What says nothing to a reader: that numbers are exact in JSON, and the calendar as a regular expression. */
+  /** Removes what does not help a reader: the largest exact number in JSON, and the calendar as a regular expression. */
   override: ({ jsonSchema }: { jsonSchema: { maximum?: number; format?: string; pattern?: string } }) => {
     if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
     if (jsonSchema.format === 'date-time') delete jsonSchema.pattern;
@@ -35,8 +35,8 @@ const zodToJsonConfig = {
 const transformObject = createJsonSchemaTransformObject({ zodToJsonConfig });
 
 /**
- * The OpenAPI 3.1 document of the REST interface at /openapi.json, made from the schemas that check the requests, and a
- * page that shows it at /docs, from assets in the package. To be called before the routes are registered.
+ * Serves the OpenAPI 3.1 document of the REST interface at /openapi.json, generated from the schemas that check the requests, and
+ * a page that shows it at /docs, with assets of the package. Call it before the routes are registered.
  */
 export async function serveOpenApi(app: FastifyInstance, version: string): Promise<void> {
   await app.register(swagger, {
@@ -68,7 +68,7 @@ export async function serveOpenApi(app: FastifyInstance, version: string): Promi
     },
   });
   await app.register(async (docs) => {
-    // The assets come with a Cache-Control of their own.
+    // The assets have their own Cache-Control, which this replaces.
     docs.addHook('onSend', async (_request, reply) => {
       reply.header('cache-control', 'no-store');
     });
@@ -78,10 +78,10 @@ export async function serveOpenApi(app: FastifyInstance, version: string): Promi
         tryItOutEnabled: true,
         displayRequestDuration: true,
         defaultModelsExpandDepth: 0,
-        // Without this a 401 makes the browser ask for a password in a window of its own. It runs in the browser.
+        // Runs in the browser. Without it, a 401 makes the browser open its own password window.
         requestInterceptor: (request: object) => Object.assign(request, { credentials: 'omit' }),
       },
-      transformSpecification: (document) => sayExamples(document as unknown as Document) as object,
+      transformSpecification: (document) => describeExamples(document as unknown as Document) as object,
       staticCSP: pagePolicy({ script: "'self'", style: "'self' 'unsafe-inline'" }),
       theme: { title: 'userdir REST', css: [{ filename: 'theme.css', content: THEME }] },
     });
@@ -89,16 +89,16 @@ export async function serveOpenApi(app: FastifyInstance, version: string): Promi
   app.get('/openapi.json', { schema: { hide: true } }, async () => app.swagger());
 }
 
-/** Adds what every operation has in common. */
+/** Adds what all operations share. */
 function completeDocument({ paths, components: { schemas } }: Document): void {
-  // Each comes a second time as a schema of something that is sent; all of them are of answers.
+  // The transform adds a second copy of each schema for requests; these schemas describe answers only.
   for (const name of Object.keys(schemas)) if (name.endsWith('Input')) delete schemas[name];
   for (const [path, item] of Object.entries(paths)) {
     for (const { parameters = [], responses } of Object.values(item)) {
       Object.assign(responses['200'] as object, { headers: SUCCESS_HEADERS });
       Object.assign(responses, failuresOf(path));
       for (const parameter of parameters) {
-        // It has an example of its own; that of a schema is deprecated.
+        // OpenAPI 3.1 deprecates the example of a schema in favour of the parameter's own.
         parameter.example ??= parameter.schema.example;
         delete parameter.schema.example;
       }
@@ -107,10 +107,10 @@ function completeDocument({ paths, components: { schemas } }: Document): void {
 }
 
 /**
- * For the page, which fills in examples: that of a parameter which may be left out would narrow the first question somebody
- * asks, and that of a removal would remove somebody by a slip.
+ * Moves examples into descriptions for the page, which fills them into its forms. An optional parameter would narrow the first
+ * request without need, and an example ID would remove a user by accident.
  */
-function sayExamples(document: Document): Document {
+function describeExamples(document: Document): Document {
   for (const [method, { parameters = [] }] of Object.values(document.paths).flatMap((item) => Object.entries(item))) {
     for (const parameter of parameters) {
       if (parameter.required && method !== 'delete') continue;
@@ -122,7 +122,7 @@ function sayExamples(document: Document): Document {
 }
 
 const THEME = `
-/* The bar on top shows somebody else's logo and asks for other documents; there is one server, and no answer has links. */
+/* The bar on top shows the logo of Swagger and asks for other documents. There is one server, and no answer has links. */
 .swagger-ui :is(.topbar, .servers-title, .servers, .response-col_links, .info hgroup > a) { display: none !important; }
 .swagger-ui .scheme-container { padding: 0 0 20px; background: none; box-shadow: none; }
 .swagger-ui .info { margin: 40px 0 10px; }
@@ -132,7 +132,7 @@ const THEME = `
 .dark-mode body { background: none; }
 .dark-mode .swagger-ui .header-col { color: inherit; }
 .swagger-ui .header-col { font-weight: normal; }
-/* Tables need more room than a phone has: their cells stand below each other. */
+/* Tables are too wide for a phone: their cells stand below each other. */
 @media (max-width: 640px) {
   .swagger-ui .wrapper { padding: 0 12px; }
   .swagger-ui table:not(.model), .swagger-ui table:not(.model) > :is(thead, tbody),

@@ -11,10 +11,10 @@ import type { Services } from '../services/services.js';
 import { userRoutes } from './users.js';
 import { walletRoutes } from './wallets.js';
 
-/** The largest body that is read, without the white space around it. The largest that is right has a fiftieth of it. */
+/** The largest body that is parsed, without the white space around it. The largest valid body has a fiftieth of it. */
 const BODY_LIMIT_BYTES = 16_384;
 
-/** The REST interface under /server: authentication before anything else, then the six routes. */
+/** The REST interface under /server: authentication first, then the six routes. */
 export const restPlugin: FastifyPluginAsync<{ services: Services; authenticate: Authenticate }> = async (
   app,
   options,
@@ -23,7 +23,7 @@ export const restPlugin: FastifyPluginAsync<{ services: Services; authenticate: 
     request.scope = await options.authenticate(request);
     refuseMalformedUrl(request);
   });
-  // The services refuse it too, but only after the parameters: 401 comes before every other check.
+  // The services check it too, but only after the parameters, and 401 has to come before every other error.
   app.addHook('onRoute', (route) => {
     const act = route.config?.act;
     if (act === undefined) throw new Error(`The route ${route.url} does not say what scope it takes.`);
@@ -33,7 +33,7 @@ export const restPlugin: FastifyPluginAsync<{ services: Services; authenticate: 
     };
     const { querystring } = (route.schema ?? {}) as { querystring?: z.ZodObject };
     const known = new Set(Object.keys(querystring?.shape ?? {}));
-    // Before the parameters are checked, which leaves nothing of the others.
+    // Runs before the parameters are checked, because the check drops unknown ones.
     route.preValidation = (request, reply, done) => {
       const ignored = ignoredParameters(request.query as object, known);
       if (ignored !== '') reply.header('userdir-ignored-parameters', ignored);
@@ -47,22 +47,22 @@ export const restPlugin: FastifyPluginAsync<{ services: Services; authenticate: 
       return { error: fromUnknown(error) };
     }
   });
-  // The shapes of answers are for the OpenAPI document; the types hold them already.
+  // The response schemas are for the OpenAPI document. The compiler already checks the answers.
   app.setSerializerCompiler(() => JSON.stringify);
   app.setErrorHandler((error, request, reply) => {
     const failure = fromUnknown(error);
-    // The status that the specification has for credentials which are not good enough.
+    // The spec has 401 for credentials that do not permit the request.
     if (failure.code === 'FORBIDDEN') {
       const refusal = new AppError('UNAUTHENTICATED', failure.message, { headers: CHALLENGE });
       return sendFailure(refusal, request, reply);
     }
-    // A content type that cannot even be parsed is as wrong as any other (design, section 3).
+    // A malformed content type gets the same error as any other wrong one.
     if (failure.code !== 'UNSUPPORTED_MEDIA_TYPE') return sendFailure(failure, request, reply);
     return sendFailure(badInput('content-type', request.headers['content-type'], 'application/json'), request, reply);
   });
   app.removeContentTypeParser('application/json');
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, jsonBodyParser(app, BODY_LIMIT_BYTES));
-  // A body of any other type is a body without the parameters: 400 names what is missing (design, section 3).
+  // A body of another type counts as one without parameters: 400 names what is missing.
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, _body, done) => done(null, undefined));
 
   app.setNotFoundHandler(refuseUnknownRoutes(app));
@@ -72,10 +72,10 @@ export const restPlugin: FastifyPluginAsync<{ services: Services; authenticate: 
 
 const IGNORED_NAMED = 10;
 const NAME_LENGTH = 64;
-/** Where the header is this long no other name is added: a proxy may refuse an answer with more than 4 KiB of headers. */
+/** No name is added to a header of this length: a proxy may refuse an answer with more than 4 KiB of headers. */
 const HEADER_LENGTH = 1_000;
 
-/** The first parameters of a query that the route does not know, percent-encoded, as the header has them. */
+/** The value of the header: the first unknown query parameters, percent-encoded. */
 function ignoredParameters(query: object, known: ReadonlySet<string>): string {
   let header = '';
   let named = 0;
@@ -90,6 +90,6 @@ function ignoredParameters(query: object, known: ReadonlySet<string>): string {
 
 function encodeName(name: string): string {
   const start = redact(name.slice(0, NAME_LENGTH)).slice(0, NAME_LENGTH);
-  // Half of a surrogate pair could not be encoded.
+  // Half of a surrogate pair cannot be encoded.
   return encodeURIComponent(start.replace(/[\ud800-\udbff]$/, ''));
 }

@@ -66,14 +66,17 @@ const ownedAddress = z
     }),
     auth_method: authMethod(),
   })
-  .meta({ id: 'OwnedAddress', description: 'The address belongs to a current user, to the one asked about if any.' });
+  .meta({
+    id: 'OwnedAddress',
+    description: 'The address belongs to a current user, and to the given user where one was given.',
+  });
 const foreignAddress = z
   .object({ exists: z.literal(false) })
-  .meta({ id: 'ForeignAddress', description: 'It does not.' });
+  .meta({ id: 'ForeignAddress', description: 'The address does not belong to such a user.' });
 
 export const verification = z.union([ownedAddress, foreignAddress]);
 
-/** The body of success: `description` says when it comes, `examples` what is in it. */
+/** The schema of a successful answer. */
 export function answer<Result extends z.ZodType>(
   result: Result,
   description: string,

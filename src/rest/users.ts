@@ -57,11 +57,11 @@ export const userRoutes: FastifyPluginAsyncZod<{ services: Services }> = async (
   app.get(
     '/users',
     {
-      config: { act: 'read', weight: ({ query }) => listCost((query as z.output<typeof listQuery>).limit) },
+      config: { act: 'read', weight: ({ query }) => listWeight((query as z.output<typeof listQuery>).limit) },
       schema: {
         operationId: 'listUsers',
         summary: 'List users, newest first',
-        description: 'The total and the users are of the same instant, and any page costs about as much as the first.',
+        description: 'The total and the users are of the same instant. Any page is about as fast as the first.',
         tags: ['users'],
         querystring: listQuery,
         response: {
@@ -72,7 +72,7 @@ export const userRoutes: FastifyPluginAsyncZod<{ services: Services }> = async (
               total_user: total(),
               users: z.array(userObject),
             }),
-            'A page of users; an empty one past the end.',
+            'A page of users. A page past the end is empty.',
             { message: 'Users listed.', result: { page: 1, limit: 10, total_user: 1, users: [EXAMPLE_USER] } },
           ),
         },
@@ -126,13 +126,14 @@ export const userRoutes: FastifyPluginAsyncZod<{ services: Services }> = async (
       schema: {
         operationId: 'searchUsers',
         summary: 'Search users by login email or by address',
-        description: 'Exactly one of the two parameters. For a decision about an address use wallet verification.',
+        description:
+          'Takes exactly one of the two parameters. To decide whether an address belongs to a user, use wallet verification.',
         tags: ['users'],
         querystring: searchQuery,
         response: {
           200: answer(
             z.object({ total_user: total(), users: z.array(userObject) }),
-            'Every user who matches; nobody is an empty list.',
+            'Every user who matches. The list is empty where none does.',
             { message: 'Users searched.', result: { total_user: 1, users: [EXAMPLE_USER] } },
           ),
         },
@@ -149,7 +150,7 @@ export const userRoutes: FastifyPluginAsyncZod<{ services: Services }> = async (
         email === undefined
           ? await users.searchByAddress(scope, requireAddress('address', address as string))
           : await users.searchByEmail(scope, requireEmail('email', email));
-      request.addWeight(listCost(found.length));
+      request.addWeight(listWeight(found.length));
       return {
         message: 'Users searched.',
         result: { total_user: found.length, users: found.map(userObjectOf) },
@@ -196,8 +197,8 @@ export const userRoutes: FastifyPluginAsyncZod<{ services: Services }> = async (
   );
 };
 
-/** A row takes an eighth of what a request takes. */
-function listCost(rows: number): number {
+/** The weight of a list in admission: a row takes about an eighth of the work of a request. */
+function listWeight(rows: number): number {
   return 1 + Math.ceil(rows / 8);
 }
 
@@ -205,7 +206,7 @@ function toFilter(query: FilterQuery) {
   return userFilter({ createdFrom: query.start_date, createdTo: query.end_date, loginMethods: query.login_method });
 }
 
-/** The user object of the spec: its eight keys, always all of them. */
+/** The user object of the spec. It always has all of its eight keys. */
 function userObjectOf(user: User): z.output<typeof userObject> {
   return {
     id: user.id,

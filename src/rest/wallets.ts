@@ -13,8 +13,8 @@ const BODY_FORM = 'a JSON object with content-type application/json';
 /** How many unknown keys are named. */
 const KEYS_NAMED = 5;
 
-/** A misspelt pin would widen the question, and its answer be a yes to another question. */
-function faultOfBody(issue: { code?: string | undefined; keys?: string[]; input?: unknown }): string {
+/** An unknown key is an error: a misspelt `user_id` would turn the request into one about any user. */
+function bodyError(issue: { code?: string | undefined; keys?: string[]; input?: unknown }): string {
   const { keys = [] } = issue;
   if (issue.code !== 'unrecognized_keys') return says('body', BODY_FORM)(issue);
   const names = keys.slice(0, KEYS_NAMED).map(show).join(', ');
@@ -28,7 +28,7 @@ const verifyBody = z.strictObject(
       description: 'Stellar account (G…) or Ethereum address (0x…).',
       maxLength: INPUT_LIMITS.address.max,
     }),
-    // Present at all it pins the user, so that null or a string is an error and never "not pinned".
+    // Null or a string is an error and never "any user": a caller who has lost the ID sends these.
     user_id: z
       .number(userIdError)
       .refine((value) => Number.isInteger(value) && value >= 1, userIdError)
@@ -39,7 +39,7 @@ const verifyBody = z.strictObject(
         description: 'When present, the address must belong to this user.',
       }),
   },
-  { error: faultOfBody },
+  { error: bodyError },
 );
 const OWNED = {
   exists: true,
@@ -49,7 +49,7 @@ const OWNED = {
   auth_method: 'email',
 } as const;
 
-/** Wallet verification (spec, "POST /server/wallets/verify"): `exists` is the decision, and a "no" is no error. */
+/** Wallet verification (spec, "POST /server/wallets/verify"). `exists` is the decision; false is not an error. */
 export const walletRoutes: FastifyPluginAsyncZod<{ services: Services }> = async (app, { services }) => {
   app.post(
     '/wallets/verify',
