@@ -6,7 +6,7 @@ import { admitRequests } from './http/admit-requests.js';
 import { createAuthenticate } from './http/authentication.js';
 import type { Config } from './config/config.js';
 import { addDeadline } from './http/request-timeout.js';
-import type { Directory } from './context.js';
+import type { Context } from './context.js';
 import { AppError } from './errors.js';
 import { isSliceOver } from './http/event-loop.js';
 import { graphqlPlugin } from './graphql/plugin.js';
@@ -29,7 +29,7 @@ export interface ServerOptions {
   readonly config: Config;
   readonly log: Logger;
   /** Until it is open, every question is answered with 503. */
-  readonly directory: Directory;
+  readonly directory: Context;
   readonly demoCredentials?: DemoCredentials;
   readonly admission?: AdmissionOptions;
   readonly timeouts?: Timeouts;
