@@ -173,25 +173,33 @@ function parseBan(value: unknown): BanRecord {
 }
 
 function parseUser(value: unknown): UserRecord {
-  const {
-    accounts,
-    createdAt = null,
-    lastLogin = null,
-    loginCount = null,
-    ...input
-  } = camelCased(parse(userLine, value));
-  const profile = parseProfile({ ...input, accounts: accounts?.map(camelCased) }, snakeCase);
+  const line = parse(userLine, value);
+  const { createdAt, lastLogin, loginCount, ...fields } = inputOf(line);
+  const accounts = line.accounts?.map((account) => ({
+    network: account.network,
+    publicKey: account.public_key,
+    walletType: account.wallet_type,
+  }));
+  const profile = parseProfile({ ...fields, accounts }, snakeCase);
   requireFewAccounts(profile);
-  return { ...profile, createdAt, lastLogin, loginCount };
+  return {
+    ...profile,
+    createdAt: createdAt ?? null,
+    lastLogin: lastLogin ?? null,
+    loginCount: loginCount ?? null,
+  };
 }
 
 type CamelCase<Name> = Name extends `${infer Head}_${infer Tail}` ? `${Head}${Capitalize<CamelCase<Tail>>}` : Name;
+type LineInput = { [Name in keyof LineOf<GivenFields> as CamelCase<Name>]: LineOf<GivenFields>[Name] };
 
-/** The fields of a line by the names that the code uses. */
-function camelCased<Fields extends object>(
-  fields: Fields,
-): { [Name in keyof Fields as CamelCase<Name>]: Fields[Name] } {
-  return Object.fromEntries(Object.entries(fields).map(([name, value]) => [camelCase(name), value])) as never;
+const INPUT_NAMES = LINE_COLUMNS.map(({ line = '' }) => [line, camelCase(line)] as const);
+
+/** The columns of a line under the names of `ProfileInput` and `UserRecord`. */
+function inputOf(line: UserLine): LineInput {
+  const input: Record<string, unknown> = {};
+  for (const [key, name] of INPUT_NAMES) input[name] = line[key as keyof UserLine];
+  return input as LineInput;
 }
 
 function decode(bytes: Buffer): string {

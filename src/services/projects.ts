@@ -111,6 +111,7 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
           `A project's name is text of 1 to ${INPUT_LIMITS.projectName.max} characters on one line.`,
         );
       }
+      // The only call of a Prisma model: the first one of a process takes a quarter of a second, too long for every command.
       const project = await db.prisma.project.create({
         data: { name: trimmed, appId, secrets: { create: { secretHash: hashSecret(appSecret) } } },
       });
