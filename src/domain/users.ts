@@ -92,6 +92,20 @@ export interface User extends AsRead<Pick<UserModel, ShownField>> {
   accounts?: Account[];
 }
 
+/** The shown fields of a row that has more. Written out, because a loop over the table takes five times as long. */
+export function pickUser(row: Omit<User, 'accounts'>): User {
+  return {
+    id: row.id,
+    authMethod: row.authMethod,
+    authValue: row.authValue,
+    loginMethod: row.loginMethod,
+    wallet: row.wallet,
+    createdAt: row.createdAt,
+    lastLogin: row.lastLogin,
+    loginCount: row.loginCount,
+  };
+}
+
 /** A public account linked to a user. */
 export interface Account extends AsRead<Pick<AccountModel, 'id' | 'network' | 'publicKey' | 'walletType'>> {}
 
