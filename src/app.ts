@@ -6,7 +6,7 @@ import { admitRequests } from './http/admit-requests.js';
 import { createAuthenticate } from './http/authentication.js';
 import type { Config } from './config/config.js';
 import { limitRequestTime } from './http/request-timeout.js';
-import type { Directory } from './context.js';
+import type { Context } from './context.js';
 import { AppError } from './errors.js';
 import { isSliceOver } from './http/event-loop.js';
 import { graphqlPlugin } from './graphql/plugin.js';
@@ -29,7 +29,7 @@ export interface ServerOptions {
   readonly config: Config;
   readonly log: Logger;
   /** Until it is open, every request is answered with 503. */
-  readonly directory: Directory;
+  readonly context: Context;
   readonly demoCredentials?: DemoCredentials;
   readonly admission?: AdmissionOptions;
   readonly timeouts?: Timeouts;
@@ -62,12 +62,12 @@ const SANE_REQUEST_ID = /^[\w.:/+=-]{1,128}$/;
 export async function createServer({
   config,
   log,
-  directory,
+  context,
   demoCredentials = () => null,
   admission: admissionOptions = ADMISSION,
   timeouts = TIMEOUTS,
 }: ServerOptions): Promise<FastifyInstance> {
-  const { services } = directory;
+  const { services } = context;
   const unreadMs = timeouts.stalledMs + config.requestTimeoutMs;
   const app = Fastify({
     loggerInstance: log as FastifyBaseLogger,
@@ -112,7 +112,7 @@ export async function createServer({
   if (config.metricsPort !== null) {
     // Loaded only where it is used, because it takes time and memory.
     const { serveMetrics } = await import('./telemetry/metrics.js');
-    serveMetrics(app, { host: config.host, port: config.metricsPort, admission, db: directory.db });
+    serveMetrics(app, { host: config.host, port: config.metricsPort, admission, db: context.db });
   }
   let closing = false;
   app.decorate('drain', () => {
@@ -131,7 +131,7 @@ export async function createServer({
 
   const authenticate = createAuthenticate(services.projects, runWithAdmission);
   const authenticateWhenOpen: typeof authenticate = (caller) => {
-    if (directory.isOpen()) return authenticate(caller);
+    if (context.isOpen()) return authenticate(caller);
     throw new AppError('UNAVAILABLE', 'The service is starting or closing.', { headers: { 'retry-after': '1' } });
   };
   await serveOpenApi(app, VERSION);
@@ -146,8 +146,8 @@ export async function createServer({
   await app.register(frontPagePlugin, { graphiql: config.graphiql, demoCredentials });
   await app.register(healthPlugin, {
     checkReady: async () => {
-      if (closing || !directory.isOpen()) throw new Error('The service is starting or closing.');
-      await withinTime(directory.db.check());
+      if (closing || !context.isOpen()) throw new Error('The service is starting or closing.');
+      await withinTime(context.db.check());
     },
   });
   return app;

@@ -1,37 +1,37 @@
 import { closeAll } from './closers.js';
 import type { Config } from './config/config.js';
-import { createDatabase, type Database, type DatabaseOptions } from './db/client.js';
+import { createDatabase, type Database, type DatabaseOptions } from './db/database.js';
 import { type DataDirLock, type DataDirLostError, type LockOptions, lockDataDir } from './db/lock.js';
 import { migrate } from './db/migrate.js';
 import type { OnFailure } from './services/background.js';
 import { createServices, type Services } from './services/services.js';
 
-/** A user directory without an interface: a database and the services over it. */
-export interface Directory {
+/** The database and the services over it, without an interface: what the server and the command share. */
+export interface Context {
   readonly db: Database;
   readonly services: Services;
-  /** Takes the data directory for this process, where the database is the embedded one; throws DataDirLockedError. */
+  /** Locks the data directory of an embedded database for this process; throws DataDirLockedError. */
   hold(): Promise<void>;
-  /** Holds the directory, opens the database and applies the migrations that are missing; returns their names. */
+  /** Locks the data directory, opens the database and applies missing migrations; returns their names. */
   open(): Promise<string[]>;
-  /** Whether it has been opened and not closed. */
+  /** Whether the database has been opened and not closed. */
   isOpen(): boolean;
   close(): Promise<void>;
 }
 
-export interface DirectoryOptions extends DatabaseOptions {
-  /** What the lock of the data directory says of this process. */
+export interface ContextOptions extends DatabaseOptions {
+  /** The name of this process in the lock of the data directory. */
   readonly command: string;
   readonly controlSocket?: string;
-  /** How long to wait for another process to leave the data directory. */
+  /** How long to wait for another process to release the data directory. */
   readonly lockWaitMs?: number;
   readonly onBackgroundFailure?: OnFailure;
-  /** Is told that the data directory is no longer held. The database is shut off by then. */
+  /** Called when the lock of the data directory was lost. The database is stopped by then. */
   readonly onLost?: (error: DataDirLostError) => void;
   readonly onDoubt?: LockOptions['onDoubt'];
 }
 
-export function createDirectory({ db: dbConfig }: Config, options: DirectoryOptions): Directory {
+export function createContext({ db: dbConfig }: Config, options: ContextOptions): Context {
   const { command, controlSocket, lockWaitMs: waitMs = 0, onDoubt } = options;
   const db = createDatabase(dbConfig, options);
   const services = createServices(db, options.onBackgroundFailure);
@@ -45,8 +45,8 @@ export function createDirectory({ db: dbConfig }: Config, options: DirectoryOpti
   }
 
   /**
-   * Another process may have the database by now. What was acknowledged is on its way to the disk already; what is under way
-   * fails. A clean close would write a checkpoint over files that are no longer ours, so there is none.
+   * Another process may have opened the database by now. Acknowledged changes are already written; work in progress fails.
+   * There is no clean close, because it would write a checkpoint over files that may belong to the other process.
    */
   function onLost(error: DataDirLostError) {
     open = false;
@@ -69,12 +69,12 @@ export function createDirectory({ db: dbConfig }: Config, options: DirectoryOpti
     },
     async close() {
       open = false;
-      // The lock goes last: whoever takes it may open the database at once.
+      // Closers run in reverse. The lock is released last: the next holder may open the database at once.
       await closeAll([
         () => lock?.release(),
         () => db.close(),
-        () => services.totals.settle(),
-        () => services.projects.settle(),
+        () => services.totals.flush(),
+        () => services.projects.flush(),
       ]);
     },
   };

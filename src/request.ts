@@ -3,7 +3,7 @@ import type { Parameters, PreparedRequest } from './graphql/execution.js';
 import type { QueuedRequest } from './http/admission.js';
 import type { LoggedOperation } from './http/request-log.js';
 import type { OpenBill } from './http/server-timing.js';
-import type { Act, ProjectScope } from './services/projects.js';
+import type { Permission, ProjectScope } from './domain/projects.js';
 import type { Observation } from './telemetry/request-trace.js';
 
 /** All that a request, a route and the server carry beside what Fastify gives them. */
@@ -32,7 +32,7 @@ declare module 'fastify' {
     /** Units of work of a request to this route; 1 by default, which is about the work of one user. */
     weight?: (request: FastifyRequest) => number | Promise<number>;
     /** What a REST route needs the App Secret to permit. */
-    act?: Act;
+    act?: Permission;
   }
 
   interface FastifyInstance {

@@ -1,7 +1,7 @@
 import { InvalidArgumentError, Option } from 'commander';
 import { dateBound, parse } from '../domain/filters.js';
-import type { SecretScope } from '../services/projects.js';
-import { SECRET_SCOPES } from '../services/secrets.js';
+import type { SecretScope } from '../domain/projects.js';
+import { SECRET_SCOPES } from '../domain/projects.js';
 
 /** What several commands have in common, and what the words of a command line mean; each meaning throws InvalidArgumentError. */
 

@@ -1,4 +1,4 @@
-import type { Database } from '../db/client.js';
+import type { Database } from '../db/database.js';
 import { inspectMigrations } from '../db/migrate.js';
 import type { Services } from '../services/services.js';
 import { VERSION } from '../config/version.js';

@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { runThenClose } from '../closers.js';
 import { type Config, ConfigError, type Environment, isLoopback, parseConfig, SETTINGS } from '../config/config.js';
 import { DataDirLockedError, LOCK_WAIT_MS } from '../db/lock.js';
-import { createDirectory } from '../context.js';
+import { createContext } from '../context.js';
 import { findMisspelt } from '../config/setting-names.js';
 import { PACKAGE, VERSION } from '../config/version.js';
 import { NotListeningError, runRemotely } from './control.js';
@@ -169,7 +169,7 @@ async function findDatabase(config: Config | null, totals: boolean): Promise<Fin
 }
 
 async function examine(config: Config, question: DatabaseQuestion): Promise<Finding[]> {
-  const directory = createDirectory(config, {
+  const directory = createContext(config, {
     command: 'userdir doctor',
     lockWaitMs: LOCK_WAIT_MS,
     onDoubt: writeNotice,

@@ -1,7 +1,7 @@
-import type { Database } from '../db/client.js';
+import type { Database } from '../db/database.js';
 import { parse, userFilter, userId } from '../domain/filters.js';
 import { parseIdentity, snakeCase } from '../domain/identities.js';
-import type { SecretScope } from '../services/projects.js';
+import type { SecretScope } from '../domain/projects.js';
 import type { Services } from '../services/services.js';
 import { syntheticUsers } from '../services/synthetic-users.js';
 import type { OnConflict } from '../sql/import-users.js';

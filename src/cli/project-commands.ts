@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander';
-import { MAIN_LABEL, SECRET_SCOPES } from '../services/secrets.js';
+import { MAIN_LABEL, SECRET_SCOPES } from '../domain/projects.js';
 import { duration, entries, examples, json, project, scopes, since, wholeNumber } from './arguments.js';
 import { auditTable, projectTable, rotationReport, secretTable } from './output.js';
 import type { Run } from './run.js';

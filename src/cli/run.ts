@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { runThenClose } from '../closers.js';
 import { type Config, type Environment, parseConfig } from '../config/config.js';
 import { DataDirLockedError, LOCK_WAIT_MS } from '../db/lock.js';
-import { createDirectory, type Directory } from '../context.js';
+import { type Context, createContext } from '../context.js';
 import { findMisspelt } from '../config/setting-names.js';
 import { NotListeningError, runRemotely } from './control.js';
 import { type Io, type OperationName, type Params, type Result, runOperation } from './operations.js';
@@ -77,7 +77,7 @@ async function reach<Name extends OperationName>(
   onLost: (error: Error) => void,
   io: Io,
 ): Promise<Result<Name>> {
-  const directory = createDirectory(config, {
+  const directory = createContext(config, {
     command: `userdir ${name}`,
     lockWaitMs: LOCK_WAIT_MS,
     onLost,
@@ -104,7 +104,7 @@ async function reach<Name extends OperationName>(
 }
 
 /** Opens the directory; where a server holds it, the socket on which that server takes commands. */
-async function openOrFindServer(directory: Directory): Promise<{ applied: string[] } | { socket: string }> {
+async function openOrFindServer(directory: Context): Promise<{ applied: string[] } | { socket: string }> {
   try {
     return { applied: await directory.open() };
   } catch (error) {

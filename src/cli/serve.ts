@@ -3,11 +3,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createServer } from '../app.js';
 import { type Closer, runThenClose } from '../closers.js';
 import { type Config, isLoopback } from '../config/config.js';
-import { isUnreachable } from '../db/client.js';
+import { isUnreachable } from '../db/failures.js';
 import { LOCK_WAIT_MS } from '../db/lock.js';
-import { createDirectory, type Directory } from '../context.js';
+import { type Context, createContext } from '../context.js';
 import { createLogger, type Logger } from '../telemetry/logger.js';
-import type { Credentials } from '../services/projects.js';
+import type { Credentials } from '../domain/projects.js';
 import { controlSocketPath, removeControlSocket, serveControl } from './control.js';
 import { openDemo } from './demo.js';
 
@@ -21,7 +21,7 @@ export async function serve(config: Config, asJson: boolean, warnings: readonly 
   const isEmbedded = config.db.engine === 'embedded';
   const controlSocket = isEmbedded ? controlSocketPath(config.dataDir) : undefined;
   const lost = new AbortController();
-  const directory = createDirectory(config, {
+  const directory = createContext(config, {
     command: 'userdir serve',
     lockWaitMs: LOCK_WAIT_MS,
     serving: true,
@@ -40,7 +40,7 @@ export async function serve(config: Config, asJson: boolean, warnings: readonly 
     const server = await createServer({
       config,
       log,
-      directory,
+      context: directory,
       // A page contains a secret in demo mode only: embedded, not to be reached from another machine, not under the name of
       // another site, whose scripts could read it, and not by way of a proxy, whose callers could be anybody.
       demoCredentials: ({ headers }) =>
@@ -108,7 +108,7 @@ const RETRY_MS = 500;
 const TRIES_A_LINE = 20;
 
 /** Opens the directory, however long its database cannot be reached; false where a signal came before that. */
-async function openWhenReachable(directory: Directory, log: Logger, stopped: Promise<void>): Promise<boolean> {
+async function openWhenReachable(directory: Context, log: Logger, stopped: Promise<void>): Promise<boolean> {
   const signal = stopped.then(() => true);
   signal.catch(() => undefined);
   for (let tries = 0; ; tries += 1) {

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Credentials } from '../services/projects.js';
+import type { Credentials } from '../domain/projects.js';
 import { NOBODY, search, strangers, verify } from './lookup-checks.js';
 import { NEGATIVE, SEARCH, SUCCESS } from './shapes.js';
 import {

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
-import type { Credentials } from '../services/projects.js';
+import type { Credentials } from '../domain/projects.js';
 import { LIST, SUCCESS, USER, type User } from './shapes.js';
 
 /** A server that is held to the contract, and the words in which it is found wrong. */

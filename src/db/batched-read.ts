@@ -1,86 +1,94 @@
+/*
+ * DataLoader for the whole process, without a cache: keys of all requests share batches. That is sound because every key
+ * contains its project, so no batch crosses projects, and because a batch is forgotten when it leaves, so no answer is old.
+ */
+
 import { channel } from 'node:diagnostics_channel';
 import DataLoader from 'dataloader';
-import { isUnreachable } from './client.js';
 import { currentObservation, type Observation, observedFor } from '../telemetry/request-trace.js';
-import type { Placed } from '../sql/columns.js';
-import { keyText } from './key-text.js';
+import { isDataException, isUnreachable } from './failures.js';
 
-/** What is asked for: an App ID, or an object with the project and all else that the answer depends on. */
+/** An App ID, or an object with the project and everything else on which the answer depends. */
 type BatchKey = string | { readonly projectId: number };
 
+/**
+ * A row of a batched read. `keyIndex` is the position of the key that it answers, from 1. Every batched read passes its keys
+ * as arrays of equal length, so that one prepared statement serves any number of keys.
+ */
+export type KeyedRow<Row> = Row & { keyIndex: number };
+
 export interface BatchedRead<Key, Row, Answer> {
-  /** What it reads, in the plural, as metrics and traces call it. */
+  /** What is read, in the plural: the name in metrics and traces. */
   readonly name: string;
-  /** One statement for keys of one shape. */
-  readonly read: (keys: readonly Key[]) => Promise<Placed<Row>[]>;
-  /** What the rows of one key amount to. Made once, for all who ask for the key in one batch. */
-  readonly answer: (rows: Placed<Row>[]) => Answer;
-  /** Equal for keys that one statement can answer; without it all can be. */
-  readonly shape?: (key: Key) => string;
-  /** How many rows a key may bring, 1 where nothing is said. */
+  /** One statement for keys of one group. */
+  readonly read: (keys: readonly Key[]) => Promise<KeyedRow<Row>[]>;
+  /** Makes the answer to one key from its rows. Runs once a batch, for all callers of that key. */
+  readonly answer: (rows: KeyedRow<Row>[]) => Answer;
+  /** Equal for keys that one statement can answer. Without it, one statement answers all keys. */
+  readonly groupKey?: (key: Key) => string;
+  /** How many rows a key may return; 1 without it. */
   readonly weigh?: (key: Key) => number;
 }
 
-/** A batch of as many keys does not wait for the end of the turn. */
-const FULL = 16;
-/** A statement for several keys brings at most as many rows. */
+/** A batch of this many keys is dispatched before the end of the tick. */
+const EARLY_DISPATCH_SIZE = 16;
+/** A statement for several keys returns at most this many rows. */
 export const MAX_WEIGHT = 1_000;
-/** As many statements of one batch run at once, so that it does not take every connection. */
-const STATEMENTS_AT_ONCE = 2;
-/** The same of those that are tried again after a failure. */
-const RETRIES_AT_ONCE = 2;
-/** After as many failures the fault is taken for the database's and not for that of one project. */
+/** How many statements of one batch run at the same time, so that it does not take every connection. */
+const CONCURRENT_STATEMENTS = 2;
+/** How many retries of a failed statement run at the same time. */
+const CONCURRENT_RETRIES = 2;
+/** After this many failed retries the database is at fault, and not one project. */
 const MAX_FAILED_RETRIES = 4;
 
-/** Is told of every batch: whoever measures them subscribes. */
-export const batches = channel('userdir.batches');
+/** Publishes the size of every batch. Metrics subscribe to it. */
+export const batchChannel = channel('userdir.batches');
 export interface BatchSize {
   readonly name: string;
   readonly keys: number;
 }
 
 /**
- * A read whose keys are gathered over one turn of the event loop, across all requests, into one statement for each shape.
+ * Collects the keys of all requests during one tick of the event loop, and reads them by one statement for each group.
  *
- * A key carries its project, so a batch may mix projects and cannot cross them. Nothing is cached beyond the batch, and nobody
- * waits for company: a batch leaves at the end of the turn, or before it with the request that fills it, so that the database
- * works while the turn goes on. A caller must not change the answer, which another may have as well.
+ * Dispatched at the end of the tick, or as soon as 16 keys are queued, so that the database works while the tick goes on. A
+ * caller must not change the answer, because other callers may have the same object.
  *
- * What would bring many rows is split into statements that run one after the other, those of the project that asks for least
- * first, and a key is answered as soon as its own statement is.
+ * A batch that would return many rows is split into statements that run one after the other. The project with the fewest rows
+ * comes first, and a key is answered as soon as its own statement is.
  */
 export function createBatchedRead<Key extends BatchKey, Row, Answer>(
   batched: BatchedRead<Key, Row, Answer>,
 ): (key: Key) => Promise<Answer> {
   const { name } = batched;
   const observers = createObservers();
-  let waiting = 0;
-  let leave = () => {};
+  let queued = 0;
+  let dispatchNow = () => {};
 
-  /** From now on, or from the end of the statement before it. */
+  /** Starts a statement, at once or after the one before it. */
   function issue(keys: readonly Key[], before: Promise<unknown> | undefined): Promise<(Answer | Error)[]> {
     const observations = observers.take(keys);
     const start = () => {
-      if (batches.hasSubscribers) batches.publish({ name, keys: keys.length } satisfies BatchSize);
+      if (batchChannel.hasSubscribers) batchChannel.publish({ name, keys: keys.length } satisfies BatchSize);
       return observedFor(observations, { kind: 'batch', name, keys: keys.length }, () => answerKeys(batched, keys));
     };
     return before === undefined ? start() : before.then(start);
   }
 
-  /** An answer of several statements for each key, which comes as soon as its own statement is done. */
-  function issueAll(keys: readonly Key[], shapes: readonly number[][][]): Promise<Answer>[] {
+  /** Starts several statements and returns a promise for each key, which is resolved by the key's own statement. */
+  function issueAll(keys: readonly Key[], groups: readonly number[][][]): Promise<Answer>[] {
     const answers = new Array<Promise<Answer>>(keys.length);
-    const lanes: Promise<unknown>[] = [];
-    for (const [index, statements] of shapes.entries()) {
-      const lane = index % STATEMENTS_AT_ONCE;
-      for (const places of statements) {
+    const lastIssued: Promise<unknown>[] = [];
+    for (const [index, statements] of groups.entries()) {
+      const slot = index % CONCURRENT_STATEMENTS;
+      for (const keyIndexes of statements) {
         const found = issue(
-          places.map((place) => keys[place] as Key),
-          lanes[lane],
+          keyIndexes.map((keyIndex) => keys[keyIndex] as Key),
+          lastIssued[slot],
         );
-        lanes[lane] = found;
-        for (const [position, place] of places.entries()) {
-          answers[place] = found.then((answersOfStatement) => orThrow(answersOfStatement[position] as Answer | Error));
+        lastIssued[slot] = found;
+        for (const [position, keyIndex] of keyIndexes.entries()) {
+          answers[keyIndex] = found.then((ofStatement) => orThrow(ofStatement[position] as Answer | Error));
         }
       }
     }
@@ -90,31 +98,51 @@ export function createBatchedRead<Key extends BatchKey, Row, Answer>(
   const loader = new DataLoader<Key, Answer, string>(
     async (keys) => {
       loader.clearAll();
-      const shapes = splitKeys(batched, keys);
-      if (shapes.length === 1 && shapes[0]?.length === 1) return issue(keys, undefined);
-      // What DataLoader resolves with a promise waits for that promise.
-      return issueAll(keys, shapes) as unknown as Answer[];
+      const groups = splitKeys(batched, keys);
+      if (groups.length === 1 && groups[0]?.length === 1) return issue(keys, undefined);
+      // DataLoader resolves a key with its promise, and so waits for each of them separately.
+      return issueAll(keys, groups) as unknown as Answer[];
     },
     {
-      cacheKeyFn: keyText,
+      cacheKeyFn: cacheKey,
       batchScheduleFn: (dispatch) => {
-        waiting = 0;
-        leave = once(dispatch);
-        setImmediate(leave);
+        queued = 0;
+        dispatchNow = atMostOnce(dispatch);
+        setImmediate(dispatchNow);
       },
     },
   );
   return (key) => {
     observers.add(key);
     const answer = loader.load(key);
-    waiting += 1;
-    // Not at once: whatever else this request asks for in the same go comes along.
-    if (waiting === FULL) queueMicrotask(leave);
+    queued += 1;
+    // Not synchronously, so that the other keys of the same request come along.
+    if (queued === EARLY_DISPATCH_SIZE) queueMicrotask(dispatchNow);
     return answer;
   };
 }
 
-function once(run: () => void): () => void {
+/**
+ * The text by which equal keys are found. It contains every property, so keys that differ in any of them differ here. The
+ * length stands before each text, so that no text can imitate two. Keys with the same properties in another order count as
+ * different, which costs a second read and returns no wrong answer.
+ */
+export function cacheKey(value: unknown): string {
+  if (typeof value === 'string') return `${value.length}:${value}`;
+  if (typeof value === 'bigint') return `${value}n`;
+  if (typeof value !== 'object' || value === null) return String(value);
+  if (value instanceof Date) return `@${value.getTime()}`;
+  if (Array.isArray(value)) return `[${value.map(cacheKey).join()}]`;
+  if (Object.getPrototypeOf(value) !== Object.prototype) {
+    throw new TypeError('A key consists of plain objects, lists, dates and simple values.');
+  }
+  let text = '{';
+  // Faster than Object.keys, and equal to it for a plain object.
+  for (const name in value) text += `${name}=${cacheKey((value as Record<string, unknown>)[name])},`;
+  return `${text}}`;
+}
+
+function atMostOnce(run: () => void): () => void {
   let hasRun = false;
   return () => {
     if (hasRun) return;
@@ -128,20 +156,20 @@ function orThrow<Answer>(answer: Answer | Error): Answer {
   return answer;
 }
 
-/** Who observes the requests that wait for keys; of those that ask for the same key only one is in the batch. */
+/** The traced requests behind each queued key. Several requests may wait for one key, which is in the batch once. */
 function createObservers() {
   const byKey = new Map<string, Observation[]>();
   return {
     add(key: BatchKey): void {
       const observation = currentObservation();
       if (observation === undefined) return;
-      const text = keyText(key);
+      const text = cacheKey(key);
       byKey.set(text, [...(byKey.get(text) ?? []), observation]);
     },
     take(keys: readonly BatchKey[]): Observation[] {
       if (byKey.size === 0) return [];
       return keys.flatMap((key) => {
-        const text = keyText(key);
+        const text = cacheKey(key);
         const taken = byKey.get(text) ?? [];
         byKey.delete(text);
         return taken;
@@ -154,40 +182,40 @@ function projectOf(key: BatchKey): string | number {
   return typeof key === 'string' ? key : key.projectId;
 }
 
-/** The places of keys by shape, and those of a shape by statement. */
+/** The indexes of the keys, by group and then by statement. */
 function splitKeys<Key extends BatchKey>(
-  { shape = () => '', weigh = () => 1 }: Pick<BatchedRead<Key, unknown, unknown>, 'shape' | 'weigh'>,
+  { groupKey = () => '', weigh = () => 1 }: Pick<BatchedRead<Key, unknown, unknown>, 'groupKey' | 'weigh'>,
   keys: readonly Key[],
 ): number[][][] {
   const weights = keys.map(weigh);
   const isLight = sum(weights) <= MAX_WEIGHT;
   if (isLight && keys.length === 1) return [[[0]]];
-  const byShape = groupBy(isLight ? [...keys.keys()] : lightestProjectFirst(keys, weights), (place) =>
-    shape(keys[place] as Key),
+  const groups = groupBy(isLight ? [...keys.keys()] : lightestProjectFirst(keys, weights), (keyIndex) =>
+    groupKey(keys[keyIndex] as Key),
   );
-  return byShape.map((places) => (isLight ? [places] : splitByWeight(places, weights)));
+  return groups.map((keyIndexes) => (isLight ? [keyIndexes] : splitByWeight(keyIndexes, weights)));
 }
 
 function lightestProjectFirst(keys: readonly BatchKey[], weights: readonly number[]): number[] {
-  const byProject = groupBy([...keys.keys()], (place) => projectOf(keys[place] as BatchKey));
-  const weightOf = (places: number[]) => sum(places.map((place) => weights[place] as number));
+  const byProject = groupBy([...keys.keys()], (keyIndex) => projectOf(keys[keyIndex] as BatchKey));
+  const weightOf = (keyIndexes: number[]) => sum(keyIndexes.map((keyIndex) => weights[keyIndex] as number));
   return byProject
-    .map((places) => ({ places, weight: weightOf(places) }))
+    .map((keyIndexes) => ({ keyIndexes, weight: weightOf(keyIndexes) }))
     .sort((a, b) => a.weight - b.weight)
-    .flatMap(({ places }) => places);
+    .flatMap(({ keyIndexes }) => keyIndexes);
 }
 
-function splitByWeight(places: readonly number[], weights: readonly number[]): number[][] {
+function splitByWeight(keyIndexes: readonly number[], weights: readonly number[]): number[][] {
   const statements: number[][] = [];
-  let room = 0;
-  for (const place of places) {
-    const weight = weights[place] as number;
-    if (weight > room) {
+  let available = 0;
+  for (const keyIndex of keyIndexes) {
+    const weight = weights[keyIndex] as number;
+    if (weight > available) {
       statements.push([]);
-      room = MAX_WEIGHT;
+      available = MAX_WEIGHT;
     }
-    statements.at(-1)?.push(place);
-    room -= weight;
+    statements.at(-1)?.push(keyIndex);
+    available -= weight;
   }
   return statements;
 }
@@ -207,55 +235,49 @@ function sum(numbers: readonly number[]): number {
   return numbers.reduce((total, each) => total + each, 0);
 }
 
-/** The answer for each key, or why there is none. */
+/** The answer to each key, or its error. */
 async function answerKeys<Key extends BatchKey, Row, Answer>(
   batched: BatchedRead<Key, Row, Answer>,
   keys: readonly Key[],
 ): Promise<(Answer | Error)[]> {
   try {
-    const rows: Placed<Row>[][] = keys.map(() => []);
+    const rows: KeyedRow<Row>[][] = keys.map(() => []);
     // WITH ORDINALITY counts from 1.
-    for (const row of await batched.read(keys)) rows[row.place - 1]?.push(row);
+    for (const row of await batched.read(keys)) rows[row.keyIndex - 1]?.push(row);
     return rows.map(batched.answer);
   } catch (error) {
-    return answerApart(batched, keys, error as Error);
+    return answerSeparately(batched, keys, error as Error);
   }
 }
 
 /**
- * Keys whose statement has failed, asked again without each other: a value that the database refuses is the fault of its key,
- * and a statement that takes too long may be that of one project. Those who ask for least come first.
+ * Reads the keys of a failed statement again, separately. A value that the database refuses is the fault of one key; a
+ * statement that takes too long may be the fault of one project. Projects with the fewest keys come first.
  */
-async function answerApart<Key extends BatchKey, Row, Answer>(
+async function answerSeparately<Key extends BatchKey, Row, Answer>(
   batched: BatchedRead<Key, Row, Answer>,
   keys: readonly Key[],
   error: Error,
 ): Promise<(Answer | Error)[]> {
   const answers = new Array<Answer | Error>(keys.length).fill(error);
   const byKey = isDataException(error);
-  const parts = groupBy([...keys.keys()], (place) => (byKey ? place : projectOf(keys[place] as Key)));
+  const parts = groupBy([...keys.keys()], (keyIndex) => (byKey ? keyIndex : projectOf(keys[keyIndex] as Key)));
   if (parts.length === 1 || isUnreachable(error)) return answers;
 
   let failures = 0;
-  const rest = parts.toSorted((a, b) => a.length - b.length).values();
+  const remaining = parts.toSorted((a, b) => a.length - b.length).values();
   const retry = async () => {
-    for (const places of rest) {
+    for (const keyIndexes of remaining) {
       if (failures >= MAX_FAILED_RETRIES) return;
       const found = await answerKeys(
         batched,
-        places.map((place) => keys[place] as Key),
+        keyIndexes.map((keyIndex) => keys[keyIndex] as Key),
       );
-      for (const [position, place] of places.entries()) answers[place] = found[position] as Answer | Error;
+      for (const [position, keyIndex] of keyIndexes.entries()) answers[keyIndex] = found[position] as Answer | Error;
       if (!byKey && found.every((answer) => answer instanceof Error)) failures += 1;
       if (found[0] instanceof Error && isUnreachable(found[0])) failures = MAX_FAILED_RETRIES;
     }
   };
-  await Promise.all(Array.from({ length: RETRIES_AT_ONCE }, retry));
+  await Promise.all(Array.from({ length: CONCURRENT_RETRIES }, retry));
   return answers;
-}
-
-/** SQLSTATE class 22: the database could not take a value. */
-function isDataException(error: unknown): boolean {
-  const { code } = error as { code?: unknown };
-  return typeof code === 'string' && code.length === 5 && code.startsWith('22');
 }

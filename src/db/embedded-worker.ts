@@ -1,19 +1,19 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { PGlite } from '@electric-sql/pglite';
 
-/**
+/*
  * The thread in which PGlite runs, so that a query never blocks HTTP.
  *
- * It speaks PostgreSQL's own wire protocol over `parentPort`: `EmbeddedStream` (embedded.ts) stands where node-postgres
- * expects a socket. PGlite has one session, so there is one connection at a time and a new one starts clean.
+ * It speaks PostgreSQL's wire protocol over `parentPort`; `EmbeddedStream` (embedded.ts) takes the place of the socket of
+ * node-postgres. PGlite has one session, so there is one connection at a time, and each new connection resets the session.
  */
 
-/** To the worker: a connection opens, its bytes, or the order to close. Its bytes back carry the same number. */
+/** To the worker: a connection opens, bytes of a connection, or the command to close. Answers carry the same number. */
 export type ToWorker = { open: number } | { connection: number; bytes: Uint8Array } | { close: true };
 export type FromWorker = { ready: true } | { connection: number; bytes: Uint8Array } | { closed: true };
 
 const port = parentPort;
-if (port === null) throw new Error('embedded-worker runs as a worker thread only');
+if (port === null) throw new Error('embedded-worker runs only as a worker thread.');
 
 const SYNC = Uint8Array.of(0x53, 0, 0, 0, 4);
 const LENGTH_BYTES = 4;
@@ -26,7 +26,7 @@ let current = 0;
 let started = false;
 let pending: Uint8Array = NO_BYTES;
 
-/** Work is done strictly in the order in which it arrived. */
+/** Messages are handled strictly in the order of their arrival. */
 let queue = Promise.resolve();
 port.on('message', (message: ToWorker) => {
   queue = queue.then(() => handle(message));
@@ -47,7 +47,7 @@ async function handle(message: ToWorker): Promise<void> {
   }
 }
 
-/** The session is shared by every connection in turn: what the last one left open is ended first. */
+/** All connections share the session, so the transaction and the settings of the previous one are discarded first. */
 async function open(connection: number): Promise<void> {
   current = connection;
   started = false;
@@ -68,7 +68,7 @@ async function answerCompleteMessages(): Promise<Uint8Array<ArrayBuffer>> {
   return concat(answers);
 }
 
-/** Bytes of the next message, once its header is here. The first of a connection (startup) has no type byte. */
+/** The length of the next message, or null before its header arrived. The first message (startup) has no type byte. */
 function nextLength(): number | null {
   const typeBytes = started ? 1 : 0;
   if (pending.byteLength < typeBytes + LENGTH_BYTES) return null;
@@ -76,12 +76,12 @@ function nextLength(): number | null {
 }
 
 /**
- * One message at a time: given several at once, PGlite sends a ReadyForQuery of its own after an error in the middle,
- * and every later answer would go to the wrong query (../shared/pitfalls.md, section 4).
+ * One message at a time. Given several, PGlite sends an additional ReadyForQuery after an error in the middle, and every later
+ * answer would be taken for that of another query.
  */
 async function execute(message: Uint8Array): Promise<Uint8Array[]> {
   const chunks: Uint8Array[] = [];
-  // The bytes are a view into the engine's own memory, so they are copied before it goes on.
+  // The bytes are a view into the engine's memory, so they are copied before the engine continues.
   await database.execProtocolRawStream(message, { syncToFs: false, onRawData: (bytes) => chunks.push(bytes.slice()) });
   return chunks;
 }

@@ -8,24 +8,24 @@ import type { FromWorker, ToWorker } from './embedded-worker.js';
 /**
  * The embedded PostgreSQL (PGlite) of one data directory, which the caller has locked.
  *
- * What is special about it: it runs in a worker thread, it has exactly one session, it never vacuums by itself, and it
- * does not fsync (a killed process loses nothing, a power cut may).
+ * It differs from a server: it runs in a worker thread, has exactly one session, never vacuums by itself, and does not fsync.
+ * A killed process loses nothing; a power cut may lose data.
  */
 export interface EmbeddedEngine {
-  /** Opens the database, making it first if there is none. */
+  /** Opens the database, and creates it first if there is none. */
   start(): Promise<void>;
-  /** A fresh connection for node-postgres, to be given as its `stream`. */
+  /** A new connection, to be used as the `stream` of node-postgres. */
   connect(): Duplex;
   close(): Promise<void>;
   /**
-   * Ends the engine at once, as a kill of the process would, and for good. For a directory that another process may have taken:
-   * closing would write the last of what this one has in memory over the other's files.
+   * Stops the engine at once and for good, as if the process was killed. For a directory that another process may have locked:
+   * a clean close would write over the files of that process.
    */
   abandon(): void;
   usage(): EngineUsage;
 }
 
-/** How much the thread of the engine has been at work, and how often it was started. */
+/** How long the thread of the engine has been busy, and how often it was started. */
 export interface EngineUsage {
   readonly busySeconds: number;
   readonly starts: number;
@@ -36,12 +36,12 @@ const NOT_OPEN = 'The embedded database is not open.';
 export function createEmbeddedEngine(dataDir: string): EmbeddedEngine {
   const databaseDir = join(dataDir, 'pgdata');
   let worker: Promise<Worker> | null = null;
-  /** The thread, also while it starts. */
+  /** The current thread, also while it starts. */
   let running: Worker | null = null;
   let abandoned = false;
   let connections = 0;
   let starts = 0;
-  /** Of the worker that runs now. */
+  /** Busy time of the current worker. */
   let busyMs = () => 0;
   let busyBeforeMs = 0;
 
@@ -56,7 +56,7 @@ export function createEmbeddedEngine(dataDir: string): EmbeddedEngine {
     starts += 1;
     const started = await start(databaseDir);
     let last = 0;
-    // Of a thread that has ended nothing is known any more.
+    // After a thread has ended its busy time can no longer be read.
     busyMs = () => {
       last = Math.max(last, started.performance.eventLoopUtilization().active);
       return last;
@@ -64,7 +64,7 @@ export function createEmbeddedEngine(dataDir: string): EmbeddedEngine {
     return started;
   }
 
-  /** A worker that died (its memory is bounded) is replaced: the log of the database brings back what was acknowledged. */
+  /** Replaces a worker that ended, because its memory is limited. The log of the database restores acknowledged changes. */
   async function findWorker(): Promise<Worker> {
     if (worker === null) throw new Error(NOT_OPEN);
     const isAlive = await worker.then(
@@ -75,7 +75,7 @@ export function createEmbeddedEngine(dataDir: string): EmbeddedEngine {
     return worker;
   }
 
-  /** Made in a directory of its own that is renamed when it is complete: a process killed meanwhile leaves nothing half-made. */
+  /** Created in another directory, which is renamed when complete. So a killed process leaves no incomplete database. */
   async function makeDatabase(): Promise<void> {
     const draft = `${databaseDir}.draft`;
     await rm(draft, { recursive: true, force: true });
@@ -88,7 +88,7 @@ export function createEmbeddedEngine(dataDir: string): EmbeddedEngine {
   return {
     async start() {
       if (!existsSync(databaseDir)) await makeDatabase();
-      // PGlite lets everybody write to most of its files, and the data directory may be open to others.
+      // PGlite makes most of its files writable for all users, and the data directory may be accessible to them.
       await chmod(databaseDir, 0o700);
       worker = startCounted();
       await worker;
@@ -100,7 +100,7 @@ export function createEmbeddedEngine(dataDir: string): EmbeddedEngine {
     async close() {
       const last = worker;
       worker = null;
-      // One that could not even start needs no closing.
+      // A worker that failed to start needs no closing.
       await last?.then(closeWorker, () => undefined);
     },
     abandon() {
@@ -114,7 +114,7 @@ export function createEmbeddedEngine(dataDir: string): EmbeddedEngine {
 
 function createWorker(dataDir: string): Worker {
   const worker = new Worker(new URL('./embedded-worker.js', import.meta.url), { workerData: { dataDir } });
-  // Each connection adds a listener while it lasts; they are few and one at a time.
+  // Each connection has listeners while it lasts, and there is one connection at a time.
   worker.setMaxListeners(0);
   return worker;
 }
@@ -140,7 +140,7 @@ async function closeWorker(worker: Worker): Promise<void> {
   await closed.finally(() => worker.terminate());
 }
 
-/** Stands where node-postgres expects a net.Socket; its other end is the worker. */
+/** Takes the place of the net.Socket of node-postgres. The other end is the worker. */
 class EmbeddedStream extends Duplex {
   #worker: Worker | null = null;
 
@@ -173,11 +173,11 @@ class EmbeddedStream extends Duplex {
   #lose = (cause: unknown) => this.destroy(new Error('The embedded database stopped unexpectedly.', { cause }));
 
   override _read(): void {
-    // The worker pushes what it has; an answer is complete before the next question is asked.
+    // The worker pushes its answers. Each is complete before the next query is sent, so there is no backpressure.
   }
 
   override _write(chunk: Buffer, _encoding: BufferEncoding, done: () => void): void {
-    // A copy, because node-postgres reuses the buffers that it writes from.
+    // A copy, because node-postgres reuses its buffers.
     this.#worker?.postMessage({ connection: this.connection, bytes: new Uint8Array(chunk) } satisfies ToWorker);
     done();
   }
@@ -194,7 +194,7 @@ class EmbeddedStream extends Duplex {
     done(error);
   }
 
-  // What node-postgres asks of a socket and a thread has no need of.
+  // Methods of a socket that node-postgres calls and a thread does not need.
   setNoDelay(): this {
     return this;
   }

@@ -4,8 +4,8 @@ import pg from 'pg';
 const RECONNECT_MS = 1_000;
 
 /**
- * Follows the notices of a channel on a connection of its own, which is made anew for as long as it takes whenever it breaks.
- * What was sent meanwhile is lost, so `onNotice` is also called whenever the connection stands. Returns how to stop.
+ * Listens to the notices of a channel on its own connection, which is made again whenever it breaks. Notices that were sent
+ * meanwhile are lost, so `onNotice` is also called after each connect. Returns a function that stops listening.
  */
 export function listen(options: pg.ClientConfig, channel: string, onNotice: () => void): () => Promise<void> {
   let client: pg.Client | null = null;
@@ -15,7 +15,7 @@ export function listen(options: pg.ClientConfig, channel: string, onNotice: () =
     const current = new pg.Client({ ...options, keepAlive: true });
     client = current;
     const ended = new Promise((resolve) => current.once('end', resolve));
-    // Without a listener an error would end the process; 'end' follows it.
+    // Without a listener an error would end the process. An 'end' follows every error.
     current.on('error', () => undefined);
     current.on('notification', onNotice);
     await current.connect();

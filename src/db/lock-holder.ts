@@ -3,24 +3,24 @@ import { readFileSync, readlinkSync, writeSync } from 'node:fs';
 import { type FileHandle, readFile, rm, stat } from 'node:fs/promises';
 import { hostname } from 'node:os';
 
-/** The lock file of a data directory: what it says of its holder, the heartbeat in it, and whether the holder is alive. */
+/* The lock file of a data directory: its content, its heartbeat, and whether its holder is alive. */
 
-/** Who holds a data directory: what its lock file says. Files of older versions lack the keys that may be absent. */
+/** The content of a lock file. Files of older versions lack the optional keys. */
 export interface LockHolder {
-  /** Counts up while the holder lives. The first key, of a fixed width, so that it is overwritten in its place. */
+  /** Counts up while the holder is alive. The first key and of fixed width, so that it can be overwritten in place. */
   readonly beat?: string;
-  /** No other lock file has it. */
+  /** Unique among lock files. */
   readonly id?: string;
   readonly pid: number;
   readonly hostname: string;
-  /** In which the pid counts: the boot and the PID namespace. Null where it is not known. */
+  /** Where the pid is valid: the boot and the PID namespace. Null if unknown. */
   readonly pidSpace?: string | null;
-  /** When the process started, as its system counts it: tells a process from a later one with the same pid. */
+  /** The start of the process as its system counts it. Distinguishes it from a later process with the same pid. */
   readonly processStart: string | null;
   readonly since: string;
-  /** What it does, for the sentence that refuses the next one: "userdir serve". */
+  /** The command of the process, for error messages: "userdir serve". */
   readonly command: string;
-  /** The socket on which the holder takes commands; a holder that takes none has no such key. */
+  /** The socket on which the holder takes commands; absent if it takes none. */
   readonly controlSocket?: string;
 }
 
@@ -28,7 +28,7 @@ export interface LockHolder {
 export interface LockFile {
   readonly path: string;
   readonly holder: LockHolder;
-  /** All that can change of it. */
+  /** Everything about the file that can change. */
   readonly signature: string;
 }
 
@@ -36,7 +36,7 @@ const BEAT_DIGITS = 12;
 const BEAT_AT = '{"beat":"'.length;
 const beatText = (beats: number) => String(beats).padStart(BEAT_DIGITS, '0');
 
-/** What a lock file of this process says, before its first beat. */
+/** The content of a lock file of this process, before its first beat. */
 export function describeSelf(self: Pick<LockHolder, 'command' | 'controlSocket'>): string {
   const state = processState('self');
   const holder: LockHolder = {
@@ -52,7 +52,7 @@ export function describeSelf(self: Pick<LockHolder, 'command' | 'controlSocket'>
   return JSON.stringify(holder);
 }
 
-/** The lock file, or null where it is gone. */
+/** The lock file, or null if it does not exist. */
 export async function readLockFile(path: string): Promise<LockFile | null> {
   try {
     const text = await readFile(path, 'utf8');
@@ -67,17 +67,17 @@ export async function readLockFile(path: string): Promise<LockFile | null> {
 }
 
 export interface Heartbeat {
-  /** Beats now; false where the file is no longer that of this process. */
+  /** Beats now; false if the file no longer belongs to this process. */
   beat(): boolean;
-  /** Stops beating and removes the file if it is still that of this process. */
+  /** Stops the heartbeat, and removes the file if it still belongs to this process. */
   release(): Promise<void>;
 }
 
 /**
- * Beats in the lock file of this process, which it takes over open, and calls `onLost` once when the file is gone or another's.
+ * Starts the heartbeat in the open lock file of this process. Calls `onLost` once if the file was removed or changed.
  *
- * The counter is overwritten in its place through the open file, never by its path: were the file another's by now, nothing
- * of theirs would change. A disk that fails is no reason to stop; only a file that is seen to be gone or changed is.
+ * The counter is overwritten through the open file and never by its path, so the file of another process is never changed. A
+ * failing disk does not stop the heartbeat; only a file that was seen to be removed or changed does.
  */
 export function startHeartbeat(
   { path, text, file }: { path: string; text: string; file: FileHandle },
@@ -102,7 +102,7 @@ export function startHeartbeat(
     } catch {
       // The next one may succeed.
     }
-    // So that another machine that shares the disk sees it. Nothing here needs to wait for it.
+    // So that another machine on the same disk sees it. Nothing here waits for it.
     file.datasync().catch(() => undefined);
     return true;
   }
@@ -129,8 +129,8 @@ function withoutBeat(text: string): string {
 }
 
 /**
- * Whether the holder lives, as far as its pid tells. That is only where the pid counts in the same host, boot and PID
- * namespace as ours: elsewhere a pid that is not there means nothing, and one that is may be another process.
+ * Whether the holder is alive, by its pid. That is known only within the same host, boot and PID namespace. Elsewhere the pid
+ * may not exist here although its process lives, or belong to another process.
  */
 export function judgeByPid(holder: LockHolder): 'alive' | 'dead' | 'unknown' {
   const ours = ownPidSpace();
@@ -138,7 +138,7 @@ export function judgeByPid(holder: LockHolder): 'alive' | 'dead' | 'unknown' {
   try {
     process.kill(holder.pid, 0);
   } catch (error) {
-    // EPERM: there is such a process, of another system user.
+    // EPERM: the process exists and belongs to another system user.
     if ((error as NodeJS.ErrnoException).code === 'ESRCH') return 'dead';
   }
   const state = processState(String(holder.pid));
@@ -146,7 +146,7 @@ export function judgeByPid(holder: LockHolder): 'alive' | 'dead' | 'unknown' {
   return state === holder.processStart ? 'alive' : 'dead';
 }
 
-/** Where `/proc` is of another PID namespace than the process, it is not known which process a pid in it is. */
+/** Null if `/proc` belongs to another PID namespace: its pids cannot be compared with ours. */
 function ownPidSpace(): string | null {
   try {
     if (readlinkSync('/proc/self') !== String(process.pid)) return null;
@@ -156,7 +156,7 @@ function ownPidSpace(): string | null {
   }
 }
 
-/** When a process started: field 22 of /proc/PID/stat with the boot it counts from. `ended` for a zombie, whose parent may never ask for it. */
+/** The start of a process: field 22 of /proc/PID/stat, with its boot. `ended` for a zombie, which may remain for any time. */
 function processState(pid: string): string | 'ended' | null {
   try {
     const [state = '', ...fields] = (readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1) ?? '').split(' ');

@@ -17,19 +17,19 @@ export interface DataDirLock {
 }
 
 export interface LockOptions {
-  /** How long to wait for a command to finish; a server, which takes commands itself, is not waited for. */
+  /** How long to wait for a command to finish. A server is not waited for, because it runs commands itself. */
   readonly waitMs: number;
-  /** Is told, once, that the lock file is gone or another's: from then on the directory must not be touched. */
+  /** Called once if the lock file was removed or changed. The directory must not be touched from then on. */
   readonly onLost?: (error: DataDirLostError) => void;
-  /** Is told whom the process watches, where it takes long to find out whether they are alive. */
+  /** Called with a sentence for the operator when it takes long to find out whether the holder is alive. */
   readonly onDoubt?: (sentence: string) => void;
-  /** How often the holder beats. */
+  /** The interval of the holder's heartbeat. */
   readonly heartbeatMs?: number;
-  /** A holder that has not beaten for this long is dead. */
+  /** A holder without a heartbeat for this long is dead. */
   readonly deadAfterMs?: number;
 }
 
-/** The data directory is in use; `holder` says by whom. */
+/** The data directory is in use by `holder`. */
 export class DataDirLockedError extends Error {
   override name = 'DataDirLockedError';
   constructor(
@@ -42,7 +42,7 @@ export class DataDirLockedError extends Error {
   }
 }
 
-/** This process held the data directory and does so no longer. */
+/** This process has lost its lock of the data directory. */
 export class DataDirLostError extends Error {
   override name = 'DataDirLostError';
   constructor(path: string) {
@@ -53,7 +53,7 @@ export class DataDirLostError extends Error {
   }
 }
 
-/** How long to wait for a command that works in the data directory to leave it; as a rule it needs no longer. */
+/** How long to wait for a command that uses the data directory. Most commands take less. */
 export const LOCK_WAIT_MS = 5_000;
 
 const LOCK_FILE = /^lock\.(\d{1,15})$/;
@@ -63,14 +63,16 @@ const DOUBT_AFTER_MS = 3_000;
 const RETRY_MS = 100;
 
 /**
- * Takes the data directory for this process; throws DataDirLockedError.
+ * Locks the data directory for this process; throws DataDirLockedError.
  *
- * PGlite has no lock of its own, and two processes on one directory lose data in silence, so this one must hold against any
- * interleaving. The files are `lock.1`, `lock.2`, …. A process that sees only dead ones creates the next number, exclusively
- * and complete (link of a finished file), beats in it from then on, and looks again: at a higher number, or at a lower one
- * that is alive, it withdraws. Of two processes that believe to hold, the one that created its file later saw the other's in
- * that second look, because a holder's file is there until the holder releases it: the dead are deleted only by a holder, and
- * a file that appears below its number meanwhile is of a process that meets the higher number and withdraws.
+ * PGlite has no lock, and two processes on one directory lose data without an error, so this lock must hold under any
+ * interleaving. The files are `lock.1`, `lock.2`, …. A process that finds only files of dead holders creates the file with the
+ * next number. The file is created exclusively and complete, as a link to a finished file, and has a heartbeat from then on.
+ * Then the process looks again. It withdraws if there is a higher number, or a lower one of a live holder.
+ *
+ * Why two processes cannot both hold the lock: the later one would have seen the file of the earlier one in its second look,
+ * because a holder's file exists until the holder releases it. Files of dead holders are deleted only by a holder. A file
+ * that appears with a lower number belongs to a process that will see the higher number and withdraw.
  */
 export async function lockDataDir(
   dataDir: string,
@@ -114,7 +116,7 @@ async function tryLock(
     if (heartbeat === null) continue;
     const others = (await lockNumbers(dataDir)).filter((number) => number !== mine);
     const isLater = others.some((number) => number > mine);
-    // The last beat is for a process that was stopped for so long meanwhile that another has taken it for dead.
+    // The last beat fails if this process was suspended for so long that another one counted it as dead.
     if (isLater || (await findLiveHolder(dataDir, others, isAlive)) !== null || !heartbeat.beat()) {
       await heartbeat.release();
       continue;
@@ -138,7 +140,7 @@ async function lockNumbers(dataDir: string): Promise<number[]> {
   return names.flatMap((name) => LOCK_FILE.exec(name)?.[1] ?? []).map(Number);
 }
 
-/** Null where there is such a file already. */
+/** Null if the file exists. */
 async function createExclusively(
   dataDir: string,
   path: string,
@@ -164,12 +166,12 @@ async function createExclusively(
 }
 
 /**
- * Whether the holder of a lock file is alive. Where its pid does not tell, its file is watched: any change is a sign of life,
- * and a file that stays the same for `deadAfterMs` of our own clock is that of the dead. No time that another machine wrote
- * is compared with ours. Versions without a heartbeat touch their file instead, which changes its time.
+ * Decides whether the holder of a lock file is alive. If its pid does not tell, its file is watched: a change proves that it is
+ * alive, and no change for `deadAfterMs` of our own clock that it is dead. Times written by another machine are never compared
+ * with ours. Versions without a heartbeat touch their file, which changes its time.
  */
 function createJudge({ onDoubt, deadAfterMs = DEAD_AFTER_MS }: LockOptions): Judge {
-  // The second look must not take as long again.
+  // Remembered, so that the second look does not take as long again.
   const dead = new Set<string>();
 
   async function showsLife({ path, holder, signature }: LockFile): Promise<boolean> {
@@ -180,7 +182,7 @@ function createJudge({ onDoubt, deadAfterMs = DEAD_AFTER_MS }: LockOptions): Jud
       const found = await readLockFile(path);
       if (found?.signature !== signature) return found !== null;
       const now = performance.now();
-      // While this process was stopped it watched nothing.
+      // Time during which this process was suspended does not count.
       watchedMs += Math.min(now - last, 2 * RETRY_MS);
       last = now;
       if (watchedMs < DOUBT_AFTER_MS) continue;

@@ -4,13 +4,13 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Pool, PoolClient } from 'pg';
 
-/** The migrations of this package, in Prisma's layout: one folder each, applied in the order of their names. */
+/** The migrations of this package in Prisma's layout: one folder for each, applied in the order of their names. */
 const MIGRATIONS_DIR = fileURLToPath(new URL('../../prisma/migrations/', import.meta.url));
 
-/** Any constant will do, as long as every version of userdir uses the same. */
+/** An arbitrary constant, the same in every version of userdir. */
 const ADVISORY_LOCK = 8_327_301_945;
 
-/** Prisma's own history table, so that `prisma migrate deploy` and this runner see the same history. */
+/** The history table of Prisma, so that `prisma migrate deploy` and this runner have the same history. */
 const HISTORY_TABLE = `
   CREATE TABLE _prisma_migrations (
     id VARCHAR(36) PRIMARY KEY NOT NULL,
@@ -30,9 +30,10 @@ interface Migration {
 }
 
 /**
- * Applies what is missing, all of it or nothing, and returns the names. Safe to run twice and by many processes at once:
- * they queue for an advisory lock, and whoever comes later finds nothing left to do.
- * Throws where the history contradicts the files: a migration that failed under Prisma, or one edited after it was applied.
+ * Applies the missing migrations, all or none, and returns their names. Safe to run twice and by many processes at once: they
+ * wait for an advisory lock, and the later ones find nothing to do.
+ *
+ * Throws if the history contradicts the files: a migration failed under Prisma, or was changed after it was applied.
  */
 export async function migrate(pool: Pool, migrationsDir = MIGRATIONS_DIR): Promise<string[]> {
   const migrations = await readMigrations(migrationsDir);
@@ -41,7 +42,7 @@ export async function migrate(pool: Pool, migrationsDir = MIGRATIONS_DIR): Promi
     await client.query('BEGIN');
     await client.query('SET LOCAL statement_timeout = 0');
     await client.query('SELECT pg_advisory_xact_lock($1)', [ADVISORY_LOCK]);
-    // Not IF NOT EXISTS, which asks for the right to make tables also where there is nothing to make.
+    // Not IF NOT EXISTS, which needs the right to create tables even if the table exists.
     if (!(await hasHistory(client))) await client.query(HISTORY_TABLE);
     const missing = await findMissing(client, migrations);
     for (const migration of missing) await apply(client, migration);
@@ -55,7 +56,7 @@ export async function migrate(pool: Pool, migrationsDir = MIGRATIONS_DIR): Promi
   }
 }
 
-/** What `migrate` would find, without doing anything; throws where it would. */
+/** The migrations that `migrate` would apply, and those that it does not know. Changes nothing; throws where `migrate` would. */
 export async function inspectMigrations(pool: Pool): Promise<{ missing: string[]; unknown: string[] }> {
   const migrations = await readMigrations(MIGRATIONS_DIR);
   const names = migrations.map(({ name }) => name);

@@ -1,36 +1,35 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
-import { keyText } from './key-text.js';
+import { setImmediate as nextTick } from 'node:timers/promises';
+import { cacheKey } from './batched-read.js';
 
 /**
- * A costly read, of which a project has one at a time: its own requests wait for each other, and not those of others for them. Who
- * asks the same as one that has not begun waits with it.
+ * Runs an expensive read once at a time for each project: requests of one project wait for each other, and no other project
+ * waits for them. Equal requests that have not started yet share one read.
  */
 export function oneAtATime<Key extends { readonly projectId: number }, Result>(
   read: (key: Key) => Promise<Result>,
 ): (key: Key) => Promise<Result> {
-  const lastOf = new Map<number, Promise<unknown>>();
+  const lastOfProject = new Map<number, Promise<unknown>>();
   const waiting = new Map<string, Promise<Result>>();
   return (key) => {
-    const text = keyText(key);
-    const same = waiting.get(text);
-    if (same !== undefined) return same;
+    const text = cacheKey(key);
+    const equal = waiting.get(text);
+    if (equal !== undefined) return equal;
     const { projectId } = key;
-    const before = lastOf.get(projectId);
-    const result = begin(before);
+    const result = runAfter(lastOfProject.get(projectId));
     waiting.set(text, result);
-    const ended = result.then(leave, leave);
-    lastOf.set(projectId, ended);
+    const ended = result.then(release, release);
+    lastOfProject.set(projectId, ended);
     return result;
 
-    async function begin(earlier: Promise<unknown> | undefined): Promise<Result> {
-      await earlier;
-      await nextTurn();
+    async function runAfter(before: Promise<unknown> | undefined): Promise<Result> {
+      await before;
+      await nextTick();
       waiting.delete(text);
       return read(key);
     }
 
-    function leave(): void {
-      if (lastOf.get(projectId) === ended) lastOf.delete(projectId);
+    function release(): void {
+      if (lastOfProject.get(projectId) === ended) lastOfProject.delete(projectId);
     }
   };
 }

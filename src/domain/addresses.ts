@@ -2,9 +2,9 @@ import { keccak_256 } from '@noble/hashes/sha3.js';
 import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
 import { base32 } from '@scure/base';
 import crc16 from 'crc/calculators/crc16xmodem';
-import type { Network } from '../db/client.js';
 import { AppError, show } from '../errors.js';
 import { atMost, isTooLong } from '../input-limits.js';
+import type { Network } from './users.js';
 
 /** A well-formed public address. */
 export interface Address {
@@ -17,9 +17,10 @@ export interface Address {
   readonly checksumValid: boolean;
 }
 
-/** The first byte of the StrKey of an account, and where its checksum is: after that byte and the 32 of the key. */
+/** The first byte of the StrKey of an account. */
 const ACCOUNT_VERSION = 6 << 3;
-const CHECKSUM_PLACE = 33;
+/** Where the checksum starts: after the version byte and the 32 bytes of the key. */
+const CHECKSUM_OFFSET = 33;
 
 const SECRET_SEED = /^S[A-Z2-7]{55}$/;
 
@@ -27,11 +28,10 @@ export const ADDRESS_FORMS =
   'a Stellar address (G and 55 more characters) or an Ethereum address (0x and 40 hex digits)';
 
 /**
- * The one address parser: search, verification, import, login and GraphQL all decide by it.
- * Returns the address, or the reason for which it is malformed.
+ * The one address parser, used by search, verification, import, login and GraphQL. Returns the address, or why it is malformed.
  *
- * Stellar: StrKey of version `G` with its CRC-16 (SEP-23); nothing else stands for an account here. Ethereum: hex digits
- * in any case; a wrong EIP-55 checksum is reported, not refused.
+ * Stellar: a StrKey of version `G` with its CRC-16 (SEP-23), and no other form of an account. Ethereum: hex digits in any
+ * case; a wrong EIP-55 checksum is reported and not refused.
  */
 export function parseAddress(text: string): Address | { readonly reason: string } {
   if (isTooLong('address', text)) return { reason: `an address has ${atMost('address')}` };
@@ -44,29 +44,29 @@ export function parseAddress(text: string): Address | { readonly reason: string 
   return { reason: malformedReason(text) };
 }
 
-/** The address, or BAD_USER_INPUT that names the parameter, what arrived and what is wrong with it. */
+/** The address, or BAD_USER_INPUT that names the parameter, the value and the reason. */
 export function requireAddress(name: string, text: string): Address {
   const address = parseAddress(text);
   if ('reason' in address) {
-    // Of what looks like a secret seed nothing is repeated.
+    // A text that looks like a secret seed is not repeated.
     const shown = SECRET_SEED.test(text) ? 'a secret' : show(text);
     throw new AppError('BAD_USER_INPUT', `${name}: got ${shown}, expected ${ADDRESS_FORMS}; ${address.reason}.`);
   }
   return address;
 }
 
-/** The StrKey of an ed25519 public key (SEP-23): the version, the key, and the CRC-16 of both with its low byte first. */
+/** The StrKey of an ed25519 public key (SEP-23): the version, the key, and the CRC-16 of both, low byte first. */
 export function stellarAddress(key: Uint8Array): string {
-  const strKey = Buffer.alloc(CHECKSUM_PLACE + 2);
+  const strKey = Buffer.alloc(CHECKSUM_OFFSET + 2);
   strKey.writeUInt8(ACCOUNT_VERSION);
   strKey.set(key, 1);
-  strKey.writeUInt16LE(crc16(strKey.subarray(0, CHECKSUM_PLACE)), CHECKSUM_PLACE);
+  strKey.writeUInt16LE(crc16(strKey.subarray(0, CHECKSUM_OFFSET)), CHECKSUM_OFFSET);
   return base32.encode(strKey);
 }
 
 function isAccountKey(strKey: Buffer): boolean {
   if (strKey[0] !== ACCOUNT_VERSION) return false;
-  return strKey.readUInt16LE(CHECKSUM_PLACE) === crc16(strKey.subarray(0, CHECKSUM_PLACE));
+  return strKey.readUInt16LE(CHECKSUM_OFFSET) === crc16(strKey.subarray(0, CHECKSUM_OFFSET));
 }
 
 function ethereumAddress(text: string): Address {
@@ -78,7 +78,7 @@ function ethereumAddress(text: string): Address {
     network: 'ethereum',
     publicKey: text,
     key,
-    // Computed for whoever asks: the hash costs more than everything else about an address, and decides nothing.
+    // Computed only on request: the hash costs more than the rest of the parser, and does not affect validity.
     get checksumValid() {
       return !carriesChecksum || text === checksumAddress(key);
     },
@@ -89,8 +89,8 @@ function ethereumAddress(text: string): Address {
 export function checksumAddress(key: string): string {
   const digits = key.slice(2);
   const hash = bytesToHex(keccak_256(utf8ToBytes(digits)));
-  const cased = [...digits].map((digit, place) =>
-    Number.parseInt(hash[place] as string, 16) >= 8 ? digit.toUpperCase() : digit,
+  const cased = [...digits].map((digit, index) =>
+    Number.parseInt(hash[index] as string, 16) >= 8 ? digit.toUpperCase() : digit,
   );
   return `0x${cased.join('')}`;
 }
@@ -108,8 +108,8 @@ function malformedReason(text: string): string {
   return 'it is neither';
 }
 
-/** What is wrong with text that should have a length and an alphabet. */
-function misfit(text: string, length: number, stranger: RegExp): string {
+/** What is wrong with a text that must have one length and one alphabet. */
+function misfit(text: string, length: number, foreign: RegExp): string {
   if (text.length !== length) return `here are ${text.length} characters`;
-  return `${show(stranger.exec(text)?.[0])} is none of them`;
+  return `${show(foreign.exec(text)?.[0])} is none of them`;
 }

@@ -1,30 +1,28 @@
 import { crc32 } from 'node:zlib';
 import { z } from 'zod';
-import { LoginMethod } from '../db/client.js';
 import { AppError, expected } from '../errors.js';
 import { INPUT_LIMITS, isTooLong } from '../input-limits.js';
+import { LoginMethod } from './users.js';
 
-export { LoginMethod };
+/* All rules for dates, login methods, pages, cursors and ids (spec, "GET /server/users"). */
 
-/** The one place of the rules for dates, login methods, pages, cursors and ids (spec, "GET /server/users"; design, section 3). */
-
-/** Which users: created from `createdFrom` to `createdTo`, both inclusive, by any of `loginMethods` (null: all). */
+/** Selects users created from `createdFrom` to `createdTo`, both inclusive, with one of `loginMethods` (null: any). */
 export interface UserFilter {
   readonly createdFrom: Date;
   readonly createdTo: Date;
   readonly loginMethods: readonly LoginMethod[] | null;
 }
 
-/** A place in the order of users, newest first. It outlives the row that it was taken from. */
+/** A position in the list of users, newest first. It stays valid when its user is removed. */
 export interface Position {
   readonly createdAt: Date;
   readonly id: number;
 }
 
-/** The instants between which users are created; the database checks it. An open filter is these two. */
+/** The first and the last instant of a creation; the database checks it. A filter without dates has these two. */
 export const EARLIEST = new Date('1970-01-01T00:00:00.000Z');
 export const LATEST = new Date('9999-12-31T23:59:59.999Z');
-/** The largest id that the database gives out, and the largest that JSON carries exactly. */
+/** The largest id that the database assigns, and the largest that is exact in JSON. */
 export const LARGEST_ID = BigInt(Number.MAX_SAFE_INTEGER);
 export const PAGE_SIZE = { default: 10, max: 100 } as const;
 
@@ -32,21 +30,21 @@ const LOGIN_METHODS = Object.values(LoginMethod);
 const DATE_FORM = 'a date (2026-01-31) or an RFC 3339 date-time (2026-01-31T12:00:00Z)';
 const LOGIN_METHOD_FORM = `${LOGIN_METHODS.join(', ')}, or several of them separated by commas`;
 
-/** Zod's error for one value: its name, what arrived, what is accepted. */
+/** Zod's error for one value: its name, the value and what is accepted. */
 export const says = (name: string, accepted: string) => (issue: { input?: unknown }) =>
   expected(name, issue.input, accepted);
 
-/** More of them than people read say nothing more, and a list can have as many as it has items. */
-const FAULTS_NAMED = 5;
+/** A list can have as many faults as items; a caller needs the first few. */
+const MAX_FAULTS_NAMED = 5;
 
-/** `value` by `schema`, or BAD_USER_INPUT with its first faults. */
+/** Parses `value` by `schema`, or throws BAD_USER_INPUT with its first faults. */
 export function parse<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
   throw new AppError(
     'BAD_USER_INPUT',
     parsed.error.issues
-      .slice(0, FAULTS_NAMED)
+      .slice(0, MAX_FAULTS_NAMED)
       .map((issue) => issue.message)
       .join(' '),
   );
@@ -62,29 +60,29 @@ function decimal(name: string, min: number, max: number) {
     .transform(Number);
 }
 
-/** How a document shows digits: as the integer that they are to its readers. */
-function wholeNumber(minimum: number, maximum?: number) {
+/** The OpenAPI document shows a text of digits as an integer. */
+function integerMeta(minimum: number, maximum?: number) {
   return { type: 'integer', pattern: undefined, minimum, ...(maximum !== undefined && { maximum }) } as const;
 }
 
 export const page = decimal('page', 1, Number.MAX_SAFE_INTEGER)
   .default(1)
   .meta({
-    ...wholeNumber(1),
+    ...integerMeta(1),
     description: 'Page number, from 1, which is the default. A page past the end is empty and has the right total.',
     example: 1,
   });
 export const limit = decimal('limit', 1, PAGE_SIZE.max)
   .default(PAGE_SIZE.default)
   .meta({
-    ...wholeNumber(1, PAGE_SIZE.max),
+    ...integerMeta(1, PAGE_SIZE.max),
     description: `Users per page, 1 to ${PAGE_SIZE.max}, by default ${PAGE_SIZE.default}. Other values are refused, never clamped.`,
     example: 10,
   });
 
 /**
- * A user id as digits. One that is larger than any id can be is well-formed and finds no user; of it only as many digits are
- * made a number as tell that it is.
+ * A user id as digits. A number larger than any id is well-formed and finds no user; only its first digits are converted,
+ * which is enough to see that it is too large.
  */
 export function userId(name: string) {
   const error = says(name, 'decimal digits, 1 and up');
@@ -92,7 +90,7 @@ export function userId(name: string) {
     .string({ error })
     .regex(/^0*[1-9][0-9]*$/, { error })
     .transform((digits) => BigInt(digits.replace(/^0+/, '').slice(0, INPUT_LIMITS.id.max)))
-    .meta({ ...wholeNumber(1), description: 'User ID: decimal digits, 1 and up.', example: 42 });
+    .meta({ ...integerMeta(1), description: 'User ID: decimal digits, 1 and up.', example: 42 });
 }
 
 /** One bound of the creation date: a whole UTC day, or an instant. */
@@ -124,13 +122,13 @@ export const loginMethods = (name: string) => {
     .pipe(z.array(z.enum(LoginMethod, { error })))
     .meta({
       description: `Users who sign in by ${LOGIN_METHOD_FORM}; the parameter may also be repeated.`,
-      // Of one text; together several have no more.
+      // Of one text; several together are limited to the same length.
       maxLength: INPUT_LIMITS.loginMethods.max,
       example: 'wallet,socials',
     });
 };
 
-/** A filter from its parsed parts; what is absent leaves that side open. */
+/** A filter from its parsed parts. An absent part does not restrict the users. */
 export function userFilter(parts: {
   createdFrom?: Date | null | undefined;
   createdTo?: Date | null | undefined;
@@ -149,9 +147,9 @@ const DAY_MS = 86_400_000;
 const MINUTE_MS = 60_000;
 
 /**
- * The first or the last millisecond that a date or date-time (RFC 3339, section 5.6) stands for; null where it is none
- * or does not exist. Instants are kept in milliseconds, so a finer bound moves inwards to the next whole one.
- * A space before the offset is a "+" that was not percent-encoded: it can mean nothing else.
+ * The first or the last millisecond of a date or date-time (RFC 3339, section 5.6); null where it is malformed or does not
+ * exist. Instants have milliseconds, so a more precise bound moves inwards to the next millisecond. A space before the
+ * offset is read as a "+" that was not percent-encoded.
  */
 export function parseDate(text: string, edge: 'first' | 'last'): Date | null {
   const match = RFC_3339.exec(text);
@@ -166,7 +164,7 @@ export function parseDate(text: string, edge: 'first' | 'last'): Date | null {
   if (time.hour > 23 || time.minute > 59 || time.second > 60 || offset.hour > 23 || offset.minute > 59) return null;
   const offsetMs = (sign === '-' ? -1 : 1) * (offset.hour * 60 + offset.minute) * MINUTE_MS;
   const minuteStart = midnight + (time.hour * 60 + time.minute) * MINUTE_MS - offsetMs;
-  // A leap second ends a UTC day or is none; clocks that do not count it show the last millisecond before midnight.
+  // A leap second can only end a UTC day. It becomes the last millisecond before midnight.
   if (time.second === 60)
     return (minuteStart + MINUTE_MS) % DAY_MS === 0 ? withinRange(minuteStart + MINUTE_MS - 1) : null;
 
@@ -176,7 +174,7 @@ export function parseDate(text: string, edge: 'first' | 'last'): Date | null {
   return withinRange(minuteStart + time.second * 1_000 + milliseconds);
 }
 
-/** Null where there is no such day. (Date.UTC would roll 30 February over, and take the years 0 to 99 for 1900 to 1999.) */
+/** Null where the day does not exist. Date.UTC would accept 30 February, and read the years 0 to 99 as 1900 to 1999. */
 function utcMidnight(year: number, month: number, day: number): number | null {
   const date = new Date(0);
   date.setUTCFullYear(year, month - 1, day);
@@ -184,8 +182,8 @@ function utcMidnight(year: number, month: number, day: number): number | null {
 }
 
 /**
- * No user is created outside EARLIEST…LATEST, so a bound beyond either moves to one millisecond past it without changing
- * any answer, and PostgreSQL never sees a year that it cannot write.
+ * No user is created outside EARLIEST…LATEST, so a bound outside moves to one millisecond past that end. No answer changes,
+ * and PostgreSQL never gets a year that it cannot represent.
  */
 function withinRange(time: number): Date {
   return new Date(Math.min(Math.max(time, EARLIEST.getTime() - 1), LATEST.getTime() + 1));
@@ -193,10 +191,10 @@ function withinRange(time: number): Date {
 
 const CURSOR = /^(\d{1,15})\.(\d{1,16})\./;
 
-/** The opaque text of a position. Its checksum tells a cursor that was cut short from one of another place. */
+/** The opaque text of a position. The checksum reveals a cursor that was truncated. */
 export function encodeCursor(position: Position): string {
-  const place = `${position.createdAt.getTime()}.${position.id}`;
-  return Buffer.from(`${place}.${crc32(place).toString(36)}`).toString('base64url');
+  const text = `${position.createdAt.getTime()}.${position.id}`;
+  return Buffer.from(`${text}.${crc32(text).toString(36)}`).toString('base64url');
 }
 
 /** A cursor from `encodeCursor`. */

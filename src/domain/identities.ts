@@ -1,14 +1,25 @@
 import { domainToASCII, domainToUnicode } from 'node:url';
-import type { Network, WalletType } from '../db/client.js';
 import { AppError, badInput } from '../errors.js';
 import { INPUT_LIMITS, isTooLong } from '../input-limits.js';
 import { type Address, requireAddress } from './addresses.js';
+import type { HistoryFields, LoginFields, Network, WalletType } from './users.js';
 
-/** Who somebody is to a project: by which method, under which value, and the form in which that value is compared. */
+/** What identifies a user within a project: the login method, the value, and the form in which the value is compared. */
 export interface Identity {
   readonly authMethod: string;
   readonly authValue: string;
   readonly authValueKey: string;
+}
+
+/** An identity that can neither log in nor register. */
+export interface Ban extends Identity {
+  /** ISO 8601. */
+  readonly createdAt: string;
+}
+
+/** A ban as an import writes it; without an instant it begins now. */
+export interface BanRecord extends Identity {
+  readonly createdAt: Date | null;
 }
 
 export interface LinkedAccount {
@@ -19,11 +30,12 @@ export interface LinkedAccount {
 }
 
 /** What a login or an import line says of a user, checked and in the form in which it is stored. */
-export interface Profile extends Identity {
-  readonly loginEmail: string | null;
-  readonly wallet: string | null;
+export interface Profile extends LoginFields {
   readonly accounts: readonly LinkedAccount[];
 }
+
+/** A user as an import writes it. A null is left to the database, or in an update unchanged. */
+export interface UserRecord extends Profile, HistoryFields {}
 
 /** A profile as it arrives. */
 export interface ProfileInput {
@@ -37,7 +49,7 @@ export interface ProfileInput {
 interface AccountInput {
   readonly network: Network;
   readonly publicKey: string;
-  /** Where it does not follow from the wallet. */
+  /** Needed where it does not follow from the wallet. */
   readonly walletType?: WalletType | null | undefined;
 }
 
@@ -51,18 +63,18 @@ const AUTH_METHOD_FORM =
   'email, passkey, wallet or the name of a social provider in lower-case letters, digits, "." "_" "-"';
 const AUTH_VALUE_FORM = `text of 1 to ${INPUT_LIMITS.authValue.max} bytes without control or invisible characters`;
 const EMAIL_FORM = 'an email address';
-/** Of one user, in all. */
+/** How many accounts a user can have. */
 export const MAX_ACCOUNTS = 100;
 
-// Letters of any script, because mailboxes have them; no white space, quotes or control characters, no empty domain label.
+// Letters of any script; no white space, quotes or control characters, no empty domain label.
 const EMAIL = /^[^\s@"\p{Cc}\p{Cs}]{1,64}@[^\s@".\p{Cc}\p{Cs}]+(\.[^\s@".\p{Cc}\p{Cs}]+)*$/u;
 
-/** Invisible characters would make two identities of what people read as one, and a way around a ban. */
+/** With invisible characters two identities could look like one, which would be a way around a ban. */
 const INVISIBLE = /[\p{Cf}\p{Default_Ignorable_Code_Point}]/u;
 
 /**
- * An email as it is compared: trimmed, the mailbox NFC and lower case, the domain as IDNA has it in Unicode. Null where it
- * cannot be one, which is also where the mailbox has invisible characters.
+ * An email in the form in which it is compared: trimmed, the mailbox in NFC and lower case, the domain in Unicode by IDNA.
+ * Null where the text is no email, or has invisible characters in its mailbox.
  */
 export function foldEmail(text: string): string | null {
   if (isTooLong('email', text)) return null;
@@ -79,8 +91,9 @@ function foldCase(text: string): string {
 }
 
 /**
- * `Bücher.example`, `xn--bcher-kva.example` and `bücher。example` are one domain (IDNA, UTS 46). Empty where it is none: the
- * parser of URLs that we ask takes other characters of ASCII as the end of a domain, and decodes labels that cannot be registered.
+ * `Bücher.example`, `xn--bcher-kva.example` and `bücher。example` are one domain (IDNA, UTS 46). Empty for an invalid domain.
+ * The two checks are needed because Node's functions parse URLs: other ASCII characters would end the domain there, and
+ * labels that cannot be registered would be decoded.
  */
 function foldDomain(domain: string): string {
   const folded = foldCase(domain);
@@ -99,9 +112,9 @@ export function requireEmail(name: string, text: string): string {
 }
 
 /**
- * Checks who somebody is. An email folds as an email, a wallet as an address; any other value is compared as it is
- * (trimmed, NFC), since a provider's ids and a passkey's are case-sensitive, unless it is an email, and has no invisible
- * characters.
+ * Checks an identity. The value of an email login is compared as an email, that of a wallet login as an address. Any other value
+ * that is an email is compared as one too; the rest is compared as it is (trimmed, NFC), because the ids of providers and
+ * passkeys are case-sensitive.
  */
 export function parseIdentity(input: { authMethod: string; authValue: string }, spelling: Spelling): Identity {
   const method = spelling('auth_method');
@@ -109,7 +122,7 @@ export function parseIdentity(input: { authMethod: string; authValue: string }, 
   if (isTooLong('authMethod', input.authMethod) || !AUTH_METHOD.test(input.authMethod)) {
     throw badInput(method, input.authMethod, AUTH_METHOD_FORM);
   }
-  // Longer texts are not looked at: to normalise them can take seconds.
+  // A longer text is not normalised, because that can take seconds.
   const authValue = isTooLong('authValue', input.authValue) ? '' : input.authValue.trim().normalize('NFC');
   if (authValue === '' || /[\p{Cc}\p{Cs}]/u.test(authValue) || isTooLong('authValue', authValue)) {
     throw badInput(name, input.authValue, AUTH_VALUE_FORM);
@@ -126,8 +139,8 @@ function foldAuthValue(authMethod: string, authValue: string, name: string): str
 }
 
 /**
- * Checks a whole profile: BAD_USER_INPUT names the field. The wallet of a `wallet` login is its auth value; an external
- * wallet is among the accounts, of type external, and every other account is custodial.
+ * Checks a profile; BAD_USER_INPUT names the field. The wallet of a `wallet` login is its auth value. The wallet is one of the
+ * accounts, of type external; every other account is custodial.
  */
 export function parseProfile(input: ProfileInput, spelling: Spelling): Profile {
   const identity = parseIdentity(input, spelling);
@@ -151,7 +164,7 @@ function parseWallet(input: ProfileInput, identity: Identity, spelling: Spelling
   return wallet;
 }
 
-/** For an email login its value; for any other the email given beside it, or else a value that is an email. */
+/** The value of an email login. For any other login the email given, or else its value where that is an email. */
 function parseLoginEmail(email: string | null | undefined, identity: Identity, spelling: Spelling): string | null {
   const given = email === null || email === undefined ? null : requireEmail(spelling('email'), email);
   if (identity.authMethod !== 'email') return given ?? foldEmail(identity.authValue);
@@ -193,4 +206,13 @@ function linkedAccount(address: Address, wallet: Address | null): LinkedAccount 
     addressKey: address.key,
     walletType: address.key === wallet?.key ? 'external' : 'custodial',
   };
+}
+
+/** The wallet of a login counts as well, so a list of exactly MAX_ACCOUNTS may be too long. BAD_USER_INPUT. */
+export function requireFewAccounts({ accounts }: { readonly accounts: readonly unknown[] }): void {
+  if (accounts.length > MAX_ACCOUNTS) throw tooManyAccounts(accounts.length);
+}
+
+export function tooManyAccounts(count: number | string): AppError {
+  return new AppError('BAD_USER_INPUT', `accounts: the user would have ${count}, expected at most ${MAX_ACCOUNTS}.`);
 }

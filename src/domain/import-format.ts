@@ -1,35 +1,42 @@
 import { z } from 'zod';
-import { Network, WalletType } from '../db/client.js';
 import { AppError } from '../errors.js';
-import type { Ban, BanRecord } from '../sql/bans.js';
-import type { ExportedUser } from '../sql/export-users.js';
-import type { UserRecord } from '../sql/import-users.js';
-import { requireFewAccounts } from './account-limit.js';
 import { EARLIEST, LATEST, parse, parseDate, says } from './filters.js';
-import { parseIdentity, parseProfile, snakeCase } from './identities.js';
+import {
+  type Ban,
+  type BanRecord,
+  camelCase,
+  parseIdentity,
+  parseProfile,
+  requireFewAccounts,
+  snakeCase,
+  type UserRecord,
+} from './identities.js';
+import { type ExportedUser, type GivenFields, type LineOf, Network, selectColumns, WalletType } from './users.js';
 
-/**
- * The import format (design, section 6): one JSON object a line. Export writes what import reads: the users, and after them the
- * bans of the project, each as {"ban": {…}}.
+/*
+ * The import format: one JSON object a line. Export writes what import reads: first the users, then the bans of the project,
+ * each as {"ban": {…}}. The fields of a user come from the table of columns (users.ts).
  */
 
 const MAX_LINE_BYTES = 1_048_576;
-const MAX_LOGIN_COUNT = 2_147_483_647;
+const MAX_INT = 2_147_483_647;
 const DATE_TIME_FORM = 'an RFC 3339 date-time from 1970 to 9999';
-const KNOWN_FIELDS = 'auth_method, auth_value, email, wallet, created_at, last_login, login_count, accounts';
+const LINE_COLUMNS = selectColumns(({ line }) => line !== undefined);
+const KNOWN_FIELDS = [...LINE_COLUMNS.map(({ line }) => line), 'accounts'].join(', ');
 const KNOWN_BAN_FIELDS = 'auth_method, auth_value, created_at';
-const loginCountForm = { error: says('login_count', `a whole number from 0 to ${MAX_LOGIN_COUNT}`) };
-const optionalText = (name: string) => z.string({ error: says(name, 'text') }).nullish();
+const text = (name: string) => z.string({ error: says(name, 'text') });
+const count = (name: string) => {
+  const form = { error: says(name, `a whole number from 0 to ${MAX_INT}`) };
+  return z.int(form).min(0, form).max(MAX_INT, form);
+};
 const dateTime = (name: string) =>
-  z
-    .string({ error: says(name, DATE_TIME_FORM) })
-    .transform((text, context) => {
-      const instant = parseDate(text, 'first');
-      if (instant !== null && instant >= EARLIEST && instant <= LATEST) return instant;
-      context.addIssue({ code: 'custom', message: says(name, DATE_TIME_FORM)({ input: text }) });
-      return z.NEVER;
-    })
-    .nullish();
+  z.string({ error: says(name, DATE_TIME_FORM) }).transform((given, context) => {
+    const instant = parseDate(given, 'first');
+    if (instant !== null && instant >= EARLIEST && instant <= LATEST) return instant;
+    context.addIssue({ code: 'custom', message: says(name, DATE_TIME_FORM)({ input: given }) });
+    return z.NEVER;
+  });
+const FORM_OF_TYPE: Partial<Record<string, (name: string) => z.ZodType>> = { text, int: count, timestamptz: dateTime };
 const walletTypeForm = Object.values(WalletType).join(' or ');
 const networkForm = Object.values(Network).join(' or ');
 const accountForm = {
@@ -48,9 +55,9 @@ const banLine = z.strictObject(
   {
     ban: z.strictObject(
       {
-        auth_method: z.string({ error: says('auth_method', 'text') }),
-        auth_value: z.string({ error: says('auth_value', 'text') }),
-        created_at: dateTime('created_at'),
+        auth_method: text('auth_method'),
+        auth_value: text('auth_value'),
+        created_at: dateTime('created_at').nullish(),
       },
       { error: unknownFields(KNOWN_BAN_FIELDS, 'ban') },
     ),
@@ -58,54 +65,53 @@ const banLine = z.strictObject(
   { error: unknownFields('ban, alone on its line', 'line') },
 );
 
-const line = z.strictObject(
+const accounts = z
+  .array(
+    z.strictObject(
+      {
+        network: z.enum(Network, { error: says('accounts[].network', networkForm) }),
+        public_key: text('accounts[].public_key'),
+        wallet_type: z.enum(WalletType, { error: says('accounts[].wallet_type', walletTypeForm) }).nullish(),
+      },
+      accountForm,
+    ),
+    accountForm,
+  )
+  .nullish();
+
+type UserLine = LineOf<GivenFields> & { accounts?: z.output<typeof accounts> };
+
+const userLine = z.strictObject(
   {
-    auth_method: z.string({ error: says('auth_method', 'text') }),
-    auth_value: z.string({ error: says('auth_value', 'text') }),
-    email: optionalText('email'),
-    wallet: optionalText('wallet'),
-    created_at: dateTime('created_at'),
-    last_login: dateTime('last_login'),
-    login_count: z.int(loginCountForm).min(0, loginCountForm).max(MAX_LOGIN_COUNT, loginCountForm).nullish(),
-    accounts: z
-      .array(
-        z.strictObject(
-          {
-            network: z.enum(Network, { error: says('accounts[].network', networkForm) }),
-            public_key: z.string({ error: says('accounts[].public_key', 'text') }),
-            wallet_type: z.enum(WalletType, { error: says('accounts[].wallet_type', walletTypeForm) }).nullish(),
-          },
-          accountForm,
-        ),
-        accountForm,
-      )
-      .nullish(),
+    ...Object.fromEntries(
+      LINE_COLUMNS.map(({ line: name = '', type, isNullable, ifAbsent }) => {
+        const form = FORM_OF_TYPE[type]?.(name) ?? z.never();
+        return [name, isNullable || ifAbsent !== undefined ? form.nullish() : form];
+      }),
+    ),
+    accounts,
   },
   { error: unknownFields(KNOWN_FIELDS, 'line') },
-);
+) as unknown as z.ZodType<UserLine>;
 
-/** Its type is said only where it does not follow from the wallet: an external account that is no longer the login wallet. */
+/** The type is written only where it does not follow from the wallet: for an external account that is not the wallet any more. */
 function formatAccount({ wallet_type, ...account }: ExportedUser['accounts'][number], wallet: string | null) {
   const follows = (wallet_type === 'external') === (account.public_key === wallet);
   return follows ? account : { ...account, wallet_type };
 }
 
-/** A user as a line of the format, with its end. */
-export function formatLine(user: ExportedUser): string {
+/** A user as a line of the format, with its newline. */
+export function formatLine({ id: _, ...user }: ExportedUser): string {
   const fields = {
-    auth_method: user.authMethod,
-    auth_value: user.authValue,
-    email: user.authMethod === 'email' ? null : user.loginEmail,
-    wallet: user.wallet,
-    created_at: user.createdAt,
-    last_login: user.lastLogin,
-    login_count: user.loginCount,
+    ...user,
+    // The email of an email login is its auth_value.
+    email: user.auth_method === 'email' ? null : user.email,
     accounts: user.accounts.map((account) => formatAccount(account, user.wallet)),
   };
   return `${JSON.stringify(fields)}\n`;
 }
 
-/** A ban as a line of the format, with its end. */
+/** A ban as a line of the format, with its newline. */
 export function formatBan({ authMethod, authValue, createdAt }: Ban): string {
   return `${JSON.stringify({ ban: { auth_method: authMethod, auth_value: authValue, created_at: createdAt } })}\n`;
 }
@@ -115,7 +121,7 @@ const NEWLINE = 0x0a;
 
 export type Line = Buffer | typeof TOO_LONG;
 
-/** Lines as bytes, without their end, as many at a time as a chunk completes; of one that is too long only the fact is kept. */
+/** Lines as bytes without their newlines, as many at a time as a chunk completes. A line that is too long is not kept. */
 export async function* splitLines(input: AsyncIterable<Buffer>): AsyncGenerator<Line[]> {
   let held: Buffer[] = [];
   let heldBytes = 0;
@@ -148,15 +154,14 @@ export async function* splitLines(input: AsyncIterable<Buffer>): AsyncGenerator<
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
-/** What a line says. */
 export type LineRecord = { readonly user: UserRecord } | { readonly ban: BanRecord };
 
-/** The record of a line, null for an empty one; BAD_USER_INPUT. */
+/** The record of a line; null for an empty line. BAD_USER_INPUT. */
 export function parseLine(bytes: Line): LineRecord | null {
   if (bytes === TOO_LONG) throw new AppError('BAD_USER_INPUT', `The line has more than ${MAX_LINE_BYTES} bytes.`);
-  const text = decode(bytes).trim();
-  if (text === '') return null;
-  const value = parseJson(text);
+  const json = decode(bytes).trim();
+  if (json === '') return null;
+  const value = parseJson(json);
   const isBan = typeof value === 'object' && value !== null && Object.hasOwn(value, 'ban');
   return isBan ? { ban: parseBan(value) } : { user: parseUser(value) };
 }
@@ -168,28 +173,33 @@ function parseBan(value: unknown): BanRecord {
 }
 
 function parseUser(value: unknown): UserRecord {
-  const fields = parse(line, value);
-  const profile = parseProfile(
-    {
-      authMethod: fields.auth_method,
-      authValue: fields.auth_value,
-      email: fields.email,
-      wallet: fields.wallet,
-      accounts: fields.accounts?.map((account) => ({
-        network: account.network,
-        publicKey: account.public_key,
-        walletType: account.wallet_type,
-      })),
-    },
-    snakeCase,
-  );
+  const line = parse(userLine, value);
+  const { createdAt, lastLogin, loginCount, ...fields } = inputOf(line);
+  const accounts = line.accounts?.map((account) => ({
+    network: account.network,
+    publicKey: account.public_key,
+    walletType: account.wallet_type,
+  }));
+  const profile = parseProfile({ ...fields, accounts }, snakeCase);
   requireFewAccounts(profile);
   return {
     ...profile,
-    createdAt: fields.created_at ?? null,
-    lastLogin: fields.last_login ?? null,
-    loginCount: fields.login_count ?? null,
+    createdAt: createdAt ?? null,
+    lastLogin: lastLogin ?? null,
+    loginCount: loginCount ?? null,
   };
+}
+
+type CamelCase<Name> = Name extends `${infer Head}_${infer Tail}` ? `${Head}${Capitalize<CamelCase<Tail>>}` : Name;
+type LineInput = { [Name in keyof LineOf<GivenFields> as CamelCase<Name>]: LineOf<GivenFields>[Name] };
+
+const INPUT_NAMES = LINE_COLUMNS.map(({ line = '' }) => [line, camelCase(line)] as const);
+
+/** The columns of a line under the names of `ProfileInput` and `UserRecord`. */
+function inputOf(line: UserLine): LineInput {
+  const input: Record<string, unknown> = {};
+  for (const [key, name] of INPUT_NAMES) input[name] = line[key as keyof UserLine];
+  return input as LineInput;
 }
 
 function decode(bytes: Buffer): string {
@@ -200,9 +210,9 @@ function decode(bytes: Buffer): string {
   }
 }
 
-function parseJson(text: string): unknown {
+function parseJson(json: string): unknown {
   try {
-    return JSON.parse(text);
+    return JSON.parse(json);
   } catch (cause) {
     throw new AppError('BAD_USER_INPUT', `The line is not valid JSON: ${(cause as Error).message}.`, { cause });
   }

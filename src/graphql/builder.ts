@@ -3,11 +3,9 @@ import PrismaPlugin from '@pothos/plugin-prisma';
 import type PrismaTypes from '../db/generated/pothos.js';
 import { getDatamodel } from '../db/generated/pothos.js';
 import type { AppError } from '../errors.js';
-import { type Account, Network, WalletType } from '../services/accounts.js';
-import { LoginMethod } from '../domain/filters.js';
-import type { ProjectScope } from '../services/projects.js';
+import { type Account, LoginMethod, Network, type User, WalletType } from '../domain/users.js';
+import type { ProjectScope } from '../domain/projects.js';
 import type { Services } from '../services/services.js';
-import type { User } from '../services/users.js';
 
 /** What a resolver gets: the project of the request's credentials, the services, and the request's id for the audit trail. */
 export interface GraphQLContext {

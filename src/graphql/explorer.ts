@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto';
 import type { GraphiQLOptions } from 'graphql-yoga';
 import { pagePolicy } from '../http/front-page.js';
 import { userFilter } from '../domain/filters.js';
-import type { Credentials } from '../services/projects.js';
+import type { Credentials } from '../domain/projects.js';
 import type { Services } from '../services/services.js';
-import type { User } from '../services/users.js';
+import type { User } from '../domain/users.js';
 
 export interface Page {
   readonly html: string;

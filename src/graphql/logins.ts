@@ -1,7 +1,7 @@
 import { parse, userId } from '../domain/filters.js';
 import { requireKey } from '../services/idempotency.js';
 import { camelCase, parseProfile } from '../domain/identities.js';
-import type { User } from '../services/users.js';
+import type { User } from '../domain/users.js';
 import { builder, networkEnum } from './builder.js';
 import { costs, SURCHARGES } from './field-cost.js';
 import { userType } from './users.js';

@@ -11,7 +11,7 @@ import {
   userId,
 } from '../domain/filters.js';
 import { requireEmail } from '../domain/identities.js';
-import type { User } from '../services/users.js';
+import type { User } from '../domain/users.js';
 import { accountType } from './accounts.js';
 import { builder, loginMethodEnum } from './builder.js';
 import { ACCOUNTS_PER_USER, costs, SURCHARGES, USERS_PER_SEARCH } from './field-cost.js';

@@ -6,7 +6,8 @@ import { UNAUTHENTICATED } from './admission.js';
 import type { RunWithAdmission } from './admit-requests.js';
 import { AppError } from '../errors.js';
 import { isTooLong } from '../input-limits.js';
-import type { Credentials, ProjectScope, Projects } from '../services/projects.js';
+import type { Credentials, ProjectScope } from '../domain/projects.js';
+import type { Projects } from '../services/projects.js';
 
 /** What authentication reads of a request: its headers, and the address by which failures are counted. */
 export interface Caller {
@@ -48,9 +49,9 @@ export function createAuthenticate(projects: Projects, runWithAdmission: RunWith
       return runWithAdmission(UNAUTHENTICATED, () => refuse(ip, null, new AppError('UNAUTHENTICATED', MISSING)));
     }
     const { appId } = credentials;
-    const known = projects.recall(credentials);
+    const known = projects.cachedCredentials(credentials);
     if (typeof known === 'object') return known;
-    return runWithAdmission(known === 'familiar' ? appId : UNAUTHENTICATED, () =>
+    return runWithAdmission(known === 'stale' ? appId : UNAUTHENTICATED, () =>
       projects.authenticate(credentials).catch((error: unknown) => refuse(ip, appId, error)),
     );
   };

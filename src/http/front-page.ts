@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
 import { VERSION } from '../config/version.js';
-import type { Credentials } from '../services/projects.js';
+import type { Credentials } from '../domain/projects.js';
 
 /** The credentials of the demo project, for a request that may see them on a page; null for any other. */
 export type DemoCredentials = (request: FastifyRequest) => Credentials | null;

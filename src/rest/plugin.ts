@@ -28,7 +28,7 @@ export const restPlugin: FastifyPluginAsync<{ services: Services; authenticate: 
     const act = route.config?.act;
     if (act === undefined) throw new Error(`The route ${route.url} does not say what scope it takes.`);
     route.onRequest = (request, _reply, done) => {
-      request.scope.idFor(act);
+      request.scope.projectIdFor(act);
       done();
     };
     const { querystring } = (route.schema ?? {}) as { querystring?: z.ZodObject };

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { Network, WalletType } from '../services/accounts.js';
+import { Network, WalletType } from '../domain/users.js';
 
 /**
  * The bodies of the REST answers (spec, "Resources and their fields"), for types and for the OpenAPI document, where those with

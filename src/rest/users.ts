@@ -7,7 +7,7 @@ import { dateBound, limit, loginMethods, PAGE_SIZE, page, says, userFilter, user
 import { requireKey } from '../services/idempotency.js';
 import { requireEmail } from '../domain/identities.js';
 import type { Services } from '../services/services.js';
-import type { User } from '../services/users.js';
+import type { User } from '../domain/users.js';
 import { answer, answerWithoutResult, EXAMPLE_ADDRESS, EXAMPLE_USER, userObject } from './shapes.js';
 
 const filterParameters = {

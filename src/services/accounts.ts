@@ -1,11 +1,10 @@
-import { type Database, Network, WalletType } from '../db/client.js';
-import { type Account, toAccounts } from '../sql/columns.js';
-import { findAccountsByUser } from '../sql/find-accounts.js';
 import { createBatchedRead } from '../db/batched-read.js';
-import type { ProjectScope } from './projects.js';
+import type { Database } from '../db/database.js';
+import type { ProjectScope } from '../domain/projects.js';
+import type { Account } from '../domain/users.js';
+import { findAccountsByUser, toAccounts } from '../sql/linked-accounts.js';
 import { userWeight } from './searches.js';
 
-export { type Account, Network, WalletType };
 export type Accounts = ReturnType<typeof createAccounts>;
 
 /** The public accounts linked to users. */
@@ -17,10 +16,10 @@ export function createAccounts(db: Database) {
     weigh: () => userWeight(true),
   });
   return {
-    /** The accounts of one user, oldest first; none for a user of another project. For users who came without them. */
+    /** The accounts of a user who was read without them, oldest first; none for a user of another project. */
     async listAccounts(scope: ProjectScope, userId: number): Promise<Account[]> {
-      // The user came from a read, or from a write that answers with the user.
-      return byUser({ projectId: scope.idFor('read', 'write'), userId });
+      // The user came from a read, or from a write that returns the user.
+      return byUser({ projectId: scope.projectIdFor('read', 'write'), userId });
     },
   };
 }

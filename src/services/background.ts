@@ -1,14 +1,14 @@
 import { observe } from '../telemetry/request-trace.js';
 
-/** Is told what was being done in the background when it failed. */
+/** Called when work in the background failed; `what` names the work. */
 export type OnFailure = (error: unknown, what: string) => void;
 
-/** The same failure again within this time is not told. */
-const QUIET_MS = 60_000;
+/** The same failure is reported once within this time. */
+const REPORT_INTERVAL_MS = 60_000;
 
-/** Does work for which no request waits. It never rejects: the work is tried again, and the operator hears of what fails. */
+/** Runs work for which no request waits. It never rejects: failures are reported to the operator, and the work is tried again later. */
 export function createBackground(onFailure: OnFailure): (what: string, work: () => Promise<void>) => Promise<void> {
-  const toldAt = new Map<string, number>();
+  const reportedAt = new Map<string, number>();
   return async (what, work) => {
     try {
       await observe(null, work);
@@ -16,8 +16,8 @@ export function createBackground(onFailure: OnFailure): (what: string, work: () 
       const { code, name } = error as { code?: unknown; name?: unknown };
       const failure = `${what}: ${code ?? name}`;
       const now = performance.now();
-      if (now - (toldAt.get(failure) ?? Number.NEGATIVE_INFINITY) < QUIET_MS) return;
-      toldAt.set(failure, now);
+      if (now - (reportedAt.get(failure) ?? Number.NEGATIVE_INFINITY) < REPORT_INTERVAL_MS) return;
+      reportedAt.set(failure, now);
       onFailure(error, what);
     }
   };

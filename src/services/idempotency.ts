@@ -1,9 +1,11 @@
 import { hash } from 'node:crypto';
-import { type Database, Prisma, type Queryable } from '../db/client.js';
+import type { Database } from '../db/database.js';
+import type { Queryable } from '../db/statements.js';
 import { AppError, badInput } from '../errors.js';
 import { INPUT_LIMITS, isTooLong } from '../input-limits.js';
+import { claimKey, deleteExpiredKeys, findAnswer, storeAnswer } from '../sql/idempotency-keys.js';
 
-/** A request that may be retried: the caller's key for it, and what it asks, so that a key that is used again is noticed. */
+/** A request that may be retried: the caller's key, and the request itself, so that another request with the key is noticed. */
 export interface Retryable {
   readonly key: string;
   readonly request: readonly unknown[];
@@ -11,11 +13,8 @@ export interface Retryable {
 
 const KEY = /^[\x21-\x7e]+$/;
 const KEY_FORM = `1 to ${INPUT_LIMITS.idempotencyKey.max} printable ASCII characters without spaces`;
-/** For how long retries get the first answer. */
-const KEPT = Prisma.sql`interval '24 hours'`;
-const FORGOTTEN_AT_ONCE = 100;
 
-/** The key, or BAD_USER_INPUT; null is none. */
+/** The key, or BAD_USER_INPUT; null if there is none. */
 export function requireKey(name: string, key: string | null | undefined): string | null {
   if (key === null || key === undefined) return null;
   if (isTooLong('idempotencyKey', key) || !KEY.test(key)) throw badInput(name, key, KEY_FORM);
@@ -23,53 +22,29 @@ export function requireKey(name: string, key: string | null | undefined): string
 }
 
 /**
- * Acts, or answers as the first request with this key did. One transaction: there is no answer without its act, and of several
- * requests at once one acts while the others wait for it. What fails is undone and not kept, so its retry acts.
+ * Runs `work`, or answers as the first request with this key was answered. Work and answer are one transaction. Of several
+ * requests at once one does the work while the others wait. A failure is undone and not stored, so a retry runs again.
  *
- * Answers are kept for a day, as JSON. BAD_USER_INPUT where the key was used for another request.
+ * Answers are kept for 24 hours, as JSON. BAD_USER_INPUT if the key was used for another request.
  */
-export function once<Answer>(
+export function withIdempotencyKey<Answer>(
   db: Database,
   projectId: number,
   { key, request }: Retryable,
-  act: (tx: Queryable) => Promise<Answer>,
+  work: (tx: Queryable) => Promise<Answer>,
 ): Promise<Answer> {
   const requestHash = hash('sha256', JSON.stringify(request), 'buffer');
   return db.requestTransaction(async (tx) => {
-    await forgetOld(tx, projectId);
-    const claimed = await tx.query(Prisma.sql`
-      INSERT INTO idempotency_keys (project_id, key, request_hash)
-      VALUES (${projectId}::int, ${key}::text, ${requestHash}::bytea)
-      ON CONFLICT DO NOTHING
-      RETURNING key`);
-    if (claimed.length === 0) return readAnswer<Answer>(tx, projectId, key, requestHash);
-    const answer = await act(tx);
-    await tx.query(Prisma.sql`
-      UPDATE idempotency_keys SET answer = ${JSON.stringify(answer ?? null)}::jsonb
-      WHERE project_id = ${projectId}::int AND key = ${key}::text`);
-    return answer;
+    await deleteExpiredKeys(tx, projectId);
+    if (await claimKey(tx, projectId, key, requestHash)) {
+      const answer = await work(tx);
+      await storeAnswer(tx, projectId, key, answer);
+      return answer;
+    }
+    const first = await findAnswer<Answer>(tx, projectId, key, requestHash);
+    // The key expired between the two statements. A retry will run as a first request.
+    if (first === undefined) throw new AppError('UNAVAILABLE', 'Try again.', { headers: { 'retry-after': '0' } });
+    if (!first.isSame) throw new AppError('BAD_USER_INPUT', 'The idempotency key was used for another request.');
+    return first.answer;
   });
-}
-
-async function readAnswer<Answer>(tx: Queryable, projectId: number, key: string, requestHash: Buffer): Promise<Answer> {
-  const [first] = await tx.query<{ answer: Answer; isSame: boolean }>(Prisma.sql`
-    SELECT answer, request_hash = ${requestHash}::bytea AS "isSame" FROM idempotency_keys
-    WHERE project_id = ${projectId}::int AND key = ${key}::text`);
-  // Forgotten between the two statements: to the caller it is as a request that came a moment later.
-  if (first === undefined) throw new AppError('UNAVAILABLE', 'Try again.', { headers: { 'retry-after': '0' } });
-  if (!first.isSame) throw new AppError('BAD_USER_INPUT', 'The idempotency key was used for another request.');
-  return first.answer;
-}
-
-/** Whoever uses a key forgets some that are old enough; those that somebody else is at are left to him. */
-async function forgetOld(tx: Queryable, projectId: number): Promise<void> {
-  await tx.query(Prisma.sql`
-    DELETE FROM idempotency_keys
-    WHERE project_id = ${projectId}::int AND key IN (
-      SELECT key FROM idempotency_keys
-      WHERE project_id = ${projectId}::int AND created_at < now() - ${KEPT}
-      ORDER BY created_at
-      LIMIT ${FORGOTTEN_AT_ONCE}::bigint
-      FOR UPDATE SKIP LOCKED
-    )`);
 }

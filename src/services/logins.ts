@@ -1,50 +1,42 @@
-import { type Database, Prisma, type Queryable } from '../db/client.js';
+import type { Database } from '../db/database.js';
+import type { Queryable } from '../db/statements.js';
+import { type Ban, type Identity, type Profile, requireFewAccounts } from '../domain/identities.js';
+import type { ProjectScope } from '../domain/projects.js';
+import type { User } from '../domain/users.js';
 import { AppError } from '../errors.js';
-import { type Ban, listBans } from '../sql/bans.js';
-import type { User } from '../sql/columns.js';
-import { recordActs } from '../sql/audit.js';
+import { deleteBan, insertBan, listBans } from '../sql/bans.js';
 import { findRegistered, recordLogin } from '../sql/record-login.js';
-import { explainAccounts, requireFewAccounts } from '../domain/account-limit.js';
-import { once } from './idempotency.js';
-import type { Identity, Profile } from '../domain/identities.js';
-import type { ProjectScope } from './projects.js';
+import { withIdempotencyKey } from './idempotency.js';
 
 export type Logins = ReturnType<typeof createLogins>;
 
-/** Bans that a statement has changed, each with the current user of its identity, if there is one. */
-const CHANGED_BANS = Prisma.sql`
-  SELECT u.id, jsonb_build_object('auth_method', changed.auth_method)
-  FROM changed
-  LEFT JOIN users u ON u.project_id = changed.project_id AND u.auth_method = changed.auth_method
-    AND u.auth_value_key = changed.auth_value_key AND u.deleted_at IS NULL`;
-
 async function login(db: Queryable, projectId: number, profile: Profile) {
   requireFewAccounts(profile);
-  const user = await recordLogin(db, projectId, profile).catch((error) => {
-    throw explainAccounts(error);
-  });
+  const user = await recordLogin(db, projectId, profile);
   if (user !== null) return user;
   throw new AppError('BANNED', 'This identity is banned from the project and cannot log in or register.');
 }
 
-/** Registration, logins, and the bans that refuse both. */
+/** Logins, registration, and the bans that refuse both. */
 export function createLogins(db: Database) {
   return {
     /**
-     * Registers the identity, or counts a login of it and adds accounts. BANNED; BAD_USER_INPUT where the user would have too many. With a key a retry is answered as the first
-     * request was, without another login, but with the user as he is by then (NOT_FOUND where he has been erased).
+     * Registers the identity, or counts a login of it and adds accounts. BANNED; BAD_USER_INPUT if the user would have too
+     * many accounts. With a key, a retry is not counted again. It is answered with the user as they are by then, or with
+     * NOT_FOUND if they were erased.
      */
     async recordLogin(
       scope: ProjectScope,
       profile: Profile,
       key: string | null = null,
     ): Promise<{ user: User; created: boolean }> {
-      const projectId = scope.idFor('write');
+      const projectId = scope.projectIdFor('write');
       if (key === null) {
         const { created, ...user } = await login(db, projectId, profile);
         return { user, created };
       }
-      const { id, created } = await once(db, projectId, { key, request: ['login', profile] }, async (tx) => {
+      const retryable = { key, request: ['login', profile] };
+      const { id, created } = await withIdempotencyKey(db, projectId, retryable, async (tx) => {
         const user = await login(tx, projectId, profile);
         return { id: user.id, created: user.created };
       });
@@ -53,34 +45,19 @@ export function createLogins(db: Database) {
       return { user, created };
     },
 
-    /** From now on the identity can neither log in nor register, also after its user is removed. Twice is as once. */
-    async ban(scope: ProjectScope, { authMethod, authValue, authValueKey }: Identity): Promise<void> {
-      const actor = scope.actorFor('operate', null);
-      await db.query(Prisma.sql`
-        WITH changed AS (
-          INSERT INTO bans (project_id, auth_method, auth_value, auth_value_key)
-          VALUES (${actor.projectId}, ${authMethod}, ${authValue}, ${authValueKey})
-          ON CONFLICT DO NOTHING
-          RETURNING project_id, auth_method, auth_value_key
-        )
-        ${recordActs(actor, 'ban', CHANGED_BANS)}`);
+    /** Bans an identity from logging in and registering, also after its user is removed. Idempotent. */
+    async ban(scope: ProjectScope, identity: Identity): Promise<void> {
+      await insertBan(db, scope.actorFor('operate', null), identity);
     },
 
     /** Every ban of the project, oldest first. */
     listBans(scope: ProjectScope): Promise<Ban[]> {
-      return listBans(db, scope.idFor('operate'));
+      return listBans(db, scope.projectIdFor('operate'));
     },
 
-    /** Lifts a ban; lifting none changes nothing. */
-    async unban(scope: ProjectScope, { authMethod, authValueKey }: Identity): Promise<void> {
-      const actor = scope.actorFor('operate', null);
-      await db.query(Prisma.sql`
-        WITH changed AS (
-          DELETE FROM bans
-          WHERE project_id = ${actor.projectId} AND auth_method = ${authMethod} AND auth_value_key = ${authValueKey}
-          RETURNING project_id, auth_method, auth_value_key
-        )
-        ${recordActs(actor, 'unban', CHANGED_BANS)}`);
+    /** Lifts a ban. Idempotent. */
+    async unban(scope: ProjectScope, identity: Identity): Promise<void> {
+      await deleteBan(db, scope.actorFor('operate', null), identity);
     },
   };
 }

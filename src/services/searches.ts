@@ -1,7 +1,9 @@
-import type { Database } from '../db/client.js';
+import { createBatchedRead, MAX_WEIGHT } from '../db/batched-read.js';
+import type { Database } from '../db/database.js';
+import { oneAtATime } from '../db/one-at-a-time.js';
+import type { User } from '../domain/users.js';
 import { AppError } from '../errors.js';
 import { LARGEST_ANSWER_BYTES } from '../input-limits.js';
-import type { User } from '../sql/columns.js';
 import {
   type FewRow,
   findFewUsers,
@@ -12,28 +14,26 @@ import {
   type SearchedBy,
   type SearchKey,
 } from '../sql/find-users.js';
-import { usersOf } from '../sql/list-users.js';
-import { createBatchedRead, MAX_WEIGHT } from '../db/batched-read.js';
-import { oneAtATime } from '../db/one-at-a-time.js';
+import { usersOf } from '../sql/user-columns.js';
 
-/** A search that finds more of them takes statements of its own. */
-const FEW = 8;
-/** Every match is returned or none: as many users are at most an answer. */
-const MOST_MATCHES = 10_000;
-/** As many links of an address are looked at in one statement: those of removed users are passed over, and may be any number. */
-const LINKS_AT_ONCE = 2_000;
+/** A search with more matches leaves the shared statement and uses its own. */
+const MAX_SHARED_MATCHES = 8;
+/** An answer has all matches or none, and at most this many. */
+const MAX_MATCHES = 10_000;
+/** How many links of an address one statement reads. Links of removed users are skipped, and there may be any number. */
+const MAX_LINKS_READ = 2_000;
 
-/** What a user weighs in a batch (`weigh`): accounts are more rows. */
+/** The weight of a user in a batch (`weigh`): with accounts a user is more rows. */
 export function userWeight(withAccounts: boolean): number {
   return withAccounts ? 4 : 1;
 }
 
-/** All users who match, newest first, or BAD_USER_INPUT where they are more than one answer holds. */
+/** All users who match, newest first. BAD_USER_INPUT if they are too many for one answer. */
 export function createSearch(db: Database, by: SearchedBy): (key: SearchKey) => Promise<User[]> {
   const findFew = createBatchedRead({
     name: `users by ${by}`,
-    read: (keys: readonly SearchKey[]) => findFewUsers(db, by, keys, FEW + 1),
-    answer: (rows: FewRow[]) => ({ users: usersOf(rows as Parameters<typeof usersOf>[0]), isAll: rows.length <= FEW }),
+    read: (keys: readonly SearchKey[]) => findFewUsers(db, by, keys, MAX_SHARED_MATCHES + 1),
+    answer: (rows: FewRow[]) => ({ users: usersOf(rows), isAll: rows.length <= MAX_SHARED_MATCHES }),
     // Most searches find one user.
     weigh: ({ withAccounts }) => 4 * userWeight(withAccounts),
   });
@@ -46,12 +46,12 @@ export function createSearch(db: Database, by: SearchedBy): (key: SearchKey) => 
 }
 
 /**
- * Measures before it reads, and does both in parts, so that the statements of others get their turn between them. Who is removed
- * after they were measured is left out.
+ * Measures the users before it reads them, and does both in parts, so that statements of other requests run in between. A user
+ * who is removed after the measurement is left out.
  */
 async function findManyUsers(db: Database, by: SearchedBy, key: SearchKey): Promise<User[]> {
   const measured = await MEASURE[by](db, key);
-  if (measured.length > MOST_MATCHES) throw tooMuch(by, 'more than 10,000 users match');
+  if (measured.length > MAX_MATCHES) throw tooMuch(by, 'more than 10,000 users match');
   if (measured.reduce((total, { bytes }) => total + bytes, 0) > LARGEST_ANSWER_BYTES) {
     throw tooMuch(by, `the ${measured.length.toLocaleString('en')} users who match take more than 8 MiB`);
   }
@@ -60,27 +60,27 @@ async function findManyUsers(db: Database, by: SearchedBy, key: SearchKey): Prom
   );
   const { projectId, withAccounts } = key;
   const users: User[] = [];
-  const atOnce = MAX_WEIGHT / userWeight(withAccounts);
-  for (let start = 0; start < newestFirst.length; start += atOnce) {
-    const part = newestFirst.slice(start, start + atOnce);
+  const partSize = MAX_WEIGHT / userWeight(withAccounts);
+  for (let start = 0; start < newestFirst.length; start += partSize) {
+    const part = newestFirst.slice(start, start + partSize);
     const rows = await findUsersById(
       db,
       part.map(({ id }) => ({ projectId, id: BigInt(id), withAccounts })),
     );
-    users.push(...usersOf(rows.sort((a, b) => a.place - b.place)));
+    users.push(...usersOf(rows.sort((a, b) => a.keyIndex - b.keyIndex)));
   }
   return users;
 }
 
-/** The current users who match, in no order; where they are too many, one more than that at least. */
+/** The current users who match, in no order. If they are too many, at least one more than MAX_MATCHES. */
 const MEASURE: Record<SearchedBy, (db: Database, key: SearchKey) => Promise<MeasuredUser[]>> = {
-  email: (db, key) => measureByEmail(db, key, MOST_MATCHES + 1),
+  email: (db, key) => measureByEmail(db, key, MAX_MATCHES + 1),
   async address(db, key) {
     const measured: MeasuredUser[] = [];
-    for (let afterLink: number | undefined = 0; afterLink !== undefined && measured.length <= MOST_MATCHES; ) {
-      const links = await measureByAddress(db, key, afterLink, LINKS_AT_ONCE);
+    for (let afterLink: number | undefined = 0; afterLink !== undefined && measured.length <= MAX_MATCHES; ) {
+      const links = await measureByAddress(db, key, afterLink, MAX_LINKS_READ);
       for (const link of links) if (link.id !== null) measured.push(link);
-      afterLink = links[LINKS_AT_ONCE - 1]?.link;
+      afterLink = links[MAX_LINKS_READ - 1]?.link;
     }
     return measured;
   },

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { Database } from '../db/client.js';
+import type { Database } from '../db/database.js';
 import { createAccounts } from './accounts.js';
 import { createAudit } from './audit.js';
 import type { OnFailure } from './background.js';
@@ -13,7 +13,7 @@ import { createWallets } from './wallets.js';
 
 export type Services = ReturnType<typeof createServices>;
 
-/** Everything that the two interfaces and the command can do, over one database. */
+/** Everything that the two interfaces and the command can do with one database. */
 export function createServices(db: Database, onFailure: OnFailure = () => undefined) {
   const totals = createTotals(db, onFailure);
   const projects = createProjects(db, randomBytes);

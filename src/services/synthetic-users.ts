@@ -1,11 +1,10 @@
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
-import type { Network } from '../db/client.js';
-import type { UserRecord } from '../sql/import-users.js';
 import { checksumAddress, stellarAddress } from '../domain/addresses.js';
-import { type ProfileInput, parseProfile, snakeCase } from '../domain/identities.js';
+import { type ProfileInput, parseProfile, snakeCase, type UserRecord } from '../domain/identities.js';
+import type { Network } from '../domain/users.js';
 
-/** Made-up users of every login method, both networks and both wallet types, for demonstrations and measurements. */
+/* Made-up users of every login method, both networks and both wallet types, for demonstrations and measurements. */
 
 const FIRST_NAMES =
   'Ada Alan Amara Anders Anita Barbara Bela Carlos Chidi Clara Dagny Diego Edith Elena Emeka Farid Fatima Grace Hana Hedy Ines Ivan Jorge Kaito Katherine Lena Leo Linus Mai Margaret Mei Nadia Noor Olga Omar Priya Radia Sofia Tim Yuki'.split(
@@ -17,11 +16,11 @@ const LAST_NAMES =
   );
 const SOCIAL_PROVIDERS = ['google', 'google', 'apple', 'github', 'discord'];
 const DOMAINS = ['example.com', 'example.org', 'mail.example.net'];
-/** Fixed, so that the same seed gives the same users on any day. */
+/** Fixed dates, so that the same seed makes the same users on any day. */
 const FIRST_DAY = Date.UTC(2024, 0, 1);
 const LAST_DAY = Date.UTC(2026, 9, 31);
 
-/** `count` users, the same for the same seed; those of different seeds are different identities. */
+/** `count` users: the same ones for the same seed, and other identities for another seed. */
 export function* syntheticUsers(count: number, seed: number): Generator<UserRecord> {
   const random = createRandom(seed);
   for (let index = 1; index <= count; index += 1) yield syntheticUser(random, `${seed}-${index}`);
@@ -43,7 +42,7 @@ function createRandom(seed: number) {
 
 function syntheticUser(random: Random, tag: string): UserRecord {
   const name = `${random.pick(FIRST_NAMES)}.${random.pick(LAST_NAMES)}`;
-  // People do not agree on the case of their own address.
+  // People write their own address in different cases.
   const email = `${random.chance(20) ? name : name.toLowerCase()}.${tag}@${random.pick(DOMAINS)}`;
   const createdAt = random.between(FIRST_DAY, LAST_DAY);
   const hasLoggedIn = random.chance(95);

@@ -1,18 +1,17 @@
-import type { Database } from '../db/client.js';
+import type { Database } from '../db/database.js';
+import type { ProjectScope } from '../domain/projects.js';
 import { compareTallies, repairTallies, type TallyDifference } from '../sql/totals/check-tallies.js';
-import { cutCrowdedDays, FOLD_AT_ONCE, foldTallies, type Total } from '../sql/totals/totals.js';
+import { cutCrowdedDays, foldTallies, MAX_FOLDED, type Total } from '../sql/totals/totals.js';
 import { createBackground, type OnFailure } from './background.js';
-import type { ProjectScope } from './projects.js';
 
-export type { TallyDifference };
 export type Totals = ReturnType<typeof createTotals>;
 
-/** A reader adds up this many pending changes without noticing; beyond it they are folded behind his back. */
-const PENDING_TO_FOLD = 64;
-/** What was folded leaves dead rows behind, past which every reader walks until they are vacuumed. */
-const FOLDED_TO_VACUUM = 5_000;
+/** With more pending deltas than this, a fold pays off for the next reader. */
+const MAX_PENDING = 64;
+/** A fold leaves dead rows, which slow down every reader. After this many they are vacuumed. */
+const MAX_FOLDED_UNVACUUMED = 5_000;
 
-/** Exact totals: they are read with the rows they belong to, and kept cheap by folding what has piled up. */
+/** Keeps exact totals cheap: statements add up the tallies and the pending deltas, and folds keep the deltas few. */
 export function createTotals(db: Database, onFailure: OnFailure) {
   const inBackground = createBackground(onFailure);
   const folding = new Map<number, Promise<void>>();
@@ -20,22 +19,22 @@ export function createTotals(db: Database, onFailure: OnFailure) {
 
   async function fold(projectId: number): Promise<void> {
     let folded = 0;
-    for (let batch = FOLD_AT_ONCE; batch === FOLD_AT_ONCE; folded += batch) {
+    for (let batch = MAX_FOLDED; batch === MAX_FOLDED; folded += batch) {
       batch = await db.transaction('READ COMMITTED', (tx) => foldTallies(tx, projectId));
     }
     foldedSinceVacuum += folded;
-    if (foldedSinceVacuum > FOLDED_TO_VACUUM) {
+    if (foldedSinceVacuum > MAX_FOLDED_UNVACUUMED) {
       foldedSinceVacuum = 0;
       await db.vacuumDeltas();
     }
-    // Of several folds only the last has looked for crowded days, and only among its own.
-    if (folded >= FOLD_AT_ONCE) {
+    // Of several folds only the last one looked for crowded days, and only among its own deltas.
+    if (folded >= MAX_FOLDED) {
       await db.transaction('READ COMMITTED', (tx) => cutCrowdedDays(tx, projectId));
     }
   }
 
-  /** Folds in the background, once at a time for a project. It changes no total, so a failure waits for the next reader. */
-  function foldLater(projectId: number): void {
+  /** Folds in the background, once at a time for a project. It changes no total, so after a failure the next reader tries again. */
+  function foldInBackground(projectId: number): void {
     if (folding.has(projectId)) return;
     const folded = inBackground('Folding totals', () => fold(projectId));
     folding.set(
@@ -45,32 +44,31 @@ export function createTotals(db: Database, onFailure: OnFailure) {
   }
 
   return {
-    /** The number of a total that a statement has read. */
-    read(projectId: number, { total, pending }: Total): number {
-      if (pending > PENDING_TO_FOLD) foldLater(projectId);
-      return total;
+    /** Starts a fold if the statement of a total had many pending deltas to add up. To be called by every reader of a total. */
+    scheduleFold(projectId: number, { pending }: Pick<Total, 'pending'>): void {
+      if (pending > MAX_PENDING) foldInBackground(projectId);
     },
 
-    /** Folds what is pending now. */
+    /** Folds the pending deltas now. */
     async fold(scope: ProjectScope): Promise<void> {
-      const projectId = scope.idFor('operate');
+      const projectId = scope.projectIdFor('operate');
       await folding.get(projectId);
       await fold(projectId);
     },
 
-    /** Counts the project's users again and returns where its tallies say otherwise. */
+    /** Counts the project's users and returns where its tallies differ. */
     check(scope: ProjectScope): Promise<TallyDifference[]> {
-      return compareTallies(db, scope.idFor('operate'));
+      return compareTallies(db, scope.projectIdFor('operate'));
     },
 
-    /** Makes the tallies say what the users do; returns the differences that it has mended. */
+    /** Corrects the tallies and returns the differences. */
     repair(scope: ProjectScope): Promise<TallyDifference[]> {
-      const projectId = scope.idFor('operate');
+      const projectId = scope.projectIdFor('operate');
       return db.transaction('READ COMMITTED', (tx) => repairTallies(tx, projectId));
     },
 
-    /** Waits for the folds that are under way. */
-    async settle(): Promise<void> {
+    /** Waits for the folds in the background. */
+    async flush(): Promise<void> {
       await Promise.all(folding.values());
     },
   };

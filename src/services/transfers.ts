@@ -1,20 +1,20 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
-import { type Database, Prisma, type Queryable } from '../db/client.js';
-import { fromUnknown } from '../errors.js';
-import { redact } from '../telemetry/redact.js';
-import { type Ban, exportBans, writeBans } from '../sql/bans.js';
-import { exportUsers } from '../sql/export-users.js';
-import { findOverfull, type OnConflict, type UserRecord, writeUsers } from '../sql/import-users.js';
-import { recordActs } from '../sql/audit.js';
-import { explainAccounts, tooManyAccounts } from '../domain/account-limit.js';
-import { MAX_ACCOUNTS } from '../domain/identities.js';
+import { setImmediate as nextTick } from 'node:timers/promises';
+import type { Database } from '../db/database.js';
+import type { Queryable } from '../db/statements.js';
+import { type Ban, MAX_ACCOUNTS, tooManyAccounts, type UserRecord } from '../domain/identities.js';
 import { formatBan, formatLine, type Line, type LineRecord, parseLine, splitLines } from '../domain/import-format.js';
-import type { ProjectScope } from './projects.js';
+import type { ProjectScope } from '../domain/projects.js';
+import { fromUnknown } from '../errors.js';
+import { recordImport } from '../sql/audit.js';
+import { exportBans, importBans } from '../sql/bans.js';
+import { exportUsers } from '../sql/export-users.js';
+import { findOverfull, type OnConflict, writeUsers } from '../sql/import-users.js';
+import { redact } from '../telemetry/redact.js';
 import type { Totals } from './totals.js';
 
 export interface ImportOptions {
   readonly onConflict: OnConflict;
-  /** Import the good lines and report the bad ones, in transactions of bounded size; else all or nothing. */
+  /** Import the valid lines and report the others, in transactions of bounded size. Without it, all lines or none. */
   readonly skipInvalid: boolean;
   readonly progress: (lines: number) => void;
   readonly signal: AbortSignal;
@@ -28,12 +28,12 @@ export interface ExportOptions {
 
 export interface ImportReport {
   imported: number;
-  /** Lines left out because their user exists, as `onConflict` asked. */
+  /** Lines whose user exists, with `onConflict: 'skip'`. */
   skipped: number;
   failed: number;
-  /** The first MAX_REPORTED_ERRORS of the failed lines, in order. */
+  /** The first MAX_REPORTED_ERRORS failed lines, in order. */
   errors: { line: number; error: string }[];
-  /** Identities that are banned now and were not; only where there were lines of bans. The rest counts users. */
+  /** How many identities were banned; absent without lines of bans. The other numbers count users. */
   bans?: number;
 }
 
@@ -44,16 +44,16 @@ export interface Exported {
 
 export type Transfers = ReturnType<typeof createTransfers>;
 
-/** Enough to mend a file by, few enough for the memory to stay flat. */
+/** Enough to correct a file, and few enough to limit the memory. */
 export const MAX_REPORTED_ERRORS = 1_000;
 const MAX_REASON_LENGTH = 500;
 const BATCH_SIZE = 1_000;
-/** Records that are made between two turns of the event loop. */
-const ITEMS_A_TURN = 100;
+/** How many records are made in one tick of the event loop. */
+const ITEMS_PER_TICK = 100;
 
 export function createTransfers(db: Database, totals: Totals) {
-  /** After many users came at once, so that the next reads are as fast as ever. */
-  async function tidy(scope: ProjectScope, users: number): Promise<void> {
+  /** After many new users, so that the next reads are fast. */
+  async function foldAndVacuum(scope: ProjectScope, users: number): Promise<void> {
     if (users <= BATCH_SIZE) return;
     await totals.fold(scope);
     await db.vacuum();
@@ -61,8 +61,8 @@ export function createTransfers(db: Database, totals: Totals) {
 
   return {
     /**
-     * Imports NDJSON. Reports bad lines by number; unless `skipInvalid`, one of them (or a signal) undoes everything.
-     * Memory stays flat: lines are read, checked and written in batches.
+     * Imports NDJSON and reports invalid lines by number. Without `skipInvalid`, one invalid line (or the signal) undoes the whole
+     * import. Lines are read, checked and written in batches, so memory does not grow with the file.
      */
     async importUsers(
       scope: ProjectScope,
@@ -77,14 +77,14 @@ export function createTransfers(db: Database, totals: Totals) {
           await db.transaction('READ COMMITTED', (tx) => write(tx, [batch]));
         }
       } else {
-        // However long the file; the caller's signal ends it sooner.
+        // Without a time limit, because the file may be long; the signal can end it.
         await db.transaction('READ COMMITTED', undoIfFailed).catch(ignoreUndone);
       }
-      await tidy(scope, report.imported);
+      await foldAndVacuum(scope, report.imported);
       report.errors.sort((a, b) => a.line - b.line);
       return report;
 
-      /** What a transaction imports, with its entry in the audit trail. */
+      /** Imports the batches of one transaction, with its audit entry. */
       async function write(tx: Queryable, parts: Iterable<ParsedLine[]> | AsyncIterable<ParsedLine[]>) {
         const { imported, skipped, bans = 0 } = report;
         for await (const part of parts) await writeBatch(tx, actor.projectId, part, report, options);
@@ -95,7 +95,7 @@ export function createTransfers(db: Database, totals: Totals) {
           skipped: report.skipped - skipped,
           ...(banned > 0 && { bans: banned }),
         };
-        await tx.query(recordActs(actor, 'import', Prisma.sql`SELECT NULL::bigint, ${JSON.stringify(details)}::jsonb`));
+        await recordImport(tx, actor, details);
       }
       async function undoIfFailed(tx: Queryable) {
         await write(tx, batches);
@@ -109,25 +109,25 @@ export function createTransfers(db: Database, totals: Totals) {
       }
     },
 
-    /** Writes records that are known to be good, each with its accounts; those who exist are left as they are. */
+    /** Writes valid records with their accounts. Users who exist are not changed. */
     async addUsers(scope: ProjectScope, records: Iterable<UserRecord>, progress: (done: number) => void) {
-      const projectId = scope.idFor('operate');
+      const projectId = scope.projectIdFor('operate');
       const added = { users: 0, accounts: 0 };
       let done = 0;
-      for await (const batch of readAhead(batches(records))) {
+      for await (const batch of readAhead(inBatches(records))) {
         const written = await writeUsers(db, projectId, batch, 'skip');
         added.users += written.length;
         added.accounts += written.reduce((sum, user) => sum + user.accounts, 0);
         done += batch.length;
         progress(done);
       }
-      await tidy(scope, added.users);
+      await foldAndVacuum(scope, added.users);
       return added;
     },
 
-    /** Writes the project's current users, and then its bans, as lines of NDJSON, all from one snapshot, in chunks; returns how many. */
+    /** Writes the current users and then the bans of a project as NDJSON, from one snapshot, in chunks. Returns their numbers. */
     async exportUsers(scope: ProjectScope, { write, progress, signal }: ExportOptions): Promise<Exported> {
-      const projectId = scope.idFor('operate');
+      const projectId = scope.projectIdFor('operate');
       return db.transaction('REPEATABLE READ', async (tx) => {
         const exported = { users: 0, bans: 0 };
         for (let afterId = 0; ; ) {
@@ -153,7 +153,7 @@ export function createTransfers(db: Database, totals: Totals) {
   };
 }
 
-/** Thrown to roll an import back whose report already says why. */
+/** Thrown to undo an import whose report has the reason. */
 class Undone extends Error {}
 
 interface ParsedLine {
@@ -161,7 +161,7 @@ interface ParsedLine {
   record: LineRecord;
 }
 
-/** One that is a user. */
+/** A line with a user. */
 interface UserLine {
   line: number;
   record: UserRecord;
@@ -170,14 +170,14 @@ interface UserLine {
 function fail(report: ImportReport, line: number, reason: string): void {
   report.failed += 1;
   if (report.errors.length === MAX_REPORTED_ERRORS) return;
-  // The parser of JSON repeats what it does not understand.
+  // The message of a JSON parser repeats the text.
   const redacted = redact(reason);
   const shown = redacted.length <= MAX_REASON_LENGTH ? redacted : `${redacted.slice(0, MAX_REASON_LENGTH)}…`;
-  // Through bytes, because a slice of a line's text would keep the whole of it in memory.
+  // Copied through bytes, because a slice of a string keeps the whole string in memory.
   report.errors.push({ line, error: Buffer.from(shown).toString() });
 }
 
-/** The good lines of the input, in batches; the bad ones go into the report. */
+/** The valid lines of the input, in batches. The others go into the report. */
 async function* parsedBatches(
   input: AsyncIterable<Buffer>,
   report: ImportReport,
@@ -196,13 +196,13 @@ async function* parsedBatches(
       batch = [];
     }
     progress(number);
-    // The batch before is still on its way to the database: what the socket did not take at once goes out here.
-    await nextTurn();
+    // Gives the socket time to send the rest of the previous batch.
+    await nextTick();
   }
   if (batch.length > 0) yield batch;
 }
 
-/** The record of a line; null for an empty one, and for a bad one, which is reported. */
+/** The record of a line; null if the line is empty, or invalid and so reported. */
 function parseOrReport(bytes: Line, number: number, report: ImportReport): LineRecord | null {
   try {
     return parseLine(bytes);
@@ -214,11 +214,11 @@ function parseOrReport(bytes: Line, number: number, report: ImportReport): LineR
   }
 }
 
-async function* batches<Item>(items: Iterable<Item>): AsyncGenerator<Item[]> {
+async function* inBatches<Item>(items: Iterable<Item>): AsyncGenerator<Item[]> {
   let batch: Item[] = [];
   for (const item of items) {
     batch.push(item);
-    if (batch.length % ITEMS_A_TURN === 0) await nextTurn();
+    if (batch.length % ITEMS_PER_TICK === 0) await nextTick();
     if (batch.length < BATCH_SIZE) continue;
     yield batch;
     batch = [];
@@ -226,19 +226,19 @@ async function* batches<Item>(items: Iterable<Item>): AsyncGenerator<Item[]> {
   if (batch.length > 0) yield batch;
 }
 
-/** The same items, each made ready while its predecessor is worked on: the database writes one batch as the next is checked. */
+/** The same items, each prepared while the one before is in use: the database writes a batch while the next is checked. */
 async function* readAhead<Item>(items: AsyncGenerator<Item>): AsyncGenerator<Item> {
   try {
     for (let next = items.next(); ; ) {
       const { done, value } = await next;
       if (done) return;
       next = items.next();
-      // Whoever stops before he comes to it has a better reason than this one.
+      // If the consumer stops first, its own error matters and not this one.
       next.catch(() => undefined);
       yield value;
     }
   } finally {
-    // Not awaited: it comes to its end only when the item under way does, and that may wait for a terminal.
+    // Not awaited: it ends only after the item in preparation, which may wait for input from a terminal.
     items.return(undefined).catch(() => undefined);
   }
 }
@@ -251,18 +251,16 @@ async function writeBatch(
   { onConflict }: ImportOptions,
 ): Promise<void> {
   const bans = batch.flatMap(({ record }) => ('ban' in record ? [record.ban] : []));
-  if (bans.length > 0) report.bans = (report.bans ?? 0) + (await writeBans(db, projectId, bans));
+  if (bans.length > 0) report.bans = (report.bans ?? 0) + (await importBans(db, projectId, bans));
   const users = batch.flatMap(({ line, record }) => ('user' in record ? [{ line, record: record.user }] : []));
   for (const part of byDistinctIdentity(users)) {
     const distinct = onConflict === 'update' ? await withoutOverfull(db, projectId, part, report) : part;
     const records = distinct.map(({ record }) => record);
-    const rows = await writeUsers(db, projectId, records, onConflict).catch((error) => {
-      throw explainAccounts(error);
-    });
-    const written = new Set(rows.map(({ place }) => place));
+    const rows = await writeUsers(db, projectId, records, onConflict);
+    const written = new Set(rows.map(({ recordIndex }) => recordIndex));
     report.imported += written.size;
-    for (const [place, { line, record }] of distinct.entries()) {
-      if (written.has(place)) continue;
+    for (const [index, { line, record }] of distinct.entries()) {
+      if (written.has(index)) continue;
       if (onConflict === 'skip') report.skipped += 1;
       else
         fail(
@@ -274,7 +272,7 @@ async function writeBatch(
   }
 }
 
-/** The lines without those that would give a user too many accounts, which go into the report. */
+/** The lines except those that would give a user too many accounts, which go into the report. */
 async function withoutOverfull(
   tx: Queryable,
   projectId: number,
@@ -283,15 +281,18 @@ async function withoutOverfull(
 ): Promise<UserLine[]> {
   const records = lines.map(({ record }) => record);
   const overfull = new Map(
-    (await findOverfull(tx, projectId, records, MAX_ACCOUNTS)).map(({ place, accounts }) => [place, accounts]),
+    (await findOverfull(tx, projectId, records, MAX_ACCOUNTS)).map(({ recordIndex, accounts }) => [
+      recordIndex,
+      accounts,
+    ]),
   );
-  for (const [place, accounts] of overfull) fail(report, lines[place]?.line ?? 0, tooManyAccounts(accounts).message);
-  return lines.filter((_, place) => !overfull.has(place));
+  for (const [index, accounts] of overfull) fail(report, lines[index]?.line ?? 0, tooManyAccounts(accounts).message);
+  return lines.filter((_, index) => !overfull.has(index));
 }
 
 /**
- * The batch in parts within which no identity occurs twice, in the order of the lines: a statement cannot write one row
- * twice, and the second of two equal lines must meet the first as a user who exists.
+ * The batch in parts without repeated identities, in the order of the lines. A statement cannot write one row twice, and the
+ * second line of an identity must find the user of the first.
  */
 function byDistinctIdentity(batch: UserLine[]): UserLine[][] {
   const parts: UserLine[][] = [];

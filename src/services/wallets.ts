@@ -1,28 +1,28 @@
-import type { Database } from '../db/client.js';
-import type { Placed } from '../sql/columns.js';
-import { findWalletOwners, type WalletKey, type WalletOwner, type WalletRow } from '../sql/find-wallet-owner.js';
-import type { Address } from '../domain/addresses.js';
-import { createBatchedRead } from '../db/batched-read.js';
-import { LARGEST_ID } from '../domain/filters.js';
+import { createBatchedRead, type KeyedRow } from '../db/batched-read.js';
+import type { Database } from '../db/database.js';
 import { oneAtATime } from '../db/one-at-a-time.js';
-import type { ProjectScope } from './projects.js';
+import type { Address } from '../domain/addresses.js';
+import { LARGEST_ID } from '../domain/filters.js';
+import type { ProjectScope } from '../domain/projects.js';
+import { findWalletOwners, type WalletKey, type WalletOwner, type WalletRow } from '../sql/find-wallet-owner.js';
 
 export type { WalletOwner };
 export type Wallets = ReturnType<typeof createWallets>;
 
-/** As many links of an address are looked at in a statement that others share, and then in each of those for this address alone. */
-const FEW_LINKS = 8;
-const MANY_LINKS = 2_000;
+/** How many links of an address a shared statement reads. */
+const MAX_SHARED_LINKS = 8;
+/** How many links each later statement reads, for this address alone. */
+const MAX_LINKS_READ = 2_000;
 
-/** Whether an address belongs to a current user: a decision on which callers let money move. */
+/** Whether an address belongs to a current user. Callers decide by it whether to transfer money. */
 export function createWallets(db: Database) {
   const owners = createBatchedRead({
     name: 'wallet owners',
     read: (keys: readonly WalletKey[]) => findWalletOwners(db, keys),
-    answer: ([row]) => row as Placed<WalletRow>,
+    answer: ([row]) => row as KeyedRow<WalletRow>,
   });
 
-  /** The first owner beyond the link at which the search for one has stopped. */
+  /** The first owner after the last link that was read. */
   const findLaterOwner = oneAtATime(async (key: WalletKey): Promise<WalletRow | undefined> => {
     let [found] = await findWalletOwners(db, [key]);
     while (typeof found?.lastLink === 'number') {
@@ -32,13 +32,13 @@ export function createWallets(db: Database) {
   });
 
   return {
-    /** The current user to whom the address belongs, that user being `userId` where one is given; else null (spec, "POST /server/wallets/verify"). */
+    /** The current user to whom the address belongs, or null; only `userId` where given (spec, "POST /server/wallets/verify"). */
     async findOwner(scope: ProjectScope, address: Address, userId: bigint | null): Promise<WalletOwner | null> {
-      const asked = { projectId: scope.idFor('verify'), addressKey: address.key, userId };
+      const question = { projectId: scope.projectIdFor('verify'), addressKey: address.key, userId };
       if (userId !== null && userId > LARGEST_ID) return null;
-      const found = await owners({ ...asked, afterLink: 0, links: FEW_LINKS });
+      const found = await owners({ ...question, afterLink: 0, links: MAX_SHARED_LINKS });
       if (found.lastLink === null) return ownerOf(found);
-      return ownerOf(await findLaterOwner({ ...asked, afterLink: found.lastLink, links: MANY_LINKS }));
+      return ownerOf(await findLaterOwner({ ...question, afterLink: found.lastLink, links: MAX_LINKS_READ }));
     },
   };
 }

@@ -1,18 +1,41 @@
-import { Prisma, type Queryable } from '../db/client.js';
-import type { Identity } from '../domain/identities.js';
-
-/** A ban as an import writes it; without an instant it begins now. */
-export interface BanRecord extends Identity {
-  readonly createdAt: Date | null;
-}
-
-export interface Ban extends Identity {
-  /** ISO 8601. */
-  readonly createdAt: string;
-}
+import { Prisma, type Queryable } from '../db/statements.js';
+import type { Ban, BanRecord, Identity } from '../domain/identities.js';
+import type { Actor } from '../domain/projects.js';
+import { insertAuditEntries } from './audit.js';
 
 const BAN = Prisma.sql`
   auth_method AS "authMethod", auth_value AS "authValue", auth_value_key AS "authValueKey", created_at AS "createdAt"`;
+
+/** Audit entries for the bans that a statement has `changed`, each with the current user of its identity, if there is one. */
+const CHANGED_BANS = Prisma.sql`
+  SELECT u.id, jsonb_build_object('auth_method', changed.auth_method)
+  FROM changed
+  LEFT JOIN users u ON u.project_id = changed.project_id AND u.auth_method = changed.auth_method
+    AND u.auth_value_key = changed.auth_value_key AND u.deleted_at IS NULL`;
+
+/** Bans an identity, with an audit entry. Changes nothing if it is banned already. */
+export async function insertBan(db: Queryable, actor: Actor, identity: Identity): Promise<void> {
+  const { authMethod, authValue, authValueKey } = identity;
+  await db.query(Prisma.sql`
+    WITH changed AS (
+      INSERT INTO bans (project_id, auth_method, auth_value, auth_value_key)
+      VALUES (${actor.projectId}, ${authMethod}, ${authValue}, ${authValueKey})
+      ON CONFLICT DO NOTHING
+      RETURNING project_id, auth_method, auth_value_key
+    )
+    ${insertAuditEntries(actor, 'ban', CHANGED_BANS)}`);
+}
+
+/** Lifts the ban of an identity, with an audit entry. Changes nothing if there is none. */
+export async function deleteBan(db: Queryable, actor: Actor, { authMethod, authValueKey }: Identity): Promise<void> {
+  await db.query(Prisma.sql`
+    WITH changed AS (
+      DELETE FROM bans
+      WHERE project_id = ${actor.projectId} AND auth_method = ${authMethod} AND auth_value_key = ${authValueKey}
+      RETURNING project_id, auth_method, auth_value_key
+    )
+    ${insertAuditEntries(actor, 'unban', CHANGED_BANS)}`);
+}
 
 /** All bans of a project, oldest first. */
 export function listBans(db: Queryable, projectId: number): Promise<Ban[]> {
@@ -32,8 +55,8 @@ export function exportBans(db: Queryable, projectId: number, after: Identity | n
     LIMIT ${limit}::bigint`);
 }
 
-/** Bans those who are not banned yet and returns how many they are. */
-export async function writeBans(db: Queryable, projectId: number, bans: readonly BanRecord[]): Promise<number> {
+/** Bans the identities that are not banned yet, and returns their number. */
+export async function importBans(db: Queryable, projectId: number, bans: readonly BanRecord[]): Promise<number> {
   const rows = bans.map(({ authMethod, authValue, authValueKey, createdAt }) => ({
     auth_method: authMethod,
     auth_value: authValue,

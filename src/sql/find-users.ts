@@ -1,12 +1,14 @@
-import { Prisma, type Queryable } from '../db/client.js';
-import { LINKED_ACCOUNTS_IF_ASKED, type Placed, USER_COLUMNS, type UserRow } from './columns.js';
+import type { KeyedRow } from '../db/batched-read.js';
+import { Prisma, type Queryable } from '../db/statements.js';
+import { LINKED_ACCOUNTS_IF_WANTED } from './linked-accounts.js';
+import { SHOWN_COLUMNS, type UserRow } from './user-columns.js';
 
 /*
- * Each key is looked up by itself (LATERAL, and OFFSET 0 keeps the planner from undoing it): whatever the statistics say, a
- * batch is so many index look-ups, never a scan of everybody. Keys that want accounts and keys that do not share a statement.
+ * Each key has its own subquery (LATERAL, with OFFSET 0 so that the planner does not merge it). Whatever the statistics say, a
+ * batch is one index look-up for each key and never a scan of the table. Keys with and without accounts share a statement.
  */
 
-const PLACED_USER = Prisma.sql`SELECT k.place::int AS place, ${USER_COLUMNS}, ${LINKED_ACCOUNTS_IF_ASKED}`;
+const KEYED_USER = Prisma.sql`SELECT k.key_index::int AS "keyIndex", ${SHOWN_COLUMNS}, ${LINKED_ACCOUNTS_IF_WANTED}`;
 
 export interface UserKey {
   readonly projectId: number;
@@ -14,29 +16,29 @@ export interface UserKey {
   readonly withAccounts: boolean;
 }
 
-/** Current users by id: at most one for each key. */
-export function findUsersById(db: Queryable, keys: readonly UserKey[]): Promise<Placed<UserRow>[]> {
+/** Current users by id, at most one for each key. */
+export function findUsersById(db: Queryable, keys: readonly UserKey[]): Promise<KeyedRow<UserRow>[]> {
   return db.query(Prisma.sql`
-    ${PLACED_USER}
+    ${KEYED_USER}
     FROM unnest(
       ${keys.map((key) => key.projectId)}::int[],
       ${keys.map((key) => key.id)}::bigint[],
       ${keys.map((key) => key.withAccounts)}::boolean[]
-    ) WITH ORDINALITY AS k(project_id, id, with_accounts, place)
+    ) WITH ORDINALITY AS k(project_id, id, with_accounts, key_index)
     CROSS JOIN LATERAL (${userById('k', 'id')}) AS u
     WHERE u.deleted_at IS NULL`);
 }
 
 /**
- * The user, current or not, whose id is in a column of `source`. Who is current is asked outside of it: a plan made while the table
- * was empty would else take one of the indexes of current users, and read a whole project for each id for as long as it lives.
+ * The user, current or removed, whose id is in a column of `source`. The caller checks outside of it whether the user is current.
+ * Inside, a plan made while the table was empty would use an index of current users, and read a whole project for each id.
  */
 export function userById(source: string, column: string): Prisma.Sql {
   const [from, id] = [Prisma.raw(source), Prisma.raw(column)];
   return Prisma.sql`SELECT * FROM users u WHERE u.project_id = ${from}.project_id AND u.id = ${from}.${id} OFFSET 0`;
 }
 
-/** What users are searched by: a folded login email, or the key of an address among their accounts. */
+/** Users are searched by a folded login email, or by the key of an address among their accounts. */
 export type SearchedBy = 'email' | 'address';
 
 export interface SearchKey {
@@ -46,8 +48,8 @@ export interface SearchKey {
 }
 
 /**
- * At most `limit` users `u` who match the key `k`, in no order. An address that was linked to a removed user counts as well, as a row of
- * nulls, so that a search looks at no more links than it says.
+ * At most `limit` users `u` who match the key `k`, in no order. An address of a removed user counts as a row of nulls, so that
+ * a search never reads more links than `limit`.
  */
 const MATCHING: Record<SearchedBy, (limit: number) => Prisma.Sql> = {
   email: (limit) => Prisma.sql`
@@ -64,10 +66,10 @@ const MATCHING: Record<SearchedBy, (limit: number) => Prisma.Sql> = {
     LEFT JOIN LATERAL (${userById('a', 'user_id')}) AS u ON u.deleted_at IS NULL`,
 };
 
-/** Rows of a search for a few: of those with the id null the user was removed. */
-export type FewRow = Placed<{ [Column in keyof UserRow]: UserRow[Column] | null }>;
+/** A row of `findFewUsers`; the id is null if the user was removed. */
+export type FewRow = KeyedRow<{ [Column in keyof UserRow]: UserRow[Column] | null }>;
 
-/** Current users for each key, newest first; a key with `limit` rows may have more. */
+/** Current users for each key, newest first. A key with `limit` rows may match more users. */
 export function findFewUsers(
   db: Queryable,
   by: SearchedBy,
@@ -75,29 +77,29 @@ export function findFewUsers(
   limit: number,
 ): Promise<FewRow[]> {
   return db.query(Prisma.sql`
-    ${PLACED_USER}
+    ${KEYED_USER}
     FROM unnest(
       ${keys.map((key) => key.projectId)}::int[],
       ${keys.map((key) => key.value)}::text[],
       ${keys.map((key) => key.withAccounts)}::boolean[]
-    ) WITH ORDINALITY AS k(project_id, value, with_accounts, place)
+    ) WITH ORDINALITY AS k(project_id, value, with_accounts, key_index)
     CROSS JOIN LATERAL (${MATCHING[by](limit)}) AS u
     ORDER BY u.created_at DESC, u.id DESC`);
 }
 
-/** A user who matches, by what is needed to decide on the whole answer. */
+/** A user who matches, with what is needed to decide whether the answer is too large. */
 export interface MeasuredUser {
   id: number;
   createdAt: string;
-  /** As JSON the user takes no more than this in an answer of the REST interface, which has everything of a user. */
+  /** At most this many bytes of JSON in an answer of the REST interface, which has every field. */
   bytes: number;
 }
 
-/** What a user takes without texts, and an account with them: names, numbers and instants at their longest. */
+/** The longest JSON of a user without its texts, and of an account with them. */
 const USER_BYTES = 250;
 const ACCOUNT_BYTES = 130;
 
-/** User `u` as a MeasuredUser. Neither texts nor accounts are read out. */
+/** User `u` as a MeasuredUser, without reading the texts and accounts themselves. */
 function measured(withAccounts: boolean): Prisma.Sql {
   const accounts = Prisma.sql`(SELECT count(*) FROM accounts a WHERE a.project_id = u.project_id AND a.user_id = u.id)`;
   return Prisma.sql`
@@ -106,7 +108,7 @@ function measured(withAccounts: boolean): Prisma.Sql {
       + ${withAccounts ? Prisma.sql`${ACCOUNT_BYTES}::int * ${accounts}` : Prisma.sql`0`})::int AS bytes`;
 }
 
-/** The current users with an email, at most `limit`. */
+/** At most `limit` current users with an email. */
 export function measureByEmail(
   db: Queryable,
   { projectId, value, withAccounts }: SearchKey,
@@ -119,7 +121,7 @@ export function measureByEmail(
     LIMIT ${limit}::bigint`);
 }
 
-/** The users of the next `limit` links of an address after one link, with nulls for each who was removed. */
+/** The users of the next `limit` links of an address after a link, with nulls for removed users. */
 export function measureByAddress(
   db: Queryable,
   { projectId, value, withAccounts }: SearchKey,

@@ -1,5 +1,6 @@
-import { type Network, Prisma, type Queryable, type WalletType } from '../db/client.js';
-import type { Placed } from './columns.js';
+import type { KeyedRow } from '../db/batched-read.js';
+import { Prisma, type Queryable } from '../db/statements.js';
+import type { Network, WalletType } from '../domain/users.js';
 import { userById } from './find-users.js';
 
 export interface WalletOwner {
@@ -12,18 +13,18 @@ export interface WalletOwner {
 export interface WalletKey {
   readonly projectId: number;
   readonly addressKey: string;
-  /** The user to whom it must belong; null for any. */
+  /** The user to whom the address must belong; null for any. */
   readonly userId: bigint | null;
-  /** Links up to this one have been looked at. */
+  /** The last link that was read before; 0 for none. */
   readonly afterLink: number;
-  /** At most as many links are looked at. */
+  /** How many links are read at most. */
   readonly links: number;
 }
 
-/** The owner, or nulls; then `lastLink` is the last that was looked at where there may be more. */
+/** The owner, or nulls. Without an owner, `lastLink` is the last link that was read if there may be more. */
 export type WalletRow = { [Column in keyof WalletOwner]: WalletOwner[Column] | null } & { lastLink: number | null };
 
-/** Account `a` with its user `u`, who is current. */
+/** Account `a` with its current user `u`. */
 const OWNER = Prisma.sql`
   SELECT a.id AS link, a.user_id AS "userId", a.network::text AS network, a.wallet_type::text AS "walletType",
          u.auth_method AS "authMethod"`;
@@ -31,22 +32,22 @@ const CURRENT_USER = Prisma.sql`
   CROSS JOIN LATERAL (${userById('a', 'user_id')}) AS u
   WHERE u.deleted_at IS NULL`;
 
-/** The links of the address of key `k`, in the order in which they were made. */
+/** The links of the address of key `k`, oldest first. */
 const LINKS = Prisma.sql`
   FROM accounts a
   WHERE k.user_id IS NULL AND a.project_id = k.project_id AND a.address_key = k.address_key AND a.id > k.after_link
   ORDER BY a.id`;
 
 /**
- * The current user to whom an address belongs, if any: the given one where `userId` is not null, else the one who linked it first,
- * so that the answer stays the same as long as that user and that link do, whichever other user links the address.
+ * The current user to whom an address belongs, if any. Without `userId` it is the user who linked the address first, so the
+ * answer does not change when another user links it.
  *
- * Links of removed users stay and are passed over. There may be thousands, so a key says how many it looks at. A given user is asked for
- * their accounts, of which there are few, and not the address for its users.
+ * Links of removed users remain and are skipped. There may be thousands, so a key limits how many are read. With `userId`
+ * the accounts of that user are read, which are few, and not the users of the address.
  */
-export function findWalletOwners(db: Queryable, keys: readonly WalletKey[]): Promise<Placed<WalletRow>[]> {
+export function findWalletOwners(db: Queryable, keys: readonly WalletKey[]): Promise<KeyedRow<WalletRow>[]> {
   return db.query(Prisma.sql`
-    SELECT k.place::int AS place, owner."userId", owner.network, owner."walletType", owner."authMethod",
+    SELECT k.key_index::int AS "keyIndex", owner."userId", owner.network, owner."walletType", owner."authMethod",
            CASE WHEN owner.link IS NULL THEN (SELECT a.id ${LINKS} OFFSET k.links - 1 LIMIT 1) END AS "lastLink"
     FROM unnest(
       ${keys.map((key) => key.projectId)}::int[],
@@ -54,7 +55,7 @@ export function findWalletOwners(db: Queryable, keys: readonly WalletKey[]): Pro
       ${keys.map((key) => key.userId)}::bigint[],
       ${keys.map((key) => key.afterLink)}::bigint[],
       ${keys.map((key) => key.links)}::bigint[]
-    ) WITH ORDINALITY AS k(project_id, address_key, user_id, after_link, links, place)
+    ) WITH ORDINALITY AS k(project_id, address_key, user_id, after_link, links, key_index)
     LEFT JOIN LATERAL (
       ${OWNER}
       FROM (

@@ -1,28 +1,27 @@
-import { Prisma, type Queryable } from '../db/client.js';
-import type { Profile } from '../domain/identities.js';
-import { isToBeLinked } from './record-login.js';
+import { Prisma, type Queryable } from '../db/statements.js';
+import type { UserRecord } from '../domain/identities.js';
+import { isToBeLinked, throwLinkingError } from './linked-accounts.js';
+import {
+  IMPORT_UPDATES,
+  IMPORTED_COLUMN_NAMES,
+  IMPORTED_COLUMN_TYPES,
+  IMPORTED_VALUES,
+  toImportedRow,
+} from './user-columns.js';
 
-/** A user as an import writes it; what is null is left to the database (or, in an update, as it is). */
-export interface UserRecord extends Profile {
-  readonly createdAt: Date | null;
-  readonly lastLogin: Date | null;
-  readonly loginCount: number | null;
-}
-
-/** What to do with an identity that is a user already. */
+/** What to do with a record whose user exists. */
 export type OnConflict = 'skip' | 'update' | 'fail';
 
 export interface WrittenUser {
-  /** Index of its record. */
-  place: number;
-  /** Accounts that were added. */
+  recordIndex: number;
+  /** How many accounts were added. */
   accounts: number;
 }
 
 /**
- * Writes users with their accounts in one statement and returns those written; a record that is missing there met a user
- * who exists. With 'update', fields that a record gives replace the user's, and accounts are added but never taken away.
- * No two records may be of the same identity.
+ * Writes users with their accounts in one statement, and returns the written ones; the users of the other records exist.
+ * With 'update', the fields that a record gives replace those of the user, and accounts are added but never removed. No two
+ * records may have the same identity. BAD_USER_INPUT if a user would have too many accounts.
  */
 export function writeUsers(
   db: Queryable,
@@ -30,17 +29,8 @@ export function writeUsers(
   records: readonly UserRecord[],
   onConflict: OnConflict,
 ): Promise<WrittenUser[]> {
-  const resolution =
-    onConflict === 'update'
-      ? Prisma.sql`DO UPDATE SET
-          auth_value = excluded.auth_value,
-          login_email = coalesce(excluded.login_email, existing.login_email),
-          wallet = coalesce(excluded.wallet, existing.wallet),
-          created_at = coalesce((SELECT r.created_at FROM record r WHERE r.id = excluded.id), existing.created_at),
-          last_login = coalesce(excluded.last_login, existing.last_login),
-          login_count = coalesce((SELECT r.login_count FROM record r WHERE r.id = excluded.id), existing.login_count)`
-      : Prisma.sql`DO NOTHING`;
-  // Of a user who is new no account can exist. The login wallet of one who is not may be linked as custodial.
+  const resolution = onConflict === 'update' ? Prisma.sql`DO UPDATE SET ${IMPORT_UPDATES}` : Prisma.sql`DO NOTHING`;
+  // A new user has no accounts yet. An existing user may have the login wallet as a custodial account.
   const accountResolution =
     onConflict === 'update'
       ? Prisma.sql`ON CONFLICT (project_id, user_id, address_key) DO UPDATE SET wallet_type = 'external'
@@ -49,20 +39,15 @@ export function writeUsers(
   const addressKeys = Prisma.sql`ARRAY(SELECT given ->> 'address_key' FROM jsonb_array_elements(record.accounts) AS given)`;
   const accountCondition =
     onConflict === 'update' ? Prisma.sql`WHERE ${isToBeLinked(Prisma.sql`u.is_new`, addressKeys)}` : Prisma.empty;
-  return db.query(Prisma.sql`
+  const statement = Prisma.sql`
     WITH record AS MATERIALIZED (
       SELECT r.*, nextval('users_id_seq') AS id
-      FROM jsonb_to_recordset(${JSON.stringify(records.map(toRow))}::jsonb) AS r(
-        place int, auth_method text, auth_value text, auth_value_key text, login_email text, wallet text,
-        created_at timestamptz, last_login timestamptz, login_count int, accounts jsonb
-      )
+      FROM jsonb_to_recordset(${JSON.stringify(records.map(toRow))}::jsonb) AS r(record_index int, ${IMPORTED_COLUMN_TYPES}, accounts jsonb)
     ), written AS (
-      INSERT INTO users AS existing
-        (project_id, id, auth_method, auth_value, auth_value_key, login_email, wallet, created_at, last_login, login_count)
-      SELECT ${projectId}::int, id, auth_method, auth_value, auth_value_key, login_email, wallet,
-             coalesce(created_at, now()), last_login, coalesce(login_count, 0)
+      INSERT INTO users AS existing (project_id, id, ${IMPORTED_COLUMN_NAMES})
+      SELECT ${projectId}::int, id, ${IMPORTED_VALUES}
       FROM record
-      ORDER BY place
+      ORDER BY record_index
       ON CONFLICT (project_id, auth_method, auth_value_key) WHERE deleted_at IS NULL ${resolution}
       RETURNING existing.project_id, existing.id, existing.auth_method, existing.auth_value_key, xmax = 0 AS is_new
     ), added AS (
@@ -74,32 +59,43 @@ export function writeUsers(
         jsonb_to_recordset(record.accounts) AS (network network, public_key text, address_key text, wallet_type wallet_type)
       ) WITH ORDINALITY AS a(network, public_key, address_key, wallet_type, ordinal)
       ${accountCondition}
-      ORDER BY record.place, a.ordinal
+      ORDER BY record.record_index, a.ordinal
       ${accountResolution}
       RETURNING user_id, xmax = 0 AS is_new
     )
-    SELECT record.place, coalesce(linked.accounts, 0) AS accounts
+    SELECT record.record_index AS "recordIndex", coalesce(linked.accounts, 0) AS accounts
     FROM record
     JOIN written USING (auth_method, auth_value_key)
-    LEFT JOIN (SELECT user_id, count(*)::int AS accounts FROM added WHERE is_new GROUP BY user_id) AS linked ON linked.user_id = written.id`);
+    LEFT JOIN (SELECT user_id, count(*)::int AS accounts FROM added WHERE is_new GROUP BY user_id) AS linked ON linked.user_id = written.id`;
+  return db.query<WrittenUser>(statement).catch(throwLinkingError);
 }
 
 /**
- * Which of the records would give a user who exists more than `most` accounts, and how many that would be. Locks those users
- * until the transaction ends, so that it stays so; the count is a second statement, which sees what was added before the lock.
+ * The records that would give an existing user more than `most` accounts, and how many the user would have. Locks these users
+ * until the transaction ends, so that the result stays true. The count is a second statement, because it must see what was
+ * committed before the lock.
  */
 export async function findOverfull(
   tx: Queryable,
   projectId: number,
   records: readonly UserRecord[],
   most: number,
-): Promise<{ place: number; accounts: number }[]> {
-  const linking = records.map(toRow).filter(({ accounts }) => accounts.length > 0);
-  if (linking.length === 0) return [];
-  const rows = linking.map(({ accounts, ...row }) => ({ ...row, keys: accounts.map((each) => each.address_key) }));
-  const existing = await tx.query<{ place: number; id: number; keys: string[] }>(Prisma.sql`
-    SELECT r.place, u.id, r.keys
-    FROM jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) AS r(place int, auth_method text, auth_value_key text, keys jsonb)
+): Promise<{ recordIndex: number; accounts: number }[]> {
+  const rows = records.flatMap(({ authMethod, authValueKey, accounts }, index) =>
+    accounts.length === 0
+      ? []
+      : {
+          record_index: index,
+          auth_method: authMethod,
+          auth_value_key: authValueKey,
+          keys: accounts.map(({ addressKey }) => addressKey),
+        },
+  );
+  if (rows.length === 0) return [];
+  const existing = await tx.query<{ record_index: number; id: number; keys: string[] }>(Prisma.sql`
+    SELECT r.record_index, u.id, r.keys
+    FROM jsonb_to_recordset(${JSON.stringify(rows)}::jsonb)
+      AS r(record_index int, auth_method text, auth_value_key text, keys jsonb)
     CROSS JOIN LATERAL (
       SELECT id FROM users
       WHERE project_id = ${projectId}::int AND auth_method = r.auth_method AND auth_value_key = r.auth_value_key AND deleted_at IS NULL
@@ -107,8 +103,8 @@ export async function findOverfull(
     ) AS u`);
   if (existing.length === 0) return [];
   return tx.query(Prisma.sql`
-    SELECT r.place, (has.accounts + adds.accounts)::int AS accounts
-    FROM jsonb_to_recordset(${JSON.stringify(existing)}::jsonb) AS r(place int, id bigint, keys jsonb)
+    SELECT r.record_index AS "recordIndex", (has.accounts + adds.accounts)::int AS accounts
+    FROM jsonb_to_recordset(${JSON.stringify(existing)}::jsonb) AS r(record_index int, id bigint, keys jsonb)
     CROSS JOIN LATERAL (
       SELECT count(*) AS accounts FROM accounts a WHERE a.project_id = ${projectId}::int AND a.user_id = r.id
     ) AS has
@@ -120,20 +116,13 @@ export async function findOverfull(
       ) IS NULL
     ) AS adds
     WHERE adds.accounts > 0 AND has.accounts + adds.accounts > ${most}::int
-    ORDER BY r.place`);
+    ORDER BY r.record_index`);
 }
 
-function toRow(record: UserRecord, place: number) {
+function toRow(record: UserRecord, index: number) {
   return {
-    place,
-    auth_method: record.authMethod,
-    auth_value: record.authValue,
-    auth_value_key: record.authValueKey,
-    login_email: record.loginEmail,
-    wallet: record.wallet,
-    created_at: record.createdAt,
-    last_login: record.lastLogin,
-    login_count: record.loginCount,
+    record_index: index,
+    ...toImportedRow(record),
     accounts: record.accounts.map((account) => ({
       network: account.network,
       public_key: account.publicKey,

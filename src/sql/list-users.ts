@@ -1,17 +1,17 @@
-import { Prisma, type Queryable } from '../db/client.js';
+import { cacheKey, type KeyedRow } from '../db/batched-read.js';
+import { Prisma, type Queryable } from '../db/statements.js';
 import type { Position, UserFilter } from '../domain/filters.js';
-import { LINKED_ACCOUNTS, NO_ACCOUNTS, type Placed, toUser, USER_COLUMNS, type User, type UserRow } from './columns.js';
-import { keyText } from '../db/key-text.js';
-import { coverOf, isOpenAtEnd, isOpenAtStart } from './totals/time-ranges.js';
+import { LINKED_ACCOUNTS, NO_ACCOUNTS } from './linked-accounts.js';
+import { bucketCoverOf, isOpenAtEnd, isOpenAtStart } from './totals/time-ranges.js';
 import { startOfRank, type Total, totalOf } from './totals/totals.js';
+import { SHOWN_COLUMNS, type UserRow } from './user-columns.js';
 
 /*
- * Lists are batched reads as well: a statement answers several questions `k` of one shape. Those share a filter, and whatever
- * else is part of the text of the statement; each brings its own project, size and place. A statement is one snapshot, so
- * rows and their total are of one instant.
+ * A statement answers several keys `k` of one group. They share the filter and everything else in the text of the statement;
+ * each has its own project, size and position. A statement is one snapshot, so rows and their total are consistent.
  */
 
-/** A page that starts no further than this from either end is read by OFFSET from there, which is cheaper than to look for its start. */
+/** A page that starts within this distance of either end is read by OFFSET, which is cheaper than finding its start. */
 const SHALLOW = 500n;
 
 const NEWEST_FIRST = Prisma.sql`u.created_at DESC, u.id DESC`;
@@ -37,8 +37,8 @@ interface Slice {
 }
 
 /**
- * Matching users in order. A filter by methods takes the first of each method from the index of that method and merges them:
- * to filter the common index would read a whole project in search of ten users of a rare method.
+ * Matching users in order. A filter by login methods reads each method from its own index and merges the results. The common
+ * index would read a whole project to find ten users of a rare method.
  */
 function slice(filter: UserFilter, { where, order, limit, offset }: Slice): Prisma.Sql {
   if (filter.loginMethods === null) {
@@ -54,57 +54,57 @@ function slice(filter: UserFilter, { where, order, limit, offset }: Slice): Pris
     ORDER BY ${order} LIMIT ${limit} OFFSET ${offset}`;
 }
 
-/** A question for the number of users who match. */
+/** Asks for the number of users who match. */
 export interface CountKey {
   readonly projectId: number;
   readonly filter: UserFilter;
 }
 
-/** Keys of one shape go into one statement. Its text and values are made of all parts of a key but those which each key brings. */
-export function countShape({ projectId: _, ...shared }: CountKey): string {
-  return keyText(shared);
+/** Keys of one group share a statement: they agree in everything but the parts that are arrays in the statement. */
+export function countGroupKey({ projectId: _, ...shared }: CountKey): string {
+  return cacheKey(shared);
 }
 
-/** The exact number of users who match: one row for each of the keys, which have one filter. */
-export function countUsers(db: Queryable, keys: readonly CountKey[]): Promise<Placed<Total>[]> {
+/** The exact number of users who match: one row for each key of a group. */
+export function countUsers(db: Queryable, keys: readonly CountKey[]): Promise<KeyedRow<Total>[]> {
   const { filter } = keys[0] as CountKey;
   return db.query(Prisma.sql`
-    SELECT k.place::int AS place, counted.*
-    FROM unnest(${keys.map((key) => key.projectId)}::int[]) WITH ORDINALITY AS k(project_id, place)
-    CROSS JOIN LATERAL (${totalOf(PROJECT, filter, coverOf(filter))}) AS counted`);
+    SELECT k.key_index::int AS "keyIndex", counted.*
+    FROM unnest(${keys.map((key) => key.projectId)}::int[]) WITH ORDINALITY AS k(project_id, key_index)
+    CROSS JOIN LATERAL (${totalOf(PROJECT, filter, bucketCoverOf(filter))}) AS counted`);
 }
 
-/** A question for page `page` of `limit` users, newest first. */
+/** Asks for page `page` of `limit` users, newest first. */
 export interface PageKey extends CountKey {
   readonly page: number;
   readonly limit: number;
   readonly withAccounts: boolean;
 }
 
-/** A row of a list: what belongs to the whole of it, and one of its users, or nulls where it is empty. */
-export type ListRow<Whole> = Placed<Whole & Partial<UserRow>>;
+/** A row of a list: the values of the whole list, and one of its users, or nulls if the list is empty. */
+export type ListRow<Whole> = KeyedRow<Whole & Partial<UserRow>>;
 
-// In bigint: the rank of a page far past the end is more than a double counts.
+// A bigint, because the rank of a page far past the end is not exact in a double.
 const rankOf = ({ page, limit }: PageKey) => (BigInt(page) - 1n) * BigInt(limit);
 
-/** As `countShape`. */
-export function pageShape(key: PageKey): string {
+/** As `countGroupKey`. */
+export function pageGroupKey(key: PageKey): string {
   const { projectId: _, page: __, limit: ___, ...shared } = key;
-  return `${rankOf(key) <= SHALLOW ? 'shallow' : 'deep'} ${keyText(shared)}`;
+  return `${rankOf(key) <= SHALLOW ? 'shallow' : 'deep'} ${cacheKey(shared)}`;
 }
 
-/** Pages with their totals, for keys of one shape. A page past the end is empty. */
+/** Pages with their totals, for keys of one group. A page past the end is empty. */
 export function listUserPages(db: Queryable, keys: readonly PageKey[]): Promise<ListRow<Total>[]> {
   const { filter, withAccounts } = keys[0] as PageKey;
   const isShallow = rankOf(keys[0] as PageKey) <= SHALLOW;
-  const cover = coverOf(filter);
+  const cover = bucketCoverOf(filter);
   const rows = {
     where: Prisma.empty,
     order: NEWEST_FIRST,
     limit: Prisma.sql`k.size`,
     offset: Prisma.sql`k.rank`,
   };
-  // Its OFFSET 0 keeps the planner from writing the count out wherever it is named.
+  // OFFSET 0 keeps the planner from repeating the count wherever it is used.
   const counted = Prisma.sql`${totalOf(PROJECT, filter, cover)} OFFSET 0`;
   const fromEnd = Prisma.sql`(counted.total - k.rank)`;
   const listed = isShallow
@@ -126,23 +126,18 @@ export function listUserPages(db: Queryable, keys: readonly PageKey[]): Promise<
         })}) AS found
         WHERE ${fromEnd} > ${SHALLOW}::bigint`;
   return db.query(Prisma.sql`
-    SELECT k.place::int AS place, counted.*, ${USER_COLUMNS}, ${withAccounts ? LINKED_ACCOUNTS : NO_ACCOUNTS}
+    SELECT k.key_index::int AS "keyIndex", counted.*, ${SHOWN_COLUMNS}, ${withAccounts ? LINKED_ACCOUNTS : NO_ACCOUNTS}
     FROM unnest(
       ${keys.map((key) => key.projectId)}::int[],
       ${keys.map((key) => key.limit)}::bigint[],
       ${keys.map(rankOf)}::bigint[]
-    ) WITH ORDINALITY AS k(project_id, size, rank, place)
+    ) WITH ORDINALITY AS k(project_id, size, rank, key_index)
     CROSS JOIN LATERAL (${counted}) AS counted
     LEFT JOIN LATERAL (${listed}) AS u ON true
-    ORDER BY k.place, ${NEWEST_FIRST}`);
+    ORDER BY k.key_index, ${NEWEST_FIRST}`);
 }
 
-/** The users among rows that may have none, in their order. */
-export function usersOf(rows: readonly Partial<UserRow>[]): User[] {
-  return rows.filter(({ id }) => id !== null).map((row) => toUser(row as UserRow));
-}
-
-/** A question for a window of the list: between two positions (exclusive), `limit` users from its newer or its older end. */
+/** Asks for a window of the list: `limit` users between two positions (exclusive), from its newer or its older end. */
 export interface WindowKey extends CountKey {
   readonly after: Position | null;
   readonly before: Position | null;
@@ -152,7 +147,7 @@ export interface WindowKey extends CountKey {
   readonly withTotal: boolean;
 }
 
-/** What a window does not show: whether the filter matches users on either side of it, and how many in all, if asked for. */
+/** What lies outside a window: whether the filter matches users on either side, and how many in all where wanted. */
 export interface Beyond {
   newer: boolean;
   older: boolean;
@@ -160,15 +155,14 @@ export interface Beyond {
   pending: number;
 }
 
-/** As `countShape`. */
-export function windowShape({ projectId: _, limit: __, after, before, ...shared }: WindowKey): string {
-  return `${after !== null} ${before !== null} ${keyText(shared)}`;
+/** As `countGroupKey`. */
+export function windowGroupKey({ projectId: _, limit: __, after, before, ...shared }: WindowKey): string {
+  return `${after !== null} ${before !== null} ${cacheKey(shared)}`;
 }
 
 /**
- * Windows for keys of one shape, each with one user more than its limit where there is one: that tells that there are more
- * at the far end. Row-value seeks on (created_at, id): as cheap at any depth, and independent of whether the rows at the ends
- * of a window still exist.
+ * Windows for keys of one group. Each has one user more than its limit if there are more users at the far end. They seek by
+ * (created_at, id), which costs the same at any depth, and works although the users at the ends may be removed.
  */
 export function listUserWindows(db: Queryable, keys: readonly WindowKey[]): Promise<ListRow<Beyond>[]> {
   const { filter, after, before, from, withAccounts, withTotal } = keys[0] as WindowKey;
@@ -181,13 +175,13 @@ export function listUserWindows(db: Queryable, keys: readonly WindowKey[]): Prom
     limit: Prisma.sql`k.size`,
     offset: Prisma.sql`0`,
   });
-  // The comparisons are not written as the NOT of those above, because PostgreSQL cannot seek by one.
+  // Not written as NOT of the bounds above, because PostgreSQL cannot seek by NOT.
   const exists = (where: Prisma.Sql, order: Prisma.Sql) =>
     Prisma.sql`EXISTS (${slice(filter, { where, order, limit: Prisma.sql`1`, offset: Prisma.sql`0` })})`;
   const newer = exists(Prisma.sql`AND (u.created_at, u.id) >= ${AFTER}`, OLDEST_FIRST);
   const older = exists(Prisma.sql`AND (u.created_at, u.id) <= ${BEFORE}`, NEWEST_FIRST);
   return db.query(Prisma.sql`
-    SELECT k.place::int AS place, beyond.*, ${USER_COLUMNS}, ${withAccounts ? LINKED_ACCOUNTS : NO_ACCOUNTS}
+    SELECT k.key_index::int AS "keyIndex", beyond.*, ${SHOWN_COLUMNS}, ${withAccounts ? LINKED_ACCOUNTS : NO_ACCOUNTS}
     FROM unnest(
       ${keys.map((key) => key.projectId)}::int[],
       ${keys.map((key) => key.limit + 1)}::bigint[],
@@ -195,13 +189,13 @@ export function listUserWindows(db: Queryable, keys: readonly WindowKey[]): Prom
       ${keys.map((key) => key.after?.id ?? null)}::bigint[],
       ${keys.map((key) => key.before?.createdAt ?? null)}::timestamptz[],
       ${keys.map((key) => key.before?.id ?? null)}::bigint[]
-    ) WITH ORDINALITY AS k(project_id, size, after_at, after_id, before_at, before_id, place)
+    ) WITH ORDINALITY AS k(project_id, size, after_at, after_id, before_at, before_id, key_index)
     CROSS JOIN LATERAL (
       SELECT ${after === null ? NO : newer} AS newer, ${before === null ? NO : older} AS older, counted.*
-      FROM (${withTotal ? totalOf(PROJECT, filter, coverOf(filter)) : NO_TOTAL}) AS counted
+      FROM (${withTotal ? totalOf(PROJECT, filter, bucketCoverOf(filter)) : NO_TOTAL}) AS counted
     ) AS beyond
     LEFT JOIN LATERAL (${listed}) AS u ON true
-    ORDER BY k.place, ${NEWEST_FIRST}`);
+    ORDER BY k.key_index, ${NEWEST_FIRST}`);
 }
 
 const AFTER = Prisma.sql`(k.after_at, k.after_id)`;

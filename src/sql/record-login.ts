@@ -1,11 +1,14 @@
-import { Prisma, type Queryable } from '../db/client.js';
+import { Prisma, type Queryable } from '../db/statements.js';
 import type { Profile } from '../domain/identities.js';
-import { USER_COLUMNS, type User } from './columns.js';
+import type { User } from '../domain/users.js';
+import { isToBeLinked, throwLinkingError } from './linked-accounts.js';
+import { LOGIN_COLUMN_NAMES, LOGIN_UPDATES, loginValues, SHOWN_COLUMNS } from './user-columns.js';
 
 /**
- * Registers the identity or counts a login of it, and adds the accounts that it does not have yet: one statement, so one
- * transaction. Racing first logins meet at the unique index of live identities; the later one counts as a login. Null where
- * the identity is banned. The login wallet becomes external where it is linked as custodial.
+ * Registers the identity or counts a login of it, and links the accounts that are new. It is one statement, so one transaction:
+ * of two first logins at the same time, the unique index of current identities makes the later one count as a login. The login
+ * wallet becomes external where it was linked as custodial. Null if the identity is banned; BAD_USER_INPUT if the user would
+ * have too many accounts.
  */
 export async function recordLogin(
   db: Queryable,
@@ -13,19 +16,17 @@ export async function recordLogin(
   profile: Profile,
 ): Promise<(User & { created: boolean }) | null> {
   const accounts = profile.accounts;
-  const rows = await db.query<User & { created: boolean }>(Prisma.sql`
+  const rows = await db
+    .query<User & { created: boolean }>(Prisma.sql`
     WITH u AS (
-      INSERT INTO users AS existing
-        (project_id, auth_method, auth_value, auth_value_key, login_email, wallet, last_login, login_count)
-      SELECT ${projectId}::int, ${profile.authMethod}, ${profile.authValue}, ${profile.authValueKey}, ${profile.loginEmail},
-             ${profile.wallet}, now(), 1
+      INSERT INTO users AS existing (project_id, ${LOGIN_COLUMN_NAMES}, last_login, login_count)
+      SELECT ${projectId}::int, ${loginValues(profile)}, now(), 1
       WHERE NOT EXISTS (
         SELECT 1 FROM bans
         WHERE project_id = ${projectId}::int AND auth_method = ${profile.authMethod} AND auth_value_key = ${profile.authValueKey}
       )
       ON CONFLICT (project_id, auth_method, auth_value_key) WHERE deleted_at IS NULL DO UPDATE SET
-        login_email = coalesce(excluded.login_email, existing.login_email),
-        wallet = coalesce(excluded.wallet, existing.wallet),
+        ${LOGIN_UPDATES},
         last_login = greatest(existing.last_login, excluded.last_login),
         login_count = least(existing.login_count::bigint + 1, 2147483647)
       RETURNING *, xmax = 0 AS created
@@ -37,35 +38,20 @@ export async function recordLogin(
         ${accounts.map((account) => account.publicKey)}::text[],
         ${accounts.map((account) => account.addressKey)}::text[],
         ${accounts.map((account) => account.walletType)}::text[]
-      ) WITH ORDINALITY AS a(network, public_key, address_key, wallet_type, place)
+      ) WITH ORDINALITY AS a(network, public_key, address_key, wallet_type, ordinal)
       WHERE ${isToBeLinked(Prisma.sql`u.created`, Prisma.sql`${accounts.map((account) => account.addressKey)}::text[]`)}
-      ORDER BY a.place
+      ORDER BY a.ordinal
       ON CONFLICT (project_id, user_id, address_key) DO UPDATE SET wallet_type = 'external'
         WHERE linked.wallet_type = 'custodial' AND excluded.wallet_type = 'external'
     )
-    SELECT ${USER_COLUMNS}, u.created FROM u`);
+    SELECT ${SHOWN_COLUMNS}, u.created FROM u`)
+    .catch(throwLinkingError);
   return rows[0] ?? null;
 }
 
-/**
- * Whether account `a` is to be written for user `u`: it is not linked yet and there is room for it, or it becomes external. What is
- * linked already is left alone, and its row not even locked. A subquery, because no plan for it is a bad one; a new user needs none of it.
- */
-export function isToBeLinked(isNewUser: Prisma.Sql, addressKeys: Prisma.Sql): Prisma.Sql {
-  return Prisma.sql`
-    (${isNewUser} OR CASE (
-      SELECT known.wallet_type FROM accounts known
-      WHERE known.project_id = u.project_id AND known.user_id = u.id AND known.address_key = a.address_key
-    )
-      WHEN 'external' THEN false
-      WHEN 'custodial' THEN a.wallet_type::text = 'external'
-      ELSE require_account_room(u.project_id, u.id, ${addressKeys})
-    END)`;
-}
-
-/** The user of a login, also where they have been removed since; null where they have been erased. */
+/** The user of an earlier login, also if they were removed since; null if they were erased. */
 export async function findRegistered(db: Queryable, projectId: number, id: number): Promise<User | null> {
   const [user] = await db.query<User>(Prisma.sql`
-    SELECT ${USER_COLUMNS} FROM users u WHERE u.project_id = ${projectId}::int AND u.id = ${id}::bigint`);
+    SELECT ${SHOWN_COLUMNS} FROM users u WHERE u.project_id = ${projectId}::int AND u.id = ${id}::bigint`);
   return user ?? null;
 }

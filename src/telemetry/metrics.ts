@@ -2,8 +2,8 @@ import type { AddressInfo } from 'node:net';
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { Admission } from '../http/admission.js';
-import type { Database } from '../db/client.js';
-import { type BatchSize, batches } from '../db/batched-read.js';
+import type { Database } from '../db/database.js';
+import { type BatchSize, batchChannel } from '../db/batched-read.js';
 
 export interface MetricsOptions {
   readonly host: string;
@@ -100,8 +100,8 @@ function measureBatches(app: FastifyInstance, register: Registry): void {
     const { name, keys } = batch as BatchSize;
     sizes.observe({ read: name }, keys);
   };
-  batches.subscribe(measure);
-  app.addHook('onClose', async () => void batches.unsubscribe(measure));
+  batchChannel.subscribe(measure);
+  app.addHook('onClose', async () => void batchChannel.unsubscribe(measure));
 }
 
 function readAdmission({ load }: Admission, register: Registry): void {

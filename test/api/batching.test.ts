@@ -54,7 +54,7 @@ function statements() {
   const kinds = app.statements
     .filter((sql) => !readsSecrets(sql))
     .map((sql) => {
-      if (/AS u\(project_id, id, place\)/.test(sql)) return 'accounts';
+      if (/AS u\(project_id, id, key_index\)/.test(sql)) return 'accounts';
       if (/AS k\(project_id, id,/.test(sql)) return 'users by key';
       if (/FROM users u/.test(sql)) return 'list';
       return sql;

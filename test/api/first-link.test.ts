@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { Prisma } from '#dist/db/client.js';
+import { Prisma } from '#dist/db/statements.js';
 import { stellarAddress } from '../support/addresses.js';
 import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
 import { verify } from '../support/rest.js';
@@ -13,7 +13,7 @@ beforeAll(async () => {
   app = await startTestApp();
   project = await app.createProject();
   const { projects } = app.directory.services;
-  projectId = (await projects.getScope(project.appId)).idFor('operate');
+  projectId = (await projects.getScope(project.appId)).projectIdFor('operate');
 });
 afterAll(() => app.close());
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { Prisma } from '#dist/db/client.js';
+import { Prisma } from '#dist/db/statements.js';
 import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
 
 /** Deletions and logins that can be retried. */

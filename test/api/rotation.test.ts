@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, inject, test } from 'vitest';
 import { createProjects } from '#dist/services/projects.js';
-import { findSecrets } from '#dist/sql/find-secrets.js';
+import { findSecrets } from '#dist/sql/secrets.js';
 import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
 
 /** Credentials are believed for a moment; a secret that ends, by whatever way, is refused within a second of it. */
@@ -127,22 +127,22 @@ function slowProjects() {
 
 test('a secret that is refused is no longer familiar: it is checked among strangers', async () => {
   const { projects } = slowProjects();
-  expect(projects.recall(project)).toBe('strange');
+  expect(projects.cachedCredentials(project)).toBe('miss');
   await projects.authenticate(project);
   projects.forgetCredentials();
-  expect(projects.recall(project)).toBe('familiar');
+  expect(projects.cachedCredentials(project)).toBe('stale');
   await endSecrets();
   await expect(projects.authenticate(project)).rejects.toThrow('The App ID or the App Secret is invalid.');
-  expect(projects.recall(project)).toBe('strange');
-  await projects.settle();
+  expect(projects.cachedCredentials(project)).toBe('miss');
+  await projects.flush();
 });
 
 test('a wrong secret makes the right one no stranger', async () => {
   const { projects } = slowProjects();
   await projects.authenticate(project);
   await expect(projects.authenticate({ ...project, appSecret: 'wrong' })).rejects.toThrow('is invalid');
-  expect(projects.recall(project)).not.toBe('strange');
-  await projects.settle();
+  expect(projects.cachedCredentials(project)).not.toBe('miss');
+  await projects.flush();
 });
 
 test('the time for which a secret is believed counts from the question, not from a late answer', async () => {
@@ -152,8 +152,8 @@ test('the time for which a secret is believed counts from the question, not from
   await sleep(1_000);
   release();
   await answer;
-  expect(projects.recall(project)).toBe('familiar');
-  await projects.settle();
+  expect(projects.cachedCredentials(project)).toBe('stale');
+  await projects.flush();
 });
 
 test('no secret is believed beyond its own end, by the clock of the database', async () => {
@@ -170,6 +170,6 @@ test('no secret is believed beyond its own end, by the clock of the database', a
     (await db.query<object>(statement)).map((row) => ('leftMs' in row ? { ...row, leftMs: 0 } : row)) as never;
   const projects = createProjects({ ...db, listen: () => undefined, query }, randomBytes);
   await projects.authenticate(project);
-  expect(projects.recall(project)).toBe('familiar');
-  await projects.settle();
+  expect(projects.cachedCredentials(project)).toBe('stale');
+  await projects.flush();
 });

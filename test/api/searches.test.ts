@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { Prisma } from '#dist/db/client.js';
+import { Prisma } from '#dist/db/statements.js';
 import { measureByEmail } from '#dist/sql/find-users.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
@@ -17,7 +17,7 @@ beforeAll(async () => {
 afterAll(() => app.close());
 
 const scopeOf = ({ appId }: TestProject) => app.directory.services.projects.getScope(appId);
-const idOf = async (of: TestProject) => (await scopeOf(of)).idFor('operate');
+const idOf = async (of: TestProject) => (await scopeOf(of)).projectIdFor('operate');
 
 /** Users with one login email, by plain SQL; every third is of one instant with the next. */
 async function addUsers(email: string, count: number, options: { accounts?: number; valueBytes?: number } = {}) {

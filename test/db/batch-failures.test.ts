@@ -1,6 +1,6 @@
 import { describe, expect, inject, test } from 'vitest';
 import { parseConfig } from '#dist/config/config.js';
-import { createDirectory } from '#dist/context.js';
+import { createContext } from '#dist/context.js';
 import { camelCase, parseProfile } from '#dist/domain/identities.js';
 import { copyTemplate } from '../support/engines.js';
 
@@ -12,7 +12,7 @@ describe.runIf(inject('engine') === 'postgres')(
       const database = await copyTemplate('postgres', inject('template'));
       const config = parseConfig({ ...database.env, DATABASE_STATEMENT_TIMEOUT_MS: '1500' });
       const statements: string[] = [];
-      const directory = createDirectory(config, {
+      const directory = createContext(config, {
         command: 'test',
         serving: true,
         onStatement: (sql) => statements.push(sql),
@@ -32,7 +32,7 @@ describe.runIf(inject('engine') === 'postgres')(
         await directory.db.pool.query(`
         ALTER TABLE users RENAME TO kept_users;
         CREATE VIEW users AS SELECT * FROM kept_users
-        WHERE project_id <> ${slow?.scope.idFor('operate')} OR pg_sleep(60)::text IS NOT NULL`);
+        WHERE project_id <> ${slow?.scope.projectIdFor('operate')} OR pg_sleep(60)::text IS NOT NULL`);
         statements.length = 0;
         const answers = await Promise.allSettled(
           [slow, quick, slow].map((of) =>

@@ -14,7 +14,7 @@ const query = async (sql: string, values: unknown[] = []): Promise<Json[]> =>
   (await app.directory.db.pool.query(sql, values)).rows;
 
 const projectId = async ({ appId }: TestProject): Promise<number> =>
-  (await app.directory.services.projects.getScope(appId)).idFor('operate');
+  (await app.directory.services.projects.getScope(appId)).projectIdFor('operate');
 
 /** Two projects, each with one user who has the same email and the same account. */
 async function createTwins() {

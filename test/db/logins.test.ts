@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { checksumAddress } from '#dist/domain/addresses.js';
 import { camelCase, parseIdentity, parseProfile } from '#dist/domain/identities.js';
-import type { ProjectScope } from '#dist/services/projects.js';
+import type { ProjectScope } from '#dist/domain/projects.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
 
@@ -63,7 +63,7 @@ const range = (count: number) => Array.from({ length: count }, (_, index) => ind
 async function readRows(): Promise<{ id: string; logins: number; removed: boolean }[]> {
   const { rows } = await app.directory.db.pool.query(
     `SELECT id::text, login_count AS logins, deleted_at IS NOT NULL AS removed FROM users WHERE project_id = $1 ORDER BY id`,
-    [scope.idFor('operate')],
+    [scope.projectIdFor('operate')],
   );
   return rows;
 }

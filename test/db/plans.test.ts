@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { Prisma } from '#dist/db/client.js';
+import { Prisma } from '#dist/db/statements.js';
 import { parseAddress } from '#dist/domain/addresses.js';
 import { ethereumAddress } from '../support/addresses.js';
 import { startTestApp, type TestApp } from '../support/app.js';

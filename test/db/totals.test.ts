@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { Prisma } from '#dist/db/client.js';
+import { Prisma } from '#dist/db/statements.js';
 import { userFilter } from '#dist/domain/filters.js';
 import { camelCase, parseProfile } from '#dist/domain/identities.js';
-import { coverOf } from '#dist/sql/totals/time-ranges.js';
+import { bucketCoverOf } from '#dist/sql/totals/time-ranges.js';
 import { totalOf } from '#dist/sql/totals/totals.js';
 import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
 
@@ -245,7 +245,7 @@ test('of a crowded day no more is counted than the slices at the ends of a filte
   const { query } = app.directory.db;
   const scope = await app.directory.services.projects.getScope(project.appId);
   const filter = userFilter({ createdFrom: new Date(DAY + HOUR_MS), createdTo: new Date(DAY + 10 * HOUR_MS) });
-  const total = totalOf(Prisma.sql`${scope.idFor('operate')}::int`, filter, coverOf(filter));
+  const total = totalOf(Prisma.sql`${scope.projectIdFor('operate')}::int`, filter, bucketCoverOf(filter));
   expect(await query(total)).toEqual([{ total: 16_231, pending: 30 }]);
   const plan = await query<{ 'QUERY PLAN': string }>(Prisma.sql`EXPLAIN (ANALYZE, TIMING off) ${total}`);
   const read = plan
@@ -265,10 +265,10 @@ test('a check finds tallies that were brought out of step, and a repair mends th
   expect(await totals.check(scope)).toEqual([]);
 
   await app.directory.db.prisma.$executeRaw(
-    Prisma.sql`UPDATE tallies SET users = users + 7 WHERE project_id = ${scope.idFor('operate')} AND span <> 'month'`,
+    Prisma.sql`UPDATE tallies SET users = users + 7 WHERE project_id = ${scope.projectIdFor('operate')} AND span <> 'month'`,
   );
   await app.directory.db.prisma.$executeRaw(
-    Prisma.sql`UPDATE tally_slices SET users = users - 1 WHERE project_id = ${scope.idFor('operate')} AND starts_id > 0`,
+    Prisma.sql`UPDATE tally_slices SET users = users - 1 WHERE project_id = ${scope.projectIdFor('operate')} AND starts_id > 0`,
   );
   const differences = await totals.check(scope);
   expect(differences).toContainEqual({
@@ -316,7 +316,7 @@ test('concurrent registrations, logins, removals, imports, rollbacks, purges and
         .$transaction(async (tx) => {
           await tx.$executeRaw(Prisma.sql`
             INSERT INTO users (project_id, auth_method, auth_value, auth_value_key)
-            VALUES (${scope.idFor('operate')}, 'passkey', ${`${worker}-${round}`}, ${`${worker}-${round}`})`);
+            VALUES (${scope.projectIdFor('operate')}, 'passkey', ${`${worker}-${round}`}, ${`${worker}-${round}`})`);
           throw new Error('rolled back');
         })
         .catch(() => undefined),
@@ -345,7 +345,7 @@ test('a fold that fails in the background is logged once, and the total stays ex
   const { services, db } = app.directory;
   const count = async () => {
     const { body } = await project.rest('/server/users/count');
-    await services.totals.settle();
+    await services.totals.flush();
     return body.result.total_user;
   };
   const complaints = () => app.logged.filter((line) => line.includes('Folding totals')).map((line) => JSON.parse(line));

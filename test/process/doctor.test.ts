@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { parseConfig } from '#dist/config/config.js';
-import { createDirectory, type Directory } from '#dist/context.js';
+import { type Context, createContext } from '#dist/context.js';
 import { syntheticUsers } from '#dist/services/synthetic-users.js';
 import type { Json } from '../support/app.js';
 import { type Settings, userdir, useServer } from '../support/command.js';
@@ -65,8 +65,8 @@ describe('while no server runs,', () => {
   let database: TestDatabase;
   let appId: string;
   /** What no command would do to a database. */
-  async function spoil(work: (directory: Directory) => Promise<unknown>): Promise<void> {
-    const directory = createDirectory(parseConfig(database.env), { command: 'test' });
+  async function spoil(work: (directory: Context) => Promise<unknown>): Promise<void> {
+    const directory = createContext(parseConfig(database.env), { command: 'test' });
     await directory.open();
     await work(directory).finally(() => directory.close());
   }

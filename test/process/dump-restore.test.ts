@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { parseConfig } from '#dist/config/config.js';
-import { createDirectory } from '#dist/context.js';
+import { createContext } from '#dist/context.js';
 import type { Json } from '../support/app.js';
 import { BIN, type Cluster, createCluster, hasPostgres } from '../support/cluster.js';
 import { userdir, userdirJson } from '../support/command.js';
@@ -48,7 +48,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('totals are exact
     cluster = await createCluster();
     folder = mkdtempSync(join(tmpdir(), 'userdir-dump-'));
     source = await makeMigrated('source');
-    const directory = createDirectory(parseConfig(settingsOf(source)), { command: 'test' });
+    const directory = createContext(parseConfig(settingsOf(source)), { command: 'test' });
     await directory.open();
     const { projects, logins, transfers, totals, users } = directory.services;
     const project = await projects.createProject('Test');

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest';
 import { parseConfig } from '#dist/config/config.js';
-import { createDirectory } from '#dist/context.js';
+import { createContext } from '#dist/context.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { type Credentials, type Outcome, type RunningServer, startServer, userdir } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
@@ -23,7 +23,7 @@ let server: RunningServer;
 
 /** Runs SQL while no server has the database. */
 async function onDatabase(sql: string): Promise<Record<string, unknown>[]> {
-  const directory = createDirectory(parseConfig(database.env), { command: 'test' });
+  const directory = createContext(parseConfig(database.env), { command: 'test' });
   await directory.open();
   return (await directory.db.pool.query(sql).finally(() => directory.close())).rows;
 }

@@ -6,7 +6,7 @@ import type { AdmissionOptions } from '#dist/http/admission.js';
 import type {} from '#dist/request.js';
 import { createServer, type Timeouts } from '#dist/app.js';
 import { parseConfig } from '#dist/config/config.js';
-import { createDirectory, type Directory } from '#dist/context.js';
+import { type Context, createContext } from '#dist/context.js';
 import { createLogger } from '#dist/telemetry/logger.js';
 import { copyTemplate } from './engines.js';
 import { requireCleanLog } from './hygiene.js';
@@ -17,7 +17,7 @@ export interface TestApp {
   readonly url: string;
   /** With METRICS_PORT. */
   readonly metricsUrl: string;
-  readonly directory: Directory;
+  readonly directory: Context;
   readonly dataDir: string;
   /** The SQL of every statement that Prisma has issued. */
   readonly statements: string[];
@@ -91,7 +91,7 @@ export async function startTestApp({
   const logged: string[] = [];
   // Everything is logged, so that whatever a test does is seen to leave nothing in a log that should not be there.
   const log = createLogger('trace', { write: (line) => logged.push(line) });
-  const directory = createDirectory(config, {
+  const directory = createContext(config, {
     command: 'test',
     onStatement: (sql) => statements.push(sql),
     onBackgroundFailure: (err, what) => log.warn({ err }, what),
@@ -99,7 +99,7 @@ export async function startTestApp({
   const server = await createServer({
     config,
     log,
-    directory,
+    context: directory,
     ...(demoCredentials && { demoCredentials }),
     ...(admission && { admission }),
     ...(timeouts && { timeouts }),
@@ -130,7 +130,7 @@ export async function startTestApp({
 
 function testProject(
   url: string,
-  directory: Directory,
+  directory: Context,
   openapi: () => Json,
   { appId, appSecret }: { appId: string; appSecret: string },
 ): TestProject {

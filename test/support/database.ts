@@ -1,6 +1,6 @@
 import { inject } from 'vitest';
 import { parseConfig } from '#dist/config/config.js';
-import { createDatabase, type Database } from '#dist/db/client.js';
+import { createDatabase, type Database } from '#dist/db/database.js';
 import { copyTemplate } from './engines.js';
 
 export interface OpenDatabase extends Database {

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import pg from 'pg';
 import type { TestProject } from 'vitest/node';
 import { parseConfig } from '#dist/config/config.js';
-import { createDirectory } from '#dist/context.js';
+import { createContext } from '#dist/context.js';
 
 /**
  * The two engines that every test runs on. A migrated template is made once a run; each test app gets a copy of it: of
@@ -30,7 +30,7 @@ export interface TestDatabase {
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const engine = project.getProvidedContext().engine;
   const made = engine === 'embedded' ? await emptyDataDir() : await emptyDatabase();
-  const directory = createDirectory(parseConfig(made.env), { command: 'test' });
+  const directory = createContext(parseConfig(made.env), { command: 'test' });
   await directory.open();
   await directory.close();
   project.provide('template', made.env['DATABASE_URL'] ?? (made.env['DATA_DIR'] as string));

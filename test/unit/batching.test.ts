@@ -2,12 +2,12 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { createBatchedRead } from '#dist/db/batched-read.js';
-import type { LoginMethod } from '#dist/domain/filters.js';
-import { keyText } from '#dist/db/key-text.js';
-import { countShape, pageShape, windowShape } from '#dist/sql/list-users.js';
+import { cacheKey, createBatchedRead } from '#dist/db/batched-read.js';
+import type { LoginMethod } from '#dist/domain/users.js';
 
-type Row = { value: string; place: number };
+import { countGroupKey, pageGroupKey, windowGroupKey } from '#dist/sql/list-users.js';
+
+type Row = { value: string; keyIndex: number };
 
 /** A batched read over `answer`, with the keys of every read it made. */
 function batched(answer: (keys: readonly string[]) => Row[]) {
@@ -19,13 +19,13 @@ function batched(answer: (keys: readonly string[]) => Row[]) {
       return answer(keys);
     },
     answer: (rows: Row[]) => rows.map(({ value }) => ({ value })),
-    shape: (key) => (key.startsWith('other') ? 'other' : ''),
+    groupKey: (key) => (key.startsWith('other') ? 'other' : ''),
   });
   return { read, reads };
 }
 
 /** One row for each key, as a database with WITH ORDINALITY would number them: from 1. */
-const echo = (keys: readonly string[]) => keys.map((value, index) => ({ value, place: index + 1 }));
+const echo = (keys: readonly string[]) => keys.map((value, index) => ({ value, keyIndex: index + 1 }));
 
 test('the keys of one turn go into one read, in their order', async () => {
   const { read, reads } = batched(echo);
@@ -53,9 +53,9 @@ test('a key of a later turn waits for none, and nothing is cached', async () => 
 
 test('rows come back with their key whatever the order of the answer, several to a key in its order', async () => {
   const { read } = batched(() => [
-    { value: 'second, first row', place: 2 },
-    { value: 'first', place: 1 },
-    { value: 'second, second row', place: 2 },
+    { value: 'second, first row', keyIndex: 2 },
+    { value: 'first', keyIndex: 1 },
+    { value: 'second, second row', keyIndex: 2 },
   ]);
   expect(await Promise.all([read('1'), read('2')])).toEqual([
     [{ value: 'first' }],
@@ -171,7 +171,7 @@ function questions(read: (keys: readonly Question[]) => Promise<void> | void) {
     },
     answer: ([row]: Row[]) => row?.value,
     weigh: ({ weight = 1 }) => weight,
-    shape: ({ shape = '' }) => shape,
+    groupKey: ({ shape = '' }) => shape,
   });
   return { ask, statements };
 }
@@ -306,8 +306,8 @@ describe('the text of a key', () => {
       { projectId: 1n, filter },
       { projectId: '1', filter },
     ];
-    expect(new Set(variants.map(keyText)).size).toBe(variants.length);
-    expect(keyText({ ...count, filter: { ...filter, createdFrom: new Date(0) } })).toBe(keyText(count));
+    expect(new Set(variants.map(cacheKey)).size).toBe(variants.length);
+    expect(cacheKey({ ...count, filter: { ...filter, createdFrom: new Date(0) } })).toBe(cacheKey(count));
   });
 
   test('is of one key only, whatever is in its texts', () => {
@@ -315,32 +315,32 @@ describe('the text of a key', () => {
     const key = fc.record({ a: text, b: fc.oneof(text, fc.array(text, { maxLength: 2 })) }, { noNullPrototype: true });
     fc.assert(
       fc.property(key, key, (one, other) => {
-        expect(keyText(one) === keyText(other)).toBe(isDeepStrictEqual(one, other));
+        expect(cacheKey(one) === cacheKey(other)).toBe(isDeepStrictEqual(one, other));
       }),
       { numRuns: 2_000 },
     );
-    expect(keyText({ a: '1,b=1:2' })).not.toBe(keyText({ a: '1', b: '2' }));
+    expect(cacheKey({ a: '1,b=1:2' })).not.toBe(cacheKey({ a: '1', b: '2' }));
   });
 
   test('is refused to what has its content hidden', () => {
-    expect(() => keyText({ ids: new Set([1]) })).toThrow(TypeError);
+    expect(() => cacheKey({ ids: new Set([1]) })).toThrow(TypeError);
   });
 
   test('keys share a statement only where they differ in nothing but what each brings', () => {
     const other = { ...filter, createdTo: new Date(2) };
     const place = { createdAt: new Date(0), id: 1 };
     for (const [shape, key, own] of [
-      [countShape, count, { projectId: 2 }],
-      [pageShape, page, { projectId: 2, page: 2, limit: 20 }],
-      [windowShape, { ...window, after: place }, { projectId: 2, limit: 20, after: { ...place, id: 2 } }],
+      [countGroupKey, count, { projectId: 2 }],
+      [pageGroupKey, page, { projectId: 2, page: 2, limit: 20 }],
+      [windowGroupKey, { ...window, after: place }, { projectId: 2, limit: 20, after: { ...place, id: 2 } }],
     ] as const) {
       const shapeOf = shape as (key: object) => string;
       expect(shapeOf({ ...key, ...own })).toBe(shapeOf(key));
       const apart = [{ filter: other }, { withAccounts: false }, { added: 1 }, { filter: { ...filter, added: 1 } }];
       for (const change of apart) expect(shapeOf({ ...key, ...change })).not.toBe(shapeOf(key));
     }
-    expect(pageShape({ ...page, page: 1_000 })).not.toBe(pageShape(page));
-    expect(windowShape({ ...window, after: place })).not.toBe(windowShape(window));
-    expect(windowShape({ ...window, before: place })).not.toBe(windowShape({ ...window, after: place }));
+    expect(pageGroupKey({ ...page, page: 1_000 })).not.toBe(pageGroupKey(page));
+    expect(windowGroupKey({ ...window, after: place })).not.toBe(windowGroupKey(window));
+    expect(windowGroupKey({ ...window, before: place })).not.toBe(windowGroupKey({ ...window, after: place }));
   });
 });

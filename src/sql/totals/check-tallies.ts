@@ -1,18 +1,18 @@
-import { Prisma, type Queryable } from '../../db/client.js';
+import { Prisma, type Queryable } from '../../db/statements.js';
 import { cutCrowdedDays } from './totals.js';
 
 export interface TallyDifference {
   span: 'all' | 'month' | 'day' | 'slice';
-  /** Start of the span, an ISO instant. */
+  /** Start of the span, ISO 8601. */
   starts_at: string;
   login_method: string;
-  /** Users counted. */
+  /** The number of users by counting them. */
   expected: number;
-  /** Users tallied, with what is pending. */
+  /** The number of users by tallies and pending deltas. */
   actual: number;
 }
 
-/** The tallies of a project by spans: what they ought to be (`counted`) and what they are with what is pending (`tallied`). */
+/** The tallies of a project by span: by counting users (`counted`), and by tallies and pending deltas (`tallied`). */
 function spans(projectId: number): Prisma.Sql {
   const each = (createdAt: Prisma.Sql) => Prisma.sql`
     CROSS JOIN LATERAL (
@@ -39,7 +39,7 @@ function spans(projectId: number): Prisma.Sql {
     )`;
 }
 
-/** Where the tallies and slices of a project are not what a count says; one snapshot. */
+/** Where the tallies and slices of a project differ from a count, in one snapshot. */
 export function compareTallies(db: Queryable, projectId: number): Promise<TallyDifference[]> {
   return db.query(Prisma.sql`
     WITH ${spans(projectId)}, ranges AS (
@@ -85,11 +85,11 @@ function iso(instant: Prisma.Sql): Prisma.Sql {
   return Prisma.sql`to_char(${instant} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
 }
 
-/** Mends what `compareTallies` finds and returns it. To be run in a transaction, which keeps folds out until it ends. */
+/** Corrects the differences and returns them. Must run in a transaction; folds wait until it ends. */
 export async function repairTallies(tx: Queryable, projectId: number): Promise<TallyDifference[]> {
   await tx.query(Prisma.sql`SELECT pg_advisory_xact_lock(1968399457, ${projectId}::int)`);
   const differences = await compareTallies(tx, projectId);
-  // Each statement sees a later snapshot than the one before, so each states its own truth.
+  // Each statement sees a later snapshot than the one before, so each compares again.
   await tx.query(Prisma.sql`
     WITH ${spans(projectId)}
     INSERT INTO tallies AS tally (project_id, span, starts_on, login_method, users)

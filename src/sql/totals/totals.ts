@@ -1,25 +1,26 @@
-import { Prisma, type Queryable } from '../../db/client.js';
+import { Prisma, type Queryable } from '../../db/statements.js';
 import type { UserFilter } from '../../domain/filters.js';
-import type { Cover, SpanStretch, Stretch } from './time-ranges.js';
+import type { BucketCover, SpanRange, TimeRange } from './time-ranges.js';
 
-/**
- * Totals and positions from tallies (prisma/migrations, "tallies"): what is folded plus what is pending is exact in any
- * one statement. The fragments here are parts of such statements; `project` is the id of the project, as a column or a value.
+/*
+ * Totals and positions from tallies (prisma/migrations, "tallies"). Triggers append every change to `tally_deltas`; a fold adds
+ * the deltas to the tallies. Tallies plus pending deltas are exact within one statement. The fragments here are parts of such
+ * statements; `project` is the id of the project, as a column or a value.
  */
 
-/** Where a total stands: the number of users, and how many changes are pending, which a fold would spare the next reader. */
+/** The number of users, and how many deltas were added up for it. A fold would spare the next reader these. */
 export interface Total {
   total: number;
   pending: number;
 }
 
-/** `login_method` of `alias` is one of the filter's. */
+/** The condition that the `login_method` of `alias` is one of the filter. */
 export function methodIs(alias: string, { loginMethods }: UserFilter): Prisma.Sql {
   if (loginMethods === null) return Prisma.empty;
   return Prisma.sql`AND ${Prisma.raw(alias)}.login_method = ANY(${loginMethods}::login_method[])`;
 }
 
-function unnestSpans(spans: readonly SpanStretch[]): Prisma.Sql {
+function unnestSpans(spans: readonly SpanRange[]): Prisma.Sql {
   return Prisma.sql`unnest(
     ${spans.map(({ span }) => span)}::tally_span[],
     ${spans.map(({ from }) => from)}::timestamptz[],
@@ -27,7 +28,7 @@ function unnestSpans(spans: readonly SpanStretch[]): Prisma.Sql {
   )`;
 }
 
-/** The current users of a filter from one position to before another: counted, from a range of an index. */
+/** Counts the current users of a filter from one position to before another, by a range of an index. */
 function counted(project: Prisma.Sql, filter: UserFilter, from: Prisma.Sql, to: Prisma.Sql): Prisma.Sql {
   return Prisma.sql`
     SELECT count(*) AS users
@@ -36,7 +37,7 @@ function counted(project: Prisma.Sql, filter: UserFilter, from: Prisma.Sql, to: 
       AND (u.created_at, u.id) >= (${from}) AND (u.created_at, u.id) < (${to}) ${methodIs('u', filter)}`;
 }
 
-/** A row (starts_at, starts_id): where the first or the last slice starts of those that start within `e`; none where the day is not cut. */
+/** A row (starts_at, starts_id): the start of the first or the last slice within `e`; none if the day has no slices. */
 function sliceWithin(project: Prisma.Sql, order: Prisma.Sql): Prisma.Sql {
   return Prisma.sql`
     SELECT s.starts_at, s.starts_id
@@ -47,10 +48,10 @@ function sliceWithin(project: Prisma.Sql, order: Prisma.Sql): Prisma.Sql {
 }
 
 /**
- * A row (from_at, to_at, users) for each partial day at the ends of a filter. The slices that lie within it are added up; only what
- * is left of those at its two ends is counted, and the whole of it on a day that is not cut.
+ * A row (from_at, to_at, users) for each partial day at the ends of a filter. The slices within it are added up. Only the
+ * incomplete slices at its two ends are counted, or all of it if the day has no slices.
  */
-function countedEdges(project: Prisma.Sql, filter: UserFilter, edges: readonly Stretch[]): Prisma.Sql {
+function countedPartialDays(project: Prisma.Sql, filter: UserFilter, partialDays: readonly TimeRange[]): Prisma.Sql {
   const [first, last] = [Prisma.sql`first.starts_at, first.starts_id`, Prisma.sql`last.starts_at, last.starts_id`];
   const end = Prisma.sql`e.to_at, 0`;
   return Prisma.sql`
@@ -65,7 +66,7 @@ function countedEdges(project: Prisma.Sql, filter: UserFilter, edges: readonly S
              WHERE first.starts_at IS NOT NULL AND d.project_id = ${project}
                AND (d.created_at, d.user_id) >= (${first}) AND (d.created_at, d.user_id) < (${last}) ${methodIs('d', filter)}
            ), 0) AS users
-    FROM unnest(${edges.map(({ from }) => from)}::timestamptz[], ${edges.map(({ to }) => to)}::timestamptz[]) AS e(from_at, to_at)
+    FROM unnest(${partialDays.map(({ from }) => from)}::timestamptz[], ${partialDays.map(({ to }) => to)}::timestamptz[]) AS e(from_at, to_at)
     LEFT JOIN LATERAL (${sliceWithin(project, Prisma.sql`ASC`)}) AS first ON true
     LEFT JOIN LATERAL (${sliceWithin(project, Prisma.sql`DESC`)}) AS last ON true
     CROSS JOIN LATERAL (
@@ -74,8 +75,8 @@ function countedEdges(project: Prisma.Sql, filter: UserFilter, edges: readonly S
     CROSS JOIN LATERAL (${counted(project, filter, last, end)}) AS tail`;
 }
 
-/** A row (total, pending): how many current users match. Costs the tallies of whole spans, and two slices' worth of an index at each end. */
-export function totalOf(project: Prisma.Sql, filter: UserFilter, { spans, edges }: Cover): Prisma.Sql {
+/** A row (total, pending): how many current users match. Reads the tallies of whole spans, and up to two slices at each end. */
+export function totalOf(project: Prisma.Sql, filter: UserFilter, { spans, partialDays }: BucketCover): Prisma.Sql {
   if (spans[0]?.span === 'all') return totalOfAll(project, filter);
   const whole = { from: spans[0]?.from ?? new Date(0), to: spans.at(-1)?.to ?? new Date(0) };
   return Prisma.sql`
@@ -99,11 +100,11 @@ export function totalOf(project: Prisma.Sql, filter: UserFilter, { spans, edges 
       ) AS each
     ) AS tallied
     CROSS JOIN (
-      SELECT coalesce(sum(e.users), 0) AS users FROM (${countedEdges(project, filter, edges)}) AS e
+      SELECT coalesce(sum(e.users), 0) AS users FROM (${countedPartialDays(project, filter, partialDays)}) AS e
     ) AS counted`;
 }
 
-/** The same for a filter without dates, which is what most readers ask: it is one tally for each method. */
+/** The same for a filter without dates, which is the most frequent: one tally for each login method. */
 function totalOfAll(project: Prisma.Sql, filter: UserFilter): Prisma.Sql {
   return Prisma.sql`
     SELECT (pending.changes + coalesce((
@@ -119,16 +120,16 @@ function totalOfAll(project: Prisma.Sql, filter: UserFilter): Prisma.Sql {
 }
 
 /**
- * A row (before_at, before_id, rest), or none past the end: the user of rank `rank` (0 the newest) is the one after `rest`
- * others among those before that position. `rest` is below the size of a slice, or of a day that is not crowded.
+ * A row (before_at, before_id, rest), or none past the end. To find the user of rank `rank` (0 is the newest), skip `rest` users
+ * among those before that position. `rest` is smaller than a slice, or than a day without slices.
  *
- * It walks from months to a day, or to the part of a day at an end of the filter, to a slice; at each step the blocks are numbered
- * from the newest, and the one that holds the rank is entered.
+ * The search goes from months to a day (or a partial day), and then to a slice. At each step the blocks are numbered from
+ * the newest, and the one that contains the rank is entered.
  */
 export function startOfRank(
   project: Prisma.Sql,
   filter: UserFilter,
-  { steps, edges }: Cover,
+  { steps, partialDays }: BucketCover,
   rank: Prisma.Sql,
 ): Prisma.Sql {
   return Prisma.sql`
@@ -151,7 +152,7 @@ export function startOfRank(
       ) AS each
       GROUP BY each.span, each.from_at
       UNION ALL
-      SELECT 'edge', e.from_at, e.users, e.to_at FROM (${countedEdges(project, filter, edges)}) AS e
+      SELECT 'partial day', e.from_at, e.users, e.to_at FROM (${countedPartialDays(project, filter, partialDays)}) AS e
     ), block AS (
       SELECT numbered.*
       FROM (SELECT c.*, sum(c.users) OVER (ORDER BY c.from_at DESC) - c.users AS newer FROM coarse c) AS numbered
@@ -183,7 +184,7 @@ export function startOfRank(
       SELECT s.starts_at, s.starts_id, sum(s.users) FILTER (WHERE true ${methodIs('s', filter)}) AS users,
              coalesce(lead(s.starts_at) OVER position, day.to_at) AS ends_at,
              coalesce(lead(s.starts_id) OVER position, 0) AS ends_id,
-             day.kind = 'edge' AND lead(s.starts_at) OVER position IS NULL AS is_cut_short
+             day.kind = 'partial day' AND lead(s.starts_at) OVER position IS NULL AS is_cut_short
       FROM day
       JOIN tally_slices s ON s.project_id = ${project} AND s.starts_at >= day.from_at AND s.starts_at < day.to_at
       GROUP BY s.starts_at, s.starts_id, day.kind, day.to_at
@@ -201,11 +202,11 @@ export function startOfRank(
     ), cut AS (
       SELECT * FROM whole
       UNION ALL
-      -- Of an edge also what is left of the slice in which it begins.
+      -- Of a partial day also the rest of the slice in which it begins.
       (SELECT day.from_at, 0, w.starts_at, w.starts_id, day.users - (SELECT sum(users) FROM whole)
        FROM day
        CROSS JOIN whole w
-       WHERE day.kind = 'edge'
+       WHERE day.kind = 'partial day'
        ORDER BY w.starts_at, w.starts_id
        LIMIT 1)
     ), slice AS (
@@ -222,18 +223,18 @@ export function startOfRank(
     LEFT JOIN slice ON true`;
 }
 
-/** Deltas of one fold: bounds the time for which it holds what it folds. A smaller fold also cuts the days that it made crowded. */
-export const FOLD_AT_ONCE = 100_000;
+/** How many deltas one fold adds, which bounds the time of its locks. A smaller fold also divides crowded days into slices. */
+export const MAX_FOLDED = 100_000;
 
-/** Folds up to FOLD_AT_ONCE of what is committed and returns how many; gives way to whoever folds already. */
+/** Folds up to MAX_FOLDED committed deltas and returns their number; 0 while another process folds. */
 export async function foldTallies(db: Queryable, projectId: number): Promise<number> {
   const [row] = await db.query<{ folded: number }>(
-    Prisma.sql`SELECT fold_tallies(${projectId}::int, ${FOLD_AT_ONCE}::int) AS folded`,
+    Prisma.sql`SELECT fold_tallies(${projectId}::int, ${MAX_FOLDED}::int) AS folded`,
   );
   return row?.folded ?? 0;
 }
 
-/** Cuts every crowded day of a project into slices. */
+/** Divides every crowded day of a project into slices. */
 export async function cutCrowdedDays(db: Queryable, projectId: number): Promise<void> {
   await db.query(Prisma.sql`SELECT cut_crowded_days(${projectId}::int, NULL)::text`);
 }

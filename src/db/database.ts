@@ -1,0 +1,142 @@
+import { PrismaPg } from '@prisma/adapter-pg';
+import pg from 'pg';
+import { closeAll } from '../closers.js';
+import type { DatabaseConfig } from '../config/config.js';
+import { connectionOptions } from './connection-options.js';
+import { createEmbeddedEngine, type EngineUsage } from './embedded.js';
+import { PrismaClient } from './generated/prisma/client.js';
+import { listen } from './listen.js';
+import { createStatements, type Queryable, type QueryTimeout, statementName } from './statements.js';
+import { createTransactions, type Isolation, resultOf } from './transactions.js';
+
+/** The database behind one type, for both engines. It answers nothing before `start`. */
+export interface Database extends Queryable {
+  /** Starts the embedded engine. The caller has locked its data directory. */
+  start(): Promise<void>;
+  /** Stops the embedded engine at once without writing anything more. Does nothing on PostgreSQL. */
+  abandon(): void;
+  readonly prisma: PrismaClient;
+  /** The connections below Prisma, for scripts of several statements. */
+  readonly pool: pg.Pool;
+  /** Runs `work` in one transaction without a time limit. An error undoes everything. */
+  transaction<Result>(isolation: Isolation, work: (tx: Queryable) => Promise<Result>): Promise<Result>;
+  /** The same within the time limits of a request. After a conflict with another transaction, `work` runs again from its start. */
+  requestTransaction<Result>(work: (tx: Queryable) => Promise<Result>): Promise<Result>;
+  /**
+   * Calls `onNotice` for every notice of a channel, and whenever some may have been missed. Does nothing on the embedded
+   * engine, which has one process: that process knows what it changed.
+   */
+  listen(channel: string, onNotice: () => void): void;
+  /** Load of the embedded engine; null on PostgreSQL, which has statistics of its own. */
+  engineUsage(): EngineUsage | null;
+  /** Throws if the database does not answer, or if its settings would make our answers wrong. */
+  check(): Promise<void>;
+  /** To be called after many rows were added or removed: PGlite never vacuums by itself, and PostgreSQL not at once. */
+  vacuum(): Promise<void>;
+  /** The same for the deltas alone, whose dead rows slow down every total until they are removed. */
+  vacuumDeltas(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface DatabaseOptions {
+  /** Called with every statement, for tests that count them. */
+  readonly onStatement?: (sql: string) => void;
+  /** Called when an idle connection broke. The pool has replaced it by then. */
+  readonly onIdleError?: (error: Error) => void;
+  /** Whether this process answers requests, whose statements have the time limits of the settings. */
+  readonly serving?: boolean;
+}
+
+const EMBEDDED_CONNECT_TIMEOUT_MS = 30_000;
+
+/** How much longer than the server's own limit pg waits for an answer, before it counts the connection as broken. */
+const QUERY_TIMEOUT_MARGIN_MS = 1_000;
+
+export function createDatabase(config: DatabaseConfig, options: DatabaseOptions = {}): Database {
+  if (config.engine === 'postgres') {
+    const { serving = false } = options;
+    const limitMs = serving ? config.statementTimeoutMs : 0;
+    const connection = connectionOptions(config, serving, limitMs);
+    const stops: (() => Promise<void>)[] = [];
+    return fromPool(new pg.Pool({ ...connection, max: config.poolSize }), limitMs, options, {
+      start: async () => undefined,
+      abandon: () => undefined,
+      engineUsage: () => null,
+      listen: (channel, onNotice) => void stops.push(listen(connection, channel, onNotice)),
+      close: () => closeAll(stops),
+    });
+  }
+  const engine = createEmbeddedEngine(config.dataDir);
+  const pool = new pg.Pool({
+    stream: () => engine.connect(),
+    user: 'postgres',
+    database: 'postgres',
+    // PGlite has one session; a second connection would share it.
+    max: 1,
+    idleTimeoutMillis: 0,
+    connectionTimeoutMillis: EMBEDDED_CONNECT_TIMEOUT_MS,
+  });
+  return fromPool(pool, 0, options, { ...engine, engineUsage: engine.usage, listen: () => undefined });
+}
+
+/** `limitMs` is the statement timeout of requests, 0 for none. */
+function fromPool(
+  pool: pg.Pool,
+  limitMs: number,
+  options: DatabaseOptions,
+  engine: Pick<Database, 'start' | 'abandon' | 'listen' | 'engineUsage' | 'close'>,
+): Database {
+  pool.on('error', (error) => options.onIdleError?.(error));
+  const prisma = createPrisma(pool, options);
+  const queryTimeout: QueryTimeout = limitMs === 0 ? {} : { query_timeout: limitMs + QUERY_TIMEOUT_MARGIN_MS };
+  const statements = createStatements(options.onStatement);
+  const single = statements.on(pool, queryTimeout);
+  const { onOneConnection, withoutStatementTimeout, inTransaction, withRetries } = createTransactions(
+    pool,
+    limitMs,
+    statements,
+  );
+
+  return {
+    prisma,
+    pool,
+    query: (sql) => withRetries(() => single.query(sql)),
+    transaction: (isolation, work) => resultOf(withoutStatementTimeout(inTransaction(isolation, {}, work))),
+    requestTransaction: (work) =>
+      withRetries(() => resultOf(onOneConnection(inTransaction('READ COMMITTED', queryTimeout, work)))),
+    start: () => engine.start(),
+    abandon: () => engine.abandon(),
+    engineUsage: () => engine.engineUsage(),
+    listen: (channel, onNotice) => engine.listen(channel, onNotice),
+    async check() {
+      const text = `SELECT current_setting('TimeZone') AS zone, current_setting('server_encoding') AS encoding`;
+      const { rows } = await pool.query({ text, ...queryTimeout });
+      if (rows[0].zone !== 'UTC')
+        throw new Error(`Sessions must be in UTC, but the server put this one in ${rows[0].zone}.`);
+      if (rows[0].encoding !== 'UTF8')
+        throw new Error(`The database must be in UTF8, but it is in ${rows[0].encoding}.`);
+    },
+    async vacuum() {
+      await withoutStatementTimeout((connection) =>
+        connection.query('VACUUM (ANALYZE) users, accounts, tallies, tally_slices, tally_deltas'),
+      );
+    },
+    async vacuumDeltas() {
+      // To truncate would lock the table for a moment, and the next deltas need its space anyway.
+      await withoutStatementTimeout((connection) => connection.query('VACUUM (TRUNCATE off) tally_deltas'));
+    },
+    close: () => closeAll([() => engine.close(), () => pool.end(), () => prisma.$disconnect()]),
+  };
+}
+
+function createPrisma(pool: pg.Pool, { onStatement }: DatabaseOptions): PrismaClient {
+  const prisma = new PrismaClient({
+    adapter: new PrismaPg(pool, { statementNameGenerator: ({ sql }) => statementName(sql) }),
+    transactionOptions: { maxWait: EMBEDDED_CONNECT_TIMEOUT_MS, timeout: 30_000 },
+    ...(onStatement && { log: [{ emit: 'event', level: 'query' }] as const }),
+  });
+  if (onStatement) {
+    (prisma as PrismaClient<'query'>).$on('query', (event) => onStatement(event.query));
+  }
+  return prisma;
+}

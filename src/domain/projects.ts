@@ -1,0 +1,90 @@
+import { type AuditAction, SecretScope } from '../db/generated/prisma/enums.js';
+
+export { AuditAction, SecretScope } from '../db/generated/prisma/enums.js';
+
+/** What may be done in a project: what the scopes of a secret allow, or what only the operator may do. */
+export type Permission = SecretScope | 'operate';
+
+/** The name of the operator, who has no secret, in the audit trail. */
+export const OPERATOR = 'operator';
+export const OPERATOR_PERMISSIONS: readonly Permission[] = [...Object.values(SecretScope), 'operate'];
+export const SECRET_SCOPES = Object.values(SecretScope);
+
+/** The label of the first secret of a project. */
+export const MAIN_LABEL = 'main';
+
+export interface Credentials {
+  readonly appId: string;
+  readonly appSecret: string;
+}
+
+/** Who acts on a project: `actor` is the label of a secret, or `operator`, who has no request. */
+export interface Actor {
+  readonly projectId: number;
+  readonly actor: string;
+  readonly requestId: string | null;
+}
+
+declare const minted: unique symbol;
+
+/**
+ * The right to act on one project. Every function of the services takes one. Only `services/projects.ts` makes them: for a
+ * caller who showed one of the project's secrets, or for the operator. The only way to the project's id is to name a
+ * permission, so no function can forget to check it.
+ */
+export interface ProjectScope {
+  readonly appId: string;
+  /** The project's id for the log. No statement accepts its type. */
+  readonly loggedId: unknown;
+  /** The project's id, for a caller with the permission, or with the other one. FORBIDDEN. */
+  projectIdFor(permission: Permission, orPermission?: Permission): number;
+  /** The same with the name of the actor, for the audit trail. FORBIDDEN. */
+  actorFor(permission: Permission, requestId: string | null): Actor;
+  readonly [minted]: true;
+}
+
+export interface ProjectSummary {
+  readonly id: number;
+  readonly name: string;
+  readonly appId: string;
+  /** ISO 8601. */
+  readonly createdAt: string;
+  readonly totalUser: number;
+}
+
+export interface Secret {
+  readonly id: number;
+  readonly label: string;
+  readonly scopes: SecretScope[];
+  /** Instants are ISO 8601 text. */
+  readonly createdAt: string;
+  readonly lastUsedAt: string | null;
+  readonly expiresAt: string | null;
+  readonly isLive: boolean;
+}
+
+/** A new secret as it is shown, this once. */
+export interface NewSecret {
+  readonly id: number;
+  readonly appSecret: string;
+  readonly scopes: SecretScope[];
+  readonly expiresAt: string | null;
+}
+
+export interface Rotation extends NewSecret {
+  /** When the replaced secrets end. */
+  readonly previousExpiresAt: string;
+  /** Labels of secrets that are not affected. */
+  readonly otherLabels: string[];
+}
+
+export interface AuditEntry {
+  readonly id: number;
+  /** ISO 8601. */
+  readonly at: string;
+  readonly actor: string;
+  readonly requestId: string | null;
+  readonly action: AuditAction;
+  readonly userId: number | null;
+  readonly details: Record<string, unknown>;
+}

@@ -1,0 +1,134 @@
+import type { Account as AccountModel, User as UserModel } from '../db/generated/prisma/client.js';
+import type { Network, WalletType } from '../db/generated/prisma/enums.js';
+
+export { LoginMethod, Network, WalletType } from '../db/generated/prisma/enums.js';
+
+/** What the statements and the import format need to know about a column of `users`. */
+export interface UserColumn {
+  readonly name: string;
+  /** The type in PostgreSQL. */
+  readonly type: 'bigint' | 'int' | 'text' | 'timestamptz' | 'login_method';
+  /** Part of `User`, so that both interfaces can show it. */
+  readonly isShown?: true;
+  /** Who gives the value: a login and an import line, or an import line alone. Absent where the database gives it. */
+  readonly from?: 'login' | 'import';
+  /** Part of the unique key of current users, so that it never changes. */
+  readonly isIdentity?: true;
+  readonly isNullable?: true;
+  /** Its key in a line of the import format. Absent where it follows from the others. */
+  readonly line?: string;
+  /** SQL for the value of a new user whose import line has none. Absent for NULL. */
+  readonly ifAbsent?: string;
+}
+
+/** A column may be null here where it may be null in the model, and nowhere else. */
+type UserColumns = {
+  [Field in keyof UserModel]: UserColumn &
+    (null extends UserModel[Field] ? { isNullable: true } : { isNullable?: never });
+};
+
+/**
+ * The one table of a user's columns, in the order of the import format. The select list, the insert of a login, the import, the
+ * export and the import format are made from it. A column that the Prisma model has and this table does not have is a
+ * compile error.
+ */
+export const USER_COLUMNS = {
+  id: { name: 'id', type: 'bigint', isShown: true },
+  projectId: { name: 'project_id', type: 'int' },
+  authMethod: {
+    name: 'auth_method',
+    type: 'text',
+    isShown: true,
+    from: 'login',
+    isIdentity: true,
+    line: 'auth_method',
+  },
+  authValue: { name: 'auth_value', type: 'text', isShown: true, from: 'login', line: 'auth_value' },
+  authValueKey: { name: 'auth_value_key', type: 'text', from: 'login', isIdentity: true },
+  loginMethod: { name: 'login_method', type: 'login_method', isShown: true },
+  loginEmail: { name: 'login_email', type: 'text', isNullable: true, from: 'login', line: 'email' },
+  wallet: { name: 'wallet', type: 'text', isNullable: true, isShown: true, from: 'login', line: 'wallet' },
+  createdAt: {
+    name: 'created_at',
+    type: 'timestamptz',
+    isShown: true,
+    from: 'import',
+    line: 'created_at',
+    ifAbsent: 'now()',
+  },
+  lastLogin: {
+    name: 'last_login',
+    type: 'timestamptz',
+    isNullable: true,
+    isShown: true,
+    from: 'import',
+    line: 'last_login',
+  },
+  loginCount: { name: 'login_count', type: 'int', isShown: true, from: 'import', line: 'login_count', ifAbsent: '0' },
+  deletedAt: { name: 'deleted_at', type: 'timestamptz', isNullable: true },
+} as const satisfies UserColumns;
+
+type Table = typeof USER_COLUMNS;
+export type UserField = keyof Table;
+/** The fields whose columns have a property, such as `{ isShown: true }`. */
+type FieldsWith<Property> = { [Field in UserField]: Table[Field] extends Property ? Field : never }[UserField];
+export type ShownField = FieldsWith<{ isShown: true }>;
+type LineField = FieldsWith<{ line: string }>;
+
+/** The columns that `isWanted` selects, each with its field, in the order of the table. */
+export function selectColumns(isWanted: (column: UserColumn) => boolean): (UserColumn & { field: UserField })[] {
+  return Object.entries<UserColumn>(USER_COLUMNS)
+    .filter(([, column]) => isWanted(column))
+    .map(([field, column]) => ({ ...column, field: field as UserField }));
+}
+
+/** A row as `Queryable.query` returns it: ids as numbers, instants as ISO 8601 text in UTC with milliseconds. */
+type AsRead<Row> = { [Field in keyof Row]: ValueAsRead<Row[Field]> };
+type ValueAsRead<Value> = Value extends bigint ? number : Value extends Date ? string : Value;
+
+/** A current user. */
+export interface User extends AsRead<Pick<UserModel, ShownField>> {
+  /** Oldest first; absent where they were not read with the user. */
+  accounts?: Account[];
+}
+
+/** The shown fields of a row that has more. Written out, because a loop over the table takes five times as long. */
+export function pickUser(row: Omit<User, 'accounts'>): User {
+  return {
+    id: row.id,
+    authMethod: row.authMethod,
+    authValue: row.authValue,
+    loginMethod: row.loginMethod,
+    wallet: row.wallet,
+    createdAt: row.createdAt,
+    lastLogin: row.lastLogin,
+    loginCount: row.loginCount,
+  };
+}
+
+/** A public account linked to a user. */
+export interface Account extends AsRead<Pick<AccountModel, 'id' | 'network' | 'publicKey' | 'walletType'>> {}
+
+/** What a login and an import line give, in the form in which it is stored. */
+export type LoginFields = Readonly<Pick<UserModel, FieldsWith<{ from: 'login' }>>>;
+/** What an import line gives besides. Null leaves the value to the database, or to the user who exists. */
+export type HistoryFields = { readonly [Field in FieldsWith<{ from: 'import' }>]: UserModel[Field] | null };
+
+/** The columns of a line as it may give them. */
+export type GivenFields = {
+  [Field in LineField]: Table[Field] extends { isNullable: true } | { ifAbsent: string }
+    ? UserModel[Field] | null | undefined
+    : UserModel[Field];
+};
+
+/** Values by the keys of a line of the import format. */
+export type LineOf<ValueOf extends Record<LineField, unknown>> = {
+  [Field in LineField as Table[Field]['line']]: ValueOf[Field];
+};
+
+/** A user in the form of the import format, with the id by which the export continues. */
+export type ExportedUser = LineOf<AsRead<UserModel>> & {
+  id: number;
+  /** Oldest first. */
+  accounts: { network: Network; public_key: string; wallet_type: WalletType }[];
+};

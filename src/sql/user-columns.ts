@@ -1,0 +1,87 @@
+import { Prisma } from '../db/statements.js';
+import {
+  type HistoryFields,
+  type LoginFields,
+  pickUser,
+  selectColumns,
+  type User,
+  type UserColumn,
+} from '../domain/users.js';
+import { toAccounts } from './linked-accounts.js';
+
+/* Parts of the statements that read and write users, made from the table of their columns (domain/users.ts). */
+
+const sqlList = (parts: readonly string[]) => Prisma.raw(parts.join(', '));
+const LOGIN_COLUMNS = selectColumns(({ from }) => from === 'login');
+const WRITTEN_COLUMNS = selectColumns(({ from }) => from !== undefined);
+
+/** A row of users `u` as a `User` without accounts. */
+export const SHOWN_COLUMNS = sqlList(
+  selectColumns(({ isShown }) => isShown === true).map(({ name, field, type }) => {
+    const value = type === 'login_method' ? `u.${name}::text` : `u.${name}`;
+    return value === `u.${field}` ? value : `${value} AS "${field}"`;
+  }),
+);
+
+/** A row of users `u` under the keys of the import format. */
+export const EXPORTED_COLUMNS = sqlList(
+  selectColumns(({ line }) => line !== undefined).map(({ name, line }) =>
+    name === line ? `u.${name}` : `u.${name} AS ${line}`,
+  ),
+);
+
+/** The columns that a login writes. */
+export const LOGIN_COLUMN_NAMES = sqlList(LOGIN_COLUMNS.map(({ name }) => name));
+
+/** The values of LOGIN_COLUMN_NAMES. */
+export function loginValues(fields: LoginFields): Prisma.Sql {
+  return Prisma.join(LOGIN_COLUMNS.map(({ field }) => fields[field as keyof LoginFields]));
+}
+
+/** What a login changes of a user who exists: it adds what was given. */
+export const LOGIN_UPDATES = sqlList(LOGIN_COLUMNS.filter(({ isNullable }) => isNullable).map(replaceIfGiven));
+
+/** The columns that an import writes. */
+export const IMPORTED_COLUMN_NAMES = sqlList(WRITTEN_COLUMNS.map(({ name }) => name));
+/** The same with their types, for jsonb_to_recordset. */
+export const IMPORTED_COLUMN_TYPES = sqlList(WRITTEN_COLUMNS.map(({ name, type }) => `${name} ${type}`));
+
+/** The values of a new user from a row of IMPORTED_COLUMN_TYPES. */
+export const IMPORTED_VALUES = sqlList(
+  WRITTEN_COLUMNS.map(({ name, ifAbsent }) => (ifAbsent === undefined ? name : `coalesce(${name}, ${ifAbsent})`)),
+);
+
+/** What an import changes of a user who exists, from the rows `record`. */
+export const IMPORT_UPDATES = sqlList(
+  WRITTEN_COLUMNS.filter(({ isIdentity }) => !isIdentity).map((column) => {
+    const { name, isNullable, ifAbsent } = column;
+    // In `excluded` the default stands where the line gave nothing.
+    if (ifAbsent !== undefined)
+      return `${name} = coalesce((SELECT r.${name} FROM record r WHERE r.id = excluded.id), existing.${name})`;
+    return isNullable ? replaceIfGiven(column) : `${name} = excluded.${name}`;
+  }),
+);
+
+function replaceIfGiven({ name }: UserColumn): string {
+  return `${name} = coalesce(excluded.${name}, existing.${name})`;
+}
+
+/** A record by the names of the columns that an import writes. */
+export function toImportedRow(record: LoginFields & HistoryFields): Record<string, unknown> {
+  return Object.fromEntries(WRITTEN_COLUMNS.map(({ name, field }) => [name, record[field as keyof typeof record]]));
+}
+
+/** A user as a row has them, with LINKED_ACCOUNTS or NO_ACCOUNTS. */
+export type UserRow = Omit<User, 'accounts'> & { linked: string | null };
+
+/** The user of a row, without the other columns. */
+export function toUser(row: UserRow): User {
+  const user = pickUser(row);
+  if (row.linked !== null) user.accounts = toAccounts(row.linked);
+  return user;
+}
+
+/** The users among rows that may have none, in their order. */
+export function usersOf(rows: readonly { [Column in keyof UserRow]?: UserRow[Column] | null }[]): User[] {
+  return rows.filter(({ id }) => id !== null).map((row) => toUser(row as UserRow));
+}
