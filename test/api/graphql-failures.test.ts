@@ -96,7 +96,7 @@ test('nothing of the inside is in the answer to a failure', async () => {
 async function logOf(query: string, variables: Record<string, unknown>): Promise<Json[]> {
   const lines: string[] = [];
   const log = pino({ level: 'debug' }, { write: (line: string) => lines.push(line) });
-  const server = await createServer({ config: parseConfig({ PORT: '0' }), log, directory: app.directory });
+  const server = await createServer({ config: parseConfig({ PORT: '0' }), log, context: app.directory });
   await server.inject({
     method: 'POST',
     url: '/graphql',

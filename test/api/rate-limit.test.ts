@@ -103,7 +103,7 @@ describe.runIf(redisUrl)('with Redis', () => {
   /** Another server on the same users, which counts as another process would; calls it for a project. */
   async function startSecond(app: TestApp, env: Record<string, string>) {
     const config = parseConfig(env);
-    const server = await createServer({ config, log: createLogger('silent'), directory: app.directory });
+    const server = await createServer({ config, log: createLogger('silent'), context: app.directory });
     closers.push(() => server.close());
     return async ({ credentials }: TestProject) => {
       const { statusCode, headers } = await server.inject({ url: '/server/users/count', headers: credentials });
