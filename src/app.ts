@@ -17,7 +17,7 @@ import { logRequests } from './http/request-log.js';
 import { decorateRequests } from './request.js';
 import { jsonBodyParser } from './http/body.js';
 import type { Logger } from './telemetry/logger.js';
-import { observeRequests } from './http/server-timing.js';
+import { traceRequests } from './http/server-timing.js';
 import { healthPlugin } from './http/health.js';
 import { limitRates } from './http/rate-limit.js';
 import { redact } from './telemetry/redact.js';
@@ -106,7 +106,7 @@ export async function createServer({
   limitRequestTime(app, { timeoutMs: config.requestTimeoutMs, unreadMs });
   const admission = createAdmission(admissionOptions, isSliceOver);
   const runWithAdmission = admitRequests(app, admission);
-  observeRequests(app, await loadTracing(config, log));
+  traceRequests(app, await loadTracing(config, log));
   if (config.rateLimit !== null) await limitRates(app, config.rateLimit, log);
   logRequests(app, log);
   if (config.metricsPort !== null) {

@@ -2,9 +2,9 @@ import type { FastifyInstance } from 'fastify';
 import type { Parameters, PreparedRequest } from './graphql/execution.js';
 import type { QueuedRequest } from './http/admission.js';
 import type { LoggedOperation } from './http/request-log.js';
-import type { OpenBill } from './http/server-timing.js';
+import type { MeasuredCost } from './http/server-timing.js';
 import type { Permission, ProjectScope } from './domain/projects.js';
-import type { Observation } from './telemetry/request-trace.js';
+import type { RequestTrace } from './telemetry/request-trace.js';
 
 /** All that a request, a route and the server carry beside what Fastify gives them. */
 
@@ -17,9 +17,9 @@ declare module 'fastify' {
     /** Adds units of work beyond the weight of the route, once the size of the answer is known. */
     addWeight(units: number): void;
     /** Set for a request whose cost or trace is asked for. */
-    observation: Observation | null;
+    trace: RequestTrace | null;
     /** What the request has cost, where its caller has asked with `Userdir-Cost: 1`. */
-    bill: OpenBill | null;
+    measuredCost: MeasuredCost | null;
     /** The parameters of a GraphQL request, once they are found well-formed. */
     graphqlParameters: Parameters | null;
     /** A GraphQL request, once it is read and its cost is known. */
@@ -45,7 +45,7 @@ declare module 'fastify' {
 
 /** Gives every request all its properties from the start, so that V8 keeps one shape for them. */
 export function decorateRequests(app: FastifyInstance): void {
-  for (const name of ['queued', 'observation', 'bill', 'graphqlParameters', 'graphql', 'operation'] as const) {
+  for (const name of ['queued', 'trace', 'measuredCost', 'graphqlParameters', 'graphql', 'operation'] as const) {
     app.decorateRequest(name, null);
   }
 }

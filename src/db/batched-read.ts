@@ -5,7 +5,7 @@
 
 import { channel } from 'node:diagnostics_channel';
 import DataLoader from 'dataloader';
-import { currentObservation, type Observation, observedFor } from '../telemetry/request-trace.js';
+import { currentTrace, type RequestTrace, withSharedSpan } from '../telemetry/request-trace.js';
 import { isDataException, isUnreachable } from './failures.js';
 
 /** An App ID, or an object with the project and everything else on which the answer depends. */
@@ -61,16 +61,16 @@ export function createBatchedRead<Key extends BatchKey, Row, Answer>(
   batched: BatchedRead<Key, Row, Answer>,
 ): (key: Key) => Promise<Answer> {
   const { name } = batched;
-  const observers = createObservers();
+  const tracesOf = createTraces();
   let queued = 0;
   let dispatchNow = () => {};
 
   /** Starts a statement, at once or after the one before it. */
   function issue(keys: readonly Key[], before: Promise<unknown> | undefined): Promise<(Answer | Error)[]> {
-    const observations = observers.take(keys);
+    const traces = tracesOf.take(keys);
     const start = () => {
       if (batchChannel.hasSubscribers) batchChannel.publish({ name, keys: keys.length } satisfies BatchSize);
-      return observedFor(observations, { kind: 'batch', name, keys: keys.length }, () => answerKeys(batched, keys));
+      return withSharedSpan(traces, { kind: 'batch', name, keys: keys.length }, () => answerKeys(batched, keys));
     };
     return before === undefined ? start() : before.then(start);
   }
@@ -113,7 +113,7 @@ export function createBatchedRead<Key extends BatchKey, Row, Answer>(
     },
   );
   return (key) => {
-    observers.add(key);
+    tracesOf.add(key);
     const answer = loader.load(key);
     queued += 1;
     // Not synchronously, so that the other keys of the same request come along.
@@ -157,16 +157,16 @@ function orThrow<Answer>(answer: Answer | Error): Answer {
 }
 
 /** The traced requests behind each queued key. Several requests may wait for one key, which is in the batch once. */
-function createObservers() {
-  const byKey = new Map<string, Observation[]>();
+function createTraces() {
+  const byKey = new Map<string, RequestTrace[]>();
   return {
     add(key: BatchKey): void {
-      const observation = currentObservation();
-      if (observation === undefined) return;
+      const trace = currentTrace();
+      if (trace === undefined) return;
       const text = cacheKey(key);
-      byKey.set(text, [...(byKey.get(text) ?? []), observation]);
+      byKey.set(text, [...(byKey.get(text) ?? []), trace]);
     },
-    take(keys: readonly BatchKey[]): Observation[] {
+    take(keys: readonly BatchKey[]): RequestTrace[] {
       if (byKey.size === 0) return [];
       return keys.flatMap((key) => {
         const text = cacheKey(key);

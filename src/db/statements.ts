@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import pg from 'pg';
-import { observed } from '../telemetry/request-trace.js';
+import { withSpan } from '../telemetry/request-trace.js';
 import type { Prisma } from './generated/prisma/client.js';
 
 export { Prisma } from './generated/prisma/client.js';
@@ -26,7 +26,7 @@ export type Connection = pg.Pool | pg.PoolClient;
 export function createStatements(onStatement: ((sql: string) => void) | undefined) {
   const run = (connection: Connection, statement: pg.QueryConfig & QueryTimeout) => {
     onStatement?.(statement.text);
-    return observed({ kind: 'statement', sql: statement.text }, () => connection.query(statement));
+    return withSpan({ kind: 'statement', sql: statement.text }, () => connection.query(statement));
   };
   const on = (connection: Connection, timeout: QueryTimeout): Queryable => ({
     async query<Row>({ text, values }: Prisma.Sql) {

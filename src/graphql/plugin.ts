@@ -76,9 +76,9 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
     parseWithAdmission(jsonBodyParser(app), runWithAdmission),
   );
   // A request with `Userdir-Cost: 1` (http/server-timing.ts) gets its cost at the end of the answer.
-  app.addHook('onSend', ({ bill, operation }, _reply, payload, done) => {
-    if (!bill || !operation || typeof payload !== 'string') return done();
-    const cost = { requested: operation.cost, limit: LIMITS.cost, statements: bill.statements };
+  app.addHook('onSend', ({ measuredCost, operation }, _reply, payload, done) => {
+    if (!measuredCost || !operation || typeof payload !== 'string') return done();
+    const cost = { requested: operation.cost, limit: LIMITS.cost, statements: measuredCost.statements };
     done(null, `${payload.slice(0, -1)},"extensions":${JSON.stringify({ cost })}}`);
   });
   app.route({

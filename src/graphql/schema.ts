@@ -1,6 +1,6 @@
 import { defaultFieldResolver, type GraphQLObjectType, lexicographicSortSchema, printSchema } from 'graphql';
 import { isSliceOver, nextSlice } from '../http/event-loop.js';
-import { observed } from '../telemetry/request-trace.js';
+import { withSpan } from '../telemetry/request-trace.js';
 import { builder, type GraphQLContext } from './builder.js';
 import './accounts.js';
 import './logins.js';
@@ -16,7 +16,7 @@ function traceFields(type: GraphQLObjectType): void {
   for (const field of Object.values(type.getFields())) {
     const { resolve = defaultFieldResolver } = field;
     const part = { kind: 'resolver', name: `${type.name}.${field.name}` } as const;
-    field.resolve = (...parameters) => observed(part, () => resolve(...parameters));
+    field.resolve = (...parameters) => withSpan(part, () => resolve(...parameters));
   }
 }
 

@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { AppError } from '../errors.js';
-import { beginPart, currentObservation, type Observation, observe } from '../telemetry/request-trace.js';
+import { startStep, currentTrace, type RequestTrace, runInTrace } from '../telemetry/request-trace.js';
 import type { Admission, QueuedRequest } from './admission.js';
 import { createUnreadAnswers } from './unread-answers.js';
 
@@ -42,7 +42,7 @@ export function admitRequests(app: FastifyInstance, admission: Admission): RunWi
     const queued: QueuedRequest = { project: request.scope.appId, weight, start, state: 'new' };
     // Set before it starts: a handler may be done at once.
     request.queued = queued;
-    submit(queued, request.observation, done);
+    submit(queued, request.trace, done);
 
     function start(): void {
       // The client has gone, or the request has timed out and is answered.
@@ -51,20 +51,20 @@ export function admitRequests(app: FastifyInstance, admission: Admission): RunWi
     }
   }
 
-  function submit(queued: QueuedRequest, observation: Observation | null, done: (error: Error) => void): void {
+  function submit(queued: QueuedRequest, trace: RequestTrace | null, done: (error: Error) => void): void {
     if (!admission.submit(queued)) refuse(queued.project, done);
-    else if (observation && queued.state === 'queued') queued.onDequeued = beginPart(observation, { kind: 'turn' }).end;
+    else if (trace && queued.state === 'queued') queued.onDequeued = startStep(trace, { kind: 'queue' }).end;
   }
 
   return (project, work, weight = 1) => {
-    const observation = currentObservation() ?? null;
+    const trace = currentTrace() ?? null;
     return new Promise((resolve, reject) => {
       const start = () =>
-        void observe(observation, work)
+        void runInTrace(trace, work)
           .finally(() => admission.release(queued))
           .then(resolve, reject);
       const queued: QueuedRequest = { project, weight, start, state: 'new' };
-      submit(queued, observation, reject);
+      submit(queued, trace, reject);
     });
   };
 }

@@ -10,8 +10,8 @@ export interface LoggedOperation {
 }
 
 /** What connects the log lines of one request. */
-export function logIds({ id, observation }: FastifyRequest) {
-  return { reqId: id, trace: observation?.span?.traceId };
+export function logIds({ id, trace }: FastifyRequest) {
+  return { reqId: id, trace: trace?.span?.traceId };
 }
 
 /** Logs one line a request. It never has a URL, a body or a header: these carry personal data and credentials. */

@@ -1,83 +1,84 @@
 import type { FastifyInstance } from 'fastify';
-import { type Bill, createBill, observe, startObserving } from '../telemetry/request-trace.js';
+import { createRequestCost, enableTraces, type RequestCost, runInTrace } from '../telemetry/request-trace.js';
 import type { Tracing } from '../telemetry/tracing.js';
 
-export interface OpenBill extends Bill {
-  /** Ends the observation. Twice is as once. */
+/** The cost of a request that is being measured. */
+export interface MeasuredCost extends RequestCost {
+  /** Stops the measurement. A second call does nothing. */
   close(): void;
 }
 
-/** Bills that are open at once. While one is, every request of the service pays for it. */
-const BILLS_OF_PROJECT = 10;
-const BILLS = 100;
+/** Requests that may be measured at once. While one is, every request of the service is slower. */
+const MAX_PER_PROJECT = 10;
+const MAX_IN_ALL = 100;
 
 /**
- * Observes the requests that ask what they cost, and with `tracing` those that are traced. The former are answered with
- * `Server-Timing`. A bill is opened for right credentials and once the body is there; beyond so many there is none, and the
- * request is answered as if it had not asked. To be called after whatever makes a request wait before its handler.
+ * Traces requests for the operator, where `tracing` is on, and measures those that come with `Userdir-Cost: 1`: they are answered
+ * with `Server-Timing`. A request is measured once its credentials are valid and its body has arrived. Beyond the limits it is
+ * answered without. Call it after everything that lets a request wait before its handler.
  */
-export function observeRequests(app: FastifyInstance, tracing: Tracing | null): void {
+export function traceRequests(app: FastifyInstance, tracing: Tracing | null): void {
   if (tracing !== null) {
-    const stop = startObserving();
-    app.addHook('onClose', () => tracing.close().finally(stop));
+    const disable = enableTraces();
+    app.addHook('onClose', () => tracing.close().finally(disable));
     app.addHook('onRequest', (request, reply, done) => {
       const span = tracing.begin(request, reply);
-      if (span !== null) request.observation = { bills: [], span };
-      observe(request.observation, done);
+      if (span !== null) request.trace = { costs: [], span };
+      runInTrace(request.trace, done);
     });
   }
-  const openBill = createBills();
+  const measure = createMeasurements();
   app.addHook('preValidation', (request, reply, done) => {
     const { headers, scope } = request;
     if (headers['userdir-cost'] === '1' && scope) {
-      const bill = openBill(scope.appId);
-      if (bill !== null) {
-        request.bill = bill;
-        request.observation = { bills: [bill], span: request.observation?.span ?? null };
-        reply.raw.once('close', bill.close);
+      const cost = measure(scope.appId);
+      if (cost !== null) {
+        request.measuredCost = cost;
+        request.trace = { costs: [cost], span: request.trace?.span ?? null };
+        reply.raw.once('close', cost.close);
       }
     }
     done();
   });
-  // Whoever has read the body, or left the turn to this request, was somebody else.
-  app.addHook('preHandler', ({ observation }, _reply, done) => observe(observation, done));
-  app.addHook('onSend', ({ bill }, reply, _payload, done) => {
-    // What was refused before it was a request of Fastify's has none.
-    if (bill) {
-      reply.header('server-timing', serverTiming(bill, reply.elapsedTime));
-      bill.close();
+  // Another request has read the body of this one, or released it from the queue, in its own trace.
+  app.addHook('preHandler', ({ trace }, _reply, done) => runInTrace(trace, done));
+  app.addHook('onSend', ({ measuredCost }, reply, _payload, done) => {
+    // Undefined for a request that Fastify has refused before it was decorated.
+    if (measuredCost) {
+      reply.header('server-timing', serverTiming(measuredCost, reply.elapsedTime));
+      measuredCost.close();
     }
     done();
   });
 }
 
-/** Opens a bill of a project, or null where there are as many as there may be. */
-function createBills(): (appId: string) => OpenBill | null {
-  const ofProjects = new Map<string, number>();
+/** Returns a function that starts to measure a request of a project; null beyond the limits. */
+function createMeasurements(): (appId: string) => MeasuredCost | null {
+  const byProject = new Map<string, number>();
   let all = 0;
   const count = (appId: string, change: 1 | -1) => {
     all += change;
-    const ofProject = (ofProjects.get(appId) ?? 0) + change;
-    if (ofProject === 0) ofProjects.delete(appId);
-    else ofProjects.set(appId, ofProject);
+    const ofProject = (byProject.get(appId) ?? 0) + change;
+    if (ofProject === 0) byProject.delete(appId);
+    else byProject.set(appId, ofProject);
   };
   return (appId) => {
-    if (all >= BILLS || (ofProjects.get(appId) ?? 0) >= BILLS_OF_PROJECT) return null;
+    if (all >= MAX_IN_ALL || (byProject.get(appId) ?? 0) >= MAX_PER_PROJECT) return null;
     count(appId, 1);
-    const stop = startObserving();
+    const disable = enableTraces();
     let isOpen = true;
     const close = () => {
       if (!isOpen) return;
       isOpen = false;
       count(appId, -1);
-      stop();
+      disable();
     };
-    return Object.assign(createBill(), { close });
+    return Object.assign(createRequestCost(), { close });
   };
 }
 
-function serverTiming({ waitedMs, databaseMs, statements }: Bill, totalMs: number): string {
+function serverTiming({ queuedMs, databaseMs, statements }: RequestCost, totalMs: number): string {
   const ms = (time: number) => Math.round(time * 100) / 100;
   const described = `${statements} ${statements === 1 ? 'statement' : 'statements'}`;
-  return `total;dur=${ms(totalMs)}, wait;dur=${ms(waitedMs)}, db;dur=${ms(databaseMs)};desc="${described}"`;
+  return `total;dur=${ms(totalMs)}, wait;dur=${ms(queuedMs)}, db;dur=${ms(databaseMs)};desc="${described}"`;
 }

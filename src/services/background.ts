@@ -1,4 +1,4 @@
-import { observe } from '../telemetry/request-trace.js';
+import { runInTrace } from '../telemetry/request-trace.js';
 
 /** Called when work in the background failed; `what` names the work. */
 export type OnFailure = (error: unknown, what: string) => void;
@@ -11,7 +11,7 @@ export function createBackground(onFailure: OnFailure): (what: string, work: () 
   const reportedAt = new Map<string, number>();
   return async (what, work) => {
     try {
-      await observe(null, work);
+      await runInTrace(null, work);
     } catch (error) {
       const { code, name } = error as { code?: unknown; name?: unknown };
       const failure = `${what}: ${code ?? name}`;

@@ -17,7 +17,7 @@ import { AppError } from '../errors.js';
 import { INPUT_LIMITS, isTooLong } from '../input-limits.js';
 import { findProjectId, listProjects } from '../sql/projects.js';
 import { findSecrets, markSecretUsed, type SecretRow } from '../sql/secrets.js';
-import { observe } from '../telemetry/request-trace.js';
+import { runInTrace } from '../telemetry/request-trace.js';
 
 export type Projects = ReturnType<typeof createProjects>;
 
@@ -74,7 +74,7 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
   /** In the background: no request waits for it. After a failure the next request tries again. */
   function markUsed({ projectId, id }: SecretRow): void {
     if (marking.has(id)) return;
-    const marked = observe(null, () => markSecretUsed(db, projectId, id))
+    const marked = runInTrace(null, () => markSecretUsed(db, projectId, id))
       .catch(() => undefined)
       .finally(() => marking.delete(id));
     marking.set(id, marked);

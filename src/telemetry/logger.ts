@@ -4,16 +4,16 @@ import { redact } from './redact.js';
 
 export type { Logger } from 'pino';
 
-/** Whatever might carry a credential is cut out, wherever it is logged. */
+/** Properties that may carry a credential. They are removed from every line. */
 const SECRETS = ['app-secret', 'appSecret', 'app_secret', 'authorization', 'service-app-secret', 'headers', 'password'];
-/** SQLSTATE class 22: the message repeats the value that the database could not take. */
+/** SQLSTATE class 22. Its message repeats the value that the database refused. */
 const DATA_EXCEPTION = /^22[0-9A-Z]{3}$/;
 const DEEPEST_CAUSE = 5;
-/** As much of a message as is logged, and as is looked through for what it must not say. */
+/** How much of a message is logged, and how much is searched for what must not be logged. */
 const [LOGGED_LENGTH, READ_LENGTH] = [2_000, 2_400];
 const messageForLog = (message: string) => redact(message.slice(0, READ_LENGTH)).slice(0, LOGGED_LENGTH);
 
-/** Logs go to stderr, because stdout is for answers: readable on a terminal, one JSON object a line elsewhere. */
+/** Logs go to stderr, because stdout is for results: as text on a terminal, else as one JSON object a line. */
 export function createLogger(level: string, destination: DestinationStream = stderr()): Logger {
   const paths = SECRETS.flatMap((name) => [`["${name}"]`, `*["${name}"]`]);
   return pino({ level, redact: { paths, remove: true }, serializers: { err: errorForLog } }, destination);
@@ -26,8 +26,8 @@ function stderr(): DestinationStream {
 }
 
 /**
- * What went wrong and where. Nothing else of an error is logged: PostgreSQL's have rows of users in `detail` and `where`, and others
- * have the request.
+ * What went wrong and where. No other property of an error is logged: those of PostgreSQL have rows of users in `detail` and
+ * `where`, and others carry the request.
  */
 function errorForLog(error: unknown, depth = 0): object {
   if (!(error instanceof Error)) return { message: messageForLog(String(error)) };

@@ -19,8 +19,8 @@ const BATCH_SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_000];
 const MAX_OPERATIONS = 100;
 
 /**
- * Serves metrics for Prometheus on a port of their own, as long as `app` listens. To be loaded where they are wanted and nowhere
- * else. No label is a value of a request but a GraphQL operation's name, and of these there are few.
+ * Serves metrics for Prometheus on their own port while `app` listens. Load this module only where they are wanted. The only
+ * label that comes from a request is the name of a GraphQL operation, and their number is limited.
  */
 export function serveMetrics(app: FastifyInstance, { host, port, admission, db }: MetricsOptions): void {
   const register = new Registry();
@@ -77,7 +77,7 @@ function measureRequests(app: FastifyInstance, register: Registry): void {
   });
 }
 
-/** The first names are labels, those after them one together: nobody fills the memory with theirs. */
+/** Keeps the first names as labels and calls all others `other`, so that no caller can fill the memory with names. */
 function createLabels(most: number): (name: string) => string {
   const known = new Set<string>();
   return (name) => {
@@ -107,7 +107,7 @@ function measureBatches(app: FastifyInstance, register: Registry): void {
 function readAdmission({ load }: Admission, register: Registry): void {
   new Gauge({
     name: 'userdir_admission_units',
-    help: 'Units of work that are under way and that wait for their turn.',
+    help: 'Units of work in flight (under_way) and in the queue (waiting).',
     labelNames: ['state'],
     registers: [register],
     collect() {
@@ -118,7 +118,7 @@ function readAdmission({ load }: Admission, register: Registry): void {
   readCounter(
     register,
     'userdir_admission_refused_total',
-    'Requests refused because too many waited.',
+    'Requests refused because the queue was full.',
     () => load.refused,
   );
 }
@@ -134,19 +134,19 @@ function readDatabase({ pool, engineUsage }: Database, register: Registry): void
       this.set({ state: 'busy' }, pool.totalCount - pool.idleCount);
     },
   });
-  readGauge(register, 'userdir_database_connections_max', 'As many there may be.', () => pool.options.max);
-  readGauge(register, 'userdir_database_waiting', 'Who waits for a connection.', () => pool.waitingCount);
+  readGauge(register, 'userdir_database_connections_max', 'The largest number of connections.', () => pool.options.max);
+  readGauge(register, 'userdir_database_waiting', 'Requests that wait for a connection.', () => pool.waitingCount);
   if (engineUsage() === null) return;
   readCounter(
     register,
     'userdir_embedded_database_busy_seconds_total',
-    'Time for which the thread of the embedded database was at work.',
+    'Time for which the thread of the embedded database was busy.',
     () => engineUsage()?.busySeconds ?? 0,
   );
   readCounter(
     register,
     'userdir_embedded_database_starts_total',
-    'Times that the embedded database was started: more than once where it died.',
+    'Starts of the embedded database. More than one where it has died.',
     () => engineUsage()?.starts ?? 0,
   );
 }
@@ -162,7 +162,7 @@ function readGauge(register: Registry, name: string, help: string, read: () => n
   });
 }
 
-/** Something that counts by itself. */
+/** A counter whose value is kept elsewhere. */
 function readCounter(register: Registry, name: string, help: string, read: () => number): void {
   new Counter({
     name,

@@ -1,6 +1,6 @@
 /**
- * What may stand neither in a log nor in an error, whoever wrote it: secrets and personal data that have a form. The lengths are
- * bounded, so that a long text takes time in proportion to its length.
+ * What must not stand in a log or an error: secrets and personal data with a recognizable form. The lengths are bounded, so that
+ * the time grows only with the length of the text.
  */
 const FORMS: readonly [form: RegExp, word: string][] = [
   [/\buds_[\w-]{8,}/g, '[secret]'],
@@ -9,10 +9,10 @@ const FORMS: readonly [form: RegExp, word: string][] = [
   [/\b0x[0-9a-f]{40}\b/gi, '[address]'],
 ];
 
-/** As much of a text as is searched. No error and no line of a log needs more. */
+/** Only this much of a text is searched and kept. No error and no log line needs more. */
 const MAX_LENGTH = 20_000;
 
-/** The text with a word in the place of every secret, email and address; cut off where it is very long. */
+/** Replaces each secret, email and address by a word, and cuts a very long text. */
 export function redact(text: string): string {
   const searched = text.length > MAX_LENGTH ? `${text.slice(0, MAX_LENGTH)}…` : text;
   return FORMS.reduce((redacted, [form, word]) => redacted.replace(form, word), searched);

@@ -1,100 +1,98 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 
 /**
- * What is done for a request, told to whoever has asked: a bill for its caller (src/observe.ts), a trace for the operator
- * (src/tracing.ts). Nearly always nobody has, and then a part of the work costs one look.
+ * Records the steps of a request for those who have asked: its cost for the caller (http/server-timing.ts), its spans for the
+ * operator (tracing.ts). Most requests have no trace, and a step then costs one lookup.
  */
-export interface Observation {
-  readonly bills: readonly Bill[];
-  readonly span: ObservedSpan | null;
+export interface RequestTrace {
+  readonly costs: readonly RequestCost[];
+  readonly span: TraceSpan | null;
 }
 
-/** A part of the work for a request. */
-export type Part =
-  | { readonly kind: 'turn' }
+/** A step of the work for a request. */
+export type Step =
+  | { readonly kind: 'queue' }
   | { readonly kind: 'resolver'; readonly name: string }
   | { readonly kind: 'batch'; readonly name: string; readonly keys: number }
   | { readonly kind: 'statement'; readonly sql: string };
 
-/** Work with a place in a trace. */
-export interface ObservedSpan {
+/** A span of a distributed trace. */
+export interface TraceSpan {
   readonly traceId: string;
   readonly spanId: string;
   readonly traceFlags: number;
-  /** A part of this work begins; `serves` is whose work it is, where it may be that of others too. */
-  begin(part: Part, serves: readonly ObservedSpan[]): ObservedSpan;
-  /** Work that was done elsewhere served this. */
-  link(span: ObservedSpan): void;
+  /** Starts a child span for a step. `sharedBy` has the spans of all requests that share the step. */
+  begin(step: Step, sharedBy: readonly TraceSpan[]): TraceSpan;
+  /** Links this span to a step of another trace that served it. */
+  link(span: TraceSpan): void;
   end(error?: unknown): void;
 }
 
-/** What a request has cost until now. */
-export interface Bill {
+/** What a request has cost so far. */
+export interface RequestCost {
+  /** A statement shared with other requests counts as one. */
   readonly statements: number;
-  /** With statements shared with other requests, each as a whole; the time of several at once counts once. */
+  /** Time in statements. Time with several statements at once counts once. */
   readonly databaseMs: number;
-  /** Until it was its turn (src/admission.ts). */
-  readonly waitedMs: number;
-  begin(part: Part): void;
-  end(part: Part): void;
+  /** Time in the queue of admission. */
+  readonly queuedMs: number;
+  begin(step: Step): void;
+  end(step: Step): void;
 }
 
-const storage = new AsyncLocalStorage<Observation | undefined>();
-let observing = 0;
+const storage = new AsyncLocalStorage<RequestTrace | undefined>();
+let users = 0;
 
 /**
- * Somebody observes, until the function that is returned is called. Without anybody the storage is off: Node 20 would make every
- * promise of every request pay for it.
+ * Switches traces on until the returned function is called. The storage is off while none is in use: on Node 20 it makes each
+ * promise of each request slower.
  */
-export function startObserving(): () => void {
-  observing += 1;
+export function enableTraces(): () => void {
+  users += 1;
   return () => {
-    observing -= 1;
-    if (observing === 0) storage.disable();
+    users -= 1;
+    if (users === 0) storage.disable();
   };
 }
 
-/** The observation of the request for which this is done; undefined nearly always. */
-export function currentObservation(): Observation | undefined {
+/** The trace of the current request. Most requests have none. */
+export function currentTrace(): RequestTrace | undefined {
   return storage.getStore();
 }
 
-/**
- * Does work for a request, whichever request's turn of the event loop it is. Once nothing is observed any more it is only done: to run
- * anything in the storage would switch it on again, and nothing off.
- */
-export function observe<Result>(observation: Observation | null, work: () => Result): Result {
-  const wanted = observation ?? undefined;
-  return observing === 0 || storage.getStore() === wanted ? work() : storage.run(wanted, work);
+/** Runs work as part of a request's trace, or of none. While traces are off it only runs it: the storage would switch itself on. */
+export function runInTrace<Result>(trace: RequestTrace | null, work: () => Result): Result {
+  const wanted = trace ?? undefined;
+  return users === 0 || storage.getStore() === wanted ? work() : storage.run(wanted, work);
 }
 
-/** Does a part of the work of the current request. */
-export function observed<Result>(part: Part, work: () => Result | Promise<Result>): Result | Promise<Result> {
-  const observation = storage.getStore();
-  return observation === undefined ? work() : report(observation, part, [], work);
+/** Runs a step of the current request. */
+export function withSpan<Result>(step: Step, work: () => Result | Promise<Result>): Result | Promise<Result> {
+  const trace = storage.getStore();
+  return trace === undefined ? work() : runStep(trace, step, [], work);
 }
 
-/** Does work for several requests at once: on the bill of each, and in the trace of the first, linked to the others. */
-export function observedFor<Result>(
-  observations: readonly Observation[],
-  part: Part,
+/** Runs a step that several requests share. It counts for each of them; its span is in the first trace, linked to the others. */
+export function withSharedSpan<Result>(
+  traces: readonly RequestTrace[],
+  step: Step,
   work: () => Promise<Result>,
 ): Promise<Result> {
-  if (observations.length === 0) return observe(null, work);
-  const bills = [...new Set(observations.flatMap((each) => each.bills))];
-  const spans = [...new Set(observations.flatMap(({ span }) => span ?? []))];
-  return report({ bills, span: spans[0] ?? null }, part, spans, work);
+  if (traces.length === 0) return runInTrace(null, work);
+  const costs = [...new Set(traces.flatMap((trace) => trace.costs))];
+  const spans = [...new Set(traces.flatMap(({ span }) => span ?? []))];
+  return runStep({ costs, span: spans[0] ?? null }, step, spans, work);
 }
 
-async function report<Result>(
-  observation: Observation,
-  part: Part,
-  serves: readonly ObservedSpan[],
+async function runStep<Result>(
+  trace: RequestTrace,
+  step: Step,
+  sharedBy: readonly TraceSpan[],
   work: () => Result | Promise<Result>,
 ): Promise<Result> {
-  const { within, end } = beginPart(observation, part, serves);
+  const { within, end } = startStep(trace, step, sharedBy);
   try {
-    const result = await observe(within, work);
+    const result = await runInTrace(within, work);
     end();
     return result;
   } catch (error) {
@@ -103,42 +101,42 @@ async function report<Result>(
   }
 }
 
-/** A part begins, of whose work and of whose end somebody else takes care. */
-export function beginPart({ bills, span }: Observation, part: Part, serves: readonly ObservedSpan[] = []) {
-  const spanWithin = span?.begin(part, serves) ?? null;
-  for (const bill of bills) bill.begin(part);
+/** Starts a step; the caller runs its work, in the trace `within`, and ends it. */
+export function startStep({ costs, span }: RequestTrace, step: Step, sharedBy: readonly TraceSpan[] = []) {
+  const child = span?.begin(step, sharedBy) ?? null;
+  for (const cost of costs) cost.begin(step);
   return {
-    within: { bills, span: spanWithin },
+    within: { costs, span: child },
     end(error?: unknown): void {
-      for (const bill of bills) bill.end(part);
-      spanWithin?.end(error);
+      for (const cost of costs) cost.end(step);
+      child?.end(error);
     },
   };
 }
 
-export function createBill(): Bill {
+export function createRequestCost(): RequestCost {
   let statements = 0;
-  const times = { turn: createStopwatch(), statement: createStopwatch() };
-  const timeOf = ({ kind }: Part) => (kind === 'turn' || kind === 'statement' ? times[kind] : null);
+  const stopwatches = { queue: createStopwatch(), statement: createStopwatch() };
+  const stopwatchOf = ({ kind }: Step) => (kind === 'queue' || kind === 'statement' ? stopwatches[kind] : null);
   return {
     get statements() {
       return statements;
     },
     get databaseMs() {
-      return times.statement.read();
+      return stopwatches.statement.read();
     },
-    get waitedMs() {
-      return times.turn.read();
+    get queuedMs() {
+      return stopwatches.queue.read();
     },
-    begin(part) {
-      if (part.kind === 'statement') statements += 1;
-      timeOf(part)?.start();
+    begin(step) {
+      if (step.kind === 'statement') statements += 1;
+      stopwatchOf(step)?.start();
     },
-    end: (part) => timeOf(part)?.stop(),
+    end: (step) => stopwatchOf(step)?.stop(),
   };
 }
 
-/** Runs as long as somebody has started it who has not stopped it. */
+/** Runs while at least one start has not been stopped. */
 function createStopwatch() {
   let running = 0;
   let startedAt = 0;

@@ -13,24 +13,24 @@ import { defaultResource, detectResources, envDetector, resourceFromAttributes }
 import { BasicTracerProvider, BatchSpanProcessor } from '@opentelemetry/sdk-trace-base';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from './logger.js';
-import type { ObservedSpan, Part } from './request-trace.js';
+import type { TraceSpan, Step } from './request-trace.js';
 import { VERSION } from '../config/version.js';
 
 /** The traces of requests, sent to an OpenTelemetry collector. */
 export interface Tracing {
-  /** Begins the trace of a request, or goes on with that of its caller; it ends with the answer. Null where it is not sampled. */
-  begin(request: FastifyRequest, reply: FastifyReply): ObservedSpan | null;
-  /** Sends what has not been sent yet. */
+  /** Starts the trace of a request, or continues the caller's. It ends with the answer. Null where it is not sampled. */
+  begin(request: FastifyRequest, reply: FastifyReply): TraceSpan | null;
+  /** Sends the spans that have not been sent yet. */
   close(): Promise<void>;
 }
 
-/** How long sending may take, the last time too, for which the end of the process waits. */
+/** How long sending may take. The end of the process waits for the last time. */
 const EXPORT_MS = 1_000;
 const WARNING_EVERY_MS = 60_000;
 
 /**
- * To be loaded where traces are wanted and nowhere else, because OpenTelemetry takes time and memory. Sampling and all else
- * it has variables for it reads by itself. No value of a request gets into a span but those named here, which are no personal data.
+ * Load this module only where traces are wanted: OpenTelemetry takes time and memory. It reads its own variables, such as those
+ * for sampling. Spans have only the values of a request that stand here, which are not personal data.
  */
 export function createTracing(endpoint: string, headers: string, log: Logger): Tracing {
   const resource = resourceFromAttributes({ 'service.name': 'userdir', 'service.version': VERSION });
@@ -48,15 +48,15 @@ export function createTracing(endpoint: string, headers: string, log: Logger): T
   const warn = createWarning(log);
   setGlobalErrorHandler(warn);
 
-  const observe = (span: Span): ObservedSpan => ({
+  const toTraceSpan = (span: Span): TraceSpan => ({
     ...span.spanContext(),
-    begin(part, serves) {
-      const { name, kind = SpanKind.INTERNAL, attributes = {} } = describe(part);
-      const links = serves.map((context) => ({ context }));
-      const within = observe(tracer.startSpan(name, { kind, attributes, links }, trace.setSpan(ROOT_CONTEXT, span)));
-      // From the trace of a request that another one took along there is a way too.
-      for (const other of serves) if (other.spanId !== span.spanContext().spanId) other.link(within);
-      return within;
+    begin(step, sharedBy) {
+      const { name, kind = SpanKind.INTERNAL, attributes = {} } = describe(step);
+      const links = sharedBy.map((context) => ({ context }));
+      const child = toTraceSpan(tracer.startSpan(name, { kind, attributes, links }, trace.setSpan(ROOT_CONTEXT, span)));
+      // The traces of the other requests link to the shared step.
+      for (const other of sharedBy) if (other.spanId !== span.spanContext().spanId) other.link(child);
+      return child;
     },
     link: (context) => void span.addLink({ context }),
     end(error) {
@@ -78,13 +78,13 @@ export function createTracing(endpoint: string, headers: string, log: Logger): T
         if (reply.statusCode >= 500) fail(span, String(reply.statusCode));
         span.end();
       });
-      return observe(span);
+      return toTraceSpan(span);
     },
     close: () => provider.shutdown().catch(warn),
   };
 }
 
-/** The context that a caller sends (W3C Trace Context), but for `tracestate`, which is for nobody here. */
+/** The context of the caller (W3C Trace Context) without `tracestate`, which is for other vendors. */
 function contextOf(traceparent: string | string[] | undefined): Context {
   const context = typeof traceparent === 'string' ? parseTraceParent(traceparent) : null;
   return context === null ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, { ...context, isRemote: true });
@@ -99,16 +99,16 @@ function outcomeOf({ scope, operation }: FastifyRequest, { statusCode }: Fastify
   };
 }
 
-function describe(part: Part): { name: string; kind?: SpanKind; attributes?: Attributes } {
-  if (part.kind === 'turn') return { name: 'wait for turn' };
-  if (part.kind === 'resolver') return { name: part.name };
-  if (part.kind === 'batch') return { name: `batch: ${part.name}`, attributes: { 'userdir.batch.keys': part.keys } };
-  // Statements have parameters for all values (src/sql).
-  const attributes = { 'db.system.name': 'postgresql', 'db.query.text': part.sql };
-  return { name: /\w+/.exec(part.sql)?.[0] ?? 'SQL', kind: SpanKind.CLIENT, attributes };
+function describe(step: Step): { name: string; kind?: SpanKind; attributes?: Attributes } {
+  if (step.kind === 'queue') return { name: 'wait in queue' };
+  if (step.kind === 'resolver') return { name: step.name };
+  if (step.kind === 'batch') return { name: `batch: ${step.name}`, attributes: { 'userdir.batch.keys': step.keys } };
+  // The text has no values: all of them are parameters (src/sql).
+  const attributes = { 'db.system.name': 'postgresql', 'db.query.text': step.sql };
+  return { name: /\w+/.exec(step.sql)?.[0] ?? 'SQL', kind: SpanKind.CLIENT, attributes };
 }
 
-/** Never the message, which may have personal data in it. */
+/** The type of an error, and never its message, which may contain personal data. */
 function errorType(error: unknown): string {
   const { code, name } = error as { code?: unknown; name?: unknown };
   return String(code ?? name ?? 'unknown');
@@ -118,7 +118,7 @@ function fail(span: Span, type: string): void {
   span.setAttribute('error.type', type).setStatus({ code: SpanStatusCode.ERROR });
 }
 
-/** A collector that is away is away for every attempt. */
+/** Warns once in a while: a collector that is away fails every attempt. */
 function createWarning(log: Logger): (error: unknown) => void {
   let warnedAt = Number.NEGATIVE_INFINITY;
   return (err) => {

@@ -1,0 +1,27 @@
+import { expect, test } from 'vitest';
+import {
+  createRequestCost,
+  currentTrace,
+  enableTraces,
+  runInTrace,
+  withSharedSpan,
+} from '#dist/telemetry/request-trace.js';
+
+const newTrace = () => ({ costs: [createRequestCost()], span: null });
+const read = async () => currentTrace();
+
+test('the trace of a request is known while traces are on', async () => {
+  const stop = enableTraces();
+  const mine = newTrace();
+  expect(await runInTrace(mine, read)).toBe(mine);
+  expect(await runInTrace(null, read)).toBeUndefined();
+  stop();
+});
+
+test('a request that outlives the traces does not switch them on again', async () => {
+  const late = newTrace();
+  enableTraces()();
+  expect(await runInTrace(late, read)).toBeUndefined();
+  expect(await withSharedSpan([late], { kind: 'statement', sql: 'SELECT' }, read)).toBeUndefined();
+  expect(late.costs[0]?.statements).toBe(1);
+});
