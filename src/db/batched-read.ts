@@ -3,9 +3,14 @@
  * contains its project, so no batch crosses projects, and because a batch is forgotten when it leaves, so no answer is old.
  */
 
-import { channel } from 'node:diagnostics_channel';
 import DataLoader from 'dataloader';
-import { currentTrace, type RequestTrace, withSharedSpan } from '../telemetry/request-trace.js';
+import {
+  batchChannel,
+  type BatchSize,
+  currentTrace,
+  type RequestTrace,
+  withSharedSpan,
+} from '../telemetry/request-trace.js';
 import { isDataException, isUnreachable } from './failures.js';
 
 /** An App ID, or an object with the project and everything else on which the answer depends. */
@@ -40,13 +45,6 @@ const CONCURRENT_STATEMENTS = 2;
 const CONCURRENT_RETRIES = 2;
 /** After this many failed retries the database is at fault, and not one project. */
 const MAX_FAILED_RETRIES = 4;
-
-/** Publishes the size of every batch. Metrics subscribe to it. */
-export const batchChannel = channel('userdir.batches');
-export interface BatchSize {
-  readonly name: string;
-  readonly keys: number;
-}
 
 /**
  * Collects the keys of all requests during one tick of the event loop, and reads them by one statement for each group.

@@ -1,15 +1,25 @@
 import type { AddressInfo } from 'node:net';
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import type { Admission } from '../http/admission.js';
-import type { Database } from '../db/database.js';
-import { type BatchSize, batchChannel } from '../db/batched-read.js';
+import { type BatchSize, batchChannel } from './request-trace.js';
 
+/** What is measured, in the shape of admission and of the database. */
 export interface MetricsOptions {
   readonly host: string;
   readonly port: number;
-  readonly admission: Admission;
-  readonly db: Database;
+  readonly admission: {
+    readonly load: { readonly inFlight: number; readonly queued: number; readonly refused: number };
+  };
+  readonly db: {
+    readonly pool: {
+      readonly idleCount: number;
+      readonly totalCount: number;
+      readonly waitingCount: number;
+      readonly options: { readonly max?: number | undefined };
+    };
+    /** Null on PostgreSQL. */
+    engineUsage(): { readonly busySeconds: number; readonly starts: number } | null;
+  };
 }
 
 /** In seconds: what is answered from memory, most answers, and up to the time that a request has (REQUEST_TIMEOUT_MS). */
@@ -104,7 +114,7 @@ function measureBatches(app: FastifyInstance, register: Registry): void {
   app.addHook('onClose', async () => void batchChannel.unsubscribe(measure));
 }
 
-function readAdmission({ load }: Admission, register: Registry): void {
+function readAdmission({ load }: MetricsOptions['admission'], register: Registry): void {
   new Gauge({
     name: 'userdir_admission_units',
     help: 'Units of work in flight (under_way) and in the queue (waiting).',
@@ -123,7 +133,7 @@ function readAdmission({ load }: Admission, register: Registry): void {
   );
 }
 
-function readDatabase({ pool, engineUsage }: Database, register: Registry): void {
+function readDatabase({ pool, engineUsage }: MetricsOptions['db'], register: Registry): void {
   new Gauge({
     name: 'userdir_database_connections',
     help: 'Connections to the database.',
@@ -134,7 +144,12 @@ function readDatabase({ pool, engineUsage }: Database, register: Registry): void
       this.set({ state: 'busy' }, pool.totalCount - pool.idleCount);
     },
   });
-  readGauge(register, 'userdir_database_connections_max', 'The largest number of connections.', () => pool.options.max);
+  readGauge(
+    register,
+    'userdir_database_connections_max',
+    'The largest number of connections.',
+    () => pool.options.max ?? 0,
+  );
   readGauge(register, 'userdir_database_waiting', 'Requests that wait for a connection.', () => pool.waitingCount);
   if (engineUsage() === null) return;
   readCounter(

@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { channel } from 'node:diagnostics_channel';
 
 /**
  * Records the steps of a request for those who have asked: its cost for the caller (http/server-timing.ts), its spans for the
@@ -134,6 +135,13 @@ export function createRequestCost(): RequestCost {
     },
     end: (step) => stopwatchOf(step)?.stop(),
   };
+}
+
+/** Each batch of reads that share a statement is published here, for the metrics. */
+export const batchChannel = channel('userdir.batches');
+export interface BatchSize {
+  readonly name: string;
+  readonly keys: number;
 }
 
 /** Runs while at least one start has not been stopped. */

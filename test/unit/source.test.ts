@@ -1,0 +1,42 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { ROOT } from '../support/checkout.js';
+
+/** Rules for the source that Biome (biome.json) does not have. */
+
+const sources = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' })
+  .filter((path) => path.endsWith('.ts') && !path.includes('generated'))
+  .map((path) => ({ path, text: readFileSync(join(ROOT, 'src', path), 'utf8') }));
+
+test('the source folder has at most seven files', () => {
+  const files = readdirSync(join(ROOT, 'src'), { withFileTypes: true }).filter((entry) => entry.isFile());
+  expect(files.map(({ name }) => name).length).toBeLessThanOrEqual(7);
+  expect(sources.length).toBeGreaterThan(60);
+});
+
+const OWNERS: Record<string, RegExp> = {
+  'telemetry/metrics.ts': /'prom-client'/,
+  'telemetry/tracing.ts': /'@opentelemetry\//,
+};
+
+test.each(Object.entries(OWNERS))(
+  '%s alone loads its packages, and is loaded where it is wanted',
+  (owner, packages) => {
+    const specifier = new RegExp(`^(import|export) (?!type)[^;]*/${owner.split('/')[1]?.replace('.ts', '.js')}'`, 'm');
+    expect(sources.find(({ path }) => path === owner)?.text).toMatch(packages);
+    const others = sources.filter(({ path }) => path !== owner);
+    expect(others.filter(({ text }) => packages.test(text) || specifier.test(text)).map(({ path }) => path)).toEqual(
+      [],
+    );
+  },
+);
+
+test('the source names no host but examples and this machine', () => {
+  const hosts = sources.flatMap(({ path, text }) =>
+    [...text.matchAll(/\b[a-z][a-z0-9+.-]*:\/\/(?:[^\s/@'"`]*@)?([a-z0-9.-]+)/gi)].map(([, host]) => `${path} ${host}`),
+  );
+  const allowed = / (127\.0\.0\.1|localhost|([a-z0-9-]+\.)*example\.(com|net|org))$/i;
+  expect(hosts.filter((found) => !allowed.test(found))).toEqual([]);
+  expect(hosts.length).toBeGreaterThan(0);
+});
