@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { type TestProject, useTestApp } from '../support/app.js';
 
 /** Connections that mean harm: slow ones, and those that hide one request behind another. Bytes over a socket. */
 
@@ -10,12 +10,11 @@ const REQUEST_TIMEOUT_MS = 600;
 /** The longest that any of them may stay: the sum, and what a busy machine adds. */
 const BOUND_MS = 6_000;
 
-let app: TestApp;
+const app = useTestApp({ timeouts: TIMEOUTS, env: { REQUEST_TIMEOUT_MS: String(REQUEST_TIMEOUT_MS) } });
 let project: TestProject;
 let credentials: string;
 let victim: number;
 beforeAll(async () => {
-  app = await startTestApp({ timeouts: TIMEOUTS, env: { REQUEST_TIMEOUT_MS: String(REQUEST_TIMEOUT_MS) } });
   project = await app.createProject();
   credentials = Object.entries(project.credentials)
     .map(([name, value]) => `${name}: ${value}\r\n`)
@@ -28,7 +27,6 @@ beforeAll(async () => {
   );
   victim = (await project.rest('/server/users?limit=1')).body.result.users[0].id;
 });
-afterAll(() => app.close());
 // Whatever a test did, the server answers, and the user whose removal was smuggled is there.
 afterEach(async () => {
   expect((await project.rest(`/server/users/${victim}`)).body.result.id).toBe(victim);

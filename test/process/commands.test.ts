@@ -246,7 +246,7 @@ describe('while a server runs on the same database,', () => {
 describe('while no server runs,', () => {
   let database: TestDatabase;
   beforeAll(async () => {
-    database = await copyTemplate(inject('engine'), inject('template'));
+    database = await copyTemplate();
   });
   afterAll(() => database.drop());
 
@@ -282,7 +282,7 @@ describe('while no server runs,', () => {
     (await readdir('prisma/migrations')).filter((name) => /^\d{14}_/.test(name)).sort();
 
   test('the first command on a database makes it', async () => {
-    const empty = await createEmptyDatabase(inject('engine'));
+    const empty = await createEmptyDatabase();
     expect(await userdirJson(empty.env, ['migrate'])).toEqual({ applied: await migrationNames() });
     expect(await userdir(empty.env, ['project', 'list'])).toMatchObject({
       code: 0,

@@ -71,7 +71,7 @@ describe('while no server runs,', () => {
     await work(directory).finally(() => directory.close());
   }
   beforeAll(async () => {
-    database = await copyTemplate(inject('engine'), inject('template'));
+    database = await copyTemplate();
     await spoil(async ({ db, services }) => {
       appId = (await services.projects.createProject('Test')).appId;
       const scope = await services.projects.getScope(appId);

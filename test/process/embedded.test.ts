@@ -26,7 +26,7 @@ describe.runIf(inject('engine') === 'embedded')('the data directory', () => {
   let database: TestDatabase;
   let dataDir: string;
   beforeEach(async () => {
-    database = await copyTemplate('embedded', inject('template'));
+    database = await copyTemplate();
     dataDir = database.env['DATA_DIR'] ?? '';
   });
   afterEach(() => database.drop());
@@ -170,7 +170,7 @@ describe.runIf(inject('engine') === 'embedded')('the data directory', () => {
 /** PGlite lets everybody write to most of its files, and a directory that existed may be open to others. */
 describe.runIf(inject('engine') === 'embedded')('in a data directory that others may enter', () => {
   for (const [what, make] of [
-    ['a database from before', () => copyTemplate('embedded', inject('template'))],
+    ['a database from before', () => copyTemplate()],
     ['a new database', () => createEmptyDatabase('embedded')],
   ] as const) {
     test(`nothing of ${what} is theirs to read or write`, async () => {

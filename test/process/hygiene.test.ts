@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { parseConfig } from '#dist/config/config.js';
 import { createContext } from '#dist/context.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
@@ -29,7 +29,7 @@ async function onDatabase(sql: string): Promise<Record<string, unknown>[]> {
 }
 
 beforeAll(async () => {
-  database = await copyTemplate(inject('engine'), inject('template'));
+  database = await copyTemplate();
   // PostgreSQL tells of it with the whole row, email included.
   await onDatabase(`ALTER TABLE users ADD CONSTRAINT trap CHECK (auth_value <> '${TRAP}')`);
   server = await startServer({ ...database.env, DEMO: 'off', LOG_LEVEL: 'trace' });

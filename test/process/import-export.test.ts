@@ -51,7 +51,7 @@ describe('beside a running server,', () => {
   let folder: string;
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'userdir-import-'));
-    database = await copyTemplate(inject('engine'), inject('template'));
+    database = await copyTemplate();
     server = await startServer({ ...database.env, DEMO: 'off' });
   });
   afterAll(async () => {
@@ -358,7 +358,7 @@ describe('by itself,', () => {
   let database: TestDatabase;
   let project: Credentials;
   beforeAll(async () => {
-    database = await copyTemplate(inject('engine'), inject('template'));
+    database = await copyTemplate();
     project = await userdirJson(database.env, ['project', 'create', '--name', 'Test']);
   });
   afterAll(() => database.drop());

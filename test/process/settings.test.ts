@@ -26,7 +26,7 @@ test.runIf(inject('engine') === 'embedded')(
 );
 
 test('a server and a command name a misspelt setting, and go on', async () => {
-  const database = await copyTemplate(inject('engine'), inject('template'));
+  const database = await copyTemplate();
   const settings = { ...database.env, DEMO: 'off', RATE_LIMITS: '5' };
   const server = await startServer(settings);
   expect((await fetch(`${server.url}/readyz`)).status).toBe(200);
@@ -48,7 +48,7 @@ test('the App Secret of conformance is taken from a file, or wrong usage', async
 test.runIf(inject('engine') === 'postgres')(
   'DATABASE_URL is taken from a file, whose secret nothing repeats',
   async () => {
-    const { env, drop } = await copyTemplate('postgres', inject('template'));
+    const { env, drop } = await copyTemplate();
     const dataDir = env['DATA_DIR'] ?? '';
     const file = join(dataDir, 'url');
     await writeFile(file, `${env['DATABASE_URL']}\n`);

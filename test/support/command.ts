@@ -1,7 +1,7 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, inject } from 'vitest';
+import { afterAll, beforeAll } from 'vitest';
 import type { Json } from './app.js';
 import { copyTemplate, type TestDatabase } from './engines.js';
 import { requireCleanLog } from './hygiene.js';
@@ -124,7 +124,7 @@ export function useServer() {
   let database: TestDatabase;
   let server: RunningServer;
   beforeAll(async () => {
-    database = await copyTemplate(inject('engine'), inject('template'));
+    database = await copyTemplate();
     server = await startServer({ ...database.env, DEMO: 'off' });
   });
   afterAll(async () => {

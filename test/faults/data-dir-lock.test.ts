@@ -186,7 +186,7 @@ describe.runIf(inject('engine') === 'embedded')('a server and the lock of its da
   let database: TestDatabase;
   let dataDir: string;
   beforeEach(async () => {
-    database = await copyTemplate('embedded', inject('template'));
+    database = await copyTemplate();
     dataDir = database.env['DATA_DIR'] ?? '';
   });
   afterEach(() => database.drop());

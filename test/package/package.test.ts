@@ -101,7 +101,7 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
     let server: RunningServer | undefined;
 
     beforeAll(async () => {
-      database = await copyTemplate('embedded', inject('template'));
+      database = await copyTemplate();
       app = join(dir, 'app');
       await mkdir(app);
       await run('tar', ['-xzf', join(dir, packed.filename), '-C', app, '--strip-components=1']);
@@ -151,7 +151,7 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
 });
 
 test.runIf(inject('engine') === 'embedded')('a SIGTERM for npm reaches the server that it runs', async () => {
-  const database = await copyTemplate('embedded', inject('template'));
+  const database = await copyTemplate();
   const command = ['npm', 'run', '-s', '--prefix', ROOT, 'userdir', '--'] as const;
   const server = await startServer({ ...database.env, DEMO: 'off' }, command);
   const { code, signal, stderr } = await server.stop();

@@ -45,7 +45,7 @@ describe.runIf(inject('engine') === 'postgres')('a database that', () => {
   let server: RunningServer;
 
   beforeAll(async () => {
-    database = await copyTemplate('postgres', inject('template'));
+    database = await copyTemplate();
     project = await userdirJson(database.env, ['project', 'create', '--name', 'Test']);
     await userdirJson(database.env, ['seed', '--project', project.app_id, '--users', '20']);
     const url = new URL(database.env['DATABASE_URL'] ?? '');

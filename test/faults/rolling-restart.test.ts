@@ -68,7 +68,7 @@ const isPostgres = inject('engine') === 'postgres';
 
 beforeAll(async () => {
   if (!isPostgres) return;
-  database = await copyTemplate('postgres', inject('template'));
+  database = await copyTemplate();
   settings = database.env;
   credentials = await userdirJson(settings, ['project', 'create', '--name', 'Test']);
   servers = await Promise.all([start(), start()]);

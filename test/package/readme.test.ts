@@ -41,7 +41,7 @@ let url: string | undefined;
 beforeAll(async () => {
   checkout = await mkdtemp(join(tmpdir(), 'userdir-readme-'));
   await copyCheckout(checkout);
-  database = await createEmptyDatabase(inject('engine'));
+  database = await createEmptyDatabase();
   env = {
     PATH: process.env['PATH'] ?? '',
     HOME: process.env['HOME'] ?? '',
