@@ -3,11 +3,9 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { beforeAll, describe, expect, test, vi } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { CLIENTS, testsClients } from '../support/clients.js';
-
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 const PACKAGE = join(CLIENTS, 'graphql');
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));

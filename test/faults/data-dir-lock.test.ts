@@ -19,8 +19,6 @@ import {
 } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
 
-vi.setConfig({ testTimeout: 120_000 });
-
 /** Beyond what any system gives to a process. */
 const NO_PID = 4_194_305;
 /** So long that no test comes to its end: what is decided at all is decided without it. */

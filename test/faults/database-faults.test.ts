@@ -19,8 +19,6 @@ import { startProxy, type Target, type TcpProxy } from '../support/proxy.js';
  * wrongly, and within two seconds of the end of the fault all is as before. The embedded database cannot be cut off.
  */
 
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
-
 const POOL_TIMEOUT_MS = 500;
 const STATEMENT_TIMEOUT_MS = 1_000;
 const REQUEST_TIMEOUT_MS = 3_000;

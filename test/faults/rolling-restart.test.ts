@@ -6,8 +6,6 @@ import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest';
 import { type Credentials, type RunningServer, startServer, userdirJson } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
 
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
-
 const HEALTH_CHECK_MS = 50;
 /** Several health checks, so that the balancer has turned away before the listener closes. */
 const SHUTDOWN_DELAY_MS = 500;

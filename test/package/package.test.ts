@@ -3,14 +3,13 @@ import { access, mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import type { Json } from '../support/app.js';
 import { CHECKOUT, copyCheckout, ROOT } from '../support/checkout.js';
 import { type Command, call, type RunningServer, startServer } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
 
 // An installation takes as long as the registry.
-vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
 
 const run = promisify(execFile);
 const NPM_OPTIONS = ['--prefer-offline', '--no-audit', '--no-fund'];

@@ -1,10 +1,8 @@
 import { readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { CLI, type Command, outcomeOf, spawnUserdir, startServer, userdirJson } from '../support/command.js';
 import { copyTemplate } from '../support/engines.js';
-
-vi.setConfig({ testTimeout: 120_000 });
 
 const failing = fileURLToPath(new URL('../support/failing-closers.mjs', import.meta.url));
 const command: Command = [process.execPath, '--import', failing, CLI];

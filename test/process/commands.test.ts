@@ -1,10 +1,8 @@
 import { readdir } from 'node:fs/promises';
-import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import type { Json } from '../support/app.js';
 import { call, recordLogin, TIMESTAMP, userdir, userdirJson, useServer } from '../support/command.js';
 import { copyTemplate, createEmptyDatabase, type TestDatabase } from '../support/engines.js';
-
-vi.setConfig({ testTimeout: 120_000 });
 
 /** On the embedded engine, which admits one process, every command here goes through the running server. */
 describe('while a server runs on the same database,', () => {

@@ -6,7 +6,7 @@ import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { afterEach, beforeEach, describe, expect, inject, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
 import {
   CLI,
   call,
@@ -18,8 +18,6 @@ import {
   userdirJson,
 } from '../support/command.js';
 import { copyTemplate, createEmptyDatabase, type TestDatabase } from '../support/engines.js';
-
-vi.setConfig({ testTimeout: 180_000 });
 
 /** What only the embedded engine has: a data directory that admits one process. */
 describe.runIf(inject('engine') === 'embedded')('the data directory', () => {

@@ -1,13 +1,11 @@
 import { createHash } from 'node:crypto';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { parseConfig } from '#dist/config/config.js';
 import { createContext } from '#dist/context.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { type Credentials, type Outcome, type RunningServer, startServer, userdir } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
 import { requireCleanLog } from '../support/hygiene.js';
-
-vi.setConfig({ testTimeout: 120_000 });
 
 /**
  * Neither logs nor errors say a secret, its hash, an email or an address (issue 4, item 7): a bit of everything is done, also what

@@ -23,8 +23,6 @@ import {
 } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
 
-vi.setConfig({ testTimeout: 180_000 });
-
 const email = (name: string | number, more: Json = {}) => ({
   auth_method: 'email',
   auth_value: `${name}@example.com`,

@@ -6,12 +6,10 @@ import { type AddressInfo, connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import type { Json } from '../support/app.js';
 import { call, type RunningServer, type Settings, spawnUserdir, startServer, userdir } from '../support/command.js';
 import { copyTemplate, createEmptyDatabase, type TestDatabase } from '../support/engines.js';
-
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 const engine = inject('engine');
 

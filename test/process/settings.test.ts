@@ -1,11 +1,9 @@
 import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { expect, inject, test, vi } from 'vitest';
+import { expect, inject, test } from 'vitest';
 import { startServer, userdir, userdirJson } from '../support/command.js';
 import { copyTemplate, createEmptyDatabase } from '../support/engines.js';
-
-vi.setConfig({ testTimeout: 120_000 });
 
 test.runIf(inject('engine') === 'embedded')(
   'in production nothing starts on the embedded database unasked, and the misspelt setting is named',
