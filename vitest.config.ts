@@ -15,7 +15,7 @@ interface Kind {
 }
 
 const EVERY_ENGINE: readonly Engine[] = process.env['TEST_DATABASE_URL'] ? ['embedded', 'postgres'] : ['embedded'];
-const SLOW = { testTimeout: 120_000, hookTimeout: 120_000 };
+const SLOW = { testTimeout: 240_000, hookTimeout: 240_000 };
 /** What compares times is not run beside anything else. */
 const COMPARES_TIMES = ['test/contract/authentication-time.test.ts'];
 
@@ -31,7 +31,7 @@ const kinds: Record<string, Kind> = {
   // Processes that are killed, servers that go away, directories that two want.
   faults: { include: ['test/faults/**/*.test.ts'], test: SLOW },
   // What is packed and installed, and what the guides tell. An installation takes as long as the registry.
-  package: { include: ['test/package/**/*.test.ts'], test: { testTimeout: 240_000, hookTimeout: 240_000 } },
+  package: { include: ['test/package/**/*.test.ts'], test: SLOW },
   browser: { include: ['test/browser/**/*.test.ts'], engines: ['embedded'] },
   clients: { include: ['test/clients/*.test.ts'], engines: ['embedded'], test: SLOW },
   alone: { include: COMPARES_TIMES, test: { maxWorkers: 1 } },
