@@ -32,6 +32,7 @@ const kinds: Record<string, Kind> = {
   faults: { include: ['test/faults/**/*.test.ts'], test: SLOW },
   // What is packed and installed, and what the guides tell. An installation takes as long as the registry.
   package: { include: ['test/package/**/*.test.ts'], test: SLOW },
+  // What they look at is the same on every engine.
   browser: { include: ['test/browser/**/*.test.ts'], engines: ['embedded'] },
   clients: { include: ['test/clients/*.test.ts'], engines: ['embedded'], test: SLOW },
   alone: { include: COMPARES_TIMES, test: { maxWorkers: 1 } },

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { stellarAddress } from '../support/addresses.js';
 import { type TestProject, useTestApp } from '../support/app.js';
 import { hasBrowser, launchBrowser, recordRequests } from '../support/browser.js';
@@ -9,9 +9,8 @@ import { hasBrowser, launchBrowser, recordRequests } from '../support/browser.js
 const runInShell = async (command: string) => (await promisify(execFile)('sh', ['-c', command])).stdout;
 const NAMES = ['ada', 'grace', 'hedy', 'katherine', 'radia'];
 
-// Without a Chromium on the machine there is nothing to look through; CI installs one and requires it. The pages know nothing of
-// the engine.
-describe.skipIf(!hasBrowser || inject('engine') !== 'embedded')('in a real browser', () => {
+// Without a Chromium on the machine there is nothing to look through; CI installs one and requires it.
+describe.skipIf(!hasBrowser)('in a real browser', () => {
   const app = useTestApp({ demoCredentials: () => demo });
   let demo: TestProject;
   let browser: Browser;

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
-import { CLIENTS, testsClients } from '../support/clients.js';
+import { CLIENTS, hasClients } from '../support/clients.js';
 
 const PACKAGE = join(CLIENTS, 'graphql');
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -17,7 +17,7 @@ interface Outcome {
   stderr: string;
 }
 
-describe.runIf(testsClients)('clients of GraphQL (installed by: npm ci --prefix test/clients)', () => {
+describe.runIf(hasClients)('clients of GraphQL (installed by: npm ci --prefix test/clients)', () => {
   const app = useTestApp();
   let compilation: Outcome;
   /** The users of a project. */

@@ -7,14 +7,14 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { stellarAddress } from '../support/addresses.js';
 import { type TestProject, useTestApp } from '../support/app.js';
-import { CLIENTS, testsClients } from '../support/clients.js';
+import { CLIENTS, hasClients } from '../support/clients.js';
 
 /** What people make of /openapi.json: types by openapi-typescript, and a client over them by openapi-fetch. */
 
 const ROOT = join(CLIENTS, '../..');
 const TSC = join(dirname(createRequire(join(ROOT, 'package.json')).resolve('typescript/package.json')), 'bin/tsc');
 
-describe.runIf(testsClients)('a client of REST (installed by: npm ci --prefix test/clients)', () => {
+describe.runIf(hasClients)('a client of REST (installed by: npm ci --prefix test/clients)', () => {
   const app = useTestApp();
   let project: TestProject;
   let directory: string;
