@@ -137,7 +137,7 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
 type Watcher = Pick<TestApp, 'statements' | 'logged'>;
 
 interface OpenDirectory {
-  readonly directory: Directory;
+  readonly directory: Context;
   readonly settings: Record<string, string>;
   readonly watchers: Set<Watcher>;
   close(): Promise<void>;
@@ -181,9 +181,9 @@ async function openDirectory(env: Record<string, string>): Promise<OpenDirectory
 }
 
 /** Waits for what a file has left to do in the background, so that the next one finds the database at rest. */
-async function settle({ services }: Directory): Promise<void> {
-  await services.totals.settle();
-  await services.projects.settle();
+async function settle({ services }: Context): Promise<void> {
+  await services.totals.flush();
+  await services.projects.flush();
 }
 
 function testProject(
