@@ -58,7 +58,7 @@ export default defineConfig({
         // The build runs as Node runs it; Vite would resolve `graphql` to a second copy, whose errors are of another class.
         server: { deps: { external: [/\/dist\//] } },
         maxWorkers: 3,
-        testTimeout: 30_000,
+        testTimeout: 60_000,
         hookTimeout: 60_000,
         sequence: { groupOrder },
         ...project,

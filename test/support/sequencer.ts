@@ -14,6 +14,10 @@ const LONGEST = [
   'unit/identities',
   'api/cursors',
   'unit/addresses',
+  'process/embedded',
+  'process/import-export',
+  'process/serve',
+  'process/commands',
 ];
 
 export class LongestFirst extends BaseSequencer {
