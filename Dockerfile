@@ -1,5 +1,5 @@
 # Not built where it was written, which has no container engine. Its RUN steps were run there by hand, as root and in one stage;
-# test/process/package.test.ts runs the last two of the first stage, the HEALTHCHECK, the ENTRYPOINT and the CMD.
+# test/package/package.test.ts runs the last two of the first stage, the HEALTHCHECK, the ENTRYPOINT and the CMD.
 FROM node:24-bookworm-slim AS build
 WORKDIR /checkout
 COPY package.json package-lock.json ./

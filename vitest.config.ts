@@ -1,24 +1,67 @@
-import { defineConfig } from 'vitest/config';
+import { configDefaults, defineConfig, type TestProjectInlineConfiguration } from 'vitest/config';
+import type { Engine } from './test/support/engines.js';
+import { LongestFirst } from './test/support/sequencer.js';
 
-/** Every test runs on the embedded database and, where TEST_DATABASE_URL names a server, on that PostgreSQL too. */
-const engines = process.env['TEST_DATABASE_URL'] ? (['embedded', 'postgres'] as const) : (['embedded'] as const);
+/**
+ * The tests by what they need. `npm test` runs `fast`; `npm run test:all` runs all of them, on the embedded database and, where
+ * TEST_DATABASE_URL names a server, on that PostgreSQL too. One kind runs after the other.
+ */
+interface Kind {
+  readonly include: string[];
+  readonly exclude?: string[];
+  /** What has nothing to do with the database is tested once. */
+  readonly engines?: readonly Engine[];
+  readonly test?: TestProjectInlineConfiguration['test'];
+}
+
+const EVERY_ENGINE: readonly Engine[] = process.env['TEST_DATABASE_URL'] ? ['embedded', 'postgres'] : ['embedded'];
+const SLOW = { testTimeout: 240_000, hookTimeout: 240_000 };
+/** What compares times is not run beside anything else. */
+const COMPARES_TIMES = ['test/contract/authentication-time.test.ts'];
+
+const kinds: Record<string, Kind> = {
+  // The service in the process of the test. The files of a worker run one after the other, on a database that they share.
+  fast: {
+    include: ['test/{unit,api,contract,db}/**/*.test.ts'],
+    exclude: COMPARES_TIMES,
+    test: { isolate: false },
+  },
+  // The command and the server as processes.
+  process: { include: ['test/process/**/*.test.ts'], test: { isolate: false, ...SLOW } },
+  // Processes that are killed, servers that go away, directories that two want.
+  faults: { include: ['test/faults/**/*.test.ts'], test: SLOW },
+  // What is packed and installed, and what the guides tell. An installation takes as long as the registry.
+  package: { include: ['test/package/**/*.test.ts'], test: SLOW },
+  // What they look at is the same on every engine.
+  browser: { include: ['test/browser/**/*.test.ts'], engines: ['embedded'] },
+  clients: { include: ['test/clients/*.test.ts'], engines: ['embedded'], test: SLOW },
+  alone: { include: COMPARES_TIMES, test: { maxWorkers: 1 } },
+};
+
+const projects = Object.entries(kinds).flatMap(([name, { engines = EVERY_ENGINE, include, exclude = [], test }]) =>
+  engines.map((engine) => ({
+    name: engine === 'postgres' ? `${name}-postgres` : name,
+    include,
+    exclude: [...configDefaults.exclude, ...exclude, ...(engine === 'postgres' ? ['test/unit/**'] : [])],
+    provide: { engine },
+    ...test,
+  })),
+);
 
 export default defineConfig({
   test: {
-    projects: engines.map((engine) => ({
+    globalSetup: ['test/support/setup.ts'],
+    sequence: { sequencer: LongestFirst },
+    projects: projects.map((project, groupOrder) => ({
       test: {
-        name: engine,
-        include: ['test/**/*.test.ts'],
-        // What needs no database is tested once.
-        exclude: ['**/node_modules/**', 'test/bench/**', ...(engine === 'postgres' ? ['test/unit/**'] : [])],
-        globalSetup: ['test/support/engines.ts'],
-        provide: { engine },
         pool: 'forks',
         // The build runs as Node runs it; Vite would resolve `graphql` to a second copy, whose errors are of another class.
         server: { deps: { external: [/\/dist\//] } },
         maxWorkers: 3,
-        testTimeout: 30_000,
+        testTimeout: 60_000,
         hookTimeout: 60_000,
+        sequence: { groupOrder },
+        ...project,
       },
     })),
   },

@@ -1,19 +1,17 @@
 import fc from 'fast-check';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
-import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { expectError, sendRaw, verify } from '../support/rest.js';
 
 /** Hostile and malformed requests over REST: a 4xx with `{"error"}`, never a 500, a stack or a hang. */
 
-let app: TestApp;
+const app = useTestApp();
 let project: TestProject;
 beforeAll(async () => {
-  app = await startTestApp();
   project = await app.createProject();
   await project.addUsers({ auth_method: 'wallet', auth_value: stellarAddress(1) });
 });
-afterAll(() => app.close());
 // Whatever a test did to the server, it answers the next one.
 afterEach(async () => {
   expect((await project.rest('/server/users/count')).body.result).toEqual({ total_user: 1 });

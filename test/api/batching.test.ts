@@ -1,16 +1,16 @@
 import { once } from 'node:events';
 import { createConnection, type Socket } from 'node:net';
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { beforeAll, beforeEach, expect, test } from 'vitest';
 import { requireAddress } from '#dist/domain/addresses.js';
 import { userFilter } from '#dist/domain/filters.js';
 import { stellarAddress } from '../support/addresses.js';
-import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { type Json, type TestProject, useTestApp } from '../support/app.js';
 
 /** How many statements a question costs. A number that grows here is a slower service, so it is exact wherever it can be. */
 
 const USERS = 100;
 
-let app: TestApp;
+const app = useTestApp({ admission: { maxInFlight: 256, maxInFlightPerProject: 256, maxQueued: 256 } });
 let project: TestProject;
 let ids: string[];
 let other: TestProject;
@@ -37,11 +37,9 @@ async function projectWithAccounts(seed: number): Promise<[TestProject, string[]
 
 beforeAll(async () => {
   // There are two projects here, of which neither is to wait for the other.
-  app = await startTestApp({ admission: { maxInFlight: 256, maxInFlightPerProject: 256, maxQueued: 256 } });
   [project, ids] = await projectWithAccounts(0);
   [other, otherIds] = await projectWithAccounts(1_000);
 });
-afterAll(() => app.close());
 beforeEach(() => {
   app.statements.length = 0;
 });

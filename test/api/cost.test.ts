@@ -1,17 +1,16 @@
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { ethereumAddress } from '../support/addresses.js';
-import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { type Json, startTestApp, type TestProject, useTestApp } from '../support/app.js';
 import { jsonPost, SIX_ROUTES } from '../support/rest.js';
 
 /** What a request costs: how many statements it may, and that its caller is told when it asks. */
 
-let app: TestApp;
+const app = useTestApp({ ownDatabase: true, admission: { maxInFlight: 1, maxInFlightPerProject: 1, maxQueued: 100 } });
 let project: TestProject;
 beforeAll(async () => {
   // No project has more than one unit of work under way as long as another one is there.
-  app = await startTestApp({ admission: { maxInFlight: 1, maxInFlightPerProject: 1, maxQueued: 100 } });
   project = await app.createProject();
   await project.addUsers(
     ...['ada', 'grace', 'mary'].map((name, index) => ({
@@ -21,7 +20,6 @@ beforeAll(async () => {
     })),
   );
 });
-afterAll(() => app.close());
 
 const asking = { 'userdir-cost': '1' };
 

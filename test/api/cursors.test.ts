@@ -1,13 +1,9 @@
 import fc from 'fast-check';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type ImportedUser, type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { expect, test } from 'vitest';
+import { type ImportedUser, type Json, type TestProject, useTestApp } from '../support/app.js';
 import { codesOf } from '../support/graphql.js';
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await startTestApp();
-});
-afterAll(() => app.close());
+const app = useTestApp();
 
 interface Filter {
   startDate?: string;

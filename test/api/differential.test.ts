@@ -1,7 +1,7 @@
 import fc from 'fast-check';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { stellarAddress } from '../support/addresses.js';
-import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { type TestProject, useTestApp } from '../support/app.js';
 import { graphqlQuestion } from '../support/garbage.js';
 
 /**
@@ -15,10 +15,10 @@ const WAYS = 6;
 /** Executions after which a document is compiled, and one more. */
 const TIMES = 4;
 
-let app: TestApp;
+// The first user of its database has the id 1.
+const app = useTestApp({ ownDatabase: true });
 let project: TestProject;
 beforeAll(async () => {
-  app = await startTestApp();
   project = await app.createProject();
   await project.addUsers(
     { auth_method: 'wallet', auth_value: stellarAddress(1) },
@@ -30,7 +30,6 @@ beforeAll(async () => {
     { auth_method: 'google', auth_value: 'a "quote" and é', email: 'ada@example.com' },
   );
 });
-afterAll(() => app.close());
 
 async function post(body: object): Promise<[number, string]> {
   const headers = { ...project.credentials, 'content-type': 'application/json', accept: 'application/json' };

@@ -1,21 +1,19 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { Prisma } from '#dist/db/statements.js';
 import { stellarAddress } from '../support/addresses.js';
-import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { verify } from '../support/rest.js';
 
 /** An address that several users have: a verification without a user names the one who linked it first. */
 
-let app: TestApp;
+const app = useTestApp();
 let project: TestProject;
 let projectId: number;
 beforeAll(async () => {
-  app = await startTestApp();
   project = await app.createProject();
   const { projects } = app.directory.services;
   projectId = (await projects.getScope(project.appId)).projectIdFor('operate');
 });
-afterAll(() => app.close());
 
 async function login(authValue: string, address?: string): Promise<string> {
   const accounts = address === undefined ? [] : [{ network: 'STELLAR', publicKey: address }];

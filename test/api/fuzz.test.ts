@@ -2,7 +2,7 @@ import http from 'node:http';
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { stellarAddress } from '../support/addresses.js';
-import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { type Garbage, graphqlGarbage, restGarbage } from '../support/garbage.js';
 
 /**
@@ -16,21 +16,18 @@ const SEED = Number(process.env['FUZZ_SEED'] ?? Date.now() % 2 ** 31);
 const AT_ONCE = 20;
 const ANSWERED_WITHIN_MS = 10_000;
 
-let app: TestApp;
+// The first user of its database has the id 1.
+const app = useTestApp({ ownDatabase: true });
 let project: TestProject;
 const agent = new http.Agent({ keepAlive: true, maxSockets: AT_ONCE });
 beforeAll(async () => {
-  app = await startTestApp();
   project = await app.createProject();
   await project.addUsers(
     { auth_method: 'wallet', auth_value: stellarAddress(1) },
     { auth_method: 'email', auth_value: 'ada@example.com' },
   );
 });
-afterAll(async () => {
-  agent.destroy();
-  await app.close();
-});
+afterAll(() => agent.destroy());
 
 interface Answer {
   readonly status: number;

@@ -1,20 +1,20 @@
 import { createRequire } from 'node:module';
 import fc from 'fast-check';
 import type * as GraphQL from 'graphql';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { compile } from '#dist/graphql/compiled.js';
 import { readDocument } from '#dist/graphql/documents.js';
 import { prepareRequest } from '#dist/graphql/execution.js';
 import { schema } from '#dist/graphql/schema.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
-import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { type TestProject, useTestApp } from '../support/app.js';
 
 // The very module that the schema was made with; an import would be resolved to a second copy of it.
 const { execute, parse, validate }: typeof GraphQL = createRequire(import.meta.url)('graphql');
 
 /** A compiled query answers what GraphQL.js would, byte for byte, or leaves the answer to it. */
 
-let app: TestApp;
+const app = useTestApp();
 let project: TestProject;
 let context: {
   scope: object;
@@ -27,7 +27,6 @@ let context: {
 let ids: string[];
 
 beforeAll(async () => {
-  app = await startTestApp();
   project = await app.createProject();
   await project.addUsers(
     { auth_method: 'wallet', auth_value: ethereumAddress(1), last_login: '2026-01-31T12:00:00.12Z', login_count: 7 },
@@ -46,7 +45,6 @@ beforeAll(async () => {
   const { data } = await project.graphql('{ users(first: 100) { nodes { id } } }');
   ids = data.users.nodes.map((user: { id: string }) => user.id);
 });
-afterAll(() => app.close());
 
 function accounts(...numbers: number[]) {
   return numbers.map((number) => ({ network: 'stellar', public_key: stellarAddress(number) }));

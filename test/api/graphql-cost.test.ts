@@ -1,12 +1,12 @@
 import { createRequire } from 'node:module';
 import type * as GraphQL from 'graphql';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { readDocument } from '#dist/graphql/documents.js';
 import { prepareRequest } from '#dist/graphql/execution.js';
 import { costOf } from '#dist/graphql/field-cost.js';
 import { LIMITS } from '#dist/graphql/limits.js';
 import { schema } from '#dist/graphql/schema.js';
-import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { type TestProject, useTestApp } from '../support/app.js';
 
 // The very module that the schema was made with; an import would be resolved to a second copy of it.
 const { getNullableType, isListType, isObjectType }: typeof GraphQL = createRequire(import.meta.url)('graphql');
@@ -116,13 +116,11 @@ describe('what an operation costs', () => {
 });
 
 describe('an operation that costs too much', () => {
-  let app: TestApp;
+  const app = useTestApp();
   let project: TestProject;
   beforeAll(async () => {
-    app = await startTestApp();
     project = await app.createProject();
   });
-  afterAll(() => app.close());
 
   const pages = Array.from({ length: 100 }, (_, index) => `p${index}: users(first: $n) { nodes { id authValue } }`);
   const query = `query ($n: Int) { ${pages.join(' ')} }`;

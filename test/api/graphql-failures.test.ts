@@ -1,23 +1,21 @@
 import { pino } from 'pino';
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { afterEach, beforeAll, expect, test } from 'vitest';
 import { createServer } from '#dist/app.js';
 import { parseConfig } from '#dist/config/config.js';
 import { stellarAddress } from '../support/addresses.js';
-import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { codesOf, expectGraphQLRefusal, requestGraphQL } from '../support/graphql.js';
 
 /** What a caller and the log are told when the database fails in the middle of a question. */
 
 const MASKED = 'The service could not complete the request.';
 
-let app: TestApp;
+const app = useTestApp();
 let project: TestProject;
 beforeAll(async () => {
-  app = await startTestApp();
   project = await app.createProject();
   await project.addUsers({ auth_method: 'email', auth_value: 'ada@example.com' });
 });
-afterAll(() => app.close());
 
 /** Breaks every statement that reads the table, until `restore`: a real failure of the database, on both engines. */
 const broken: string[] = [];

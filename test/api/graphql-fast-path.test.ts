@@ -1,15 +1,14 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { ethereumAddress } from '../support/addresses.js';
-import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { type TestProject, useTestApp } from '../support/app.js';
 
-let app: TestApp;
+// The first user of its database has the id 1.
+const app = useTestApp({ ownDatabase: true });
 let project: TestProject;
 beforeAll(async () => {
-  app = await startTestApp();
   project = await app.createProject();
   await project.addUsers({ auth_method: 'wallet', auth_value: ethereumAddress(1) });
 });
-afterAll(() => app.close());
 
 async function ask(body: object, headers: Record<string, string> = {}) {
   const response = await fetch(`${app.url}/graphql`, {

@@ -1,17 +1,15 @@
 import http from 'node:http';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { beforeAll, expect, test } from 'vitest';
+import { startTestApp, type TestProject, useTestApp } from '../support/app.js';
 import { addNamedUsers, codesOf, expectGraphQLRefusal, idsOf, requestGraphQL } from '../support/graphql.js';
 
 /** GraphQL over HTTP: what may be sent, and that every answer is GraphQL's, whatever is wrong. */
 
-let app: TestApp;
+const app = useTestApp();
 let project: TestProject;
 beforeAll(async () => {
-  app = await startTestApp();
   project = await app.createProject();
 });
-afterAll(() => app.close());
 
 const json = { 'content-type': 'application/json' };
 const COUNT = JSON.stringify({ query: '{ userCount }' });

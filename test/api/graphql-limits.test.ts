@@ -1,19 +1,17 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { getIntrospectionQuery } from 'graphql';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type GraphQLAnswer, startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { beforeAll, expect, test } from 'vitest';
+import { type GraphQLAnswer, type TestProject, useTestApp } from '../support/app.js';
 import { codesOf } from '../support/graphql.js';
 
 /** Documents made to hurt: each is refused, and none makes the service fail. */
 
-let app: TestApp;
+const app = useTestApp();
 let project: TestProject;
 beforeAll(async () => {
-  app = await startTestApp();
   project = await app.createProject();
 });
-afterAll(() => app.close());
 
 const wrap = (open: string, depth: number, inside: string, close: string) =>
   open.repeat(depth) + inside + close.repeat(depth);

@@ -1,12 +1,8 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Json, startTestApp, type TestApp } from '../support/app.js';
+import { expect, test } from 'vitest';
+import { type Json, useTestApp } from '../support/app.js';
 import { addNamedUsers, codesOf, namesOf } from '../support/graphql.js';
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await startTestApp();
-});
-afterAll(() => app.close());
+const app = useTestApp();
 
 test('users gives the newest 10 unless told otherwise, with edges, nodes and their total', async () => {
   const project = await addNamedUsers(app, ...Array.from({ length: 12 }, (_, index) => `user${index}`));

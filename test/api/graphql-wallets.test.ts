@@ -1,14 +1,13 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
-import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { type TestProject, useTestApp } from '../support/app.js';
 import { codesOf } from '../support/graphql.js';
 
-let app: TestApp;
+const app = useTestApp();
 let project: TestProject;
 let owner: string;
 let other: string;
 beforeAll(async () => {
-  app = await startTestApp();
   project = await app.createProject();
   await project.addUsers(
     {
@@ -22,7 +21,6 @@ beforeAll(async () => {
   const { data } = await project.graphql('{ userPage { users { id } } }');
   [owner, other] = data.userPage.users.map((user: { id: string }) => user.id);
 });
-afterAll(() => app.close());
 
 const verify = (parameters: string) =>
   project.graphql(`{ verifyWallet(${parameters}) { exists userId network walletType authMethod } }`);

@@ -1,18 +1,16 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { Prisma } from '#dist/db/statements.js';
-import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { type Json, type TestProject, useTestApp } from '../support/app.js';
 
 /** Deletions and logins that can be retried. */
 
-let app: TestApp;
+const app = useTestApp();
 let project: TestProject;
 let serial = 0;
 
 beforeAll(async () => {
-  app = await startTestApp();
   project = await app.createProject();
 });
-afterAll(() => app.close());
 
 const LOGIN = `mutation ($input: RecordLoginInput!, $key: String) {
   recordLogin(input: $input, idempotencyKey: $key) { created user { id loginCount accounts { publicKey } } }

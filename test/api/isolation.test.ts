@@ -1,8 +1,8 @@
 import fc from 'fast-check';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { camelCase, parseIdentity } from '#dist/domain/identities.js';
 import { stellarAddress } from '../support/addresses.js';
-import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { verify } from '../support/rest.js';
 
 /**
@@ -13,11 +13,7 @@ import { verify } from '../support/rest.js';
 const RUNS = Number(process.env['ISOLATION_RUNS'] ?? 12);
 const SEED = Number(process.env['ISOLATION_SEED'] ?? Date.now() % 2 ** 31);
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await startTestApp();
-});
-afterAll(() => app.close());
+const app = useTestApp();
 
 const EMAIL = 'ada@example.com';
 const ADDRESSES = [1, 2, 3].map(stellarAddress);

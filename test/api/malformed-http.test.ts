@@ -1,19 +1,17 @@
 import { connect } from 'node:net';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { type TestProject, useTestApp } from '../support/app.js';
 import { expectError, sendRaw } from '../support/rest.js';
 
 /** Requests that no HTTP client would send, byte by byte over a socket: an answer in JSON, and then the end. */
 
-let app: TestApp;
+const app = useTestApp();
 let project: TestProject;
 let credentials: string;
 beforeAll(async () => {
-  app = await startTestApp();
   project = await app.createProject();
   credentials = lines(...Object.entries(project.credentials).map(([name, value]) => `${name}: ${value}`));
 });
-afterAll(() => app.close());
 
 function lines(...all: string[]): string {
   return all.map((line) => `${line}\r\n`).join('');

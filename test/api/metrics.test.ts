@@ -1,17 +1,18 @@
 import { readFileSync } from 'node:fs';
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { beforeAll, expect, inject, test } from 'vitest';
 import { ethereumAddress } from '../support/addresses.js';
-import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { type TestProject, useTestApp } from '../support/app.js';
 import { requireCleanLog } from '../support/hygiene.js';
 import { jsonPost } from '../support/rest.js';
 
-let app: TestApp;
+// The first user of its database has the id 1.
+const app = useTestApp({
+  ownDatabase: true,
+  env: { METRICS_PORT: '0' },
+  admission: { maxInFlight: 1, maxInFlightPerProject: 1, maxQueued: 1 },
+});
 let project: TestProject;
 beforeAll(async () => {
-  app = await startTestApp({
-    env: { METRICS_PORT: '0' },
-    admission: { maxInFlight: 1, maxInFlightPerProject: 1, maxQueued: 1 },
-  });
   project = await app.createProject();
   await project.addUsers({
     auth_method: 'email',
@@ -19,7 +20,6 @@ beforeAll(async () => {
     accounts: [{ network: 'ethereum', public_key: ethereumAddress(1) }],
   });
 });
-afterAll(() => app.close());
 
 interface Family {
   readonly help: string;

@@ -1,18 +1,16 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { beforeAll, expect, test } from 'vitest';
+import { type TestProject, useTestApp } from '../support/app.js';
 
 /** More than can be done at once, on a service that can do little: two units under way, eight that wait. */
 
-let app: TestApp;
+const app = useTestApp({ admission: { maxInFlight: 2, maxInFlightPerProject: 1, maxQueued: 8 } });
 let storm: TestProject;
 let calm: TestProject;
 
 beforeAll(async () => {
-  app = await startTestApp({ admission: { maxInFlight: 2, maxInFlightPerProject: 1, maxQueued: 8 } });
   [storm, calm] = [await app.createProject(), await app.createProject()];
   for (const project of [storm, calm]) await project.addUsers({ auth_method: 'email', auth_value: 'ada@example.com' });
 });
-afterAll(() => app.close());
 
 const REFUSAL = 'The service is busy and too many requests wait already.';
 

@@ -1,15 +1,11 @@
 import { request } from 'node:http';
 import { text } from 'node:stream/consumers';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startTestApp, type TestApp } from '../support/app.js';
+import { expect, test } from 'vitest';
+import { useTestApp } from '../support/app.js';
 
 /** The front page, as it is sent; what it does in a browser is seen in test/browser. */
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await startTestApp({ env: { GRAPHIQL: 'off', TRUST_PROXY: 'on' } });
-});
-afterAll(() => app.close());
+const app = useTestApp({ env: { GRAPHIQL: 'off', TRUST_PROXY: 'on' } });
 
 /** The page by any Host, which fetch would not send. */
 function frontPage(headers: Record<string, string>): Promise<{ status: number | undefined; html: string }> {

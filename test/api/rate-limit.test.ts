@@ -69,7 +69,7 @@ test('what is beyond is not done', async () => {
   const { id } = (await project.rest('/server/users')).body.result.users[0];
   await statuses(project, LIMIT - 1);
   expect((await project.rest(`/server/users/${id}`, { method: 'DELETE' })).status).toBe(429);
-  const { rows } = await app.directory.db.pool.query('SELECT deleted_at FROM users');
+  const { rows } = await app.directory.db.pool.query('SELECT deleted_at FROM users WHERE id = $1', [id]);
   expect(rows).toEqual([{ deleted_at: null }]);
 });
 

@@ -1,20 +1,19 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, beforeEach, expect, inject, test } from 'vitest';
+import { beforeEach, expect, inject, test } from 'vitest';
 import { createProjects } from '#dist/services/projects.js';
 import { findSecrets } from '#dist/sql/secrets.js';
-import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { type TestProject, useTestApp } from '../support/app.js';
 
 /** Credentials are believed for a moment; a secret that ends, by whatever way, is refused within a second of it. */
 
-let app: TestApp;
+// Here the secrets of all projects end.
+const app = useTestApp({ ownDatabase: true });
 let project: TestProject;
 beforeEach(async () => {
-  app = await startTestApp();
   project = await app.createProject();
   expect(await status()).toBe(200);
 });
-afterEach(() => app.close());
 
 const status = async () => (await project.rest('/server/users/count')).status;
 const sql = (text: string) => app.directory.db.pool.query(text);

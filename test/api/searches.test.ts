@@ -1,20 +1,18 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { Prisma } from '#dist/db/statements.js';
 import { measureByEmail } from '#dist/sql/find-users.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
-import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { type Json, type TestProject, useTestApp } from '../support/app.js';
 
 /** Searches that many users match: every one of them is in the answer, or the answer says that they are too many. */
 
-let app: TestApp;
+const app = useTestApp();
 let project: TestProject;
 let projectId: number;
 beforeAll(async () => {
-  app = await startTestApp();
   project = await app.createProject();
   projectId = await idOf(project);
 });
-afterAll(() => app.close());
 
 const scopeOf = ({ appId }: TestProject) => app.directory.services.projects.getScope(appId);
 const idOf = async (of: TestProject) => (await scopeOf(of)).projectIdFor('operate');

@@ -24,6 +24,8 @@ beforeAll(async () => {
   // A variable of OpenTelemetry's own: what has ended is sent after so many milliseconds.
   vi.stubEnv('OTEL_BSP_SCHEDULE_DELAY', '20');
   app = await startTestApp({
+    // Its first user has the id 1.
+    ownDatabase: true,
     env: {
       OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
       OTEL_EXPORTER_OTLP_HEADERS_FILE: headersFile,

@@ -1,23 +1,21 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { stellarAddress } from '../support/addresses.js';
-import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { type TestProject, useTestApp } from '../support/app.js';
 import { hasBrowser, launchBrowser, recordRequests } from '../support/browser.js';
 
 const runInShell = async (command: string) => (await promisify(execFile)('sh', ['-c', command])).stdout;
 const NAMES = ['ada', 'grace', 'hedy', 'katherine', 'radia'];
 
-// Without a Chromium on the machine there is nothing to look through; CI installs one and requires it. The pages know nothing of
-// the engine.
-describe.skipIf(!hasBrowser || inject('engine') !== 'embedded')('in a real browser', () => {
-  let app: TestApp;
+// Without a Chromium on the machine there is nothing to look through; CI installs one and requires it.
+describe.skipIf(!hasBrowser)('in a real browser', () => {
+  const app = useTestApp({ demoCredentials: () => demo });
   let demo: TestProject;
   let browser: Browser;
 
   beforeAll(async () => {
-    app = await startTestApp({ demoCredentials: () => demo });
     demo = await app.createProject('Demo');
     await demo.addUsers(
       ...NAMES.map((name, index) => ({
@@ -29,10 +27,7 @@ describe.skipIf(!hasBrowser || inject('engine') !== 'embedded')('in a real brows
     );
     browser = await launchBrowser();
   });
-  afterAll(async () => {
-    await browser?.close();
-    await app.close();
-  });
+  afterAll(() => browser?.close());
 
   /** What the page asked for and what it complained of, such as a breach of its own policy. */
   async function openPage(path: string, options: BrowserContextOptions = {}) {

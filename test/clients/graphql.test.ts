@@ -3,11 +3,9 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
-import { CLIENTS, testsClients } from '../support/clients.js';
-
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
+import { beforeAll, describe, expect, test } from 'vitest';
+import { type Json, type TestProject, useTestApp } from '../support/app.js';
+import { CLIENTS, hasClients } from '../support/clients.js';
 
 const PACKAGE = join(CLIENTS, 'graphql');
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -19,19 +17,17 @@ interface Outcome {
   stderr: string;
 }
 
-describe.runIf(testsClients)('clients of GraphQL (installed by: npm ci --prefix test/clients)', () => {
-  let app: TestApp;
+describe.runIf(hasClients)('clients of GraphQL (installed by: npm ci --prefix test/clients)', () => {
+  const app = useTestApp();
   let compilation: Outcome;
   /** The users of a project. */
   const newestFirst = Array.from({ length: 25 }, (_, index) => `user${24 - index}@example.com`);
 
   beforeAll(async () => {
-    app = await startTestApp();
     const generation = await run(process.execPath, ['generate.mjs']);
     expect(generation).toEqual({ code: 0, stdout: '', stderr: '' });
     compilation = await run(join(ROOT, 'node_modules/.bin/tsc'), ['-p', '.', '--pretty', 'false']);
   });
-  afterAll(() => app.close());
 
   async function createFullProject(): Promise<TestProject> {
     const project = await app.createProject();

@@ -6,20 +6,19 @@ import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { stellarAddress } from '../support/addresses.js';
-import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
-import { CLIENTS, testsClients } from '../support/clients.js';
+import { type TestProject, useTestApp } from '../support/app.js';
+import { CLIENTS, hasClients } from '../support/clients.js';
 
 /** What people make of /openapi.json: types by openapi-typescript, and a client over them by openapi-fetch. */
 
 const ROOT = join(CLIENTS, '../..');
 const TSC = join(dirname(createRequire(join(ROOT, 'package.json')).resolve('typescript/package.json')), 'bin/tsc');
 
-describe.runIf(testsClients)('a client of REST (installed by: npm ci --prefix test/clients)', () => {
-  let app: TestApp;
+describe.runIf(hasClients)('a client of REST (installed by: npm ci --prefix test/clients)', () => {
+  const app = useTestApp();
   let project: TestProject;
   let directory: string;
   beforeAll(async () => {
-    app = await startTestApp();
     project = await app.createProject();
     await project.addUsers(
       { auth_method: 'google', auth_value: 'google|1', created_at: '2026-03-01' },
@@ -34,10 +33,7 @@ describe.runIf(testsClients)('a client of REST (installed by: npm ci --prefix te
     // Here, so that what the client imports is found.
     directory = await mkdtemp(join(CLIENTS, '.made-'));
   });
-  afterAll(async () => {
-    await rm(directory, { recursive: true });
-    await app.close();
-  });
+  afterAll(() => rm(directory, { recursive: true }));
 
   test('a client generated from the document compiles strictly, refuses mistakes, and gets what it is promised', async () => {
     const { default: openapiTS, astToString } = await import('openapi-typescript');

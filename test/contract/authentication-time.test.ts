@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { beforeAll, expect, test } from 'vitest';
+import { type TestProject, useTestApp } from '../support/app.js';
 
 /** A stranger cannot tell by the time of a refusal whether an App ID exists (design, section 3, "401"). */
 
@@ -8,13 +8,11 @@ const SAMPLES = 600;
 /** Looking nothing up for an unknown App ID would halve its time; the noise of a busy machine is in both alike. */
 const GREATEST_DIFFERENCE = 0.2;
 
-let app: TestApp;
+const app = useTestApp();
 let project: TestProject;
 beforeAll(async () => {
-  app = await startTestApp();
   project = await app.createProject();
 });
-afterAll(() => app.close());
 
 async function refusalMs(appId: string): Promise<number> {
   const startedAt = performance.now();

@@ -1,27 +1,25 @@
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { json, text } from 'node:stream/consumers';
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { beforeAll, describe, expect, inject, test } from 'vitest';
 import { CHECKS, checkConformance, chooseChecks, type Verdict } from '#dist/conformance/run.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
-import { type ImportedUser, type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { type ImportedUser, type Json, type TestProject, useTestApp } from '../support/app.js';
 import { userdir } from '../support/command.js';
 
 /** `userdir conformance`: our server passes, and of every check there is a server, wrong in one way, that fails it. */
 
-let app: TestApp;
+const app = useTestApp();
 let project: TestProject;
 let other: TestProject;
 let users: Json[];
 beforeAll(async () => {
-  app = await startTestApp();
   [project, other] = await Promise.all([app.createProject(), app.createProject()]);
   await project.addUsers(...Array.from({ length: 130 }, (_, place) => madeUp(place)));
   await other.addUsers({ auth_method: 'email', auth_value: 'other@example.com' });
   const pages = [1, 2].map((page) => project.rest(`/server/users?limit=100&page=${page}`));
   users = (await Promise.all(pages)).flatMap(({ body }) => body.result.users);
 });
-afterAll(() => app.close());
 
 function madeUp(place: number): ImportedUser {
   const accounts = [

@@ -1,17 +1,15 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { stellarAddress } from '../support/addresses.js';
-import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { type TestProject, useTestApp } from '../support/app.js';
 import { expectError, jsonPost, SIX_ROUTES, sendRaw } from '../support/rest.js';
 
 /** What the contract leaves open and the design decides: the rows of its table in section 3 on HTTP. */
 
-let app: TestApp;
+const app = useTestApp();
 let empty: TestProject;
 beforeAll(async () => {
-  app = await startTestApp();
   empty = await app.createProject();
 });
-afterAll(() => app.close());
 
 function basic(appId: string, appSecret: string): { authorization: string } {
   return { authorization: `Basic ${Buffer.from(`${appId}:${appSecret}`).toString('base64')}` };

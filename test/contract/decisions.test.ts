@@ -1,6 +1,6 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
-import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { expectError, idOf, values, verify } from '../support/rest.js';
 
 /**
@@ -8,13 +8,11 @@ import { expectError, idOf, values, verify } from '../support/rest.js';
  * questions. Those on HTTP are in decisions-http.test.ts.
  */
 
-let app: TestApp;
+const app = useTestApp();
 let empty: TestProject;
 beforeAll(async () => {
-  app = await startTestApp();
   empty = await app.createProject();
 });
-afterAll(() => app.close());
 
 describe('login_method of a user', () => {
   test('every auth method but email, passkey and wallet is a social provider, also one that looks like them', async () => {

@@ -1,19 +1,17 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { beforeAll, expect, test } from 'vitest';
+import { type TestProject, useTestApp } from '../support/app.js';
 import { expectError } from '../support/rest.js';
 
 /** Failed authentication is limited per client address, beyond 600 failures a minute (design, section 3). */
 
 const PER_MINUTE = 600;
 
-let app: TestApp;
+const app = useTestApp({ env: { TRUST_PROXY: 'on' } });
 let project: TestProject;
 beforeAll(async () => {
   // Every test is another client: the proxy that the test plays is believed.
-  app = await startTestApp({ env: { TRUST_PROXY: 'on' } });
   project = await app.createProject();
 });
-afterAll(() => app.close());
 
 async function call(client: string, headers: Record<string, string> = {}, path = '/server/users') {
   const answer = await fetch(app.url + path, { headers: { 'x-forwarded-for': client, ...headers } });

@@ -1,16 +1,14 @@
 import { serverAudits } from 'graphql-http';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { type TestProject, useTestApp } from '../support/app.js';
 
 /** The audits of the GraphQL-over-HTTP specification, as its working group publishes them. */
 
-let app: TestApp;
+const app = useTestApp();
 let project: TestProject;
 beforeAll(async () => {
-  app = await startTestApp();
   project = await app.createProject();
 });
-afterAll(() => app.close());
 
 /** The audits ask as anybody would; ours are asked with credentials, without which every answer is 401. */
 const fetchFn: typeof fetch = (url, init) =>

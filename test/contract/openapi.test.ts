@@ -1,23 +1,22 @@
 import { createConfig, lintFromString } from '@redocly/openapi-core';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { stellarAddress } from '../support/addresses.js';
-import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { requireDocumented } from '../support/openapi.js';
 import { idOf, SIX_ROUTES, verify } from '../support/rest.js';
 
 /** The OpenAPI document of the REST interface, and the page that shows it (design, section 4). */
 
-let app: TestApp;
+// The first user of its database has the id 1.
+const app = useTestApp({ ownDatabase: true });
 let project: TestProject;
 let document: Json;
 beforeAll(async () => {
-  app = await startTestApp();
   project = await app.createProject();
   const accounts = [{ network: 'stellar', public_key: stellarAddress(1) }];
   await project.addUsers({ auth_method: 'email', auth_value: 'ada@example.com', accounts });
   document = await (await fetch(`${app.url}/openapi.json`)).json();
 });
-afterAll(() => app.close());
 
 function operations(): { name: string; operation: Json }[] {
   return Object.entries<Json>(document.paths).flatMap(([path, item]) =>

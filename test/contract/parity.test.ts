@@ -1,6 +1,6 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { stellarAddress } from '../support/addresses.js';
-import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { codesOf } from '../support/graphql.js';
 
 /**
@@ -8,7 +8,7 @@ import { codesOf } from '../support/graphql.js';
  * are compared in the words of REST, into which GraphQL's aliases bring them.
  */
 
-let app: TestApp;
+const app = useTestApp();
 let project: TestProject;
 /** User ids by auth value; `stranger` is of another project, `removed` was removed. */
 const ids: Record<string, string> = {};
@@ -23,7 +23,6 @@ const WALLET = '0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed';
 const UPPER_CASE_WALLET = `0x${WALLET.slice(2).toUpperCase()}`;
 
 beforeAll(async () => {
-  app = await startTestApp();
   project = await app.createProject();
   const other = await app.createProject();
   const linked = (address: string) => [{ network: 'stellar', public_key: address }];
@@ -64,7 +63,6 @@ beforeAll(async () => {
   }
   await project.rest(`/server/users/${ids['removed']}`, { method: 'DELETE' });
 });
-afterAll(() => app.close());
 
 type Outcome = { result: Json } | { refused: string };
 

@@ -1,6 +1,6 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { ethereumAddress } from '../support/addresses.js';
-import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { expectError, jsonPost } from '../support/rest.js';
 
 /** A secret can be limited to scopes; what it may not do is 401 on REST and FORBIDDEN in GraphQL (issue 4, item 7). */
@@ -8,13 +8,12 @@ import { expectError, jsonPost } from '../support/rest.js';
 type Scope = 'read' | 'verify' | 'write';
 const SCOPES: readonly Scope[] = ['read', 'verify', 'write'];
 
-let app: TestApp;
+const app = useTestApp();
 let project: TestProject;
 const secrets = {} as Record<Scope, string>;
 let userId: string;
 
 beforeAll(async () => {
-  app = await startTestApp();
   project = await app.createProject();
   await project.addUsers({ auth_method: 'wallet', auth_value: ethereumAddress(1) });
   const { data } = await project.graphql('{ users { nodes { id } } }');
@@ -26,7 +25,6 @@ beforeAll(async () => {
     secrets[each] = appSecret;
   }
 });
-afterAll(() => app.close());
 
 const withSecret = (appSecret: string) => ({ 'service-app-secret': appSecret });
 

@@ -1,17 +1,15 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { type TestProject, useTestApp } from '../support/app.js';
 import { expectError, SIX_ROUTES } from '../support/rest.js';
 
 /** The REST contract, sentence by sentence: "Authentication". */
 
-let app: TestApp;
+const app = useTestApp();
 let project: TestProject;
 let other: TestProject;
 beforeAll(async () => {
-  app = await startTestApp();
   [project, other] = await Promise.all([app.createProject(), app.createProject()]);
 });
-afterAll(() => app.close());
 
 function basic(appId: string, appSecret: string): { authorization: string } {
   return { authorization: `Basic ${Buffer.from(`${appId}:${appSecret}`).toString('base64')}` };

@@ -1,14 +1,13 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
-import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { expectError, idOf, values, verify } from '../support/rest.js';
 
 /** The REST contract, sentence by sentence: search, get one, delete one, and wallet verification. */
 
-let app: TestApp;
+const app = useTestApp();
 let project: TestProject;
 beforeAll(async () => {
-  app = await startTestApp();
   project = await app.createProject();
   await project.addUsers(
     {
@@ -31,7 +30,6 @@ beforeAll(async () => {
     },
   );
 });
-afterAll(() => app.close());
 
 const CUSTODIAL_STELLAR = stellarAddress(1);
 const CUSTODIAL_ETHEREUM = ethereumAddress(1);

@@ -1,14 +1,13 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { stellarAddress } from '../support/addresses.js';
-import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { expectError, values } from '../support/rest.js';
 
 /** The REST contract, sentence by sentence: "GET /server/users" and "GET /server/users/count". */
 
-let app: TestApp;
+const app = useTestApp();
 let project: TestProject;
 beforeAll(async () => {
-  app = await startTestApp();
   project = await app.createProject();
   // Not in the order of their creation, so that no order but the right one passes.
   await project.addUsers(
@@ -19,7 +18,6 @@ beforeAll(async () => {
     { auth_method: 'google', auth_value: 'fourth', created_at: '2026-01-04T12:00:00Z' },
   );
 });
-afterAll(() => app.close());
 
 const WALLET = stellarAddress(1);
 const ALL = ['fifth', 'fourth', WALLET, 'second', 'first@example.com'];

@@ -1,6 +1,6 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
-import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { expectError, idOf, jsonPost, SIX_ROUTES, verify } from '../support/rest.js';
 
 /**
@@ -8,11 +8,7 @@ import { expectError, idOf, jsonPost, SIX_ROUTES, verify } from '../support/rest
  * server-api-*.test.ts of their own. A test is named after the sentence that it holds the service to.
  */
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await startTestApp();
-});
-afterAll(() => app.close());
+const app = useTestApp();
 
 const RFC_3339_UTC = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 

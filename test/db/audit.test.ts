@@ -1,15 +1,14 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { beforeAll, expect, test } from 'vitest';
+import { type Json, type TestProject, useTestApp } from '../support/app.js';
 
 /** There is no act without its entry, and no entry without its act: they are of one transaction. */
 
-let app: TestApp;
+// Whole tables are counted here.
+const app = useTestApp({ ownDatabase: true });
 let project: TestProject;
 beforeAll(async () => {
-  app = await startTestApp();
   project = await app.createProject();
 });
-afterAll(() => app.close());
 
 const sql = async (text: string): Promise<Json[]> => (await app.directory.db.pool.query(text)).rows;
 const operator = () => app.directory.services.projects.getScope(project.appId);

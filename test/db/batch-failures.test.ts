@@ -9,7 +9,7 @@ describe.runIf(inject('engine') === 'postgres')(
   'a statement for two projects that takes too long for one of them',
   () => {
     test('fails for that one alone', async () => {
-      const database = await copyTemplate('postgres', inject('template'));
+      const database = await copyTemplate();
       const config = parseConfig({ ...database.env, DATABASE_STATEMENT_TIMEOUT_MS: '1500' });
       const statements: string[] = [];
       const directory = createContext(config, {

@@ -1,13 +1,9 @@
-import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest';
-import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { beforeEach, expect, inject, test } from 'vitest';
+import { type TestProject, useTestApp } from '../support/app.js';
 
 /** What the database holds of totals whatever is done to its tables by SQL. */
-let app: TestApp;
+const app = useTestApp();
 let project: TestProject;
-beforeAll(async () => {
-  app = await startTestApp();
-});
-afterAll(() => app.close());
 beforeEach(async () => {
   project = await app.createProject();
   await project.addUsers(...emails(0, 3));

@@ -1,14 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import type { ClientBase } from 'pg';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { stellarAddress } from '../support/addresses.js';
-import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { type Json, type TestProject, useTestApp } from '../support/app.js';
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await startTestApp();
-});
-afterAll(() => app.close());
+const app = useTestApp();
 
 const query = async (sql: string, values: unknown[] = []): Promise<Json[]> =>
   (await app.directory.db.pool.query(sql, values)).rows;

@@ -1,17 +1,13 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { checksumAddress } from '#dist/domain/addresses.js';
 import { camelCase, parseIdentity, parseProfile } from '#dist/domain/identities.js';
 import type { ProjectScope } from '#dist/domain/projects.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
-import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { type Json, type TestProject, useTestApp } from '../support/app.js';
 
-let app: TestApp;
+const app = useTestApp();
 let project: TestProject;
 let scope: ProjectScope;
-beforeAll(async () => {
-  app = await startTestApp();
-});
-afterAll(() => app.close());
 beforeEach(async () => {
   project = await app.createProject();
   scope = await app.directory.services.projects.getScope(project.appId);

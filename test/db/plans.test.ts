@@ -1,16 +1,12 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { Prisma } from '#dist/db/statements.js';
 import { parseAddress } from '#dist/domain/addresses.js';
 import { ethereumAddress } from '../support/addresses.js';
-import { startTestApp, type TestApp } from '../support/app.js';
+import { useTestApp } from '../support/app.js';
 
 /** Statements are planned once a connection, often before there is anybody: the plans have to be good for a million users all the same. */
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await startTestApp({ env: { DATABASE_POOL_SIZE: '1' } });
-});
-afterAll(() => app.close());
+const app = useTestApp({ ownDatabase: true, env: { DATABASE_POOL_SIZE: '1' } });
 
 /** Asks every look-up of one key until its plan is made for good, and looks at the plans. */
 async function expectLookUps() {

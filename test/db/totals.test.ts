@@ -1,17 +1,13 @@
 import fc from 'fast-check';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { Prisma } from '#dist/db/statements.js';
 import { userFilter } from '#dist/domain/filters.js';
 import { camelCase, parseProfile } from '#dist/domain/identities.js';
 import { bucketCoverOf } from '#dist/sql/totals/time-ranges.js';
 import { totalOf } from '#dist/sql/totals/totals.js';
-import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { type TestProject, useTestApp } from '../support/app.js';
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await startTestApp();
-});
-afterAll(() => app.close());
+const app = useTestApp();
 
 const METHODS = ['email', 'passkey', 'wallet', 'socials'] as const;
 

@@ -1,9 +1,7 @@
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { ethereumAddress } from '../support/addresses.js';
 import type { Json } from '../support/app.js';
 import { type Credentials, call, recordLogin, TIMESTAMP, useServer } from '../support/command.js';
-
-vi.setConfig({ testTimeout: 120_000 });
 
 /** Acts are recorded with them, and the trail says nothing of who a user is (issue 4, item 8). */
 

@@ -1,8 +1,6 @@
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { Json } from '../support/app.js';
 import { type Credentials, recordLogin, TIMESTAMP, useServer } from '../support/command.js';
-
-vi.setConfig({ testTimeout: 120_000 });
 
 describe('bans', () => {
   const { url, run, runJson, runWith, createProject } = useServer();

@@ -1,16 +1,14 @@
 import { readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { expect, inject, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { CLI, type Command, outcomeOf, spawnUserdir, startServer, userdirJson } from '../support/command.js';
 import { copyTemplate } from '../support/engines.js';
-
-vi.setConfig({ testTimeout: 120_000 });
 
 const failing = fileURLToPath(new URL('../support/failing-closers.mjs', import.meta.url));
 const command: Command = [process.execPath, '--import', failing, CLI];
 
 test('a server whose closers fail runs all of them, tells the first failure, and ends without the watchdog', async () => {
-  const database = await copyTemplate(inject('engine'), inject('template'));
+  const database = await copyTemplate();
   const dataDir = database.env['DATA_DIR'] ?? '';
   // The watchdog would end it after this long, and two seconds.
   const server = await startServer({ ...database.env, REQUEST_TIMEOUT_MS: '600000' }, command);
@@ -24,7 +22,7 @@ test('a server whose closers fail runs all of them, tells the first failure, and
 });
 
 test('a command that fails tells its own failure and not that of closing', async () => {
-  const database = await copyTemplate(inject('engine'), inject('template'));
+  const database = await copyTemplate();
   const child = spawnUserdir(database.env, ['user', 'bans', '--project', 'app_none'], command);
   child.stdin.end();
   const { code, stderr } = await outcomeOf(child);

@@ -1,10 +1,8 @@
 import { readdir } from 'node:fs/promises';
-import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import type { Json } from '../support/app.js';
 import { call, recordLogin, TIMESTAMP, userdir, userdirJson, useServer } from '../support/command.js';
 import { copyTemplate, createEmptyDatabase, type TestDatabase } from '../support/engines.js';
-
-vi.setConfig({ testTimeout: 120_000 });
 
 /** On the embedded engine, which admits one process, every command here goes through the running server. */
 describe('while a server runs on the same database,', () => {
@@ -246,7 +244,7 @@ describe('while a server runs on the same database,', () => {
 describe('while no server runs,', () => {
   let database: TestDatabase;
   beforeAll(async () => {
-    database = await copyTemplate(inject('engine'), inject('template'));
+    database = await copyTemplate();
   });
   afterAll(() => database.drop());
 
@@ -282,7 +280,7 @@ describe('while no server runs,', () => {
     (await readdir('prisma/migrations')).filter((name) => /^\d{14}_/.test(name)).sort();
 
   test('the first command on a database makes it', async () => {
-    const empty = await createEmptyDatabase(inject('engine'));
+    const empty = await createEmptyDatabase();
     expect(await userdirJson(empty.env, ['migrate'])).toEqual({ applied: await migrationNames() });
     expect(await userdir(empty.env, ['project', 'list'])).toMatchObject({
       code: 0,

@@ -1,15 +1,13 @@
 import { chmod, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { parseConfig } from '#dist/config/config.js';
 import { type Context, createContext } from '#dist/context.js';
 import { syntheticUsers } from '#dist/services/synthetic-users.js';
 import type { Json } from '../support/app.js';
 import { type Settings, userdir, useServer } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
-
-vi.setConfig({ testTimeout: 60_000 });
 
 const isEmbedded = inject('engine') === 'embedded';
 
@@ -71,7 +69,7 @@ describe('while no server runs,', () => {
     await work(directory).finally(() => directory.close());
   }
   beforeAll(async () => {
-    database = await copyTemplate(inject('engine'), inject('template'));
+    database = await copyTemplate();
     await spoil(async ({ db, services }) => {
       appId = (await services.projects.createProject('Test')).appId;
       const scope = await services.projects.getScope(appId);

@@ -6,7 +6,7 @@ import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { afterEach, beforeEach, describe, expect, inject, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
 import {
   CLI,
   call,
@@ -19,14 +19,12 @@ import {
 } from '../support/command.js';
 import { copyTemplate, createEmptyDatabase, type TestDatabase } from '../support/engines.js';
 
-vi.setConfig({ testTimeout: 180_000 });
-
 /** What only the embedded engine has: a data directory that admits one process. */
 describe.runIf(inject('engine') === 'embedded')('the data directory', () => {
   let database: TestDatabase;
   let dataDir: string;
   beforeEach(async () => {
-    database = await copyTemplate('embedded', inject('template'));
+    database = await copyTemplate();
     dataDir = database.env['DATA_DIR'] ?? '';
   });
   afterEach(() => database.drop());
@@ -170,7 +168,7 @@ describe.runIf(inject('engine') === 'embedded')('the data directory', () => {
 /** PGlite lets everybody write to most of its files, and a directory that existed may be open to others. */
 describe.runIf(inject('engine') === 'embedded')('in a data directory that others may enter', () => {
   for (const [what, make] of [
-    ['a database from before', () => copyTemplate('embedded', inject('template'))],
+    ['a database from before', () => copyTemplate()],
     ['a new database', () => createEmptyDatabase('embedded')],
   ] as const) {
     test(`nothing of ${what} is theirs to read or write`, async () => {

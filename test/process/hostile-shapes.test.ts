@@ -28,7 +28,7 @@ let fixture: Fixture;
 const table: string[] = [];
 
 beforeAll(async () => {
-  database = await copyTemplate(inject('engine'), inject('template'));
+  database = await copyTemplate();
   server = await startServer({
     ...database.env,
     DEMO: 'off',

@@ -1,13 +1,11 @@
 import { createHash } from 'node:crypto';
-import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { parseConfig } from '#dist/config/config.js';
 import { createContext } from '#dist/context.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { type Credentials, type Outcome, type RunningServer, startServer, userdir } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
 import { requireCleanLog } from '../support/hygiene.js';
-
-vi.setConfig({ testTimeout: 120_000 });
 
 /**
  * Neither logs nor errors say a secret, its hash, an email or an address (issue 4, item 7): a bit of everything is done, also what
@@ -29,7 +27,7 @@ async function onDatabase(sql: string): Promise<Record<string, unknown>[]> {
 }
 
 beforeAll(async () => {
-  database = await copyTemplate(inject('engine'), inject('template'));
+  database = await copyTemplate();
   // PostgreSQL tells of it with the whole row, email included.
   await onDatabase(`ALTER TABLE users ADD CONSTRAINT trap CHECK (auth_value <> '${TRAP}')`);
   server = await startServer({ ...database.env, DEMO: 'off', LOG_LEVEL: 'trace' });

@@ -23,8 +23,6 @@ import {
 } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
 
-vi.setConfig({ testTimeout: 180_000 });
-
 const email = (name: string | number, more: Json = {}) => ({
   auth_method: 'email',
   auth_value: `${name}@example.com`,
@@ -51,7 +49,7 @@ describe('beside a running server,', () => {
   let folder: string;
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'userdir-import-'));
-    database = await copyTemplate(inject('engine'), inject('template'));
+    database = await copyTemplate();
     server = await startServer({ ...database.env, DEMO: 'off' });
   });
   afterAll(async () => {
@@ -358,7 +356,7 @@ describe('by itself,', () => {
   let database: TestDatabase;
   let project: Credentials;
   beforeAll(async () => {
-    database = await copyTemplate(inject('engine'), inject('template'));
+    database = await copyTemplate();
     project = await userdirJson(database.env, ['project', 'create', '--name', 'Test']);
   });
   afterAll(() => database.drop());

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { createServer } from 'node:net';
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startCollector } from '../support/collector.js';
 import { call, startServer, userdir } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
@@ -10,7 +10,7 @@ import { copyTemplate, type TestDatabase } from '../support/engines.js';
 
 let database: TestDatabase;
 beforeAll(async () => {
-  database = await copyTemplate(inject('engine'), inject('template'));
+  database = await copyTemplate();
 });
 afterAll(() => database.drop());
 

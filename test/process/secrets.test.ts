@@ -1,9 +1,7 @@
 import { crc32 } from 'node:zlib';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import type { Json } from '../support/app.js';
 import { type Credentials, call, TIMESTAMP, useServer } from '../support/command.js';
-
-vi.setConfig({ testTimeout: 120_000 });
 
 /** The commands for the secrets of a project, while a server runs on the same database (issue 4, item 7). */
 

@@ -6,12 +6,10 @@ import { type AddressInfo, connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import type { Json } from '../support/app.js';
 import { call, type RunningServer, type Settings, spawnUserdir, startServer, userdir } from '../support/command.js';
 import { copyTemplate, createEmptyDatabase, type TestDatabase } from '../support/engines.js';
-
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 const engine = inject('engine');
 
@@ -168,7 +166,7 @@ describe('a server', () => {
   let server: RunningServer;
 
   beforeAll(async () => {
-    database = await copyTemplate(engine, inject('template'));
+    database = await copyTemplate();
   });
   afterAll(() => database.drop());
 
@@ -235,7 +233,7 @@ describe('a server', () => {
   });
 
   test('without the demo says how to make a project', async () => {
-    const empty = await copyTemplate(engine, inject('template'));
+    const empty = await copyTemplate();
     const process = spawnUserdir({ ...empty.env, PORT: '0', DEMO: 'off' }, ['serve']);
     process.stderr.resume();
     const [text] = await once(process.stdout, 'data');
@@ -249,7 +247,7 @@ describe('a server', () => {
 
 describe('a start is refused', () => {
   async function refusal(settings: Settings) {
-    const database = await copyTemplate(engine, inject('template'));
+    const database = await copyTemplate();
     const outcome = await userdir({ LOG_LEVEL: 'silent', PORT: '0', ...database.env, ...settings }, ['serve']);
     await database.drop();
     return outcome;
@@ -285,7 +283,7 @@ describe('a start is refused', () => {
   });
 
   test.runIf(engine === 'postgres')('by a database that is not there on a server that is', async () => {
-    const url = new URL(inject('template'));
+    const url = new URL(inject('templates').postgres ?? '');
     url.pathname = '/userdir_test_nowhere';
     const { code, stderr } = await refusal({ DATABASE_URL: url.href });
     expect({ code, stderr }).toEqual({ code: 1, stderr: 'userdir: database "userdir_test_nowhere" does not exist\n' });

@@ -1,11 +1,9 @@
 import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { expect, inject, test, vi } from 'vitest';
+import { expect, inject, test } from 'vitest';
 import { startServer, userdir, userdirJson } from '../support/command.js';
 import { copyTemplate, createEmptyDatabase } from '../support/engines.js';
-
-vi.setConfig({ testTimeout: 120_000 });
 
 test.runIf(inject('engine') === 'embedded')(
   'in production nothing starts on the embedded database unasked, and the misspelt setting is named',
@@ -26,7 +24,7 @@ test.runIf(inject('engine') === 'embedded')(
 );
 
 test('a server and a command name a misspelt setting, and go on', async () => {
-  const database = await copyTemplate(inject('engine'), inject('template'));
+  const database = await copyTemplate();
   const settings = { ...database.env, DEMO: 'off', RATE_LIMITS: '5' };
   const server = await startServer(settings);
   expect((await fetch(`${server.url}/readyz`)).status).toBe(200);
@@ -48,7 +46,7 @@ test('the App Secret of conformance is taken from a file, or wrong usage', async
 test.runIf(inject('engine') === 'postgres')(
   'DATABASE_URL is taken from a file, whose secret nothing repeats',
   async () => {
-    const { env, drop } = await copyTemplate('postgres', inject('template'));
+    const { env, drop } = await copyTemplate();
     const dataDir = env['DATA_DIR'] ?? '';
     const file = join(dataDir, 'url');
     await writeFile(file, `${env['DATABASE_URL']}\n`);

@@ -5,10 +5,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { CLI, type Credentials, type Settings, userdir, useServer } from '../support/command.js';
-
-vi.setConfig({ testTimeout: 60_000 });
 
 const SCRIPT = '/usr/bin/script';
 const ESCAPE = '\u001b[';

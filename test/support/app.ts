@@ -1,7 +1,7 @@
 import type { AddressInfo } from 'node:net';
 // For the type of `server.swagger`.
 import type {} from '@fastify/swagger';
-import { inject } from 'vitest';
+import { afterAll, beforeAll } from 'vitest';
 import type { AdmissionOptions } from '#dist/http/admission.js';
 import type {} from '#dist/request.js';
 import { createServer, type Timeouts } from '#dist/app.js';
@@ -12,14 +12,14 @@ import { copyTemplate } from './engines.js';
 import { requireCleanLog } from './hygiene.js';
 import { requireDocumented } from './openapi.js';
 
-/** A running service on a database of its own. */
+/** A running service. Others may be on the same database, with projects of theirs. */
 export interface TestApp {
   readonly url: string;
   /** With METRICS_PORT. */
   readonly metricsUrl: string;
   readonly directory: Context;
   readonly dataDir: string;
-  /** The SQL of every statement that Prisma has issued. */
+  /** The SQL of every statement that Prisma has issued on its database, as long as it runs. */
   readonly statements: string[];
   /** The lines of its log. */
   readonly logged: string[];
@@ -72,6 +72,8 @@ export interface ImportedUser {
 export interface TestAppOptions {
   /** Settings beside those of the database. */
   readonly env?: Record<string, string>;
+  /** A database that no other file has used: for what other projects' data, or the age of a connection, would change. */
+  readonly ownDatabase?: boolean;
   /** The credentials that GraphiQL shows, as in demo mode. */
   readonly demoCredentials?: () => { appId: string; appSecret: string } | null;
   /** How much may be under way and wait, where a test has less to offer than the service can take. */
@@ -79,32 +81,36 @@ export interface TestAppOptions {
   readonly timeouts?: Timeouts;
 }
 
-export async function startTestApp({
-  env = {},
-  demoCredentials,
-  admission,
-  timeouts,
-}: TestAppOptions = {}): Promise<TestApp> {
-  const database = await copyTemplate(inject('engine'), inject('template'));
-  const config = parseConfig({ ...database.env, PORT: '0', ...env });
-  const statements: string[] = [];
-  const logged: string[] = [];
-  // Everything is logged, so that whatever a test does is seen to leave nothing in a log that should not be there.
-  const log = createLogger('trace', { write: (line) => logged.push(line) });
-  const directory = createContext(config, {
-    command: 'test',
-    onStatement: (sql) => statements.push(sql),
-    onBackgroundFailure: (err, what) => log.warn({ err }, what),
+/** A service for the tests of the file or the `describe` that asks for it. It is there from its `beforeAll` on. */
+export function useTestApp(options: TestAppOptions = {}): TestApp {
+  let app: TestApp | undefined;
+  beforeAll(async () => {
+    app = await startTestApp(options);
   });
+  afterAll(() => app?.close());
+  return new Proxy({} as TestApp, {
+    get(_, key) {
+      if (app === undefined) throw new Error('The service of these tests starts in beforeAll.');
+      return Reflect.get(app, key);
+    },
+  });
+}
+
+/** A service of one's own, on the database of this worker unless the options say otherwise. */
+export async function startTestApp(options: TestAppOptions = {}): Promise<TestApp> {
+  const { env = {}, ownDatabase = false, demoCredentials, admission, timeouts } = options;
+  const watcher: Watcher = { statements: [], logged: [] };
+  const { directory, settings, watchers, close } = await (ownDatabase ? openDirectory(env) : openSharedDirectory());
+  watchers.add(watcher);
+  const config = parseConfig({ ...settings, PORT: '0', ...env });
   const server = await createServer({
     config,
-    log,
+    log: logFor(watcher),
     context: directory,
     ...(demoCredentials && { demoCredentials }),
     ...(admission && { admission }),
     ...(timeouts && { timeouts }),
   });
-  await directory.open();
   await server.listen({ host: '127.0.0.1', port: 0 });
   const url = `http://127.0.0.1:${(server.server.address() as AddressInfo).port}`;
 
@@ -113,19 +119,71 @@ export async function startTestApp({
     metricsUrl: server.metricsUrl ?? '',
     directory,
     dataDir: config.dataDir,
-    statements,
-    logged,
+    ...watcher,
     async createProject(name = 'Test') {
       const { appId, appSecret } = await directory.services.projects.createProject(name);
       return testProject(url, directory, () => server.swagger(), { appId, appSecret });
     },
     async close() {
       await server.close();
-      await directory.close();
-      await database.drop();
-      requireCleanLog(logged.join(''));
+      await (ownDatabase ? close() : settle(directory));
+      watchers.delete(watcher);
+      requireCleanLog(watcher.logged.join(''));
     },
   };
+}
+
+/** What an app is told of the database that it may share. */
+type Watcher = Pick<TestApp, 'statements' | 'logged'>;
+
+interface OpenDirectory {
+  readonly directory: Context;
+  readonly settings: Record<string, string>;
+  readonly watchers: Set<Watcher>;
+  close(): Promise<void>;
+}
+
+/** Everything is logged, so that whatever a test does is seen to leave nothing in a log that should not be there. */
+function logFor({ logged }: Watcher) {
+  return createLogger('trace', { write: (line) => logged.push(line) });
+}
+
+/** The files of a worker run one after the other, and every test has a project of its own. The end of the run removes it. */
+let shared: Promise<OpenDirectory> | undefined;
+
+function openSharedDirectory(): Promise<OpenDirectory> {
+  shared ??= openDirectory({});
+  return shared;
+}
+
+async function openDirectory(env: Record<string, string>): Promise<OpenDirectory> {
+  const database = await copyTemplate();
+  const watchers = new Set<Watcher>();
+  const directory = createContext(parseConfig({ ...database.env, ...env }), {
+    command: 'test',
+    onStatement: (sql) => {
+      for (const { statements } of watchers) statements.push(sql);
+    },
+    onBackgroundFailure: (err, what) => {
+      for (const watcher of watchers) logFor(watcher).warn({ err }, what);
+    },
+  });
+  await directory.open();
+  return {
+    directory,
+    settings: database.env,
+    watchers,
+    async close() {
+      await directory.close();
+      await database.drop();
+    },
+  };
+}
+
+/** Waits for what a file has left to do in the background, so that the next one finds the database at rest. */
+async function settle({ services }: Context): Promise<void> {
+  await services.totals.flush();
+  await services.projects.flush();
 }
 
 function testProject(

@@ -1,6 +1,6 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chownSync, existsSync, mkdtempSync } from 'node:fs';
+import { chownSync, existsSync, mkdtempSync, readdirSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -8,11 +8,22 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 
-/** Where the programs of a PostgreSQL server are. */
-export const BIN = '/usr/lib/postgresql/15/bin';
+const DEBIAN = '/usr/lib/postgresql';
+
+/** Where the programs of a PostgreSQL server are: on the path, or where Debian has each version, of which the newest is taken. */
+export const BIN: string = findServerPrograms() ?? '';
 
 /** Whether this machine has the programs of a PostgreSQL server. */
-export const hasPostgres = existsSync(`${BIN}/initdb`);
+export const hasPostgres: boolean = BIN !== '';
+
+function findServerPrograms(): string | undefined {
+  const versions = existsSync(DEBIAN) ? readdirSync(DEBIAN).sort((a, b) => Number(b) - Number(a)) : [];
+  const folders = [
+    ...(process.env['PATH'] ?? '').split(':'),
+    ...versions.map((version) => join(DEBIAN, version, 'bin')),
+  ];
+  return folders.find((folder) => existsSync(join(folder, 'initdb')));
+}
 
 /** A PostgreSQL server of one's own, to be killed. */
 export interface Cluster {

@@ -1,7 +1,7 @@
-import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
+import { type ChildProcess, type ChildProcessWithoutNullStreams, fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, inject } from 'vitest';
+import { afterAll, beforeAll } from 'vitest';
 import type { Json } from './app.js';
 import { copyTemplate, type TestDatabase } from './engines.js';
 import { requireCleanLog } from './hygiene.js';
@@ -9,6 +9,8 @@ import { requireDocumentedBy } from './openapi.js';
 
 /** The `userdir` command as its operator meets it: a process, its streams and its exit code. */
 export const CLI: string = fileURLToPath(new URL('../../dist/cli.js', import.meta.url));
+
+const HOST = fileURLToPath(new URL('./command-host.mjs', import.meta.url));
 
 /** How to run it: the build, unless a test has another. */
 export type Command = readonly [file: string, ...args: string[]];
@@ -24,14 +26,17 @@ export interface Outcome {
 export type Settings = Record<string, string>;
 
 /** Only what a test sets: a DATABASE_URL of the machine must not reach the command. */
+function environment(settings: Settings): Record<string, string> {
+  return { PATH: process.env['PATH'] ?? '', LOG_LEVEL: 'trace', ...settings };
+}
+
+/** The command in a process of its own. */
 export function spawnUserdir(
   settings: Settings,
   args: readonly string[],
   [file, ...before]: Command = BUILD,
 ): ChildProcessWithoutNullStreams {
-  const child = spawn(file, [...before, ...args], {
-    env: { PATH: process.env['PATH'] ?? '', LOG_LEVEL: 'trace', ...settings },
-  });
+  const child = spawn(file, [...before, ...args], { env: environment(settings) });
   // A command that ends before it has read its input is judged by its outcome.
   child.stdin.on('error', () => undefined);
   return child;
@@ -52,11 +57,44 @@ export async function outcomeOf(child: ChildProcessWithoutNullStreams): Promise<
   return { code, signal, stdout, stderr };
 }
 
-/** Runs the command to its end. */
-export function userdir(settings: Settings, args: readonly string[], input: string | Buffer = ''): Promise<Outcome> {
-  const child = spawnUserdir(settings, args);
-  child.stdin.end(input);
-  return outcomeOf(child);
+/** Processes that have run a command and can run the next one. */
+const idleHosts: ChildProcess[] = [];
+
+/** Runs the command to its end: `serve` in a process of its own, all others in one that has run others before (command-host.mjs). */
+export async function userdir(
+  settings: Settings,
+  args: readonly string[],
+  input: string | Buffer = '',
+): Promise<Outcome> {
+  if (args[0] === 'serve') {
+    const child = spawnUserdir(settings, args);
+    child.stdin.end(input);
+    return outcomeOf(child);
+  }
+  const host = idleHosts.pop() ?? startHost();
+  host.send({ entry: CLI, args, settings: environment(settings), input });
+  const outcome = await answerOf(host);
+  idleHosts.push(host);
+  requireCleanLog(outcome.stderr);
+  return outcome;
+}
+
+function startHost(): ChildProcess {
+  const host = fork(HOST, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'], serialization: 'advanced', execArgv: [] });
+  host.unref();
+  host.channel?.unref();
+  return host;
+}
+
+function answerOf(host: ChildProcess): Promise<Outcome> {
+  const ended = new AbortController();
+  const { signal } = ended;
+  return Promise.race([
+    once(host, 'message', { signal }).then(([outcome]) => outcome),
+    once(host, 'exit', { signal }).then(([code]) =>
+      Promise.reject(new Error(`The command's process ended with ${code}.`)),
+    ),
+  ]).finally(() => ended.abort());
 }
 
 /** The value that the command prints with `--json`; throws unless it succeeds with exactly that on stdout. */
@@ -124,7 +162,7 @@ export function useServer() {
   let database: TestDatabase;
   let server: RunningServer;
   beforeAll(async () => {
-    database = await copyTemplate(inject('engine'), inject('template'));
+    database = await copyTemplate();
     server = await startServer({ ...database.env, DEMO: 'off' });
   });
   afterAll(async () => {

@@ -1,4 +1,3 @@
-import { inject } from 'vitest';
 import { parseConfig } from '#dist/config/config.js';
 import { createDatabase, type Database } from '#dist/db/database.js';
 import { copyTemplate } from './engines.js';
@@ -12,7 +11,7 @@ export interface OpenDatabase extends Database {
 
 /** A migrated database without a project, and without services over it. */
 export async function openTestDatabase(): Promise<OpenDatabase> {
-  const made = await copyTemplate(inject('engine'), inject('template'));
+  const made = await copyTemplate();
   const config = parseConfig(made.env);
   const db = createDatabase(config.db);
   await db.start();

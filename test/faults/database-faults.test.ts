@@ -19,8 +19,6 @@ import { startProxy, type Target, type TcpProxy } from '../support/proxy.js';
  * wrongly, and within two seconds of the end of the fault all is as before. The embedded database cannot be cut off.
  */
 
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
-
 const POOL_TIMEOUT_MS = 500;
 const STATEMENT_TIMEOUT_MS = 1_000;
 const REQUEST_TIMEOUT_MS = 3_000;
@@ -45,7 +43,7 @@ describe.runIf(inject('engine') === 'postgres')('a database that', () => {
   let server: RunningServer;
 
   beforeAll(async () => {
-    database = await copyTemplate('postgres', inject('template'));
+    database = await copyTemplate();
     project = await userdirJson(database.env, ['project', 'create', '--name', 'Test']);
     await userdirJson(database.env, ['seed', '--project', project.app_id, '--users', '20']);
     const url = new URL(database.env['DATABASE_URL'] ?? '');

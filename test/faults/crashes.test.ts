@@ -97,7 +97,7 @@ describe('the server is killed', () => {
   let server: RunningServer;
   let project: Credentials;
   beforeAll(async () => {
-    database = await copyTemplate(inject('engine'), inject('template'));
+    database = await copyTemplate();
     project = await userdirJson(database.env, ['project', 'create', '--name', 'Test']);
   });
   afterAll(() => database.drop());

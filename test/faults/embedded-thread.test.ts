@@ -13,7 +13,7 @@ describe.runIf(inject('engine') === 'embedded')('an embedded database', () => {
   /** An app with one user, and how to end the thread of its database. */
   async function start() {
     const spy = vi.spyOn(Worker.prototype, 'postMessage');
-    app = await startTestApp();
+    app = await startTestApp({ ownDatabase: true });
     const worker = spy.mock.contexts.at(-1) as Worker;
     spy.mockRestore();
     const project = await app.createProject();

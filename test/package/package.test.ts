@@ -3,14 +3,13 @@ import { access, mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import type { Json } from '../support/app.js';
 import { CHECKOUT, copyCheckout, ROOT } from '../support/checkout.js';
 import { type Command, call, type RunningServer, startServer } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
 
 // An installation takes as long as the registry.
-vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
 
 const run = promisify(execFile);
 const NPM_OPTIONS = ['--prefer-offline', '--no-audit', '--no-fund'];
@@ -101,7 +100,7 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
     let server: RunningServer | undefined;
 
     beforeAll(async () => {
-      database = await copyTemplate('embedded', inject('template'));
+      database = await copyTemplate();
       app = join(dir, 'app');
       await mkdir(app);
       await run('tar', ['-xzf', join(dir, packed.filename), '-C', app, '--strip-components=1']);
@@ -151,7 +150,7 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
 });
 
 test.runIf(inject('engine') === 'embedded')('a SIGTERM for npm reaches the server that it runs', async () => {
-  const database = await copyTemplate('embedded', inject('template'));
+  const database = await copyTemplate();
   const command = ['npm', 'run', '-s', '--prefix', ROOT, 'userdir', '--'] as const;
   const server = await startServer({ ...database.env, DEMO: 'off' }, command);
   const { code, signal, stderr } = await server.stop();

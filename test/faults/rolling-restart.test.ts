@@ -6,8 +6,6 @@ import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest';
 import { type Credentials, type RunningServer, startServer, userdirJson } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
 
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
-
 const HEALTH_CHECK_MS = 50;
 /** Several health checks, so that the balancer has turned away before the listener closes. */
 const SHUTDOWN_DELAY_MS = 500;
@@ -68,7 +66,7 @@ const isPostgres = inject('engine') === 'postgres';
 
 beforeAll(async () => {
   if (!isPostgres) return;
-  database = await copyTemplate('postgres', inject('template'));
+  database = await copyTemplate();
   settings = database.env;
   credentials = await userdirJson(settings, ['project', 'create', '--name', 'Test']);
   servers = await Promise.all([start(), start()]);

@@ -4,7 +4,7 @@ import { access, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Command } from 'commander';
-import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { createProgram } from '#dist/cli/program.js';
 import { isErrorCode } from '#dist/errors.js';
 import { copyCheckout, ROOT } from '../support/checkout.js';
@@ -14,8 +14,6 @@ import { createEmptyDatabase, type TestDatabase } from '../support/engines.js';
  * Every command of the README and of the guides is run as it stands there, in order, in a checkout of its own, where whoever reads it would. What is not run
  * is `npm ci` and `npm test`, because this is what they have begun (.ci/run runs both on a clean checkout).
  */
-
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 const NPM = 'npm() { case $1 in ci | test) ;; *) command npm "$@" ;; esac; }';
 
@@ -41,7 +39,7 @@ let url: string | undefined;
 beforeAll(async () => {
   checkout = await mkdtemp(join(tmpdir(), 'userdir-readme-'));
   await copyCheckout(checkout);
-  database = await createEmptyDatabase(inject('engine'));
+  database = await createEmptyDatabase();
   env = {
     PATH: process.env['PATH'] ?? '',
     HOME: process.env['HOME'] ?? '',

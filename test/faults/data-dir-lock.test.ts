@@ -19,8 +19,6 @@ import {
 } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
 
-vi.setConfig({ testTimeout: 120_000 });
-
 /** Beyond what any system gives to a process. */
 const NO_PID = 4_194_305;
 /** So long that no test comes to its end: what is decided at all is decided without it. */
@@ -186,7 +184,7 @@ describe.runIf(inject('engine') === 'embedded')('a server and the lock of its da
   let database: TestDatabase;
   let dataDir: string;
   beforeEach(async () => {
-    database = await copyTemplate('embedded', inject('template'));
+    database = await copyTemplate();
     dataDir = database.env['DATA_DIR'] ?? '';
   });
   afterEach(() => database.drop());

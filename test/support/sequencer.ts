@@ -1,0 +1,31 @@
+import { BaseSequencer, type TestSpecification } from 'vitest/node';
+
+/** The files that take longest, the longest first: one that began last would run alone in the end. */
+const LONGEST = [
+  'db/totals',
+  'api/graphql-limits',
+  'contract/conformance',
+  'api/hostile-http',
+  'contract/failed-authentication-limit',
+  'api/fuzz',
+  'api/searches',
+  'api/differential',
+  'api/bad-input',
+  'unit/identities',
+  'api/cursors',
+  'unit/addresses',
+  'process/embedded',
+  'process/import-export',
+  'process/serve',
+  'process/commands',
+];
+
+export class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const place = ({ moduleId }: TestSpecification) => {
+      const found = LONGEST.findIndex((name) => moduleId.endsWith(`/${name}.test.ts`));
+      return found < 0 ? LONGEST.length : found;
+    };
+    return (await super.sort(files)).sort((a, b) => place(a) - place(b));
+  }
+}
