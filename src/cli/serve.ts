@@ -1,21 +1,57 @@
 import { mkdir } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createServer } from '../app.js';
+import type { Command } from 'commander';
 import { type Closer, runThenClose } from '../closers.js';
-import { type Config, isLoopback } from '../config/config.js';
+import { type Config, isLoopback, parseConfig } from '../config/config.js';
+import { findMisspelt } from '../config/setting-names.js';
+import { type Context, createContext } from '../context.js';
 import { isUnreachable } from '../db/failures.js';
 import { LOCK_WAIT_MS } from '../db/lock.js';
-import { type Context, createContext } from '../context.js';
-import { createLogger, type Logger } from '../telemetry/logger.js';
 import type { Credentials } from '../domain/projects.js';
-import { controlSocketPath, removeControlSocket, serveControl } from './control.js';
+import type { Logger } from '../telemetry/logger.js';
+import { examples, jsonOption } from './arguments.js';
+import { controlSocketPath, removeControlSocket, serveControlSocket } from './control-socket.js';
 import { openDemo } from './demo.js';
+import type { Operations } from './operation.js';
+import type { CommandContext } from './run.js';
 
-/** How much longer than any request can take the end may take. */
+export const SETTINGS_HELP = `
+Settings are environment variables; the README lists all of them:
+  DATABASE_URL  a PostgreSQL database (postgres://…); without it, the embedded database
+  EMBEDDED      on: use the embedded database even with NODE_ENV=production
+  DATA_DIR      the directory of the embedded database (default: ./data)
+  HOST, PORT    where serve listens (default: 127.0.0.1, 4000)
+  LOG_LEVEL     the lowest level that serve logs (default: info)
+
+Exit codes: 0 done, 1 refused or failed, 2 wrong usage.`;
+
+export function addServeCommand(program: Command, { env, operations }: CommandContext): void {
+  program
+    .command('serve')
+    .description('serve GraphQL and REST until SIGINT or SIGTERM')
+    .addHelpText('after', SETTINGS_HELP)
+    .addHelpText('after', examples('serve', 'serve --json'))
+    .addOption(jsonOption())
+    .action(async ({ json }) => {
+      await serve(parseConfig(env), json === true, findMisspelt(env), operations);
+    });
+}
+
+/** How long closing may take beyond the longest request. */
 const SHUTDOWN_GRACE_MS = 2_000;
 
-/** Serves until a signal comes; resolves when everything is closed. */
-export async function serve(config: Config, asJson: boolean, warnings: readonly string[]): Promise<void> {
+/** Serves until a signal arrives; resolves when everything is closed. */
+async function serve(
+  config: Config,
+  asJson: boolean,
+  warnings: readonly string[],
+  operations: Operations,
+): Promise<void> {
+  // Imported here, because every other command starts in half the time without the HTTP server.
+  const [{ createServer }, { createLogger }] = await Promise.all([
+    import('../app.js'),
+    import('../telemetry/logger.js'),
+  ]);
   const log = createLogger(config.logLevel);
   for (const warning of warnings) log.warn(warning);
   const isEmbedded = config.db.engine === 'embedded';
@@ -25,10 +61,10 @@ export async function serve(config: Config, asJson: boolean, warnings: readonly 
     command: 'userdir serve',
     lockWaitMs: LOCK_WAIT_MS,
     serving: true,
-    onBackgroundFailure: (err, what) => log.warn({ err }, `${what} failed in the background and is tried again.`),
+    onBackgroundFailure: (err, what) => log.warn({ err }, `${what} failed in the background and will be retried.`),
     onLost: (error) => lost.abort(error),
     onDoubt: (sentence) => log.warn(sentence),
-    onIdleError: (err) => log.warn({ err }, 'A connection to the database broke and is replaced.'),
+    onIdleError: (err) => log.warn({ err }, 'A connection to the database broke and will be replaced.'),
     ...(controlSocket && { controlSocket }),
   });
   let demo: Credentials | null = null;
@@ -41,28 +77,32 @@ export async function serve(config: Config, asJson: boolean, warnings: readonly 
       config,
       log,
       context: directory,
-      // A page contains a secret in demo mode only: embedded, not to be reached from another machine, not under the name of
-      // another site, whose scripts could read it, and not by way of a proxy, whose callers could be anybody.
+      // A page contains a secret in demo mode only: with the embedded database, on a loopback address, under the name of this machine
+      // (the scripts of another site could read the page), and not through a proxy, whose clients are unknown.
       demoCredentials: ({ headers }) =>
         isEmbedded &&
         isLoopback(config.host) &&
         config.trustProxy === false &&
         isLoopback(hostnameOf(headers.host)) &&
-        !Object.keys(headers).some((name) => PROXIED.test(name))
+        !Object.keys(headers).some((name) => PROXY_HEADER.test(name))
           ? demo
           : null,
     });
     closers.push(() => server.close());
-    // First of all, so that a second server hears who has the directory and not that a port is taken.
+    // Before listening, so that a second server reports who holds the data directory, not that the port is in use.
     await directory.hold();
     const url = await server.listen({ host: config.host, port: config.port });
     const stopped = Promise.race([untilSignal(log), untilAborted(lost.signal)]);
-    // Heard of below, when nothing else is under way.
+    // Awaited below; until then a rejection must not count as unhandled.
     stopped.catch(() => undefined);
     if (await openWhenReachable(directory, log, stopped)) {
       if (controlSocket !== undefined) {
         const { db, services } = directory;
-        const control = await serveControl(controlSocket, config.dataDir, { db, services, applied: [] });
+        const control = await serveControlSocket(controlSocket, config.dataDir, operations, {
+          db,
+          services,
+          applied: [],
+        });
         closers.push(() => control.close());
       }
       if (config.demo) await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
@@ -82,7 +122,7 @@ export async function serve(config: Config, asJson: boolean, warnings: readonly 
       .finally(() => {
         const timeoutMs = config.requestTimeoutMs + SHUTDOWN_GRACE_MS;
         force = setTimeout(() => {
-          log.error(`Requests did not finish within ${timeoutMs} ms; ending them.`);
+          log.error(`Requests did not finish within ${timeoutMs} ms. Ending them.`);
           process.exit(1);
         }, timeoutMs);
       });
@@ -90,8 +130,8 @@ export async function serve(config: Config, asJson: boolean, warnings: readonly 
   log.info('Stopped.');
 }
 
-/** What proxies say of whom a request is. */
-const PROXIED = /^(forwarded|via|x-real-ip|x-forwarded.*)$/;
+/** Headers that proxies add. */
+const PROXY_HEADER = /^(forwarded|via|x-real-ip|x-forwarded.*)$/;
 
 function untilAborted(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
@@ -105,9 +145,9 @@ function hostnameOf(host = ''): string {
 }
 
 const RETRY_MS = 500;
-const TRIES_A_LINE = 20;
+const TRIES_PER_LOG_LINE = 20;
 
-/** Opens the directory, however long its database cannot be reached; false where a signal came before that. */
+/** Opens the database, and waits while it cannot be reached. Returns false if a signal arrived first. */
 async function openWhenReachable(directory: Context, log: Logger, stopped: Promise<void>): Promise<boolean> {
   const signal = stopped.then(() => true);
   signal.catch(() => undefined);
@@ -119,8 +159,8 @@ async function openWhenReachable(directory: Context, log: Logger, stopped: Promi
       if (!isUnreachable(error)) throw error;
       const { code, message } = error as NodeJS.ErrnoException;
       const reason = message || code;
-      if (tries % TRIES_A_LINE === 0)
-        log.warn({ reason }, 'The database cannot be reached; the service comes up as soon as it can.');
+      if (tries % TRIES_PER_LOG_LINE === 0)
+        log.warn({ reason }, 'The database cannot be reached. The service starts as soon as it can be.');
     }
     if (await Promise.race([signal, sleep(RETRY_MS, false)])) return false;
   }
