@@ -1,6 +1,6 @@
+import { VERSION } from '../config/version.js';
 import type { Database } from '../db/database.js';
 import { inspectMigrations } from '../db/migrate.js';
-import { VERSION } from '../config/version.js';
 import type { Services } from '../services/services.js';
 import { explainFailure } from './terminal.js';
 
