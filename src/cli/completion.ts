@@ -30,14 +30,14 @@ export function addCompletionCommand(program: Command): void {
 }
 
 function completionScript(program: Command, shell: Shell): string {
-  const contexts = contextsOf(program, program.name());
+  const commands = listCommands(program, program.name());
   const script = { bash: bashScript, zsh: zshScript, fish: fishScript }[shell];
-  return `${script(program.name(), contexts)}\n`;
+  return `${script(program.name(), commands)}\n`;
 }
 
-/** What can follow a command on the command line. */
-interface CompletionContext {
-  /** The command, such as `userdir user import`. */
+/** A command, and the words that can follow it. */
+interface CommandWords {
+  /** Such as `userdir user import`. */
   readonly path: string;
   readonly words: readonly Word[];
   readonly flags: readonly Flag[];
@@ -55,11 +55,11 @@ interface Flag extends Word {
   readonly choices: readonly string[];
 }
 
-function contextsOf(command: Command, path: string): CompletionContext[] {
+function listCommands(command: Command, path: string): CommandWords[] {
   const help = command.createHelp();
   const subcommands = help.visibleCommands(command);
   const values = command.registeredArguments.flatMap(({ argChoices = [] }) => argChoices);
-  const context: CompletionContext = {
+  const words: CommandWords = {
     path,
     words: [
       ...subcommands.map((subcommand) => ({ text: subcommand.name(), description: subcommand.description() })),
@@ -68,7 +68,7 @@ function contextsOf(command: Command, path: string): CompletionContext[] {
     flags: help.visibleOptions(command).map(toFlag),
     takesFile: command.registeredArguments.some((argument) => argument.name() === 'FILE'),
   };
-  return [context, ...command.commands.flatMap((subcommand) => contextsOf(subcommand, `${path} ${subcommand.name()}`))];
+  return [words, ...command.commands.flatMap((subcommand) => listCommands(subcommand, `${path} ${subcommand.name()}`))];
 }
 
 function toFlag(option: Option): Flag {
@@ -85,14 +85,14 @@ function toFlag(option: Option): Flag {
 const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
 
 /** Finds the command on the line, and the values of the option before the cursor, in syntax that bash and zsh share. */
-function findContext(name: string, contexts: readonly CompletionContext[], words: string, previous: string): string {
-  const valued = contexts.flatMap(({ path, flags }) =>
+function findCommand(name: string, commands: readonly CommandWords[], words: string, previous: string): string {
+  const valued = commands.flatMap(({ path, flags }) =>
     flags.filter(({ takesValue }) => takesValue).map((flag) => ({ at: quoted(`${path} ${flag.text}`), ...flag })),
   );
   return `  local at=${name} word
   for word in ${words}; do
     case "$at $word" in
-      ${contexts
+      ${commands
         .slice(1)
         .map(({ path }) => quoted(path))
         .join('|')}) at="$at $word" ;;
@@ -104,14 +104,14 @@ ${valued.map(({ at, choices }) => `    ${at}) values=${quoted(choices.join(' ') 
   esac`;
 }
 
-function bashScript(name: string, contexts: readonly CompletionContext[]): string {
-  const cases = contexts.map(
+function bashScript(name: string, commands: readonly CommandWords[]): string {
+  const cases = commands.map(
     ({ path, words, flags, takesFile }) =>
       `    ${quoted(path)}) words=${quoted(texts(words))} flags=${quoted(texts(flags))} files=${takesFile ? 1 : ''} ;;`,
   );
   return `_${name}() {
   local current=\${COMP_WORDS[COMP_CWORD]} words flags files
-${findContext(name, contexts, `"\${COMP_WORDS[@]:1:COMP_CWORD-1}"`, `\${COMP_WORDS[COMP_CWORD-1]}`)}
+${findCommand(name, commands, `"\${COMP_WORDS[@]:1:COMP_CWORD-1}"`, `\${COMP_WORDS[COMP_CWORD-1]}`)}
   case $at in
 ${cases.join('\n')}
   esac
@@ -132,10 +132,10 @@ complete -F _${name} ${name}`;
 
 const texts = (words: readonly Word[]) => words.map(({ text }) => text).join(' ');
 
-function zshScript(name: string, contexts: readonly CompletionContext[]): string {
+function zshScript(name: string, commands: readonly CommandWords[]): string {
   const described = (words: readonly Word[]) =>
     words.map(({ text, description }) => quoted(`${text}:${description.replaceAll(':', '\\:')}`)).join(' ');
-  const cases = contexts.map(
+  const cases = commands.map(
     ({ path, words, flags, takesFile }) =>
       `    ${quoted(path)}) words_here=(${described(words)}) flags=(${described(flags)}) files=${takesFile ? 1 : ''} ;;`,
   );
@@ -143,7 +143,7 @@ function zshScript(name: string, contexts: readonly CompletionContext[]): string
 _${name}() {
   local -a words_here flags
   local files
-${findContext(name, contexts, `\${words[2,CURRENT-1]}`, `\${words[CURRENT-1]}`)}
+${findCommand(name, commands, `\${words[2,CURRENT-1]}`, `\${words[CURRENT-1]}`)}
   case $at in
 ${cases.join('\n')}
   esac
@@ -158,10 +158,10 @@ ${cases.join('\n')}
 if [[ $funcstack[1] == _${name} ]]; then _${name} "$@"; else compdef _${name} ${name}; fi`;
 }
 
-function fishScript(name: string, contexts: readonly CompletionContext[]): string {
-  // Inside single quotes fish knows backslashes too.
+function fishScript(name: string, commands: readonly CommandWords[]): string {
+  // In fish a backslash is an escape character inside single quotes too.
   const word = (text: string) => `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
-  const lines = contexts.flatMap(({ path, words, flags, takesFile }) => {
+  const lines = commands.flatMap(({ path, words, flags, takesFile }) => {
     const here = `complete -c ${name} -n ${word(`__${name}_at ${word(path)}`)}`;
     return [
       ...words.map(({ text, description }) => `${here} -a ${word(text)} -d ${word(description)}`),
@@ -177,7 +177,7 @@ function fishScript(name: string, contexts: readonly CompletionContext[]): strin
   set -l at ${name}
   for word in (commandline -opc)[2..-1]
     switch "$at $word"
-      case ${contexts
+      case ${commands
         .slice(1)
         .map(({ path }) => word(path))
         .join(' ')}

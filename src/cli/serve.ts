@@ -16,7 +16,7 @@ import type { Operations } from './operation.js';
 import type { CommandContext } from './run.js';
 
 export const SETTINGS_HELP = `
-Settings are environment variables; the README lists all of them:
+Settings are environment variables; docs/configuration.md lists all of them:
   DATABASE_URL  a PostgreSQL database (postgres://…); without it, the embedded database
   EMBEDDED      on: use the embedded database even with NODE_ENV=production
   DATA_DIR      the directory of the embedded database (default: ./data)
@@ -117,7 +117,7 @@ async function serve(
   const work = () =>
     serveUntilStopped()
       .catch((error) => {
-        throw lost.signal.aborted ? lost.signal.reason : explain(error, config);
+        throw lost.signal.aborted ? lost.signal.reason : explainListenFailure(error, config);
       })
       .finally(() => {
         const timeoutMs = config.requestTimeoutMs + SHUTDOWN_GRACE_MS;
@@ -166,7 +166,7 @@ async function openWhenReachable(directory: Context, log: Logger, stopped: Promi
   }
 }
 
-/** Resolves at the first SIGINT or SIGTERM; a second one ends the process at once. */
+/** Resolves at the first SIGINT or SIGTERM; a second one ends the process immediately. */
 function untilSignal(log: { info(message: string): void }): Promise<void> {
   return new Promise((resolve) => {
     let signals = 0;
@@ -181,7 +181,8 @@ function untilSignal(log: { info(message: string): void }): Promise<void> {
   });
 }
 
-function explain(error: unknown, { host, metricsPort, port: httpPort }: Config): unknown {
+/** Names the setting to change if the address or the port cannot be used. */
+function explainListenFailure(error: unknown, { host, metricsPort, port: httpPort }: Config): unknown {
   const {
     code,
     syscall,
@@ -189,13 +190,13 @@ function explain(error: unknown, { host, metricsPort, port: httpPort }: Config):
     port = httpPort,
   } = error as NodeJS.ErrnoException & { hostname?: string; port?: number };
   const setting = port === metricsPort ? 'METRICS_PORT' : 'PORT';
-  if (code === 'ENOTFOUND' && hostname === host) return new Error(`HOST ${host} is no address of this machine.`);
+  if (code === 'ENOTFOUND' && hostname === host) return new Error(`HOST ${host} is not an address of this machine.`);
   if (syscall !== 'listen') return error;
   if (code === 'EADDRINUSE')
     return new Error(`Port ${port} on ${host} is in use by another process; set ${setting} to a free one.`);
   if (code === 'EACCES')
-    return new Error(`Port ${port} on ${host} may not be used by this system user; set ${setting} to another one.`);
-  if (code === 'EADDRNOTAVAIL') return new Error(`HOST ${host} is no address of this machine.`);
+    return new Error(`Port ${port} on ${host} is not permitted for this system user; set ${setting} to another port.`);
+  if (code === 'EADDRNOTAVAIL') return new Error(`HOST ${host} is not an address of this machine.`);
   return error;
 }
 

@@ -614,6 +614,6 @@ describe.runIf(inject('engine') === 'embedded')('the command', () => {
       stderr: expect.stringMatching(/^userdir: The server cannot be reached: .*ECONNREFUSED 127[^\n]*\n$/),
     });
     const none = await userdir({}, ['conformance', '127.0.0.1:9', '--app-id', 'a', '--app-secret', 'b']);
-    expect(none).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('Expected the base address') });
+    expect(none).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('Expected the base URL') });
   });
 });
