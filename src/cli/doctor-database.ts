@@ -33,7 +33,7 @@ export interface ExaminationParams {
   readonly totals: boolean;
 }
 
-/** node-postgres takes the option; its types do not know it. */
+/** node-postgres has this option; its types lack it. */
 const QUERY_TIMEOUT = { query_timeout: 10_000 };
 const OLDEST_VERSION = 15;
 /** The clock of the database decides when a secret and an idempotency key expire. */

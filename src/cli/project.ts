@@ -54,7 +54,11 @@ function addSecretCommands(project: Command, { operation }: CommandContext): voi
     'project add-secret app_1 --label reports --scope read,verify --expires-in 30d',
   )
     .requiredOption('--label <LABEL>', 'the name of the secret in the audit trail')
-    .option('--scope <SCOPES>', 'what the secret permits, such as read,verify', parseScopes, SECRET_SCOPES)
+    .addOption(
+      new Option('--scope <SCOPES>', 'what the secret permits, such as read,verify')
+        .argParser(parseScopes)
+        .default(SECRET_SCOPES, 'everything'),
+    )
     .option('--expires-in <TIME>', 'when the secret expires, such as 30d; without it never', parseDuration)
     .action(async (appId: string, { label, scope, expiresIn, ...options }) => {
       await add(

@@ -47,7 +47,7 @@ export interface Sample {
   readonly users: readonly User[];
 }
 
-/** The check cannot be made with the options and the users that there are. It is reported as skipped. */
+/** The check needs an option or users that are missing. It is reported as skipped. */
 export class NotObservable extends Error {}
 
 const ANSWER_TIMEOUT_MS = 10_000;
