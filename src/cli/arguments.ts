@@ -1,7 +1,6 @@
 import { InvalidArgumentError, Option } from 'commander';
 import { dateBound, parse } from '../domain/filters.js';
-import type { SecretScope } from '../domain/projects.js';
-import { SECRET_SCOPES } from '../domain/projects.js';
+import { SECRET_SCOPES, type SecretScope } from '../domain/projects.js';
 
 /** Options that several commands have, and parsers of arguments. Each parser throws InvalidArgumentError. */
 

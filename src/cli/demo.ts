@@ -1,7 +1,7 @@
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { AppError } from '../errors.js';
 import type { Credentials } from '../domain/projects.js';
+import { AppError } from '../errors.js';
 import type { Services } from '../services/services.js';
 import { syntheticUsers } from '../services/synthetic-users.js';
 

@@ -207,24 +207,24 @@ async function checkDatabase(config: Config | null, totals: boolean): Promise<Fi
 }
 
 async function examine(config: Config, params: ExaminationParams): Promise<Finding[]> {
-  const directory = createContext(config, {
+  const context = createContext(config, {
     command: 'userdir doctor',
     lockWaitMs: LOCK_WAIT_MS,
     onDoubt: writeNotice,
   });
   const work = async () => {
     try {
-      // Not directory.open(), which would apply migrations.
-      await directory.hold();
-      await directory.db.start();
-      return (await examineDatabase(directory, params)).findings;
+      // Not context.open(), which would apply migrations.
+      await context.hold();
+      await context.db.start();
+      return (await examineDatabase(context, params)).findings;
     } catch (error) {
       const socket = error instanceof DataDirLockedError ? error.holder.controlSocket : undefined;
       if (socket === undefined) throw error;
       return [serverFinding((error as DataDirLockedError).holder), ...(await examineRemotely(socket, params))];
     }
   };
-  return runThenClose(work, [() => directory.close()]);
+  return runThenClose(work, [() => context.close()]);
 }
 
 function serverFinding({ pid, since }: DataDirLockedError['holder']): Finding {

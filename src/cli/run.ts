@@ -93,7 +93,7 @@ async function runWhereReachable<Params, Result>(
   io: Io,
   onLost: (error: Error) => void,
 ): Promise<Result> {
-  const directory = createContext(config, {
+  const context = createContext(config, {
     command: `userdir ${operation.name}`,
     lockWaitMs: LOCK_WAIT_MS,
     onLost,
@@ -102,10 +102,10 @@ async function runWhereReachable<Params, Result>(
   const work = async (): Promise<Result> => {
     const deadline = Date.now() + SERVER_WAIT_MS;
     for (;;) {
-      const opened = await openOrFindServer(directory);
+      const opened = await openOrFindServer(context);
       io.signal.throwIfAborted();
       if ('applied' in opened) {
-        const { db, services } = directory;
+        const { db, services } = context;
         return await operation.run({ db, services, applied: opened.applied }, params, io);
       }
       try {
@@ -116,13 +116,13 @@ async function runWhereReachable<Params, Result>(
       await sleep(RETRY_MS);
     }
   };
-  return runThenClose(work, [() => directory.close()]);
+  return runThenClose(work, [() => context.close()]);
 }
 
 /** Opens the database, or returns the control socket of the server that holds it. */
-async function openOrFindServer(directory: Context): Promise<{ applied: string[] } | { socket: string }> {
+async function openOrFindServer(context: Context): Promise<{ applied: string[] } | { socket: string }> {
   try {
-    return { applied: await directory.open() };
+    return { applied: await context.open() };
   } catch (error) {
     const socket = error instanceof DataDirLockedError ? error.holder.controlSocket : undefined;
     if (socket === undefined) throw error;

@@ -57,7 +57,7 @@ async function serve(
   const isEmbedded = config.db.engine === 'embedded';
   const controlSocket = isEmbedded ? controlSocketPath(config.dataDir) : undefined;
   const lost = new AbortController();
-  const directory = createContext(config, {
+  const context = createContext(config, {
     command: 'userdir serve',
     lockWaitMs: LOCK_WAIT_MS,
     serving: true,
@@ -72,11 +72,11 @@ async function serve(
   const closers: Closer[] = [() => clearTimeout(force)];
   async function serveUntilStopped(): Promise<void> {
     if (controlSocket !== undefined) closers.push(() => removeControlSocket(controlSocket, config.dataDir));
-    closers.push(() => directory.close());
+    closers.push(() => context.close());
     const server = await createServer({
       config,
       log,
-      context: directory,
+      context,
       // A page contains a secret in demo mode only: with the embedded database, on a loopback address, under the name of this machine
       // (the scripts of another site could read the page), and not through a proxy, whose clients are unknown.
       demoCredentials: ({ headers }) =>
@@ -90,14 +90,14 @@ async function serve(
     });
     closers.push(() => server.close());
     // Before listening, so that a second server reports who holds the data directory, not that the port is in use.
-    await directory.hold();
+    await context.hold();
     const url = await server.listen({ host: config.host, port: config.port });
     const stopped = Promise.race([untilSignal(log), untilAborted(lost.signal)]);
     // Awaited below; until then a rejection must not count as unhandled.
     stopped.catch(() => undefined);
-    if (await openWhenReachable(directory, log, stopped)) {
+    if (await openWhenReachable(context, log, stopped)) {
       if (controlSocket !== undefined) {
-        const { db, services } = directory;
+        const { db, services } = context;
         const control = await serveControlSocket(controlSocket, config.dataDir, operations, {
           db,
           services,
@@ -106,7 +106,7 @@ async function serve(
         closers.push(() => control.close());
       }
       if (config.demo) await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
-      demo = await openDemo(directory.services, config.dataDir, config.demo);
+      demo = await openDemo(context.services, config.dataDir, config.demo);
       const urls = { url, metricsUrl: server.metricsUrl };
       process.stdout.write(asJson ? jsonBanner(urls, demo) : banner(urls, config, demo));
     }
@@ -148,12 +148,12 @@ const RETRY_MS = 500;
 const TRIES_PER_LOG_LINE = 20;
 
 /** Opens the database, and waits while it cannot be reached. Returns false if a signal arrived first. */
-async function openWhenReachable(directory: Context, log: Logger, stopped: Promise<void>): Promise<boolean> {
+async function openWhenReachable(context: Context, log: Logger, stopped: Promise<void>): Promise<boolean> {
   const signal = stopped.then(() => true);
   signal.catch(() => undefined);
   for (let tries = 0; ; tries += 1) {
     try {
-      await directory.open();
+      await context.open();
       return true;
     } catch (error) {
       if (!isUnreachable(error)) throw error;
