@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 import { CommanderError } from 'commander';
-import { reason } from './cli/output.js';
 import { createProgram } from './cli/program.js';
-import { Refused } from './cli/run.js';
+import { ReportedFailure } from './cli/run.js';
+import { explainFailure } from './cli/terminal.js';
 import { ConfigError } from './config/config.js';
 import { findMisspelt } from './config/setting-names.js';
 
@@ -10,13 +10,13 @@ import { findMisspelt } from './config/setting-names.js';
 const FAILED = 1;
 const WRONG_USAGE = 2;
 
-// A reader that has had enough (`| head`) is no failure.
+// A reader that closes the pipe early (`| head`) is not a failure.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : FAILED));
 
-// Whatever is made in DATA_DIR is for this system user alone, from the moment at which it is there.
+// Files in DATA_DIR are readable for this system user only, from their creation on.
 process.umask(0o077);
 
-// For everything that colours, of which some would let FORCE_COLOR win.
+// Some libraries let FORCE_COLOR override NO_COLOR.
 if (process.env['NO_COLOR'] || process.argv.includes('--no-color')) {
   process.env['NO_COLOR'] = '1';
   delete process.env['FORCE_COLOR'];
@@ -27,15 +27,15 @@ try {
 } catch (error) {
   process.exitCode = report(error);
 }
-// Standard input that nobody reads to its end would keep the process.
+// Unread standard input would keep the process alive.
 process.stdin.unref?.();
 
 function report(error: unknown): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : WRONG_USAGE;
-  if (error instanceof Refused) return FAILED;
-  // What is missing may be there under another name.
+  if (error instanceof ReportedFailure) return FAILED;
+  // A missing setting may be set under a misspelt name.
   if (error instanceof ConfigError)
     process.stderr.write(`${[error.message, ...findMisspelt(process.env)].join('\n')}\n`);
-  else process.stderr.write(`userdir: ${reason(error)}\n`);
+  else process.stderr.write(`userdir: ${explainFailure(error)}\n`);
   return FAILED;
 }

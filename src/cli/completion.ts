@@ -1,22 +1,43 @@
-import type { Command, Option } from 'commander';
+import { Argument, type Command, type Option } from 'commander';
+import { examples, jsonOption } from './arguments.js';
 
 /**
- * What makes a shell complete the command: a script made from the commander program itself, so that it knows whatever the
- * program does. It asks nobody when a key is pressed, which would take a quarter of a second.
+ * Completion scripts for bash, zsh and fish, generated from the commander program. The scripts contain all words, so pressing Tab does
+ * not start a Node process, which would take a third of a second.
  */
 
-export const SHELLS = ['bash', 'zsh', 'fish'] as const;
-export type Shell = (typeof SHELLS)[number];
+const SHELLS = ['bash', 'zsh', 'fish'] as const;
+type Shell = (typeof SHELLS)[number];
 
-export function completionScript(program: Command, shell: Shell): string {
-  const places = placesOf(program, program.name());
-  const script = { bash: bashScript, zsh: zshScript, fish: fishScript }[shell];
-  return `${script(program.name(), places)}\n`;
+const HELP = `
+Add a line to the startup file of your shell:
+  ~/.bashrc                   eval "$(userdir completion bash)"
+  ~/.zshrc, after compinit    eval "$(userdir completion zsh)"
+  ~/.config/fish/config.fish  userdir completion fish | source
+${examples('completion bash')}`;
+
+export function addCompletionCommand(program: Command): void {
+  program
+    .command('completion')
+    .description('print a completion script for a shell')
+    .addHelpText('after', HELP)
+    .addArgument(new Argument('<SHELL>', 'the shell').choices(SHELLS))
+    .addOption(jsonOption().hideHelp())
+    .action((shell: Shell, { json }) => {
+      const script = completionScript(program, shell);
+      process.stdout.write(json ? `${JSON.stringify({ shell, script })}\n` : script);
+    });
 }
 
-/** What may follow some words of the command line. */
-interface Place {
-  /** `userdir user import`. */
+function completionScript(program: Command, shell: Shell): string {
+  const commands = listCommands(program, program.name());
+  const script = { bash: bashScript, zsh: zshScript, fish: fishScript }[shell];
+  return `${script(program.name(), commands)}\n`;
+}
+
+/** A command, and the words that can follow it. */
+interface CommandWords {
+  /** Such as `userdir user import`. */
   readonly path: string;
   readonly words: readonly Word[];
   readonly flags: readonly Flag[];
@@ -34,20 +55,20 @@ interface Flag extends Word {
   readonly choices: readonly string[];
 }
 
-function placesOf(command: Command, path: string): Place[] {
+function listCommands(command: Command, path: string): CommandWords[] {
   const help = command.createHelp();
   const subcommands = help.visibleCommands(command);
   const values = command.registeredArguments.flatMap(({ argChoices = [] }) => argChoices);
-  const place: Place = {
+  const words: CommandWords = {
     path,
     words: [
-      ...subcommands.map((each) => ({ text: each.name(), description: each.description() })),
+      ...subcommands.map((subcommand) => ({ text: subcommand.name(), description: subcommand.description() })),
       ...values.map((text) => ({ text, description: '' })),
     ],
     flags: help.visibleOptions(command).map(toFlag),
     takesFile: command.registeredArguments.some((argument) => argument.name() === 'FILE'),
   };
-  return [place, ...command.commands.flatMap((each) => placesOf(each, `${path} ${each.name()}`))];
+  return [words, ...command.commands.flatMap((subcommand) => listCommands(subcommand, `${path} ${subcommand.name()}`))];
 }
 
 function toFlag(option: Option): Flag {
@@ -60,19 +81,21 @@ function toFlag(option: Option): Flag {
   };
 }
 
-/** A word of a script for bash or zsh, whatever it contains. */
+/** Quotes a word for bash and zsh. */
 const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
-const inner = (places: readonly Place[]) => places.slice(1).map(({ path }) => quoted(path));
 
-/** Finds the place, and then the values of the flag before the cursor, in the syntax that bash and zsh share. */
-function findPlace(name: string, places: readonly Place[], words: string, previous: string): string {
-  const valued = places.flatMap(({ path, flags }) =>
+/** Finds the command on the line, and the values of the option before the cursor, in syntax that bash and zsh share. */
+function findCommand(name: string, commands: readonly CommandWords[], words: string, previous: string): string {
+  const valued = commands.flatMap(({ path, flags }) =>
     flags.filter(({ takesValue }) => takesValue).map((flag) => ({ at: quoted(`${path} ${flag.text}`), ...flag })),
   );
   return `  local at=${name} word
   for word in ${words}; do
     case "$at $word" in
-      ${inner(places).join('|')}) at="$at $word" ;;
+      ${commands
+        .slice(1)
+        .map(({ path }) => quoted(path))
+        .join('|')}) at="$at $word" ;;
     esac
   done
   local values=
@@ -81,19 +104,19 @@ ${valued.map(({ at, choices }) => `    ${at}) values=${quoted(choices.join(' ') 
   esac`;
 }
 
-function bashScript(name: string, places: readonly Place[]): string {
-  const cases = places.map(
+function bashScript(name: string, commands: readonly CommandWords[]): string {
+  const cases = commands.map(
     ({ path, words, flags, takesFile }) =>
       `    ${quoted(path)}) words=${quoted(texts(words))} flags=${quoted(texts(flags))} files=${takesFile ? 1 : ''} ;;`,
   );
   return `_${name}() {
   local current=\${COMP_WORDS[COMP_CWORD]} words flags files
-${findPlace(name, places, `"\${COMP_WORDS[@]:1:COMP_CWORD-1}"`, `\${COMP_WORDS[COMP_CWORD-1]}`)}
+${findCommand(name, commands, `"\${COMP_WORDS[@]:1:COMP_CWORD-1}"`, `\${COMP_WORDS[COMP_CWORD-1]}`)}
   case $at in
 ${cases.join('\n')}
   esac
   COMPREPLY=()
-  # A value that nobody can guess.
+  # The option takes a value that cannot be completed.
   if [[ $values == - ]]; then return; fi
   if [[ -n $values ]]; then words=$values flags= files=; fi
   if [[ $current == -* ]]; then words=$flags files=; fi
@@ -109,36 +132,36 @@ complete -F _${name} ${name}`;
 
 const texts = (words: readonly Word[]) => words.map(({ text }) => text).join(' ');
 
-function zshScript(name: string, places: readonly Place[]): string {
+function zshScript(name: string, commands: readonly CommandWords[]): string {
   const described = (words: readonly Word[]) =>
     words.map(({ text, description }) => quoted(`${text}:${description.replaceAll(':', '\\:')}`)).join(' ');
-  const cases = places.map(
+  const cases = commands.map(
     ({ path, words, flags, takesFile }) =>
-      `    ${quoted(path)}) those=(${described(words)}) flags=(${described(flags)}) files=${takesFile ? 1 : ''} ;;`,
+      `    ${quoted(path)}) words_here=(${described(words)}) flags=(${described(flags)}) files=${takesFile ? 1 : ''} ;;`,
   );
   return `#compdef ${name}
 _${name}() {
-  local -a those flags
+  local -a words_here flags
   local files
-${findPlace(name, places, `\${words[2,CURRENT-1]}`, `\${words[CURRENT-1]}`)}
+${findCommand(name, commands, `\${words[2,CURRENT-1]}`, `\${words[CURRENT-1]}`)}
   case $at in
 ${cases.join('\n')}
   esac
-  # A value that nobody can guess.
+  # The option takes a value that cannot be completed.
   if [[ $values == - ]]; then return; fi
   if [[ -n $values ]]; then compadd -- \${=values}; return; fi
   if [[ $PREFIX == -* ]]; then _describe -o option flags; return; fi
-  if (( $#those )); then _describe command those; fi
+  if (( $#words_here )); then _describe command words_here; fi
   if [[ -n $files ]]; then _files; fi
 }
-# Loaded by its name from fpath, or by eval.
+# The script can be loaded from fpath or by eval.
 if [[ $funcstack[1] == _${name} ]]; then _${name} "$@"; else compdef _${name} ${name}; fi`;
 }
 
-function fishScript(name: string, places: readonly Place[]): string {
-  // Inside single quotes fish knows backslashes too.
+function fishScript(name: string, commands: readonly CommandWords[]): string {
+  // In fish a backslash is an escape character inside single quotes too.
   const word = (text: string) => `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
-  const lines = places.flatMap(({ path, words, flags, takesFile }) => {
+  const lines = commands.flatMap(({ path, words, flags, takesFile }) => {
     const here = `complete -c ${name} -n ${word(`__${name}_at ${word(path)}`)}`;
     return [
       ...words.map(({ text, description }) => `${here} -a ${word(text)} -d ${word(description)}`),
@@ -154,7 +177,7 @@ function fishScript(name: string, places: readonly Place[]): string {
   set -l at ${name}
   for word in (commandline -opc)[2..-1]
     switch "$at $word"
-      case ${places
+      case ${commands
         .slice(1)
         .map(({ path }) => word(path))
         .join(' ')}

@@ -1,7 +1,7 @@
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { AppError } from '../errors.js';
 import type { Credentials } from '../domain/projects.js';
+import { AppError } from '../errors.js';
 import type { Services } from '../services/services.js';
 import { syntheticUsers } from '../services/synthetic-users.js';
 
@@ -9,21 +9,21 @@ const DEMO_USERS = 200;
 const DEMO_SEED = 1;
 
 /**
- * The demo project: made by the first start on a database that has no project at all, its credentials kept in
- * `demo.json` beside the embedded database. Null where there is none, or where its credentials are no longer good.
+ * Returns the credentials of the demo project, or null if there is none or its credentials are no longer valid. The first start on a
+ * database without projects creates it (if `mayCreate`) and stores its credentials in `demo.json` beside the embedded database.
  */
-export async function openDemo(services: Services, dataDir: string, mayMake: boolean): Promise<Credentials | null> {
+export async function openDemo(services: Services, dataDir: string, mayCreate: boolean): Promise<Credentials | null> {
   const path = join(dataDir, 'demo.json');
-  const kept = await readDemo(path);
-  if (kept !== null && (await isGood(services, kept))) return kept;
-  return mayMake ? makeDemo(services, path) : null;
+  const stored = await readDemo(path);
+  if (stored !== null && (await areValid(services, stored))) return stored;
+  return mayCreate ? createDemo(services, path) : null;
 }
 
-/** The credentials are written down before there is a project that they open, so a start that was killed meanwhile is resumed. */
-async function makeDemo(services: Services, path: string): Promise<Credentials | null> {
+/** Stores the credentials before it creates the project, so that the next start can continue if this one is killed. */
+async function createDemo(services: Services, path: string): Promise<Credentials | null> {
   const draft = `${path}.draft`;
   let credentials = await readDemo(draft);
-  if (credentials === null || !(await isGood(services, credentials))) {
+  if (credentials === null || !(await areValid(services, credentials))) {
     if ((await services.projects.listProjects()).length > 0) return null;
     credentials = services.projects.mintCredentials();
     const { appId, appSecret } = credentials;
@@ -45,7 +45,7 @@ async function readDemo(path: string): Promise<Credentials | null> {
   }
 }
 
-async function isGood(services: Services, credentials: Credentials): Promise<boolean> {
+async function areValid(services: Services, credentials: Credentials): Promise<boolean> {
   try {
     await services.projects.authenticate(credentials);
     return true;

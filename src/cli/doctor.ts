@@ -2,111 +2,149 @@ import { existsSync, readFileSync } from 'node:fs';
 import { access, constants, stat, statfs } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
+import type { Command } from 'commander';
 import { runThenClose } from '../closers.js';
 import { type Config, ConfigError, type Environment, isLoopback, parseConfig, SETTINGS } from '../config/config.js';
-import { DataDirLockedError, LOCK_WAIT_MS } from '../db/lock.js';
-import { createContext } from '../context.js';
 import { findMisspelt } from '../config/setting-names.js';
 import { PACKAGE, VERSION } from '../config/version.js';
-import { NotListeningError, runRemotely } from './control.js';
+import { createContext } from '../context.js';
+import { DataDirLockedError, LOCK_WAIT_MS } from '../db/lock.js';
+import { examples, jsonOption } from './arguments.js';
+import { NotListeningError, runRemotely } from './control-socket.js';
 import {
-  type DatabaseQuestion,
+  type ExaminationParams,
   examineDatabase,
   type Finding,
   failed,
   passed,
   skipped,
   warning,
-} from './database-findings.js';
-import { reason, writeNotice } from './output.js';
+} from './doctor-database.js';
+import { type CommandContext, ReportedFailure } from './run.js';
+import { counted, explainFailure, formatFindings, paint, writeNotice } from './terminal.js';
 
-/**
- * What may be wrong with an installation, looked at without changing anything: no migration is applied and no database
- * made. Whatever is broken, the rest is still looked at.
- */
-export async function diagnose(env: Environment, totals: boolean): Promise<Finding[]> {
-  const { config, findings } = readSettings(env);
+const HELP = `
+✓ passed, ! warning, ✗ failed, - not checked. Exits with 1 if a check failed.
+${examples('doctor', 'doctor --json', 'doctor --no-totals')}`;
+
+/** Examines the database in the process that has it open. */
+const EXAMINATION = { name: 'doctor', run: examineDatabase };
+
+export function addDoctorCommand(program: Command, { env, operations }: CommandContext): void {
+  operations.set(EXAMINATION.name, EXAMINATION);
+  program
+    .command('doctor')
+    .description('check the settings, the database and this machine; changes nothing')
+    .addHelpText('after', HELP)
+    .option('--no-totals', 'do not count all users, which takes long for millions of them')
+    .addOption(jsonOption())
+    .action(async ({ totals, json }) => {
+      const findings = await diagnose(env, totals);
+      const ok = findings.every(({ status }) => status !== 'failed');
+      process.stdout.write(`${json ? JSON.stringify({ ok, findings }) : report(findings)}\n`);
+      if (!ok) throw new ReportedFailure();
+    });
+}
+
+function report(findings: readonly Finding[]): string {
+  const rows = findings.map(({ id, status, found, advice }) => ({
+    status,
+    name: id,
+    text: advice === null ? found : `${found}\n→ ${advice}`,
+  }));
+  const count = (wanted: Finding['status']) => findings.filter(({ status }) => status === wanted).length;
+  const [problems, warnings] = [count('failed'), count('warning')];
+  const verdict = problems === 0 ? paint('green', 'No problems') : paint('red', counted(problems, 'problem'));
+  return `${formatFindings(rows)}\n\n${verdict}, ${counted(warnings, 'warning')}.`;
+}
+
+/** Applies no migration and creates no database. If one check fails, the others still run. */
+async function diagnose(env: Environment, totals: boolean): Promise<Finding[]> {
+  const { config, findings } = checkSettings(env);
   return [
     ...findings,
-    findNode(),
-    findPackages(),
-    await findDataDir(config),
-    ...(await findDatabase(config, totals)),
-    await findRedis(config, env),
+    checkNode(),
+    checkPackages(),
+    await checkDataDir(config),
+    ...(await checkDatabase(config, totals)),
+    await checkRedis(config, env),
   ];
 }
 
-/** The settings; where some are malformed, as if those were not set. */
-function readSettings(env: Environment): { config: Config | null; findings: Finding[] } {
+/** Also returns the settings; malformed ones are left out, so that the other checks can run. */
+function checkSettings(env: Environment): { config: Config | null; findings: Finding[] } {
   const given = SETTINGS.filter((name) => env[name] !== undefined && env[name] !== '');
   try {
     const config = parseConfig(env);
-    const found = given.length === 0 ? 'none is set' : `set: ${given.join(', ')}`;
-    return { config, findings: [passed('settings', found), ...namesOf(env), ...risksOf(config, env)] };
+    const found = given.length === 0 ? 'none set' : `set: ${given.join(', ')}`;
+    return { config, findings: [passed('settings', found), ...checkSettingNames(env), ...checkRisks(config, env)] };
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     const { faults, settings } = error;
-    const [given, missing] = [settings.filter((name) => env[name]), settings.filter((name) => !env[name])];
+    const [malformed, missing] = [settings.filter((name) => env[name]), settings.filter((name) => !env[name])];
     const advice = [
-      ...(given.length > 0 ? [`Correct or unset ${given.join(', ')}.`] : []),
+      ...(malformed.length > 0 ? [`Correct or unset ${malformed.join(', ')}.`] : []),
       ...(missing.length > 0 ? [`Set ${missing.join(', ')}.`] : []),
     ];
-    const findings = [failed('settings', faults.join('\n'), advice.join(' ')), ...namesOf(env)];
-    // With another database than the one that is meant there would be nothing to learn.
+    const findings = [failed('settings', faults.join('\n'), advice.join(' ')), ...checkSettingNames(env)];
+    // Without it, the checks would examine the embedded database, which is not the one in use.
     if (settings.some((name) => name.startsWith('DATABASE_URL'))) return { config: null, findings };
     const rest = Object.fromEntries(Object.entries(env).filter(([name]) => !settings.includes(name)));
     return { config: parseConfig(rest), findings };
   }
 }
 
-function namesOf(env: Environment): Finding[] {
+function checkSettingNames(env: Environment): Finding[] {
   const misspelt = findMisspelt(env);
   return misspelt.length === 0 ? [] : [warning('setting-names', misspelt.join('\n'), 'Rename or unset them.')];
 }
 
-/** What is well-formed and still hardly meant. */
-function* risksOf(config: Config, env: Environment): Generator<Finding> {
+/** Settings that are valid but probably not intended. */
+function* checkRisks(config: Config, env: Environment): Generator<Finding> {
   if ((env['REDIS_URL'] || env['REDIS_URL_FILE']) && config.rateLimit === null)
-    yield warning('rate-limit', 'REDIS_URL does nothing without RATE_LIMIT', 'Set RATE_LIMIT, or unset REDIS_URL.');
+    yield warning('rate-limit', 'REDIS_URL has no effect without RATE_LIMIT', 'Set RATE_LIMIT, or unset REDIS_URL.');
   if (env['NODE_ENV'] === 'production' && config.db.engine === 'embedded')
     yield warning(
       'production',
-      'the embedded database does not fsync: a power cut may lose what was committed',
-      'Set DATABASE_URL to a PostgreSQL.',
+      'the embedded database does not fsync: a power cut may lose committed data',
+      'Set DATABASE_URL to a PostgreSQL database.',
     );
   if (config.graphiql && !isLoopback(config.host))
     yield warning(
       'graphiql',
-      `GraphiQL is shown to whoever reaches ${config.host}`,
+      `GraphiQL is shown to every client that can connect to ${config.host}`,
       'Set NODE_ENV=production, or GRAPHIQL=off.',
     );
 }
 
-function findNode(): Finding {
+function checkNode(): Finding {
   const oldest = PACKAGE.engines.node.replace('>=', '');
   const found = `${process.version}, for userdir ${VERSION}`;
   const [have, need] = [process.versions.node, oldest].map((version) => version.split('.').map(Number));
-  const difference = [0, 1, 2].map((place) => (have?.[place] ?? 0) - (need?.[place] ?? 0)).find((each) => each !== 0);
-  return (difference ?? 0) >= 0 ? passed('node', found) : failed('node', found, `Move to Node.js ${oldest} or newer.`);
+  const difference = [0, 1, 2].map((place) => (have?.[place] ?? 0) - (need?.[place] ?? 0)).find((part) => part !== 0);
+  return (difference ?? 0) >= 0
+    ? passed('node', found)
+    : failed('node', found, `Upgrade to Node.js ${oldest} or newer.`);
 }
 
-/** Every dependency is pinned, so that whatever else is installed was never tested. */
-function findPackages(): Finding {
+/** Dependencies are pinned to exact versions; other versions were never tested. */
+function checkPackages(): Finding {
   const resolve = createRequire(import.meta.url).resolve;
   const wrong = Object.entries(PACKAGE.dependencies).flatMap(([name, wanted]) => {
     const file = (resolve.paths(name) ?? []).map((dir) => join(dir, name, 'package.json')).find(existsSync);
     const version = file === undefined ? 'absent' : JSON.parse(readFileSync(file, 'utf8')).version;
     return version === wanted ? [] : [`${name} is ${version} instead of ${wanted}`];
   });
-  if (wrong.length > 0) return failed('packages', wrong.join(', '), 'npm ci installs those of the lock file.');
-  return passed('packages', `${Object.keys(PACKAGE.dependencies).length}, each of its version`);
+  if (wrong.length > 0)
+    return failed('packages', wrong.join(', '), 'Run npm ci, which installs the versions of the lock file.');
+  return passed('packages', `${Object.keys(PACKAGE.dependencies).length} installed, all of the expected versions`);
 }
 
-const LITTLE_SPACE_BYTES = 200 * 2 ** 20;
+const MIN_FREE_BYTES = 200 * 2 ** 20;
 
-async function findDataDir(config: Config | null): Promise<Finding> {
+async function checkDataDir(config: Config | null): Promise<Finding> {
   const id = 'data-directory';
-  if (config === null) return skipped(id, 'the settings come first');
+  if (config === null) return skipped(id, 'not checked before the settings are correct');
   const { dataDir } = config;
   if (config.db.engine === 'postgres') return skipped(id, 'the data is in PostgreSQL');
   if (!existsSync(dataDir)) {
@@ -114,25 +152,25 @@ async function findDataDir(config: Config | null): Promise<Finding> {
     if (!(await isAllowed(parent, constants.W_OK)))
       return failed(
         id,
-        `${dataDir} cannot be made: ${parent} may not be written`,
+        `${dataDir} cannot be created: ${parent} is not writable`,
         'Set DATA_DIR to another directory.',
       );
-    return passed(id, `${dataDir} is not there yet; the first start makes it`);
+    return passed(id, `${dataDir} does not exist yet; the first start creates it`);
   }
   const found = await stat(dataDir);
-  if (!found.isDirectory()) return failed(id, `${dataDir} is no directory`, 'Set DATA_DIR to another one.');
+  if (!found.isDirectory()) return failed(id, `${dataDir} is not a directory`, 'Set DATA_DIR to a directory.');
   if (!(await isAllowed(dataDir, constants.R_OK | constants.W_OK | constants.X_OK)))
     return failed(
       id,
-      `${dataDir} may not be read and written by this system user`,
-      `chown it, or set DATA_DIR to another.`,
+      `${dataDir} is not readable and writable for this system user`,
+      'chown it, or set DATA_DIR to another directory.',
     );
   const { bavail, bsize } = await statfs(dataDir);
   const free = bavail * bsize;
   const space = `${(free / 2 ** 30).toFixed(1)} GiB free`;
-  if (free < LITTLE_SPACE_BYTES) return failed(id, `${dataDir}: ${space}`, 'Make room on that disk.');
+  if (free < MIN_FREE_BYTES) return failed(id, `${dataDir}: ${space}`, 'Free space on that disk.');
   if ((found.mode & 0o077) !== 0)
-    return warning(id, `${dataDir} is open to other users of this machine`, `chmod 700 ${dataDir}`);
+    return warning(id, `${dataDir} is accessible to other users of this machine`, `chmod 700 ${dataDir}`);
   return passed(id, `${dataDir}, ${space}`);
 }
 
@@ -147,61 +185,64 @@ function isAllowed(path: string, mode: number): Promise<boolean> {
   );
 }
 
-async function findDatabase(config: Config | null, totals: boolean): Promise<Finding[]> {
-  if (config === null) return [skipped('database', 'the settings come first')];
+async function checkDatabase(config: Config | null, totals: boolean): Promise<Finding[]> {
+  if (config === null) return [skipped('database', 'not checked before the settings are correct')];
   const { db } = config;
   if (db.engine === 'embedded' && !existsSync(join(db.dataDir, 'pgdata')))
-    return [skipped('database', 'there is none yet; the first start or command makes it')];
-  const question: DatabaseQuestion = {
+    return [skipped('database', 'there is none yet; the first start or command creates it')];
+  const params: ExaminationParams = {
     engine: db.engine,
-    // Beside the pool, one that hears of ended secrets.
+    // The pool, and one connection that listens for changed secrets.
     connections: db.engine === 'postgres' ? db.poolSize + 1 : 1,
     totals,
   };
   try {
-    return await examine(config, question);
+    return await examine(config, params);
   } catch (error) {
-    // A command that works in the data directory, or a server on its way up or down: nothing is wrong with that.
+    // Another command uses the data directory, or a server is starting or closing. Neither is a problem.
     if (error instanceof DataDirLockedError || error instanceof NotListeningError)
       return [skipped('database', error.message)];
-    return [failed('database', reason(error), adviceFor(error, db.engine))];
+    return [failed('database', explainFailure(error), adviceFor(error, db.engine))];
   }
 }
 
-async function examine(config: Config, question: DatabaseQuestion): Promise<Finding[]> {
-  const directory = createContext(config, {
+async function examine(config: Config, params: ExaminationParams): Promise<Finding[]> {
+  const context = createContext(config, {
     command: 'userdir doctor',
     lockWaitMs: LOCK_WAIT_MS,
     onDoubt: writeNotice,
   });
   const work = async () => {
     try {
-      // Not opened, which would migrate it.
-      await directory.hold();
-      await directory.db.start();
-      return (await examineDatabase(directory, question)).findings;
+      // Not context.open(), which would apply migrations.
+      await context.hold();
+      await context.db.start();
+      return (await examineDatabase(context, params)).findings;
     } catch (error) {
       const socket = error instanceof DataDirLockedError ? error.holder.controlSocket : undefined;
       if (socket === undefined) throw error;
-      return [findServer((error as DataDirLockedError).holder), ...(await examineRemotely(socket, question))];
+      return [serverFinding((error as DataDirLockedError).holder), ...(await examineRemotely(socket, params))];
     }
   };
-  return runThenClose(work, [() => directory.close()]);
+  return runThenClose(work, [() => context.close()]);
 }
 
-function findServer({ pid, since }: DataDirLockedError['holder']): Finding {
-  return passed('server', `pid ${pid} has the data directory since ${since}, and was asked`);
+function serverFinding({ pid, since }: DataDirLockedError['holder']): Finding {
+  return passed('server', `pid ${pid} holds the data directory since ${since}; the database was checked there`);
 }
 
-async function examineRemotely(socket: string, question: DatabaseQuestion): Promise<Finding[]> {
-  const { version, findings } = await runRemotely(socket, 'doctor', question, {
+async function examineRemotely(socket: string, params: ExaminationParams): Promise<Finding[]> {
+  const { version, findings } = await runRemotely(socket, EXAMINATION, params, {
     input: (async function* () {})(),
     write: async () => undefined,
     progress: () => undefined,
     signal: new AbortController().signal,
   });
   if (version === VERSION) return findings;
-  return [warning('server-version', `${version}, and this is ${VERSION}`, 'Restart the server.'), ...findings];
+  return [
+    warning('server-version', `it runs ${version}; this command is ${VERSION}`, 'Restart the server.'),
+    ...findings,
+  ];
 }
 
 const ADVICE: Readonly<Record<string, string>> = {
@@ -210,24 +251,27 @@ const ADVICE: Readonly<Record<string, string>> = {
   '28P01': 'Correct the user or the password in DATABASE_URL.',
   '28000': 'Correct the user in DATABASE_URL, or pg_hba.conf of the server.',
   '3D000': 'Create the database, or correct its name in DATABASE_URL.',
-  '53300': 'Raise max_connections, or end connections that nobody needs.',
+  '53300': 'Raise max_connections, or close unused connections.',
 };
 
-function adviceFor(error: unknown, engine: DatabaseQuestion['engine']): string {
+function adviceFor(error: unknown, engine: ExaminationParams['engine']): string {
   const { code = '' } = error as { code?: string };
   const general =
     engine === 'postgres'
-      ? 'See DATABASE_URL, and the log of PostgreSQL.'
-      : 'Try again; if it stays so, restore DATA_DIR from a copy.';
+      ? 'Check DATABASE_URL and the log of PostgreSQL.'
+      : 'Try again. If it fails again, restore DATA_DIR from a backup.';
   return ADVICE[code] ?? general;
 }
 
 const REDIS_TIMEOUT_MS = 2_000;
 
-async function findRedis(config: Config | null, env: Environment): Promise<Finding> {
+async function checkRedis(config: Config | null, env: Environment): Promise<Finding> {
   const url = config?.rateLimit?.redisUrl;
   if (url === undefined)
-    return skipped('redis', env['REDIS_URL'] || env['REDIS_URL_FILE'] ? 'it is not used' : 'REDIS_URL is not set');
+    return skipped(
+      'redis',
+      env['REDIS_URL'] || env['REDIS_URL_FILE'] ? 'REDIS_URL is not used' : 'REDIS_URL is not set',
+    );
   const { Redis } = await import('ioredis');
   const client = new Redis(url, {
     lazyConnect: true,
@@ -235,9 +279,9 @@ async function findRedis(config: Config | null, env: Environment): Promise<Findi
     commandTimeout: REDIS_TIMEOUT_MS,
     retryStrategy: () => null,
   });
-  let broken: Error | undefined;
+  let connectionError: Error | undefined;
   client.on('error', (error) => {
-    broken = error;
+    connectionError = error;
   });
   try {
     const started = performance.now();
@@ -245,9 +289,13 @@ async function findRedis(config: Config | null, env: Environment): Promise<Findi
     await client.ping();
     return passed('redis', `answers in ${Math.ceil(performance.now() - started)} ms`);
   } catch (error) {
-    const { message, code } = (broken ?? error) as NodeJS.ErrnoException;
+    const { message, code } = (connectionError ?? error) as NodeJS.ErrnoException;
     const found = `does not answer: ${message || code}`;
-    return failed('redis', found, 'Start it, or correct REDIS_URL; until then each process counts by itself.');
+    return failed(
+      'redis',
+      found,
+      'Start Redis, or correct REDIS_URL. Until then each process counts requests for itself.',
+    );
   } finally {
     client.disconnect();
   }

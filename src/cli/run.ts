@@ -2,111 +2,127 @@ import { addAbortSignal, type Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { runThenClose } from '../closers.js';
 import { type Config, type Environment, parseConfig } from '../config/config.js';
-import { DataDirLockedError, LOCK_WAIT_MS } from '../db/lock.js';
-import { type Context, createContext } from '../context.js';
 import { findMisspelt } from '../config/setting-names.js';
-import { NotListeningError, runRemotely } from './control.js';
-import { type Io, type OperationName, type Params, type Result, runOperation } from './operations.js';
-import { writeNotice, writeToStdout } from './output.js';
-import { progressBar } from './progress.js';
+import { type Context, createContext } from '../context.js';
+import { DataDirLockedError, LOCK_WAIT_MS } from '../db/lock.js';
+import { NotListeningError, runRemotely } from './control-socket.js';
+import type { Io, Operation, Operations } from './operation.js';
+import { progressBar, writeNotice, writeToStdout } from './terminal.js';
 
-/** Something went wrong that the report on stdout already tells; the exit code is 1. */
-export class Refused extends Error {}
+/** Ends the command with exit code 1. The report on stdout has already told why. */
+export class ReportedFailure extends Error {}
 
-/** A server that has just taken the data directory may still be making its database; one that closes leaves it soon. */
-const SERVER_WAIT_MS = 30_000;
-const RETRY_MS = 200;
+/** What a command is given when it is added to the program. */
+export interface CommandContext {
+  readonly env: Environment;
+  readonly operations: Operations;
+  /** Adds an operation to `operations`; the returned function runs it and prints its result. */
+  operation<Params, Result>(name: string, run: Operation<Params, Result>['run']): Run<Params, Result>;
+}
 
-/** Runs an operation where the database can be reached, and prints its result for a person or as JSON. */
-export type Run = <Name extends OperationName>(
-  name: Name,
-  params: Params<Name>,
-  options: Presentation<Result<Name>>,
-) => Promise<Result<Name>>;
+/** Runs an operation wherever the database can be reached, and prints its result as text or as JSON. */
+export type Run<Params, Result> = (params: Params, presentation: Presentation<Result>) => Promise<Result>;
 
 interface Presentation<Result> {
   readonly json?: boolean;
   readonly input?: Readable;
   readonly inputBytes?: number | undefined;
-  /** What the progress counts; without it none is shown. */
+  /** What the progress bar counts; without it there is no bar. */
   readonly unit?: string;
-  /** What is said where Ctrl+C ended the operation. */
+  /** What to say when Ctrl+C ends the operation. */
   readonly interrupted?: string;
   readonly print: (result: Result) => string;
 }
 
-export function createRun(env: Environment): Run {
-  return async function run<Name extends OperationName>(
-    name: Name,
-    params: Params<Name>,
-    options: Presentation<Result<Name>>,
-  ): Promise<Result<Name>> {
-    const config = parseConfig(env);
-    for (const sentence of findMisspelt(env)) writeNotice(sentence);
-    const interruption = new AbortController();
-    const { signal } = interruption;
-    const interrupt = () => interruption.abort(new Error(options.interrupted ?? 'Interrupted.'));
-    // The first Ctrl+C ends the operation in good order, a second one the process.
-    process.once('SIGINT', interrupt);
-    const bar = progressBar(options.unit);
-    const result = await reach(config, name, params, (error) => interruption.abort(error), {
-      input: options.input === undefined ? nothing() : addAbortSignal(signal, options.input),
-      inputBytes: options.inputBytes,
-      write: writeToStdout,
-      progress: bar.update,
-      signal,
-    })
-      .catch((error) => {
-        throw signal.aborted ? signal.reason : error;
-      })
-      .finally(() => {
-        bar.stop();
-        process.off('SIGINT', interrupt);
-      });
-    const text = options.json ? JSON.stringify(result) : options.print(result);
-    if (text !== '') process.stdout.write(`${text}\n`);
-    return result;
+export function createCommandContext(env: Environment): CommandContext {
+  const operations: Operations = new Map();
+  return {
+    env,
+    operations,
+    operation(name, run) {
+      const operation = { name, run };
+      operations.set(name, operation);
+      return (params, presentation) => runAndPrint(env, operation, params, presentation);
+    },
   };
 }
 
-/** Here, or in the server that holds the embedded database. */
-async function reach<Name extends OperationName>(
+async function runAndPrint<Params, Result>(
+  env: Environment,
+  operation: Operation<Params, Result>,
+  params: Params,
+  presentation: Presentation<Result>,
+): Promise<Result> {
+  const config = parseConfig(env);
+  for (const sentence of findMisspelt(env)) writeNotice(sentence);
+  const interruption = new AbortController();
+  const { signal } = interruption;
+  const interrupt = () => interruption.abort(new Error(presentation.interrupted ?? 'Interrupted.'));
+  // The first Ctrl+C stops the operation cleanly, a second one ends the process.
+  process.once('SIGINT', interrupt);
+  const bar = progressBar(presentation.unit);
+  const io: Io = {
+    input: presentation.input === undefined ? noInput() : addAbortSignal(signal, presentation.input),
+    inputBytes: presentation.inputBytes,
+    write: writeToStdout,
+    progress: bar.update,
+    signal,
+  };
+  const result = await runWhereReachable(config, operation, params, io, (error) => interruption.abort(error))
+    .catch((error) => {
+      throw signal.aborted ? signal.reason : error;
+    })
+    .finally(() => {
+      bar.stop();
+      process.off('SIGINT', interrupt);
+    });
+  const text = presentation.json ? JSON.stringify(result) : presentation.print(result);
+  if (text !== '') process.stdout.write(`${text}\n`);
+  return result;
+}
+
+/** A server that took the data directory a moment ago may still be starting; one that is closing leaves it soon. */
+const SERVER_WAIT_MS = 30_000;
+const RETRY_MS = 200;
+
+/** Runs the operation in this process, or in the server that holds the embedded database. */
+async function runWhereReachable<Params, Result>(
   config: Config,
-  name: Name,
-  params: Params<Name>,
-  onLost: (error: Error) => void,
+  operation: Operation<Params, Result>,
+  params: Params,
   io: Io,
-): Promise<Result<Name>> {
-  const directory = createContext(config, {
-    command: `userdir ${name}`,
+  onLost: (error: Error) => void,
+): Promise<Result> {
+  const context = createContext(config, {
+    command: `userdir ${operation.name}`,
     lockWaitMs: LOCK_WAIT_MS,
     onLost,
     onDoubt: writeNotice,
   });
-  const work = async (): Promise<Result<Name>> => {
+  const work = async (): Promise<Result> => {
     const deadline = Date.now() + SERVER_WAIT_MS;
     for (;;) {
-      const opened = await openOrFindServer(directory);
+      const opened = await openOrFindServer(context);
       io.signal.throwIfAborted();
       if ('applied' in opened) {
-        const { db, services } = directory;
-        return await runOperation({ db, services, applied: opened.applied }, name, params, io);
+        const { db, services } = context;
+        return await operation.run({ db, services, applied: opened.applied }, params, io);
       }
       try {
-        return await runRemotely(opened.socket, name, params, io);
+        return await runRemotely(opened.socket, operation, params, io);
       } catch (error) {
         if (!(error instanceof NotListeningError) || Date.now() >= deadline) throw error;
       }
       await sleep(RETRY_MS);
     }
   };
-  return runThenClose(work, [() => directory.close()]);
+  return runThenClose(work, [() => context.close()]);
 }
 
-/** Opens the directory; where a server holds it, the socket on which that server takes commands. */
-async function openOrFindServer(directory: Context): Promise<{ applied: string[] } | { socket: string }> {
+/** Opens the database, or returns the control socket of the server that holds it. */
+async function openOrFindServer(context: Context): Promise<{ applied: string[] } | { socket: string }> {
   try {
-    return { applied: await directory.open() };
+    return { applied: await context.open() };
   } catch (error) {
     const socket = error instanceof DataDirLockedError ? error.holder.controlSocket : undefined;
     if (socket === undefined) throw error;
@@ -114,6 +130,6 @@ async function openOrFindServer(directory: Context): Promise<{ applied: string[]
   }
 }
 
-async function* nothing(): AsyncGenerator<Buffer> {
-  // An operation without input.
+async function* noInput(): AsyncGenerator<Buffer> {
+  // Yields nothing.
 }

@@ -1,34 +1,70 @@
 import { mkdir } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createServer } from '../app.js';
+import type { Command } from 'commander';
 import { type Closer, runThenClose } from '../closers.js';
-import { type Config, isLoopback } from '../config/config.js';
+import { type Config, isLoopback, parseConfig } from '../config/config.js';
+import { findMisspelt } from '../config/setting-names.js';
+import { type Context, createContext } from '../context.js';
 import { isUnreachable } from '../db/failures.js';
 import { LOCK_WAIT_MS } from '../db/lock.js';
-import { type Context, createContext } from '../context.js';
-import { createLogger, type Logger } from '../telemetry/logger.js';
 import type { Credentials } from '../domain/projects.js';
-import { controlSocketPath, removeControlSocket, serveControl } from './control.js';
+import type { Logger } from '../telemetry/logger.js';
+import { examples, jsonOption } from './arguments.js';
+import { controlSocketPath, removeControlSocket, serveControlSocket } from './control-socket.js';
 import { openDemo } from './demo.js';
+import type { Operations } from './operation.js';
+import type { CommandContext } from './run.js';
 
-/** How much longer than any request can take the end may take. */
+export const SETTINGS_HELP = `
+Settings are environment variables; docs/configuration.md lists all of them:
+  DATABASE_URL  a PostgreSQL database (postgres://…); without it, the embedded database
+  EMBEDDED      on: use the embedded database even with NODE_ENV=production
+  DATA_DIR      the directory of the embedded database (default: ./data)
+  HOST, PORT    where serve listens (default: 127.0.0.1, 4000)
+  LOG_LEVEL     the lowest level that serve logs (default: info)
+
+Exit codes: 0 done, 1 refused or failed, 2 wrong usage.`;
+
+export function addServeCommand(program: Command, { env, operations }: CommandContext): void {
+  program
+    .command('serve')
+    .description('serve GraphQL and REST until SIGINT or SIGTERM')
+    .addHelpText('after', SETTINGS_HELP)
+    .addHelpText('after', examples('serve', 'serve --json'))
+    .addOption(jsonOption())
+    .action(async ({ json }) => {
+      await serve(parseConfig(env), json === true, findMisspelt(env), operations);
+    });
+}
+
+/** How long closing may take beyond the longest request. */
 const SHUTDOWN_GRACE_MS = 2_000;
 
-/** Serves until a signal comes; resolves when everything is closed. */
-export async function serve(config: Config, asJson: boolean, warnings: readonly string[]): Promise<void> {
+/** Serves until a signal arrives; resolves when everything is closed. */
+async function serve(
+  config: Config,
+  asJson: boolean,
+  warnings: readonly string[],
+  operations: Operations,
+): Promise<void> {
+  // Imported here, because every other command starts in half the time without the HTTP server.
+  const [{ createServer }, { createLogger }] = await Promise.all([
+    import('../app.js'),
+    import('../telemetry/logger.js'),
+  ]);
   const log = createLogger(config.logLevel);
   for (const warning of warnings) log.warn(warning);
   const isEmbedded = config.db.engine === 'embedded';
   const controlSocket = isEmbedded ? controlSocketPath(config.dataDir) : undefined;
   const lost = new AbortController();
-  const directory = createContext(config, {
+  const context = createContext(config, {
     command: 'userdir serve',
     lockWaitMs: LOCK_WAIT_MS,
     serving: true,
-    onBackgroundFailure: (err, what) => log.warn({ err }, `${what} failed in the background and is tried again.`),
+    onBackgroundFailure: (err, what) => log.warn({ err }, `${what} failed in the background and will be retried.`),
     onLost: (error) => lost.abort(error),
     onDoubt: (sentence) => log.warn(sentence),
-    onIdleError: (err) => log.warn({ err }, 'A connection to the database broke and is replaced.'),
+    onIdleError: (err) => log.warn({ err }, 'A connection to the database broke and will be replaced.'),
     ...(controlSocket && { controlSocket }),
   });
   let demo: Credentials | null = null;
@@ -36,37 +72,41 @@ export async function serve(config: Config, asJson: boolean, warnings: readonly 
   const closers: Closer[] = [() => clearTimeout(force)];
   async function serveUntilStopped(): Promise<void> {
     if (controlSocket !== undefined) closers.push(() => removeControlSocket(controlSocket, config.dataDir));
-    closers.push(() => directory.close());
+    closers.push(() => context.close());
     const server = await createServer({
       config,
       log,
-      context: directory,
-      // A page contains a secret in demo mode only: embedded, not to be reached from another machine, not under the name of
-      // another site, whose scripts could read it, and not by way of a proxy, whose callers could be anybody.
+      context,
+      // A page contains a secret in demo mode only: with the embedded database, on a loopback address, under the name of this machine
+      // (the scripts of another site could read the page), and not through a proxy, whose clients are unknown.
       demoCredentials: ({ headers }) =>
         isEmbedded &&
         isLoopback(config.host) &&
         config.trustProxy === false &&
         isLoopback(hostnameOf(headers.host)) &&
-        !Object.keys(headers).some((name) => PROXIED.test(name))
+        !Object.keys(headers).some((name) => PROXY_HEADER.test(name))
           ? demo
           : null,
     });
     closers.push(() => server.close());
-    // First of all, so that a second server hears who has the directory and not that a port is taken.
-    await directory.hold();
+    // Before listening, so that a second server reports who holds the data directory, not that the port is in use.
+    await context.hold();
     const url = await server.listen({ host: config.host, port: config.port });
     const stopped = Promise.race([untilSignal(log), untilAborted(lost.signal)]);
-    // Heard of below, when nothing else is under way.
+    // Awaited below; until then a rejection must not count as unhandled.
     stopped.catch(() => undefined);
-    if (await openWhenReachable(directory, log, stopped)) {
+    if (await openWhenReachable(context, log, stopped)) {
       if (controlSocket !== undefined) {
-        const { db, services } = directory;
-        const control = await serveControl(controlSocket, config.dataDir, { db, services, applied: [] });
+        const { db, services } = context;
+        const control = await serveControlSocket(controlSocket, config.dataDir, operations, {
+          db,
+          services,
+          applied: [],
+        });
         closers.push(() => control.close());
       }
       if (config.demo) await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
-      demo = await openDemo(directory.services, config.dataDir, config.demo);
+      demo = await openDemo(context.services, config.dataDir, config.demo);
       const urls = { url, metricsUrl: server.metricsUrl };
       process.stdout.write(asJson ? jsonBanner(urls, demo) : banner(urls, config, demo));
     }
@@ -77,12 +117,12 @@ export async function serve(config: Config, asJson: boolean, warnings: readonly 
   const work = () =>
     serveUntilStopped()
       .catch((error) => {
-        throw lost.signal.aborted ? lost.signal.reason : explain(error, config);
+        throw lost.signal.aborted ? lost.signal.reason : explainListenFailure(error, config);
       })
       .finally(() => {
         const timeoutMs = config.requestTimeoutMs + SHUTDOWN_GRACE_MS;
         force = setTimeout(() => {
-          log.error(`Requests did not finish within ${timeoutMs} ms; ending them.`);
+          log.error(`Requests did not finish within ${timeoutMs} ms. Ending them.`);
           process.exit(1);
         }, timeoutMs);
       });
@@ -90,8 +130,8 @@ export async function serve(config: Config, asJson: boolean, warnings: readonly 
   log.info('Stopped.');
 }
 
-/** What proxies say of whom a request is. */
-const PROXIED = /^(forwarded|via|x-real-ip|x-forwarded.*)$/;
+/** Headers that proxies add. */
+const PROXY_HEADER = /^(forwarded|via|x-real-ip|x-forwarded.*)$/;
 
 function untilAborted(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
@@ -105,28 +145,28 @@ function hostnameOf(host = ''): string {
 }
 
 const RETRY_MS = 500;
-const TRIES_A_LINE = 20;
+const TRIES_PER_LOG_LINE = 20;
 
-/** Opens the directory, however long its database cannot be reached; false where a signal came before that. */
-async function openWhenReachable(directory: Context, log: Logger, stopped: Promise<void>): Promise<boolean> {
+/** Opens the database, and waits while it cannot be reached. Returns false if a signal arrived first. */
+async function openWhenReachable(context: Context, log: Logger, stopped: Promise<void>): Promise<boolean> {
   const signal = stopped.then(() => true);
   signal.catch(() => undefined);
   for (let tries = 0; ; tries += 1) {
     try {
-      await directory.open();
+      await context.open();
       return true;
     } catch (error) {
       if (!isUnreachable(error)) throw error;
       const { code, message } = error as NodeJS.ErrnoException;
       const reason = message || code;
-      if (tries % TRIES_A_LINE === 0)
-        log.warn({ reason }, 'The database cannot be reached; the service comes up as soon as it can.');
+      if (tries % TRIES_PER_LOG_LINE === 0)
+        log.warn({ reason }, 'The database cannot be reached. The service starts as soon as it can be.');
     }
     if (await Promise.race([signal, sleep(RETRY_MS, false)])) return false;
   }
 }
 
-/** Resolves at the first SIGINT or SIGTERM; a second one ends the process at once. */
+/** Resolves at the first SIGINT or SIGTERM; a second one ends the process immediately. */
 function untilSignal(log: { info(message: string): void }): Promise<void> {
   return new Promise((resolve) => {
     let signals = 0;
@@ -141,7 +181,8 @@ function untilSignal(log: { info(message: string): void }): Promise<void> {
   });
 }
 
-function explain(error: unknown, { host, metricsPort, port: httpPort }: Config): unknown {
+/** Names the setting to change if the address or the port cannot be used. */
+function explainListenFailure(error: unknown, { host, metricsPort, port: httpPort }: Config): unknown {
   const {
     code,
     syscall,
@@ -149,13 +190,13 @@ function explain(error: unknown, { host, metricsPort, port: httpPort }: Config):
     port = httpPort,
   } = error as NodeJS.ErrnoException & { hostname?: string; port?: number };
   const setting = port === metricsPort ? 'METRICS_PORT' : 'PORT';
-  if (code === 'ENOTFOUND' && hostname === host) return new Error(`HOST ${host} is no address of this machine.`);
+  if (code === 'ENOTFOUND' && hostname === host) return new Error(`HOST ${host} is not an address of this machine.`);
   if (syscall !== 'listen') return error;
   if (code === 'EADDRINUSE')
     return new Error(`Port ${port} on ${host} is in use by another process; set ${setting} to a free one.`);
   if (code === 'EACCES')
-    return new Error(`Port ${port} on ${host} may not be used by this system user; set ${setting} to another one.`);
-  if (code === 'EADDRNOTAVAIL') return new Error(`HOST ${host} is no address of this machine.`);
+    return new Error(`Port ${port} on ${host} is not permitted for this system user; set ${setting} to another port.`);
+  if (code === 'EADDRNOTAVAIL') return new Error(`HOST ${host} is not an address of this machine.`);
   return error;
 }
 

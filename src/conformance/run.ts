@@ -1,34 +1,41 @@
-import { filterChecks } from './filter-checks.js';
-import { lookupChecks } from './lookup-checks.js';
-import { removalChecks } from './removal-checks.js';
-import { resourceChecks } from './resource-checks.js';
-import { routeChecks } from './route-checks.js';
-import { type Check, createTarget, Mismatch, type TargetOptions, Unobservable } from './target.js';
-import { usersChecks } from './users-checks.js';
+import { Mismatch } from './answers.js';
+import { authenticationChecks } from './authentication.js';
+import { deleteChecks } from './delete.js';
+import { envelopeChecks } from './envelope.js';
+import { fieldChecks } from './fields.js';
+import { filterChecks } from './filters.js';
+import { listAndCountChecks } from './list.js';
+import { projectChecks } from './projects.js';
+import { searchAndGetChecks } from './search.js';
+import { type Check, createTarget, NotObservable, type Target, type TargetOptions } from './target.js';
+import { verifyChecks } from './verify.js';
 
 /**
- * The contract of the REST interface, sentence by sentence, as far as it can be observed from outside. What is to be deleted
- * comes last, because the other checks look at the users who are there.
+ * Checks that any server can be tested with: one for each sentence of the REST contract that can be observed from outside. This folder
+ * imports nothing of the service but the address parser. The checks that delete a user come last, because the others need users.
  */
 export const CHECKS: readonly Check[] = [
-  ...routeChecks,
-  ...resourceChecks,
-  ...usersChecks,
+  ...authenticationChecks,
+  ...projectChecks,
+  ...envelopeChecks,
+  ...fieldChecks,
+  ...listAndCountChecks,
   ...filterChecks,
-  ...lookupChecks,
-  ...removalChecks,
+  ...searchAndGetChecks,
+  ...verifyChecks,
+  ...deleteChecks,
 ];
 
-/** What stands before the first slash of the ids. */
+/** The part of the IDs before the first slash. */
 export const GROUPS: readonly string[] = [...new Set(CHECKS.map(({ id }) => id.replace(/\/.*/, '')))];
 
-/** The checks that are asked for by id, by group, or by what stands before a `*`; and what names none. */
+/** The checks whose ID or group is in `asked`, or starts with an item that ends with `*`; and the items that match no check. */
 export function chooseChecks(asked: readonly string[]): { checks: Check[]; unknown: string[] } {
-  const isOf = (id: string, name: string) =>
+  const matches = (id: string, name: string) =>
     name.endsWith('*') ? id.startsWith(name.slice(0, -1)) : id === name || id.startsWith(`${name}/`);
   return {
-    checks: CHECKS.filter(({ id }) => asked.some((name) => isOf(id, name))),
-    unknown: asked.filter((name) => !CHECKS.some(({ id }) => isOf(id, name))),
+    checks: CHECKS.filter(({ id }) => asked.some((name) => matches(id, name))),
+    unknown: asked.filter((name) => !CHECKS.some(({ id }) => matches(id, name))),
   };
 }
 
@@ -43,12 +50,12 @@ export interface Report {
   readonly passed: number;
   readonly failed: number;
   readonly skipped: number;
-  /** False where the time was up before the last check. */
+  /** False if the run was stopped before the last check. */
   readonly complete: boolean;
   readonly checks: readonly Verdict[];
 }
 
-/** Runs checks one after the other and tells each verdict when it is there. Throws where the server cannot be asked at all. */
+/** Runs checks one after the other and passes on each verdict. Throws if the server cannot be reached or refuses the credentials. */
 export async function checkConformance(
   options: TargetOptions,
   checks: readonly Check[],
@@ -58,7 +65,7 @@ export async function checkConformance(
   await requireReachable(() => target.ask('/server/users?limit=1'));
   const verdicts: Verdict[] = [];
   for (const check of checks) {
-    const verdict = await judge(check, () => check.run(target), options.signal);
+    const verdict = await runCheck(check, target);
     verdicts.push(verdict);
     onVerdict(verdict);
   }
@@ -75,28 +82,29 @@ export async function checkConformance(
 
 async function requireReachable(ask: () => Promise<{ status: number }>): Promise<void> {
   const answer = await ask().catch((error: unknown) => {
-    if (error instanceof Mismatch) throw new Error(`The server cannot be asked: ${error.message}.`);
-    throw new Error('The time was up before the server had answered.', { cause: error });
+    if (error instanceof Mismatch) throw new Error(`The server cannot be reached: ${error.message}.`);
+    throw new Error('The server did not answer before the timeout.', { cause: error });
   });
   if (answer.status === 401) throw new Error('The server refuses the App ID or the App Secret (401).');
 }
 
-async function judge({ id, sentence }: Check, run: () => Promise<void>, signal: AbortSignal): Promise<Verdict> {
+async function runCheck({ id, sentence, run }: Check, target: Target): Promise<Verdict> {
+  const { signal } = target.options;
   try {
     signal.throwIfAborted();
-    await run();
+    await run(target);
     return { id, sentence, status: 'passed' };
   } catch (error) {
-    if (signal.aborted) return { id, sentence, status: 'skipped', reason: 'the time was up' };
-    if (error instanceof Unobservable) return { id, sentence, status: 'skipped', reason: error.message };
-    // Whatever a server answers, the other checks are to be made too.
+    if (signal.aborted) return { id, sentence, status: 'skipped', reason: 'stopped by the timeout' };
+    if (error instanceof NotObservable) return { id, sentence, status: 'skipped', reason: error.message };
+    // A check that does not expect the form of an answer must not stop the other checks.
     if (!(error instanceof Mismatch))
       return {
         id,
         sentence,
         status: 'failed',
         request: '',
-        expected: 'an answer of some form',
+        expected: 'an answer that the check can read',
         arrived: String(error),
       };
     const { request, expected, arrived } = error;

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-/** The forms of the contract's resources. What else an answer has is not looked at. */
+/** The forms of the resources of the contract. Additional fields are ignored. */
 
 export const SUCCESS = z.object({ message: z.string(), result: z.record(z.string(), z.unknown()) });
 
@@ -13,7 +13,7 @@ export const ACCOUNT_FIELDS = {
   public_key: z.string().min(1),
 };
 
-/** Values that a user does not have may be null or left out. */
+/** Values that a user does not have may be null or absent. */
 export const USER_FIELDS = {
   id: z.int(),
   auth_method: z.string().min(1),

@@ -555,7 +555,7 @@ describe.runIf(inject('engine') === 'embedded')('the command', () => {
     );
     expect(code).toBe(0);
     expect(stdout).toContain('✓  get/unknown  Unknown user gives 404.');
-    expect(stdout).toContain('-  delete/unknown  skipped: it is a DELETE, which needs --write');
+    expect(stdout).toContain('-  delete/unknown  skipped: it sends DELETE, which needs --write');
     expect(stdout).toMatch(/\n3 passed, 0 failed, 9 skipped\n$/);
   });
 
@@ -609,9 +609,9 @@ describe.runIf(inject('engine') === 'embedded')('the command', () => {
     expect(gone).toMatchObject({
       code: 1,
       stdout: '',
-      stderr: expect.stringMatching(/^userdir: The server cannot be asked: .*ECONNREFUSED 127[^\n]*\n$/),
+      stderr: expect.stringMatching(/^userdir: The server cannot be reached: .*ECONNREFUSED 127[^\n]*\n$/),
     });
     const none = await userdir({}, ['conformance', '127.0.0.1:9', '--app-id', 'a', '--app-secret', 'b']);
-    expect(none).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('Expected the base address') });
+    expect(none).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('Expected the base URL') });
   });
 });

@@ -149,7 +149,7 @@ test('the trail is that of one project, from an instant on, the newest so many, 
   const shown = await run('audit', '--project', project.app_id);
   expect(shown).toMatchObject({ code: 0, stderr: '' });
   expect(shown.stdout).toMatch(/operator .* ban .*google/);
-  expect((await run('audit', '--project', other.app_id)).stdout).toBe('Nothing is recorded.\n');
+  expect((await run('audit', '--project', other.app_id)).stdout).toBe('The audit trail has no entries.\n');
   for (const wrong of [
     ['--since', 'yesterday'],
     ['--since', '2026-02-30'],

@@ -79,7 +79,7 @@ describe('bans', () => {
     ]);
     expect(await bansOf(project)).toEqual([]);
     const taken = await importLines(project, lines, '--skip-invalid');
-    expect(taken).toMatchObject({ code: 0, stdout: expect.stringContaining('failed 4. Made 1 ban.\n') });
+    expect(taken).toMatchObject({ code: 0, stdout: expect.stringContaining('failed 4. Added 1 ban.\n') });
     expect(await bansOf(project)).toMatchObject([{ auth_value: 'eve@example.com' }]);
     expect((await imports(project)).map(({ details }: Json) => details)).toEqual([
       { imported: 0, skipped: 0, bans: 1 },

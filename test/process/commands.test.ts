@@ -284,7 +284,7 @@ describe('while no server runs,', () => {
     expect(await userdirJson(empty.env, ['migrate'])).toEqual({ applied: await migrationNames() });
     expect(await userdir(empty.env, ['project', 'list'])).toMatchObject({
       code: 0,
-      stdout: 'There is no project yet: userdir project create --name NAME makes one.\n',
+      stdout: 'There is no project yet. Create one: userdir project create --name NAME\n',
     });
     await empty.drop();
   });

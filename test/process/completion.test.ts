@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { createProgram, leaves } from '#dist/cli/program.js';
+import { createProgram, leafCommands } from '#dist/cli/program.js';
 import { userdir, userdirJson } from '../support/command.js';
 
 const run = promisify(execFile);
@@ -87,7 +87,7 @@ describe.runIf(inject('engine') === 'embedded')('userdir completion', () => {
 
     test.runIf(isInstalled(shell))('offers every command and every option that a help shows', async () => {
       const program = createProgram({});
-      for (const command of leaves(program)) {
+      for (const command of leafCommands(program)) {
         const path = [];
         for (let each = command; each.parent !== null; each = each.parent) path.unshift(each.name());
         const { stdout } = await run(shell, SHELLS[shell](script, ['userdir', ...path, '--']), { cwd: folder });

@@ -36,8 +36,8 @@ describe('beside a running server,', () => {
     const { code, stdout, stderr } = await run('doctor');
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout).toMatch(/\n✓ {2}totals +exact for 30 users of 1 projects\n/);
-    expect(stdout).toMatch(/\n\nNothing is wrong\..*\n$/);
-    if (isEmbedded) expect(stdout).toMatch(/\n✓ {2}server +pid \d+ has the data directory/);
+    expect(stdout).toMatch(/\n\nNo problems, \d+ warnings?\.\n$/);
+    if (isEmbedded) expect(stdout).toMatch(/\n✓ {2}server +pid \d+ holds the data directory/);
     expect(await runJson('project', 'list')).toMatchObject([{ app_id: appId, total_user: 30 }]);
   });
 
@@ -88,8 +88,8 @@ describe('while no server runs,', () => {
       expect(findings[id]).toMatchObject({ status: 'passed', advice: null });
     expect(findings['totals']).toEqual({
       status: 'failed',
-      found: `not those of the users in ${appId}`,
-      advice: 'userdir totals check --repair mends them.',
+      found: `wrong in ${appId}`,
+      advice: 'Run userdir totals check --repair.',
     });
     expect(findings['migrations']).toMatchObject({
       status: 'warning',
@@ -207,7 +207,7 @@ describe.runIf(isEmbedded)('without a database,', () => {
       /✗ {2}database +The database of DATABASE_URL cannot be reached: .*\n +→ Start PostgreSQL, or/,
     );
     expect(stdout).toMatch(/✗ {2}redis +does not answer: /);
-    expect(stdout).toMatch(/\n\n2 wrong\.\n$/);
+    expect(stdout).toMatch(/\n\n2 problems, \d+ warnings?\.\n$/);
     expect(stdout).not.toContain('hush');
   });
 
@@ -216,7 +216,7 @@ describe.runIf(isEmbedded)('without a database,', () => {
     const findings = await examine({ DATA_DIR: dataDir });
     expect(findings['data-directory']).toMatchObject({
       status: 'passed',
-      found: expect.stringContaining('not there yet'),
+      found: expect.stringContaining('does not exist yet'),
     });
     expect(findings['database']).toMatchObject({ status: 'skipped' });
     await expect(stat(dataDir)).rejects.toThrow('ENOENT');

@@ -344,7 +344,7 @@ describe('beside a running server,', () => {
     expect(await outcome).toMatchObject({
       code: 1,
       stdout: '',
-      stderr: 'userdir: The running server ended before it was done.\n',
+      stderr: 'userdir: The running server ended before the operation was done.\n',
     });
     server = await startServer({ ...database.env, DEMO: 'off' });
     expect(await listUsers(server.url, project)).toEqual([]);
@@ -381,7 +381,7 @@ describe('by itself,', () => {
       code: 1,
       signal: null,
       stdout: '',
-      stderr: 'userdir: Interrupted; an import that was not complete leaves nothing.\n',
+      stderr: 'userdir: Interrupted. An import that does not complete changes nothing.\n',
     });
     expect(await totalUser()).toBe(0);
   });

@@ -279,7 +279,10 @@ describe('a start is refused', () => {
 
   test('by a HOST that this machine does not have', async () => {
     const { code, stderr } = await refusal({ HOST: '192.0.2.1', DEMO: 'off' });
-    expect({ code, stderr }).toEqual({ code: 1, stderr: 'userdir: HOST 192.0.2.1 is no address of this machine.\n' });
+    expect({ code, stderr }).toEqual({
+      code: 1,
+      stderr: 'userdir: HOST 192.0.2.1 is not an address of this machine.\n',
+    });
   });
 
   test.runIf(engine === 'postgres')('by a database that is not there on a server that is', async () => {

@@ -72,7 +72,7 @@ describe.runIf(inject('engine') === 'embedded' && existsSync(SCRIPT))('on a term
     const lines = Array.from({ length: 6_000 }, (_, place) => `{"auth_method":"google","auth_value":"${place}"}\n`);
     await writeFile(file, lines.join(''));
     const imported = await runOnTerminal(settings(), 100, 'user', 'import', '--project', appId, file);
-    expect(imported).toMatch(/█+░+ +\d+% {2}[\d,]+ lines {2}[\d,]+\/s {2}\d+:\d\d left/);
+    expect(imported).toMatch(/█+░+ +\d+% {2}[\d,]+ lines {2}[\d,]+\/s {2}(\d+m)?\d+s left/);
     expect(imported).toMatch(/█+ 100% {2}6,000 lines .*finishing/);
     expect(imported.endsWith(`${ESCAPE}2KImported 6000, skipped 0, failed 0.\n`)).toBe(true);
     const redirected = `${quoted([process.execPath, CLI, 'user', 'export', '--project', appId])} > ${join(folder, 'out')}`;

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { describe, expect, test } from 'vitest';
-import { createProgram, leaves } from '#dist/cli/program.js';
+import { createProgram, leafCommands } from '#dist/cli/program.js';
 
 /** The words of the command, each as its help shows it. */
 
@@ -14,7 +14,7 @@ function nameOf(command: Command): string {
   return command.parent === null ? command.name() : `${nameOf(command.parent)} ${command.name()}`;
 }
 
-const COMMANDS = leaves(createProgram({})).map((command) => [nameOf(command), command] as const);
+const COMMANDS = leafCommands(createProgram({})).map((command) => [nameOf(command), command] as const);
 
 describe.each(COMMANDS)('%s', (name, command) => {
   const examples = [...helpOf(command).matchAll(/^ {2}\$ (.+)$/gm)].map((match) => match[1] as string);
@@ -27,7 +27,7 @@ describe.each(COMMANDS)('%s', (name, command) => {
   test.each(examples)('%s is something that it takes', (example) => {
     const program = createProgram({});
     const done: string[] = [];
-    for (const leaf of leaves(program)) leaf.action(() => void done.push(nameOf(leaf)));
+    for (const leaf of leafCommands(program)) leaf.action(() => void done.push(nameOf(leaf)));
     const [line = ''] = example.split(/ [<>|] /);
     const words = [...line.matchAll(/"([^"]*)"|(\S+)/g)].map((match) => match[1] ?? (match[2] as string));
     program.parse(words.slice(1), { from: 'user' });

@@ -3,47 +3,49 @@ import { type Command, Option } from 'commander';
 import { read } from 'read';
 import type { Environment } from '../config/config.js';
 import { readSecretFiles } from '../config/secret-files.js';
-import { commaSeparated, duration, examples, json, serverUrl, userNumber } from './arguments.js';
 import type { Report, Verdict } from '../conformance/run.js';
-import { finding, paint } from './output.js';
-import { Refused } from './run.js';
+import { examples, jsonOption, parseDuration, parseList, parseServerUrl, parseUserId } from './arguments.js';
+import { type CommandContext, ReportedFailure } from './run.js';
+import { formatFinding, paint } from './terminal.js';
 
 const DEFAULT_TIMEOUT_MS = 120_000;
 const SECRET = 'USERDIR_APP_SECRET';
 const OTHER_SECRET = 'USERDIR_OTHER_APP_SECRET';
 
 const HELP = `
-Without --write no DELETE is sent with right credentials. With it, for users who
-are not there, and for the one whom --delete-user names; for nobody else.
-A second project (--other-app-id) shows whether projects are kept apart.
+Without --write, no DELETE is sent with valid credentials. With --write, DELETE is
+sent for users that do not exist and for the user of --delete-user, for no others.
+With a second project (--other-app-id), the separation of projects is checked too.
+Checks that the users of the project give no data for are skipped.
 
-The App Secret is taken from ${SECRET}, from standard input with
---app-secret -, or asked for on a terminal; in an argument others on this machine
-can read it. That of the second project is taken from ${OTHER_SECRET}.
-It must have all scopes. What the users of the project do not show is skipped.
+The App Secret is read from ${SECRET}, from standard input with
+--app-secret -, or from a prompt. As an argument, other users of this machine can
+read it. That of the second project is read from ${OTHER_SECRET}.
+The secret must have all scopes.
 ${examples(
   'conformance http://127.0.0.1:4000 --app-id app_1',
   'conformance https://users.example.com --app-id app_1 --only list,filters',
   'conformance http://127.0.0.1:4000 --app-id app_1 --write --delete-user 42',
 )}`;
 
-/** The words that hold a server to the contract of the REST interface. */
-export function addConformanceCommand(program: Command, env: Environment): void {
+export function addConformanceCommand(program: Command, { env }: CommandContext): void {
   program
     .command('conformance')
-    .description('hold a server, this or another one, to every sentence of the REST contract that can be observed')
+    .description('check a server, this one or any other, against the REST contract')
     .addHelpText('after', HELP)
-    .argument('<URL>', 'its base address', serverUrl)
+    .argument('<URL>', 'the base URL of the server', parseServerUrl)
     .requiredOption('--app-id <APP_ID>', 'the App ID of the project')
     .option('--app-secret <SECRET>', 'its App Secret, or - for standard input')
     .option('--other-app-id <APP_ID>', 'the App ID of a second project on the same server')
-    .option('--write', 'also what sends DELETE')
-    .option('--delete-user <ID>', 'with --write: a user who is deleted', userNumber)
-    .option('--only <IDS>', 'only these checks or groups, such as list,verify/negative,search/email*', commaSeparated)
-    .addOption(new Option('--timeout <TIME>', 'when to stop').argParser(duration).default(DEFAULT_TIMEOUT_MS, '2m'))
-    .addOption(json())
+    .option('--write', 'also run the checks that send DELETE')
+    .option('--delete-user <ID>', 'with --write: a user that may be deleted', parseUserId)
+    .option('--only <IDS>', 'only these checks or groups, such as list,verify/negative,search/email*', parseList)
+    .addOption(
+      new Option('--timeout <TIME>', 'when to stop').argParser(parseDuration).default(DEFAULT_TIMEOUT_MS, '2m'),
+    )
+    .addOption(jsonOption())
     .action(async (url: string, options, command: Command) => {
-      // Loaded when it is wanted, as the server is.
+      // Imported here, because other commands do not need the checks.
       const { checkConformance, chooseChecks, GROUPS } = await import('../conformance/run.js');
       if (options.deleteUser !== undefined && !options.write) command.error('error: --delete-user needs --write');
       const { checks, unknown } = chooseChecks(options.only ?? ['*']);
@@ -61,10 +63,9 @@ export function addConformanceCommand(program: Command, env: Environment): void 
         deleteUser: options.deleteUser ?? null,
         signal: AbortSignal.timeout(options.timeout),
       };
-      const say = options.json ? () => undefined : createReporter();
-      const report = await checkConformance(target, checks, say);
+      const report = await checkConformance(target, checks, options.json ? () => undefined : createReporter());
       process.stdout.write(`${options.json ? JSON.stringify(report) : summary(report)}\n`);
-      if (report.failed > 0 || !report.complete) throw new Refused();
+      if (report.failed > 0 || !report.complete) throw new ReportedFailure();
     });
 }
 
@@ -72,15 +73,15 @@ async function findSecret(given: string | undefined, env: Environment, command: 
   if (given === '-') return (await text(process.stdin)).trim();
   const secret = given ?? env[SECRET];
   if (secret) return secret;
-  if (process.stdin.isTTY) return ask();
+  if (process.stdin.isTTY) return promptForSecret();
   return command.error(
-    `error: the App Secret is missing: set ${SECRET}, or give --app-secret - and write it to standard input`,
+    `error: the App Secret is missing: set ${SECRET}, or pass --app-secret - and write the secret to standard input`,
   );
 }
 
-async function ask(): Promise<string> {
+async function promptForSecret(): Promise<string> {
   const secret = await read({ prompt: 'App Secret: ', silent: true, output: process.stderr });
-  // The key that ended it was not shown either.
+  // The Enter key was not echoed either.
   process.stderr.write('\n');
   return secret;
 }
@@ -92,23 +93,24 @@ function findOther(appId: string | undefined, env: Environment, command: Command
   return { appId, appSecret };
 }
 
-/** Writes each verdict when it comes, below the name of its group. */
+/** Writes each verdict as it arrives, below the name of its group. */
 function createReporter(): (verdict: Verdict) => void {
   let group = '';
   return (verdict) => {
-    const [first = ''] = verdict.id.split('/');
-    if (first !== group) process.stdout.write(`${group === '' ? '' : '\n'}${paint('bold', first)}\n`);
-    group = first;
+    const [groupOfCheck = ''] = verdict.id.split('/');
+    if (groupOfCheck !== group) process.stdout.write(`${group === '' ? '' : '\n'}${paint('bold', groupOfCheck)}\n`);
+    group = groupOfCheck;
     process.stdout.write(`${verdictText(verdict)}\n`);
   };
 }
 
 function verdictText(verdict: Verdict): string {
-  if (verdict.status === 'passed') return finding('passed', verdict.id, verdict.sentence);
-  if (verdict.status === 'skipped') return finding('skipped', verdict.id, `skipped: ${verdict.reason}`);
+  const { status, id: name, sentence } = verdict;
+  if (status === 'passed') return formatFinding({ status, name, text: sentence });
+  if (status === 'skipped') return formatFinding({ status, name, text: `skipped: ${verdict.reason}` });
   const { request, expected, arrived } = verdict;
-  const lines = [`asked     ${request}`, `expected  ${expected}`, `arrived   ${arrived}`];
-  return finding('failed', verdict.id, verdict.sentence, lines);
+  const details = [`asked     ${request}`, `expected  ${expected}`, `arrived   ${arrived}`];
+  return formatFinding({ status, name, text: sentence, details });
 }
 
 function summary({ passed, failed, skipped, complete }: Report): string {
@@ -117,5 +119,5 @@ function summary({ passed, failed, skipped, complete }: Report): string {
     failed === 0 ? '0 failed' : paint('red', `${failed} failed`),
     `${skipped} skipped`,
   ];
-  return `\n${counts.join(', ')}${complete ? '' : '; the time was up, see --timeout'}`;
+  return `\n${counts.join(', ')}${complete ? '' : '; stopped by --timeout'}`;
 }

@@ -1,19 +1,8 @@
+import { describeAnswer, requireError, requireResult, requireThat } from './answers.js';
 import { COUNT, LIST } from './shapes.js';
-import {
-  type Check,
-  LOGIN_METHODS,
-  listAll,
-  listOf,
-  requireError,
-  requireResult,
-  requireThat,
-  shown,
-  steadily,
-  type Target,
-  Unobservable,
-} from './target.js';
+import { type Check, LOGIN_METHODS, listAll, listOf, NotObservable, type Target, whileUnchanged } from './target.js';
 
-/** "GET /server/users" and "GET /server/users/count"; their filters are in filter-checks.ts. */
+/** "GET /server/users" and "GET /server/users/count"; their filters are in filters.ts. */
 
 export const LIST_PATH = '/server/users';
 export const COUNT_PATH = '/server/users/count';
@@ -28,7 +17,8 @@ export async function countOf(target: Target, filter: string): Promise<number> {
   return requireResult(answer, COUNT, 'total_user').total_user;
 }
 
-export function refused(id: string, sentence: string, paths: readonly string[]): Check {
+/** Each path must be answered with 400. */
+export function invalidCheck(id: string, sentence: string, paths: readonly string[]): Check {
   return {
     id,
     sentence,
@@ -38,13 +28,13 @@ export function refused(id: string, sentence: string, paths: readonly string[]):
   };
 }
 
-/** A user in the middle of the newest, so that a filter by his date has users on either side. */
-export async function pivotOf(target: Target) {
+/** A user in the middle of the newest users, so that a filter by the user's date has users on both sides. */
+export async function findPivot(target: Target) {
   const { newest, total, isWhole } = await target.sample();
   const dated = newest.filter((user) => !Number.isNaN(createdAt(user)));
   const pivot = dated[Math.floor(dated.length / 2)];
   const [newer, older] = [dated[0], dated.at(-1)];
-  if (pivot === undefined || newer === undefined || older === undefined) throw new Unobservable('there are no users');
+  if (pivot === undefined || newer === undefined || older === undefined) throw new NotObservable('there are no users');
   return { newest: dated, total, isWhole, pivot, newer, older };
 }
 
@@ -59,17 +49,17 @@ const listChecks: Check[] = [
     id: 'list/newest-first',
     sentence: 'Ordering: newest first.',
     run: (target) =>
-      steadily(target, async () => {
+      whileUnchanged(target, async () => {
         const { newest } = await listAll(target, '');
-        if (newest.length < 2) throw new Unobservable('there are fewer than two users');
+        if (newest.length < 2) throw new NotObservable('there are fewer than two users');
         if (createdAt(newest[0] as ListedUser) === createdAt(newest.at(-1) as ListedUser))
-          throw new Unobservable('all users were created in the same instant');
-        for (const [place, user] of newest.entries()) {
-          const next = newest[place + 1];
+          throw new NotObservable('all users were created at the same instant');
+        for (const [index, user] of newest.entries()) {
+          const next = newest[index + 1];
           if (next === undefined) break;
           const asked = { request: `GET ${LIST_PATH}?limit=100&page=1, 2, 3` };
           const isOrdered = createdAt(user) >= createdAt(next);
-          requireThat(isOrdered, asked, 'each user created no later than the one before', [user, next].map(briefly));
+          requireThat(isOrdered, asked, 'each user created no later than the previous one', [user, next].map(briefly));
         }
       }),
   },
@@ -77,7 +67,7 @@ const listChecks: Check[] = [
     id: 'list/page-default',
     sentence: 'page: default 1.',
     run: (target) =>
-      steadily(target, async () => {
+      whileUnchanged(target, async () => {
         const byDefault = await target.ask(`${LIST_PATH}?limit=5`);
         const { page, users } = requireResult(byDefault, LIST, 'page and users');
         requireThat(page === 1, byDefault, 'page 1', { page });
@@ -125,9 +115,9 @@ const listChecks: Check[] = [
     id: 'list/page',
     sentence: 'page: page number.',
     run: (target) =>
-      steadily(target, async () => {
+      whileUnchanged(target, async () => {
         const all = await listOf(target, 'limit=6');
-        if (all.users.length < 3) throw new Unobservable('there are fewer than three users');
+        if (all.users.length < 3) throw new NotObservable('there are fewer than three users');
         const pages = [];
         for (const page of [1, 2, 3]) {
           const answer = await target.ask(`${LIST_PATH}?limit=2&page=${page}`);
@@ -136,16 +126,16 @@ const listChecks: Check[] = [
           pages.push(...result.users);
         }
         const asked = { request: `GET ${LIST_PATH}?limit=2&page=1, 2, 3` };
-        requireThat(sameIds(pages, all.users), asked, `users ${idsOf(all.users)}, as limit=6 has them`, idsOf(pages));
+        requireThat(sameIds(pages, all.users), asked, `users ${idsOf(all.users)}, as limit=6 lists them`, idsOf(pages));
       }),
   },
   {
     id: 'list/total',
     sentence: 'total_user (integer, total count of matching users).',
     run: (target) =>
-      steadily(target, async () => {
+      whileUnchanged(target, async () => {
         const { total_user: total } = await listOf(target, 'limit=1');
-        if (total === 0) throw new Unobservable('there are no users');
+        if (total === 0) throw new NotObservable('there are no users');
         const last = Math.ceil(total / 100);
         for (const [page, expected] of [
           [last, total - (last - 1) * 100],
@@ -158,12 +148,12 @@ const listChecks: Check[] = [
         }
       }),
   },
-  refused(
+  invalidCheck(
     'list/invalid-page',
     'An invalid page returns 400.',
     ['0', '-1', '1.5', 'x'].map((page) => `${LIST_PATH}?page=${page}`),
   ),
-  refused(
+  invalidCheck(
     'list/invalid-limit',
     'An invalid limit returns 400.',
     ['0', '-1', '1.5', 'x', '101'].map((limit) => `${LIST_PATH}?limit=${limit}`),
@@ -182,22 +172,22 @@ const countChecks: Check[] = [
     async run(target) {
       const answer = await target.ask(COUNT_PATH);
       const result = requireResult(answer, COUNT, 'total_user');
-      requireThat(!Object.values(result).some(Array.isArray), answer, 'total_user only', shown(answer));
+      requireThat(!Object.values(result).some(Array.isArray), answer, 'total_user only', describeAnswer(answer));
     },
   },
   {
     id: 'count/same-rules',
     sentence: 'Accepts start_date, end_date and login_method with the same rules as the list route.',
     run: (target) =>
-      steadily(target, async () => {
-        const { pivot } = await pivotOf(target);
+      whileUnchanged(target, async () => {
+        const { pivot } = await findPivot(target);
         const at = encodeURIComponent(String(pivot['created_at']));
         const methods = LOGIN_METHODS.map((method) => `login_method=${method}`);
         for (const filter of ['', `start_date=${at}`, `end_date=${at}`, `end_date=${dayOf(pivot)}`, ...methods]) {
           const { total_user: listed } = await listOf(target, `${filter}&limit=1`);
           const counted = await countOf(target, filter);
           const asked = { request: `GET ${COUNT_PATH}?${filter}` };
-          requireThat(counted === listed, asked, `total_user ${listed}, as the list says`, { total_user: counted });
+          requireThat(counted === listed, asked, `total_user ${listed}, as in the list`, { total_user: counted });
         }
       }),
   },
@@ -211,4 +201,4 @@ export function briefly({ id, auth_method, created_at }: ListedUser) {
   return { id, auth_method, created_at };
 }
 
-export const usersChecks: readonly Check[] = [...listChecks, ...countChecks];
+export const listAndCountChecks: readonly Check[] = [...listChecks, ...countChecks];

@@ -1,0 +1,191 @@
+import { VERSION } from '../config/version.js';
+import type { Database } from '../db/database.js';
+import { inspectMigrations } from '../db/migrate.js';
+import type { Services } from '../services/services.js';
+import { explainFailure } from './terminal.js';
+
+/** What `userdir doctor` checks in an open database. It runs in its own process, or in the server that holds the database. */
+
+export interface Finding {
+  /** Never changes, so that scripts can rely on it. */
+  readonly id: string;
+  readonly status: 'passed' | 'warning' | 'failed' | 'skipped';
+  readonly found: string;
+  /** How to solve the problem. */
+  readonly advice: string | null;
+}
+
+export const passed = (id: string, found: string): Finding => ({ id, status: 'passed', found, advice: null });
+export const skipped = (id: string, found: string): Finding => ({ id, status: 'skipped', found, advice: null });
+export const warning = (id: string, found: string, advice: string): Finding => ({
+  id,
+  status: 'warning',
+  found,
+  advice,
+});
+export const failed = (id: string, found: string, advice: string): Finding => ({ id, status: 'failed', found, advice });
+
+export interface ExaminationParams {
+  readonly engine: 'embedded' | 'postgres';
+  /** How many connections a serving process opens. */
+  readonly connections: number;
+  /** Whether to count all users. */
+  readonly totals: boolean;
+}
+
+/** node-postgres has this option; its types lack it. */
+const QUERY_TIMEOUT = { query_timeout: 10_000 };
+const OLDEST_VERSION = 15;
+/** The clock of the database decides when a secret and an idempotency key expire. */
+const MAX_SKEW_MS = 2_000;
+
+/** Throws if the database does not answer at all. */
+export async function examineDatabase(
+  { db, services }: { db: Database; services: Services },
+  params: ExaminationParams,
+): Promise<{ version: string; findings: Finding[] }> {
+  const findings = [await checkVersion(db, params)];
+  findings.push(await attempt('clock', () => checkClock(db)));
+  findings.push(await attempt('encoding', () => checkSetting(db, 'encoding')));
+  findings.push(await attempt('time-zone', () => checkSetting(db, 'time-zone')));
+  if (params.engine === 'postgres') {
+    findings.push(await attempt('writable', () => checkWritable(db)));
+    findings.push(await attempt('connections', () => checkConnections(db, params.connections)));
+    findings.push(await attempt('durability', () => checkDurability(db)));
+  }
+  const migrations = await attempt('migrations', () => checkMigrations(db));
+  findings.push(migrations);
+  const isMigrated = migrations.status === 'passed' || migrations.status === 'warning';
+  const ifMigrated = (id: string, check: () => Promise<Finding>) =>
+    isMigrated ? attempt(id, check) : skipped(id, 'not checked before the migrations are applied');
+  findings.push(await ifMigrated('rights', () => checkPrivileges(db)));
+  const totals = () => checkTotals(services);
+  findings.push(
+    params.totals ? await ifMigrated('totals', totals) : skipped('totals', 'not checked because of --no-totals'),
+  );
+  return { version: VERSION, findings };
+}
+
+/** A check that throws is a failed finding; the other checks still run. */
+async function attempt(id: string, check: () => Promise<Finding>): Promise<Finding> {
+  return check().catch((error) => failed(id, explainFailure(error), 'See the log of the database.'));
+}
+
+async function queryRow(db: Database, text: string): Promise<Record<string, string>> {
+  const { rows } = await db.pool.query({ text, ...QUERY_TIMEOUT });
+  return rows[0];
+}
+
+async function checkVersion(db: Database, { engine }: ExaminationParams): Promise<Finding> {
+  const started = performance.now();
+  const { version = '', number } = await queryRow(
+    db,
+    "SELECT current_setting('server_version') AS version, current_setting('server_version_num') AS number",
+  );
+  const found = `PostgreSQL ${version}${engine === 'embedded' ? ', embedded' : ''}, answers in ${Math.ceil(performance.now() - started)} ms`;
+  if (Number(number) >= OLDEST_VERSION * 10_000) return passed('database', found);
+  return failed('database', found, `Upgrade to PostgreSQL ${OLDEST_VERSION} or newer.`);
+}
+
+async function checkClock(db: Database): Promise<Finding> {
+  const askedAt = Date.now();
+  const { now } = await queryRow(db, 'SELECT extract(epoch FROM clock_timestamp()) * 1000 AS now');
+  const answeredAt = Date.now();
+  // The database read its clock at an unknown moment in between.
+  const skewMs = Math.round(Number(now) - (askedAt + answeredAt) / 2);
+  const uncertaintyMs = Math.ceil((answeredAt - askedAt) / 2);
+  if (Math.abs(skewMs) - uncertaintyMs <= MAX_SKEW_MS)
+    return passed(
+      'clock',
+      `the clocks of the database and this machine differ by at most ${Math.abs(skewMs) + uncertaintyMs} ms`,
+    );
+  const found = `the clock of the database is ${Math.abs(skewMs)} ms ${skewMs > 0 ? 'ahead of' : 'behind'} this machine's`;
+  return failed('clock', found, 'Synchronize both clocks by NTP; otherwise secrets expire too early or too late.');
+}
+
+async function checkSetting(db: Database, id: 'encoding' | 'time-zone'): Promise<Finding> {
+  const [setting, wanted, advice] =
+    id === 'encoding'
+      ? ['server_encoding', 'UTF8', "Create a database with ENCODING 'UTF8' and move the data there."]
+      : ['TimeZone', 'UTC', 'Let the connection pooler pass startup parameters to PostgreSQL.'];
+  const { value = '' } = await queryRow(db, `SELECT current_setting('${setting}') AS value`);
+  return value === wanted ? passed(id, value) : failed(id, `${value}, and it must be ${wanted}`, advice);
+}
+
+async function checkWritable(db: Database): Promise<Finding> {
+  const { standby, readonly } = await queryRow(
+    db,
+    "SELECT pg_is_in_recovery() AS standby, current_setting('transaction_read_only') AS readonly",
+  );
+  if (standby) return failed('writable', 'this is a standby', 'Set DATABASE_URL to the primary.');
+  if (readonly === 'on')
+    return failed('writable', 'transactions are read-only', 'Turn default_transaction_read_only off for this role.');
+  return passed('writable', 'accepts writes');
+}
+
+async function checkConnections(db: Database, needed: number): Promise<Finding> {
+  const { allowed, used } = await queryRow(
+    db,
+    `SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int AS allowed,
+            (SELECT count(*)::int FROM pg_stat_activity WHERE backend_type = 'client backend') AS used`,
+  );
+  const found = `${used} of ${allowed} in use; a serving process opens up to ${needed}`;
+  if (Number(allowed) - Number(used) >= needed) return passed('connections', found);
+  return warning('connections', found, 'Raise max_connections, or lower DATABASE_POOL_SIZE.');
+}
+
+async function checkDurability(db: Database): Promise<Finding> {
+  const { off } = await queryRow(
+    db,
+    `SELECT string_agg(name, ', ') AS off FROM pg_settings
+     WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit') AND setting = 'off'`,
+  );
+  if (!off) return passed('durability', 'committed data survives a power cut');
+  return warning(
+    'durability',
+    `${off} off: a power cut may lose committed data`,
+    `Turn ${off} on if the data matters.`,
+  );
+}
+
+async function checkMigrations(db: Database): Promise<Finding> {
+  const { missing, unknown } = await inspectMigrations(db.pool);
+  if (missing.length > 0)
+    return failed(
+      'migrations',
+      `missing: ${missing.join(', ')}`,
+      'Run userdir migrate, or serve, which applies them too.',
+    );
+  if (unknown.length === 0) return passed('migrations', 'all applied');
+  const found = `all applied, and also ${unknown.join(', ')}, which this version does not know`;
+  return warning('migrations', found, `A newer userdir has migrated this database. Upgrade this one, ${VERSION}.`);
+}
+
+/** Whether the role has the privileges on each table that serving needs. */
+async function checkPrivileges(db: Database): Promise<Finding> {
+  const { lacking } = await queryRow(
+    db,
+    `SELECT string_agg(relname || ' (' || privilege || ')', ', ' ORDER BY relname, privilege) AS lacking
+     FROM pg_class, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS privilege
+     WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p') AND relname <> '_prisma_migrations'
+       AND NOT has_table_privilege(pg_class.oid, privilege)`,
+  );
+  if (!lacking) return passed('rights', 'the role can read and write all tables');
+  return failed(
+    'rights',
+    `the role lacks ${lacking}`,
+    'Grant the role SELECT, INSERT, UPDATE and DELETE on all tables.',
+  );
+}
+
+async function checkTotals(services: Services): Promise<Finding> {
+  const projects = await services.projects.listProjects();
+  const wrongAppIds = [];
+  for (const { appId } of projects) {
+    const differences = await services.totals.check(await services.projects.getScope(appId));
+    if (differences.length > 0) wrongAppIds.push(appId);
+  }
+  const users = projects.reduce((sum, { totalUser }) => sum + totalUser, 0);
+  if (wrongAppIds.length === 0) return passed('totals', `exact for ${users} users of ${projects.length} projects`);
+  return failed('totals', `wrong in ${wrongAppIds.join(', ')}`, 'Run userdir totals check --repair.');
+}

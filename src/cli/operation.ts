@@ -1,0 +1,48 @@
+import type { Database } from '../db/database.js';
+import type { Services } from '../services/services.js';
+
+/**
+ * What a command does to a database. It runs in the process of the command or, while a server holds the embedded database, in that
+ * server (control-socket.ts). Parameters and result are therefore plain JSON. `--json` prints the result.
+ */
+export interface Operation<Params, Result> {
+  /** The words of the command, such as `user import`. */
+  readonly name: string;
+  readonly run: (context: OperationContext, params: Params, io: Io) => Promise<Result>;
+}
+
+/** The operations of all commands by name. */
+export type Operations = Map<string, Operation<never, unknown>>;
+
+export interface OperationContext {
+  readonly db: Database;
+  readonly services: Services;
+  /** Names of the migrations that were applied when the database was opened. */
+  readonly applied: readonly string[];
+}
+
+export interface Io {
+  readonly input: AsyncIterable<Buffer>;
+  /** The length of the input, if it is known in advance. */
+  readonly inputBytes?: number | undefined;
+  readonly write: (chunk: string) => Promise<void>;
+  readonly progress: (progress: Progress) => void;
+  readonly signal: AbortSignal;
+}
+
+export interface Progress {
+  /** How many lines, users or projects are done. */
+  readonly done: number;
+  /** The part of the whole that is done, from 0 to 1, if the whole is known. */
+  readonly fraction?: number;
+}
+
+export function progressOf(done: number, total: number): Progress {
+  return { done, fraction: total === 0 ? 1 : done / total };
+}
+
+/** The App ID that was given, or those of all projects. */
+export async function listAppIds(services: Services, appId: string | null): Promise<string[]> {
+  if (appId !== null) return [appId];
+  return (await services.projects.listProjects()).map((project) => project.appId);
+}

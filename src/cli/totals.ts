@@ -1,0 +1,50 @@
+import type { Command } from 'commander';
+import { examples, jsonOption } from './arguments.js';
+import { type Io, listAppIds, type OperationContext, progressOf } from './operation.js';
+import { type CommandContext, ReportedFailure } from './run.js';
+
+export function addTotalsCommand(program: Command, { operation }: CommandContext): void {
+  const check = operation('totals check', compareTotals);
+  program
+    .command('totals')
+    .description('check the tallies that exact totals are read from')
+    .command('check')
+    .description('count all users again and compare with the tallies; exits with 1 if they disagree')
+    .addHelpText('after', examples('totals check', 'totals check --project app_1 --repair'))
+    .option('--project <APP_ID>', 'only this project')
+    .option('--repair', 'correct the tallies that disagree')
+    .addOption(jsonOption())
+    .action(async ({ project, repair, ...options }) => {
+      const { differences } = await check(
+        { project: project ?? null, repair: repair === true },
+        { ...options, unit: 'projects', print: report },
+      );
+      if (differences.length > 0 && repair !== true) throw new ReportedFailure();
+    });
+}
+
+async function compareTotals(
+  { services }: OperationContext,
+  params: { project: string | null; repair: boolean },
+  { progress }: Io,
+) {
+  const appIds = await listAppIds(services, params.project);
+  const differences = [];
+  for (const [done, appId] of appIds.entries()) {
+    const scope = await services.projects.getScope(appId);
+    const found = await (params.repair ? services.totals.repair(scope) : services.totals.check(scope));
+    differences.push(...found.map((difference) => ({ app_id: appId, ...difference })));
+    progress(progressOf(done + 1, appIds.length));
+  }
+  return { projects: appIds.length, differences, repaired: params.repair && differences.length > 0 };
+}
+
+function report({ projects, differences, repaired }: Awaited<ReturnType<typeof compareTotals>>): string {
+  const lines = differences.map(
+    ({ app_id, span, starts_at, login_method, expected, actual }) =>
+      `${app_id} ${span} ${starts_at} ${login_method}: tally ${actual}, counted ${expected}`,
+  );
+  const verdict =
+    differences.length === 0 ? 'all agree' : `${differences.length} tallies ${repaired ? 'corrected' : 'disagree'}`;
+  return [...lines, `Checked ${projects} projects: ${verdict}.`].join('\n');
+}

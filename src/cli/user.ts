@@ -1,0 +1,266 @@
+import { createReadStream } from 'node:fs';
+import { access, constants, stat } from 'node:fs/promises';
+import type { Readable } from 'node:stream';
+import { type Command, Option } from 'commander';
+import { parse, userFilter, userId } from '../domain/filters.js';
+import { parseIdentity, snakeCase } from '../domain/identities.js';
+import type { OnConflict } from '../sql/import-users.js';
+import { examples, jsonOption, parseDuration, projectOption } from './arguments.js';
+import { type Io, listAppIds, type OperationContext, progressOf } from './operation.js';
+import { type CommandContext, ReportedFailure } from './run.js';
+import { counted, table } from './terminal.js';
+
+const IMPORT_HELP = `
+One JSON object per line; auth_method and auth_value are required:
+  {"auth_method":"email","auth_value":"ada@example.com"}
+  {"auth_method":"google","auth_value":"1234","email":"ada@example.com",
+   "created_at":"2026-01-31T12:00:00Z","last_login":null,"login_count":3,
+   "accounts":[{"network":"stellar","public_key":"G…"}]}   (on one line)
+A ban has its own line:
+  {"ban":{"auth_method":"email","auth_value":"eve@example.com","created_at":null}}`;
+
+export function addUserCommands(program: Command, context: CommandContext): void {
+  const user = program.command('user').description('import, export, remove, purge and ban users');
+  addImportCommand(user, context);
+  addExportCommand(user, context);
+  addRemovalCommands(user, context);
+  addBanCommands(user, context);
+}
+
+function addImportCommand(user: Command, { operation }: CommandContext): void {
+  const importFrom = operation('user import', importUsers);
+  user
+    .command('import')
+    .description('import users and bans from NDJSON, all or nothing')
+    .addHelpText('after', IMPORT_HELP)
+    .addHelpText(
+      'after',
+      examples(
+        'user import --project app_1 users.ndjson',
+        'user import --project app_1 --on-conflict update - < users.ndjson',
+      ),
+    )
+    .argument('[FILE]', 'a file, or - for standard input', '-')
+    .addOption(projectOption())
+    .addOption(
+      new Option('--on-conflict <ACTION>', 'what to do if a user exists')
+        .choices(['skip', 'update', 'fail'])
+        .default('fail'),
+    )
+    .option('--skip-invalid', 'import the valid lines and report the others')
+    .addOption(jsonOption())
+    .action(async (file: string, { project, onConflict, skipInvalid, ...options }) => {
+      const report = await importFrom(
+        { project, onConflict: onConflict as OnConflict, skipInvalid: skipInvalid === true },
+        {
+          ...options,
+          ...(await openInput(file)),
+          unit: 'lines',
+          interrupted: skipInvalid
+            ? 'Interrupted. The users imported so far remain. Import the file again with --on-conflict skip to add the others.'
+            : 'Interrupted. An import that does not complete changes nothing.',
+          print: importReport,
+        },
+      );
+      if (report.failed > 0 && skipInvalid !== true) throw new ReportedFailure();
+    });
+}
+
+function addExportCommand(user: Command, { operation }: CommandContext): void {
+  const exportTo = operation('user export', exportUsers);
+  user
+    .command('export')
+    .description('write all users and bans to stdout as NDJSON that `user import` reads, from one snapshot')
+    .addHelpText('after', examples('user export --project app_1 > users.ndjson'))
+    .addOption(projectOption())
+    // The output is JSON with and without the option.
+    .addOption(jsonOption().hideHelp())
+    .action(async ({ project }) => {
+      const { exported, bans } = await exportTo(
+        { project },
+        { unit: 'users', interrupted: 'Interrupted. The export is incomplete.', print: () => '' },
+      );
+      process.stderr.write(`Exported ${exported} users${bans === 0 ? '' : ` and ${counted(bans, 'ban')}`}.\n`);
+    });
+}
+
+function addRemovalCommands(user: Command, { operation }: CommandContext): void {
+  const remove = operation('user remove', removeUser);
+  user
+    .command('remove')
+    .description('remove a user from the project; the same identity may register again')
+    .addHelpText('after', examples('user remove --project app_1 42'))
+    .argument('<USER_ID>', 'the user ID')
+    .addOption(projectOption())
+    .addOption(jsonOption())
+    .action(async (id: string, { project, ...options }) => {
+      await remove({ project, userId: id }, { ...options, print: (removed) => `Removed user ${removed.id}.` });
+    });
+  const purge = operation('user purge', purgeUsers);
+  user
+    .command('purge')
+    .description('erase removed users permanently')
+    .addHelpText('after', examples('user purge --older-than 30d', 'user purge --older-than 0s --project app_1'))
+    .requiredOption('--older-than <TIME>', 'only users removed longer ago than this, such as 30d', parseDuration)
+    .option('--project <APP_ID>', 'only users of this project')
+    .addOption(jsonOption())
+    .action(async ({ project, olderThan, ...options }) => {
+      await purge(
+        { project: project ?? null, olderThanMs: olderThan },
+        {
+          ...options,
+          unit: 'users',
+          interrupted: 'Interrupted. The users erased so far stay erased.',
+          print: ({ purged }) => `Erased ${purged} removed users.`,
+        },
+      );
+    });
+}
+
+function addBanCommands(user: Command, { operation }: CommandContext): void {
+  const setBanned = (name: string, description: string, banned: boolean) => {
+    const run = operation(`user ${name}`, (context, params: BanParams) => changeBan(context, params, banned));
+    user
+      .command(name)
+      .description(description)
+      .addHelpText('after', examples(`user ${name} --project app_1 --method email --value eve@example.com`))
+      .addOption(projectOption())
+      .requiredOption('--method <METHOD>', 'email, passkey, wallet, or the name of a social provider')
+      .requiredOption('--value <VALUE>', 'the login email, the address, or the ID at the provider')
+      .addOption(jsonOption())
+      .action(async ({ project, method, value, ...options }) => {
+        await run({ project, method, value }, { ...options, print: banReport });
+      });
+  };
+  setBanned('ban', 'refuse logins and registrations of an identity', true);
+  setBanned('unban', 'lift a ban', false);
+  const list = operation('user bans', listBans);
+  user
+    .command('bans')
+    .description('list banned identities, oldest ban first')
+    .addHelpText('after', examples('user bans --project app_1', 'user bans --project app_1 --json'))
+    .addOption(projectOption())
+    .addOption(jsonOption())
+    .action(async ({ project, ...options }) => {
+      await list({ project }, { ...options, print: banTable });
+    });
+}
+
+async function openInput(file: string): Promise<{ input: Readable; inputBytes?: number }> {
+  if (file === '-') {
+    if (process.stdin.isTTY) process.stderr.write('Reading users from standard input. Press Ctrl+D to end it.\n');
+    return { input: process.stdin };
+  }
+  await access(file, constants.R_OK).catch((error: NodeJS.ErrnoException) => {
+    const why = error.code === 'ENOENT' ? 'does not exist' : 'cannot be read';
+    throw new Error(`The file ${file} ${why}.`);
+  });
+  const stats = await stat(file);
+  if (stats.isDirectory()) throw new Error(`${file} is a directory, not a file.`);
+  // The size of a pipe is not known.
+  return { input: createReadStream(file), ...(stats.isFile() && { inputBytes: stats.size }) };
+}
+
+async function importUsers(
+  { services }: OperationContext,
+  params: { project: string; onConflict: OnConflict; skipInvalid: boolean },
+  { input, inputBytes, progress, signal }: Io,
+) {
+  const scope = await services.projects.getScope(params.project);
+  let readBytes = 0;
+  async function* countBytes() {
+    for await (const chunk of input) {
+      readBytes += chunk.length;
+      yield chunk;
+    }
+  }
+  return services.transfers.importUsers(scope, countBytes(), {
+    onConflict: params.onConflict,
+    skipInvalid: params.skipInvalid,
+    progress: (done) => progress(inputBytes ? { done, fraction: readBytes / inputBytes } : { done }),
+    signal,
+  });
+}
+
+async function exportUsers({ services }: OperationContext, params: { project: string }, io: Io) {
+  const scope = await services.projects.getScope(params.project);
+  const total = await services.users.countUsers(scope, userFilter({}));
+  const exported = await services.transfers.exportUsers(scope, {
+    write: io.write,
+    progress: (done) => io.progress(progressOf(done, Math.max(done, total))),
+    signal: io.signal,
+  });
+  return { exported: exported.users, bans: exported.bans };
+}
+
+const userIdArgument = userId('USER_ID');
+
+async function removeUser({ services }: OperationContext, params: { project: string; userId: string }) {
+  const id = parse(userIdArgument, params.userId);
+  await services.users.removeUser(await services.projects.getScope(params.project), id, null);
+  return { id: Number(id) };
+}
+
+async function purgeUsers(
+  { services }: OperationContext,
+  params: { project: string | null; olderThanMs: number },
+  { progress, signal }: Io,
+) {
+  const appIds = await listAppIds(services, params.project);
+  const scopes = await Promise.all(appIds.map((appId) => services.projects.getScope(appId)));
+  const counts = scopes.map((scope) => services.users.countRemoved(scope, params.olderThanMs));
+  const total = (await Promise.all(counts)).reduce((sum, count) => sum + count, 0);
+  let purged = 0;
+  for (const scope of scopes) {
+    const before = purged;
+    purged += await services.users.purgeRemoved(scope, params.olderThanMs, (purgedOfProject) => {
+      const done = before + purgedOfProject;
+      progress(progressOf(done, Math.max(done, total)));
+      signal.throwIfAborted();
+    });
+  }
+  return { purged };
+}
+
+interface BanParams {
+  readonly project: string;
+  readonly method: string;
+  readonly value: string;
+}
+
+async function changeBan({ services }: OperationContext, { project, method, value }: BanParams, banned: boolean) {
+  const scope = await services.projects.getScope(project);
+  const identity = parseIdentity({ authMethod: method, authValue: value }, snakeCase);
+  if (banned) await services.logins.ban(scope, identity);
+  else await services.logins.unban(scope, identity);
+  return { auth_method: identity.authMethod, auth_value: identity.authValue, banned };
+}
+
+async function listBans({ services }: OperationContext, { project }: { project: string }) {
+  const bans = await services.logins.listBans(await services.projects.getScope(project));
+  return bans.map(({ authMethod, authValue, createdAt }) => ({
+    auth_method: authMethod,
+    auth_value: authValue,
+    created_at: createdAt,
+  }));
+}
+
+function importReport(report: Awaited<ReturnType<typeof importUsers>>): string {
+  const { imported, skipped, failed, errors, bans } = report;
+  const faults = errors.map(({ line, error }) => `line ${line}: ${error}`);
+  const more = failed > errors.length ? [`… and ${failed - errors.length} more`] : [];
+  const banned = bans === undefined ? '' : ` Added ${counted(bans, 'ban')}.`;
+  return [...faults, ...more, `Imported ${imported}, skipped ${skipped}, failed ${failed}.${banned}`].join('\n');
+}
+
+function banReport({ auth_method, auth_value, banned }: Awaited<ReturnType<typeof changeBan>>): string {
+  return `${auth_method} ${auth_value} is ${banned ? 'banned' : 'not banned'}.`;
+}
+
+function banTable(bans: Awaited<ReturnType<typeof listBans>>): string {
+  if (bans.length === 0) return 'No identity is banned.';
+  return table(
+    ['Method', 'Value', 'Since'],
+    bans.map((ban) => [ban.auth_method, ban.auth_value, ban.created_at]),
+  );
+}
