@@ -3,10 +3,11 @@ import { access, constants, stat, statfs } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { runThenClose } from '../closers.js';
-import { type Config, ConfigError, type Environment, isLoopback, parseConfig, SETTINGS } from '../config/config.js';
+import { type Config, ConfigError, type Environment, isLoopback, parseConfig } from '../config/config.js';
 import { DataDirLockedError, LOCK_WAIT_MS } from '../db/lock.js';
 import { createContext } from '../context.js';
 import { findMisspelt } from '../config/setting-names.js';
+import { SETTINGS } from '../config/settings.js';
 import { PACKAGE, VERSION } from '../config/version.js';
 import { NotListeningError, runRemotely } from './control.js';
 import {

@@ -5,7 +5,7 @@ import { type Credentials, call, recordLogin, TIMESTAMP, useServer } from '../su
 
 vi.setConfig({ testTimeout: 120_000 });
 
-/** Acts are recorded with them, and the trail says nothing of who a user is (issue 4, item 8). */
+/** Acts are recorded with them, and the trail says nothing of who a user is. */
 
 const { url, run, runJson, runWith, createProject } = useServer();
 

@@ -10,7 +10,7 @@ import { requireCleanLog } from '../support/hygiene.js';
 vi.setConfig({ testTimeout: 120_000 });
 
 /**
- * Neither logs nor errors say a secret, its hash, an email or an address (issue 4, item 7): a bit of everything is done, also what
+ * Neither logs nor errors say a secret, its hash, an email or an address: a bit of everything is done, also what
  * fails in the database with a user in its own message, and then everything that was written is searched.
  */
 

@@ -5,7 +5,7 @@ import { type Credentials, call, TIMESTAMP, useServer } from '../support/command
 
 vi.setConfig({ testTimeout: 120_000 });
 
-/** The commands for the secrets of a project, while a server runs on the same database (issue 4, item 7). */
+/** The commands for the secrets of a project, while a server runs on the same database. */
 
 const { url, run, runJson, createProject } = useServer();
 
