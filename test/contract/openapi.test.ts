@@ -5,7 +5,7 @@ import { type Json, startTestApp, type TestApp, type TestProject } from '../supp
 import { requireDocumented } from '../support/openapi.js';
 import { idOf, SIX_ROUTES, verify } from '../support/rest.js';
 
-/** The OpenAPI document of the REST interface, and the page that shows it (design, section 4). */
+/** The OpenAPI document of the REST interface, and the page that shows it. */
 
 let app: TestApp;
 let project: TestProject;
