@@ -12,7 +12,7 @@ import { createRun, Refused } from './run.js';
 import { addUserCommands } from './user-commands.js';
 
 const SETTINGS_HELP = `
-Settings are environment variables; the README lists all:
+Settings are environment variables; docs/configuration.md lists all:
   DATABASE_URL  a PostgreSQL database (postgres://…); without it, the embedded one
   EMBEDDED      on: the embedded one is meant, also with NODE_ENV=production
   DATA_DIR      where the embedded database is kept (default: ./data)
