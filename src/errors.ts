@@ -24,6 +24,7 @@ const CODES = {
 } as const;
 
 export type ErrorCode = keyof typeof CODES;
+export const ERROR_CODES = Object.keys(CODES) as readonly ErrorCode[];
 
 export function isErrorCode(code: unknown): code is ErrorCode {
   return typeof code === 'string' && Object.hasOwn(CODES, code);

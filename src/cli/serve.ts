@@ -200,8 +200,10 @@ function explainListenFailure(error: unknown, { host, metricsPort, port: httpPor
   return error;
 }
 
-function curlLine(url: string, { appId, appSecret }: Credentials): string {
-  return `curl -s -H 'service-app-id: ${appId}' -H 'service-app-secret: ${appSecret}' '${url}/server/users?limit=2'`;
+/** Lines to paste into a terminal; the examples of the documentation read the same two variables. */
+function firstRequest(url: string, { appId, appSecret }: Credentials): string {
+  return `    export APP_ID=${appId} APP_SECRET=${appSecret}
+    curl -s -u "$APP_ID:$APP_SECRET" '${url}/server/users?limit=2'`;
 }
 
 interface Urls {
@@ -221,12 +223,13 @@ function banner({ url, metricsUrl }: Urls, config: Config, demo: Credentials | n
     App ID      ${demo.appId}
     App Secret  ${demo.appSecret}
 
-  Try it:
-    ${curlLine(url, demo)}
+  First request:
+${firstRequest(url, demo)}
 `;
   return `
   userdir is ready.
 
+    Start here  ${url}
     GraphQL     ${url}/graphql${graphiql}
     REST        ${url}/server (reference: ${url}/docs)
     Health      ${url}/readyz${metrics}

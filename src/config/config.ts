@@ -1,7 +1,6 @@
-import { isIP } from 'node:net';
 import { resolve } from 'node:path';
-import { z } from 'zod';
 import { type Fault, readSecretFiles } from './secret-files.js';
+import { DECLARATIONS, SECRET_SETTINGS, type SettingValues, settingsOf } from './settings.js';
 
 /** Everything the environment decides, checked once at the start. */
 export interface Config {
@@ -64,102 +63,19 @@ export class ConfigError extends Error {
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-export const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
-
-const wholeNumber = (min: number, max: number) => {
-  const error = `a whole number from ${min} to ${max}`;
-  return z
-    .string()
-    .regex(/^\d{1,9}$/, error)
-    .transform(Number)
-    .pipe(z.number().min(min, error).max(max, error));
-};
-const switchValue = z.stringbool({ truthy: ['on', 'true', '1'], falsy: ['off', 'false', '0'], error: '"on" or "off"' });
-
-const isNetwork = (text: string) => {
-  const [address = '', bits, ...rest] = text.split('/');
-  const family = isIP(address);
-  const bitsFit = bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (family === 6 ? 128 : 32));
-  return family !== 0 && rest.length === 0 && bitsFit;
-};
-const trustProxyError = '"off", "on", a number of hops, or addresses and networks separated by commas';
-const trustProxy = z.union(
-  [
-    wholeNumber(1, 100),
-    switchValue,
-    z
-      .string()
-      .transform((text) => text.split(',').map((part) => part.trim()))
-      .refine((parts) => parts.every(isNetwork), trustProxyError),
-  ],
-  { error: trustProxyError },
-);
-
-const urlOf = (...schemes: string[]) =>
-  z
-    .string()
-    .refine(
-      (text) => URL.canParse(text) && schemes.includes(new URL(text).protocol.slice(0, -1)),
-      `a URL that starts with ${schemes.map((scheme) => `${scheme}://`).join(' or ')}`,
-    );
-
-const settings = z.object({
-  HOST: z.string().default('127.0.0.1'),
-  PORT: wholeNumber(0, 65535).default(4000),
-  DATABASE_URL: urlOf('postgres', 'postgresql').optional(),
-  EMBEDDED: switchValue.optional(),
-  DATABASE_POOL_SIZE: wholeNumber(1, 1000).default(10),
-  DATABASE_POOL_TIMEOUT_MS: wholeNumber(100, 600_000).default(2_000),
-  DATABASE_STATEMENT_TIMEOUT_MS: wholeNumber(100, 600_000).default(5_000),
-  REQUEST_TIMEOUT_MS: wholeNumber(100, 600_000).default(10_000),
-  SHUTDOWN_DELAY_MS: wholeNumber(0, 600_000).default(0),
-  RATE_LIMIT: wholeNumber(1, 100_000_000).optional(),
-  REDIS_URL: urlOf('redis', 'rediss').optional(),
-  DATA_DIR: z.string().default('./data'),
-  LOG_LEVEL: z.enum(LOG_LEVELS, `one of ${LOG_LEVELS.join(', ')}`).default('info'),
-  NODE_ENV: z.string().optional(),
-  GRAPHIQL: switchValue.optional(),
-  DEMO: switchValue.optional(),
-  TRUST_PROXY: trustProxy.default(false),
-  METRICS_PORT: wholeNumber(0, 65535).optional(),
-  OTEL_EXPORTER_OTLP_ENDPOINT: urlOf('http', 'https').optional(),
-  OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: urlOf('http', 'https').optional(),
-  OTEL_EXPORTER_OTLP_HEADERS: z.string().optional(),
-  OTEL_EXPORTER_OTLP_TRACES_HEADERS: z.string().optional(),
-});
-
-/** Those that hold a secret: each may be given as a file instead, by the same name with _FILE. */
-const SECRET_SETTINGS = [
-  'DATABASE_URL',
-  'REDIS_URL',
-  'OTEL_EXPORTER_OTLP_HEADERS',
-  'OTEL_EXPORTER_OTLP_TRACES_HEADERS',
-] as const satisfies readonly (keyof typeof settings.shape)[];
-
-export const SETTINGS: readonly string[] = [
-  ...Object.keys(settings.shape),
-  ...SECRET_SETTINGS.map((name) => `${name}_FILE`),
-];
-
 /** Environment variables to Config; throws ConfigError with every fault at once. An empty variable counts as absent. */
 export function parseConfig(env: Environment): Config {
   const files = readSecretFiles(env, SECRET_SETTINGS);
-  const given = Object.entries({ ...env, ...files.values }).filter(([, value]) => value !== undefined && value !== '');
-  const parsed = settings.safeParse(Object.fromEntries(given));
-  const malformed = parsed.error?.issues.map(({ path, message }) => {
-    const name = String(path[0]);
-    // The value itself is never repeated: DATABASE_URL carries a password.
-    if (name in files.values) return { setting: `${name}_FILE`, sentence: `${name}_FILE must hold ${message}.` };
-    return { setting: name, sentence: `${name} must be ${message}.` };
-  });
-  const faults = [...files.faults, ...(malformed ?? []), ...missingDatabase(Object.fromEntries(given))];
-  if (!parsed.success || faults.length > 0) {
+  const given: Environment = { ...env, ...files.values };
+  const read = readSettings(given, files.values);
+  const faults = [...files.faults, ...read.faults, ...missingDatabase(given)];
+  if (read.values === null || faults.length > 0) {
     throw new ConfigError(
       faults.map(({ sentence }) => sentence),
       faults.map(({ setting }) => setting),
     );
   }
-  const values = parsed.data;
+  const { values } = read;
   const production = values.NODE_ENV === 'production';
   const dataDir = resolve(values.DATA_DIR);
   // Of two of a name the later counts.
@@ -199,11 +115,27 @@ export function parseConfig(env: Environment): Config {
   return Object.freeze(config);
 }
 
+/** Every setting by its declaration; `values` is null where one is malformed. */
+function readSettings(given: Environment, fromFiles: Environment): { values: SettingValues | null; faults: Fault[] } {
+  const values: Record<string, unknown> = {};
+  const faults: Fault[] = [];
+  for (const [name, { schema, accepts, default: otherwise }] of settingsOf) {
+    const text = given[name] || otherwise;
+    if (text === null) continue;
+    const { success, data } = schema.safeParse(text);
+    if (success) values[name] = data;
+    // The value itself is never repeated: DATABASE_URL carries a password.
+    else if (name in fromFiles)
+      faults.push({ setting: `${name}_FILE`, sentence: `${name}_FILE must hold ${accepts}.` });
+    else faults.push({ setting: name, sentence: `${name} must be ${accepts}.` });
+  }
+  return { values: faults.length === 0 ? (values as SettingValues) : null, faults };
+}
+
 /** The embedded database does not fsync, so production does not get it by a forgotten or misspelt DATABASE_URL. */
-function missingDatabase(given: Environment): Fault[] {
-  const { DATABASE_URL, DATABASE_URL_FILE, EMBEDDED, NODE_ENV } = given;
-  if (DATABASE_URL !== undefined || DATABASE_URL_FILE !== undefined) return [];
-  const embedded = switchValue.optional().safeParse(EMBEDDED).data;
+function missingDatabase({ DATABASE_URL, DATABASE_URL_FILE, EMBEDDED, NODE_ENV }: Environment): Fault[] {
+  if (DATABASE_URL || DATABASE_URL_FILE) return [];
+  const embedded = EMBEDDED ? DECLARATIONS.EMBEDDED.schema.safeParse(EMBEDDED).data : undefined;
   const setting = 'DATABASE_URL';
   if (embedded === false) return [{ setting, sentence: 'DATABASE_URL must be set, because EMBEDDED is off.' }];
   if (NODE_ENV !== 'production' || embedded === true) return [];

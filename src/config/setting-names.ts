@@ -1,4 +1,5 @@
-import { type Environment, SETTINGS } from './config.js';
+import type { Environment } from './config.js';
+import { SETTINGS } from './settings.js';
 
 /** So many letters may differ: in a short name one, because many a variable of others is that near to it. */
 const differencesAllowed = (name: string) => (name.length < 8 ? 1 : 2);

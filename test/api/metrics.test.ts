@@ -203,7 +203,7 @@ test('there is nothing else on that port, and no metrics on the other', async ()
 });
 
 test('every metric of the Grafana dashboard is there', async () => {
-  const dashboard = readFileSync(new URL('../../src/grafana.json', import.meta.url), 'utf8');
+  const dashboard = readFileSync(new URL('../../docs/grafana.json', import.meta.url), 'utf8');
   const { families } = await scrape();
   const samples = new Set(
     [...families].flatMap(([name, { type }]) =>

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { beforeAll, expect, test } from 'vitest';
 import { type TestProject, useTestApp } from '../support/app.js';
 
-/** A stranger cannot tell by the time of a refusal whether an App ID exists (design, section 3, "401"). */
+/** A stranger cannot tell by the time of a refusal whether an App ID exists. */
 
 const SAMPLES = 600;
 /** Looking nothing up for an unknown App ID would halve its time; the noise of a busy machine is in both alike. */

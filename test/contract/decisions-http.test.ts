@@ -3,7 +3,7 @@ import { stellarAddress } from '../support/addresses.js';
 import { type TestProject, useTestApp } from '../support/app.js';
 import { expectError, jsonPost, SIX_ROUTES, sendRaw } from '../support/rest.js';
 
-/** What the contract leaves open and the design decides: the rows of its table in section 3 on HTTP. */
+/** What the contract (docs/spec.md) leaves open and this service decides (docs/decisions/rest.md): the rows on HTTP. */
 
 const app = useTestApp();
 let empty: TestProject;

@@ -4,7 +4,7 @@ import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { expectError, idOf, values, verify } from '../support/rest.js';
 
 /**
- * What the contract leaves open and the design decides: the rows of its table in section 3 on users and
+ * What the contract (docs/spec.md) leaves open and this service decides (docs/decisions/rest.md), on users and
  * questions. Those on HTTP are in decisions-http.test.ts.
  */
 

@@ -2,7 +2,7 @@ import { beforeAll, expect, test } from 'vitest';
 import { type TestProject, useTestApp } from '../support/app.js';
 import { expectError } from '../support/rest.js';
 
-/** Failed authentication is limited per client address, beyond 600 failures a minute (design, section 3). */
+/** Failed authentication is limited per client address, beyond 600 failures a minute (docs/limits.md). */
 
 const PER_MINUTE = 600;
 

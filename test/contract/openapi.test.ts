@@ -5,7 +5,7 @@ import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { requireDocumented } from '../support/openapi.js';
 import { idOf, SIX_ROUTES, verify } from '../support/rest.js';
 
-/** The OpenAPI document of the REST interface, and the page that shows it (design, section 4). */
+/** The OpenAPI document of the REST interface, and the page that shows it. */
 
 // The first user of its database has the id 1.
 const app = useTestApp({ ownDatabase: true });

@@ -15,7 +15,7 @@ import { printedSchema } from '#dist/graphql/schema.js';
 const committed = readFileSync(new URL('../../schema.graphql', import.meta.url), 'utf8');
 const actual = buildSchema(printedSchema());
 
-/** Section 5 of the design: the names and types that clients rely on. What its comments say of a type is written out. */
+/** The names and types that clients rely on. Changing one breaks them. */
 const FIXED = buildSchema(`
   type Query {
     user(id: ID!): User
@@ -92,7 +92,7 @@ function inputOf({ type, defaultValue, description }: Pick<GraphQLArgument, 'typ
   return { type: `${type}${by}`, description };
 }
 
-describe('the names and types of the design are there, exactly', () => {
+describe('the names and types that clients rely on are there, exactly', () => {
   const entries = entriesOf(actual);
   test.each([...entriesOf(FIXED)].map(([name, { type }]) => [name, type]))('%s: %s', (name, type) => {
     expect(entries.get(name)?.type).toBe(type);

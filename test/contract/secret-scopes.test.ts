@@ -3,7 +3,7 @@ import { ethereumAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { expectError, jsonPost } from '../support/rest.js';
 
-/** A secret can be limited to scopes; what it may not do is 401 on REST and FORBIDDEN in GraphQL (issue 4, item 7). */
+/** A secret can be limited to scopes; what it may not do is 401 on REST and FORBIDDEN in GraphQL. */
 
 type Scope = 'read' | 'verify' | 'write';
 const SCOPES: readonly Scope[] = ['read', 'verify', 'write'];

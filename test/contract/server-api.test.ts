@@ -4,7 +4,7 @@ import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { expectError, idOf, jsonPost, SIX_ROUTES, verify } from '../support/rest.js';
 
 /**
- * The REST contract, sentence by sentence: everything in spec/server-api.md but its endpoints, which have
+ * The REST contract, sentence by sentence: everything in docs/spec.md but its endpoints, which have
  * server-api-*.test.ts of their own. A test is named after the sentence that it holds the service to.
  */
 

@@ -43,10 +43,10 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
       'README.md',
       'dist/**/*.js',
       'docs/**/*.md',
+      'docs/grafana.json',
       'npm-shrinkwrap.json',
       'package.json',
       'schema.graphql',
-      'src/grafana.json',
     ];
     expect([...built].sort()).toEqual([...others, ...migrations].sort());
     expect(packed.unpackedSize).toBeLessThan(1_000_000);

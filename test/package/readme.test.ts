@@ -1,31 +1,41 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { access, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { access, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { createProgram } from '#dist/cli/program.js';
-import { isErrorCode } from '#dist/errors.js';
+import { SETTINGS } from '#dist/config/settings.js';
+import { AppError, ERROR_CODES } from '#dist/errors.js';
 import { copyCheckout, ROOT } from '../support/checkout.js';
+import { type RunningServer, startServer } from '../support/command.js';
 import { createEmptyDatabase, type TestDatabase } from '../support/engines.js';
+import { type Example, type Page, readPage, requireShown } from '../support/examples.js';
 
 /**
- * Every command of the README and of the guides is run as it stands there, in order, in a checkout of its own, where whoever reads it would. What is not run
- * is `npm ci` and `npm test`, because this is what they have begun (.ci/run runs both on a clean checkout).
+ * Every code block of the README and of the guides is run as it stands there, in the order of its page, in a checkout of its own and on a fresh
+ * demo project, and answers what the page shows. Not run are `npm ci` and `npm test`, which this test is part of (.ci/run runs both on a clean
+ * checkout), the measurements of docs/benchmarks.md, which take minutes, and the `ts` blocks, which test/clients runs.
  */
 
 const NPM = 'npm() { case $1 in ci | test) ;; *) command npm "$@" ;; esac; }';
+const README = 'README.md';
+const PAGES = [
+  README,
+  ...(await readdir(join(ROOT, 'docs'))).filter((name) => name.endsWith('.md')).map((name) => `docs/${name}`),
+];
+const MEASURED = 'docs/benchmarks.md';
 
-/** In the order in which they are read. */
-const GUIDES = ['README.md', 'docs/rest.md', 'docs/graphql.md', 'docs/operating.md', 'docs/changing.md'];
-const guides = new Map(
-  await Promise.all(GUIDES.map(async (path) => [path, await readFile(join(ROOT, path), 'utf8')] as const)),
-);
-const blocks = [...[...guides.values()].join('\n').matchAll(/^```sh\n(.*?)^```$/gms)].map(([, block = '']) => block);
-const guide = (path: string) => guides.get(path) ?? '';
-const needsPostgres = (block: string) => block.includes('DATABASE_URL');
-const serves = (block: string) => /\b(npm start|serve)\s*$/.test(block);
+const pages = await Promise.all(PAGES.sort().map(readPage));
+const guide = (path: string) => pages.find((page) => page.path === path)?.text ?? '';
+const needsPostgres = ({ code }: Example) => code.includes('DATABASE_URL');
+const serves = ({ code }: Example) => /\b(npm start|serve)\s*$/.test(code);
+const runnable = pages.filter(({ path }) => path !== MEASURED);
+const examplesOf = ({ examples }: Page, isPostgres: boolean) =>
+  examples
+    .filter((example) => example.kind !== 'ts' && needsPostgres(example) === isPostgres)
+    .map((example) => [`line ${example.line}: ${example.code.trim().split('\n')[0]}`, example] as const);
 
 let checkout: string;
 let database: TestDatabase;
@@ -63,9 +73,9 @@ async function stopAll(): Promise<void> {
   }
 }
 
-/** Runs a block; resolves with what it has written when it ends, or as soon as it serves. */
-async function run(block: string): Promise<string> {
-  const here = block.replaceAll('postgres://userdir@db.internal/userdir', '$DATABASE_URL');
+/** Runs a block of shell; resolves with what it has written when it ends, or as soon as it serves. */
+async function run(example: Example): Promise<string> {
+  const here = example.code.replaceAll('postgres://userdir@db.internal/userdir', '$DATABASE_URL');
   const script = `set -euo pipefail\n${NPM}\n${url === undefined ? here : here.replaceAll('http://127.0.0.1:4000', url)}`;
   const child = spawn('bash', ['-c', script], { cwd: checkout, env, detached: true });
   running.push(child);
@@ -77,47 +87,67 @@ async function run(block: string): Promise<string> {
   const isReady = new Promise<void>((resolve) => {
     child.stdout.on('data', (text) => {
       stdout += text;
-      if (serves(block) && stdout.includes('userdir is ready.')) resolve();
+      if (serves(example) && stdout.includes('userdir is ready.')) resolve();
     });
   });
   const ended = once(child, 'close').then(([code]) => {
     running.splice(running.indexOf(child), 1);
-    if (code !== 0) throw new Error(`${block}ended with ${code}:\n${stdout}${stderr}`);
+    if (code !== 0) throw new Error(`${example.code}ended with ${code}:\n${stdout}${stderr}`);
   });
   await Promise.race([isReady, ended]);
   return stdout;
 }
 
-const blocksFor = (isPostgres: boolean) =>
-  blocks.filter((block) => needsPostgres(block) === isPostgres).map((block) => [block.trim(), block] as const);
+/** Asks the service as the page means it: with the credentials of the demo project. */
+async function ask({ code, variables }: Example): Promise<string> {
+  const { APP_ID = '', APP_SECRET = '' } = env;
+  const headers = { 'content-type': 'application/json', 'service-app-id': APP_ID, 'service-app-secret': APP_SECRET };
+  const body = JSON.stringify({ query: code, variables });
+  return (await fetch(`${url}/graphql`, { method: 'POST', headers, body })).text();
+}
 
 describe.runIf(inject('engine') === 'embedded')('on a machine with nothing else', () => {
-  test.each(blocksFor(false))('%s', async (_name, block) => {
-    const output = await run(block);
-    if (serves(block)) {
-      const shown = (form: RegExp) => form.exec(output)?.[1] ?? '';
-      url = shown(/GraphQL +(http:\S+)\/graphql/);
-      Object.assign(env, { APP_ID: shown(/App ID +(\S+)/), APP_SECRET: shown(/App Secret +(\S+)/) });
+  describe.each(
+    runnable.filter((page) => examplesOf(page, false).length > 0).map((page) => [page.path, page] as const),
+  )('%s', (path, page) => {
+    let server: RunningServer | undefined;
+
+    // The README starts its service itself.
+    beforeAll(async () => {
+      if (path === README) return;
+      env['DATA_DIR'] = await mkdtemp(join(checkout, 'data-'));
+      server = await startServer({ DATA_DIR: env['DATA_DIR'] });
+      url = server.url;
+      Object.assign(env, { APP_ID: server.demo?.app_id, APP_SECRET: server.demo?.app_secret });
+    });
+    afterAll(async () => {
+      await stopAll();
+      await server?.stop();
+      url = undefined;
+    });
+
+    test.each(examplesOf(page, false))('%s', async (_name, example) => {
+      const output = example.kind === 'graphql' ? await ask(example) : await run(example);
+      requireShown(output, example);
+      if (/curl/.test(example.code) || example.kind === 'graphql') expect(example.answer).toBeDefined();
+      if (!serves(example)) return;
+      const [, appId = '', appSecret = ''] = /export APP_ID=(\S+) APP_SECRET=(\S+)/.exec(output) ?? [];
+      Object.assign(env, { APP_ID: appId, APP_SECRET: appSecret });
+      url = /Start here +(http:\S+)/.exec(output)?.[1];
       expect((await fetch(`${url}/readyz`)).status).toBe(200);
-    }
-    if (block.includes('curl')) {
-      // One answer for each call, and none of them a failure.
-      const calls = block.match(/^(curl|ask '|ask -)/gm)?.length;
-      expect(output.match(/\{"(message|data)":/g)).toHaveLength(calls ?? 0);
-      expect(output).not.toMatch(/\{"errors?":/);
-    }
+    });
   });
 });
 
 describe.runIf(inject('engine') === 'postgres')('with PostgreSQL', () => {
-  test.each(blocksFor(true))('%s', async (_name, block) => {
-    if (block.includes('$NEW_DATABASE_URL')) {
+  test.each(runnable.flatMap((page) => examplesOf(page, true)))('%s', async (_name, example) => {
+    if (example.code.includes('$NEW_DATABASE_URL')) {
       const made = await createEmptyDatabase('postgres');
       restored.push(made);
       env['NEW_DATABASE_URL'] = made.env['DATABASE_URL'] ?? '';
     }
-    const output = await run(block);
-    if (!serves(block)) {
+    const output = await run(example);
+    if (!serves(example)) {
       expect(output).toMatch(/^Checked \d+ projects: all agree\.$/m);
       return;
     }
@@ -127,19 +157,27 @@ describe.runIf(inject('engine') === 'postgres')('with PostgreSQL', () => {
 });
 
 test('every link within the repository leads somewhere', async () => {
-  const links = [...guides].flatMap(([path, text]) =>
+  const links = pages.flatMap(({ path, text }) =>
     [...text.matchAll(/(?:\]\(|src=")([^)"#]+)(?:#[^)"]*)?[)"]/g)].map(([, link = '']) => join(ROOT, path, '..', link)),
   );
   expect(links.length).toBeGreaterThan(10);
   await Promise.all(links.map((link) => access(link)));
 });
 
-test('the table of settings has every setting, and no other', async () => {
-  const source = await readFile(join(ROOT, 'src/config/config.ts'), 'utf8');
-  const known = [...source.matchAll(/^ {2}([A-Z_]+): /gm)].map(([, name]) => name);
-  const shown = [...guide('README.md').matchAll(/^\| `([A-Z_]+)` \|.*\|.*\|$/gm)].map(([, name]) => name);
-  const isSetting = (name: string | undefined) => name !== 'NODE_ENV' && !isErrorCode(name);
-  expect(shown.filter(isSetting).toSorted()).toEqual(known.filter(isSetting).toSorted());
+test('the README is short, and shows six settings of those that there are', () => {
+  const readme = guide(README);
+  expect(readme.trimEnd().split('\n').length).toBeLessThanOrEqual(120);
+  const shown = [...readme.matchAll(/^\| `([A-Z_]+)` \|/gm)].map(([, name]) => name);
+  expect(shown).toHaveLength(6);
+  expect(shown.filter((name) => !SETTINGS.includes(name ?? ''))).toEqual([]);
+});
+
+test('the table of error codes has every code, and its status', () => {
+  const rows = [...guide('docs/graphql.md').matchAll(/^\| `([A-Z_]+)` \| (\d+) \|/gm)];
+  const shown = rows.map(([, code = '', status = '']) => [code, Number(status)]);
+  // CONFLICT is for commands alone.
+  const known = ERROR_CODES.filter((code) => code !== 'CONFLICT').map((code) => [code, new AppError(code, '').status]);
+  expect(Object.fromEntries(shown)).toEqual(Object.fromEntries(known));
 });
 
 test('the table of commands has every command, and no other', () => {
@@ -148,7 +186,7 @@ test('the table of commands has every command, and no other', () => {
       ? [command.name()]
       : command.commands.flatMap(namesOf).map((name) => `${command.name()} ${name}`);
   const known = createProgram({}).commands.flatMap(namesOf);
-  const table = /^\| command \| does \|\n(.*?)\n\n/ms.exec(guide('docs/operating.md'))?.[1] ?? '';
+  const table = /^\| command \| what it does \|\n(.*?)\n\n/ms.exec(guide('docs/operating.md'))?.[1] ?? '';
   const shown = table
     .split('\n')
     .slice(1)
@@ -158,4 +196,16 @@ test('the table of commands has every command, and no other', () => {
   expect(shown.length).toBeGreaterThan(10);
   const isKnown = (row: string) => known.some((name) => row.startsWith(`| \`${name}`));
   expect(shown.filter((row) => !isKnown(row))).toEqual([]);
+});
+
+test('every test and command that the guarantees name exists', async () => {
+  const text = guide('docs/guarantees.md');
+  const { scripts } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'));
+  const commands = [...text.matchAll(/`npm run (\w+)/g)].map(([, name = '']) => name);
+  expect(commands.filter((name) => scripts[name] === undefined)).toEqual([]);
+  const files = [...text.matchAll(/`((?:api|browser|clients|contract|db|process|unit)\/[a-z-]+)`/g)].map(
+    ([, name]) => name,
+  );
+  expect(files.length).toBeGreaterThan(30);
+  await Promise.all(files.map((name) => access(join(ROOT, 'test', `${name}.test.ts`))));
 });

@@ -3,7 +3,7 @@ import { ethereumAddress } from '../support/addresses.js';
 import type { Json } from '../support/app.js';
 import { type Credentials, call, recordLogin, TIMESTAMP, useServer } from '../support/command.js';
 
-/** Acts are recorded with them, and the trail says nothing of who a user is (issue 4, item 8). */
+/** Acts are recorded with them, and the trail says nothing of who a user is. */
 
 const { url, run, runJson, runWith, createProject } = useServer();
 

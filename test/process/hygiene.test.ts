@@ -8,7 +8,7 @@ import { copyTemplate, type TestDatabase } from '../support/engines.js';
 import { requireCleanLog } from '../support/hygiene.js';
 
 /**
- * Neither logs nor errors say a secret, its hash, an email or an address (issue 4, item 7): a bit of everything is done, also what
+ * Neither logs nor errors say a secret, its hash, an email or an address: a bit of everything is done, also what
  * fails in the database with a user in its own message, and then everything that was written is searched.
  */
 

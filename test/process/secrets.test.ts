@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import type { Json } from '../support/app.js';
 import { type Credentials, call, TIMESTAMP, useServer } from '../support/command.js';
 
-/** The commands for the secrets of a project, while a server runs on the same database (issue 4, item 7). */
+/** The commands for the secrets of a project, while a server runs on the same database. */
 
 const { url, run, runJson, createProject } = useServer();
 

@@ -51,7 +51,7 @@ describe('the first start', () => {
     expect(appId).toMatch(/^app_[0-9a-f]{24}$/);
     expect(appSecret).toMatch(/^uds_[\w-]{43}[A-Za-z0-9]{6}$/);
     const shown = [...banner.matchAll(/https?:\/\/[^\s)']+/g)].map(([each]) => each);
-    expect(shown).toEqual(expect.arrayContaining([`${url}/graphql`, `${url}/docs`, `${url}/readyz`]));
+    expect(shown).toEqual(expect.arrayContaining([url, `${url}/graphql`, `${url}/docs`, `${url}/readyz`]));
     for (const path of ['/graphql', '/docs', '/readyz', '/livez', '/']) {
       const response = await fetch(url + path, { headers: { accept: 'text/html' } });
       expect([path, response.status]).toEqual([path, 200]);
@@ -59,9 +59,10 @@ describe('the first start', () => {
     expect(banner).toContain(engine === 'embedded' ? `embedded, in ${database.env['DATA_DIR']}` : 'PostgreSQL');
   });
 
-  test('prints a curl line that works when pasted into a shell', async () => {
-    const line = banner.split('\n').find((each) => each.trim().startsWith('curl ')) ?? '';
-    const { stdout } = await promisify(execFile)('bash', ['-c', line]);
+  test('prints what to export and a first request, which work when pasted into a shell', async () => {
+    const lines = banner.split('\n').filter((each) => /^ +(export|curl) /.test(each));
+    expect(lines[0]?.trim()).toBe(`export APP_ID=${appId} APP_SECRET=${appSecret}`);
+    const { stdout } = await promisify(execFile)('bash', ['-c', lines.join('\n')]);
     expect(JSON.parse(stdout).result).toMatchObject({ page: 1, limit: 2, users: [{}, {}] });
   });
 
@@ -257,8 +258,8 @@ describe('a start is refused', () => {
     const outcome = await refusal({ PORT: 'http', LOG_LEVEL: 'loud', DATABASE_URL: 'mysql://root:hunter2@db' });
     expect(outcome).toMatchObject({ code: 1, stdout: '' });
     expect(outcome.stderr.split('\n')).toEqual([
-      'PORT must be a whole number from 0 to 65535.',
       'DATABASE_URL must be a URL that starts with postgres:// or postgresql://.',
+      'PORT must be a whole number from 0 to 65535.',
       expect.stringMatching(/^LOG_LEVEL must be one of /),
       '',
     ]);

@@ -57,7 +57,7 @@ export interface GraphQLAnswer {
   errors: { message: string; path?: (string | number)[]; extensions: { code: string } }[] | undefined;
 }
 
-/** One line of the import format (design, section 6). */
+/** One line of the import format (docs/operating.md). */
 export interface ImportedUser {
   auth_method: string;
   auth_value: string;

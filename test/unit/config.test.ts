@@ -1,6 +1,10 @@
-import { resolve } from 'node:path';
+import { execFile } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { ConfigError, parseConfig } from '#dist/config/config.js';
+import { ROOT } from '../support/checkout.js';
 
 function faultsOf(env: Record<string, string>): string[] {
   try {
@@ -133,19 +137,19 @@ test('every fault is reported at once, each naming its variable and what is acce
       OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'grpc://collector:4317',
     }),
   ).toEqual([
-    'PORT must be a whole number from 0 to 65535.',
     'DATABASE_URL must be a URL that starts with postgres:// or postgresql://.',
     'DATABASE_POOL_SIZE must be a whole number from 1 to 1000.',
     'DATABASE_POOL_TIMEOUT_MS must be a whole number from 100 to 600000.',
     'DATABASE_STATEMENT_TIMEOUT_MS must be a whole number from 100 to 600000.',
+    'PORT must be a whole number from 0 to 65535.',
+    `TRUST_PROXY must be ${TRUST_PROXY_FORM}.`,
     'REQUEST_TIMEOUT_MS must be a whole number from 100 to 600000.',
     'SHUTDOWN_DELAY_MS must be a whole number from 0 to 600000.',
     'RATE_LIMIT must be a whole number from 1 to 100000000.',
     'REDIS_URL must be a URL that starts with redis:// or rediss://.',
-    `LOG_LEVEL must be one of ${LEVELS}.`,
     'GRAPHIQL must be "on" or "off".',
     'DEMO must be "on" or "off".',
-    `TRUST_PROXY must be ${TRUST_PROXY_FORM}.`,
+    `LOG_LEVEL must be one of ${LEVELS}.`,
     'METRICS_PORT must be a whole number from 0 to 65535.',
     'OTEL_EXPORTER_OTLP_ENDPOINT must be a URL that starts with http:// or https://.',
     'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT must be a URL that starts with http:// or https://.',
@@ -222,4 +226,9 @@ describe('TRUST_PROXY', () => {
       expect(faultsOf({ TRUST_PROXY: text })).toEqual([`TRUST_PROXY must be ${TRUST_PROXY_FORM}.`]);
     },
   );
+});
+
+test('docs/configuration.md says what the declarations say (npm run docs:configuration)', async () => {
+  const printed = await promisify(execFile)(process.execPath, [join(ROOT, 'test/support/configuration-page.mjs')]);
+  expect(await readFile(join(ROOT, 'docs/configuration.md'), 'utf8')).toBe(printed.stdout);
 });

@@ -2,8 +2,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
-import { ConfigError, parseConfig, SETTINGS } from '#dist/config/config.js';
+import { ConfigError, parseConfig } from '#dist/config/config.js';
 import { findMisspelt } from '#dist/config/setting-names.js';
+import { SETTINGS } from '#dist/config/settings.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'userdir-settings-'));
 afterAll(() => rmSync(folder, { recursive: true }));

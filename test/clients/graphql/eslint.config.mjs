@@ -13,7 +13,7 @@ const common = {
 const EXCEPTIONS = {
   // The printed schema is sorted; this rule would have `id` first and `createdAt` last.
   '@graphql-eslint/alphabetize': 'off',
-  // What `deleteUser` takes is fixed by the design, and an idempotency key is no part of what is asked.
+  // `deleteUser` takes plain arguments, which clients rely on; an idempotency key is no part of what is asked.
   '@graphql-eslint/input-name': 'off',
   // It is for schemas that only read.
   '@graphql-eslint/no-root-type': 'off',
@@ -25,7 +25,7 @@ const EXCEPTIONS = {
   ],
   // Backends have no screen to refresh in the same request.
   '@graphql-eslint/require-field-of-type-query-in-mutation-result': 'off',
-  // The design fixes which fields are null: `user` is, where nobody has the ID; a failure of the others leaves no `data`.
+  // Clients rely on which fields are null: `user` is, for an unknown ID; a failure of the others leaves no `data`.
   '@graphql-eslint/require-nullable-result-in-root': 'off',
   // These are answers, and no things that a cache could hold by their ID.
   '@graphql-eslint/strict-id-in-types': [

@@ -1,0 +1,225 @@
+import { isIP } from 'node:net';
+import { z } from 'zod';
+
+/**
+ * Every setting, declared once: how it is read, what it accepts, its default and what it does. `parseConfig` reads by this table, an error
+ * repeats its words, and docs/configuration.md is printed from it.
+ */
+
+/** How the text of a variable becomes a value. `accepts` completes the sentence "NAME must be …". */
+interface Kind<Value> {
+  readonly accepts: string;
+  readonly schema: z.ZodType<Value, string>;
+}
+
+interface Setting<Value> extends Kind<Value> {
+  /** The text that counts where the variable is absent; null where absence has a meaning of its own. */
+  readonly default: string | null;
+  /** The default as the documentation shows it, where no text says it. */
+  readonly absent?: string;
+  /** One or two sentences for operators. */
+  readonly does: string;
+  /** Whether the value may hold a secret. Such a setting can be given as a file instead, by the same name with _FILE. */
+  readonly secret?: true;
+}
+
+export const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
+
+function wholeNumber(min: number, max: number): Kind<number> {
+  const accepts = `a whole number from ${min} to ${max}`;
+  const schema = z
+    .string()
+    .regex(/^\d{1,9}$/, accepts)
+    .transform(Number)
+    .pipe(z.number().min(min, accepts).max(max, accepts));
+  return { accepts, schema };
+}
+
+function text(accepts: string): Kind<string> {
+  return { accepts, schema: z.string() };
+}
+
+const onOrOff = '"on" or "off"';
+const switchValue: Kind<boolean> = {
+  accepts: onOrOff,
+  schema: z.stringbool({ truthy: ['on', 'true', '1'], falsy: ['off', 'false', '0'], error: onOrOff }),
+};
+
+function url(...schemes: string[]): Kind<string> {
+  const accepts = `a URL that starts with ${schemes.map((scheme) => `${scheme}://`).join(' or ')}`;
+  const hasScheme = (value: string) => URL.canParse(value) && schemes.includes(new URL(value).protocol.slice(0, -1));
+  return { accepts, schema: z.string().refine(hasScheme, accepts) };
+}
+
+function oneOf<Name extends string>(...names: readonly Name[]): Kind<Name> {
+  const accepts = `one of ${names.join(', ')}`;
+  return { accepts, schema: z.enum(names, accepts) as unknown as z.ZodType<Name, string> };
+}
+
+const proxies = '"off", "on", a number of hops, or addresses and networks separated by commas';
+const trustProxy: Kind<boolean | number | string[]> = {
+  accepts: proxies,
+  schema: z.union(
+    [
+      wholeNumber(1, 100).schema,
+      switchValue.schema,
+      z
+        .string()
+        .transform((list) => list.split(',').map((part) => part.trim()))
+        .refine((parts) => parts.every(isNetwork), proxies),
+    ],
+    { error: proxies },
+  ),
+};
+
+function isNetwork(part: string): boolean {
+  const [address = '', bits, ...rest] = part.split('/');
+  const family = isIP(address);
+  const bitsFit = bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (family === 6 ? 128 : 32));
+  return family !== 0 && rest.length === 0 && bitsFit;
+}
+
+const headerList = text('`name=value` pairs separated by commas');
+
+/** In the order of the documentation. */
+export const DECLARATIONS = {
+  DATABASE_URL: {
+    ...url('postgres', 'postgresql'),
+    default: null,
+    absent: 'the embedded database',
+    does: 'The PostgreSQL database that holds the data. With `NODE_ENV=production` it must be set, unless `EMBEDDED=on`.',
+    secret: true,
+  },
+  EMBEDDED: {
+    ...switchValue,
+    default: null,
+    absent: 'allowed, except with `NODE_ENV=production`',
+    does: 'Whether the embedded database may be used where `DATABASE_URL` is absent. The embedded database does not call fsync.',
+  },
+  DATA_DIR: {
+    ...text('a path'),
+    default: './data',
+    does: 'The directory of the embedded database, its lock file and the demo credentials.',
+  },
+  DATABASE_POOL_SIZE: {
+    ...wholeNumber(1, 1000),
+    default: '10',
+    does: 'PostgreSQL connections of this process. One more connection listens for revoked secrets.',
+  },
+  DATABASE_POOL_TIMEOUT_MS: {
+    ...wholeNumber(100, 600_000),
+    default: '2000',
+    does: 'How long a request waits for a PostgreSQL connection, in milliseconds. After that it fails with 500.',
+  },
+  DATABASE_STATEMENT_TIMEOUT_MS: {
+    ...wholeNumber(100, 600_000),
+    default: '5000',
+    does: 'How long one SQL statement of a request may run, in milliseconds. Commands have no such limit.',
+  },
+  HOST: {
+    ...text('an address or a host name of this machine'),
+    default: '127.0.0.1',
+    does: 'The address to listen on. `0.0.0.0` listens on all.',
+  },
+  PORT: { ...wholeNumber(0, 65535), default: '4000', does: 'The port to listen on. `0` takes a free one.' },
+  TRUST_PROXY: {
+    ...trustProxy,
+    default: 'off',
+    does: 'Which proxies may name the client address in `X-Forwarded-For`. The limit of failed logins counts by that address.',
+  },
+  REQUEST_TIMEOUT_MS: {
+    ...wholeNumber(100, 600_000),
+    default: '10000',
+    does: 'How long a request may take, in milliseconds. After that it is answered with 500.',
+  },
+  SHUTDOWN_DELAY_MS: {
+    ...wholeNumber(0, 600_000),
+    default: '0',
+    does: 'How long the service still accepts requests after SIGTERM, in milliseconds. `/readyz` answers 503 meanwhile. Behind a load balancer, choose more than its health checks need to notice.',
+  },
+  RATE_LIMIT: {
+    ...wholeNumber(1, 100_000_000),
+    default: null,
+    absent: 'no limit',
+    does: 'How many authenticated requests a project may make in a minute. Requests beyond it are answered with 429.',
+  },
+  REDIS_URL: {
+    ...url('redis', 'rediss'),
+    default: null,
+    absent: 'each process counts by itself',
+    does: 'The Redis in which several processes count `RATE_LIMIT` together. While Redis cannot be reached, each process counts by itself.',
+    secret: true,
+  },
+  GRAPHIQL: {
+    ...switchValue,
+    default: null,
+    absent: '`on`; `off` with `NODE_ENV=production`',
+    does: 'Whether a browser gets GraphiQL at `/graphql`.',
+  },
+  DEMO: {
+    ...switchValue,
+    default: null,
+    absent: '`on`; `off` with `NODE_ENV=production` or when `HOST` is not loopback',
+    does: 'Whether the first start on a database without projects creates the demo project.',
+  },
+  LOG_LEVEL: { ...oneOf(...LOG_LEVELS), default: 'info', does: 'The least severe log lines that are written.' },
+  METRICS_PORT: {
+    ...wholeNumber(0, 65535),
+    default: null,
+    absent: 'no metrics',
+    does: 'The port of `HOST` that serves `/metrics` to Prometheus. `0` takes a free one.',
+  },
+  OTEL_EXPORTER_OTLP_ENDPOINT: {
+    ...url('http', 'https'),
+    default: null,
+    absent: 'no traces',
+    does: 'The OpenTelemetry collector that receives traces by OTLP over HTTP, at `/v1/traces` below this URL.',
+  },
+  OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: {
+    ...url('http', 'https'),
+    default: null,
+    absent: 'see `OTEL_EXPORTER_OTLP_ENDPOINT`',
+    does: 'The whole URL to which traces are sent. It takes precedence over `OTEL_EXPORTER_OTLP_ENDPOINT`.',
+  },
+  OTEL_EXPORTER_OTLP_HEADERS: {
+    ...headerList,
+    default: null,
+    does: 'Headers to send to the collector.',
+    secret: true,
+  },
+  OTEL_EXPORTER_OTLP_TRACES_HEADERS: {
+    ...headerList,
+    default: null,
+    does: 'More headers to send with traces. Where both name a header, this one counts.',
+    secret: true,
+  },
+  NODE_ENV: {
+    ...text('any text'),
+    default: null,
+    does: '`production` turns GraphiQL and the demo project off, and requires `DATABASE_URL` or `EMBEDDED=on`.',
+  },
+} satisfies Record<string, Setting<unknown>>;
+
+type Declarations = typeof DECLARATIONS;
+
+export type SettingName = keyof Declarations;
+
+/** What the settings say: undefined where one is absent and has no default. */
+export type SettingValues = {
+  readonly [Name in SettingName]:
+    | z.output<Declarations[Name]['schema']>
+    | (Declarations[Name]['default'] extends string ? never : undefined);
+};
+
+export const settingsOf = Object.entries(DECLARATIONS) as [SettingName, Setting<unknown>][];
+
+/** Those that can be given as a file. */
+export const SECRET_SETTINGS: readonly SettingName[] = settingsOf
+  .filter(([, { secret }]) => secret)
+  .map(([name]) => name);
+
+/** All names of variables that are read. */
+export const SETTINGS: readonly string[] = [
+  ...settingsOf.map(([name]) => name),
+  ...SECRET_SETTINGS.map((name) => `${name}_FILE`),
+];
