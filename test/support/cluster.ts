@@ -9,6 +9,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 
 const DEBIAN = '/usr/lib/postgresql';
+/** What the tests run. A machine may have some of them on its path and not the others. */
+const PROGRAMS = ['initdb', 'postgres', 'pg_basebackup', 'pg_dump', 'pg_restore', 'psql'];
 
 /** Where the programs of a PostgreSQL server are: on the path, or where Debian has each version, of which the newest is taken. */
 export const BIN: string = findServerPrograms() ?? '';
@@ -22,7 +24,7 @@ function findServerPrograms(): string | undefined {
     ...(process.env['PATH'] ?? '').split(':'),
     ...versions.map((version) => join(DEBIAN, version, 'bin')),
   ];
-  return folders.find((folder) => existsSync(join(folder, 'initdb')));
+  return folders.find((folder) => PROGRAMS.every((program) => existsSync(join(folder, program))));
 }
 
 /** A PostgreSQL server of one's own, to be killed. */
