@@ -3,8 +3,8 @@ import type { ClientBase } from 'pg';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
-/** Statements are planned by the statistics of the whole database, so no other file shares it. */
 
+/** Statements are planned by the statistics of the whole database, so no other file shares it. */
 const app = useTestApp({ ownDatabase: true });
 
 const query = async (sql: string, values: unknown[] = []): Promise<Json[]> =>
