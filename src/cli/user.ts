@@ -4,7 +4,7 @@ import type { Readable } from 'node:stream';
 import { type Command, Option } from 'commander';
 import { parse, userFilter, userId } from '../domain/filters.js';
 import { parseIdentity, snakeCase } from '../domain/identities.js';
-import type { OnConflict } from '../sql/import-users.js';
+import type { OnConflict } from '../domain/import-format.js';
 import { examples, jsonOption, parseDuration, projectOption } from './arguments.js';
 import { type Io, listAppIds, type OperationContext, progressOf } from './operation.js';
 import { type CommandContext, ReportedFailure } from './run.js';

@@ -11,7 +11,15 @@ import {
   snakeCase,
   type UserRecord,
 } from './identities.js';
-import { type ExportedUser, type GivenFields, type LineOf, Network, selectColumns, WalletType } from './users.js';
+import {
+  type ExportedUser,
+  type GivenFields,
+  type LineOf,
+  Network,
+  selectColumns,
+  type UserColumn,
+  WalletType,
+} from './users.js';
 
 /*
  * The import format: one JSON object a line. Export writes what import reads: first the users, then the bans of the project,
@@ -36,7 +44,14 @@ const dateTime = (name: string) =>
     context.addIssue({ code: 'custom', message: says(name, DATE_TIME_FORM)({ input: given }) });
     return z.NEVER;
   });
-const FORM_OF_TYPE: Partial<Record<string, (name: string) => z.ZodType>> = { text, int: count, timestamptz: dateTime };
+
+/** What a line may give for a column. A column that may be null or has a default may be absent. */
+function formOf({ line = '', type, isNullable, ifAbsent }: UserColumn): z.ZodType {
+  const form = { text, int: count, timestamptz: dateTime, bigint: null, login_method: null }[type]?.(line);
+  if (form === undefined) throw new TypeError(`The import format has no form for the type ${type}.`);
+  return isNullable || ifAbsent !== undefined ? form.nullish() : form;
+}
+
 const walletTypeForm = Object.values(WalletType).join(' or ');
 const networkForm = Object.values(Network).join(' or ');
 const accountForm = {
@@ -83,12 +98,7 @@ type UserLine = LineOf<GivenFields> & { accounts?: z.output<typeof accounts> };
 
 const userLine = z.strictObject(
   {
-    ...Object.fromEntries(
-      LINE_COLUMNS.map(({ line: name = '', type, isNullable, ifAbsent }) => {
-        const form = FORM_OF_TYPE[type]?.(name) ?? z.never();
-        return [name, isNullable || ifAbsent !== undefined ? form.nullish() : form];
-      }),
-    ),
+    ...Object.fromEntries(LINE_COLUMNS.map((column) => [column.line, formOf(column)])),
     accounts,
   },
   { error: unknownFields(KNOWN_FIELDS, 'line') },
@@ -153,6 +163,9 @@ export async function* splitLines(input: AsyncIterable<Buffer>): AsyncGenerator<
 }
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+/** What an import does with a line whose user exists. */
+export type OnConflict = 'skip' | 'update' | 'fail';
 
 export type LineRecord = { readonly user: UserRecord } | { readonly ban: BanRecord };
 

@@ -32,38 +32,18 @@ type UserColumns = {
  * export and the import format are made from it. A column that the Prisma model has and this table does not have is a
  * compile error.
  */
+// biome-ignore format: a row for each column
 export const USER_COLUMNS = {
   id: { name: 'id', type: 'bigint', isShown: true },
   projectId: { name: 'project_id', type: 'int' },
-  authMethod: {
-    name: 'auth_method',
-    type: 'text',
-    isShown: true,
-    from: 'login',
-    isIdentity: true,
-    line: 'auth_method',
-  },
+  authMethod: { name: 'auth_method', type: 'text', isShown: true, from: 'login', line: 'auth_method', isIdentity: true },
   authValue: { name: 'auth_value', type: 'text', isShown: true, from: 'login', line: 'auth_value' },
   authValueKey: { name: 'auth_value_key', type: 'text', from: 'login', isIdentity: true },
   loginMethod: { name: 'login_method', type: 'login_method', isShown: true },
   loginEmail: { name: 'login_email', type: 'text', isNullable: true, from: 'login', line: 'email' },
   wallet: { name: 'wallet', type: 'text', isNullable: true, isShown: true, from: 'login', line: 'wallet' },
-  createdAt: {
-    name: 'created_at',
-    type: 'timestamptz',
-    isShown: true,
-    from: 'import',
-    line: 'created_at',
-    ifAbsent: 'now()',
-  },
-  lastLogin: {
-    name: 'last_login',
-    type: 'timestamptz',
-    isNullable: true,
-    isShown: true,
-    from: 'import',
-    line: 'last_login',
-  },
+  createdAt: { name: 'created_at', type: 'timestamptz', isShown: true, from: 'import', line: 'created_at', ifAbsent: 'now()' },
+  lastLogin: { name: 'last_login', type: 'timestamptz', isNullable: true, isShown: true, from: 'import', line: 'last_login' },
   loginCount: { name: 'login_count', type: 'int', isShown: true, from: 'import', line: 'login_count', ifAbsent: '0' },
   deletedAt: { name: 'deleted_at', type: 'timestamptz', isNullable: true },
 } as const satisfies UserColumns;
@@ -108,6 +88,11 @@ export function pickUser(row: Omit<User, 'accounts'>): User {
 
 /** A public account linked to a user. */
 export interface Account extends AsRead<Pick<AccountModel, 'id' | 'network' | 'publicKey' | 'walletType'>> {}
+
+/** A current user to whom an address belongs. */
+export interface WalletOwner extends Pick<Account, 'network' | 'walletType'>, Pick<User, 'authMethod'> {
+  userId: number;
+}
 
 /** What a login and an import line give, in the form in which it is stored. */
 export type LoginFields = Readonly<Pick<UserModel, FieldsWith<{ from: 'login' }>>>;

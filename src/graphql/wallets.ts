@@ -1,7 +1,7 @@
 import type { Address } from '../domain/addresses.js';
 import { parseAddress, requireAddress } from '../domain/addresses.js';
 import { parse, userId } from '../domain/filters.js';
-import type { WalletOwner } from '../services/wallets.js';
+import type { WalletOwner } from '../domain/users.js';
 import { builder, networkEnum, walletTypeEnum } from './builder.js';
 import { costs, SURCHARGES } from './field-cost.js';
 

@@ -2,13 +2,21 @@ import { setImmediate as nextTick } from 'node:timers/promises';
 import type { Database } from '../db/database.js';
 import type { Queryable } from '../db/statements.js';
 import { type Ban, MAX_ACCOUNTS, tooManyAccounts, type UserRecord } from '../domain/identities.js';
-import { formatBan, formatLine, type Line, type LineRecord, parseLine, splitLines } from '../domain/import-format.js';
+import {
+  formatBan,
+  formatLine,
+  type Line,
+  type LineRecord,
+  type OnConflict,
+  parseLine,
+  splitLines,
+} from '../domain/import-format.js';
 import type { ProjectScope } from '../domain/projects.js';
 import { fromUnknown } from '../errors.js';
 import { recordImport } from '../sql/audit.js';
 import { exportBans, importBans } from '../sql/bans.js';
 import { exportUsers } from '../sql/export-users.js';
-import { findOverfull, type OnConflict, writeUsers } from '../sql/import-users.js';
+import { findOverfull, writeUsers } from '../sql/import-users.js';
 import { redact } from '../telemetry/redact.js';
 import type { Totals } from './totals.js';
 

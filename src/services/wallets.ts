@@ -4,9 +4,9 @@ import { oneAtATime } from '../db/one-at-a-time.js';
 import type { Address } from '../domain/addresses.js';
 import { LARGEST_ID } from '../domain/filters.js';
 import type { ProjectScope } from '../domain/projects.js';
-import { findWalletOwners, type WalletKey, type WalletOwner, type WalletRow } from '../sql/find-wallet-owner.js';
+import type { WalletOwner } from '../domain/users.js';
+import { findWalletOwners, type WalletKey, type WalletRow } from '../sql/find-wallet-owner.js';
 
-export type { WalletOwner };
 export type Wallets = ReturnType<typeof createWallets>;
 
 /** How many links of an address a shared statement reads. */

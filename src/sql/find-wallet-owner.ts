@@ -1,14 +1,7 @@
 import type { KeyedRow } from '../db/batched-read.js';
 import { Prisma, type Queryable } from '../db/statements.js';
-import type { Network, WalletType } from '../domain/users.js';
+import type { WalletOwner } from '../domain/users.js';
 import { userById } from './find-users.js';
-
-export interface WalletOwner {
-  userId: number;
-  network: Network;
-  walletType: WalletType;
-  authMethod: string;
-}
 
 export interface WalletKey {
   readonly projectId: number;

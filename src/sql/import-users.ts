@@ -1,5 +1,6 @@
 import { Prisma, type Queryable } from '../db/statements.js';
 import type { UserRecord } from '../domain/identities.js';
+import type { OnConflict } from '../domain/import-format.js';
 import { isToBeLinked, throwLinkingError } from './linked-accounts.js';
 import {
   IMPORT_UPDATES,
@@ -8,9 +9,6 @@ import {
   IMPORTED_VALUES,
   toImportedRow,
 } from './user-columns.js';
-
-/** What to do with a record whose user exists. */
-export type OnConflict = 'skip' | 'update' | 'fail';
 
 export interface WrittenUser {
   recordIndex: number;
