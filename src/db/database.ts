@@ -112,9 +112,9 @@ function fromPool(
       const text = `SELECT current_setting('TimeZone') AS zone, current_setting('server_encoding') AS encoding`;
       const { rows } = await pool.query({ text, ...queryTimeout });
       if (rows[0].zone !== 'UTC')
-        throw new Error(`Sessions must be in UTC, but the server put this one in ${rows[0].zone}.`);
+        throw new Error(`The time zone of database sessions must be UTC, but it is ${rows[0].zone}.`);
       if (rows[0].encoding !== 'UTF8')
-        throw new Error(`The database must be in UTF8, but it is in ${rows[0].encoding}.`);
+        throw new Error(`The encoding of the database must be UTF8, but it is ${rows[0].encoding}.`);
     },
     async vacuum() {
       await withoutStatementTimeout((connection) =>

@@ -187,7 +187,7 @@ function createJudge({ onDoubt, deadAfterMs = DEAD_AFTER_MS }: LockOptions): Jud
       last = now;
       if (watchedMs < DOUBT_AFTER_MS) continue;
       doubts?.(
-        `The data directory may be in use by ${nameOf(holder)}, whose life cannot be seen from here: ` +
+        `The data directory may be in use by ${nameOf(holder)}. Its pid does not tell from here whether it is running: ` +
           `watching ${path} for ${deadAfterMs / 1_000} s.`,
       );
       doubts = undefined;

@@ -43,7 +43,10 @@ export function withIdempotencyKey<Answer>(
     }
     const first = await findAnswer<Answer>(tx, projectId, key, requestHash);
     // The key expired between the two statements. A retry will run as a first request.
-    if (first === undefined) throw new AppError('UNAVAILABLE', 'Try again.', { headers: { 'retry-after': '0' } });
+    if (first === undefined)
+      throw new AppError('UNAVAILABLE', 'The idempotency key has just expired. Send the request again.', {
+        headers: { 'retry-after': '0' },
+      });
     if (!first.isSame) throw new AppError('BAD_USER_INPUT', 'The idempotency key was used for another request.');
     return first.answer;
   });

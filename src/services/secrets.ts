@@ -47,7 +47,10 @@ export function createSecrets(db: Database, randomBytes: (size: number) => Buffe
         insertSecret(tx, actor, { secretHash: hashSecret(appSecret), label, scopes, expiresInMs }),
       );
       if (added === undefined) {
-        throw new AppError('CONFLICT', `A secret labelled ${label} lives: rotate it, or choose another label.`);
+        throw new AppError(
+          'CONFLICT',
+          `The project has a live secret labelled ${label}: rotate it, or choose another label.`,
+        );
       }
       return { ...added, appSecret };
     },
