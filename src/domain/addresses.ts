@@ -3,7 +3,7 @@ import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
 import { base32 } from '@scure/base';
 import crc16 from 'crc/calculators/crc16xmodem';
 import { AppError, show } from '../errors.js';
-import { atMost, isTooLong } from '../input-limits.js';
+import { atMost, isTooLong } from './input-limits.js';
 import type { Network } from './users.js';
 
 /** A well-formed public address. */

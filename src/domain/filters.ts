@@ -1,7 +1,7 @@
 import { crc32 } from 'node:zlib';
 import { z } from 'zod';
 import { AppError, expected } from '../errors.js';
-import { INPUT_LIMITS, isTooLong } from '../input-limits.js';
+import { INPUT_LIMITS, isTooLong } from './input-limits.js';
 import { LoginMethod } from './users.js';
 
 /* All rules for dates, login methods, pages, cursors and ids (spec, "GET /server/users"). */

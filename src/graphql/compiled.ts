@@ -16,7 +16,7 @@ import {
   type SelectionSetNode,
 } from 'graphql';
 import { isSliceOver, nextSlice } from '../http/event-loop.js';
-import { isTooLargeAnswer, LARGEST_ANSWER_BYTES } from '../input-limits.js';
+import { isTooLargeAnswer, LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';
 import type { GraphQLContext } from './builder.js';
 import { rowCostOf } from './cost.js';
 import { fragmentsOf } from './limits.js';

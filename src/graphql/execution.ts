@@ -1,5 +1,5 @@
 import { type ExecutionResult, execute, GraphQLError, getVariableValues } from 'graphql';
-import { atMost, isTooLargeAnswer, isTooLong, LARGEST_ANSWER_BYTES } from '../input-limits.js';
+import { atMost, isTooLargeAnswer, isTooLong, LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';
 import type { GraphQLContext } from './builder.js';
 import type { KnownOperation, ReadDocument } from './documents.js';
 import { BAD_REQUEST, MAX_ERRORS, toGraphQLErrors } from './errors.js';

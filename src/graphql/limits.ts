@@ -9,7 +9,7 @@ import {
   type SelectionSetNode,
   visit,
 } from 'graphql';
-import { atMost, type InputKind, isTooLong } from '../input-limits.js';
+import { atMost, type InputKind, isTooLong } from '../domain/input-limits.js';
 
 /**
  * The limits of one document. All except the cost (cost.ts) depend on the document alone and are checked once, before it is

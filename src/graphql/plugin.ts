@@ -6,7 +6,7 @@ import { AppError, badInput, fromUnknown } from '../errors.js';
 import { reportFailure } from '../http/failures.js';
 import type { DemoCredentials } from '../http/front-page.js';
 import { refuseMalformedUrl } from '../http/malformed-requests.js';
-import { atMost, isTooLong } from '../input-limits.js';
+import { atMost, isTooLong } from '../domain/input-limits.js';
 import { createJsonParser, jsonBodyParser, type ParseJson } from '../http/body.js';
 import type { Services } from '../services/services.js';
 import type { GraphQLContext } from './builder.js';

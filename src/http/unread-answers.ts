@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import type { FastifyReply } from 'fastify';
-import { LARGEST_ANSWER_BYTES } from '../input-limits.js';
+import { LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';
 
 /** Smaller answers fit into the buffers of the operating system. */
 const SMALL_ANSWER = 65_536;

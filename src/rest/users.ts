@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { AppError } from '../errors.js';
-import { INPUT_LIMITS } from '../input-limits.js';
+import { INPUT_LIMITS } from '../domain/input-limits.js';
 import { requireAddress } from '../domain/addresses.js';
 import { dateBound, limit, loginMethods, PAGE_SIZE, page, says, userFilter, userId } from '../domain/filters.js';
 import { requireKey } from '../services/idempotency.js';

@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { show } from '../errors.js';
-import { INPUT_LIMITS } from '../input-limits.js';
+import { INPUT_LIMITS } from '../domain/input-limits.js';
 import { ADDRESS_FORMS, requireAddress } from '../domain/addresses.js';
 import { says } from '../domain/filters.js';
 import type { Services } from '../services/services.js';

@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto';
 import type { Database } from '../db/database.js';
 import type { Queryable } from '../db/statements.js';
+import { INPUT_LIMITS, isTooLong } from '../domain/input-limits.js';
 import { AppError, badInput } from '../errors.js';
-import { INPUT_LIMITS, isTooLong } from '../input-limits.js';
 import { claimKey, deleteExpiredKeys, findAnswer, storeAnswer } from '../sql/idempotency-keys.js';
 
 /** A request that may be retried: the caller's key, and the request itself, so that another request with the key is noticed. */

@@ -2,6 +2,7 @@ import { timingSafeEqual } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { createBatchedRead } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
+import { INPUT_LIMITS, isTooLong } from '../domain/input-limits.js';
 import {
   type Actor,
   type Credentials,
@@ -14,7 +15,6 @@ import {
 } from '../domain/projects.js';
 import { hashSecret, makeSecret } from '../domain/secret-format.js';
 import { AppError } from '../errors.js';
-import { INPUT_LIMITS, isTooLong } from '../input-limits.js';
 import { findProjectId, listProjects } from '../sql/projects.js';
 import { findSecrets, markSecretUsed, type SecretRow } from '../sql/secrets.js';
 import { runInTrace } from '../telemetry/request-trace.js';

@@ -1,9 +1,9 @@
 import { createBatchedRead, MAX_WEIGHT } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
 import { oneAtATime } from '../db/one-at-a-time.js';
+import { LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';
 import type { User } from '../domain/users.js';
 import { AppError } from '../errors.js';
-import { LARGEST_ANSWER_BYTES } from '../input-limits.js';
 import {
   type FewRow,
   findFewUsers,

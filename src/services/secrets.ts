@@ -1,5 +1,6 @@
 import type { Database } from '../db/database.js';
 import type { Queryable } from '../db/statements.js';
+import { isTooLong } from '../domain/input-limits.js';
 import {
   MAIN_LABEL,
   type NewSecret,
@@ -11,7 +12,6 @@ import {
 } from '../domain/projects.js';
 import { hashSecret, makeSecret } from '../domain/secret-format.js';
 import { AppError, badInput } from '../errors.js';
-import { isTooLong } from '../input-limits.js';
 import { endSecret, insertSecret, listSecrets, lockSecrets, replaceSecret } from '../sql/secrets.js';
 
 const LABEL = /^(?=\S)[^\p{C}\p{Zl}\p{Zp}]{1,64}(?<=\S)$/u;

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { LIMITS } from '#dist/graphql/limits.js';
-import { INPUT_LIMITS } from '#dist/input-limits.js';
+import { INPUT_LIMITS } from '#dist/domain/input-limits.js';
 import { ROOT } from '../support/checkout.js';
 
 /** `docs/limits.md` says what the service does. */

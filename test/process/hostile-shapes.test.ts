@@ -3,7 +3,7 @@ import { readDocument } from '#dist/graphql/documents.js';
 import { prepareRequest } from '#dist/graphql/execution.js';
 import { LIMITS } from '#dist/graphql/limits.js';
 import { weightOfCost, weightOfBody, weightOfReading } from '#dist/graphql/request.js';
-import { LARGEST_ANSWER_BYTES } from '#dist/input-limits.js';
+import { LARGEST_ANSWER_BYTES } from '#dist/domain/input-limits.js';
 import type { Json } from '../support/app.js';
 import { type Credentials, type RunningServer, startServer, userdirJson } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
