@@ -15,6 +15,22 @@ test('the source folder has at most seven files', () => {
   expect(sources.length).toBeGreaterThan(60);
 });
 
+test('the map of the source names every file, and no other', () => {
+  const page = readFileSync(join(ROOT, 'docs/changing.md'), 'utf8');
+  const map = /```text\nsrc\/\n(.*?)```/s.exec(page)?.[1] ?? '';
+  // Two spaces a folder: the wing of a file is the last line that begins with one.
+  let wing = '';
+  const named = map.split('\n').flatMap((line) => {
+    wing = /^ {2}([a-z]+)\//.exec(line)?.[1] ?? (/^ {2}\S/.test(line) ? '' : wing);
+    const folder = /^ {4}([a-z]+)\//.exec(line)?.[1];
+    const files = line.match(/[a-z-]+\.ts\b/g) ?? [];
+    return files.map((file) => [wing, folder, file].filter(Boolean).join('/'));
+  });
+  const expected = sources.map(({ path }) => path);
+  expect(expected.filter((path) => !named.includes(path))).toEqual([]);
+  expect(named.filter((path) => !expected.includes(path))).toEqual([]);
+});
+
 const OWNERS: Record<string, RegExp> = {
   'telemetry/metrics.ts': /'prom-client'/,
   'telemetry/tracing.ts': /'@opentelemetry\//,
