@@ -92,8 +92,8 @@ function foldCase(text: string): string {
 
 /**
  * `Bücher.example`, `xn--bcher-kva.example` and `bücher。example` are one domain (IDNA, UTS 46). Empty for an invalid domain.
- * The two checks are needed because Node's functions parse URLs: other ASCII characters would end the domain there, and
- * labels that cannot be registered would be decoded.
+ * The checks are needed because Node's functions parse URLs. Other ASCII characters would end the domain there. Labels that
+ * cannot be registered are decoded on Node 20, and left as they are on Node 24.
  */
 function foldDomain(domain: string): string {
   const folded = foldCase(domain);
@@ -101,7 +101,8 @@ function foldDomain(domain: string): string {
   if (/[^\w.\x80-\u{10ffff}-]/u.test(folded)) return '';
   const ascii = domainToASCII(folded);
   const unicode = domainToUnicode(ascii);
-  return domainToASCII(unicode) === ascii ? unicode : '';
+  const isDecoded = !/(^|\.)xn--/.test(unicode);
+  return isDecoded && domainToASCII(unicode) === ascii ? unicode : '';
 }
 
 /** The folded email, or BAD_USER_INPUT. */

@@ -588,7 +588,9 @@ describe.runIf(inject('engine') === 'embedded')('the command', () => {
       '--timeout',
       '0s',
     ]);
-    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+    expect(code).toBe(1);
+    // The time may be up before the first answer, or after it.
+    if (stdout !== '') expect(JSON.parse(stdout)).toMatchObject({ failed: 0, complete: false });
   });
 
   test.each([

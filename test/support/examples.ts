@@ -6,7 +6,8 @@ import { ROOT } from './checkout.js';
 
 /**
  * The code blocks of a page of documentation. `sh` and `graphql` blocks are run; `json variables` belongs to the `graphql` block before it, and a
- * `json` or `text` block is the answer of the block before it. `ts NAME` is a file. Any other kind is refused, so that nothing stays unchecked.
+ * `json` or `text` block is the answer of the block before it. `ts NAME` is a file. A `tree` is checked by test/unit/source.test.ts. Any
+ * other kind is refused, so that nothing stays unchecked.
  */
 
 export interface Example {
@@ -37,7 +38,7 @@ export async function readPage(path: string): Promise<Page> {
     else if (previous !== undefined && info === 'json variables') previous.variables = JSON.parse(code);
     else if (previous !== undefined && (info === 'json' || info === 'text'))
       previous.answer = { kind: info, text: code };
-    else if (info !== 'regexp' && info !== 'mermaid')
+    else if (!['regexp', 'mermaid', 'tree'].includes(info))
       throw new Error(`${path}:${line} is a code block of the unknown kind "${info}".`);
   }
   return { path, text, examples };

@@ -17,7 +17,7 @@ test('the source folder has at most seven files', () => {
 
 test('the map of the source names every file, and no other', () => {
   const page = readFileSync(join(ROOT, 'docs/changing.md'), 'utf8');
-  const map = /```text\nsrc\/\n(.*?)```/s.exec(page)?.[1] ?? '';
+  const map = /```tree\nsrc\/\n(.*?)```/s.exec(page)?.[1] ?? '';
   // Two spaces a folder: the wing of a file is the last line that begins with one.
   let wing = '';
   const named = map.split('\n').flatMap((line) => {
