@@ -32,7 +32,7 @@ declare module 'fastify' {
     /** Units of work of a request to this route; 1 by default, which is about the work of one user. */
     weight?: (request: FastifyRequest) => number | Promise<number>;
     /** What a REST route needs the App Secret to permit. */
-    act?: Permission;
+    permission?: Permission;
   }
 
   interface FastifyInstance {

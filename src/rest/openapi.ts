@@ -3,7 +3,7 @@ import swaggerUi from '@fastify/swagger-ui';
 import type { FastifyInstance } from 'fastify';
 import { createJsonSchemaTransform, createJsonSchemaTransformObject } from 'fastify-type-provider-zod';
 import { pagePolicy } from '../http/front-page.js';
-import { ERROR, failuresOf, HEADERS, RESPONSES, SUCCESS_HEADERS } from './failures.js';
+import { ERROR, failuresOf, HEADERS, RESPONSES, SUCCESS_HEADERS } from './openapi-responses.js';
 
 const DESCRIPTION = `The users of one project: the one whose App ID and App Secret come with the request. For backends only.
 

@@ -25,10 +25,10 @@ export const restPlugin: FastifyPluginAsync<{ services: Services; authenticate: 
   });
   // The services check it too, but only after the parameters, and 401 has to come before every other error.
   app.addHook('onRoute', (route) => {
-    const act = route.config?.act;
-    if (act === undefined) throw new Error(`The route ${route.url} does not say what scope it takes.`);
+    const permission = route.config?.permission;
+    if (permission === undefined) throw new Error(`The route ${route.url} does not say what permission it needs.`);
     route.onRequest = (request, _reply, done) => {
-      request.scope.projectIdFor(act);
+      request.scope.projectIdFor(permission);
       done();
     };
     const { querystring } = (route.schema ?? {}) as { querystring?: z.ZodObject };

@@ -57,7 +57,7 @@ export const userRoutes: FastifyPluginAsyncZod<{ services: Services }> = async (
   app.get(
     '/users',
     {
-      config: { act: 'read', weight: ({ query }) => listWeight((query as z.output<typeof listQuery>).limit) },
+      config: { permission: 'read', weight: ({ query }) => listWeight((query as z.output<typeof listQuery>).limit) },
       schema: {
         operationId: 'listUsers',
         summary: 'List users, newest first',
@@ -99,7 +99,7 @@ export const userRoutes: FastifyPluginAsyncZod<{ services: Services }> = async (
   app.get(
     '/users/count',
     {
-      config: { act: 'read' },
+      config: { permission: 'read' },
       schema: {
         operationId: 'countUsers',
         summary: 'Count users with the filters of the list',
@@ -122,7 +122,7 @@ export const userRoutes: FastifyPluginAsyncZod<{ services: Services }> = async (
   app.get(
     '/users/search',
     {
-      config: { act: 'read' },
+      config: { permission: 'read' },
       schema: {
         operationId: 'searchUsers',
         summary: 'Search users by login email or by address',
@@ -161,7 +161,7 @@ export const userRoutes: FastifyPluginAsyncZod<{ services: Services }> = async (
   app.get(
     '/users/:user_id',
     {
-      config: { act: 'read' },
+      config: { permission: 'read' },
       schema: {
         operationId: 'getUser',
         summary: 'Get one user',
@@ -179,7 +179,7 @@ export const userRoutes: FastifyPluginAsyncZod<{ services: Services }> = async (
   app.delete(
     '/users/:user_id',
     {
-      config: { act: 'write' },
+      config: { permission: 'write' },
       schema: {
         operationId: 'removeUser',
         summary: 'Remove one user from the project',

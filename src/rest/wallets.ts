@@ -54,7 +54,7 @@ export const walletRoutes: FastifyPluginAsyncZod<{ services: Services }> = async
   app.post(
     '/wallets/verify',
     {
-      config: { act: 'verify' },
+      config: { permission: 'verify' },
       schema: {
         operationId: 'verifyWallet',
         summary: 'Verify that an address belongs to a current user',

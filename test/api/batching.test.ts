@@ -29,7 +29,7 @@ async function projectWithAccounts(seed: number): Promise<[TestProject, string[]
     })),
   );
   // Else the first reader of a total would have what is pending folded behind his back.
-  const { totals, projects } = app.directory.services;
+  const { totals, projects } = app.context.services;
   await totals.fold(await projects.getScope(made.appId));
   const { data } = await made.graphql(`{ users(first: ${USERS}) { nodes { id } } }`);
   return [made, data.users.nodes.map((user: Json) => user.id)];
@@ -191,7 +191,7 @@ async function nextAnswer(socket: Socket): Promise<Json> {
 }
 
 test('whatever is asked in one turn of the event loop is one statement, of two projects too, and each sees its own', async () => {
-  const { projects, users } = app.directory.services;
+  const { projects, users } = app.context.services;
   const [mine, theirs] = [await projects.getScope(project.appId), await projects.getScope(other.appId)];
   app.statements.length = 0;
   const wanted = [BigInt(ids[0] as string), BigInt(otherIds[0] as string)];
@@ -201,7 +201,7 @@ test('whatever is asked in one turn of the event loop is one statement, of two p
 });
 
 test('the accounts of users of two projects asked in one turn are one statement, and each sees its own', async () => {
-  const { projects, accounts } = app.directory.services;
+  const { projects, accounts } = app.context.services;
   const [mine, theirs] = [await projects.getScope(project.appId), await projects.getScope(other.appId)];
   app.statements.length = 0;
   const wanted = [BigInt(ids[0] as string), BigInt(otherIds[0] as string)];
@@ -213,7 +213,7 @@ test('the accounts of users of two projects asked in one turn are one statement,
 });
 
 test('users with and without their accounts are one statement, and accounts nobody asks for are not read', async () => {
-  const { projects, users } = app.directory.services;
+  const { projects, users } = app.context.services;
   const scope = await projects.getScope(project.appId);
   app.statements.length = 0;
   const [one, two] = ids.map(BigInt) as [bigint, bigint];
@@ -231,7 +231,7 @@ test('users with and without their accounts are one statement, and accounts nobo
 });
 
 test('searches with and without accounts are one statement', async () => {
-  const { projects, users } = app.directory.services;
+  const { projects, users } = app.context.services;
   const scope = await projects.getScope(project.appId);
   app.statements.length = 0;
   const address = requireAddress('address', stellarAddress(0));
@@ -243,7 +243,7 @@ test('searches with and without accounts are one statement', async () => {
 });
 
 test('lists of many users with their accounts are several statements, and one of a few comes first', async () => {
-  const { projects, users } = app.directory.services;
+  const { projects, users } = app.context.services;
   const [mine, theirs] = [await projects.getScope(project.appId), await projects.getScope(other.appId)];
   app.statements.length = 0;
   const filter = userFilter({});

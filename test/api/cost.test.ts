@@ -159,7 +159,7 @@ describe('Server-Timing', () => {
     });
     let held: Promise<void> | undefined;
     await new Promise<void>((isHeld) => {
-      held = app.directory.db.transaction('READ COMMITTED', async (tx) => {
+      held = app.context.db.transaction('READ COMMITTED', async (tx) => {
         await tx.query({ text: 'LOCK TABLE users', values: [] } as never);
         isHeld();
         await released;
@@ -202,7 +202,7 @@ describe('what a bill costs everybody else is bounded', () => {
   test('of one project ten are told their cost at once; others are answered as if they had not asked', async () => {
     const wide = await startTestApp();
     const [one, other] = [await wide.createProject(), await wide.createProject()];
-    const { db } = wide.directory;
+    const { db } = wide.context;
     const { query } = db;
     let release = () => {};
     const held = new Promise<void>((resolve) => {

@@ -325,7 +325,7 @@ test('the order is the one that is asked for, whether or not an index happens to
     );
     expect(data.recordLogin).toEqual({ created: false });
   }
-  await app.directory.db.pool.query('DROP INDEX users_newest_idx, users_method_newest_idx');
+  await app.context.db.pool.query('DROP INDEX users_newest_idx, users_method_newest_idx');
 
   // Registered oldest first, so that the ids too are newest first.
   const order = (await restOrder(project)).toSorted((a, b) => Number(b) - Number(a));

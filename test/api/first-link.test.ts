@@ -11,7 +11,7 @@ let project: TestProject;
 let projectId: number;
 beforeAll(async () => {
   project = await app.createProject();
-  const { projects } = app.directory.services;
+  const { projects } = app.context.services;
   projectId = (await projects.getScope(project.appId)).projectIdFor('operate');
 });
 
@@ -64,7 +64,7 @@ describe('an address that thousands have linked', () => {
   const address = stellarAddress(2);
   let ids: string[];
   beforeAll(async () => {
-    await app.directory.db.prisma.$executeRaw(Prisma.sql`
+    await app.context.db.prisma.$executeRaw(Prisma.sql`
       WITH made AS (
         INSERT INTO users (project_id, auth_method, auth_value, auth_value_key)
         SELECT ${projectId}::int, 'passkey', 'crowd' || n, 'crowd' || n FROM generate_series(1, 5000) AS n
@@ -72,12 +72,12 @@ describe('an address that thousands have linked', () => {
       )
       INSERT INTO accounts (project_id, user_id, network, public_key, address_key, wallet_type)
       SELECT project_id, id, 'stellar', ${address}, ${address}, 'custodial' FROM made ORDER BY id DESC`);
-    const linked = await app.directory.db.query<{ id: number }>(Prisma.sql`
+    const linked = await app.context.db.query<{ id: number }>(Prisma.sql`
       SELECT user_id AS id FROM accounts WHERE project_id = ${projectId} AND address_key = ${address} ORDER BY accounts.id`);
     ids = linked.map(({ id }) => String(id));
   });
   const removeFirst = (count: number) =>
-    app.directory.db.prisma.$executeRaw(Prisma.sql`
+    app.context.db.prisma.$executeRaw(Prisma.sql`
       UPDATE users SET deleted_at = now()
       WHERE project_id = ${projectId} AND id = ANY (${ids.slice(0, count).map(BigInt)}::bigint[])`);
   const statements = async (work: () => Promise<unknown>) => {
@@ -109,7 +109,7 @@ describe('an address that thousands have linked', () => {
   });
 
   test('is walked through once for all who ask at once, and does not hold up others', async () => {
-    const { projects, wallets } = app.directory.services;
+    const { projects, wallets } = app.context.services;
     const other = await app.createProject();
     const [mine, theirs] = [await projects.getScope(project.appId), await projects.getScope(other.appId)];
     const key = { key: address } as never;

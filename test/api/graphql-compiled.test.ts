@@ -39,7 +39,7 @@ beforeAll(async () => {
     },
     ...Array.from({ length: 30 }, (_, index) => ({ auth_method: 'passkey', auth_value: `passkey ${index}` })),
   );
-  const { services } = app.directory;
+  const { services } = app.context;
   const scope = await services.projects.getScope(project.appId);
   context = { scope, services, requestId: 'test', isLarge: false, charge: () => true, report: () => undefined };
   const { data } = await project.graphql('{ users(first: 100) { nodes { id } } }');

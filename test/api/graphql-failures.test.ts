@@ -20,12 +20,12 @@ beforeAll(async () => {
 /** Breaks every statement that reads the table, until `restore`: a real failure of the database, on both engines. */
 const broken: string[] = [];
 async function breakTable(table: string) {
-  await app.directory.db.pool.query(`ALTER TABLE ${table} RENAME TO ${table}_gone`);
+  await app.context.db.pool.query(`ALTER TABLE ${table} RENAME TO ${table}_gone`);
   broken.push(table);
 }
 afterEach(async () => {
   for (const table of broken.splice(0)) {
-    await app.directory.db.pool.query(`ALTER TABLE ${table}_gone RENAME TO ${table}`);
+    await app.context.db.pool.query(`ALTER TABLE ${table}_gone RENAME TO ${table}`);
   }
 });
 
@@ -94,7 +94,7 @@ test('nothing of the inside is in the answer to a failure', async () => {
 async function logOf(query: string, variables: Record<string, unknown>): Promise<Json[]> {
   const lines: string[] = [];
   const log = pino({ level: 'debug' }, { write: (line: string) => lines.push(line) });
-  const server = await createServer({ config: parseConfig({ PORT: '0' }), log, context: app.directory });
+  const server = await createServer({ config: parseConfig({ PORT: '0' }), log, context: app.context });
   await server.inject({
     method: 'POST',
     url: '/graphql',

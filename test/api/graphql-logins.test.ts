@@ -151,7 +151,7 @@ test.each<[string, LoginInput]>([
 
 test('a banned identity can neither register nor log in, also after its removal, until it is unbanned', async () => {
   const project = await app.createProject();
-  const { projects, logins } = app.directory.services;
+  const { projects, logins } = app.context.services;
   const scope = await projects.getScope(project.appId);
   const identity = parseIdentity(email, camelCase);
 
@@ -173,7 +173,7 @@ test('a banned identity can neither register nor log in, also after its removal,
 
 test('a ban refuses one identity of one project and nobody else', async () => {
   const [project, other] = [await app.createProject(), await app.createProject()];
-  const { projects, logins } = app.directory.services;
+  const { projects, logins } = app.context.services;
   await logins.ban(await projects.getScope(project.appId), parseIdentity(email, camelCase));
   expect((await recordLogin(project, { ...social, email: email.authValue })).data.recordLogin.created).toBe(true);
   expect((await recordLogin(other, email)).data.recordLogin.created).toBe(true);

@@ -52,7 +52,7 @@ test('of many at once with one key one acts and all are answered as it was', asy
   const id = await register();
   const answers = await Promise.all(Array.from({ length: 12 }, () => remove(id, 'key-5')));
   expect(answers.map(({ status }) => status)).toEqual(new Array(12).fill(200));
-  const entries = await app.directory.db.query<{ count: number }>(
+  const entries = await app.context.db.query<{ count: number }>(
     Prisma.sql`SELECT count(*)::int AS count FROM audit_log WHERE action = 'remove' AND user_id = ${id}::bigint`,
   );
   expect(entries).toEqual([{ count: 1 }]);
@@ -116,7 +116,7 @@ test('a login is answered again also when its user has been removed since', asyn
 test('after a day a key is as new', async () => {
   const id = await register();
   await remove(id, 'key-13');
-  await app.directory.db.query(
+  await app.context.db.query(
     Prisma.sql`UPDATE idempotency_keys SET created_at = created_at - interval '25 hours' WHERE key = 'key-13'`,
   );
   expect((await remove(id, 'key-13')).status).toBe(404);

@@ -114,7 +114,7 @@ async function change(models: readonly [Model, Model], given: Write, known: Read
   const model = models[given.owner] as Model;
   const other = models[1 - given.owner] as Model;
   const find = (of: Model) => live(of).find(([, user]) => user.identity === given.identity);
-  const { projects, logins } = app.directory.services;
+  const { projects, logins } = app.context.services;
   const identity = parseIdentity(IDENTITIES[given.identity] as (typeof IDENTITIES)[number], camelCase);
   switch (given.kind) {
     case 'login':

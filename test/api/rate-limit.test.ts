@@ -69,7 +69,7 @@ test('what is beyond is not done', async () => {
   const { id } = (await project.rest('/server/users')).body.result.users[0];
   await statuses(project, LIMIT - 1);
   expect((await project.rest(`/server/users/${id}`, { method: 'DELETE' })).status).toBe(429);
-  const { rows } = await app.directory.db.pool.query('SELECT deleted_at FROM users WHERE id = $1', [id]);
+  const { rows } = await app.context.db.pool.query('SELECT deleted_at FROM users WHERE id = $1', [id]);
   expect(rows).toEqual([{ deleted_at: null }]);
 });
 
@@ -103,7 +103,7 @@ describe.runIf(redisUrl)('with Redis', () => {
   /** Another server on the same users, which counts as another process would; calls it for a project. */
   async function startSecond(app: TestApp, env: Record<string, string>) {
     const config = parseConfig(env);
-    const server = await createServer({ config, log: createLogger('silent'), context: app.directory });
+    const server = await createServer({ config, log: createLogger('silent'), context: app.context });
     closers.push(() => server.close());
     return async ({ credentials }: TestProject) => {
       const { statusCode, headers } = await server.inject({ url: '/server/users/count', headers: credentials });

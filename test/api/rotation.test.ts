@@ -16,7 +16,7 @@ beforeEach(async () => {
 });
 
 const status = async () => (await project.rest('/server/users/count')).status;
-const sql = (text: string) => app.directory.db.pool.query(text);
+const sql = (text: string) => app.context.db.pool.query(text);
 /** As another process would have it done: nothing of this one knows of it. */
 const endSecrets = () => sql('UPDATE app_secrets SET expires_at = now()');
 
@@ -41,7 +41,7 @@ test('a secret that ended elsewhere is refused within a second', async () => {
 });
 
 test('in the process that rotates it at once', async () => {
-  const { projects, secrets } = app.directory.services;
+  const { projects, secrets } = app.context.services;
   await secrets.rotateSecret(await projects.getScope(project.appId), { overlapMs: 0 });
   expect(await status()).toBe(401);
 });
@@ -97,7 +97,7 @@ test.runIf(hasOtherProcesses)('also where its word does not arrive, and it is li
  * The same over a database that tells nobody when a secret ends, and whose answers arrive when the test lets them.
  */
 function slowProjects() {
-  const { db } = app.directory;
+  const { db } = app.context;
   let arrival = Promise.resolve();
   const projects = createProjects(
     {
@@ -156,7 +156,7 @@ test('the time for which a secret is believed counts from the question, not from
 });
 
 test('no secret is believed beyond its own end, by the clock of the database', async () => {
-  const { db } = app.directory;
+  const { db } = app.context;
   const left = async () => (await findSecrets(db, [project.appId])).map(({ leftMs }) => leftMs);
   expect(await left()).toEqual([null]);
   await sql(`UPDATE app_secrets SET expires_at = now() + interval '1 hour'`);

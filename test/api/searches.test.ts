@@ -14,13 +14,13 @@ beforeAll(async () => {
   projectId = await idOf(project);
 });
 
-const scopeOf = ({ appId }: TestProject) => app.directory.services.projects.getScope(appId);
+const scopeOf = ({ appId }: TestProject) => app.context.services.projects.getScope(appId);
 const idOf = async (of: TestProject) => (await scopeOf(of)).projectIdFor('operate');
 
 /** Users with one login email, by plain SQL; every third is of one instant with the next. */
 async function addUsers(email: string, count: number, options: { accounts?: number; valueBytes?: number } = {}) {
   const { accounts = 0, valueBytes = 0 } = options;
-  const { prisma } = app.directory.db;
+  const { prisma } = app.context.db;
   await prisma.$executeRaw(Prisma.sql`
     INSERT INTO users (project_id, auth_method, auth_value, auth_value_key, login_email, created_at)
     SELECT ${projectId}::int, 'google', v || repeat('x', ${valueBytes}::int), v, ${email}, '2026-01-01T00:00:00Z'::timestamptz + n / 2 * interval '1 second'
@@ -33,7 +33,7 @@ async function addUsers(email: string, count: number, options: { accounts?: numb
 }
 
 async function newestFirst(email: string): Promise<string[]> {
-  const found = await app.directory.db.query<{ id: number }>(Prisma.sql`
+  const found = await app.context.db.query<{ id: number }>(Prisma.sql`
     SELECT id FROM users WHERE project_id = ${projectId} AND login_email = ${email} AND deleted_at IS NULL
     ORDER BY created_at DESC, id DESC`);
   return found.map(({ id }) => String(id));
@@ -73,7 +73,7 @@ describe('every match is returned, newest first', () => {
     expect(ids).toHaveLength(30);
     // The links of the first are those that a search meets first.
     for (const left of [12, 8, 1, 0]) {
-      await app.directory.db.prisma.$executeRaw(Prisma.sql`
+      await app.context.db.prisma.$executeRaw(Prisma.sql`
         UPDATE users SET deleted_at = now()
         WHERE project_id = ${projectId} AND id = ANY (${ids.slice(left).map(BigInt)}::bigint[])`);
       expect(await idsByRest()).toEqual(ids.slice(0, left));
@@ -85,7 +85,7 @@ describe('every match is returned, newest first', () => {
 
 test('users with an address that thousands had, of whom most have been removed', async () => {
   const address = stellarAddress(3);
-  const { db } = app.directory;
+  const { db } = app.context;
   await db.prisma.$executeRaw(Prisma.sql`
     WITH made AS (
       INSERT INTO users (project_id, auth_method, auth_value, auth_value_key, created_at, deleted_at)
@@ -147,7 +147,7 @@ describe('what one answer cannot hold is refused, and not cut short', () => {
   );
 
   test('accounts that nobody asks for refuse no search', async () => {
-    const { users } = app.directory.services;
+    const { users } = app.context.services;
     const found = await users.searchByEmail(await scopeOf(project), 'rich@example.com', { withAccounts: false });
     expect(found).toHaveLength(700);
     expect(found.every(({ accounts }) => accounts === undefined)).toBe(true);
@@ -167,7 +167,7 @@ describe('what one answer cannot hold is refused, and not cut short', () => {
       ]).flat(),
     });
     // Ids at their longest.
-    const { db } = app.directory;
+    const { db } = app.context;
     const largest = 9_007_199_254_740_000n;
     await db.prisma.$executeRaw(Prisma.sql`
       UPDATE users SET id = ${largest} WHERE project_id = ${projectId} AND login_email = 'large@example.com'`);
@@ -185,7 +185,7 @@ describe('what one answer cannot hold is refused, and not cut short', () => {
 test('a search that many match does not hold up one of another project that comes with it', async () => {
   const other = await app.createProject();
   await other.addUsers({ auth_method: 'email', auth_value: 'crowd@example.com' });
-  const { users } = app.directory.services;
+  const { users } = app.context.services;
   const [mine, theirs] = [await scopeOf(project), await scopeOf(other)];
   app.statements.length = 0;
   const large = users.searchByEmail(mine, 'of-700@example.com');
@@ -198,7 +198,7 @@ test('a search that many match does not hold up one of another project that come
 });
 
 test('who asks the same at once is answered by one search', async () => {
-  const { users } = app.directory.services;
+  const { users } = app.context.services;
   const scope = await scopeOf(project);
   app.statements.length = 0;
   const found = await Promise.all(Array.from({ length: 100 }, () => users.searchByEmail(scope, 'of-700@example.com')));

@@ -174,7 +174,7 @@ test('what fails is marked, by its code and not by its message', async () => {
 });
 
 test('the log has the operation, and every line of a request its id and its trace, also where a resolver fails', async () => {
-  await app.directory.db.pool.query(`ALTER TABLE users ADD CONSTRAINT trap CHECK (auth_value <> 'trap@example.com')`);
+  await app.context.db.pool.query(`ALTER TABLE users ADD CONSTRAINT trap CHECK (auth_value <> 'trap@example.com')`);
   const login = 'recordLogin(input: { authMethod: "email", authValue: "trap@example.com" }) { created }';
   const answer = await project.graphql(`mutation Trap { ${login} }`);
   expect(answer.errors).toMatchObject([{ extensions: { code: 'INTERNAL_SERVER_ERROR' } }]);

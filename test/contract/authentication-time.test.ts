@@ -16,7 +16,7 @@ beforeAll(async () => {
 
 async function refusalMs(appId: string): Promise<number> {
   const startedAt = performance.now();
-  const attempt = app.directory.services.projects.authenticate({
+  const attempt = app.context.services.projects.authenticate({
     appId,
     appSecret: `uds_${randomBytes(32).toString('base64url')}`,
   });

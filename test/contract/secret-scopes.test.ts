@@ -18,7 +18,7 @@ beforeAll(async () => {
   await project.addUsers({ auth_method: 'wallet', auth_value: ethereumAddress(1) });
   const { data } = await project.graphql('{ users { nodes { id } } }');
   userId = data.users.nodes[0].id;
-  const services = app.directory.services;
+  const services = app.context.services;
   const scope = await services.projects.getScope(project.appId);
   for (const each of SCOPES) {
     const { appSecret } = await services.secrets.addSecret(scope, { label: each, scopes: [each], expiresInMs: null });
@@ -141,7 +141,7 @@ test.each(SCOPES)('a secret for %s may parse addresses and read the schema', asy
 });
 
 test("the operator's acts are refused to every secret, whatever its scopes", async () => {
-  const { projects, secrets: ofProject, audit, transfers } = app.directory.services;
+  const { projects, secrets: ofProject, audit, transfers } = app.context.services;
   const scope = await projects.authenticate({ appId: project.appId, appSecret: project.appSecret });
   const isForbidden = { code: 'FORBIDDEN' };
   await expect(async () => ofProject.listSecrets(scope)).rejects.toMatchObject(isForbidden);

@@ -88,7 +88,7 @@ describe('3. credentials are per project', () => {
 
 test('4. if the secret is exposed, it is rotated: the new one opens the project, the old one no longer does', async () => {
   const rotated = await app.createProject();
-  const { projects, secrets } = app.directory.services;
+  const { projects, secrets } = app.context.services;
   const { appSecret } = await secrets.rotateSecret(await projects.getScope(rotated.appId), { overlapMs: 0 });
   expectError(await call(rotated.credentials), 401);
   expect((await call({ ...rotated.credentials, 'service-app-secret': appSecret })).status).toBe(200);

@@ -234,9 +234,9 @@ describe('States and transitions', () => {
 
   test('a ban is a separate action that blocks future logins from the identity', async () => {
     const project = await projectWithUsers();
-    const scope = await app.directory.services.projects.getScope(project.appId);
+    const scope = await app.context.services.projects.getScope(project.appId);
     const identity = { authMethod: 'email', authValue: 'Ada@example.com', authValueKey: 'ada@example.com' };
-    await app.directory.services.logins.ban(scope, identity);
+    await app.context.services.logins.ban(scope, identity);
     expect((await recordLogin(project, 'ada@example.com')).errors[0].extensions.code).toBe('BANNED');
     // Not a removal: the user is still there.
     expect((await project.rest('/server/users/count')).body.result.total_user).toBe(2);
@@ -268,7 +268,7 @@ describe('Errors', () => {
 
   test('500: the service could not complete the request', async () => {
     const project = await app.createProject();
-    const { prisma } = app.directory.db;
+    const { prisma } = app.context.db;
     // A count asks the tallies and not the users.
     const tables = ['users', 'tallies'];
     for (const table of tables) await prisma.$executeRawUnsafe(`ALTER TABLE ${table} RENAME TO ${table}_elsewhere`);

@@ -23,7 +23,7 @@ function login(project: TestProject, input: Json, key?: string) {
 }
 
 async function importLines(project: TestProject, lines: Json[], options: { skipInvalid?: boolean } = {}) {
-  const { services } = app.directory;
+  const { services } = app.context;
   async function* input() {
     yield Buffer.from(lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
   }
@@ -100,7 +100,7 @@ describe('a user has at most 100 accounts in all', () => {
   test('but for those who have more from before: they are read as they are, and get none added', async () => {
     const project = await app.createProject();
     await login(project, {});
-    const { pool } = app.directory.db;
+    const { pool } = app.context.db;
     await pool.query(
       `INSERT INTO accounts (project_id, user_id, network, public_key, address_key, wallet_type)
        SELECT u.project_id, u.id, 'stellar', key, key, 'custodial'

@@ -10,8 +10,8 @@ beforeAll(async () => {
   project = await app.createProject();
 });
 
-const sql = async (text: string): Promise<Json[]> => (await app.directory.db.pool.query(text)).rows;
-const operator = () => app.directory.services.projects.getScope(project.appId);
+const sql = async (text: string): Promise<Json[]> => (await app.context.db.pool.query(text)).rows;
+const operator = () => app.context.services.projects.getScope(project.appId);
 
 /** Runs `act` while nothing can be recorded. */
 async function withoutTrail(act: () => Promise<unknown>): Promise<unknown> {
@@ -35,7 +35,7 @@ const STATE = `
          (SELECT count(*)::int FROM audit_log) AS entries`;
 
 test('where nothing can be recorded nothing is done', async () => {
-  const { users, logins, secrets } = app.directory.services;
+  const { users, logins, secrets } = app.context.services;
   await project.addUsers(
     { auth_method: 'passkey', auth_value: 'removed' },
     { auth_method: 'passkey', auth_value: 'current' },

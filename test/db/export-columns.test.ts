@@ -41,7 +41,7 @@ const LINES: readonly Json[] = [
 ];
 
 async function rowsOf(table: string, { appId }: TestProject): Promise<Json[]> {
-  const { rows } = await app.directory.db.pool.query(
+  const { rows } = await app.context.db.pool.query(
     `SELECT to_jsonb(t) AS row FROM ${table} t JOIN projects p ON p.id = t.project_id WHERE p.app_id = $1`,
     [appId],
   );
@@ -49,7 +49,7 @@ async function rowsOf(table: string, { appId }: TestProject): Promise<Json[]> {
 }
 
 async function transfer(to: TestProject, lines: string): Promise<string> {
-  const { transfers, projects } = app.directory.services;
+  const { transfers, projects } = app.context.services;
   const scope = await projects.getScope(to.appId);
   const options = { progress: () => undefined, signal: new AbortController().signal };
   async function* input() {

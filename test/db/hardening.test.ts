@@ -11,12 +11,12 @@ beforeEach(async () => {
 
 const emails = (from: number, count: number) =>
   Array.from({ length: count }, (_, index) => ({ auth_method: 'email', auth_value: `${from + index}@example.com` }));
-const scope = () => app.directory.services.projects.getScope(project.appId);
-const differences = async () => app.directory.services.totals.check(await scope());
+const scope = () => app.context.services.projects.getScope(project.appId);
+const differences = async () => app.context.services.totals.check(await scope());
 const total = async () => (await project.rest('/server/users')).body.result.total_user;
 
 test('the id of a project does not change, and its name may', async () => {
-  const { pool } = app.directory.db;
+  const { pool } = app.context.db;
   const change = pool.query('UPDATE projects SET id = id + 1000 WHERE app_id = $1', [project.appId]);
   await expect(change).rejects.toMatchObject({ code: '23001', message: 'the id of a project does not change' });
   await pool.query("UPDATE projects SET name = 'Another', id = id WHERE app_id = $1", [project.appId]);
@@ -33,8 +33,8 @@ for (const [what, folded] of [
     'TRUNCATE projects CASCADE',
   ]) {
     test(`${statement} leaves no ${what}`, async () => {
-      if (folded) await app.directory.services.totals.fold(await scope());
-      const { pool } = app.directory.db;
+      if (folded) await app.context.services.totals.fold(await scope());
+      const { pool } = app.context.db;
       await pool.query(statement);
       const left =
         'SELECT (SELECT count(*) FROM tallies) + (SELECT count(*) FROM tally_slices) + (SELECT count(*) FROM tally_deltas) AS left';
@@ -46,7 +46,7 @@ for (const [what, folded] of [
 test.runIf(inject('engine') === 'postgres')(
   'TRUNCATE users under an older snapshot leaves none (embedded has one session)',
   async () => {
-    const { pool } = app.directory.db;
+    const { pool } = app.context.db;
     const older = await pool.connect();
     await older.query('BEGIN ISOLATION LEVEL REPEATABLE READ');
     await older.query('SELECT count(*) FROM users');
@@ -62,7 +62,7 @@ test.runIf(inject('engine') === 'postgres')(
 );
 
 test('the triggers find their tables under an empty search path, and no function depends on it', async () => {
-  const { pool } = app.directory.db;
+  const { pool } = app.context.db;
   const client = await pool.connect();
   const { rows } = await client.query(
     `SELECT oid::regprocedure::text AS name FROM pg_proc

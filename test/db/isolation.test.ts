@@ -8,10 +8,10 @@ import { type Json, type TestProject, useTestApp } from '../support/app.js';
 const app = useTestApp({ ownDatabase: true });
 
 const query = async (sql: string, values: unknown[] = []): Promise<Json[]> =>
-  (await app.directory.db.pool.query(sql, values)).rows;
+  (await app.context.db.pool.query(sql, values)).rows;
 
 const projectId = async ({ appId }: TestProject): Promise<number> =>
-  (await app.directory.services.projects.getScope(appId)).projectIdFor('operate');
+  (await app.context.services.projects.getScope(appId)).projectIdFor('operate');
 
 /** Two projects, each with one user who has the same email and the same account. */
 async function createTwins() {
@@ -210,7 +210,7 @@ describe('with many users in many projects', () => {
   /** The statements that reach the database, with their values, while `ask` runs. */
   async function capture(ask: () => Promise<unknown>): Promise<Statement[]> {
     const statements: Statement[] = [];
-    const { pool } = app.directory.db;
+    const { pool } = app.context.db;
     const restore: (() => void)[] = [];
     const watch = (client: ClientBase) => {
       if (Object.hasOwn(client, 'query')) return;
@@ -231,7 +231,7 @@ describe('with many users in many projects', () => {
 
   /** How PostgreSQL runs a statement: for these very values, and for any (a named statement comes to that after five times). */
   async function explain({ text, values }: Statement): Promise<Record<'custom' | 'generic', Plan>> {
-    const client = await app.directory.db.pool.connect();
+    const client = await app.context.db.pool.connect();
     const name = `plan_${randomBytes(8).toString('hex')}`;
     try {
       const custom = await client.query(`EXPLAIN (FORMAT JSON) ${text}`, values);

@@ -10,7 +10,7 @@ let project: TestProject;
 let scope: ProjectScope;
 beforeEach(async () => {
   project = await app.createProject();
-  scope = await app.directory.services.projects.getScope(project.appId);
+  scope = await app.context.services.projects.getScope(project.appId);
 });
 
 interface LoginInput {
@@ -48,8 +48,8 @@ async function refusalOf(input: LoginInput = ADA, by = project): Promise<string 
 }
 
 const identity = ({ authMethod, authValue }: LoginInput) => parseIdentity({ authMethod, authValue }, camelCase);
-const ban = (input: LoginInput) => app.directory.services.logins.ban(scope, identity(input));
-const unban = (input: LoginInput) => app.directory.services.logins.unban(scope, identity(input));
+const ban = (input: LoginInput) => app.context.services.logins.ban(scope, identity(input));
+const unban = (input: LoginInput) => app.context.services.logins.unban(scope, identity(input));
 
 const remove = async (id: string) => (await project.rest(`/server/users/${id}`, { method: 'DELETE' })).status;
 const listUsers = async () => (await project.rest('/server/users?limit=100')).body.result;
@@ -57,7 +57,7 @@ const range = (count: number) => Array.from({ length: count }, (_, index) => ind
 
 /** Every user whom the project ever had, removed ones included: there the counts of all logins are. */
 async function readRows(): Promise<{ id: string; logins: number; removed: boolean }[]> {
-  const { rows } = await app.directory.db.pool.query(
+  const { rows } = await app.context.db.pool.query(
     `SELECT id::text, login_count AS logins, deleted_at IS NOT NULL AS removed FROM users WHERE project_id = $1 ORDER BY id`,
     [scope.projectIdFor('operate')],
   );
@@ -146,7 +146,7 @@ describe('racing logins', () => {
   const RACERS = 24;
   const byGraphQL = (input: LoginInput) => login(input);
   const byService = ({ authMethod, authValue }: LoginInput) =>
-    app.directory.services.logins.recordLogin(scope, parseProfile({ authMethod, authValue }, camelCase));
+    app.context.services.logins.recordLogin(scope, parseProfile({ authMethod, authValue }, camelCase));
 
   test.each([
     ['over GraphQL', byGraphQL],

@@ -10,7 +10,7 @@ const app = useTestApp({ ownDatabase: true, env: { DATABASE_POOL_SIZE: '1' } });
 
 /** Asks every look-up of one key until its plan is made for good, and looks at the plans. */
 async function expectLookUps() {
-  const { services, db } = app.directory;
+  const { services, db } = app.context;
   const scope = await services.projects.getScope((await services.projects.createProject('Empty')).appId);
   const address = parseAddress(ethereumAddress(1)) as Exclude<ReturnType<typeof parseAddress>, { reason: string }>;
   // The embedded database decides on a plan for good after five.
@@ -42,7 +42,7 @@ async function expectLookUps() {
 test('every look-up of one key is planned by all of it, also while the tables are empty', () => expectLookUps());
 
 test('and also where most users of the database have one email and one address', async () => {
-  const { db } = app.directory;
+  const { db } = app.context;
   const project = await app.createProject('Skewed');
   const account = { network: 'ethereum', public_key: ethereumAddress(2) };
   const users = Array.from({ length: 2_500 }, (_, n) => ({

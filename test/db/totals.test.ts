@@ -13,7 +13,7 @@ const METHODS = ['email', 'passkey', 'wallet', 'socials'] as const;
 
 /** Users by plain SQL, `count` of one instant. */
 async function insertUsers(project: TestProject, createdAt: string, count: number, method: string): Promise<void> {
-  await app.directory.db.prisma.$executeRaw(Prisma.sql`
+  await app.context.db.prisma.$executeRaw(Prisma.sql`
     INSERT INTO users (project_id, auth_method, auth_value, auth_value_key, created_at)
     SELECT p.id, ${method}, v, v, ${createdAt}::timestamptz
     FROM projects p, generate_series(1, ${count}::int) AS n, LATERAL (SELECT gen_random_uuid()::text || n AS v) AS each
@@ -21,13 +21,13 @@ async function insertUsers(project: TestProject, createdAt: string, count: numbe
 }
 
 async function fold(project: TestProject): Promise<void> {
-  const { totals, projects } = app.directory.services;
+  const { totals, projects } = app.context.services;
   await totals.fold(await projects.getScope(project.appId));
 }
 
 /** What the users themselves say, newest first. */
 async function readTruth(project: TestProject) {
-  return app.directory.db.prisma.$queryRaw<{ id: bigint; createdAt: Date; method: string }[]>(Prisma.sql`
+  return app.context.db.prisma.$queryRaw<{ id: bigint; createdAt: Date; method: string }[]>(Prisma.sql`
     SELECT u.id, u.created_at AS "createdAt", u.login_method::text AS method
     FROM users u JOIN projects p ON p.id = u.project_id
     WHERE p.app_id = ${project.appId} AND u.deleted_at IS NULL
@@ -100,7 +100,7 @@ const change = fc.oneof(
 type Change = typeof change extends fc.Arbitrary<infer Step> ? Step : never;
 
 async function apply(project: TestProject, step: Change): Promise<void> {
-  const { prisma } = app.directory.db;
+  const { prisma } = app.context.db;
   const mine = Prisma.sql`project_id = (SELECT id FROM projects WHERE app_id = ${project.appId})`;
   if (step.kind === 'insert') await insertUsers(project, step.at.toISOString(), step.count, step.method);
   else if (step.kind === 'fold') await fold(project);
@@ -137,7 +137,7 @@ test('a day with many users of one instant is cut into slices, and pages deep in
   await insertUsers(project, '2025-01-15T12:00:00Z', 12_000, 'email');
   await insertUsers(project, '2025-01-15T18:00:00Z', 500, 'google');
   await fold(project);
-  const slices = await app.directory.db.prisma.$queryRaw<{ users: number }[]>(Prisma.sql`
+  const slices = await app.context.db.prisma.$queryRaw<{ users: number }[]>(Prisma.sql`
     SELECT sum(s.users)::int AS users FROM tally_slices s JOIN projects p ON p.id = s.project_id
     WHERE p.app_id = ${project.appId} GROUP BY s.starts_at, s.starts_id`);
   expect(slices.reduce((sum, { users }) => sum + users, 0)).toBe(12_500);
@@ -194,7 +194,7 @@ test('filters by instants of a crowded day are exact, on every page, whatever is
       async (changes, questions, ranges, seed) => {
         const project = await app.createProject();
         // Spread over the day, so that slices start at instants that no filter names.
-        await app.directory.db.prisma.$executeRaw(Prisma.sql`
+        await app.context.db.prisma.$executeRaw(Prisma.sql`
           INSERT INTO users (project_id, auth_method, auth_value, auth_value_key, created_at)
           SELECT p.id, CASE n % 3 WHEN 0 THEN 'email' ELSE 'google' END, 'base' || n, 'base' || n,
                  to_timestamp(${DAY / 1_000}::float8 + hashint8(n + ${seed}::bigint)::bigint % 43200 + 43200)
@@ -211,7 +211,7 @@ test('filters by instants of a crowded day are exact, on every page, whatever is
         await fold(project);
         await expectTruth(project, asked);
         // The instants at which slices start are the ones where a whole slice could be taken for half of one.
-        const starts = await app.directory.db.prisma.$queryRaw<{ at: Date }[]>(Prisma.sql`
+        const starts = await app.context.db.prisma.$queryRaw<{ at: Date }[]>(Prisma.sql`
           SELECT DISTINCT s.starts_at AS at FROM tally_slices s JOIN projects p ON p.id = s.project_id
           WHERE p.app_id = ${project.appId} ORDER BY 1`);
         expect(starts.length).toBeGreaterThan(3);
@@ -231,15 +231,15 @@ test('filters by instants of a crowded day are exact, on every page, whatever is
 
 test('of a crowded day no more is counted than the slices at the ends of a filter', async () => {
   const project = await app.createProject();
-  await app.directory.db.prisma.$executeRaw(Prisma.sql`
+  await app.context.db.prisma.$executeRaw(Prisma.sql`
     INSERT INTO users (project_id, auth_method, auth_value, auth_value_key, created_at)
     SELECT p.id, 'google', 'v' || n, 'v' || n, to_timestamp(${DAY / 1_000}::float8 + n * 2)
     FROM projects p, generate_series(1, 20000) AS n
     WHERE p.app_id = ${project.appId}`);
   await fold(project);
   await insertUsers(project, new Date(DAY + 9 * HOUR_MS).toISOString(), 30, 'email');
-  const { query } = app.directory.db;
-  const scope = await app.directory.services.projects.getScope(project.appId);
+  const { query } = app.context.db;
+  const scope = await app.context.services.projects.getScope(project.appId);
   const filter = userFilter({ createdFrom: new Date(DAY + HOUR_MS), createdTo: new Date(DAY + 10 * HOUR_MS) });
   const total = totalOf(Prisma.sql`${scope.projectIdFor('operate')}::int`, filter, bucketCoverOf(filter));
   expect(await query(total)).toEqual([{ total: 16_231, pending: 30 }]);
@@ -256,14 +256,14 @@ test('a check finds tallies that were brought out of step, and a repair mends th
   await insertUsers(project, '2025-02-01T00:00:00Z', 2_500, 'email');
   await fold(project);
   await insertUsers(project, '2025-02-02T00:00:00Z', 5, 'google');
-  const { totals, projects } = app.directory.services;
+  const { totals, projects } = app.context.services;
   const scope = await projects.getScope(project.appId);
   expect(await totals.check(scope)).toEqual([]);
 
-  await app.directory.db.prisma.$executeRaw(
+  await app.context.db.prisma.$executeRaw(
     Prisma.sql`UPDATE tallies SET users = users + 7 WHERE project_id = ${scope.projectIdFor('operate')} AND span <> 'month'`,
   );
-  await app.directory.db.prisma.$executeRaw(
+  await app.context.db.prisma.$executeRaw(
     Prisma.sql`UPDATE tally_slices SET users = users - 1 WHERE project_id = ${scope.projectIdFor('operate')} AND starts_id > 0`,
   );
   const differences = await totals.check(scope);
@@ -283,7 +283,7 @@ test('a check finds tallies that were brought out of step, and a repair mends th
 
 test('concurrent registrations, logins, removals, imports, rollbacks, purges and folds leave every total exact', async () => {
   const project = await app.createProject();
-  const { services, db } = app.directory;
+  const { services, db } = app.context;
   const scope = await services.projects.getScope(project.appId);
   const register = (name: string) =>
     services.logins.recordLogin(
@@ -338,7 +338,7 @@ test('concurrent registrations, logins, removals, imports, rollbacks, purges and
 test('a fold that fails in the background is logged once, and the total stays exact', async () => {
   const project = await app.createProject();
   await insertUsers(project, '2025-02-01T00:00:00Z', 100, 'email');
-  const { services, db } = app.directory;
+  const { services, db } = app.context;
   const count = async () => {
     const { body } = await project.rest('/server/users/count');
     await services.totals.flush();

@@ -17,7 +17,7 @@ export interface TestApp {
   readonly url: string;
   /** With METRICS_PORT. */
   readonly metricsUrl: string;
-  readonly directory: Context;
+  readonly context: Context;
   readonly dataDir: string;
   /** The SQL of every statement that Prisma has issued on its database, as long as it runs. */
   readonly statements: string[];
@@ -100,13 +100,13 @@ export function useTestApp(options: TestAppOptions = {}): TestApp {
 export async function startTestApp(options: TestAppOptions = {}): Promise<TestApp> {
   const { env = {}, ownDatabase = false, demoCredentials, admission, timeouts } = options;
   const watcher: Watcher = { statements: [], logged: [] };
-  const { directory, settings, watchers, close } = await (ownDatabase ? openDirectory(env) : openSharedDirectory());
+  const { context, settings, watchers, close } = await (ownDatabase ? openContext(env) : openSharedContext());
   watchers.add(watcher);
   const config = parseConfig({ ...settings, PORT: '0', ...env });
   const server = await createServer({
     config,
     log: logFor(watcher),
-    context: directory,
+    context,
     ...(demoCredentials && { demoCredentials }),
     ...(admission && { admission }),
     ...(timeouts && { timeouts }),
@@ -117,16 +117,16 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
   return {
     url,
     metricsUrl: server.metricsUrl ?? '',
-    directory,
+    context,
     dataDir: config.dataDir,
     ...watcher,
     async createProject(name = 'Test') {
-      const { appId, appSecret } = await directory.services.projects.createProject(name);
-      return testProject(url, directory, () => server.swagger(), { appId, appSecret });
+      const { appId, appSecret } = await context.services.projects.createProject(name);
+      return testProject(url, context, () => server.swagger(), { appId, appSecret });
     },
     async close() {
       await server.close();
-      await (ownDatabase ? close() : settle(directory));
+      await (ownDatabase ? close() : settle(context));
       watchers.delete(watcher);
       requireCleanLog(watcher.logged.join(''));
     },
@@ -137,7 +137,7 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
 type Watcher = Pick<TestApp, 'statements' | 'logged'>;
 
 interface OpenDirectory {
-  readonly directory: Context;
+  readonly context: Context;
   readonly settings: Record<string, string>;
   readonly watchers: Set<Watcher>;
   close(): Promise<void>;
@@ -151,15 +151,15 @@ function logFor({ logged }: Watcher) {
 /** The files of a worker run one after the other, and every test has a project of its own. The end of the run removes it. */
 let shared: Promise<OpenDirectory> | undefined;
 
-function openSharedDirectory(): Promise<OpenDirectory> {
-  shared ??= openDirectory({});
+function openSharedContext(): Promise<OpenDirectory> {
+  shared ??= openContext({});
   return shared;
 }
 
-async function openDirectory(env: Record<string, string>): Promise<OpenDirectory> {
+async function openContext(env: Record<string, string>): Promise<OpenDirectory> {
   const database = await copyTemplate();
   const watchers = new Set<Watcher>();
-  const directory = createContext(parseConfig({ ...database.env, ...env }), {
+  const context = createContext(parseConfig({ ...database.env, ...env }), {
     command: 'test',
     onStatement: (sql) => {
       for (const { statements } of watchers) statements.push(sql);
@@ -168,13 +168,13 @@ async function openDirectory(env: Record<string, string>): Promise<OpenDirectory
       for (const watcher of watchers) logFor(watcher).warn({ err }, what);
     },
   });
-  await directory.open();
+  await context.open();
   return {
-    directory,
+    context,
     settings: database.env,
     watchers,
     async close() {
-      await directory.close();
+      await context.close();
       await database.drop();
     },
   };
@@ -188,7 +188,7 @@ async function settle({ services }: Context): Promise<void> {
 
 function testProject(
   url: string,
-  directory: Context,
+  context: Context,
   openapi: () => Json,
   { appId, appSecret }: { appId: string; appSecret: string },
 ): TestProject {
@@ -216,8 +216,8 @@ function testProject(
     },
     async addUsers(...users) {
       const lines = users.map((user) => `${JSON.stringify(user)}\n`).join('');
-      const report = await directory.services.transfers.importUsers(
-        await directory.services.projects.getScope(appId),
+      const report = await context.services.transfers.importUsers(
+        await context.services.projects.getScope(appId),
         toChunks(lines),
         { onConflict: 'fail', skipInvalid: false, progress: () => undefined, signal: new AbortController().signal },
       );
