@@ -2,19 +2,17 @@ import { execFile } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ROOT } from '../support/checkout.js';
-import { CLIENTS, testsClients } from '../support/clients.js';
+import { CLIENTS, hasClients } from '../support/clients.js';
 import { type RunningServer, startServer } from '../support/command.js';
 import { createEmptyDatabase, type TestDatabase } from '../support/engines.js';
 import { type Example, readPage, requireShown } from '../support/examples.js';
 
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
-
 const run = promisify(execFile);
 const COMPILER_OPTIONS = { target: 'es2023', module: 'nodenext', strict: true, skipLibCheck: true, outDir: 'dist' };
 
-describe.runIf(testsClients)('the TypeScript client of docs/graphql.md', () => {
+describe.runIf(hasClients)('the TypeScript client of docs/graphql.md', () => {
   let database: TestDatabase;
   let server: RunningServer;
   let folder: string;
