@@ -28,20 +28,20 @@ import { VERSION } from './config/version.js';
 export interface ServerOptions {
   readonly config: Config;
   readonly log: Logger;
-  /** Until it is open, every request is answered with 503. */
+  /** Until it is open, both interfaces answer 503. */
   readonly context: Context;
   readonly demoCredentials?: DemoCredentials;
   readonly admission?: AdmissionOptions;
   readonly timeouts?: Timeouts;
 }
 
-/** Limits of a connection in milliseconds, beside REQUEST_TIMEOUT_MS for a request. */
+/** Time limits of a connection, in milliseconds. REQUEST_TIMEOUT_MS limits a request. */
 export interface Timeouts {
-  /** Until the headers of a request have arrived, also where nothing arrives at all. */
+  /** Until the headers of a request have arrived. A connection that sends nothing ends then too. */
   readonly headersMs: number;
-  /** Until the client reads something of an answer. */
+  /** How much longer than REQUEST_TIMEOUT_MS a client may take to read an answer. */
   readonly stalledMs: number;
-  /** Between two requests. */
+  /** Between two requests of a connection. */
   readonly idleMs: number;
   /** The interval at which `headersMs` is checked. */
   readonly checkMs: number;
@@ -49,11 +49,12 @@ export interface Timeouts {
 
 const TIMEOUTS: Timeouts = { headersMs: 10_000, stalledMs: 30_000, idleMs: 72_000, checkMs: 1_000 };
 const BODY_LIMIT_BYTES = 1_048_576;
-/** Node's limit for the headers with the URL, so no parameter is too long for the router to find its route. */
+/** Node's limit for URL and headers together. With it, the router never rejects a parameter as too long. */
 const LONGEST_URL = 16_384;
 /**
- * Enough in flight to fill the batches and the connections of a pool. One project among others gets less, because what it has
- * started is done before what the others ask. A full queue is worked off in a fraction of a second.
+ * Units of work (http/admission.ts). 256 in flight fill the batches and the connections of a pool. A project beside
+ * others gets fewer, because work that has started runs before theirs. A full queue empties in a fraction of a
+ * second.
  */
 const ADMISSION = { maxInFlight: 256, maxInFlightPerProject: 8, maxQueued: 4_096 };
 const SANE_REQUEST_ID = /^[\w.:/+=-]{1,128}$/;
@@ -73,7 +74,7 @@ export async function createServer({
     loggerInstance: log as FastifyBaseLogger,
     // logRequests logs one line for each request.
     logController: new LogController({ disableRequestLogging: true }),
-    // A logger for each request would cost more than most requests. Each line carries the request's ID itself.
+    // A child logger for each request would cost more than most requests. Each log line has the request ID instead.
     childLoggerFactory: (logger) => logger,
     trustProxy: trustedProxies(config.trustProxy),
     bodyLimit: BODY_LIMIT_BYTES,
@@ -90,7 +91,7 @@ export async function createServer({
     routerOptions: { maxParamLength: LONGEST_URL },
     frameworkErrors: sendFailure,
     clientErrorHandler: refuseMalformedHttp,
-    // answerUnusualRequests refuses a request without it.
+    // answerUnusualRequests refuses a request that has no Host header.
     http: {
       requireHostHeader: false,
       headersTimeout: timeouts.headersMs,
@@ -119,7 +120,7 @@ export async function createServer({
     closing = true;
   });
   app.addHook('preClose', async () => app.drain());
-  // Else a connection would stay open for the client's next request, and delay the close.
+  // Otherwise a connection would stay open for the client's next request, and delay the close.
   app.addHook('onSend', (_request, reply, _payload, done) => {
     if (closing) reply.header('connection', 'close');
     done();

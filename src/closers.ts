@@ -1,9 +1,9 @@
-/** Gives back one thing that was opened. */
+/** Closes one thing that was opened. */
 export type Closer = () => unknown;
 
 /**
- * Runs every closer, the last one first, each when the one before has ended, also where one fails. Then throws the first failure.
- * What is opened first stands first, so that what builds on it is closed before it.
+ * Runs every closer, one after the other, the last one first, even if one fails. Then throws the first failure. The
+ * order of the list is the order of opening, so that what builds on something is closed before it.
  */
 export async function closeAll(closers: readonly Closer[]): Promise<void> {
   const failures: unknown[] = [];
@@ -17,7 +17,7 @@ export async function closeAll(closers: readonly Closer[]): Promise<void> {
   if (failures.length > 0) throw failures[0];
 }
 
-/** Runs `work`, which may add to the closers, and then every closer. A failure of `work` goes before theirs. */
+/** Runs `work`, which may add closers, and then every closer. If both fail, the failure of `work` is thrown. */
 export async function runThenClose<Result>(work: () => Promise<Result>, closers: readonly Closer[]): Promise<Result> {
   const [done] = await Promise.allSettled([work()]);
   const [closed] = await Promise.allSettled([closeAll(closers)]);

@@ -6,7 +6,7 @@ import { migrate } from './db/migrate.js';
 import type { OnFailure } from './services/background.js';
 import { createServices, type Services } from './services/services.js';
 
-/** The database and the services over it, without an interface: what the server and the command share. */
+/** The database and its services, without GraphQL and REST. The server and the commands share it. */
 export interface Context {
   readonly db: Database;
   readonly services: Services;
@@ -45,8 +45,8 @@ export function createContext({ db: dbConfig }: Config, options: ContextOptions)
   }
 
   /**
-   * Another process may have opened the database by now. Acknowledged changes are already written; work in progress fails.
-   * There is no clean close, because it would write a checkpoint over files that may belong to the other process.
+   * Another process may have opened the database by now. Acknowledged changes are already written; other work fails.
+   * The database is not closed cleanly: that would write a checkpoint over files that may belong to the other process.
    */
   function onLost(error: DataDirLostError) {
     open = false;

@@ -1,8 +1,8 @@
 import { redact } from './telemetry/redact.js';
 
 /**
- * The one domain error. Services throw `AppError(code, message)` and nothing else on purpose; each edge turns it into
- * its own form: REST a status and `{"error"}` (spec, "Errors"), GraphQL a message with `extensions.code`.
+ * The one domain error. What a service throws on purpose is always an `AppError(code, message)`. Each interface gives
+ * it a form: REST a status and `{"error"}` (spec, "Errors"), GraphQL a message with `extensions.code`.
  */
 
 /** What each code means over HTTP, and whether its message is for the caller. */
@@ -42,7 +42,7 @@ export class AppError extends Error {
     message: string,
     options: { cause?: unknown; headers?: Record<string, string> } = {},
   ) {
-    // What a caller did wrong is no place in our code, and to write down the stack takes longer than all else about a refusal.
+    // A mistake of a caller is not a fault in our code. Recording the stack takes longer than the rest of a refusal.
     const { stackTraceLimit } = Error;
     if (CODES[code].exposed) Error.stackTraceLimit = 0;
     super(message, { cause: options.cause });
@@ -54,13 +54,13 @@ export class AppError extends Error {
     return CODES[this.code].status;
   }
 
-  /** What a caller may read: the message, or one fixed sentence where it could tell about the inside. */
+  /** The message for the caller; one fixed sentence instead, if the message could reveal internals. */
   get publicMessage(): string {
     return CODES[this.code].exposed ? this.message : MASKED_MESSAGE;
   }
 }
 
-/** Any thrown value as an AppError; what is not known becomes INTERNAL_SERVER_ERROR and keeps its cause for the log. */
+/** Any thrown value as an AppError. An unknown one becomes INTERNAL_SERVER_ERROR and keeps its cause for the log. */
 export function fromUnknown(error: unknown): AppError {
   if (error instanceof AppError) return error;
   const status = (error as { statusCode?: unknown } | null)?.statusCode;
@@ -68,7 +68,7 @@ export function fromUnknown(error: unknown): AppError {
   return new AppError('INTERNAL_SERVER_ERROR', MASKED_MESSAGE, { cause: error });
 }
 
-/** A request that the HTTP layer refused before any code of ours saw it. */
+/** The error of a request that Fastify refused before it reached our code. */
 function fromHttpFailure(status: number, cause: unknown): AppError {
   if (status === 413) return new AppError('PAYLOAD_TOO_LARGE', 'The request body is too large.', { cause });
   if (status === 415)
@@ -80,12 +80,12 @@ function fromHttpFailure(status: number, cause: unknown): AppError {
 }
 
 const SHOWN_LENGTH = 40;
-/** How much of a value is read: what begins in the part that is shown also ends in it. */
+/** How much of a value is read: enough to redact a secret that begins in the part that is shown. */
 const READ_LENGTH = 400;
 
 /**
  * A value as an error message repeats it: quoted, on one line, shortened, and without secrets, emails and addresses. A
- * longer text takes no longer.
+ * longer value takes no more time.
  */
 export function show(value: unknown): string {
   if (value === undefined) return 'nothing';
@@ -98,7 +98,7 @@ export function show(value: unknown): string {
   return length === null ? `${start}…` : `${start}… (${length} characters)`;
 }
 
-/** Null where a value nests too deeply to be written. */
+/** The length of a value as text; null if it nests too deeply to be written. */
 function lengthOf(value: unknown): number | null {
   if (typeof value !== 'object') return String(value).length;
   try {

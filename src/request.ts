@@ -2,23 +2,26 @@ import type { FastifyInstance } from 'fastify';
 import type { Parameters, PreparedRequest } from './graphql/execution.js';
 import type { QueuedRequest } from './http/admission.js';
 import type { LoggedOperation } from './http/request-log.js';
+import { NO_SLOT } from './http/request-timeout.js';
 import type { MeasuredCost } from './http/server-timing.js';
 import type { Permission, ProjectScope } from './domain/projects.js';
 import type { RequestTrace } from './telemetry/request-trace.js';
 
-/** All that a request, a route and the server carry beside what Fastify gives them. */
+/** What this service adds to the requests, the routes and the server of Fastify. */
 
 declare module 'fastify' {
   interface FastifyRequest {
     /** The project whose credentials came with the request. Set only behind authentication. */
     scope: ProjectScope;
+    /** Where request-timeout.ts keeps it while it is open. */
+    timeoutSlot: number;
     /** Its place in admission; null until it is submitted. */
     queued: QueuedRequest | null;
     /** Adds units of work beyond the weight of the route, once the size of the answer is known. */
     addWeight(units: number): void;
-    /** Set for a request whose cost or trace is asked for. */
+    /** Set if the caller asked for the cost, or if the operator traces this request. */
     trace: RequestTrace | null;
-    /** What the request has cost, where its caller has asked with `Userdir-Cost: 1`. */
+    /** The cost of the request, if its caller sent `Userdir-Cost: 1`. */
     measuredCost: MeasuredCost | null;
     /** The parameters of a GraphQL request, once they are found well-formed. */
     graphqlParameters: Parameters | null;
@@ -29,16 +32,16 @@ declare module 'fastify' {
   }
 
   interface FastifyContextConfig {
-    /** Units of work of a request to this route; 1 by default, which is about the work of one user. */
+    /** The weight of a request in units of admission. The default is 1, which is about the work of one user. */
     weight?: (request: FastifyRequest) => number | Promise<number>;
-    /** What a REST route needs the App Secret to permit. */
+    /** The permission that a REST route requires of the App Secret. */
     permission?: Permission;
   }
 
   interface FastifyInstance {
     /** From now on the service is not ready, and each connection ends with its next answer. */
     drain(): void;
-    /** Where the metrics are, once the server listens; with METRICS_PORT. */
+    /** The URL of the metrics, once the server listens. Absent without METRICS_PORT. */
     metricsUrl?: string;
   }
 }
@@ -48,4 +51,5 @@ export function decorateRequests(app: FastifyInstance): void {
   for (const name of ['queued', 'trace', 'measuredCost', 'graphqlParameters', 'graphql', 'operation'] as const) {
     app.decorateRequest(name, null);
   }
+  app.decorateRequest('timeoutSlot', NO_SLOT);
 }

@@ -12,21 +12,21 @@ export interface Config {
   readonly logLevel: string;
   /** Whether a browser gets GraphiQL at /graphql. */
   readonly graphiql: boolean;
-  /** Whether a first start makes a demo project where the database has no project at all. */
+  /** Whether the first start on a database without projects creates the demo project. */
   readonly demo: boolean;
-  /** Whose X-Forwarded-For is believed: nobody's, everybody's, a number of hops, or a list of addresses and networks. */
+  /** Which proxies are trusted for X-Forwarded-For: none, all, a number of hops, or addresses and networks. */
   readonly trustProxy: boolean | number | string[];
-  /** After this long a request is answered with 500, whatever it waits for. */
+  /** How long a request may take. After that it is answered with 500. */
   readonly requestTimeoutMs: number;
-  /** What a project may ask of the service in a minute; null where there is no limit. */
+  /** How many requests a project may make in a minute; null for no limit. */
   readonly rateLimit: RateLimitConfig | null;
-  /** How long the service goes on after a signal, no longer ready, so that whoever sends it requests can turn to another. */
+  /** How long it accepts requests after a signal, while it is not ready, so that load balancers can leave it. */
   readonly shutdownDelayMs: number;
-  /** Where metrics are served; null for nowhere. */
+  /** The port on which metrics are served; null for no metrics. */
   readonly metricsPort: number | null;
-  /** Where traces are sent, by OTLP over HTTP; null for nowhere. */
+  /** The URL to which traces are sent, by OTLP over HTTP; null for no traces. */
   readonly tracesUrl: string | null;
-  /** What is sent along with them, as OpenTelemetry writes it: `name=value,name=value`. */
+  /** Headers to send with traces, as OpenTelemetry writes them: `name=value,name=value`. */
   readonly tracesHeaders?: string;
 }
 
@@ -43,9 +43,9 @@ export type DatabaseConfig =
     };
 
 export interface RateLimitConfig {
-  /** Counted from the first of them on. */
+  /** The minute begins with the first request. */
   readonly requestsPerMinute: number;
-  /** Where several processes count together; without it each counts by itself. */
+  /** The Redis in which several processes count together. Without it, each counts by itself. */
   readonly redisUrl?: string;
 }
 
@@ -63,7 +63,7 @@ export class ConfigError extends Error {
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Environment variables to Config; throws ConfigError with every fault at once. An empty variable counts as absent. */
+/** Reads Config from the environment. Throws ConfigError with all faults. An empty variable counts as absent. */
 export function parseConfig(env: Environment): Config {
   const files = readSecretFiles(env, SECRET_SETTINGS);
   const given: Environment = { ...env, ...files.values };
@@ -78,7 +78,7 @@ export function parseConfig(env: Environment): Config {
   const { values } = read;
   const production = values.NODE_ENV === 'production';
   const dataDir = resolve(values.DATA_DIR);
-  // Of two of a name the later counts.
+  // If both name a header, the later one counts.
   const tracesHeaders = [values.OTEL_EXPORTER_OTLP_HEADERS, values.OTEL_EXPORTER_OTLP_TRACES_HEADERS].filter(
     (headers) => headers !== undefined,
   );
@@ -115,7 +115,7 @@ export function parseConfig(env: Environment): Config {
   return Object.freeze(config);
 }
 
-/** Every setting by its declaration; `values` is null where one is malformed. */
+/** Reads every setting by its declaration; `values` is null if one is malformed. */
 function readSettings(given: Environment, fromFiles: Environment): { values: SettingValues | null; faults: Fault[] } {
   const values: Record<string, unknown> = {};
   const faults: Fault[] = [];
@@ -132,7 +132,7 @@ function readSettings(given: Environment, fromFiles: Environment): { values: Set
   return { values: faults.length === 0 ? (values as SettingValues) : null, faults };
 }
 
-/** The embedded database does not fsync, so production does not get it by a forgotten or misspelt DATABASE_URL. */
+/** The embedded database does not fsync, so a forgotten or misspelt DATABASE_URL must not select it in production. */
 function missingDatabase({ DATABASE_URL, DATABASE_URL_FILE, EMBEDDED, NODE_ENV }: Environment): Fault[] {
   if (DATABASE_URL || DATABASE_URL_FILE) return [];
   const embedded = EMBEDDED ? DECLARATIONS.EMBEDDED.schema.safeParse(EMBEDDED).data : undefined;
@@ -145,7 +145,7 @@ function missingDatabase({ DATABASE_URL, DATABASE_URL_FILE, EMBEDDED, NODE_ENV }
   return [{ setting, sentence }];
 }
 
-/** The path that OpenTelemetry fixes below the address of a collector for all kinds of telemetry. */
+/** The URL for traces of a collector. OpenTelemetry fixes the path below the collector's address. */
 function tracesUrlOf(endpoint: string): string {
   const url = new URL(endpoint);
   url.pathname = `${url.pathname.replace(/\/$/, '')}/v1/traces`;

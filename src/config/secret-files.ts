@@ -1,6 +1,6 @@
 import { closeSync, openSync, readSync } from 'node:fs';
 
-/** Why a setting is not good, as a sentence that begins with its name. */
+/** What is wrong with a setting, as a sentence that begins with its name. */
 export interface Fault {
   readonly setting: string;
   readonly sentence: string;
@@ -10,8 +10,9 @@ const MAX_BYTES = 16_384;
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 /**
- * The values of the settings `names` that are given as files: `NAME_FILE` is the path of a file that holds NAME, as Docker and
- * Kubernetes mount secrets. No fault repeats what the variable or the file has in it: either may be the secret.
+ * The values of the settings `names` that are given as files: `NAME_FILE` is the path of a file that holds NAME, as
+ * Docker and Kubernetes mount secrets. No fault repeats the content of the variable or of the file: either may be the
+ * secret.
  */
 export function readSecretFiles(
   env: Readonly<Record<string, string | undefined>>,
@@ -44,7 +45,7 @@ function readSecret(path: string): { value: string } | string {
   }
 }
 
-/** As much as tells whether a file is too long, however long it is: a device has no end. */
+/** Reads only as much as tells whether a file is too long, because a device has no end. */
 function readBeginning(path: string): Buffer {
   const file = openSync(path, 'r');
   try {

@@ -1,10 +1,10 @@
 import type { Environment } from './config.js';
 import { SETTINGS } from './settings.js';
 
-/** So many letters may differ: in a short name one, because many a variable of others is that near to it. */
+/** How many letters may differ. In a short name only one: variables of other programs are often that similar. */
 const differencesAllowed = (name: string) => (name.length < 8 ? 1 : 2);
 
-/** Variables that look like our settings and are none, each as a sentence with the setting that is likely meant. */
+/** Finds variables that look like a misspelt setting: for each, a sentence with the setting that is probably meant. */
 export function findMisspelt(env: Environment): string[] {
   const names = Object.keys(env).filter((name) => env[name] && !SETTINGS.includes(name));
   return names.flatMap((name) => {
@@ -21,8 +21,8 @@ function nearest(name: string): string | null {
 }
 
 /**
- * How many letters are to be added, taken away, replaced or swapped with their neighbour to make one of the other; infinite where the
- * lengths alone say that it is too many.
+ * How many letters must be added, removed, replaced or swapped with their neighbour to turn one name into the other.
+ * Infinite if the lengths alone show that it is too many.
  */
 function distanceBetween(a: string, b: string): number {
   if (Math.abs(a.length - b.length) > 2) return Number.POSITIVE_INFINITY;

@@ -2,8 +2,8 @@ import { isIP } from 'node:net';
 import { z } from 'zod';
 
 /**
- * Every setting, declared once: how it is read, what it accepts, its default and what it does. `parseConfig` reads by this table, an error
- * repeats its words, and docs/configuration.md is printed from it.
+ * Every setting, declared once: how it is read, what it accepts, its default and what it does. `parseConfig` reads by
+ * this table, errors repeat its words, and docs/configuration.md is made from it.
  */
 
 /** How the text of a variable becomes a value. `accepts` completes the sentence "NAME must be …". */
@@ -13,9 +13,9 @@ interface Kind<Value> {
 }
 
 interface Setting<Value> extends Kind<Value> {
-  /** The text that counts where the variable is absent; null where absence has a meaning of its own. */
+  /** The text that is used if the variable is absent; null if absence has a meaning of its own. */
   readonly default: string | null;
-  /** The default as the documentation shows it, where no text says it. */
+  /** How the documentation shows the default if `default` is null. */
   readonly absent?: string;
   /** One or two sentences for operators. */
   readonly does: string;
@@ -213,7 +213,7 @@ export type SettingValues = {
 
 export const settingsOf = Object.entries(DECLARATIONS) as [SettingName, Setting<unknown>][];
 
-/** Those that can be given as a file. */
+/** The settings that can be given as a file. */
 export const SECRET_SETTINGS: readonly SettingName[] = settingsOf
   .filter(([, { secret }]) => secret)
   .map(([name]) => name);

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-/** package.json, as far as it is looked into. */
+/** The parts of package.json that are used. */
 export const PACKAGE: {
   readonly version: string;
   readonly engines: { readonly node: string };

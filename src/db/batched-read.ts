@@ -103,6 +103,7 @@ export function createBatchedRead<Key extends BatchKey, Row, Answer>(
     },
     {
       cacheKeyFn: cacheKey,
+      cacheMap: createBatchCache(),
       batchScheduleFn: (dispatch) => {
         queued = 0;
         dispatchNow = atMostOnce(dispatch);
@@ -117,6 +118,22 @@ export function createBatchedRead<Key extends BatchKey, Row, Answer>(
     // Not synchronously, so that the other keys of the same request come along.
     if (queued === EARLY_DISPATCH_SIZE) queueMicrotask(dispatchNow);
     return answer;
+  };
+}
+
+/**
+ * The keys of one batch. `clear` starts a new Map: when V8 clears or rehashes a Map that has become old, its dead table keeps the
+ * answers alive until the next full collection.
+ */
+function createBatchCache<Answer>() {
+  let answers = new Map<string, Promise<Answer>>();
+  return {
+    get: (key: string) => answers.get(key),
+    set: (key: string, answer: Promise<Answer>) => answers.set(key, answer),
+    delete: (key: string) => answers.delete(key),
+    clear: () => {
+      answers = new Map();
+    },
   };
 }
 

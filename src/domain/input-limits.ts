@@ -1,8 +1,8 @@
 /**
  * The longest text that is accepted for each kind of value. It is checked before the text is trimmed, normalised, parsed,
- * hashed, compared or repeated in an error, so that no value costs more than its request was charged for.
+ * hashed, compared or repeated in an error. So no value costs more than its request was charged for.
  *
- * The one table of them: the interfaces check by it, and the OpenAPI document and `docs/limits.md` show it.
+ * This is the only such table: the interfaces check by it, and the OpenAPI document and `docs/limits.md` show it.
  */
 export const INPUT_LIMITS = {
   email: { max: 320, unit: 'characters' },
@@ -15,7 +15,7 @@ export const INPUT_LIMITS = {
   number: { max: 16, unit: 'digits' },
   date: { max: 64, unit: 'characters' },
   cursor: { max: 64, unit: 'characters' },
-  /** A whole list of login methods, as one parameter has it. */
+  /** A whole list of login methods in one parameter. */
   loginMethods: { max: 256, unit: 'characters' },
   idempotencyKey: { max: 255, unit: 'characters' },
   appId: { max: 64, unit: 'characters' },
@@ -28,10 +28,10 @@ export const INPUT_LIMITS = {
   text: { max: 4_096, unit: 'bytes' },
 } as const;
 
-/** The largest answer to one request. A larger one is refused, where possible before it is read, and never cut short. */
+/** The largest answer to one request. A larger one is refused, if possible before it is read, and never cut short. */
 export const LARGEST_ANSWER_BYTES = 8 * 2 ** 20;
 
-/** Whether an answer has more bytes than one may have. Counts them only where its characters leave that open. */
+/** Whether an answer has too many bytes. Counts them only if the number of characters does not decide it. */
 export function isTooLargeAnswer(text: string): boolean {
   if (text.length > LARGEST_ANSWER_BYTES) return true;
   const mostBytes = 3 * text.length;
@@ -40,7 +40,7 @@ export function isTooLargeAnswer(text: string): boolean {
 
 export type InputKind = keyof typeof INPUT_LIMITS;
 
-/** Whether a text is longer than its kind may be. Takes the same time for any text that is. */
+/** Whether a text is longer than its kind may be. Takes the same time for every text that is too long. */
 export function isTooLong(kind: InputKind, text: string): boolean {
   const { max, unit } = INPUT_LIMITS[kind];
   return text.length > max || (unit === 'bytes' && Buffer.byteLength(text) > max);

@@ -26,9 +26,9 @@ import { schema } from './schema.js';
  * Compiles queries that come again and again into closures. An execution then does not walk the document, and writes JSON
  * without building the result first.
  *
- * Only the common case is compiled. GraphQL.js executes a query with directives or introspection. It also executes a query
- * again whose execution met an error, a null where none is allowed, or a promise below the root. A query has no effects, so
- * this is safe, and the wording of errors stays in one place.
+ * Only the common case is compiled. GraphQL.js executes a query with directives or introspection. If a compiled
+ * execution meets an error, a null where none is allowed, or a promise below the root, GraphQL.js executes the query
+ * again. A query has no effects, so this is safe, and the wording of errors stays in one place.
  */
 
 /** Executes an operation with its coerced variables. */
@@ -97,7 +97,7 @@ async function execute(fields: readonly CompiledField[], execution: Execution): 
     }
     return isTooLargeAnswer(body) ? 'too large' : { body: `${body}}}` };
   } catch (error) {
-    // GraphQL.js meets any other error again, and there it is answered and reported.
+    // GraphQL.js will meet any other error again, and will answer and report it.
     return error === TOO_LARGE ? 'too large' : 'bailout';
   }
 }
@@ -129,7 +129,7 @@ function compileFields(
   });
 }
 
-/** Adds the fields of a selection to `nodes`, by their key in the answer. Visits each fragment once, as GraphQL.js does. */
+/** Adds the fields of a selection to `nodes`, by their key in the answer. Visits fragments once, like GraphQL.js. */
 function collectFields(
   source: Source,
   type: GraphQLObjectType,

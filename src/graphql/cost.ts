@@ -20,12 +20,13 @@ import { fragmentsOf, rootFieldsOf } from './limits.js';
 import { schema } from './schema.js';
 
 /*
- * The cost of an operation, from the costs that stand on the fields (field-cost.ts). No maintained library does this:
- * graphql-armor knows neither variables nor rows, and follows each spread of a fragment again, which is the amplification to
- * prevent. graphql-query-complexity and Pothos's plugin see variables, but walk the whole document on every execution.
+ * The cost of an operation, from the costs that the fields declare (field-cost.ts). No maintained library does this.
+ * graphql-armor knows neither variables nor rows, and walks a fragment again at each spread: an amplification to
+ * prevent. graphql-query-complexity and Pothos's plugin see variables, but walk the whole document on every
+ * execution.
  */
 
-/** Lists of introspection: a type has 3 fields on average, and a field less than one argument. */
+/** The estimated length of an introspection list: a type has about 3 fields, and a field less than one argument. */
 const INTROSPECTED_PER_TYPE = 2;
 
 /** The cost of an operation with its coerced variables. */
@@ -37,7 +38,7 @@ export interface RowCost {
   readonly perRow: number;
 }
 
-/** By the node of the field. Set when the cost of its operation is worked out, before anything is executed. */
+/** By the node of the field. Set when the cost of its operation is computed, before anything is executed. */
 const rowCosts = new WeakMap<FieldNode, RowCost>();
 
 /** What a row of this field costs; undefined where the number of rows is known beforehand. */
@@ -46,12 +47,12 @@ export function rowCostOf(node: FieldNode): RowCost | undefined {
 }
 
 /**
- * What a valid operation costs with the variables of a request. A field costs 1. A list multiplies what is below it by the rows
- * it may have, at least by one. Totals, searches and writes cost more. Directives are ignored, so a field that `@skip` leaves out
- * is counted.
+ * What a valid operation costs with the variables of a request. A field costs 1. A list multiplies what is below it
+ * by the rows it may have, at least by one. Totals, searches and writes cost more. Directives are ignored, so a field
+ * that `@skip` leaves out is counted.
  *
- * The document is walked once, here, and each fragment once, however often it is spread. The result is a sum with one term for
- * each root field whose number of rows depends on variables.
+ * The document is walked once, here, and each fragment once, however often it is spread. The result is a sum with one
+ * term for each root field whose number of rows depends on variables.
  */
 export function operationCost(document: DocumentNode, operation: OperationDefinitionNode): Cost {
   const fragments = fragmentsOf(document);
@@ -73,18 +74,18 @@ export function operationCost(document: DocumentNode, operation: OperationDefini
   return (variables) => varying.reduce((cost, term) => cost + term(variables), fixed);
 }
 
-/** A row that is not there must not make what is below it free: the document is compiled and checked all the same. */
+/** An empty list must not make what is below it free: the document is still checked and compiled. */
 function atLeastOne(rows: number): number {
   return Math.max(rows, 1);
 }
 
-/** What is paid once, and what for each row of a list whose length a field further up says. */
+/** The cost that is paid once, and the cost for each row of a list whose length a field above it gives. */
 interface CostParts {
   once: number;
   perRow: number;
 }
 
-/** Weighs fields with all that is below them; each fragment once, however often it is spread. */
+/** Computes the cost of fields with all that is below them. Walks each fragment once, however often it is spread. */
 function createCostWalk(fragments: ReadonlyMap<string, FragmentDefinitionNode>) {
   const known = new Map<string, CostParts>();
 
@@ -108,7 +109,7 @@ function createCostWalk(fragments: ReadonlyMap<string, FragmentDefinitionNode>) 
     for (const selection of selections) {
       if (selection.kind === 'Field') {
         const { once, perRow, rows } = costOfField(type, selection);
-        // Below the root, where a length is a number or none.
+        // Below the root, variables are not read: the largest length counts.
         const most = typeof rows === 'object' ? rows.atMost : rows;
         if (most === undefined) add(once, perRow);
         else add(once + atLeastOne(most) * perRow, 0);
@@ -153,7 +154,7 @@ function introspectedRows(parent: GraphQLObjectType, { name, type }: Field): num
     : INTROSPECTED_PER_TYPE;
 }
 
-/** How many rows the arguments of a field say: a number, or, where a variable decides, how to tell from the variables. */
+/** How many rows the arguments of a field ask for: a number, or a function of the variables if one of them decides. */
 function readRows({ args }: Field, node: FieldNode, { of, otherwise, atMost }: Exclude<Rows, number>): number | Cost {
   const candidates = of.map((name) => {
     const isList = isListType(getNullableType(args.find((arg) => arg.name === name)?.type));
@@ -169,7 +170,10 @@ function readRows({ args }: Field, node: FieldNode, { of, otherwise, atMost }: E
   return candidates.some((candidate) => typeof candidate === 'string') ? read : read({});
 }
 
-/** How many items a list has that is an argument, or a field of one: written out, in a variable, or in a variable that is the whole argument. */
+/**
+ * The number of items of a list that is an argument, or a field of an argument. The list may be a literal or a
+ * variable. The whole argument may be a variable too.
+ */
 function readItems(node: FieldNode, [argument, field]: readonly [string, string?]): number | Cost {
   let value = argumentOf(node, argument);
   if (field !== undefined && value?.kind === 'Variable') {
@@ -187,7 +191,7 @@ function argumentOf({ arguments: given = [] }: FieldNode, name: string): ValueNo
   return given.find((argument) => argument.name.value === name)?.value;
 }
 
-/** The number that an argument says, null where it says none, or the name of the variable that does. */
+/** The length that an argument gives: a number, null if it gives none, or the name of the variable that gives it. */
 function readLength(value: ValueNode | undefined, isList: boolean): number | string | null {
   if (value === undefined || value.kind === 'NullValue') return null;
   if (value.kind === 'Variable') return value.name.value;

@@ -26,7 +26,7 @@ export interface ReadDocument {
   readonly compiled: CompiledSize;
 }
 
-/** An operation of a valid document, with all that is worked out once for its executions. */
+/** An operation of a valid document, with what is computed once for all its executions. */
 export interface KnownOperation {
   readonly node: OperationDefinitionNode;
   /** Its name for the log. Null where it has none, or one that could be a secret or an address. */
@@ -38,7 +38,7 @@ export interface KnownOperation {
   countExecution(): boolean;
 }
 
-/** An operation is compiled after this many executions without an error: most operations that come once never come again. */
+/** An operation is compiled after this many executions without an error. Most operations never come again. */
 const COMPILED_AFTER = 3;
 /** A fragment is compiled for each spread, so an operation may have more fields than its document has tokens. */
 const FIELDS_PER_TOKEN = 2;
@@ -71,7 +71,7 @@ export function readDocument(text: string): ReadDocument {
   }
 }
 
-/** The parser reports too many tokens by this text only. */
+/** The parser reports too many tokens only by this text; "more that" is its own spelling. */
 const TOO_MANY_TOKENS = `more that ${LIMITS.tokens} tokens`;
 
 /** Rewords the errors of GraphQL.js's own limits, which do not name the limit. */

@@ -1,16 +1,16 @@
 import type { GraphQLField } from 'graphql';
 
-/** What a field costs beyond the 1 that every field costs. It stands on the field, in its `extensions`. */
+/** What a field costs beyond the 1 that every field costs. The field declares it in its `extensions`. */
 export interface FieldCost {
-  /** What the field asks of the database, before the cost of a row or of what is below it. */
+  /** The cost of the field's own work in the database, without its rows and without the fields below it. */
   readonly surcharge?: number;
-  /** The number of rows of the field's own list, or of the lists below it that do not say it themselves. */
+  /** The number of rows of the field's own list, or of the lists below it that do not declare it themselves. */
   readonly rows?: Rows;
-  /** A list in the arguments: where it stands, and what each of its items costs. */
+  /** A list in the arguments: where it is, and what each of its items costs. */
   readonly items?: { readonly of: readonly [argument: string, field?: string]; readonly each: number };
 }
 
-/** An estimate, or the value of the first argument in `of` that is given. The field itself refuses more than `atMost`. */
+/** An estimate, or the value of the first argument in `of` that is given. The field refuses more than `atMost`. */
 export type Rows = number | { readonly of: readonly string[]; readonly otherwise: number; readonly atMost: number };
 
 export const SURCHARGES = {
@@ -18,7 +18,7 @@ export const SURCHARGES = {
   search: 10,
   /** A row is written, in a transaction of its own. */
   write: 100,
-  /** Users are counted. */
+  /** An exact total is read. */
   total: 200,
   /** One of many users is looked up. */
   id: 8,
@@ -26,9 +26,9 @@ export const SURCHARGES = {
   account: 1,
 } as const;
 
-/** Accounts are not counted beforehand, and most users have few. Rows beyond the estimate are charged when they are read (rows.ts). */
+/** Most users have few accounts. Rows beyond this estimate are charged when they are read (rows.ts). */
 export const ACCOUNTS_PER_USER = 3;
-/** An email or an address nearly always belongs to one user. Rows beyond the estimate are charged when they are read. */
+/** An email or an address nearly always belongs to one user. Rows beyond this estimate are charged in the same way. */
 export const USERS_PER_SEARCH = 3;
 
 /** The `extensions` of a field that costs more than 1. */
@@ -36,7 +36,7 @@ export function costs(cost: FieldCost): { readonly cost: FieldCost } {
   return { cost };
 }
 
-/** What stands on a field; nothing for one that costs 1. */
+/** The cost that a field declares; empty for a field that costs 1. */
 export function costOf({ extensions }: Pick<GraphQLField<unknown, unknown>, 'extensions'>): FieldCost {
   return (extensions['cost'] as FieldCost | undefined) ?? {};
 }

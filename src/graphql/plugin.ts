@@ -106,7 +106,7 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
         return reply.type('text/html; charset=utf-8').header('content-security-policy', policy).send(html);
       }
       const body = await answerFast(request, graphql, contextOf(request, services), documents);
-      // The request has timed out (http/request-timeout.ts). Fastify would log the URL of an answer that is sent twice.
+      // True if the request timed out (http/request-timeout.ts). Fastify would log the URL of a second answer.
       if (reply.sent) return reply;
       if (body !== null) return reply.type(`${request.raw.headers.accept}; charset=utf-8`).send(body);
       const response = await yoga.handleNodeRequestAndResponse(request, reply, { fastify: request });
@@ -135,9 +135,9 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
 };
 
 /**
- * Hands the prepared request (request.ts) to Yoga, so that Yoga does not read it again. GraphQL.js executes it: Yoga's own
- * executor answers fields in the order in which they resolve, but the specification asks for the order of the query
- * (section 7.2.2).
+ * Hands the prepared request (request.ts) to Yoga, so that Yoga does not read it again. GraphQL.js executes it, because
+ * Yoga's own executor answers fields in the order in which they resolve. The specification asks for the order of the
+ * query (section 7.2.2).
  */
 function usePreparedRequest(): Plugin {
   const preparedOf = (context: unknown) => (context as ServerContext).fastify.graphql as PreparedRequest;
@@ -170,15 +170,15 @@ function usePreparedRequest(): Plugin {
 }
 
 /**
- * Whether a browser opens the page, by Yoga's own test. Such a request gets the page and is never executed. The page is public;
- * the requests that it sends need credentials.
+ * Whether a browser opens the page, by Yoga's own test. Such a request gets the page and is never executed. The page is
+ * public; the requests that it sends need credentials.
  */
 function asksForPage({ method, headers }: FastifyRequest): boolean {
   if (method !== 'GET') return false;
   return shouldRenderGraphiQL({ method, headers: new Headers({ accept: headers.accept ?? '' }) } as Request);
 }
 
-/** The parameters of a URL, in the form of a body's. Two of them are JSON. An empty one counts as absent. */
+/** The parameters of a URL, as a body would have them. Two are JSON. An empty parameter counts as absent. */
 function urlParameters(request: FastifyRequest, parseJson: ParseJson): Record<string, unknown> {
   const { query, operationName, ...given } = request.query as Record<string, unknown>;
   const parameters: Record<string, unknown> = {
@@ -194,7 +194,7 @@ function urlParameters(request: FastifyRequest, parseJson: ParseJson): Record<st
   return parameters;
 }
 
-/** Checks the parameters of a request. BAD_USER_INPUT. Yoga would answer some faults with 200, or name another fault. */
+/** Checks the parameters of a request. Throws BAD_USER_INPUT. Yoga would answer some with 200 or name another fault. */
 function toParameters(given: Record<string, unknown> | null | undefined): Parameters {
   const { query, variables, operationName, extensions } = given ?? {};
   if (typeof query !== 'string') {
@@ -219,9 +219,9 @@ const MEDIA_TYPES = ['application/json', 'application/graphql-response+json'];
 const ANY_JSON = new Set(['application/*', '*/*']);
 
 /**
- * The media type of the answer: the first of the two known types that the Accept header names, else JSON. It is chosen before
- * the request is executed. Yoga would find out only afterwards that it has no type for the answer (406), and would send some
- * answers as a stream. Every answer is UTF-8, whatever charset the header names.
+ * The media type of the answer: the first of the two known types that the Accept header names, otherwise JSON. It is
+ * chosen before the request is executed. Yoga would find out only afterwards that it has no type for the answer
+ * (406), and would send some answers as a stream. Every answer is UTF-8, even if the header names another charset.
  */
 function mediaTypeOf(accept = ''): string {
   for (const each of accept.split(',')) {

@@ -13,13 +13,13 @@ import { limitExceeded, LIMITS } from './limits.js';
 
 /** The GraphQL cost of one unit of admission (http/admission.ts), which is about the work of one user. */
 const COST_PER_UNIT = 50;
-/** The same in characters of a document to be parsed and validated, and in bytes of a JSON body. */
+/** One unit in characters of a document to parse and validate, and in bytes of a JSON body to parse. */
 const CHARACTERS_PER_UNIT = 500;
 const BYTES_PER_UNIT = 16_384;
 
 /**
- * Reads a request and returns its weight in units of admission. A document that is not in the cache is first admitted by itself:
- * parsing and validating it may take longer than executing it.
+ * Reads a request and returns its weight in units of admission. A document that is not in the cache waits for admission
+ * before it is parsed and validated, which may take longer than executing it.
  */
 export function createRequestWeigher(documents: DocumentCache, runWithAdmission: RunWithAdmission) {
   const read = (project: string, text: string) =>
@@ -70,7 +70,7 @@ const LARGE_COST = 2_000;
 const ASK_FOR_LESS =
   'The users that match, or their accounts, are more than one answer can have: ask for fewer at once.';
 
-/** What the resolvers of a request get. */
+/** The context of the resolvers of a request. */
 export function contextOf(request: FastifyRequest, services: Services): GraphQLContext {
   let charged = request.graphql?.cost ?? 0;
   return {
@@ -81,7 +81,7 @@ export function contextOf(request: FastifyRequest, services: Services): GraphQLC
     charge(cost) {
       charged += cost;
       request.addWeight(Math.floor(cost / COST_PER_UNIT));
-      // A mutation that is done is always answered.
+      // A mutation is always answered, because its work is done.
       const prepared = request.graphql as PreparedRequest;
       if (charged <= LIMITS.cost || prepared.operation?.node.operation === 'mutation') return true;
       prepared.refusal ??= [new GraphQLError(`${limitExceeded('cost', 'more')} ${ASK_FOR_LESS}`)];

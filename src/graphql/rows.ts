@@ -5,8 +5,9 @@ import { costOf } from './field-cost.js';
 import { schema } from './schema.js';
 
 /**
- * Charges for lists whose length is not known beforehand: users who share an email, accounts of a user. Their operation pays an
- * estimate before it starts. Each row beyond the estimate is charged as soon as it is read, before it is answered.
+ * Charges for lists whose length is not known beforehand: users who share an email, accounts of a user. The operation
+ * pays an estimate before it starts. Each row beyond the estimate is charged as soon as it is read, before it is
+ * answered.
  */
 export function chargeForRows(): void {
   for (const type of Object.values(schema.getTypeMap())) {
@@ -26,7 +27,7 @@ function chargeForRowsOf(field: GraphQLField<unknown, GraphQLContext>): void {
         const each = rowCostOf(node);
         if (each !== undefined) cost += ((list as unknown[]).length - each.rows) * each.perRow;
       }
-      // The operation is refused, so nothing of this list needs to be made.
+      // The operation is refused, so the fields of this list need not be resolved.
       return cost > 0 && !context.charge(cost) ? [] : list;
     };
     const list = resolve(parent, args, context, info);

@@ -21,9 +21,9 @@ function traceFields(type: GraphQLObjectType): void {
 }
 
 /**
- * Spreads the root fields of a query over several turns of the event loop, because together they may have thousands of rows. The
- * fields of a large query also start in several turns. Those of a smaller one start together, so that their reads share
- * statements.
+ * Spreads the root fields of a query over several turns of the event loop, because together they may have thousands
+ * of rows. The fields of a large query also start in several turns. Those of a smaller one start together, so that
+ * their reads share statements.
  */
 function sliceFields(type: GraphQLObjectType<unknown, GraphQLContext>): void {
   const inSlice = (value: unknown) => (isSliceOver() ? nextSlice().then(() => value) : value);

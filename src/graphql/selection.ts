@@ -7,8 +7,8 @@ import {
 } from 'graphql';
 
 /**
- * Whether a field of the schema, as `Type.field`, is selected anywhere below the field that is resolved, also in a fragment. A
- * field that `@skip` or `@include` leaves out may count as selected.
+ * Whether a field of the schema, written `Type.field`, is selected anywhere below the field that is resolved, also in a
+ * fragment. A field that `@skip` or `@include` leaves out may count as selected.
  */
 export function selects({ fieldNodes, returnType, fragments }: GraphQLResolveInfo, coordinate: string): boolean {
   const type = getNamedType(returnType);

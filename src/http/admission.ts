@@ -1,12 +1,12 @@
 /**
  * Decides which requests start when more work arrives than the process can do.
  *
- * At most `maxInFlight` units of work are in flight. A request that does not fit waits in the queue of its project. A request
- * that finds no room in the queue is refused at once. The next request to start is of the project with the least work in flight,
- * so a storm of one project waits behind itself and not in front of the others.
+ * At most `maxInFlight` units of work are in flight. A request that does not fit waits in the queue of its project. A
+ * request that finds no room in the queue is refused at once. The next request to start is of the project with the
+ * least work in flight. So a storm of requests delays its own project and not the others.
  *
- * Each project counts with at most `maxInFlightPerProject`. What it has started beyond that, while it was alone or because one
- * request is larger than that, delays only its own requests.
+ * Each project counts with at most `maxInFlightPerProject` units. It may have more in flight, if it was alone when it
+ * started them or if one request is larger. What is beyond the limit delays only its own requests.
  */
 export interface Admission {
   /** Starts the request now or later. Returns false where there is no room in the queue. */
@@ -35,15 +35,15 @@ export interface QueuedRequest {
 export interface AdmissionOptions {
   /** Units in flight at once. A project that is alone may have all of them. */
   readonly maxInFlight: number;
-  /** Units in flight of one project while other projects are active. One larger request may exceed it; else it could never start. */
+  /** Units in flight of one project while others are active. One larger request may exceed it, to start at all. */
   readonly maxInFlightPerProject: number;
-  /** Units that may wait. A project may queue as many as are left free, so no project can take all the room. */
+  /** Units that may wait. A project may have at most as many queued as are free, so it cannot fill the queue. */
   readonly maxQueued: number;
 }
 
 /**
- * The queue of requests whose project is not known yet. Anonymous requests share this one queue. They do not count as another
- * tenant: otherwise a caller without credentials could cut a lone project down to `maxInFlightPerProject`.
+ * The queue of requests whose project is not known yet. Anonymous requests share this one queue. They do not count as
+ * another tenant: otherwise a caller without credentials could limit a lone project to `maxInFlightPerProject`.
  */
 export const UNAUTHENTICATED = 'unauthenticated';
 
@@ -58,7 +58,7 @@ interface TenantQueue {
 }
 
 /**
- * `isBusy` tells whether this turn of the event loop has already taken long. While it has, each project starts at most one
+ * `isBusy` tells whether this turn of the event loop has already taken long. If so, each project starts at most one
  * request per turn.
  */
 export function createAdmission(
@@ -116,7 +116,7 @@ export function createAdmission(
     return queue[0] as QueuedRequest;
   }
 
-  /** Of the tenants that do not wait for their own work: the one with the least in flight, then the one that has waited longest. */
+  /** The tenant with the least in flight, or the longest wait. Skips tenants that are at their own limit. */
   function nextTenant(): TenantQueue | null {
     let next: TenantQueue | null = null;
     for (const tenant of tenants.values()) {
@@ -137,7 +137,7 @@ export function createAdmission(
     const tenant = load.queued > 0 ? nextTenant() : null;
     if (tenant === null) return false;
     const request = headOf(tenant);
-    // A smaller request of another tenant might fit, but then a large one could wait for ever.
+    // A smaller request of another tenant might fit, but then a large one could wait forever.
     if (!fitsGlobally(tenant, request.weight)) return false;
     tenant.queue.shift();
     tenant.queued -= request.weight;
@@ -148,7 +148,7 @@ export function createAdmission(
 
   let isStarting = false;
 
-  /** A request may end as soon as it starts, which starts the next one. This loop does it, so that the calls do not nest. */
+  /** A request may end as soon as it starts, and calls this again. The loop starts the next one without nesting. */
   function startQueued(): void {
     if (isStarting) return;
     isStarting = true;
@@ -197,7 +197,7 @@ export function createAdmission(
       startQueued();
       const roomBefore = maxQueued - (load.queued - weight);
       if (request.state !== 'queued' || tenant.queued <= roomBefore) return true;
-      // It must leave nothing in the queue: a project that is refused is refused often.
+      // Not left in the queue as done: one project may be refused very often, and the queue would grow.
       tenant.queue.pop();
       load.refused += 1;
       release(request);
@@ -217,7 +217,7 @@ export function createAdmission(
 /** A project counts as active for at least this long after its last request, and at most for twice as long. */
 const ACTIVE_MS = 1_000;
 
-/** Which projects have sent a request lately: those of two time windows, so that nothing is removed one by one. */
+/** The projects that sent a request recently. Keeps two time windows, and drops the older one as a whole. */
 function createActivity() {
   let current = new Set<string>();
   let previous = new Set<string>();

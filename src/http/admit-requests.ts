@@ -4,7 +4,7 @@ import { startStep, currentTrace, type RequestTrace, runInTrace } from '../telem
 import type { Admission, QueuedRequest } from './admission.js';
 import { createUnreadAnswers } from './unread-answers.js';
 
-/** Runs work of so many units (1 by default) when the project's queue lets it start. UNAVAILABLE where the queue is full. */
+/** Runs work of `weight` units (default 1) when the project's queue lets it start. Throws UNAVAILABLE if it is full. */
 export type RunWithAdmission = <Result>(
   project: string,
   work: () => Promise<Result>,
@@ -12,8 +12,8 @@ export type RunWithAdmission = <Result>(
 ) => Promise<Result>;
 
 /**
- * Lets every authenticated request wait for admission before its handler, and releases it with its answer. Returns the same for
- * work that is no request, or not yet. Call it before the routes are registered.
+ * Makes every authenticated request wait for admission before its handler, and releases it when it is answered.
+ * Returns a function that does the same for other work. Call it before the routes are registered.
  */
 export function admitRequests(app: FastifyInstance, admission: Admission): RunWithAdmission {
   const unreadAnswers = createUnreadAnswers();
@@ -35,7 +35,7 @@ export function admitRequests(app: FastifyInstance, admission: Admission): RunWi
     if (request.scope) unreadAnswers.add(request.scope.appId, payload, reply);
     done();
   });
-  // The database closes next, and no request should hold a connection for a client that has gone.
+  // The database closes next. Work for a client that has gone may still use a connection, so this waits for it.
   app.addHook('onClose', () => admission.idle());
 
   function admit(request: FastifyRequest, reply: FastifyReply, weight: number, done: (error?: Error) => void): void {
@@ -69,13 +69,13 @@ export function admitRequests(app: FastifyInstance, admission: Admission): RunWi
   };
 }
 
-/** So many requests of a project are refused at once within a second. */
+/** How many requests of a project are refused without delay in a second. */
 const IMMEDIATE_REFUSALS = 50;
 const REFUSAL_DELAY_MS = 1_000;
 
 /**
- * Refuses a request at once or, where its project has had many refusals, after a delay. A client that asks again without a pause
- * would otherwise be refused thousands of times a second, which takes time from the others.
+ * Refuses a request at once or, if its project has had many refusals, after a delay. A client that retries without a
+ * pause would otherwise be refused thousands of times a second, which takes time from other projects.
  */
 function createRefusals(): (project: string, done: (error: Error) => void) => void {
   let since = 0;

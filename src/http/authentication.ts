@@ -30,9 +30,10 @@ const FAILURES_WITH_APP_ID = 3_000;
 const BUCKETS = 65_536;
 
 /**
- * Authenticates a request, for both interfaces (spec, "Authentication"). UNAUTHENTICATED, with one message for an unknown App ID
- * and for a wrong secret. RATE_LIMITED for a failure beyond the limit of its address or its App ID. Only failures are counted
- * and limited: valid credentials always pass, so no attacker can lock a project out.
+ * Authenticates a request, for both interfaces (spec, "Authentication"). Throws UNAUTHENTICATED, with the same
+ * message for an unknown App ID and a wrong secret. Throws RATE_LIMITED for a failure beyond the limit of its address
+ * or its App ID. Only failures are counted and limited: valid credentials always pass, so no attacker can lock a
+ * project out.
  */
 export function createAuthenticate(projects: Projects, runWithAdmission: RunWithAdmission): Authenticate {
   const countOfAddress = createFailureLimit(FAILURES_OF_ADDRESS, 'from this address');
@@ -61,8 +62,8 @@ const MAPPED_IPV4 = /^::ffff:([0-9a-f]+):([0-9a-f]+)$/;
 const GROUPS = 8;
 
 /**
- * The network whose failures are counted together: an IPv4 address, also where it is written as IPv6, or the /64 of an IPv6
- * address, because one machine can use all addresses of a /64. Text that is not an address is returned as it is.
+ * The network whose failures are counted together. It is an IPv4 address, even if that is written as IPv6, or the /64
+ * of an IPv6 address: one machine can use all addresses of a /64. Text that is not an address is returned as it is.
  */
 export function networkOf(ip = ''): string {
   const address = ip.replace(/%.*$/s, '');
@@ -80,7 +81,7 @@ export function networkOf(ip = ''): string {
   return [...before, ...zeros, ...after].slice(0, GROUPS / 2).join(':');
 }
 
-/** Returns a function that counts a failure. RATE_LIMITED beyond `points` a minute. */
+/** Returns a function that counts a failure. It throws RATE_LIMITED beyond `points` a minute. */
 function createFailureLimit(points: number, whose: string): (key: string) => Promise<void> {
   const failures = new RateLimiterMemory({ points, duration: 60 });
   return async (key) => {
@@ -94,7 +95,7 @@ function createFailureLimit(points: number, whose: string): (key: string) => Pro
   };
 }
 
-/** Where one of the two headers is present, Basic authentication is ignored. Null where there are no credentials. */
+/** The credentials of a request; null if it has none. If one of the two headers is present, Basic is ignored. */
 export function readCredentials(headers: IncomingHttpHeaders): Credentials | null {
   const appId = headers['service-app-id'];
   const appSecret = headers['service-app-secret'];
@@ -102,7 +103,7 @@ export function readCredentials(headers: IncomingHttpHeaders): Credentials | nul
   return typeof appId === 'string' && typeof appSecret === 'string' ? bounded({ appId, appSecret }) : null;
 }
 
-/** Replaces a value that is longer than any App ID or App Secret by an empty one, so that it is never hashed or counted. */
+/** Empties a value that is longer than any App ID or App Secret, so that it is never hashed or counted. */
 function bounded({ appId, appSecret }: Credentials): Credentials {
   return {
     appId: isTooLong('appId', appId) ? '' : appId,

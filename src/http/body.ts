@@ -1,21 +1,21 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { AppError } from '../errors.js';
 
-/** How deep JSON may nest: whatever parses or walks it recurses. No valid request needs a quarter of it. */
+/** How deep JSON may nest: all code that parses or walks it recurses. No valid request needs a quarter of it. */
 const MAX_DEPTH = 32;
 /** How many values JSON may have: objects with many keys take long to build. */
 const MAX_VALUES = 10_000;
 
-/** Parses JSON that a caller has sent. `name` is what an error calls it. BAD_USER_INPUT. */
+/** Parses JSON that a caller has sent. Errors call it `name`. Throws BAD_USER_INPUT. */
 export type ParseJson = (request: FastifyRequest, json: Buffer, name: string) => unknown;
 
 /**
- * A strict parser: it refuses bytes that are not UTF-8, keys that would reach into a prototype, and JSON with too many levels or
- * values, which it counts before it parses.
+ * A strict parser. It refuses bytes that are not UTF-8, and keys that would reach into a prototype. It counts levels
+ * and values before it parses, and refuses too many.
  */
 export function createJsonParser(app: FastifyInstance): ParseJson {
   const utf8 = new TextDecoder('utf-8', { fatal: true });
-  // Fastify's own, which refuses those keys. It calls back at once.
+  // Fastify's own parser refuses those keys. It calls back before it returns.
   const parseJson = app.getDefaultJsonParser('error', 'error') as (
     request: FastifyRequest,
     text: string,
@@ -55,8 +55,8 @@ function isJson(text: string): boolean {
 }
 
 /**
- * A Fastify parser of JSON bodies. An empty body is no body. A body of more than `limit` bytes is refused unread; white space
- * around it does not count.
+ * A Fastify parser of JSON bodies. An empty body counts as absent. A body of more than `limit` bytes is refused
+ * before it is parsed; white space around the JSON does not count.
  */
 export function jsonBodyParser(app: FastifyInstance, limit = Number.POSITIVE_INFINITY) {
   const parseJson = createJsonParser(app);
@@ -91,7 +91,7 @@ function withoutSpaceAround(body: Buffer): Buffer {
 const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c];
 const [LIST, LIST_END, OBJECT, OBJECT_END] = [0x5b, 0x5d, 0x7b, 0x7d];
 
-/** What is too much, found in one pass over the bytes, whether they are JSON or not. Null where nothing is. */
+/** Finds what exceeds a limit, in one pass over the bytes; null if nothing does. They need not be valid JSON. */
 function findExcess(json: Buffer): string | null {
   let depth = 0;
   let values = 1;

@@ -9,7 +9,7 @@ export function setCommonHeaders(request: FastifyRequest, reply: FastifyReply): 
   reply.headers({ 'x-request-id': request.id, 'cache-control': 'no-store' });
 }
 
-/** Logs a failure that the operator should know. The caller learns nothing of its cause. */
+/** Logs an internal error for the operator. The answer to the caller does not contain its cause. */
 export function reportFailure(failure: AppError, request: FastifyRequest, message = 'A request failed.'): void {
   if (failure.code !== 'INTERNAL_SERVER_ERROR') return;
   request.log.error({ ...logIds(request), err: failure.cause }, message);
@@ -24,7 +24,10 @@ export function sendFailure(error: unknown, request: FastifyRequest, reply: Fast
   reply.serializer(JSON.stringify).send({ error: failure.publicMessage });
 }
 
-/** For the routes registered on `app` after this call: 405 with the methods that a path has, 404 for a path that has none. */
+/**
+ * Returns a handler for unknown routes: 405 with the methods of the path, or 404 if the path has none. It knows the
+ * routes that are registered on `app` after this call.
+ */
 export function refuseUnknownRoutes(app: FastifyInstance): (request: FastifyRequest) => never {
   const routes: { path: RegExp; method: string }[] = [];
   app.addHook('onRoute', ({ url, method }) => {

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { AppError, badInput } from '../errors.js';
 
-/** Requests that HTTP or URL syntax forbids, and those that Node would answer by itself, get an answer like every other request. */
+/** Answers requests that HTTP or URL syntax forbids, and those that Node would answer itself, like all others. */
 
 /**
  * Escapes a path whose percent-encoding is broken, so that the router passes it on. Its interface then refuses it after
@@ -17,8 +17,8 @@ export function routableUrl(url: string): string {
 }
 
 /**
- * Refuses a request whose URL is not percent-encoded UTF-8, whose Host cannot stand in a URL (RFC 9112, section 3.2), or that
- * names the type of its body twice. BAD_USER_INPUT.
+ * Refuses a malformed URL, a malformed Host (RFC 9112, section 3.2), and a second content-type. Throws
+ * BAD_USER_INPUT. A URL must be percent-encoded UTF-8 without a fragment.
  */
 export function refuseMalformedUrl({ originalUrl, raw }: FastifyRequest): void {
   const { host = '' } = raw.headers;
@@ -29,7 +29,7 @@ export function refuseMalformedUrl({ originalUrl, raw }: FastifyRequest): void {
   if (raw.headers['content-type'] !== undefined && isRepeated('content-type', raw.rawHeaders)) {
     throw repeated('content-type');
   }
-  // A fragment is the client's own (RFC 9112, section 3.2); parsers disagree on where it ends a query.
+  // A client must not send a fragment (RFC 9112, section 3.2). Parsers disagree on where it ends the query.
   if (originalUrl.includes('#'))
     throw new AppError('BAD_USER_INPUT', 'The URL has a "#", which is to be percent-encoded.');
   if (!isDecodable(originalUrl)) throw new AppError('BAD_USER_INPUT', 'The URL is not percent-encoded UTF-8.');
@@ -65,8 +65,9 @@ export function answerUnusualRequests(app: FastifyInstance): void {
 }
 
 /**
- * Ignores an offer to change the protocol (RFC 9110, section 7.8): what follows is HTTP. Node would answer the request and lose
- * the bytes that came with it. So the server gets the connection once more, with the request but without the offer.
+ * Ignores an offer to change the protocol (RFC 9110, section 7.8), and goes on with HTTP. Node would answer the
+ * request and lose the bytes that came with it. So the server gets the connection once more, with the request but
+ * without the offer.
  */
 function ignoreUpgrade(app: FastifyInstance, request: IncomingMessage, socket: Socket, head: Buffer): void {
   const destroy = () => socket.destroy();
@@ -92,7 +93,7 @@ function ignoreUpgrade(app: FastifyInstance, request: IncomingMessage, socket: S
 /** More than any client sends, with the proxies in front of it. Beyond a thousand, Node drops headers in silence. */
 const MAX_HEADERS = 100;
 
-/** Finds what HTTP forbids in the headers and Node accepts, and headers beyond any need. */
+/** Finds header faults that HTTP forbids and Node accepts, and too many headers. */
 function findHeaderFault({ headers, httpVersion, rawHeaders }: FastifyRequest['raw']): AppError | undefined {
   if (rawHeaders.length > 2 * MAX_HEADERS) {
     const arrived = rawHeaders.length / 2;
@@ -110,13 +111,13 @@ function findHeaderFault({ headers, httpVersion, rawHeaders }: FastifyRequest['r
   for (const name of ['host', 'authorization'] as const) {
     if (isRepeated(name, rawHeaders)) return repeated(name);
   }
-  // With another coding in front, a proxy may read another length (RFC 9112, section 6.1).
+  // With a second coding, a proxy may read a body of another length (RFC 9112, section 6.1).
   const coding = headers['transfer-encoding'];
   if (coding === undefined || coding.toLowerCase() === 'chunked') return undefined;
   return badInput('transfer-encoding', coding, 'chunked');
 }
 
-/** Whether a header stands there twice. Node takes the first of them; a proxy in front may take the last. */
+/** Whether a request has a header more than once. Node takes the first; a proxy in front may take the last. */
 function isRepeated(name: string, rawHeaders: readonly string[]): boolean {
   let times = 0;
   for (let at = 0; at < rawHeaders.length; at += 2) {
@@ -155,7 +156,7 @@ export function refuseMalformedHttp(error: { readonly code?: string }, socket: S
   whenAnswered(socket, () => writeRefusal(error, socket));
 }
 
-/** The answer that is being sent on a connection. Node has no public name for it; its own error handler reads it as well. */
+/** The answer that is being sent on a connection. Node has it only in a private property. */
 export function currentAnswer(socket: Socket): ServerResponse | null {
   return (socket as { _httpMessage?: ServerResponse | null })._httpMessage ?? null;
 }

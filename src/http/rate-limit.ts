@@ -13,9 +13,9 @@ const SILENCE_MS = 500;
 const RETRY_MS = 500;
 
 /**
- * Limits the requests of a project in a minute. RATE_LIMITED beyond the limit, before the request is queued. Every answer tells
- * what is left (RateLimit headers, draft-ietf-httpapi-ratelimit-headers-10). Requests without valid credentials are counted by
- * http/authentication.ts. Call it before the routes are registered.
+ * Limits the requests of a project in a minute. Throws RATE_LIMITED beyond the limit, before the request is queued.
+ * Every answer tells what is left (RateLimit headers, draft-ietf-httpapi-ratelimit-headers-10). Requests without
+ * valid credentials are counted by http/authentication.ts. Call it before the routes are registered.
  */
 export async function limitRates(app: FastifyInstance, config: RateLimitConfig, log: Logger): Promise<void> {
   const { requestsPerMinute, redisUrl } = config;

@@ -14,7 +14,7 @@ export function logIds({ id, trace }: FastifyRequest) {
   return { reqId: id, trace: trace?.span?.traceId };
 }
 
-/** Logs one line a request. It never has a URL, a body or a header: these carry personal data and credentials. */
+/** Logs one line for each request. No line has a URL, a body or a header: these hold personal data and credentials. */
 export function logRequests(app: FastifyInstance, log: Logger): void {
   if (!log.isLevelEnabled('info')) return;
   // No field of the line can hold a secret, and looking for one would take longer than the rest of the line.

@@ -28,23 +28,22 @@ export function limitRequestTime(app: FastifyInstance, { timeoutMs, unreadMs }: 
   const intervalMs = timeoutMs / CHECKS;
   // An answer may be unread for almost one interval when a check sees it for the first time.
   const endUnread = watchUnread(app, unreadMs - 2 * intervalMs);
-  /** The arrival of each open request, oldest first, so a check ends at the first that has time left. */
-  const underWay = new Map<FastifyReply, number>();
-  app.addHook('onRequest', (_request, reply, done) => {
-    underWay.set(reply, performance.now());
+  const open = createOpenRequests();
+  app.addHook('onRequest', (request, reply, done) => {
+    request.timeoutSlot = open.add(reply);
     done();
   });
-  app.addHook('onSend', (_request, reply, _payload, done) => {
-    underWay.delete(reply);
+  app.addHook('onSend', (request, _reply, _payload, done) => {
+    open.remove(request.timeoutSlot);
+    request.timeoutSlot = NO_SLOT;
     done();
   });
 
   function check(): void {
     endUnread();
-    const latest = performance.now() - timeoutMs;
-    for (const [reply, arrivedAt] of underWay) {
-      if (arrivedAt > latest) return;
-      underWay.delete(reply);
+    for (const reply of open.arrivedBefore(performance.now() - timeoutMs)) {
+      open.remove(reply.request.timeoutSlot);
+      reply.request.timeoutSlot = NO_SLOT;
       if (reply.request.socket.destroyed) continue;
       // A connection whose client is still sending cannot be used again.
       if (!reply.request.raw.complete) reply.header('connection', 'close');
@@ -68,6 +67,38 @@ export function limitRequestTime(app: FastifyInstance, { timeoutMs, unreadMs }: 
     clearInterval(timer);
     done();
   });
+}
+
+/** A request that is not, or no longer, among the open ones. */
+export const NO_SLOT = -1;
+
+/**
+ * The open requests, in slots that are used again. Not a Map: when V8 rehashes a Map that has become old, its dead table keeps the
+ * entries alive until the next full collection, and every request with it.
+ */
+function createOpenRequests() {
+  const replies: (FastifyReply | null)[] = [];
+  const arrivals: number[] = [];
+  const free: number[] = [];
+  return {
+    /** Returns the slot. */
+    add(reply: FastifyReply): number {
+      const slot = free.pop() ?? replies.length;
+      replies[slot] = reply;
+      arrivals[slot] = performance.now();
+      return slot;
+    },
+    remove(slot: number): void {
+      if (slot === NO_SLOT) return;
+      replies[slot] = null;
+      free.push(slot);
+    },
+    arrivedBefore(instant: number): FastifyReply[] {
+      return replies.filter(
+        (reply, slot): reply is FastifyReply => reply !== null && (arrivals[slot] as number) < instant,
+      );
+    },
+  };
 }
 
 interface Unread {

@@ -13,9 +13,10 @@ const MAX_PER_PROJECT = 10;
 const MAX_IN_ALL = 100;
 
 /**
- * Traces requests for the operator, where `tracing` is on, and measures those that come with `Userdir-Cost: 1`: they are answered
- * with `Server-Timing`. A request is measured once its credentials are valid and its body has arrived. Beyond the limits it is
- * answered without. Call it after everything that lets a request wait before its handler.
+ * Traces requests for the operator if `tracing` is on. Measures those that come with `Userdir-Cost: 1`, and answers
+ * them with `Server-Timing`. A request is measured once its credentials are valid and its body has arrived. Beyond
+ * the limits it is answered without `Server-Timing`. Call it after everything that makes a request wait before its
+ * handler.
  */
 export function traceRequests(app: FastifyInstance, tracing: Tracing | null): void {
   if (tracing !== null) {
@@ -40,7 +41,7 @@ export function traceRequests(app: FastifyInstance, tracing: Tracing | null): vo
     }
     done();
   });
-  // Another request has read the body of this one, or released it from the queue, in its own trace.
+  // This may run in the trace of another request, which read this body or released this request from the queue.
   app.addHook('preHandler', ({ trace }, _reply, done) => runInTrace(trace, done));
   app.addHook('onSend', ({ measuredCost }, reply, _payload, done) => {
     // Undefined for a request that Fastify has refused before it was decorated.

@@ -32,8 +32,9 @@ export function createUnreadAnswers() {
 }
 
 /**
- * Calls back when a connection ends. An answer that is queued behind others on its connection emits no 'close' then: Node tells
- * only the answer that is being sent. Each connection gets one listener, because hundreds of answers may be queued on it.
+ * Calls back when a connection ends. An answer that is queued behind others on its connection emits no 'close' then:
+ * Node notifies only the answer that is being sent. Each connection gets one listener: hundreds of answers may be
+ * queued on it.
  */
 function createConnectionEnds() {
   const callbacks = new WeakMap<Socket, Set<() => void>>();

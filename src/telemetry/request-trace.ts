@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { channel } from 'node:diagnostics_channel';
 
 /**
- * Records the steps of a request for those who have asked: its cost for the caller (http/server-timing.ts), its spans for the
+ * Records the steps of a request, if that is wanted: its cost for the caller (http/server-timing.ts), its spans for the
  * operator (tracing.ts). Most requests have no trace, and a step then costs one lookup.
  */
 export interface RequestTrace {
@@ -45,8 +45,8 @@ const storage = new AsyncLocalStorage<RequestTrace | undefined>();
 let users = 0;
 
 /**
- * Switches traces on until the returned function is called. The storage is off while none is in use: on Node 20 it makes each
- * promise of each request slower.
+ * Switches traces on until the returned function is called. The storage is off while no trace is in use, because on
+ * Node 20 it makes each promise of each request slower.
  */
 export function enableTraces(): () => void {
   users += 1;
@@ -61,7 +61,7 @@ export function currentTrace(): RequestTrace | undefined {
   return storage.getStore();
 }
 
-/** Runs work as part of a request's trace, or of none. While traces are off it only runs it: the storage would switch itself on. */
+/** Runs work in a request's trace, or in none. Does not touch the storage while traces are off: it would switch on. */
 export function runInTrace<Result>(trace: RequestTrace | null, work: () => Result): Result {
   const wanted = trace ?? undefined;
   return users === 0 || storage.getStore() === wanted ? work() : storage.run(wanted, work);
@@ -73,7 +73,7 @@ export function withSpan<Result>(step: Step, work: () => Result | Promise<Result
   return trace === undefined ? work() : runStep(trace, step, [], work);
 }
 
-/** Runs a step that several requests share. It counts for each of them; its span is in the first trace, linked to the others. */
+/** Runs a step that several requests share. It counts for each. The first trace has its span, linked to the others. */
 export function withSharedSpan<Result>(
   traces: readonly RequestTrace[],
   step: Step,
@@ -144,7 +144,7 @@ export interface BatchSize {
   readonly keys: number;
 }
 
-/** Runs while at least one start has not been stopped. */
+/** A stopwatch that runs while there were more starts than stops. */
 function createStopwatch() {
   let running = 0;
   let startedAt = 0;
