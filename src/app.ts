@@ -50,14 +50,14 @@ export interface Timeouts {
 const TIMEOUTS: Timeouts = { headersMs: 10_000, stalledMs: 30_000, idleMs: 72_000, checkMs: 1_000 };
 const BODY_LIMIT_BYTES = 1_048_576;
 /** Node's limit for URL and headers together. With it, the router never rejects a parameter as too long. */
-const LONGEST_URL = 16_384;
+const MAX_URL_LENGTH = 16_384;
 /**
  * Units of work (http/admission.ts). 256 in flight fill the batches and the connections of a pool. A project beside
  * others gets fewer, because work that has started runs before theirs. A full queue empties in a fraction of a
  * second.
  */
 const ADMISSION = { maxInFlight: 256, maxInFlightPerProject: 8, maxQueued: 4_096 };
-const SANE_REQUEST_ID = /^[\w.:/+=-]{1,128}$/;
+const LOGGABLE_REQUEST_ID = /^[\w.:/+=-]{1,128}$/;
 
 /** Creates the HTTP server with both interfaces and the pages. It does not listen yet. */
 export async function createServer({
@@ -83,12 +83,12 @@ export async function createServer({
     keepAliveTimeout: timeouts.idleMs,
     genReqId: ({ headers }) => {
       const given = headers['x-request-id'];
-      return typeof given === 'string' && isSaneRequestId(given) ? given : randomUUID();
+      return typeof given === 'string' && isLoggableRequestId(given) ? given : randomUUID();
     },
     // A request that arrives while the server closes is still answered. Its connection ends after the answer.
     return503OnClosing: false,
     rewriteUrl: ({ url = '/' }) => routableUrl(url),
-    routerOptions: { maxParamLength: LONGEST_URL },
+    routerOptions: { maxParamLength: MAX_URL_LENGTH },
     frameworkErrors: sendFailure,
     clientErrorHandler: refuseMalformedHttp,
     // answerUnusualRequests refuses a request that has no Host header.
@@ -148,7 +148,7 @@ export async function createServer({
   await app.register(healthPlugin, {
     checkReady: async () => {
       if (closing || !context.isOpen()) throw new Error('The service is starting or closing.');
-      await withinTime(context.db.check());
+      await withReadyTimeout(context.db.check());
     },
   });
   return app;
@@ -161,8 +161,8 @@ async function loadTracing({ tracesUrl, tracesHeaders = '' }: Config, log: Logge
 }
 
 /** A request ID is logged, so it must not contain a secret, an email or an address. */
-function isSaneRequestId(id: string): boolean {
-  return SANE_REQUEST_ID.test(id) && redact(id) === id;
+function isLoggableRequestId(id: string): boolean {
+  return LOGGABLE_REQUEST_ID.test(id) && redact(id) === id;
 }
 
 /** Fastify takes a number of hops only as a function. */
@@ -172,7 +172,7 @@ function trustedProxies(trust: Config['trustProxy']) {
 
 const READY_TIMEOUT_MS = 2_000;
 
-async function withinTime(answer: Promise<void>): Promise<void> {
+async function withReadyTimeout(answer: Promise<void>): Promise<void> {
   const timeout = sleep(READY_TIMEOUT_MS, undefined, { ref: false }).then(() => {
     throw new Error(`The database did not answer within ${READY_TIMEOUT_MS} ms.`);
   });

@@ -11,7 +11,7 @@ export interface Context {
   readonly db: Database;
   readonly services: Services;
   /** Locks the data directory of an embedded database for this process; throws DataDirLockedError. */
-  hold(): Promise<void>;
+  lockDataDirectory(): Promise<void>;
   /** Locks the data directory, opens the database and applies missing migrations; returns their names. */
   open(): Promise<string[]>;
   /** Whether the database has been opened and not closed. */
@@ -28,6 +28,7 @@ export interface ContextOptions extends DatabaseOptions {
   readonly onBackgroundFailure?: OnFailure;
   /** Called when the lock of the data directory was lost. The database is stopped by then. */
   readonly onLost?: (error: DataDirLostError) => void;
+  /** Called with a sentence for the operator when it takes long to find out whether another holder is alive. */
   readonly onDoubt?: LockOptions['onDoubt'];
 }
 
@@ -38,7 +39,7 @@ export function createContext({ db: dbConfig }: Config, options: ContextOptions)
   let lock: DataDirLock | null = null;
   let open = false;
 
-  async function hold() {
+  async function lockDataDirectory() {
     if (dbConfig.engine !== 'embedded' || lock !== null) return;
     const self = { command, ...(controlSocket && { controlSocket }) };
     lock = await lockDataDir(dbConfig.dataDir, self, { waitMs, onLost, ...(onDoubt && { onDoubt }) });
@@ -57,10 +58,10 @@ export function createContext({ db: dbConfig }: Config, options: ContextOptions)
   return {
     db,
     services,
-    hold,
+    lockDataDirectory,
     isOpen: () => open,
     async open() {
-      await hold();
+      await lockDataDirectory();
       await db.start();
       await db.check();
       const applied = await migrate(db.pool);

@@ -13,7 +13,7 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** The project whose credentials came with the request. Set only behind authentication. */
     scope: ProjectScope;
-    /** Where request-timeout.ts keeps it while it is open. */
+    /** Its slot in http/request-timeout.ts; NO_SLOT when it is not open. */
     timeoutSlot: number;
     /** Its place in admission; null until it is submitted. */
     queued: QueuedRequest | null;

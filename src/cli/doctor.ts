@@ -216,7 +216,7 @@ async function examine(config: Config, params: ExaminationParams): Promise<Findi
   const work = async () => {
     try {
       // Not context.open(), which would apply migrations.
-      await context.hold();
+      await context.lockDataDirectory();
       await context.db.start();
       return (await examineDatabase(context, params)).findings;
     } catch (error) {

@@ -90,7 +90,7 @@ async function serve(
     });
     closers.push(() => server.close());
     // Before listening, so that a second server reports who holds the data directory, not that the port is in use.
-    await context.hold();
+    await context.lockDataDirectory();
     const url = await server.listen({ host: config.host, port: config.port });
     const stopped = Promise.race([untilSignal(log), untilAborted(lost.signal)]);
     // Awaited below; until then a rejection must not count as unhandled.

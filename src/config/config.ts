@@ -141,7 +141,7 @@ function missingDatabase({ DATABASE_URL, DATABASE_URL_FILE, EMBEDDED, NODE_ENV }
   if (NODE_ENV !== 'production' || embedded === true) return [];
   const sentence =
     'DATABASE_URL must be set, because NODE_ENV is production: the embedded database does not fsync, and a power cut may lose ' +
-    'what was committed. EMBEDDED=on says that it is meant.';
+    'what was committed. Set EMBEDDED=on to use it anyway.';
   return [{ setting, sentence }];
 }
 

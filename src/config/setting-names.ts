@@ -9,7 +9,7 @@ export function findMisspelt(env: Environment): string[] {
   const names = Object.keys(env).filter((name) => env[name] && !SETTINGS.includes(name));
   return names.flatMap((name) => {
     const likely = nearest(name.toUpperCase());
-    return likely === null ? [] : [`${name} is no setting and does nothing; is ${likely} meant?`];
+    return likely === null ? [] : [`${name} is not a setting and is ignored. Did you mean ${likely}?`];
   });
 }
 

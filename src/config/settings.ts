@@ -125,7 +125,7 @@ export const DECLARATIONS = {
   TRUST_PROXY: {
     ...trustProxy,
     default: 'off',
-    does: 'Which proxies may name the client address in `X-Forwarded-For`. The limit of failed logins counts by that address.',
+    does: 'Which proxies may name the client address in `X-Forwarded-For`. The limit of failed authentications counts by that address.',
   },
   REQUEST_TIMEOUT_MS: {
     ...wholeNumber(100, 600_000),

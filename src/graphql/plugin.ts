@@ -121,13 +121,9 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
     schema: { hide: true },
     onRequest: async (request) => {
       await authenticate(request);
-      throw new AppError(
-        'METHOD_NOT_ALLOWED',
-        `${request.method} is not possible here; ${METHODS.join(' and ')} are.`,
-        {
-          headers: { allow: METHODS.join(', ') },
-        },
-      );
+      throw new AppError('METHOD_NOT_ALLOWED', `${request.method} is not allowed here; use ${METHODS.join(' or ')}.`, {
+        headers: { allow: METHODS.join(', ') },
+      });
     },
     handler: () => undefined,
   });

@@ -15,8 +15,8 @@ sliceFields(schema.getQueryType() as GraphQLObjectType<unknown, GraphQLContext>)
 function traceFields(type: GraphQLObjectType): void {
   for (const field of Object.values(type.getFields())) {
     const { resolve = defaultFieldResolver } = field;
-    const part = { kind: 'resolver', name: `${type.name}.${field.name}` } as const;
-    field.resolve = (...parameters) => withSpan(part, () => resolve(...parameters));
+    const step = { kind: 'resolver', name: `${type.name}.${field.name}` } as const;
+    field.resolve = (...parameters) => withSpan(step, () => resolve(...parameters));
   }
 }
 

@@ -94,11 +94,11 @@ function createRefusals(): (project: string, done: (error: Error) => void) => vo
 }
 
 function overloaded(): AppError {
-  return unavailable('The service is busy and too many requests wait already.');
+  return unavailable('The service is overloaded: the queue is full.');
 }
 
 function notRead(): AppError {
-  return unavailable('Earlier answers to this project are not read; read them before you ask for more.');
+  return unavailable('Earlier answers to this project have not been read. Read them before you send more requests.');
 }
 
 function unavailable(message: string): AppError {

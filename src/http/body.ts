@@ -33,7 +33,7 @@ export function createJsonParser(app: FastifyInstance): ParseJson {
     let value: unknown;
     parseJson(request, text, (cause, parsed) => {
       if (cause !== null) {
-        const reason = isJson(text) ? FORBIDDEN_KEY : 'is not valid JSON.';
+        const reason = isJson(text) ? FORBIDDEN_KEY_MESSAGE : 'is not valid JSON.';
         throw new AppError('BAD_USER_INPUT', `${name} ${reason}`, { cause });
       }
       value = parsed;
@@ -42,7 +42,7 @@ export function createJsonParser(app: FastifyInstance): ParseJson {
   };
 }
 
-const FORBIDDEN_KEY = 'has the key "__proto__", or "constructor" with a "prototype", which no request needs.';
+const FORBIDDEN_KEY_MESSAGE = 'has the key "__proto__", or "constructor" with a "prototype", which no request needs.';
 
 /** JSON that Fastify's parser refuses has a forbidden key. */
 function isJson(text: string): boolean {

@@ -39,6 +39,6 @@ export function refuseUnknownRoutes(app: FastifyInstance): (request: FastifyRequ
     const allowed = routes.filter((route) => route.path.test(path)).map((route) => route.method);
     if (allowed.length === 0) throw new AppError('NOT_FOUND', 'There is nothing at this path.');
     const allow = [...new Set(allowed)].join(', ');
-    throw new AppError('METHOD_NOT_ALLOWED', `${method} is not possible here, only ${allow}.`, { headers: { allow } });
+    throw new AppError('METHOD_NOT_ALLOWED', `${method} is not allowed here; use ${allow}.`, { headers: { allow } });
   };
 }

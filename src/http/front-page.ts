@@ -53,7 +53,7 @@ function frontPage({ origin, graphiql, demo }: FrontPage): string {
     : `<li><strong>GraphQL</strong><span>At <code>/graphql</code>; the explorer is off (<code>GRAPHIQL</code>).</span></li>`;
   const note = demo
     ? 'These are the credentials of the demo project of this machine: paste a line into a terminal.'
-    : 'Put in the App ID and the App Secret of a project; <code>userdir project create --name NAME</code> makes one.';
+    : 'Put in the App ID and the App Secret of a project; <code>userdir project create --name NAME</code> creates one.';
   return `<!doctype html>
 <html lang="en">
 <head>

@@ -31,7 +31,7 @@ export function refuseMalformedUrl({ originalUrl, raw }: FastifyRequest): void {
   }
   // A client must not send a fragment (RFC 9112, section 3.2). Parsers disagree on where it ends the query.
   if (originalUrl.includes('#'))
-    throw new AppError('BAD_USER_INPUT', 'The URL has a "#", which is to be percent-encoded.');
+    throw new AppError('BAD_USER_INPUT', 'The URL has a "#", which must be percent-encoded as %23.');
   if (!isDecodable(originalUrl)) throw new AppError('BAD_USER_INPUT', 'The URL is not percent-encoded UTF-8.');
 }
 
@@ -128,11 +128,11 @@ function isRepeated(name: string, rawHeaders: readonly string[]): boolean {
 }
 
 function repeated(name: string): AppError {
-  return new AppError('BAD_USER_INPUT', `The header ${name} is there more than once.`);
+  return new AppError('BAD_USER_INPUT', `The header ${name} was sent more than once.`);
 }
 
 const MALFORMED_HTTP: Record<string, { status: string; error: string }> = {
-  CONNECT: { status: '400 Bad Request', error: 'This is not a proxy: CONNECT is not possible.' },
+  CONNECT: { status: '400 Bad Request', error: 'This is not a proxy: CONNECT is not supported.' },
   HPE_HEADER_OVERFLOW: { status: '431 Request Header Fields Too Large', error: 'The request headers are too large.' },
   ERR_HTTP_REQUEST_TIMEOUT: { status: '408 Request Timeout', error: 'The request did not arrive in time.' },
 };

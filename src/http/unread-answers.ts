@@ -5,14 +5,14 @@ import { LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';
 /** Smaller answers fit into the buffers of the operating system. */
 const SMALL_ANSWER = 65_536;
 /** Characters of answers that a project may leave unread. */
-const MAX_UNREAD = 4 * LARGEST_ANSWER_BYTES;
+const MAX_UNREAD_CHARACTERS = 4 * LARGEST_ANSWER_BYTES;
 
 /** Counts, by project, the answers that wait in memory until their clients read them. */
 export function createUnreadAnswers() {
   const unread = new Map<string, number>();
   const onConnectionEnd = createConnectionEnds();
   return {
-    isFull: (project: string) => (unread.get(project) ?? 0) > MAX_UNREAD,
+    isFull: (project: string) => (unread.get(project) ?? 0) > MAX_UNREAD_CHARACTERS,
     add(project: string, payload: unknown, { raw, request }: FastifyReply): void {
       if (typeof payload !== 'string' || payload.length < SMALL_ANSWER || request.socket.destroyed) return;
       const { length } = payload;

@@ -12,7 +12,7 @@ import { userRoutes } from './users.js';
 import { walletRoutes } from './wallets.js';
 
 /** The largest body that is parsed, without the white space around it. The largest valid body has a fiftieth of it. */
-const BODY_LIMIT_BYTES = 16_384;
+const MAX_JSON_BYTES = 16_384;
 
 /** The REST interface under /server: authentication first, then the six routes. */
 export const restPlugin: FastifyPluginAsync<{ services: Services; authenticate: Authenticate }> = async (
@@ -61,7 +61,7 @@ export const restPlugin: FastifyPluginAsync<{ services: Services; authenticate: 
     return sendFailure(badInput('content-type', request.headers['content-type'], 'application/json'), request, reply);
   });
   app.removeContentTypeParser('application/json');
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, jsonBodyParser(app, BODY_LIMIT_BYTES));
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, jsonBodyParser(app, MAX_JSON_BYTES));
   // A body of another type counts as one without parameters: 400 names what is missing.
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, _body, done) => done(null, undefined));
 

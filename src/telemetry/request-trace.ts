@@ -42,17 +42,17 @@ export interface RequestCost {
 }
 
 const storage = new AsyncLocalStorage<RequestTrace | undefined>();
-let users = 0;
+let activeTraces = 0;
 
 /**
  * Switches traces on until the returned function is called. The storage is off while no trace is in use, because on
  * Node 20 it makes each promise of each request slower.
  */
 export function enableTraces(): () => void {
-  users += 1;
+  activeTraces += 1;
   return () => {
-    users -= 1;
-    if (users === 0) storage.disable();
+    activeTraces -= 1;
+    if (activeTraces === 0) storage.disable();
   };
 }
 
@@ -64,7 +64,7 @@ export function currentTrace(): RequestTrace | undefined {
 /** Runs work in a request's trace, or in none. Does not touch the storage while traces are off: it would switch on. */
 export function runInTrace<Result>(trace: RequestTrace | null, work: () => Result): Result {
   const wanted = trace ?? undefined;
-  return users === 0 || storage.getStore() === wanted ? work() : storage.run(wanted, work);
+  return activeTraces === 0 || storage.getStore() === wanted ? work() : storage.run(wanted, work);
 }
 
 /** Runs a step of the current request. */

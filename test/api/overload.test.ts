@@ -12,7 +12,7 @@ beforeAll(async () => {
   for (const project of [storm, calm]) await project.addUsers({ auth_method: 'email', auth_value: 'ada@example.com' });
 });
 
-const REFUSAL = 'The service is busy and too many requests wait already.';
+const REFUSAL = 'The service is overloaded: the queue is full.';
 
 test('what cannot even wait is refused at once over REST: 503 with Retry-After', async () => {
   const answers = await Promise.all(Array.from({ length: 60 }, () => storm.rest('/server/users/count')));

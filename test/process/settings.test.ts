@@ -15,7 +15,10 @@ test.runIf(inject('engine') === 'embedded')(
       expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
       const [fault, misspelt, ...more] = stderr.trimEnd().split('\n');
       expect(fault).toMatch(/^DATABASE_URL must be set, because NODE_ENV is production: .*EMBEDDED=on/);
-      expect([misspelt, more]).toEqual(['DATABASE_URI is no setting and does nothing; is DATABASE_URL meant?', []]);
+      expect([misspelt, more]).toEqual([
+        'DATABASE_URI is not a setting and is ignored. Did you mean DATABASE_URL?',
+        [],
+      ]);
     }
     expect(existsSync(join(database.env['DATA_DIR'] ?? '', 'pgdata'))).toBe(false);
     await userdirJson({ ...database.env, NODE_ENV: 'production', EMBEDDED: 'on' }, ['project', 'list']);
@@ -29,7 +32,7 @@ test('a server and a command name a misspelt setting, and go on', async () => {
   const server = await startServer(settings);
   expect((await fetch(`${server.url}/readyz`)).status).toBe(200);
   const { code, stderr } = await userdir(settings, ['project', 'list']);
-  const sentence = 'RATE_LIMITS is no setting and does nothing; is RATE_LIMIT meant?';
+  const sentence = 'RATE_LIMITS is not a setting and is ignored. Did you mean RATE_LIMIT?';
   expect({ code, stderr }).toEqual({ code: 0, stderr: `userdir: ${sentence}\n` });
   const logged = (await server.stop()).stderr.split('\n').filter((line) => line.includes('RATE_LIMITS'));
   expect(logged.map((line) => JSON.parse(line))).toEqual([expect.objectContaining({ level: 40, msg: sentence })]);

@@ -30,11 +30,11 @@ const URL_TEXT = 'postgres://me:hush@db.example/users';
 describe('the embedded database', () => {
   const production = { NODE_ENV: 'production' };
 
-  test('is refused in production, unless EMBEDDED says that it is meant', () => {
+  test('is refused in production, unless EMBEDDED allows it', () => {
     expect(faultsOf(production)).toEqual([
       expect.stringMatching(/^DATABASE_URL must be set, because NODE_ENV is production: /),
     ]);
-    expect(faultsOf({ ...production, DATABASE_URL: '' })[0]).toContain('EMBEDDED=on says that it is meant.');
+    expect(faultsOf({ ...production, DATABASE_URL: '' })[0]).toContain('Set EMBEDDED=on to use it anyway.');
     expect(faultsOf({ ...production, DATABASE_URI: URL_TEXT })).toHaveLength(1);
     expect(parseConfig({ ...production, EMBEDDED: 'on' }).db.engine).toBe('embedded');
     expect(parseConfig({ ...production, DATABASE_URL: URL_TEXT }).db.engine).toBe('postgres');
@@ -99,7 +99,9 @@ describe('a variable that looks like a setting', () => {
     ['LOGLEVEL', 'LOG_LEVEL'],
     ['TRUSTED_PROXY', 'TRUST_PROXY'],
   ])('%s is named with %s', (name, likely) => {
-    expect(findMisspelt({ [name]: 'hush' })).toEqual([`${name} is no setting and does nothing; is ${likely} meant?`]);
+    expect(findMisspelt({ [name]: 'hush' })).toEqual([
+      `${name} is not a setting and is ignored. Did you mean ${likely}?`,
+    ]);
   });
 
   test('is not a setting, nothing empty, and nothing of what machines have', () => {
