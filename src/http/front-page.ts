@@ -73,7 +73,7 @@ function frontPage({ origin, graphiql, demo }: FrontPage): string {
 <main>
 <nav aria-label="Interfaces"><ul>
 ${explorer}
-${link('/docs', 'REST reference', 'Six routes with their parameters, answers and errors, to be tried out in place.')}
+${link('/docs', 'REST reference', 'Six routes with their parameters, answers and errors, which you can try on the page.')}
 ${link('/openapi.json', 'OpenAPI document', 'OpenAPI 3.1, for generators of clients and for tools.')}
 </ul></nav>
 <h2>The first call</h2>

@@ -235,7 +235,7 @@ describe.runIf(isEmbedded)('without a database,', () => {
     expect(statusesOf(await examine({ ...production, EMBEDDED: 'on' }))).toMatchObject({ production: 'warning' });
     expect(await examine({ ...production, DATABSE_URL: 'x' })).toMatchObject({
       settings: { status: 'failed', advice: 'Set DATABASE_URL.' },
-      'setting-names': { status: 'warning', found: expect.stringContaining('is DATABASE_URL meant?') },
+      'setting-names': { status: 'warning', found: expect.stringContaining('Did you mean DATABASE_URL?') },
     });
   });
 });
