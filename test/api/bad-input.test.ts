@@ -12,7 +12,7 @@ beforeAll(async () => {
   project = await app.createProject();
   await project.addUsers({ auth_method: 'wallet', auth_value: stellarAddress(1) });
 });
-// Whatever a test did to the server, it answers the next one.
+// After every test, the server still answers requests.
 afterEach(async () => {
   expect((await project.rest('/server/users/count')).body.result).toEqual({ total_user: 1 });
 });
@@ -29,7 +29,7 @@ async function anonymous(path: string, init: RequestInit = {}) {
   return { status: answer.status, body: await answer.json() };
 }
 
-describe("every 400 of the contract's table names the parameter, what arrived and what is accepted", () => {
+describe('every 400 in the contract names the parameter, the received value and the accepted values', () => {
   const addressForms =
     'expected a Stellar address (G and 55 more characters) or an Ethereum address (0x and 40 hex digits)';
   const dateForms = 'expected a date (2026-01-31) or an RFC 3339 date-time (2026-01-31T12:00:00Z).';
@@ -62,7 +62,7 @@ describe("every 400 of the contract's table names the parameter, what arrived an
     expect(expectError(await verify(project, body), 400)).toBe(sentence);
   });
 
-  test('every fault of a request, each once', async () => {
+  test('a request with several errors reports each of them once', async () => {
     const error = expectError(await project.rest('/server/users?page=-1&limit=-2&start_date=x'), 400);
     expect(error.match(/\w+: got "[^"]*"/g)?.sort()).toEqual([
       'limit: got "-2"',
@@ -80,19 +80,19 @@ describe("every 400 of the contract's table names the parameter, what arrived an
     `/server/users/search?email=${long}`,
     `/server/users/search?address=${long}`,
     `/server/users?page=${'1&page='.repeat(1_000)}`,
-  ])('what arrived is shortened: %.60s', async (path) => {
+  ])('a long value is shortened in the error: %.60s', async (path) => {
     const error = expectError(await project.rest(path), 400);
     expect(error).toMatch(/… \(\d+ characters\)/);
     expect(error.length).toBeLessThan(400);
   });
 
-  test('what arrived is shortened in a 404 and from a body too', async () => {
+  test('a long value is also shortened in a 404 and when it comes from a body', async () => {
     expect(expectError(await project.rest(`/server/users/${'9'.repeat(8_000)}`), 404).length).toBeLessThan(100);
     expect(expectError(await verify(project, { address: 'G'.repeat(900_000) }), 400).length).toBeLessThan(400);
   });
 });
 
-describe('every text has a longest that is looked at; one more character is 400', () => {
+describe('every text has a maximum length, and one more character is 400', () => {
   const address = stellarAddress(1);
   const a = (length: number) => 'a'.repeat(length);
   test.each([
@@ -114,7 +114,7 @@ describe('every text has a longest that is looked at; one more character is 400'
     expect(expectError(await project.rest(refused), 400)).toMatch(new RegExp(`^${name}: got .*, expected `));
   });
 
-  test('an address has at most 128 characters to be told what is wrong with it', async () => {
+  test('an address of more than 128 characters is refused for its length, without a detailed reason', async () => {
     expect(expectError(await verify(project, { address: `G${a(127)}` }), 400)).toContain('here are 128 characters');
     expect(expectError(await verify(project, { address: `G${a(128)}` }), 400)).toContain(
       'an address has at most 128 characters',
@@ -131,7 +131,7 @@ describe('every text has a longest that is looked at; one more character is 400'
     expect(expectError(await remove(a(256)), 400)).toMatch(/^Idempotency-Key: got .*, expected 1 to 255 printable/);
   });
 
-  test('what is longer than any App ID or App Secret is a wrong one', async () => {
+  test('an App ID or App Secret that is too long is refused like a wrong one', async () => {
     for (const [id, secret] of [
       [project.appId, a(8_000)],
       [a(8_000), project.appSecret],
@@ -146,7 +146,7 @@ describe('every text has a longest that is looked at; one more character is 400'
     }
   });
 
-  test('an id of thousands of digits is never made a number', async () => {
+  test('an id of thousands of digits is never converted to a number', async () => {
     const id = '9'.repeat(12_000);
     expect(expectError(await project.rest(`/server/users/${id}`), 404)).toBe(
       `There is no user ${'9'.repeat(20)} in this project.`,
@@ -157,7 +157,7 @@ describe('every text has a longest that is looked at; one more character is 400'
     expect((await project.rest(`/server/users/${padded}`)).status).toBe(200);
   });
 
-  test('the OpenAPI document has these lengths', async () => {
+  test('the OpenAPI document states these maximum lengths', async () => {
     const { paths } = (await (await fetch(`${app.url}/openapi.json`)).json()) as Json;
     const lengthOf = (path: string, method: string, name: string) =>
       paths[path][method].parameters.find((each: { name: string }) => each.name === name).schema.maxLength;
@@ -233,12 +233,12 @@ describe('URLs', () => {
     '/server/users/-9223372036854775808',
     '/server/users/0.0000001',
     '/server/users/Infinity',
-  ])('what is no id is 400: %s', async (path) => {
+  ])('an invalid id is 400: %s', async (path) => {
     expectError(await project.rest(path), 400);
   });
 
   test.each(['/server/users/__proto__/x', '/server/../livez/x', '/SERVER/users', '/server/users/', '//server/users'])(
-    'a path that is almost one of the six is none: %s',
+    'a path that only resembles one of the six routes is not found: %s',
     async (path) => {
       const { status, body } = await project.rest(path);
       expect([400, 404]).toContain(status);
@@ -246,12 +246,12 @@ describe('URLs', () => {
     },
   );
 
-  test('SQL in a value is a value', async () => {
+  test('SQL in a parameter is treated as plain text', async () => {
     const { body } = await project.rest(`/server/users/search?email=${encodeURIComponent("'OR+1=1--@example.com")}`);
     expect(body.result).toEqual({ total_user: 0, users: [] });
   });
 
-  test('keys of prototypes are unknown parameters', async () => {
+  test('names of prototype properties are unknown parameters', async () => {
     const query =
       '__proto__=1&__proto__[page]=0&constructor=1&constructor.prototype.page=0&toString=1&hasOwnProperty=1';
     expect((await project.rest(`/server/users?${query}`)).body.result).toMatchObject({ page: 1, total_user: 1 });
@@ -282,7 +282,7 @@ describe('bodies', () => {
     ['half a character', bytes(0x22, 0xe2, 0x82)],
     ['UTF-16', bytes(0xff, 0xfe, 0x7b, 0x00, 0x7d, 0x00)],
     ['gzip', bytes(0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00)],
-  ])('what is not JSON is 400, and 401 without credentials: %s', async (_what, body) => {
+  ])('a body that is not JSON is 400, and 401 without credentials: %s', async (_what, body) => {
     expectError(await post(body), 400);
     expectError(await anonymous(VERIFY, { method: 'POST', body, headers: JSON_TYPE }), 401);
   });
@@ -296,19 +296,19 @@ describe('bodies', () => {
     ['an object', '{"toString":"x"}'],
     ['a list of addresses', `["${address}"]`],
     ['true', 'true'],
-  ])('an address that is none is 400: %s', async (_what, json) => {
+  ])('an invalid address is 400: %s', async (_what, json) => {
     expect(expectError(await post(`{"address":${json}}`), 400)).toMatch(/^address: got /);
   });
 
   test.each(['1e400', '-1e400', '1e-400', '-0', '0.5', '1.0000001', '"1"', '[1]', 'null', 'false'])(
-    'an absurd user_id is 400: %s',
+    'an invalid user_id is 400: %s',
     async (number) => {
       expect(expectError(await post(`{"address":"${address}","user_id":${number}}`), 400)).toMatch(/^user_id: got /);
     },
   );
 
   test.each(['9007199254740993', '18446744073709551616', '1e300', '9'.repeat(400).slice(0, 300)])(
-    'a user_id beyond every id matches nobody: %.20s',
+    'a user_id larger than any id matches no user: %.20s',
     async (number) => {
       const { status, body } = await post(`{"address":"${address}","user_id":${number}}`);
       expect([status, body.result]).toEqual([200, { exists: false }]);
@@ -321,11 +321,11 @@ describe('bodies', () => {
     ['as the address', `{"address":${deep(500_000)}}`],
     ['as the user_id', `{"address":"${address}","user_id":${deep(10_000)}}`],
     ['of objects', `${'{"a":'.repeat(150_000)}1${'}'.repeat(150_000)}`],
-  ])('values nested without end are 400: %s', async (_what, body) => {
+  ])('values that are nested too deeply are 400: %s', async (_what, body) => {
     expectError(await post(body), 400);
   });
 
-  test('a body beyond 16 KiB is not even parsed: 400, whatever is in it', async () => {
+  test('a body over 16 KiB is 400 and is not parsed', async () => {
     const repeated = `{${'"a":1,'.repeat(100_000)}"address":"${address}"}`;
     const different = `{${Array.from({ length: 100_000 }, (_, key) => `"${key}":1,`).join('')}"address":"${address}"}`;
     for (const body of [repeated, different, `{"address":"${address}"}${'x'.repeat(20_000)}`]) {
@@ -333,7 +333,7 @@ describe('bodies', () => {
     }
   });
 
-  test('thousands of unknown keys are 400, of which five are named and shortened', async () => {
+  test('thousands of unknown keys are 400, and the error names five of them, shortened', async () => {
     const keys = Array.from({ length: 1_000 }, (_, key) => `${key}${'x'.repeat(100)}`);
     const unknown = { address, ...Object.fromEntries(keys.slice(0, 100).map((key) => [key, 1])) };
     const error = expectError(await verify(project, unknown), 400);
@@ -347,11 +347,11 @@ describe('bodies', () => {
     ['{"__proto__":null}', '__proto__'],
     ['{"constructor":{"prototype":{"user_id":1}}}', 'constructor'],
     ['{"constructor":1}', 'constructor'],
-  ])('a key that reaches into a prototype is named: %s', async (body, key) => {
+  ])('the error names a key that would change a prototype: %s', async (body, key) => {
     expect(expectError(await post(body), 400)).toContain(`"${key}"`);
   });
 
-  test('32 levels are read, one more is not, and brackets in texts are no levels', async () => {
+  test('a body may have 32 levels of nesting, and brackets inside strings do not count', async () => {
     expect(expectError(await post(deep(32)), 400)).toContain('expected a JSON object');
     expect(expectError(await post(deep(33)), 400)).toBe('The body nests deeper than 32 levels.');
     const url = `/graphql?query={userCount}&variables=${encodeURIComponent(`{"a":${deep(33)}}`)}`;
@@ -361,7 +361,7 @@ describe('bodies', () => {
     expect(expectError(await post(text), 400)).toMatch(/^address: got /);
   });
 
-  test('1 MiB is read, one byte more is 413, and 401 without credentials', async () => {
+  test('a body of 1 MiB is read, and one byte more is 413', async () => {
     const limit = 1_048_576;
     const fill = (length: number) => `{"address":"${address}"}`.padEnd(length);
     expect((await post(fill(limit))).body.result.exists).toBe(true);
@@ -369,7 +369,7 @@ describe('bodies', () => {
     expectError(await post(fill(limit + 1), { 'content-type': 'text/plain' }), 413);
   });
 
-  test('a body where none belongs changes nothing', async () => {
+  test('a body on a route that takes none is ignored if it is valid JSON, and 400 if it is not', async () => {
     const answer = await project.rest('/server/users/999999999', { method: 'DELETE', body: '{}', headers: JSON_TYPE });
     expectError(answer, 404);
     const broken = await project.rest('/server/users/999999999', { method: 'DELETE', body: '{', headers: JSON_TYPE });
@@ -399,14 +399,14 @@ describe('any request', () => {
   const encoded = fc
     .array(fc.tuple(name, value), { maxLength: 6 })
     .map((pairs) => pairs.map((pair) => pair.map(encodeURIComponent).join('=')).join('&'));
-  // Printable ASCII as it is, broken percent-encoding included; "#" would end the URL on the client's side.
+  // Unescaped printable ASCII, with invalid percent-encoding too. No "#": the client would end the URL there.
   const rawQuery = fc.stringMatching(/^[!$-~]{0,80}$/);
 
   test.each([
     ['/server/users', ['limit', 'page', 'total_user', 'users']],
     ['/server/users/count', ['total_user']],
     ['/server/users/search', ['total_user', 'users']],
-  ])('any query string gives 200 or 400, of the right shape: GET %s', async (path, keys) => {
+  ])('any query string gives 200 or 400 with a documented body: GET %s', async (path, keys) => {
     await fc.assert(
       fc.asyncProperty(fc.oneof(encoded, rawQuery), async (query) => {
         const { status, body } = await project.rest(`${path}?${query}`);
@@ -425,9 +425,9 @@ describe('any request', () => {
     );
     await fc.assert(
       fc.asyncProperty(id, async (given) => {
-        // A slash makes another path of it, a dot segment is resolved by the client.
+        // The client resolves dot segments, so they would request another path.
         fc.pre(!/^\.{0,2}$/.test(given));
-        // A small number may be the id of somebody.
+        // A small number may be the id of an existing user.
         fc.pre(!/^0*[1-9][0-9]{0,5}$/.test(given));
         const { status, body } = await project.rest(`/server/users/${encodeURIComponent(given)}`);
         expectError({ status, body }, /^0*[1-9][0-9]*$/.test(given) ? 404 : 400);
@@ -452,7 +452,7 @@ describe('any request', () => {
     );
   });
 
-  test('any bytes as the verify body give 400', async () => {
+  test('random bytes as the verify body give 400', async () => {
     await fc.assert(
       fc.asyncProperty(fc.uint8Array({ maxLength: 64 }), async (given) => {
         expectError(await post(Uint8Array.from(given)), 400);
@@ -461,7 +461,7 @@ describe('any request', () => {
     );
   });
 
-  test('any App ID and App Secret that are not the right ones give 401', async () => {
+  test('any wrong App ID or App Secret gives 401', async () => {
     const header = fc.stringMatching(/^[!-~\xa0-\xff]{0,60}$/);
     await fc.assert(
       fc.asyncProperty(header, header, async (id, secret) => {
@@ -473,7 +473,7 @@ describe('any request', () => {
   });
 });
 
-test('no request of this file made the server fail: sendRaw finds it as it was', async () => {
+test('the server still works after all requests of this file', async () => {
   const { status, body } = await sendRaw(app.url, 'GET /readyz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n');
   expect([status, body]).toEqual([200, { status: 'ready' }]);
 });

@@ -6,7 +6,7 @@ import { userFilter } from '#dist/domain/filters.js';
 import { stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 
-/** How many statements a question costs. A number that grows here is a slower service, so it is exact wherever it can be. */
+/** How many SQL statements an operation takes. More statements are slower, so the numbers are exact where possible. */
 
 const USERS = 100;
 
@@ -28,7 +28,7 @@ async function projectWithAccounts(seed: number): Promise<[TestProject, string[]
       })),
     })),
   );
-  // Else the first reader of a total would have what is pending folded behind his back.
+  // Without this, the first request for a total would schedule a fold of the pending changes during a test.
   const { totals, projects } = app.context.services;
   await totals.fold(await projects.getScope(made.appId));
   const { data } = await made.graphql(`{ users(first: ${USERS}) { nodes { id } } }`);
@@ -36,7 +36,7 @@ async function projectWithAccounts(seed: number): Promise<[TestProject, string[]
 }
 
 beforeAll(async () => {
-  // There are two projects here, of which neither is to wait for the other.
+  // Two projects, to check that neither waits for the other.
   [project, ids] = await projectWithAccounts(0);
   [other, otherIds] = await projectWithAccounts(1_000);
 });
@@ -44,10 +44,10 @@ beforeEach(() => {
   app.statements.length = 0;
 });
 
-/** Whether a statement looks credentials up, which happens once in a while and not for every request. */
+/** Whether a statement looks up credentials. This happens only now and then, because credentials are cached. */
 const readsSecrets = (sql: string) => /JOIN app_secrets/.test(sql);
 
-/** The statements since the test began, by what they read, but for those that look credentials up. */
+/** The number of statements since the test began, by what they read. Credential lookups are left out. */
 function statements() {
   const kinds = app.statements
     .filter((sql) => !readsSecrets(sql))
@@ -66,7 +66,7 @@ test('a page of 100 users with their accounts takes one statement', async () => 
   expect(statements()).toEqual({ list: 1 });
 });
 
-test('the same as a numbered page, and over REST, takes one', async () => {
+test('a numbered page of 100 users with accounts takes one statement, over GraphQL and REST', async () => {
   const { data } = await project.graphql('{ userPage(limit: 100) { totalUser users { accounts { id } } } }');
   expect(data.userPage.users).toHaveLength(USERS);
   expect(statements()).toEqual({ list: 1 });
@@ -77,7 +77,7 @@ test('the same as a numbered page, and over REST, takes one', async () => {
   expect(statements()).toEqual({ list: 1 });
 });
 
-test('accounts under three aliases cost no statement more', async () => {
+test('accounts under three aliases take no extra statement', async () => {
   const { data } = await project.graphql(
     '{ users(first: 100) { nodes { a: accounts { id } b: accounts { publicKey } c: accounts { network } } } }',
   );
@@ -86,7 +86,7 @@ test('accounts under three aliases cost no statement more', async () => {
   expect(statements()).toEqual({ list: 1 });
 });
 
-test('users under two aliases cost a list each, and their accounts nothing', async () => {
+test('users under two aliases take one list statement each, and none for their accounts', async () => {
   const { data } = await project.graphql(
     '{ a: users(first: 100) { nodes { accounts { id } } } b: users(last: 100) { nodes { accounts { id } } } }',
   );
@@ -94,7 +94,7 @@ test('users under two aliases cost a list each, and their accounts nothing', asy
   expect(statements()).toEqual({ list: 2 });
 });
 
-test('a total that nobody asks for is not counted', async () => {
+test('a total that is not selected is not counted', async () => {
   await project.graphql('{ users(first: 100) { nodes { id } } }');
   expect(statements()).toEqual({ list: 1 });
   expect(app.statements.join()).not.toContain('count(*)');
@@ -108,14 +108,14 @@ test('usersByIds of 100 with their accounts takes one statement', async () => {
   expect(statements()).toEqual({ 'users by key': 1 });
 });
 
-test('100 users asked one by one under aliases take one statement', async () => {
+test('100 users selected one by one under aliases take one statement', async () => {
   const fields = ids.map((id, index) => `u${index}: user(id: ${id}) { id accounts { id } }`);
   const { data } = await project.graphql(`{ ${fields.join(' ')} }`);
   expect(Object.values<Json>(data).map((user) => user.id)).toEqual(ids);
   expect(statements()).toEqual({ 'users by key': 1 });
 });
 
-test('searches and verifications of one operation share a statement of each kind', async () => {
+test('the searches of one operation share a statement, and so do its verifications', async () => {
   const fields = Array.from(
     { length: 20 },
     (_, index) =>
@@ -133,11 +133,11 @@ test('one user over REST takes one statement', async () => {
   expect(statements()).toEqual({ 'users by key': 1 });
 });
 
-test('20 requests that arrive together on as many connections, each for one user, take two statements', async () => {
+test('20 simultaneous requests for one user each, on 20 connections, take two statements', async () => {
   const asked = ids.slice(0, 20);
   const connections = await Promise.all(asked.map(() => connect()));
   let seen: Record<string, number> = {};
-  // A busy machine may hand the server the requests of a round in several turns; in the first round the connections are new.
+  // On a busy machine, the requests of a round may arrive in several ticks. In the first round the connections are new.
   for (let round = 1; round <= 20 && seen['users by key'] !== 2; round += 1) {
     app.statements.length = 0;
     const answers = connections.map((connection) => nextAnswer(connection));
@@ -146,12 +146,12 @@ test('20 requests that arrive together on as many connections, each for one user
     expect(users.map((user) => [String(user.id), user.accounts.length])).toEqual(asked.map((id) => [id, 2]));
     seen = statements();
   }
-  // A batch of 16 does not wait for the end of the turn.
+  // A batch of 16 keys is dispatched before the end of the tick.
   expect(seen).toEqual({ 'users by key': 2 });
   for (const connection of connections) connection.destroy();
 });
 
-test('clients that go away before their answer cost those who share the batch nothing', async () => {
+test('a client that disconnects early does not affect the other requests in its batch', async () => {
   const asked = ids.slice(0, 20);
   const connections = await Promise.all(asked.map(() => connect()));
   const stay = connections.filter((_, index) => index % 2 === 0);
@@ -167,7 +167,7 @@ test('clients that go away before their answer cost those who share the batch no
   expect((await project.rest(`/server/users/${asked[1]}`)).status).toBe(200);
 });
 
-/** Sockets rather than fetch: what is written to them in one turn has arrived, all of it, before the next. */
+/** Sockets instead of fetch: everything that is written to them in one tick arrives before the next tick. */
 async function connect(): Promise<Socket> {
   const { hostname, port } = new URL(app.url);
   const socket = createConnection({ host: hostname, port: Number(port), noDelay: true });
@@ -190,7 +190,7 @@ async function nextAnswer(socket: Socket): Promise<Json> {
   }
 }
 
-test('whatever is asked in one turn of the event loop is one statement, of two projects too, and each sees its own', async () => {
+test('reads of two projects in one tick of the event loop share one statement, and each project sees only its own users', async () => {
   const { projects, users } = app.context.services;
   const [mine, theirs] = [await projects.getScope(project.appId), await projects.getScope(other.appId)];
   app.statements.length = 0;
@@ -200,7 +200,7 @@ test('whatever is asked in one turn of the event loop is one statement, of two p
   expect(statements()).toEqual({ 'users by key': 1 });
 });
 
-test('the accounts of users of two projects asked in one turn are one statement, and each sees its own', async () => {
+test('account reads of two projects in one tick share one statement, and each project sees only its own accounts', async () => {
   const { projects, accounts } = app.context.services;
   const [mine, theirs] = [await projects.getScope(project.appId), await projects.getScope(other.appId)];
   app.statements.length = 0;
@@ -212,7 +212,7 @@ test('the accounts of users of two projects asked in one turn are one statement,
   expect(statements()).toEqual({ accounts: 1 });
 });
 
-test('users with and without their accounts are one statement, and accounts nobody asks for are not read', async () => {
+test('reads of users with and without accounts share one statement, and only requested accounts are returned', async () => {
   const { projects, users } = app.context.services;
   const scope = await projects.getScope(project.appId);
   app.statements.length = 0;
@@ -225,12 +225,12 @@ test('users with and without their accounts are one statement, and accounts nobo
   ]);
   expect([bare?.accounts, alsoBare?.accounts, full?.accounts?.length]).toEqual([undefined, undefined, 2]);
   expect({ ...full, accounts: undefined }).toEqual({ ...bare, accounts: undefined });
-  // Of a hundred copies one was made.
+  // All hundred reads return the same object.
   expect(new Set(await Promise.all(copies)).size).toBe(1);
   expect(statements()).toEqual({ 'users by key': 1 });
 });
 
-test('searches with and without accounts are one statement', async () => {
+test('searches with and without accounts share one statement', async () => {
   const { projects, users } = app.context.services;
   const scope = await projects.getScope(project.appId);
   app.statements.length = 0;
@@ -242,7 +242,7 @@ test('searches with and without accounts are one statement', async () => {
   expect(app.statements).toHaveLength(1);
 });
 
-test('lists of many users with their accounts are several statements, and one of a few comes first', async () => {
+test('large lists with accounts take several statements, and a small list does not wait for all of them', async () => {
   const { projects, users } = app.context.services;
   const [mine, theirs] = [await projects.getScope(project.appId), await projects.getScope(other.appId)];
   app.statements.length = 0;
@@ -262,7 +262,7 @@ test('lists of many users with their accounts are several statements, and one of
   expect(statements()).toEqual({ list: 3 });
 });
 
-test('concurrent requests of two projects are answered each with its own', async () => {
+test('concurrent requests of two projects each return the data of their own project', async () => {
   const both = [...ids.slice(0, 20), ...otherIds.slice(0, 20)];
   const ask = (asker: TestProject) =>
     asker.graphql('query ($ids: [ID!]!) { usersByIds(ids: $ids) { id } }', { ids: both });
@@ -273,7 +273,7 @@ test('concurrent requests of two projects are answered each with its own', async
   }
 });
 
-test('a key that is unknown or impossible does not disturb the others of its batch', async () => {
+test('an unknown or impossible key does not affect the other keys of its batch', async () => {
   const { data } = await project.graphql(
     `query ($known: ID!, $stranger: ID!) {
       a: user(id: $known) { id accounts { id } } b: user(id: 9007199254740991) { id } c: user(id: "99999999999999999999") { id }
@@ -292,7 +292,7 @@ test('a key that is unknown or impossible does not disturb the others of its bat
   expect(statements()).toEqual({ 'users by key': 1 });
 });
 
-test('a failed authentication in a batch does not disturb the others', async () => {
+test('a failed authentication does not affect the others in its batch', async () => {
   const wrong = { 'service-app-secret': 'wrong' };
   const [good, bad, unknown] = await Promise.all([
     project.rest('/server/users/count'),
@@ -302,7 +302,7 @@ test('a failed authentication in a batch does not disturb the others', async () 
   expect([good?.status, bad?.status, unknown?.status]).toEqual([200, 401, 401]);
 });
 
-test('credentials are looked up by the first request, for itself and those that follow at once', async () => {
+test('the first request looks up the credentials, also for requests that follow immediately', async () => {
   const fresh = await app.createProject();
   app.statements.length = 0;
   await fresh.rest('/server/users/count');

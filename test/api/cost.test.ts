@@ -5,12 +5,12 @@ import { ethereumAddress } from '../support/addresses.js';
 import { type Json, startTestApp, type TestProject, useTestApp } from '../support/app.js';
 import { jsonPost, SIX_ROUTES } from '../support/rest.js';
 
-/** What a request costs: how many statements it may, and that its caller is told when it asks. */
+/** The cost of a request: how many statements it may take, and how a client can ask for this number. */
 
 const app = useTestApp({ ownDatabase: true, admission: { maxInFlight: 1, maxInFlightPerProject: 1, maxQueued: 100 } });
 let project: TestProject;
 beforeAll(async () => {
-  // No project has more than one unit of work under way as long as another one is there.
+  // With these limits, only one request is in flight at a time.
   project = await app.createProject();
   await project.addUsers(
     ...['ada', 'grace', 'mary'].map((name, index) => ({
@@ -25,14 +25,14 @@ const asking = { 'userdir-cost': '1' };
 
 interface Bill {
   status: number;
-  /** The statements as the header has them, as the body of GraphQL has them, and as they were issued. */
+  /** The number of statements in the header, in the GraphQL body, and as the database received them. */
   inHeader: number;
   inBody: number;
   issued: number;
   body: Json;
 }
 
-/** Asks what a request costs. What checks its credentials, once a second, comes before the bill. */
+/** Sends a request that asks for its cost. Credential lookups, about one a second, are not part of the cost. */
 async function cost(path: string, init: RequestInit): Promise<Bill> {
   app.statements.length = 0;
   const asked = { ...init, headers: { ...(init.headers as Record<string, string>), ...asking } };
@@ -56,13 +56,13 @@ function timingOf(headers: Headers): Record<string, number> {
 
 const graphql = (query: string) => cost('/graphql', jsonPost({ query }));
 
-describe('the statements that an operation may take, exactly', () => {
+describe('the exact number of statements per operation', () => {
   test.each(SIX_ROUTES)('$route: 1', async ({ path, init }) => {
     const { inHeader, issued } = await cost(path, init);
     expect([inHeader, issued]).toEqual([1, 1]);
   });
 
-  test('DELETE with a key: 6, of which one removes', async () => {
+  test('DELETE with an idempotency key: 6, and one of them removes the user', async () => {
     const { inHeader, issued, status } = await cost('/server/users/2', {
       method: 'DELETE',
       headers: { 'idempotency-key': 'k' },
@@ -93,7 +93,7 @@ describe('the statements that an operation may take, exactly', () => {
     expect([inHeader, inBody, issued]).toEqual([budget, budget, budget]);
   });
 
-  test('no field of the schema is left out', async () => {
+  test('every root field of the schema has a case above', async () => {
     const { data } = await project.graphql(
       '{ __schema { queryType { ...F } mutationType { ...F } } } fragment F on __Type { fields { name } }',
     );
@@ -101,21 +101,21 @@ describe('the statements that an operation may take, exactly', () => {
     expect(Object.keys(BUDGETS).toSorted()).toEqual(fields.map(({ name }: Json) => name).toSorted());
   });
 
-  test('fields that read the same take one statement together, others one each', async () => {
+  test('fields of the same kind share one statement; other fields take one each', async () => {
     const { inBody } = await graphql('{ a: user(id: 1) { id } b: user(id: 7) { id } userCount c: userCount }');
     expect(inBody).toBe(2);
   });
 });
 
 describe('extensions.cost', () => {
-  test('has the cost of the operation, the limit, and the statements', async () => {
+  test('contains the cost of the operation, the limit, and the number of statements', async () => {
     const { body, inBody } = await graphql('{ users(first: 5) { totalCount nodes { id } } }');
     expect(Object.keys(body)).toEqual(['data', 'extensions']);
     expect(body.extensions).toEqual({ cost: { requested: 218, limit: 20_000, statements: expect.any(Number) } });
     expect(inBody).toBe(1);
   });
 
-  test('is there where the operation fails, and where it costs too much', async () => {
+  test('is present when the operation fails, and when it costs too much', async () => {
     const failed = await graphql('{ users(first: 0) { totalCount } }');
     expect(failed.body).toMatchObject({ errors: [{}], extensions: { cost: {} } });
     const { status, body, inBody } = await graphql(
@@ -125,7 +125,7 @@ describe('extensions.cost', () => {
     expect(body.extensions.cost).toMatchObject({ requested: 30_150, limit: 20_000 });
   });
 
-  test('is not there where nothing is an operation, nor for whoever has not asked', async () => {
+  test('is absent when there is no operation, or when the client did not ask for it', async () => {
     expect((await graphql('{ users {')).body.extensions).toBeUndefined();
     const { body, headers } = await project.rest('/graphql', jsonPost({ query: '{ userCount }' }));
     expect(Object.keys(body)).toEqual(['data']);
@@ -134,7 +134,7 @@ describe('extensions.cost', () => {
     expect(other.headers.get('server-timing')).toBeNull();
   });
 
-  test('is the same on the short way, compiled or not, as on the long one', async () => {
+  test('is the same on the fast path, compiled or not, as through the HTTP layer of Yoga', async () => {
     const query = 'query Q { users(first: 2) { totalCount nodes { id accounts { publicKey } } } }';
     const answers = new Set<string>();
     const ask = async (body: object) => {
@@ -143,14 +143,14 @@ describe('extensions.cost', () => {
       answers.add(JSON.stringify(answered));
     };
     for (let time = 0; time < 6; time += 1) await ask({ query });
-    // What this key means is nothing, but it sends a request the long way.
+    // An empty `extensions` has no meaning, but it sends the request through Yoga's HTTP layer.
     await ask({ query, extensions: {} });
     expect([...answers]).toHaveLength(1);
   });
 });
 
 describe('Server-Timing', () => {
-  test('says how long a request took, and how long of that it waited for its turn and for the database', async () => {
+  test('states the total time of a request, its time in the queue, and its time in the database', async () => {
     const other = await app.createProject();
     await Promise.all([project, other].map((each) => each.rest('/server/users/count')));
     let release = () => {};
@@ -168,7 +168,7 @@ describe('Server-Timing', () => {
     app.statements.length = 0;
     const before = other.rest('/server/users', { headers: asking });
     while (!app.statements.some((sql) => sql.includes('FROM users'))) await sleep(5);
-    // It takes the only turn there is until its statement is answered.
+    // The first request is the only one in flight until its statement ends, so this one is queued.
     const behind = project.rest('/server/users', { headers: asking });
     await sleep(500);
     release();
@@ -183,7 +183,7 @@ describe('Server-Timing', () => {
     }
   });
 
-  test('a batch of several requests is on the bill of each that asks, and of no other', async () => {
+  test('a shared batch is counted for every request that asks for its cost, and for no other', async () => {
     await project.rest('/server/users/count');
     const ids = Array.from({ length: 8 }, (_, index) => index + 1);
     const answers = await Promise.all(
@@ -195,11 +195,11 @@ describe('Server-Timing', () => {
   });
 });
 
-describe('what a bill costs everybody else is bounded', () => {
+describe('cost reports are limited, to protect other requests', () => {
   const isTold = async (asked: TestProject, path = '/server/users?page=0') =>
     (await asked.rest(path, { headers: asking })).headers.get('server-timing') !== null;
 
-  test('of one project ten are told their cost at once; others are answered as if they had not asked', async () => {
+  test('a project gets at most ten cost reports at once; its other requests succeed without a report', async () => {
     const wide = await startTestApp();
     const [one, other] = [await wide.createProject(), await wide.createProject()];
     const { db } = wide.context;
@@ -208,7 +208,7 @@ describe('what a bill costs everybody else is bounded', () => {
     const held = new Promise<void>((resolve) => {
       release = resolve;
     });
-    // Credentials are checked as ever.
+    // Credential lookups are not held back.
     db.query = async (statement) => {
       if (!statement.text.includes('app_secrets')) await held;
       return query(statement);
@@ -222,7 +222,7 @@ describe('what a bill costs everybody else is bounded', () => {
     await wide.close();
   });
 
-  test('a body that does not come and credentials that are wrong take none of their places', async () => {
+  test('an incomplete body or wrong credentials do not count towards the limit of ten', async () => {
     const { hostname, port } = new URL(app.url);
     const slow = Array.from({ length: 12 }, () => {
       const socket = connect(Number(port), hostname);

@@ -44,7 +44,7 @@ async function askStretch(project: TestProject, window: Window): Promise<Stretch
   };
 }
 
-/** What REST says of the same filter: the order that cursors have to keep to. */
+/** The ids that REST lists for the same filter. Cursors must follow this order. */
 async function restOrder(project: TestProject, filter: Filter = {}): Promise<string[]> {
   const parameters = new URLSearchParams({ limit: '100' });
   if (filter.startDate !== undefined) parameters.set('start_date', filter.startDate);
@@ -64,7 +64,7 @@ function newUser(method: string, createdAt: string): ImportedUser {
 
 const remove = (project: TestProject, id: string) => project.rest(`/server/users/${id}`, { method: 'DELETE' });
 
-/** Few, so that most users share theirs with others, and next to each other around midnight. */
+/** Only a few, so that many users share an instant. Some are next to each other around midnight. */
 const INSTANTS = [
   '2026-01-01T00:00:00.000Z',
   '2026-01-01T23:59:59.999Z',
@@ -90,7 +90,7 @@ const anyFilter: fc.Arbitrary<Filter> = fc.record(
   { requiredKeys: [] },
 );
 
-test('a walk in either direction is the order of REST, and every step knows what is before and after it', async () => {
+test('paging in either direction follows the order of REST, and every page reports its neighbours correctly', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(anyUser, { maxLength: 30 }),
@@ -134,7 +134,7 @@ test('a walk in either direction is the order of REST, and every step knows what
   );
 });
 
-test('any two cursors cut out exactly what is between them, from either end', async () => {
+test('after and before together select exactly the users between two cursors, in either direction', async () => {
   const project = await app.createProject();
   const methods = ['email', 'passkey', 'google'] as const;
   await project.addUsers(
@@ -167,7 +167,7 @@ test('any two cursors cut out exactly what is between them, from either end', as
   );
 });
 
-test('a cursor outlives the user at whom it points, among users of the same instant', async () => {
+test('a cursor stays valid after its user is removed, also among users of the same instant', async () => {
   const project = await app.createProject();
   const createdAt = '2026-01-01T00:00:00.000Z';
   await project.addUsers(...Array.from({ length: 9 }, () => newUser('passkey', createdAt)));
@@ -181,7 +181,7 @@ test('a cursor outlives the user at whom it points, among users of the same inst
   expect(newer).toMatchObject({ ids: ids.slice(0, 4), totalCount: 8, pageInfo: { hasNextPage: true } });
 });
 
-test('a cursor outlives everybody', async () => {
+test('a cursor stays valid after all users are removed', async () => {
   const project = await app.createProject();
   await project.addUsers(...INSTANTS.map((createdAt) => newUser('passkey', createdAt)));
   const { ids, cursors } = await askStretch(project, { first: 100 });
@@ -196,24 +196,24 @@ test('a cursor outlives everybody', async () => {
   }
 });
 
-test('a cursor of one project is but a place in time to another, whose users alone it shows', async () => {
+test('a cursor of another project is only a position in time, and gives only users of the own project', async () => {
   const [project, other] = [await app.createProject(), await app.createProject()];
   await other.addUsers(...INSTANTS.map((createdAt) => newUser('passkey', createdAt)));
   await project.addUsers(...INSTANTS.map((createdAt) => newUser('passkey', createdAt)));
   const foreign = (await askStretch(other, { first: 2 })).cursors[1] as string;
   const own = await askStretch(project, { first: 100 });
   const { ids } = await askStretch(project, { first: 100, after: foreign });
-  // The users of `project` came later, so that of the shared instant the one here is newer.
+  // The users of `project` were added later, so at a shared instant its user is newer than the foreign one.
   expect(ids).toEqual(own.ids.slice(2));
 });
 
-/** What happens between two steps of a walk: users (by their place in the list) go, others come. */
+/** Changes between two pages: some users are removed (by their position in the list), others are added. */
 const anyChange = fc.record({
   removed: fc.array(fc.nat({ max: 1_000 }), { maxLength: 4 }),
   added: fc.array(anyUser, { maxLength: 4 }),
 });
 
-test('a walk while users come and go repeats nobody and loses nobody who was there all along', async () => {
+test('paging during changes repeats no user and misses no user who was present all the time', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(anyUser, { minLength: 1, maxLength: 25 }),
@@ -242,11 +242,11 @@ test('a walk while users come and go repeats nobody and loses nobody who was the
           for (const place of removed) {
             const id = current[place % current.length];
             if (id === undefined) continue;
-            // Of those who were seen some go too, now and then the one at the cursor.
+            // Users on earlier pages are removed too, sometimes the one at the cursor.
             await remove(project, id);
             lasting.delete(id);
           }
-          // A walk that meets new users at every step need not end; ten steps of them are enough.
+          // Paging might never end if every step added users, so only the first ten steps add some.
           if (step < 10) await project.addUsers(...added.map(([method, createdAt]) => newUser(method, createdAt)));
         }
 
@@ -258,7 +258,7 @@ test('a walk while users come and go repeats nobody and loses nobody who was the
   );
 });
 
-test('a cursor is a text that needs no escaping in a URL', async () => {
+test('a cursor needs no escaping in a URL', async () => {
   const project = await app.createProject();
   await project.addUsers(...INSTANTS.map((createdAt) => newUser('passkey', createdAt)));
   for (const cursor of (await askStretch(project, { first: 100 })).cursors) expect(cursor).toMatch(/^[\w-]+$/);
@@ -291,7 +291,7 @@ test.each([
   await expectRefused(await app.createProject(), cursor);
 });
 
-test('a cursor that was cut, extended, or altered in any place is BAD_USER_INPUT', async () => {
+test('a cursor that is shortened, extended or changed anywhere is BAD_USER_INPUT', async () => {
   const project = await app.createProject();
   await project.addUsers(newUser('passkey', '2026-01-02T03:04:05.678Z'));
   const cursor = (await askStretch(project, { first: 1 })).cursors[0] as string;
@@ -313,11 +313,11 @@ test('a cursor that was cut, extended, or altered in any place is BAD_USER_INPUT
   expect(damaged.size).toBeGreaterThan(100);
 });
 
-test('the order is the one that is asked for, whether or not an index happens to have it', async () => {
+test('the order is correct even without an index that provides it', async () => {
   const project = await app.createProject();
   const added = Array.from({ length: 24 }, (_, index) => newUser('passkey', INSTANTS[Math.floor(index / 6)] as string));
   await project.addUsers(...added);
-  // A login writes its row anew: those of one instant are no longer stored in the order of their ids.
+  // A login rewrites its row, so rows of one instant are no longer stored in the order of their ids.
   for (const number of [16, 4, 22, 10, 13, 1, 19, 7]) {
     const { data } = await project.graphql(
       'mutation ($input: RecordLoginInput!) { recordLogin(input: $input) { created } }',
@@ -327,7 +327,7 @@ test('the order is the one that is asked for, whether or not an index happens to
   }
   await app.context.db.pool.query('DROP INDEX users_newest_idx, users_method_newest_idx');
 
-  // Registered oldest first, so that the ids too are newest first.
+  // Users were registered oldest first, so a newest-first list also has descending ids.
   const order = (await restOrder(project)).toSorted((a, b) => Number(b) - Number(a));
   expect(await restOrder(project)).toEqual(order);
   for (let done = 0, after: string | null = null; done < order.length; done += 5) {

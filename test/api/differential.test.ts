@@ -5,17 +5,17 @@ import { type TestProject, useTestApp } from '../support/app.js';
 import { graphqlQuestion } from '../support/garbage.js';
 
 /**
- * The ways to the same answer: a document that is new, one that is known, one that is compiled, one that Yoga's HTTP layer
- * answers, and one in a URL. `npm run fuzz` sends many more (FUZZ_INPUTS); FUZZ_SEED repeats those of a run.
+ * A document may be new, cached or compiled, and may go through Yoga's HTTP layer or a URL. All answers must be equal.
+ * `npm run fuzz` sends many more documents (FUZZ_INPUTS). FUZZ_SEED repeats the documents of an earlier run.
  */
 
 const INPUTS = Number(process.env['FUZZ_INPUTS'] ?? 2_000);
 const SEED = Number(process.env['FUZZ_SEED'] ?? Date.now() % 2 ** 31);
 const WAYS = 6;
-/** Executions after which a document is compiled, and one more. */
+/** One more than the number of executions after which a document is compiled. */
 const TIMES = 4;
 
-// The first user of its database has the id 1.
+// With its own database, the first user has the id 1.
 const app = useTestApp({ ownDatabase: true });
 let project: TestProject;
 beforeAll(async () => {
@@ -45,7 +45,7 @@ async function get({ query, variables }: { query: string; variables: object }): 
 }
 
 test(
-  `any query is answered alike by every way, byte for byte (FUZZ_SEED=${SEED})`,
+  `any query gets the same answer in every way of execution, byte for byte (FUZZ_SEED=${SEED})`,
   async () => {
     let withData = 0;
     await fc.assert(
@@ -58,7 +58,7 @@ test(
       }),
       { seed: SEED, numRuns: Math.ceil(INPUTS / WAYS / 2), endOnFailure: true },
     );
-    // Otherwise it would only compare refusals.
+    // Without this, the test might compare only errors.
     expect(withData).toBeGreaterThan(INPUTS / WAYS / 20);
   },
   60_000 + INPUTS * 20,

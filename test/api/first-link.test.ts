@@ -4,7 +4,7 @@ import { stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { verify } from '../support/rest.js';
 
-/** An address that several users have: a verification without a user names the one who linked it first. */
+/** When several users have one address, a verification without a user id names the user who linked it first. */
 
 const app = useTestApp();
 let project: TestProject;
@@ -26,7 +26,7 @@ async function login(authValue: string, address?: string): Promise<string> {
 
 const remove = (id: string) => project.graphql(`mutation { deleteUser(id: ${id}) { id } }`);
 
-/** Whom both interfaces name. */
+/** The owner's id, after a check that REST and GraphQL agree. */
 async function ownerOf(address: string, userId?: string): Promise<string | null> {
   const { body } = await verify(project, { address, ...(userId !== undefined && { user_id: Number(userId) }) });
   const pin = userId === undefined ? '' : `, userId: ${userId}`;
@@ -44,14 +44,14 @@ test('an older user who links the address later does not change the answer', asy
   await login('older', address);
   expect(await ownerOf(address)).toBe(newer);
   expect([await ownerOf(address, older), await ownerOf(address, newer)]).toEqual([older, newer]);
-  // Another login links nothing anew.
+  // Another login with the same address does not link it again.
   await login('newer', address);
   expect(await ownerOf(address)).toBe(newer);
 
   await remove(newer);
   expect(await ownerOf(address)).toBe(older);
   expect(await ownerOf(address, newer)).toBeNull();
-  // Who registers again links it again, later.
+  // A user who registers again links the address again, and is now the later one.
   const again = await login('newer', address);
   expect(await ownerOf(address)).toBe(older);
   await remove(older);
@@ -60,7 +60,7 @@ test('an older user who links the address later does not change the answer', asy
   expect(await ownerOf(address)).toBeNull();
 });
 
-describe('an address that thousands have linked', () => {
+describe('an address that thousands of users have linked', () => {
   const address = stellarAddress(2);
   let ids: string[];
   beforeAll(async () => {
@@ -93,7 +93,7 @@ describe('an address that thousands have linked', () => {
     [9, 2],
     [2_008, 3],
     [4_999, 4],
-  ])('has its first current user named when the first %i were removed, in %i statements', async (removed, most) => {
+  ])('gives its first remaining user after the first %i are removed, in %i statements', async (removed, most) => {
     await removeFirst(removed);
     expect(await ownerOf(address)).toBe(ids[removed]);
     expect(await statements(() => verify(project, { address }))).toBe(most);
@@ -101,14 +101,14 @@ describe('an address that thousands have linked', () => {
     expect(await statements(() => verify(project, { address, user_id: Number(ids[4_999]) }))).toBe(1);
   });
 
-  test("is nobody's when all were removed, and of who links it then", async () => {
+  test('has no owner after all users are removed, and then belongs to the next user who links it', async () => {
     await removeFirst(5_000);
     expect(await ownerOf(address)).toBeNull();
     const next = await login('next', address);
     expect(await ownerOf(address)).toBe(next);
   });
 
-  test('is walked through once for all who ask at once, and does not hold up others', async () => {
+  test('is searched once for all simultaneous requests, and does not delay another project', async () => {
     const { projects, wallets } = app.context.services;
     const other = await app.createProject();
     const [mine, theirs] = [await projects.getScope(project.appId), await projects.getScope(other.appId)];

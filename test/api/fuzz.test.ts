@@ -6,17 +6,17 @@ import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { type Garbage, graphqlGarbage, restGarbage } from '../support/garbage.js';
 
 /**
- * Garbage made by the grammar of both interfaces: every answer has a form that is documented, and comes in time. FUZZ_INPUTS is how
- * many there are in all (`npm run fuzz`: 100,000), FUZZ_SEED repeats those of a run.
+ * Random invalid requests, made from the grammar of REST and GraphQL. Each answer has a documented form and is in time.
+ * FUZZ_INPUTS is their number (`npm run fuzz`: 100,000). FUZZ_SEED repeats the requests of an earlier run.
  */
 
 const INPUTS = Number(process.env['FUZZ_INPUTS'] ?? 2_000);
 const SEED = Number(process.env['FUZZ_SEED'] ?? Date.now() % 2 ** 31);
-/** Sent at once: what one of them does to the server, the others would notice. */
+/** The number of simultaneous requests. If one of them harms the server, the others fail too. */
 const AT_ONCE = 20;
 const ANSWERED_WITHIN_MS = 10_000;
 
-// The first user of its database has the id 1.
+// With its own database, the first user has the id 1.
 const app = useTestApp({ ownDatabase: true });
 let project: TestProject;
 const agent = new http.Agent({ keepAlive: true, maxSockets: AT_ONCE });
@@ -55,9 +55,9 @@ function send({ method, path, headers, body }: Garbage): Promise<Answer> {
   });
 }
 
-/** A form of an answer that is documented, or throws. */
+/** Throws unless the answer has a documented form. */
 function expectRest({ status, type, text }: Answer, { path }: Garbage): void {
-  // What is spoilt in its first word is no longer for this interface.
+  // With a damaged first path segment, the request is no longer for the REST interface.
   if (!path.startsWith('/server/')) {
     expect(status).toBeLessThan(500);
     return;
@@ -81,7 +81,7 @@ const CODES = [
 
 function expectGraphQL({ status, type, text }: Answer): void {
   expect([200, 400, 401, 405, 415, 429]).toContain(status);
-  // A GET that would take HTML is given the page.
+  // A GET that accepts HTML gets the GraphiQL page.
   if (type.startsWith('text/html')) return;
   expect(type).toMatch(/^application\/(json|graphql-response\+json); charset=utf-8$/);
   const body: Json = JSON.parse(text);
@@ -98,7 +98,7 @@ test.each([
   ['REST', restGarbage, expectRest],
   ['GraphQL', graphqlGarbage, expectGraphQL],
 ] as const)(
-  `any garbage is answered as documented: %s (FUZZ_SEED=${SEED})`,
+  `any invalid request gets a documented answer: %s (FUZZ_SEED=${SEED})`,
   async (_name, garbage, expectDocumented) => {
     await fc.assert(
       fc.asyncProperty(fc.array(garbage, { minLength: AT_ONCE, maxLength: AT_ONCE }), async (inputs) => {

@@ -9,10 +9,10 @@ import { schema } from '#dist/graphql/schema.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { type TestProject, useTestApp } from '../support/app.js';
 
-// The very module that the schema was made with; an import would be resolved to a second copy of it.
+// The same copy of the module that the schema uses. An import would load a second copy.
 const { execute, parse, validate }: typeof GraphQL = createRequire(import.meta.url)('graphql');
 
-/** A compiled query answers what GraphQL.js would, byte for byte, or leaves the answer to it. */
+/** A compiled query gives the same answer as GraphQL.js, byte for byte, or leaves the operation to GraphQL.js. */
 
 const app = useTestApp();
 let project: TestProject;
@@ -56,7 +56,7 @@ interface Question {
   readonly operationName?: string;
 }
 
-/** What both say; null where the compiled query leaves the answer to the other, undefined where it cannot be compiled. */
+/** Both answers. `compiled` is null if it leaves the operation to GraphQL.js, undefined if it cannot be compiled. */
 async function bothAnswers({ query, variables = {}, operationName }: Question) {
   const read = readDocument(query);
   const document = read.tree as GraphQL.DocumentNode;
@@ -76,7 +76,7 @@ async function bothAnswers({ query, variables = {}, operationName }: Question) {
   return { executed, compiled: typeof answer === 'object' ? answer.body : answer && null };
 }
 
-/** A valid operation compiled, into so many fields at the most. */
+/** Compiles a valid operation with a limit on its number of fields. */
 function compileOnly(query: string, operationName?: string, most = 1_000) {
   const document = readDocument(query);
   const operation = document.operation(operationName);
@@ -179,7 +179,7 @@ const question = fc
   })
   .filter(({ query }) => isMergeable(query));
 
-test('any query, with any variables: the same data, or none where there are errors', async () => {
+test('any query with any variables gives the same data, or is left to GraphQL.js when there are errors', async () => {
   let compiledOnce = 0;
   await fc.assert(
     fc.asyncProperty(question, async (asked) => {
@@ -192,7 +192,7 @@ test('any query, with any variables: the same data, or none where there are erro
   expect(compiledOnce).toBeGreaterThan(50);
 });
 
-describe('what is left to the executor', () => {
+describe('operations that are left to GraphQL.js', () => {
   test.each([
     'mutation { deleteUser(id: 1) { id } }',
     '{ userCount @include(if: true) }',
@@ -200,11 +200,11 @@ describe('what is left to the executor', () => {
     '{ ...F @include(if: true) } fragment F on Query { userCount }',
     '{ __schema { queryType { name } } }',
     '{ __type(name: "User") { name } userCount }',
-  ])('cannot be compiled: %s', async (query) => {
+  ])('%s cannot be compiled', async (query) => {
     expect(compileOnly(query)).toBeNull();
   });
 
-  test('an operation that has many more fields than its document has tokens', () => {
+  test('an operation with many more fields than its document has tokens is not compiled', () => {
     const fragments = Array.from({ length: 9 }, (_, n) => `fragment F${n} on User { accounts { id } ...F${n + 1} }`);
     const query = `{ ${'abcdefghij'.replace(/./g, '$&: users { nodes { ...F0 } } ')} } ${fragments.join(' ')} fragment F9 on User { ${'abcdefghij'.replace(/./g, '$&: id ')} }`;
     expect(readDocument(query).errors).toEqual([]);
@@ -213,7 +213,7 @@ describe('what is left to the executor', () => {
   });
 });
 
-test('of two operations of one document the one that is named', async () => {
+test('a document with two operations executes the one that is named', async () => {
   const query = 'query A { userCount } query B { users(first: 1) { nodes { id } } }';
   await expectSame({ query, operationName: 'A' });
   await expectSame({ query, operationName: 'B' });
@@ -221,18 +221,18 @@ test('of two operations of one document the one that is named', async () => {
   expect(executed.data).toEqual({ users: { nodes: [{ id: ids[0] }] } });
 });
 
-test('a user who has no accounts, values with quotes, controls and astral characters, fields that are asked twice', async () => {
+test('users without accounts, special characters in values, and repeated fields give the same answer', async () => {
   await expectSame({
     query: `{ users(first: 100) { nodes { id id x: id authValue accounts { id } accounts { publicKey } ...F } totalCount } }
             fragment F on User { accounts { walletType } createdAt lastLogin }`,
   });
 });
 
-test('one field that fails while another is still under way is nobody else’s concern', async () => {
+test('a field that fails while another is in flight does not affect the other', async () => {
   await expectSame({ query: `{ a: user(id: "x") { id } b: users { nodes { id } } c: user(id: ${ids[0]}) { id } }` });
 });
 
-test('over HTTP, the twentieth time as the first', async () => {
+test('over HTTP, the twentieth execution gives the same answer as the first', async () => {
   const query = 'query ($id: ID!, $size: Int) { user(id: $id) { id authValue } users(first: $size) { nodes { id } } }';
   const ask = async (variables: object) => {
     const { status, data, errors } = await project.graphql(query, variables as Record<string, unknown>);

@@ -8,7 +8,7 @@ import { LIMITS } from '#dist/graphql/limits.js';
 import { schema } from '#dist/graphql/schema.js';
 import { type TestProject, useTestApp } from '../support/app.js';
 
-// The very module that the schema was made with; an import would be resolved to a second copy of it.
+// The same copy of the module that the schema uses. An import would load a second copy.
 const { getNullableType, isListType, isObjectType }: typeof GraphQL = createRequire(import.meta.url)('graphql');
 
 const ALL_FIELDS =
@@ -17,7 +17,7 @@ const ALL_FIELDS =
 const LOGIN = 'recordLogin(input: ';
 const ACCOUNT = '{ network: STELLAR, publicKey: "G" }';
 
-describe('what an operation costs', () => {
+describe('the cost of an operation', () => {
   const cost = (query: string, variables?: Record<string, unknown>, operationName?: string) => {
     const document = readDocument(query);
     expect(document.errors).toEqual([]);
@@ -31,12 +31,12 @@ describe('what an operation costs', () => {
     [15, '{ user(id: 1) { accounts { id } } }'],
     [201, '{ userCount }'],
     [402, '{ userCount again: userCount }'],
-    // A list has the rows that its arguments say, defaults included, and never more than the field lets pass.
+    // The arguments of a list, or their defaults, give its number of rows, up to the maximum of the field.
     [22, '{ users { nodes { id } } }'],
     [62, '{ users(first: 50) { nodes { id } } }'],
     [62, '{ users(last: 50) { nodes { id } } }'],
     [112, '{ users(first: 2000000000) { nodes { id } } }'],
-    // A list of no rows costs as much as one of a single row.
+    // An empty list costs as much as a list of one row.
     [13, '{ users(first: -5) { nodes { id } } }'],
     [12, '{ usersByIds(ids: []) { id } }'],
     [12, 'query ($ids: [ID!]!) { usersByIds(ids: $ids) { id } }', { ids: [] }],
@@ -45,12 +45,12 @@ describe('what an operation costs', () => {
     [38, '{ usersByIds(ids: [1, 2, 3]) { id } }'],
     [20, '{ usersByIds(ids: 99) { id } }'],
     [14, '{ searchUsers(by: { email: "ada@example.com" }) { id } }'],
-    // Beside the rows, what stands once in the answer is counted once.
+    // Fields beside the rows appear once in the answer and count once.
     [223, '{ users { totalCount nodes { id } } }'],
     [214, '{ users { totalCount pageInfo { hasNextPage } } }'],
     [42, '{ users { edges { cursor node { id } } } }'],
     [102, 'mutation { deleteUser(id: 1) { id } }'],
-    // Accounts of a login cost 1 each, in whatever way they come.
+    // Each account of a login costs 1, whether it is written in the document or in variables.
     [102, `mutation { ${LOGIN}{ authMethod: "google", authValue: "1" }) { created } }`],
     [
       104,
@@ -66,7 +66,7 @@ describe('what an operation costs', () => {
       `mutation ($i: RecordLoginInput!) { ${LOGIN}$i) { created } }`,
       { i: { authMethod: 'google', authValue: '1', accounts: [{ network: 'STELLAR', publicKey: 'G' }] } },
     ],
-    // Variables: given, absent with and without a default of their own, null, more than one.
+    // Variables: present, absent with and without a default value, null, several at once.
     [62, 'query ($n: Int) { users(first: $n) { nodes { id } } }', { n: 50 }],
     [22, 'query ($n: Int) { users(first: $n) { nodes { id } } }'],
     [22, 'query ($n: Int) { users(first: $n) { nodes { id } } }', { n: null }],
@@ -76,7 +76,7 @@ describe('what an operation costs', () => {
     [20, 'query ($ids: [ID!]!) { usersByIds(ids: $ids) { id } }', { ids: '5' }],
     [20, 'query ($id: ID!) { usersByIds(ids: [$id]) { id } }', { id: 5 }],
     [0, 'query ($n: Int!) { users(first: $n) { nodes { id } } }', { n: 'many' }],
-    // Fragments count where they are spread; what a directive leaves out is counted all the same.
+    // Fragments count at each spread. Fields that a directive skips count too.
     [
       72,
       '{ users { ...F } } fragment F on UserConnection { nodes { ...U ... on User { accounts { id } } } } fragment U on User { id wallet }',
@@ -87,12 +87,12 @@ describe('what an operation costs', () => {
     expect(cost(query, variables)).toBe(expected);
   });
 
-  test('of several operations, that of the one which is executed', () => {
+  test('with several operations, only the one that is executed counts', () => {
     const query = 'query A { __typename } query B { userCount }';
     expect([cost(query, {}, 'A'), cost(query, {}, 'B'), cost(query, {}, 'C')]).toEqual([1, 201, 0]);
   });
 
-  test('every list says how long it may be, itself or by the field that it is below', () => {
+  test('every list field has a maximum length, of its own or from its parent field', () => {
     const lists = Object.values(schema.getTypeMap()).flatMap((type) => {
       if (!isObjectType(type) || type.name.startsWith('__')) return [];
       return Object.values(type.getFields()).flatMap((field) =>
@@ -104,12 +104,12 @@ describe('what an operation costs', () => {
     const namesOf = (some: typeof lists) => some.map(({ name }) => name).toSorted();
     const bounded = lists.filter(({ rows }) => rows !== undefined);
     expect(namesOf(bounded)).toEqual(['Query.searchUsers', 'Query.usersByIds', 'User.accounts']);
-    // Those of Query.users and Query.userPage.
+    // The lists below Query.users and Query.userPage.
     const byTheField = lists.filter(({ rows }) => rows === undefined);
     expect(namesOf(byTheField)).toEqual(['UserConnection.edges', 'UserConnection.nodes', 'UserPage.users']);
   });
 
-  test('a page of 100 users with everything, eight times over, would still be within the limit', () => {
+  test('eight pages of 100 users with all fields are within the limit', () => {
     const page = `totalCount pageInfo { hasNextPage hasPreviousPage startCursor endCursor } nodes { ${ALL_FIELDS} }`;
     expect(8 * cost(`{ users(first: 100) { ${page} } }`)).toBeLessThanOrEqual(LIMITS.cost);
   });
@@ -128,7 +128,7 @@ describe('an operation that costs too much', () => {
     { message: `cost: got ${cost}, expected at most 20000.`, extensions: { code: 'BAD_USER_INPUT' } },
   ];
 
-  test('is refused by its variables on every execution, also when it was right before, often enough to be compiled', async () => {
+  test('is refused because of its variables, even if it passed before and is already compiled', async () => {
     for (let time = 0; time < 6; time += 1) {
       const fine = await project.graphql(query, { n: 50 });
       expect([Object.keys(fine.data).length, fine.errors]).toEqual([100, undefined]);
@@ -137,7 +137,7 @@ describe('an operation that costs too much', () => {
     }
   });
 
-  test('is not executed at all', async () => {
+  test('is not executed', async () => {
     app.statements.length = 0;
     const counts = Array.from(
       { length: 101 },
@@ -149,7 +149,7 @@ describe('an operation that costs too much', () => {
     expect(app.statements.filter((sql) => !/app_secrets/.test(sql))).toEqual([]);
   });
 
-  test('by GET it is refused too', async () => {
+  test('is also refused by GET', async () => {
     const parameters = new URLSearchParams({ query, variables: '{"n":100}' });
     const response = await fetch(`${app.url}/graphql?${parameters}`, { headers: project.credentials });
     expect(await response.json()).toEqual({ errors: refusal(21_200) });

@@ -6,7 +6,7 @@ import { stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { codesOf, expectGraphQLRefusal, requestGraphQL } from '../support/graphql.js';
 
-/** What a caller and the log are told when the database fails in the middle of a question. */
+/** What the client and the log receive when the database fails during an operation. */
 
 const MASKED = 'The service could not complete the request.';
 
@@ -29,7 +29,7 @@ afterEach(async () => {
   }
 });
 
-test('a resolver whose statement fails is INTERNAL_SERVER_ERROR at its path, its message masked', async () => {
+test('a failed statement is INTERNAL_SERVER_ERROR at the path of its field, with a masked message', async () => {
   await breakTable('accounts');
   const answer = await project.graphql('{ userPage { users { authValue linked: accounts { id } } } }');
   expect(answer.status).toBe(200);
@@ -44,7 +44,7 @@ test('a resolver whose statement fails is INTERNAL_SERVER_ERROR at its path, its
   ]);
 });
 
-test('a nullable field that fails leaves the rest of the answer', async () => {
+test('the rest of the answer is kept when a nullable field fails', async () => {
   const { data } = await project.graphql('{ userPage { users { id } } }');
   const [{ id }] = data.userPage.users;
   await breakTable('accounts');
@@ -53,7 +53,7 @@ test('a nullable field that fails leaves the rest of the answer', async () => {
   expect(codesOf(answer)).toEqual(['INTERNAL_SERVER_ERROR']);
 });
 
-test('a mutation whose statement fails is INTERNAL_SERVER_ERROR, and nothing of it stays', async () => {
+test('a mutation whose statement fails is INTERNAL_SERVER_ERROR and changes nothing', async () => {
   await breakTable('accounts');
   const answer = await project.graphql(
     'mutation { recordLogin(input: { authMethod: "google", authValue: "1" }) { created } }',
@@ -62,8 +62,8 @@ test('a mutation whose statement fails is INTERNAL_SERVER_ERROR, and nothing of 
   expect((await project.graphql('{ userCount }')).data).toEqual({ userCount: 1 });
 });
 
-test('where authentication itself fails the answer is 500 in the shape of GraphQL', async () => {
-  // Credentials that were right a moment ago are not looked up.
+test('when authentication itself fails, the answer is a GraphQL error with status 500', async () => {
+  // A new project has no cached credentials, so its request must read the broken table.
   const { credentials } = await app.createProject();
   await breakTable('app_secrets');
   const answer = await requestGraphQL(app, {
@@ -75,7 +75,7 @@ test('where authentication itself fails the answer is 500 in the shape of GraphQ
   expect(expectGraphQLRefusal(answer.text)).toEqual({ message: MASKED, code: 'INTERNAL_SERVER_ERROR' });
 });
 
-test('nothing of the inside is in the answer to a failure', async () => {
+test('the answer to a failure reveals no internal details', async () => {
   const { credentials } = await app.createProject();
   for (const table of ['app_secrets', 'accounts']) {
     await breakTable(table);
@@ -90,7 +90,7 @@ test('nothing of the inside is in the answer to a failure', async () => {
   }
 });
 
-/** The lines that a server with a log of its own writes while it answers one operation. */
+/** The log lines that a separate server writes for one operation. */
 async function logOf(query: string, variables: Record<string, unknown>): Promise<Json[]> {
   const lines: string[] = [];
   const log = pino({ level: 'debug' }, { write: (line: string) => lines.push(line) });
@@ -105,7 +105,7 @@ async function logOf(query: string, variables: Record<string, unknown>): Promise
   return lines.map((line) => JSON.parse(line));
 }
 
-test('the log has the cause of a failure, once, as an error', async () => {
+test('the log contains the cause of a failure once, at level error', async () => {
   await breakTable('accounts');
   const lines = await logOf('{ userPage { users { accounts { id } } } }', {});
   const errors = lines.filter((line) => line.level >= 50);
@@ -113,7 +113,7 @@ test('the log has the cause of a failure, once, as an error', async () => {
   expect(errors[0].err.message).toContain('accounts');
 });
 
-test('a refused question is one line in the log, without its values', async () => {
+test('a refused operation is one line in the log, without its values', async () => {
   const lines = await logOf('query ($by: UserSearch!) { searchUsers(by: $by) { id } }', {
     by: { email: 'Private Person at example.com' },
   });
@@ -121,7 +121,7 @@ test('a refused question is one line in the log, without its values', async () =
   expect(JSON.stringify(lines)).not.toContain('Private');
 });
 
-test('a line of the log has no credentials, whatever the level', async () => {
+test('no log line contains credentials, at any level', async () => {
   const lines = await logOf('{ userCount }', {});
   expect(lines.length).toBeGreaterThan(0);
   expect(JSON.stringify(lines)).not.toContain(project.appSecret);

@@ -2,7 +2,7 @@ import { beforeAll, expect, test } from 'vitest';
 import { ethereumAddress } from '../support/addresses.js';
 import { type TestProject, useTestApp } from '../support/app.js';
 
-// The first user of its database has the id 1.
+// With its own database, the first user has the id 1.
 const app = useTestApp({ ownDatabase: true });
 let project: TestProject;
 beforeAll(async () => {
@@ -19,7 +19,7 @@ async function ask(body: object, headers: Record<string, string> = {}) {
   return { status: response.status, type: response.headers.get('content-type'), body: await response.text() };
 }
 
-// An `extensions` key, which is empty and means nothing, sends a request the long way through Yoga's HTTP layer.
+// An empty `extensions` has no meaning, but it sends the request through Yoga's HTTP layer.
 const theLongWay = { extensions: {} };
 
 test.each([
@@ -36,7 +36,7 @@ test.each([
   { query: '' },
   { query: 'subscription { users { totalCount } }' },
   { query: 'fragment F on User { id } { user(id: 1) { ...F __typename } __typename }' },
-])('both ways give the same answer, byte for byte: %j', async (body) => {
+])('the fast path and the HTTP layer of Yoga give the same answer, byte for byte: %j', async (body) => {
   for (const accept of [
     '*/*',
     'application/json',
@@ -44,7 +44,7 @@ test.each([
     'application/json, text/plain, */*',
   ]) {
     const long = await ask({ ...body, ...theLongWay }, { accept });
-    // The first answer for an Accept header teaches the short way; the second has taken it.
+    // The first answer for an Accept header goes through Yoga; later requests with this header take the fast path.
     await ask({ query: '{ __typename }' }, { accept });
     expect(await ask(body, { accept })).toEqual(long);
   }

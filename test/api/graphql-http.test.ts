@@ -3,7 +3,7 @@ import { beforeAll, expect, test } from 'vitest';
 import { startTestApp, type TestProject, useTestApp } from '../support/app.js';
 import { addNamedUsers, codesOf, expectGraphQLRefusal, idsOf, requestGraphQL } from '../support/graphql.js';
 
-/** GraphQL over HTTP: what may be sent, and that every answer is GraphQL's, whatever is wrong. */
+/** GraphQL over HTTP: which requests are accepted, and that every error is a GraphQL answer. */
 
 const app = useTestApp();
 let project: TestProject;
@@ -36,7 +36,7 @@ test.each([
     JSON.stringify({ query: '{ parseAddress(address: "x") { reason } }' }),
     JSON.stringify({ query: 'mutation { deleteUser(id: 1) { id } }' }),
     JSON.stringify({ query: '{ not valid' }),
-    // What is misspelt is told to nobody who may not know the schema.
+    // An error with a suggestion would reveal the schema to an anonymous client.
     JSON.stringify({ query: '{ userCoun parseAddres }' }),
     'not JSON',
   ];
@@ -50,7 +50,7 @@ test.each([
   }
 });
 
-test('HTTP Basic is as good as the headers', async () => {
+test('HTTP Basic credentials are accepted like those in the headers', async () => {
   const authorization = `Basic ${Buffer.from(`${project.appId}:${project.appSecret}`).toString('base64')}`;
   const answer = await requestGraphQL(app, { method: 'POST', headers: { ...json, authorization }, body: COUNT });
   expect(JSON.parse(answer.text)).toEqual({ data: { userCount: 0 } });
@@ -61,7 +61,7 @@ test('the schema can be introspected with credentials', async () => {
   expect(data).toEqual({ __schema: { queryType: { name: 'Query' }, mutationType: { name: 'Mutation' } } });
 });
 
-test('a browser gets the page without credentials, and nothing of a query in its URL is executed', async () => {
+test('a browser gets the GraphiQL page without credentials, and a query in its URL is not executed', async () => {
   for (const search of ['', '?query=%7BuserCount%7D', '?%71uery=%7B__schema%7BqueryType%7Bname%7D%7D%7D']) {
     const answer = await requestGraphQL(app, { headers: { accept: 'text/html,application/json;q=0.9' } }, search);
     expect(answer.status).toBe(200);
@@ -72,7 +72,7 @@ test('a browser gets the page without credentials, and nothing of a query in its
   }
 });
 
-test('where GraphiQL is off a browser needs credentials as anybody does', async () => {
+test('when GraphiQL is off, a browser needs credentials like any other client', async () => {
   const plain = await startTestApp({ env: { GRAPHIQL: 'off' } });
   try {
     const answer = await requestGraphQL(plain, { headers: { accept: 'text/html' } });
@@ -83,7 +83,7 @@ test('where GraphiQL is off a browser needs credentials as anybody does', async 
   }
 });
 
-test('a query may come by GET, with its variables and the name of its operation', async () => {
+test('a query may be sent by GET, with variables and an operation name', async () => {
   const answer = await get({
     query:
       'query Other { __typename } query Asked($address: String!) { parseAddress(address: $address) { canonical } }',
@@ -115,14 +115,14 @@ test.each([
   expect(expectGraphQLRefusal(answer.text).code).toBe('BAD_USER_INPUT');
 });
 
-test('a URL that is no UTF-8 is BAD_USER_INPUT with 400', async () => {
+test('a URL that is not valid UTF-8 is BAD_USER_INPUT with 400', async () => {
   const answer = await requestGraphQL(app, { headers: project.credentials }, '?query={userCount}&variables=%FF');
   expect(answer.status).toBe(400);
   expect(expectGraphQLRefusal(answer.text).code).toBe('BAD_USER_INPUT');
 });
 
 test.each(['PUT', 'PATCH', 'DELETE', 'OPTIONS'])(
-  '%s is refused with 405 and the methods that are possible',
+  '%s is refused with 405, and the answer lists the allowed methods',
   async (method) => {
     const answer = await requestGraphQL(app, { method, headers: project.credentials });
     expect(answer.status).toBe(405);
@@ -136,7 +136,7 @@ test('HEAD is refused with 405, without a body', async () => {
   expect({ status: answer.status, text: answer.text }).toEqual({ status: 405, text: '' });
 });
 
-test('no answer allows a page of another origin to read it', async () => {
+test('no answer has CORS headers, so pages of other origins cannot read it', async () => {
   const answer = await post(COUNT, { ...json, origin: 'https://example.com' });
   expect([...answer.headers.keys()].filter((name) => name.startsWith('access-control-'))).toEqual([]);
 });
@@ -155,7 +155,7 @@ test.each([
 });
 
 test.each(['utf-16', '"utf-8"', 'latin1'])(
-  'a charset that is accepted beside JSON changes nothing: %s',
+  'a charset in the Accept header does not change the answer: %s',
   async (charset) => {
     const accept = `application/json; charset=${charset}`;
     const query = 'mutation { recordLogin(input: { authMethod: "google", authValue: "charset" }) { created } }';
@@ -178,7 +178,7 @@ test.each([
   expect([answer.status, answer.headers.get('content-type')]).toEqual([200, `${type}; charset=utf-8`]);
 });
 
-test('an operation is found by its whole name, also once its document is known', async () => {
+test('an operation is found only by its full name, also when its document is cached', async () => {
   const bodies = [
     { query: 'query Q { userCount }', operationName: '' },
     { query: 'Q { userCount }', operationName: 'Q query' },
@@ -192,7 +192,7 @@ test('an operation is found by its whole name, also once its document is known',
   }
 });
 
-test('a body and a URL that ask the same are answered alike', async () => {
+test('the same operation in a body and in a URL gets the same answer', async () => {
   for (const parameters of [
     { query: '' },
     { query: ' ' },
@@ -240,19 +240,19 @@ test.each([
   expect(expectGraphQLRefusal(answer.text).code).toBe('BAD_USER_INPUT');
 });
 
-test('a body that is no UTF-8 is BAD_USER_INPUT with 400', async () => {
+test('a body that is not valid UTF-8 is BAD_USER_INPUT with 400', async () => {
   const answer = await post(Buffer.from('{"query": "{ userCount } # \xff"}', 'latin1'));
   expect(answer.status).toBe(400);
   expect(expectGraphQLRefusal(answer.text).code).toBe('BAD_USER_INPUT');
 });
 
-test('a body beyond 256 KiB is refused with 413', async () => {
+test('a body over 256 KiB is refused with 413', async () => {
   const answer = await post(JSON.stringify({ query: '{ userCount }', variables: { padding: 'x'.repeat(262_144) } }));
   expect(answer.status).toBe(413);
   expect(expectGraphQLRefusal(answer.text).code).toBe('PAYLOAD_TOO_LARGE');
 });
 
-test('a body compressed or of an unknown encoding is refused, not misread', async () => {
+test('a body that is compressed or in an unknown encoding is refused', async () => {
   const answer = await post(Buffer.from([0x1f, 0x8b, 0x08, 0x00]), { ...json, 'content-encoding': 'gzip' });
   expect(answer.status).toBe(400);
   expect(expectGraphQLRefusal(answer.text).code).toBe('BAD_USER_INPUT');
@@ -280,7 +280,7 @@ test.each([
   expect(asGraphQL.headers.get('content-type')).toBe('application/graphql-response+json; charset=utf-8');
 });
 
-test('variables that do not fit are BAD_USER_INPUT with 400', async () => {
+test('variables of a wrong type are BAD_USER_INPUT with 400', async () => {
   for (const variables of [{}, { id: 1.5 }, { id: null }]) {
     const answer = await post(JSON.stringify({ query: 'query ($id: ID!) { user(id: $id) { id } }', variables }));
     expect(answer.status).toBe(400);
@@ -296,7 +296,7 @@ test.each([
   'multipart/mixed',
   'application/json;q=0.1, text/event-stream',
   ';;,',
-])('whoever accepts %s gets one JSON answer that nobody may store', async (accept) => {
+])('with Accept: %s the answer is a single JSON document that must not be stored', async (accept) => {
   const answer = await post(COUNT, { ...json, accept });
   expect(answer.status).toBe(200);
   expect(answer.headers.get('content-type')).toBe('application/json; charset=utf-8');
@@ -304,7 +304,7 @@ test.each([
   expect(JSON.parse(answer.text)).toEqual({ data: { userCount: 0 } });
 });
 
-test('every answer carries the request id of its caller', async () => {
+test('every answer contains the request id that the client sent', async () => {
   for (const body of [COUNT, '{']) {
     const answer = await post(body, { ...json, 'x-request-id': 'abc-123' });
     expect(answer.headers.get('x-request-id')).toBe('abc-123');
@@ -312,8 +312,8 @@ test('every answer carries the request id of its caller', async () => {
   }
 });
 
-test('a Host that is none is refused with 400', async () => {
-  // fetch would not send one.
+test('an invalid Host header is refused with 400', async () => {
+  // fetch cannot send an invalid Host header.
   const { status, text } = await new Promise<{ status: number | undefined; text: string }>((resolve, reject) => {
     const headers = { ...project.credentials, ...json, host: '[' };
     const request = http.request(`${app.url}/graphql`, { method: 'POST', headers }, async (response) => {

@@ -5,7 +5,7 @@ import { beforeAll, expect, test } from 'vitest';
 import { type GraphQLAnswer, type TestProject, useTestApp } from '../support/app.js';
 import { codesOf } from '../support/graphql.js';
 
-/** Documents made to hurt: each is refused, and none makes the service fail. */
+/** Malicious documents: each is refused, and the service keeps working. */
 
 const app = useTestApp();
 let project: TestProject;
@@ -16,7 +16,7 @@ beforeAll(async () => {
 const wrap = (open: string, depth: number, inside: string, close: string) =>
   open.repeat(depth) + inside + close.repeat(depth);
 
-/** Every fragment spreads several others, in rings: the validator recurses through all pairs of them. */
+/** Each fragment spreads several others, in cycles. A validator would recurse through all pairs of them. */
 function fragmentRings(count: number, spreads: number): string {
   const fragments = Array.from({ length: count }, (_, index) => {
     const others = Array.from({ length: spreads }, (_, step) => `...F${(index + step + 1) % count}`);
@@ -25,7 +25,7 @@ function fragmentRings(count: number, spreads: number): string {
   return `{ ...F0 } ${fragments.join(' ')}`;
 }
 
-/** As many of something as asked, each made from its number. */
+/** Makes `count` texts, each from its index, and joins them with spaces. */
 const many = (count: number, make: (index: number) => string) =>
   Array.from({ length: count }, (_, index) => make(index)).join(' ');
 
@@ -82,7 +82,7 @@ test.each([
   expect(answer.data).toBeUndefined();
 });
 
-test('a limit is answered as every other fault of a document, by either media type', async () => {
+test('an exceeded limit is answered like any other document error, in both media types', async () => {
   const deep = { query: wrap('{ users ', 20, '{ x }', '}') };
   const query = `query ($n: Int) { ${many(100, (n) => `a${n}: users(first: $n) { nodes { id authValue } }`)} }`;
   const dear = { query, variables: { n: 100 } };
@@ -97,7 +97,7 @@ test('a limit is answered as every other fault of a document, by either media ty
   }
 });
 
-test('a document with too many operations is refused, also where the one to execute is named', async () => {
+test('a document with too many operations is refused, also when operationName selects one', async () => {
   const query = many(51, (n) => `query Q${n} { userCount }`);
   const headers = { ...project.credentials, 'content-type': 'application/json' };
   const body = JSON.stringify({ query, operationName: 'Q7' });
@@ -106,13 +106,13 @@ test('a document with too many operations is refused, also where the one to exec
   expect(errors?.map(({ message }) => message)).toEqual(['operations: got 51, expected at most 50.']);
 });
 
-test('fragments that spread each other twice over are harmless', async () => {
+test('a chain of fragments that each spread the next one twice is executed quickly', async () => {
   const chain = many(60, (index) => `fragment F${index} on Query { ...F${index + 1} ...F${index + 1} }`);
   const { data } = await project.graphql(`{ ...F0 } ${chain} fragment F60 on Query { userCount }`);
   expect(data).toEqual({ userCount: 0 });
 });
 
-test.each([9, 1_000, 100_000])('variables nested %i deep are BAD_USER_INPUT', async (depth) => {
+test.each([9, 1_000, 100_000])('variables nested %i levels deep are BAD_USER_INPUT', async (depth) => {
   const response = await fetch(`${app.url}/graphql`, {
     method: 'POST',
     headers: { ...project.credentials, 'content-type': 'application/json' },
@@ -124,14 +124,14 @@ test.each([9, 1_000, 100_000])('variables nested %i deep are BAD_USER_INPUT', as
   ]);
 });
 
-test('the introspection that tools send is well within the limits', async () => {
+test('the introspection query of common tools is well within the limits', async () => {
   const query = getIntrospectionQuery({ inputValueDeprecation: true, oneOf: true, schemaDescription: true });
   const { data, errors } = await project.graphql(query);
   expect(errors).toBeUndefined();
   expect(data.__schema.types.length).toBeGreaterThan(10);
 });
 
-test('a document that asks for 100 users one by one is well within the limits', async () => {
+test('a document that selects 100 users one by one is well within the limits', async () => {
   const fields = Array.from(
     { length: 100 },
     (_, index) => `u${index}: user(id: ${index + 1}) { id authMethod accounts { id } }`,
@@ -141,7 +141,7 @@ test('a document that asks for 100 users one by one is well within the limits', 
   expect(Object.keys(data)).toHaveLength(100);
 });
 
-/** Of one character after the other, as long as a document may be. */
+/** A document of nearly the maximum length that is mostly comments. */
 const comments = (index: number) => `{ a${index}: __typename } ${'#\r'.repeat(1_900)}${'#'.repeat(45_000)}`;
 
 test.each([
@@ -163,13 +163,13 @@ test.each([
     await project.graphql(make(0));
     const before = heapMiB();
     for (let index = 1; index <= 200; index += 1) await project.graphql(make(index));
-    // One alone would leave half a mebibyte or more behind.
+    // Cached, each document would take half a mebibyte or more.
     expect(heapMiB() - before).toBeLessThan(60);
   },
   120_000,
 );
 
-test('an answer has five errors at the most, and says that there were more', async () => {
+test('an answer has at most five errors, and says when there are more', async () => {
   const fields = (count: number) => `{ ${many(count, (n) => `a${n}: user(id: "x") { id }`)} }`;
   const [five, six] = [await project.graphql(fields(5)), await project.graphql(fields(6))];
   const message = 'id: got "x", expected decimal digits, 1 and up.';
@@ -188,7 +188,7 @@ test.each([
     'mutation ($v: RecordLoginInput!) { recordLogin(input: $v) { created } }',
     { v: Object.fromEntries(Array.from({ length: 60 }, (_, n) => [`k${n}`, 'x'.repeat(4_000)])) },
   ],
-])('the errors of variables are short: %s', async (_, query, variables) => {
+])('errors in variables have short messages: %s', async (_, query, variables) => {
   const { errors, status } = await project.graphql(query, variables);
   expect(status).toBe(400);
   expect(errors?.length).toBeLessThanOrEqual(5);
@@ -201,12 +201,12 @@ test.each([
 test.each([
   [{ v: 'x'.repeat(4_097) }, 'v: got 4097 characters, expected at most 4096 bytes.'],
   [{ v: 'é'.repeat(2_049) }, 'v: got 2049 characters, expected at most 4096 bytes.'],
-])('a text in the variables that is too long is refused before it is read', async (variables, message) => {
+])('a string in the variables that is too long is refused before it is parsed', async (variables, message) => {
   const { errors, status } = await project.graphql('query ($v: ID!) { user(id: $v) { id } }', variables);
   expect([status, errors]).toEqual([400, [{ message, extensions: { code: 'BAD_USER_INPUT' } }]]);
 });
 
-test('a variable that the operation does not have costs nothing', async () => {
+test('a variable that the operation does not declare is ignored', async () => {
   const variables = { unused: [[['x'.repeat(10_000)]]] };
   expect((await project.graphql('{ userCount }', variables)).data).toEqual({ userCount: 0 });
 });

@@ -4,7 +4,7 @@ import { addNamedUsers, codesOf, namesOf } from '../support/graphql.js';
 
 const app = useTestApp();
 
-test('users gives the newest 10 unless told otherwise, with edges, nodes and their total', async () => {
+test('users gives the newest 10 by default, with edges, nodes and the total', async () => {
   const project = await addNamedUsers(app, ...Array.from({ length: 12 }, (_, index) => `user${index}`));
   const { data } = await project.graphql(`{ users {
     totalCount nodes { authValue } edges { cursor node { authValue } }
@@ -22,7 +22,7 @@ test('users gives the newest 10 unless told otherwise, with edges, nodes and the
   });
 });
 
-test('an empty list has no cursors and nothing on either side', async () => {
+test('an empty list has no cursors, and no previous or next page', async () => {
   const project = await app.createProject();
   const { data } = await project.graphql(
     '{ users { totalCount nodes { id } edges { cursor } pageInfo { hasNextPage hasPreviousPage startCursor endCursor } } }',
@@ -53,14 +53,14 @@ test.each(['first: 0', 'first: -1', 'first: 101', 'last: 0', 'last: 101', 'first
 );
 
 test.each(['first: 1.5', 'first: "10"', 'first: 2147483648', 'first: true'])(
-  'users(%s) does not fit the type and is BAD_USER_INPUT too',
+  'users(%s) has an argument of a wrong type and is BAD_USER_INPUT',
   async (page) => {
     const project = await app.createProject();
     expect(codesOf(await project.graphql(`{ users(${page}) { totalCount } }`))).toEqual(['BAD_USER_INPUT']);
   },
 );
 
-test('null for an argument of users means that it is not given', async () => {
+test('a null argument of users is treated as absent', async () => {
   const project = await addNamedUsers(app, 'ada');
   const { data } = await project.graphql(
     `{ users(filter: null, first: null, after: null, last: null, before: null) { totalCount }
@@ -69,7 +69,7 @@ test('null for an argument of users means that it is not given', async () => {
   expect(data).toEqual({ users: { totalCount: 1 }, userCount: 1 });
 });
 
-test('userPage defaults to page 1 of 10, and past the end is empty with the right total', async () => {
+test('userPage defaults to page 1 with 10 users, and a page past the end is empty with the correct total', async () => {
   const project = await addNamedUsers(app, 'ada', 'bob', 'eve');
   const { data } = await project.graphql(`{
     default: userPage { page limit totalUser users { authValue } }
@@ -90,7 +90,7 @@ test.each(['page: 0', 'page: -1', 'limit: 0', 'limit: 101', 'limit: -5', 'page: 
   },
 );
 
-test('one filter means the same in users, userPage and userCount', async () => {
+test('the same filter selects the same users in users, userPage and userCount', async () => {
   const project = await app.createProject();
   await project.addUsers(
     { auth_method: 'email', auth_value: 'old@example.com', created_at: '2026-01-01T23:59:59.999Z' },

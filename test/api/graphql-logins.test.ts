@@ -20,7 +20,7 @@ const recordLogin = (project: TestProject, input: LoginInput) =>
 const deleteUser = (project: TestProject, id: string) =>
   project.graphql('mutation ($id: ID!) { deleteUser(id: $id) { id } }', { id });
 
-test('the first login registers, the second one counts', async () => {
+test('the first login registers the user, and the second increases the login count', async () => {
   const project = await app.createProject();
   const input = { authMethod: 'email', authValue: 'Ada@Example.com' };
   const first = (await recordLogin(project, input)).data.recordLogin;
@@ -43,7 +43,7 @@ test('the first login registers, the second one counts', async () => {
   expect(second.user.lastLogin >= first.user.lastLogin).toBe(true);
 });
 
-test('a login links the accounts that it names, and unlinks none', async () => {
+test('a login links the given accounts and unlinks none', async () => {
   const project = await app.createProject();
   const login = { authMethod: 'google', authValue: '1' };
   await recordLogin(project, { ...login, accounts: [{ network: 'STELLAR', publicKey: stellarAddress(1) }] });
@@ -62,7 +62,7 @@ test('a login links the accounts that it names, and unlinks none', async () => {
   expect((await recordLogin(project, login)).data.recordLogin.user.accounts).toEqual(both);
 });
 
-test('a wallet login has its wallet, and an external account of that address', async () => {
+test('a wallet login has its wallet and an external account with the same address', async () => {
   const project = await app.createProject();
   const { data } = await recordLogin(project, { authMethod: 'wallet', authValue: stellarAddress(2) });
   expect(data.recordLogin.user).toMatchObject({
@@ -72,20 +72,20 @@ test('a wallet login has its wallet, and an external account of that address', a
   });
 });
 
-test('the email of a social login is a login email', async () => {
+test('the email of a social login can be found as a login email', async () => {
   const project = await app.createProject();
   const { data } = await recordLogin(project, { authMethod: 'github', authValue: '1', email: 'Eve@Example.com' });
   const found = await project.graphql('{ searchUsers(by: { email: "eve@example.com" }) { id } }');
   expect(found.data.searchUsers).toEqual([{ id: data.recordLogin.user.id }]);
 });
 
-test('null for an optional field is as if it were absent', async () => {
+test('a null optional field is treated as absent', async () => {
   const project = await app.createProject();
   const input = { authMethod: 'google', authValue: '1', email: null, wallet: null, accounts: null };
   expect((await recordLogin(project, input)).data.recordLogin.created).toBe(true);
 });
 
-test('racing first logins make one user and lose no count', async () => {
+test('concurrent first logins create one user and count every login', async () => {
   const project = await app.createProject();
   const input = { authMethod: 'passkey', authValue: 'racer' };
   const answers = await Promise.all(Array.from({ length: 10 }, () => recordLogin(project, input)));
@@ -129,7 +129,7 @@ test.each<[string, LoginInput]>([
       accounts: Array.from({ length: 101 }, (_, index) => ({ network: 'STELLAR', publicKey: stellarAddress(index) })),
     },
   ],
-])('a bad %s is BAD_USER_INPUT, its error names the field, and nobody is registered: %j', async (field, input) => {
+])('an invalid %s is BAD_USER_INPUT, the error names it, and no user is registered: %j', async (field, input) => {
   const project = await app.createProject();
   const answer = await recordLogin(project, input);
   expect(codesOf(answer)).toEqual(['BAD_USER_INPUT']);
@@ -149,7 +149,7 @@ test.each<[string, LoginInput]>([
   expect(codesOf(await recordLogin(project, input))).toEqual(['BAD_USER_INPUT']);
 });
 
-test('a banned identity can neither register nor log in, also after its removal, until it is unbanned', async () => {
+test('a banned identity cannot register or log in, even after its user is removed, until it is unbanned', async () => {
   const project = await app.createProject();
   const { projects, logins } = app.context.services;
   const scope = await projects.getScope(project.appId);
@@ -171,7 +171,7 @@ test('a banned identity can neither register nor log in, also after its removal,
   expect((await recordLogin(project, email)).data.recordLogin.created).toBe(true);
 });
 
-test('a ban refuses one identity of one project and nobody else', async () => {
+test('a ban applies to one identity in one project only', async () => {
   const [project, other] = [await app.createProject(), await app.createProject()];
   const { projects, logins } = app.context.services;
   await logins.ban(await projects.getScope(project.appId), parseIdentity(email, camelCase));
@@ -179,7 +179,7 @@ test('a ban refuses one identity of one project and nobody else', async () => {
   expect((await recordLogin(other, email)).data.recordLogin.created).toBe(true);
 });
 
-test('deleteUser removes a user once: the id comes back, then NOT_FOUND', async () => {
+test('deleteUser removes a user once: it returns the id, and then NOT_FOUND', async () => {
   const project = await app.createProject();
   const { user } = (await recordLogin(project, email)).data.recordLogin;
   expect((await deleteUser(project, user.id)).data).toEqual({ deleteUser: { id: user.id } });
@@ -192,7 +192,7 @@ test('deleteUser removes a user once: the id comes back, then NOT_FOUND', async 
   });
 });
 
-test('of concurrent removals of one user exactly one succeeds', async () => {
+test('exactly one of several concurrent removals of a user succeeds', async () => {
   const project = await app.createProject();
   const { user } = (await recordLogin(project, email)).data.recordLogin;
   const answers = await Promise.all(Array.from({ length: 8 }, () => deleteUser(project, user.id)));
@@ -202,7 +202,7 @@ test('of concurrent removals of one user exactly one succeeds', async () => {
   ]);
 });
 
-test('a removed identity registers again under a new id, with none of its past', async () => {
+test('a removed identity registers again with a new id and without its old data', async () => {
   const project = await app.createProject();
   const input = { ...social, accounts: [{ network: 'STELLAR', publicKey: stellarAddress(1) }] };
   await recordLogin(project, input);
@@ -213,7 +213,7 @@ test('a removed identity registers again under a new id, with none of its past',
   expect(Number(after.user.id)).toBeGreaterThan(Number(before.id));
 });
 
-test('deleteUser of a user of another project is NOT_FOUND, and that user stays', async () => {
+test('deleteUser of a user in another project is NOT_FOUND and does not remove the user', async () => {
   const [project, other] = [await app.createProject(), await app.createProject()];
   const { user } = (await recordLogin(other, email)).data.recordLogin;
   expect(codesOf(await deleteUser(project, user.id))).toEqual(['NOT_FOUND']);
@@ -221,13 +221,13 @@ test('deleteUser of a user of another project is NOT_FOUND, and that user stays'
 });
 
 test.each([String(Number.MAX_SAFE_INTEGER), '99999999999999999999999'])(
-  'deleteUser of %s, whom nobody can be, is NOT_FOUND',
+  'deleteUser of %s, an id no user can have, is NOT_FOUND',
   async (id) => {
     expect(codesOf(await deleteUser(await app.createProject(), id))).toEqual(['NOT_FOUND']);
   },
 );
 
-test('mutations of one operation run in their order', async () => {
+test('the mutations of one operation run in order', async () => {
   const project = await app.createProject();
   const input = '{ authMethod: "google", authValue: "1" }';
   const { data } = await project.graphql(`mutation {

@@ -6,10 +6,10 @@ import { addNamedUsers, codesOf, idsOf } from '../support/graphql.js';
 const app = useTestApp();
 
 const UNKNOWN_ID = String(Number.MAX_SAFE_INTEGER);
-/** More than PostgreSQL's bigint and more than JSON can carry exactly. */
+/** Larger than PostgreSQL's bigint, and larger than JSON numbers can represent exactly. */
 const IMPOSSIBLE_ID = '99999999999999999999999';
 
-test('every field of a user and of its accounts is answered, with its nulls', async () => {
+test('every field of a user and its accounts is returned, including nulls', async () => {
   const project = await app.createProject();
   await project.addUsers(
     {
@@ -70,14 +70,14 @@ test.each([
   ['passkey', 'p', 'PASSKEY'],
   ['wallet', ethereumAddress(2), 'WALLET'],
   ['google', 'g', 'SOCIALS'],
-])('a user who authenticates by %s is in its group of login methods', async (auth_method, auth_value, loginMethod) => {
+])('a user who authenticates by %s has the matching login method', async (auth_method, auth_value, loginMethod) => {
   const project = await app.createProject();
   await project.addUsers({ auth_method, auth_value });
   const { data } = await project.graphql('{ userPage { users { authMethod loginMethod } } }');
   expect(data.userPage.users).toEqual([{ authMethod: auth_method, loginMethod }]);
 });
 
-test('an id is taken as a number and as a string, in the text and as a variable', async () => {
+test('an id may be a number or a string, in the document or in a variable', async () => {
   const project = await addNamedUsers(app, 'ada');
   const { ada } = await idsOf(project);
   const inText = await project.graphql(`{ number: user(id: ${ada}) { id } string: user(id: "${ada}") { id } }`);
@@ -88,7 +88,7 @@ test('an id is taken as a number and as a string, in the text and as a variable'
   }
 });
 
-test('user is null, without an error, for an id that nobody has or can have', async () => {
+test('user is null, without an error, for an id that no user has or can have', async () => {
   const project = await addNamedUsers(app, 'ada');
   for (const id of [UNKNOWN_ID, IMPOSSIBLE_ID]) {
     const { data, errors } = await project.graphql('query ($id: ID!) { user(id: $id) { id } }', { id });
@@ -97,7 +97,7 @@ test('user is null, without an error, for an id that nobody has or can have', as
 });
 
 test.each(['', '0', '-1', '1.0', '1e3', ' 1', '1\u0000', '0x1', 'abc', '\u0661', '\uff11'])(
-  'an id of %j is BAD_USER_INPUT wherever an id goes',
+  'the id %j is BAD_USER_INPUT in every argument that takes an id',
   async (id) => {
     const project = await app.createProject();
     for (const field of ['user(id: $id) { id }', 'usersByIds(ids: ["1", $id]) { id }']) {
@@ -115,7 +115,7 @@ test.each([1.5, true, null, ['1', '2'], { id: 1 }])('an id that is the JSON valu
   expect(answer.data).toBeUndefined();
 });
 
-test('the error of a bad id names the argument, what arrived and what is accepted, and where', async () => {
+test('the error for an invalid id states the argument, the received value, the accepted values, and the location', async () => {
   const project = await app.createProject();
   const { errors } = await project.graphql('{ mistyped: user(id: "4x") { id } }');
   expect(errors).toEqual([
@@ -128,14 +128,14 @@ test('the error of a bad id names the argument, what arrived and what is accepte
   ]);
 });
 
-test('a field that fails does not take its nullable neighbours with it', async () => {
+test('a field that fails does not affect other nullable fields', async () => {
   const project = await addNamedUsers(app, 'ada');
   const { ada } = await idsOf(project);
   const { status, data } = await project.graphql(`{ good: user(id: ${ada}) { id } bad: user(id: "x") { id } }`);
   expect({ status, data }).toEqual({ status: 200, data: { good: { id: ada }, bad: null } });
 });
 
-test('usersByIds answers in the order asked, with null for each who is not there, and repeats whom it is asked twice', async () => {
+test('usersByIds keeps the order and repetitions of the ids, with null for each user it does not find', async () => {
   const project = await addNamedUsers(app, 'ada', 'bob', 'eve');
   const stranger = (await idsOf(await addNamedUsers(app, 'mallory')))['mallory'];
   const { ada, bob, eve } = await idsOf(project);
@@ -146,7 +146,7 @@ test('usersByIds answers in the order asked, with null for each who is not there
   expect(data.usersByIds).toEqual([bobAndAda.bob, null, bobAndAda.ada, null, bobAndAda.bob, null, null]);
 });
 
-test('usersByIds takes none and 100 ids, and refuses 101', async () => {
+test('usersByIds accepts from 0 to 100 ids and refuses 101', async () => {
   const project = await app.createProject();
   const ask = (count: number) =>
     project.graphql('query ($ids: [ID!]!) { usersByIds(ids: $ids) { id } }', {
@@ -159,7 +159,7 @@ test('usersByIds takes none and 100 ids, and refuses 101', async () => {
   expect(refused.errors?.[0]?.message).toBe('ids: got 101, expected at most 100.');
 });
 
-test('searchUsers finds every user of an email, whatever its case and the login method, newest first', async () => {
+test('searchUsers finds all users with an email, newest first, in any letter case and for any login method', async () => {
   const project = await app.createProject();
   await project.addUsers(
     { auth_method: 'email', auth_value: 'Ada@Example.com', created_at: '2026-01-01T00:00:00.000Z' },
@@ -170,7 +170,7 @@ test('searchUsers finds every user of an email, whatever its case and the login 
   expect(data.searchUsers).toEqual([{ authMethod: 'google' }, { authMethod: 'email' }]);
 });
 
-test('searchUsers finds custodial accounts and external wallets by address, and nobody without an error', async () => {
+test('searchUsers finds custodial accounts and external wallets by address; no match is an empty list', async () => {
   const project = await app.createProject();
   await project.addUsers(
     {
@@ -209,11 +209,11 @@ test.each([
 ])('searchUsers(by: %j) is BAD_USER_INPUT', async (by) => {
   const project = await app.createProject();
   const answer = await project.graphql('query ($by: UserSearch!) { searchUsers(by: $by) { id } }', { by });
-  // One that breaks two rules has two errors.
+  // An input that breaks two rules has two errors.
   expect(new Set(codesOf(answer))).toEqual(new Set(['BAD_USER_INPUT']));
 });
 
-test('no question reaches a user of another project', async () => {
+test('no operation reaches a user of another project', async () => {
   const project = await app.createProject();
   const other = await app.createProject();
   await other.addUsers({ auth_method: 'wallet', auth_value: stellarAddress(9), email: 'eve@example.com' });

@@ -26,7 +26,7 @@ const verify = (parameters: string) =>
   project.graphql(`{ verifyWallet(${parameters}) { exists userId network walletType authMethod } }`);
 const NO = { exists: false, userId: null, network: null, walletType: null, authMethod: null };
 
-test('verifyWallet says whose a custodial account is', async () => {
+test('verifyWallet names the owner of a custodial account', async () => {
   const { data } = await verify(`address: "${stellarAddress(1)}"`);
   expect(data.verifyWallet).toEqual({
     exists: true,
@@ -37,7 +37,7 @@ test('verifyWallet says whose a custodial account is', async () => {
   });
 });
 
-test('verifyWallet says whose an external wallet is, whatever the case of its digits', async () => {
+test('verifyWallet names the owner of an external wallet, in any case of its hex digits', async () => {
   const { data } = await verify(`address: "0x${ethereumAddress(2).slice(2).toUpperCase()}"`);
   expect(data.verifyWallet).toEqual({
     exists: true,
@@ -48,7 +48,7 @@ test('verifyWallet says whose an external wallet is, whatever the case of its di
   });
 });
 
-test('verifyWallet pinned to a user says yes for that user only', async () => {
+test('verifyWallet with a userId finds the address only for that user', async () => {
   const address = stellarAddress(1);
   for (const id of [owner, `"${owner}"`]) {
     const { data } = await verify(`address: "${address}", userId: ${id}`);
@@ -60,20 +60,20 @@ test('verifyWallet pinned to a user says yes for that user only', async () => {
   }
 });
 
-test('verifyWallet says no, without an error, to an address that nobody has', async () => {
+test('verifyWallet returns exists: false, without an error, for an address that no user has', async () => {
   const { data, errors } = await verify(`address: "${stellarAddress(404)}"`);
   expect({ data, errors }).toEqual({ data: { verifyWallet: NO }, errors: undefined });
 });
 
 test.each(['null', '0', '-1', '1.5', '"x"', '""'])(
-  'verifyWallet with userId: %s is BAD_USER_INPUT and never unpinned',
+  'verifyWallet with userId: %s is BAD_USER_INPUT and never ignores the userId',
   async (id) => {
     const answer = await verify(`address: "${stellarAddress(1)}", userId: ${id}`);
     expect(codesOf(answer)).toEqual(['BAD_USER_INPUT']);
   },
 );
 
-test('verifyWallet with a userId variable is unpinned where the variable is absent, and refused where it is null', async () => {
+test('verifyWallet searches all users when the userId variable is absent, and refuses null', async () => {
   const query = 'query ($address: String!, $id: ID) { verifyWallet(address: $address, userId: $id) { exists } }';
   const address = stellarAddress(1);
   expect((await project.graphql(query, { address })).data).toEqual({ verifyWallet: { exists: true } });
@@ -81,13 +81,13 @@ test('verifyWallet with a userId variable is unpinned where the variable is abse
 });
 
 test.each(['', 'hello', stellarAddress(1).toLowerCase(), '0x12', `${stellarAddress(1).slice(0, -1)}A`])(
-  'verifyWallet of the malformed address %j is BAD_USER_INPUT, not a no',
+  'verifyWallet of the malformed address %j is BAD_USER_INPUT, not exists: false',
   async (address) => {
     expect(codesOf(await verify(`address: ${JSON.stringify(address)}`))).toEqual(['BAD_USER_INPUT']);
   },
 );
 
-test('verifyWallet says no once the user is removed', async () => {
+test('verifyWallet returns exists: false after the user is removed', async () => {
   const removed = await app.createProject();
   await removed.addUsers({ auth_method: 'wallet', auth_value: stellarAddress(3) });
   const { data } = await removed.graphql('{ userPage { users { id } } }');
@@ -104,7 +104,7 @@ const parse = async (address: string) => {
   return data.parseAddress;
 };
 
-// The examples of EIP-55, and of SEP-23 the one of an ed25519 public key.
+// The example addresses of EIP-55. The Stellar address is the ed25519 example of SEP-23.
 test.each([
   ['0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed', true],
   ['0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359', true],
@@ -113,7 +113,7 @@ test.each([
   ['0x5AAEB6053F3E94C9B9A09F33669435E7EF1BEAED', true],
   ['0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed', true],
   ['0x5AAeb6053F3E94C9b9A09f33669435E7Ef1BeAed', false],
-])('parseAddress takes the Ethereum address %s, its checksum %s', async (address, checksumValid) => {
+])('parseAddress accepts the Ethereum address %s with checksumValid %s', async (address, checksumValid) => {
   expect(await parse(address)).toEqual({
     network: 'ETHEREUM',
     canonical: address.toLowerCase(),
@@ -122,7 +122,7 @@ test.each([
   });
 });
 
-test('parseAddress takes a Stellar address as it is', async () => {
+test('parseAddress accepts a Stellar address and returns it unchanged', async () => {
   const address = 'GA7QYNF7SOWQ3GLR2BGMZEHXAVIRZA4KVWLTJJFC7MGXUA74P7UJVSGZ';
   expect(await parse(address)).toEqual({ network: 'STELLAR', canonical: address, checksumValid: true, reason: null });
 });
@@ -140,7 +140,7 @@ test.each([
   [' 0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed', /neither/],
   ['0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed\n', /40 hex digits/],
   ['\u0000\ud800', /neither/],
-])('parseAddress says why %j is no address', async (address, reason) => {
+])('parseAddress gives the reason why %j is not an address', async (address, reason) => {
   expect(await parse(address)).toEqual({
     network: null,
     canonical: null,
@@ -149,7 +149,7 @@ test.each([
   });
 });
 
-test('a reason never repeats a secret seed', async () => {
+test('the reason never contains a secret seed', async () => {
   const seed = `S${'B'.repeat(55)}`;
   expect(JSON.stringify(await parse(seed))).not.toContain(seed);
 });

@@ -3,11 +3,11 @@ import { connect, type Socket } from 'node:net';
 import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { type TestApp, type TestProject, useTestApp } from '../support/app.js';
 
-/** Connections that mean harm: slow ones, and those that hide one request behind another. Bytes over a socket. */
+/** Malicious connections: slow ones, and ones that smuggle a request behind another. Tests write bytes to a socket. */
 
 const TIMEOUTS = { headersMs: 400, stalledMs: 400, idleMs: 400, checkMs: 50 };
 const REQUEST_TIMEOUT_MS = 600;
-/** The longest that any of them may stay: the sum, and what a busy machine adds. */
+/** The maximum time a connection may stay open: the sum of the timeouts, and time for a busy machine. */
 const BOUND_MS = 15_000;
 
 const app = useTestApp({ timeouts: TIMEOUTS, env: { REQUEST_TIMEOUT_MS: String(REQUEST_TIMEOUT_MS) } });
@@ -27,7 +27,7 @@ beforeAll(async () => {
   );
   victim = (await project.rest('/server/users?limit=1')).body.result.users[0].id;
 });
-// Whatever a test did, the server answers, and the user whose removal was smuggled is there.
+// After every test, the server still answers, and no smuggled DELETE has removed the user.
 afterEach(async () => {
   expect((await project.rest(`/server/users/${victim}`)).body.result.id).toBe(victim);
 });
@@ -38,13 +38,13 @@ const count = () => `${head('GET /server/users/count')}\r\n`;
 
 interface Conversation {
   readonly socket: Socket;
-  /** Everything that came, when the connection has ended. */
+  /** Everything that was received, once the connection has ended. */
   readonly received: Promise<string>;
-  /** How long the connection stayed, in milliseconds. */
+  /** How long the connection stayed open, in milliseconds. */
   readonly lasted: Promise<number>;
 }
 
-/** A connection on which the caller says what it likes, until the server ends it or the bound is reached. */
+/** Writes any bytes to a new connection, which stays open until the server ends it or the time is over. */
 function converse(...parts: string[]): Conversation {
   return converseWith(app, ...parts);
 }
@@ -65,12 +65,12 @@ function converseWith({ url }: TestApp, ...parts: string[]): Conversation {
   return { socket, received: closed.then(() => text), lasted: closed.then(() => performance.now() - beganAt) };
 }
 
-/** Also where it ends with an error. */
+/** Resolves when the connection ends, also with an error. */
 function ended(socket: Socket): Promise<void> {
   return new Promise((resolve) => socket.once('close', () => resolve()));
 }
 
-/** Status and body of each answer, in their order. */
+/** Status and body of each answer, in order. */
 function answersIn(text: string): { status: number; body: { message?: string; error?: string } }[] {
   return text
     .split(/(?=HTTP\/1\.1 \d{3} )/)
@@ -82,7 +82,7 @@ function answersIn(text: string): { status: number; body: { message?: string; er
 }
 
 describe('a connection ends in bounded time', () => {
-  /** Sends one byte after another, slower than anybody waits, until the connection is gone. */
+  /** Sends single bytes, more slowly than the timeouts allow, until the connection is closed. */
   function drip({ socket }: Conversation): void {
     const timer = setInterval(() => socket.write('a'), 100);
     socket.once('close', () => clearInterval(timer));
@@ -135,7 +135,7 @@ describe('a connection ends in bounded time', () => {
     const page = `${head('GET /server/users?limit=100')}\r\n`;
     socket.write(page.repeat(200));
     const beganAt = performance.now();
-    // It hears nothing of the end, as it does not read: what it writes then is refused.
+    // A socket that does not read notices the end only when a write fails.
     const timer = setInterval(() => socket.write(page), 100);
     await Promise.race([ended(socket), new Promise((resolve) => setTimeout(resolve, BOUND_MS))]);
     clearInterval(timer);
@@ -144,10 +144,10 @@ describe('a connection ends in bounded time', () => {
   });
 });
 
-test('an answer that is read a little at a time, and never as a whole, is cut', async () => {
+test('a connection that reads its answer too slowly is closed', async () => {
   const { hostname, port } = new URL(app.url);
   const socket = connect(Number(port), hostname).on('error', () => undefined);
-  // Read only when the timer says so.
+  // With this listener the socket does not flow: the timer below does all reads.
   socket.on('readable', () => undefined);
   const aliases = Array.from({ length: 60 }, (_, index) => `a${index}: authValue`).join(' ');
   const query = encodeURIComponent(`{ users(first: 100) { nodes { ${aliases} } } }`);
@@ -155,11 +155,11 @@ test('an answer that is read a little at a time, and never as a whole, is cut', 
   socket.write(request.repeat(4));
   let read = 0;
   const beganAt = performance.now();
-  // Fast enough that the server sees progress all the time, and far from 6 MB in the second that it has.
+  // Fast enough for the server to see constant progress, but too slow to read 6 MB in a second.
   const reading = setInterval(() => {
     read += socket.read(16_384)?.length ?? 0;
   }, 5);
-  // It is long in hearing of the end otherwise, as it has much to read until then.
+  // Without writes, the socket would notice the end only after it has read all buffered data.
   const writing = setInterval(() => socket.write(request), 100);
   await Promise.race([ended(socket), new Promise((resolve) => setTimeout(resolve, BOUND_MS))]);
   clearInterval(reading);
@@ -169,12 +169,12 @@ test('an answer that is read a little at a time, and never as a whole, is cut', 
   expect(read).toBeGreaterThan(16_384);
 });
 
-describe('requests that are sent at once on one connection', () => {
-  // Two hundred take longer on a busy machine than a request may here.
+describe('requests that are sent together on one connection', () => {
+  // On a busy machine, two hundred requests take longer than the request timeout of the other server.
   const patient = useTestApp();
   const get = (path: string) => `${head(`GET ${path}`)}\r\n`;
 
-  test('are answered in their order, whatever each of them takes', async () => {
+  test('are answered in order, no matter how long each takes', async () => {
     const paths = [
       '/server/users?limit=100',
       '/livez',
@@ -195,14 +195,14 @@ describe('requests that are sent at once on one connection', () => {
     ]);
   });
 
-  test('two hundred of them too', async () => {
+  test('are answered in order when there are two hundred of them', async () => {
     const many = Array.from({ length: 200 }, (_, index) => get(`/server/users?limit=1&page=${index + 1}`));
     const { received } = converseWith(patient, many.join(''), `${head('GET /livez', 'Connection: close')}\r\n`);
     const pages = answersIn(await received).map(({ body }) => (body as { result?: { page: number } }).result?.page);
     expect(pages).toEqual([...many.map((_, index) => index + 1), undefined]);
   });
 
-  test('and then something that is not HTTP: it is refused after they are answered', async () => {
+  test('are answered before bytes behind them that are not HTTP are refused', async () => {
     for (const rubbish of ['RUBBISH\r\n\r\n', 'GET / HTTP/9.9\r\n\r\n', '\x16\x03\x01\x02\x00\x01']) {
       const { received } = converse(
         get('/server/users?limit=100') + get('/server/users/count') + rubbish,
@@ -217,7 +217,7 @@ describe('requests that are sent at once on one connection', () => {
     }
   });
 
-  test('nothing after one that closes the connection is answered, and that one is', async () => {
+  test('are not answered after a request with Connection: close, which is answered itself', async () => {
     const { received } = converse(`${head('GET /server/users/count', 'Connection: close')}\r\n${count()}`);
     expect(answersIn(await received).map(({ status }) => status)).toEqual([200]);
   });
@@ -277,7 +277,7 @@ describe('one request hidden behind another is never answered', () => {
     for (const behind of [count(), `${head(`DELETE /server/users/${victim}`)}\r\n`]) {
       const { received } = converse(first() + behind);
       const answers = answersIn(await received);
-      // The request itself, and the rest of the connection; or both at once.
+      // One answer to the request and one to the rest of the bytes, or one answer to both.
       expect(answers.length === 1 || answers.length === 2).toBe(true);
       expect(answers.map(({ status }) => status).filter((status) => ![400, 413, 431].includes(status))).toEqual([]);
       expect(answers.at(-1)?.body.error).toEqual(expect.any(String));
@@ -285,7 +285,7 @@ describe('one request hidden behind another is never answered', () => {
   });
 
   test.each(['identity, chunked', 'gzip, chunked', 'chunked;q=1'])(
-    'the coding %s is refused, as a proxy may not know it',
+    'the transfer coding %s is refused, because a proxy may not know it',
     async (coding) => {
       const bytes = `${post(`Transfer-Encoding: ${coding}`, 'Connection: close')}\r\n0\r\n\r\n${count()}`;
       const answers = answersIn(await converse(bytes).received);
@@ -293,7 +293,7 @@ describe('one request hidden behind another is never answered', () => {
     },
   );
 
-  test('a length that reaches over the next request makes it a body, of a GET as well', async () => {
+  test('a Content-Length that covers the next request makes it a body, for GET too', async () => {
     for (const line of ['GET /server/users/count', 'POST /server/wallets/verify']) {
       const { received } = converse(
         `${head(line, `Content-Length: ${count().length}`, 'Connection: close')}\r\n${count()}`,
@@ -302,7 +302,7 @@ describe('one request hidden behind another is never answered', () => {
     }
   });
 
-  test('an upgrade is not made, and what follows is a request like any other', async () => {
+  test('an upgrade is ignored, and the next request is answered normally', async () => {
     const upgrade = `${head('GET /server/users/count', 'Connection: Upgrade', 'Upgrade: h2c')}\r\n`;
     const { socket, received } = converse(upgrade);
     await once(socket, 'data');
@@ -314,7 +314,7 @@ describe('one request hidden behind another is never answered', () => {
     ['GET /server/users/count', 'Connection: Upgrade', 'Upgrade: h2c'],
     ['GET /server/users/count', 'Connection: keep-alive, upgrade', 'Upgrade: websocket', 'Upgrade: h2c'],
     ['GET /server/users/count', 'connection: UPGRADE', 'uPgrade: TLS/1.3', 'Content-Length: 0'],
-  ])('requests that come in one piece with an offer to upgrade are answered: %s, %s', async (line, ...offer) => {
+  ])('requests that are sent together with an Upgrade header are answered: %s, %s', async (line, ...offer) => {
     const upgrade = `${head(line, ...offer)}\r\n`;
     const { received } = converse(
       count() + upgrade + count() + upgrade + upgrade + count(),
@@ -323,7 +323,7 @@ describe('one request hidden behind another is never answered', () => {
     expect(answersIn(await received).map(({ status }) => status)).toEqual([200, 200, 200, 200, 200, 200, 404]);
   });
 
-  test('the body of a request with an offer to upgrade is its body', async () => {
+  test('the body of a request with an Upgrade header is read as its body', async () => {
     const body = JSON.stringify({ address: `0x${'0'.repeat(40)}` });
     const offer = ['Content-Type: application/json', 'Connection: Upgrade', 'Upgrade: h2c'];
     const withLength = `${head('POST /server/wallets/verify', `Content-Length: ${body.length}`, ...offer)}\r\n${body}`;
@@ -340,7 +340,7 @@ describe('one request hidden behind another is never answered', () => {
     ]);
   });
 
-  test('an offer to upgrade takes the limits of every request', async () => {
+  test('a request with an Upgrade header is under the same limits as any other', async () => {
     const offer = ['Connection: Upgrade', 'Upgrade: h2c'];
     const many = `${head('GET /server/users/count', ...offer, ...Array(2_100).fill('X: a'))}\r\n`;
     expect(answersIn(await converse(many, count()).received).map(({ status }) => status)).toEqual([431]);
@@ -350,7 +350,7 @@ describe('one request hidden behind another is never answered', () => {
     expect(answersIn(await converse(garbage).received).map(({ status }) => status)).toEqual([200, 400]);
   });
 
-  test('a caller who offers an upgrade a hundred times and leaves in the middle harms nobody', async () => {
+  test('a client that sends a hundred upgrades and disconnects does not affect other clients', async () => {
     const upgrade = `${head('GET /server/users/count', 'Connection: Upgrade', 'Upgrade: h2c')}\r\n`;
     const { socket, lasted } = converse(upgrade.repeat(100));
     await once(socket, 'data');
@@ -359,7 +359,7 @@ describe('one request hidden behind another is never answered', () => {
   });
 });
 
-test('101 headers are refused by number, 100 are not', async () => {
+test('100 headers are accepted and 101 are refused', async () => {
   const withHeaders = (count: number) => {
     const fixed = head('GET /server/users/count', 'Connection: close');
     const more = Array(count - (fixed.split('\r\n').length - 2)).fill('X-A: a\r\n');

@@ -2,7 +2,7 @@ import { beforeAll, expect, test } from 'vitest';
 import { Prisma } from '#dist/db/statements.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 
-/** Deletions and logins that can be retried. */
+/** Removals and logins that can be retried with an idempotency key. */
 
 const app = useTestApp();
 let project: TestProject;
@@ -29,7 +29,7 @@ const remove = (id: string, key?: string, asker = project) =>
     ...(key !== undefined && { headers: { 'idempotency-key': key } }),
   });
 
-test('a deletion with a key is answered the same when it is retried, over REST and over GraphQL', async () => {
+test('a retried deletion with a key gets the same answer, over REST and GraphQL', async () => {
   const [one, other] = [await register(), await register()];
   const first = await remove(one, 'key-1');
   const retry = await remove(one, 'key-1');
@@ -40,7 +40,7 @@ test('a deletion with a key is answered the same when it is retried, over REST a
   }
 });
 
-test('without the key, or with another, a second deletion is 404 as ever', async () => {
+test('a second deletion without the key, or with another key, is 404', async () => {
   const id = await register();
   expect((await remove(id, 'key-3')).status).toBe(200);
   expect((await remove(id)).status).toBe(404);
@@ -48,7 +48,7 @@ test('without the key, or with another, a second deletion is 404 as ever', async
   expect((await remove(id, 'key-3')).status).toBe(200);
 });
 
-test('of many at once with one key one acts and all are answered as it was', async () => {
+test('of concurrent requests with one key, one takes effect and all get its answer', async () => {
   const id = await register();
   const answers = await Promise.all(Array.from({ length: 12 }, () => remove(id, 'key-5')));
   expect(answers.map(({ status }) => status)).toEqual(new Array(12).fill(200));
@@ -58,7 +58,7 @@ test('of many at once with one key one acts and all are answered as it was', asy
   expect(entries).toEqual([{ count: 1 }]);
 });
 
-test('what failed is not kept: its retry acts', async () => {
+test('the answer of a failed request is not stored, so a retry is executed', async () => {
   const id = await register();
   const foreign = String(Number(id) + 1);
   expect((await remove(foreign, 'key-6')).status).toBe(404);
@@ -66,7 +66,7 @@ test('what failed is not kept: its retry acts', async () => {
   expect((await remove(foreign, 'key-6')).status).toBe(200);
 });
 
-test('a key that was used for another request is refused, and nothing happens', async () => {
+test('a key that was used for another request is refused, and nothing changes', async () => {
   const [one, other] = [await register(), await register()];
   await remove(one, 'key-7');
   const { status, body } = await remove(other, 'key-7');
@@ -79,7 +79,7 @@ test('a key that was used for another request is refused, and nothing happens', 
   expect((await project.rest(`/server/users/${other}`)).status).toBe(200);
 });
 
-test('keys of one project are nothing to another', async () => {
+test('the same key in two projects is two different keys', async () => {
   const other = await app.createProject();
   const input = newcomer();
   const [mine, theirs] = [
@@ -90,7 +90,7 @@ test('keys of one project are nothing to another', async () => {
   expect((await remove(mine.data.recordLogin.user.id, 'key-9', other)).status).toBe(404);
 });
 
-test('a login with a key is counted once, however often it is retried, also at once', async () => {
+test('a login with a key is counted once, even with repeated and concurrent retries', async () => {
   const input = newcomer();
   const asked = () => project.graphql(LOGIN, { input, key: 'key-10' });
   const answers = [...(await Promise.all(Array.from({ length: 8 }, asked))), await asked()];
@@ -103,7 +103,7 @@ test('a login with a key is counted once, however often it is retried, also at o
   expect(data.recordLogin).toMatchObject({ created: false, user: { loginCount: 2 } });
 });
 
-test('a login is answered again also when its user has been removed since', async () => {
+test('a retried login gets the same answer even after its user is removed', async () => {
   const input = newcomer();
   const { data } = await project.graphql(LOGIN, { input, key: 'key-12' });
   const { id } = data.recordLogin.user;
@@ -113,7 +113,7 @@ test('a login is answered again also when its user has been removed since', asyn
   expect((await project.rest(`/server/users/${id}`)).status).toBe(404);
 });
 
-test('after a day a key is as new', async () => {
+test('a key can be used again after a day', async () => {
   const id = await register();
   await remove(id, 'key-13');
   await app.context.db.query(

@@ -6,8 +6,8 @@ import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { verify } from '../support/rest.js';
 
 /**
- * Two projects with the same identities and addresses, asked and changed through both interfaces at once, so that their reads share
- * statements; a simple model says what each may see. ISOLATION_RUNS is how many histories there are, ISOLATION_SEED repeats them.
+ * Two projects with equal identities and addresses are used concurrently, so that their reads share statements.
+ * A model says what each may see. ISOLATION_RUNS is the number of histories; ISOLATION_SEED repeats those of a run.
  */
 
 const RUNS = Number(process.env['ISOLATION_RUNS'] ?? 12);
@@ -17,7 +17,7 @@ const app = useTestApp();
 
 const EMAIL = 'ada@example.com';
 const ADDRESSES = [1, 2, 3].map(stellarAddress);
-/** Whoever registers, in either project; the first two share their email, the last has an address for a name. */
+/** The users of both projects. The first two share an email, and the auth value of the last is an address. */
 const IDENTITIES = [
   { authMethod: 'email', authValue: EMAIL },
   { authMethod: 'google', authValue: EMAIL },
@@ -29,13 +29,13 @@ const IDENTITIES = [
 
 interface ModelUser {
   readonly identity: number;
-  /** With the ids of their accounts, which say who linked an address first. */
+  /** The account id for each address. The lowest id shows which user linked an address first. */
   readonly addresses: Map<string, number>;
   logins: number;
   isLive: boolean;
 }
 
-/** What a project is known to have; nothing of the other is in it. */
+/** The expected content of one project, without anything of the other project. */
 interface Model {
   readonly project: TestProject;
   readonly users: Map<number, ModelUser>;
@@ -63,14 +63,14 @@ const read = fc.record({
   owner: both,
   method: fc.constantFrom(null, 'email', 'socials', 'passkey', 'wallet'),
   address: fc.constantFrom(...ADDRESSES),
-  /** One of all users there ever were, of both projects. */
+  /** Selects one of all users that ever existed in either project. */
   target: fc.nat(),
   isRest,
 });
 type Write = typeof write extends fc.Arbitrary<infer Value> ? Value : never;
 type Read = typeof read extends fc.Arbitrary<infer Value> ? Value : never;
 
-/** At most one change of an identity at a time: which of two comes first, nobody can say. */
+/** At most one change per identity in a round, because the order of concurrent changes is unknown. */
 const round = fc.record({
   writes: fc.uniqueArray(write, { maxLength: 8, selector: ({ owner, identity }) => `${owner} ${identity}` }),
   reads: fc.array(read, { minLength: 4, maxLength: 20 }),
@@ -103,7 +103,7 @@ async function login(model: Model, { identity, addresses }: Write, known: Readon
   expect(user.loginCount).toBe(entry.logins);
 }
 
-/** True where there was such a user. */
+/** True if the user existed. */
 async function remove({ project }: Model, id: number, overRest: boolean): Promise<boolean> {
   if (overRest) return (await project.rest(`/server/users/${id}`, { method: 'DELETE' })).status === 200;
   const { data } = await project.graphql('mutation ($id: ID!) { deleteUser(id: $id) { id } }', { id });
@@ -146,7 +146,7 @@ const loginMethodOf = ({ identity }: ModelUser) => {
   return authMethod === 'google' ? 'socials' : authMethod;
 };
 
-/** Asks, and gives what was answered beside what the model says. */
+/** Sends a request, and returns its answer and the answer that the model expects. */
 async function ask(models: readonly [Model, Model], given: Read): Promise<{ answered: unknown; right: unknown }> {
   const model = models[given.owner] as Model;
   const { project } = model;
@@ -224,7 +224,7 @@ async function ask(models: readonly [Model, Model], given: Read): Promise<{ answ
 }
 
 test(
-  `nothing of one project is seen, counted, matched or removed by another (ISOLATION_SEED=${SEED})`,
+  `no project can see, count, match or remove data of another (ISOLATION_SEED=${SEED})`,
   async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(round, { minLength: 3, maxLength: 8 }), async (rounds) => {
@@ -238,7 +238,7 @@ test(
           const known = new Set(models.flatMap(({ users }) => [...users.keys()]));
           const whileChanging = models.map(({ project }) => project.rest('/server/users?limit=100'));
           await Promise.all(writes.map((each) => change(models, each, known)));
-          // Which changes such a list has seen is its own affair, but whose users they are is not.
+          // A concurrent list may show any of the changes, but only users of its own project.
           for (const [index, listed] of (await Promise.all(whileChanging)).entries()) {
             for (const id of idsIn(listed.body.result.users)) expect(models[index]?.users.has(id)).toBe(true);
           }

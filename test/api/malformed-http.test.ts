@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { type TestProject, useTestApp } from '../support/app.js';
 import { expectError, sendRaw } from '../support/rest.js';
 
-/** Requests that no HTTP client would send, byte by byte over a socket: an answer in JSON, and then the end. */
+/** Requests that no HTTP client would send, as raw bytes over a socket: a JSON answer, then the connection ends. */
 
 const app = useTestApp();
 let project: TestProject;
@@ -25,7 +25,7 @@ function request(line: string, headers: string[] = [], body = ''): Buffer {
 
 const withoutCredentials = (bytes: Buffer) => Buffer.from(bytes.toString('latin1').replace(credentials, ''), 'latin1');
 
-describe('what is not HTTP is refused before authentication: the same with and without credentials', () => {
+describe('invalid HTTP is refused before authentication, the same with and without credentials', () => {
   const LONG = 'a'.repeat(17_000);
   const cases: [string, number, () => Buffer][] = [
     ['a bad request line', 400, () => request('HELLO')],
@@ -92,13 +92,13 @@ describe('what is not HTTP is refused before authentication: the same with and w
     }
   });
 
-  test('no Host: 400', async () => {
+  test('a request without a Host header is 400', async () => {
     const bytes = request('GET /server/users HTTP/1.1').toString().replace('Host: userdir\r\n', '');
     expect(expectError(await sendRaw(app.url, bytes), 400)).toBe('The header host is missing.');
   });
 });
 
-describe('what is HTTP is authenticated first', () => {
+describe('valid HTTP is authenticated first', () => {
   const cases: [string, number, () => Buffer][] = [
     ['PROPFIND', 405, () => request('PROPFIND /server/users HTTP/1.1')],
     ['TRACE', 405, () => request('TRACE /server/users HTTP/1.1')],
@@ -169,7 +169,7 @@ describe('what is HTTP is authenticated first', () => {
     ],
   ];
   test.each(cases)('%s: %d, and 401 without credentials', async (_what, status, bytes) => {
-    // Either interface has its own form of an error.
+    // REST and GraphQL each have their own form of error.
     const [right, anonymous] = [await sendRaw(app.url, bytes()), await sendRaw(app.url, withoutCredentials(bytes()))];
     if (right.body.errors !== undefined) {
       expect([right.status, anonymous.status]).toEqual([status, 401]);
@@ -180,7 +180,7 @@ describe('what is HTTP is authenticated first', () => {
   });
 
   test.each(['userdir/graphql', 'somebody@userdir', 'userdir?a', 'userdir#a', 'userdir\\a', '['])(
-    'a Host that would be another part of a URL is 400: %s',
+    'a Host header that contains more than a host and port is 400: %s',
     async (host) => {
       for (const line of ['GET /server/users/count HTTP/1.1', 'GET /graphql?query={userCount} HTTP/1.1']) {
         const bytes = request(line).toString('latin1').replace('Host: userdir', `Host: ${host}`);
@@ -189,7 +189,7 @@ describe('what is HTTP is authenticated first', () => {
     },
   );
 
-  test('HEAD answers as GET does, without a body', async () => {
+  test('HEAD gets the same answer as GET, without a body', async () => {
     const statuses = ['/server/users', '/server/users?page=0', '/server/nothing', '/server/wallets/verify'].map(
       async (path) => {
         const { status, headers, body } = await sendRaw(app.url, request(`HEAD ${path} HTTP/1.1`));
@@ -202,23 +202,23 @@ describe('what is HTTP is authenticated first', () => {
     expect([anonymous.status, anonymous.body]).toEqual([401, undefined]);
   });
 
-  test.each(['service-app-id', 'service-app-secret'])('a credential sent twice is none: %s', async (name) => {
+  test.each(['service-app-id', 'service-app-secret'])('a credential that is sent twice is 401: %s', async (name) => {
     const twice = `${name}: ${project.credentials[name]}`;
     expectError(await sendRaw(app.url, request('GET /server/users HTTP/1.1', [twice])), 401);
   });
 
-  test('an asterisk is a path where nothing is', async () => {
+  test('a request for the path * is 404', async () => {
     expectError(await sendRaw(app.url, request('OPTIONS * HTTP/1.1')), 404);
   });
 
-  test('a request in another HTTP is told which, and ends the connection', async () => {
+  test('the error for another HTTP version names the accepted versions, and the connection ends', async () => {
     const bytes = lines('GET /livez HTTP/2.0', 'Host: userdir', '') + lines('GET /livez HTTP/1.1', 'Host: userdir', '');
     const answer = await sendRaw(app.url, bytes);
     expect(expectError(answer, 400)).toBe('The request is in HTTP/2.0, expected HTTP/1.1 or HTTP/1.0.');
     expect(answer.headers['connection']).toBe('close');
   });
 
-  test('bytes above ASCII in a credential are a wrong credential', async () => {
+  test('a credential with bytes above ASCII is refused as wrong', async () => {
     const bytes = withoutCredentials(
       request('GET /server/users HTTP/1.1', ['service-app-id: \xff', 'service-app-secret: \xfe']),
     );
@@ -232,7 +232,7 @@ describe('what is HTTP is authenticated first', () => {
     expect([old.status, old.body.result]).toEqual([200, { total_user: 0 }]);
   });
 
-  test('a second request behind a refused one is not answered: nothing can be smuggled', async () => {
+  test('a request behind a refused one is not answered, so it cannot be smuggled', async () => {
     const smuggled = `0\r\n\r\n${request('GET /server/users/count HTTP/1.1')}`;
     const headers = ['Content-Length: 5', 'Transfer-Encoding: chunked'];
     const { status, body } = await sendRaw(app.url, request('POST /server/wallets/verify HTTP/1.1', headers, smuggled));
@@ -240,7 +240,7 @@ describe('what is HTTP is authenticated first', () => {
   });
 });
 
-test('a caller who hangs up in the middle of anything leaves the server as it was', async () => {
+test('a client that disconnects in the middle of a request does not affect the server', async () => {
   const whole = request(
     'POST /server/wallets/verify HTTP/1.1',
     ['Content-Type: application/json', 'Content-Length: 90'],

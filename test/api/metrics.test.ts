@@ -5,7 +5,7 @@ import { type TestProject, useTestApp } from '../support/app.js';
 import { requireCleanLog } from '../support/hygiene.js';
 import { jsonPost } from '../support/rest.js';
 
-// The first user of its database has the id 1.
+// With its own database, the first user has the id 1.
 const app = useTestApp({
   ownDatabase: true,
   env: { METRICS_PORT: '0' },
@@ -24,7 +24,7 @@ beforeAll(async () => {
 interface Family {
   readonly help: string;
   readonly type: string;
-  /** By name and labels, as they are written. */
+  /** Values by name and labels, as written in the text. */
   readonly samples: Map<string, number>;
 }
 
@@ -40,7 +40,7 @@ const SUFFIXES: Record<string, RegExp> = {
   summary: /^(_sum|_count)?$/,
 };
 
-/** Reads Prometheus's text format, version 0.0.4; throws where it is not kept. */
+/** Parses Prometheus's text format, version 0.0.4. Throws if the text is invalid. */
 function parseExposition(text: string): Map<string, Family> {
   expect(text.endsWith('\n')).toBe(true);
   const families = new Map<string, Family>();
@@ -77,7 +77,7 @@ async function scrape() {
   return { text, families, value: (id: string) => samples.get(id) ?? 0 };
 }
 
-/** How much a sample grows while `work` is done. */
+/** How much each sample grows during `work`. */
 async function growth(ids: readonly string[], work: () => Promise<unknown>): Promise<number[]> {
   const before = await scrape();
   await work();
@@ -85,7 +85,7 @@ async function growth(ids: readonly string[], work: () => Promise<unknown>): Pro
   return ids.map((id) => after.value(id) - before.value(id));
 }
 
-test('the names keep to the conventions of Prometheus', async () => {
+test('metric names follow the conventions of Prometheus', async () => {
   const { families } = await scrape();
   for (const [name, { type, help }] of families) {
     expect(help, name).toMatch(/\S/);
@@ -103,7 +103,7 @@ test('the names keep to the conventions of Prometheus', async () => {
   }
 });
 
-test('requests are counted by route and status and timed by route, whoever sends them', async () => {
+test('all requests are counted by route and status and timed by route, also without credentials', async () => {
   const counts = await growth(
     [
       'userdir_http_requests_total{method="GET",route="/server/users/:user_id",status="200"}',
@@ -123,7 +123,7 @@ test('requests are counted by route and status and timed by route, whoever sends
   expect(counts).toEqual([1, 1, 1, 1, 3, 3]);
 });
 
-test('operations are timed by their name, and no caller can make up more than a hundred of them', async () => {
+test('operations are timed by name, with at most a hundred names', async () => {
   const named = await growth(
     [
       'userdir_graphql_operation_duration_seconds_count{operation="Mine"}',
@@ -132,7 +132,7 @@ test('operations are timed by their name, and no caller can make up more than a 
     async () => {
       for (let time = 0; time < 5; time += 1) await project.graphql('query Mine { userCount }');
       await project.graphql('{ userCount }');
-      // What could be a secret or an address is no name.
+      // A name that may be a secret or an address is reported as unnamed.
       await project.graphql(`query uds_${'a'.repeat(20)} { userCount }`);
       await project.graphql(`query G${'A'.repeat(55)} { userCount }`);
       await project.graphql(`query ${'a'.repeat(61)} { userCount }`);
@@ -152,7 +152,7 @@ test('operations are timed by their name, and no caller can make up more than a 
   expect(samples.get('userdir_graphql_operation_duration_seconds_count{operation="Mine"}')).toBe(5);
 });
 
-test('batches, admission and the database are told of as they are', async () => {
+test('the metrics of batches, admission and the database have the correct values', async () => {
   const ids = ['userdir_batch_keys_count{read="users by id"}', 'userdir_batch_keys_sum{read="users by id"}'];
   const query = `{ ${[1, 2, 3].map((id) => `u${id}: user(id: ${id}) { id }`).join(' ')} }`;
   expect(await growth(ids, () => project.graphql(query))).toEqual([1, 3]);
@@ -170,7 +170,7 @@ test('batches, admission and the database are told of as they are', async () => 
   ]).toEqual([0, 0]);
   expect(value('userdir_database_connections{state="idle"}')).toBeGreaterThan(0);
   expect(value('userdir_database_connections_max')).toBe(inject('engine') === 'embedded' ? 1 : 10);
-  // PostgreSQL tells of itself elsewhere.
+  // A PostgreSQL server has monitoring of its own.
   expect(families.has('userdir_embedded_database_starts_total')).toBe(inject('engine') === 'embedded');
   if (inject('engine') === 'postgres') return;
   expect(value('userdir_embedded_database_starts_total')).toBe(1);
@@ -181,7 +181,7 @@ test('batches, admission and the database are told of as they are', async () => 
   expect(busy).toBeLessThan(30);
 });
 
-test('nothing personal and no credential is in a metric, whatever was asked', async () => {
+test('no metric contains personal data or credentials, for any request', async () => {
   const secret = { 'x-request-id': 'ada@example.com', 'user-agent': project.appSecret };
   await project.rest(`/server/users/search?email=ada@example.com&address=${ethereumAddress(1)}`, { headers: secret });
   await project.rest(`/server/users/search?address=${ethereumAddress(1)}`);
@@ -193,7 +193,7 @@ test('nothing personal and no credential is in a metric, whatever was asked', as
   expect(text).not.toContain('ada');
 });
 
-test('there is nothing else on that port, and no metrics on the other', async () => {
+test('the metrics port serves only metrics, and the main port serves none', async () => {
   const statuses = await Promise.all(
     [new URL('/', app.metricsUrl), new URL('/server/users', app.metricsUrl), `${app.url}/metrics`].map(
       async (url) => (await fetch(url)).status,
@@ -202,7 +202,7 @@ test('there is nothing else on that port, and no metrics on the other', async ()
   expect(statuses).toEqual([404, 404, 404]);
 });
 
-test('every metric of the Grafana dashboard is there', async () => {
+test('every metric in the Grafana dashboard exists, and the dashboard shows every userdir metric', async () => {
   const dashboard = readFileSync(new URL('../../docs/grafana.json', import.meta.url), 'utf8');
   const { families } = await scrape();
   const samples = new Set(
@@ -216,7 +216,7 @@ test('every metric of the Grafana dashboard is there', async () => {
   const missing = [...named].filter((name) => !samples.has(name));
   expect(expressions.length).toBeGreaterThan(5);
   expect(missing).toEqual(inject('engine') === 'embedded' ? [] : embedded);
-  // And none of ours is left out.
+  // The dashboard leaves out no userdir metric.
   const ours = [...families.keys()].filter((name) => name.startsWith('userdir_'));
   expect(ours.filter((name) => ![...named].some((each) => each.startsWith(name)))).toEqual([]);
 });

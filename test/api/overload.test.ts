@@ -1,7 +1,7 @@
 import { beforeAll, expect, test } from 'vitest';
 import { type TestProject, useTestApp } from '../support/app.js';
 
-/** More than can be done at once, on a service that can do little: two units under way, eight that wait. */
+/** More requests than a small service can accept: two units of weight in flight, eight in the queue. */
 
 const app = useTestApp({ admission: { maxInFlight: 2, maxInFlightPerProject: 1, maxQueued: 8 } });
 let storm: TestProject;
@@ -14,7 +14,7 @@ beforeAll(async () => {
 
 const REFUSAL = 'The service is overloaded: the queue is full.';
 
-test('what cannot even wait is refused at once over REST: 503 with Retry-After', async () => {
+test('when the queue is full, a REST request is refused at once: 503 with Retry-After', async () => {
   const answers = await Promise.all(Array.from({ length: 60 }, () => storm.rest('/server/users/count')));
   const refused = answers.filter(({ status }) => status === 503);
   expect(refused.length).toBeGreaterThan(0);
@@ -25,7 +25,7 @@ test('what cannot even wait is refused at once over REST: 503 with Retry-After',
   }
 });
 
-test('and over GraphQL: UNAVAILABLE', async () => {
+test('when the queue is full, a GraphQL operation is refused at once: UNAVAILABLE', async () => {
   const answers = await Promise.all(Array.from({ length: 60 }, () => storm.graphql('{ userCount }')));
   const refused = answers.filter(({ status }) => status !== 200);
   expect(refused.length).toBeGreaterThan(0);
@@ -35,7 +35,7 @@ test('and over GraphQL: UNAVAILABLE', async () => {
   }
 });
 
-test('a project that asks for little is served while another storms', async () => {
+test('a project with few requests is served while another sends too many', async () => {
   let isOver = false;
   const storming = Array.from({ length: 30 }, async () => {
     while (!isOver) await storm.rest('/server/users?limit=100');
@@ -47,6 +47,6 @@ test('a project that asks for little is served while another storms', async () =
   expect(statuses).toEqual(new Array(30).fill(200));
 });
 
-test('and afterwards everything is as before', async () => {
+test('an overloaded project is served again when its storm of requests is over', async () => {
   expect((await storm.rest('/server/users?limit=100')).body.result.total_user).toBe(1);
 });

@@ -3,11 +3,11 @@ import { text } from 'node:stream/consumers';
 import { expect, test } from 'vitest';
 import { useTestApp } from '../support/app.js';
 
-/** The front page, as it is sent; what it does in a browser is seen in test/browser. */
+/** The front page as the server sends it. Its behaviour in a browser is tested in test/browser. */
 
 const app = useTestApp({ env: { GRAPHIQL: 'off', TRUST_PROXY: 'on' } });
 
-/** The page by any Host, which fetch would not send. */
+/** Requests the page with any Host header, which fetch cannot do. */
 function frontPage(headers: Record<string, string>): Promise<{ status: number | undefined; html: string }> {
   return new Promise((resolve, reject) => {
     request(app.url, { headers }, (answer) => {
@@ -18,7 +18,7 @@ function frontPage(headers: Record<string, string>): Promise<{ status: number | 
   });
 }
 
-test('without a demo project it has placeholders in both calls, and says how to come by what they stand for', async () => {
+test('without a demo project, both example calls have placeholders, and the page shows how to create a project', async () => {
   const { status, html } = await frontPage({});
   expect(status).toBe(200);
   expect(html.match(/service-app-id: &lt;APP_ID&gt;/g)).toHaveLength(2);
@@ -26,20 +26,20 @@ test('without a demo project it has placeholders in both calls, and says how to 
   expect(html).toContain('userdir project create --name NAME');
 });
 
-test('where GraphiQL is off it leads nobody there', async () => {
+test('when GraphiQL is off, the page does not link to it', async () => {
   const { html } = await frontPage({});
   expect(html).not.toContain('href="/graphql"');
   expect(html).toContain('the explorer is off');
 });
 
-test('its calls go where it was asked for, through a proxy too', async () => {
+test('the example calls use the host and protocol of the request, also behind a proxy', async () => {
   const { html } = await frontPage({ host: 'users.example.com:8443', 'x-forwarded-proto': 'https' });
   expect(html).toContain("'https://users.example.com:8443/server/users?limit=2'");
   expect(html).toContain("'https://users.example.com:8443/graphql'");
 });
 
 test.each([`a'$(id)`, 'a"<b>', 'a b', 'a&b'])(
-  'what a Host %j would do in a shell or a page is not repeated',
+  'the Host header %j, unsafe in a shell or a page, is not used',
   async (host) => {
     const { html } = await frontPage({ host });
     expect(html).toContain("'http://127.0.0.1:4000/graphql'");
@@ -47,12 +47,12 @@ test.each([`a'$(id)`, 'a"<b>', 'a b', 'a&b'])(
   },
 );
 
-test('nor is a scheme that is none', async () => {
+test('an invalid protocol in X-Forwarded-Proto is not used', async () => {
   const { html } = await frontPage({ host: 'users.example.com', 'x-forwarded-proto': "';id;'" });
   expect(html).toContain("'http://users.example.com/graphql'");
 });
 
-test('it is not stored, asks nobody else, and runs its own script alone', async () => {
+test('the page is not cached, contacts no other host, and runs only its own script', async () => {
   const { headers } = await fetch(app.url);
   expect(headers.get('cache-control')).toBe('no-store');
   expect(headers.get('content-security-policy')).toMatch(

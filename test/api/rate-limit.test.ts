@@ -5,7 +5,7 @@ import { createLogger } from '#dist/telemetry/logger.js';
 import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
 import { startProxy, type TcpProxy } from '../support/proxy.js';
 
-/** What a project may ask in a minute, where that is limited (RATE_LIMIT), and who counts it (REDIS_URL). */
+/** The limit of requests per minute and project (RATE_LIMIT), counted in the process or in Redis (REDIS_URL). */
 
 const LIMIT = 5;
 const RATE_LIMIT = String(LIMIT);
@@ -20,7 +20,7 @@ async function start(env: Record<string, string>): Promise<{ app: TestApp; proje
   return { app, project: await app.createProject() };
 }
 
-/** What the header says is left of the budget, and for how many seconds. */
+/** The remaining requests and the seconds until the reset, from the header. */
 function leftOf(headers: Headers): { requests: number; seconds: number } {
   const [, requests, seconds] = /^"project";r=(\d+);t=(\d+)$/.exec(headers.get('ratelimit') ?? '') ?? [];
   return { requests: Number(requests), seconds: Number(seconds) };
@@ -34,14 +34,14 @@ async function statuses(project: TestProject, times: number): Promise<number[]> 
   return answers;
 }
 
-test('without the setting there is no limit, and no header tells of one', async () => {
+test('without RATE_LIMIT there is no limit and no rate limit header', async () => {
   const { project } = await start({});
   const { status, headers } = await count(project);
   expect(status).toBe(200);
   expect([...headers.keys()].filter((name) => name.startsWith('ratelimit'))).toEqual([]);
 });
 
-test('every answer says what is left, and what is beyond is 429 in both interfaces', async () => {
+test('every answer states the remaining requests, and requests over the limit are 429 in REST and GraphQL', async () => {
   const { project } = await start({ RATE_LIMIT });
   for (let left = LIMIT - 1; left >= 0; left -= 1) {
     const { status, headers } = left % 2 === 0 ? await count(project) : await project.graphql('{ userCount }');
@@ -63,7 +63,7 @@ test('every answer says what is left, and what is beyond is 429 in both interfac
   expect(headers.get('retry-after')).toMatch(/^\d+$/);
 });
 
-test('what is beyond is not done', async () => {
+test('a request over the limit is not executed', async () => {
   const { app, project } = await start({ RATE_LIMIT });
   await project.addUsers({ auth_method: 'email', auth_value: 'ada@example.com' });
   const { id } = (await project.rest('/server/users')).body.result.users[0];
@@ -73,7 +73,7 @@ test('what is beyond is not done', async () => {
   expect(rows).toEqual([{ deleted_at: null }]);
 });
 
-test('each project has a budget of its own, bad requests take from it, wrong credentials do not', async () => {
+test('each project has its own limit; bad requests count towards it, wrong credentials do not', async () => {
   const { app, project } = await start({ RATE_LIMIT });
   const other = await app.createProject();
   for (let time = 0; time < 2 * LIMIT; time += 1) {
@@ -87,7 +87,7 @@ test('each project has a budget of its own, bad requests take from it, wrong cre
 });
 
 const redisUrl = process.env['TEST_REDIS_URL'];
-/** Longer than the connection may be silent, and then the time to try again. */
+/** Longer than the timeout of a silent connection plus the time until the next attempt. */
 const SETTLED_MS = 3_000;
 
 describe.runIf(redisUrl)('with Redis', () => {
@@ -100,7 +100,7 @@ describe.runIf(redisUrl)('with Redis', () => {
     return { proxy, env: { RATE_LIMIT, REDIS_URL: url.href } };
   }
 
-  /** Another server on the same users, which counts as another process would; calls it for a project. */
+  /** Starts a second server on the same database, which counts like another process. Returns a way to call it. */
   async function startSecond(app: TestApp, env: Record<string, string>) {
     const config = parseConfig(env);
     const server = await createServer({ config, log: createLogger('silent'), context: app.context });
@@ -111,11 +111,11 @@ describe.runIf(redisUrl)('with Redis', () => {
     };
   }
 
-  test('several processes share one budget', async () => {
+  test('several processes share one limit', async () => {
     const { env } = await startWithRedis();
     const { app, project } = await start(env);
     const ask = await startSecond(app, env);
-    // Both are connected when what one counts is seen by the other.
+    // Both servers are connected once one sees the count of the other.
     await expect.poll(async () => counted(await app.createProject(), ask), { timeout: SETTLED_MS }).toBe(LIMIT - 2);
     expect(await statuses(project, 2)).toEqual([200, 200]);
     expect([(await ask(project)).status, (await ask(project)).status]).toEqual([200, 200]);
@@ -123,14 +123,14 @@ describe.runIf(redisUrl)('with Redis', () => {
     expect(await ask(project)).toEqual({ status: 429, left: expect.stringMatching(/^"project";r=0;t=\d+$/) });
   });
 
-  /** What the second process says is left of a project that has asked the first once. */
+  /** The remaining requests in the second process after one request to the first. */
   async function counted(project: TestProject, ask: (project: TestProject) => Promise<{ left: string }>) {
     await count(project);
     return Number(/r=(\d+)/.exec((await ask(project)).left)?.[1]);
   }
 
   test.each(['cut', 'freeze'] as const)(
-    'that is %s, every process counts by itself until it is back',
+    'after a fault (%s), each process counts on its own until Redis is back',
     async (fault) => {
       const { proxy, env } = await startWithRedis();
       const { app, project } = await start(env);
@@ -141,7 +141,7 @@ describe.runIf(redisUrl)('with Redis', () => {
       await proxy[fault]();
       expect(await statuses(project, LIMIT + 1)).toEqual([200, 200, 200, 200, 200, 429]);
       expect((await ask(project)).left).toMatch(/r=4;/);
-      // Nobody waits for what does not answer any more.
+      // Requests stop waiting for Redis when it does not answer.
       await expect.poll(() => tookMs(() => count(project)), { timeout: SETTLED_MS }).toBeLessThan(50);
       expect((await fetch(`${app.url}/readyz`)).status).toBe(200);
 
@@ -150,7 +150,7 @@ describe.runIf(redisUrl)('with Redis', () => {
     },
   );
 
-  test('that is not there at the start, the service starts', async () => {
+  test('the service starts even when Redis is unreachable', async () => {
     const { proxy, env } = await startWithRedis();
     await proxy.cut();
     const { project } = await start(env);

@@ -5,9 +5,9 @@ import { createProjects } from '#dist/services/projects.js';
 import { findSecrets } from '#dist/sql/secrets.js';
 import { type TestProject, useTestApp } from '../support/app.js';
 
-/** Credentials are believed for a moment; a secret that ends, by whatever way, is refused within a second of it. */
+/** Accepted credentials are cached for a short time. A secret that ends in any way is refused within a second. */
 
-// Here the secrets of all projects end.
+// With its own database, because the tests end the secrets of all projects.
 const app = useTestApp({ ownDatabase: true });
 let project: TestProject;
 beforeEach(async () => {
@@ -17,12 +17,12 @@ beforeEach(async () => {
 
 const status = async () => (await project.rest('/server/users/count')).status;
 const sql = (text: string) => app.context.db.pool.query(text);
-/** As another process would have it done: nothing of this one knows of it. */
+/** Ends all secrets as another process would, without telling this process. */
 const endSecrets = () => sql('UPDATE app_secrets SET expires_at = now()');
 
 /**
- * For how long a request with the credentials that is sent is still accepted: when the last of those was sent, asked over
- * and over. What a busy machine takes to answer it is no part of that.
+ * Sends requests until one is refused, and returns when the last accepted one was sent. The time that a busy machine
+ * takes to answer is not included.
  */
 async function acceptedMs(): Promise<number> {
   const startedAt = performance.now();
@@ -35,23 +35,23 @@ async function acceptedMs(): Promise<number> {
   }
 }
 
-test('a secret that ended elsewhere is refused within a second', async () => {
+test('a secret that another process ended is refused within a second', async () => {
   await endSecrets();
   expect(await acceptedMs()).toBeLessThan(1_000);
 });
 
-test('in the process that rotates it at once', async () => {
+test('the process that rotates a secret refuses the old one at once', async () => {
   const { projects, secrets } = app.context.services;
   await secrets.rotateSecret(await projects.getScope(project.appId), { overlapMs: 0 });
   expect(await status()).toBe(401);
 });
 
-test('a project that is deleted is refused within a second', async () => {
+test('the credentials of a deleted project are refused within a second', async () => {
   await sql('DELETE FROM projects');
   expect(await acceptedMs()).toBeLessThan(1_000);
 });
 
-// One process holds an embedded database: there is nobody to tell.
+// An embedded database has only one process, so there is no other process to notify.
 const hasOtherProcesses = inject('engine') === 'postgres';
 const LISTENERS = `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query = 'LISTEN userdir_secrets'`;
 
@@ -68,7 +68,7 @@ async function until(isTrue: () => Promise<boolean>): Promise<void> {
 }
 
 test.runIf(hasOtherProcesses)(
-  'the database tells of it, long before the time for which credentials are believed',
+  'with a notification from the database, an ended secret is refused long before its cache entry expires',
   async ({ annotate }) => {
     await until(async () => (await listeners()) === 1);
     const took: number[] = [];
@@ -79,12 +79,12 @@ test.runIf(hasOtherProcesses)(
       took.push(await acceptedMs());
     }
     await annotate(`${took.map(Math.round).join(', ')} ms`);
-    // Without its word each of them would take the whole time.
+    // Without the notification, each round would take the full cache time.
     expect(Math.min(...took)).toBeLessThan(400);
   },
 );
 
-test.runIf(hasOtherProcesses)('also where its word does not arrive, and it is listened to again', async () => {
+test.runIf(hasOtherProcesses)('a lost connection for notifications is restored without a late refusal', async () => {
   await until(async () => (await listeners()) === 1);
   await sql(`SELECT pg_terminate_backend(pid) FROM (${LISTENERS}) AS listeners`);
   expect(await status()).toBe(200);
@@ -94,7 +94,7 @@ test.runIf(hasOtherProcesses)('also where its word does not arrive, and it is li
 });
 
 /**
- * The same over a database that tells nobody when a secret ends, and whose answers arrive when the test lets them.
+ * The same projects over a database without notifications, whose answers arrive when the test allows it.
  */
 function slowProjects() {
   const { db } = app.context;
@@ -113,7 +113,7 @@ function slowProjects() {
   );
   return {
     projects,
-    /** From now on answers wait; the function that is returned lets them arrive. */
+    /** Holds back all answers from now on. The returned function releases them. */
     holdAnswers(): () => void {
       let release = () => {};
       arrival = new Promise((resolve) => {
@@ -124,7 +124,7 @@ function slowProjects() {
   };
 }
 
-test('a secret that is refused is no longer familiar: it is checked among strangers', async () => {
+test('a refused secret leaves the cached credentials, so its next check is for an anonymous request', async () => {
   const { projects } = slowProjects();
   expect(projects.cachedCredentials(project)).toBe('miss');
   await projects.authenticate(project);
@@ -136,7 +136,7 @@ test('a secret that is refused is no longer familiar: it is checked among strang
   await projects.flush();
 });
 
-test('a wrong secret makes the right one no stranger', async () => {
+test('a wrong secret does not remove the right one from the cached credentials', async () => {
   const { projects } = slowProjects();
   await projects.authenticate(project);
   await expect(projects.authenticate({ ...project, appSecret: 'wrong' })).rejects.toThrow('is invalid');
@@ -144,7 +144,7 @@ test('a wrong secret makes the right one no stranger', async () => {
   await projects.flush();
 });
 
-test('the time for which a secret is believed counts from the question, not from a late answer', async () => {
+test('the cache time of a secret begins when it is looked up, not when a late answer arrives', async () => {
   const { projects, holdAnswers } = slowProjects();
   const release = holdAnswers();
   const answer = projects.authenticate(project);
@@ -155,7 +155,7 @@ test('the time for which a secret is believed counts from the question, not from
   await projects.flush();
 });
 
-test('no secret is believed beyond its own end, by the clock of the database', async () => {
+test('no secret is cached beyond its expiry by the clock of the database', async () => {
   const { db } = app.context;
   const left = async () => (await findSecrets(db, [project.appId])).map(({ leftMs }) => leftMs);
   expect(await left()).toEqual([null]);
@@ -164,7 +164,7 @@ test('no secret is believed beyond its own end, by the clock of the database', a
   expect(leftMs).toBeGreaterThan(3_000_000);
   expect(leftMs).toBeLessThanOrEqual(3_600_000);
 
-  // As if it ended with the statement.
+  // As if each secret expired at the time of the statement.
   const query: typeof db.query = async (statement) =>
     (await db.query<object>(statement)).map((row) => ('leftMs' in row ? { ...row, leftMs: 0 } : row)) as never;
   const projects = createProjects({ ...db, listen: () => undefined, query }, randomBytes);

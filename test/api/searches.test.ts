@@ -4,7 +4,7 @@ import { measureByEmail } from '#dist/sql/find-users.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 
-/** Searches that many users match: every one of them is in the answer, or the answer says that they are too many. */
+/** Searches with many matches: the answer contains all of them, or is an error that says there are too many. */
 
 const app = useTestApp();
 let project: TestProject;
@@ -17,7 +17,7 @@ beforeAll(async () => {
 const scopeOf = ({ appId }: TestProject) => app.context.services.projects.getScope(appId);
 const idOf = async (of: TestProject) => (await scopeOf(of)).projectIdFor('operate');
 
-/** Users with one login email, by plain SQL; every third is of one instant with the next. */
+/** Adds users with one login email by plain SQL. Every third user has the same instant as the next one. */
 async function addUsers(email: string, count: number, options: { accounts?: number; valueBytes?: number } = {}) {
   const { accounts = 0, valueBytes = 0 } = options;
   const { prisma } = app.context.db;
@@ -58,7 +58,7 @@ describe('every match is returned, newest first', () => {
     expect(data.searchUsers.every((user: Json) => user.accounts.length === 2)).toBe(true);
   });
 
-  test('users with one address, of whom many have been removed', async () => {
+  test('users with one address, after many of them are removed', async () => {
     const address = stellarAddress(1);
     await project.addUsers(
       ...Array.from({ length: 30 }, (_, n) => ({
@@ -71,7 +71,7 @@ describe('every match is returned, newest first', () => {
       (await askRest(`address=${address}`)).body.result.users.map((user: Json) => String(user.id));
     const ids = await idsByRest();
     expect(ids).toHaveLength(30);
-    // The links of the first are those that a search meets first.
+    // A search reads the links of the first users first.
     for (const left of [12, 8, 1, 0]) {
       await app.context.db.prisma.$executeRaw(Prisma.sql`
         UPDATE users SET deleted_at = now()
@@ -83,7 +83,7 @@ describe('every match is returned, newest first', () => {
   });
 });
 
-test('users with an address that thousands had, of whom most have been removed', async () => {
+test('a search by address finds the few users left of thousands with that address', async () => {
   const address = stellarAddress(3);
   const { db } = app.context;
   await db.prisma.$executeRaw(Prisma.sql`
@@ -103,12 +103,12 @@ test('users with an address that thousands had, of whom most have been removed',
   app.statements.length = 0;
   const { body } = await askRest(`address=${address}`);
   expect(body.result.users.map((user: Json) => user.id)).toEqual(left.map(({ id }) => id));
-  // One for a few, four that look at 2,000 links each, and one for the users.
+  // One statement for the first few links, four for up to 2,000 links each, and one for the users.
   expect(app.statements.filter((sql) => !/app_secrets/.test(sql))).toHaveLength(6);
 });
 
-describe('what one answer cannot hold is refused, and not cut short', () => {
-  test('10,000 users are an answer, 10,001 are none', async () => {
+describe('a result that is too large for one answer is refused, not truncated', () => {
+  test('10,000 users are returned, 10,001 are refused', async () => {
     const email = 'crowd@example.com';
     await addUsers(email, 10_000);
     const expected = await newestFirst(email);
@@ -139,21 +139,21 @@ describe('what one answer cannot hold is refused, and not cut short', () => {
         400,
         `email: the ${shown} users who match take more than 8 MiB, which one answer cannot hold; list them with GET /server/users or users(...).`,
       ]);
-      // What is shared with others looks at nine of them, what measures them reads no account.
+      // The shared statement reads at most nine users. The statement that measures the size reads no accounts.
       const reads = app.statements.filter((sql) => /u\.auth_value AS/.test(sql));
       expect(reads).toHaveLength(1);
       expect(reads[0]).toContain('LIMIT');
     },
   );
 
-  test('accounts that nobody asks for refuse no search', async () => {
+  test('accounts that are not requested do not count towards the size limit', async () => {
     const { users } = app.context.services;
     const found = await users.searchByEmail(await scopeOf(project), 'rich@example.com', { withAccounts: false });
     expect(found).toHaveLength(700);
     expect(found.every(({ accounts }) => accounts === undefined)).toBe(true);
   });
 
-  test('no user takes more than is measured', async () => {
+  test('the measured size of a user is never smaller than its size in the answer', async () => {
     await project.addUsers({
       auth_method: 'a-social-provider-with-a-long-name',
       auth_value: `"quoted" \\ and \u{1f600} and é ${'"'.repeat(500)}`,
@@ -166,7 +166,7 @@ describe('what one answer cannot hold is refused, and not cut short', () => {
         { network: 'ethereum', public_key: ethereumAddress(10 + n) },
       ]).flat(),
     });
-    // Ids at their longest.
+    // Ids with the maximum number of digits.
     const { db } = app.context;
     const largest = 9_007_199_254_740_000n;
     await db.prisma.$executeRaw(Prisma.sql`
@@ -182,7 +182,7 @@ describe('what one answer cannot hold is refused, and not cut short', () => {
   });
 });
 
-test('a search that many match does not hold up one of another project that comes with it', async () => {
+test('a search with many matches does not delay a concurrent search of another project', async () => {
   const other = await app.createProject();
   await other.addUsers({ auth_method: 'email', auth_value: 'crowd@example.com' });
   const { users } = app.context.services;
@@ -193,11 +193,11 @@ test('a search that many match does not hold up one of another project that come
   expect(small).toHaveLength(1);
   expect(app.statements.filter((sql) => /u\.auth_value AS/.test(sql))).toHaveLength(1);
   expect(await large).toHaveLength(700);
-  // One for both, one that measures, and three times 250 users with their accounts.
+  // One statement for both searches, one for the size, and three for up to 250 users with their accounts each.
   expect(app.statements).toHaveLength(5);
 });
 
-test('who asks the same at once is answered by one search', async () => {
+test('concurrent identical searches are executed once', async () => {
   const { users } = app.context.services;
   const scope = await scopeOf(project);
   app.statements.length = 0;

@@ -21,10 +21,10 @@ beforeAll(async () => {
   const headersFile = join(folder, 'headers');
   await writeFile(headersFile, 'authorization=Bearer%20of-a-file,x-tenant=general\n');
   collector = await startCollector();
-  // A variable of OpenTelemetry's own: what has ended is sent after so many milliseconds.
+  // A standard OpenTelemetry variable: ended spans are sent after this many milliseconds.
   vi.stubEnv('OTEL_BSP_SCHEDULE_DELAY', '20');
   app = await startTestApp({
-    // Its first user has the id 1.
+    // With its own database, the first user has the id 1.
     ownDatabase: true,
     env: {
       OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
@@ -38,7 +38,7 @@ beforeAll(async () => {
     auth_value: 'grace@example.com',
     accounts: [{ network: 'ethereum', public_key: ethereumAddress(1) }],
   });
-  // Right credentials are believed for a while.
+  // Now the credentials are cached.
   await project.rest('/server/users/count');
 });
 afterAll(async () => {
@@ -48,7 +48,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** The request of an id with all that is below it, as a tree of names. */
+/** The root span of a request, and all spans below it as a tree of names. */
 async function treeOf(
   requestId: string | null,
 ): Promise<{ root: CollectedSpan; tree: unknown; below: CollectedSpan[] }> {
@@ -58,24 +58,24 @@ async function treeOf(
   const below: CollectedSpan[] = [];
   const branch = ({ spanId, name }: CollectedSpan): unknown => {
     const children = collector.spans
-      // Credentials are looked up once a second, in the trace of whoever comes then.
+      // Credentials are looked up once a second, in the trace of any request.
       .filter(({ parentSpanId, name }) => parentSpanId === spanId && name !== 'batch: secrets')
       .toSorted((a, b) => (a.name < b.name ? -1 : 1));
     below.push(...children);
     return children.length === 0 ? name : { [name]: children.map(branch) };
   };
-  // A request ends after everything that it waits for.
+  // The root span ends last, so all other spans have arrived too.
   return { root, tree: branch(root), below };
 }
 
 const idOf = ({ headers }: { headers: Headers }) => headers.get('x-request-id');
 
-test('the collector gets the headers of the settings, also from a file', async () => {
+test('the collector receives the configured headers, also those from a file', async () => {
   await treeOf(idOf(await project.rest('/server/users/1')));
   expect(collector.headers()).toMatchObject({ authorization: 'Bearer of-a-file', 'x-tenant': 'traces' });
 });
 
-test('a REST request is traced down to its statement', async () => {
+test('the trace of a REST request includes its statement', async () => {
   const answer = await project.rest('/server/users/1');
   const { root, tree, below } = await treeOf(idOf(answer));
   expect(tree).toEqual({
@@ -97,13 +97,13 @@ test('a REST request is traced down to its statement', async () => {
   for (const span of below) {
     expect(span.traceId).toBe(root.traceId);
     expect(span.startedAt).toBeGreaterThanOrEqual(root.startedAt);
-    // Beginnings are to the millisecond, and so the ends are off by as much.
+    // Start times have millisecond precision, so end times may be off by a millisecond.
     expect(span.endedAt).toBeLessThanOrEqual(root.endedAt + 1_000_000n);
   }
   expect(collector.resource()).toMatchObject({ 'service.name': 'userdir', 'service.version': expect.any(String) });
 });
 
-test('a GraphQL request is traced by its operation and its resolvers, compiled or not, the same', async () => {
+test('the trace of a GraphQL request has its operation and resolvers, the same compiled or not', async () => {
   const query = 'query Both { users(first: 1) { totalCount nodes { id } } parseAddress(address: "x") { reason } }';
   for (let time = 0; time < 5; time += 1) {
     const { root, tree } = await treeOf(idOf(await project.graphql(query)));
@@ -118,7 +118,7 @@ test('a GraphQL request is traced by its operation and its resolvers, compiled o
   }
 });
 
-test('the trace of a caller goes on here, if it is sampled', async () => {
+test('a request continues the trace of its client if that trace is sampled', async () => {
   const traceId = '0af7651916cd43dd8448eb211c80319c';
   const headers = { traceparent: `00-${traceId}-b7ad6b7169203331-01`, tracestate: 'grace=grace@example.com' };
   const { root } = await treeOf(idOf(await project.rest('/server/users', { headers })));
@@ -137,7 +137,7 @@ test('the trace of a caller goes on here, if it is sampled', async () => {
   expect(collector.spans.filter((span) => span.attributes['userdir.request_id'] === idOf(silent))).toEqual([]);
 });
 
-test('a batch is in the trace of one request and linked with those that it served beside', async () => {
+test('a batch span is in the trace of one request and has links to the other requests it served', async () => {
   const answers = await Promise.all(
     Array.from({ length: 12 }, (_, index) => project.rest(`/server/users/${index + 1}`)),
   );
@@ -147,7 +147,7 @@ test('a batch is in the trace of one request and linked with those that it serve
   expect(batches.length).toBeLessThan(12);
   const keys = batches.reduce((sum, { attributes }) => sum + Number(attributes['userdir.batch.keys']), 0);
   expect(keys).toBe(12);
-  // Every request is served by one batch, and there is a way from either to the other.
+  // Each request is served by one batch, and each of the two leads to the other.
   expect(batches.flatMap(({ links }) => links.map(({ traceId }) => traceId)).toSorted()).toEqual(
     [...traces.keys()].toSorted(),
   );
@@ -160,7 +160,7 @@ test('a batch is in the trace of one request and linked with those that it serve
   expect(batches.some(({ links }) => links.length > 1)).toBe(true);
 });
 
-test('what fails is marked, by its code and not by its message', async () => {
+test('the span of a failed field has the error code, not the message', async () => {
   const { root, below } = await treeOf(
     idOf(await project.graphql('query Failing { verifyWallet(address: "grace@example.com") { exists } }')),
   );
@@ -173,7 +173,7 @@ test('what fails is marked, by its code and not by its message', async () => {
   });
 });
 
-test('the log has the operation, and every line of a request its id and its trace, also where a resolver fails', async () => {
+test('every log line of a request has its id and trace, and the request line has the operation', async () => {
   await app.context.db.pool.query(`ALTER TABLE users ADD CONSTRAINT trap CHECK (auth_value <> 'trap@example.com')`);
   const login = 'recordLogin(input: { authMethod: "email", authValue: "trap@example.com" }) { created }';
   const answer = await project.graphql(`mutation Trap { ${login} }`);
@@ -185,7 +185,7 @@ test('the log has the operation, and every line of a request its id and its trac
     { ...ids, msg: 'A resolver failed.', err: { constraint: 'trap' } },
     { ...ids, method: 'POST', route: '/graphql', operation: 'Trap', status: 200 },
   ]);
-  // The SQLSTATE of a check that is violated.
+  // The SQLSTATE of a check violation.
   expect(below.find(({ kind }) => kind === CLIENT)?.attributes['error.type']).toBe('23514');
 
   const unnamed = await project.graphql(`query uds_${'a'.repeat(20)} { userCount }`);
@@ -194,13 +194,13 @@ test('the log has the operation, and every line of a request its id and its trac
   expect(JSON.parse(line as string)).not.toHaveProperty('operation');
 });
 
-test('with a bill and a trace both are right', async () => {
+test('a request with both a cost report and a trace gets both', async () => {
   const answer = await project.rest('/server/users/1', { headers: { 'userdir-cost': '1' } });
   expect(answer.headers.get('server-timing')).toMatch(/desc="[12] statements?"$/);
   expect((await treeOf(idOf(answer))).below.length).toBeGreaterThanOrEqual(2);
 });
 
-test('nothing personal and no credential is in a trace, whatever was asked', async () => {
+test('no trace contains personal data or credentials, for any request', async () => {
   const id = 'the-last-of-all';
   await project.rest(`/server/users/search?email=grace@example.com`);
   await project.rest(`/server/users/search?address=${ethereumAddress(1)}`);
@@ -219,7 +219,7 @@ test('nothing personal and no credential is in a trace, whatever was asked', asy
     headers: { 'x-request-id': id, 'content-type': 'application/json' },
   });
   await treeOf(id);
-  // The names of columns and tables are SQL and no hash; they are not searched for what they look like.
+  // Statements contain long names of tables and columns, which the check must not take for secrets.
   requireCleanLog(collector.text());
   expect(collector.text()).not.toContain('grace');
 });

@@ -9,8 +9,8 @@ import { SERVERS, startServer } from './processes.mjs';
 import { ask, drawItems, headersFor, readCursors, SCENARIOS, seededRandom } from './questions.mjs';
 
 /**
- * Ours and its peers side by side (README, "Figures"). Every server answers a sample first, and all must say the same; then each
- * question is loaded on each in turn, several rounds, and the medians are printed.
+ * Compares userdir with its peers (README, "Figures"). First every server answers a sample, and all answers must be
+ * equal. Then each scenario loads each server in turn for several rounds, and the medians are printed.
  */
 
 const HELP = `npm run bench -- [options]
@@ -108,7 +108,7 @@ function print(line = '') {
   process.stdout.write(`${line}\n`);
 }
 
-/** What is to be done in any case, last first: servers stopped, databases dropped. */
+/** Cleanup that always runs, last added first: stops servers, drops databases. */
 const cleanup = [];
 
 async function cleanUp() {
@@ -128,7 +128,7 @@ for (const signal of ['SIGINT', 'SIGTERM']) {
   });
 }
 
-/** Answers of the same question by every server; throws at the first that is not ours. */
+/** Sends the same request to every server; throws at the first answer that differs from ours. */
 async function checkAnswers(scenarios, data) {
   const items = await drawItems(data, seededRandom(1), { count: 40, pages: options.pages });
   const expected = new Map();
@@ -162,12 +162,12 @@ async function checkAnswers(scenarios, data) {
   log(`${options.servers.join(', ')} agree: ${compared} answers compared.`);
 }
 
-/** A value as JSON would carry it, with its keys in one order. */
+/** A value as JSON represents it, with sorted keys. */
 function plain(value) {
   return JSON.parse(JSON.stringify(value));
 }
 
-/** Stops with the rest where it has not been stopped before. */
+/** Adds a server to the cleanup; `stop` removes it again. */
 function keepServer(server) {
   cleanup.push(server.stop);
   return {
@@ -197,7 +197,7 @@ async function compare(scenario, data, generator) {
   for (let round = 0; round < options.rounds; round += 1) {
     const items = await drawItems(data, seededRandom(1_000 + round), { count: 4_000, pages: options.pages });
     for (const connections of options.connections) {
-      // Every other round the other way round, so that nobody always follows the same neighbour.
+      // Every second round runs in reverse, so that no server always follows the same one.
       for (const server of round % 2 === 0 ? servers : servers.toReversed()) {
         const requests = items[scenario.items].map((item) => scenario.ask[server.name](item, server.cursors));
         const target = { url: server.url, headers: headersFor(server.name, data), requests };
@@ -219,7 +219,7 @@ async function compare(scenario, data, generator) {
 
 const SETTLE_TIMEOUT_MS = 180_000;
 
-/** Until PostgreSQL has nothing left to do: what a slow question leaves behind must not load the next server's measurement. */
+/** Waits until PostgreSQL is idle, so that a slow query does not disturb the next measurement. */
 async function settled(data) {
   const endsAt = performance.now() + SETTLE_TIMEOUT_MS;
   await withClient(data.ours, async (client) => {
@@ -276,7 +276,7 @@ function summarise(names, measured) {
   );
 }
 
-/** One bad answer is one too many, and none at all says nothing. */
+/** A measurement with any bad answer, or with no answer, is invalid. */
 function isInvalid({ failures, responses }) {
   return failures > 0 || responses === 0;
 }
@@ -297,7 +297,7 @@ function printScenario({ name, rows }) {
   print();
 }
 
-/** The figures of the issue that this run has measured. */
+/** The targets that this run has measured. */
 function verdicts(results) {
   const verdict = (figure, toReach, measured, reached) => ({ figure, toReach, measured, reached });
   const compared = results.flatMap(({ name, toReach, rows }) =>
@@ -338,7 +338,7 @@ async function runComparison(generator) {
     print(
       invalid.length === 0 ? 'Smoke: every server starts, agrees and answers.' : 'Smoke: requests failed under load.',
     );
-    // Those that start servers and load them do as is done above.
+    // The other figures start and load servers like the code above, so a smoke test skips them.
     for (const figure of [measureImport, measureTallies]) await figure({ options, cleanup, print, median });
     return { results };
   }

@@ -5,13 +5,13 @@ import { prepareRequest } from '../../dist/graphql/execution.js';
 import { schema } from '../../dist/graphql/schema.js';
 
 /*
- * `node test/bench/compiled.mjs`, after `npm run build` and `npm ci --prefix test/bench`: our compiled operations against
- * graphql-jit (which Mercurius brings along) and GraphQL.js, without HTTP and without a database. For each operation the median
- * time of an execution up to its JSON, and of compiling it once.
+ * `node test/bench/compiled.mjs`, after `npm run build` and `npm ci --prefix test/bench`: compares our compiled
+ * operations with graphql-jit (a dependency of Mercurius) and GraphQL.js, without HTTP and without a database. Prints
+ * for each operation the median time of an execution including its JSON, and the time to compile it once.
  */
 
 const require = createRequire(import.meta.url);
-// All three must share one copy of GraphQL.js, or they take each other's schema for a foreign one.
+// All three must share one copy of GraphQL.js, because it rejects the schema of another copy.
 const copy = createRequire(new URL('../../dist/cli.js', import.meta.url)).resolve('graphql');
 const resolve = Module._resolveFilename;
 Module._resolveFilename = (name, ...rest) => (name === 'graphql' ? copy : resolve(name, ...rest));
@@ -59,7 +59,7 @@ const OPERATIONS = {
 const ROUNDS = 9;
 const ROUND_MS = 150;
 
-/** Microseconds of a call, measured for about ROUND_MS. */
+/** Microseconds per call, measured for about ROUND_MS. */
 async function time(call) {
   const start = performance.now();
   let calls = 0;
@@ -72,7 +72,7 @@ async function time(call) {
 
 const median = (values) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];
 
-/** The median of each way, measured in turns. */
+/** The median time of each implementation, measured in turns. */
 async function compare(ways) {
   const times = Object.fromEntries(Object.keys(ways).map((name) => [name, []]));
   for (let round = 0; round < ROUNDS; round += 1) {
@@ -85,7 +85,7 @@ async function compare(ways) {
 
 const rows = [];
 for (const [name, [query, variables]] of Object.entries(OPERATIONS)) {
-  // Ours has cut the tokens off, which graphql-jit still needs.
+  // Our parser removes the tokens, and graphql-jit needs them.
   const whole = parse(query);
   const { tree } = readDocument(query);
   const { operation, coerced } = prepareRequest(readDocument(query), { query, variables });

@@ -3,21 +3,21 @@ import pg from 'pg';
 import { userdir } from './processes.mjs';
 
 /**
- * Two equal databases: one as userdir migrates it, and a copy of it for the peers without what they do not use, the triggers
- * and the tallies. They keep every index.
+ * Two databases with equal users: one as userdir migrates it, and a copy for the peers without triggers and tallies,
+ * which they do not use. The copy keeps every index.
  */
 
-/** Users per INSERT: bounds what the triggers hold at once. */
+/** Users per INSERT: limits the memory of the triggers. */
 const CHUNK = 500_000;
 const SMALL_PROJECT = { smallest: 100, largest: 10_000 };
-/** Over which the registrations of a project are spread evenly. */
+/** The registrations of a project are spread evenly over this time. */
 const FIRST_DAY = '2024-01-01T00:00:00Z';
 const LAST_DAY = '2026-11-01T00:00:00Z';
 
-/** Everything the measurements need to know of the data. */
+/** Everything that the measurements need to know about the data. */
 /** @typedef {{ ours: string, peers: string, projectId: number, appId: string, appSecret: string, users: number, firstId: number }} Data */
 
-/** Runs `work` with a connection of its own. */
+/** Runs `work` with a separate connection. */
 export async function withClient(url, work) {
   const client = new pg.Client({ connectionString: url });
   await client.connect();
@@ -35,7 +35,7 @@ export function databaseUrl(serverUrl, name) {
   return url.href;
 }
 
-/** Makes an empty, migrated database; a `cleanup` drops it. */
+/** Creates an empty, migrated database; `cleanup` drops it. */
 export async function createDatabase(serverUrl, name, cleanup) {
   await withClient(serverUrl, (client) => client.query(`CREATE DATABASE "${name}"`));
   cleanup.push(() => dropDatabase(serverUrl, name));
@@ -49,7 +49,7 @@ export function dropDatabase(serverUrl, name) {
 }
 
 /**
- * The data of a run: made, or with `reuse` taken over from an earlier run that kept it.
+ * The data of a run: new, or with `reuse` the data that an earlier run kept.
  * @returns {Promise<Data>}
  */
 export async function prepareData({ serverUrl, users, smallProjects, keep, reuse, needsPeers = true, log }, cleanup) {
@@ -82,12 +82,12 @@ export async function prepareData({ serverUrl, users, smallProjects, keep, reuse
     );
     await withClient(peers, (client) => client.query(peersSchema(project.projectId)));
   }
-  // Up to here a run that breaks off keeps nothing half made.
+  // A run that fails before this line drops its incomplete databases.
   if (keep || reuse) cleanup.length = undoAlways;
   return { ours, peers, ...project };
 }
 
-/** The big project with a new secret: only its hash is kept, so a run that takes over data cannot know the old one. */
+/** Gives the big project a new secret: only the hash is stored, so a later run cannot read the old secret. */
 async function takeBigProject(url) {
   const [{ id, app_id: appId, total_user: users }] = (await userdir(url, ['project', 'list'])).filter(
     ({ name }) => name === 'Big',
@@ -100,7 +100,7 @@ async function takeBigProject(url) {
   return { projectId: id, appId, appSecret, users, firstId };
 }
 
-/** What the peers do not use goes; PostGraphile gets the current users of the project as the schema that it serves. */
+/** Drops what the peers do not use. PostGraphile serves a schema with the current users of the project. */
 function peersSchema(projectId) {
   const userColumns = 'id, auth_method, auth_value, wallet, created_at, last_login, login_count';
   const accountColumns = 'id, user_id, network, public_key, wallet_type';
@@ -121,7 +121,7 @@ function peersSchema(projectId) {
   `;
 }
 
-/** Users of every method, each with one account or two, through plain SQL; the tallies come from the triggers. */
+/** Adds users of every method with one or two accounts by plain SQL; triggers write the tallies. */
 async function fill(url, users, smallProjects, log) {
   const { id: big } = await userdir(url, ['project', 'create', '--name', 'Big']);
   await withClient(url, async (client) => {
@@ -167,7 +167,7 @@ export async function fold(client, projectId) {
   }
 }
 
-/** Drops what is dear to keep up row by row, and returns the statements that make it again. */
+/** Drops what is expensive to maintain per row; returns the statements that recreate it. */
 async function dropIndexes(client) {
   const { rows } = await client.query(`
     SELECT 1 AS step, format('DROP INDEX %I', indexrelid::regclass::text) AS dropped, pg_get_indexdef(indexrelid) AS made
@@ -235,9 +235,10 @@ const ADDRESS_PARTS = 4_096;
 const BASE32 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
 
 /**
- * The parts from which SQL puts valid Stellar addresses together (SEP-23), millions of different ones. An address is the base32 of
- * 35 bytes, the last two a CRC-16 over the others; 5 bytes are 8 characters. The CRC starts at zero, so that of a sum (XOR) of
- * byte strings is the sum of theirs: the first two groups of 5 bytes vary, and they decide which end fits.
+ * Parts from which SQL combines millions of different valid Stellar addresses (SEP-23). An address is the base32 of 35
+ * bytes, and 5 bytes are 8 characters. The last two bytes are a CRC-16 of the others. The CRC starts at zero, so the
+ * CRC of an XOR of byte strings is the XOR of their CRCs. The first two groups of 5 bytes vary, and they determine the
+ * matching end.
  */
 async function makeAddressParts(client) {
   await client.query(`

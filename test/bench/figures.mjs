@@ -10,7 +10,7 @@ import { load } from './load.mjs';
 import { COMMAND, oursEnv, rssMiB, startProcess, startServer, userdir } from './processes.mjs';
 import { headersFor } from './questions.mjs';
 
-/** The figures that are ours alone. Each prints a table and returns its numbers. */
+/** Figures without peers. Each prints a table and returns its numbers. */
 
 export async function measureStartup({ options, cleanup, print, median, keepServer }) {
   const data = await prepareData({ ...options, needsPeers: false }, cleanup);
@@ -32,7 +32,7 @@ export async function measureStartup({ options, cleanup, print, median, keepServ
   return { startup };
 }
 
-/** One request at a time, so that latency is work and not waiting; the sizes in turn. */
+/** Sends one request at a time, so that latency contains no queueing; takes the sizes in turn. */
 export async function measureDepth({ options, cleanup, generator, print, median, keepServer }) {
   const sizes = [];
   for (const users of options.sizes) {
@@ -75,7 +75,7 @@ export async function measureDepth({ options, cleanup, generator, print, median,
 const FIRST = 'first page + total';
 const LAST = 'last page + total';
 
-/** The paths of each question; several are asked in turn. */
+/** The paths of each request; several paths are requested in turn. */
 function depthQuestions(users) {
   const lastPage = Math.ceil(users / 10);
   const allOver = Array.from({ length: 100 }, (_, index) => 1 + Math.floor((lastPage * (index + 0.5)) / 100));
@@ -90,7 +90,7 @@ function depthQuestions(users) {
   };
 }
 
-/** An import of users with one account or two, as the command does it, the start of the process included. */
+/** An import of users with one or two accounts by the command, including the start of the process. */
 export async function measureImport({ options, cleanup, print }) {
   const url = await createDatabase(
     options.serverUrl,
@@ -156,8 +156,9 @@ const LOGIN_SESSIONS = 10;
 const TRIGGERS = ['users_tally_insert', 'users_tally_update', 'users_tally_delete', 'users_tally_truncate'];
 
 /**
- * First logins at once into one project and day, by the statement of the service, with the triggers of the tallies and without, in turn.
- * Straight at PostgreSQL: behind the service its own work would hide what the triggers cost.
+ * Concurrent first logins in one project and day, with the statement of the service, in turn with and without the
+ * triggers of the tallies. They go directly to PostgreSQL, because the work of the service would hide the cost of the
+ * triggers.
  */
 export async function measureTallies({ options, cleanup, print, median }) {
   const name = `userdir_bench_tallies_${randomBytes(4).toString('hex')}`;
@@ -190,7 +191,7 @@ export async function measureTallies({ options, cleanup, print, median }) {
     onDatabase(async (client) => {
       for (const trigger of TRIGGERS) await client.query(`ALTER TABLE users ${verb} TRIGGER ${trigger}`);
     });
-  /** Folds over and over meanwhile, as a reader of totals makes the service do. */
+  /** Folds repeatedly during `work`, as the service does when a client reads totals. */
   const whileFolding = (work) =>
     onDatabase(async (client) => {
       let done = false;
@@ -219,7 +220,7 @@ export async function measureTallies({ options, cleanup, print, median }) {
     const order = Object.keys(ways);
     for (const way of round % 2 === 0 ? order : order.toReversed()) {
       measured[way].push(await ways[way]());
-      // Each starts from nothing pending.
+      // Each measurement starts without pending deltas.
       await onDatabase((client) => fold(client, projectId));
     }
   }
@@ -232,7 +233,7 @@ export async function measureTallies({ options, cleanup, print, median }) {
   return { tallies: measured };
 }
 
-/** The statement that the service runs, taken from it as text and values, for the nth newcomer. */
+/** The text and values of the statement that the service runs for the nth new user. */
 async function loginStatement(projectId) {
   const { recordLogin } = await import('../../dist/sql/record-login.js');
   let captured;

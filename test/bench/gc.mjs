@@ -5,9 +5,10 @@ import { COMMAND, oursEnv, userdir } from './processes.mjs';
 import { createDatabase } from './data.mjs';
 
 /*
- * `node test/bench/gc.mjs [dist ...]`, after `npm run build` and `npm ci --prefix test/bench`: garbage collection of the server
- * while it answers REST requests for one user. Each `dist` is a folder of a build; several are measured in turns. Prints, for
- * 16 and 64 connections, the rate, the 99th percentile, the scavenges, their mean time, and what one of them promotes.
+ * `node test/bench/gc.mjs [dist ...]`, after `npm run build` and `npm ci --prefix test/bench`: garbage collection of
+ * the server while it answers REST requests for one user. Each `dist` is the folder of a build; several builds are
+ * measured in turns. Prints for 16 and 64 connections the rate, the 99th percentile, and the number, mean time and
+ * promoted bytes of scavenges.
  */
 
 const SERVER_URL = process.env['BENCH_DATABASE_URL'] ?? 'postgres://postgres@127.0.0.1:5432/postgres';
@@ -23,7 +24,7 @@ const cleanup = [];
 const median = (values) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];
 const round = (value, digits = 1) => Math.round(value * 10 ** digits) / 10 ** digits;
 
-/** Starts a build with traces of its collections. */
+/** Starts a build with a log of its garbage collections. */
 async function start(cli, env) {
   const child = spawn(process.execPath, ['--trace-gc', '--trace-gc-nvp', cli, 'serve', '--json'], {
     env,

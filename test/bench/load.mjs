@@ -7,15 +7,15 @@ import { promisify } from 'node:util';
 import autocannon from 'autocannon';
 
 /**
- * Load on one server. wrk where it is installed, because it takes the least of the processor that it shares with the server and
- * the database; else autocannon, which costs a fast server more of its rate than a slow one.
+ * Load on one server. Uses wrk if it is installed, because it needs the least CPU of the machine that it shares with
+ * the server and the database. Otherwise it uses autocannon, which slows a fast server more than a slow one.
  */
 
 const WRK_SCRIPT = fileURLToPath(new URL('wrk.lua', import.meta.url));
 
 /** @returns {Promise<'wrk' | 'autocannon'>} */
 export async function findGenerator() {
-  // Without arguments it says how it is used and exits with 1.
+  // Without arguments wrk prints its usage and exits with 1.
   const found = await promisify(execFile)('wrk', ['-v']).then(
     () => true,
     ({ code }) => code !== 'ENOENT',
@@ -24,7 +24,7 @@ export async function findGenerator() {
 }
 
 /**
- * Asks the requests over and over, as many at a time as there are connections.
+ * Repeats the requests, one in flight per connection.
  * @returns {Promise<{ rps: number, p50Ms: number, p99Ms: number, responses: number, failures: number }>}
  */
 export function load(generator, options) {
@@ -37,7 +37,7 @@ async function loadByWrk({ url, headers, requests, connections, seconds }) {
     const requestsFile = join(directory, 'requests');
     const resultFile = join(directory, 'result');
     const host = new URL(url).host;
-    // Neither a URL nor JSON nor a header has a NUL.
+    // No URL, JSON text or header contains a NUL.
     await writeFile(requestsFile, requests.map((request) => rawRequest(host, headers, request)).join('\0'));
     const args = ['-t1', `-c${connections}`, `-d${seconds}s`, '--timeout', '120s', '-s', WRK_SCRIPT, url];
     await run('wrk', args, { ...process.env, BENCH_REQUESTS: requestsFile, BENCH_RESULT: resultFile });
@@ -82,16 +82,16 @@ async function loadByAutocannon({ url, headers, requests, connections, seconds }
     duration: seconds,
     timeout: 120,
     headers,
-    // GraphQL says 200 and errors.
+    // GraphQL answers errors with status 200.
     verifyBody: (body) => !body.includes('"errors"'),
-    // Each connection starts elsewhere in the list, so that they do not all ask the same at once.
+    // Each connection starts at another place in the list, so that they do not all send the same request at once.
     setupClient: (each) => {
       const start = Math.floor((client * requests.length) / connections);
       client += 1;
       each.setRequests(Array.from({ length: 200 }, (_, place) => ({ ...requests[(start + place) % requests.length] })));
     },
   });
-  // Its own histogram counts whole milliseconds.
+  // The histogram of autocannon has only whole milliseconds.
   running.on('response', (_client, status, _bytes, ms) => {
     latencies.push(ms);
     if (status !== 200) failures += 1;

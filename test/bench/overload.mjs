@@ -9,7 +9,7 @@ import { startServer, userdir } from './processes.mjs';
 import { headersFor } from './questions.mjs';
 import { stormsOn } from './storms.mjs';
 
-/** Much more than can be done: what is still done, how long it takes, and what the other projects notice. */
+/** Overload: the remaining throughput, the latency, and the effect on other projects. */
 
 const SUSTAINABLE = 64;
 const OVERLOAD = 10 * SUSTAINABLE;
@@ -59,11 +59,11 @@ export async function measureOverload({ options, cleanup, generator, print, keep
   return { overload: { peak, over, accepted, rssMiB, recoveryMs, noticed } };
 }
 
-/** Users of the project that storms, where the database is made for it. */
+/** Users of the project that overloads the service, if the database is new. */
 const STORM_USERS = 2_000;
 const STORM_CONNECTIONS = [20, 200];
 
-/** What another project notices while one storms with every operation it can send. */
+/** The latency of one project while another sends a storm of each kind of operation. */
 async function measureNeighbour({ options, generator, print, keepServer, engine, url }) {
   const dataDir = await mkdtemp(join(tmpdir(), 'userdir-bench-'));
   const server = await startServer('ours', { ours: url, dataDir }, options.pool);
@@ -87,7 +87,7 @@ async function measureNeighbour({ options, generator, print, keepServer, engine,
   for (const [name, { requests, headers = storming }] of Object.entries(storms)) {
     for (const connections of STORM_CONNECTIONS) {
       const storm = load(generator, { url: server.url, headers, requests, connections, seconds: options.seconds + 1 });
-      // The first moment is not the neighbour's: nothing has told the service yet that there are two.
+      // Skips the first moment, when the service has not yet seen a second project.
       const seen = await sleep(500).then(() => neighbour(options.seconds));
       await storm;
       noticed[`${name}, ${connections}`] = seen;
@@ -100,14 +100,14 @@ async function measureNeighbour({ options, generator, print, keepServer, engine,
   return noticed;
 }
 
-/** A new project with users in it; the headers that open it. */
+/** Creates a project with users; returns its credential headers. */
 async function createSeeded(run, name, users) {
   const { app_id: appId, app_secret: appSecret } = await run(['project', 'create', '--name', name]);
   await run(['seed', '--project', appId, '--users', String(users)]);
   return { 'service-app-id': appId, 'service-app-secret': appSecret, 'content-type': 'application/json' };
 }
 
-/** Asks one question over and over, one at a time, for so many seconds; the latencies of what was answered with 200. */
+/** Repeats one request, one at a time, for this many seconds; returns the latencies of answers with status 200. */
 function probe(url, headers, path) {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   const once = () =>

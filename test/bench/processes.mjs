@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
-/** Our command and every server, each a process of its own on the Node that runs this. */
+/** Our command and every server, each in a separate process on the Node that runs this. */
 
 export const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 export const COMMAND = join(ROOT, 'dist/cli.js');
@@ -15,12 +15,12 @@ const PEERS = fileURLToPath(new URL('peers/', import.meta.url));
 const START_TIMEOUT_MS = 60_000;
 
 const running = new Set();
-// Whatever ends this process ends what it has started.
+// Every exit of this process also ends the processes it started.
 process.on('exit', () => {
   for (const child of running) child.kill('SIGKILL');
 });
 
-/** Settings of ours for a database, and none that happen to be in the environment of the caller. */
+/** Our settings for a database, without settings from the environment of the caller. */
 export function oursEnv(databaseUrl, extra = {}) {
   return {
     PATH: process.env['PATH'],
@@ -34,14 +34,14 @@ export function oursEnv(databaseUrl, extra = {}) {
   };
 }
 
-/** What `userdir ... --json` says. */
+/** The value that `userdir ... --json` prints. */
 export async function userdir(databaseUrl, args, extra = {}) {
   const env = oursEnv(databaseUrl, extra);
   const run = await promisify(execFile)(process.execPath, [COMMAND, ...args, '--json'], { env });
   return JSON.parse(run.stdout);
 }
 
-/** Starts a process and keeps it in the list of those to end. */
+/** Starts a process and adds it to the list of processes to end. */
 export function startProcess(args, env, stdio = ['ignore', 'pipe', 'inherit']) {
   const child = spawn(process.execPath, args, { env, stdio });
   running.add(child);
@@ -55,7 +55,7 @@ export function startProcess(args, env, stdio = ['ignore', 'pipe', 'inherit']) {
 }
 
 /**
- * The servers there are. `ours` checks credentials, the others serve the project they are told.
+ * All servers. `ours` checks credentials; the others serve the project that their settings name.
  * @type {Record<string, { title: string, peer?: string, env?: Record<string, string> }>}
  */
 export const SERVERS = {
@@ -68,7 +68,7 @@ export const SERVERS = {
   d: { title: 'Yoga + Pothos + Prisma, textbook', peer: 'textbook.mjs' },
 };
 
-/** Starts a server and resolves when it says where it listens; `startMs` from the start of its process until then. */
+/** Starts a server; resolves when it prints its URL. `startMs` is the time from process start until then. */
 export async function startServer(name, data, poolSize) {
   const { peer, env } = SERVERS[name];
   const dataDir = data.dataDir ?? (await mkdtemp(join(tmpdir(), 'userdir-bench-')));
@@ -116,7 +116,7 @@ export async function startServer(name, data, poolSize) {
 }
 
 function firstLine(child) {
-  // Not closed after it: whatever else comes is read and dropped, so that nobody waits for it to be.
+  // The reader stays open and drops later output, so that a full pipe never blocks the server.
   return new Promise((resolve) => createInterface({ input: child.stdout }).once('line', resolve));
 }
 
@@ -133,12 +133,12 @@ export function rssMiB(pid) {
   }
 }
 
-/** Linux counts in hundredths of a second wherever Node runs. */
+/** Linux reports CPU time in hundredths of a second on all platforms of Node. */
 const TICKS_PER_SECOND = 100;
 
-/** Processor time that a process has used. */
+/** CPU time that a process has used. */
 function cpuSeconds(pid) {
-  // After the name in parentheses, which may hold anything: state is the 3rd field, utime the 14th, stime the 15th.
+  // Starts after the name in parentheses, which may contain anything. State is field 3, utime 14, stime 15.
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
     .replace(/^.*\) /s, '')
     .split(' ');

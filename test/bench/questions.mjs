@@ -1,8 +1,8 @@
 import { withClient } from './data.mjs';
 
 /**
- * The questions that are asked, in the words of each server, and what its answers come down to. A request is
- * {method, path, body?}; credentials are added for ours.
+ * The requests in the form of each server, and the common form of the answers. A request is {method, path, body?};
+ * credentials are added for ours.
  */
 
 const FIELDS =
@@ -12,7 +12,7 @@ const LIST = `query Users($after: String) { users(first: 10, after: $after) { no
 const LIST_WITH_TOTAL = `query Users($after: String) { users(first: 10, after: $after) { totalCount nodes { ${FIELDS} } } }`;
 const CURSORS = 'query Cursors($after: String) { users(first: 100, after: $after) { edges { cursor } } }';
 
-// PostGraphile calls them otherwise. Its lists go by cursors too: behind an OFFSET it would read the accounts of those it skips.
+// PostGraphile has other names. It pages by cursor too: with OFFSET it would read the accounts of skipped users.
 const POSTGRAPHILE_FIELDS =
   'rowId authMethod authValue wallet createdAt lastLogin loginCount accountsList(orderBy: [PRIMARY_KEY_ASC]) { rowId network publicKey walletType }';
 const postgraphileList = (first, fields) => `query Users($after: Cursor) {
@@ -29,8 +29,8 @@ const post = (path, body) => ({ method: 'POST', path, body: JSON.stringify(body)
 const graphql = (query, variables) => post('/graphql', { query, variables });
 
 /**
- * Per scenario: `servers` and how each is asked of an item; `items` names the pool the items come from; `toReach` the figures of the
- * issue, ours against a peer: times the requests, or times the latency where one connection is loaded.
+ * Per scenario: `ask` makes the request of each server for an item, and `items` names the pool of items. `toReach` has
+ * the targets against a peer: a factor of its request rate, or of its latency with one connection.
  */
 export const SCENARIOS = [
   {
@@ -79,7 +79,7 @@ export const SCENARIOS = [
     ask: {
       ...same(['ours', 'b', 'b+'], (page, cursors) => graphql(LIST, { after: cursors[page] })),
       c: (page, cursors) => graphql(POSTGRAPHILE.list, { after: cursors[page] }),
-      // Only ever the first page: with a key of two columns as its cursor Prisma 7.10 selects without LIMIT all that follows it.
+      // Only the first page: with a cursor of two columns, Prisma 7.10 selects all following rows without LIMIT.
       d: () => graphql(LIST, { after: null }),
     },
     firstPageOnly: ['d'],
@@ -112,8 +112,8 @@ function same(servers, ask) {
 }
 
 /**
- * What can be asked for: ids and wallets at random over the whole project, and the first `pages` pages. Half of the wallets are
- * pinned to their user, and one in ten is nobody's there.
+ * The items to request: random ids and wallets of the whole project, and the first `pages` pages. Half of the wallets
+ * are requested with the id of their user, and one in ten belongs to no user.
  */
 export async function drawItems(data, random, { count, pages }) {
   const ids = Array.from({ length: count }, () => data.firstId + Math.floor(random() * data.users));
@@ -143,7 +143,7 @@ function hex(random, digits) {
   return Array.from({ length: digits }, () => Math.floor(random() * 16).toString(16)).join('');
 }
 
-/** Always the same numbers for the same seed, so that every server is asked the same. */
+/** The same numbers for the same seed, so that every server gets the same requests. */
 export function seededRandom(seed) {
   let state = seed >>> 0;
   return () => {
@@ -160,7 +160,7 @@ export function headersFor(server, data) {
   return server === 'ours' ? { ...json, 'service-app-id': data.appId, 'service-app-secret': data.appSecret } : json;
 }
 
-/** One answer; throws where it is not a good one. */
+/** Sends one request; throws unless the answer is successful. */
 export async function ask({ name, url }, data, { method, path, body }) {
   const headers = headersFor(name, data);
   if (body === undefined) delete headers['content-type'];
@@ -174,7 +174,7 @@ export async function ask({ name, url }, data, { method, path, body }) {
   return answer;
 }
 
-/** The cursors before the first users of each page of 10, in the server's own words; the first page has none. */
+/** The cursor before each page of 10 users, in the form of the server; the first page has none. */
 export async function readCursors(server, data, pages) {
   const cursors = [null];
   let after = null;
@@ -192,7 +192,7 @@ export async function readCursors(server, data, pages) {
   return cursors;
 }
 
-/** A user of REST. */
+/** Converts a REST user to the common form. */
 function readUser({ id, auth_method, auth_value, wallet, created_at, last_login, login_count, accounts }) {
   return {
     id,
@@ -206,7 +206,7 @@ function readUser({ id, auth_method, auth_value, wallet, created_at, last_login,
   };
 }
 
-/** A user of GraphQL, whatever the server calls its id and its accounts. */
+/** Converts a GraphQL user to the common form, whatever the server names the id and the accounts. */
 function readNode({ id, rowId, accounts, accountsList, createdAt, lastLogin, ...user }) {
   return {
     ...user,

@@ -3,8 +3,8 @@ import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
 /**
- * `npm run bench -- [options]`: installs what the benchmark needs, once, and runs it on the Node that all servers run on: 24,
- * which PostGraphile needs, or the one that BENCH_NODE names.
+ * `npm run bench -- [options]`: installs the packages of the benchmark once, and runs it on the Node of all servers.
+ * That is Node 24, which PostGraphile needs, or the Node that BENCH_NODE names.
  */
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));

@@ -9,8 +9,8 @@ import { createDatabase, withClient } from './data.mjs';
 import { COMMAND, oursEnv, rssMiB, startProcess } from './processes.mjs';
 
 /**
- * `npm run soak`: mixed reads and writes on one process for a long time. Memory, handles, connections and latency are to be at the end
- * what they were after the first quarter; exits with 1 where they are not.
+ * `npm run soak`: mixed reads and writes on one process for a long time. Exits with 1 if memory, handles, connections
+ * or latency grow after the first quarter by more than the limits below.
  */
 
 const HELP = `npm run soak -- [options]
@@ -87,7 +87,7 @@ async function main() {
   report(samples, outcomes);
 }
 
-/** The nth thing that a client does. Every third user whom it registers is removed again, so that the tables churn. */
+/** The nth operation of a client. It removes every third user that it registers, so that rows come and go. */
 async function mixed(ask, number, n) {
   const name = `soak.${number}.${n}@example.com`;
   switch (n % 8) {
@@ -112,7 +112,7 @@ async function mixed(ask, number, n) {
         await ask('POST', '/graphql', { query: '{ users(first: 10) { totalCount nodes { id accounts { id } } } }' })
       ).status;
     case 6:
-      // No two are alike: what remembers queries is to forget them.
+      // Every query is different, so that the query caches must evict entries.
       return (await ask('POST', '/graphql', { query: `{ a${number}_${n}: userCount }` })).status;
     default:
       return (await ask('GET', `/server/users/${1 + (n % USERS)}`)).status;
@@ -159,7 +159,7 @@ async function command(env, args) {
   return JSON.parse(out);
 }
 
-/** How much more the last quarter may have than the second; the first is warming up. */
+/** The largest ratio of the last quarter to the second; the first quarter is warm-up. */
 const MOST = { rssMiB: 1.2, handles: 1.1, connections: 1.2, p50Ms: 1.5, p99Ms: 2 };
 
 function report(samples, outcomes) {

@@ -1,4 +1,4 @@
-/** What a project may storm with: every kind of operation that it can send, not only the cheap ones. */
+/** The storms of a project: every kind of operation that it can send, not only cheap ones. */
 
 const ALL =
   'id authMethod loginMethod authValue wallet createdAt lastLogin loginCount accounts { id network publicKey walletType }';
@@ -11,7 +11,7 @@ const graphql = (query, variables) => ({
   body: JSON.stringify({ query, variables }),
 });
 
-/** By name: the requests of a storm on a project whose users have ids from `firstId` on; `headers` where they are others. */
+/** Storms by name: requests on a project whose user ids start at `firstId`, and `headers` if they differ. */
 export function stormsOn({ firstId, users, headers }) {
   const id = (n) => firstId + ((n * 7_919) % users);
   const list = (count, make) => Array.from({ length: count }, (_, n) => make(n));

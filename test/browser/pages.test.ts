@@ -9,7 +9,7 @@ import { hasBrowser, launchBrowser, recordRequests } from '../support/browser.js
 const runInShell = async (command: string) => (await promisify(execFile)('sh', ['-c', command])).stdout;
 const NAMES = ['ada', 'grace', 'hedy', 'katherine', 'radia'];
 
-// Without a Chromium on the machine there is nothing to look through; CI installs one and requires it.
+// These tests need Chromium. CI installs it and requires it.
 describe.skipIf(!hasBrowser)('in a real browser', () => {
   const app = useTestApp({ demoCredentials: () => demo });
   let demo: TestProject;
@@ -29,7 +29,7 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
   });
   afterAll(() => browser?.close());
 
-  /** What the page asked for and what it complained of, such as a breach of its own policy. */
+  /** Opens a page and records its requests and its errors, such as violations of its CSP. */
   async function openPage(path: string, options: BrowserContextOptions = {}) {
     const page = await browser.newPage(options);
     const requests = recordRequests(page);
@@ -48,25 +48,25 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
   }
 
   describe('GraphiQL', () => {
-    // The editor writes its spaces as ones that do not break.
+    // The editor writes non-breaking spaces.
     const readAnswer = async (page: Page) =>
       (await page.locator('.result-window').innerText()).replaceAll('\u00a0', ' ');
     const run = (page: Page) => page.getByRole('button', { name: /^Execute/ }).click();
     const openTab = (page: Page, name: string) => page.getByRole('tab').getByTitle(name).click();
     const expectAnswer = (page: Page) => expect.poll(() => readAnswer(page), { timeout: 15_000 });
 
-    /** Puts a text in the place of all that an editor has. */
+    /** Replaces the whole text of an editor. */
     async function write(page: Page, editor: 'Headers' | 'Variables' | 'Operation Editor', text: string) {
       if (editor !== 'Operation Editor') await page.getByRole('button', { name: editor, exact: true }).click();
       await page.getByRole('region', { name: editor }).getByRole('textbox').focus();
       await page.keyboard.press('Control+A');
       await page.keyboard.insertText(text);
-      // What the editor has closed by itself behind the cursor.
+      // Deletes the brackets that the editor closed by itself after the cursor.
       await page.keyboard.press('Control+Shift+End');
       await page.keyboard.press('Delete');
     }
 
-    test('opens with worked examples, each of which works; that of a removal removes nobody by a slip', async () => {
+    test('opens with examples that work, and the example of a removal removes no user by mistake', async () => {
       await using opened = await openPage('/graphql');
       const { page } = opened;
       expect(await page.getByText(demo.appId).count()).toBeGreaterThan(0);
@@ -78,7 +78,7 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
         ['DeleteUser', '"data": {}'],
       ] as const) {
         await openTab(page, tab);
-        // The editor finds out with a delay which operation is in it; until then it runs none.
+        // The editor detects its operation with a delay, and runs none until then.
         const runAgain = async () => {
           await run(page);
           return readAnswer(page);
@@ -91,7 +91,7 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
       expect(opened.complaints).toEqual([]);
     });
 
-    test('completes what is typed, runs it and follows a cursor', async () => {
+    test('completes a query, runs it and follows a cursor', async () => {
       await using opened = await openPage('/graphql');
       const { page } = opened;
       await write(page, 'Operation Editor', '{ userC');
@@ -120,7 +120,7 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
       expect(opened.complaints).toEqual([]);
     });
 
-    test('explains a field where somebody looks for it', async () => {
+    test('shows the description of a field in the documentation panel', async () => {
       await using opened = await openPage('/graphql');
       const { page } = opened;
       await page.getByRole('button', { name: 'Show Documentation Explorer' }).click();
@@ -131,7 +131,7 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
       expect(await docs.innerText()).toContain('an explicit null is refused');
     });
 
-    test('shows what is wrong with wrong credentials, in its answer and not in a window of the browser', async () => {
+    test('shows the error for wrong credentials in its response pane, without a browser dialog', async () => {
       await using opened = await openPage('/graphql');
       const { page } = opened;
       await write(page, 'Headers', '{ "service-app-id": "app_unknown", "service-app-secret": "wrong" }');
@@ -141,7 +141,7 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
   });
 
   describe('the REST reference', () => {
-    test('shows six routes, takes credentials, asks with them and shows the answer', async () => {
+    test('shows six routes, accepts credentials, sends a request with them and shows the answer', async () => {
       await using opened = await openPage('/docs');
       const { page } = opened;
       await expect.poll(() => page.locator('.opblock').count(), { timeout: 15_000 }).toBe(6);
@@ -151,7 +151,7 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
       const execute = search.getByRole('button', { name: 'Execute' });
       const status = () => search.locator('.live-responses-table .response-col_status').last().innerText();
       await execute.click();
-      // In its place, and not in a window of the browser.
+      // The error is on the page, not in a browser dialog.
       await expect.poll(status).toBe('401');
 
       await page.getByRole('button', { name: 'Authorize', exact: true }).click();
@@ -171,7 +171,7 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
   });
 
   describe('the front page', () => {
-    test('leads to GraphiQL, the REST reference, its document and the health routes', async () => {
+    test('links to GraphiQL, the REST reference, the OpenAPI document and the health routes', async () => {
       await using opened = await openPage('/');
       const { page } = opened;
       const links = await page
@@ -184,7 +184,7 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
       expect([opened.strangers(), opened.complaints]).toEqual([[], []]);
     });
 
-    test('sees by itself when the service is not ready, is gone and is back', async () => {
+    test('shows without a reload when the service is not ready, is gone and is back', async () => {
       const page = await browser.newPage();
       await page.clock.install();
       await page.goto(app.url);
@@ -203,7 +203,7 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
       await page.close();
     });
 
-    test('has a call for each interface, which works as it is copied; the button says that it has', async () => {
+    test('has a request for each interface that works when pasted, and the button says that it copied', async () => {
       await using opened = await openPage('/', { permissions: ['clipboard-read', 'clipboard-write'] });
       const { page } = opened;
       for (const [index, part] of ['"User', '"totalCount":5'].entries()) {
@@ -216,12 +216,12 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
     });
   });
 
-  test.each(['/', '/docs', '/graphql'])('%s is light or dark as the reader has it, and fits a phone', async (path) => {
+  test.each(['/', '/docs', '/graphql'])('%s follows the light or dark colour scheme and fits a phone', async (path) => {
     for (const colorScheme of ['light', 'dark'] as const) {
       await using opened = await openPage(path, { colorScheme, viewport: { width: 390, height: 800 } });
       const { page } = opened;
       await page.locator('h1, h2, .graphiql-editors').first().waitFor();
-      // The lightness of what is behind the text, from 0 to 255; what has no colour of its own shows that of the page.
+      // The lightness of the background, from 0 to 255; a transparent element shows the colour of the page.
       const lightness = () =>
         page.evaluate<number>(`(() => {
           const colours = ['.graphiql-container', 'body', 'html'].flatMap((where) => {

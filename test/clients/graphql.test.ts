@@ -17,7 +17,7 @@ interface Outcome {
   stderr: string;
 }
 
-describe.runIf(hasClients)('clients of GraphQL (installed by: npm ci --prefix test/clients)', () => {
+describe.runIf(hasClients)('GraphQL clients (installed by: npm ci --prefix test/clients)', () => {
   const app = useTestApp();
   let compilation: Outcome;
   /** The users of a project. */
@@ -41,7 +41,7 @@ describe.runIf(hasClients)('clients of GraphQL (installed by: npm ci --prefix te
     return project;
   }
 
-  /** Runs a compiled client against a project of these users and returns what it has seen. */
+  /** Runs a compiled client against a project with these users, and returns what the client reports. */
   async function runClient(name: string): Promise<Json> {
     const { appId, appSecret } = await createFullProject();
     const environment = { SERVICE_URL: app.url, APP_ID: appId, APP_SECRET: appSecret };
@@ -50,7 +50,7 @@ describe.runIf(hasClients)('clients of GraphQL (installed by: npm ci --prefix te
     return JSON.parse(stdout);
   }
 
-  test('types made from schema.graphql compile with the clients, and nothing wrong compiles', () => {
+  test('types generated from schema.graphql compile with the clients, and wrong use does not compile', () => {
     const errors = compilation.stdout.split('\n').filter((line) => /^\S/.test(line));
     expect(errors).toEqual([
       expect.stringMatching(/^wrong\.ts\(6,.*Property 'email' does not exist on type/),
@@ -61,7 +61,7 @@ describe.runIf(hasClients)('clients of GraphQL (installed by: npm ci --prefix te
     ]);
   });
 
-  test('graphql-request walks through all users, writes, and hears the codes of refusals', async () => {
+  test('graphql-request reads all users, writes, and receives error codes', async () => {
     expect(await runClient('graphql-request')).toEqual({
       walked: newestFirst,
       registered: true,
@@ -76,7 +76,7 @@ describe.runIf(hasClients)('clients of GraphQL (installed by: npm ci --prefix te
     });
   });
 
-  test('Apollo Client gathers the pages in its cache, newer users in front, and each user once', async () => {
+  test('Apollo Client merges pages in its cache, newer users first, and each user once', async () => {
     expect(await runClient('apollo')).toEqual({
       sizes: [10, 20, 25],
       walked: newestFirst,
@@ -87,7 +87,7 @@ describe.runIf(hasClients)('clients of GraphQL (installed by: npm ci --prefix te
     });
   });
 
-  test('the Relay compiler takes the connection, and its query gets the page that Relay expects', async () => {
+  test('the Relay compiler accepts the connection, and its query returns the page that Relay expects', async () => {
     expect(await run('../node_modules/.bin/relay-compiler', ['relay.config.json'])).toMatchObject({ code: 0 });
     const artifact = await readFile(join(PACKAGE, 'relay/__generated__/userListPaginationQuery.graphql.ts'), 'utf8');
     const text = JSON.parse(/"text": (".*")/.exec(artifact)?.[1] ?? '""');
@@ -100,12 +100,12 @@ describe.runIf(hasClients)('clients of GraphQL (installed by: npm ci --prefix te
     });
   });
 
-  test('graphql-schema-linter has nothing to say of the schema', async () => {
+  test('graphql-schema-linter finds no problem in the schema', async () => {
     const { code, stdout } = await run('../node_modules/.bin/graphql-schema-linter', [SCHEMA]);
     expect({ code, stdout: stdout.trim() }).toEqual({ code: 0, stdout: '✔ 0 errors detected' });
   });
 
-  test('graphql-eslint has nothing to say of the schema and the operations, and something of worse', async () => {
+  test('graphql-eslint finds no problem in the schema and operations, and finds errors in bad examples', async () => {
     const schema = await readFile(SCHEMA, 'utf8');
     expect(await lint('schema.graphql', schema)).toEqual([]);
     expect(await lint('operations.graphql', await readFile(join(PACKAGE, 'operations.graphql'), 'utf8'))).toEqual([]);
@@ -121,7 +121,7 @@ describe.runIf(hasClients)('clients of GraphQL (installed by: npm ci --prefix te
   });
 });
 
-/** The rules that a text of this name breaks. It is read from the standard input, as ESLint reads no file above its folder. */
+/** The rules that a text breaks. ESLint gets it on standard input, because it reads no file above its folder. */
 async function lint(name: string, text: string): Promise<string[]> {
   const args = ['--stdin', '--stdin-filename', name, '--format', 'json'];
   const { stdout } = await run('../node_modules/.bin/eslint', args, {}, text);

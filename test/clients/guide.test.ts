@@ -18,7 +18,7 @@ describe.runIf(hasClients)('the TypeScript client of docs/graphql.md', () => {
   let folder: string;
   let client: Example;
 
-  /** What a reader of the page has in one folder, for this service. */
+  /** The files that a reader of the page has in one folder, adapted to this service. */
   beforeAll(async () => {
     database = await createEmptyDatabase('embedded');
     server = await startServer(database.env);
@@ -52,7 +52,7 @@ describe.runIf(hasClients)('the TypeScript client of docs/graphql.md', () => {
     return run(file, args, { cwd: folder, env: { PATH: process.env['PATH'] ?? '', APP_ID, APP_SECRET } });
   }
 
-  test('has types made from the running service, compiles, and prints what the page shows', async () => {
+  test('gets types from the running service, compiles, and prints what the page shows', async () => {
     await runHere(join(CLIENTS, 'node_modules/.bin/graphql-codegen'));
     const compiled = await runHere(join(ROOT, 'node_modules/.bin/tsc'), '-p', '.', '--types', 'node');
     expect(compiled.stdout).toBe('');

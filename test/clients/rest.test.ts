@@ -9,12 +9,12 @@ import { stellarAddress } from '../support/addresses.js';
 import { type TestProject, useTestApp } from '../support/app.js';
 import { CLIENTS, hasClients } from '../support/clients.js';
 
-/** What people make of /openapi.json: types by openapi-typescript, and a client over them by openapi-fetch. */
+/** Clients from /openapi.json: openapi-typescript generates the types, and openapi-fetch uses them. */
 
 const ROOT = join(CLIENTS, '../..');
 const TSC = join(dirname(createRequire(join(ROOT, 'package.json')).resolve('typescript/package.json')), 'bin/tsc');
 
-describe.runIf(hasClients)('a client of REST (installed by: npm ci --prefix test/clients)', () => {
+describe.runIf(hasClients)('a REST client (installed by: npm ci --prefix test/clients)', () => {
   const app = useTestApp();
   let project: TestProject;
   let directory: string;
@@ -30,12 +30,12 @@ describe.runIf(hasClients)('a client of REST (installed by: npm ci --prefix test
       },
       { auth_method: 'email', auth_value: 'grace@example.com', created_at: '2025-12-31' },
     );
-    // Here, so that what the client imports is found.
+    // In this folder the imports of the client resolve.
     directory = await mkdtemp(join(CLIENTS, '.made-'));
   });
   afterAll(() => rm(directory, { recursive: true }));
 
-  test('a client generated from the document compiles strictly, refuses mistakes, and gets what it is promised', async () => {
+  test('generated from the document compiles, rejects wrong use, and gets the documented answers', async () => {
     const { default: openapiTS, astToString } = await import('openapi-typescript');
     const types = astToString(await openapiTS(new URL(`${app.url}/openapi.json`)));
     await writeFile(join(directory, 'rest-api.ts'), types);
@@ -47,7 +47,7 @@ describe.runIf(hasClients)('a client of REST (installed by: npm ci --prefix test
       ...`${options} --types node --skipLibCheck --ignoreConfig`.split(' '),
       join(directory, 'rest-client.ts'),
     ]);
-    // What it says of a fault stands on stdout.
+    // The compiler prints its errors on stdout.
     await compile.catch(({ stdout }) => expect.unreachable(stdout));
 
     const { visit } = await import(pathToFileURL(join(directory, 'rest-client.js')).href);

@@ -2,10 +2,10 @@ import { randomBytes } from 'node:crypto';
 import { beforeAll, expect, test } from 'vitest';
 import { type TestProject, useTestApp } from '../support/app.js';
 
-/** A stranger cannot tell by the time of a refusal whether an App ID exists. */
+/** The time of a refusal does not show whether an App ID exists. */
 
 const SAMPLES = 600;
-/** Looking nothing up for an unknown App ID would halve its time; the noise of a busy machine is in both alike. */
+/** Without a database lookup, an unknown App ID would take half the time. Noise from a busy machine affects both. */
 const GREATEST_DIFFERENCE = 0.2;
 
 const app = useTestApp();
@@ -31,9 +31,9 @@ function median(values: number[]): number {
 test.for<[string, () => string]>([
   ['an unknown App ID', () => `app_${randomBytes(12).toString('hex')}`],
   ['what is no App ID', () => randomBytes(12).toString('hex')],
-])('%s is refused in the time of a wrong secret', async ([, unknown], { annotate }) => {
+])('%s is refused in the same time as a wrong secret', async ([, unknown], { annotate }) => {
   const times = { known: [] as number[], unknown: [] as number[] };
-  // Interleaved, so that whatever slows the machine down slows both down.
+  // Interleaved, so that a slow moment of the machine affects both.
   for (let sample = -50; sample < SAMPLES; sample += 1) {
     const known = await refusalMs(project.appId);
     const other = await refusalMs(unknown());

@@ -7,7 +7,7 @@ import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { type ImportedUser, type Json, type TestProject, useTestApp } from '../support/app.js';
 import { userdir } from '../support/command.js';
 
-/** `userdir conformance`: our server passes, and of every check there is a server, wrong in one way, that fails it. */
+/** `userdir conformance`: our server passes every check. For each check, a server with one fault fails it. */
 
 const app = useTestApp();
 let project: TestProject;
@@ -33,7 +33,7 @@ function madeUp(place: number): ImportedUser {
   };
   const kinds = [
     { auth_method: 'email', auth_value: `user-${place}@example.com`, accounts },
-    // The same email as the one before.
+    // The same email as the previous user.
     { auth_method: 'google', auth_value: `user-${place - 1}@example.com`, accounts },
     { auth_method: 'passkey', auth_value: `key-${place}`, accounts },
     { auth_method: 'wallet', auth_value: stellarAddress(1_000 + place) },
@@ -48,15 +48,15 @@ async function run(url: string, ids: readonly string[], deleteUser: number | nul
   const { checks, unknown } = chooseChecks(ids);
   expect(unknown).toEqual([]);
   const { checks: verdicts } = await checkConformance(options, checks, () => undefined);
-  // A check that stumbles has not found anything.
+  // A check that breaks before its first request has found nothing.
   expect(verdicts.filter((verdict) => verdict.status === 'failed' && verdict.request === '')).toEqual([]);
   return [...verdicts];
 }
 
-/** A user who can be spared. */
+/** A user that a test may delete. */
 const spare = () => users.shift().id as number;
 
-test('our server passes every check; only that it is reached by http is not for it to decide', async () => {
+test('our server passes every check but authentication/https, because the test uses plain HTTP', async () => {
   const deleted = spare();
   const verdicts = await run(app.url, ['*'], deleted);
   expect(verdicts.filter(({ status }) => status !== 'passed')).toEqual([
@@ -67,7 +67,7 @@ test('our server passes every check; only that it is reached by http is not for 
   expect(body.result.total_user, 'nobody else was deleted').toBe(129);
 });
 
-test('without a user in the project nothing about users is passed', async () => {
+test('in a project without users, all checks about users are skipped', async () => {
   const { appId, appSecret } = await app.createProject();
   const options = { url: app.url, appId, appSecret, other: null, write: false, deleteUser: null };
   const { checks } = await checkConformance(
@@ -95,10 +95,10 @@ interface Answered {
   contentType: string;
 }
 
-/** A server that is wrong in one way: it changes what it is asked, or what it answers, on the way to the right one. */
+/** A server with one fault: a proxy that changes requests to the correct server, or its answers. */
 interface Wrong {
   readonly is: string;
-  /** The checks that find it, and groups of them. */
+  /** The checks, or groups of checks, that find the fault. */
   readonly foundBy: readonly string[];
   readonly asked?: (asked: Asked, count: number) => unknown;
   readonly answered?: (answered: Answered, asked: Asked) => unknown;
@@ -464,7 +464,7 @@ const WRONG: Wrong[] = [
   },
 ];
 
-/** Where nobody listens. */
+/** The URL of a port without a listener. */
 async function closedUrl(): Promise<string> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -473,7 +473,7 @@ async function closedUrl(): Promise<string> {
   return `http://127.0.0.1:${port}`;
 }
 
-/** The right server behind a wrong one. */
+/** Starts the faulty proxy in front of the correct server. */
 async function startWrong(wrong: Wrong): Promise<{ url: string; server: Server }> {
   let count = 0;
   const server = createServer(async (incoming, response) => {
@@ -506,7 +506,7 @@ async function readAsked(incoming: IncomingMessage): Promise<Asked> {
   return { method, path: pathname, query: searchParams, headers: { ...headers, was: method }, body };
 }
 
-// What is wrong lies before the server: its engine has no part in it.
+// The fault is in the proxy, so one database engine is enough.
 describe.runIf(inject('engine') === 'embedded')('a server that', () => {
   test.each(WRONG)('$is is found by $foundBy', async (wrong) => {
     const { url, server } = await startWrong(wrong);
@@ -523,19 +523,19 @@ describe.runIf(inject('engine') === 'embedded')('a server that', () => {
     }
   });
 
-  test('each check is failed by one of them', () => {
+  test('fails a check: every check but authentication/https has one', () => {
     const found = chooseChecks(WRONG.flatMap(({ foundBy }) => foundBy)).checks;
     const never = CHECKS.filter((check) => !found.includes(check)).map(({ id }) => id);
     expect(never).toEqual(['authentication/https']);
   });
 });
 
-// So does how the command is used.
+// The engine does not affect the command line either.
 describe.runIf(inject('engine') === 'embedded')('the command', () => {
   const conformance = (settings: Record<string, string>, args: string[], input = '') =>
     userdir(settings, ['conformance', app.url, '--app-id', project.appId, ...args], input);
 
-  test('takes the secret from the environment, and prints one JSON value', async () => {
+  test('reads the secret from the environment, and prints one JSON value with --json', async () => {
     const { code, stdout, stderr } = await conformance({ USERDIR_APP_SECRET: project.appSecret }, [
       '--json',
       '--only',
@@ -547,7 +547,7 @@ describe.runIf(inject('engine') === 'embedded')('the command', () => {
     expect(report.checks[0]).toEqual({ id: 'list/result', sentence: expect.any(String), status: 'passed' });
   });
 
-  test('takes the secret from standard input, and prints a line for each check', async () => {
+  test('reads the secret from standard input, and prints one line for each check', async () => {
     const { code, stdout } = await conformance(
       {},
       ['--app-secret', '-', '--only', 'get,delete'],
@@ -559,7 +559,7 @@ describe.runIf(inject('engine') === 'embedded')('the command', () => {
     expect(stdout).toMatch(/\n3 passed, 0 failed, 9 skipped\n$/);
   });
 
-  test('ends with 1 where a check fails, and says what was asked, expected and got', async () => {
+  test('exits with 1 when a check fails, and prints the request and both answers, expected and actual', async () => {
     const { url, server } = await startWrong(WRONG.find(({ is }) => is === 'takes page 0 for page 1') as Wrong);
     const args = ['conformance', url, '--app-id', project.appId, '--only', 'list/invalid-page'];
     const { code, stdout } = await userdir({ USERDIR_APP_SECRET: project.appSecret }, args);
@@ -571,7 +571,7 @@ describe.runIf(inject('engine') === 'embedded')('the command', () => {
     expect(stdout).toMatch(/\n0 passed, 1 failed, 0 skipped\n$/);
   });
 
-  test('shows what a server answers without the control characters in it', async () => {
+  test('prints the answer of a server without its control characters', async () => {
     const server = createServer((_, response) => response.end('\u001b[2Jnothing\r\nof the kind'));
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
@@ -582,14 +582,14 @@ describe.runIf(inject('engine') === 'embedded')('the command', () => {
     expect(stdout).toContain('arrived   200  [2Jnothing of the kind\n');
   });
 
-  test('stops when its time is up, and ends with 1', async () => {
+  test('stops at its timeout, and exits with 1', async () => {
     const { code, stdout } = await conformance({ USERDIR_APP_SECRET: project.appSecret }, [
       '--json',
       '--timeout',
       '0s',
     ]);
     expect(code).toBe(1);
-    // The time may be up before the first answer, or after it.
+    // The timeout may come before or after the first answer.
     if (stdout !== '') expect(JSON.parse(stdout)).toMatchObject({ failed: 0, complete: false });
   });
 
@@ -600,13 +600,13 @@ describe.runIf(inject('engine') === 'embedded')('the command', () => {
     [['--app-secret', 'x', '--write', '--delete-user', 'me'], 2, 'Expected a user ID'],
     [['--app-secret', 'x', '--other-app-id', 'app_2'], 2, 'set USERDIR_OTHER_APP_SECRET'],
     [['--app-secret', 'x'], 1, 'The server refuses the App ID or the App Secret (401).'],
-  ])('%j is refused with %i', async (args, expected, sentence) => {
+  ])('the arguments %j are refused with exit code %i', async (args, expected, sentence) => {
     const { code, stdout, stderr } = await conformance({}, args);
     expect({ code, stdout }).toEqual({ code: expected, stdout: '' });
     expect(stderr).toContain(sentence);
   });
 
-  test('a server that is not there, and an address that is none, are refused', async () => {
+  test('exits with 1 for an unreachable server, and with 2 for an invalid URL', async () => {
     const gone = await userdir({}, ['conformance', await closedUrl(), '--app-id', 'a', '--app-secret', 'b']);
     expect(gone).toMatchObject({
       code: 1,

@@ -3,7 +3,7 @@ import { stellarAddress } from '../support/addresses.js';
 import { type TestProject, useTestApp } from '../support/app.js';
 import { expectError, jsonPost, SIX_ROUTES, sendRaw } from '../support/rest.js';
 
-/** What the contract (docs/spec.md) leaves open and this service decides (docs/decisions/rest.md): the rows on HTTP. */
+/** Decisions of this service where the contract (docs/spec.md) is silent: the HTTP rows of docs/decisions/rest.md. */
 
 const app = useTestApp();
 let empty: TestProject;
@@ -20,29 +20,29 @@ async function call(path: string, init: RequestInit = {}) {
   return { status: answer.status, headers: answer.headers, body: JSON.parse(await answer.text()) };
 }
 
-describe('both credential schemes sent', () => {
+describe('a request with both credential schemes', () => {
   const status = async (headers: Record<string, string>) => (await call('/server/users', { headers })).status;
 
-  test('right headers decide: a wrong Basic is not looked at', async () => {
+  test('passes with correct headers: a wrong Basic is ignored', async () => {
     expect(await status({ ...empty.credentials, ...basic('x', 'y') })).toBe(200);
   });
-  test('wrong headers decide: a right Basic is not looked at', async () => {
+  test('is 401 with wrong headers: a correct Basic is ignored', async () => {
     const right = basic(empty.appId, empty.appSecret);
     expect(await status(right)).toBe(200);
     expect(await status({ ...empty.credentials, 'service-app-secret': 'wrong', ...right })).toBe(401);
   });
-  test.each(['service-app-id', 'service-app-secret'])('either header is enough: %s', async (name) => {
+  test.each(['service-app-id', 'service-app-secret'])('uses the headers even if only one is sent: %s', async (name) => {
     const right = basic(empty.appId, empty.appSecret);
     expect(await status({ [name]: empty.credentials[name] ?? '', ...right })).toBe(401);
     expect(await status({ [name]: '', ...right })).toBe(401);
   });
-  test('the project is that of the headers', async () => {
+  test('acts on the project of the headers', async () => {
     const other = await app.createProject();
     await other.addUsers({ auth_method: 'google', auth_value: 'one' });
     const headers = { ...other.credentials, ...basic(empty.appId, empty.appSecret) };
     expect((await call('/server/users/count', { headers })).body.result.total_user).toBe(1);
   });
-  test('the scheme is read in any case, and the App Secret may not be empty', async () => {
+  test('accepts the scheme name in any case, and refuses an empty App Secret', async () => {
     const { authorization } = basic(empty.appId, empty.appSecret);
     expect(await status({ authorization: authorization.replace('Basic', 'bASIC') })).toBe(200);
     expect(await status(basic(empty.appId, ''))).toBe(401);
@@ -93,9 +93,9 @@ describe('401', () => {
   });
 });
 
-describe('unknown path, wrong method', () => {
+describe('unknown path or wrong method', () => {
   test.each(['/server', '/server/', '/server/nothing', '/server/users/1/accounts', '/server/wallets', '/nothing'])(
-    'unknown path is 404 with {"error"}: %s',
+    'an unknown path is 404 with {"error"}: %s',
     async (path) => {
       for (const method of ['GET', 'POST']) expectError(await empty.rest(path, { method }), 404);
     },
@@ -111,7 +111,7 @@ describe('unknown path, wrong method', () => {
     ['PROPFIND', '/server/users', 'GET, HEAD'],
     ['POST', '/livez', 'GET, HEAD'],
     ['DELETE', '/openapi.json', 'GET, HEAD'],
-  ])('wrong method is 405 with Allow and {"error"}: %s %s', async (method, path, allow) => {
+  ])('a wrong method is 405 with Allow and {"error"}: %s %s', async (method, path, allow) => {
     const answer = await empty.rest(path, { method });
     expect(expectError(answer, 405)).toContain(method);
     expect(answer.headers.get('allow')).toBe(allow);
@@ -123,27 +123,27 @@ describe('bodies', () => {
     empty.rest('/server/wallets/verify', { method: 'POST', body, headers: { 'content-type': contentType } });
   const good = JSON.stringify({ address: stellarAddress(1) });
 
-  test.each(['{', '', '{"address":}', "{'address':1}", '{}{}', 'undefined'])('not JSON: 400: %s', async (body) => {
+  test.each(['{', '', '{"address":}', "{'address':1}", '{}{}', 'undefined'])('not JSON is 400: %s', async (body) => {
     expectError(await post(body, 'application/json'), 400);
   });
   test.each(['text/plain', 'application/x-www-form-urlencoded', 'application/jsonx', 'application/json5', 'json', ''])(
-    'wrong content type: 400: "%s"',
+    'a wrong content type is 400: "%s"',
     async (contentType) => {
       expect(expectError(await post(good, contentType), 400)).toContain('application/json');
     },
   );
   test.each(['application/json', 'Application/JSON', 'application/json; charset=utf-8'])(
-    'right content type: %s',
+    'a correct content type is accepted: %s',
     async (contentType) => {
       expect((await post(good, contentType)).status).toBe(200);
     },
   );
-  test('too large: 413', async () => {
+  test('a body that is too large is 413', async () => {
     expectError(await post(JSON.stringify({ address: 'G'.repeat(1_048_576) }), 'application/json'), 413);
   });
 });
 
-test('extras on REST are never in the body or the status: each answer has exactly the keys of the contract', async () => {
+test('REST extensions never change the status or the body: each answer has only the keys of the contract', async () => {
   const bodies = await Promise.all(SIX_ROUTES.map(async ({ path, init }) => (await empty.rest(path, init)).body));
   expect(bodies.map((body) => Object.keys(body.result ?? body))).toEqual([
     ['page', 'limit', 'total_user', 'users'],
@@ -153,12 +153,12 @@ test('extras on REST are never in the body or the status: each answer has exactl
     ['error'],
     ['exists'],
   ]);
-  // What GraphQL or a sloppy client would ask for changes nothing.
+  // Parameters of GraphQL or of a careless client change nothing.
   const asked = await empty.rest('/server/users?fields=id&include=total&pretty=1&first=1&after=x');
   expect(asked.body).toEqual(bodies[0]);
 });
 
-test('a JSON answer to a question in JSON is the same, whatever the Accept header asks', async () => {
+test('a JSON answer is the same for every Accept header', async () => {
   const init = jsonPost({ address: stellarAddress(1) });
   const plain = await empty.rest('/server/wallets/verify', init);
   const accept = { ...init, headers: { ...init.headers, accept: 'text/html' } };
@@ -185,27 +185,27 @@ describe('every response', () => {
     return answer.headers.get(name);
   };
 
-  test.each(answers)("X-Request-Id is the caller's if sane: %s", async (_what, path, init) => {
+  test.each(answers)("has the caller's X-Request-Id if it is well formed: %s", async (_what, path, init) => {
     for (const id of ['abc-123', '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01', 'a'.repeat(128)]) {
       expect(await header('x-request-id', path, init, { 'x-request-id': id })).toBe(id);
     }
   });
-  test.each(answers)('X-Request-Id is new if there is none: %s', async (_what, path, init) => {
+  test.each(answers)('has a new X-Request-Id if the request has none: %s', async (_what, path, init) => {
     const [first, second] = [await header('x-request-id', path, init), await header('x-request-id', path, init)];
     expect(first).toMatch(/^[\w-]{8,}$/);
     expect(second).not.toBe(first);
   });
   test.each(['', 'a b', 'a"b', '<script>', 'é', 'a,b', 'a'.repeat(129), '{}'])(
-    "X-Request-Id is new if the caller's is not sane: %j",
+    "has a new X-Request-Id if the caller's is malformed: %j",
     async (id) => {
       const given = await header('x-request-id', '/server/users', {}, { 'x-request-id': id });
       expect(given).toMatch(/^[0-9a-f-]{36}$/);
     },
   );
-  test.each(answers)('Cache-Control: no-store: %s', async (_what, path, init) => {
+  test.each(answers)('has Cache-Control: no-store: %s', async (_what, path, init) => {
     expect(await header('cache-control', path, init)).toBe('no-store');
   });
-  test('Cache-Control: no-store and X-Request-Id also on what is not HTTP', async () => {
+  test('has Cache-Control: no-store and X-Request-Id even if the request is not HTTP', async () => {
     const { status, headers } = await sendRaw(app.url, 'HELLO\r\n\r\n');
     expect([status, headers['cache-control']]).toEqual([400, 'no-store']);
     expect(headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
@@ -216,7 +216,7 @@ describe('every response', () => {
     ['OPTIONS', '/server/wallets/verify'],
     ['GET', '/server/users?page=0'],
     ['GET', '/openapi.json'],
-  ])('no CORS headers: %s %s', async (method, path) => {
+  ])('has no CORS headers: %s %s', async (method, path) => {
     const asked = { origin: 'https://example.com', 'access-control-request-method': 'GET' };
     const { headers } = await empty.rest(path, { method, headers: asked });
     expect([...headers.keys()].filter((name) => name.startsWith('access-control-'))).toEqual([]);

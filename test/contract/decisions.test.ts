@@ -4,8 +4,8 @@ import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { expectError, idOf, values, verify } from '../support/rest.js';
 
 /**
- * What the contract (docs/spec.md) leaves open and this service decides (docs/decisions/rest.md), on users and
- * questions. Those on HTTP are in decisions-http.test.ts.
+ * Decisions of this service where the contract (docs/spec.md) is silent: the rows of docs/decisions/rest.md on users
+ * and parameters. The rows on HTTP are in decisions-http.test.ts.
  */
 
 const app = useTestApp();
@@ -15,7 +15,7 @@ beforeAll(async () => {
 });
 
 describe('login_method of a user', () => {
-  test('every auth method but email, passkey and wallet is a social provider, also one that looks like them', async () => {
+  test('every auth method but email, passkey and wallet is a social provider, even with a similar name', async () => {
     const project = await app.createProject();
     await project.addUsers(
       { auth_method: 'google', auth_value: 'g' },
@@ -29,7 +29,7 @@ describe('login_method of a user', () => {
   });
 });
 
-describe('login email', () => {
+describe('login email of a user', () => {
   let project: TestProject;
   beforeAll(async () => {
     project = await app.createProject();
@@ -44,24 +44,24 @@ describe('login email', () => {
   const search = async (email: string) =>
     values(await project.rest(`/server/users/search?email=${encodeURIComponent(email)}`));
 
-  test('for an email login it is the auth value', async () => {
+  test('is the auth value for an email login', async () => {
     expect(await search('zoë@example.com')).toEqual(['Zoë@example.com']);
   });
-  test('for a social login it is the email that the provider gave', async () => {
+  test('is the email from the provider for a social login', async () => {
     expect(await search('given@example.com')).toEqual(['42']);
     expect(await search('shown@example.com')).toEqual(['hidden@example.com']);
   });
-  test('for a social login without one it is an auth value that is an email', async () => {
+  test('is the auth value for a social login without an email, if that value is an email', async () => {
     expect(await search('VALUE@example.com')).toEqual(['value@example.com']);
     expect(await search('hidden@example.com')).toEqual([]);
   });
-  test('matched after trimming, NFC and lower-casing', async () => {
+  test('is matched after trimming, NFC normalisation and lower-casing', async () => {
     expect(await search(' \tZOE\u0308@Example.COM\n')).toEqual(['Zoë@example.com']);
   });
 });
 
 describe('wallet of a user, and absent values', () => {
-  test('wallet is the external address used to log in, of whatever method', async () => {
+  test('wallet is the external address used to log in, for every auth method', async () => {
     const project = await app.createProject();
     await project.addUsers(
       { auth_method: 'wallet', auth_value: stellarAddress(1) },
@@ -101,7 +101,7 @@ describe('addresses', () => {
     ['upper case', `0x${shown.slice(2).toUpperCase()}`],
     ['a wrong EIP-55 checksum', wrongCase],
   ];
-  test.each(good)('Ethereum is matched case-insensitively and shown as stored: %s', async (_kind, address) => {
+  test.each(good)('an Ethereum address is matched in any case and shown as stored: %s', async (_kind, address) => {
     const { body } = await project.rest(`/server/users/search?address=${address}`);
     expect(body.result.users[0].accounts[0].public_key).toBe(shown);
     expect((await verify(project, { address })).body.result.exists).toBe(true);
@@ -122,7 +122,7 @@ describe('addresses', () => {
     ['41 hex digits', `${shown}0`],
     ['a letter that is no hex digit', shown.replace('5', 'g')],
     ['full-width digits', shown.replace('5', '５')],
-  ])('malformed, the same in search and in verification: %s', async (_kind, address) => {
+  ])('a malformed address has the same error in search and in verification: %s', async (_kind, address) => {
     const searched = await project.rest(`/server/users/search?address=${encodeURIComponent(address)}`);
     const verified = await verify(project, { address });
     expect(expectError(searched, 400)).toMatch(/^address: got ".*expected /);
@@ -142,7 +142,7 @@ describe('deletion', () => {
     expectError(await project.rest(path, { method: 'DELETE' }), 404);
   });
 
-  test('of N concurrent deletes exactly one succeeds', async () => {
+  test('exactly one of many concurrent deletes succeeds', async () => {
     const project = await app.createProject();
     await project.addUsers(identity);
     const path = `/server/users/${await idOf(project, identity.auth_value)}`;
@@ -163,7 +163,7 @@ describe('deletion', () => {
   });
 });
 
-test('order: created_at desc, id desc, also across pages', async () => {
+test('users are ordered by created_at desc, id desc, also across pages', async () => {
   const project = await app.createProject();
   const users = Array.from({ length: 9 }, (_, place) => ({
     auth_method: 'google',
@@ -193,22 +193,22 @@ describe('dates', () => {
   });
   const ask = async (query: string) => values(await project.rest(`/server/users?${query}`));
 
-  test('start_date from the first instant of the UTC day', async () => {
+  test('start_date includes the first instant of the UTC day', async () => {
     expect(await ask('start_date=2026-01-31')).toEqual(['after', 'last', 'first']);
   });
-  test('end_date through the last instant of the UTC day', async () => {
+  test('end_date includes the last instant of the UTC day', async () => {
     expect(await ask('end_date=2026-01-31')).toEqual(['last', 'first', 'before']);
   });
-  test('one day is both', async () => {
+  test('the same day as start_date and end_date matches that day', async () => {
     expect(await ask('start_date=2026-01-31&end_date=2026-01-31')).toEqual(['last', 'first']);
   });
   test.each(['2026-02-01T05:30:00%2B05:30', '2026-01-31T19:00:00-05:00', '2026-02-01T05:30:00+05:30'])(
-    'RFC 3339 takes any offset: %s',
+    'an RFC 3339 date-time may have any offset: %s',
     async (instant) => {
       expect(await ask(`start_date=${instant}`)).toEqual(['after']);
     },
   );
-  test('a bound that is finer than a millisecond excludes what is outside it', async () => {
+  test('a bound finer than a millisecond excludes users outside it', async () => {
     expect(await ask('start_date=2026-01-31T23:59:59.9990001Z')).toEqual(['after']);
     expect(await ask('end_date=2026-01-30T23:59:59.9999999Z')).toEqual(['before']);
   });
@@ -216,7 +216,7 @@ describe('dates', () => {
     const { status, body } = await project.rest('/server/users?start_date=2026-02-02&end_date=2026-01-01');
     expect([status, body.result]).toEqual([200, { page: 1, limit: 10, total_user: 0, users: [] }]);
   });
-  test('the widest bounds are everybody', async () => {
+  test('the widest bounds match all users', async () => {
     expect(await ask('start_date=0000-01-01&end_date=9999-12-31')).toHaveLength(4);
   });
   test.each(['2025-02-30', '2026-13-01', '2026-00-10', '2026-04-31', '2025-02-29T00:00:00Z', '2026-01-31T24:00:00Z'])(
@@ -228,7 +228,7 @@ describe('dates', () => {
     },
   );
   test.each(['2026-1-1', '20260101', '01/31/2026', '2026-01-31T12:00', '2026-01-31T12:00:00', '1767225600', 'now', ''])(
-    'no other format is taken: %s',
+    'any other format is invalid: %s',
     async (date) => {
       expectError(await empty.rest(`/server/users?start_date=${encodeURIComponent(date)}`), 400);
     },
@@ -240,22 +240,22 @@ describe('dates', () => {
 
 describe('list parameters', () => {
   const notPlain = ['', '0', '-1', '%2B1', '1.0', '1.5', '1e1', '0x1', ' 1', '1%20', '１', '١', '1,000', 'null', 'NaN'];
-  test.each(notPlain)('never clamped: page and limit are plain decimal integers, not "%s"', async (text) => {
+  test.each(notPlain)('page and limit are plain decimal integers and are never clamped: "%s" is 400', async (text) => {
     for (const name of ['page', 'limit']) {
       expect(expectError(await empty.rest(`/server/users?${name}=${text}`), 400)).toMatch(RegExp(`^${name}: got "`));
     }
   });
   test.each(['page=1&page=1', 'limit=10&limit=10', 'limit=101', 'limit=1000000', 'page=99999999999999999999'])(
-    'repeated or out of range is 400: %s',
+    'a repeated or out-of-range page or limit is 400: %s',
     async (query) => {
       expectError(await empty.rest(`/server/users?${query}`), 400);
     },
   );
-  test('1 <= limit <= 100', async () => {
+  test('limit may be 1 to 100', async () => {
     const limits = await Promise.all([1, 100].map((limit) => empty.rest(`/server/users?limit=${limit}`)));
     expect(limits.map(({ body }) => body.result.limit)).toEqual([1, 100]);
   });
-  test('a page past the end is 200, empty, with the right total', async () => {
+  test('a page past the end is 200 and empty, with the correct total', async () => {
     const project = await app.createProject();
     await project.addUsers({ auth_method: 'google', auth_value: 'one' });
     for (const page of [2, Number.MAX_SAFE_INTEGER]) {
@@ -280,10 +280,10 @@ describe('list parameters', () => {
     ['/server/users?a,b=1&%F0%9F%98%80=1&x%0d%0ay=1', 'a%2Cb, %F0%9F%98%80, x%0D%0Ay'],
     ['/server/users?ada@example.com=1', '%5Bemail%5D'],
     ['/server/users?=1&', null],
-  ])('and named in Userdir-Ignored-Parameters, whatever the answer: %s', async (path, ignored) => {
+  ])('ignored parameters are named in Userdir-Ignored-Parameters, also on errors: %s', async (path, ignored) => {
     expect((await empty.rest(path)).headers.get('userdir-ignored-parameters')).toBe(ignored);
   });
-  test('of many the first ten are named, of a long name the first 64 characters', async () => {
+  test('the header names at most ten parameters, and at most 64 characters of each name', async () => {
     const many = Array.from({ length: 2_000 }, (_, index) => `p${index}=1`).join('&');
     const named = (await empty.rest(`/server/users?${many}`)).headers.get('userdir-ignored-parameters');
     expect(named).toBe('p0, p1, p2, p3, p4, p5, p6, p7, p8, p9');
@@ -293,25 +293,25 @@ describe('list parameters', () => {
     const some = (await empty.rest(`/server/users?${encodeURI(wide)}`)).headers.get('userdir-ignored-parameters');
     expect(some?.split(', ')).toEqual([0, 1].map((index) => `${index}${encodeURIComponent('例'.repeat(63))}`));
   });
-  test('the verify route ignores and names what stands in its query', async () => {
+  test('the verify route ignores and names the parameters of its query', async () => {
     const init = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' };
     const { status, headers } = await empty.rest('/server/wallets/verify?user_id=54', init);
     expect([status, headers.get('userdir-ignored-parameters')]).toEqual([400, 'user_id']);
   });
-  test('page and limit are unknown to the count', async () => {
+  test('the count route ignores page and limit', async () => {
     expect((await empty.rest('/server/users/count?page=0&limit=0')).status).toBe(200);
   });
 });
 
 describe('login_method values', () => {
   test.each(['Email', 'EMAIL', '', 'email,', ',email', 'email,,wallet', ' email', 'email wallet', 'social', 'google'])(
-    'case-sensitive; an empty value or an empty item is invalid: "%s"',
+    'values are case-sensitive, and an empty value or item is invalid: "%s"',
     async (method) => {
       const answer = await empty.rest(`/server/users?login_method=${encodeURIComponent(method)}`);
       expect(expectError(answer, 400)).toMatch(/^login_method: got "/);
     },
   );
-  test('duplicates are harmless', async () => {
+  test('a repeated value changes nothing', async () => {
     const project = await app.createProject();
     await project.addUsers({ auth_method: 'google', auth_value: 'one' }, { auth_method: 'passkey', auth_value: 'two' });
     const answer = await project.rest('/server/users?login_method=socials,socials&login_method=socials');
@@ -321,13 +321,13 @@ describe('login_method values', () => {
 
 describe('user id in a path', () => {
   const bad = ['0', '00', '-1', '+1', '1.0', '1e3', '0x1', '%20', '%201', 'abc', 'null', '１', '', '%00', '1%002'];
-  test.each(bad)('not decimal digits, 1 and up: 400: "%s"', async (id) => {
+  test.each(bad)('an id that is not a decimal integer from 1 is 400: "%s"', async (id) => {
     for (const method of ['GET', 'DELETE']) {
       expect(expectError(await empty.rest(`/server/users/${id}`, { method }), 400)).toMatch(/^user_id: got "/);
     }
   });
   test.each(['9007199254740991', '9007199254740993', '9223372036854775808', '9'.repeat(100), '9'.repeat(5_000)])(
-    'larger than any id can be: 404: %s',
+    'an id larger than the largest possible id is 404: %s',
     async (id) => {
       for (const method of ['GET', 'DELETE']) {
         expectError(await empty.rest(`/server/users/${id}`, { method }), 404);
@@ -339,18 +339,18 @@ describe('user id in a path', () => {
 describe('verify body', () => {
   const address = stellarAddress(5);
   test.each([null, '1', 1.5, 0, -1, true, [], {}])(
-    'user_id is a JSON integer >= 1 if the key is present, never "not pinned": %j',
+    'user_id, if present, must be a JSON integer from 1; any other value is 400: %j',
     async (user_id) => {
       expect(expectError(await verify(empty, { address, user_id }), 400)).toMatch(/^user_id: got /);
     },
   );
-  test.each([null, [], 'text', 7, true])('a JSON object: not %j', async (body) => {
+  test.each([null, [], 'text', 7, true])('the body must be a JSON object: %j is 400', async (body) => {
     expect(expectError(await verify(empty, body), 400)).toContain('JSON object');
   });
-  test('a user_id that is larger than any id can be matches nobody', async () => {
+  test('a user_id larger than the largest possible id matches no user', async () => {
     expect((await verify(empty, { address, user_id: 1e300 })).body.result).toEqual({ exists: false });
   });
-  test('an unknown key is 400 and named: a misspelt pin would widen the question', async () => {
+  test('an unknown key is 400 and named, because a misspelt user_id would match more users', async () => {
     expect(expectError(await verify(empty, { address, userId: 54 }), 400)).toBe(
       'body: got the unknown key "userId", expected only address and user_id.',
     );
@@ -358,7 +358,7 @@ describe('verify body', () => {
 });
 
 test.each(['email=', 'email=x', 'email=a%20b@c.d', 'email=a@', 'email=@b', 'email=a@b@c', 'email=a@b..c', 'address='])(
-  'search by a malformed address or an empty or impossible email: 400: %s',
+  'a search by a malformed address or email is 400: %s',
   async (query) => {
     expect(expectError(await empty.rest(`/server/users/search?${query}`), 400)).toMatch(/^(email|address): got "/);
   },

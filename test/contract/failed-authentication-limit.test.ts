@@ -2,14 +2,14 @@ import { beforeAll, expect, test } from 'vitest';
 import { type TestProject, useTestApp } from '../support/app.js';
 import { expectError } from '../support/rest.js';
 
-/** Failed authentication is limited per client address, beyond 600 failures a minute (docs/limits.md). */
+/** Each client address may fail authentication 600 times a minute (docs/limits.md). */
 
 const PER_MINUTE = 600;
 
 const app = useTestApp({ env: { TRUST_PROXY: 'on' } });
 let project: TestProject;
 beforeAll(async () => {
-  // Every test is another client: the proxy that the test plays is believed.
+  // TRUST_PROXY lets each test choose its own client address.
   project = await app.createProject();
 });
 
@@ -18,7 +18,7 @@ async function call(client: string, headers: Record<string, string> = {}, path =
   return { status: answer.status, headers: answer.headers, body: JSON.parse(await answer.text()) };
 }
 
-/** How many of so many failures got each status. */
+/** Sends `times` failing requests; returns how many got each status. */
 async function fail(client: string, times: number, headers: Record<string, string> = {}) {
   const counts: Record<number, number> = {};
   for (let sent = 0; sent < times; sent += 50) {
@@ -28,7 +28,7 @@ async function fail(client: string, times: number, headers: Record<string, strin
   return counts;
 }
 
-test('600 failures a minute are 401; those beyond are 429 with Retry-After', async () => {
+test('the first 600 failures in a minute are 401; more are 429 with Retry-After', async () => {
   expect(await fail('192.0.2.1', PER_MINUTE)).toEqual({ 401: PER_MINUTE });
   const answer = await call('192.0.2.1');
   expectError(answer, 429);
@@ -43,14 +43,14 @@ test('missing and wrong credentials count together, on both interfaces', async (
   expect((await call('192.0.2.2', wrong, '/graphql?query={__typename}')).status).toBe(429);
 });
 
-test('right credentials always pass, and another client is not limited', async () => {
+test('correct credentials always pass, and another client is not limited', async () => {
   await fail('192.0.2.3', PER_MINUTE + 1);
   expectError(await call('192.0.2.3'), 429);
   expect((await call('192.0.2.3', project.credentials)).status).toBe(200);
   expectError(await call('192.0.2.4'), 401);
 });
 
-test('all addresses of an IPv6 network of 64 bits count together, and IPv4 written as IPv6 as IPv4', async () => {
+test('all addresses of an IPv6 /64 network count together, and an IPv4-mapped address counts as IPv4', async () => {
   for (let part = 0; part < 12; part += 1) await fail(`2001:db8:0:1:${part}::${part}`, 50);
   expectError(await call('2001:db8:0:1:ffff::1'), 429);
   expectError(await call('2001:db8:0:2::1'), 401);
@@ -60,7 +60,7 @@ test('all addresses of an IPv6 network of 64 bits count together, and IPv4 writt
 
 const PER_APP_ID = 3_000;
 
-test('3,000 failures a minute with an App ID, from wherever, and right credentials pass all the same', async () => {
+test('an App ID is limited to 3,000 failures a minute from all clients; correct credentials still pass', async () => {
   const wrong = { ...project.credentials, 'service-app-secret': 'wrong' };
   const counts: Record<number, number> = {};
   for (let client = 0; client < 6; client += 1) {
@@ -68,14 +68,14 @@ test('3,000 failures a minute with an App ID, from wherever, and right credentia
       counts[Number(status)] = (counts[Number(status)] ?? 0) + count;
     }
   }
-  // Those of the tests above count too.
+  // The failures of the tests above count too.
   expect(counts[401]).toBeGreaterThan(PER_APP_ID / 2);
   expect(counts[401]).toBeLessThanOrEqual(PER_APP_ID);
   const refused = await call('198.51.100.9', wrong);
   expect(expectError(refused, 429)).toContain('with this App ID');
   expect(Number(refused.headers.get('retry-after'))).toSatisfy((seconds) => seconds >= 1 && seconds <= 60);
   expect((await call('198.51.100.9', project.credentials)).status).toBe(200);
-  // Another App ID, and none at all, are not refused for it.
+  // Requests with another App ID, or without one, are not limited.
   const other = await app.createProject();
   expectError(await call('198.51.100.9', { ...other.credentials, 'service-app-secret': 'wrong' }), 401);
   expectError(await call('198.51.100.9'), 401);

@@ -2,7 +2,7 @@ import { serverAudits } from 'graphql-http';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type TestProject, useTestApp } from '../support/app.js';
 
-/** The audits of the GraphQL-over-HTTP specification, as its working group publishes them. */
+/** The audits that the working group of the GraphQL-over-HTTP specification publishes. */
 
 const app = useTestApp();
 let project: TestProject;
@@ -10,7 +10,7 @@ beforeAll(async () => {
   project = await app.createProject();
 });
 
-/** The audits ask as anybody would; ours are asked with credentials, without which every answer is 401. */
+/** The audits send no credentials; this adds them, because every answer would be 401 otherwise. */
 const fetchFn: typeof fetch = (url, init) =>
   fetch(url, { ...init, headers: { ...project.credentials, ...(init?.headers as Record<string, string>) } });
 

@@ -5,9 +5,9 @@ import { LIMITS } from '#dist/graphql/limits.js';
 import { INPUT_LIMITS } from '#dist/domain/input-limits.js';
 import { ROOT } from '../support/checkout.js';
 
-/** `docs/limits.md` says what the service does. */
+/** `docs/limits.md` and the service agree. */
 
-/** The rows of the table below a heading, each as its cells. */
+/** The rows of the table below a heading; each row is a list of cells. */
 async function tableBelow(heading: string): Promise<string[][]> {
   const page = await readFile(join(ROOT, 'docs/limits.md'), 'utf8');
   const section = page.split(`\n## ${heading}\n`)[1]?.split('\n## ')[0] ?? '';
@@ -15,12 +15,12 @@ async function tableBelow(heading: string): Promise<string[][]> {
   return rows.slice(1).map((row) => row.slice(2, -2).split(' | '));
 }
 
-test('the table of texts is the one that is checked by', async () => {
+test('the table of texts lists the limits that the service enforces', async () => {
   const documented = (await tableBelow('Texts')).map(([name, atMost]) => `${name} ${atMost}`);
   expect(documented).toEqual(Object.entries(INPUT_LIMITS).map(([name, { max, unit }]) => `\`${name}\` ${max} ${unit}`));
 });
 
-test('the table of documents is the one that is checked by', async () => {
+test('the table of GraphQL documents lists the limits that the service enforces', async () => {
   const documented = (await tableBelow('A GraphQL document')).map(([name = '', value = '']) => {
     return [name.split(':')[0], Number(value.replaceAll(',', ''))];
   });

@@ -5,9 +5,9 @@ import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { requireDocumented } from '../support/openapi.js';
 import { idOf, SIX_ROUTES, verify } from '../support/rest.js';
 
-/** The OpenAPI document of the REST interface, and the page that shows it. */
+/** The OpenAPI document of the REST interface, and its documentation page. */
 
-// The first user of its database has the id 1.
+// The first user of a database has the id 1.
 const app = useTestApp({ ownDatabase: true });
 let project: TestProject;
 let document: Json;
@@ -44,7 +44,7 @@ describe('/openapi.json', () => {
     ).toEqual(SIX_ROUTES.map(({ route }) => route).sort());
   });
 
-  test('has the two credential schemes, on every route', () => {
+  test('has the two credential schemes on every route', () => {
     const { securitySchemes } = document.components;
     expect(Object.values<Json>(securitySchemes)).toMatchObject([
       { type: 'apiKey', in: 'header', name: 'service-app-id' },
@@ -62,8 +62,8 @@ describe('/openapi.json', () => {
     ['GET /server/users/search', 'query', ['email', 'address']],
     ['GET /server/users/{user_id}', 'path', ['user_id']],
     ['DELETE /server/users/{user_id}', 'path', ['user_id']],
-  ])('%s takes its parameters and no other', (route, place, names) => {
-    // A retry's key is beyond the specification; it is a header, as extras are.
+  ])('%s has exactly these parameters', (route, place, names) => {
+    // The idempotency key is an extension of the contract, so it is a header.
     const parameters = find(route).parameters.filter((each: Json) => each.in !== 'header');
     expect(parameters.map((each: Json) => each.name)).toEqual(names);
     for (const each of parameters) {
@@ -78,7 +78,7 @@ describe('/openapi.json', () => {
     expect(find('DELETE /server/users/{user_id}').parameters[0].schema).toEqual({ type: 'integer', minimum: 1 });
   });
 
-  test('verification takes an address, and a user_id that may be left out', () => {
+  test('verification takes a required address and an optional user_id', () => {
     const body = find('POST /server/wallets/verify').requestBody;
     expect(body.required).toBe(true);
     const { schema } = body.content['application/json'];
@@ -89,23 +89,23 @@ describe('/openapi.json', () => {
     });
   });
 
-  test('404 belongs to the single-user routes only', () => {
+  test('only the single-user routes have a 404', () => {
     const having404 = operations().filter(({ operation }) => '404' in operation.responses);
     expect(having404.map(({ name }) => name.split(' ')[1])).toEqual(Array(2).fill('/server/users/{user_id}'));
     for (const { operation } of operations()) expect(operation.responses).toHaveProperty('401');
   });
 
-  test('is clean by the strictest rules of its linter', async () => {
+  test('passes the strictest rules of the linter', async () => {
     const config = await createConfig({
       extends: ['recommended-strict'],
-      // The service is nobody's to license (package.json).
+      // The service is unlicensed (package.json).
       rules: { 'info-license': 'off' },
     });
     const problems = await lintFromString({ source: JSON.stringify(document), config });
     expect(problems.map(({ ruleId, message, location }) => [ruleId, message, location[0]?.pointer])).toEqual([]);
   });
 
-  test('has an example of every parameter, body, answer and header', () => {
+  test('has an example for every parameter, body, answer and header', () => {
     const { components } = document;
     const resolve = (value: Json) =>
       value.$ref ? components[value.$ref.split('/')[2]][value.$ref.split('/')[3]] : value;
@@ -131,7 +131,7 @@ describe('/openapi.json', () => {
     );
   });
 
-  test('describes the real answers; what is otherwise would be seen in any test', async () => {
+  test('describes the real answers, and an answer that differs fails the check', async () => {
     const id = await idOf(project, 'ada@example.com');
     const found = await project.rest(`/server/users/${id}`);
     expect(found.status).toBe(200);
@@ -152,17 +152,17 @@ describe('/openapi.json', () => {
     expect(require({ status: 401, body: { error: '' } })).toThrow('WWW-Authenticate');
     expect(require({ headers: new Headers({ 'content-type': 'application/json' }) })).toThrow('X-Request-Id');
     expect(require({ path: '/server/nothing' })).toThrow('no such operation');
-    // Each is held against the document by `rest` itself.
+    // `rest` itself checks each answer against the document.
     for (const { path, init } of SIX_ROUTES) await project.rest(path, init);
   });
 
-  test('tells no credentials and no address of this machine', () => {
+  test('contains no credentials and no address of this machine', () => {
     expect(JSON.stringify(document)).not.toMatch(/app_[0-9a-f]{24}|uds_|127\.0\.0\.1|localhost/);
   });
 });
 
 describe('/docs', () => {
-  test('loads from the service alone: every asset is there, and none has a URL of another machine', async () => {
+  test('loads every asset from the service itself', async () => {
     const page = await (await fetch(`${app.url}/docs`)).text();
     const assets = [...page.matchAll(/(?:src|href)="([^"]*)"/g)].map((match) => match[1] as string);
     expect(assets).toContain('/docs/static/swagger-ui-bundle.js');
@@ -173,7 +173,7 @@ describe('/docs', () => {
     }
   });
 
-  test('shows the document of this service, and asks no validator elsewhere', async () => {
+  test('shows the document of this service, and uses no external validator', async () => {
     const start = await (await fetch(`${app.url}/docs/static/swagger-initializer.js`)).text();
     expect(start).toContain("url: resolveUrl('./json')");
     expect(start).toContain('validatorUrl: null');
@@ -182,7 +182,7 @@ describe('/docs', () => {
     expect(known(shown)).toEqual(known(document));
   });
 
-  test('fills in no parameter that may be left out, nor whom to remove, but says what could stand there', async () => {
+  test('prefills neither optional parameters nor the user to delete, but describes an example', async () => {
     const shown: Json = await (await fetch(`${app.url}/docs/json`)).json();
     for (const { name, operation } of operations()) {
       const [method = '', path = ''] = name.split(' ');
@@ -195,7 +195,7 @@ describe('/docs', () => {
     }
   });
 
-  test('asks nobody but the service, and stands in no other page', async () => {
+  test('connects to the service only, and cannot be framed by another page', async () => {
     const { headers } = await fetch(`${app.url}/docs`);
     const policy = headers.get('content-security-policy');
     expect(policy).toContain("default-src 'none'; connect-src 'self';");
@@ -203,7 +203,7 @@ describe('/docs', () => {
     expect(policy).toContain("frame-ancestors 'none'");
   });
 
-  test('its assets are not stored either', async () => {
+  test('has assets that are not stored by caches', async () => {
     const asset = await fetch(`${app.url}/docs/static/swagger-ui.css`);
     await asset.text();
     expect(asset.headers.get('cache-control')).toBe('no-store');

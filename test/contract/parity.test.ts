@@ -4,13 +4,13 @@ import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { codesOf } from '../support/graphql.js';
 
 /**
- * One table of questions, each asked over REST and over GraphQL: both give the same answer, errors included. The answers
- * are compared in the words of REST, into which GraphQL's aliases bring them.
+ * Each request is sent over REST and over GraphQL: both give the same answer, errors included. The answers
+ * are compared with the names of REST, which the GraphQL queries produce with aliases.
  */
 
 const app = useTestApp();
 let project: TestProject;
-/** User ids by auth value; `stranger` is of another project, `removed` was removed. */
+/** User ids by auth value; `stranger` belongs to another project, `removed` is a removed user. */
 const ids: Record<string, string> = {};
 
 const CUSTODIAL = stellarAddress(1);
@@ -18,7 +18,7 @@ const SHARED = stellarAddress(2);
 const OF_REMOVED = stellarAddress(3);
 const OF_STRANGER = stellarAddress(4);
 const NOBODYS = stellarAddress(5);
-/** In the spelling of EIP-55, which is shown as it was registered and matched in any case. */
+/** With an EIP-55 checksum: shown as registered, matched in any case. */
 const WALLET = '0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed';
 const UPPER_CASE_WALLET = `0x${WALLET.slice(2).toUpperCase()}`;
 
@@ -82,7 +82,7 @@ const USER = `{
 
 interface Question {
   readonly text: string;
-  /** GraphQL's answer in the form of REST's; `refused` where REST has a status for it. */
+  /** Converts the GraphQL answer to the form of REST; `refused` where REST has an error status. */
   readonly read: (answer: Json) => Outcome;
 }
 
@@ -115,7 +115,7 @@ const VERIFY: Question = {
     }
   }`,
   read: ({ exists, ...owner }) => {
-    // REST leaves out what GraphQL answers with null.
+    // REST omits the fields that are null in GraphQL.
     if (!exists) expect(Object.values(owner)).toEqual([null, null, null, null]);
     return { result: exists ? { exists, ...owner } : { exists } };
   },
@@ -128,11 +128,11 @@ async function askGraphQL(
 ): Promise<Outcome> {
   const answer = await asker.graphql(text, variables);
   if (answer.errors === undefined) return read(inRestWords(answer.data.answer));
-  // Bad input may have several faults, which REST names in one message.
+  // GraphQL may report several errors; REST reports them in one message.
   return { refused: [...new Set(codesOf(answer))].join() };
 }
 
-/** Ids as integers, enum values in lower case. */
+/** Converts ids to integers and enum values to lower case. */
 function inRestWords(value: Json, key = ''): Json {
   if (Array.isArray(value)) return value.map((item) => inRestWords(item));
   if (typeof value === 'object' && value !== null) {
@@ -151,7 +151,7 @@ const json = (body: unknown): RequestInit => ({
 });
 
 describe('users who match a filter', () => {
-  // As REST writes it, as GraphQL writes it, and how many match.
+  // The REST parameters, the GraphQL filter, and the number of matching users.
   test.each<[Record<string, string>, Record<string, unknown>, number | 'BAD_USER_INPUT']>([
     [{}, {}, 16],
     [{ login_method: 'email' }, { loginMethods: ['EMAIL'] }, 1],
@@ -245,12 +245,12 @@ describe('a page of the list', () => {
     else expect((rest as { result: Json }).result.users).toHaveLength(expected);
   });
 
-  test('page and limit given twice', async () => {
+  test('is an error with a repeated page or limit', async () => {
     expect(await askRest('/users?page=1&page=2')).toEqual({ refused: 'BAD_USER_INPUT' });
     expect(await askGraphQL(LIST, { page: [1, 2] })).toEqual({ refused: 'BAD_USER_INPUT' });
   });
 
-  test('the first page is what the connection begins with', async () => {
+  test('has the same first users as the connection', async () => {
     const { data } = await project.graphql(`{ users(first: 10) { total_user: totalCount users: nodes ${USER} } }`);
     const rest = await askRest('/users');
     expect(rest).toEqual({ result: { page: 1, limit: 10, ...inRestWords(data.users) } });
@@ -309,7 +309,7 @@ describe('one user', () => {
     ['of the largest id', () => '9007199254740991'],
     ['of an id beyond any', () => '9007199254740992'],
     ['of an id beyond bigint', () => '99999999999999999999999999'],
-  ])('a user %s cannot be got or deleted', async (_, idOf) => {
+  ])('a user %s can be neither read nor deleted', async (_, idOf) => {
     const id = idOf() as string;
     for (const outcome of [
       await askRest(`/users/${id}`),
@@ -322,7 +322,7 @@ describe('one user', () => {
   });
 
   test.each(['0', '00', '-1', '+1', '1.0', '1e3', '0x10', 'abc', ' ', '1 ', '１', '1\u0000', 'null'])(
-    'the id %j can be neither got nor deleted',
+    'the id %j can be neither read nor deleted',
     async (id) => {
       const path = `/users/${encodeURIComponent(id)}`;
       for (const outcome of [
@@ -336,7 +336,7 @@ describe('one user', () => {
     },
   );
 
-  test('deleted, and deleted again', async () => {
+  test('can be deleted once', async () => {
     await project.addUsers({ auth_method: 'x', auth_value: 'first' }, { auth_method: 'x', auth_value: 'second' });
     const { body } = await project.rest('/server/users?limit=2');
     const [first, second] = body.result.users.map((user: Json) => user.id);
@@ -344,7 +344,7 @@ describe('one user', () => {
     const overGraphQL = () => askGraphQL(DELETE, { id: second });
     expect([await overRest(), await overRest()]).toEqual([{ result: undefined }, { refused: 'NOT_FOUND' }]);
     expect([await overGraphQL(), await overGraphQL()]).toEqual([{ result: undefined }, { refused: 'NOT_FOUND' }]);
-    // Either way the user is gone for both.
+    // A user deleted over one interface is removed for both.
     for (const id of [first, second]) {
       expect(await askRest(`/users/${id}`)).toEqual({ refused: 'NOT_FOUND' });
       expect(await askGraphQL(GET, { id })).toEqual({ refused: 'NOT_FOUND' });
@@ -413,7 +413,7 @@ describe('wrong credentials', () => {
     ['/users/1', {}, GET, { id: 1 }],
     ['/users/1', { method: 'DELETE' }, DELETE, { id: 1 }],
     ['/wallets/verify', json({ address: CUSTODIAL }), VERIFY, { address: CUSTODIAL }],
-    // Before every other check.
+    // Authentication comes before every other check.
     ['/users?page=0', {}, LIST, { page: 0 }],
     ['/users/x', {}, GET, { id: 'x' }],
   ];
@@ -453,7 +453,7 @@ describe('wrong credentials', () => {
   });
 });
 
-describe('the same fault has the same words', () => {
+describe('the same fault has the same message', () => {
   test.each<[string, RequestInit, Question, Record<string, unknown>]>([
     ['/users?limit=101', {}, LIST, { limit: 101 }],
     ['/users?start_date=2025-02-30', {}, LIST, { filter: { startDate: '2025-02-30' } }],
@@ -465,26 +465,26 @@ describe('the same fault has the same words', () => {
   ])('%s %j', async (path, init, { text }, variables) => {
     const { body } = await project.rest(`/server${path}`, init);
     const { errors } = await project.graphql(text, variables);
-    // But for the spelling of the parameter and for a number that REST got as text.
+    // Except the spelling of the parameter, and numbers, which REST receives as text.
     const plain = (message: string) =>
       message.replace(/^(start_date|startDate|user_id|id): got "?([^"]*?)"?,/, 'it: got $2,').replace('"101"', '101');
     expect(plain(errors?.[0]?.message ?? 'no error')).toBe(plain(body.error));
   });
 });
 
-describe('where the two cannot correspond', () => {
-  test('a page beyond 2^31 - 1 is past the end over REST, and no GraphQL Int', async () => {
+describe('known differences between REST and GraphQL', () => {
+  test('a page above 2^31 - 1 is an empty page over REST, and an invalid Int in GraphQL', async () => {
     expect(await askRest('/users?page=2147483648')).toMatchObject({ result: { page: 2147483648, users: [] } });
     expect(await askGraphQL(LIST, { page: 2147483648 })).toEqual({ refused: 'BAD_USER_INPUT' });
   });
 
-  test('a user id as text pins a verification in GraphQL, whose ID is text; the body of REST has an integer', async () => {
+  test('a user_id as text is valid in GraphQL, where an ID is text, and invalid over REST', async () => {
     const body = { address: CUSTODIAL, user_id: ids['Ada@Example.com'] };
     expect(await askRest('/wallets/verify', json(body))).toEqual({ refused: 'BAD_USER_INPUT' });
     expect(await askGraphQL(VERIFY, body)).toMatchObject({ result: { exists: true } });
   });
 
-  test('an unknown parameter is ignored over REST, as its callers expect, and refused by the types of GraphQL', async () => {
+  test('an unknown parameter is ignored over REST, and invalid in GraphQL', async () => {
     expect(await askRest('/users/count?colour=red')).toEqual({ result: { total_user: 16 } });
     expect(await askGraphQL(COUNT, { filter: { colour: 'red' } })).toEqual({ refused: 'BAD_USER_INPUT' });
   });
@@ -499,7 +499,7 @@ function malformedAddresses(): string[] {
     CUSTODIAL.slice(0, -1),
     `${CUSTODIAL}A`,
     ` ${CUSTODIAL}`,
-    // One character of the key is another one: the checksum no longer holds.
+    // One character of the key is changed, so the checksum is wrong.
     `${CUSTODIAL.slice(0, 9)}${CUSTODIAL[9] === 'A' ? 'B' : 'A'}${CUSTODIAL.slice(10)}`,
     `M${CUSTODIAL.slice(1)}`,
     WALLET.slice(0, -1),

@@ -56,11 +56,11 @@ const FIXED = buildSchema(`
 
 const FIX = `node -e "import('./dist/graphql/schema.js').then((m) => fs.writeFileSync('schema.graphql', m.printedSchema()))"`;
 
-test('schema.graphql is the printed schema', () => {
+test('schema.graphql equals the printed schema', () => {
   expect(committed, `schema.graphql is stale; after a build run: ${FIX}`).toBe(printedSchema());
 });
 
-/** Every name that a client can use, with what it stands for: `User.id` is `ID!`, `Query.user(id)` is `ID!`. */
+/** Every name that a client can use, with its type: `User.id` is `ID!`, `Query.user(id)` is `ID!`. */
 function entriesOf(schema: GraphQLSchema): Map<string, { type: string; description: string | null | undefined }> {
   const entries = new Map<string, { type: string; description: string | null | undefined }>();
   for (const type of Object.values(schema.getTypeMap())) {
@@ -92,14 +92,14 @@ function inputOf({ type, defaultValue, description }: Pick<GraphQLArgument, 'typ
   return { type: `${type}${by}`, description };
 }
 
-describe('the names and types that clients rely on are there, exactly', () => {
+describe('the names and types that clients rely on do not change', () => {
   const entries = entriesOf(actual);
   test.each([...entriesOf(FIXED)].map(([name, { type }]) => [name, type]))('%s: %s', (name, type) => {
     expect(entries.get(name)?.type).toBe(type);
   });
 });
 
-test('beyond them there are only the accounts that a login may link, and the keys of retries', () => {
+test('the schema adds only the accounts of a login and the idempotency keys', () => {
   const fixed = entriesOf(FIXED);
   const extras = [...entriesOf(actual)].filter(([name]) => !fixed.has(name));
   expect(Object.fromEntries(extras.map(([name, { type }]) => [name, type]))).toEqual({
@@ -112,7 +112,7 @@ test('beyond them there are only the accounts that a login may link, and the key
   });
 });
 
-test('everything in the schema has a description that is a sentence', () => {
+test('the description of everything in the schema is a sentence', () => {
   const poor = [...entriesOf(actual)].filter(([, { description }]) => !/^[`A-Z].{8,}\.$/s.test(description ?? ''));
   expect(poor.map(([name, { description }]) => [name, description])).toEqual([]);
 });

@@ -3,7 +3,7 @@ import { ethereumAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { expectError, jsonPost } from '../support/rest.js';
 
-/** A secret can be limited to scopes; what it may not do is 401 on REST and FORBIDDEN in GraphQL. */
+/** A secret can be limited to scopes. An operation outside them is 401 over REST and FORBIDDEN in GraphQL. */
 
 type Scope = 'read' | 'verify' | 'write';
 const SCOPES: readonly Scope[] = ['read', 'verify', 'write'];
@@ -33,7 +33,7 @@ interface Route {
   readonly path: string;
   readonly init: { method?: string; headers?: Record<string, string>; body?: string };
   readonly needs: Scope;
-  /** Its status with a secret that may. */
+  /** The status with a secret that has the scope. */
   readonly status: number;
 }
 
@@ -45,13 +45,13 @@ const ROUTES: readonly Route[] = [
   { route: 'get', path: '/server/users/999999', init: {}, needs: 'read', status: 404 },
   { route: 'remove', path: '/server/users/999999', init: { method: 'DELETE' }, needs: 'write', status: 404 },
   { route: 'verify', path: '/server/wallets/verify', init: verifyBody, needs: 'verify', status: 200 },
-  // Right credentials that may not are 401 before the parameters are looked at.
+  // Correct credentials without the scope are 401 before the parameters are validated.
   { route: 'a malformed list', path: '/server/users?page=0', init: {}, needs: 'read', status: 400 },
   { route: 'a malformed remove', path: '/server/users/x', init: { method: 'DELETE' }, needs: 'write', status: 400 },
   { route: 'a malformed verify', path: '/server/wallets/verify', init: jsonPost([]), needs: 'verify', status: 400 },
 ];
 
-describe.each(ROUTES)('REST: $route takes $needs', ({ path, init, needs, status }) => {
+describe.each(ROUTES)('REST: $route needs $needs', ({ path, init, needs, status }) => {
   test.each(SCOPES)('a secret for %s', async (scope) => {
     const answer = await project.rest(path, { ...init, headers: { ...init.headers, ...withSecret(secrets[scope]) } });
     if (scope === needs) {
@@ -86,7 +86,7 @@ const FIELDS: readonly [needs: Scope, query: () => string][] = [
 
 describe.each(FIELDS)('GraphQL: %s is needed for %s', (needs, query) => {
   test.each(SCOPES)('a secret for %s', async (scope) => {
-    // Five times: a query that came three times is compiled, and has to refuse all the same.
+    // Five times: a query is compiled after three requests, and the compiled query must refuse too.
     for (let time = 0; time < 5; time += 1) {
       const { data, errors } = await graphql(scope, query());
       if (scope === needs) expect(errors).toBeUndefined();
@@ -103,25 +103,25 @@ describe.each(FIELDS)('GraphQL: %s is needed for %s', (needs, query) => {
   });
 });
 
-test('a query that a secret which may has made a compiled one is refused to another secret', async () => {
+test('a query compiled for a secret with the scope is refused to a secret without it', async () => {
   const query = '{ compiled: userCount }';
   for (let time = 0; time < 5; time += 1) expect((await graphql('read', query)).data.compiled).toBeGreaterThan(0);
   expect((await graphql('write', query)).errors[0].extensions.code).toBe('FORBIDDEN');
   expect((await graphql('read', query)).data.compiled).toBeGreaterThan(0);
 });
 
-test('every field of Query and Mutation is asked above, or takes any secret', async () => {
+test('every field of Query and Mutation is tested above, or needs no scope', async () => {
   const { data } = await project.graphql(
     '{ __schema { queryType { fields { name } } mutationType { fields { name } } } }',
   );
   const all = [...data.__schema.queryType.fields, ...data.__schema.mutationType.fields].map(({ name }) => name);
   const asked = FIELDS.map(([, query]) => query()).join(' ');
   const left = all.filter((name) => !new RegExp(`\\b${name}\\b`).test(asked));
-  // deleteUser has a test of its own, because it can succeed only once.
+  // deleteUser has its own test, because it can succeed only once.
   expect(left.toSorted()).toEqual(['deleteUser', 'parseAddress']);
 });
 
-test('what is refused is not done, and what is allowed is', async () => {
+test('a refused operation changes nothing, and an allowed operation is performed', async () => {
   const { user } = (await graphql('write', `mutation { ${LOGIN.replace('p1', 'p2')} }`)).data.recordLogin;
   const remove = `mutation { deleteUser(id: ${user.id}) { id } }`;
   for (const scope of ['read', 'verify'] as const) {
@@ -140,7 +140,7 @@ test.each(SCOPES)('a secret for %s may parse addresses and read the schema', asy
   expect(answer.data.__schema.queryType.name).toBe('Query');
 });
 
-test("the operator's acts are refused to every secret, whatever its scopes", async () => {
+test('operator actions are refused to every secret, with any scopes', async () => {
   const { projects, secrets: ofProject, audit, transfers } = app.context.services;
   const scope = await projects.authenticate({ appId: project.appId, appSecret: project.appSecret });
   const isForbidden = { code: 'FORBIDDEN' };

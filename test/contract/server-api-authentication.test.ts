@@ -22,7 +22,7 @@ async function call(headers: Record<string, string>, path = '/server/users', ini
 
 describe('two equivalent schemes are accepted, on every route', () => {
   test.each(SIX_ROUTES)('headers service-app-id and service-app-secret: $route', async ({ path, init }) => {
-    // 404: the single-user routes ask for a user who is not there.
+    // 404: the single-user routes use the id of a user that does not exist.
     expect([200, 404]).toContain((await call(project.credentials, path, init)).status);
   });
 
@@ -67,14 +67,14 @@ describe('1. missing or invalid App ID or App Secret returns 401 with an error b
     expect(error).not.toContain(project.appId);
   });
 
-  test('credentials in the query are none', async () => {
+  test('credentials in the query are ignored', async () => {
     const query = new URLSearchParams(project.credentials);
     expectError(await call({}, `/server/users?${query}`), 401);
   });
 });
 
 describe('3. credentials are per project', () => {
-  test('the App Secret of one project does not open another', async () => {
+  test('the App Secret of one project is refused for another', async () => {
     expectError(await call({ ...project.credentials, 'service-app-secret': other.appSecret }), 401);
     expectError(await call(basic(other.appId, project.appSecret)), 401);
   });
@@ -86,7 +86,7 @@ describe('3. credentials are per project', () => {
   });
 });
 
-test('4. if the secret is exposed, it is rotated: the new one opens the project, the old one no longer does', async () => {
+test('4. after an exposed secret is rotated, the new one is accepted and the old one is refused', async () => {
   const rotated = await app.createProject();
   const { projects, secrets } = app.context.services;
   const { appSecret } = await secrets.rotateSecret(await projects.getScope(rotated.appId), { overlapMs: 0 });

@@ -196,7 +196,7 @@ describe('POST /server/wallets/verify', () => {
     expect([wrong.status, wrong.body.result]).toEqual([200, { exists: false }]);
   });
 
-  test('user_id decides among several users who share the address', async () => {
+  test('user_id selects one of several users with the same address', async () => {
     const shared = await app.createProject();
     const accounts = [{ network: 'stellar', public_key: CUSTODIAL_STELLAR }];
     await shared.addUsers({ auth_method: 'google', auth_value: 'a', accounts });

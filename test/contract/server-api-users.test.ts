@@ -9,7 +9,7 @@ const app = useTestApp();
 let project: TestProject;
 beforeAll(async () => {
   project = await app.createProject();
-  // Not in the order of their creation, so that no order but the right one passes.
+  // The ids do not follow creation time, so that only the correct order passes.
   await project.addUsers(
     { auth_method: 'wallet', auth_value: stellarAddress(1), created_at: '2026-01-03T12:00:00Z' },
     { auth_method: 'email', auth_value: 'first@example.com', created_at: '2026-01-01T12:00:00Z' },
@@ -22,7 +22,7 @@ beforeAll(async () => {
 const WALLET = stellarAddress(1);
 const ALL = ['fifth', 'fourth', WALLET, 'second', 'first@example.com'];
 
-/** A question to the list and to the count, which are to agree. */
+/** Sends the same filter to the list and to the count, and expects the same total. */
 async function ask(query: string): Promise<string[]> {
   const [list, count] = await Promise.all([
     project.rest(`/server/users?${query}`),
@@ -63,7 +63,7 @@ describe('GET /server/users', () => {
   });
 
   describe('page and limit', () => {
-    test('page: page number, by which the pages follow each other without a gap', async () => {
+    test('page: page number; consecutive pages have no gap', async () => {
       const pages = [1, 2, 3].map((page) => project.rest(`/server/users?limit=2&page=${page}`));
       expect((await Promise.all(pages)).map(values)).toEqual([ALL.slice(0, 2), ALL.slice(2, 4), ALL.slice(4)]);
     });
@@ -97,7 +97,7 @@ describe('GET /server/users', () => {
   });
 });
 
-// "Accepts start_date, end_date and login_method with the same rules as the list route": `ask` asks both.
+// "Accepts start_date, end_date and login_method with the same rules as the list route": `ask` calls both.
 describe('GET /server/users and GET /server/users/count', () => {
   describe('start_date and end_date', () => {
     test('start_date: include users created on or after this date', async () => {
@@ -108,11 +108,11 @@ describe('GET /server/users and GET /server/users/count', () => {
       expect(await ask('end_date=2026-01-02')).toEqual(['second', 'first@example.com']);
     });
 
-    test('both bound the users from both sides', async () => {
+    test('both together include only users between the two dates', async () => {
       expect(await ask('start_date=2026-01-02&end_date=2026-01-04')).toEqual(['fourth', WALLET, 'second']);
     });
 
-    test('formats: RFC 3339, the bound itself included', async () => {
+    test('formats: RFC 3339; the bound itself is included', async () => {
       expect(await ask('start_date=2026-01-04T12:00:00Z')).toEqual(['fifth', 'fourth']);
       expect(await ask('start_date=2026-01-04T12:00:00.001Z')).toEqual(['fifth']);
       expect(await ask('end_date=2026-01-02T12:00:00Z')).toEqual(['second', 'first@example.com']);
@@ -149,7 +149,7 @@ describe('GET /server/users and GET /server/users/count', () => {
       expect(await ask('login_method=wallet,email&login_method=socials')).toEqual(expected);
     });
 
-    test('all values together are everybody', async () => {
+    test('all values together match all users', async () => {
       expect(await ask('login_method=wallet,socials,passkey,email')).toEqual(ALL);
     });
 

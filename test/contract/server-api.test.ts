@@ -4,8 +4,8 @@ import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { expectError, idOf, jsonPost, SIX_ROUTES, verify } from '../support/rest.js';
 
 /**
- * The REST contract, sentence by sentence: everything in docs/spec.md but its endpoints, which have
- * server-api-*.test.ts of their own. A test is named after the sentence that it holds the service to.
+ * The REST contract, sentence by sentence: everything in docs/spec.md except its endpoints, which are in
+ * server-api-*.test.ts. The title of a test is the sentence that it checks.
  */
 
 const app = useTestApp();
@@ -203,7 +203,7 @@ test('Account object: id (integer), network, and public_key (Stellar form starts
 });
 
 describe('States and transitions', () => {
-  test('no state field is exposed on a user, not even on one who had been removed before', async () => {
+  test('no state field is exposed on a user, even on a user that was removed and registered again', async () => {
     const project = await projectWithUsers();
     await project.rest(`/server/users/${await idOf(project, 'Ada@example.com')}`, { method: 'DELETE' });
     await project.addUsers(EMAIL_USER);
@@ -238,7 +238,7 @@ describe('States and transitions', () => {
     const identity = { authMethod: 'email', authValue: 'Ada@example.com', authValueKey: 'ada@example.com' };
     await app.context.services.logins.ban(scope, identity);
     expect((await recordLogin(project, 'ada@example.com')).errors[0].extensions.code).toBe('BANNED');
-    // Not a removal: the user is still there.
+    // A ban is not a removal: the user still exists.
     expect((await project.rest('/server/users/count')).body.result.total_user).toBe(2);
   });
 
@@ -254,7 +254,7 @@ describe('States and transitions', () => {
 });
 
 describe('Errors', () => {
-  test('404 is returned by the single-user routes only: elsewhere nothing found is 200', async () => {
+  test('404 is returned by the single-user routes only: an empty result of another route is 200', async () => {
     const project = await app.createProject();
     const answers = await Promise.all([
       project.rest('/server/users?page=999'),
@@ -269,7 +269,7 @@ describe('Errors', () => {
   test('500: the service could not complete the request', async () => {
     const project = await app.createProject();
     const { prisma } = app.context.db;
-    // A count asks the tallies and not the users.
+    // A count reads the tallies, not the users.
     const tables = ['users', 'tallies'];
     for (const table of tables) await prisma.$executeRawUnsafe(`ALTER TABLE ${table} RENAME TO ${table}_elsewhere`);
     try {

@@ -44,7 +44,7 @@ async function readAda(project: TestProject): Promise<Json> {
 const refusal = (count: number) => `accounts: the user would have ${count}, expected at most 100.`;
 
 describe('a user has at most 100 accounts in all', () => {
-  test('by logins: the one that would add another is refused as a whole', async () => {
+  test('by logins: a login that would exceed the limit changes nothing', async () => {
     const project = await app.createProject();
     await login(project, { accounts: stellar(0, 60) });
     const { data } = await login(project, { accounts: stellar(50, 100) });
@@ -58,14 +58,14 @@ describe('a user has at most 100 accounts in all', () => {
     expect((await login(project, { accounts: stellar(0, 100) })).data.recordLogin.user.loginCount).toBe(3);
   });
 
-  test('by a first login whose wallet would be one more', async () => {
+  test('by a first login: the wallet counts as an account', async () => {
     const project = await app.createProject();
     const { errors } = await login(project, { wallet: stellarAddress(100), accounts: stellar(0, 100) });
     expect(errors).toMatchObject([{ message: refusal(101), extensions: { code: 'BAD_USER_INPUT' } }]);
     expect(await readAda(project)).toBeUndefined();
   });
 
-  test('by logins at once: as many succeed as fit, and the others change nothing', async () => {
+  test('by concurrent logins: those within the limit succeed, and the others change nothing', async () => {
     const project = await app.createProject();
     const answers = await Promise.all(
       range(0, 16).map((number) => login(project, { accounts: stellar(10 * number, 10 * number + 10) })),
@@ -77,7 +77,7 @@ describe('a user has at most 100 accounts in all', () => {
     expect(ada.accounts).toHaveLength(100);
   });
 
-  test('by an import: the line is reported, and nothing or the rest is imported', async () => {
+  test('by an import: the line is reported, and nothing is imported unless skipInvalid is set', async () => {
     const project = await app.createProject();
     await login(project, { accounts: stellar(0, 60) });
     const good = { auth_method: 'email', auth_value: 'bob@example.com' };
@@ -91,13 +91,13 @@ describe('a user has at most 100 accounts in all', () => {
     expect(ada.accounts).toHaveLength(60);
   });
 
-  test('by an import of a user who is new, with a wallet beside 100 accounts', async () => {
+  test('by an import of a new user: the wallet counts as an account', async () => {
     const project = await app.createProject();
     const report = await importLines(project, [lineOf(0, 100, { wallet: stellarAddress(100) })]);
     expect(report).toMatchObject({ imported: 0, failed: 1, errors: [{ line: 1, error: refusal(101) }] });
   });
 
-  test('but for those who have more from before: they are read as they are, and get none added', async () => {
+  test('except users that already have more: all their accounts are returned, and none can be added', async () => {
     const project = await app.createProject();
     await login(project, {});
     const { pool } = app.context.db;
@@ -114,7 +114,7 @@ describe('a user has at most 100 accounts in all', () => {
   });
 });
 
-describe('an address that was linked as custodial is external once it is the login wallet', () => {
+describe('a custodial address becomes external when it is the login wallet', () => {
   const address = ethereumAddress(1);
   const linked = { network: 'ETHEREUM', publicKey: address };
   const checksummed = `0x${address.slice(2).toUpperCase()}`;
@@ -148,7 +148,7 @@ describe('an address that was linked as custodial is external once it is the log
       expect(await typesOf(project)).toEqual(['CUSTODIAL', 'custodial']);
       await act(project);
       expect(await typesOf(project)).toEqual(['EXTERNAL', 'external']);
-      // And stays so, whoever names it as an account, without a second row.
+      // It stays external, in one row, when a later login lists it as an account.
       await login(project, { accounts: [linked] });
       const { data } = await login(project, {});
       expect(data.recordLogin.user.accounts).toEqual([

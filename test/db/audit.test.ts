@@ -1,9 +1,9 @@
 import { beforeAll, expect, test } from 'vitest';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 
-/** There is no act without its entry, and no entry without its act: they are of one transaction. */
+/** An operation and its audit entry are written in one transaction: neither exists without the other. */
 
-// Whole tables are counted here.
+// The tests count whole tables.
 const app = useTestApp({ ownDatabase: true });
 let project: TestProject;
 beforeAll(async () => {
@@ -13,7 +13,7 @@ beforeAll(async () => {
 const sql = async (text: string): Promise<Json[]> => (await app.context.db.pool.query(text)).rows;
 const operator = () => app.context.services.projects.getScope(project.appId);
 
-/** Runs `act` while nothing can be recorded. */
+/** Runs `act` while no audit entry can be written. */
 async function withoutTrail(act: () => Promise<unknown>): Promise<unknown> {
   await sql('ALTER TABLE audit_log ADD CONSTRAINT audit_log_is_closed CHECK (false) NOT VALID');
   try {
@@ -34,7 +34,7 @@ const STATE = `
          (SELECT count(*)::int FROM app_secrets WHERE expires_at IS NULL OR expires_at > now()) AS live,
          (SELECT count(*)::int FROM audit_log) AS entries`;
 
-test('where nothing can be recorded nothing is done', async () => {
+test('an operation fails and changes nothing if its audit entry cannot be written', async () => {
   const { users, logins, secrets } = app.context.services;
   await project.addUsers(
     { auth_method: 'passkey', auth_value: 'removed' },
@@ -62,7 +62,7 @@ test('where nothing can be recorded nothing is done', async () => {
     expect([name, await withoutTrail(act)]).toEqual([name, 'failed']);
     expect([name, await sql(STATE)]).toEqual([name, before]);
   }
-  // Each of them is done where it can be recorded, and makes one entry.
+  // When entries can be written, each operation succeeds and writes one entry.
   let [{ entries }] = before as [Json];
   for (const [name, act] of Object.entries(acts)) {
     await act();
@@ -71,7 +71,7 @@ test('where nothing can be recorded nothing is done', async () => {
   }
 });
 
-test('the trail outlives users and goes with its project', async () => {
+test('audit entries remain after users are deleted, and are deleted with their project', async () => {
   const other = await app.createProject();
   await other.addUsers({ auth_method: 'passkey', auth_value: 'a' });
   const inTrail = async () => (await sql('SELECT DISTINCT project_id FROM audit_log')).length;

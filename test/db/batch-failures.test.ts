@@ -4,11 +4,11 @@ import { createContext } from '#dist/context.js';
 import { camelCase, parseProfile } from '#dist/domain/identities.js';
 import { copyTemplate } from '../support/engines.js';
 
-/** The embedded database has no limit for a statement. */
+/** The embedded database has no statement timeout. */
 describe.runIf(inject('engine') === 'postgres')(
-  'a statement for two projects that takes too long for one of them',
+  'a statement for two projects that times out because of one of them',
   () => {
-    test('fails for that one alone', async () => {
+    test('fails for that project only', async () => {
       const database = await copyTemplate();
       const config = parseConfig({ ...database.env, DATABASE_STATEMENT_TIMEOUT_MS: '1500' });
       const statements: string[] = [];
@@ -28,7 +28,7 @@ describe.runIf(inject('engine') === 'postgres')(
             return { scope, id: BigInt(user.id) };
           }),
         );
-        // Whoever looks at a user of the one project sleeps.
+        // Every read of a user of the slow project sleeps.
         await directory.db.pool.query(`
         ALTER TABLE users RENAME TO kept_users;
         CREATE VIEW users AS SELECT * FROM kept_users

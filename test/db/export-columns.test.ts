@@ -4,7 +4,7 @@ import { type Json, type TestProject, useTestApp } from '../support/app.js';
 
 const app = useTestApp();
 
-/** Columns that are not to survive, each with the reason. A new column of these tables is exported and imported, or stands here. */
+/** Columns that an export omits, each with the reason. A new column is exported and imported, or listed here. */
 const MADE_ANEW: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   users: {
     project_id: 'the project that is imported into',
@@ -15,7 +15,7 @@ const MADE_ANEW: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   bans: { project_id: 'the project that is imported into' },
 };
 
-/** In every column that is to survive they have two values at least, so that no default can stand for what was lost. */
+/** Every exported column has at least two values here, so that a default cannot hide a lost value. */
 const LINES: readonly Json[] = [
   {
     auth_method: 'email',

@@ -1,7 +1,7 @@
 import { beforeEach, expect, inject, test } from 'vitest';
 import { type TestProject, useTestApp } from '../support/app.js';
 
-/** What the database holds of totals whatever is done to its tables by SQL. */
+/** Guarantees for totals that hold even when plain SQL changes the tables. */
 const app = useTestApp();
 let project: TestProject;
 beforeEach(async () => {
@@ -15,7 +15,7 @@ const scope = () => app.context.services.projects.getScope(project.appId);
 const differences = async () => app.context.services.totals.check(await scope());
 const total = async () => (await project.rest('/server/users')).body.result.total_user;
 
-test('the id of a project does not change, and its name may', async () => {
+test('the id of a project cannot change, and its name can', async () => {
   const { pool } = app.context.db;
   const change = pool.query('UPDATE projects SET id = id + 1000 WHERE app_id = $1', [project.appId]);
   await expect(change).rejects.toMatchObject({ code: '23001', message: 'the id of a project does not change' });
@@ -44,7 +44,7 @@ for (const [what, folded] of [
 }
 
 test.runIf(inject('engine') === 'postgres')(
-  'TRUNCATE users under an older snapshot leaves none (embedded has one session)',
+  'TRUNCATE users under an older snapshot leaves no tallies (needs two sessions)',
   async () => {
     const { pool } = app.context.db;
     const older = await pool.connect();
@@ -61,7 +61,7 @@ test.runIf(inject('engine') === 'postgres')(
   },
 );
 
-test('the triggers find their tables under an empty search path, and no function depends on it', async () => {
+test('triggers and functions work with an empty search_path', async () => {
   const { pool } = app.context.db;
   const client = await pool.connect();
   const { rows } = await client.query(

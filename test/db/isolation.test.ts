@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 
-/** Statements are planned by the statistics of the whole database, so no other file shares it. */
+/** Plans depend on statistics of the whole database, so this file has its own. */
 const app = useTestApp({ ownDatabase: true });
 
 const query = async (sql: string, values: unknown[] = []): Promise<Json[]> =>
@@ -13,7 +13,7 @@ const query = async (sql: string, values: unknown[] = []): Promise<Json[]> =>
 const projectId = async ({ appId }: TestProject): Promise<number> =>
   (await app.context.services.projects.getScope(appId)).projectIdFor('operate');
 
-/** Two projects, each with one user who has the same email and the same account. */
+/** Two projects with one user each; both users have the same email and the same account. */
 async function createTwins() {
   const user = {
     auth_method: 'email',
@@ -32,7 +32,7 @@ async function createTwins() {
 describe('the database refuses', () => {
   const FOREIGN_KEY_VIOLATION = '23503';
 
-  test("an account that points at another project's user", async () => {
+  test("an account that references another project's user", async () => {
     const [one, other] = await createTwins();
     const insert = (project: number, user: number) =>
       query(
@@ -47,7 +47,7 @@ describe('the database refuses', () => {
     await insert(one.projectId, one.userId);
   });
 
-  test('to move an account to another project, or to a user of one', async () => {
+  test('to move an account to another project or to a user of another project', async () => {
     const [one, other] = await createTwins();
     for (const change of ['project_id = $2', 'user_id = $3']) {
       const moved = query(`UPDATE accounts SET ${change} WHERE project_id = $1 AND $2::int > 0 AND $3::bigint > 0`, [
@@ -63,12 +63,12 @@ describe('the database refuses', () => {
     ['a user', `INSERT INTO users (project_id, auth_method, auth_value, auth_value_key) VALUES (0, 'email', 'a', 'a')`],
     ['a secret', `INSERT INTO app_secrets (project_id, secret_hash) VALUES (0, sha256('a'))`],
     ['a ban', `INSERT INTO bans (project_id, auth_method, auth_value, auth_value_key) VALUES (0, 'email', 'a', 'a')`],
-  ])('%s of no project', async (_name, sql) => {
+  ])('%s of a project that does not exist', async (_name, sql) => {
     await expect(query(sql)).rejects.toMatchObject({ code: FOREIGN_KEY_VIOLATION });
   });
 });
 
-describe('every table below projects', () => {
+describe('every table that belongs to a project', () => {
   const KNOWN = ['accounts', 'app_secrets', 'bans', 'users'];
   let tables: string[];
   beforeAll(async () => {
@@ -79,11 +79,11 @@ describe('every table below projects', () => {
     tables = rows.map(({ relname }) => relname);
   });
 
-  test('is found', () => {
+  test('is in the list of tables', () => {
     expect(tables).toEqual(expect.arrayContaining(KNOWN));
   });
 
-  test('carries project_id, never null', async () => {
+  test('has a project_id that is NOT NULL', async () => {
     const rows = await query(
       `SELECT attrelid::regclass::text AS table FROM pg_attribute
        WHERE attrelid = ANY ($1::regclass[]) AND attname = 'project_id' AND attnotnull`,
@@ -92,7 +92,7 @@ describe('every table below projects', () => {
     expect(rows.map(({ table }) => table).toSorted()).toEqual(tables.toSorted());
   });
 
-  test('leads its primary key and each of its indexes with project_id', async () => {
+  test('has project_id as the first column of its primary key and of each index', async () => {
     const rows = await query(
       `SELECT indrelid::regclass::text AS table, indexrelid::regclass::text AS index, indisprimary AS primary,
               pg_get_indexdef(indexrelid, 1, true) AS first
@@ -103,7 +103,7 @@ describe('every table below projects', () => {
     expect(rows.flatMap(({ table, primary }) => (primary ? table : [])).toSorted()).toEqual(tables.toSorted());
   });
 
-  test('relates by project_id, which each of its foreign keys leads with on both ends', async () => {
+  test('has project_id as the first column of each foreign key, on both sides', async () => {
     const rows = await query(
       `SELECT k.conrelid::regclass::text AS table, k.confrelid::regclass::text AS target,
               a.attname AS from, b.attname AS to
@@ -122,7 +122,7 @@ describe('every table below projects', () => {
 });
 
 describe('two projects', () => {
-  test('that ask for everything in one turn each get their own, though their reads share statements', async () => {
+  test('get only their own data when concurrent requests share statements', async () => {
     const [one, other] = await createTwins();
     const ask = async ({ project, userId }: typeof one, otherId: number) => {
       const verify = (body: object) =>
@@ -153,7 +153,7 @@ describe('two projects', () => {
     await Promise.all([ask(one, other.userId), ask(other, one.userId)]);
   });
 
-  test('cannot remove each other’s users', async () => {
+  test('cannot remove users of each other', async () => {
     const [one, other] = await createTwins();
     const removed = await one.project.rest(`/server/users/${other.userId}`, { method: 'DELETE' });
     const { errors } = await one.project.graphql(`mutation { deleteUser(id: ${other.userId}) { id } }`);
@@ -162,7 +162,7 @@ describe('two projects', () => {
   });
 });
 
-/** The node of a plan, as EXPLAIN (FORMAT JSON) tells it. */
+/** A node of a plan in EXPLAIN (FORMAT JSON). */
 interface Plan {
   'Node Type': string;
   'Relation Name'?: string;
@@ -207,7 +207,7 @@ describe('with many users in many projects', () => {
     [user] = (await project.rest('/server/users?limit=1')).body.result.users;
   });
 
-  /** The statements that reach the database, with their values, while `ask` runs. */
+  /** The statements that `ask` sends to the database, with their values. */
   async function capture(ask: () => Promise<unknown>): Promise<Statement[]> {
     const statements: Statement[] = [];
     const { pool } = app.context.db;
@@ -229,7 +229,7 @@ describe('with many users in many projects', () => {
     return statements;
   }
 
-  /** How PostgreSQL runs a statement: for these very values, and for any (a named statement comes to that after five times). */
+  /** The custom plan for these values, and the generic plan, which PostgreSQL may use after five executions. */
   async function explain({ text, values }: Statement): Promise<Record<'custom' | 'generic', Plan>> {
     const client = await app.context.db.pool.connect();
     const name = `plan_${randomBytes(8).toString('hex')}`;
@@ -261,7 +261,7 @@ describe('with many users in many projects', () => {
 
   test.each<[string, string[], () => Promise<unknown>]>([
     ['the list', LIST, list('limit=10')],
-    // By either index of the order; which one is left to the planner, as for the counts.
+    // The planner may choose any of these indexes, as for the counts.
     ['the list of a method', ['accounts_user_address_key'], list('login_method=wallet&limit=10')],
     ['the list of several methods', ['accounts_user_address_key'], list('login_method=wallet,email&limit=10')],
     ['the list between dates', LIST, list('start_date=2026-01-05&end_date=2026-01-09')],
@@ -293,7 +293,7 @@ describe('with many users in many projects', () => {
     ['the oldest', LIST, graphql('{ users(last: 10) { nodes { id accounts { id } } } }')],
     ['users by ids', ONE, () => graphql(`{ usersByIds(ids: [${user.id}, 1, 2]) { id accounts { id } } }`)()],
     ['a removal', ['users_pkey'], () => project.rest('/server/users/9007199254740991', { method: 'DELETE' })],
-  ])('%s reads users and accounts by indexes that the project leads, and scans neither', async (_name, by, ask) => {
+  ])('%s uses indexes that start with project_id, and no sequential scan', async (_name, by, ask) => {
     const statements = (await capture(ask)).filter(({ text }) => /\b(users|accounts)\b/.test(text));
     const plans = await Promise.all(statements.map(explain));
     for (const kind of ['custom', 'generic'] as const) {

@@ -34,14 +34,14 @@ const LOGIN = `mutation ($input: RecordLoginInput!) {
 const ADA: LoginInput = { authMethod: 'email', authValue: 'ada@example.com' };
 const stellar = (number: number) => ({ network: 'STELLAR' as const, publicKey: stellarAddress(number) });
 
-/** What recordLogin answers; fails where it is an error. */
+/** The answer of recordLogin; throws if it is an error. */
 async function login(input: LoginInput = ADA, by = project): Promise<Json> {
   const { data, errors } = await by.graphql(LOGIN, { input });
   expect(errors).toBeUndefined();
   return data.recordLogin;
 }
 
-/** The code with which a login is refused, and null where it is not. */
+/** The error code of a refused login, or null if it succeeds. */
 async function refusalOf(input: LoginInput = ADA, by = project): Promise<string | null> {
   const { errors } = await by.graphql(LOGIN, { input });
   return errors?.[0]?.extensions.code ?? null;
@@ -55,7 +55,7 @@ const remove = async (id: string) => (await project.rest(`/server/users/${id}`, 
 const listUsers = async () => (await project.rest('/server/users?limit=100')).body.result;
 const range = (count: number) => Array.from({ length: count }, (_, index) => index);
 
-/** Every user whom the project ever had, removed ones included: there the counts of all logins are. */
+/** All users of the project, including removed ones. Their counts add up to all logins. */
 async function readRows(): Promise<{ id: string; logins: number; removed: boolean }[]> {
   const { rows } = await app.context.db.pool.query(
     `SELECT id::text, login_count AS logins, deleted_at IS NOT NULL AS removed FROM users WHERE project_id = $1 ORDER BY id`,
@@ -65,7 +65,7 @@ async function readRows(): Promise<{ id: string; logins: number; removed: boolea
 }
 
 describe('recordLogin', () => {
-  test('registers an identity at its first login, with everything that is said of it', async () => {
+  test('registers an identity at its first login, with its whole profile', async () => {
     const input = {
       authMethod: 'google',
       authValue: 'id-1',
@@ -91,7 +91,7 @@ describe('recordLogin', () => {
     });
   });
 
-  test('counts every later login of the identity, however it is written', async () => {
+  test('counts every later login of the identity, in any spelling', async () => {
     const first = await login();
     const second = await login({ ...ADA, authValue: ' ADA@Example.com' });
     expect(second).toEqual({
@@ -102,21 +102,21 @@ describe('recordLogin', () => {
     expect(await listUsers()).toMatchObject({ total_user: 1, users: [{ login_count: 2, auth_value: ADA.authValue }] });
   });
 
-  test('links accounts that are new and unlinks none', async () => {
+  test('links new accounts and unlinks none', async () => {
     await login({ ...ADA, accounts: [stellar(1)] });
     await login({ ...ADA, accounts: [stellar(2), stellar(1)] });
     const { user } = await login();
     expect(user.accounts.map((account: Json) => account.publicKey)).toEqual([stellarAddress(1), stellarAddress(2)]);
   });
 
-  test('links an address once, whatever its case, and leaves it as it was linked', async () => {
+  test('links an address once in any case, and keeps its first spelling', async () => {
     const account = (publicKey: string) => ({ ...ADA, accounts: [{ network: 'ETHEREUM' as const, publicKey }] });
     const first = await login(account(checksumAddress(ethereumAddress(1))));
     const second = await login(account(ethereumAddress(1)));
     expect(second.user.accounts).toEqual(first.user.accounts);
   });
 
-  test('keeps the email and the wallet of before where a later login gives none, and takes new ones', async () => {
+  test('replaces the email and the wallet only when a later login has new ones', async () => {
     const input = { authMethod: 'google', authValue: 'id-1' };
     const search = async (email: string) =>
       (await project.rest(`/server/users/search?email=${email}`)).body.result.total_user;
@@ -129,20 +129,20 @@ describe('recordLogin', () => {
     expect([await search('old@example.com'), await search('new@example.com')]).toEqual([0, 1]);
   });
 
-  test('takes the same value under another method, and in another project, for another identity', async () => {
+  test('treats the same value with another method or in another project as another identity', async () => {
     const other = await app.createProject();
     const logins = [await login(), await login({ ...ADA, authMethod: 'google' }), await login(ADA, other)];
     expect(logins.map(({ created }) => created)).toEqual([true, true, true]);
     expect(new Set(logins.map(({ user }) => user.id)).size).toBe(3);
   });
 
-  test('goes on at the largest count that there is', async () => {
+  test('succeeds when the login count is at its maximum', async () => {
     await project.addUsers({ auth_method: 'email', auth_value: ADA.authValue, login_count: 2_147_483_647 });
     expect((await login()).user.loginCount).toBe(2_147_483_647);
   });
 });
 
-describe('racing logins', () => {
+describe('concurrent logins', () => {
   const RACERS = 24;
   const byGraphQL = (input: LoginInput) => login(input);
   const byService = ({ authMethod, authValue }: LoginInput) =>
@@ -151,7 +151,7 @@ describe('racing logins', () => {
   test.each([
     ['over GraphQL', byGraphQL],
     ['at the service', byService],
-  ])('that are all the first %s make one user and lose no count', async (_name, record) => {
+  ])('that are all the first %s create one user and lose no count', async (_name, record) => {
     const spellings = ['ada@example.com', 'ADA@example.com', 'Ada@Example.Com '];
     const logins: Json[] = await Promise.all(
       range(RACERS).map((index) => record({ authMethod: 'email', authValue: spellings[index % 3] as string })),
@@ -163,14 +163,14 @@ describe('racing logins', () => {
     expect(await listUsers()).toMatchObject({ total_user: 1, users: [{ login_count: RACERS }] });
   });
 
-  test('each with an account of its own link them all', async () => {
+  test('with one account each link all accounts', async () => {
     await Promise.all(range(RACERS).map((index) => login({ ...ADA, accounts: [stellar(index), stellar(1_000)] })));
     const { user } = await login();
     const linked = user.accounts.map((account: Json) => account.publicKey).toSorted();
     expect(linked).toEqual([...range(RACERS), 1_000].map(stellarAddress).toSorted());
   });
 
-  test('of several identities keep them apart', async () => {
+  test('of several identities create separate users', async () => {
     const values = range(RACERS).map((index) => `user${index % 4}@example.com`);
     await Promise.all(values.map((authValue) => login({ authMethod: 'email', authValue })));
     const { users } = await listUsers();
@@ -179,8 +179,8 @@ describe('racing logins', () => {
     );
   });
 
-  test('with removals leave one user at most, and every login counted on one of those who were', async () => {
-    // Each logs in and removes whom it logged in as; many are late, and some meet a user who is being removed.
+  test('with removals leave at most one user, and count every login on one user, removed or not', async () => {
+    // Each task logs in and removes that user. Many removals come late, and some logins meet a user in removal.
     const races = await Promise.all(
       range(RACERS).map(async () => {
         const { created, user } = await login();
@@ -216,14 +216,14 @@ describe('a ban', () => {
     expect(await readRows()).toEqual([]);
   });
 
-  test('refuses every login of a user, and counts none of them', async () => {
+  test('refuses every login of an existing user, and counts none of them', async () => {
     await login();
     await ban(ADA);
     expect(await refusalOf({ ...ADA, accounts: [stellar(1)] })).toBe('BANNED');
     expect((await listUsers()).users).toMatchObject([{ login_count: 1, accounts: [] }]);
   });
 
-  test('leaves the user to be read, verified and removed', async () => {
+  test('does not prevent reading, verifying or removing the user', async () => {
     const { user } = await login({ ...ADA, accounts: [stellar(1)] });
     await ban(ADA);
     const verified = await project.graphql(`{ verifyWallet(address: "${stellarAddress(1)}") { exists userId } }`);
@@ -231,7 +231,7 @@ describe('a ban', () => {
     expect(await remove(user.id)).toBe(200);
   });
 
-  test('stays when the user is removed', async () => {
+  test('remains when the user is removed', async () => {
     const { user } = await login();
     await ban(ADA);
     await remove(user.id);
@@ -240,14 +240,14 @@ describe('a ban', () => {
     expect(await login()).toMatchObject({ created: true, user: { loginCount: 1 } });
   });
 
-  test('ends when it is lifted, and the user goes on counting', async () => {
+  test('ends when it is lifted, and logins are counted again', async () => {
     await login();
     await ban(ADA);
     await unban(ADA);
     expect(await login()).toMatchObject({ created: false, user: { loginCount: 2 } });
   });
 
-  test('made twice is lifted once, and lifting none changes nothing', async () => {
+  test('can be set twice and lifted once; lifting a ban that does not exist changes nothing', async () => {
     await unban(ADA);
     await ban(ADA);
     await ban({ ...ADA, authValue: 'ADA@example.com' });
@@ -255,7 +255,7 @@ describe('a ban', () => {
     expect(await refusalOf()).toBeNull();
   });
 
-  test('can be made by several at once', async () => {
+  test('can be set by concurrent requests', async () => {
     await Promise.all(range(10).map(() => ban(ADA)));
     expect(await refusalOf()).toBe('BANNED');
     await Promise.all(range(10).map(() => unban(ADA)));
@@ -279,7 +279,7 @@ describe('a ban', () => {
     ['an address in upper case', wallet(ethereumAddress(1)), wallet(`0x${ethereumAddress(1).slice(2).toUpperCase()}`)],
     ["a provider's email in another case", google('ada@example.com'), google('ADA@example.com')],
     ["a provider's id decomposed", google('é'), google('e\u0301')],
-  ])('holds for the identity written otherwise: %s', async (_name, banned, written) => {
+  ])('applies to the identity in another spelling: %s', async (_name, banned, written) => {
     await ban(banned);
     expect(await refusalOf(written)).toBe('BANNED');
     await unban(written);
@@ -291,13 +291,13 @@ describe('a ban', () => {
     ["a provider's id in another case", google('AbC'), google('abc')],
     ['another address', wallet(stellarAddress(1)), wallet(stellarAddress(2))],
     ['another login with the banned email beside it', ADA, { ...google('id'), email: ADA.authValue }],
-  ])('does not hold for another identity: %s', async (_name, banned, other) => {
+  ])('does not apply to another identity: %s', async (_name, banned, other) => {
     await ban(banned);
     expect(await refusalOf(banned)).toBe('BANNED');
     expect(await refusalOf(other)).toBeNull();
   });
 
-  test('does not hold in another project', async () => {
+  test('does not apply in another project', async () => {
     await ban(ADA);
     expect(await refusalOf(ADA, await app.createProject())).toBeNull();
   });
@@ -312,7 +312,7 @@ function google(id: string): LoginInput {
 }
 
 describe('removal', () => {
-  test('lets the identity register again, under a new id and with nothing of before', async () => {
+  test('lets the identity register again, with a new id and without the old data', async () => {
     const before = await login({ ...ADA, accounts: [stellar(1)] });
     await login();
     expect(await remove(before.user.id)).toBe(200);
@@ -325,7 +325,7 @@ describe('removal', () => {
     expect(data.verifyWallet).toEqual({ exists: false });
   });
 
-  test('can be repeated as often as the identity registers', async () => {
+  test('can be repeated after each new registration', async () => {
     const ids: string[] = [];
     for (const _ of range(3)) {
       const { user } = await login();
@@ -336,13 +336,13 @@ describe('removal', () => {
     expect(await listUsers()).toMatchObject({ total_user: 0, users: [] });
   });
 
-  test('by many at once succeeds for exactly one of them, over REST', async () => {
+  test('by concurrent requests succeeds for exactly one of them, over REST', async () => {
     const { user } = await login();
     const statuses = await Promise.all(range(20).map(() => remove(user.id)));
     expect(statuses.toSorted()).toEqual([200, ...range(19).map(() => 404)]);
   });
 
-  test('by many at once succeeds for exactly one of them, over both interfaces', async () => {
+  test('by concurrent requests succeeds for exactly one of them, over both interfaces', async () => {
     const { user } = await login();
     const byGraphQL = async () => {
       const { errors } = await project.graphql(`mutation { deleteUser(id: "${user.id}") { id } }`);

@@ -15,14 +15,14 @@ const MIGRATIONS = (await readdir(MIGRATIONS_DIR, { withFileTypes: true }))
   .toSorted();
 
 let db: OpenDatabase;
-/** A folder of migrations of the test's own. */
+/** A temporary folder with the migrations of one test. */
 let folder: string;
 beforeAll(async () => {
   db = await openTestDatabase();
 });
 afterAll(() => db.drop());
 beforeEach(async () => {
-  // Empty again. The template that every test runs on was migrated from a database in which nothing was ever done.
+  // Start from an empty schema, because the template database is already migrated.
   await db.pool.query('DROP SCHEMA public CASCADE; CREATE SCHEMA public');
   folder = await mkdtemp(join(tmpdir(), 'userdir-migrations-'));
 });
@@ -68,7 +68,7 @@ async function readTables(): Promise<string[]> {
 }
 
 describe('the migrations of this package', () => {
-  test('are applied from empty in the order of their names, and a second time nothing is left to do', async () => {
+  test('are applied to an empty database in the order of their names; a second run applies none', async () => {
     expect(await migrate(db.pool)).toEqual(MIGRATIONS);
     const [facts, history] = [await readFacts(), await readHistory()];
     expect(await migrate(db.pool)).toEqual([]);
@@ -76,8 +76,8 @@ describe('the migrations of this package', () => {
     expect(await readHistory()).toEqual(history);
   });
 
-  test('are applied once when ten processes start at once', async () => {
-    // The embedded engine has one session: there ten callers stand in line for it.
+  test('are applied once when ten processes start at the same time', async () => {
+    // The embedded engine has one session, so ten callers share it.
     const others = inject('engine') === 'postgres' ? Array.from({ length: 10 }, () => db.another()) : [];
     const pools = others.length > 0 ? others.map(({ pool }) => pool) : Array.from({ length: 10 }, () => db.pool);
     const applied = await Promise.all(pools.map((pool) => migrate(pool))).finally(() =>
@@ -87,7 +87,7 @@ describe('the migrations of this package', () => {
     expect((await readHistory()).map((row) => row.migration_name)).toEqual(MIGRATIONS);
   });
 
-  test('are in the history that prisma migrate reads, each with the SHA-256 of its file', async () => {
+  test('are recorded in the history of prisma migrate, each with the SHA-256 of its file', async () => {
     await migrate(db.pool);
     expect(await readHistory()).toEqual(
       await Promise.all(
@@ -107,7 +107,7 @@ describe('the migrations of this package', () => {
 });
 
 // As Prisma's schema engine creates it (sql-schema-connector, PostgreSQL).
-test("the history table has the columns of Prisma's own", async () => {
+test("the history table has the same columns as Prisma's", async () => {
   await migrate(db.pool, folder);
   const facts = (await readFacts()).filter((fact) => fact.includes('_prisma_migrations'));
   expect(facts.map((fact) => fact.replaceAll('_prisma_migrations', 'h')).toSorted()).toEqual([
@@ -126,7 +126,7 @@ test("the history table has the columns of Prisma's own", async () => {
   ]);
 });
 
-test('a new migration is applied after those of before, which are left alone', async () => {
+test('a new migration is applied, and earlier migrations are not applied again', async () => {
   await writeMigration('1_first', 'CREATE TABLE first (id int)');
   expect(await migrate(db.pool, folder)).toEqual(['1_first']);
   await writeMigration('3_third', 'ALTER TABLE second ADD third int');
@@ -135,7 +135,7 @@ test('a new migration is applied after those of before, which are left alone', a
   expect(await readTables()).toEqual(['first', 'second']);
 });
 
-test('a migration that was edited after it was applied is refused by its name, and none after it is applied', async () => {
+test('an applied migration that was edited is refused by name, and no later migration is applied', async () => {
   await writeMigration('1_first', 'CREATE TABLE first (id int)');
   await migrate(db.pool, folder);
   await writeMigration('1_first', 'CREATE TABLE first (id bigint)');
@@ -156,21 +156,21 @@ describe('a migration that failed under Prisma', () => {
     );
   });
 
-  test('is refused by its name, with what mends it', async () => {
+  test('is refused by name, with the command that resolves it', async () => {
     await expect(migrate(db.pool, folder)).rejects.toThrow(
       'Migration 1_first failed earlier and is half applied; mend it with "prisma migrate resolve".',
     );
     expect(await readTables()).toEqual([]);
   });
 
-  test('is applied once it was resolved as rolled back', async () => {
+  test('is applied after it is resolved as rolled back', async () => {
     await db.pool.query('UPDATE _prisma_migrations SET rolled_back_at = now()');
     expect(await migrate(db.pool, folder)).toEqual(['1_first']);
     expect(await migrate(db.pool, folder)).toEqual([]);
     expect(await readTables()).toEqual(['first']);
   });
 
-  test('counts as applied once it was resolved as applied', async () => {
+  test('counts as applied after it is resolved as applied', async () => {
     await db.pool.query('UPDATE _prisma_migrations SET finished_at = now()');
     expect(await migrate(db.pool, folder)).toEqual([]);
     expect(await readTables()).toEqual([]);
@@ -178,7 +178,7 @@ describe('a migration that failed under Prisma', () => {
 });
 
 describe('a migration that fails', () => {
-  test('leaves nothing behind: no part of it, nothing of those before it in the same run, no history', async () => {
+  test('rolls back the whole run: its own changes, earlier migrations of the run, and the history', async () => {
     await writeMigration('1_first', 'CREATE TABLE first (id int)');
     await writeMigration('2_second', 'CREATE TABLE second (id int); SELECT nonsense; CREATE TABLE third (id int)');
     const before = await readFacts();
@@ -186,7 +186,7 @@ describe('a migration that fails', () => {
     expect(await readFacts()).toEqual(before);
   });
 
-  test('leaves what an earlier run applied, and applies when it was mended', async () => {
+  test('keeps the migrations of earlier runs, and is applied after it is fixed', async () => {
     await writeMigration('1_first', 'CREATE TABLE first (id int)');
     await migrate(db.pool, folder);
     await writeMigration('2_second', 'CREATE TABLE second (id int); INSERT INTO second VALUES (1 / 0)');

@@ -4,16 +4,16 @@ import { parseAddress } from '#dist/domain/addresses.js';
 import { ethereumAddress } from '../support/addresses.js';
 import { useTestApp } from '../support/app.js';
 
-/** Statements are planned once a connection, often before there is anybody: the plans have to be good for a million users all the same. */
+/** A connection may plan a statement once, while tables are empty. The plan must also be good for a million users. */
 
 const app = useTestApp({ ownDatabase: true, env: { DATABASE_POOL_SIZE: '1' } });
 
-/** Asks every look-up of one key until its plan is made for good, and looks at the plans. */
+/** Runs every look-up by one key until its plan is generic, then checks the plans. */
 async function expectLookUps() {
   const { services, db } = app.context;
   const scope = await services.projects.getScope((await services.projects.createProject('Empty')).appId);
   const address = parseAddress(ethereumAddress(1)) as Exclude<ReturnType<typeof parseAddress>, { reason: string }>;
-  // The embedded database decides on a plan for good after five.
+  // The embedded database chooses the generic plan after five executions.
   for (let time = 0; time < 7; time += 1) {
     await services.users.findUser(scope, 1n);
     await services.users.searchByEmail(scope, 'nobody@example.com');
@@ -39,9 +39,9 @@ async function expectLookUps() {
   }
 }
 
-test('every look-up of one key is planned by all of it, also while the tables are empty', () => expectLookUps());
+test('every look-up has the whole key in its index conditions, even with empty tables', () => expectLookUps());
 
-test('and also where most users of the database have one email and one address', async () => {
+test('the same plans are chosen when most users have the same email and address', async () => {
   const { db } = app.context;
   const project = await app.createProject('Skewed');
   const account = { network: 'ethereum', public_key: ethereumAddress(2) };

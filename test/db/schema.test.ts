@@ -9,11 +9,11 @@ import {
   readSchemaFacts,
 } from '../support/schema-facts.js';
 
-/** What the database has and Prisma's schema language has no word for, each with its reason. */
+/** What the database has but Prisma's schema language cannot express, each with its reason. */
 const BEYOND_PRISMA: readonly string[] = [
-  // Prisma knows that the database computes it, and not how.
+  // Prisma knows that the database computes the column, but not how.
   "generated users.login_method as CASE auth_method WHEN 'email'::text THEN 'email'::login_method WHEN 'passkey'::text THEN 'passkey'::login_method WHEN 'wallet'::text THEN 'wallet'::login_method ELSE 'socials'::login_method END stored",
-  // Checks are SQL only.
+  // Prisma has no check constraints.
   'constraint app_secrets_secret_hash_is_sha256 of app_secrets: CHECK ((octet_length(secret_hash) = 32))',
   "constraint app_secrets_label_is_one_line of app_secrets: CHECK ((((char_length(label) >= 1) AND (char_length(label) <= 64)) AND (label !~ '[[:cntrl:]]'::text)))",
   "constraint app_secrets_label_is_not_the_operator of app_secrets: CHECK ((label <> 'operator'::text))",
@@ -22,7 +22,7 @@ const BEYOND_PRISMA: readonly string[] = [
   "constraint users_created_at_in_range of users: CHECK (((created_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (created_at < '10000-01-01 00:00:00+00'::timestamp with time zone)))",
   "constraint accounts_public_key_is_one_word of accounts: CHECK ((strpos(public_key, ' '::text) = 0))",
   'constraint idempotency_keys_key_is_short of idempotency_keys: CHECK (((char_length(key) >= 1) AND (char_length(key) <= 255)))',
-  // So are collations: what is only compared for equality has the same index on every server.
+  // Prisma has no collations. With C, columns compared only for equality have the same index on every server.
   'collation projects.app_id: C',
   'collation users.auth_method: C',
   'collation users.auth_value_key: C',
@@ -31,21 +31,21 @@ const BEYOND_PRISMA: readonly string[] = [
   'collation bans.auth_method: C',
   'collation bans.auth_value_key: C',
   'collation idempotency_keys.key: C',
-  // And the ends of sequences: an id must survive JSON (2^53 - 1).
+  // Prisma has no limits of sequences. An id must be exact in JSON (at most 2^53 - 1).
   'range of users_id_seq: 1 to 9007199254740991',
   'range of accounts_id_seq: 1 to 9007199254740991',
   'range of audit_log_id_seq: 1 to 9007199254740991',
-  // Tallies are kept by the database itself: triggers append to them, functions fold them.
+  // The database maintains the tallies: triggers append deltas, functions fold them.
   "constraint tally_deltas_change_is_one of tally_deltas: CHECK ((change = ANY (ARRAY['-1'::integer, 1])))",
   'trigger: CREATE TRIGGER users_tally_insert AFTER INSERT ON users REFERENCING NEW TABLE AS new_users FOR EACH STATEMENT EXECUTE FUNCTION record_inserted_users()',
   'trigger: CREATE TRIGGER users_tally_update AFTER UPDATE ON users REFERENCING OLD TABLE AS old_users NEW TABLE AS new_users FOR EACH STATEMENT EXECUTE FUNCTION record_updated_users()',
   'trigger: CREATE TRIGGER users_tally_delete AFTER DELETE ON users REFERENCING OLD TABLE AS old_users FOR EACH STATEMENT EXECUTE FUNCTION record_deleted_users()',
   'trigger: CREATE TRIGGER users_tally_truncate AFTER TRUNCATE ON users FOR EACH STATEMENT EXECUTE FUNCTION forget_tallies()',
-  // A project keeps its id, and a user has no more than 100 accounts.
+  // The id of a project cannot change, and a user has at most 100 accounts.
   'trigger: CREATE TRIGGER projects_id_is_fixed BEFORE UPDATE OF id ON projects FOR EACH ROW WHEN (old.id IS DISTINCT FROM new.id) EXECUTE FUNCTION refuse_new_project_id()',
   'function refuse_new_project_id()',
   'function require_account_room(integer,bigint,text[])',
-  // And it tells processes of secrets that end.
+  // The database notifies processes when a secret ends.
   'trigger: CREATE TRIGGER app_secrets_announce AFTER DELETE OR UPDATE OF project_id, secret_hash, label, scopes, expires_at ON app_secrets FOR EACH STATEMENT EXECUTE FUNCTION announce_secrets()',
   'function announce_secrets()',
   'function record_inserted_users()',
@@ -57,12 +57,12 @@ const BEYOND_PRISMA: readonly string[] = [
   'function cut_tally_slices(integer,timestamp with time zone,bigint,timestamp with time zone,bigint)',
   'function utc_day(timestamp with time zone)',
   'function utc_start(date)',
-  // Rows of these are updated again and again, so their pages keep room for it.
+  // Rows of these tables are updated often, so their pages keep free space.
   'options of tallies: fillfactor=60',
   'options of tally_slices: fillfactor=60',
 ];
 
-/** Prisma's own table, which is in no schema; test/db/migrate.test.ts looks at it. */
+/** Prisma's history table, which is not in the Prisma schema; test/db/migrate.test.ts checks it. */
 const isOfHistory = (fact: string) => /^\w+( \w+)* _prisma_migrations(\.|$|_pkey)/.test(fact);
 
 let db: OpenDatabase;
@@ -72,7 +72,7 @@ beforeAll(async () => {
 });
 afterAll(() => db.drop());
 
-/** Where the schema and the database disagree once `change` was made to the database; the change is undone. */
+/** The differences between the schema and the database after `change`, which is rolled back. */
 async function disagreementAfter(change: string): Promise<Disagreement> {
   const client = await db.pool.connect();
   try {
@@ -95,7 +95,7 @@ test('the Prisma schema and the migrated database agree on everything', async ()
   expect(await disagreementAfter('SELECT 1')).toEqual({ missing: [], extra: [] });
 });
 
-test('the Prisma schema was read as a whole', () => {
+test('the whole Prisma schema is read', () => {
   for (const fact of [
     'table accounts',
     'table app_secrets',
@@ -116,7 +116,7 @@ test('the Prisma schema was read as a whole', () => {
   }
 });
 
-/** What the comparison would say of a database that is not as the schema is: the proof that it can fail. */
+/** Changes that the comparison must report: they prove that it can fail. */
 const CHANGES: readonly [name: string, change: string, missing: string[], extra: string[]][] = [
   [
     'an index that was dropped',
@@ -248,7 +248,7 @@ const CHANGES: readonly [name: string, change: string, missing: string[], extra:
   ['a type', 'CREATE DOMAIN more AS text', [], ['type more']],
 ];
 
-describe('the comparison sees', () => {
+describe('the comparison reports', () => {
   test.each(CHANGES)('%s', async (_name, change, missing, extra) => {
     expect(await disagreementAfter(change)).toEqual({ missing, extra });
   });

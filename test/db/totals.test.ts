@@ -11,7 +11,7 @@ const app = useTestApp();
 
 const METHODS = ['email', 'passkey', 'wallet', 'socials'] as const;
 
-/** Users by plain SQL, `count` of one instant. */
+/** Inserts `count` users with the same creation time by plain SQL. */
 async function insertUsers(project: TestProject, createdAt: string, count: number, method: string): Promise<void> {
   await app.context.db.prisma.$executeRaw(Prisma.sql`
     INSERT INTO users (project_id, auth_method, auth_value, auth_value_key, created_at)
@@ -25,7 +25,7 @@ async function fold(project: TestProject): Promise<void> {
   await totals.fold(await projects.getScope(project.appId));
 }
 
-/** What the users themselves say, newest first. */
+/** The expected users, read from the users table, newest first. */
 async function readTruth(project: TestProject) {
   return app.context.db.prisma.$queryRaw<{ id: bigint; createdAt: Date; method: string }[]>(Prisma.sql`
     SELECT u.id, u.created_at AS "createdAt", u.login_method::text AS method
@@ -39,7 +39,7 @@ interface Question {
   to: Date | null;
   methods: readonly string[];
   limit: number;
-  /** Where in the answer to look, from 0 to 1. */
+  /** The position of the page in the whole answer, from 0 to 1. */
   depth: number;
 }
 
@@ -115,7 +115,7 @@ async function apply(project: TestProject, step: Change): Promise<void> {
   }
 }
 
-test('after any changes by any way, every total and every page is what the users themselves say', async () => {
+test('after any changes, every total and every page agrees with the users table', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(change, { minLength: 3, maxLength: 12 }),
@@ -132,7 +132,7 @@ test('after any changes by any way, every total and every page is what the users
   );
 }, 120_000);
 
-test('a day with many users of one instant is cut into slices, and pages deep in it start close by', async () => {
+test('a day with many users of one instant is cut into slices, and its deep pages are exact', async () => {
   const project = await app.createProject();
   await insertUsers(project, '2025-01-15T12:00:00Z', 12_000, 'email');
   await insertUsers(project, '2025-01-15T18:00:00Z', 500, 'google');
@@ -154,7 +154,7 @@ test('a day with many users of one instant is cut into slices, and pages deep in
   );
 });
 
-/** Instants of a crowded day and of the hours around it, often the same ones. */
+/** Instants of a crowded day and of the hours around it; many repeat. */
 const DAY = Date.UTC(2025, 4, 10);
 const HOUR_MS = 3_600_000;
 const hourAround = fc.integer({ min: -6, max: 30 }).map((hour) => new Date(DAY + hour * HOUR_MS));
@@ -184,7 +184,7 @@ const crowdedChange = fc.oneof(
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('fold' as const) }) },
 );
 
-test('filters by instants of a crowded day are exact, on every page, whatever is folded', async () => {
+test('filters by instants of a crowded day are exact on every page, before and after a fold', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(crowdedChange, { minLength: 1, maxLength: 6 }),
@@ -193,7 +193,7 @@ test('filters by instants of a crowded day are exact, on every page, whatever is
       fc.nat(),
       async (changes, questions, ranges, seed) => {
         const project = await app.createProject();
-        // Spread over the day, so that slices start at instants that no filter names.
+        // The users are spread over half a day, so that slices start at instants that no filter uses.
         await app.context.db.prisma.$executeRaw(Prisma.sql`
           INSERT INTO users (project_id, auth_method, auth_value, auth_value_key, created_at)
           SELECT p.id, CASE n % 3 WHEN 0 THEN 'email' ELSE 'google' END, 'base' || n, 'base' || n,
@@ -210,7 +210,7 @@ test('filters by instants of a crowded day are exact, on every page, whatever is
         await expectTruth(project, asked);
         await fold(project);
         await expectTruth(project, asked);
-        // The instants at which slices start are the ones where a whole slice could be taken for half of one.
+        // At the start of a slice, a wrong bound would include or exclude the whole slice.
         const starts = await app.context.db.prisma.$queryRaw<{ at: Date }[]>(Prisma.sql`
           SELECT DISTINCT s.starts_at AS at FROM tally_slices s JOIN projects p ON p.id = s.project_id
           WHERE p.app_id = ${project.appId} ORDER BY 1`);
@@ -229,7 +229,7 @@ test('filters by instants of a crowded day are exact, on every page, whatever is
   );
 }, 120_000);
 
-test('of a crowded day no more is counted than the slices at the ends of a filter', async () => {
+test('a filter within a crowded day reads only the users of the slices at its ends', async () => {
   const project = await app.createProject();
   await app.context.db.prisma.$executeRaw(Prisma.sql`
     INSERT INTO users (project_id, auth_method, auth_value, auth_value_key, created_at)
@@ -251,7 +251,7 @@ test('of a crowded day no more is counted than the slices at the ends of a filte
   expect(read).toBeLessThanOrEqual(4_000);
 });
 
-test('a check finds tallies that were brought out of step, and a repair mends them', async () => {
+test('a check finds wrong tallies, and a repair corrects them', async () => {
   const project = await app.createProject();
   await insertUsers(project, '2025-02-01T00:00:00Z', 2_500, 'email');
   await fold(project);
@@ -281,7 +281,7 @@ test('a check finds tallies that were brought out of step, and a repair mends th
   await expectTruth(project, [{ from: null, to: null, methods: [], limit: 10, depth: 0.9 }]);
 });
 
-test('concurrent registrations, logins, removals, imports, rollbacks, purges and folds leave every total exact', async () => {
+test('totals are exact after concurrent logins, removals, imports, rollbacks, purges and folds', async () => {
   const project = await app.createProject();
   const { services, db } = app.context;
   const scope = await services.projects.getScope(project.appId);
@@ -295,7 +295,7 @@ test('concurrent registrations, logins, removals, imports, rollbacks, purges and
     (worker, round) => register(`user-${worker}-${round}`),
     (_worker, round) => register(`shared-${round}`),
     async (_worker, round) => {
-      // Everybody removes the same users, and somebody wins.
+      // All workers remove the same users, and one of them succeeds.
       const { user } = await register(`shared-${round - 1}`);
       await services.users.removeUser(scope, BigInt(user.id), null).catch(() => undefined);
     },

@@ -16,14 +16,14 @@ import {
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
 
 /**
- * What was acknowledged is there after a crash, and nothing is there by half. CRASHES sets how many of each kind are tried; the
- * moment of each is random.
+ * After a crash, every acknowledged write is there, and no write is partial. CRASHES sets the number of crashes of each
+ * kind; each happens at a random moment.
  */
 
 const CRASHES = Number(process.env['CRASHES'] ?? 1);
 vi.setConfig({ testTimeout: 60_000 + CRASHES * 30_000, hookTimeout: 120_000 });
 
-/** What was acknowledged. A request that got no answer may have happened or not. */
+/** The acknowledged writes. A request without an answer may or may not have been committed. */
 interface Ledger {
   readonly registered: Map<string, string>;
   readonly removed: Set<string>;
@@ -75,7 +75,7 @@ async function expectLedger(url: string, project: Credentials, ledger: Ledger): 
   expect(total).toBe(present.size);
 }
 
-/** An import of 3,000 users that is under way, or over, when `crash` comes; it is there as a whole or not at all. */
+/** An import of 3,000 users, running or finished when `crash` happens; all of it is there or nothing. */
 const IMPORTED = 3_000;
 const lines = (round: number) =>
   Array.from(
@@ -85,7 +85,7 @@ const lines = (round: number) =>
 
 const anyMoment = (longestMs: number) => sleep(Math.random() * longestMs);
 
-/** Any moment after something more was acknowledged. */
+/** Waits for one more acknowledged write, then for a random time. */
 async function anyMomentOf({ registered }: Ledger): Promise<void> {
   const before = registered.size;
   await vi.waitUntil(() => registered.size > before, { timeout: 20_000 });
@@ -102,7 +102,7 @@ describe('the server is killed', () => {
   });
   afterAll(() => database.drop());
 
-  test('while it registers and removes: what it acknowledged is there, and the totals are exact', async ({
+  test('during registrations and removals: acknowledged writes are there, and the totals are exact', async ({
     annotate,
   }) => {
     const ledger = newLedger();
@@ -121,7 +121,7 @@ describe('the server is killed', () => {
     expect(await userdirJson(database.env, ['totals', 'check'])).toMatchObject({ differences: [] });
   });
 
-  test('or the command while it imports: all of it is there or nothing', async () => {
+  test('or the import command, during an import: all of it is there or nothing', async () => {
     for (let crash = 0; crash < CRASHES; crash += 1) {
       const { app_id }: Json = await userdirJson(database.env, ['project', 'create', '--name', 'Import']);
       const child = spawnUserdir(database.env, ['user', 'import', '--project', app_id]);
@@ -148,7 +148,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('PostgreSQL is ki
   });
   afterAll(() => cluster?.drop());
 
-  test('under a server that goes on: what was acknowledged is there, and the service is back by itself', async ({
+  test('while the server keeps running: acknowledged writes are there, and the service recovers by itself', async ({
     annotate,
   }) => {
     const server = await startServer(settings);
@@ -168,7 +168,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('PostgreSQL is ki
     expect((await userdir(settings, ['totals', 'check'])).code).toBe(0);
   });
 
-  test('under an import: all of it is there or nothing', async () => {
+  test('during an import: all of it is there or nothing', async () => {
     for (let crash = 0; crash < CRASHES; crash += 1) {
       const { app_id }: Json = await userdirJson(settings, ['project', 'create', '--name', 'Import']);
       const child = spawnUserdir(settings, ['user', 'import', '--project', app_id]);

@@ -19,9 +19,9 @@ import {
 } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
 
-/** Beyond what any system gives to a process. */
+/** Larger than any real process id. */
 const NO_PID = 4_194_305;
-/** So long that no test comes to its end: what is decided at all is decided without it. */
+/** Longer than any test, so that a decision never depends on this timeout. */
 const NEVER_MS = 3_600_000;
 const inNamespace: Command = ['unshare', '--pid', '--fork', '--kill-child', '--mount-proc', process.execPath];
 const [unshare, ...unshareOptions] = inNamespace;
@@ -46,7 +46,7 @@ describe.runIf(inject('engine') === 'embedded')('the lock of the data directory'
       throw error;
     }
   };
-  /** The lock file of this process, as another would have written it. */
+  /** Writes the lock file of this process with some fields changed, as another process would leave it. */
   async function leaveLock(differences: Record<string, unknown>): Promise<string> {
     const lock = await take({});
     const mine = JSON.parse(await readFile(lockFile(), 'utf8'));
@@ -63,18 +63,18 @@ describe.runIf(inject('engine') === 'embedded')('the lock of the data directory'
     ['another host', { pid: NO_PID, hostname: `not-${hostname()}` }],
     ['a version that did not say', { pid: NO_PID, pidSpace: undefined, beat: undefined, id: undefined }],
   ] as const) {
-    test(`a holder of ${whose} whose pid is not there is dead only once its file has stood still`, async () => {
+    test(`a holder of ${whose} whose pid does not exist is dead only after its file stops changing`, async () => {
       const path = await leaveLock(differences);
       const doubts: string[] = [];
       const started = performance.now();
-      // Longer than the time after which a person is told.
+      // Longer than the time after which the user is told.
       expect(await outcomeOf(take({ deadAfterMs: 3_500, onDoubt: (text) => doubts.push(text) }))).toBe('taken');
       expect(performance.now() - started).toBeGreaterThan(3_000);
       expect(doubts).toEqual([expect.stringContaining(`watching ${path} for 3.5 s`)]);
     });
   }
 
-  test('a heartbeat refuses, whatever the pid says and whatever time the file has', async () => {
+  test('a heartbeat keeps the lock, whatever the pid and the file time say', async () => {
     const path = await leaveLock(foreign);
     const file = await open(path, 'r+');
     let beats = 0;
@@ -88,7 +88,7 @@ describe.runIf(inject('engine') === 'embedded')('the lock of the data directory'
     await file.close();
   });
 
-  test('a version that touches its file instead of beating is alive, by whatever clock', async () => {
+  test('a version that touches its file instead of writing heartbeats is alive, whatever its clock says', async () => {
     const path = await leaveLock({ ...foreign, pidSpace: undefined, beat: undefined, hostname: 'elsewhere' });
     let second = 0;
     const touching = setInterval(() => {
@@ -99,7 +99,7 @@ describe.runIf(inject('engine') === 'embedded')('the lock of the data directory'
     clearInterval(touching);
   });
 
-  test('a time of the file that lies in the future is no sign of life', async () => {
+  test('a file time in the future does not count as alive', async () => {
     const path = await leaveLock(foreign);
     const tomorrow = Date.now() / 1_000 + 86_400;
     await utimes(path, tomorrow, tomorrow);
@@ -130,7 +130,7 @@ describe.runIf(inject('engine') === 'embedded')('the lock of the data directory'
     ],
     ['was written over by another', (path: string) => replace(path, () => '{"pid":1}')],
   ] as const) {
-    test(`a holder whose file ${what} is told so, once, and leaves it as it is`, async () => {
+    test(`a holder whose file ${what} is told once, and does not change the file`, async () => {
       const lost: Error[] = [];
       const lock = await take({ onLost: (error) => lost.push(error) });
       const path = lockFile();
@@ -149,7 +149,7 @@ describe.runIf(inject('engine') === 'embedded')('the lock of the data directory'
     await rename(draft, path);
   }
 
-  describe.runIf(hasNamespaces)('in PID namespaces of their own (where unshare may make them)', () => {
+  describe.runIf(hasNamespaces)('in separate PID namespaces (where unshare can create them)', () => {
     const holder = fileURLToPath(new URL('../support/lock-holder.mjs', import.meta.url));
     const module = new URL('../../dist/db/lock.js', import.meta.url).href;
     async function startHolder() {
@@ -161,7 +161,7 @@ describe.runIf(inject('engine') === 'embedded')('the lock of the data directory'
       return child;
     }
 
-    test('a live holder is not taken for dead, and a killed one is', async () => {
+    test('a live holder keeps the lock, and a killed one loses it', async () => {
       const child = await startHolder();
       expect(JSON.parse(readFileSync(lockFile(), 'utf8'))).toMatchObject({ pid: 1, hostname: hostname() });
       expect(await outcomeOf(take({}))).toBe('refused');
@@ -170,7 +170,7 @@ describe.runIf(inject('engine') === 'embedded')('the lock of the data directory'
       expect(await outcomeOf(take({ deadAfterMs: 300 }))).toBe('taken');
     });
 
-    test('of two with the same pid the second is refused', async () => {
+    test('a second holder with the same pid is refused', async () => {
       const child = await startHolder();
       const second = spawnSync(unshare, [...unshareOptions, holder, dataDir, module], { encoding: 'utf8' });
       expect(second.stdout).toBe('refused\n');
@@ -189,7 +189,7 @@ describe.runIf(inject('engine') === 'embedded')('a server and the lock of its da
   });
   afterEach(() => database.drop());
 
-  test.runIf(hasNamespaces)('one in another PID namespace keeps its directory and takes commands', async () => {
+  test.runIf(hasNamespaces)('a server in another PID namespace keeps its directory and accepts commands', async () => {
     const server = await startServer(database.env, [...inNamespace, CLI]);
     const demo = server.demo ?? { app_id: '', app_secret: '' };
     const second = await userdir({ ...database.env, PORT: '0' }, ['serve']);
@@ -206,7 +206,7 @@ describe.runIf(inject('engine') === 'embedded')('a server and the lock of its da
     expect(await userdirJson(database.env, ['project', 'list'])).toMatchObject([{ total_user: 201 }]);
   });
 
-  test('one whose lock file is gone stops at once, and writes nothing more to the database', async () => {
+  test('a server whose lock file is gone stops at once, and writes nothing more to the database', async () => {
     const server = await startServer({ ...database.env, SHUTDOWN_DELAY_MS: '600000' });
     const demo = server.demo ?? { app_id: '', app_secret: '' };
     const { status } = await recordLogin(server.url, demo, { authMethod: 'email', authValue: 'kept@example.com' });
@@ -220,17 +220,17 @@ describe.runIf(inject('engine') === 'embedded')('a server and the lock of its da
     expect(stderr).toMatch(
       new RegExp(`^userdir: The lock file ${path} is gone or was changed by another process`, 'm'),
     );
-    // Not even the checkpoint of a clean end, as the next command makes it.
+    // There is not even a shutdown checkpoint; the next command writes one.
     expect(control()).toBe(before);
     expect(await userdirJson(database.env, ['project', 'list'])).toMatchObject([{ total_user: 201 }]);
     expect(control()).not.toBe(before);
   });
 
-  test('a command whose lock file is gone ends at once, and has done nothing', async () => {
+  test('a command whose lock file is gone ends at once, and changes nothing', async () => {
     const { app_id: appId } = await userdirJson(database.env, ['project', 'create', '--name', 'Test']);
     const child = spawnUserdir(database.env, ['user', 'import', '--project', appId]);
     const outcome = commandOutcome(child);
-    // More than the pipe takes, so it has been read, so the directory is held.
+    // More than the pipe can buffer. When the write ends, the command has read input and holds the directory.
     const line = '{"auth_method":"email","auth_value":"lost@example.com"}\n';
     await new Promise((resolve) => child.stdin.write(line + '\n'.repeat(1_000_000), resolve));
     const path = join(dataDir, readdirSync(dataDir).find((name) => /^lock\.\d+$/.test(name)) ?? '');

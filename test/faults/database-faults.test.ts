@@ -15,14 +15,15 @@ import { copyTemplate, type TestDatabase } from '../support/engines.js';
 import { startProxy, type Target, type TcpProxy } from '../support/proxy.js';
 
 /**
- * What a server makes of a database that is cut off, frozen, full or slow: every request ends in time, none is answered
- * wrongly, and within two seconds of the end of the fault all is as before. The embedded database cannot be cut off.
+ * How a server handles a database that is cut off, frozen, full or slow. Every request ends in time with a correct
+ * answer or an error. The service recovers within two seconds of the end of the fault. The embedded database cannot be
+ * cut off.
  */
 
 const POOL_TIMEOUT_MS = 500;
 const STATEMENT_TIMEOUT_MS = 1_000;
 const REQUEST_TIMEOUT_MS = 3_000;
-/** A sweep later, and what a busy machine needs. */
+/** Adds one timeout sweep and some time for a busy machine. */
 const BOUND_MS = REQUEST_TIMEOUT_MS + 1_000;
 const RECOVERY_MS = 2_000;
 
@@ -60,7 +61,7 @@ describe.runIf(inject('engine') === 'postgres')('a database that', () => {
     await database?.drop();
   });
 
-  /** One question of each kind; what it was answered and in which time. */
+  /** One request of each kind, with its answer and its time. */
   async function askEverything(): Promise<{ ms: number; status: number; body: Json }[]> {
     const post = (path: string, body: object) => ({ path, init: { method: 'POST', body: JSON.stringify(body) } });
     const questions = [
@@ -81,11 +82,11 @@ describe.runIf(inject('engine') === 'postgres')('a database that', () => {
     );
   }
 
-  /** As on any other day; that there is no such user is what the mutation is told then. */
+  /** A normal answer; for the mutation that is NOT_FOUND. */
   const isRight = ({ status, body }: { status: number; body: Json }) =>
     status === 200 && (body.errors === undefined || body.errors[0].extensions.code === 'NOT_FOUND');
 
-  /** Every answer came in time and is the failure that its interface has for this; tells how long the longest took. */
+  /** Expects the internal error of each interface, in time; returns the longest time as text. */
   function expectFailures(answers: { ms: number; status: number; body: Json }[]): string {
     const longestMs = Math.max(0, ...answers.map(({ ms }) => ms));
     expect(longestMs).toBeLessThan(BOUND_MS);
@@ -101,7 +102,7 @@ describe.runIf(inject('engine') === 'postgres')('a database that', () => {
     return `longest answer ${Math.round(longestMs)} ms`;
   }
 
-  /** Tells how long it took. */
+  /** Expects correct answers within RECOVERY_MS; returns the recovery time as text. */
   async function expectRecovery(): Promise<string> {
     const startedAt = performance.now();
     const lastedMs = () => Math.round(performance.now() - startedAt);
@@ -116,7 +117,7 @@ describe.runIf(inject('engine') === 'postgres')('a database that', () => {
     return recovery;
   }
 
-  test('is cut off fails requests at once, and is back when it is back', async ({ annotate }) => {
+  test('is cut off makes requests fail in bounded time, and they succeed when it is back', async ({ annotate }) => {
     await askEverything();
     await proxy.cut();
     await new Promise((resolve) => setTimeout(resolve, 1_000));
@@ -126,7 +127,7 @@ describe.runIf(inject('engine') === 'postgres')('a database that', () => {
     await annotate(await expectRecovery());
   });
 
-  test('is cut off with requests under way answers each of them', async ({ annotate }) => {
+  test('is cut off with requests in flight leaves none of them without an answer', async ({ annotate }) => {
     const asked = Array.from({ length: 20 }, () => askEverything());
     await proxy.cut();
     const answers = (await Promise.all(asked)).flat();
@@ -135,7 +136,7 @@ describe.runIf(inject('engine') === 'postgres')('a database that', () => {
     await annotate(await expectRecovery());
   });
 
-  test('is frozen fails requests in bounded time', async ({ annotate }) => {
+  test('is frozen makes requests fail in bounded time', async ({ annotate }) => {
     await askEverything();
     proxy.freeze();
     for (let round = 0; round < 2; round += 1) await annotate(expectFailures(await askEverything()));
@@ -144,7 +145,7 @@ describe.runIf(inject('engine') === 'postgres')('a database that', () => {
     await annotate(await expectRecovery());
   });
 
-  test('is locked has its statements ended by their own limit', async ({ annotate }) => {
+  test('is locked makes statements end at the statement timeout', async ({ annotate }) => {
     await askEverything();
     const holder = new pg.Client({ connectionString: database.env['DATABASE_URL'] });
     await holder.connect();
@@ -160,7 +161,7 @@ describe.runIf(inject('engine') === 'postgres')('a database that', () => {
     await annotate(await expectRecovery());
   });
 
-  test('takes no more connections fails requests at once', async ({ annotate }) => {
+  test('accepts no more connections makes requests fail at once', async ({ annotate }) => {
     const admin = new pg.Client({ connectionString: database.env['DATABASE_URL'] });
     await admin.connect();
     const role = `userdir_test_${process.pid}`;
@@ -188,7 +189,7 @@ describe.runIf(inject('engine') === 'postgres')('a database that', () => {
     }
   });
 
-  test('is down at the start is waited for', async () => {
+  test('is down at the start makes the server wait for it', async () => {
     await proxy.cut();
     const child = spawnUserdir({ ...settings, PORT: '0', LOG_LEVEL: 'info' }, ['serve', '--json']);
     let log = '';
@@ -215,7 +216,7 @@ describe.runIf(inject('engine') === 'postgres')('a database that', () => {
     expect(child.exitCode).toBe(0);
   });
 
-  test('stays down is no reason not to stop', async () => {
+  test('stays down does not stop the server from exiting', async () => {
     await proxy.cut();
     const child = spawnUserdir({ ...settings, PORT: '0' }, ['serve', '--json']);
     let log = '';
@@ -254,7 +255,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('a database that 
 
   const targetOf = ({ url }: Cluster): Target => ({ host: '127.0.0.1', port: Number(new URL(url).port) });
 
-  /** Registers users until the service no longer can; who was acknowledged. */
+  /** Registers users until the service fails; returns the acknowledged ones. */
   async function register(prefix: string): Promise<string[]> {
     const acknowledged: string[] = [];
     for (;;) {
@@ -265,7 +266,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('a database that 
     }
   }
 
-  /** Whoever was acknowledged is there, and another can be registered, all within the promised time. */
+  /** Expects a new registration within RECOVERY_MS, and every acknowledged user to be there. */
   async function expectSuccession(acknowledged: string[]): Promise<void> {
     const another = () => recordLogin(server.url, project, { authMethod: 'passkey', authValue: 'another' });
     await vi.waitUntil(async () => (await another()).body.data?.recordLogin, { timeout: RECOVERY_MS, interval: 20 });
@@ -286,7 +287,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('a database that 
 
   const aMoment = () => new Promise((resolve) => setTimeout(resolve, 300));
 
-  test('and dies is succeeded by it, with all that was acknowledged', async () => {
+  test('and dies is replaced by the standby with every acknowledged user', async () => {
     const registering = register('a');
     await aMoment();
     await primary.kill();
@@ -297,7 +298,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('a database that 
     await expectSuccession(acknowledged);
   });
 
-  test('and becomes one to read from alone is left by all who hold connections to it, once one has noticed', async () => {
+  test('and becomes read-only loses all its pooled connections as soon as one query fails', async () => {
     const register = async (authValue: string) =>
       (await recordLogin(server.url, project, { authMethod: 'passkey', authValue })).body.data?.recordLogin !==
       undefined;

@@ -10,7 +10,7 @@ import type { Json } from '../support/app.js';
 import { BIN, type Cluster, createCluster, hasPostgres } from '../support/cluster.js';
 import { userdir, userdirJson } from '../support/command.js';
 
-/** Every documented way of dump and restore (docs/operating.md), by PostgreSQL's own programs, where this machine has them. */
+/** Every documented dump and restore (docs/operating.md), if this machine has PostgreSQL's programs. */
 describe.runIf(inject('engine') === 'postgres' && hasPostgres)('totals are exact', () => {
   let cluster: Cluster;
   let source: string;
@@ -56,7 +56,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('totals are exact
       Array.from({ length: count }, (_, index) => {
         const value = `${from + index}@example.com`;
         const identity = { authMethod: 'email', authValue: value, authValueKey: value };
-        // Enough of one day for slices.
+        // Enough logins on one day to create slices.
         return {
           ...identity,
           ...{ loginEmail: value, wallet: null, accounts: [], lastLogin: null, loginCount: null },
@@ -65,7 +65,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('totals are exact
       });
     await transfers.addUsers(scope, emails(0, 2_500), () => undefined);
     await totals.fold(scope);
-    // And some that are not folded yet.
+    // And some deltas that are not folded yet.
     const [first] = await query(source, 'SELECT min(id)::int AS id FROM users');
     await users.removeUser(scope, first.id, null);
     await transfers.addUsers(scope, emails(2_500, 3), () => undefined);
@@ -82,7 +82,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('totals are exact
     await cluster.drop();
   });
 
-  /** What the project list and a count of everything say, and that one more login is counted. */
+  /** Expects exact totals in the project list and in a full count, and one more login to be counted. */
   async function requireExact(url: string): Promise<void> {
     const settings = settingsOf(url);
     expect(await userdirJson(settings, ['totals', 'check'])).toMatchObject({ projects: 1, differences: [] });
@@ -99,14 +99,14 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('totals are exact
     await requireExact(target);
   });
 
-  test('after a restore of the data alone, the tallies left out: the triggers count', async () => {
+  test('after a data-only restore without the tallies, because the triggers count', async () => {
     const file = dump('--data-only', '--exclude-table=_prisma_migrations', '--exclude-table=tall*');
     const target = await makeMigrated('data_alone');
     run('pg_restore', '--exit-on-error', '--data-only', '--single-transaction', `--dbname=${target}`, file);
     await requireExact(target);
   });
 
-  test('after the same as plain SQL by a role that is no superuser', async () => {
+  test('after the same restore as plain SQL by a role without superuser rights', async () => {
     await query(cluster.url, 'CREATE ROLE restorer LOGIN');
     const target = await makeDatabase('by_a_role');
     await query(target, 'GRANT ALL ON SCHEMA public TO restorer');
@@ -121,7 +121,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('totals are exact
     await requireExact(asRole.href);
   });
 
-  test('after a restore of the data alone with the tallies, the triggers off', async () => {
+  test('after a data-only restore with the tallies and with triggers disabled', async () => {
     const file = dump('--data-only', '--exclude-table=_prisma_migrations');
     const target = await makeMigrated('triggers_off');
     run(
@@ -136,10 +136,10 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('totals are exact
     await requireExact(target);
   });
 
-  test('once they are repaired, after a restore of the data that counted twice', async () => {
+  test('after a restore that counted twice, once they are repaired', async () => {
     const file = dump('--data-only');
     const target = await makeMigrated('twice');
-    // What exists already is refused, and the rest goes on.
+    // Rows that exist are refused, and the restore continues.
     const { status } = spawnSync(join(BIN, 'pg_restore'), ['--data-only', `--dbname=${target}`, file]);
     expect(status).toBe(1);
     const { code, stdout } = await userdir(settingsOf(target), ['totals', 'check']);

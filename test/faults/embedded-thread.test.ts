@@ -4,13 +4,13 @@ import { Worker } from 'node:worker_threads';
 import { afterEach, describe, expect, inject, test, vi } from 'vitest';
 import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
 
-/** The thread in which PGlite runs may die, as any process of PostgreSQL may. */
+/** The thread that runs PGlite can die, as a PostgreSQL process can. */
 
 describe.runIf(inject('engine') === 'embedded')('an embedded database', () => {
   let app: TestApp;
   afterEach(() => app.close());
 
-  /** An app with one user, and how to end the thread of its database. */
+  /** An app with one user, and a function that ends the thread of its database. */
   async function start() {
     const spy = vi.spyOn(Worker.prototype, 'postMessage');
     app = await startTestApp({ ownDatabase: true });
@@ -26,7 +26,7 @@ describe.runIf(inject('engine') === 'embedded')('an embedded database', () => {
     return status === 200 ? body.result.total_user : status;
   };
 
-  test('whose thread dies is opened again, with all that it acknowledged', async () => {
+  test('whose thread dies is reopened with all acknowledged writes', async () => {
     const { project, worker } = await start();
     const asked = Array.from({ length: 5 }, () => count(project));
     await worker.terminate();
@@ -34,7 +34,7 @@ describe.runIf(inject('engine') === 'embedded')('an embedded database', () => {
     expect(await count(project)).toBe(1);
   });
 
-  test('that cannot be opened again is tried with every request', async () => {
+  test('that cannot be reopened is tried again with every request', async () => {
     const { project, worker } = await start();
     const databaseDir = join(app.dataDir, 'pgdata');
     await rename(databaseDir, `${databaseDir}.away`);

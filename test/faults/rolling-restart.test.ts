@@ -7,7 +7,7 @@ import { type Credentials, type RunningServer, startServer, userdirJson } from '
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
 
 const HEALTH_CHECK_MS = 50;
-/** Several health checks, so that the balancer has turned away before the listener closes. */
+/** Several health checks, so that the balancer stops sending before the listener closes. */
 const SHUTDOWN_DELAY_MS = 500;
 
 let database: TestDatabase;
@@ -15,7 +15,7 @@ let settings: Record<string, string>;
 let credentials: Credentials;
 let servers: RunningServer[] = [];
 
-/** A TCP balancer as simple as they come: new connections go to the backends that were ready a moment ago, in turn. */
+/** A minimal TCP balancer: new connections go in turn to the backends whose last health check passed. */
 async function startBalancer() {
   let ready: URL[] = [];
   let isClosed = false;
@@ -61,7 +61,7 @@ async function startBalancer() {
 const start = () =>
   startServer({ ...settings, DEMO: 'off', LOG_LEVEL: 'warn', SHUTDOWN_DELAY_MS: String(SHUTDOWN_DELAY_MS) });
 
-// The embedded database has one process.
+// The embedded database allows only one process.
 const isPostgres = inject('engine') === 'postgres';
 
 beforeAll(async () => {

@@ -20,7 +20,7 @@ interface Packed {
   files: { path: string }[];
 }
 
-/** What `npm pack` makes needs no database, so once is enough. */
+/** `npm pack` needs no database, so one engine is enough. */
 describe.runIf(inject('engine') === 'embedded')('the package', () => {
   let dir: string;
   let packed: Packed;
@@ -34,7 +34,7 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
   });
   afterAll(() => rm(dir, { recursive: true, force: true }));
 
-  test('has the build, the migrations, the schema and the lock of its dependencies, and nothing else', async () => {
+  test('contains the build, the migrations, the schema and the dependency lock, and nothing else', async () => {
     const built = new Set(packed.files.map(({ path }) => path.replace(/^(dist|docs)\/.*\.(js|md)$/, '$1/**/*.$2')));
     const migrations = (await readdir(join(ROOT, 'prisma/migrations'), { recursive: true, withFileTypes: true }))
       .filter((entry) => entry.isFile())
@@ -52,12 +52,12 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
     expect(packed.unpackedSize).toBeLessThan(1_000_000);
   });
 
-  test('leaves nothing in the checkout but its build', async () => {
+  test('adds only the build to the checkout', async () => {
     const left = await readdir(join(dir, 'checkout'));
     expect(left.filter((name) => !CHECKOUT.includes(name))).toEqual(['dist', 'node_modules']);
   });
 
-  describe('installed where nothing else is', () => {
+  describe('installed in an empty folder', () => {
     let folder: string;
     let server: RunningServer;
     let userdir: Command;
@@ -72,12 +72,12 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
     });
     afterAll(() => server.stop());
 
-    test('is few packages', async () => {
+    test('installs few packages', async () => {
       const { stdout } = await npm(folder, ['ls', '--all', '--omit=dev', '--parseable']);
       expect(stdout.trim().split('\n').length).toBeLessThan(220);
     });
 
-    test('tells its version by npx', async () => {
+    test('prints its version with npx', async () => {
       const { stdout } = await run('npx', ['userdir', '--version'], { cwd: folder });
       expect(stdout).toBe(`${JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8')).version}\n`);
     });
@@ -89,12 +89,12 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
       expect(JSON.parse(stdout)).toMatchObject([{ app_id: server.demo?.app_id, total_user: 200 }]);
     });
 
-    test('ends with 0 on SIGTERM', async () => {
+    test('exits with 0 on SIGTERM', async () => {
       expect(await server.stop()).toMatchObject({ code: 0, signal: null });
     });
   });
 
-  describe('as the Dockerfile makes it', () => {
+  describe('built by the steps of the Dockerfile', () => {
     let app: string;
     let database: TestDatabase;
     let server: RunningServer | undefined;
@@ -113,7 +113,7 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
       await database.drop();
     });
 
-    test('has exactly the dependencies of the lock, in the versions of the lock', async () => {
+    test('has exactly the dependencies and versions of the lock', async () => {
       const lock = JSON.parse(await readFile(join(ROOT, 'package-lock.json'), 'utf8'));
       const installed = JSON.parse(await readFile(join(app, 'node_modules/.package-lock.json'), 'utf8'));
       const locked = Object.entries<Json>(lock.packages).filter(
@@ -123,14 +123,14 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
       expect(versions(Object.entries<Json>(installed.packages))).toEqual(versions(locked));
     });
 
-    test('copies what there is', async () => {
+    test('copies only files that exist', async () => {
       const copied = instructions('COPY').filter((text) => !text.startsWith('--from'));
       const sources = copied.flatMap((text) => text.split(' ').slice(0, -1));
       expect(sources).toContain('package-lock.json');
       await Promise.all(sources.map((source) => access(join(ROOT, source))));
     });
 
-    test('serves, is healthy as long as it does, and ends with 0 on SIGTERM', async () => {
+    test('serves, is healthy while it serves, and exits with 0 on SIGTERM', async () => {
       const [node, script] = JSON.parse(instructions('ENTRYPOINT')[0] ?? '');
       expect(instructions('CMD')).toEqual(['["serve"]']);
       server = await startServer(database.env, [node, join(app, script)]);
@@ -149,7 +149,7 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
   });
 });
 
-test.runIf(inject('engine') === 'embedded')('a SIGTERM for npm reaches the server that it runs', async () => {
+test.runIf(inject('engine') === 'embedded')('a SIGTERM to npm reaches the server that it runs', async () => {
   const database = await copyTemplate();
   const command = ['npm', 'run', '-s', '--prefix', ROOT, 'userdir', '--'] as const;
   const server = await startServer({ ...database.env, DEMO: 'off' }, command);
@@ -161,7 +161,7 @@ test.runIf(inject('engine') === 'embedded')('a SIGTERM for npm reaches the serve
 
 async function pack(checkout: string, to: string): Promise<Packed> {
   const { stdout } = await npm(checkout, ['pack', '--json', '--pack-destination', to]);
-  // The build before it writes to the same stream.
+  // The build runs first and writes to the same stream.
   return JSON.parse(stdout.slice(stdout.search(/^[[{]\s*$/m)))[0];
 }
 
@@ -186,7 +186,7 @@ function npm(cwd: string, args: string[]) {
   return run('npm', args, { cwd, env: env({}), maxBuffer: 2 ** 24 });
 }
 
-/** No setting of the machine, and nothing that npm told the test run about itself. */
+/** An environment without settings of the machine and without the npm variables of the test run. */
 function env(settings: Record<string, string>): Record<string, string> {
   return { PATH: process.env['PATH'] ?? '', HOME: process.env['HOME'] ?? '', ...settings };
 }

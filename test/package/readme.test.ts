@@ -14,9 +14,10 @@ import { createEmptyDatabase, type TestDatabase } from '../support/engines.js';
 import { type Example, type Page, readPage, requireShown } from '../support/examples.js';
 
 /**
- * Every code block of the README and of the guides is run as it stands there, in the order of its page, in a checkout of its own and on a fresh
- * demo project, and answers what the page shows. Not run are `npm ci` and `npm test`, which this test is part of (.ci/run runs both on a clean
- * checkout), the measurements of docs/benchmarks.md, which take minutes, and the `ts` blocks, which test/clients runs.
+ * Runs every code block of the README and the guides unchanged, in page order, in a separate checkout with a new demo
+ * project, and compares the output with the page. It does not run `npm ci` and `npm test`, because this test is part of
+ * `npm test`; .ci/run runs both on a clean checkout. It skips the measurements of docs/benchmarks.md, which take
+ * minutes. test/clients runs the `ts` blocks.
  */
 
 const NPM = 'npm() { case $1 in ci | test) ;; *) command npm "$@" ;; esac; }';
@@ -39,11 +40,11 @@ const examplesOf = ({ examples }: Page, isPostgres: boolean) =>
 
 let checkout: string;
 let database: TestDatabase;
-/** To be restored into: each block that does has one of its own. */
+/** Databases to restore into, one for each block that restores. */
 const restored: TestDatabase[] = [];
 let env: Record<string, string>;
 const running: ChildProcess[] = [];
-/** Where the server that was started last listens. */
+/** The URL of the server that was started last. */
 let url: string | undefined;
 
 beforeAll(async () => {
@@ -64,7 +65,7 @@ afterAll(async () => {
   await rm(checkout, { recursive: true, force: true });
 });
 
-/** Bash and all that it has started. */
+/** Stops bash and every process that it started. */
 async function stopAll(): Promise<void> {
   for (const child of running.splice(0)) {
     const ended = once(child, 'close');
@@ -73,7 +74,7 @@ async function stopAll(): Promise<void> {
   }
 }
 
-/** Runs a block of shell; resolves with what it has written when it ends, or as soon as it serves. */
+/** Runs a shell block; resolves with its output when it ends, or as soon as it serves. */
 async function run(example: Example): Promise<string> {
   const here = example.code.replaceAll('postgres://userdir@db.internal/userdir', '$DATABASE_URL');
   const script = `set -euo pipefail\n${NPM}\n${url === undefined ? here : here.replaceAll('http://127.0.0.1:4000', url)}`;
@@ -98,7 +99,7 @@ async function run(example: Example): Promise<string> {
   return stdout;
 }
 
-/** Asks the service as the page means it: with the credentials of the demo project. */
+/** Sends the request of the page with the credentials of the demo project. */
 async function ask({ code, variables }: Example): Promise<string> {
   const { APP_ID = '', APP_SECRET = '' } = env;
   const headers = { 'content-type': 'application/json', 'service-app-id': APP_ID, 'service-app-secret': APP_SECRET };
@@ -106,7 +107,7 @@ async function ask({ code, variables }: Example): Promise<string> {
   return (await fetch(`${url}/graphql`, { method: 'POST', headers, body })).text();
 }
 
-describe.runIf(inject('engine') === 'embedded')('on a machine with nothing else', () => {
+describe.runIf(inject('engine') === 'embedded')('without PostgreSQL', () => {
   describe.each(
     runnable.filter((page) => examplesOf(page, false).length > 0).map((page) => [page.path, page] as const),
   )('%s', (path, page) => {
@@ -156,7 +157,7 @@ describe.runIf(inject('engine') === 'postgres')('with PostgreSQL', () => {
   });
 });
 
-test('every link within the repository leads somewhere', async () => {
+test('every link within the repository has a target', async () => {
   const links = pages.flatMap(({ path, text }) =>
     [...text.matchAll(/(?:\]\(|src=")([^)"#]+)(?:#[^)"]*)?[)"]/g)].map(([, link = '']) => join(ROOT, path, '..', link)),
   );
@@ -164,7 +165,7 @@ test('every link within the repository leads somewhere', async () => {
   await Promise.all(links.map((link) => access(link)));
 });
 
-test('the README is short, and shows six settings of those that there are', () => {
+test('the README is short, and shows six existing settings', () => {
   const readme = guide(README);
   expect(readme.trimEnd().split('\n').length).toBeLessThanOrEqual(120);
   const shown = [...readme.matchAll(/^\| `([A-Z_]+)` \|/gm)].map(([, name]) => name);
@@ -172,15 +173,15 @@ test('the README is short, and shows six settings of those that there are', () =
   expect(shown.filter((name) => !SETTINGS.includes(name ?? ''))).toEqual([]);
 });
 
-test('the table of error codes has every code, and its status', () => {
+test('the table of error codes has every code and its status', () => {
   const rows = [...guide('docs/graphql.md').matchAll(/^\| `([A-Z_]+)` \| (\d+) \|/gm)];
   const shown = rows.map(([, code = '', status = '']) => [code, Number(status)]);
-  // CONFLICT is for commands alone.
+  // Only commands use CONFLICT.
   const known = ERROR_CODES.filter((code) => code !== 'CONFLICT').map((code) => [code, new AppError(code, '').status]);
   expect(Object.fromEntries(shown)).toEqual(Object.fromEntries(known));
 });
 
-test('the table of commands has every command, and no other', () => {
+test('the table of commands has exactly the existing commands', () => {
   const namesOf = (command: Command): string[] =>
     command.commands.length === 0
       ? [command.name()]

@@ -3,7 +3,7 @@ import { ethereumAddress } from '../support/addresses.js';
 import type { Json } from '../support/app.js';
 import { type Credentials, call, recordLogin, TIMESTAMP, useServer } from '../support/command.js';
 
-/** Acts are recorded with them, and the trail says nothing of who a user is. */
+/** Every change is recorded in its own transaction. The audit trail contains no personal data. */
 
 const { url, run, runJson, runWith, createProject } = useServer();
 
@@ -18,7 +18,7 @@ async function userIds(project: Credentials): Promise<number[]> {
   return body.result.users.map(({ id }: { id: number }) => id);
 }
 
-/** An entry as the trail has it; `at` and `id` differ each time. */
+/** An expected audit entry; `at` and `id` differ each time. */
 const entry = (action: string, fields: Json = {}) => ({
   id: expect.any(Number),
   at: expect.stringMatching(TIMESTAMP),
@@ -30,7 +30,7 @@ const entry = (action: string, fields: Json = {}) => ({
   ...fields,
 });
 
-test('a removal is recorded by whichever way it comes, with the label of the secret and the request id', async () => {
+test('a removal is recorded for REST, GraphQL and the command, with the secret label and the request id', async () => {
   const project = await createProject();
   const args = ['--label', 'Deleter', '--scope', 'write'];
   const { app_secret, id: secretId } = await runJson('project', 'add-secret', project.app_id, ...args);
@@ -48,7 +48,7 @@ test('a removal is recorded by whichever way it comes, with the label of the sec
     headers: { ...headers, 'x-request-id': 'request-1' },
   });
   expect(removal.status).toBe(200);
-  // Without one of the caller's own it is the one that the answer names.
+  // If the caller sends no request id, the entry has the one from the response.
   const mutation = await fetch(`${url()}/graphql`, {
     method: 'POST',
     headers,
@@ -56,7 +56,7 @@ test('a removal is recorded by whichever way it comes, with the label of the sec
   });
   expect(await mutation.json()).toEqual({ data: { deleteUser: { id: `${b}` } } });
   await runJson('user', 'remove', '--project', project.app_id, `${c}`);
-  // What was not done is not recorded.
+  // A failed operation is not recorded.
   expect((await call(url(), asDeleter, `/server/users/${a}`, { method: 'DELETE' })).status).toBe(404);
   expect((await run('user', 'remove', '--project', project.app_id, `${c}`)).code).toBe(1);
 
@@ -69,7 +69,7 @@ test('a removal is recorded by whichever way it comes, with the label of the sec
   ]);
 });
 
-test('of many removals of one user at once one is recorded', async () => {
+test('concurrent removals of one user are recorded once', async () => {
   const project = await createProject();
   await importUsers(project, emailUser('a'));
   const [id] = await userIds(project);
@@ -79,7 +79,7 @@ test('of many removals of one user at once one is recorded', async () => {
   expect(removed).toEqual([entry('remove', { actor: 'main', user_id: id, request_id: expect.any(String) })]);
 });
 
-test('a ban and its end are recorded once each, with the user whom they meet', async () => {
+test('a ban and an unban are recorded once each, with the user they affect', async () => {
   const project = await createProject();
   const login = await recordLogin(url(), project, { authMethod: 'email', authValue: 'eve@example.com' });
   const userId = Number(login.body.data.recordLogin.user.id);
@@ -94,7 +94,7 @@ test('a ban and its end are recorded once each, with the user whom they meet', a
   ]);
 });
 
-test('an import is recorded with its counts when it has written somebody, and not when it was undone', async () => {
+test('an import is recorded with its counts if it wrote a user, and not if it was rolled back', async () => {
   const project = await createProject();
   expect((await importUsers(project, `${emailUser('a')}{}\n`)).code).toBe(1);
   expect(await trail(project)).toEqual([]);
@@ -107,7 +107,7 @@ test('an import is recorded with its counts when it has written somebody, and no
   ]);
 });
 
-test('a purge is recorded with its count, and leaves the trail of those whom it erases', async () => {
+test('a purge is recorded with its count, and keeps the audit entries of the erased users', async () => {
   const project = await createProject();
   await importUsers(project, ['a', 'b'].map(emailUser).join(''));
   const [id] = await userIds(project);
@@ -120,7 +120,7 @@ test('a purge is recorded with its count, and leaves the trail of those whom it 
   ]);
 });
 
-test('what happens to secrets is recorded by their labels and numbers', async () => {
+test('rotating and revoking secrets is recorded with their labels and ids', async () => {
   const project = await createProject();
   const [{ id: first }] = (await runJson('project', 'secrets', project.app_id)) as [Json];
   const rotated = await runJson('project', 'rotate', project.app_id, '--overlap', '1h');
@@ -131,7 +131,7 @@ test('what happens to secrets is recorded by their labels and numbers', async ()
   ]);
 });
 
-test('the trail is that of one project, from an instant on, the newest so many, and readable for people', async () => {
+test('audit shows one project, accepts --since and --limit, and prints readable lines', async () => {
   const [project, other] = [await createProject(), await createProject()];
   const identities = ['google', 'github', 'apple'];
   for (const method of identities) {
@@ -161,7 +161,7 @@ test('the trail is that of one project, from an instant on, the newest so many, 
   expect((await run('audit', '--project', 'app_nobody')).code).toBe(1);
 });
 
-test('no entry says who a user is', async () => {
+test('no audit entry contains personal data of a user', async () => {
   const project = await createProject();
   const wallet = ethereumAddress(7);
   await importUsers(project, `${JSON.stringify({ auth_method: 'wallet', auth_value: wallet })}\n${emailUser('zoe')}`);

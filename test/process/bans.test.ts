@@ -14,7 +14,7 @@ describe('bans', () => {
   const imports = async (project: Credentials) =>
     (await runJson('audit', '--project', project.app_id)).filter(({ action }: Json) => action === 'import');
 
-  test('are listed, oldest first, as they were given', async () => {
+  test('are listed oldest first, with the values that were given', async () => {
     const [one, other] = [await createProject(), await createProject()];
     const none = await run('user', 'bans', '--project', one.app_id);
     expect(none).toMatchObject({ code: 0, stdout: 'No identity is banned.\n' });
@@ -31,7 +31,7 @@ describe('bans', () => {
     expect(await run('user', 'bans', '--project', 'app_none')).toMatchObject({ code: 1 });
   });
 
-  test('survive export and import, after the users, with the time at which they began', async () => {
+  test('are exported after the users, and keep their creation time when imported', async () => {
     const [one, other] = [await createProject(), await createProject()];
     expect(await login(one, 'ada@example.com')).toBe('done');
     expect(await login(one, 'eve@example.com')).toBe('done');
@@ -51,14 +51,14 @@ describe('bans', () => {
     expect([await login(other, 'EVE@example.com'), await login(other, 'ada@example.com')]).toEqual(['BANNED', 'done']);
     expect((await imports(other)).map(({ details }: Json) => details)).toEqual([{ imported: 2, skipped: 0, bans: 2 }]);
 
-    // Twice is as once, and what changes nothing is not recorded.
+    // A second import changes nothing, and is not recorded.
     const again = await importLines(other, exported.stdout, '--on-conflict', 'skip', '--json');
     expect(JSON.parse(again.stdout)).toEqual({ imported: 0, skipped: 2, failed: 0, errors: [], bans: 0 });
     expect(await bansOf(other)).toEqual(await bansOf(one));
     expect(await imports(other)).toHaveLength(1);
   });
 
-  test('are all there or none, with the users of the same file', async () => {
+  test('are imported all or none, together with the users of the file', async () => {
     const project = await createProject();
     const lines = [
       '{"ban":{"auth_method":"email","auth_value":"eve@example.com"}}',
@@ -86,7 +86,7 @@ describe('bans', () => {
     ]);
   });
 
-  test('more than fit into one batch are exported and imported', async () => {
+  test('are exported and imported when they need more than one batch', async () => {
     const [one, other] = [await createProject(), await createProject()];
     const lines = Array.from(
       { length: 2_100 },

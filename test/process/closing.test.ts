@@ -7,10 +7,10 @@ import { copyTemplate } from '../support/engines.js';
 const failing = fileURLToPath(new URL('../support/failing-closers.mjs', import.meta.url));
 const command: Command = [process.execPath, '--import', failing, CLI];
 
-test('a server whose closers fail runs all of them, tells the first failure, and ends without the watchdog', async () => {
+test('a server runs all close handlers, reports the first failure, and exits before the watchdog', async () => {
   const database = await copyTemplate();
   const dataDir = database.env['DATA_DIR'] ?? '';
-  // The watchdog would end it after this long, and two seconds.
+  // The watchdog would end it two seconds after this timeout.
   const server = await startServer({ ...database.env, REQUEST_TIMEOUT_MS: '600000' }, command);
   const { code, signal, stderr } = await server.stop();
   expect({ code, signal }).toEqual({ code: 1, signal: null });
@@ -21,7 +21,7 @@ test('a server whose closers fail runs all of them, tells the first failure, and
   await database.drop();
 });
 
-test('a command that fails tells its own failure and not that of closing', async () => {
+test('a command that fails reports its own error, not the error of closing', async () => {
   const database = await copyTemplate();
   const child = spawnUserdir(database.env, ['user', 'bans', '--project', 'app_none'], command);
   child.stdin.end();

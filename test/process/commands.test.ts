@@ -4,7 +4,7 @@ import type { Json } from '../support/app.js';
 import { call, recordLogin, TIMESTAMP, userdir, userdirJson, useServer } from '../support/command.js';
 import { copyTemplate, createEmptyDatabase, type TestDatabase } from '../support/engines.js';
 
-/** On the embedded engine, which admits one process, every command here goes through the running server. */
+/** The embedded engine allows one process, so there every command goes through the running server. */
 describe('while a server runs on the same database,', () => {
   const { url, run, runJson, runWith, createProject } = useServer();
 
@@ -25,7 +25,7 @@ describe('while a server runs on the same database,', () => {
     });
   });
 
-  test('project create shows the credentials, and project list the projects', async () => {
+  test('project create prints the credentials, and project list prints the projects', async () => {
     const created = await runJson('project', 'create', '--name', ' Müller & "Co" ');
     expect(created).toEqual({
       id: expect.any(Number),
@@ -64,7 +64,7 @@ describe('while a server runs on the same database,', () => {
     ).toMatchObject({ status: 200 });
   });
 
-  test('project rotate ends the old secret at once, or leaves it beside the new one for a while', async () => {
+  test('project rotate ends the old secret at once, or keeps both valid during an overlap', async () => {
     const project = await createProject();
     const overlapped = await runJson('project', 'rotate', project.app_id, '--overlap', '24h');
     expect(overlapped).toMatchObject({
@@ -86,7 +86,7 @@ describe('while a server runs on the same database,', () => {
     expect(stdout).toContain('The old secret is no longer valid.');
     const [appSecret = ''] = /uds_[\w-]+/.exec(stdout) ?? [];
     await ask(async (url) => {
-      // A server in another process believes right credentials for a moment more: within a second it does not.
+      // A server in another process accepts cached credentials for up to one second.
       const statusOf = async (credentials: typeof project) => (await call(url, credentials, '/server/users')).status;
       await expect.poll(() => statusOf(project), { timeout: 5_000 }).toBe(401);
       await expect.poll(() => statusOf(overlapped), { timeout: 5_000 }).toBe(401);
@@ -94,7 +94,7 @@ describe('while a server runs on the same database,', () => {
     });
   });
 
-  test('user import and user export speak the same format', async () => {
+  test('user import reads the format that user export writes', async () => {
     const { app_id: appId } = await createProject();
     const report = await importUsers(appId, { auth_method: 'google', auth_value: '1', login_count: 3 });
     expect(report).toEqual({ imported: 1, skipped: 0, failed: 0, errors: [] });
@@ -121,7 +121,7 @@ describe('while a server runs on the same database,', () => {
     });
   });
 
-  test('user remove removes a user once, and user purge erases the removed', async () => {
+  test('user remove removes a user once, and user purge erases removed users', async () => {
     const { app_id: appId, ...rest } = await createProject();
     await importUsers(
       appId,
@@ -181,7 +181,7 @@ describe('while a server runs on the same database,', () => {
     expect(second.data.recordLogin.user.id).not.toBe(first.data.recordLogin.user.id);
   });
 
-  test('seed makes the same users for the same seed, and adds none the second time', async () => {
+  test('seed creates the same users for the same seed, and adds none the second time', async () => {
     const [one, other] = [await createProject(), await createProject()];
     const seed = (appId: string, ...more: string[]) => ['seed', '--project', appId, '--users', '40', ...more];
     const added = await runJson(...seed(one.app_id, '--seed', '7'));
@@ -227,14 +227,14 @@ describe('while a server runs on the same database,', () => {
       ['user', 'ban', '--method', 'email', '--value', 'nobody', '--project'],
       /^userdir: auth_value: got "nobody", .*\n$/,
     ],
-  ])('userdir %j is refused in one line that shows what arrived', async (args, sentence) => {
+  ])('userdir %j is refused in one line that shows the invalid value', async (args, sentence) => {
     const { app_id: appId } = await createProject();
     const { code, stdout, stderr } = await run(...args, appId, '--json');
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
     expect(stderr).toMatch(sentence);
   });
 
-  test('a name that is no name is refused', async () => {
+  test('an invalid project name is refused', async () => {
     const { code, stdout, stderr } = await run('project', 'create', '--name', '  ');
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
     expect(stderr).toBe("userdir: A project's name is text of 1 to 200 characters on one line.\n");
@@ -248,7 +248,7 @@ describe('while no server runs,', () => {
   });
   afterAll(() => database.drop());
 
-  test('every command does the same by itself, and what it did is there for the next one', async () => {
+  test('every command gives the same result, and the next command sees its changes', async () => {
     const run = (...args: string[]) => userdirJson(database.env, args);
     expect(await run('migrate')).toEqual({ applied: [] });
     const { app_id: appId, ...created } = await run('project', 'create', '--name', 'Test');
@@ -279,7 +279,7 @@ describe('while no server runs,', () => {
   const migrationNames = async () =>
     (await readdir('prisma/migrations')).filter((name) => /^\d{14}_/.test(name)).sort();
 
-  test('the first command on a database makes it', async () => {
+  test('the first command creates the database', async () => {
     const empty = await createEmptyDatabase();
     expect(await userdirJson(empty.env, ['migrate'])).toEqual({ applied: await migrationNames() });
     expect(await userdir(empty.env, ['project', 'list'])).toMatchObject({
@@ -297,8 +297,7 @@ function withoutIds({ body }: Json): Json[] {
   }));
 }
 
-/** No database is opened for these, so none is given. */
-// Nothing of this comes to a database.
+// These tests open no database, so one engine is enough.
 describe.runIf(inject('engine') === 'embedded')('usage', () => {
   const usage = (...args: string[]) => userdir({ DATA_DIR: '/nonexistent' }, args);
 
@@ -380,17 +379,20 @@ describe.runIf(inject('engine') === 'embedded')('usage', () => {
     [['user', 'import', '--project', 'app_1', '--on-conflict', 'ask'], 'Allowed choices are skip, update, fail'],
     [['user', 'remove', '--project', 'app_1'], "missing required argument 'USER_ID'"],
     [['seed', '--project', 'app_1', '--users', 'many'], 'Expected a whole number'],
-  ])('userdir %j is wrong usage: exit code 2, nothing on stdout, and what is wrong', async (args, sentence) => {
-    const { code, stdout, stderr } = await usage(...args);
-    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
-    expect(stderr).toContain(sentence);
-  });
+  ])(
+    'userdir %j is a usage error: exit code 2, nothing on stdout, and the reason on stderr',
+    async (args, sentence) => {
+      const { code, stdout, stderr } = await usage(...args);
+      expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+      expect(stderr).toContain(sentence);
+    },
+  );
 
-  test('userdir --version is one line', async () => {
+  test('userdir --version prints one line', async () => {
     expect(await usage('--version')).toMatchObject({ code: 0, stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) });
   });
 
-  test('a malformed setting fails any command with exit code 1', async () => {
+  test('a malformed setting makes every command exit with code 1', async () => {
     expect(await userdir({ PORT: 'x' }, ['project', 'list', '--json'])).toEqual({
       code: 1,
       signal: null,

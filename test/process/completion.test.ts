@@ -9,7 +9,7 @@ import { userdir, userdirJson } from '../support/command.js';
 
 const run = promisify(execFile);
 
-/** Each shell is given the script that the command prints, and then asked as if a key had been pressed. */
+/** Each shell loads the script that the command prints, then completes a line as if Tab were pressed. */
 const SHELLS = {
   bash: (script: string, words: string[]) => [
     '-c',
@@ -18,7 +18,7 @@ const SHELLS = {
     script,
     ...words,
   ],
-  // The functions of zsh's own completion, which want an editor around them, tell what they were given.
+  // The completion functions of zsh need a line editor, so these stubs print their arguments instead.
   zsh: (script: string, words: string[]) => [
     '-fc',
     `compdef() { }
@@ -47,7 +47,7 @@ function isInstalled(shell: string): boolean {
   }
 }
 
-// Nothing of this comes to a database.
+// These tests open no database, so one engine is enough.
 describe.runIf(inject('engine') === 'embedded')('userdir completion', () => {
   let folder: string;
   beforeAll(async () => {
@@ -85,7 +85,7 @@ describe.runIf(inject('engine') === 'embedded')('userdir completion', () => {
       expect(offered.filter((each) => each !== '').sort()).toEqual(expected);
     });
 
-    test.runIf(isInstalled(shell))('offers every command and every option that a help shows', async () => {
+    test.runIf(isInstalled(shell))('offers every command and every option that the help shows', async () => {
       const program = createProgram({});
       for (const command of leafCommands(program)) {
         const path = [];
@@ -97,7 +97,7 @@ describe.runIf(inject('engine') === 'embedded')('userdir completion', () => {
     });
   });
 
-  test('an unknown shell is wrong usage, which names those that are known', async () => {
+  test('an unknown shell is a usage error that lists the supported shells', async () => {
     expect(await userdir({}, ['completion', 'tcsh'])).toMatchObject({
       code: 2,
       stdout: '',
@@ -105,7 +105,7 @@ describe.runIf(inject('engine') === 'embedded')('userdir completion', () => {
     });
   });
 
-  test('--json has the script in it', async () => {
+  test('--json contains the script', async () => {
     const { stdout } = await userdir({}, ['completion', 'bash']);
     expect(await userdirJson({}, ['completion', 'bash'])).toEqual({ shell: 'bash', script: stdout });
   });

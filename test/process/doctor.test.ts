@@ -11,7 +11,7 @@ import { copyTemplate, type TestDatabase } from '../support/engines.js';
 
 const isEmbedded = inject('engine') === 'embedded';
 
-/** The findings by their ids, and whether they agree with the exit code. */
+/** The findings by id; checks that they agree with the exit code. */
 async function examine(settings: Settings, ...args: string[]): Promise<Record<string, Json>> {
   const { code, stdout, stderr } = await userdir(settings, ['doctor', '--json', ...args]);
   expect(stderr).toBe('');
@@ -30,7 +30,7 @@ const OF_DATABASE = isEmbedded ? OF_ANY_DATABASE : [...OF_ANY_DATABASE, 'writabl
 describe('beside a running server,', () => {
   const { run, runJson, createProject } = useServer();
 
-  test('all is well, and nothing is changed', async () => {
+  test('doctor finds no problems and changes nothing', async () => {
     const { app_id: appId } = await createProject();
     await runJson('seed', '--project', appId, '--users', '30');
     const { code, stdout, stderr } = await run('doctor');
@@ -41,7 +41,7 @@ describe('beside a running server,', () => {
     expect(await runJson('project', 'list')).toMatchObject([{ app_id: appId, total_user: 30 }]);
   });
 
-  test('--json has every finding with its id, and --no-totals leaves the count out', async () => {
+  test('--json contains every finding with its id, and --no-totals skips the count', async () => {
     const { ok, findings } = await runJson('doctor', '--no-totals');
     expect(ok).toBe(true);
     for (const finding of findings)
@@ -62,7 +62,7 @@ describe('beside a running server,', () => {
 describe('while no server runs,', () => {
   let database: TestDatabase;
   let appId: string;
-  /** What no command would do to a database. */
+  /** Damages the database in a way that no command does. */
   async function spoil(work: (directory: Context) => Promise<unknown>): Promise<void> {
     const directory = createContext(parseConfig(database.env), { command: 'test' });
     await directory.open();
@@ -82,7 +82,7 @@ describe('while no server runs,', () => {
   });
   afterAll(() => database.drop());
 
-  test('tallies that are wrong, and a migration of a newer version, are found', async () => {
+  test('wrong tallies and a migration of a newer version are reported', async () => {
     const findings = await examine(database.env);
     for (const id of ['database', 'clock', 'encoding', 'time-zone', 'rights'])
       expect(findings[id]).toMatchObject({ status: 'passed', advice: null });
@@ -97,7 +97,7 @@ describe('while no server runs,', () => {
     });
   });
 
-  test('a malformed setting is named, and everything else is looked at without it: a migration is missing', async () => {
+  test('a malformed setting is named, and the other checks still run and report a missing migration', async () => {
     await spoil(({ db }) =>
       db.pool.query(
         "UPDATE _prisma_migrations SET rolled_back_at = now() WHERE migration_name LIKE '%_idempotency_keys'",
@@ -117,7 +117,7 @@ describe('while no server runs,', () => {
     expect([rights, totals]).toMatchObject([{ status: 'skipped' }, { status: 'skipped' }]);
   });
 
-  test('what is missing or wrong is left so; a data directory that others may open is found', async () => {
+  test('problems are not repaired, and a data directory that other system users can open is reported', async () => {
     await chmod(database.env['DATA_DIR'] as string, 0o755);
     const findings = await examine(database.env);
     expect(findings['migrations']).toMatchObject({ status: 'failed' });
@@ -132,14 +132,14 @@ describe('while no server runs,', () => {
     const url = () => new URL(database.env['DATABASE_URL'] as string);
     const name = () => url().pathname.slice(1);
 
-    /** Of a session of the superuser, whatever the database says of sessions. */
+    /** Runs as superuser in a session that ignores the defaults of the database. */
     async function administer(sql: string): Promise<void> {
       const client = new pg.Client({ connectionString: url().href });
       await client.connect();
       await client.query(sql).finally(() => client.end());
     }
 
-    test('a role that may only read is found', async () => {
+    test('a role with read-only rights is reported', async () => {
       const role = `${name()}_reader`;
       await administer('UPDATE _prisma_migrations SET rolled_back_at = NULL');
       await administer(`CREATE ROLE "${role}" LOGIN; GRANT SELECT ON ALL TABLES IN SCHEMA public TO "${role}"`);
@@ -154,7 +154,7 @@ describe('while no server runs,', () => {
       expect(rights.found).not.toContain('(SELECT)');
     });
 
-    test('a database that takes no writes, and a clock that is wrong, are found', async () => {
+    test('a read-only database and a wrong clock are reported', async () => {
       await administer(`
         CREATE SCHEMA shifted;
         CREATE FUNCTION shifted.clock_timestamp() RETURNS timestamptz LANGUAGE sql
@@ -172,7 +172,7 @@ describe('while no server runs,', () => {
       expect(Number(behindMs)).toBeGreaterThan(3_590_000);
     });
 
-    test('a database in another encoding is found', async () => {
+    test('a database in another encoding is reported', async () => {
       const other = `${name()}_ascii`;
       await administer(
         `CREATE DATABASE "${other}" TEMPLATE template0 ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'`,
@@ -184,7 +184,7 @@ describe('while no server runs,', () => {
       expect(encoding).toMatchObject({ status: 'failed', found: 'SQL_ASCII, and it must be UTF8' });
     });
 
-    test('a database that is not there is found', async () => {
+    test('a missing database is reported', async () => {
       const gone = url();
       gone.pathname = '/userdir_nowhere';
       const { database: found } = await examine({ ...database.env, DATABASE_URL: gone.href });
@@ -193,9 +193,9 @@ describe('while no server runs,', () => {
   });
 });
 
-// What no database has a part in.
+// These tests open no database, so one engine is enough.
 describe.runIf(isEmbedded)('without a database,', () => {
-  test('a server that does not answer is found, and its password not shown', async () => {
+  test('servers that do not answer are reported without their passwords', async () => {
     const settings = {
       DATABASE_URL: 'postgres://me:hush@127.0.0.1:9/x',
       RATE_LIMIT: '5',
@@ -211,7 +211,7 @@ describe.runIf(isEmbedded)('without a database,', () => {
     expect(stdout).not.toContain('hush');
   });
 
-  test('what was never started is well, and is not started', async () => {
+  test('a data directory that does not exist passes, and is not created', async () => {
     const dataDir = join('/tmp', `userdir-never-${process.pid}`);
     const findings = await examine({ DATA_DIR: dataDir });
     expect(findings['data-directory']).toMatchObject({
@@ -222,13 +222,13 @@ describe.runIf(isEmbedded)('without a database,', () => {
     await expect(stat(dataDir)).rejects.toThrow('ENOENT');
   });
 
-  test('a malformed DATABASE_URL leaves nothing to ask', async () => {
+  test('a malformed DATABASE_URL skips the database checks', async () => {
     const findings = await examine({ DATABASE_URL: 'mysql://me:hush@127.0.0.1/x' });
     expect(statusesOf(findings)).toMatchObject({ settings: 'failed', node: 'passed', database: 'skipped' });
     expect(JSON.stringify(findings)).not.toContain('hush');
   });
 
-  test('settings that are hardly meant are found', async () => {
+  test('unsafe settings are reported', async () => {
     const settings = { DATA_DIR: '/tmp/userdir-never', REDIS_URL: 'redis://127.0.0.1', HOST: '0.0.0.0' };
     expect(statusesOf(await examine(settings))).toMatchObject({ 'rate-limit': 'warning', graphiql: 'warning' });
     const production = { ...settings, NODE_ENV: 'production' };

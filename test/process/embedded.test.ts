@@ -19,7 +19,7 @@ import {
 } from '../support/command.js';
 import { copyTemplate, createEmptyDatabase, type TestDatabase } from '../support/engines.js';
 
-/** What only the embedded engine has: a data directory that admits one process. */
+/** Only the embedded engine has a data directory, which one process may use at a time. */
 describe.runIf(inject('engine') === 'embedded')('the data directory', () => {
   let database: TestDatabase;
   let dataDir: string;
@@ -31,7 +31,7 @@ describe.runIf(inject('engine') === 'embedded')('the data directory', () => {
 
   const lockFiles = () => readdirSync(dataDir).filter((name) => name.startsWith('lock'));
 
-  test('refuses a second server with a sentence that says who holds it', async () => {
+  test('refuses a second server with an error that names the holder', async () => {
     const server = await startServer(database.env);
     const second = await userdir({ ...database.env, PORT: '0' }, ['serve']);
     expect(second).toMatchObject({ code: 1, stdout: '' });
@@ -44,11 +44,11 @@ describe.runIf(inject('engine') === 'embedded')('the data directory', () => {
     expect(lockFiles()).toEqual([]);
   });
 
-  test('lets a command wait for another, and tells after a while who holds it', async () => {
+  test('makes a second command wait, and names the holder after a while', async () => {
     const { app_id: appId } = await userdirJson(database.env, ['project', 'create', '--name', 'Test']);
     const holder = spawnUserdir(database.env, ['user', 'import', '--project', appId]);
     const held = outcomeOf(holder);
-    // More than the pipe takes, so it has been read, so the directory is held.
+    // More than the pipe can buffer. When the write ends, the command has read input and holds the directory.
     await new Promise((resolve) => holder.stdin.write('\n'.repeat(1_000_000), resolve));
     const refused = await userdir(database.env, ['project', 'list']);
     expect(refused).toMatchObject({ code: 1, stdout: '' });
@@ -70,7 +70,7 @@ describe.runIf(inject('engine') === 'embedded')('the data directory', () => {
     await next.stop();
   });
 
-  test('is never held by two of many processes that fight for it', async () => {
+  test('is never held by two of many competing processes', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'userdir-lock-'));
     const log = join(folder, 'log');
     const contender = fileURLToPath(new URL('../support/lock-contender.mjs', import.meta.url));
@@ -84,13 +84,13 @@ describe.runIf(inject('engine') === 'embedded')('the data directory', () => {
 
     const steps = (await readFile(log, 'utf8')).trimEnd().split('\n');
     expect(steps).toHaveLength(2 * names.length * rounds);
-    // Each takes it and leaves it before another does.
+    // Each takes and releases it before another takes it.
     const broken = steps.filter((step, index) => index % 2 === 1 && `+${step.slice(1)}` !== steps[index - 1]);
     expect(broken).toEqual([]);
     await rm(folder, { recursive: true });
   });
 
-  test('gets exactly one of several servers that start at once on a dead lock', async () => {
+  test('is taken by exactly one of several servers that start at once on a dead lock', async () => {
     await (await startServer({ ...database.env, DEMO: 'off' })).stop('SIGKILL');
     const starts = await Promise.allSettled(
       [1, 2, 3].map(() => startServer({ ...database.env, DEMO: 'off', LOG_LEVEL: 'silent' })),
@@ -103,7 +103,7 @@ describe.runIf(inject('engine') === 'embedded')('the data directory', () => {
     await running[0]?.stop();
   });
 
-  test('has every login that was acknowledged when the server is killed', async () => {
+  test('has every acknowledged login after the server is killed', async () => {
     let demo = { app_id: '', app_secret: '' };
     const acknowledged = new Map<string, number>();
     for (let round = 1; round <= 3; round += 1) {
@@ -131,7 +131,7 @@ describe.runIf(inject('engine') === 'embedded')('the data directory', () => {
     const lost: unknown[] = [];
     for (const [authValue, count] of acknowledged) {
       const { body } = await call(server.url, demo, `/server/users/search?email=${authValue}`);
-      // A login that was recorded and not yet answered may be there too.
+      // A login that was recorded but not yet answered may be there too.
       const found = body.result.users[0]?.login_count;
       if (!(found === count || found === count + 1)) lost.push({ authValue, count, found });
     }
@@ -155,7 +155,7 @@ describe.runIf(inject('engine') === 'embedded')('the data directory', () => {
     expect(existsSync(join(controlSocket, '..'))).toBe(false);
   });
 
-  test('admits nobody else to its control socket, its lock and its credentials', async () => {
+  test('denies other system users its control socket, its lock and its credentials', async () => {
     const server = await startServer(database.env);
     for (const name of ['control.sock', 'demo.json', ...lockFiles()]) {
       expect([name, (await stat(join(dataDir, name))).mode & 0o077]).toEqual([name, 0]);
@@ -165,13 +165,13 @@ describe.runIf(inject('engine') === 'embedded')('the data directory', () => {
   });
 });
 
-/** PGlite lets everybody write to most of its files, and a directory that existed may be open to others. */
-describe.runIf(inject('engine') === 'embedded')('in a data directory that others may enter', () => {
+/** PGlite makes most of its files writable for all, and an existing directory may be open to others. */
+describe.runIf(inject('engine') === 'embedded')('in a data directory that other system users can enter', () => {
   for (const [what, make] of [
     ['a database from before', () => copyTemplate()],
     ['a new database', () => createEmptyDatabase('embedded')],
   ] as const) {
-    test(`nothing of ${what} is theirs to read or write`, async () => {
+    test(`no file of ${what} is readable or writable for others`, async () => {
       const database = await make();
       const dataDir = database.env['DATA_DIR'] ?? '';
       const open = [dataDir, join(dataDir, 'pgdata')].filter((path) => existsSync(path));
@@ -190,8 +190,8 @@ describe.runIf(inject('engine') === 'embedded')('in a data directory that others
   }
 });
 
-/** The engine's own part of it is making the database files; the demo project is made on both. */
-test('a process that is killed during its very first start leaves what the next start can use', async () => {
+/** The embedded engine also creates its database files; both engines create the demo project. */
+test('a process killed during its first start leaves a state that the next start can use', async () => {
   const engine = inject('engine');
   const database = await createEmptyDatabase(engine);
   const dataDir = database.env['DATA_DIR'] ?? '';
@@ -199,7 +199,7 @@ test('a process that is killed during its very first start leaves what the next 
     while (!reached() && child.exitCode === null) await sleep(1);
   };
   const has = (path: string) => existsSync(join(dataDir, path));
-  // Killed while the files are made, when they are complete, and while the demo is made.
+  // Killed while the files are created, when they are complete, and while the demo project is created.
   const moments = engine === 'embedded' ? ['pgdata.draft', 'pgdata', 'demo.json.draft'] : ['demo.json.draft'];
   for (const moment of moments) {
     const child = spawnUserdir({ ...database.env, PORT: '0' }, ['serve']);

@@ -10,13 +10,13 @@ import { copyTemplate, type TestDatabase } from '../support/engines.js';
 import { type Asked, type Fixture, fixtureLines, SHAPES, type Shape } from '../support/hostile-shapes.js';
 
 /**
- * No request costs more than it is charged: each shape at the largest size that is accepted, often enough to be compiled, and
- * by Yoga's way. The server tells what it took: its CPU, and its longest pause, by its own histogram of the event loop.
+ * No request costs more than its weight. Each shape is sent at the largest accepted size, both often enough to be
+ * compiled and through Yoga. The server's metrics give its CPU time and its longest event loop pause.
  */
 
-/** For a unit of work (src/http/admission.ts); the database's work is in it where the database is embedded. */
+/** CPU limit for a unit of weight (src/http/admission.ts). It includes the database where that is embedded. */
 const MAX_CPU_MS_OF_A_UNIT = inject('engine') === 'embedded' ? 10 : 5;
-/** Whatever it is charged: what no request takes less than, and what the machine does besides. */
+/** Allowed for any weight: the minimum of every request, and other work of the machine. */
 const FREE_CPU_MS = 40;
 const MAX_PAUSE_MS = 200;
 const TIMES = 6;
@@ -74,14 +74,14 @@ async function ask(asked: Asked, more: object = {}): Promise<Answer> {
   return { status: response.status, bytes: Buffer.byteLength(text), body: JSON.parse(text) };
 }
 
-/** CPU seconds until now, and the longest pause since this was asked last. */
+/** CPU time until now, and the longest pause since the last call. */
 async function usage(): Promise<{ cpuMs: number; pauseMs: number }> {
   const text = await (await fetch(server.metricsUrl)).text();
   const read = (name: string) => 1_000 * Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1]);
   return { cpuMs: read('process_cpu_seconds_total'), pauseMs: read('nodejs_eventloop_lag_max_seconds') };
 }
 
-/** The largest request of a shape that the limits let pass, with what it is charged. */
+/** The largest request of a shape that the limits accept, with its weight. */
 function largest(shape: Shape): { asked: Asked; units: number } {
   const isValid = ({ query }: Asked) => readDocument(query).errors.length === 0;
   const mustBeValid = isValid(shape.make(1, fixture));
@@ -104,7 +104,7 @@ function largest(shape: Shape): { asked: Asked; units: number } {
   return fits(good) as { asked: Asked; units: number };
 }
 
-describe('a request costs what it is charged', () => {
+describe('a request costs no more than its weight', () => {
   test.each(SHAPES)(
     '$name',
     async (shape) => {
@@ -120,7 +120,7 @@ describe('a request costs what it is charged', () => {
           expect([200, 400, 413]).toContain(answer.status);
           expect(answer.body.errors?.length ?? 0).toBeLessThanOrEqual(5);
           expect(answer.bytes).toBeLessThanOrEqual(LARGEST_ANSWER_BYTES);
-          // The best of each: what else the machine does must not fail a test.
+          // The best of each, so that other work of the machine does not fail a test.
           cpuMs = Math.min(cpuMs, after.cpuMs - before.cpuMs);
           pauseMs = Math.min(pauseMs, after.pauseMs);
           bytes = answer.bytes;

@@ -8,8 +8,8 @@ import { copyTemplate, type TestDatabase } from '../support/engines.js';
 import { requireCleanLog } from '../support/hygiene.js';
 
 /**
- * Neither logs nor errors say a secret, its hash, an email or an address: a bit of everything is done, also what
- * fails in the database with a user in its own message, and then everything that was written is searched.
+ * Logs and errors contain no secret, hash, email or address. The test calls every kind of operation, including failures
+ * where the database names a user in its message, then searches all output.
  */
 
 const TRAP = 'trap@example.com';
@@ -19,7 +19,7 @@ const ADDRESSES = [stellarAddress(1), stellarAddress(2), ethereumAddress(3)] as 
 let database: TestDatabase;
 let server: RunningServer;
 
-/** Runs SQL while no server has the database. */
+/** Runs SQL while no server uses the database. */
 async function onDatabase(sql: string): Promise<Record<string, unknown>[]> {
   const directory = createContext(parseConfig(database.env), { command: 'test' });
   await directory.open();
@@ -28,7 +28,7 @@ async function onDatabase(sql: string): Promise<Record<string, unknown>[]> {
 
 beforeAll(async () => {
   database = await copyTemplate();
-  // PostgreSQL tells of it with the whole row, email included.
+  // PostgreSQL reports this failure with the whole row, including the email.
   await onDatabase(`ALTER TABLE users ADD CONSTRAINT trap CHECK (auth_value <> '${TRAP}')`);
   server = await startServer({ ...database.env, DEMO: 'off', LOG_LEVEL: 'trace' });
 });
@@ -47,7 +47,7 @@ async function command(args: string[], input = ''): Promise<string> {
   return outcome.stdout;
 }
 
-/** With the secret that the command shows, this once. */
+/** Includes the secret, which the command shows only once. */
 async function showing(args: string[]) {
   const { app_id, app_secret } = JSON.parse(await command([...args, '--json']));
   secrets.push(app_secret);
@@ -67,7 +67,7 @@ const postJson = (headers: Record<string, string>, body: string) => ({
   body,
 });
 
-test('whatever is done, nothing of it is in a log or in an error', async () => {
+test('no operation writes secrets or personal data to a log or an error', async () => {
   const { app_id, app_secret } = await showing(['project', 'create', '--name', 'Test']);
   const { app_secret: limited } = await showing(['project', 'add-secret', app_id, '--label', 'r', '--scope', 'read']);
   const right = { 'service-app-id': app_id, 'service-app-secret': app_secret };
@@ -120,7 +120,7 @@ test('whatever is done, nothing of it is in a log or in an error', async () => {
   const quiet = [await command(['project', 'secrets', app_id]), await command(['audit', '--project', app_id])];
   const { stderr: log } = await server.stop();
 
-  // The scenario has met what it is for: every kind of error, and failures that the database explains with a user.
+  // The scenario covers every kind of error, and database failures that name a user.
   expect(new Set(errorBodies.map((body) => /"code":"(\w+)"/.exec(body)?.[1]))).toEqual(
     new Set([undefined, 'UNAUTHENTICATED', 'BAD_USER_INPUT', 'FORBIDDEN', 'INTERNAL_SERVER_ERROR']),
   );
@@ -139,7 +139,7 @@ test('whatever is done, nothing of it is in a log or in an error', async () => {
     .toLowerCase();
   expect(never.filter((text) => written.includes(text.toLowerCase()))).toEqual([]);
 
-  // What is kept of a secret is its hash, in one place.
+  // Only the hash of a secret is stored, in one place.
   const tables = ['projects', 'app_secrets', 'users', 'accounts', 'bans', 'audit_log'];
   const dump = await onDatabase(tables.map((table) => `SELECT t::text AS row FROM ${table} t`).join(' UNION ALL '));
   const kept = dump.map(({ row }) => row).join('\n');

@@ -31,7 +31,7 @@ const email = (name: string | number, more: Json = {}) => ({
 const lines = (users: Json[]) => users.map((user) => `${JSON.stringify(user)}\n`).join('');
 const emails = (count: number) => lines(Array.from({ length: count }, (_, index) => email(`user-${index}`)));
 
-/** Every user of a project as REST lists them, without the ids. */
+/** All users of a project as REST lists them, without ids. */
 async function listUsers(url: string, project: Credentials): Promise<Json[]> {
   const users: Json[] = [];
   for (let page = 1; ; page += 1) {
@@ -59,7 +59,7 @@ describe('beside a running server,', () => {
   });
 
   const createProject = (): Promise<Credentials> => userdirJson(database.env, ['project', 'create', '--name', 'Test']);
-  /** Runs an import to its end: its exit code, and its report. */
+  /** Runs an import to its end; returns its exit code and its report. */
   async function importLines({ app_id: appId }: Credentials, input: string | Buffer, ...options: string[]) {
     const args = ['user', 'import', '--project', appId, '--json', ...options];
     const { code, stdout, stderr } = await userdir(database.env, args, input);
@@ -115,7 +115,7 @@ describe('beside a running server,', () => {
     expect(found.body.result.total_user).toBe(1);
   });
 
-  test('one bad line in the middle undoes the whole import', async () => {
+  test('one invalid line in the middle rolls back the whole import', async () => {
     const project = await createProject();
     const input = emails(2_500).split('\n');
     input[1_250] = '{"auth_method":"email"}';
@@ -131,7 +131,7 @@ describe('beside a running server,', () => {
     expect(await listUsers(server.url, project)).toEqual([]);
   });
 
-  test('--skip-invalid imports the good lines, however they end, and says what is wrong with each bad one', async () => {
+  test('--skip-invalid imports valid lines with any line ending, and reports each invalid line', async () => {
     const project = await createProject();
     const good = (name: string) => JSON.stringify(email(name));
     const bad = (more: Json) => JSON.stringify({ auth_method: 'google', auth_value: '1', ...more });
@@ -186,7 +186,7 @@ describe('beside a running server,', () => {
     expect(await namesIn(project)).toEqual(['bom@example.com', 'crlf@example.com', 'no-final-newline@example.com']);
   });
 
-  test('of more bad lines than anybody reads, the first thousand are reported and all are counted', async () => {
+  test('the first thousand invalid lines are reported, and all are counted', async () => {
     const project = await createProject();
     const { code, report } = await importLines(
       project,
@@ -201,7 +201,7 @@ describe('beside a running server,', () => {
     expect(report.errors[0].error.length).toBeLessThan(600);
   });
 
-  test('--on-conflict decides on users who exist', async () => {
+  test('--on-conflict decides what happens to existing users', async () => {
     const project = await createProject();
     const [kept] = [email('ada', { created_at: '2025-01-01T00:00:00Z', login_count: 5 })];
     await importLines(project, lines([kept]));
@@ -252,7 +252,7 @@ describe('beside a running server,', () => {
     ['fail', { code: 1, report: { imported: 0, skipped: 0, failed: 1, errors: [{ line: 3 }] } }, []],
     ['skip', { code: 0, report: { imported: 2, skipped: 1, failed: 0 } }, [1, 0]],
     ['update', { code: 0, report: { imported: 3, skipped: 0, failed: 0 } }, [3, 0]],
-  ])('the second line of one identity in a file is a conflict: %s', async (onConflict, outcome, loginCounts) => {
+  ])('a second line with the same identity is a conflict: %s', async (onConflict, outcome, loginCounts) => {
     const project = await createProject();
     const input = lines([email('ada', { login_count: 1 }), email('bob'), email('ADA', { login_count: 3 })]);
     expect(await importLines(project, input, '--on-conflict', onConflict)).toMatchObject(outcome);
@@ -260,7 +260,7 @@ describe('beside a running server,', () => {
     expect(users.map((user) => user.login_count).sort((a, b) => b - a)).toEqual(loginCounts);
   });
 
-  test('a file is read as standard input is', async () => {
+  test('a file is read like standard input', async () => {
     const project = await createProject();
     const file = join(folder, 'users.ndjson');
     await writeFile(file, lines([email('from-a-file')]));
@@ -270,7 +270,7 @@ describe('beside a running server,', () => {
     expect(await importLines(project, '')).toMatchObject({ code: 0, report: { imported: 0 } });
   });
 
-  test('a file that is not there, or is a folder, is refused in one line', async () => {
+  test('a missing file or a folder is refused in one line', async () => {
     const { app_id: appId } = await createProject();
     const args = ['user', 'import', '--project', appId];
     const missing = { code: 1, stdout: '', stderr: `userdir: The file ${folder}/none does not exist.\n` };
@@ -279,7 +279,7 @@ describe('beside a running server,', () => {
     expect(await userdir(database.env, [...args, folder])).toMatchObject(isFolder);
   });
 
-  test('an export imported into another project gives equal users in the same order', async () => {
+  test('an export imported into another project creates equal users in the same order', async () => {
     const [one, other] = [await createProject(), await createProject()];
     await userdirJson(database.env, ['seed', '--project', one.app_id, '--users', '1500']);
     const sameInstant = Array.from({ length: 50 }, (_, index) => email(`tie-${index}`, { created_at: '2025-01-01' }));
@@ -292,7 +292,7 @@ describe('beside a running server,', () => {
     expect(again.stdout).toBe(exported.stdout);
   });
 
-  test('a wallet that is no longer the login wallet is external on the other side too', async () => {
+  test('a wallet that is no longer the login wallet is still external after export and import', async () => {
     const [one, other] = [await createProject(), await createProject()];
     const ann = { authMethod: 'google', authValue: 'google|1' };
     await recordLogin(server.url, one, { ...ann, wallet: stellarAddress(1) });
@@ -308,7 +308,7 @@ describe('beside a running server,', () => {
     expect(verified.body.result.wallet_type).toBe('external');
   });
 
-  test('export | head ends without a complaint', async () => {
+  test('export | head ends without an error', async () => {
     const project = await createProject();
     await userdirJson(database.env, ['seed', '--project', project.app_id, '--users', '3000']);
     const script = '"$NODE" "$CLI" user export --project "$APP" | head -1; echo "$' + '{PIPESTATUS[0]}"';
@@ -322,19 +322,19 @@ describe('beside a running server,', () => {
   });
 
   /** On the embedded engine the server runs the import; on PostgreSQL the command itself. */
-  test('an import whose command is killed leaves nothing', async () => {
+  test('an import whose command is killed writes nothing', async () => {
     const project = await createProject();
     const child = spawnUserdir(database.env, ['user', 'import', '--project', project.app_id]);
     const outcome = outcomeOf(child);
     await new Promise((resolve) => child.stdin.write(emails(20_000), resolve));
-    // The server begins when it has all of the input, and needs longer than the signal does.
+    // The server begins when it has all input, and needs more time than the signal.
     if (inject('engine') === 'embedded') await new Promise<void>((resolve) => child.stdin.end(resolve));
     child.kill('SIGKILL');
     expect((await outcome).signal).toBe('SIGKILL');
     expect((await call(server.url, project, '/server/users/count')).body.result.total_user).toBe(0);
   });
 
-  test.runIf(inject('engine') === 'embedded')('an import whose server is killed leaves nothing', async () => {
+  test.runIf(inject('engine') === 'embedded')('an import whose server is killed writes nothing', async () => {
     const project = await createProject();
     const child = spawnUserdir(database.env, ['user', 'import', '--project', project.app_id]);
     const outcome = outcomeOf(child);
@@ -352,7 +352,7 @@ describe('beside a running server,', () => {
   });
 });
 
-describe('by itself,', () => {
+describe('without a running server,', () => {
   let database: TestDatabase;
   let project: Credentials;
   beforeAll(async () => {
@@ -366,7 +366,7 @@ describe('by itself,', () => {
     return listed.total_user;
   };
 
-  /** An import that has taken most of a megabyte and waits for the rest of its input. */
+  /** An import that has read most of a megabyte and waits for the rest of its input. */
   async function importHalf() {
     const child = spawnUserdir(database.env, ['user', 'import', '--project', project.app_id]);
     const outcome = outcomeOf(child);
@@ -374,7 +374,7 @@ describe('by itself,', () => {
     return { child, outcome };
   }
 
-  test('an import that is interrupted says so and leaves nothing', async () => {
+  test('an import that is interrupted says so and writes nothing', async () => {
     const { child, outcome } = await importHalf();
     child.kill('SIGINT');
     expect(await outcome).toEqual({
@@ -386,7 +386,7 @@ describe('by itself,', () => {
     expect(await totalUser()).toBe(0);
   });
 
-  test('an import that is killed leaves nothing', async () => {
+  test('an import that is killed writes nothing', async () => {
     const { child, outcome } = await importHalf();
     child.kill('SIGKILL');
     await outcome;
@@ -394,7 +394,7 @@ describe('by itself,', () => {
   });
 
   test.runIf(inject('engine') === 'postgres')(
-    'an import whose connection breaks says so and leaves nothing',
+    'an import whose connection breaks says so and writes nothing',
     async () => {
       const { child, outcome } = await importHalf();
       const admin = new pg.Client({ connectionString: database.env['DATABASE_URL'] });
@@ -415,32 +415,35 @@ describe('by itself,', () => {
     },
   );
 
-  /** Needs /proc, where a process's peak of resident memory is found. */
-  test.runIf(existsSync('/proc/self/status'))('the memory of an import does not grow with its file', async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'userdir-memory-'));
-    async function peakMegabytes(name: string, count: number): Promise<number> {
-      const path = join(folder, name);
-      const file = await open(path, 'w');
-      for (let index = 0; index < count; index += 1) {
-        await file.write(`${JSON.stringify(email(`${name}-${index}`))}${' '.repeat(32_000)}\n`);
+  /** Reads the peak resident memory of a process from /proc. */
+  test.runIf(existsSync('/proc/self/status'))(
+    'the memory of an import does not grow with the size of its file',
+    async () => {
+      const folder = await mkdtemp(join(tmpdir(), 'userdir-memory-'));
+      async function peakMegabytes(name: string, count: number): Promise<number> {
+        const path = join(folder, name);
+        const file = await open(path, 'w');
+        for (let index = 0; index < count; index += 1) {
+          await file.write(`${JSON.stringify(email(`${name}-${index}`))}${' '.repeat(32_000)}\n`);
+        }
+        await file.close();
+        const child = spawnUserdir(database.env, ['user', 'import', '--project', project.app_id, path]);
+        let peak = 0;
+        const watch = setInterval(() => {
+          peak = Math.max(peak, residentPeakMegabytes(child.pid ?? 0));
+        }, 20);
+        const outcome = await outcomeOf(child);
+        clearInterval(watch);
+        expect(outcome).toMatchObject({ code: 0, stdout: `Imported ${count}, skipped 0, failed 0.\n` });
+        return peak;
       }
-      await file.close();
-      const child = spawnUserdir(database.env, ['user', 'import', '--project', project.app_id, path]);
-      let peak = 0;
-      const watch = setInterval(() => {
-        peak = Math.max(peak, residentPeakMegabytes(child.pid ?? 0));
-      }, 20);
-      const outcome = await outcomeOf(child);
-      clearInterval(watch);
-      expect(outcome).toMatchObject({ code: 0, stdout: `Imported ${count}, skipped 0, failed 0.\n` });
-      return peak;
-    }
-    const small = await peakMegabytes('small', 500);
-    const large = await peakMegabytes('large', 8_000);
-    await rm(folder, { recursive: true });
-    // The larger file has 240 MB more.
-    expect(large - small).toBeLessThan(120);
-  });
+      const small = await peakMegabytes('small', 500);
+      const large = await peakMegabytes('large', 8_000);
+      await rm(folder, { recursive: true });
+      // The larger file is 240 MB larger.
+      expect(large - small).toBeLessThan(120);
+    },
+  );
 });
 
 function residentPeakMegabytes(pid: number): number {

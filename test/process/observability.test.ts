@@ -6,7 +6,7 @@ import { startCollector } from '../support/collector.js';
 import { call, startServer, userdir } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
 
-/** Metrics and traces of a process: where they are, and that they do not keep it from ending. */
+/** Where a process serves metrics and sends traces, and that neither delays its exit. */
 
 let database: TestDatabase;
 beforeAll(async () => {
@@ -15,12 +15,12 @@ beforeAll(async () => {
 afterAll(() => database.drop());
 
 const settings = (env: Record<string, string>) => ({ ...database.env, REQUEST_TIMEOUT_MS: '1000', ...env });
-/** REQUEST_TIMEOUT_MS and what the end may take beside it. */
+/** REQUEST_TIMEOUT_MS plus the time a shutdown may take. */
 const SHUTDOWN_MS = 3_000;
 
-test('metrics are served from the start to the end of the service, and traces are sent before it', async () => {
+test('metrics are served from start to exit, and traces are sent before exit', async () => {
   const collector = await startCollector();
-  // What has ended would be sent a minute later.
+  // Without a flush, ended spans would be sent a minute later.
   const server = await startServer(
     settings({
       METRICS_PORT: '0',
@@ -42,7 +42,7 @@ test('metrics are served from the start to the end of the service, and traces ar
   await collector.close();
 });
 
-test('a collector that takes what is sent and never answers does not keep the process', async () => {
+test('a collector that never answers does not delay the exit', async () => {
   const silent = createServer((socket) => socket.on('error', () => undefined).resume());
   await once(silent.listen(0, '127.0.0.1'), 'listening');
   const endpoint = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`;
@@ -56,7 +56,7 @@ test('a collector that takes what is sent and never answers does not keep the pr
   silent.close();
 });
 
-test('a port of metrics that is taken is a clear error', async () => {
+test('a metrics port in use is a clear error', async () => {
   const other = createServer();
   await once(other.listen(0, '127.0.0.1'), 'listening');
   const { port } = other.address() as AddressInfo;

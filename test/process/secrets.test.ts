@@ -11,11 +11,11 @@ const ALL = ['read', 'verify', 'write'];
 const listSecrets = ({ app_id }: Credentials): Promise<Json[]> => runJson('project', 'secrets', app_id);
 const status = async ({ app_id }: Credentials, app_secret: string) =>
   (await call(url(), { app_id, app_secret }, '/server/users')).status;
-/** The server believes right credentials for less than a second after it has lost touch with the database. */
+/** The server accepts cached credentials for less than a second after it loses the database. */
 const untilRefused = (project: Credentials, secret: string) =>
   expect.poll(() => status(project, secret), { timeout: 2_000 }).toBe(401);
 
-/** What the README tells scanners. */
+/** The secret format that the README documents for secret scanners. */
 const FORM = /\buds_[A-Za-z0-9_-]{43}[A-Za-z0-9]{6}\b/;
 
 function hasRightChecksum(secret: string): boolean {
@@ -24,7 +24,7 @@ function hasRightChecksum(secret: string): boolean {
   return sum === crc32(secret.slice(0, -6));
 }
 
-test('a secret carries its prefix and its checksum, and no two are alike', async () => {
+test('a secret has a prefix and a checksum, and no two are equal', async () => {
   const project = await createProject();
   const made = [project.app_secret];
   for (const label of ['a', 'b']) {
@@ -39,7 +39,7 @@ test('a secret carries its prefix and its checksum, and no two are alike', async
   expect(new Set(made).size).toBe(4);
 });
 
-test('project secrets lists them without themselves, with when they were used last', async () => {
+test('project secrets lists labels and the time of last use, and never the secrets', async () => {
   const project = await createProject();
   const fresh = {
     id: expect.any(Number),
@@ -56,7 +56,7 @@ test('project secrets lists them without themselves, with when they were used la
   await expect.poll(async () => (await listSecrets(project))[0].last_used_at).toMatch(TIMESTAMP);
   const [used] = await listSecrets(project);
   expect(Date.parse(used.last_used_at)).toBeGreaterThan(before - 5_000);
-  // Wrong ones are no use of it.
+  // A request with a wrong secret does not count as use.
   expect(await status(project, `${project.app_secret}x`)).toBe(401);
 
   const shown = await run('project', 'secrets', project.app_id);
@@ -65,7 +65,7 @@ test('project secrets lists them without themselves, with when they were used la
   expect(JSON.stringify([shown, used])).not.toContain('uds_');
 });
 
-test('project add-secret adds a limited one that ends by itself', async () => {
+test('project add-secret adds a secret with scopes and an expiry', async () => {
   const project = await createProject();
   const args = ['--label', 'Reports (Ada)', '--scope', 'verify,read', '--expires-in', '30d'];
   const added = await runJson('project', 'add-secret', project.app_id, ...args);
@@ -88,11 +88,11 @@ test('project add-secret adds a limited one that ends by itself', async () => {
 
   const short = await runJson('project', 'add-secret', project.app_id, '--label', 'short', '--expires-in', '1s');
   await untilRefused(project, short.app_secret);
-  // What is over can be had again.
+  // The label of an expired secret can be used again.
   expect((await runJson('project', 'add-secret', project.app_id, '--label', 'short')).expires_at).toBe(null);
 });
 
-test('a label that lives, is empty, too long or the name of the operator is refused, and a scope that is none', async () => {
+test('a label in use, empty, too long or reserved is refused, and an unknown scope too', async () => {
   const { app_id } = await createProject();
   const add = (...args: string[]) => run('project', 'add-secret', app_id, ...args);
   expect(await add('--label', 'main')).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('main') });
@@ -113,7 +113,7 @@ test('a label that lives, is empty, too long or the name of the operator is refu
   }
 });
 
-test('project revoke ends one secret at once, and twice is as once', async () => {
+test('project revoke ends one secret at once, and a second call changes nothing', async () => {
   const project = await createProject();
   const other = await runJson('project', 'add-secret', project.app_id, '--label', 'other');
   expect(await status(project, other.app_secret)).toBe(200);
@@ -132,7 +132,7 @@ test('project revoke ends one secret at once, and twice is as once', async () =>
   expect((await listSecrets(project))[1]).toEqual(ended);
 });
 
-test('a secret of another project, of nobody, and what is no number are not revoked', async () => {
+test('an id of another project, an unknown id and a malformed id are refused by revoke', async () => {
   const [one, another] = [await createProject(), await createProject()];
   const [{ id }] = (await listSecrets(another)) as [Json];
   expect(await run('project', 'revoke', one.app_id, `${id}`)).toMatchObject({ code: 1, stdout: '' });
@@ -144,7 +144,7 @@ test('a secret of another project, of nobody, and what is no number are not revo
   expect((await run('project', 'revoke', one.app_id, '-1')).code).toBe(2);
 });
 
-test('project rotate replaces the secrets of one label, keeps scopes and end, and says which others live', async () => {
+test('project rotate replaces the secrets of one label, keeps scopes and expiry, and names other labels', async () => {
   const project = await createProject();
   const reports = await runJson(
     ...['project', 'add-secret', project.app_id, '--label', 'reports', '--scope', 'read', '--expires-in', '7d'],
@@ -187,7 +187,7 @@ test('a project whose last secret was revoked gets a new one by rotation', async
   expect(await status(project, app_secret)).toBe(200);
 });
 
-test('of rotations at the same time the last leaves one secret alive', async () => {
+test('concurrent rotations leave exactly one secret valid', async () => {
   const project = await createProject();
   const rotations = await Promise.all(Array.from({ length: 4 }, () => runJson('project', 'rotate', project.app_id)));
   expect((await listSecrets(project)).filter(({ live }) => live)).toHaveLength(1);

@@ -66,7 +66,7 @@ describe('the first start', () => {
     expect(JSON.parse(stdout).result).toMatchObject({ page: 1, limit: 2, users: [{}, {}] });
   });
 
-  test('makes about 200 users of every login method, on both networks, custodial and external', async () => {
+  test('creates about 200 users with every login method, on both networks, custodial and external', async () => {
     const users = await demoUsers();
     expect(users).toHaveLength(200);
     const methods = new Set(users.map((user) => user.auth_method));
@@ -90,7 +90,7 @@ describe('the first start', () => {
     expect(mode & 0o777).toBe(0o600);
   });
 
-  /** The pages that a browser gets without credentials, and what they are made from, of which each has the App Secret. */
+  /** Which pages that need no credentials contain the App Secret, including the documents and scripts they load. */
   async function pagesWithSecret(origin: string): Promise<string[]> {
     const found: string[] = [];
     for (const path of [
@@ -112,7 +112,7 @@ describe('the first start', () => {
     expect(await pagesWithSecret(url)).toEqual(engine === 'embedded' ? ['/', '/graphql'] : []);
   });
 
-  test('shows them under no other name than those of this machine: the scripts of another site could read them', async () => {
+  test('shows them only under local host names, because scripts of another site could read them', async () => {
     const { port } = new URL(url);
     const names = ['localhost', `127.0.0.1:${port}`, `[::1]:${port}`, `rebound.example:${port}`, 'localhost.example'];
     const shown = await Promise.all(names.map(async (host) => /uds_[\w-]{10}/.test(await frontPage({ host }))));
@@ -120,7 +120,7 @@ describe('the first start', () => {
     expect(shown).toEqual([isEmbedded, isEmbedded, isEmbedded, false, false]);
   });
 
-  test('shows them to nobody who comes by way of a proxy, and to nobody while TRUST_PROXY is set', async () => {
+  test('does not show them to requests through a proxy, or while TRUST_PROXY is set', async () => {
     const host = 'localhost';
     const proxied: Record<string, string>[] = [
       { forwarded: 'for=192.0.2.1' },
@@ -143,7 +143,7 @@ describe('the first start', () => {
     });
   }
 
-  test('finds the same data under the same credentials at the next start', async () => {
+  test('keeps the data and the credentials for the next start', async () => {
     const before = await demoUsers();
     server.kill('SIGTERM');
     await once(server, 'close');
@@ -152,7 +152,7 @@ describe('the first start', () => {
     url = second.url;
     expect(await demoUsers()).toEqual(before);
     await second.stop();
-    // To be reached from another machine.
+    // This address can be reached from other machines.
     const open = await startServer({ ...database.env, HOST: '0.0.0.0' });
     expect(await pagesWithSecret(open.url.replace('0.0.0.0', '127.0.0.1'))).toEqual([]);
     await open.stop();
@@ -171,7 +171,7 @@ describe('a server', () => {
   });
   afterAll(() => database.drop());
 
-  /** A request whose head the server has taken and whose body it still waits for. */
+  /** A request whose head the server has read; the server waits for its body. */
   async function openRequest(path: string): Promise<Socket> {
     const { demo, url } = server;
     const socket = connect(Number(new URL(url).port), '127.0.0.1').setEncoding('utf8');
@@ -197,7 +197,7 @@ describe('a server', () => {
     expect(await server.outcome).toMatchObject({ code: 0, signal: null });
   });
 
-  test('is forced to end by a second signal', async () => {
+  test('exits at once on a second signal', async () => {
     server = await startServer(database.env);
     const socket = await openRequest('/server/wallets/verify');
     socket.on('error', () => undefined);
@@ -207,7 +207,7 @@ describe('a server', () => {
     socket.destroy();
   });
 
-  test('ends on SIGINT as well', async () => {
+  test('exits on SIGINT too', async () => {
     server = await startServer(database.env);
     expect(await server.stop('SIGINT')).toMatchObject({ code: 0, signal: null });
   });
@@ -233,7 +233,7 @@ describe('a server', () => {
     expect(stderr).not.toContain(demo.app_secret);
   });
 
-  test('without the demo says how to make a project', async () => {
+  test('prints how to create a project if there is no demo project', async () => {
     const empty = await copyTemplate();
     const process = spawnUserdir({ ...empty.env, PORT: '0', DEMO: 'off' }, ['serve']);
     process.stderr.resume();
@@ -254,7 +254,7 @@ describe('a start is refused', () => {
     return outcome;
   }
 
-  test('by malformed settings: one line a fault, and no value of DATABASE_URL', async () => {
+  test('by malformed settings, with one line per error and without the value of DATABASE_URL', async () => {
     const outcome = await refusal({ PORT: 'http', LOG_LEVEL: 'loud', DATABASE_URL: 'mysql://root:hunter2@db' });
     expect(outcome).toMatchObject({ code: 1, stdout: '' });
     expect(outcome.stderr.split('\n')).toEqual([
@@ -286,14 +286,14 @@ describe('a start is refused', () => {
     });
   });
 
-  test.runIf(engine === 'postgres')('by a database that is not there on a server that is', async () => {
+  test.runIf(engine === 'postgres')('by a database that does not exist on a running PostgreSQL server', async () => {
     const url = new URL(inject('templates').postgres ?? '');
     url.pathname = '/userdir_test_nowhere';
     const { code, stderr } = await refusal({ DATABASE_URL: url.href });
     expect({ code, stderr }).toEqual({ code: 1, stderr: 'userdir: database "userdir_test_nowhere" does not exist\n' });
   });
 
-  test('of another command by a database that cannot be reached, in one line without the password', async () => {
+  test('for other commands too, by an unreachable database, in one line without the password', async () => {
     const settings = { DATABASE_URL: 'postgres://me:hunter2@127.0.0.1:1/users' };
     const { code, stderr } = await userdir(settings, ['project', 'list']);
     expect(code).toBe(1);

@@ -6,7 +6,7 @@ import { startServer, userdir, userdirJson } from '../support/command.js';
 import { copyTemplate, createEmptyDatabase } from '../support/engines.js';
 
 test.runIf(inject('engine') === 'embedded')(
-  'in production nothing starts on the embedded database unasked, and the misspelt setting is named',
+  'in production the embedded database must be requested, and a misspelt setting is named',
   async () => {
     const database = await createEmptyDatabase('embedded');
     const settings = { ...database.env, NODE_ENV: 'production', DATABASE_URI: 'postgres://me:hush@db.example/x' };
@@ -26,7 +26,7 @@ test.runIf(inject('engine') === 'embedded')(
   },
 );
 
-test('a server and a command name a misspelt setting, and go on', async () => {
+test('a server and a command warn about a misspelt setting and continue', async () => {
   const database = await copyTemplate();
   const settings = { ...database.env, DEMO: 'off', RATE_LIMITS: '5' };
   const server = await startServer(settings);
@@ -39,7 +39,7 @@ test('a server and a command name a misspelt setting, and go on', async () => {
   await database.drop();
 });
 
-test('the App Secret of conformance is taken from a file, or wrong usage', async () => {
+test('conformance reads the App Secret from a file, and an unreadable file is a usage error', async () => {
   const settings = { USERDIR_APP_SECRET_FILE: '/none' };
   const { code, stderr } = await userdir(settings, ['conformance', 'http://127.0.0.1:1', '--app-id', 'a']);
   expect(code).toBe(2);
@@ -47,7 +47,7 @@ test('the App Secret of conformance is taken from a file, or wrong usage', async
 });
 
 test.runIf(inject('engine') === 'postgres')(
-  'DATABASE_URL is taken from a file, whose secret nothing repeats',
+  'DATABASE_URL is read from a file, and errors do not show its password',
   async () => {
     const { env, drop } = await copyTemplate();
     const dataDir = env['DATA_DIR'] ?? '';

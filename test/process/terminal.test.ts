@@ -13,7 +13,7 @@ const ESCAPE = '\u001b[';
 
 const quoted = (words: readonly string[]) => words.map((word) => `'${word}'`).join(' ');
 
-/** A command line for a terminal of so many columns. */
+/** A command line for a terminal with this many columns. */
 const onTerminal = (columns: number, ...args: string[]) => [
   '-qec',
   `stty cols ${columns}; ${quoted([process.execPath, CLI, ...args])}`,
@@ -26,7 +26,7 @@ async function runOnTerminal(settings: Settings, columns: number, ...args: strin
   return stdout.replaceAll('\r\n', '\n');
 }
 
-// How something looks does not depend on the engine.
+// Terminal output does not depend on the engine.
 describe.runIf(inject('engine') === 'embedded' && existsSync(SCRIPT))('on a terminal,', () => {
   const { url, settings, createProject } = useServer();
   let folder: string;
@@ -37,7 +37,7 @@ describe.runIf(inject('engine') === 'embedded' && existsSync(SCRIPT))('on a term
   });
   afterAll(() => rm(folder, { recursive: true }));
 
-  test('a table has one line a row where it fits, and one line a value where it does not', async () => {
+  test('a table prints one line per row if it fits, and one line per value if not', async () => {
     const plain = { ...settings(), NO_COLOR: '1' };
     const { app_id: appId } = project;
     const wide = await runOnTerminal(plain, 120, 'project', 'list');
@@ -59,14 +59,14 @@ describe.runIf(inject('engine') === 'embedded' && existsSync(SCRIPT))('on a term
     expect(report.includes(ESCAPE)).toBe(coloured);
   });
 
-  test('elsewhere colours only with FORCE_COLOR', async () => {
+  test('without a terminal, colours are used only with FORCE_COLOR', async () => {
     expect((await userdir({ DATA_DIR: folder }, ['doctor'])).stdout).not.toContain(ESCAPE);
     expect((await userdir({ DATA_DIR: folder, FORCE_COLOR: '1' }, ['doctor'])).stdout).toContain(ESCAPE);
     const json = await userdir({ DATA_DIR: folder, FORCE_COLOR: '1' }, ['doctor', '--json']);
     expect(json.stdout).not.toContain(ESCAPE);
   });
 
-  test('progress has a bar, a count, a rate, and comes to its end; what is left at last is the report', async () => {
+  test('progress shows a bar, a count and a rate, reaches its end, and leaves only the report', async () => {
     const { app_id: appId } = project;
     const file = join(folder, 'users.ndjson');
     const lines = Array.from({ length: 6_000 }, (_, place) => `{"auth_method":"google","auth_value":"${place}"}\n`);
@@ -82,11 +82,11 @@ describe.runIf(inject('engine') === 'embedded' && existsSync(SCRIPT))('on a term
     const narrow = await runOnTerminal(settings(), 60, 'seed', '--project', appId, '--users', '2000');
     for (const line of narrow.split(`${ESCAPE}1G`)) expect(shownWidth(line)).toBeLessThanOrEqual(60);
     expect(narrow).toMatch(/100% {2}2,000 users/);
-    // A terminal whose cursor is hidden, or whose lines are cut, would stay so when the command is killed.
+    // If the command were killed, a hidden cursor or disabled line wrapping would remain.
     for (const written of [imported, narrow]) expect(written).not.toMatch(/\[\?(25|7)l/);
   });
 
-  test('a secret is asked for and not shown', async () => {
+  test('the prompt for a secret does not show what is typed', async () => {
     const args = onTerminal(80, 'conformance', url(), '--app-id', project.app_id, '--only', 'get/invalid-id');
     const child = spawn(SCRIPT, args, { env: environment({ NO_COLOR: '1' }) });
     const written: string[] = [];
@@ -99,7 +99,7 @@ describe.runIf(inject('engine') === 'embedded' && existsSync(SCRIPT))('on a term
   });
 });
 
-/** How wide a line is once its escape sequences are gone. */
+/** The width of a line without its escape sequences. */
 function shownWidth(line: string): number {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences begin with one
   return [...line.replace(/\u001b(\[[?\d;]*[A-Za-z]|[78])/g, '')].length;

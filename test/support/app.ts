@@ -12,18 +12,18 @@ import { copyTemplate } from './engines.js';
 import { requireCleanLog } from './hygiene.js';
 import { requireDocumented } from './openapi.js';
 
-/** A running service. Others may be on the same database, with projects of theirs. */
+/** A running service. Other services may use the same database, with other projects. */
 export interface TestApp {
   readonly url: string;
-  /** With METRICS_PORT. */
+  /** Only with METRICS_PORT. */
   readonly metricsUrl: string;
   readonly context: Context;
   readonly dataDir: string;
-  /** The SQL of every statement that Prisma has issued on its database, as long as it runs. */
+  /** The SQL of every statement that Prisma sends to its database while the service runs. */
   readonly statements: string[];
   /** The lines of its log. */
   readonly logged: string[];
-  /** A new project, with the ways to call the service as its backend. */
+  /** Creates a project, with functions that call the service as its backend. */
   createProject(name?: string): Promise<TestProject>;
   close(): Promise<void>;
 }
@@ -31,17 +31,17 @@ export interface TestApp {
 export interface TestProject {
   readonly appId: string;
   readonly appSecret: string;
-  /** The recommended headers. */
+  /** The recommended credential headers. */
   readonly credentials: Record<string, string>;
-  /** A REST call; `path` is below the base address. Throws where the answer is none that the OpenAPI document describes. */
+  /** A REST call; `path` is below the base URL. Throws if the OpenAPI document does not describe the answer. */
   rest(path: string, init?: RequestInit): Promise<RestAnswer>;
-  /** A GraphQL operation; the parsed body, with its HTTP status. */
+  /** Sends a GraphQL operation; returns the parsed body with its HTTP status. */
   graphql(query: string, variables?: Record<string, unknown>): Promise<GraphQLAnswer>;
-  /** Adds users by the import format, all or nothing; throws where one is refused. */
+  /** Adds users in the import format, all or nothing; throws if one is refused. */
   addUsers(...users: ImportedUser[]): Promise<void>;
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: bodies are looked into by assertions, which would each have to narrow them
+// biome-ignore lint/suspicious/noExplicitAny: assertions read into bodies, and each would have to narrow the type
 export type Json = any;
 
 export interface RestAnswer {
@@ -70,18 +70,18 @@ export interface ImportedUser {
 }
 
 export interface TestAppOptions {
-  /** Settings beside those of the database. */
+  /** Settings in addition to those of the database. */
   readonly env?: Record<string, string>;
-  /** A database that no other file has used: for what other projects' data, or the age of a connection, would change. */
+  /** A new database, for tests that other projects' data or an old connection would disturb. */
   readonly ownDatabase?: boolean;
   /** The credentials that GraphiQL shows, as in demo mode. */
   readonly demoCredentials?: () => { appId: string; appSecret: string } | null;
-  /** How much may be under way and wait, where a test has less to offer than the service can take. */
+  /** Lower limits for requests in flight and queued, so that a test can reach them. */
   readonly admission?: AdmissionOptions;
   readonly timeouts?: Timeouts;
 }
 
-/** A service for the tests of the file or the `describe` that asks for it. It is there from its `beforeAll` on. */
+/** A service for the tests of the calling file or `describe`. It starts in `beforeAll`. */
 export function useTestApp(options: TestAppOptions = {}): TestApp {
   let app: TestApp | undefined;
   beforeAll(async () => {
@@ -96,7 +96,7 @@ export function useTestApp(options: TestAppOptions = {}): TestApp {
   });
 }
 
-/** A service of one's own, on the database of this worker unless the options say otherwise. */
+/** Starts a separate service, on the database of this worker unless the options say otherwise. */
 export async function startTestApp(options: TestAppOptions = {}): Promise<TestApp> {
   const { env = {}, ownDatabase = false, demoCredentials, admission, timeouts } = options;
   const watcher: Watcher = { statements: [], logged: [] };
@@ -133,7 +133,7 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
   };
 }
 
-/** What an app is told of the database that it may share. */
+/** What an app records from a database that it may share. */
 type Watcher = Pick<TestApp, 'statements' | 'logged'>;
 
 interface OpenDirectory {
@@ -143,12 +143,12 @@ interface OpenDirectory {
   close(): Promise<void>;
 }
 
-/** Everything is logged, so that whatever a test does is seen to leave nothing in a log that should not be there. */
+/** Logs at every level, so that each test also checks that logs contain nothing forbidden. */
 function logFor({ logged }: Watcher) {
   return createLogger('trace', { write: (line) => logged.push(line) });
 }
 
-/** The files of a worker run one after the other, and every test has a project of its own. The end of the run removes it. */
+/** Shared by the files of a worker, which run in sequence with separate projects. The end of the run removes it. */
 let shared: Promise<OpenDirectory> | undefined;
 
 function openSharedContext(): Promise<OpenDirectory> {
@@ -180,7 +180,7 @@ async function openContext(env: Record<string, string>): Promise<OpenDirectory> 
   };
 }
 
-/** Waits for what a file has left to do in the background, so that the next one finds the database at rest. */
+/** Waits for background work of a file, so that the next file starts with an idle database. */
 async function settle({ services }: Context): Promise<void> {
   await services.totals.flush();
   await services.projects.flush();

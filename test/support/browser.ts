@@ -8,7 +8,7 @@ const CANDIDATES = [
   '/usr/bin/google-chrome',
 ];
 
-/** A Chromium on this machine, if there is one. CI sets REQUIRE_BROWSER, so that its absence fails there. */
+/** The path of Chromium, if it is installed. CI sets REQUIRE_BROWSER, so that a missing Chromium fails there. */
 export const browserPath = CANDIDATES.find((path) => path !== undefined && existsSync(path));
 export const hasBrowser = browserPath !== undefined || process.env['REQUIRE_BROWSER'] !== undefined;
 
@@ -29,7 +29,7 @@ export function launchBrowser(): Promise<Browser> {
   });
 }
 
-/** The address of every request that the page makes from now on, but for what it makes out of itself. */
+/** The URL of every request that the page makes from now on, except `data:` and `blob:` URLs. */
 export function recordRequests(page: Page): string[] {
   const urls: string[] = [];
   page.on('request', (request) => {

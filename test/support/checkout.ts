@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 
 export const ROOT: string = fileURLToPath(new URL('../..', import.meta.url));
 
-/** All that a build and `npm pack` take. */
+/** All files that a build and `npm pack` read. */
 export const CHECKOUT: readonly string[] = [
   'package.json',
   'package-lock.json',
@@ -17,7 +17,7 @@ export const CHECKOUT: readonly string[] = [
   'tsconfig.json',
 ];
 
-/** A checkout after `npm ci` and without a build, where one can be made while other tests run on ours. */
+/** A checkout after `npm ci` without a build. A test can build there while other tests use the main build. */
 export async function copyCheckout(to: string): Promise<void> {
   const generated = join(ROOT, 'src/db/generated');
   for (const name of CHECKOUT) {

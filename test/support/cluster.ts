@@ -9,10 +9,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 
 const DEBIAN = '/usr/lib/postgresql';
-/** What the tests run. A machine may have some of them on its path and not the others. */
+/** The programs that the tests run. A machine may have only some of them on its PATH. */
 const PROGRAMS = ['initdb', 'postgres', 'pg_basebackup', 'pg_dump', 'pg_restore', 'psql'];
 
-/** Where the programs of a PostgreSQL server are: on the path, or where Debian has each version, of which the newest is taken. */
+/** The folder of PostgreSQL's programs: on the PATH, or the newest version in Debian's folder. */
 export const BIN: string = findServerPrograms() ?? '';
 
 /** Whether this machine has the programs of a PostgreSQL server. */
@@ -27,15 +27,15 @@ function findServerPrograms(): string | undefined {
   return folders.find((folder) => PROGRAMS.every((program) => existsSync(join(folder, program))));
 }
 
-/** A PostgreSQL server of one's own, to be killed. */
+/** A separate PostgreSQL server that a test can kill. */
 export interface Cluster {
   readonly url: string;
   start(): Promise<void>;
-  /** As a power cut would end its processes. */
+  /** Ends its processes at once, as a power failure does. */
   kill(): Promise<void>;
-  /** Another server that follows this one, and knows whatever it acknowledges. */
+  /** Creates a synchronous standby: it has every commit that this server acknowledges. */
   createStandby(): Promise<Cluster>;
-  /** Makes a standby a server of its own. */
+  /** Promotes a standby to primary. */
   promote(): Promise<void>;
   drop(): Promise<void>;
 }
@@ -51,7 +51,7 @@ export function createCluster(): Promise<Cluster> {
   return startCluster('initdb', ['-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--no-locale']);
 }
 
-/** A server in a directory of its own, which `program` fills. */
+/** A server in a new directory, which `program` fills. */
 async function startCluster(program: 'initdb' | 'pg_basebackup', options: string[]): Promise<Cluster> {
   const user = unprivilegedUser();
   const directory = mkdtempSync(join(tmpdir(), 'userdir-cluster-'));
@@ -69,7 +69,7 @@ async function startCluster(program: 'initdb' | 'pg_basebackup', options: string
         server = started;
         return;
       }
-      // The processes of the one that was killed have not all ended yet.
+      // Some processes of the killed server have not ended yet.
       await sleep(100);
     }
   }
@@ -110,7 +110,7 @@ async function startCluster(program: 'initdb' | 'pg_basebackup', options: string
     kill,
     async createStandby() {
       const standby = await startCluster('pg_basebackup', ['-d', url, '-R', '-X', 'stream', '-c', 'fast']);
-      // From now on nothing is acknowledged that the standby has not applied.
+      // From now on, the primary acknowledges a commit only after the standby has applied it.
       await query("ALTER SYSTEM SET synchronous_standby_names = '*'");
       await query('ALTER SYSTEM SET synchronous_commit = remote_apply');
       await query('SELECT pg_reload_conf()');

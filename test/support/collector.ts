@@ -3,7 +3,7 @@ import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Json } from './app.js';
 
-/** A span as OTLP has it in JSON, with its attributes as an object. */
+/** A span from OTLP JSON, with its attributes as an object. */
 export interface CollectedSpan {
   readonly traceId: string;
   readonly spanId: string;
@@ -20,18 +20,18 @@ export interface CollectedSpan {
 export interface Collector {
   readonly url: string;
   readonly spans: CollectedSpan[];
-  /** Everything that was sent, as it was. */
+  /** All received bodies as text. */
   readonly text: () => string;
-  /** What the last of it was sent with. */
+  /** The headers of the last request. */
   readonly headers: () => IncomingHttpHeaders;
-  /** The attributes of whoever has sent the spans. */
+  /** The resource attributes of the sender. */
   readonly resource: () => Record<string, string | number>;
-  /** Resolves with the first that is found, as soon as it is there. */
+  /** Resolves with the first result of `look`, as soon as there is one. */
   find<Found>(look: (spans: CollectedSpan[]) => Found | undefined): Promise<Found>;
   close(): Promise<void>;
 }
 
-/** What OpenTelemetry's collector is to the service: it takes traces, by OTLP over HTTP as JSON. */
+/** Stands in for the OpenTelemetry Collector: accepts traces by OTLP over HTTP as JSON. */
 export async function startCollector(): Promise<Collector> {
   const bodies: string[] = [];
   const spans: CollectedSpan[] = [];

@@ -7,12 +7,12 @@ import { copyTemplate, type TestDatabase } from './engines.js';
 import { requireCleanLog } from './hygiene.js';
 import { requireDocumentedBy } from './openapi.js';
 
-/** The `userdir` command as its operator meets it: a process, its streams and its exit code. */
+/** The `userdir` command as an operator runs it: a process, its streams and its exit code. */
 export const CLI: string = fileURLToPath(new URL('../../dist/cli.js', import.meta.url));
 
 const HOST = fileURLToPath(new URL('./command-host.mjs', import.meta.url));
 
-/** How to run it: the build, unless a test has another. */
+/** The command line to run: the build, unless a test gives another. */
 export type Command = readonly [file: string, ...args: string[]];
 const BUILD: Command = [process.execPath, CLI];
 
@@ -25,24 +25,24 @@ export interface Outcome {
 
 export type Settings = Record<string, string>;
 
-/** Only what a test sets: a DATABASE_URL of the machine must not reach the command. */
+/** Only the settings of a test: a DATABASE_URL of the machine must not reach the command. */
 function environment(settings: Settings): Record<string, string> {
   return { PATH: process.env['PATH'] ?? '', LOG_LEVEL: 'trace', ...settings };
 }
 
-/** The command in a process of its own. */
+/** Starts the command in a new process. */
 export function spawnUserdir(
   settings: Settings,
   args: readonly string[],
   [file, ...before]: Command = BUILD,
 ): ChildProcessWithoutNullStreams {
   const child = spawn(file, [...before, ...args], { env: environment(settings) });
-  // A command that ends before it has read its input is judged by its outcome.
+  // A command may end before it has read its input; the test checks its outcome instead.
   child.stdin.on('error', () => undefined);
   return child;
 }
 
-/** Gathers what a process writes; resolves when it has ended, unless stderr has something that no log may contain. */
+/** Collects the output of a process; resolves when it ends. Rejects if stderr contains what no log may contain. */
 export async function outcomeOf(child: ChildProcessWithoutNullStreams): Promise<Outcome> {
   let stdout = '';
   let stderr = '';
@@ -57,10 +57,10 @@ export async function outcomeOf(child: ChildProcessWithoutNullStreams): Promise<
   return { code, signal, stdout, stderr };
 }
 
-/** Processes that have run a command and can run the next one. */
+/** Idle processes that have run a command and can run another. */
 const idleHosts: ChildProcess[] = [];
 
-/** Runs the command to its end: `serve` in a process of its own, all others in one that has run others before (command-host.mjs). */
+/** Runs the command to its end: `serve` in a new process, others in a reused process (command-host.mjs). */
 export async function userdir(
   settings: Settings,
   args: readonly string[],
@@ -97,7 +97,7 @@ function answerOf(host: ChildProcess): Promise<Outcome> {
   ]).finally(() => ended.abort());
 }
 
-/** The value that the command prints with `--json`; throws unless it succeeds with exactly that on stdout. */
+/** The value that the command prints with `--json`; throws unless it succeeds and prints exactly one line. */
 export async function userdirJson(settings: Settings, args: readonly string[], input?: string): Promise<Json> {
   const { code, stdout, stderr } = await userdir(settings, [...args, '--json'], input);
   if (code !== 0) throw new Error(`userdir ${args.join(' ')} ended with ${code}: ${stderr}`);
@@ -105,7 +105,7 @@ export async function userdirJson(settings: Settings, args: readonly string[], i
   return JSON.parse(stdout);
 }
 
-/** A project as `project create --json` tells it. */
+/** A project as `project create --json` prints it. */
 export interface Credentials {
   readonly app_id: string;
   readonly app_secret: string;
@@ -113,15 +113,15 @@ export interface Credentials {
 
 export interface RunningServer {
   readonly url: string;
-  /** With METRICS_PORT. */
+  /** Only with METRICS_PORT. */
   readonly metricsUrl: string;
   readonly demo: Credentials | null;
   readonly process: ChildProcessWithoutNullStreams;
-  /** How it ended, once it has. */
+  /** Resolves when the process ends. */
   readonly outcome: Promise<Outcome>;
   /** Resolves when the log on stderr contains `text`. */
   logged(text: string): Promise<void>;
-  /** Ends it by a signal. */
+  /** Ends the process with a signal. */
   stop(signal?: NodeJS.Signals): Promise<Outcome>;
 }
 
@@ -154,10 +154,10 @@ export async function startServer(settings: Settings, command?: Command): Promis
   };
 }
 
-/** An instant as the command writes it. */
+/** A timestamp as the command writes it. */
 export const TIMESTAMP: RegExp = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
-/** A server, and the command beside it on the same database, for the tests of the file or the `describe` that asks for them. */
+/** A server, and the command on the same database, for the tests of the calling file or `describe`. */
 export function useServer() {
   let database: TestDatabase;
   let server: RunningServer;
@@ -175,13 +175,13 @@ export function useServer() {
     settings: () => database.env,
     run: (...args: string[]) => userdir(database.env, args),
     runJson,
-    /** The command with something to read. */
+    /** The command with standard input. */
     runWith: (input: string, ...args: string[]) => userdir(database.env, args, input),
     createProject: (): Promise<Credentials> => runJson('project', 'create', '--name', 'Test'),
   };
 }
 
-/** A call of the running service with a project's credentials; of REST it throws where the OpenAPI document does not describe the answer. */
+/** Calls the service with a project's credentials; throws if the OpenAPI document does not describe a REST answer. */
 export async function call(
   url: string,
   credentials: Credentials,

@@ -3,13 +3,13 @@ import { createDatabase, type Database } from '#dist/db/database.js';
 import { copyTemplate } from './engines.js';
 
 export interface OpenDatabase extends Database {
-  /** Another one on the same database, as another process would have it; not on the embedded engine. */
+  /** A second context on the same database, as in another process; not on the embedded engine. */
   another(): Database;
-  /** Closes it and destroys the database. */
+  /** Closes the context and drops the database. */
   drop(): Promise<void>;
 }
 
-/** A migrated database without a project, and without services over it. */
+/** A migrated database without projects and without services. */
 export async function openTestDatabase(): Promise<OpenDatabase> {
   const made = await copyTemplate();
   const config = parseConfig(made.env);

@@ -10,15 +10,15 @@ import { parseConfig } from '#dist/config/config.js';
 import { createContext } from '#dist/context.js';
 
 /**
- * The two engines that every test runs on. A migrated template is made once a run (setup.ts); each test app gets a copy of it: of
- * a data directory on the embedded engine, of a database on PostgreSQL.
+ * The two engines that every test runs on. Each run creates one migrated template (setup.ts), and each test app gets a
+ * copy: a data directory on the embedded engine, a database on PostgreSQL.
  */
 export type Engine = 'embedded' | 'postgres';
 
-/** What all tests of a run share, and where what they make is, so that the end of the run finds it. */
+/** Shared by all tests of a run; says where they create things, so that the end of the run can remove them. */
 export interface TestRun {
   readonly folder: string;
-  /** The first part of the name of every database. */
+  /** The prefix of the name of every database. */
   readonly prefix: string;
 }
 
@@ -26,12 +26,12 @@ declare module 'vitest' {
   interface ProvidedContext {
     engine: Engine;
     run: TestRun;
-    /** By engine: a data directory, or the URL of a database. Only those that the run needs. */
+    /** By engine: a data directory, or the URL of a database. Has only the engines that the run needs. */
     templates: Partial<Record<Engine, string>>;
   }
 }
 
-/** A database of one's own, as settings of the service, until `drop`. */
+/** A separate database, as settings of the service, until `drop`. */
 export interface TestDatabase {
   readonly env: Record<string, string>;
   drop(): Promise<void>;
@@ -42,7 +42,7 @@ export async function createTestRun(): Promise<TestRun> {
   return { folder, prefix: `userdir_test_${randomUUID().slice(0, 8)}` };
 }
 
-/** Removes what is left of a run: the databases that its workers share, and whatever a failed test did not come to drop. */
+/** Removes the rest of a run: the databases that its workers share, and those that failed tests did not drop. */
 export async function removeTestRun({ folder, prefix }: TestRun, engines: Iterable<Engine>): Promise<void> {
   if (new Set(engines).has('postgres')) {
     const left = await onServer(`SELECT datname FROM pg_database WHERE datname LIKE '${prefix}%'`);
@@ -67,12 +67,12 @@ export async function copyTemplate(): Promise<TestDatabase> {
   const run = inject('run');
   if (engine === 'postgres') return emptyDatabase(run, new URL(template).pathname.slice(1));
   const made = await emptyDataDir(run);
-  // Node copies the thousand files of a data directory ten times as slowly.
+  // Node takes ten times as long to copy the thousand files of a data directory.
   await promisify(execFile)('cp', ['-R', `${template}/.`, made.env['DATA_DIR'] as string]);
   return made;
 }
 
-/** A database in which nothing was ever done, not even a migration. */
+/** An empty database, not even migrated. */
 export function createEmptyDatabase(engine: Engine = inject('engine'), run = inject('run')): Promise<TestDatabase> {
   return engine === 'postgres' ? emptyDatabase(run) : emptyDataDir(run);
 }
@@ -87,7 +87,7 @@ async function emptyDatabase(run: TestRun, template?: string): Promise<TestDatab
   await onServer(`CREATE DATABASE "${name}"${template === undefined ? '' : ` TEMPLATE "${template}"`}`);
   const url = new URL(serverUrl());
   url.pathname = `/${name}`;
-  // The data directory is still where a server keeps its demo credentials.
+  // A server still keeps its demo credentials in the data directory.
   const { env, drop } = await emptyDataDir(run);
   return {
     env: { ...env, DATABASE_URL: url.href },

@@ -5,17 +5,17 @@ import type { Json } from './app.js';
 import { ROOT } from './checkout.js';
 
 /**
- * The code blocks of a page of documentation. `sh` and `graphql` blocks are run; `json variables` belongs to the `graphql` block before it, and a
- * `json` or `text` block is the answer of the block before it. `ts NAME` is a file. A `tree` is checked by test/unit/source.test.ts. Any
- * other kind is refused, so that nothing stays unchecked.
+ * The code blocks of a documentation page. `sh` and `graphql` blocks are run. `json variables` belongs to the `graphql`
+ * block before it, and a `json` or `text` block is the answer of the block before it. `ts NAME` is a file.
+ * test/unit/source.test.ts checks a `tree`. Any other kind is refused, so that every block is checked.
  */
 
 export interface Example {
-  /** The line of the page on which it stands. */
+  /** The line number in the page. */
   readonly line: number;
   readonly kind: 'sh' | 'graphql' | 'ts';
   readonly code: string;
-  /** Of a `ts` block. */
+  /** The file name of a `ts` block. */
   readonly file: string;
   variables?: Json;
   answer?: { readonly kind: 'json' | 'text'; readonly text: string };
@@ -44,7 +44,7 @@ export async function readPage(path: string): Promise<Page> {
   return { path, text, examples };
 }
 
-/** Holds what an example has answered against what its page shows. In that, "…" stands for any text. */
+/** Compares the output of an example with its page. On the page, "…" stands for any text. */
 export function requireShown(actual: string, { answer }: Example): void {
   if (answer === undefined) return;
   if (answer.kind === 'json') expect(JSON.parse(actual)).toEqual(withWildcards(JSON.parse(answer.text)));

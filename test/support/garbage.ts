@@ -4,11 +4,11 @@ import type * as GraphQL from 'graphql';
 import { schema } from '#dist/graphql/schema.js';
 import { ethereumAddress, stellarAddress } from './addresses.js';
 
-// The very module that the schema was made with; an import would be resolved to a second copy of it.
+// The module that built the schema; an import would resolve to a second copy.
 const { getNamedType, getNullableType, isEnumType, isInputObjectType, isListType, isObjectType }: typeof GraphQL =
   createRequire(import.meta.url)('graphql');
 
-/** Requests made by the grammar of both interfaces, and then spoilt. */
+/** Requests generated from the grammar of both interfaces, then damaged. */
 
 export interface Garbage {
   readonly method: string;
@@ -17,7 +17,7 @@ export interface Garbage {
   readonly body: string | null;
 }
 
-/** What stands where a value is wanted: plausible ones, wrong ones, and rubbish. */
+/** Texts for any value: valid, invalid and random. */
 const text = fc.oneof(
   fc.constantFrom('1', '2', '10', '100', '101', '0', '-1', '007', '9007199254740993', '1e3', '0x1f', 'NaN', ''),
   fc.constantFrom(
@@ -56,7 +56,7 @@ const json = fc.oneof(
   fc.constantFrom(null, 0, 1, -1, 1.5, 2 ** 31, 2 ** 53, [], {}, [[]], true),
 );
 
-/** Puts a piece in, takes one out, or doubles one, as often as it is told. */
+/** A list of damages to a text: insert, cut or double a piece. */
 const spoils = fc.array(
   fc.tuple(fc.nat(), fc.constantFrom('cut', 'double', 'insert'), fc.constantFrom(...'{}()[]":!$@.,&|#\\ \n\0é')),
   {
@@ -80,9 +80,9 @@ const spoilt = (given: fc.Arbitrary<string>) =>
     { weight: 1, arbitrary: fc.tuple(given, spoils).map(([value, how]) => spoil(value, how)) },
   );
 
-/** Halves of surrogate pairs have no percent-encoding. */
+/** Replaces lone surrogates, because they have no percent-encoding. */
 const wellFormed = (value: string) => Buffer.from(value).toString();
-// What no client can write into a request line or a header is for the tests that write bytes.
+// Other tests write raw bytes, and cover what no client can put into a request line or a header.
 const inUrl = (value: string) => value.replace(/[^!-~]/gu, (character) => encodeURIComponent(wellFormed(character)));
 const inHeader = (value: string) => value.replace(/[^\t -~\x80-\xff]/g, '');
 
@@ -181,14 +181,14 @@ export const restGarbage: fc.Arbitrary<Garbage> = fc
     body: method === 'GET' ? null : body,
   }));
 
-/** A document by the schema: each number decides something, and when there are none left, it comes to its end. */
+/** A document from the schema: each number makes one choice, and the document ends when no number is left. */
 export function makeDocument(numbers: readonly number[], values: readonly string[]): string {
   let at = 0;
   const choose = (count: number) => (at < numbers.length ? (numbers[at++] as number) % count : 0);
   const pick = <Item>(items: readonly Item[]) => items[choose(items.length)] as Item;
 
   const value = (type: GraphQL.GraphQLInputType): string => {
-    // Now and then something that does not fit.
+    // Sometimes a value of the wrong type.
     if (choose(6) === 1) return pick(['null', '$v', '$w', '"\\u0000"', '1', 'EMAIL', '[]', '{}', '""', '{ a: 1 }']);
     const nullable = getNullableType(type);
     if (isListType(nullable)) return `[${Array.from({ length: choose(4) }, () => value(nullable.ofType)).join(', ')}]`;
@@ -250,7 +250,7 @@ const document = spoilt(
     .map(([numbers, values]) => makeDocument(numbers, values)),
 );
 
-/** A request for any query of the schema, now and then with something in it that does not fit. */
+/** A request for any query of the schema, sometimes with invalid parts. */
 export const graphqlQuestion = fc.record({
   query: fc
     .tuple(

@@ -1,11 +1,11 @@
 import type { GraphQLAnswer, Json, TestApp, TestProject } from './app.js';
 
-/** The codes of all errors of an answer: a test expects the whole list, so that no second error goes unseen. */
+/** The codes of all errors of an answer. Tests expect the whole list, so that they notice a second error. */
 export function codesOf({ errors }: Pick<GraphQLAnswer, 'errors'>): string[] {
   return (errors ?? []).map((error) => error.extensions.code);
 }
 
-/** A request to /graphql as it is, its body not parsed. */
+/** Sends a raw request to /graphql; does not parse the body. */
 export async function requestGraphQL(
   app: TestApp,
   init: RequestInit,
@@ -15,7 +15,7 @@ export async function requestGraphQL(
   return { status: response.status, headers: response.headers, text: await response.text() };
 }
 
-/** The only shape that an answer without data has: `{"errors": [{"message", "extensions": {"code"}}]}`. */
+/** Expects the only form of an answer without data: `{"errors": [{"message", "extensions": {"code"}}]}`. */
 export function expectGraphQLRefusal(text: string): { message: string; code: string } {
   const body: Json = JSON.parse(text);
   if (Object.keys(body).join() !== 'errors' || body.errors.length !== 1) throw new Error(`Not one refusal: ${text}`);
@@ -25,7 +25,7 @@ export function expectGraphQLRefusal(text: string): { message: string; code: str
   return { message, code: extensions.code };
 }
 
-/** A project with a user NAME@example.com for each name, each a minute newer than the one before. */
+/** A project with a user NAME@example.com for each name, each one minute newer than the previous one. */
 export async function addNamedUsers(app: TestApp, ...names: string[]): Promise<TestProject> {
   const project = await app.createProject();
   await project.addUsers(
@@ -38,13 +38,13 @@ export async function addNamedUsers(app: TestApp, ...names: string[]): Promise<T
   return project;
 }
 
-/** The ids of such users by their names. */
+/** The ids of these users by name. */
 export async function idsOf(project: TestProject): Promise<Record<string, string>> {
   const { data } = await project.graphql('{ users(first: 100) { nodes { id authValue } } }');
   return Object.fromEntries(data.users.nodes.map((user: Json) => [user.authValue.split('@')[0], user.id]));
 }
 
-/** The names of such users in an answer, in its order. */
+/** The names of these users in an answer, in order. */
 export function namesOf(users: { authValue: string }[]): (string | undefined)[] {
   return users.map((user) => user.authValue.split('@')[0]);
 }

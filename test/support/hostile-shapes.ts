@@ -1,11 +1,11 @@
 import { ethereumAddress, stellarAddress } from './addresses.js';
 
-/** What a tenant may send who wants the others to wait: documents and variables of every kind, each as large as is accepted. */
+/** Requests of a tenant that wants to delay the others: all kinds of documents and variables, as large as accepted. */
 
-/** What the project of the shapes has (`fixtureLines`). */
+/** The users of the project that receives the shapes (`fixtureLines`). */
 export interface Fixture {
   readonly ids: readonly string[];
-  /** Of the user who has 100 accounts. */
+  /** The id of the user with 100 accounts. */
   readonly rich: string;
 }
 
@@ -17,9 +17,9 @@ export interface Asked {
 
 export interface Shape {
   readonly name: string;
-  /** More of the same for a larger `size`. */
+  /** Makes a larger request for a larger `size`. */
   readonly make: (size: number, fixture: Fixture) => Asked;
-  /** The largest size that is tried. */
+  /** The largest size to try. */
   readonly most: number;
 }
 
@@ -29,7 +29,7 @@ const CROWD_ADDRESS = ethereumAddress(7);
 const ALL =
   'id authMethod loginMethod authValue wallet createdAt lastLogin loginCount accounts { id network publicKey walletType }';
 
-/** The users of the fixture in the import format, for `size` users who share an email; the last one is rich. */
+/** The fixture in the import format: `crowd` users who share an email, and last the user with 100 accounts. */
 export function* fixtureLines(crowd = CROWD): Generator<string> {
   const line = (user: object) => `${JSON.stringify(user)}\n`;
   const account = (number: number) => ({ network: 'stellar', public_key: stellarAddress(number) });
@@ -37,7 +37,7 @@ export function* fixtureLines(crowd = CROWD): Generator<string> {
     const accounts = n % 10 === 0 ? [{ network: 'ethereum', public_key: CROWD_ADDRESS }] : [];
     yield line({ auth_method: 'google', auth_value: `crowd ${n}`, email: CROWD_EMAIL, accounts });
   }
-  // The longest values, half of which JSON has to escape.
+  // The longest values; JSON must escape half of each.
   for (let n = 0; n < 110; n += 1) {
     const accounts = Array.from({ length: 20 }, (_, index) => account(1_000 + n * 20 + index));
     yield line({ auth_method: 'passkey', auth_value: `${n}${'"é'.repeat(498)}`, accounts });
@@ -53,10 +53,10 @@ const many = (count: number, make: (index: number) => string): string =>
   Array.from({ length: count }, (_, index) => make(index)).join(' ');
 const nested = (open: string, depth: number, inside: string, close: string): string =>
   open.repeat(depth) + inside + close.repeat(depth);
-/** The same field under many names. */
+/** The same field under many aliases. */
 const times = (field: string) => (size: number) => ({ query: `{ ${many(size, (n) => `a${n}: ${field}`)} }` });
 const day = (n: number) => new Date(Date.UTC(2024, 0, 1 + n)).toISOString().slice(0, 10);
-/** Characters that every form of normalisation has to sort: combining marks in the wrong order. */
+/** Combining marks in the wrong order, which every Unicode normalisation must sort. */
 const marks = (length: number) => `a${'\u0315\u0300\u05ae\u0345'.repeat(length)}`.slice(0, length);
 const account = (n: number) => ({ network: 'STELLAR', publicKey: stellarAddress(n) });
 const LOGIN = 'recordLogin(input: ';

@@ -1,6 +1,6 @@
 /**
- * What no log may contain, and no metric and no trace, of whatever a test did: the logs of every app and every process that the tests start are looked
- * through when it ends.
+ * What no log, metric or trace may contain. The logs of every app and every process that the tests start are searched
+ * when it ends.
  */
 const NEVER: Record<string, RegExp> = {
   'an App Secret': /\buds_[\w-]{10,}/,
@@ -11,7 +11,7 @@ const NEVER: Record<string, RegExp> = {
   'a header with credentials': /service-app-|authorization|\bbasic [\w+/]{8}/i,
 };
 
-/** Throws where a log says more than it may. */
+/** Throws if a log contains forbidden data. */
 export function requireCleanLog(log: string): void {
   for (const [what, form] of Object.entries(NEVER)) {
     const found = form.exec(log);

@@ -2,27 +2,27 @@ import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import type { Json } from './app.js';
 
-/** What the REST interface answered, as its OpenAPI document must know it. */
+/** A REST answer, to be checked against the OpenAPI document. */
 export interface Answered {
   readonly method: string;
-  /** With its query. */
+  /** Includes the query string. */
   readonly path: string;
   readonly status: number;
   readonly headers: Headers;
   readonly body: Json;
 }
 
-/** The checks of this process, made from the first document that was asked for: every service has the same. */
+/** Compiled once per process from the first document, because every service has the same document. */
 let checks: ((answer: Answered) => void) | undefined;
 
-/** Throws where an answer of a path under /server is none that the document describes. */
+/** Throws if the document does not describe an answer of a path under /server. */
 export function requireDocumented(document: () => Json, answer: Answered): void {
   if (!answer.path.startsWith('/server')) return;
   checks ??= compileChecks(document());
   checks(answer);
 }
 
-/** The same for a service in a process of its own; one that is gone before it could be asked for its document is let go. */
+/** The same for a service in another process; skips the check if that ended before its document was read. */
 export async function requireDocumentedBy(url: string, answer: Answered): Promise<void> {
   if (!answer.path.startsWith('/server')) return;
   const fetched = async () => (await fetch(`${url}/openapi.json`)).json();
@@ -44,7 +44,7 @@ function compileChecks(document: Json): (answer: Answered) => void {
     path,
     pattern: new RegExp(`^${path.replace(/\{\w+\}/g, '[^/]+')}$`),
   }));
-  // A path without a parameter comes before one that would take it as a parameter.
+  // Paths without parameters come first, because a parameter would match them too.
   routes.sort((a, b) => Number(a.path.includes('{')) - Number(b.path.includes('{')));
   const deref = (pointer: string): { pointer: string; value: Json } => {
     const parts = pointer.split('/').slice(1);
@@ -59,7 +59,7 @@ function compileChecks(document: Json): (answer: Answered) => void {
     const route = routes.find(({ pattern }) => pattern.test(path.replace(/[?#].*$/s, '')));
     const operation = `/paths/${route?.path.replaceAll('/', '~1')}/${method.toLowerCase()}`;
     const responses = deref(operation).value?.responses;
-    // What is no operation is refused in the form of every failure, but for HEAD, which has no body.
+    // An unknown operation gets the common error body; HEAD gets no body.
     if (responses === undefined) {
       if (body === undefined) return;
       if (status < 400) fail('there is no such operation');

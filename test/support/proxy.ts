@@ -1,16 +1,16 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
-/** The way to a database or to Redis, which can be cut and frozen as a network can. */
+/** A TCP proxy in front of a database or Redis that can be cut and frozen like a network. */
 export interface TcpProxy {
   readonly port: number;
-  /** Breaks every connection and takes no new one. */
+  /** Breaks every connection and accepts no new ones. */
   cut(): Promise<void>;
-  /** Takes connections and data and passes nothing on. */
+  /** Accepts connections and data, and forwards nothing. */
   freeze(): void;
-  /** As before, whatever was done to it. */
+  /** Ends a cut or a freeze. */
   restore(): Promise<void>;
-  /** From now on new connections go elsewhere; those that stand stay. */
+  /** Sends new connections to another target; open connections stay. */
   redirect(target: Target): void;
   close(): Promise<void>;
 }

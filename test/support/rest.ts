@@ -3,7 +3,7 @@ import { expect } from 'vitest';
 import { stellarAddress } from './addresses.js';
 import type { Json, RestAnswer, TestProject } from './app.js';
 
-/** The six routes of the REST interface, each as a request that is right except that it may find nobody. */
+/** A valid request for each of the six REST routes; it may match no user. */
 export const SIX_ROUTES = [
   { route: 'GET /server/users', path: '/server/users', init: {} },
   { route: 'GET /server/users/count', path: '/server/users/count', init: {} },
@@ -31,7 +31,7 @@ export function values(answer: RestAnswer): string[] {
   return answer.body.result.users.map((user: Json) => user.auth_value);
 }
 
-/** The id of the project's only user of this auth value. */
+/** The id of the project's only user with this auth value. */
 export async function idOf(project: TestProject, authValue: string): Promise<number> {
   const { body } = await project.rest('/server/users?limit=100');
   const found = body.result.users.filter((user: Json) => user.auth_value === authValue);
@@ -39,13 +39,13 @@ export async function idOf(project: TestProject, authValue: string): Promise<num
   return found[0].id;
 }
 
-/** An error in its one form: the status, and a body of exactly one text that tells nothing of the inside. */
+/** Expects the only error form: the status, and a body with exactly one text that reveals no internals. */
 export function expectError(answer: Pick<RestAnswer, 'status' | 'body'>, status: number): string {
   expect(answer).toMatchObject({ status, body: { error: expect.any(String) } });
   expect(Object.keys(answer.body)).toEqual(['error']);
   const { error } = answer.body;
   expect(error).not.toBe('');
-  // What arrived may be anything; what the service says about it may not.
+  // The quoted input may be anything; the rest of the message may not.
   expect(error.replace(/: got .*?, expected /gs, '')).not.toMatch(
     /\n|node_modules|\.[jt]s\b|call stack|prisma|postgres|pglite/i,
   );
@@ -54,12 +54,12 @@ export function expectError(answer: Pick<RestAnswer, 'status' | 'body'>, status:
 
 export interface RawAnswer {
   status: number;
-  /** By lower-case name. */
+  /** Keyed by lower-case name. */
   headers: Record<string, string>;
   body: Json;
 }
 
-/** Writes bytes to the server as they are, and reads its answer until it closes the connection. */
+/** Writes raw bytes to the server, and reads the answer until the server closes the connection. */
 export async function sendRaw(url: string, bytes: string | Buffer): Promise<RawAnswer> {
   const { hostname, port } = new URL(url);
   const chunks: Buffer[] = [];

@@ -7,15 +7,15 @@ import { promisify } from 'node:util';
 import type { PoolClient } from 'pg';
 
 /**
- * What a schema holds, as a set of sentences: one for each table, column, default, key, index, foreign key, sequence and
- * enum. The Prisma schema and the catalog of a database are both told in these, so that comparing them is comparing sets.
+ * A schema as a set of sentences: one for each table, column, default, key, index, foreign key, sequence and enum. The
+ * Prisma schema and the database catalog both become sentences, so that the comparison is one of sets.
  */
 export type Facts = ReadonlySet<string>;
 
 export interface Disagreement {
-  /** Facts of the Prisma schema that the database does not have. */
+  /** Facts that only the Prisma schema has. */
   missing: string[];
-  /** Facts of the database that the Prisma schema does not have. */
+  /** Facts that only the database has. */
   extra: string[];
 }
 
@@ -26,7 +26,7 @@ export function compareFacts(schema: Facts, database: Facts): Disagreement {
   };
 }
 
-/** The part of Prisma's DMMF that is read here; @prisma/dmmf lacks some of what Prisma 7 writes. */
+/** The part of Prisma's DMMF that this file reads; the types of @prisma/dmmf lack some fields of Prisma 7. */
 interface Datamodel {
   enums: { name: string; dbName: string | null; values: { name: string; dbName: string | null }[] }[];
   models: Model[];
@@ -64,7 +64,7 @@ const SCHEMA_FILE = fileURLToPath(new URL('../../prisma/schema.prisma', import.m
 const PRISMA = fileURLToPath(new URL('../../node_modules/prisma/build/index.js', import.meta.url));
 const GENERATOR = fileURLToPath(new URL('./dmmf-generator.js', import.meta.url));
 
-/** What the Prisma schema says, as Prisma itself understands it; what a reading below does not know of makes it fail. */
+/** The facts of the Prisma schema, as Prisma parses it; an unknown element throws. */
 export async function readSchemaFacts(): Promise<Facts> {
   const schema = await readFile(SCHEMA_FILE, 'utf8');
   return new Set(schemaFacts(await readDatamodel(schema), readNames(schema)));
@@ -79,7 +79,7 @@ async function readDatamodel(schema: string): Promise<Datamodel> {
     const file = join(folder, 'schema.prisma');
     await writeFile(file, `${schema}\ngenerator dmmf {\n${settings.join('\n')}\n}\n`);
     await promisify(execFile)(process.execPath, [PRISMA, 'generate', '--schema', file, '--generator', 'dmmf'], {
-      // As in prisma.config.ts: nothing is to be downloaded.
+      // As in prisma.config.ts: Prisma must download nothing.
       env: { ...process.env, PRISMA_SCHEMA_ENGINE_BINARY: process.execPath, CHECKPOINT_DISABLE: '1' },
     });
     return JSON.parse(await readFile(output, 'utf8'));
@@ -88,7 +88,7 @@ async function readDatamodel(schema: string): Promise<Datamodel> {
   }
 }
 
-/** What the DMMF leaves out: the predicates of indexes by the index's name, the names of foreign keys by model and field. */
+/** Facts that the DMMF omits: index predicates by index name, and foreign key names by model and field. */
 interface Names {
   predicates: Map<string, string>;
   foreignKeys: Map<string, string>;
@@ -232,16 +232,16 @@ function indexFact(index: { kind: IndexKind; name: string; table: string; parts:
   return `${index.kind} ${index.name} of ${index.table} (${index.parts.join(', ')})${where}`;
 }
 
-/** What the schema `public` of a database holds, whatever it is. */
+/** Everything in the schema `public` of a database. */
 export async function readDatabaseFacts(client: PoolClient): Promise<Facts> {
   const sql = CATALOG_QUERIES.map((each) => `(${each})`).join(' UNION ALL ');
   const { rows } = await client.query<{ fact: string }>(sql);
   return new Set(rows.map(({ fact }) => fact.replace(/\s+/g, ' ')));
 }
 
-/** Each gives sentences in the form of the schema's; what Prisma has no word for gets one of its own. */
+/** Each query returns sentences like those of the schema; things that Prisma cannot express get other sentences. */
 const CATALOG_QUERIES = [
-  // Every relation: tables, and what should not be there at all (views, foreign tables). Indexes and sequences follow.
+  // Every relation: tables, and kinds that must not exist (views, foreign tables). Indexes and sequences follow.
   `SELECT CASE relkind WHEN 'r' THEN 'table ' ELSE 'relation of kind ' || relkind::text || ' ' END || relname AS fact
    FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind NOT IN ('i', 'S')`,
   `SELECT 'column ' || c.relname || '.' || a.attname || ': ' || format_type(a.atttypid, a.atttypmod)
@@ -262,7 +262,7 @@ const CATALOG_QUERIES = [
   `SELECT 'collation ' || c.relname || '.' || a.attname || ': ' || o.collname AS fact
    FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_collation o ON o.oid = a.attcollation
    WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r' AND a.attnum > 0 AND o.collname <> 'default'`,
-  // Options of an index that Prisma has no word for are told when they are not what an index has by itself.
+  // Index options that Prisma cannot express get a sentence if they differ from the default.
   `SELECT CASE WHEN i.indisprimary THEN 'primary key ' WHEN i.indisunique THEN 'unique index ' ELSE 'index ' END
           || x.relname || ' of ' || t.relname || ' (' || (
             SELECT string_agg(
@@ -295,7 +295,7 @@ const CATALOG_QUERIES = [
           || CASE WHEN k.convalidated THEN '' ELSE ' not valid' END AS fact
    FROM pg_constraint k JOIN pg_class t ON t.oid = k.conrelid JOIN pg_class r ON r.oid = k.confrelid
    WHERE k.connamespace = 'public'::regnamespace AND k.contype = 'f'`,
-  // Not null is told with its column (PostgreSQL 18 has a constraint for it too), keys with their index.
+  // Not null belongs to its column (PostgreSQL 18 also has a constraint for it), and keys to their index.
   `SELECT 'constraint ' || k.conname || ' of ' || t.relname || ': ' || pg_get_constraintdef(k.oid) AS fact
    FROM pg_constraint k JOIN pg_class t ON t.oid = k.conrelid
    WHERE k.connamespace = 'public'::regnamespace AND k.contype NOT IN ('f', 'n', 'p')`,
@@ -314,7 +314,7 @@ const CATALOG_QUERIES = [
   `SELECT 'enum ' || t.typname || ': ' || string_agg(e.enumlabel, ', ' ORDER BY e.enumsortorder) AS fact
    FROM pg_type t JOIN pg_enum e ON e.enumtypid = t.oid
    WHERE t.typnamespace = 'public'::regnamespace GROUP BY t.oid, t.typname`,
-  // Whatever else there could be. A table's row type and every array type belong to another type.
+  // All other objects. A table's row type and every array type belong to another type.
   `SELECT 'type ' || t.typname AS fact FROM pg_type t LEFT JOIN pg_class c ON c.oid = t.typrelid
    WHERE t.typnamespace = 'public'::regnamespace AND t.typcategory <> 'A' AND t.typtype <> 'e' AND (c.oid IS NULL OR c.relkind = 'c')`,
   `SELECT 'options of ' || relname || ': ' || array_to_string(reloptions, ', ') AS fact

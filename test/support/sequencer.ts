@@ -1,6 +1,6 @@
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
-/** The files that take longest, the longest first: one that began last would run alone in the end. */
+/** The slowest files, slowest first: a slow file that starts last would run alone at the end. */
 const LONGEST = [
   'db/totals',
   'api/graphql-limits',

@@ -6,10 +6,10 @@ import type { TestProject } from 'vitest/node';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
-/** Once a run, before its first test: the build that all tests run, and a migrated database of each engine, of which they take copies. */
+/** Runs once, before the first test: makes the build, and a migrated database of each engine to copy. */
 export default async function setup({ vitest, provide }: TestProject): Promise<() => Promise<void>> {
   build();
-  // Only now: it runs the build itself.
+  // Imported only now, because it imports the build.
   const { createTemplate, createTestRun, removeTestRun } = await import('./engines.js');
   const run = await createTestRun();
   const engines = new Set(vitest.projects.map((project) => project.getProvidedContext().engine));
@@ -19,13 +19,13 @@ export default async function setup({ vitest, provide }: TestProject): Promise<(
   return () => removeTestRun(run, engines);
 }
 
-/** A test of yesterday's build would prove nothing, so every run builds. What is built already takes three seconds. */
+/** Every run builds, so that no test runs an old build. An unchanged build takes three seconds. */
 function build(): void {
   removeLeftovers();
   execFileSync('npm', ['run', '-s', 'build'], { cwd: ROOT, stdio: ['ignore', 'ignore', 'inherit'] });
 }
 
-/** The compiler leaves what it made of a source that has gone, and a test that imports it would still pass. */
+/** The compiler keeps the output of a deleted source, and a test that imports it would still pass. */
 function removeLeftovers(): void {
   const dist = join(ROOT, 'dist');
   if (!existsSync(dist)) return;

@@ -11,14 +11,14 @@ const BASE32 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
 const key32 = fc.uint8Array({ minLength: 32, maxLength: 32 }).map((bytes) => Buffer.from(bytes));
 const key20 = fc.uint8Array({ minLength: 20, maxLength: 20 }).map((bytes) => Buffer.from(bytes).toString('hex'));
 
-/** The reason for which a text is malformed; fails where it is an address. */
+/** The reason why a text is malformed; throws if it is an address. */
 function reasonFor(text: string): string {
   const parsed = parseAddress(text);
   if (!('reason' in parsed)) throw new Error(`${text} was taken for an address of ${parsed.network}.`);
   return parsed.reason;
 }
 
-test('no text makes the parser throw, and each is an address or has a reason', () => {
+test('the parser never throws: every text is an address or has a reason', () => {
   const almost = fc
     .tuple(fc.constantFrom('G', '0x', 'M', '0X'), fc.string({ unit: 'binary' }))
     .map((all) => all.join(''));
@@ -32,7 +32,7 @@ test('no text makes the parser throw, and each is an address or has a reason', (
 });
 
 describe('a Stellar address', () => {
-  test('is every ed25519 key in StrKey, and is compared as it is written', () => {
+  test('is any ed25519 key in StrKey form, and is compared exactly', () => {
     fc.assert(
       fc.property(key32, (key) => {
         const text = StrKey.encodeEd25519PublicKey(key);
@@ -41,8 +41,8 @@ describe('a Stellar address', () => {
     );
   });
 
-  test('is of no other version, whatever its checksum', () => {
-    // The other versions whose StrKey begins with a `G` too.
+  test('has no other StrKey version, even with a valid checksum', () => {
+    // The other versions that also begin with `G`.
     for (let version = (6 << 3) + 1; version < 7 << 3; version += 1) {
       const versioned = Uint8Array.of(version, ...Buffer.alloc(32, 7));
       const text = base32.encode(Uint8Array.of(...versioned, crc16(versioned) & 0xff, crc16(versioned) >> 8));
@@ -51,7 +51,7 @@ describe('a Stellar address', () => {
     }
   });
 
-  test('is refused with any one character changed to any other of its alphabet', () => {
+  test('is refused after any one character is changed to any other of the alphabet', () => {
     const address = stellarAddress(1);
     for (let place = 0; place < address.length; place += 1) {
       for (const other of BASE32.replace(address.charAt(place), '')) {
@@ -60,7 +60,7 @@ describe('a Stellar address', () => {
     }
   });
 
-  test('is refused with one character changed, whatever the key and the character', () => {
+  test('is refused after one character is changed, for any key and any character', () => {
     const change = fc.record({
       key: key32,
       place: fc.nat(55),
@@ -75,7 +75,7 @@ describe('a Stellar address', () => {
     );
   });
 
-  test('is refused with two neighbours swapped', () => {
+  test('is refused after two adjacent characters are swapped', () => {
     const address = stellarAddress(2);
     for (let place = 0; place < address.length - 1; place += 1) {
       const [a = '', b = ''] = address.slice(place, place + 2);
@@ -84,7 +84,7 @@ describe('a Stellar address', () => {
   });
 
   // https://stellar.org/protocol/sep-23, "Valid test cases" and "Invalid test cases".
-  test('is the valid account of SEP-23', () => {
+  test('accepts the valid account of SEP-23', () => {
     const text = 'GA7QYNF7SOWQ3GLR2BGMZEHXAVIRZA4KVWLTJJFC7MGXUA74P7UJVSGZ';
     expect(parseAddress(text)).toMatchObject({ network: 'stellar', key: text });
   });
@@ -96,7 +96,7 @@ describe('a Stellar address', () => {
     ['an algorithm that does not exist', 'G47QYNF7SOWQ3GLR2BGMZEHXAVIRZA4KVWLTJJFC7MGXUA74P7UJVP2I'],
     ['a muxed account with a trailing bit', 'MA7QYNF7SOWQ3GLR2BGMZEHXAVIRZA4KVWLTJJFC7MGXUA74P7UJUAAAAAAAAAAAACJUR'],
     ['a muxed account with padding', 'MA7QYNF7SOWQ3GLR2BGMZEHXAVIRZA4KVWLTJJFC7MGXUA74P7UJUAAAAAAAAAAAACJUK==='],
-  ])('is not what SEP-23 calls invalid: %s', (_name, text) => {
+  ])('refuses an invalid example of SEP-23: %s', (_name, text) => {
     expect(parseAddress(text)).toHaveProperty('reason');
   });
 });
@@ -114,7 +114,7 @@ describe('an Ethereum address', () => {
     '0xD1220A0cf47c7B9Be7A2E6BA89F429762e7b9aDb',
   ];
 
-  test.each(EIP_55)('%s of EIP-55 has the checksum of its digits', (text) => {
+  test.each(EIP_55)('%s, an example of EIP-55, has a valid checksum', (text) => {
     expect(checksumAddress(text.toLowerCase())).toBe(text);
     expect(parseAddress(text)).toEqual({
       network: 'ethereum',
@@ -124,7 +124,7 @@ describe('an Ethereum address', () => {
     });
   });
 
-  test('is the same in whatever case its digits are', () => {
+  test('is the same address in any case', () => {
     fc.assert(
       fc.property(fc.mixedCase(key20), (digits) => {
         expect(parseAddress(`0x${digits}`)).toMatchObject({
@@ -136,7 +136,7 @@ describe('an Ethereum address', () => {
     );
   });
 
-  test('in one case carries no checksum that could be wrong', () => {
+  test('in all lower or all upper case has no checksum to verify', () => {
     fc.assert(
       fc.property(key20, (digits) => {
         expect(parseAddress(`0x${digits}`)).toHaveProperty('checksumValid', true);
@@ -145,7 +145,7 @@ describe('an Ethereum address', () => {
     );
   });
 
-  test('in mixed case has a valid checksum in the case of EIP-55 and in no other', () => {
+  test('in mixed case has a valid checksum only in the case of EIP-55', () => {
     fc.assert(
       fc.property(fc.mixedCase(key20), (digits) => {
         const isMixed = digits !== digits.toLowerCase() && digits !== digits.toUpperCase();
@@ -155,7 +155,7 @@ describe('an Ethereum address', () => {
     );
   });
 
-  test('with the wrong case of one letter is accepted, and its checksum called wrong', () => {
+  test('with one letter in the wrong case is accepted, and its checksum is reported as wrong', () => {
     expect(parseAddress('0x5aaeb6053F3E94C9b9A09f33669435E7Ef1BeAed')).toEqual({
       network: 'ethereum',
       publicKey: '0x5aaeb6053F3E94C9b9A09f33669435E7Ef1BeAed',
@@ -165,7 +165,7 @@ describe('an Ethereum address', () => {
   });
 });
 
-describe('what is no address is refused with a reason that helps', () => {
+describe('a malformed address is refused with a specific reason', () => {
   const muxed = 'MA7QYNF7SOWQ3GLR2BGMZEHXAVIRZA4KVWLTJJFC7MGXUA74P7UJVAAAAAAAAAAAAAJLK';
   test.each([
     ['nothing', '', 'it is empty'],
@@ -195,13 +195,13 @@ describe('what is no address is refused with a reason that helps', () => {
     expect(reasonFor(text)).toContain(reason);
   });
 
-  test('a line break after it is not overlooked', () => {
+  test('an address with a trailing line break is refused', () => {
     reasonFor(`${stellarAddress(1)}\n`);
     reasonFor(`${ethereumAddress(1)}\n`);
   });
 });
 
-test('requiring an address names the parameter, what arrived and what is accepted', () => {
+test('the error for a malformed address names the parameter, the value and what is accepted', () => {
   expect(requireAddress('address', stellarAddress(1)).key).toBe(stellarAddress(1));
   const refused = () => requireAddress('address', 'nonsense');
   expect(refused).toThrow(AppError);
@@ -210,7 +210,7 @@ test('requiring an address names the parameter, what arrived and what is accepte
   );
 });
 
-test('a secret seed that was sent by mistake is not repeated', () => {
+test('the error does not repeat a secret seed that was sent by mistake', () => {
   const seed = `S${'A'.repeat(55)}`;
   expect(() => requireAddress('address', seed)).toThrow(/got a secret, .*secret seed/);
   expect(() => requireAddress('address', seed)).not.toThrow(/SAAA/);

@@ -13,7 +13,7 @@ function requests() {
 }
 
 describe('admission', () => {
-  test('a lone request starts at once, whatever its weight', () => {
+  test('a single request starts immediately, with any weight', () => {
     const { started, request } = requests();
     expect(createAdmission({ maxInFlight: 4, maxInFlightPerProject: 4, maxQueued: 8 }).submit(request('a', 100))).toBe(
       true,
@@ -21,7 +21,7 @@ describe('admission', () => {
     expect(started).toHaveLength(1);
   });
 
-  test('beyond maxInFlight requests wait, and the project with the least in flight is next', () => {
+  test('above maxInFlight requests are queued, and the project with the least weight in flight is next', () => {
     const { started, request } = requests();
     const admission = createAdmission({ maxInFlight: 4, maxInFlightPerProject: 4, maxQueued: 100 });
     const storm = Array.from({ length: 10 }, () => request('storm'));
@@ -35,7 +35,7 @@ describe('admission', () => {
     expect(started.at(-1)).toBe(storm[4]);
   });
 
-  test('a project that is not alone has maxInFlightPerProject in flight and no more, even where the rest is free', () => {
+  test('a project that is not alone has at most maxInFlightPerProject in flight, even with free capacity', () => {
     const { started, request } = requests();
     const admission = createAdmission({ maxInFlight: 8, maxInFlightPerProject: 2, maxQueued: 100 });
     const calm = request('calm');
@@ -47,7 +47,7 @@ describe('admission', () => {
     expect(started).toHaveLength(4);
   });
 
-  test('a large request is not overtaken for ever', () => {
+  test('a request with a large weight does not wait forever', () => {
     const { started, request } = requests();
     const admission = createAdmission({ maxInFlight: 4, maxInFlightPerProject: 4, maxQueued: 100 });
     const [first, second, large, small] = [request('a', 2), request('a', 2), request('b', 4), request('c', 1)];
@@ -58,7 +58,7 @@ describe('admission', () => {
     expect(started).toEqual([first, second, large]);
   });
 
-  test('a request is refused where the queue is full, and one project cannot fill it', () => {
+  test('a request is refused when the queue is full, and one project cannot fill the queue', () => {
     const { request } = requests();
     const admission = createAdmission({ maxInFlight: 1, maxInFlightPerProject: 1, maxQueued: 8 });
     admission.submit(request('storm'));
@@ -67,7 +67,7 @@ describe('admission', () => {
     expect(admission.submit(request('calm'))).toBe(true);
   });
 
-  test('weight that is added later is counted, and released in the end', () => {
+  test('weight that is added later is counted, and is released with the request', () => {
     const { started, request } = requests();
     const admission = createAdmission({ maxInFlight: 4, maxInFlightPerProject: 4, maxQueued: 8 });
     const [dear, next, last] = [request('a'), request('a'), request('a')];
@@ -82,10 +82,10 @@ describe('admission', () => {
     expect(admission.load.inFlight).toBe(2);
   });
 
-  test('whatever one project has in flight, another starts at once', () => {
+  test('a request of another project starts immediately, however much one project has in flight', () => {
     const { started, request } = requests();
     const admission = createAdmission({ maxInFlight: 256, maxInFlightPerProject: 8, maxQueued: 4_096 });
-    // Alone it may take everything. One request may take more than there is, and may grow after it has started.
+    // A project that is alone may use the whole limit. One request may exceed it, and its weight may grow later.
     for (let n = 0; n < 200; n += 1) admission.submit(request('storm'));
     for (const each of started) admission.addWeight(each, 380);
     admission.submit(request('storm', 400));
@@ -95,7 +95,7 @@ describe('admission', () => {
     expect(admission.load.inFlight).toBe(200 * 381 + 3);
   });
 
-  test('a request larger than maxInFlightPerProject waits for its own project only', () => {
+  test('a request heavier than maxInFlightPerProject waits only for its own project', () => {
     const { started, request } = requests();
     const admission = createAdmission({ maxInFlight: 16, maxInFlightPerProject: 8, maxQueued: 4_096 });
     const [first, wide, calm] = [request('storm'), request('storm', 400), request('calm')];
@@ -105,7 +105,7 @@ describe('admission', () => {
     expect(started).toEqual([calm, first, wide]);
   });
 
-  test('while the event loop is busy, a project starts one request in each turn of it, and another project starts at once', async () => {
+  test('on a busy event loop a project starts one request per tick, and another one starts immediately', async () => {
     const started: string[] = [];
     let isBusy = false;
     const admission = createAdmission({ maxInFlight: 8, maxInFlightPerProject: 8, maxQueued: 100 }, () => isBusy);
@@ -128,7 +128,7 @@ describe('admission', () => {
     expect(started).toEqual(['storm', 'calm', 'storm', 'storm']);
   });
 
-  test('thousands of requests that end as soon as they start do not nest their calls', () => {
+  test('thousands of requests that end immediately do not overflow the call stack', () => {
     const admission = createAdmission({ maxInFlight: 1, maxInFlightPerProject: 1, maxQueued: 20_000 });
     const first: QueuedRequest = { project: 'a', weight: 1, state: 'new', start: () => undefined };
     admission.submit(first);
@@ -159,7 +159,7 @@ describe('admission', () => {
     expect(started.filter(({ project }) => project === UNAUTHENTICATED)).toHaveLength(2);
   });
 
-  test('a request that is released while it waits never starts', () => {
+  test('a request that is released while it is queued never starts', () => {
     const { started, request } = requests();
     const admission = createAdmission({ maxInFlight: 1, maxInFlightPerProject: 1, maxQueued: 8 });
     const [first, gone, last] = [request('a'), request('a'), request('a')];
@@ -176,7 +176,7 @@ describe('admission', () => {
     weight: fc.integer({ min: 1, max: 6 }),
     which: fc.nat(),
   });
-  test('whatever arrives and ends, both limits hold, and every accepted request starts in the end', () => {
+  test('for any sequence of requests, both limits hold, and every accepted request starts', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 80 }), (steps) => {
         const maxInFlight = 8;
@@ -198,7 +198,7 @@ describe('admission', () => {
             admission.release(inFlight[which % inFlight.length] as QueuedRequest);
           expect(shared).toBeLessThanOrEqual(maxInFlight);
           expect(sum('queued')).toBeLessThanOrEqual(maxQueued);
-          // Nothing waits while nothing is in flight.
+          // No request is queued while none is in flight.
           if (sum('queued') > 0) expect(sum('inFlight')).toBeGreaterThan(0);
         }
         for (let next = taken.find(({ state }) => state === 'inFlight'); next; ) {

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { networkOf } from '#dist/http/authentication.js';
 
-describe('failures are counted together', () => {
+describe('authentication failures are counted together', () => {
   test.each([
     ['192.0.2.7', '192.0.2.7'],
     ['::ffff:192.0.2.7', '192.0.2.7'],
@@ -20,18 +20,18 @@ describe('failures are counted together', () => {
     ['', ''],
     ['1::2::3', '1::2::3'],
     [undefined, ''],
-  ])('of %s as %s', (ip, network) => {
+  ])('for %s as %s', (ip, network) => {
     expect(networkOf(ip)).toBe(network);
   });
 
-  test('of every address of a /64, however it is written, and of no other', () => {
+  test('for all addresses of an IPv6 /64 network in any spelling, and for no others', () => {
     const group = fc.integer({ min: 0, max: 0xffff });
     const half = fc.tuple(group, group, group, group);
     const write = (groups: readonly number[], padded: boolean) =>
       groups.map((each) => each.toString(16).padStart(padded ? 4 : 1, '0')).join(':');
     fc.assert(
       fc.property(half, half, half, half, (network, host, otherHost, otherNetwork) => {
-        // The first bits of a mapped IPv4 address.
+        // All zeros are the first bits of an IPv4-mapped address.
         fc.pre(network.some((each) => each > 0) && otherNetwork.some((each) => each > 0));
         const counted = networkOf(write([...network, ...host], true));
         expect(counted).toBe(write(network, false));

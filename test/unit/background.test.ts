@@ -8,7 +8,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test('a failure is told once a minute, another one at once, and the work never rejects', async () => {
+test('the same failure is reported once a minute, another one immediately, and the work never rejects', async () => {
   const told: [unknown, string][] = [];
   const inBackground = createBackground((error, what) => told.push([error, what]));
   const failure = (code: string) => Object.assign(new Error('away'), { code });

@@ -9,7 +9,7 @@ import { countGroupKey, pageGroupKey, windowGroupKey } from '#dist/sql/list-user
 
 type Row = { value: string; keyIndex: number };
 
-/** A batched read over `answer`, with the keys of every read it made. */
+/** A batched read that returns `answer`, and the keys of each of its reads. */
 function batched(answer: (keys: readonly string[]) => Row[]) {
   const reads: (readonly string[])[] = [];
   const read = createBatchedRead({
@@ -24,16 +24,16 @@ function batched(answer: (keys: readonly string[]) => Row[]) {
   return { read, reads };
 }
 
-/** One row for each key, as a database with WITH ORDINALITY would number them: from 1. */
+/** One row for each key, numbered from 1 as WITH ORDINALITY does. */
 const echo = (keys: readonly string[]) => keys.map((value, index) => ({ value, keyIndex: index + 1 }));
 
-test('the keys of one turn go into one read, in their order', async () => {
+test('the keys of one tick go into one read, in request order', async () => {
   const { read, reads } = batched(echo);
   expect(await Promise.all(['c', 'a', 'b'].map(read))).toEqual([[{ value: 'c' }], [{ value: 'a' }], [{ value: 'b' }]]);
   expect(reads).toEqual([['c', 'a', 'b']]);
 });
 
-test('keys that are asked for while the turn still works join the read', async () => {
+test('keys that are requested later in the same tick join the read', async () => {
   const { read, reads } = batched(echo);
   const later = async () => {
     await Promise.resolve();
@@ -43,7 +43,7 @@ test('keys that are asked for while the turn still works join the read', async (
   expect(reads).toEqual([['a', 'b']]);
 });
 
-test('a key of a later turn waits for none, and nothing is cached', async () => {
+test('a key in a later tick starts a new read, and nothing is cached', async () => {
   const { read, reads } = batched(echo);
   await read('a');
   await nextTurn();
@@ -51,7 +51,7 @@ test('a key of a later turn waits for none, and nothing is cached', async () => 
   expect(reads).toEqual([['a'], ['a']]);
 });
 
-test('rows come back with their key whatever the order of the answer, several to a key in its order', async () => {
+test('each key gets its own rows for any order of the answer, and several rows keep their order', async () => {
   const { read } = batched(() => [
     { value: 'second, first row', keyIndex: 2 },
     { value: 'first', keyIndex: 1 },
@@ -63,12 +63,12 @@ test('rows come back with their key whatever the order of the answer, several to
   ]);
 });
 
-test('a key without a row gets none', async () => {
+test('a key without rows gets an empty list', async () => {
   const { read } = batched((keys) => echo(keys).filter(({ value }) => value === 'known'));
   expect(await Promise.all([read('unknown'), read('known'), read('missing')])).toEqual([[], [{ value: 'known' }], []]);
 });
 
-test('equal keys of one turn each get the rows, for which the database is asked once', async () => {
+test('equal keys of one tick are read once, and each request gets the rows', async () => {
   const { read, reads } = batched(echo);
   expect(await Promise.all([read('a'), read('b'), read('a')])).toEqual([
     [{ value: 'a' }],
@@ -78,7 +78,7 @@ test('equal keys of one turn each get the rows, for which the database is asked 
   expect(reads).toEqual([['a', 'b']]);
 });
 
-test('keys of another shape go into a read of their own', async () => {
+test('keys of another group go into a separate read', async () => {
   const { read, reads } = batched(echo);
   const keys = ['a', 'other a', 'b', 'other b'];
   expect(await Promise.all(keys.map(read))).toEqual(keys.map((value) => [{ value }]));
@@ -88,7 +88,7 @@ test('keys of another shape go into a read of their own', async () => {
   ]);
 });
 
-test('a batch that is full leaves before the turn ends, with all that the request asks which fills it', async () => {
+test('a full batch is read before the tick ends, with all keys that are requested synchronously', async () => {
   const { read, reads } = batched(echo);
   const keys = (name: string, count: number) => Array.from({ length: count }, (_, index) => `${name}${index}`);
   const first = Promise.all(keys('a', 15).map(read));
@@ -101,7 +101,7 @@ test('a batch that is full leaves before the turn ends, with all that the reques
   expect(reads[1]).toEqual(['c']);
 });
 
-test('a value that the database refuses fails for its own key alone', async () => {
+test('a value that the database refuses fails only for its own key', async () => {
   const refusal = Object.assign(new Error('invalid byte sequence'), { code: '22021' });
   const { read, reads } = batched((keys) => {
     if (keys.includes('bad')) throw refusal;
@@ -115,7 +115,7 @@ test('a value that the database refuses fails for its own key alone', async () =
   expect(reads).toEqual([['a', 'bad', 'b'], ['a'], ['bad'], ['b']]);
 });
 
-test('a read that fails fails for each of its keys, and not for the next ones', async () => {
+test('a failed read fails for each of its keys, but not for later keys', async () => {
   const failure = new Error('The database is away.');
   let isAway = true;
   const { read } = batched((keys) => {
@@ -130,14 +130,14 @@ test('a read that fails fails for each of its keys, and not for the next ones', 
   expect(await read('a')).toEqual([{ value: 'a' }]);
 });
 
-test('more than 1,000 keys go into several reads, each answered for its own', async () => {
+test('more than 1,000 keys go into several reads, and each key gets its own row', async () => {
   const { read, reads } = batched(echo);
   const keys = Array.from({ length: 2_001 }, (_, index) => `key ${index}`);
   expect(await Promise.all(keys.map(read))).toEqual(keys.map((value) => [{ value }]));
   expect(reads.map((each) => each.length)).toEqual([1_000, 1_000, 1]);
 });
 
-test('what a key amounts to is made once for all who ask for it', async () => {
+test('the answer for a key is built once for all its requests', async () => {
   let made = 0;
   const read = createBatchedRead({
     name: 'echoes',
@@ -159,7 +159,7 @@ interface Question {
   readonly shape?: string;
 }
 
-/** A batched read of questions of several projects; the names of every statement, in the order of their beginning. */
+/** A batched read of several projects, and the key names of each statement, in the order in which they start. */
 function questions(read: (keys: readonly Question[]) => Promise<void> | void) {
   const statements: string[][] = [];
   const ask = createBatchedRead({
@@ -186,7 +186,7 @@ describe('a statement for several projects that fails', () => {
     { projectId: 2, name: 'bb' },
   ];
 
-  test('is tried again once by project, and fails for those of the project whose fault it is', async () => {
+  test('is retried once for each project, and fails only for the project that causes the failure', async () => {
     const { ask, statements } = questions((asked) => {
       if (asked.some(({ name }) => name === 'slow')) throw timeout;
     });
@@ -199,11 +199,11 @@ describe('a statement for several projects that fails', () => {
       'bb',
     ]);
     expect(statements[0]).toEqual(keys.map(({ name }) => name));
-    // Who asks for least comes first.
+    // The project with the fewest keys comes first.
     expect(statements.slice(1)).toEqual([['c'], ['slow', 'beside slow'], ['b', 'bb']]);
   });
 
-  test('has at most two of its retries under way', async () => {
+  test('has at most two retries in flight', async () => {
     let underWay = 0;
     let most = 0;
     const { ask } = questions(async (asked) => {
@@ -218,7 +218,7 @@ describe('a statement for several projects that fails', () => {
     expect(most).toBe(2);
   });
 
-  test('is given up where many projects fail alike: it is the database', async () => {
+  test('is not retried further when many projects fail, because the database is the cause', async () => {
     const { ask, statements } = questions(() => {
       throw timeout;
     });
@@ -228,7 +228,7 @@ describe('a statement for several projects that fails', () => {
     expect(statements.length).toBeLessThanOrEqual(1 + 5);
   });
 
-  test.each(['ECONNREFUSED', '57P01'])('is not tried again where nobody answers (%s)', async (code) => {
+  test.each(['ECONNREFUSED', '57P01'])('is not retried when the database is unreachable (%s)', async (code) => {
     const gone = Object.assign(new Error('gone'), { code });
     const { ask, statements } = questions(() => {
       throw gone;
@@ -238,7 +238,7 @@ describe('a statement for several projects that fails', () => {
     expect(statements).toHaveLength(1);
   });
 
-  test('is not tried again where it was for one project', async () => {
+  test('is not retried when all its keys belong to one project', async () => {
     const { ask, statements } = questions(() => {
       throw timeout;
     });
@@ -247,8 +247,8 @@ describe('a statement for several projects that fails', () => {
   });
 });
 
-describe('keys that may bring many rows', () => {
-  test('are split into statements of 1,000 that run one after the other, the lightest project first', async () => {
+describe('keys with a large weight', () => {
+  test('are split into statements of weight 1,000 that run one after another, the lightest project first', async () => {
     let underWay = 0;
     const { ask, statements } = questions(async () => {
       underWay += 1;
@@ -261,7 +261,7 @@ describe('keys that may bring many rows', () => {
     expect(statements).toEqual([['light', 'h0', 'h1'], ['h2', 'h3'], ['h4']]);
   });
 
-  test('are answered as soon as their own statement is', async () => {
+  test('are answered as soon as their own statement ends', async () => {
     const { ask } = questions((asked) =>
       asked.some(({ name }) => name === 'never') ? new Promise<void>(() => undefined) : undefined,
     );
@@ -270,7 +270,7 @@ describe('keys that may bring many rows', () => {
     expect(await light).toBe('light');
   });
 
-  test('of many shapes take two statements at once', async () => {
+  test('of many groups have at most two statements in flight', async () => {
     let underWay = 0;
     let most = 0;
     const { ask, statements } = questions(async () => {
@@ -286,13 +286,13 @@ describe('keys that may bring many rows', () => {
   });
 });
 
-describe('the text of a key', () => {
+describe('the cache key', () => {
   const filter = { createdFrom: new Date(0), createdTo: new Date(1), loginMethods: ['email'] as LoginMethod[] };
   const count = { projectId: 1, filter };
   const page = { ...count, page: 1, limit: 10, withAccounts: true };
   const window = { ...page, after: null, before: null, from: 'newest', withTotal: true } as const;
 
-  test('has every property of it, also of what is in it and of what is added one day', () => {
+  test('contains every property, including nested and future properties', () => {
     const variants = [
       count,
       { ...count, projectId: 2 },
@@ -310,7 +310,7 @@ describe('the text of a key', () => {
     expect(cacheKey({ ...count, filter: { ...filter, createdFrom: new Date(0) } })).toBe(cacheKey(count));
   });
 
-  test('is of one key only, whatever is in its texts', () => {
+  test('is different for different keys, with any text in them', () => {
     const text = fc.string({ unit: fc.constantFrom('1', '2', ':', ',', '=', 'b', '[', '}'), maxLength: 6 });
     const key = fc.record({ a: text, b: fc.oneof(text, fc.array(text, { maxLength: 2 })) }, { noNullPrototype: true });
     fc.assert(
@@ -322,11 +322,11 @@ describe('the text of a key', () => {
     expect(cacheKey({ a: '1,b=1:2' })).not.toBe(cacheKey({ a: '1', b: '2' }));
   });
 
-  test('is refused to what has its content hidden', () => {
+  test('is refused for an object whose content cannot be read, such as a Set', () => {
     expect(() => cacheKey({ ids: new Set([1]) })).toThrow(TypeError);
   });
 
-  test('keys share a statement only where they differ in nothing but what each brings', () => {
+  test('keys share a statement only if they differ only in per-key values', () => {
     const other = { ...filter, createdTo: new Date(2) };
     const place = { createdAt: new Date(0), id: 1 };
     for (const [shape, key, own] of [

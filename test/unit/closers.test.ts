@@ -12,7 +12,7 @@ function steps() {
 }
 const [first, second] = [new Error('first'), new Error('second')];
 
-test('every closer runs, the last one first, each after the one before, and the first failure is thrown', async () => {
+test('closers run one after another in reverse order, all of them, and the first failure is thrown', async () => {
   const { done, step } = steps();
   const throwsAtOnce = () => {
     done.push('b');
@@ -23,7 +23,7 @@ test('every closer runs, the last one first, each after the one before, and the 
   await expect(closeAll([])).resolves.toBeUndefined();
 });
 
-test('what work has added by its end is closed, also where it fails, and its failure goes before theirs', async () => {
+test('closers added by the work run even if it fails, and its failure is thrown instead of theirs', async () => {
   for (const failure of [undefined, first]) {
     const { done, step } = steps();
     const closers = [step('a', second)];

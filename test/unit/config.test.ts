@@ -19,7 +19,7 @@ function faultsOf(env: Record<string, string>): string[] {
 const LEVELS = 'fatal, error, warn, info, debug, trace, silent';
 const TRUST_PROXY_FORM = '"off", "on", a number of hops, or addresses and networks separated by commas';
 
-test('without any setting it is the embedded database in ./data on loopback, with GraphiQL and the demo', () => {
+test('the default is the embedded database in ./data on loopback, with GraphiQL and the demo', () => {
   expect(parseConfig({})).toEqual({
     host: '127.0.0.1',
     port: 4000,
@@ -37,7 +37,7 @@ test('without any setting it is the embedded database in ./data on loopback, wit
   });
 });
 
-test('every setting is taken', () => {
+test('every setting is read', () => {
   expect(
     parseConfig({
       HOST: '0.0.0.0',
@@ -116,7 +116,7 @@ test('an empty variable counts as absent', () => {
   expect(parseConfig(empty)).toEqual(parseConfig({}));
 });
 
-test('every fault is reported at once, each naming its variable and what is accepted', () => {
+test('all faults are reported together, each with its variable and what is accepted', () => {
   expect(
     faultsOf({
       PORT: '65536',
@@ -156,7 +156,7 @@ test('every fault is reported at once, each naming its variable and what is acce
   ]);
 });
 
-test.each(['-1', '4000.5', '4e3', ' 4000', '0x10', '99999999999', 'http'])('PORT %j is one fault', (PORT) => {
+test.each(['-1', '4000.5', '4e3', ' 4000', '0x10', '99999999999', 'http'])('PORT %j is invalid', (PORT) => {
   expect(faultsOf({ PORT })).toEqual(['PORT must be a whole number from 0 to 65535.']);
 });
 
@@ -169,7 +169,7 @@ test.each(['secret-password', 'https://u:secret-password@h', 'postgres//u:secret
   },
 );
 
-test('the address of traces is taken as it is, that of all telemetry has their path below it', () => {
+test('the traces endpoint is used unchanged, and the general endpoint gets the path /v1/traces', () => {
   const all = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:4318' };
   expect(parseConfig(all).tracesUrl).toBe('http://127.0.0.1:4318/v1/traces');
   const own = { ...all, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'http://127.0.0.1:4319/t' };
@@ -188,7 +188,7 @@ describe('switches', () => {
     expect(parseConfig({ GRAPHIQL: text, DEMO: text })).toMatchObject({ graphiql: value, demo: value });
   });
 
-  test('in production GraphiQL and the demo are off unless they are asked for', () => {
+  test('in production GraphiQL and the demo are off unless they are set to on', () => {
     const production = { NODE_ENV: 'production', EMBEDDED: 'on' };
     expect(parseConfig(production)).toMatchObject({ graphiql: false, demo: false });
     const asked = { ...production, GRAPHIQL: 'on', DEMO: 'on' };
@@ -216,19 +216,19 @@ describe('TRUST_PROXY', () => {
     ['100', 100],
     ['10.0.0.1', ['10.0.0.1']],
     ['10.0.0.0/8, ::1,fd00::/8', ['10.0.0.0/8', '::1', 'fd00::/8']],
-  ])('%s is taken', (text, value) => {
+  ])('%s is accepted', (text, value) => {
     expect(parseConfig({ TRUST_PROXY: text }).trustProxy).toEqual(value);
   });
 
   test.each(['101', '-1', '10.0.0.0/33', '10.0.0.0/8/8', 'fd00::/129', '10.0.0.1,', 'proxy.local', 'a,b'])(
-    '%s is one fault',
+    '%s is invalid',
     (text) => {
       expect(faultsOf({ TRUST_PROXY: text })).toEqual([`TRUST_PROXY must be ${TRUST_PROXY_FORM}.`]);
     },
   );
 });
 
-test('docs/configuration.md says what the declarations say (npm run docs:configuration)', async () => {
+test('docs/configuration.md matches the declared settings (npm run docs:configuration)', async () => {
   const printed = await promisify(execFile)(process.execPath, [join(ROOT, 'test/support/configuration-page.mjs')]);
   expect(await readFile(join(ROOT, 'docs/configuration.md'), 'utf8')).toBe(printed.stdout);
 });

@@ -17,16 +17,16 @@ test.each<[ErrorCode, number]>([
   ['RATE_LIMITED', 429],
   ['HEADERS_TOO_LARGE', 431],
   ['UNAVAILABLE', 503],
-])('%s is status %i, and its message is for the caller', (code, status) => {
+])('%s has status %i, and the caller sees its message', (code, status) => {
   expect(new AppError(code, 'A reason.')).toMatchObject({ code, status, publicMessage: 'A reason.' });
 });
 
-test('INTERNAL_SERVER_ERROR is status 500, and its message is not for the caller', () => {
+test('INTERNAL_SERVER_ERROR has status 500, and the caller does not see its message', () => {
   const error = new AppError('INTERNAL_SERVER_ERROR', 'connection to 10.0.0.7 refused');
   expect(error).toMatchObject({ status: 500, publicMessage: MASKED });
 });
 
-test('an error keeps its cause and the headers that belong to it', () => {
+test('an error keeps its cause and its headers', () => {
   const cause = new Error('below');
   const error = new AppError('METHOD_NOT_ALLOWED', 'No.', { cause, headers: { allow: 'GET' } });
   expect(error).toMatchObject({ cause, headers: { allow: 'GET' } });
@@ -34,12 +34,12 @@ test('an error keeps its cause and the headers that belong to it', () => {
 });
 
 describe('an unknown failure', () => {
-  test('that is an AppError stays the same one', () => {
+  test('that is an AppError is returned unchanged', () => {
     const error = new AppError('NOT_FOUND', 'No.');
     expect(fromUnknown(error)).toBe(error);
   });
 
-  test.each([413, 415, 404, 400, 499])('of the HTTP layer with status %i is for the caller', (statusCode) => {
+  test.each([413, 415, 404, 400, 499])('of the HTTP layer with status %i has a public message', (statusCode) => {
     const codes: Record<number, ErrorCode> = {
       413: 'PAYLOAD_TOO_LARGE',
       415: 'UNSUPPORTED_MEDIA_TYPE',
@@ -58,14 +58,14 @@ describe('an unknown failure', () => {
     ['text', 'password=hunter2'],
     ['null', null],
     ['undefined', undefined],
-  ])('that is %s is internal: its cause is kept for the log and its message for nobody else', (_name, cause) => {
+  ])('that is %s is internal: the log keeps its cause, and the caller does not see its message', (_name, cause) => {
     const failure = fromUnknown(cause);
     expect(failure).toMatchObject({ code: 'INTERNAL_SERVER_ERROR', status: 500, publicMessage: MASKED });
     expect(failure.message).not.toContain('hunter2');
     expect(failure.cause).toBe(cause);
   });
 
-  test('whatever it is becomes an AppError', () => {
+  test('of any type becomes an AppError', () => {
     fc.assert(
       fc.property(fc.anything({ withNullPrototype: true, withBigInt: true }), (thrown) => {
         expect(fromUnknown(thrown)).toBeInstanceOf(AppError);
@@ -89,7 +89,7 @@ describe('a value in a message', () => {
     expect(show(value)).toBe(shown);
   });
 
-  test('is shown in few characters on one line, however long it is', () => {
+  test('is shown in at most 60 characters on one line', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 500 }), (value) => {
         expect(show(value)).toMatch(/^.{0,60}$/u);
@@ -97,11 +97,11 @@ describe('a value in a message', () => {
     );
   });
 
-  test('is never cut within a character: half of one would make the answer invalid JSON to strict parsers', () => {
+  test('is never cut inside a surrogate pair, because strict JSON parsers would refuse the answer', () => {
     for (const lead of ['', 'a']) expect(show(lead + '😀'.repeat(40))).toMatch(/^[^\p{Cs}]+$/u);
   });
 
-  test('is named with what is accepted', () => {
+  test('is followed by what is accepted', () => {
     expect(badInput('limit', '0', 'a whole number from 1 to 100')).toMatchObject({
       code: 'BAD_USER_INPUT',
       publicMessage: 'limit: got "0", expected a whole number from 1 to 100.',

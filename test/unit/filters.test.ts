@@ -3,19 +3,19 @@ import { describe, expect, test } from 'vitest';
 import { AppError } from '#dist/errors.js';
 import { EARLIEST, LARGEST_ID, LATEST, limit, page, parse, parseDate, userId } from '#dist/domain/filters.js';
 
-/** The rules for dates, pages, limits and ids, against other ways to read the same text. */
+/** The rules for dates, pages, limits and ids, compared with independent parsers. */
 
 const inRange = (time: number) => time >= EARLIEST.getTime() && time <= LATEST.getTime();
 const two = (value: number) => String(value).padStart(2, '0');
 const four = (value: number) => String(value).padStart(4, '0');
 
-/** The days of a month by the rule of the calendar itself. */
+/** The number of days in a month, by the calendar rule. */
 function daysOf(year: number, month: number): number {
   if (month === 2) return (year % 4 === 0 && year % 100 !== 0) || year % 400 === 0 ? 29 : 28;
   return [4, 6, 9, 11].includes(month) ? 30 : 31;
 }
 
-/** A four-digit year, a month and a day of 1 to 31, of which some do not exist. */
+/** A four-digit year, a month and a day from 1 to 31; some of these dates do not exist. */
 const someDay = fc.record({
   year: fc.oneof(fc.integer({ min: 0, max: 9999 }), fc.integer({ min: 1970, max: 2100 })),
   month: fc.integer({ min: 1, max: 12 }),
@@ -30,7 +30,7 @@ const time = fc.record({ hour: upTo(23), minute: upTo(59), second: upTo(59) });
 const clock = ({ hour, minute, second }: { hour: number; minute: number; second: number }) =>
   `${two(hour)}:${two(minute)}:${two(second)}`;
 
-/** What a bound is compared with is not distinguished beyond one millisecond outside the range of creation dates. */
+/** The parser moves an instant outside the range of creation dates to one millisecond outside it. */
 function expectInstant(parsed: Date | null, oracle: number): void {
   expect(parsed).not.toBeNull();
   if (inRange(oracle)) expect(parsed?.getTime()).toBe(oracle);
@@ -38,7 +38,7 @@ function expectInstant(parsed: Date | null, oracle: number): void {
 }
 
 describe('parseDate: a date', () => {
-  test('is the whole UTC day, from its first to its last millisecond', () => {
+  test('covers the whole UTC day, from its first to its last millisecond', () => {
     fc.assert(
       fc.property(realDay, (day) => {
         const midnight = Date.parse(`${textOf(day)}T00:00:00.000Z`);
@@ -48,7 +48,7 @@ describe('parseDate: a date', () => {
     );
   });
 
-  test('is none where the calendar has no such day', () => {
+  test('is invalid if the day does not exist', () => {
     fc.assert(
       fc.property(someDay, (day) => {
         expect(parseDate(textOf(day), 'first') !== null).toBe(day.day <= daysOf(day.year, day.month));
@@ -58,7 +58,7 @@ describe('parseDate: a date', () => {
   });
 
   test.each(['2025-02-29', '2025-02-30', '1900-02-29', '2026-04-31', '2026-00-01', '2026-13-01', '2026-01-00'])(
-    'is none: %s',
+    'is invalid: %s',
     (text) => {
       for (const edge of ['first', 'last'] as const) {
         expect(parseDate(text, edge)).toBeNull();
@@ -68,7 +68,7 @@ describe('parseDate: a date', () => {
   );
 
   test.each(['2024-02-29', '2000-02-29', '0000-02-29', '0000-01-01', '0099-12-31', '9999-12-31'])(
-    'is one: %s',
+    'is valid: %s',
     (text) => {
       expect(parseDate(text, 'first')).not.toBeNull();
     },
@@ -76,7 +76,7 @@ describe('parseDate: a date', () => {
 });
 
 describe('parseDate: a date-time', () => {
-  test('is the instant that Date.parse reads, at any offset and to the millisecond', () => {
+  test('is the same instant as in Date.parse, at any offset and to the millisecond', () => {
     const milliseconds = fc.option(
       upTo(999).map((value) => `.${String(value).padStart(3, '0')}`),
       { nil: '' },
@@ -91,18 +91,18 @@ describe('parseDate: a date-time', () => {
     );
   });
 
-  test('may be written in lower case and with a space, as RFC 3339 allows', () => {
+  test('may have lower-case letters and a space, as RFC 3339 allows', () => {
     const instant = Date.parse('2026-01-31T12:00:00Z');
     for (const text of ['2026-01-31t12:00:00z', '2026-01-31 12:00:00Z', '2026-01-31 12:00:00-00:00']) {
       expect(parseDate(text, 'first')?.getTime()).toBe(instant);
     }
   });
 
-  test('takes a space before its offset for the "+" that it was in the URL', () => {
+  test('may have a space before its offset, because a URL decodes "+" as a space', () => {
     expect(parseDate('2026-01-31T12:00:00 02:00', 'first')).toEqual(new Date('2026-01-31T10:00:00Z'));
   });
 
-  test('finer than a millisecond moves inwards to the next whole one, and to itself where the rest is zeros', () => {
+  test('finer than a millisecond moves inwards to a whole millisecond; trailing zeros change nothing', () => {
     const finer = fc.tuple(upTo(999), fc.stringMatching(/^[0-9]{1,30}$/));
     fc.assert(
       fc.property(realDay, time, finer, (day, at, [milliseconds, rest]) => {
@@ -120,12 +120,12 @@ describe('parseDate: a date-time', () => {
     ['2016-12-31T23:59:60.5Z', '2016-12-31T23:59:59.999Z'],
     ['2017-01-01T05:29:60+05:30', '2016-12-31T23:59:59.999Z'],
     ['1990-12-31T15:59:60-08:00', '1990-12-31T23:59:59.999Z'],
-  ])('in a leap second is the last millisecond before it: %s', (text, instant) => {
+  ])('in a leap second is the last millisecond before that second: %s', (text, instant) => {
     for (const edge of ['first', 'last'] as const) expect(parseDate(text, edge)).toEqual(new Date(instant));
   });
 
   test.each(['2016-12-31T12:00:60Z', '2016-12-31T23:58:60Z', '2016-12-31T23:59:60+01:00', '2016-12-31T23:59:61Z'])(
-    'in a leap second that no UTC day ends with is none: %s',
+    'in a leap second that is not at the end of a UTC day is invalid: %s',
     (text) => {
       expect(parseDate(text, 'first')).toBeNull();
     },
@@ -153,12 +153,12 @@ describe('parseDate: a date-time', () => {
     '2026-01',
     '２０２６-01-31',
     '',
-  ])('is none: %j', (text) => {
+  ])('is invalid: %j', (text) => {
     expect(parseDate(text, 'first')).toBeNull();
   });
 });
 
-describe('parseDate: the ends of time', () => {
+describe('parseDate: the limits of the range', () => {
   test.each([
     ['0000-01-01', EARLIEST.getTime() - 1],
     ['0000-01-01T00:00:00+23:59', EARLIEST.getTime() - 1],
@@ -167,11 +167,11 @@ describe('parseDate: the ends of time', () => {
     ['9999-12-31', LATEST.getTime() - 86_399_999],
     ['9999-12-31T23:59:59.999Z', LATEST.getTime()],
     ['9999-12-31T23:59:59-23:59', LATEST.getTime() + 1],
-  ])('a bound outside the range of creation dates lies one millisecond outside it: %s', (text, instant) => {
+  ])('a bound outside the range of creation dates is at most one millisecond outside it: %s', (text, instant) => {
     expect(parseDate(text, 'first')?.getTime()).toBe(instant);
   });
 
-  test('never leaves the years that PostgreSQL and JSON write with four digits, but for that millisecond', () => {
+  test('no result is more than one millisecond outside the range of creation dates', () => {
     fc.assert(
       fc.property(fc.oneof(realDay.map(textOf), fc.string()), fc.constantFrom('first', 'last'), (text, edge) => {
         const parsed = parseDate(text, edge as 'first' | 'last');
@@ -182,13 +182,13 @@ describe('parseDate: the ends of time', () => {
     );
   });
 
-  test('the first instant of a text is never after its last', () => {
+  test('the first instant of a date is never after its last', () => {
     fc.assert(
       fc.property(realDay, fc.option(time, { nil: null }), fc.nat(), (day, at, fraction) => {
         const text = textOf(day) + (at === null ? '' : `T${clock(at)}Z`);
         const first = parseDate(text, 'first')?.getTime() ?? Number.NaN;
         expect(first).toBeLessThanOrEqual(parseDate(text, 'last')?.getTime() ?? Number.NaN);
-        // Between two milliseconds there is no user: the bounds pass each other by exactly one.
+        // Creation times are whole milliseconds, so a first bound between two milliseconds moves to the later one.
         const between = parseDate(`${textOf(day)}T00:00:00.000${fraction}1Z`, 'first')?.getTime() ?? Number.NaN;
         if (inRange(between)) expect(between).toBe(Date.parse(`${textOf(day)}T00:00:00.001Z`));
       }),
@@ -224,7 +224,7 @@ describe('page, limit and user id', () => {
     ),
   );
 
-  test('page: a plain decimal integer from 1 to the largest that JSON carries, else BAD_USER_INPUT', () => {
+  test('page: a plain decimal integer from 1 to 2^53 - 1, otherwise BAD_USER_INPUT', () => {
     fc.assert(
       fc.property(someText, (text) => {
         const accepted = isPlain(text) && BigInt(text) >= 1n && BigInt(text) <= BigInt(Number.MAX_SAFE_INTEGER);
@@ -235,7 +235,7 @@ describe('page, limit and user id', () => {
     );
   });
 
-  test('limit: a plain decimal integer from 1 to 100, else BAD_USER_INPUT', () => {
+  test('limit: a plain decimal integer from 1 to 100, otherwise BAD_USER_INPUT', () => {
     fc.assert(
       fc.property(someText, (text) => {
         const accepted = isPlain(text) && BigInt(text) >= 1n && BigInt(text) <= 100n;
@@ -246,11 +246,11 @@ describe('page, limit and user id', () => {
     );
   });
 
-  test('absent they are 1 and 10', () => {
+  test('page and limit: default 1 and 10', () => {
     expect([parse(page, undefined), parse(limit, undefined)]).toEqual([1, 10]);
   });
 
-  test('user id: decimal digits, 1 and up, exact; of more than 20 only that they are larger than any id', () => {
+  test('user id: an exact decimal integer from 1; one of more than 20 digits is above the largest id', () => {
     fc.assert(
       fc.property(someText, (text) => {
         if (isPlain(text) && BigInt(text) >= 10n ** 20n)

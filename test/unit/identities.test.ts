@@ -14,7 +14,7 @@ import {
 } from '#dist/domain/identities.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 
-/** Text with letters that fold, decompose, or are no letters at all. */
+/** Text of letters that fold or decompose, and of other characters. */
 const text = fc.string({
   unit: fc.constantFrom(...'aAzZ09.+-_@ \t"éÉßİıÅΩσςΣǅﬁ', 'e\u0301', 'I\u0307', '\u212a', '𝒜', '😀'),
 });
@@ -26,7 +26,7 @@ const profile = (input: ProfileInput) => parseProfile(input, snakeCase);
 const passkey = { authMethod: 'passkey', authValue: 'key' };
 const stellar = (number: number) => ({ network: 'stellar' as const, publicKey: stellarAddress(number) });
 
-/** The message with which it is refused; fails where it is accepted or fails otherwise. */
+/** The message of the refusal; throws if `parse` succeeds or fails with another error. */
 function refusal(parse: () => unknown): string {
   try {
     parse();
@@ -58,7 +58,7 @@ describe('an email', () => {
     })
     .map((labels) => labels.join('.'));
 
-  test('is the same with its domain in Unicode, in Punycode, in any case and with other dots', () => {
+  test('folds to the same text with its domain in Unicode, in Punycode, in any case and with other dots', () => {
     fc.assert(
       fc.property(domain, (name) => {
         const ascii = domainToASCII(name);
@@ -73,7 +73,7 @@ describe('an email', () => {
     );
   });
 
-  test('folds alike in any case of its letters', () => {
+  test('folds to the same text in any case', () => {
     const letters = fc.string({ unit: fc.constantFrom(...'abzéüжñ0-'), minLength: 1, maxLength: 20 });
     fc.assert(
       fc.property(letters, domain, (mailbox, name) => {
@@ -92,7 +92,7 @@ describe('an email', () => {
     ['ada@faß.example', 'ada@faß.example'],
     ['ada@xn--fa-hia.example', 'ada@faß.example'],
     ['ada@127.1', 'ada@127.1'],
-  ])('%j has the domain that IDNA makes of it: %j', (email, folded) => {
+  ])('%j folds to the IDNA form of its domain: %j', (email, folded) => {
     expect(foldEmail(email)).toBe(folded);
   });
 
@@ -106,12 +106,12 @@ describe('an email', () => {
     'bü:80',
     'bü\\x',
     'bücher.example.',
-  ])('with a domain that IDNA does not know it is none: %s', (name) => {
+  ])('is invalid with a domain that IDNA refuses: %s', (name) => {
     expect(foldEmail(`ada@${name}`)).toBeNull();
   });
 
   test.each(INVISIBLE)(
-    'with %j in its mailbox it is none, so that a ban is not evaded by what nobody sees',
+    'is invalid with %j in its mailbox, because an invisible character could evade a ban',
     (character) => {
       expect(foldEmail(`a${character}da@example.com`)).toBeNull();
       expect(foldEmail(`a${character}@example.com`)).toBeNull();
@@ -119,13 +119,13 @@ describe('an email', () => {
     },
   );
 
-  test('of any length takes no time: what is too long is not normalised', () => {
+  test('that is too long is refused quickly, without normalisation', () => {
     const marks = '\u0323\u0307'.repeat(5_000_000);
     expect(foldEmail(`a${marks}@example.com`)).toBeNull();
     expect(refusal(() => identity('google', `a${marks}`))).toMatch(/^auth_value: got /);
   });
 
-  test('that was folded folds to itself', () => {
+  test('that is already folded does not change', () => {
     fc.assert(
       fc.property(fc.oneof(emailLike, fc.emailAddress(), fc.string({ unit: 'binary' })), (email) => {
         const folded = foldEmail(email);
@@ -134,7 +134,7 @@ describe('an email', () => {
     );
   });
 
-  test('folds the same composed and decomposed', () => {
+  test('folds to the same text composed and decomposed', () => {
     fc.assert(
       fc.property(emailLike, (email) => {
         expect(foldEmail(email.normalize('NFD'))).toBe(foldEmail(email.normalize('NFC')));
@@ -142,7 +142,7 @@ describe('an email', () => {
     );
   });
 
-  test('of ASCII folds the same in any case, and white space around it does not count', () => {
+  test('of ASCII characters folds to lower case without surrounding white space', () => {
     fc.assert(
       fc.property(fc.emailAddress(), fc.constantFrom('', ' ', '\t', '\n', '\u00a0'), (email, space) => {
         expect(foldEmail(`${space}${email.toUpperCase()}${space}`)).toBe(email.toLowerCase());
@@ -158,7 +158,7 @@ describe('an email', () => {
     ['a+tag.b_c-d@sub.example.co', 'a+tag.b_c-d@sub.example.co'],
     ['用户@例子.广告', '用户@例子.广告'],
     [`${'a'.repeat(64)}@example.com`, `${'a'.repeat(64)}@example.com`],
-  ])('%j is one, compared as %j', (email, folded) => {
+  ])('%j is valid and folds to %j', (email, folded) => {
     expect(foldEmail(email)).toBe(folded);
   });
 
@@ -179,13 +179,13 @@ describe('an email', () => {
     ['with a domain that ends with a dot', 'ada@example.com.'],
     ['with a mailbox of 65 characters', `${'a'.repeat(65)}@example.com`],
     ['of 321 characters', `a@${'b'.repeat(319)}`],
-  ])('%s it is none', (_name, email) => {
+  ])('%s is invalid', (_name, email) => {
     expect(foldEmail(email)).toBeNull();
   });
 });
 
 describe('an identity', () => {
-  test('by its key is itself', () => {
+  test('that is parsed again from its key or its value is the same', () => {
     const value = fc.oneof(
       text,
       emailLike,
@@ -206,7 +206,7 @@ describe('an identity', () => {
     );
   });
 
-  test('by email is compared as an email and kept as it was written, but for white space around it', () => {
+  test('by email is compared as an email, and stored as written without surrounding white space', () => {
     expect(identity('email', ' Ada@Example.com ')).toEqual({
       authMethod: 'email',
       authValue: 'Ada@Example.com',
@@ -220,14 +220,14 @@ describe('an identity', () => {
     expect(refusal(() => identity('wallet', 'ada@example.com'))).toContain('auth_value: got "[email]"');
   });
 
-  test('by a provider is compared as it is, because ids are case-sensitive there, unless it is an email', () => {
+  test('by a provider is compared exactly, because its ids are case-sensitive, unless it is an email', () => {
     expect(identity('google', 'AbC').authValueKey).toBe('AbC');
     expect(identity('google', 'ada').authValueKey).not.toBe(identity('google', 'Ada').authValueKey);
     expect(identity('google', 'Ada@Example.com').authValueKey).toBe('ada@example.com');
     expect(identity('passkey', 'AbC').authValueKey).toBe('AbC');
   });
 
-  test('is the same composed and decomposed, for every method that takes text', () => {
+  test('is the same composed and decomposed, for every method with text values', () => {
     fc.assert(
       fc.property(fc.constantFrom('passkey', 'google'), text, (method, given) => {
         fc.pre(given.trim() !== '' && !/\t/.test(given.trim()));
@@ -237,7 +237,7 @@ describe('an identity', () => {
   });
 
   test.each(['email', 'passkey', 'wallet', 'google', 'x', '42', 'sign-in_with.apple', 'a'.repeat(64)])(
-    'may be of the method %s',
+    'may have the method %s',
     (method) => {
       const value = method === 'wallet' ? stellarAddress(1) : 'ada@example.com';
       expect(identity(method, value).authMethod).toBe(method);
@@ -245,7 +245,7 @@ describe('an identity', () => {
   );
 
   test.each(['', ' ', 'Email', 'goo gle', '-x', '.x', 'x\n', 'gоogle', 'x\0', 'a'.repeat(65)])(
-    'may not be of the method %j',
+    'may not have the method %j',
     (method) => {
       expect(refusal(() => identity(method, 'ada@example.com'))).toMatch(/^auth_method: got /);
     },
@@ -259,11 +259,11 @@ describe('an identity', () => {
     ['a lone surrogate', 'a\udc00b'],
     ['1,501 bytes', 'a'.repeat(1_501)],
     ['1,501 bytes in fewer characters', `${'é'.repeat(750)}a`],
-  ])('may not have %s for a value', (_name, value) => {
+  ])('may not have the value: %s', (_name, value) => {
     expect(refusal(() => identity('passkey', value))).toMatch(/^auth_value: got .*, expected text of 1 to 1500 bytes/);
   });
 
-  test.each(INVISIBLE)('may not have a value with %j in it, whatever the method', (character) => {
+  test.each(INVISIBLE)('may not have %j in its value, for any method', (character) => {
     for (const method of ['email', 'passkey', 'google']) {
       for (const value of [`a${character}da@example.com`, `1${character}2`]) {
         expect(refusal(() => identity(method, value))).toMatch(/^auth_value: got /);
@@ -305,7 +305,7 @@ describe('the login email of a profile', () => {
     expect(profile(input).loginEmail).toBe(loginEmail);
   });
 
-  test('of an email login is no other than its value', () => {
+  test('of an email login cannot differ from its value', () => {
     expect(refusal(() => profile({ authMethod: 'email', authValue: 'a@example.com', email: 'b@example.com' }))).toBe(
       'email: got "[email]", expected the email in auth_value, or none.',
     );
@@ -317,7 +317,7 @@ describe('the login email of a profile', () => {
 });
 
 describe('the wallet of a profile', () => {
-  test('of a wallet login is its value, and an account of type external', () => {
+  test('of a wallet login is its value, and is also an external account', () => {
     const address = checksumAddress(ethereumAddress(1));
     expect(profile({ authMethod: 'wallet', authValue: address })).toEqual({
       authMethod: 'wallet',
@@ -329,7 +329,7 @@ describe('the wallet of a profile', () => {
     });
   });
 
-  test('of a wallet login may be given in another case, and is no other address', () => {
+  test('of a wallet login may have another case than its value, but not another address', () => {
     const input = { authMethod: 'wallet', authValue: ethereumAddress(1) };
     const shown = checksumAddress(ethereumAddress(1));
     expect(profile({ ...input, wallet: shown }).wallet).toBe(shown);
@@ -338,7 +338,7 @@ describe('the wallet of a profile', () => {
     );
   });
 
-  test('of another login is an external account beside the custodial ones', () => {
+  test('of another login is an external account in addition to the custodial accounts', () => {
     const { wallet, accounts } = profile({ ...passkey, wallet: stellarAddress(1), accounts: [stellar(2)] });
     expect(wallet).toBe(stellarAddress(1));
     expect(accounts.map(({ addressKey, walletType }) => [addressKey, walletType])).toEqual([
@@ -347,7 +347,7 @@ describe('the wallet of a profile', () => {
     ]);
   });
 
-  test('that is listed among the accounts too is one account, external', () => {
+  test('that is also listed in the accounts becomes one external account', () => {
     const { accounts } = profile({ ...passkey, wallet: stellarAddress(1), accounts: [stellar(1), stellar(2)] });
     expect(accounts.map(({ addressKey, walletType }) => [addressKey, walletType])).toEqual([
       [stellarAddress(1), 'external'],
@@ -355,7 +355,7 @@ describe('the wallet of a profile', () => {
     ]);
   });
 
-  test('is null where none is given', () => {
+  test('is null by default', () => {
     expect(profile(passkey)).toMatchObject({ wallet: null, accounts: [] });
   });
 
@@ -365,7 +365,7 @@ describe('the wallet of a profile', () => {
 });
 
 describe('the accounts of a profile', () => {
-  test('keep their order and how they were written', () => {
+  test('keep their order and spelling', () => {
     const shown = checksumAddress(ethereumAddress(1));
     const { accounts } = profile({ ...passkey, accounts: [stellar(1), { network: 'ethereum', publicKey: shown }] });
     expect(accounts).toEqual([
@@ -374,14 +374,14 @@ describe('the accounts of a profile', () => {
     ]);
   });
 
-  test('are of the network that their address is of', () => {
+  test('must have the network of their address', () => {
     const accounts = [stellar(1), { network: 'ethereum' as const, publicKey: stellarAddress(2) }];
     expect(refusal(() => profile({ ...passkey, accounts }))).toMatch(
       /^accounts\[1\]\.public_key: got .* network ethereum/,
     );
   });
 
-  test('have each address once, in whatever case', () => {
+  test('must not repeat an address, in any case', () => {
     const accounts = [ethereumAddress(1), checksumAddress(ethereumAddress(1))].map((publicKey) => ({
       network: 'ethereum' as const,
       publicKey,
@@ -391,13 +391,13 @@ describe('the accounts of a profile', () => {
     );
   });
 
-  test('are at most 100', () => {
+  test('may be at most 100', () => {
     const accounts = Array.from({ length: 101 }, (_, index) => stellar(index));
     expect(profile({ ...passkey, accounts: accounts.slice(1) }).accounts).toHaveLength(100);
     expect(refusal(() => profile({ ...passkey, accounts }))).toBe('accounts: got 101, expected at most 100.');
   });
 
-  test('that are malformed are named by their place, in the spelling of the interface', () => {
+  test('that are malformed are named by index, with the field name of the interface', () => {
     const input = { ...passkey, accounts: [stellar(1), { network: 'stellar' as const, publicKey: 'nonsense' }] };
     expect(refusal(() => parseProfile(input, snakeCase))).toMatch(/^accounts\[1\]\.public_key: got "nonsense"/);
     expect(refusal(() => parseProfile(input, camelCase))).toMatch(/^accounts\[1\]\.publicKey: got "nonsense"/);

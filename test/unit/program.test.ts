@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { describe, expect, test } from 'vitest';
 import { createProgram, leafCommands } from '#dist/cli/program.js';
 
-/** The words of the command, each as its help shows it. */
+/** The help of every command. */
 
 function helpOf(command: Command): string {
   const written: string[] = [];
@@ -19,12 +19,12 @@ const COMMANDS = leafCommands(createProgram({})).map((command) => [nameOf(comman
 describe.each(COMMANDS)('%s', (name, command) => {
   const examples = [...helpOf(command).matchAll(/^ {2}\$ (.+)$/gm)].map((match) => match[1] as string);
 
-  test('its help has examples of it', () => {
+  test('has examples in its help', () => {
     expect(examples.length).toBeGreaterThan(0);
     for (const example of examples) expect(`${example} `.startsWith(`${name} `)).toBe(true);
   });
 
-  test.each(examples)('%s is something that it takes', (example) => {
+  test.each(examples)('accepts its example: %s', (example) => {
     const program = createProgram({});
     const done: string[] = [];
     for (const leaf of leafCommands(program)) leaf.action(() => void done.push(nameOf(leaf)));
@@ -34,7 +34,7 @@ describe.each(COMMANDS)('%s', (name, command) => {
     expect(done).toEqual([name]);
   });
 
-  test('every option is explained', () => {
+  test('describes every option', () => {
     for (const option of command.options) expect(option.description, option.flags).not.toBe('');
   });
 });

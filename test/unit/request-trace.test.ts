@@ -10,7 +10,7 @@ import {
 const newTrace = () => ({ costs: [createRequestCost()], span: null });
 const read = async () => currentTrace();
 
-test('the trace of a request is known while traces are on', async () => {
+test('the current trace is available while traces are enabled', async () => {
   const stop = enableTraces();
   const mine = newTrace();
   expect(await runInTrace(mine, read)).toBe(mine);
@@ -18,7 +18,7 @@ test('the trace of a request is known while traces are on', async () => {
   stop();
 });
 
-test('a request that outlives the traces does not switch them on again', async () => {
+test('a request that ends after traces are disabled does not enable them again', async () => {
   const late = newTrace();
   enableTraces()();
   expect(await runInTrace(late, read)).toBeUndefined();

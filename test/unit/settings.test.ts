@@ -30,7 +30,7 @@ const URL_TEXT = 'postgres://me:hush@db.example/users';
 describe('the embedded database', () => {
   const production = { NODE_ENV: 'production' };
 
-  test('is refused in production, unless EMBEDDED allows it', () => {
+  test('is refused in production, unless EMBEDDED is on', () => {
     expect(faultsOf(production)).toEqual([
       expect.stringMatching(/^DATABASE_URL must be set, because NODE_ENV is production: /),
     ]);
@@ -41,7 +41,7 @@ describe('the embedded database', () => {
     expect(parseConfig({ NODE_ENV: 'development' }).db.engine).toBe('embedded');
   });
 
-  test('is refused anywhere with EMBEDDED=off, and never taken where there is a DATABASE_URL', () => {
+  test('is always refused with EMBEDDED=off, and never used with a DATABASE_URL', () => {
     expect(faultsOf({ EMBEDDED: 'off' })).toEqual(['DATABASE_URL must be set, because EMBEDDED is off.']);
     expect(faultsOf({ EMBEDDED: 'perhaps' })).toEqual(['EMBEDDED must be "on" or "off".']);
     expect(parseConfig({ EMBEDDED: 'on', DATABASE_URL: URL_TEXT }).db.engine).toBe('postgres');
@@ -49,7 +49,7 @@ describe('the embedded database', () => {
 });
 
 describe('a secret in a file', () => {
-  test.each(['\n', '\r\n', ''])('is taken without its last newline (%j)', (end) => {
+  test.each(['\n', '\r\n', ''])('is read without its last newline (%j)', (end) => {
     const DATABASE_URL_FILE = fileOf(URL_TEXT + end);
     const REDIS_URL_FILE = fileOf(`redis://:hush@cache.example${end}`);
     expect(parseConfig({ NODE_ENV: 'production', RATE_LIMIT: '1', DATABASE_URL_FILE, REDIS_URL_FILE })).toMatchObject({
@@ -58,13 +58,13 @@ describe('a secret in a file', () => {
     });
   });
 
-  test('is what is sent with traces too', () => {
+  test('can also hold the headers of the trace exporter', () => {
     const OTEL_EXPORTER_OTLP_HEADERS_FILE = fileOf('authorization=Bearer%20hush\n');
     const config = parseConfig({ OTEL_EXPORTER_OTLP_HEADERS_FILE, OTEL_EXPORTER_OTLP_TRACES_HEADERS: 'a=b' });
     expect(config.tracesHeaders).toBe('authorization=Bearer%20hush,a=b');
   });
 
-  test('is a fault that repeats neither the path nor what is in it, where it is no good', () => {
+  test('has an error without the path or the content if it is invalid', () => {
     const name = 'DATABASE_URL_FILE';
     for (const [file, fault] of [
       [URL_TEXT, `${name} must name a file that can be read (ENOENT).`],
@@ -79,7 +79,7 @@ describe('a secret in a file', () => {
     }
   });
 
-  test('is not taken beside the setting itself', () => {
+  test('is refused together with the setting itself', () => {
     const both = { DATABASE_URL: URL_TEXT, DATABASE_URL_FILE: fileOf(URL_TEXT) };
     expect(faultsOf(both)).toEqual(['DATABASE_URL_FILE and DATABASE_URL exclude each other; unset one of them.']);
   });
@@ -98,13 +98,13 @@ describe('a variable that looks like a setting', () => {
     ['PROT', 'PORT'],
     ['LOGLEVEL', 'LOG_LEVEL'],
     ['TRUSTED_PROXY', 'TRUST_PROXY'],
-  ])('%s is named with %s', (name, likely) => {
+  ])('%s is reported with the suggestion %s', (name, likely) => {
     expect(findMisspelt({ [name]: 'hush' })).toEqual([
       `${name} is not a setting and is ignored. Did you mean ${likely}?`,
     ]);
   });
 
-  test('is not a setting, nothing empty, and nothing of what machines have', () => {
+  test('is not reported if it is a setting, is empty, or is a common variable of other programs', () => {
     expect(findMisspelt(Object.fromEntries(SETTINGS.map((name) => [name, 'x'])))).toEqual([]);
     expect(findMisspelt({ DATABSE_URL: '' })).toEqual([]);
     const others = [

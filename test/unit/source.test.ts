@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { ROOT } from '../support/checkout.js';
 
-/** Rules for the source that Biome (biome.json) does not have. */
+/** Rules for the source that Biome (biome.json) cannot check. */
 
 const sources = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' })
   .filter((path) => path.endsWith('.ts') && !path.includes('generated'))
@@ -15,10 +15,10 @@ test('the source folder has at most seven files', () => {
   expect(sources.length).toBeGreaterThan(60);
 });
 
-test('the map of the source names every file, and no other', () => {
+test('the source map in docs/changing.md names exactly the existing files', () => {
   const page = readFileSync(join(ROOT, 'docs/changing.md'), 'utf8');
   const map = /```tree\nsrc\/\n(.*?)```/s.exec(page)?.[1] ?? '';
-  // Two spaces a folder: the wing of a file is the last line that begins with one.
+  // Two spaces per level: the folder of a file is the last line with a folder at that level.
   let wing = '';
   const named = map.split('\n').flatMap((line) => {
     wing = /^ {2}([a-z]+)\//.exec(line)?.[1] ?? (/^ {2}\S/.test(line) ? '' : wing);
@@ -37,7 +37,7 @@ const OWNERS: Record<string, RegExp> = {
 };
 
 test.each(Object.entries(OWNERS))(
-  '%s alone loads its packages, and is loaded where it is wanted',
+  'only %s imports its packages, and no other file imports it statically',
   (owner, packages) => {
     const specifier = new RegExp(`^(import|export) (?!type)[^;]*/${owner.split('/')[1]?.replace('.ts', '.js')}'`, 'm');
     expect(sources.find(({ path }) => path === owner)?.text).toMatch(packages);
@@ -48,7 +48,7 @@ test.each(Object.entries(OWNERS))(
   },
 );
 
-test('the source names no host but examples and this machine', () => {
+test('the source contains no hosts except example domains and localhost', () => {
   const hosts = sources.flatMap(({ path, text }) =>
     [...text.matchAll(/\b[a-z][a-z0-9+.-]*:\/\/(?:[^\s/@'"`]*@)?([a-z0-9.-]+)/gi)].map(([, host]) => `${path} ${host}`),
   );

@@ -5,7 +5,7 @@ import type { FastifyReply } from 'fastify';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { createUnreadAnswers } from '#dist/http/unread-answers.js';
 
-/** Six answers are more than a project may leave unread, five are not. */
+/** A project may leave five of these answers unread, but not six. */
 const ANSWER = 'x'.repeat(6 * 1_048_576);
 
 let unread: ReturnType<typeof createUnreadAnswers>;
@@ -21,7 +21,7 @@ beforeEach(async () => {
 });
 afterEach(() => void server.close());
 
-/** A client that sends `count` requests at once and reads nothing, as soon as the server has answered them all. */
+/** Sends `count` requests and reads nothing; returns when the server has answered all of them. */
 async function askFor(count: number): Promise<{ client: Socket; accepted: Socket }> {
   let answered = 0;
   const allAnswered = new Promise<void>((resolve) => {
@@ -42,11 +42,11 @@ async function askFor(count: number): Promise<{ client: Socket; accepted: Socket
   return { client, accepted };
 }
 
-test('answers that are queued behind each other when their connection ends no longer count', async () => {
+test('queued answers no longer count when their connection ends', async () => {
   for (const _round of [1, 2, 3]) {
     const { client, accepted } = await askFor(6);
     expect(unread.isFull('project')).toBe(true);
-    // Not once(): it rejects where the connection ends with an error, as this one does.
+    // once() would reject, because this connection ends with an error.
     const closed = new Promise((resolve) => accepted.once('close', resolve));
     client.destroy();
     await closed;
@@ -54,7 +54,7 @@ test('answers that are queued behind each other when their connection ends no lo
   }
 });
 
-test('answers count until they are read, and another project is not affected', async () => {
+test('answers count until they are read, and do not affect another project', async () => {
   const { client } = await askFor(6);
   expect(unread.isFull('project')).toBe(true);
   expect(unread.isFull('other')).toBe(false);
