@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import type { FastifyInstance, FastifyReply } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { AppError } from '../errors.js';
 import { currentAnswer } from './malformed-requests.js';
 
@@ -29,21 +29,19 @@ export function limitRequestTime(app: FastifyInstance, { timeoutMs, unreadMs }: 
   // An answer may be unread for almost one interval when a check sees it for the first time.
   const endUnread = watchUnread(app, unreadMs - 2 * intervalMs);
   const open = createOpenRequests();
-  app.addHook('onRequest', (request, reply, done) => {
-    request.timeoutSlot = open.add(reply);
+  app.addHook('onRequest', (_request, reply, done) => {
+    open.add(reply);
     done();
   });
   app.addHook('onSend', (request, _reply, _payload, done) => {
-    open.remove(request.timeoutSlot);
-    request.timeoutSlot = NO_SLOT;
+    open.remove(request);
     done();
   });
 
   function check(): void {
     endUnread();
     for (const reply of open.arrivedBefore(performance.now() - timeoutMs)) {
-      open.remove(reply.request.timeoutSlot);
-      reply.request.timeoutSlot = NO_SLOT;
+      open.remove(reply.request);
       if (reply.request.socket.destroyed) continue;
       // A connection whose client is still sending cannot be used again.
       if (!reply.request.raw.complete) reply.header('connection', 'close');
@@ -81,17 +79,19 @@ function createOpenRequests() {
   const arrivals: number[] = [];
   const free: number[] = [];
   return {
-    /** Returns the slot. */
-    add(reply: FastifyReply): number {
+    add(reply: FastifyReply): void {
       const slot = free.pop() ?? replies.length;
       replies[slot] = reply;
       arrivals[slot] = performance.now();
-      return slot;
+      reply.request.timeoutSlot = slot;
     },
-    remove(slot: number): void {
+    remove(request: FastifyRequest): void {
+      const { timeoutSlot: slot = NO_SLOT } = request;
+      // A request that Fastify has refused before its hooks was never added.
       if (slot === NO_SLOT) return;
       replies[slot] = null;
       free.push(slot);
+      request.timeoutSlot = NO_SLOT;
     },
     arrivedBefore(instant: number): FastifyReply[] {
       return replies.filter(

@@ -5,8 +5,6 @@ import type { Account } from '../domain/users.js';
 import { findAccountsByUser, toAccounts } from '../sql/linked-accounts.js';
 import { userWeight } from './searches.js';
 
-export type Accounts = ReturnType<typeof createAccounts>;
-
 /** The public accounts linked to users. */
 export function createAccounts(db: Database) {
   const byUser = createBatchedRead({

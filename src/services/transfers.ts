@@ -50,8 +50,6 @@ export interface Exported {
   bans: number;
 }
 
-export type Transfers = ReturnType<typeof createTransfers>;
-
 /** Enough to correct a file, and few enough to limit the memory. */
 export const MAX_REPORTED_ERRORS = 1_000;
 const MAX_REASON_LENGTH = 500;

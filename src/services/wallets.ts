@@ -7,8 +7,6 @@ import type { ProjectScope } from '../domain/projects.js';
 import type { WalletOwner } from '../domain/users.js';
 import { findWalletOwners, type WalletKey, type WalletRow } from '../sql/find-wallet-owner.js';
 
-export type Wallets = ReturnType<typeof createWallets>;
-
 /** How many links of an address a shared statement reads. */
 const MAX_SHARED_LINKS = 8;
 /** How many links each later statement reads, for this address alone. */

@@ -3,18 +3,9 @@ import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
-import { ConfigError, parseConfig } from '#dist/config/config.js';
+import { parseConfig } from '#dist/config/config.js';
 import { ROOT } from '../support/checkout.js';
-
-function faultsOf(env: Record<string, string>): string[] {
-  try {
-    parseConfig(env);
-  } catch (error) {
-    if (error instanceof ConfigError) return error.faults;
-    throw error;
-  }
-  return [];
-}
+import { faultsOf } from '../support/settings.js';
 
 const LEVELS = 'fatal, error, warn, info, debug, trace, silent';
 const TRUST_PROXY_FORM = '"off", "on", a number of hops, or addresses and networks separated by commas';

@@ -2,9 +2,10 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
-import { ConfigError, parseConfig } from '#dist/config/config.js';
+import { parseConfig } from '#dist/config/config.js';
 import { findMisspelt } from '#dist/config/setting-names.js';
 import { SETTINGS } from '#dist/config/settings.js';
+import { faultsOf } from '../support/settings.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'userdir-settings-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -13,16 +14,6 @@ function fileOf(text: string | Buffer): string {
   const path = join(folder, `secret-${Math.random()}`);
   writeFileSync(path, text);
   return path;
-}
-
-function faultsOf(env: Record<string, string>): string[] {
-  try {
-    parseConfig(env);
-  } catch (error) {
-    if (error instanceof ConfigError) return error.faults;
-    throw error;
-  }
-  return [];
 }
 
 const URL_TEXT = 'postgres://me:hush@db.example/users';

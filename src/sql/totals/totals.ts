@@ -4,7 +4,7 @@ import type { BucketCover, SpanRange, TimeRange } from './time-ranges.js';
 
 /*
  * Totals and positions from tallies (prisma/migrations, "tallies"). Triggers append every change to `tally_deltas`; a fold adds
- * the deltas to the tallies. Tallies plus pending deltas are exact within one statement. The fragments here are parts of such
+ * the deltas to the tallies. Tallies plus pending deltas are exact within one statement. The fragments here are parts of these
  * statements; `project` is the id of the project, as a column or a value.
  */
 
