@@ -6,7 +6,8 @@ import { connectionOptions } from './connection-options.js';
 import { createEmbeddedEngine, type EngineUsage } from './embedded.js';
 import { PrismaClient } from './generated/prisma/client.js';
 import { listen } from './listen.js';
-import { createStatements, type Queryable, type QueryTimeout, statementName } from './statements.js';
+import { createStatements, type Queryable, statementName } from './statements.js';
+import { createTimeLimit } from './time-limit.js';
 import { createTransactions, type Isolation, resultOf } from './transactions.js';
 
 /** The database behind one type, for both engines. It answers nothing before `start`. */
@@ -49,7 +50,7 @@ export interface DatabaseOptions {
 
 const EMBEDDED_CONNECT_TIMEOUT_MS = 30_000;
 
-/** How much longer than the server's own limit pg waits for an answer, before it counts the connection as broken. */
+/** How much longer than the server's own limit an answer is waited for, before the connection counts as broken. */
 const QUERY_TIMEOUT_MARGIN_MS = 1_000;
 
 export function createDatabase(config: DatabaseConfig, options: DatabaseOptions = {}): Database {
@@ -88,29 +89,32 @@ function fromPool(
 ): Database {
   pool.on('error', (error) => options.onIdleError?.(error));
   const prisma = createPrisma(pool, options);
-  const queryTimeout: QueryTimeout = limitMs === 0 ? {} : { query_timeout: limitMs + QUERY_TIMEOUT_MARGIN_MS };
-  const statements = createStatements(options.onStatement);
-  const single = statements.on(pool, queryTimeout);
+  // The statement that waits reports a broken connection. Without a listener the process would end.
+  pool.on('connect', (connection) => connection.on('error', () => undefined));
+  const readMs = limitMs + QUERY_TIMEOUT_MARGIN_MS;
+  const limit = limitMs === 0 ? null : createTimeLimit(readMs);
+  const statementsOn = createStatements(options.onStatement);
+  const single = statementsOn(pool, limit);
   const { onOneConnection, withoutStatementTimeout, inTransaction, withRetries } = createTransactions(
     pool,
     limitMs,
-    statements,
+    statementsOn,
   );
 
   return {
     prisma,
     pool,
     query: (sql) => withRetries(() => single.query(sql)),
-    transaction: (isolation, work) => resultOf(withoutStatementTimeout(inTransaction(isolation, {}, work))),
+    transaction: (isolation, work) => resultOf(withoutStatementTimeout(inTransaction(isolation, null, work))),
     requestTransaction: (work) =>
-      withRetries(() => resultOf(onOneConnection(inTransaction('READ COMMITTED', queryTimeout, work)))),
+      withRetries(() => resultOf(onOneConnection(inTransaction('READ COMMITTED', limit, work)))),
     start: () => engine.start(),
     abandon: () => engine.abandon(),
     engineUsage: () => engine.engineUsage(),
     listen: (channel, onNotice) => engine.listen(channel, onNotice),
     async check() {
       const text = `SELECT current_setting('TimeZone') AS zone, current_setting('server_encoding') AS encoding`;
-      const { rows } = await pool.query({ text, ...queryTimeout });
+      const { rows } = await pool.query({ text, ...(limitMs > 0 && { query_timeout: readMs }) });
       if (rows[0].zone !== 'UTC')
         throw new Error(`The time zone of database sessions must be UTC, but it is ${rows[0].zone}.`);
       if (rows[0].encoding !== 'UTF8')

@@ -1,5 +1,6 @@
 import type { KeyedRow } from '../db/batched-read.js';
 import { Prisma, type Queryable } from '../db/statements.js';
+import { keyedStatement } from './keyed-statement.js';
 import { LINKED_ACCOUNTS_IF_WANTED } from './linked-accounts.js';
 import { SHOWN_COLUMNS, type UserRow } from './user-columns.js';
 
@@ -16,19 +17,6 @@ export interface UserKey {
   readonly withAccounts: boolean;
 }
 
-/** Current users by id, at most one for each key. */
-export function findUsersById(db: Queryable, keys: readonly UserKey[]): Promise<KeyedRow<UserRow>[]> {
-  return db.query(Prisma.sql`
-    ${KEYED_USER}
-    FROM unnest(
-      ${keys.map((key) => key.projectId)}::int[],
-      ${keys.map((key) => key.id)}::bigint[],
-      ${keys.map((key) => key.withAccounts)}::boolean[]
-    ) WITH ORDINALITY AS k(project_id, id, with_accounts, key_index)
-    CROSS JOIN LATERAL (${userById('k', 'id')}) AS u
-    WHERE u.deleted_at IS NULL`);
-}
-
 /**
  * The user, current or removed, whose id is in a column of `source`. The caller checks outside of it whether the user is current.
  * Inside, a plan made while the table was empty would use an index of current users, and read a whole project for each id.
@@ -37,6 +25,20 @@ export function userById(source: string, column: string): Prisma.Sql {
   const [from, id] = [Prisma.raw(source), Prisma.raw(column)];
   return Prisma.sql`SELECT * FROM users u WHERE u.project_id = ${from}.project_id AND u.id = ${from}.${id} OFFSET 0`;
 }
+
+/** Current users by id, at most one for each key. */
+export const findUsersById = keyedStatement<UserKey, UserRow>(
+  {
+    project_id: ['int', (key) => key.projectId],
+    id: ['bigint', (key) => key.id],
+    with_accounts: ['boolean', (key) => key.withAccounts],
+  },
+  (keys) => Prisma.sql`
+    ${KEYED_USER}
+    FROM ${keys}
+    CROSS JOIN LATERAL (${userById('k', 'id')}) AS u
+    WHERE u.deleted_at IS NULL`,
+);
 
 /** Users are searched by a folded login email, or by the key of an address among their accounts. */
 export type SearchedBy = 'email' | 'address';

@@ -140,7 +140,9 @@ async function checkAnswers(scenarios, data) {
     const entry = keepServer(server);
     for (const scenario of scenarios.filter(({ ask: words }) => words[likeOf(name)] !== undefined)) {
       const cursors = await cursorsOf(server, scenario, data);
-      const asked = items[scenario.items].filter((item) => item === 0 || !scenario.firstPageOnly?.includes(likeOf(name)));
+      const asked = items[scenario.items].filter(
+        (item) => item === 0 || !scenario.firstPageOnly?.includes(likeOf(name)),
+      );
       for (const item of asked) {
         const question = scenario.ask[likeOf(name)](item, cursors);
         const answer = scenario.read(await ask(server, data, question));

@@ -158,7 +158,9 @@ export function seededRandom(seed) {
 /** The headers of every request to a server. */
 export function headersFor(server, data) {
   const json = { 'content-type': 'application/json' };
-  return likeOf(server) === 'ours' ? { ...json, 'service-app-id': data.appId, 'service-app-secret': data.appSecret } : json;
+  return likeOf(server) === 'ours'
+    ? { ...json, 'service-app-id': data.appId, 'service-app-secret': data.appSecret }
+    : json;
 }
 
 /** Sends one request; throws unless the answer is successful. */
