@@ -1,6 +1,6 @@
 import type { KeyedRow } from '../db/batched-read.js';
 import { Prisma, type Queryable } from '../db/statements.js';
-import { keyedStatement } from './keyed-statement.js';
+import { type KeyedRead, keyedStatement } from './keyed-statement.js';
 import { LINKED_ACCOUNTS_IF_WANTED } from './linked-accounts.js';
 import { SHOWN_COLUMNS, type UserRow } from './user-columns.js';
 
@@ -72,22 +72,19 @@ const MATCHING: Record<SearchedBy, (limit: number) => Prisma.Sql> = {
 export type FewRow = KeyedRow<{ [Column in keyof UserRow]: UserRow[Column] | null }>;
 
 /** Current users for each key, newest first. A key with `limit` rows may match more users. */
-export function findFewUsers(
-  db: Queryable,
-  by: SearchedBy,
-  keys: readonly SearchKey[],
-  limit: number,
-): Promise<FewRow[]> {
-  return db.query(Prisma.sql`
-    ${KEYED_USER}
-    FROM unnest(
-      ${keys.map((key) => key.projectId)}::int[],
-      ${keys.map((key) => key.value)}::text[],
-      ${keys.map((key) => key.withAccounts)}::boolean[]
-    ) WITH ORDINALITY AS k(project_id, value, with_accounts, key_index)
-    CROSS JOIN LATERAL (${MATCHING[by](limit)}) AS u
-    ORDER BY u.created_at DESC, u.id DESC`);
-}
+export const findFewUsers = (by: SearchedBy, limit: number): KeyedRead<SearchKey, FewRow> =>
+  keyedStatement(
+    {
+      project_id: ['int', (key) => key.projectId],
+      value: ['text', (key) => key.value],
+      with_accounts: ['boolean', (key) => key.withAccounts],
+    },
+    (keys) => Prisma.sql`
+      ${KEYED_USER}
+      FROM ${keys}
+      CROSS JOIN LATERAL (${MATCHING[by](limit)}) AS u
+      ORDER BY u.created_at DESC, u.id DESC`,
+  );
 
 /** A user who matches, with what is needed to decide whether the answer is too large. */
 export interface MeasuredUser {

@@ -1,47 +1,60 @@
 import type { KeyedRow } from '../db/batched-read.js';
-import { Prisma, type Queryable, type Statement, statementName } from '../db/statements.js';
+import { Prisma, type Queryable, statementName } from '../db/statements.js';
 
 /** A column of the keys `k` of a statement: its type in PostgreSQL, and its value. */
-export type KeyColumn<Key> = readonly [type: string, value: (key: Key) => unknown];
+type KeyColumn<Key> = readonly [type: string, value: (key: Key) => unknown];
+export type KeyColumns<Key> = Readonly<Record<string, KeyColumn<Key>>>;
 
-/** Builds the statement for keys that `from` selects as `k`, with the columns and `k.key_index`. It must have no other values. */
-type Build = (from: Prisma.Sql) => Prisma.Sql;
+/** Reads the rows of keys: a statement of a batched read (db/batched-read.ts). */
+export type KeyedRead<Key, Row> = (db: Queryable, keys: readonly Key[]) => Promise<KeyedRow<Row>[]>;
+
+/** Stands among the values of a statement for those of a column of its keys. */
+class Placeholder<Key> {
+  constructor(readonly valueOf: (key: Key) => unknown) {}
+}
 
 /**
- * Returns a read of rows for keys (db/batched-read.ts). The text of the statement is made once. It has two forms, because a lone key
- * is frequent, and PostgreSQL takes a fifth less time for a row of values than for arrays.
+ * A statement for keys, whose text is made once. `build` gets what selects the keys as `k`, with the columns and `k.key_index`.
+ *
+ * The text has two forms, because a lone key is frequent, and PostgreSQL takes a fifth less time for a row of values than for arrays.
+ * Arrays serve any number of keys with one prepared statement.
  */
-export function keyedStatement<Key, Row>(columns: Readonly<Record<string, KeyColumn<Key>>>, build: Build) {
+export function keyedStatement<Key, Row>(
+  columns: KeyColumns<Key>,
+  build: (from: Prisma.Sql) => Prisma.Sql,
+): KeyedRead<Key, Row> {
   const names = Object.keys(columns);
-  const readers = Object.values(columns).map(([, value]) => value);
-  const cast = (suffix: string) =>
-    Object.values(columns).map(([type]) => Prisma.sql`${null}::${Prisma.raw(type + suffix)}`);
+  const values = (suffix: string) =>
+    Object.values(columns).map(
+      ([type, value]) => Prisma.sql`${new Placeholder(value) as unknown as string}::${Prisma.raw(type + suffix)}`,
+    );
   const one = once(() => {
-    const row = cast('').map((value, place) => Prisma.sql`${value} AS ${Prisma.raw(names[place] as string)}`);
-    return textOf(build(Prisma.sql`(SELECT ${Prisma.join(row)}, 1 AS key_index) AS k`), columns);
+    const row = values('').map((value, place) => Prisma.sql`${value} AS ${Prisma.raw(names[place] as string)}`);
+    return build(Prisma.sql`(SELECT ${Prisma.join(row)}, 1 AS key_index) AS k`);
   });
   const many = once(() => {
     const k = Prisma.raw(`k(${names.join(', ')}, key_index)`);
-    return textOf(build(Prisma.sql`unnest(${Prisma.join(cast('[]'))}) WITH ORDINALITY AS ${k}`), columns);
+    return build(Prisma.sql`unnest(${Prisma.join(values('[]'))}) WITH ORDINALITY AS ${k}`);
   });
-  return (db: Queryable, keys: readonly Key[]): Promise<KeyedRow<Row>[]> =>
-    db.query(
-      keys.length === 1
-        ? { ...one(), values: readers.map((read) => read(keys[0] as Key)) }
-        : { ...many(), values: readers.map((read) => keys.map(read)) },
-    );
+  return (db, keys) => {
+    const isLone = keys.length === 1;
+    const statement = isLone ? one() : many();
+    const fill = ({ valueOf }: Placeholder<Key>) => (isLone ? valueOf(keys[0] as Key) : keys.map(valueOf));
+    return db.query({
+      ...statement,
+      values: statement.values.map((value) => (value instanceof Placeholder ? fill(value) : value)),
+    });
+  };
 }
 
-function textOf({ text, values }: Prisma.Sql, columns: object): Omit<Statement, 'values'> {
-  if (values.length !== Object.keys(columns).length)
-    throw new TypeError('A keyed statement has values only in its keys.');
-  return { name: statementName(text), text };
-}
-
-function once<Value extends object>(make: () => Value): () => Value {
-  let value: Value | undefined;
+/** Makes a statement on its first use. */
+function once(make: () => Prisma.Sql) {
+  let made: { name: string; text: string; values: readonly unknown[] } | undefined;
   return () => {
-    value ??= make();
-    return value;
+    if (made === undefined) {
+      const { text, values } = make();
+      made = { name: statementName(text), text, values };
+    }
+    return made;
   };
 }
