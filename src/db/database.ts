@@ -59,7 +59,7 @@ export function createDatabase(config: DatabaseConfig, options: DatabaseOptions 
     const limitMs = serving ? config.statementTimeoutMs : 0;
     const connection = connectionOptions(config, serving, limitMs);
     const stops: (() => Promise<void>)[] = [];
-    return fromPool(new pg.Pool({ ...connection, max: config.poolSize }), limitMs, options, {
+    return fromPool(new pg.Pool({ ...connection, max: config.poolSize, idleTimeoutMillis: 0 }), limitMs, options, {
       start: async () => undefined,
       abandon: () => undefined,
       engineUsage: () => null,

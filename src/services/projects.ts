@@ -13,7 +13,7 @@ import {
   type ProjectSummary,
   type SecretScope,
 } from '../domain/projects.js';
-import { hashSecret, makeSecret } from '../domain/secret-format.js';
+import { hashSecret, hashSecretAsText, makeSecret } from '../domain/secret-format.js';
 import { AppError } from '../errors.js';
 import { findProjectId, listProjects } from '../sql/projects.js';
 import { findSecrets, markSecretUsed, type SecretRow } from '../sql/secrets.js';
@@ -56,7 +56,7 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
 
   async function check(appId: string, presented: Buffer): Promise<ProjectScope> {
     subscribeToSecretChanges();
-    const key = keyOf(appId, presented);
+    const key = keyOf(appId, presented.toString('base64'));
     const query = cache.beginQuery();
     // A malformed App ID is looked up as an unknown one: in the same time, and without a text that PostgreSQL would refuse.
     const secrets = await secretsOf(APP_ID.test(appId) ? appId : '');
@@ -83,7 +83,7 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
   return {
     /** What is known of credentials without asking the database. */
     cachedCredentials({ appId, appSecret }: Credentials): CachedCredentials {
-      return cache.find(keyOf(appId, hashSecret(appSecret)));
+      return cache.find(keyOf(appId, hashSecretAsText(appSecret)));
     },
 
     /** The project of an App ID and App Secret; UNAUTHENTICATED if either is wrong (spec, "Authentication"). */
@@ -134,8 +134,8 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
 }
 
 /** The cache has the hash of a secret, never the secret. */
-function keyOf(appId: string, presented: Buffer): string {
-  return `${appId} ${presented.toString('base64')}`;
+function keyOf(appId: string, presented: string): string {
+  return `${appId} ${presented}`;
 }
 
 function mintScope(projectId: number, appId: string, actor: string, permissions: readonly Permission[]): ProjectScope {
