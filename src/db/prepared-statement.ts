@@ -1,4 +1,5 @@
 import type pg from 'pg';
+import { serialize } from 'pg-protocol';
 // @ts-expect-error pg has no types for it. It turns a value into the text or bytes that PostgreSQL reads.
 import { prepareValue } from 'pg/lib/utils.js';
 import { QUERY_TIMEOUT_MESSAGE } from './failures.js';
@@ -10,17 +11,15 @@ interface Column {
   readonly parse: (text: string) => unknown;
 }
 
-/** What pg hands to a statement, and what a statement asks of pg. Its types leave these out. */
+/** The connection that pg hands to a statement. Its types leave this out. */
 interface Connection {
-  readonly stream: { cork(): void; uncork(): void };
+  readonly stream: { readonly writable: boolean; write(bytes: Buffer): void };
   readonly parsedStatements: Record<string, string | undefined>;
-  parse(statement: { name: string; text: string }): void;
-  bind(portal: { statement: string; values: unknown[] }): void;
-  describe(portal: { type: 'P'; name: string }): void;
-  execute(portal: { portal: string }): void;
-  sync(): void;
   sendCopyFail(reason: string): void;
 }
+
+const DESCRIBE = serialize.describe({ type: 'P' });
+const EXECUTE = Buffer.concat([serialize.execute(), serialize.sync()]);
 
 /** The columns of the statements that a connection has prepared. They never change: PostgreSQL refuses a plan whose result would. */
 const describedOn = new WeakMap<Connection, Map<string, readonly Column[]>>();
@@ -57,17 +56,11 @@ export class PreparedStatement<Row> implements pg.Submittable, Limited {
       return error as Error;
     }
     this.#columns = describedOn.get(connection)?.get(name);
-    // One write for all messages.
-    connection.stream.cork();
-    try {
-      if (known === undefined) connection.parse({ name, text });
-      connection.bind({ statement: name, values });
-      if (this.#columns === undefined) connection.describe({ type: 'P', name: '' });
-      connection.execute({ portal: '' });
-      connection.sync();
-    } finally {
-      connection.stream.uncork();
-    }
+    const messages = [serialize.bind({ statement: name, values }), EXECUTE];
+    if (this.#columns === undefined) messages.splice(1, 0, DESCRIBE);
+    if (known === undefined) messages.unshift(serialize.parse({ name, text }));
+    // One write: pg's own methods write each message.
+    if (connection.stream.writable) connection.stream.write(Buffer.concat(messages));
     return undefined;
   }
 
