@@ -104,7 +104,7 @@ export const DECLARATIONS = {
   DATABASE_POOL_SIZE: {
     ...wholeNumber(1, 1000),
     default: '10',
-    does: 'PostgreSQL connections of this process. One more connection listens for revoked secrets.',
+    does: 'PostgreSQL connections of this process, at most. They stay open. One more connection listens for revoked secrets.',
   },
   DATABASE_POOL_TIMEOUT_MS: {
     ...wholeNumber(100, 600_000),

@@ -361,7 +361,9 @@ function verdicts(results) {
         if (requests[connections] !== undefined) {
           const ratio = ours.rps / theirs.rps;
           const is = isMost ? ratio <= requests[connections] : ratio >= requests[connections];
-          reached.push(verdict(figure, `requests ${isMost ? '≤' : '≥'} ${requests[connections]}`, ratio.toFixed(2), is));
+          reached.push(
+            verdict(figure, `requests ${isMost ? '≤' : '≥'} ${requests[connections]}`, ratio.toFixed(2), is),
+          );
         }
         if (p99 !== undefined && P99_CONNECTIONS.includes(connections)) {
           const ratio = ours.p99Ms / theirs.p99Ms;
