@@ -10,7 +10,7 @@ export type KeyedRead<Key, Row> = (db: Queryable, keys: readonly Key[]) => Promi
 
 /** Stands among the values of a statement for those of a column of its keys. */
 class Placeholder<Key> {
-  constructor(readonly valueOf: (key: Key) => unknown) {}
+  constructor(readonly ofKey: (key: Key) => unknown) {}
 }
 
 /**
@@ -39,7 +39,7 @@ export function keyedStatement<Key, Row>(
   return (db, keys) => {
     const isLone = keys.length === 1;
     const statement = isLone ? one() : many();
-    const fill = ({ valueOf }: Placeholder<Key>) => (isLone ? valueOf(keys[0] as Key) : keys.map(valueOf));
+    const fill = ({ ofKey }: Placeholder<Key>) => (isLone ? ofKey(keys[0] as Key) : keys.map(ofKey));
     return db.query({
       ...statement,
       values: statement.values.map((value) => (value instanceof Placeholder ? fill(value) : value)),
