@@ -67,7 +67,7 @@ export function createLogins(db: Database) {
       scope: ProjectScope,
       { after = null, limit, order = 'newest first', search = null }: BanPage,
     ): Promise<{ bans: ListedBan[]; next: string | null }> {
-      const projectId = scope.projectIdFor('read');
+      const projectId = scope.projectIdFor('operate');
       const position = after === null ? null : parse(cursor('after'), after);
       if (search !== null && isTooLong('authValue', search))
         throw badInput('search', search, `text of ${atMost('authValue')}`);
