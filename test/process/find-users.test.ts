@@ -47,7 +47,7 @@ test('user search finds a user by ID, email, address or identity, and user get p
   expect(passkey).toMatchObject({ auth_method: 'passkey', email: null });
   const shown = await run('user', 'get', ...inProject(project), String(ada.id));
   expect(shown.stdout).toMatch(
-    new RegExp(`^ID +${ada.id}\nMethod +google\n[^]*\nState +current\nAccount +stellar G.* \\(custodial\\)\n$`),
+    new RegExp(`^ID +${ada.id}\nMethod +google\n[\\s\\S]*\nState +current\nAccount +stellar G.* \\(custodial\\)\n$`),
   );
   expect((await run('user', 'search', ...inProject(project), 'nobody')).stdout).toBe('No user matches.\n');
   expect(await run('user', 'get', ...inProject(project), '999999999')).toMatchObject({

@@ -44,7 +44,7 @@ test('project rename gives another name, and project show prints the project', a
     code: 1,
     stderr: "userdir: A project's name is text of 1 to 200 characters on one line.\n",
   });
-  expect((await run('project', 'show', project.app_id)).stdout).toMatch(/^Name +Müller & Co\n[^]*\nUsers +2\n$/);
+  expect((await run('project', 'show', project.app_id)).stdout).toMatch(/^Name +Müller & Co\n[\s\S]*\nUsers +2\n$/);
   expect((await actions(project)).slice(1)).toEqual([['rename', { from: 'Test', to: 'Müller & Co' }]]);
 });
 
