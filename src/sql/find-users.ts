@@ -1,6 +1,7 @@
 import type { KeyedRow } from '../db/batched-read.js';
 import { Prisma, type Queryable } from '../db/statements.js';
 import { type KeyedRead, keyedStatement } from './keyed-statement.js';
+import type { Identity } from '../domain/identities.js';
 import { LINKED_ACCOUNTS_IF_WANTED } from './linked-accounts.js';
 import { SHOWN_COLUMNS, type UserRow } from './user-columns.js';
 
@@ -16,6 +17,34 @@ export interface UserKey {
   readonly id: bigint;
   readonly withAccounts: boolean;
 }
+
+export interface IdentityKey extends Pick<Identity, 'authMethod' | 'authValueKey'> {
+  readonly projectId: number;
+  readonly withAccounts: boolean;
+}
+
+/**
+ * Current users by identity, at most one for each key. The value is compared as a range and ordered, because only the index of
+ * identities has that order: a plan made while the table was empty would use another index, and read a whole project for each key.
+ */
+export const findUsersByIdentity = keyedStatement<IdentityKey, UserRow>(
+  {
+    project_id: ['int', (key) => key.projectId],
+    auth_method: ['text', (key) => key.authMethod],
+    auth_value_key: ['text', (key) => key.authValueKey],
+    with_accounts: ['boolean', (key) => key.withAccounts],
+  },
+  (keys) => Prisma.sql`
+    ${KEYED_USER}
+    FROM ${keys}
+    CROSS JOIN LATERAL (
+      SELECT * FROM users u
+      WHERE u.project_id = k.project_id AND u.auth_method = k.auth_method
+        AND u.auth_value_key >= k.auth_value_key AND u.auth_value_key <= k.auth_value_key AND u.deleted_at IS NULL
+      ORDER BY u.auth_value_key
+      LIMIT 1
+    ) AS u`,
+);
 
 /**
  * The user, current or removed, whose id is in a column of `source`. The caller checks outside of it whether the user is current.
