@@ -43,8 +43,11 @@ async function createFullProject(users: number): Promise<TestProject> {
   return project;
 }
 
-const deleted = (project: TestProject, signal = new AbortController().signal, progress = (_: number) => undefined) =>
-  scopeOf(project).then((scope) => app.context.services.lifecycle.deleteProject(scope, { progress, signal }));
+const deleted = (
+  project: TestProject,
+  signal = new AbortController().signal,
+  progress = (_: number): void => undefined,
+) => scopeOf(project).then((scope) => app.context.services.lifecycle.deleteProject(scope, { progress, signal }));
 
 const differences = async (project: TestProject) => app.context.services.totals.check(await scopeOf(project));
 
@@ -82,7 +85,7 @@ test('an interrupted deletion leaves the project disabled, its totals exact and 
   await expect(
     deleted(project, interruption.signal, () => interruption.abort(new Error('Interrupted.'))),
   ).rejects.toThrow('Interrupted.');
-  expect((await project.rest('/server/users')).status).toBe(401);
+  expect((await project.rest('/server/users')).headers.get('userdir-error-code')).toBe('PROJECT_DISABLED');
   const { users } = await rowsOf(id);
   expect(users).toBeGreaterThan(0);
   expect(users).toBeLessThan(4_100);
