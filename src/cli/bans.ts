@@ -60,8 +60,12 @@ interface BanParams {
   readonly value: string;
 }
 
-async function changeBan({ services }: OperationContext, { project, method, value }: BanParams, banned: boolean) {
-  const scope = await services.projects.getScope(project);
+async function changeBan(
+  { services, operator }: OperationContext,
+  { project, method, value }: BanParams,
+  banned: boolean,
+) {
+  const scope = await services.projects.getScope(project, operator);
   const identity = parseIdentity({ authMethod: method, authValue: value }, snakeCase);
   if (banned) await services.logins.ban(scope, identity);
   else await services.logins.unban(scope, identity);
@@ -71,10 +75,10 @@ async function changeBan({ services }: OperationContext, { project, method, valu
 const PAGE_SIZE = 1_000;
 
 async function listBans(
-  { services }: OperationContext,
+  { services, operator }: OperationContext,
   params: { project: string; search: string | null; limit: number | null; after: string | null },
 ) {
-  const scope = await services.projects.getScope(params.project);
+  const scope = await services.projects.getScope(params.project, operator);
   const bans = [];
   let next = params.after;
   do {

@@ -49,17 +49,17 @@ export function addLookupCommands(user: Command, { operation }: CommandContext):
 
 const userIdArgument = userId('USER_ID');
 
-async function getUser({ services }: OperationContext, params: { project: string; userId: string }) {
+async function getUser({ services, operator }: OperationContext, params: { project: string; userId: string }) {
   const id = parse(userIdArgument, params.userId);
-  const user = await services.users.describeUser(await services.projects.getScope(params.project), id);
+  const user = await services.users.describeUser(await services.projects.getScope(params.project, operator), id);
   if (user === null) throw new AppError('NOT_FOUND', `There is no user ${show(id)} in this project.`);
   return toJson(user);
 }
 
 type SearchParams = { project: string; removed: boolean } & ({ any: string } | { method: string; value: string });
 
-async function searchUsers({ services }: OperationContext, { project, removed, ...what }: SearchParams) {
-  const scope = await services.projects.getScope(project);
+async function searchUsers({ services, operator }: OperationContext, { project, removed, ...what }: SearchParams) {
+  const scope = await services.projects.getScope(project, operator);
   if ('any' in what) return (await services.users.searchAny(scope, what.any, removed)).map(toJson);
   const identity = parseIdentity({ authMethod: what.method, authValue: what.value }, snakeCase);
   return (await services.users.searchIdentity(scope, identity, removed)).map(toJson);

@@ -104,15 +104,19 @@ async function confirmDeletion({ name, total_user }: Awaited<ReturnType<ReturnTy
 function changeProject<Params extends { appId: string }>(
   change: (services: Services, scope: ProjectScope, params: Params) => Promise<void>,
 ) {
-  return async ({ services }: OperationContext, params: Params) => {
-    const scope = await services.projects.getScope(params.appId);
+  return async ({ services, operator }: OperationContext, params: Params) => {
+    const scope = await services.projects.getScope(params.appId, operator);
     await change(services, scope, params);
     return projectJson(await services.projects.getProject(scope));
   };
 }
 
-async function deleteProject({ services }: OperationContext, { appId }: { appId: string }, { progress, signal }: Io) {
-  const scope = await services.projects.getScope(appId);
+async function deleteProject(
+  { services, operator }: OperationContext,
+  { appId }: { appId: string },
+  { progress, signal }: Io,
+) {
+  const scope = await services.projects.getScope(appId, operator);
   const { id, name, totalUser } = await services.projects.getProject(scope);
   const users = await services.lifecycle.deleteProject(scope, {
     progress: (done) => progress(progressOf(done, Math.max(done, totalUser))),

@@ -155,11 +155,11 @@ async function openInput(file: string): Promise<{ input: Readable; inputBytes?: 
 }
 
 async function importUsers(
-  { services }: OperationContext,
+  { services, operator }: OperationContext,
   params: { project: string; onConflict: OnConflict; skipInvalid: boolean },
   { input, inputBytes, progress, signal }: Io,
 ) {
-  const scope = await services.projects.getScope(params.project);
+  const scope = await services.projects.getScope(params.project, operator);
   let readBytes = 0;
   async function* countBytes() {
     for await (const chunk of input) {
@@ -175,8 +175,8 @@ async function importUsers(
   });
 }
 
-async function exportUsers({ services }: OperationContext, params: { project: string }, io: Io) {
-  const scope = await services.projects.getScope(params.project);
+async function exportUsers({ services, operator }: OperationContext, params: { project: string }, io: Io) {
+  const scope = await services.projects.getScope(params.project, operator);
   const total = await services.users.countUsers(scope, userFilter({}));
   const exported = await services.transfers.exportUsers(scope, {
     write: io.write,
@@ -188,25 +188,25 @@ async function exportUsers({ services }: OperationContext, params: { project: st
 
 const userIdArgument = userId('USER_ID');
 
-async function removeUser({ services }: OperationContext, params: { project: string; userId: string }) {
+async function removeUser({ services, operator }: OperationContext, params: { project: string; userId: string }) {
   const id = parse(userIdArgument, params.userId);
-  await services.users.removeUser(await services.projects.getScope(params.project), id, null);
+  await services.users.removeUser(await services.projects.getScope(params.project, operator), id, null);
   return { id: Number(id) };
 }
 
-async function restoreUser({ services }: OperationContext, params: { project: string; userId: string }) {
+async function restoreUser({ services, operator }: OperationContext, params: { project: string; userId: string }) {
   const id = parse(userIdArgument, params.userId);
-  await services.users.restoreUser(await services.projects.getScope(params.project), id);
+  await services.users.restoreUser(await services.projects.getScope(params.project, operator), id);
   return { id: Number(id) };
 }
 
 async function purgeUsers(
-  { services }: OperationContext,
+  { services, operator }: OperationContext,
   params: { project: string | null; olderThanMs: number; dryRun: boolean },
   { progress, signal }: Io,
 ): Promise<{ purged: number; would_purge?: number }> {
   const appIds = await listAppIds(services, params.project);
-  const scopes = await Promise.all(appIds.map((appId) => services.projects.getScope(appId)));
+  const scopes = await Promise.all(appIds.map((appId) => services.projects.getScope(appId, operator)));
   const counts = scopes.map((scope) => services.users.countRemoved(scope, params.olderThanMs));
   const total = (await Promise.all(counts)).reduce((sum, count) => sum + count, 0);
   if (params.dryRun) return { purged: 0, would_purge: total };

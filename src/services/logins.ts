@@ -1,12 +1,13 @@
+import { createBatchedRead } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
 import type { Queryable } from '../db/statements.js';
 import { cursor, encodeCursor, parse } from '../domain/filters.js';
-import { type Identity, type ListedBan, type Profile, requireFewAccounts } from '../domain/identities.js';
+import { type Ban, type Identity, type ListedBan, type Profile, requireFewAccounts } from '../domain/identities.js';
 import { atMost, isTooLong } from '../domain/input-limits.js';
 import type { ProjectScope } from '../domain/projects.js';
 import type { User } from '../domain/users.js';
 import { AppError, badInput } from '../errors.js';
-import { type BanPageKey, deleteBan, insertBan, listBanPage } from '../sql/bans.js';
+import { type BannedKey, type BanPageKey, deleteBan, findBanned, insertBan, listBanPage } from '../sql/bans.js';
 import { findRegistered, recordLogin } from '../sql/record-login.js';
 import { withIdempotencyKey } from './idempotency.js';
 
@@ -28,6 +29,12 @@ async function login(db: Queryable, projectId: number, profile: Profile) {
 
 /** Logins, registration, and the bans that refuse both. */
 export function createLogins(db: Database) {
+  const banOf = createBatchedRead({
+    name: 'bans of users',
+    read: (keys: readonly BannedKey[]) => findBanned(db, keys),
+    answer: ([ban]) => ban !== undefined,
+  });
+
   return {
     /**
      * Registers the identity, or counts a login of it and adds accounts. BANNED; BAD_USER_INPUT if the user would have too
@@ -55,8 +62,13 @@ export function createLogins(db: Database) {
     },
 
     /** Bans an identity from logging in and registering, also after its user is removed. Idempotent. */
-    async ban(scope: ProjectScope, identity: Identity): Promise<void> {
-      await insertBan(db, scope.actorFor('operate', null), identity);
+    async ban(scope: ProjectScope, identity: Identity, requestId: string | null = null): Promise<Ban> {
+      return insertBan(db, scope.actorFor('ban', requestId), identity);
+    },
+
+    /** Whether the identity of a user is banned. */
+    async isBanned(scope: ProjectScope, userId: number): Promise<boolean> {
+      return banOf({ projectId: scope.projectIdFor('inspect'), userId });
     },
 
     /**
@@ -67,7 +79,7 @@ export function createLogins(db: Database) {
       scope: ProjectScope,
       { after = null, limit, order = 'newest first', search = null }: BanPage,
     ): Promise<{ bans: ListedBan[]; next: string | null }> {
-      const projectId = scope.projectIdFor('operate');
+      const projectId = scope.projectIdFor('inspect');
       const position = after === null ? null : parse(cursor('after'), after);
       if (search !== null && isTooLong('authValue', search))
         throw badInput('search', search, `text of ${atMost('authValue')}`);
@@ -81,8 +93,8 @@ export function createLogins(db: Database) {
     },
 
     /** Lifts a ban. Idempotent. */
-    async unban(scope: ProjectScope, identity: Identity): Promise<void> {
-      await deleteBan(db, scope.actorFor('operate', null), identity);
+    async unban(scope: ProjectScope, identity: Identity, requestId: string | null = null): Promise<void> {
+      await deleteBan(db, scope.actorFor('ban', requestId), identity);
     },
   };
 }

@@ -23,19 +23,19 @@ export interface DeletionOptions {
 export function createProjectLifecycle(db: Database, totals: Totals, onChanged: () => void) {
   return {
     /** BAD_USER_INPUT. */
-    async renameProject(scope: ProjectScope, name: string): Promise<void> {
-      await sql.renameProject(db, scope.actorFor('operate', null), requireProjectName(name));
+    async renameProject(scope: ProjectScope, name: string, requestId: string | null = null): Promise<void> {
+      await sql.renameProject(db, scope.actorFor('operate', requestId), requireProjectName(name));
     },
 
     /** Refuses the project's credentials with PROJECT_DISABLED, within a second in every process. Its data is kept. */
-    async disableProject(scope: ProjectScope): Promise<void> {
-      await sql.disableProject(db, scope.actorFor('operate', null));
+    async disableProject(scope: ProjectScope, requestId: string | null = null): Promise<void> {
+      await sql.disableProject(db, scope.actorFor('operate', requestId));
       onChanged();
     },
 
     /** Accepts its credentials again. */
-    async enableProject(scope: ProjectScope): Promise<void> {
-      await sql.enableProject(db, scope.actorFor('operate', null));
+    async enableProject(scope: ProjectScope, requestId: string | null = null): Promise<void> {
+      await sql.enableProject(db, scope.actorFor('operate', requestId));
       onChanged();
     },
 
@@ -52,8 +52,12 @@ export function createProjectLifecycle(db: Database, totals: Totals, onChanged: 
      * Deletes the project and everything that it has, in transactions of bounded size. It is disabled first. This cannot be undone.
      * Its totals are exact until the end. Returns the number of deleted users, removed ones included.
      */
-    async deleteProject(scope: ProjectScope, { progress, signal }: DeletionOptions): Promise<number> {
-      const actor = scope.actorFor('operate', null);
+    async deleteProject(
+      scope: ProjectScope,
+      { progress, signal }: DeletionOptions,
+      requestId: string | null = null,
+    ): Promise<number> {
+      const actor = scope.actorFor('operate', requestId);
       await sql.beginDeletion(db, actor);
       onChanged();
       let users = 0;
@@ -69,7 +73,7 @@ export function createProjectLifecycle(db: Database, totals: Totals, onChanged: 
         }
         if (table === 'users') await totals.fold(scope);
       }
-      await db.transaction('READ COMMITTED', (tx) => sql.deleteProject(tx, actor.projectId));
+      await db.transaction('READ COMMITTED', (tx) => sql.deleteProject(tx, actor));
       onChanged();
       if (users > BATCH_SIZE) await db.vacuum();
       return users;

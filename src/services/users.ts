@@ -161,7 +161,7 @@ export function createUsers(db: Database, totals: Totals) {
 
     /**
      * Removes the user from the project, or NOT_FOUND. Of several removals at once exactly one succeeds, except that a retry
-     * with the same key succeeds as well. The identity may register again. `requestId` is null for the operator.
+     * with the same key succeeds as well. The identity may register again. `requestId` is null for the command.
      */
     async removeUser(
       scope: ProjectScope,
@@ -169,7 +169,7 @@ export function createUsers(db: Database, totals: Totals) {
       requestId: string | null,
       key: string | null = null,
     ): Promise<void> {
-      const actor = scope.actorFor('write', requestId);
+      const actor = scope.actorFor('write', requestId, 'remove');
       if (key === null) await remove(db, actor, id);
       else
         await withIdempotencyKey(db, actor.projectId, { key, request: ['remove', String(id)] }, (tx) =>
@@ -181,8 +181,8 @@ export function createUsers(db: Database, totals: Totals) {
      * Makes a removed user current again, with id, history and accounts, as long as they are not erased. NOT_FOUND; CONFLICT if the
      * user is current, or if the identity has registered again.
      */
-    async restoreUser(scope: ProjectScope, id: bigint): Promise<void> {
-      const actor = scope.actorFor('operate', null);
+    async restoreUser(scope: ProjectScope, id: bigint, requestId: string | null = null): Promise<void> {
+      const actor = scope.actorFor('restore', requestId);
       if (id > LARGEST_ID) throw notFound(id);
       const { outcome, takenBy } = await restoreUser(db, actor, id);
       if (outcome === 'restored') return;

@@ -1,8 +1,10 @@
+import type { KeyedRow } from '../db/batched-read.js';
 import { Prisma, type Queryable } from '../db/statements.js';
 import type { Position } from '../domain/filters.js';
 import type { Ban, BanRecord, Identity, ListedBan } from '../domain/identities.js';
 import type { Actor } from '../domain/projects.js';
 import { insertAuditEntries } from './audit.js';
+import { userById } from './find-users.js';
 
 const BAN = Prisma.sql`
   auth_method AS "authMethod", auth_value AS "authValue", auth_value_key AS "authValueKey", created_at AS "createdAt"`;
@@ -14,17 +16,24 @@ const CHANGED_BANS = Prisma.sql`
   LEFT JOIN users u ON u.project_id = changed.project_id AND u.auth_method = changed.auth_method
     AND u.auth_value_key = changed.auth_value_key AND u.deleted_at IS NULL`;
 
-/** Bans an identity, with an audit entry. Changes nothing if it is banned already. */
-export async function insertBan(db: Queryable, actor: Actor, identity: Identity): Promise<void> {
+/** Bans an identity, with an audit entry, and returns the ban. Changes nothing if it is banned already. */
+export async function insertBan(db: Queryable, actor: Actor, identity: Identity): Promise<Ban> {
   const { authMethod, authValue, authValueKey } = identity;
-  await db.query(Prisma.sql`
+  const inserted = await db.query<Ban>(Prisma.sql`
     WITH changed AS (
       INSERT INTO bans (project_id, auth_method, auth_value, auth_value_key)
       VALUES (${actor.projectId}, ${authMethod}, ${authValue}, ${authValueKey})
       ON CONFLICT DO NOTHING
-      RETURNING project_id, auth_method, auth_value_key
+      RETURNING *
+    ), audited AS (
+      ${insertAuditEntries(actor, 'ban', CHANGED_BANS)}
     )
-    ${insertAuditEntries(actor, 'ban', CHANGED_BANS)}`);
+    SELECT ${BAN} FROM changed
+    UNION ALL
+    SELECT ${BAN} FROM bans
+    WHERE project_id = ${actor.projectId} AND auth_method = ${authMethod} AND auth_value_key = ${authValueKey}`);
+  // Nothing only if another request has inserted it at this moment.
+  return inserted[0] ?? { ...identity, createdAt: new Date().toISOString() };
 }
 
 /** Lifts the ban of an identity, with an audit entry. Changes nothing if there is none. */
@@ -97,4 +106,21 @@ export async function importBans(db: Queryable, projectId: number, bans: readonl
     ON CONFLICT DO NOTHING
     RETURNING auth_method`);
   return written.length;
+}
+
+/** Asks whether the identity of a user is banned. */
+export interface BannedKey {
+  readonly projectId: number;
+  readonly userId: number;
+}
+
+/** A row for each user whose identity is banned. */
+export function findBanned(db: Queryable, keys: readonly BannedKey[]): Promise<KeyedRow<{ createdAt: string }>[]> {
+  return db.query(Prisma.sql`
+    SELECT k.key_index::int AS "keyIndex", b.created_at AS "createdAt"
+    FROM unnest(
+      ${keys.map(({ projectId }) => projectId)}::int[], ${keys.map(({ userId }) => userId)}::bigint[]
+    ) WITH ORDINALITY AS k(project_id, id, key_index)
+    CROSS JOIN LATERAL (${userById('k', 'id')}) AS u
+    JOIN bans b ON b.project_id = u.project_id AND b.auth_method = u.auth_method AND b.auth_value_key = u.auth_value_key`);
 }

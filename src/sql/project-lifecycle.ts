@@ -1,6 +1,7 @@
 import { Prisma, type Queryable } from '../db/statements.js';
 import type { Actor } from '../domain/projects.js';
 import { insertAuditEntries } from './audit.js';
+import { insertLogEntries } from './operators.js';
 
 /* Changes of a project as a whole, each with its audit entry. A change that changes nothing is not recorded. */
 
@@ -81,7 +82,12 @@ export async function deleteRows(db: Queryable, projectId: number, table: LargeT
   return row?.deleted ?? 0;
 }
 
-/** Deletes a project with everything that it has left, also what was added meanwhile. */
-export async function deleteProject(db: Queryable, projectId: number): Promise<void> {
-  await db.query(Prisma.sql`DELETE FROM projects WHERE id = ${projectId}::int`);
+/** Deletes a project with everything that it has left, also what was added meanwhile. The log of the operators keeps the name. */
+export async function deleteProject(db: Queryable, actor: Actor): Promise<void> {
+  const entry = Prisma.sql`SELECT jsonb_build_object('app_id', app_id, 'name', name) FROM deleted`;
+  await db.query(Prisma.sql`
+    WITH deleted AS (
+      DELETE FROM projects WHERE id = ${actor.projectId}::int RETURNING app_id, name
+    )
+    ${insertLogEntries(actor, 'delete_project', entry)}`);
 }

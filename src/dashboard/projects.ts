@@ -1,0 +1,216 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { cursor, encodeCursor, parse } from '../domain/filters.js';
+import type { LoginMethod } from '../domain/users.js';
+import { AppError, badInput, fromUnknown } from '../errors.js';
+import type { OpenProject } from '../services/projects.js';
+import { MAX_BUCKETS, type SignUps } from '../services/statistics.js';
+import { builder, type DashboardContext, loginMethodEnum, type PageInfo, pageInfoType } from './builder.js';
+import { readLimit } from './paging.js';
+
+export const projectType = builder.objectRef<OpenProject>('Project').implement({
+  description: 'A project, with all that belongs to it.',
+  fields: (t) => ({
+    appId: t.exposeID('appId', { description: 'Its App ID.' }),
+    name: t.exposeString('name', { description: 'Its name for people.' }),
+    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When it was created.' }),
+    disabledAt: t.expose('disabledAt', {
+      type: 'DateTime',
+      nullable: true,
+      description: 'Since when its credentials are refused; null where they are accepted.',
+    }),
+    totalsByMethod: t.field({
+      type: [methodTotalType],
+      description: 'The exact number of current users by login method: always all four, in the same order.',
+      resolve: ({ scope }, _args, { services }) => services.statistics.totalsByMethod(scope),
+    }),
+    signUps: t.field({
+      type: [signUpsType],
+      description: `The current users by the day or month in which they registered, zeros included, oldest first; at most ${MAX_BUCKETS}. Exact, and as fast for ten million users as for ten.`,
+      args: {
+        from: t.arg({ type: 'Date', required: true, description: 'The first day; for months any day of the first.' }),
+        to: t.arg({ type: 'Date', required: true, description: 'The last day; for months any day of the last.' }),
+        by: t.arg({ type: intervalEnum, required: true, description: 'Days or months.' }),
+      },
+      resolve: ({ scope }, { from, to, by }, { services }) =>
+        services.statistics.signUps(scope, String(from), String(to), by),
+    }),
+  }),
+});
+
+const methodTotalType = builder.objectRef<{ loginMethod: LoginMethod; total: number }>('MethodTotal').implement({
+  description: 'How many current users have a kind of login.',
+  fields: (t) => ({
+    loginMethod: t.expose('loginMethod', { type: loginMethodEnum, description: 'The kind of login.' }),
+    total: t.exposeInt('total', { description: 'The exact number of users.' }),
+  }),
+});
+
+const intervalEnum = builder.enumType('Interval', {
+  description: 'How time is divided, in UTC.',
+  values: {
+    DAY: { value: 'day', description: 'By days.' },
+    MONTH: { value: 'month', description: 'By months.' },
+  } as const,
+});
+
+const signUpsType = builder.objectRef<SignUps>('SignUps').implement({
+  description: 'The users who registered in a day or a month, and are current.',
+  fields: (t) => ({
+    from: t.expose('from', { type: 'Date', description: 'Its first day.' }),
+    total: t.exposeInt('total', { description: 'All of them.' }),
+    email: t.exposeInt('email', { description: 'Those with an email login.' }),
+    passkey: t.exposeInt('passkey', { description: 'Those with a passkey.' }),
+    wallet: t.exposeInt('wallet', { description: 'Those with a wallet.' }),
+    socials: t.exposeInt('socials', { description: 'Those of the social providers.' }),
+  }),
+});
+
+interface ProjectConnection {
+  readonly projects: readonly OpenProject[];
+  readonly total: number;
+  readonly pageInfo: PageInfo;
+}
+
+const projectConnectionType = builder.objectRef<ProjectConnection>('ProjectConnection').implement({
+  description: 'A page of projects, newest first.',
+  fields: (t) => ({
+    nodes: t.field({
+      type: [projectType],
+      description: 'The projects of this page.',
+      resolve: ({ projects }) => [...projects],
+    }),
+    totalCount: t.exposeInt('total', { description: 'How many projects match, on all pages together.' }),
+    pageInfo: t.field({
+      type: pageInfoType,
+      description: 'What is before and after this page.',
+      resolve: ({ pageInfo }) => pageInfo,
+    }),
+  }),
+});
+
+const afterArgument = cursor('after');
+const cursorOf = ({ createdAt, id }: OpenProject) => encodeCursor({ createdAt: new Date(createdAt), id });
+
+builder.queryFields((t) => ({
+  projects: t.field({
+    type: projectConnectionType,
+    description: 'The projects, newest first.',
+    args: {
+      search: t.arg.string({ description: 'Only those whose name or App ID contains this.' }),
+      first: t.arg.int({ required: true, defaultValue: 50, description: 'How many, 1 to 100.' }),
+      after: t.arg.string({ description: 'A cursor: only projects after it.' }),
+    },
+    resolve: async (_root, { search, first, after }, { services, operator }) => {
+      const page = {
+        search: search ?? null,
+        after: after == null ? null : parse(afterArgument, after),
+        limit: readLimit('first', first),
+      };
+      const { projects, total, hasNext } = await services.projects.openProjects(operator, page);
+      const [start, end] = [projects[0], projects.at(-1)];
+      return {
+        projects,
+        total,
+        pageInfo: {
+          startCursor: start ? cursorOf(start) : null,
+          endCursor: end ? cursorOf(end) : null,
+          hasNextPage: hasNext,
+          hasPreviousPage: after != null,
+        },
+      };
+    },
+  }),
+  project: t.field({
+    type: projectType,
+    nullable: true,
+    description: 'A project by its App ID; null if there is none.',
+    args: { appId: t.arg.id({ required: true, description: 'The App ID.' }) },
+    resolve: (_root, { appId }, { services, operator }) => services.projects.openProject(appId, operator),
+  }),
+}));
+
+interface NewProject {
+  readonly project: OpenProject;
+  readonly appSecret: string;
+}
+
+const newProjectType = builder.objectRef<NewProject>('NewProject').implement({
+  description: 'A new project with its first secret, which is shown this once.',
+  fields: (t) => ({
+    project: t.field({ type: projectType, description: 'The project.', resolve: ({ project }) => project }),
+    appSecret: t.exposeString('appSecret', { description: 'Its App Secret.' }),
+  }),
+});
+
+const appIdArgument = { required: true, description: 'The App ID of the project.' } as const;
+const nameArgument = { required: true, description: 'A name for people, 1 to 200 characters on one line.' } as const;
+
+/** How long a deletion is waited for. It goes on after that. */
+const DELETION_WAIT_MS = 4_000;
+
+async function openAgain({ services, operator }: DashboardContext, appId: string): Promise<OpenProject> {
+  const project = await services.projects.openProject(appId, operator);
+  if (project !== null) return project;
+  throw new AppError('NOT_FOUND', 'The project has been deleted.');
+}
+
+builder.mutationFields((t) => ({
+  createProject: t.field({
+    type: newProjectType,
+    description: 'Creates a project. Needs ADMIN. BAD_USER_INPUT.',
+    args: { name: t.arg.string(nameArgument) },
+    resolve: async (_root, { name }, context) => {
+      const { services, operator, requestId } = context;
+      const { appId, appSecret } = await services.projects.createProject(name, { by: operator, requestId });
+      return { project: await openAgain(context, appId), appSecret };
+    },
+  }),
+  renameProject: t.field({
+    type: projectType,
+    description: 'Gives a project another name. Needs ADMIN. NOT_FOUND; BAD_USER_INPUT.',
+    args: { appId: t.arg.id(appIdArgument), name: t.arg.string(nameArgument) },
+    resolve: async (_root, { appId, name }, context) => {
+      await context.services.lifecycle.renameProject(await context.scopeOf(appId), name, context.requestId);
+      return openAgain(context, appId);
+    },
+  }),
+  disableProject: t.field({
+    type: projectType,
+    description: 'Refuses the credentials of a project, within a second. Its data is kept. Needs ADMIN. NOT_FOUND.',
+    args: { appId: t.arg.id(appIdArgument) },
+    resolve: async (_root, { appId }, context) => {
+      await context.services.lifecycle.disableProject(await context.scopeOf(appId), context.requestId);
+      return openAgain(context, appId);
+    },
+  }),
+  enableProject: t.field({
+    type: projectType,
+    description: 'Accepts the credentials of a project again. Needs ADMIN. NOT_FOUND.',
+    args: { appId: t.arg.id(appIdArgument) },
+    resolve: async (_root, { appId }, context) => {
+      await context.services.lifecycle.enableProject(await context.scopeOf(appId), context.requestId);
+      return openAgain(context, appId);
+    },
+  }),
+  deleteProject: t.boolean({
+    description:
+      'Deletes a project with all its users, for ever. Needs ADMIN. True once it is done; false where it takes longer: the project is disabled, and the deletion goes on. NOT_FOUND; BAD_USER_INPUT if the name is not that of the project.',
+    args: {
+      appId: t.arg.id(appIdArgument),
+      name: t.arg.string({ required: true, description: 'The name of the project, as a confirmation.' }),
+    },
+    resolve: async (_root, { appId, name }, context) => {
+      const { services, scopeOf, requestId, report } = context;
+      const scope = await scopeOf(appId);
+      scope.projectIdFor('operate');
+      const project = await openAgain(context, appId);
+      if (project.name !== name) throw badInput('name', name, 'the name of the project');
+      const options = { progress: () => undefined, signal: new AbortController().signal };
+      const done = services.lifecycle.deleteProject(scope, options, requestId).then(() => true);
+      const late = sleep(DELETION_WAIT_MS, false, { ref: false });
+      const outcome = await Promise.race([done, late]);
+      if (!outcome) done.catch((error) => report(fromUnknown(error)));
+      return outcome;
+    },
+  }),
+}));
