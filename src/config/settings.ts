@@ -109,7 +109,7 @@ export const DECLARATIONS = {
   DATABASE_POOL_TIMEOUT_MS: {
     ...wholeNumber(100, 600_000),
     default: '2000',
-    does: 'How long a request waits for a PostgreSQL connection, in milliseconds. After that it fails with 500.',
+    does: 'How long a request waits for a PostgreSQL connection, in milliseconds. After that it fails with 503.',
   },
   DATABASE_STATEMENT_TIMEOUT_MS: {
     ...wholeNumber(100, 600_000),

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
-import { isConflict, isQueryTimeout, isReadOnly } from './failures.js';
+import { isConflict, isQueryTimeout, isReadOnly, toUnavailable } from './failures.js';
 import type { createStatements, Queryable, QueryTimeout } from './statements.js';
 
 export type Isolation = 'READ COMMITTED' | 'REPEATABLE READ';
@@ -66,14 +66,17 @@ export function createTransactions(pool: pg.Pool, limitMs: number, statements: R
       }
     };
 
-  /** Runs `work` again after a deadlock or a serialization failure: the database has undone all of it. */
+  /**
+   * Runs `work` again after a deadlock or a serialization failure: the database has undone all of it. Throws UNAVAILABLE while the
+   * database is away.
+   */
   async function withRetries<Result>(work: () => Promise<Result>): Promise<Result> {
     for (let tries = 1; ; tries += 1) {
       try {
         return await work();
       } catch (error) {
         if (isQueryTimeout(error) || isReadOnly(error)) dropIdleConnections();
-        if (!isConflict(error) || tries === MAX_TRIES) throw error;
+        if (!isConflict(error) || tries === MAX_TRIES) throw toUnavailable(error);
         await sleep(Math.random() * MAX_RETRY_DELAY_MS);
       }
     }

@@ -59,7 +59,7 @@ function asGraphQLError(
   report: (failure: AppError) => void,
 ): GraphQLError {
   const failure = fromUnknown(error);
-  if (failure.code === 'INTERNAL_SERVER_ERROR') report(failure);
+  if (failure.status >= 500) report(failure);
   return new GraphQLError(failure.publicMessage, {
     ...(wrapper && positionOf(wrapper)),
     extensions: { code: failure.code },

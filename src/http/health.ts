@@ -16,7 +16,7 @@ export const healthPlugin: FastifyPluginAsync<HealthOptions> = async (app, { che
       await checkReady();
     } catch (cause) {
       request.log.warn({ ...logIds(request), err: cause }, 'Not ready.');
-      throw new AppError('UNAVAILABLE', 'The service is not ready.', { cause });
+      throw new AppError('UNAVAILABLE', 'The service is not ready.');
     }
     return { status: 'ready' };
   });
