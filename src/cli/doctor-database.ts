@@ -27,7 +27,7 @@ export const failed = (id: string, found: string, advice: string): Finding => ({
 
 export interface ExaminationParams {
   readonly engine: 'embedded' | 'postgres';
-  /** How many connections a serving process opens. */
+  /** How many connections the service opens, with all its workers. */
   readonly connections: number;
   /** Whether to count all users. */
   readonly totals: boolean;
@@ -129,9 +129,9 @@ async function checkConnections(db: Database, needed: number): Promise<Finding> 
     `SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int AS allowed,
             (SELECT count(*)::int FROM pg_stat_activity WHERE backend_type = 'client backend') AS used`,
   );
-  const found = `${used} of ${allowed} in use; a serving process opens up to ${needed}`;
+  const found = `${used} of ${allowed} in use; the service opens up to ${needed}`;
   if (Number(allowed) - Number(used) >= needed) return passed('connections', found);
-  return warning('connections', found, 'Raise max_connections, or lower DATABASE_POOL_SIZE.');
+  return warning('connections', found, 'Raise max_connections, or lower DATABASE_POOL_SIZE or WORKERS.');
 }
 
 async function checkDurability(db: Database): Promise<Finding> {

@@ -6,6 +6,8 @@ import { DECLARATIONS, SECRET_SETTINGS, type SettingValues, settingsOf } from '.
 export interface Config {
   readonly host: string;
   readonly port: number;
+  /** How many processes answer requests. */
+  readonly workers: number;
   readonly db: DatabaseConfig;
   /** Where the embedded database, its lock and the demo credentials are kept (absolute). */
   readonly dataDir: string;
@@ -68,7 +70,7 @@ export function parseConfig(env: Environment): Config {
   const files = readSecretFiles(env, SECRET_SETTINGS);
   const given: Environment = { ...env, ...files.values };
   const read = readSettings(given, files.values);
-  const faults = [...files.faults, ...read.faults, ...missingDatabase(given)];
+  const faults = [...files.faults, ...read.faults, ...missingDatabase(given), ...needlessWorkers(given)];
   if (read.values === null || faults.length > 0) {
     throw new ConfigError(
       faults.map(({ sentence }) => sentence),
@@ -85,6 +87,7 @@ export function parseConfig(env: Environment): Config {
   const config: Config = {
     host: values.HOST,
     port: values.PORT,
+    workers: values.WORKERS,
     dataDir,
     db:
       values.DATABASE_URL === undefined
@@ -143,6 +146,15 @@ function missingDatabase({ DATABASE_URL, DATABASE_URL_FILE, EMBEDDED, NODE_ENV }
     'DATABASE_URL must be set, because NODE_ENV is production: the embedded database does not fsync, and a power cut may lose ' +
     'what was committed. Set EMBEDDED=on to use it anyway.';
   return [{ setting, sentence }];
+}
+
+/** The embedded database has one process. */
+function needlessWorkers({ DATABASE_URL, DATABASE_URL_FILE, WORKERS }: Environment): Fault[] {
+  if (DATABASE_URL || DATABASE_URL_FILE || !WORKERS || WORKERS === '1') return [];
+  if (!DECLARATIONS.WORKERS.schema.safeParse(WORKERS).success) return [];
+  const sentence =
+    'WORKERS must be 1 with the embedded database, which one process can open. Set DATABASE_URL to use more.';
+  return [{ setting: 'WORKERS', sentence }];
 }
 
 /** The URL for traces of a collector. OpenTelemetry fixes the path below the collector's address. */

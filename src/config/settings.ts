@@ -1,4 +1,5 @@
 import { isIP } from 'node:net';
+import { availableParallelism } from 'node:os';
 import { z } from 'zod';
 
 /**
@@ -79,6 +80,15 @@ function isNetwork(part: string): boolean {
   return family !== 0 && rest.length === 0 && bitsFit;
 }
 
+const MAX_WORKERS = 64;
+const workers: Kind<number> = {
+  accepts: `a whole number from 1 to ${MAX_WORKERS} or "auto"`,
+  schema: z.union([
+    z.literal('auto').transform(() => Math.min(availableParallelism(), MAX_WORKERS)),
+    wholeNumber(1, MAX_WORKERS).schema,
+  ]),
+};
+
 const headerList = text('`name=value` pairs separated by commas');
 
 /** In the order of the documentation. */
@@ -104,7 +114,7 @@ export const DECLARATIONS = {
   DATABASE_POOL_SIZE: {
     ...wholeNumber(1, 1000),
     default: '10',
-    does: 'PostgreSQL connections of this process. One more connection listens for revoked secrets.',
+    does: 'PostgreSQL connections of each worker. One more connection of each listens for revoked secrets.',
   },
   DATABASE_POOL_TIMEOUT_MS: {
     ...wholeNumber(100, 600_000),
@@ -122,6 +132,11 @@ export const DECLARATIONS = {
     does: 'The address to listen on. `0.0.0.0` listens on all.',
   },
   PORT: { ...wholeNumber(0, 65535), default: '4000', does: 'The port to listen on. `0` takes a free one.' },
+  WORKERS: {
+    ...workers,
+    default: '1',
+    does: 'How many processes answer requests. `auto` takes one for each core of the machine. More than one needs `DATABASE_URL`.',
+  },
   TRUST_PROXY: {
     ...trustProxy,
     default: 'off',

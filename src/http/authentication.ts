@@ -1,10 +1,11 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { isIPv6 } from 'node:net';
 import { crc32 } from 'node:zlib';
-import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';
+import { RateLimiterRes } from 'rate-limiter-flexible';
 import { UNAUTHENTICATED } from './admission.js';
 import type { RunWithAdmission } from './admit-requests.js';
 import { AppError } from '../errors.js';
+import { createLimiter } from './limiter.js';
 import { isTooLong } from '../domain/input-limits.js';
 import type { Credentials, ProjectScope } from '../domain/projects.js';
 import type { Projects } from '../services/projects.js';
@@ -83,7 +84,7 @@ export function networkOf(ip = ''): string {
 
 /** Returns a function that counts a failure. It throws RATE_LIMITED beyond `points` a minute. */
 function createFailureLimit(points: number, whose: string): (key: string) => Promise<void> {
-  const failures = new RateLimiterMemory({ points, duration: 60 });
+  const failures = createLimiter({ keyPrefix: `failures ${whose}`, points, duration: 60 });
   return async (key) => {
     await failures.consume(crc32(key) % BUCKETS).catch((rejection: unknown) => {
       if (!(rejection instanceof RateLimiterRes)) throw rejection;
