@@ -24,7 +24,7 @@ export function shareLimits(): void {
 }
 
 /** A primary process that does not count in time is not waited for: the worker counts by itself. */
-const COUNT_TIMEOUT_MS = 1_000;
+const COUNT_TIMEOUT_MS = 3_000;
 
 class SharedLimiter extends RateLimiterCluster {
   readonly #own: RateLimiterMemory;

@@ -53,7 +53,8 @@ export function connectToPrimary(log: Logger): Primary | null {
       server = by;
     },
     checkReady: () => call('checkReady'),
-    started: (started) => call('started', started),
+    // An answer that comes late is as good.
+    started: (started) => call('started', started).catch(() => undefined),
     async leave() {
       if (server?.readMetrics) await call('leaving', await server.readMetrics()).catch(() => undefined);
     },

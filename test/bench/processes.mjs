@@ -69,7 +69,7 @@ export const SERVERS = {
 };
 
 /** Starts a server; resolves when it prints its URL. `startMs` is the time from process start until then. */
-export async function startServer(name, data, poolSize) {
+export async function startServer(name, data, poolSize, extra = {}) {
   const { peer, env } = SERVERS[name];
   const dataDir = data.dataDir ?? (await mkdtemp(join(tmpdir(), 'userdir-bench-')));
   const startedAt = performance.now();
@@ -77,7 +77,7 @@ export async function startServer(name, data, poolSize) {
     peer === undefined
       ? startProcess(
           [COMMAND, 'serve', '--json'],
-          oursEnv(data.ours, { DATABASE_POOL_SIZE: String(poolSize), DATA_DIR: dataDir }),
+          oursEnv(data.ours, { DATABASE_POOL_SIZE: String(poolSize), DATA_DIR: dataDir, ...extra }),
         )
       : startProcess([join(PEERS, peer)], {
           PATH: process.env['PATH'],
