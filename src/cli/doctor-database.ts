@@ -29,6 +29,8 @@ export interface ExaminationParams {
   readonly engine: 'embedded' | 'postgres';
   /** How many connections the service opens, with all its workers. */
   readonly connections: number;
+  /** Whether DATABASE_DIRECT_URL is set. */
+  readonly hasDirectUrl: boolean;
   /** Whether to count all users. */
   readonly totals: boolean;
 }
@@ -51,6 +53,7 @@ export async function examineDatabase(
   if (params.engine === 'postgres') {
     findings.push(await attempt('writable', () => checkWritable(db)));
     findings.push(await attempt('connections', () => checkConnections(db, params.connections)));
+    if (params.hasDirectUrl) findings.push(await attempt('direct-connection', () => checkDirect(db)));
     findings.push(await attempt('durability', () => checkDurability(db)));
   }
   const migrations = await attempt('migrations', () => checkMigrations(db));
@@ -132,6 +135,22 @@ async function checkConnections(db: Database, needed: number): Promise<Finding> 
   const found = `${used} of ${allowed} in use; the service opens up to ${needed}`;
   if (Number(allowed) - Number(used) >= needed) return passed('connections', found);
   return warning('connections', found, 'Raise max_connections, or lower DATABASE_POOL_SIZE or WORKERS.');
+}
+
+/** Which database a connection reaches. */
+const IDENTITY = 'SELECT system_identifier, current_database() AS name FROM pg_control_system()';
+
+async function checkDirect(db: Database): Promise<Finding> {
+  const [pooled, direct] = await Promise.all(
+    [db.pool, db.direct].map(async (pool) => (await pool.query({ text: IDENTITY, ...QUERY_TIMEOUT })).rows[0]),
+  );
+  if (pooled.system_identifier === direct.system_identifier && pooled.name === direct.name)
+    return passed('direct-connection', 'DATABASE_DIRECT_URL leads to the database of DATABASE_URL');
+  return failed(
+    'direct-connection',
+    `DATABASE_DIRECT_URL leads to another database: ${direct.name} instead of ${pooled.name}, or one of another server`,
+    'Correct DATABASE_DIRECT_URL.',
+  );
 }
 
 async function checkDurability(db: Database): Promise<Finding> {

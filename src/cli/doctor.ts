@@ -193,8 +193,9 @@ async function checkDatabase(config: Config | null, totals: boolean): Promise<Fi
     return [skipped('database', 'there is none yet; the first start or command creates it')];
   const params: ExaminationParams = {
     engine: db.engine,
-    // Of each worker: the pool, and one connection that listens for changed secrets.
-    connections: db.engine === 'postgres' ? (db.poolSize + 1) * config.workers : 1,
+    // Of each worker: the pool, one connection that listens for changed secrets, and one that vacuums.
+    connections: db.engine === 'postgres' ? (db.poolSize + 2) * config.workers : 1,
+    hasDirectUrl: db.engine === 'postgres' && db.directUrl !== undefined,
     totals,
   };
   try {

@@ -37,6 +37,8 @@ export type DatabaseConfig =
   | {
       readonly engine: 'postgres';
       readonly url: string;
+      /** The same database without a connection pooler between, if it has one. */
+      readonly directUrl?: string;
       readonly poolSize: number;
       /** How long a request waits for a connection, new or shared. */
       readonly poolTimeoutMs: number;
@@ -95,6 +97,7 @@ export function parseConfig(env: Environment): Config {
         : {
             engine: 'postgres',
             url: values.DATABASE_URL,
+            ...(values.DATABASE_DIRECT_URL && { directUrl: values.DATABASE_DIRECT_URL }),
             poolSize: values.DATABASE_POOL_SIZE,
             poolTimeoutMs: values.DATABASE_POOL_TIMEOUT_MS,
             statementTimeoutMs: values.DATABASE_STATEMENT_TIMEOUT_MS,
@@ -136,10 +139,13 @@ function readSettings(given: Environment, fromFiles: Environment): { values: Set
 }
 
 /** The embedded database does not fsync, so a forgotten or misspelt DATABASE_URL must not select it in production. */
-function missingDatabase({ DATABASE_URL, DATABASE_URL_FILE, EMBEDDED, NODE_ENV }: Environment): Fault[] {
+function missingDatabase(given: Environment): Fault[] {
+  const { DATABASE_URL, DATABASE_URL_FILE, DATABASE_DIRECT_URL, DATABASE_DIRECT_URL_FILE, EMBEDDED, NODE_ENV } = given;
   if (DATABASE_URL || DATABASE_URL_FILE) return [];
   const embedded = EMBEDDED ? DECLARATIONS.EMBEDDED.schema.safeParse(EMBEDDED).data : undefined;
   const setting = 'DATABASE_URL';
+  if (DATABASE_DIRECT_URL || DATABASE_DIRECT_URL_FILE)
+    return [{ setting, sentence: 'DATABASE_URL must be set, because DATABASE_DIRECT_URL is.' }];
   if (embedded === false) return [{ setting, sentence: 'DATABASE_URL must be set, because EMBEDDED is off.' }];
   if (NODE_ENV !== 'production' || embedded === true) return [];
   const sentence =

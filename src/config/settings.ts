@@ -100,6 +100,13 @@ export const DECLARATIONS = {
     does: 'The PostgreSQL database that holds the data. With `NODE_ENV=production` it must be set, unless `EMBEDDED=on`.',
     secret: true,
   },
+  DATABASE_DIRECT_URL: {
+    ...url('postgres', 'postgresql'),
+    default: null,
+    absent: '`DATABASE_URL`',
+    does: 'The same database without the connection pooler that `DATABASE_URL` leads to. Migrations, vacuuming and notices of revoked secrets use it.',
+    secret: true,
+  },
   EMBEDDED: {
     ...switchValue,
     default: null,
@@ -114,7 +121,7 @@ export const DECLARATIONS = {
   DATABASE_POOL_SIZE: {
     ...wholeNumber(1, 1000),
     default: '10',
-    does: 'PostgreSQL connections of each worker. One more connection of each listens for revoked secrets.',
+    does: 'PostgreSQL connections of each worker. Two more of each go to `DATABASE_DIRECT_URL`: one listens for revoked secrets, one vacuums at times.',
   },
   DATABASE_POOL_TIMEOUT_MS: {
     ...wholeNumber(100, 600_000),

@@ -38,33 +38,41 @@ export function createTransactions(pool: pg.Pool, limitMs: number, statements: R
     }
   }
 
-  /** The same without the statement timeout, for work that may take long. */
-  function withoutStatementTimeout<Result>(work: (connection: pg.PoolClient) => Promise<Result>): Promise<Result> {
-    if (limitMs === 0) return onOneConnection(work);
-    return onOneConnection(async (connection) => {
-      await connection.query('SET statement_timeout = 0');
-      const result = await work(connection);
-      await connection.query('RESET statement_timeout');
-      return result;
-    });
+  /**
+   * Runs `work` in a transaction. Without a `timeout` its statements may take long. That is said for this transaction only: behind
+   * a pooler the next one may have the session of another client.
+   */
+  async function inTransaction<Result>(
+    isolation: Isolation,
+    timeout: QueryTimeout | null,
+    work: (tx: Queryable) => Promise<Result>,
+  ): Promise<Result> {
+    const outcome = await onOneConnection((connection) => attempt(connection, isolation, timeout, work));
+    if ('undoneBy' in outcome) throw outcome.undoneBy;
+    return outcome.result;
   }
 
   /** Where the rollback succeeds the connection can be used again, so the error is returned and not thrown. */
-  const inTransaction =
-    <Result>(isolation: Isolation, timeout: QueryTimeout, work: (tx: Queryable) => Promise<Result>) =>
-    async (connection: pg.PoolClient): Promise<Outcome<Result>> => {
-      await statements.run(connection, { text: `BEGIN ISOLATION LEVEL ${isolation}`, ...timeout });
-      try {
-        const result = await work(statements.on(connection, timeout));
-        await statements.run(connection, { text: 'COMMIT', ...timeout });
-        return { result };
-      } catch (undoneBy) {
-        await connection.query({ text: 'ROLLBACK', ...timeout }).catch(() => {
-          throw undoneBy;
-        });
-        return { undoneBy };
-      }
-    };
+  async function attempt<Result>(
+    connection: pg.PoolClient,
+    isolation: Isolation,
+    timeout: QueryTimeout | null,
+    work: (tx: Queryable) => Promise<Result>,
+  ): Promise<Outcome<Result>> {
+    const limits = timeout ?? {};
+    await statements.run(connection, { text: `BEGIN ISOLATION LEVEL ${isolation}`, ...limits });
+    try {
+      if (timeout === null && limitMs > 0) await connection.query('SET LOCAL statement_timeout = 0');
+      const result = await work(statements.on(connection, limits));
+      await statements.run(connection, { text: 'COMMIT', ...limits });
+      return { result };
+    } catch (undoneBy) {
+      await connection.query({ text: 'ROLLBACK', ...limits }).catch(() => {
+        throw undoneBy;
+      });
+      return { undoneBy };
+    }
+  }
 
   /**
    * Runs `work` again after a deadlock or a serialization failure: the database has undone all of it. Throws UNAVAILABLE while the
@@ -82,12 +90,5 @@ export function createTransactions(pool: pg.Pool, limitMs: number, statements: R
     }
   }
 
-  return { onOneConnection, withoutStatementTimeout, inTransaction, withRetries };
-}
-
-/** The result of a transaction, or its error thrown. */
-export async function resultOf<Result>(outcome: Promise<Outcome<Result>>): Promise<Result> {
-  const ended = await outcome;
-  if ('undoneBy' in ended) throw ended.undoneBy;
-  return ended.result;
+  return { inTransaction, withRetries };
 }

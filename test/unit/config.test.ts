@@ -37,6 +37,7 @@ test('every setting is read', () => {
       PORT: '65535',
       WORKERS: '3',
       DATABASE_URL: 'postgresql://user:secret@db.example/users',
+      DATABASE_DIRECT_URL: 'postgres://user:secret@direct.example/users',
       DATABASE_POOL_SIZE: '25',
       DATABASE_POOL_TIMEOUT_MS: '100',
       DATABASE_STATEMENT_TIMEOUT_MS: '600000',
@@ -59,6 +60,7 @@ test('every setting is read', () => {
     db: {
       engine: 'postgres',
       url: 'postgresql://user:secret@db.example/users',
+      directUrl: 'postgres://user:secret@direct.example/users',
       poolSize: 25,
       poolTimeoutMs: 100,
       statementTimeoutMs: 600_000,
@@ -88,6 +90,8 @@ test('an empty variable counts as absent', () => {
     'GRAPHIQL',
     'DEMO',
     'WORKERS',
+    'DATABASE_DIRECT_URL',
+    'DATABASE_DIRECT_URL_FILE',
   ];
   names.push(
     'TRUST_PROXY',
