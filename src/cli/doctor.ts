@@ -21,6 +21,7 @@ import {
   skipped,
   warning,
 } from './doctor-database.js';
+import { checkDatabaseUrls } from './doctor-url.js';
 import { type CommandContext, ReportedFailure } from './run.js';
 import { counted, explainFailure, formatFindings, paint, writeNotice } from './terminal.js';
 
@@ -78,7 +79,15 @@ function checkSettings(env: Environment): { config: Config | null; findings: Fin
   try {
     const config = parseConfig(env);
     const found = given.length === 0 ? 'none set' : `set: ${given.join(', ')}`;
-    return { config, findings: [passed('settings', found), ...checkSettingNames(env), ...checkRisks(config, env)] };
+    return {
+      config,
+      findings: [
+        passed('settings', found),
+        ...checkSettingNames(env),
+        ...checkRisks(config, env),
+        ...checkDatabaseUrls(config),
+      ],
+    };
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     const { faults, settings } = error;

@@ -104,7 +104,7 @@ function fromPool(
   const statements = createStatements(options.onStatement);
   const single = statements.on(pool, queryTimeout);
   const { direct } = engine;
-  const { inTransaction, withRetries } = createTransactions(pool, limitMs, statements);
+  const { inTransaction, withRetries } = createTransactions(pool, statements);
 
   return {
     prisma,

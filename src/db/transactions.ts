@@ -10,8 +10,8 @@ const MAX_RETRY_DELAY_MS = 50;
 
 type Outcome<Result> = { readonly result: Result } | { readonly undoneBy: unknown };
 
-/** Work on one connection of a pool, in a transaction, and again after a conflict. `limitMs` is the statement timeout, 0 for none. */
-export function createTransactions(pool: pg.Pool, limitMs: number, statements: ReturnType<typeof createStatements>) {
+/** Work on one connection of a pool, in a transaction, and again after a conflict. */
+export function createTransactions(pool: pg.Pool, statements: ReturnType<typeof createStatements>) {
   /** Connections that stood idle beside one that no longer answers are suspect too. */
   function dropIdleConnections(): void {
     for (let idle = pool.idleCount; idle > 0; idle -= 1) {
@@ -62,7 +62,7 @@ export function createTransactions(pool: pg.Pool, limitMs: number, statements: R
     const limits = timeout ?? {};
     await statements.run(connection, { text: `BEGIN ISOLATION LEVEL ${isolation}`, ...limits });
     try {
-      if (timeout === null && limitMs > 0) await connection.query('SET LOCAL statement_timeout = 0');
+      if (timeout === null) await connection.query('SET LOCAL statement_timeout = 0');
       const result = await work(statements.on(connection, limits));
       await statements.run(connection, { text: 'COMMIT', ...limits });
       return { result };
