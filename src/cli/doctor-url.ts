@@ -11,19 +11,17 @@ export function* checkDatabaseUrls({ db }: Config): Generator<Finding> {
 
 function* checkUrl(setting: string, { hostname, searchParams }: URL): Generator<Finding> {
   const id = 'database-url';
+  const advice = 'Name one address that leads to the primary, such as that of HAProxy (docs/operating.md).';
   const hosts = searchParams.get('host') ?? decodeURIComponent(hostname);
-  if (hosts.includes(','))
-    yield failed(
-      id,
-      `${setting} has several hosts, and node-postgres connects to one`,
-      'Name one address that leads to the primary, such as that of HAProxy (docs/operating.md).',
-    );
-  if (searchParams.has('target_session_attrs'))
-    yield failed(
-      id,
-      `${setting} has target_session_attrs, which node-postgres ignores: it would also connect to a standby`,
-      'Remove it, and name one address that leads to the primary, such as that of HAProxy (docs/operating.md).',
-    );
+  if (hosts.includes(',')) {
+    yield failed(id, `${setting} has several hosts, and node-postgres connects to one`, advice);
+    return;
+  }
+  if (searchParams.has('target_session_attrs')) {
+    const found = `${setting} has target_session_attrs, which node-postgres ignores: it would also connect to a standby`;
+    yield failed(id, found, advice);
+    return;
+  }
   const isLocal = hosts === '' || hosts.startsWith('/') || isLoopback(hosts.replace(/^\[(.*)\]$/, '$1'));
   const fault = isLocal ? null : findUnverified(searchParams);
   if (fault !== null) yield warning(id, `${setting}: ${fault}`, `Set sslmode=verify-full in ${setting}.`);
