@@ -66,7 +66,9 @@ function alone(log: Logger, started: Supervisor['started']): Supervisor {
 
 async function superviseWorkers(config: Config, log: Logger, announce: Supervisor['started']): Promise<boolean> {
   const { serveWithWorkers } = await import('../workers/primary.js');
-  return serveWithWorkers(config, log, config.requestTimeoutMs + SHUTDOWN_GRACE_MS, announce);
+  return serveWithWorkers(config, log, config.requestTimeoutMs + SHUTDOWN_GRACE_MS, announce).catch((error) => {
+    throw explainListenFailure(error, config);
+  });
 }
 
 /** Serves until it has to stop; resolves when everything is closed. */

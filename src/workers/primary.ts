@@ -45,6 +45,7 @@ export async function serveWithWorkers(
   const stopping = new AbortController();
   const { signal } = stopping;
   const stop = (isGood: boolean) => stopping.abort(isGood);
+  const aborted = once(signal, 'abort');
   /** Every process that has not ended. */
   const alive = new Set<Member>();
   /** Those that make up the service. */
@@ -73,16 +74,15 @@ export async function serveWithWorkers(
 
   /** Keeps a place filled: a worker that dies is replaced, later each time. */
   async function keep(place: number): Promise<void> {
-    const deaths: number[] = [];
+    let deaths: number[] = [];
     while (!signal.aborted) {
       const member = members[place] as Member;
       const outcome = await member.ended;
       // It has been replaced, or the service stops.
       if (members[place] !== member || signal.aborted) continue;
       const now = performance.now();
-      deaths.push(now);
-      const recent = deaths.filter((at) => now - at < RECENT_MS).length;
-      const delayMs = Math.min(FIRST_DELAY_MS * 2 ** (recent - 1), LONGEST_DELAY_MS);
+      deaths = [...deaths.filter((at) => now - at < RECENT_MS), now];
+      const delayMs = Math.min(FIRST_DELAY_MS * 2 ** (deaths.length - 1), LONGEST_DELAY_MS);
       log.error(`Worker ${member.pid} ended with ${outcome}. A new one starts in ${delayMs} ms.`);
       await sleep(delayMs, undefined, { signal }).catch(() => undefined);
       if (members[place] !== member || signal.aborted) continue;
@@ -98,8 +98,8 @@ export async function serveWithWorkers(
 
   /** Waits until a worker serves; false if it ended before that. */
   function hasStarted(member: Member): Promise<boolean> {
-    const started = member.started.then(() => true);
-    return Promise.race([started, member.ended.then(() => false), aborted(signal).then(() => false)]);
+    const started = member.started.then(() => !signal.aborted);
+    return Promise.race([started, member.ended.then(() => false), aborted.then(() => false)]);
   }
 
   async function end(member: Member, delayMs: number): Promise<void> {
@@ -148,7 +148,7 @@ export async function serveWithWorkers(
   });
   const started = startAll();
   onHangUp(log, () => started.then(replaceAll));
-  await aborted(signal);
+  await aborted;
   const outcomes = await Promise.all(
     [...alive].map(async (member) => {
       await end(member, config.shutdownDelayMs);
@@ -203,7 +203,7 @@ function createMember(worker: Worker, checkReady: PrimaryActions['checkReady']):
 async function collectMetrics({ host, metricsPort }: Config, alive: ReadonlySet<Member>) {
   const { addUp, serveMetrics } = await import('../telemetry/metrics.js');
   const ended: Measurements[] = [];
-  const listener = await serveMetrics({ host, port: metricsPort ?? 0 }, async () => {
+  async function read(): Promise<string> {
     await Promise.all(
       [...alive].map(async (member) => {
         // What a worker has counted is not lost with it: the sum would go down, and Prometheus take it for a restart.
@@ -214,6 +214,12 @@ async function collectMetrics({ host, metricsPort }: Config, alive: ReadonlySet<
       [...alive].map(({ measured }) => measured),
       ended,
     );
+  }
+  // One after the other, because each replaces what has ended by its sum.
+  let reading = Promise.resolve('');
+  const listener = await serveMetrics({ host, port: metricsPort ?? 0 }, () => {
+    reading = reading.then(read, read);
+    return reading;
   });
   return {
     ...listener,
@@ -248,8 +254,4 @@ function onHangUp(log: Logger, replaceAll: () => Promise<void>): void {
       await replaceAll();
     }
   });
-}
-
-async function aborted(signal: AbortSignal): Promise<void> {
-  if (!signal.aborted) await once(signal, 'abort');
 }

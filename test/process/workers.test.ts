@@ -204,13 +204,14 @@ describe.runIf(isPostgres)('a service with two workers', () => {
     const other = createServer().listen(0, '127.0.0.1');
     await once(other, 'listening');
     const { port } = other.address() as AddressInfo;
-    const settings = { ...database.env, LOG_LEVEL: 'silent', WORKERS: '2', PORT: String(port) };
-    expect(await userdir(settings, ['serve'])).toEqual({
-      code: 1,
-      signal: null,
-      stdout: '',
-      stderr: `userdir: Port ${port} on 127.0.0.1 is in use by another process; set PORT to a free one.\n`,
-    });
+    const settings = { ...database.env, LOG_LEVEL: 'silent', WORKERS: '2', PORT: '0' };
+    for (const setting of ['PORT', 'METRICS_PORT'])
+      expect(await userdir({ ...settings, [setting]: String(port) }, ['serve'])).toEqual({
+        code: 1,
+        signal: null,
+        stdout: '',
+        stderr: `userdir: Port ${port} on 127.0.0.1 is in use by another process; set ${setting} to a free one.\n`,
+      });
     other.close();
   });
 
