@@ -35,6 +35,12 @@ const kinds: Record<string, Kind> = {
   // What they look at is the same on every engine.
   browser: { include: ['test/browser/**/*.test.ts'], engines: ['embedded'] },
   clients: { include: ['test/clients/*.test.ts'], engines: ['embedded'], test: SLOW },
+  // What happens when a PostgreSQL under Patroni fails. Stands aside where the programs are missing.
+  drills: {
+    include: ['test/drills/**/*.test.ts'],
+    engines: ['embedded'],
+    test: { ...SLOW, maxWorkers: 1, testTimeout: 600_000 },
+  },
   alone: { include: COMPARES_TIMES, test: { maxWorkers: 1 } },
 };
 

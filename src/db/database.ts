@@ -8,7 +8,7 @@ import { PrismaClient } from './generated/prisma/client.js';
 import { listen } from './listen.js';
 import { createStatements, type Queryable, statementName } from './statements.js';
 import { createTimeLimit } from './time-limit.js';
-import { createTransactions, type Isolation, resultOf } from './transactions.js';
+import { createTransactions, type Isolation } from './transactions.js';
 
 /** The database behind one type, for both engines. It answers nothing before `start`. */
 export interface Database extends Queryable {
@@ -19,6 +19,11 @@ export interface Database extends Queryable {
   readonly prisma: PrismaClient;
   /** The connections below Prisma, for scripts of several statements. */
   readonly pool: pg.Pool;
+  /**
+   * A connection for what a pooler of transactions would break: migrations, VACUUM. It has no statement timeout, and is closed
+   * when it is idle. On the embedded engine it is that of the pool.
+   */
+  readonly direct: pg.Pool;
   /** Runs `work` in one transaction without a time limit. An error undoes everything. */
   transaction<Result>(isolation: Isolation, work: (tx: Queryable) => Promise<Result>): Promise<Result>;
   /** The same within the time limits of a request. After a conflict with another transaction, `work` runs again from its start. */
@@ -54,17 +59,24 @@ const EMBEDDED_CONNECT_TIMEOUT_MS = 30_000;
 /** How much longer than the server's own limit an answer is waited for, before the connection counts as broken. */
 const QUERY_TIMEOUT_MARGIN_MS = 1_000;
 
+/** How long the direct connection stays open without use. */
+const DIRECT_IDLE_MS = 1_000;
+
 export function createDatabase(config: DatabaseConfig, options: DatabaseOptions = {}): Database {
   if (config.engine === 'postgres') {
     const { serving = false } = options;
     const limitMs = serving ? config.statementTimeoutMs : 0;
     const connection = connectionOptions(config, serving, limitMs);
-    const stops: (() => Promise<void>)[] = [];
+    const withoutPooler = connectionOptions({ ...config, url: config.directUrl ?? config.url }, serving, 0);
+    const direct = new pg.Pool({ ...withoutPooler, max: 1, idleTimeoutMillis: DIRECT_IDLE_MS });
+    direct.on('error', (error) => options.onIdleError?.(error));
+    const stops: (() => Promise<void>)[] = [() => direct.end()];
     return fromPool(new pg.Pool({ ...connection, max: config.poolSize, idleTimeoutMillis: 0 }), limitMs, options, {
+      direct,
       start: async () => undefined,
       abandon: () => undefined,
       engineUsage: () => null,
-      listen: (...subscription) => void stops.push(listen(connection, ...subscription)),
+      listen: (...subscription) => void stops.push(listen(withoutPooler, ...subscription)),
       close: () => closeAll(stops),
     });
   }
@@ -78,7 +90,7 @@ export function createDatabase(config: DatabaseConfig, options: DatabaseOptions 
     idleTimeoutMillis: 0,
     connectionTimeoutMillis: EMBEDDED_CONNECT_TIMEOUT_MS,
   });
-  return fromPool(pool, 0, options, { ...engine, engineUsage: engine.usage, listen: () => undefined });
+  return fromPool(pool, 0, options, { ...engine, direct: pool, engineUsage: engine.usage, listen: () => undefined });
 }
 
 /** `limitMs` is the statement timeout of requests, 0 for none. */
@@ -86,7 +98,7 @@ function fromPool(
   pool: pg.Pool,
   limitMs: number,
   options: DatabaseOptions,
-  engine: Pick<Database, 'start' | 'abandon' | 'listen' | 'engineUsage' | 'close'>,
+  engine: Pick<Database, 'direct' | 'start' | 'abandon' | 'listen' | 'engineUsage' | 'close'>,
 ): Database {
   pool.on('error', (error) => options.onIdleError?.(error));
   const prisma = createPrisma(pool, options);
@@ -96,19 +108,16 @@ function fromPool(
   const limit = limitMs === 0 ? null : createTimeLimit(readMs);
   const statementsOn = createStatements(options.onStatement);
   const single = statementsOn(pool, limit);
-  const { onOneConnection, withoutStatementTimeout, inTransaction, withRetries } = createTransactions(
-    pool,
-    limitMs,
-    statementsOn,
-  );
+  const { direct } = engine;
+  const { inTransaction, withRetries } = createTransactions(pool, statementsOn);
 
   return {
     prisma,
     pool,
+    direct,
     query: (sql) => withRetries(() => single.query(sql)),
-    transaction: (isolation, work) => resultOf(withoutStatementTimeout(inTransaction(isolation, null, work))),
-    requestTransaction: (work) =>
-      withRetries(() => resultOf(onOneConnection(inTransaction('READ COMMITTED', limit, work)))),
+    transaction: (isolation, work) => inTransaction(isolation, null, work),
+    requestTransaction: (work) => withRetries(() => inTransaction('READ COMMITTED', limit, work)),
     start: () => engine.start(),
     abandon: () => engine.abandon(),
     engineUsage: () => engine.engineUsage(),
@@ -122,13 +131,11 @@ function fromPool(
         throw new Error(`The encoding of the database must be UTF8, but it is ${rows[0].encoding}.`);
     },
     async vacuum() {
-      await withoutStatementTimeout((connection) =>
-        connection.query('VACUUM (ANALYZE) users, accounts, tallies, tally_slices, tally_deltas'),
-      );
+      await direct.query('VACUUM (ANALYZE) users, accounts, tallies, tally_slices, tally_deltas');
     },
     async vacuumDeltas() {
       // To truncate would lock the table for a moment, and the next deltas need its space anyway.
-      await withoutStatementTimeout((connection) => connection.query('VACUUM (TRUNCATE off) tally_deltas'));
+      await direct.query('VACUUM (TRUNCATE off) tally_deltas');
     },
     close: () => closeAll([() => engine.close(), () => pool.end(), () => prisma.$disconnect()]),
   };

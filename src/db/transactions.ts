@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { isConflict, isQueryTimeout, isReadOnly } from './failures.js';
+import { isConflict, isQueryTimeout, isReadOnly, toUnavailable } from './failures.js';
 import { type createStatements, Prisma, type Queryable, type TimeLimit } from './statements.js';
 
 export type Isolation = 'READ COMMITTED' | 'REPEATABLE READ';
@@ -13,8 +13,8 @@ const ROLLBACK = Prisma.raw('ROLLBACK');
 
 type Outcome<Result> = { readonly result: Result } | { readonly undoneBy: unknown };
 
-/** Work on one connection of a pool, in a transaction, and again after a conflict. `limitMs` is the statement timeout, 0 for none. */
-export function createTransactions(pool: pg.Pool, limitMs: number, statementsOn: ReturnType<typeof createStatements>) {
+/** Work on one connection of a pool, in a transaction, and again after a conflict. */
+export function createTransactions(pool: pg.Pool, statementsOn: ReturnType<typeof createStatements>) {
   /** Connections that stood idle beside one that no longer answers are suspect too. */
   function dropIdleConnections(): void {
     for (let idle = pool.idleCount; idle > 0; idle -= 1) {
@@ -38,36 +38,46 @@ export function createTransactions(pool: pg.Pool, limitMs: number, statementsOn:
     }
   }
 
-  /** The same without the statement timeout, for work that may take long. */
-  function withoutStatementTimeout<Result>(work: (connection: pg.PoolClient) => Promise<Result>): Promise<Result> {
-    if (limitMs === 0) return onOneConnection(work);
-    return onOneConnection(async (connection) => {
-      await connection.query('SET statement_timeout = 0');
-      const result = await work(connection);
-      await connection.query('RESET statement_timeout');
-      return result;
-    });
+  /**
+   * Runs `work` in a transaction. Without a `limit` its statements may take long. That is said for this transaction only: behind
+   * a pooler the next one may have the session of another client.
+   */
+  async function inTransaction<Result>(
+    isolation: Isolation,
+    limit: TimeLimit | null,
+    work: (tx: Queryable) => Promise<Result>,
+  ): Promise<Result> {
+    const outcome = await onOneConnection((connection) => attempt(connection, isolation, limit, work));
+    if ('undoneBy' in outcome) throw outcome.undoneBy;
+    return outcome.result;
   }
 
   /** Where the rollback succeeds the connection can be used again, so the error is returned and not thrown. */
-  const inTransaction =
-    <Result>(isolation: Isolation, limit: TimeLimit | null, work: (tx: Queryable) => Promise<Result>) =>
-    async (connection: pg.PoolClient): Promise<Outcome<Result>> => {
-      const tx = statementsOn(connection, limit);
-      await tx.query(Prisma.raw(`BEGIN ISOLATION LEVEL ${isolation}`));
-      try {
-        const result = await work(tx);
-        await tx.query(COMMIT);
-        return { result };
-      } catch (undoneBy) {
-        await tx.query(ROLLBACK).catch(() => {
-          throw undoneBy;
-        });
-        return { undoneBy };
-      }
-    };
+  async function attempt<Result>(
+    connection: pg.PoolClient,
+    isolation: Isolation,
+    limit: TimeLimit | null,
+    work: (tx: Queryable) => Promise<Result>,
+  ): Promise<Outcome<Result>> {
+    const tx = statementsOn(connection, limit);
+    await tx.query(Prisma.raw(`BEGIN ISOLATION LEVEL ${isolation}`));
+    try {
+      if (limit === null) await connection.query('SET LOCAL statement_timeout = 0');
+      const result = await work(tx);
+      await tx.query(COMMIT);
+      return { result };
+    } catch (undoneBy) {
+      await tx.query(ROLLBACK).catch(() => {
+        throw undoneBy;
+      });
+      return { undoneBy };
+    }
+  }
 
-  /** Runs `work` again after a deadlock or a serialization failure: the database has undone all of it. */
+  /**
+   * Runs `work` again after a deadlock or a serialization failure: the database has undone all of it. Throws UNAVAILABLE while the
+   * database is away.
+   */
   async function withRetries<Result>(work: () => Promise<Result>): Promise<Result> {
     for (let tries = 1; ; tries += 1) {
       try {
@@ -76,18 +86,11 @@ export function createTransactions(pool: pg.Pool, limitMs: number, statementsOn:
         // The stack of an answer of PostgreSQL leads to the socket. From here it leads to the caller.
         if (error instanceof pg.DatabaseError) Error.captureStackTrace(error);
         if (isQueryTimeout(error) || isReadOnly(error)) dropIdleConnections();
-        if (!isConflict(error) || tries === MAX_TRIES) throw error;
+        if (!isConflict(error) || tries === MAX_TRIES) throw toUnavailable(error);
         await sleep(Math.random() * MAX_RETRY_DELAY_MS);
       }
     }
   }
 
-  return { onOneConnection, withoutStatementTimeout, inTransaction, withRetries };
-}
-
-/** The result of a transaction, or its error thrown. */
-export async function resultOf<Result>(outcome: Promise<Outcome<Result>>): Promise<Result> {
-  const ended = await outcome;
-  if ('undoneBy' in ended) throw ended.undoneBy;
-  return ended.result;
+  return { inTransaction, withRetries };
 }

@@ -35,6 +35,7 @@ interface ServerContext {
 }
 
 const METHODS = ['GET', 'POST'];
+const RETRY_SOON = { 'retry-after': '1' };
 /** A body holds a document, which has its own limit, and its variables. */
 const BODY_LIMIT_BYTES = 262_144;
 
@@ -134,10 +135,14 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
     const body = await answerFast(request, graphql, contextOf(request, services), documents);
     // True if the request timed out (http/request-timeout.ts). Fastify would log the URL of a second answer.
     if (reply.sent) return reply;
-    if (body !== null) return reply.type(`${request.raw.headers.accept}; charset=utf-8`).send(body);
+    if (body !== null) {
+      if (graphql.isUnavailable) reply.code(503).headers(RETRY_SOON);
+      return reply.type(`${request.raw.headers.accept}; charset=utf-8`).send(body);
+    }
     const response = await yoga.handleNodeRequestAndResponse(request, reply, { fastify: request });
     if (reply.sent) return reply;
     reply.code(response.status).headers(Object.fromEntries(response.headers.entries()));
+    if (graphql.isUnavailable) reply.code(503).headers(RETRY_SOON);
     return reply.send(await response.text());
   }
 };

@@ -2,10 +2,11 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { isIPv6 } from 'node:net';
 import { crc32 } from 'node:zlib';
 import type { onRequestHookHandler } from 'fastify';
-import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';
+import { RateLimiterRes } from 'rate-limiter-flexible';
 import { UNAUTHENTICATED } from './admission.js';
 import type { RunWithAdmission } from './admit-requests.js';
 import { AppError } from '../errors.js';
+import { createLimiter } from './limiter.js';
 import { refuseMalformedUrl } from './malformed-requests.js';
 import { isTooLong } from '../domain/input-limits.js';
 import type { Credentials, ProjectScope } from '../domain/projects.js';
@@ -108,7 +109,7 @@ export function createFailureLimit(
   whose: string,
   what = 'failed authentications',
 ): (key: string) => Promise<void> {
-  const failures = new RateLimiterMemory({ points, duration: 60 });
+  const failures = createLimiter({ keyPrefix: `${what} ${whose}`, points, duration: 60 });
   return async (key) => {
     await failures.consume(crc32(key) % BUCKETS).catch((rejection: unknown) => {
       if (!(rejection instanceof RateLimiterRes)) throw rejection;

@@ -6,6 +6,7 @@ import { measureDepth, measureImport, measureStartup, measureTallies } from './f
 import { findGenerator, load } from './load.mjs';
 import { measureOverload } from './overload.mjs';
 import { addBuilds, cpuSeconds, likeOf, SERVERS, startServer } from './processes.mjs';
+import { measureWorkers } from './workers.mjs';
 import { ask, drawItems, headersFor, readCursors, SCENARIOS, seededRandom } from './questions.mjs';
 
 /**
@@ -29,7 +30,7 @@ const HELP = `npm run bench -- [options]
   --keep, --reuse      keep the databases; take those that an earlier run kept, or make and keep them
   --out FILE           also write everything as JSON
   --smoke              tiny data, short measurements: does it all still work?
-  --only FIGURE        instead of the comparison: startup, depth (--sizes LIST), import (--lines N), tallies or overload
+  --only FIGURE        instead of the comparison: startup, depth (--sizes LIST), import (--lines N), tallies, overload or workers
 `;
 
 const { values: given } = parseArgs({
@@ -423,6 +424,7 @@ const FIGURES = {
   import: measureImport,
   tallies: measureTallies,
   overload: measureOverload,
+  workers: measureWorkers,
 };
 
 async function main() {

@@ -87,7 +87,7 @@ const TRACE_GC = ['--trace-gc', '--trace-gc-nvp'];
 const SCAVENGE = /\bpause=([\d.]+) .*\bgc=s .*\bpromoted=(\d+)/;
 
 /** Starts a server; resolves when it prints its URL. `startMs` is the time from process start until then. */
-export async function startServer(name, data, poolSize) {
+export async function startServer(name, data, poolSize, extra = {}) {
   const { peer, cli = COMMAND, env } = SERVERS[name];
   const dataDir = data.dataDir ?? (await mkdtemp(join(tmpdir(), 'userdir-bench-')));
   const startedAt = performance.now();
@@ -95,7 +95,7 @@ export async function startServer(name, data, poolSize) {
     peer === undefined
       ? startProcess(
           [...TRACE_GC, cli, 'serve', '--json'],
-          oursEnv(data.ours, { DATABASE_POOL_SIZE: String(poolSize), DATA_DIR: dataDir, ...env }),
+          oursEnv(data.ours, { DATABASE_POOL_SIZE: String(poolSize), DATA_DIR: dataDir, ...env, ...extra }),
           // By default there is a line for each request.
           ['ignore', 'pipe', env === undefined ? 'inherit' : openSync(join(dataDir, 'log'), 'w')],
         )
