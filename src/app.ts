@@ -18,10 +18,12 @@ import { decorateRequests } from './request.js';
 import { jsonBodyParser } from './http/body.js';
 import type { Logger } from './telemetry/logger.js';
 import { traceRequests } from './http/server-timing.js';
+import { createStreams } from './http/streams.js';
 import { healthPlugin } from './http/health.js';
 import { limitRates } from './http/rate-limit.js';
 import { redact } from './telemetry/redact.js';
 import { serveOpenApi } from './rest/openapi.js';
+import { changesPlugin } from './rest/changes.js';
 import { restPlugin } from './rest/plugin.js';
 import { VERSION } from './config/version.js';
 
@@ -135,12 +137,15 @@ export async function createServer({
     if (context.isOpen()) return authenticate(caller);
     throw new AppError('UNAVAILABLE', 'The service is starting or closing.', { headers: { 'retry-after': '1' } });
   };
+  const streams = createStreams(app, services.projects, runWithAdmission);
   await serveOpenApi(app, VERSION);
   await app.register(restPlugin, { prefix: '/server', services, authenticate: authenticateWhenOpen });
+  await app.register(changesPlugin, { changes: services.changes, authenticate: authenticateWhenOpen, streams });
   await app.register(graphqlPlugin, {
     services,
     authenticate: authenticateWhenOpen,
     runWithAdmission,
+    streams,
     graphiql: config.graphiql,
     demoCredentials,
   });

@@ -4,38 +4,50 @@ import pg from 'pg';
 const RECONNECT_MS = 1_000;
 
 /**
- * Listens to the notices of a channel on its own connection, which is made again whenever it breaks. Notices that were sent
- * meanwhile are lost, so `onNotice` is also called after each connect. Returns a function that stops listening.
+ * Keeps a connection outside the pool for `work`, until the returned function is called. When it breaks, or when `work` fails, it is made
+ * again and `work` runs again. `signal` aborts when it has to stop.
  */
-export function listen(options: pg.ClientConfig, channel: string, onNotice: () => void): () => Promise<void> {
+export function keepConnection(
+  options: pg.ClientConfig,
+  work: (connection: pg.Client, signal: AbortSignal) => Promise<void>,
+): () => Promise<void> {
   let client: pg.Client | null = null;
   const stopped = new AbortController();
 
-  async function follow(): Promise<void> {
+  async function runOnce(): Promise<void> {
     const current = new pg.Client({ ...options, keepAlive: true });
     client = current;
     const ended = new Promise((resolve) => current.once('end', resolve));
     // Without a listener an error would end the process. An 'end' follows every error.
     current.on('error', () => undefined);
-    current.on('notification', onNotice);
     await current.connect();
-    await current.query(`LISTEN ${channel}`);
-    onNotice();
-    await ended;
+    await Promise.all([work(current, stopped.signal), ended]);
   }
 
-  async function keepFollowing(): Promise<void> {
+  async function keepRunning(): Promise<void> {
     while (!stopped.signal.aborted) {
-      await follow().catch(() => undefined);
+      await runOnce().catch(() => undefined);
       await client?.end().catch(() => undefined);
       await sleep(RECONNECT_MS, undefined, { ref: false, signal: stopped.signal }).catch(() => undefined);
     }
   }
 
-  const following = keepFollowing();
+  const running = keepRunning();
   return async () => {
     stopped.abort();
     await client?.end().catch(() => undefined);
-    await following;
+    await running;
   };
+}
+
+/**
+ * Listens to the notices of a channel on its own connection. Notices that were sent while it was broken are lost, so `onNotice` is also
+ * called after each connect. Returns a function that stops listening.
+ */
+export function listen(options: pg.ClientConfig, channel: string, onNotice: () => void): () => Promise<void> {
+  return keepConnection(options, async (connection) => {
+    connection.on('notification', onNotice);
+    await connection.query(`LISTEN ${channel}`);
+    onNotice();
+  });
 }

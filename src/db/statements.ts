@@ -20,7 +20,7 @@ export interface QueryTimeout {
   readonly query_timeout?: number;
 }
 
-export type Connection = pg.Pool | pg.PoolClient;
+export type Connection = pg.Pool | pg.PoolClient | pg.Client;
 
 /** The one way by which a statement reaches a connection: tests count it, and traces have a span for it. */
 export function createStatements(onStatement: ((sql: string) => void) | undefined) {

@@ -149,7 +149,8 @@ function mintScope(projectId: number, appId: string, actor: string, permissions:
     actor,
     requestId,
   });
-  return { appId, loggedId: projectId, projectIdFor, actorFor } as ProjectScope;
+  const permits = (permission: Permission) => permissions.includes(permission);
+  return { appId, loggedId: projectId, projectIdFor, actorFor, permits } as ProjectScope;
 }
 
 /** When the database was asked about a secret, and how often the cache had been invalidated by then. */

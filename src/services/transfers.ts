@@ -18,6 +18,7 @@ import { exportBans, importBans } from '../sql/bans.js';
 import { exportUsers } from '../sql/export-users.js';
 import { findOverfull, writeUsers } from '../sql/import-users.js';
 import { redact } from '../telemetry/redact.js';
+import { findSnapshotCursor } from './changes.js';
 import type { Totals } from './totals.js';
 
 export interface ImportOptions {
@@ -48,6 +49,8 @@ export interface ImportReport {
 export interface Exported {
   users: number;
   bans: number;
+  /** From where to follow the changes: those that the snapshot of the export may not have. */
+  cursor: string;
 }
 
 /** Enough to correct a file, and few enough to limit the memory. */
@@ -135,7 +138,7 @@ export function createTransfers(db: Database, totals: Totals) {
     async exportUsers(scope: ProjectScope, { write, progress, signal }: ExportOptions): Promise<Exported> {
       const projectId = scope.projectIdFor('operate');
       return db.transaction('REPEATABLE READ', async (tx) => {
-        const exported = { users: 0, bans: 0 };
+        const exported = { users: 0, bans: 0, cursor: await findSnapshotCursor(tx) };
         for (let afterId = 0; ; ) {
           const users = await exportUsers(tx, projectId, afterId, BATCH_SIZE);
           signal.throwIfAborted();

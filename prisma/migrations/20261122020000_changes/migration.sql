@@ -37,7 +37,7 @@ CREATE TABLE "changes_feed" (
     CONSTRAINT "changes_feed_pkey" PRIMARY KEY ("id"),
     CONSTRAINT "changes_feed_has_one_row" CHECK ("id" = 1)
 ) WITH (fillfactor = 10);
-INSERT INTO changes_feed (timeline, incarnation, published) VALUES (left(md5(random()::text || clock_timestamp()), 8), '', 0);
+INSERT INTO changes_feed (timeline, incarnation, published) VALUES (left(md5(random()::text || clock_timestamp()), 8), '', 1);
 
 -- Earlier timelines, and up to which id this database has what was published in them.
 CREATE TABLE "changes_timelines" (
@@ -45,6 +45,8 @@ CREATE TABLE "changes_timelines" (
     "published" BIGINT NOT NULL,
     CONSTRAINT "changes_timelines_pkey" PRIMARY KEY ("timeline")
 );
+-- The cursor before the first change is of this one.
+INSERT INTO changes_timelines (timeline, published) VALUES (left(md5(random()::text || clock_timestamp()), 8), 1);
 
 -- Up to which id changes of a project have been deleted; no row while none has.
 CREATE TABLE "changes_pruned" (
@@ -71,7 +73,7 @@ BEGIN
     SELECT * INTO feed FROM changes_feed FOR NO KEY UPDATE;
     IF feed.incarnation <> changes_incarnation() THEN
         -- A timeline in which nothing was published has no cursors.
-        IF feed.published > coalesce((SELECT max(published) FROM changes_timelines), 0) THEN
+        IF feed.published > (SELECT max(published) FROM changes_timelines) THEN
             INSERT INTO changes_timelines (timeline, published) VALUES (feed.timeline, feed.published);
         END IF;
         UPDATE changes_feed SET timeline = left(md5(random()::text || clock_timestamp()), 8), incarnation = changes_incarnation();

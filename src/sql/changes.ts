@@ -1,0 +1,182 @@
+import type { KeyedRow } from '../db/batched-read.js';
+import { Prisma, type Queryable } from '../db/statements.js';
+import type { ChangeType } from '../domain/changes.js';
+
+export interface ChangesKey {
+  readonly projectId: number;
+  /** Changes with a larger id. */
+  readonly after: number;
+  readonly limit: number;
+}
+
+/** The state of the feed. */
+export interface FeedRow {
+  /** The timeline of the changes that are published now. */
+  readonly timeline: string;
+  /** Every change up to this id is committed or undone. */
+  readonly published: number;
+  /** The id that was given out last. */
+  readonly last: number;
+  /** Earlier timelines, each with the last id of it that this database has: words, by id. */
+  readonly timelines: string | null;
+}
+
+/** A change, or nulls where there is none. */
+export interface ChangeRow extends FeedRow {
+  /** The changes of the project up to this id have been deleted; null if none has. */
+  readonly prunedThrough: number | null;
+  readonly id: number | null;
+  readonly type: ChangeType;
+  readonly userId: number | null;
+  /** Separated by spaces. */
+  readonly fields: string | null;
+  readonly at: string;
+}
+
+const FEED = Prisma.sql`
+  f.timeline, f.published, (SELECT last_value FROM changes_id_seq) AS last,
+  (SELECT string_agg(t.timeline || ' ' || t.published, ' ' ORDER BY t.published) FROM changes_timelines t) AS timelines`;
+
+/** The next published changes of projects, in the order of their ids. At least one row for each key, which has the state of the feed. */
+export function readChanges(db: Queryable, keys: readonly ChangesKey[]): Promise<KeyedRow<ChangeRow>[]> {
+  return db.query(Prisma.sql`
+    SELECT k.key_index::int AS "keyIndex", f.*, p.through AS "prunedThrough",
+           c.id, c.type::text AS type, c.user_id AS "userId", c.fields, c.at
+    FROM unnest(
+      ${keys.map(({ projectId }) => projectId)}::int[],
+      ${keys.map(({ after }) => after)}::bigint[],
+      ${keys.map(({ limit }) => limit)}::bigint[]
+    ) WITH ORDINALITY AS k(project_id, after, most, key_index)
+    CROSS JOIN (SELECT ${FEED} FROM changes_feed f) AS f
+    LEFT JOIN changes_pruned p ON p.project_id = k.project_id
+    LEFT JOIN LATERAL (
+      SELECT * FROM changes
+      WHERE changes.project_id = k.project_id AND changes.id > k.after AND changes.id <= f.published
+      ORDER BY changes.id
+      LIMIT k.most
+    ) AS c ON true
+    ORDER BY k.key_index, c.id`);
+}
+
+/** The state of the feed. In a transaction, every change up to `published` is in its snapshot. */
+export async function readFeed(db: Queryable): Promise<FeedRow> {
+  const [feed] = await db.query<FeedRow>(Prisma.sql`SELECT ${FEED} FROM changes_feed f`);
+  return feed as FeedRow;
+}
+
+/** Those of the projects that have changes from after one id through another. */
+export async function findChangedProjects(
+  db: Queryable,
+  projectIds: readonly number[],
+  after: number,
+  through: number,
+): Promise<number[]> {
+  const rows = await db.query<{ projectId: number }>(Prisma.sql`
+    SELECT k.project_id AS "projectId" FROM unnest(${projectIds}::int[]) AS k(project_id)
+    WHERE EXISTS (
+      SELECT FROM changes c WHERE c.project_id = k.project_id AND c.id > ${after}::bigint AND c.id <= ${through}::bigint
+    )`);
+  return rows.map(({ projectId }) => projectId);
+}
+
+/** An arbitrary constant: the lock of the session that publishes. */
+const PUBLISHER_LOCK = 1_968_399_458;
+export const PUBLISHED_CHANNEL = 'userdir_changes';
+
+/** Makes this session the only one that publishes, until it ends. False if another session is. */
+export async function tryToLead(session: Queryable): Promise<boolean> {
+  const [row] = await session.query<{ leads: boolean }>(
+    Prisma.sql`SELECT pg_try_advisory_lock(${PUBLISHER_LOCK}::bigint) AS leads`,
+  );
+  return row?.leads === true;
+}
+
+/** The id of a change that was given out last. Not transactional: it may belong to a transaction that is still open. */
+export async function lastChangeId(db: Queryable): Promise<number> {
+  const [row] = await db.query<{ last: number }>(Prisma.sql`SELECT last_value AS last FROM changes_id_seq`);
+  return (row as { last: number }).last;
+}
+
+/** A transaction id of its own: every transaction that was given a change before this call has a smaller one. */
+export async function takeTransactionId(session: Queryable): Promise<string> {
+  const [row] = await session.query<{ xid: string }>(Prisma.sql`SELECT pg_current_xact_id()::text AS xid`);
+  return (row as { xid: string }).xid;
+}
+
+/** Whether every transaction up to this one has ended. */
+export async function haveEnded(session: Queryable, xid: string): Promise<boolean> {
+  const [row] = await session.query<{ ended: boolean }>(
+    Prisma.sql`SELECT pg_snapshot_xmin(pg_current_snapshot()) > ${xid}::text::xid8 AS ended`,
+  );
+  return row?.ended === true;
+}
+
+/** Publishes the changes up to an id (see the migration), and tells every process. Returns up to where is published now. */
+export async function publishChanges(db: Queryable, upto: number): Promise<number> {
+  const [row] = await db.query<{ published: number }>(Prisma.sql`
+    WITH now AS MATERIALIZED (SELECT publish_changes(${upto}::bigint) AS published)
+    SELECT published, pg_notify(${PUBLISHED_CHANNEL}, published::text)::text FROM now`);
+  return (row as { published: number }).published;
+}
+
+export async function listProjectIds(db: Queryable): Promise<number[]> {
+  const rows = await db.query<{ id: number }>(Prisma.sql`SELECT id FROM projects ORDER BY id`);
+  return rows.map(({ id }) => id);
+}
+
+/** Deletes up to `limit` of the oldest changes of a project, as far as they are older than `olderThanMs`. Returns their number. */
+export async function pruneChanges(
+  db: Queryable,
+  projectId: number,
+  olderThanMs: number,
+  limit: number,
+): Promise<number> {
+  const [row] = await db.query<{ pruned: number }>(Prisma.sql`
+    WITH oldest AS (
+      SELECT id, at FROM changes
+      WHERE project_id = ${projectId}::int AND id <= (SELECT published FROM changes_feed)
+      ORDER BY id
+      LIMIT ${limit}::bigint
+    ), pruned AS (
+      DELETE FROM changes
+      WHERE project_id = ${projectId}::int
+        AND id IN (SELECT id FROM oldest WHERE at < now() - ${olderThanMs}::float8 * interval '1 millisecond')
+      RETURNING id
+    ), marked AS (
+      INSERT INTO changes_pruned AS known (project_id, through)
+      SELECT ${projectId}::int, max(id) FROM pruned HAVING count(*) > 0
+      ON CONFLICT (project_id) DO UPDATE SET through = greatest(known.through, excluded.through)
+    )
+    SELECT count(*)::int AS pruned FROM pruned`);
+  return row?.pruned ?? 0;
+}
+
+/** The oldest transaction that may still write. Prepared transactions have no process. */
+export interface OpenTransaction {
+  readonly pid: number | null;
+  readonly name: string;
+  readonly role: string | null;
+  readonly database: string | null;
+  readonly state: string;
+  readonly seconds: number;
+}
+
+/**
+ * The transaction that has held up the feed for longest: a transaction id is given out when a transaction first writes, and
+ * one of any database of the server counts. Null if there is none.
+ */
+export async function findOldestTransaction(db: Queryable): Promise<OpenTransaction | null> {
+  const [oldest] = await db.query<OpenTransaction>(Prisma.sql`
+    SELECT * FROM (
+      SELECT pid, application_name AS name, usename::text AS role, datname::text AS database, coalesce(state, 'unknown') AS state,
+             extract(epoch FROM clock_timestamp() - xact_start)::float8 AS seconds
+      FROM pg_stat_activity
+      WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid() AND xact_start IS NOT NULL
+      UNION ALL
+      SELECT NULL, gid, owner::text, database::text, 'prepared', extract(epoch FROM clock_timestamp() - prepared)::float8
+      FROM pg_prepared_xacts
+    ) AS open
+    ORDER BY seconds DESC
+    LIMIT 1`);
+  return oldest ?? null;
+}
