@@ -112,10 +112,18 @@ export async function createServer({
   traceRequests(app, await loadTracing(config, log));
   if (config.rateLimit !== null) await limitRates(app, config.rateLimit, log);
   logRequests(app, log);
+  const streams = createStreams(app, services.projects, runWithAdmission);
   if (config.metricsPort !== null) {
     // Loaded only where it is used, because it takes time and memory.
     const { serveMetrics } = await import('./telemetry/metrics.js');
-    serveMetrics(app, { host: config.host, port: config.metricsPort, admission, db: context.db });
+    const { lagSeconds, findOldestTransaction } = services.changes;
+    serveMetrics(app, {
+      host: config.host,
+      port: config.metricsPort,
+      admission,
+      db: context.db,
+      changes: { lagSeconds, findOldestTransaction, openStreams: streams.count },
+    });
   }
   let closing = false;
   app.decorate('drain', () => {
@@ -137,7 +145,6 @@ export async function createServer({
     if (context.isOpen()) return authenticate(caller);
     throw new AppError('UNAVAILABLE', 'The service is starting or closing.', { headers: { 'retry-after': '1' } });
   };
-  const streams = createStreams(app, services.projects, runWithAdmission);
   await serveOpenApi(app, VERSION);
   await app.register(restPlugin, { prefix: '/server', services, authenticate: authenticateWhenOpen });
   await app.register(changesPlugin, { changes: services.changes, authenticate: authenticateWhenOpen, streams });

@@ -59,6 +59,7 @@ export async function examineDatabase(
   const ifMigrated = (id: string, check: () => Promise<Finding>) =>
     isMigrated ? attempt(id, check) : skipped(id, 'not checked before the migrations are applied');
   findings.push(await ifMigrated('rights', () => checkPrivileges(db)));
+  findings.push(await ifMigrated('changes', () => checkChanges(services)));
   const totals = () => checkTotals(services);
   findings.push(
     params.totals ? await ifMigrated('totals', totals) : skipped('totals', 'not checked because of --no-totals'),
@@ -175,6 +176,30 @@ async function checkPrivileges(db: Database): Promise<Finding> {
     'rights',
     `the role lacks ${lacking}`,
     'Grant the role SELECT, INSERT, UPDATE and DELETE on all tables.',
+  );
+}
+
+/** A younger transaction is nothing unusual. */
+const MAX_TRANSACTION_SECONDS = 60;
+
+/** Names the transaction that holds up the feed of changes. */
+async function checkChanges({ changes }: Services): Promise<Finding> {
+  const oldest = await changes.findOldestTransaction();
+  if (oldest === null || oldest.seconds < MAX_TRANSACTION_SECONDS)
+    return passed('changes', 'no old transaction holds up the feed');
+  const { pid, name, role, database, state, seconds } = oldest;
+  const minutes = Math.floor(seconds / 60);
+  const where = `of role ${role} in database ${database}, open for ${minutes} min (${state})`;
+  if (pid === null)
+    return warning(
+      'changes',
+      `the prepared transaction ${JSON.stringify(name)} ${where} holds up the feed of changes`,
+      'Run COMMIT PREPARED or ROLLBACK PREPARED.',
+    );
+  return warning(
+    'changes',
+    `process ${pid} (${name || 'without a name'}) ${where} holds up the feed of changes`,
+    `End its transaction; if it is stuck: SELECT pg_terminate_backend(${pid}).`,
   );
 }
 

@@ -136,7 +136,7 @@ export function createStreams(app: FastifyInstance, projects: Projects, runWithA
       end(reason) {
         controller.abort(reason);
         // A client that does not read would keep the stream open.
-        setTimeout(() => reply.raw.destroy(), LINGER_MS).unref();
+        setTimeout(() => request.raw.socket.destroy(), LINGER_MS).unref();
       },
     };
     open.add(entry);
@@ -167,7 +167,13 @@ export function createStreams(app: FastifyInstance, projects: Projects, runWithA
       const { stream, nextBeat } = register(request, reply, permission);
       const texts = withHeartbeats(events(stream), nextBeat);
       return reply
-        .headers({ 'content-type': 'text/event-stream; charset=utf-8', 'x-accel-buffering': 'no' })
+        .headers({
+          'content-type': 'text/event-stream; charset=utf-8',
+          // A proxy would collect the events.
+          'x-accel-buffering': 'no',
+          // Otherwise the connection would stay open after a stream that ends because the service closes.
+          connection: 'close',
+        })
         .send(Readable.from(texts, { objectMode: false, highWaterMark: BUFFERED_BYTES }));
     },
   };

@@ -58,6 +58,7 @@ export async function serveOpenApi(app: FastifyInstance, version: string): Promi
       tags: [
         { name: 'users', description: 'List, count, search, get and remove users.' },
         { name: 'wallets', description: 'Decide whether an address belongs to a current user.' },
+        { name: 'changes', description: 'Follow what changes among the users.' },
       ],
     },
     transform: createJsonSchemaTransform({ zodToJsonConfig }),

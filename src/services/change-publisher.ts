@@ -25,6 +25,9 @@ const MIN_SETTLE_MS = 2;
 const MAX_SETTLE_MS = 200;
 /** How often another process asks whether the leader has gone. */
 const LEAD_RETRY_MS = 1_000;
+/** How long a reader waits for what is committed to be published, and while the session of this process is not there yet. */
+const WAIT_MS = 1_000;
+const CONNECT_WAIT_MS = 5_000;
 const PRUNE_INTERVAL_MS = 600_000;
 const PRUNED_AT_ONCE = 1_000;
 
@@ -58,6 +61,8 @@ export function createChangePublisher(db: Database, retentionMs: number, onFailu
     for (const listener of [...listeners]) listener(upto);
   }
 
+  /** For how long there have been changes that are not published, in seconds, as far as this process knows. */
+  const lagSeconds = () => (pendingSince === null ? 0 : (performance.now() - pendingSince) / 1_000);
   const pause = (ms: number, signal: AbortSignal) => sleep(ms, undefined, { ref: false, signal });
 
   async function followLeader(session: Session): Promise<void> {
@@ -152,23 +157,22 @@ export function createChangePublisher(db: Database, retentionMs: number, onFailu
       return () => void listeners.delete(listener);
     },
 
-    /** Waits until the changes up to an id are published, or for `mostMs`: a transaction that stays open holds them up. */
-    async waitFor(upto: number, mostMs: number): Promise<void> {
+    /** Waits until the changes up to an id are published, unless a transaction that stays open holds them up. */
+    async waitFor(upto: number): Promise<void> {
       if (isEmbedded) return publishEmbedded();
-      if (published >= upto) return;
+      if (published >= upto || lagSeconds() * 1_000 > WAIT_MS) return;
       let isDone = () => {};
       const done = new Promise<void>((resolve) => {
         isDone = resolve;
       });
       const stop = this.listen((now) => now >= upto && isDone());
-      const timer = setTimeout(isDone, mostMs);
+      const timer = setTimeout(isDone, published === 0 ? CONNECT_WAIT_MS : WAIT_MS);
       await done;
       clearTimeout(timer);
       stop();
     },
 
-    /** For how long there have been changes that are not published, in seconds, as far as this process knows. */
-    lagSeconds: () => (pendingSince === null ? 0 : (performance.now() - pendingSince) / 1_000),
+    lagSeconds,
 
     /** Deletes what is older than the retention. */
     prune: pruneInBackground,

@@ -26,8 +26,6 @@ import type { OnFailure } from './background.js';
 
 export type Changes = ReturnType<typeof createChanges>;
 
-/** How long a page waits for changes that are committed but not published yet. */
-const PUBLISH_WAIT_MS = 300;
 /** A page looks at most at so many changes for those of its types. */
 const MAX_SCANNED = 10_000;
 const SCANNED_AT_ONCE = 1_000;
@@ -122,7 +120,7 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
         if (part.isFull && scanned < MAX_SCANNED) continue;
         if (!part.isFull && part.last > part.published && isWaiting) {
           isWaiting = false;
-          await publisher.waitFor(part.last, PUBLISH_WAIT_MS);
+          await publisher.waitFor(part.last);
           continue;
         }
         return { changes, end: encodeChangeCursor(place), hasMore: part.isFull };
@@ -172,7 +170,7 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
       }
       let feed = await readFeed(db);
       if (feed.last > feed.published) {
-        await publisher.waitFor(feed.last, PUBLISH_WAIT_MS);
+        await publisher.waitFor(feed.last);
         feed = await readFeed(db);
       }
       return cursorsOf(feed)(feed.published);

@@ -20,6 +20,12 @@ export interface MetricsOptions {
     /** Null on PostgreSQL. */
     engineUsage(): { readonly busySeconds: number; readonly starts: number } | null;
   };
+  readonly changes: {
+    lagSeconds(): number;
+    /** The oldest transaction that has written; null if there is none. */
+    findOldestTransaction(): Promise<{ readonly seconds: number } | null>;
+    openStreams(): number;
+  };
 }
 
 /** In seconds: what is answered from memory, most answers, and up to the time that a request has (REQUEST_TIMEOUT_MS). */
@@ -32,13 +38,14 @@ const MAX_OPERATIONS = 100;
  * Serves metrics for Prometheus on their own port while `app` listens. Load this module only where they are wanted. The only
  * label that comes from a request is the name of a GraphQL operation, and their number is limited.
  */
-export function serveMetrics(app: FastifyInstance, { host, port, admission, db }: MetricsOptions): void {
+export function serveMetrics(app: FastifyInstance, { host, port, admission, db, changes }: MetricsOptions): void {
   const register = new Registry();
   collectDefaultMetrics({ register });
   measureRequests(app, register);
   measureBatches(app, register);
   readAdmission(admission, register);
   readDatabase(db, register);
+  readChanges(changes, register);
 
   const listener = Fastify({ forceCloseConnections: true });
   listener.get('/metrics', async (_request, reply) => {
@@ -81,6 +88,8 @@ function measureRequests(app: FastifyInstance, register: Registry): void {
     const route = routeOptions.url ?? 'none';
     const seconds = reply.elapsedTime / 1_000;
     requests.inc({ method, route, status: reply.statusCode });
+    // A stream is open for as long as its client likes.
+    if (String(reply.getHeader('content-type')).startsWith('text/event-stream')) return done();
     durations.observe({ method, route }, seconds);
     if (operation) operations.observe({ operation: labelOf(operation.name ?? 'unnamed') }, seconds);
     done();
@@ -164,6 +173,25 @@ function readDatabase({ pool, engineUsage }: MetricsOptions['db'], register: Reg
     'Starts of the embedded database. More than one where it has died.',
     () => engineUsage()?.starts ?? 0,
   );
+}
+
+function readChanges(changes: MetricsOptions['changes'], register: Registry): void {
+  readGauge(
+    register,
+    'userdir_changes_lag_seconds',
+    'For how long there have been committed changes that readers do not see yet.',
+    changes.lagSeconds,
+  );
+  readGauge(register, 'userdir_changes_streams', 'Open streams of changes.', changes.openStreams);
+  new Gauge({
+    name: 'userdir_database_oldest_transaction_seconds',
+    help: 'The age of the oldest open transaction that has written. It holds up the feed of changes.',
+    registers: [register],
+    async collect() {
+      const oldest = await changes.findOldestTransaction().catch(() => null);
+      this.set(oldest?.seconds ?? 0);
+    },
+  });
 }
 
 function readGauge(register: Registry, name: string, help: string, read: () => number): void {
