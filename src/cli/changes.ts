@@ -26,7 +26,7 @@ export function addChangesCommand(program: Command, { operation }: CommandContex
     .addHelpText('after', HELP)
     .addHelpText('after', examples('changes --project app_1', 'changes --project app_1 --follow --types user.removed'))
     .addOption(projectOption())
-    .addOption(new Option('--after <CURSOR>', 'only changes after this one: an id, or the cursor of an export'))
+    .addOption(new Option('--after <CURSOR>', 'only changes after this: an id, the cursor of an export, or now'))
     .addOption(new Option('--types <TYPES>', 'only these types, separated by commas'))
     .option('--follow', 'go on with each change that comes, until Ctrl+C')
     // The output is JSON with and without the option.
@@ -60,7 +60,7 @@ async function writeChanges({ services: { changes, projects } }: OperationContex
     hasMore = page.hasMore;
   }
   if (params.follow) {
-    const after = parse(afterOption, report.end);
+    const after = await changes.findStart(scope, parse(afterOption, report.end));
     for await (const list of changes.follow(scope, { after, types }, io.signal, (work) => work())) await write(list);
     io.signal.throwIfAborted();
   }

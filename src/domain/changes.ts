@@ -42,7 +42,12 @@ export interface ChangeCursor {
 }
 
 const CURSOR = /^([0-9a-f]{8})\.(\d{1,16})\./;
-const CURSOR_FORM = 'a cursor of this feed: the id of a change, or the end of a page';
+const CURSOR_FORM = 'a cursor of this feed (the id of a change, the end of a page), or "now"';
+/** The text of the present end of the feed, for a follower that is about to read all users. */
+const NOW = 'now';
+
+/** Null: before the oldest change that is kept. */
+export type Place = ChangeCursor | typeof NOW | null;
 
 /** The opaque text of a place. The checksum reveals a cursor that was truncated. */
 export function encodeChangeCursor({ timeline, id }: ChangeCursor): string {
@@ -58,13 +63,13 @@ function decodeChangeCursor(text: string): ChangeCursor | null {
   return Number.isSafeInteger(cursor.id) && encodeChangeCursor(cursor) === text ? cursor : null;
 }
 
-/** A cursor from `encodeChangeCursor`. */
+/** A cursor from `encodeChangeCursor`, or `now`. */
 export function changeCursor(name: string) {
   const error = says(name, CURSOR_FORM);
   return z
     .string({ error })
-    .refine((text) => decodeChangeCursor(text) !== null, { error })
-    .transform((text) => decodeChangeCursor(text) as ChangeCursor)
+    .refine((text) => text === NOW || decodeChangeCursor(text) !== null, { error })
+    .transform((text) => (text === NOW ? NOW : (decodeChangeCursor(text) as ChangeCursor)))
     .meta({ maxLength: INPUT_LIMITS.cursor.max });
 }
 
@@ -98,7 +103,7 @@ export function changeTypes(name: string) {
 export function cursorExpired(why: string): AppError {
   return new AppError(
     'CURSOR_EXPIRED',
-    `The cursor has expired: ${why}. Read all users again, by \`userdir user export\`, and go on with the cursor that it returns.`,
+    `The cursor has expired: ${why}. Take a new one (after "now"), read all users again, and go on with it; \`userdir user export\` returns both.`,
   );
 }
 

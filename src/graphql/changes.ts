@@ -128,7 +128,7 @@ const changeConnectionType = builder.objectRef<ChangeConnection>('ChangeConnecti
 
 const afterCursor = changeCursor('after');
 const AFTER =
-  'The `id` of a change, the `endCursor` of a page or the cursor of an export: only changes after it. Fails with `CURSOR_EXPIRED` where some of them are no longer kept.';
+  'The `id` of a change, the `endCursor` of a page, the cursor of an export, or `now`: only changes after it. Fails with `CURSOR_EXPIRED` where some of them are no longer kept.';
 const TYPES = 'Only changes of these types; without it, all. An empty list is refused.';
 
 function requireTypes(types: readonly ChangeType[] | null | undefined): readonly ChangeType[] | null {

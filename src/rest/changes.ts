@@ -23,7 +23,7 @@ const CHANGES_PER_UNIT = 50;
 const changesQuery = z.object({
   after: changeCursor('after').optional().meta({
     description:
-      'A cursor: only changes after it. It is the `id` of a change, the `Userdir-Next-Cursor` of a page, or the cursor of an export. Without it, a page begins with the oldest change that is kept, and a stream with the next one to come.',
+      'A cursor: only changes after it. It is the `id` of a change, the `Userdir-Next-Cursor` of a page, the cursor of an export, or `now`. Without it, a page begins with the oldest change that is kept, and a stream with the next one to come.',
   }),
   limit: changesLimit,
   types: changeTypes('types').optional(),

@@ -9,6 +9,7 @@ import {
   type ChangeType,
   cursorExpired,
   encodeChangeCursor,
+  type Place,
 } from '../domain/changes.js';
 import type { ProjectScope } from '../domain/projects.js';
 import { AppError } from '../errors.js';
@@ -34,9 +35,6 @@ const FOLLOWED_AT_ONCE = 100;
 /** A follower tries again for so long while the service is overloaded or the database is away. */
 const RETRY_MS = 500;
 const MAX_RETRIES = 60;
-
-/** Null: before the oldest change that is kept. */
-export type Place = ChangeCursor | null;
 
 export interface ChangesQuery {
   readonly after: Place;
@@ -76,7 +74,7 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
   });
   const news = createNews(db, publisher.listen);
 
-  async function readPart(projectId: number, after: Place, limit: number): Promise<Part> {
+  async function readPart(projectId: number, after: ChangeCursor | null, limit: number): Promise<Part> {
     const rows = await read({ projectId, after: after?.id ?? 0, limit });
     const feed = rows[0] as ChangeRow;
     const cursorOf = cursorsOf(feed);
@@ -87,6 +85,15 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
     const endId = isFull ? (rows.at(-1)?.id as number) : feed.published;
     const end = after !== null && after.id >= endId ? after : cursorOf(endId);
     return { changes, end, isFull, published: feed.published, last: feed.last };
+  }
+
+  async function findEnd(): Promise<ChangeCursor> {
+    let feed = await readFeed(db);
+    if (feed.last > feed.published) {
+      await publisher.waitFor(feed.last);
+      feed = await readFeed(db);
+    }
+    return cursorsOf(feed)(feed.published);
   }
 
   return {
@@ -105,7 +112,7 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
       publisher.start();
       const changes: Change[] = [];
       let isWaiting = true;
-      let place = after;
+      let place = after === 'now' ? await findEnd() : after;
       for (let scanned = 0; ; ) {
         const limit = types === null ? first - changes.length : SCANNED_AT_ONCE;
         const part = await readPart(projectId, place, limit);
@@ -133,7 +140,7 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
      */
     async *follow(
       scope: ProjectScope,
-      { after, types }: ChangesQuery,
+      { after, types }: ChangesQuery & { readonly after: ChangeCursor | null },
       signal: AbortSignal,
       admit: Admit,
     ): AsyncGenerator<Change[], void> {
@@ -160,20 +167,13 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
       }
     },
 
-    /** From where a follower begins: the cursor that it gives, which has to be valid, or else the present end. CURSOR_EXPIRED. */
+    /** From where a stream begins: the cursor that it gives, which has to be valid, or else the present end. CURSOR_EXPIRED. */
     async findStart(scope: ProjectScope, after: Place): Promise<ChangeCursor> {
       const projectId = scope.projectIdFor('changes');
       publisher.start();
-      if (after !== null) {
-        await readPart(projectId, after, 1);
-        return after;
-      }
-      let feed = await readFeed(db);
-      if (feed.last > feed.published) {
-        await publisher.waitFor(feed.last);
-        feed = await readFeed(db);
-      }
-      return cursorsOf(feed)(feed.published);
+      if (after === null || after === 'now') return findEnd();
+      await readPart(projectId, after, 1);
+      return after;
     },
 
     lagSeconds: publisher.lagSeconds,
