@@ -116,13 +116,13 @@ export async function createServer({
   if (config.metricsPort !== null) {
     // Loaded only where it is used, because it takes time and memory.
     const { serveMetrics } = await import('./telemetry/metrics.js');
-    const { lagSeconds, findOldestTransaction } = services.changes;
+    const { lagSeconds, findOldestWriter } = services.changes;
     serveMetrics(app, {
       host: config.host,
       port: config.metricsPort,
       admission,
       db: context.db,
-      changes: { lagSeconds, findOldestTransaction, openStreams: streams.count },
+      changes: { lagSeconds, findOldestWriter, openStreams: streams.count },
     });
   }
   let closing = false;

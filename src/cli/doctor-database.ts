@@ -184,12 +184,12 @@ const MAX_TRANSACTION_SECONDS = 60;
 
 /** Names the transaction that holds up the feed of changes. */
 async function checkChanges({ changes }: Services): Promise<Finding> {
-  const oldest = await changes.findOldestTransaction();
+  const oldest = await changes.findOldestWriter();
   if (oldest === null || oldest.seconds < MAX_TRANSACTION_SECONDS)
     return passed('changes', 'no old transaction holds up the feed');
-  const { pid, name, role, database, state, seconds } = oldest;
+  const { pid, name, role, state, seconds } = oldest;
   const minutes = Math.floor(seconds / 60);
-  const where = `of role ${role} in database ${database}, open for ${minutes} min (${state})`;
+  const where = `of role ${role}, open for ${minutes} min (${state}),`;
   if (pid === null)
     return warning(
       'changes',

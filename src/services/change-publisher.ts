@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Database, Session } from '../db/database.js';
 import {
+  findWriters,
   haveEnded,
   lastChangeId,
   listProjectIds,
@@ -34,7 +35,8 @@ const PRUNED_AT_ONCE = 1_000;
 /**
  * Settles up to where the feed can be read, in one process of all that share a database; the others are told. Ids are given out before
  * commit. So the leader reads the last id that was given out, then takes a transaction id of its own, and publishes the first when no
- * transaction up to the second is open any more: every transaction that was given one of these ids has ended by then.
+ * transaction up to the second is open any more: every transaction that was given one of these ids has ended by then. Where that takes long,
+ * it looks at the locks on the table instead, which only transactions with changes of this database have.
  *
  * Writers do nothing for it. NOTIFY from their transactions would make their commits wait for each other.
  */
@@ -89,14 +91,25 @@ export function createChangePublisher(db: Database, retentionMs: number, onFailu
       const last = await lastChangeId(session);
       if (last > published) {
         pendingSince ??= performance.now();
-        const xid = await takeTransactionId(session);
-        for (let ms = MIN_SETTLE_MS; !(await haveEnded(session, xid)); ms = Math.min(2 * ms, MAX_SETTLE_MS)) {
-          await pause(ms, session.signal);
-        }
+        await settle(session);
         announce(await publishChanges(session, last));
       }
       const isBusy = listeners.size > 0 || performance.now() < busyUntil;
       await pause(isBusy ? BUSY_MS : IDLE_MS, session.signal);
+    }
+  }
+
+  /** Waits until every transaction has ended that was given a change before this call. */
+  async function settle(session: Session): Promise<void> {
+    const xid = await takeTransactionId(session);
+    let writers: string[] | null = null;
+    for (let ms = MIN_SETTLE_MS; !(await haveEnded(session, xid)); ms = Math.min(2 * ms, MAX_SETTLE_MS)) {
+      await pause(ms, session.signal);
+      // A transaction that has nothing to do with changes, or that is of another database, may be open for long.
+      if (ms < MIN_SETTLE_MS * 4) continue;
+      const open = await findWriters(session);
+      writers ??= open;
+      if (!writers.some((writer) => open.includes(writer))) return;
     }
   }
 

@@ -18,7 +18,7 @@ import {
   type ChangesKey,
   type FeedRow,
   findChangedProjects,
-  findOldestTransaction,
+  findOldestWriter,
   readChanges,
   readFeed,
 } from '../sql/changes.js';
@@ -177,8 +177,8 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
     },
 
     lagSeconds: publisher.lagSeconds,
-    /** The transaction that may hold up the feed: the oldest one that has written. Null if there is none. */
-    findOldestTransaction: () => findOldestTransaction(db),
+    /** The transaction that holds up the feed for longest. Null if none is open that has written changes. */
+    findOldestWriter: () => findOldestWriter(db),
     prune: publisher.prune,
     close: publisher.close,
   };

@@ -111,6 +111,22 @@ export async function haveEnded(session: Queryable, xid: string): Promise<boolea
   return row?.ended === true;
 }
 
+/** The locks of transactions that have written changes and are still open. */
+const WRITERS = Prisma.sql`
+  pg_locks l WHERE l.locktype = 'relation' AND l.relation = 'changes'::regclass AND l.mode = 'RowExclusiveLock' AND l.granted
+    AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())`;
+
+/**
+ * The open transactions that have written changes. A transaction takes the lock before it is given an id and keeps it until its commit is
+ * visible, so that all that were given an id before this call and are still open are among them.
+ */
+export async function findWriters(session: Queryable): Promise<string[]> {
+  const rows = await session.query<{ writer: string }>(
+    Prisma.sql`SELECT DISTINCT l.virtualtransaction AS writer FROM ${WRITERS}`,
+  );
+  return rows.map(({ writer }) => writer);
+}
+
 /** Publishes the changes up to an id (see the migration), and tells every process. Returns up to where is published now. */
 export async function publishChanges(db: Queryable, upto: number): Promise<number> {
   const [row] = await db.query<{ published: number }>(Prisma.sql`
@@ -151,31 +167,26 @@ export async function pruneChanges(
   return row?.pruned ?? 0;
 }
 
-/** The oldest transaction that may still write. Prepared transactions have no process. */
+/** An open transaction that has written changes. */
 export interface OpenTransaction {
+  /** Null for a prepared transaction, which has no process. */
   readonly pid: number | null;
   readonly name: string;
   readonly role: string | null;
-  readonly database: string | null;
   readonly state: string;
   readonly seconds: number;
 }
 
-/**
- * The transaction that has held up the feed for longest: a transaction id is given out when a transaction first writes, and
- * one of any database of the server counts. Null if there is none.
- */
-export async function findOldestTransaction(db: Queryable): Promise<OpenTransaction | null> {
+/** The transaction that holds up the feed for longest. Null if none is open that has written changes. */
+export async function findOldestWriter(db: Queryable): Promise<OpenTransaction | null> {
   const [oldest] = await db.query<OpenTransaction>(Prisma.sql`
-    SELECT * FROM (
-      SELECT pid, application_name AS name, usename::text AS role, datname::text AS database, coalesce(state, 'unknown') AS state,
-             extract(epoch FROM clock_timestamp() - xact_start)::float8 AS seconds
-      FROM pg_stat_activity
-      WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid() AND xact_start IS NOT NULL
-      UNION ALL
-      SELECT NULL, gid, owner::text, database::text, 'prepared', extract(epoch FROM clock_timestamp() - prepared)::float8
-      FROM pg_prepared_xacts
-    ) AS open
+    SELECT held.pid, coalesce(a.application_name, p.gid, '') AS name, coalesce(a.usename, p.owner)::text AS role,
+           CASE WHEN held.pid IS NULL THEN 'prepared' ELSE coalesce(a.state, 'unknown') END AS state,
+           coalesce(extract(epoch FROM clock_timestamp() - coalesce(a.xact_start, p.prepared)), 0)::float8 AS seconds
+    FROM (SELECT DISTINCT l.pid, l.virtualtransaction FROM ${WRITERS}) AS held
+    LEFT JOIN pg_stat_activity a ON a.pid = held.pid
+    LEFT JOIN pg_prepared_xacts p ON held.virtualtransaction = '-1/' || p.transaction
+    WHERE held.pid IS DISTINCT FROM pg_backend_pid()
     ORDER BY seconds DESC
     LIMIT 1`);
   return oldest ?? null;

@@ -22,8 +22,8 @@ export interface MetricsOptions {
   };
   readonly changes: {
     lagSeconds(): number;
-    /** The oldest transaction that has written; null if there is none. */
-    findOldestTransaction(): Promise<{ readonly seconds: number } | null>;
+    /** The oldest open transaction that has written changes; null if there is none. */
+    findOldestWriter(): Promise<{ readonly seconds: number } | null>;
     openStreams(): number;
   };
 }
@@ -184,11 +184,11 @@ function readChanges(changes: MetricsOptions['changes'], register: Registry): vo
   );
   readGauge(register, 'userdir_changes_streams', 'Open streams of changes.', changes.openStreams);
   new Gauge({
-    name: 'userdir_database_oldest_transaction_seconds',
-    help: 'The age of the oldest open transaction that has written. It holds up the feed of changes.',
+    name: 'userdir_changes_oldest_transaction_seconds',
+    help: 'The age of the oldest open transaction that has written changes, and so holds up the feed.',
     registers: [register],
     async collect() {
-      const oldest = await changes.findOldestTransaction().catch(() => null);
+      const oldest = await changes.findOldestWriter().catch(() => null);
       this.set(oldest?.seconds ?? 0);
     },
   });
