@@ -21,6 +21,13 @@ const LINGER_MS = 1_000;
 /** Bytes that wait in memory for a slow client, beyond the event that is being sent. */
 const BUFFERED_BYTES = 4_096;
 
+export const EVENT_STREAM = 'text/event-stream';
+
+/** Whether an Accept header names a media type. */
+export function accepts(header: string | undefined, type: string): boolean {
+  return (header ?? '').split(',').some((each) => each.replace(/;.*/s, '').trim().toLowerCase() === type);
+}
+
 /** A stream that was admitted. */
 export interface OpenStream {
   /** Aborts when the stream has to end; the reason is an AppError, unless the client has gone. */
@@ -153,22 +160,20 @@ export function createStreams(app: FastifyInstance, projects: Projects, runWithA
       isGone: () => isGone,
       admit: (work) => runWithAdmission(appId, work),
     };
-    /** The next text, or a heartbeat where none comes for long. */
-    const nextBeat = () =>
-      new Promise<typeof HEARTBEAT>((resolve) => {
-        beat = () => resolve(HEARTBEAT);
-      });
-    return { stream, nextBeat };
+    const onBeat = (listener: () => void) => {
+      beat = listener;
+    };
+    return { stream, onBeat };
   }
 
   return {
     count: () => open.size,
     send(request, reply, permission, events) {
-      const { stream, nextBeat } = register(request, reply, permission);
-      const texts = withHeartbeats(events(stream), nextBeat);
+      const { stream, onBeat } = register(request, reply, permission);
+      const texts = withHeartbeats(events(stream), onBeat);
       return reply
         .headers({
-          'content-type': 'text/event-stream; charset=utf-8',
+          'content-type': `${EVENT_STREAM}; charset=utf-8`,
           // A proxy would collect the events.
           'x-accel-buffering': 'no',
           // Otherwise the connection would stay open after a stream that ends because the service closes.
@@ -179,21 +184,36 @@ export function createStreams(app: FastifyInstance, projects: Projects, runWithA
   };
 }
 
+/** The texts, and a heartbeat where none comes for long. */
 async function* withHeartbeats(
   texts: AsyncGenerator<string, void>,
-  nextBeat: () => Promise<string>,
+  onBeat: (listener: () => void) => void,
 ): AsyncGenerator<string, void> {
   // At once, so that the client sees the headers.
   yield HEARTBEAT;
   try {
-    for (let next = texts.next(); ; ) {
-      const first = await Promise.race([next, nextBeat()]);
-      if (typeof first === 'string') yield first;
-      else {
-        if (first.done) return;
-        yield first.value;
-        next = texts.next();
+    for (;;) {
+      let isThere = false;
+      let wake = () => {};
+      onBeat(() => wake());
+      // Not Promise.race, which would keep something for each heartbeat until the text comes.
+      const next = texts.next().finally(() => {
+        isThere = true;
+        wake();
+      });
+      // Awaited below; until then a rejection must not count as unhandled.
+      next.catch(() => undefined);
+      for (;;) {
+        await new Promise<void>((resolve) => {
+          wake = resolve;
+          if (isThere) resolve();
+        });
+        if (isThere) break;
+        yield HEARTBEAT;
       }
+      const { done, value } = await next;
+      if (done) return;
+      yield value;
     }
   } finally {
     await texts.return();

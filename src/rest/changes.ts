@@ -1,11 +1,11 @@
-import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
+import type { FastifyPluginAsync } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { type Change, CHANGE_TYPES, changeCursor, changesLimit, changeTypes, formatChange } from '../domain/changes.js';
 import { parse } from '../domain/filters.js';
 import type { Authenticate } from '../http/authentication.js';
 import { refuseMalformedUrl } from '../http/malformed-requests.js';
-import type { OpenStream, Streams } from '../http/streams.js';
+import { accepts, EVENT_STREAM, type OpenStream, type Streams } from '../http/streams.js';
 import type { Changes, ChangesQuery } from '../services/changes.js';
 import { AppError } from '../errors.js';
 import { compileValidator } from './plugin.js';
@@ -16,7 +16,6 @@ export interface ChangesOptions {
   readonly streams: Streams;
 }
 
-const EVENT_STREAM = 'text/event-stream';
 /** Changes are short: so many are about the work of one user. */
 const CHANGES_PER_UNIT = 50;
 
@@ -24,11 +23,19 @@ const changesQuery = z.object({
   after: changeCursor('after').optional().meta({
     description:
       'A cursor: only changes after it. It is the `id` of a change, the `Userdir-Next-Cursor` of a page, the cursor of an export, or `now`. Without it, a page begins with the oldest change that is kept, and a stream with the next one to come.',
+    example: 'now',
   }),
   limit: changesLimit,
   types: changeTypes('types').optional(),
 });
 const lastEventId = changeCursor('Last-Event-ID');
+
+const EXAMPLE_CHANGE = {
+  id: 'ZWUwMTBhODguMTUuNzI5MW8',
+  type: 'user.created',
+  at: '2026-01-31T12:00:00.000Z',
+  user_id: 42,
+};
 
 /** A line of a page, and the data of an event. */
 const changeObject = z
@@ -43,7 +50,10 @@ const changeObject = z
       description: 'Of `user.updated`: which fields, by their names in the import format, and `accounts`.',
     }),
   })
-  .meta({ id: 'Change', description: 'A change of a user, an account or a ban. It has no personal data.' });
+  .meta({
+    description: 'A change of a user, an account or a ban. It has no personal data.',
+    example: EXAMPLE_CHANGE,
+  });
 
 /** The feed of changes at /changes: pages as NDJSON, or a stream of Server-Sent Events. */
 export const changesPlugin: FastifyPluginAsync<ChangesOptions> = async (app, options) => {
@@ -78,7 +88,10 @@ const changesRoute: FastifyPluginAsyncZod<ChangesOptions> = async (app, { change
             content: {
               'application/x-ndjson': { schema: changeObject },
               [EVENT_STREAM]: {
-                schema: z.string().meta({ description: 'Events with an `id`, and a change as `data`.' }),
+                schema: z.string().meta({
+                  description: 'Events with an `id`, and a change as `data`.',
+                  example: `id: ${EXAMPLE_CHANGE.id}\ndata: ${JSON.stringify(EXAMPLE_CHANGE)}\n\n`,
+                }),
               },
             },
           },
@@ -88,7 +101,7 @@ const changesRoute: FastifyPluginAsyncZod<ChangesOptions> = async (app, { change
     async (request, reply) => {
       const { scope, query } = request;
       const wanted: ChangesQuery = { after: query.after ?? null, types: query.types ?? null };
-      if (asksForStream(request)) {
+      if (accepts(request.headers.accept, EVENT_STREAM)) {
         // A browser that connects again sends the header, and the URL that it had at first.
         const given = request.headers['last-event-id'];
         const after = await changes.findStart(scope, given ? parse(lastEventId, given) : wanted.after);
@@ -107,12 +120,6 @@ const changesRoute: FastifyPluginAsyncZod<ChangesOptions> = async (app, { change
     },
   );
 };
-
-function asksForStream({ headers }: FastifyRequest): boolean {
-  return (headers.accept ?? '')
-    .split(',')
-    .some((each) => each.replace(/;.*/s, '').trim().toLowerCase() === EVENT_STREAM);
-}
 
 async function* changeEvents(lists: AsyncIterable<Change[]>, stream: OpenStream): AsyncGenerator<string, void> {
   try {
