@@ -18,7 +18,7 @@ import { decorateRequests } from './request.js';
 import { jsonBodyParser } from './http/body.js';
 import type { Logger } from './telemetry/logger.js';
 import { traceRequests } from './http/server-timing.js';
-import { createStreams } from './http/streams.js';
+import { createStreams, type StreamLimits } from './http/streams.js';
 import { healthPlugin } from './http/health.js';
 import { limitRates } from './http/rate-limit.js';
 import { redact } from './telemetry/redact.js';
@@ -35,6 +35,7 @@ export interface ServerOptions {
   readonly demoCredentials?: DemoCredentials;
   readonly admission?: AdmissionOptions;
   readonly timeouts?: Timeouts;
+  readonly streamLimits?: StreamLimits | undefined;
 }
 
 /** Time limits of a connection, in milliseconds. REQUEST_TIMEOUT_MS limits a request. */
@@ -69,6 +70,7 @@ export async function createServer({
   demoCredentials = () => null,
   admission: admissionOptions = ADMISSION,
   timeouts = TIMEOUTS,
+  streamLimits,
 }: ServerOptions): Promise<FastifyInstance> {
   const { services } = context;
   const unreadMs = timeouts.stalledMs + config.requestTimeoutMs;
@@ -112,7 +114,7 @@ export async function createServer({
   traceRequests(app, await loadTracing(config, log));
   if (config.rateLimit !== null) await limitRates(app, config.rateLimit, log);
   logRequests(app, log);
-  const streams = createStreams(app, services.projects, runWithAdmission);
+  const streams = createStreams(app, services.projects, runWithAdmission, streamLimits);
   if (config.metricsPort !== null) {
     // Loaded only where it is used, because it takes time and memory.
     const { serveMetrics } = await import('./telemetry/metrics.js');

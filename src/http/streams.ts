@@ -8,9 +8,14 @@ import { readCredentials } from './authentication.js';
 
 /** Answers that stay open: streams of Server-Sent Events. */
 
-/** Open streams of one project, and of all in this process. */
-const MAX_STREAMS_OF_PROJECT = 2_000;
-const MAX_STREAMS = 10_000;
+export interface StreamLimits {
+  /** Open streams of one project, in this process. */
+  readonly perProject: number;
+  /** Of all projects. */
+  readonly inAll: number;
+}
+
+const LIMITS: StreamLimits = { perProject: 2_000, inAll: 10_000 };
 /** How often the credentials of open streams are checked, so that a revoked secret ends them within a second. */
 const CHECK_MS = 400;
 /** How often a comment is sent on a stream, so that nothing on its way counts it as idle. */
@@ -62,7 +67,12 @@ interface Entry {
 }
 
 /** Call it before the routes are registered. */
-export function createStreams(app: FastifyInstance, projects: Projects, runWithAdmission: RunWithAdmission): Streams {
+export function createStreams(
+  app: FastifyInstance,
+  projects: Projects,
+  runWithAdmission: RunWithAdmission,
+  limits: StreamLimits = LIMITS,
+): Streams {
   const open = new Set<Entry>();
   const perProject = new Map<string, number>();
   let isClosing = false;
@@ -122,14 +132,10 @@ export function createStreams(app: FastifyInstance, projects: Projects, runWithA
 
   function register(request: FastifyRequest, reply: FastifyReply, permission: Permission) {
     const { appId } = request.scope;
-    if ((perProject.get(appId) ?? 0) >= MAX_STREAMS_OF_PROJECT || open.size >= MAX_STREAMS)
-      throw new AppError(
-        'RATE_LIMITED',
-        `streams: got more, expected at most ${MAX_STREAMS_OF_PROJECT} of a project.`,
-        {
-          headers: { 'retry-after': '10' },
-        },
-      );
+    if ((perProject.get(appId) ?? 0) >= limits.perProject || open.size >= limits.inAll)
+      throw new AppError('RATE_LIMITED', `streams: got more, expected at most ${limits.perProject} of a project.`, {
+        headers: { 'retry-after': '10' },
+      });
     // Null only without credentials, and then there is no scope.
     const credentials = readCredentials(request.headers) as NonNullable<ReturnType<typeof readCredentials>>;
     const controller = new AbortController();
@@ -141,6 +147,7 @@ export function createStreams(app: FastifyInstance, projects: Projects, runWithA
       credentials,
       beat: () => beat(),
       end(reason) {
+        if (controller.signal.aborted) return;
         controller.abort(reason);
         // A client that does not read would keep the stream open.
         setTimeout(() => request.raw.socket.destroy(), LINGER_MS).unref();
@@ -148,12 +155,14 @@ export function createStreams(app: FastifyInstance, projects: Projects, runWithA
     };
     open.add(entry);
     count(appId, 1);
-    reply.raw.once('close', () => {
+    const forget = () => {
       isGone = true;
-      open.delete(entry);
-      count(appId, -1);
+      if (open.delete(entry)) count(appId, -1);
       controller.abort();
-    });
+    };
+    reply.raw.once('close', forget);
+    // It may have gone while the request waited.
+    if (request.raw.socket.destroyed) forget();
     if (isClosing) entry.end(closing());
     const stream: OpenStream = {
       signal: controller.signal,

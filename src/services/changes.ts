@@ -198,6 +198,9 @@ function toChange({ type, at, userId, fields }: ChangeRow, cursor: ChangeCursor)
   return { id: encodeChangeCursor(cursor), type, at, userId, fields: fields?.split(' ') ?? [] };
 }
 
+/** The timeline of cursors before the first change, which are the same in every database. */
+const BEGINNING = { timeline: '00000000', published: 1 };
+
 function timelinesOf({ timelines }: FeedRow): { timeline: string; published: number }[] {
   const words = timelines?.split(' ') ?? [];
   return words.flatMap((word, index) =>
@@ -207,14 +210,14 @@ function timelinesOf({ timelines }: FeedRow): { timeline: string; published: num
 
 /** The cursor of an id, in the timeline in which it was published, so that a change always has the same. */
 function cursorsOf(feed: FeedRow): (id: number) => ChangeCursor {
-  const timelines = timelinesOf(feed);
+  const timelines = [BEGINNING, ...timelinesOf(feed)];
   return (id) => ({ timeline: timelines.find(({ published }) => published >= id)?.timeline ?? feed.timeline, id });
 }
 
 /** Throws CURSOR_EXPIRED where changes after the cursor are missing, or where it has seen changes that this database lost. */
 function requireKept({ timeline, id }: ChangeCursor, feed: ChangeRow, retentionMs: number): void {
   if (timeline !== feed.timeline) {
-    const known = timelinesOf(feed).find((each) => each.timeline === timeline);
+    const known = [BEGINNING, ...timelinesOf(feed)].find((each) => each.timeline === timeline);
     if (known === undefined || id > known.published)
       throw cursorExpired('this database has not all of the changes before it');
   }

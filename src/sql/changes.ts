@@ -33,9 +33,13 @@ export interface ChangeRow extends FeedRow {
   readonly at: string;
 }
 
+/** Before the first publication there is no row, and nothing is published. */
 const FEED = Prisma.sql`
-  f.timeline, f.published, (SELECT last_value FROM changes_id_seq) AS last,
-  (SELECT string_agg(t.timeline || ' ' || t.published, ' ' ORDER BY t.published) FROM changes_timelines t) AS timelines`;
+  SELECT coalesce(f.timeline, '') AS timeline, coalesce(f.published, 1) AS published,
+         (SELECT last_value FROM changes_id_seq) AS last,
+         (SELECT string_agg(t.timeline || ' ' || t.published, ' ' ORDER BY t.published) FROM changes_timelines t) AS timelines
+  FROM (VALUES (1)) AS one (id)
+  LEFT JOIN changes_feed f USING (id)`;
 
 /** The next published changes of projects, in the order of their ids. At least one row for each key, which has the state of the feed. */
 export function readChanges(db: Queryable, keys: readonly ChangesKey[]): Promise<KeyedRow<ChangeRow>[]> {
@@ -47,7 +51,7 @@ export function readChanges(db: Queryable, keys: readonly ChangesKey[]): Promise
       ${keys.map(({ after }) => after)}::bigint[],
       ${keys.map(({ limit }) => limit)}::bigint[]
     ) WITH ORDINALITY AS k(project_id, after, most, key_index)
-    CROSS JOIN (SELECT ${FEED} FROM changes_feed f) AS f
+    CROSS JOIN (${FEED}) AS f
     LEFT JOIN changes_pruned p ON p.project_id = k.project_id
     LEFT JOIN LATERAL (
       SELECT * FROM changes
@@ -60,7 +64,7 @@ export function readChanges(db: Queryable, keys: readonly ChangesKey[]): Promise
 
 /** The state of the feed. In a transaction, every change up to `published` is in its snapshot. */
 export async function readFeed(db: Queryable): Promise<FeedRow> {
-  const [feed] = await db.query<FeedRow>(Prisma.sql`SELECT ${FEED} FROM changes_feed f`);
+  const [feed] = await db.query<FeedRow>(FEED);
   return feed as FeedRow;
 }
 

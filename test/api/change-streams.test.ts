@@ -138,6 +138,21 @@ describe('a service that closes', () => {
   });
 });
 
+test('a project may have so many streams, and more once some have ended', async () => {
+  const own = await startTestApp({ streamLimits: { perProject: 2, inAll: 3 } });
+  const [project, other] = [await own.createProject(), await own.createProject()];
+  const stream = (of: TestProject) => keep(openEvents(`${own.url}/changes`, { headers: of.credentials }));
+  const [first] = [await stream(project), await stream(project)];
+  const refused = await stream(project);
+  expect(refused.status).toBe(429);
+  expect(refused.headers.get('retry-after')).toBe('10');
+  expect((await stream(other)).status).toBe(200);
+  expect((await stream(other)).status).toBe(429);
+  first?.close();
+  await vi.waitUntil(async () => (await stream(project)).status === 200, PATIENCE);
+  await own.close();
+});
+
 test('a client that does not read costs a bounded number of reads, and gets everything once it reads', async () => {
   const project = await app.createProject();
   const count = 5_000;

@@ -27,7 +27,7 @@ CREATE TABLE "changes" (
 );
 ALTER SEQUENCE "changes_id_seq" OWNED BY "changes"."id";
 
--- One row: every change up to `published` is committed or undone. Cursors carry the timeline in which their change was published, because
+-- One row, made by the first publication: every change up to `published` is committed or undone. Cursors carry the timeline in which their change was published, because
 -- a database that was restored from an older backup gives the same ids to other changes.
 CREATE TABLE "changes_feed" (
     "id" INTEGER NOT NULL DEFAULT 1,
@@ -37,7 +37,6 @@ CREATE TABLE "changes_feed" (
     CONSTRAINT "changes_feed_pkey" PRIMARY KEY ("id"),
     CONSTRAINT "changes_feed_has_one_row" CHECK ("id" = 1)
 ) WITH (fillfactor = 10);
-INSERT INTO changes_feed (timeline, incarnation, published) VALUES (left(md5(random()::text || clock_timestamp()), 8), '', 1);
 
 -- Earlier timelines, and up to which id this database has what was published in them.
 CREATE TABLE "changes_timelines" (
@@ -45,8 +44,6 @@ CREATE TABLE "changes_timelines" (
     "published" BIGINT NOT NULL,
     CONSTRAINT "changes_timelines_pkey" PRIMARY KEY ("timeline")
 );
--- The cursor before the first change is of this one.
-INSERT INTO changes_timelines (timeline, published) VALUES (left(md5(random()::text || clock_timestamp()), 8), 1);
 
 -- Up to which id changes of a project have been deleted; no row while none has.
 CREATE TABLE "changes_pruned" (
@@ -70,10 +67,13 @@ CREATE FUNCTION publish_changes(upto bigint) RETURNS bigint LANGUAGE plpgsql AS 
 DECLARE
     feed changes_feed;
 BEGIN
+    INSERT INTO changes_feed (timeline, incarnation, published)
+    VALUES (left(md5(random()::text || clock_timestamp()), 8), changes_incarnation(), 1)
+    ON CONFLICT DO NOTHING;
     SELECT * INTO feed FROM changes_feed FOR NO KEY UPDATE;
     IF feed.incarnation <> changes_incarnation() THEN
         -- A timeline in which nothing was published has no cursors.
-        IF feed.published > (SELECT max(published) FROM changes_timelines) THEN
+        IF feed.published > coalesce((SELECT max(published) FROM changes_timelines), 1) THEN
             INSERT INTO changes_timelines (timeline, published) VALUES (feed.timeline, feed.published);
         END IF;
         UPDATE changes_feed SET timeline = left(md5(random()::text || clock_timestamp()), 8), incarnation = changes_incarnation();
