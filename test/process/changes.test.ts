@@ -1,11 +1,12 @@
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import ts from 'typescript';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import type { Json } from '../support/app.js';
+import { ROOT } from '../support/checkout.js';
 import {
   type Credentials,
   call,
@@ -107,12 +108,15 @@ test('the follower of docs/changes.md keeps a copy in step, also over a restart 
   const code = examples
     .find(({ file }) => file === 'follower.ts')
     ?.code.replaceAll('http://127.0.0.1:4000', server.url);
-  const options = { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext };
   const folder = await mkdtemp(join(tmpdir(), 'userdir-follower-'));
-  const file = join(folder, 'follower.mjs');
-  await writeFile(file, ts.transpileModule(String(code), { compilerOptions: options }).outputText);
+  await writeFile(join(folder, 'package.json'), '{ "type": "module" }');
+  await writeFile(join(folder, 'follower.ts'), `${code}\nexport {};\n`);
+  const packages = join(ROOT, 'node_modules');
+  const types = ['--types', 'node', '--typeRoots', join(packages, '@types'), '--skipLibCheck'];
+  const options = ['--strict', '--target', 'es2022', '--module', 'nodenext', ...types, 'follower.ts'];
+  await promisify(execFile)(process.execPath, [join(packages, 'typescript/bin/tsc'), ...options], { cwd: folder });
   const env = { PATH: process.env['PATH'] ?? '', APP_ID: project.app_id, APP_SECRET: project.app_secret };
-  const follower = spawn(process.execPath, [file], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const follower = spawn(process.execPath, [join(folder, 'follower.js')], { env, stdio: ['ignore', 'pipe', 'pipe'] });
   let output = '';
   follower.stdout.setEncoding('utf8').on('data', (text: string) => {
     output += text;

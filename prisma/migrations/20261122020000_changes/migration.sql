@@ -84,17 +84,46 @@ BEGIN
     RETURN greatest(upto, feed.published);
 END $$;
 
-CREATE FUNCTION record_created_users() RETURNS trigger LANGUAGE plpgsql AS $$
+-- The functions that keep the tallies record the changes as well: two triggers instead of one would cost a first login several times as much.
+CREATE OR REPLACE FUNCTION record_inserted_users() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
+    WITH counted AS (
+        INSERT INTO tally_deltas (project_id, created_at, user_id, login_method, change)
+        SELECT project_id, created_at, id, login_method, 1 FROM new_users WHERE deleted_at IS NULL
+    )
     INSERT INTO changes (project_id, type, user_id)
     SELECT project_id, 'user.created', id FROM new_users WHERE deleted_at IS NULL ORDER BY id;
     RETURN NULL;
 END $$;
 
--- A login changes none of these columns. A full join, because it is never a nested loop, whatever the size of the first statement for which
--- it was planned; and because a row whose key has changed is a removed user and a created one.
-CREATE FUNCTION record_changed_users() RETURNS trigger LANGUAGE plpgsql AS $$
+-- A full join, because it is never a nested loop, whatever the size of the first statement for which it was planned; and because a row
+-- whose key has changed is a removed user and a created one.
+CREATE OR REPLACE FUNCTION record_updated_users() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
+    -- A first login updates nobody, and a later one none of these columns.
+    IF NOT EXISTS (SELECT FROM new_users) THEN
+        RETURN NULL;
+    END IF;
+    IF NOT EXISTS (
+        SELECT FROM old_users o
+        FULL JOIN new_users n ON n.project_id = o.project_id AND n.id = o.id
+        WHERE (n.auth_method, n.auth_value, n.auth_value_key, n.login_email, n.wallet, n.created_at, n.deleted_at, n.id)
+            IS DISTINCT FROM (o.auth_method, o.auth_value, o.auth_value_key, o.login_email, o.wallet, o.created_at, o.deleted_at, o.id)
+    ) THEN
+        RETURN NULL;
+    END IF;
+    INSERT INTO tally_deltas (project_id, created_at, user_id, login_method, change)
+    SELECT changed.*, 1 FROM (
+        SELECT project_id, created_at, id, login_method FROM new_users WHERE deleted_at IS NULL
+        EXCEPT ALL
+        SELECT project_id, created_at, id, login_method FROM old_users WHERE deleted_at IS NULL
+    ) AS changed
+    UNION ALL
+    SELECT changed.*, -1 FROM (
+        SELECT project_id, created_at, id, login_method FROM old_users WHERE deleted_at IS NULL
+        EXCEPT ALL
+        SELECT project_id, created_at, id, login_method FROM new_users WHERE deleted_at IS NULL
+    ) AS changed;
     INSERT INTO changes (project_id, type, user_id, fields)
     SELECT project_id, type, user_id, CASE WHEN type = 'user.updated' THEN fields END
     FROM (
@@ -122,15 +151,20 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Users whose project goes with them leave no change.
-CREATE FUNCTION record_erased_users() RETURNS trigger LANGUAGE plpgsql AS $$
+-- Users whose project goes with them leave neither.
+CREATE OR REPLACE FUNCTION record_deleted_users() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
+    INSERT INTO tally_deltas (project_id, created_at, user_id, login_method, change)
+    SELECT old_users.project_id, old_users.created_at, old_users.id, old_users.login_method, -1
+    FROM old_users
+    JOIN projects ON projects.id = old_users.project_id
+    WHERE old_users.deleted_at IS NULL;
     INSERT INTO changes (project_id, type, user_id)
-    SELECT u.project_id, 'user.removed', u.id
-    FROM old_users u
-    JOIN projects p ON p.id = u.project_id
-    WHERE u.deleted_at IS NULL
-    ORDER BY u.id;
+    SELECT old_users.project_id, 'user.removed', old_users.id
+    FROM old_users
+    JOIN projects ON projects.id = old_users.project_id
+    WHERE old_users.deleted_at IS NULL
+    ORDER BY old_users.id;
     RETURN NULL;
 END $$;
 
@@ -141,12 +175,15 @@ BEGIN
     IF NOT EXISTS (SELECT FROM new_accounts) THEN
         RETURN NULL;
     END IF;
-    PERFORM FROM users u
-    WHERE (u.project_id, u.id) IN (SELECT a.project_id, a.user_id FROM new_accounts a) AND u.xmin <> pg_current_xact_id()::xid
-    ORDER BY u.id
-    FOR NO KEY UPDATE;
     INSERT INTO changes (project_id, type, user_id)
-    SELECT project_id, 'account.added', user_id FROM new_accounts ORDER BY id;
+    SELECT a.project_id, 'account.added', a.user_id FROM new_accounts a
+    -- Always true. It waits for the lock before the ids are given out.
+    WHERE (
+        SELECT u.id FROM users u
+        WHERE u.project_id = a.project_id AND u.id = a.user_id AND u.xmin <> pg_current_xact_id()::xid
+        FOR NO KEY UPDATE
+    ) IS DISTINCT FROM 0
+    ORDER BY a.id;
     RETURN NULL;
 END $$;
 
@@ -155,10 +192,10 @@ BEGIN
     IF NOT EXISTS (SELECT FROM new_accounts) THEN
         RETURN NULL;
     END IF;
-    PERFORM FROM users u
-    WHERE (u.project_id, u.id) IN (SELECT a.project_id, a.user_id FROM new_accounts a) AND u.xmin <> pg_current_xact_id()::xid
-    ORDER BY u.id
-    FOR NO KEY UPDATE;
+    PERFORM FROM new_accounts a
+    JOIN users u ON u.project_id = a.project_id AND u.id = a.user_id
+    WHERE u.xmin <> pg_current_xact_id()::xid
+    FOR NO KEY UPDATE OF u;
     INSERT INTO changes (project_id, type, user_id, fields)
     SELECT DISTINCT project_id, 'user.updated'::change_type, user_id, 'accounts'
     FROM (
@@ -224,12 +261,6 @@ BEGIN
     RETURN NULL;
 END $$;
 
-CREATE TRIGGER users_changes_insert AFTER INSERT ON users
-    REFERENCING NEW TABLE AS new_users FOR EACH STATEMENT EXECUTE FUNCTION record_created_users();
-CREATE TRIGGER users_changes_update AFTER UPDATE ON users
-    REFERENCING OLD TABLE AS old_users NEW TABLE AS new_users FOR EACH STATEMENT EXECUTE FUNCTION record_changed_users();
-CREATE TRIGGER users_changes_delete AFTER DELETE ON users
-    REFERENCING OLD TABLE AS old_users FOR EACH STATEMENT EXECUTE FUNCTION record_erased_users();
 CREATE TRIGGER users_changes_truncate AFTER TRUNCATE ON users
     FOR EACH STATEMENT EXECUTE FUNCTION forget_changes();
 CREATE TRIGGER accounts_changes_insert AFTER INSERT ON accounts
@@ -255,7 +286,7 @@ BEGIN
     FOR ours IN
         SELECT oid FROM pg_proc
         WHERE pronamespace = current_schema()::regnamespace AND proname = ANY (ARRAY[
-            'changes_incarnation', 'publish_changes', 'record_created_users', 'record_changed_users', 'record_erased_users',
+            'changes_incarnation', 'publish_changes', 'record_inserted_users', 'record_updated_users', 'record_deleted_users',
             'record_added_accounts', 'record_changed_accounts', 'record_removed_accounts', 'record_bans', 'record_ban',
             'forget_changes', 'delete_project_changes'
         ])
