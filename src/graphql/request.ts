@@ -91,9 +91,11 @@ export function contextOf(
     charge(cost) {
       charged += cost;
       request.addWeight(Math.floor(cost / COST_PER_UNIT));
-      // A mutation is always answered, because its work is done. A change that is not sent would be skipped.
+      // A change that is not sent would be skipped.
+      if (charged <= LIMITS.cost || follower !== null) return true;
+      // A mutation is always answered, because its work is done.
       const prepared = request.graphql as PreparedRequest;
-      if (charged <= LIMITS.cost || prepared.operation?.node.operation !== 'query') return true;
+      if (prepared.operation?.node.operation === 'mutation') return true;
       prepared.refusal ??= [new GraphQLError(`${limitExceeded('cost', 'more')} ${ASK_FOR_LESS}`)];
       return false;
     },
