@@ -193,8 +193,8 @@ async function checkDatabase(config: Config | null, totals: boolean): Promise<Fi
     return [skipped('database', 'there is none yet; the first start or command creates it')];
   const params: ExaminationParams = {
     engine: db.engine,
-    // The pool, and one connection that listens for changed secrets.
-    connections: db.engine === 'postgres' ? db.poolSize + 1 : 1,
+    // The pool, one connection that listens for changed secrets, and one that publishes changes.
+    connections: db.engine === 'postgres' ? db.poolSize + 2 : 1,
     totals,
   };
   try {

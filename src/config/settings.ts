@@ -115,7 +115,7 @@ export const DECLARATIONS = {
   DATABASE_POOL_SIZE: {
     ...wholeNumber(1, 1000),
     default: '10',
-    does: 'PostgreSQL connections of this process. One more connection listens for revoked secrets.',
+    does: 'PostgreSQL connections of this process. Two more connections listen for revoked secrets and publish changes.',
   },
   DATABASE_POOL_TIMEOUT_MS: {
     ...wholeNumber(100, 600_000),

@@ -17,7 +17,7 @@ export interface FeedRow {
   readonly published: number;
   /** The id that was given out last. */
   readonly last: number;
-  /** Earlier timelines, each with the last id of it that this database has: words, by id. */
+  /** Earlier timelines, each with the last id of it that this database has: words, by id. Only in the first of several rows. */
   readonly timelines: string | null;
 }
 
@@ -44,7 +44,8 @@ const FEED = Prisma.sql`
 /** The next published changes of projects, in the order of their ids. At least one row for each key, which has the state of the feed. */
 export function readChanges(db: Queryable, keys: readonly ChangesKey[]): Promise<KeyedRow<ChangeRow>[]> {
   return db.query(Prisma.sql`
-    SELECT k.key_index::int AS "keyIndex", f.*, p.through AS "prunedThrough",
+    SELECT k.key_index::int AS "keyIndex", f.timeline, f.published, f.last,
+           CASE WHEN c.place IS NULL OR c.place = 1 THEN f.timelines END AS timelines, p.through AS "prunedThrough",
            c.id, c.type::text AS type, c.user_id AS "userId", c.fields, c.at
     FROM unnest(
       ${keys.map(({ projectId }) => projectId)}::int[],
@@ -54,7 +55,7 @@ export function readChanges(db: Queryable, keys: readonly ChangesKey[]): Promise
     CROSS JOIN (${FEED}) AS f
     LEFT JOIN changes_pruned p ON p.project_id = k.project_id
     LEFT JOIN LATERAL (
-      SELECT * FROM changes
+      SELECT *, row_number() OVER (ORDER BY changes.id) AS place FROM changes
       WHERE changes.project_id = k.project_id AND changes.id > k.after AND changes.id <= f.published
       ORDER BY changes.id
       LIMIT k.most

@@ -75,6 +75,9 @@ BEGIN
         -- A timeline in which nothing was published has no cursors.
         IF feed.published > coalesce((SELECT max(published) FROM changes_timelines), 1) THEN
             INSERT INTO changes_timelines (timeline, published) VALUES (feed.timeline, feed.published);
+            -- So many starts back, a cursor has expired.
+            DELETE FROM changes_timelines
+            WHERE published < (SELECT t.published FROM changes_timelines t ORDER BY t.published DESC OFFSET 199 LIMIT 1);
         END IF;
         UPDATE changes_feed SET timeline = left(md5(random()::text || clock_timestamp()), 8), incarnation = changes_incarnation();
     END IF;
