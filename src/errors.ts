@@ -10,12 +10,16 @@ const CODES = {
   BAD_USER_INPUT: { status: 400, exposed: true },
   UNAUTHENTICATED: { status: 401, exposed: true },
   FORBIDDEN: { status: 403, exposed: true },
+  /** Its credentials are right, and refused until the operator enables the project again. */
+  PROJECT_DISABLED: { status: 403, exposed: true },
   BANNED: { status: 403, exposed: true },
   NOT_FOUND: { status: 404, exposed: true },
   METHOD_NOT_ALLOWED: { status: 405, exposed: true },
   REQUEST_TIMEOUT: { status: 408, exposed: true },
   CONFLICT: { status: 409, exposed: true },
   CURSOR_EXPIRED: { status: 410, exposed: true },
+  /** The key is that of another request. A retry with it cannot succeed. */
+  IDEMPOTENCY_KEY_REUSED: { status: 409, exposed: true },
   PAYLOAD_TOO_LARGE: { status: 413, exposed: true },
   UNSUPPORTED_MEDIA_TYPE: { status: 415, exposed: true },
   RATE_LIMITED: { status: 429, exposed: true },

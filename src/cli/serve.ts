@@ -15,6 +15,7 @@ import { controlSocketPath, removeControlSocket, serveControlSocket } from './co
 import { openDemo } from './demo.js';
 import type { Operations } from './operation.js';
 import type { CommandContext } from './run.js';
+import { counted } from './terminal.js';
 
 export const SETTINGS_HELP = `
 Settings are environment variables; docs/configuration.md lists all of them:
@@ -117,7 +118,8 @@ async function serve(
       if (config.demo) await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
       demo = await openDemo(context.services, config.dataDir, config.demo);
       const urls = { url, metricsUrl: server.metricsUrl };
-      process.stdout.write(asJson ? jsonBanner(urls, demo) : banner(urls, config, demo));
+      const projects = await context.services.projects.countProjects();
+      process.stdout.write(asJson ? jsonBanner(urls, demo) : banner(urls, config, demo, projects));
     }
     await stopped;
     server.drain();
@@ -220,13 +222,17 @@ interface Urls {
   readonly metricsUrl: string | undefined;
 }
 
-function banner({ url, metricsUrl }: Urls, config: Config, demo: Credentials | null): string {
+function banner({ url, metricsUrl }: Urls, config: Config, demo: Credentials | null, projects: number): string {
   const metrics = metricsUrl === undefined ? '' : `\n    Metrics     ${metricsUrl}`;
   const graphiql = config.graphiql ? ' (GraphiQL in a browser)' : '';
   const database = config.db.engine === 'embedded' ? `embedded, in ${config.db.dataDir}` : 'PostgreSQL';
+  const withoutDemo =
+    projects === 0
+      ? 'There is no project yet. Create one: userdir project create --name NAME'
+      : `${counted(projects, 'project')}. To list them: userdir project list`;
   const credentials =
     demo === null
-      ? '\n  Make a project with: userdir project create --name NAME\n'
+      ? `\n  ${withoutDemo}\n`
       : `
   Demo project
     App ID      ${demo.appId}

@@ -115,7 +115,7 @@ export const DECLARATIONS = {
   DATABASE_POOL_SIZE: {
     ...wholeNumber(1, 1000),
     default: '10',
-    does: 'PostgreSQL connections of this process. Two more connections listen for revoked secrets and publish changes.',
+    does: 'PostgreSQL connections of this process, at most. They stay open. Two more connections listen for revoked secrets and publish changes.',
   },
   DATABASE_POOL_TIMEOUT_MS: {
     ...wholeNumber(100, 600_000),
@@ -157,13 +157,13 @@ export const DECLARATIONS = {
     ...wholeNumber(1, 100_000_000),
     default: null,
     absent: 'no limit',
-    does: 'How many authenticated requests a project may make in a minute. Requests beyond it are answered with 429.',
+    does: 'How many authenticated requests a project may make in a minute, unless `project limit` gave it a limit of its own. Requests beyond it are answered with 429.',
   },
   REDIS_URL: {
     ...url('redis', 'rediss'),
     default: null,
     absent: 'each process counts by itself',
-    does: 'The Redis in which several processes count `RATE_LIMIT` together. While Redis cannot be reached, each process counts by itself.',
+    does: 'The Redis in which several processes count the requests of a project together. While Redis cannot be reached, each process counts by itself.',
     secret: true,
   },
   GRAPHIQL: {

@@ -6,7 +6,8 @@ import { connectionOptions } from './connection-options.js';
 import { createEmbeddedEngine, type EngineUsage } from './embedded.js';
 import { PrismaClient } from './generated/prisma/client.js';
 import { keepConnection, listen } from './listen.js';
-import { createStatements, type Queryable, type QueryTimeout, statementName } from './statements.js';
+import { createStatements, type Queryable, statementName } from './statements.js';
+import { createTimeLimit } from './time-limit.js';
 import { createTransactions, type Isolation, resultOf } from './transactions.js';
 
 /** The database behind one type, for both engines. It answers nothing before `start`. */
@@ -24,9 +25,10 @@ export interface Database extends Queryable {
   requestTransaction<Result>(work: (tx: Queryable) => Promise<Result>): Promise<Result>;
   /**
    * Calls `onNotice` for every notice of a channel, and whenever some may have been missed. Does nothing on the embedded
-   * engine, which has one process: that process knows what it changed.
+   * engine, which has one process: that process knows what it changed. `onFailure` is told when the connection breaks; it is made
+   * again.
    */
-  listen(channel: string, onNotice: () => void): void;
+  listen(channel: string, onNotice: () => void, onFailure: (error: unknown) => void): void;
   /**
    * Keeps a session outside the pool for `work`, and begins again when it breaks or `work` fails. Does nothing on the embedded engine, whose
    * only session is the pool's.
@@ -62,7 +64,7 @@ export interface DatabaseOptions {
 
 const EMBEDDED_CONNECT_TIMEOUT_MS = 30_000;
 
-/** How much longer than the server's own limit pg waits for an answer, before it counts the connection as broken. */
+/** How much longer than the server's own limit an answer is waited for, before the connection counts as broken. */
 const QUERY_TIMEOUT_MARGIN_MS = 1_000;
 
 export function createDatabase(config: DatabaseConfig, options: DatabaseOptions = {}): Database {
@@ -71,12 +73,13 @@ export function createDatabase(config: DatabaseConfig, options: DatabaseOptions 
     const limitMs = serving ? config.statementTimeoutMs : 0;
     const connection = connectionOptions(config, serving, limitMs);
     const stops: (() => Promise<void>)[] = [];
-    return fromPool(new pg.Pool({ ...connection, max: config.poolSize }), limitMs, options, {
+    return fromPool(new pg.Pool({ ...connection, max: config.poolSize, idleTimeoutMillis: 0 }), limitMs, options, {
       start: async () => undefined,
       abandon: () => undefined,
       engineUsage: () => null,
-      listen: (channel, onNotice) => void stops.push(listen(connection, channel, onNotice)),
-      keepSession: (work) => void stops.push(keepSession({ ...connection, ...SESSION_TIMEOUTS }, work)),
+      listen: (...subscription) => void stops.push(listen(connection, ...subscription)),
+      keepSession: (work) =>
+        void stops.push(keepSession({ ...connection, ...SESSION_TIMEOUTS }, work, options.onIdleError)),
       close: () => closeAll(stops),
     });
   }
@@ -107,30 +110,33 @@ function fromPool(
 ): Database {
   pool.on('error', (error) => options.onIdleError?.(error));
   const prisma = createPrisma(pool, options);
-  const queryTimeout: QueryTimeout = limitMs === 0 ? {} : { query_timeout: limitMs + QUERY_TIMEOUT_MARGIN_MS };
-  const statements = createStatements(options.onStatement);
-  const single = statements.on(pool, queryTimeout);
+  // The statement that waits reports a broken connection. Without a listener the process would end.
+  pool.on('connect', (connection) => connection.on('error', () => undefined));
+  const readMs = limitMs + QUERY_TIMEOUT_MARGIN_MS;
+  const limit = limitMs === 0 ? null : createTimeLimit(readMs);
+  const statementsOn = createStatements(options.onStatement);
+  const single = statementsOn(pool, limit);
   const { onOneConnection, withoutStatementTimeout, inTransaction, withRetries } = createTransactions(
     pool,
     limitMs,
-    statements,
+    statementsOn,
   );
 
   return {
     prisma,
     pool,
     query: (sql) => withRetries(() => single.query(sql)),
-    transaction: (isolation, work) => resultOf(withoutStatementTimeout(inTransaction(isolation, {}, work))),
+    transaction: (isolation, work) => resultOf(withoutStatementTimeout(inTransaction(isolation, null, work))),
     requestTransaction: (work) =>
-      withRetries(() => resultOf(onOneConnection(inTransaction('READ COMMITTED', queryTimeout, work)))),
+      withRetries(() => resultOf(onOneConnection(inTransaction('READ COMMITTED', limit, work)))),
     start: () => engine.start(),
     abandon: () => engine.abandon(),
     engineUsage: () => engine.engineUsage(),
-    listen: (channel, onNotice) => engine.listen(channel, onNotice),
+    listen: (...subscription) => engine.listen(...subscription),
     keepSession: (work) => engine.keepSession(work),
     async check() {
       const text = `SELECT current_setting('TimeZone') AS zone, current_setting('server_encoding') AS encoding`;
-      const { rows } = await pool.query({ text, ...queryTimeout });
+      const { rows } = await pool.query({ text, ...(limitMs > 0 && { query_timeout: readMs }) });
       if (rows[0].zone !== 'UTC')
         throw new Error(`The time zone of database sessions must be UTC, but it is ${rows[0].zone}.`);
       if (rows[0].encoding !== 'UTF8')
@@ -152,22 +158,27 @@ function fromPool(
 /** How long a kept session waits for an answer before it counts the connection as broken. */
 const SESSION_TIMEOUTS = { query_timeout: 10_000 };
 
-function keepSession(connection: pg.ClientConfig, work: (session: Session) => Promise<void>): () => Promise<void> {
-  const statements = createStatements(undefined);
-  return keepConnection(connection, async (client, signal) => {
+function keepSession(
+  connection: pg.ClientConfig,
+  work: (session: Session) => Promise<void>,
+  onFailure: DatabaseOptions['onIdleError'] = () => undefined,
+): () => Promise<void> {
+  const statementsOn = createStatements(undefined);
+  const runIn = async (client: pg.Client, signal: AbortSignal) => {
     // PostgreSQL holds the locks of a machine that has disappeared until it notices; by default, after two hours.
     await client.query(`SET tcp_keepalives_idle = 10`);
     await client.query(`SET tcp_keepalives_interval = 5`);
     await client.query(`SET tcp_keepalives_count = 3`);
     await work({
-      ...statements.on(client, {}),
+      ...statementsOn(client, null),
       signal,
       async listen(channel, onNotice) {
         client.on('notification', ({ payload = '' }) => onNotice(payload));
         await client.query(`LISTEN ${channel}`);
       },
     });
-  });
+  };
+  return keepConnection(connection, runIn, (error) => onFailure(error as Error));
 }
 
 function createPrisma(pool: pg.Pool, { onStatement }: DatabaseOptions): PrismaClient {

@@ -1,7 +1,7 @@
 /** What a failure of the database means for the caller: whether to try again, and whether it can answer at all. */
 
-/** The message of pg for a statement that was not answered in time. It has no code. */
-const QUERY_TIMEOUT_MESSAGE = 'Query read timeout';
+/** The message, pg's own, for a statement that was not answered in time. It has no code. */
+export const QUERY_TIMEOUT_MESSAGE = 'Query read timeout';
 
 const UNREACHABLE_CODES = new Set([
   ...['ECONNREFUSED', 'ECONNRESET', 'ENOTFOUND', 'EAI_AGAIN', 'ETIMEDOUT', 'EHOSTUNREACH', 'ENETUNREACH', 'EPIPE'],
@@ -18,7 +18,7 @@ export function isUnreachable(error: unknown): boolean {
   );
 }
 
-/** Whether pg gave up waiting for the answer to a statement. */
+/** Whether we gave up waiting for the answer to a statement. */
 export function isQueryTimeout(error: unknown): boolean {
   return (error as Error).message === QUERY_TIMEOUT_MESSAGE;
 }
@@ -31,6 +31,11 @@ export function isConflict(error: unknown): boolean {
 /** The server has become a read-only standby. A new connection may reach the server that took over. */
 export function isReadOnly(error: unknown): boolean {
   return codeOf(error) === '25006';
+}
+
+/** Another row has the same key. */
+export function isUniqueViolation(error: unknown): boolean {
+  return codeOf(error) === '23505';
 }
 
 /** SQLSTATE class 22: the database could not accept a value. */

@@ -1,17 +1,20 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type pg from 'pg';
+import pg from 'pg';
 import { isConflict, isQueryTimeout, isReadOnly } from './failures.js';
-import type { createStatements, Queryable, QueryTimeout } from './statements.js';
+import { type createStatements, Prisma, type Queryable, type TimeLimit } from './statements.js';
 
 export type Isolation = 'READ COMMITTED' | 'REPEATABLE READ';
 
 const MAX_TRIES = 3;
 const MAX_RETRY_DELAY_MS = 50;
 
+const COMMIT = Prisma.raw('COMMIT');
+const ROLLBACK = Prisma.raw('ROLLBACK');
+
 type Outcome<Result> = { readonly result: Result } | { readonly undoneBy: unknown };
 
 /** Work on one connection of a pool, in a transaction, and again after a conflict. `limitMs` is the statement timeout, 0 for none. */
-export function createTransactions(pool: pg.Pool, limitMs: number, statements: ReturnType<typeof createStatements>) {
+export function createTransactions(pool: pg.Pool, limitMs: number, statementsOn: ReturnType<typeof createStatements>) {
   /** Connections that stood idle beside one that no longer answers are suspect too. */
   function dropIdleConnections(): void {
     for (let idle = pool.idleCount; idle > 0; idle -= 1) {
@@ -25,15 +28,12 @@ export function createTransactions(pool: pg.Pool, limitMs: number, statements: R
   /** Runs `work` on one connection. After a failure the connection is closed, because its state is unknown. */
   async function onOneConnection<Result>(work: (connection: pg.PoolClient) => Promise<Result>): Promise<Result> {
     const connection = await pool.connect();
-    // The statement that waits reports a broken connection; without a listener the process would end.
-    const ignore = () => undefined;
-    connection.on('error', ignore);
     try {
       const result = await work(connection);
-      connection.off('error', ignore).release();
+      connection.release();
       return result;
     } catch (error) {
-      connection.off('error', ignore).release(true);
+      connection.release(true);
       throw error;
     }
   }
@@ -51,15 +51,16 @@ export function createTransactions(pool: pg.Pool, limitMs: number, statements: R
 
   /** Where the rollback succeeds the connection can be used again, so the error is returned and not thrown. */
   const inTransaction =
-    <Result>(isolation: Isolation, timeout: QueryTimeout, work: (tx: Queryable) => Promise<Result>) =>
+    <Result>(isolation: Isolation, limit: TimeLimit | null, work: (tx: Queryable) => Promise<Result>) =>
     async (connection: pg.PoolClient): Promise<Outcome<Result>> => {
-      await statements.run(connection, { text: `BEGIN ISOLATION LEVEL ${isolation}`, ...timeout });
+      const tx = statementsOn(connection, limit);
+      await tx.query(Prisma.raw(`BEGIN ISOLATION LEVEL ${isolation}`));
       try {
-        const result = await work(statements.on(connection, timeout));
-        await statements.run(connection, { text: 'COMMIT', ...timeout });
+        const result = await work(tx);
+        await tx.query(COMMIT);
         return { result };
       } catch (undoneBy) {
-        await connection.query({ text: 'ROLLBACK', ...timeout }).catch(() => {
+        await tx.query(ROLLBACK).catch(() => {
           throw undoneBy;
         });
         return { undoneBy };
@@ -72,6 +73,8 @@ export function createTransactions(pool: pg.Pool, limitMs: number, statements: R
       try {
         return await work();
       } catch (error) {
+        // The stack of an answer of PostgreSQL leads to the socket. From here it leads to the caller.
+        if (error instanceof pg.DatabaseError) Error.captureStackTrace(error);
         if (isQueryTimeout(error) || isReadOnly(error)) dropIdleConnections();
         if (!isConflict(error) || tries === MAX_TRIES) throw error;
         await sleep(Math.random() * MAX_RETRY_DELAY_MS);

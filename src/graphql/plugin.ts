@@ -2,7 +2,7 @@ import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import { parse } from 'graphql';
 import { createYoga, type Plugin, shouldRenderGraphiQL } from 'graphql-yoga';
 import type { RunWithAdmission } from '../http/admit-requests.js';
-import type { Authenticate } from '../http/authentication.js';
+import { type Authenticate, authenticated } from '../http/authentication.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
 import { reportFailure } from '../http/failures.js';
 import type { DemoCredentials } from '../http/front-page.js';
@@ -67,6 +67,7 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
   });
   const explore = graphiql ? await createExplorer(services) : null;
   const parseJson = createJsonParser(app);
+  const setScope = authenticated(authenticate);
 
   app.setErrorHandler((error, request, reply) => {
     const failure = fromUnknown(error);
@@ -92,12 +93,13 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
     bodyLimit: BODY_LIMIT_BYTES,
     schema: { hide: true },
     config: { weight: reader.weigh, begin: reader.read },
-    onRequest: async (request) => {
-      if (!(explore && asksForPage(request))) request.scope = await authenticate(request);
+    onRequest(request, reply, done) {
+      if (!(explore && asksForPage(request))) return setScope.call(app, request, reply, done);
       refuseMalformedUrl(request);
+      done();
     },
-    preValidation: async (request) => {
-      if (explore && asksForPage(request)) return;
+    preValidation(request, _reply, done) {
+      if (explore && asksForPage(request)) return done();
       const given = request.method === 'GET' ? urlParameters(request, parseJson) : request.body;
       const acceptsEvents = accepts(request.raw.headers.accept, EVENT_STREAM);
       request.graphqlParameters = {
@@ -105,6 +107,7 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
         acceptsEvents,
       };
       request.raw.headers.accept = mediaTypeOf(request.raw.headers.accept);
+      done();
     },
     handler: async (request, reply) => {
       try {

@@ -1,10 +1,12 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { isIPv6 } from 'node:net';
 import { crc32 } from 'node:zlib';
+import type { onRequestHookHandler } from 'fastify';
 import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';
 import { UNAUTHENTICATED } from './admission.js';
 import type { RunWithAdmission } from './admit-requests.js';
 import { AppError } from '../errors.js';
+import { refuseMalformedUrl } from './malformed-requests.js';
 import { isTooLong } from '../domain/input-limits.js';
 import type { Credentials, ProjectScope } from '../domain/projects.js';
 import type { Projects } from '../services/projects.js';
@@ -55,6 +57,25 @@ export function createAuthenticate(projects: Projects, runWithAdmission: RunWith
     return runWithAdmission(known === 'stale' ? appId : UNAUTHENTICATED, () =>
       projects.authenticate(credentials).catch((error: unknown) => refuse(ip, appId, error)),
     );
+  };
+}
+
+/**
+ * A hook that sets the scope of a request, or fails with the error of its credentials, and after that with the one of its URL. It calls
+ * back at once for known credentials: an async function would cost a promise and a turn of the microtasks.
+ */
+export function authenticated(authenticate: Authenticate): onRequestHookHandler {
+  return (request, _reply, done) => {
+    const proceed = (scope: ProjectScope) => {
+      request.scope = scope;
+      refuseMalformedUrl(request);
+    };
+    const known = authenticate(request);
+    if (known instanceof Promise) known.then(proceed).then(() => done(), done);
+    else {
+      proceed(known);
+      done();
+    }
   };
 }
 

@@ -95,9 +95,9 @@ function completeDocument({ paths, components: { schemas } }: Document): void {
   // The transform adds a second copy of each schema for requests; these schemas describe answers only.
   for (const name of Object.keys(schemas)) if (name.endsWith('Input')) delete schemas[name];
   for (const [path, item] of Object.entries(paths)) {
-    for (const { parameters = [], responses } of Object.values(item)) {
+    for (const [method, { parameters = [], responses }] of Object.entries(item)) {
       Object.assign(responses['200'] as object, { headers: successHeadersOf(path) });
-      Object.assign(responses, failuresOf(path));
+      Object.assign(responses, failuresOf(method, path));
       for (const media of Object.values(responses['200']?.content ?? {})) {
         if (media.schema.example === undefined) continue;
         media.example = media.schema.example;

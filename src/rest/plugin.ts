@@ -1,9 +1,8 @@
 import type { FastifyPluginAsync, FastifySchemaCompiler } from 'fastify';
 import type { z } from 'zod';
-import { type Authenticate, CHALLENGE } from '../http/authentication.js';
+import { type Authenticate, authenticated, CHALLENGE } from '../http/authentication.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
-import { refuseUnknownRoutes, sendFailure } from '../http/failures.js';
-import { refuseMalformedUrl } from '../http/malformed-requests.js';
+import { codeHeader, refuseUnknownRoutes, sendFailure } from '../http/failures.js';
 import { jsonBodyParser } from '../http/body.js';
 import { redact } from '../telemetry/redact.js';
 import { parse } from '../domain/filters.js';
@@ -19,10 +18,7 @@ export const restPlugin: FastifyPluginAsync<{ services: Services; authenticate: 
   app,
   options,
 ) => {
-  app.addHook('onRequest', async (request) => {
-    request.scope = await options.authenticate(request);
-    refuseMalformedUrl(request);
-  });
+  app.addHook('onRequest', authenticated(options.authenticate));
   // The services check it too, but only after the parameters, and 401 has to come before every other error.
   app.addHook('onRoute', (route) => {
     const permission = route.config?.permission;
@@ -45,10 +41,10 @@ export const restPlugin: FastifyPluginAsync<{ services: Services; authenticate: 
   app.setSerializerCompiler(() => JSON.stringify);
   app.setErrorHandler((error, request, reply) => {
     const failure = fromUnknown(error);
-    // The spec has 401 for credentials that do not permit the request.
-    if (failure.code === 'FORBIDDEN') {
-      const refusal = new AppError('UNAUTHENTICATED', failure.message, { headers: CHALLENGE });
-      return sendFailure(refusal, request, reply);
+    // The spec has 401 for credentials that do not permit the request. The header still tells the code.
+    if (failure.code === 'FORBIDDEN' || failure.code === 'PROJECT_DISABLED') {
+      const headers = { ...CHALLENGE, ...codeHeader(failure.code) };
+      return sendFailure(new AppError('UNAUTHENTICATED', failure.message, { headers }), request, reply);
     }
     // A malformed content type gets the same error as any other wrong one.
     if (failure.code !== 'UNSUPPORTED_MEDIA_TYPE') return sendFailure(failure, request, reply);

@@ -2,7 +2,6 @@ import { timingSafeEqual } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { createBatchedRead } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
-import { INPUT_LIMITS, isTooLong } from '../domain/input-limits.js';
 import {
   type Actor,
   type Credentials,
@@ -11,13 +10,14 @@ import {
   type Permission,
   type ProjectScope,
   type ProjectSummary,
+  requireProjectName,
   type SecretScope,
 } from '../domain/projects.js';
-import { hashSecret, makeSecret } from '../domain/secret-format.js';
+import { hashSecret, hashSecretAsText, makeSecret } from '../domain/secret-format.js';
 import { AppError } from '../errors.js';
-import { findProjectId, listProjects } from '../sql/projects.js';
+import { countProjects, findProject, findProjectId, listProjects } from '../sql/projects.js';
 import { findSecrets, markSecretUsed, type SecretRow } from '../sql/secrets.js';
-import { runInTrace } from '../telemetry/request-trace.js';
+import { createBackground, type OnFailure } from './background.js';
 
 export type Projects = ReturnType<typeof createProjects>;
 
@@ -32,7 +32,8 @@ const NO_SECRET = Buffer.alloc(32);
 /** `stale`: they were valid and must be checked again. `miss`: nothing is known, or the last check refused them. */
 export type CachedCredentials = ProjectScope | 'stale' | 'miss';
 
-export function createProjects(db: Database, randomBytes: (size: number) => Buffer) {
+export function createProjects(db: Database, randomBytes: (size: number) => Buffer, onFailure: OnFailure) {
+  const inBackground = createBackground(onFailure);
   const secretsOf = createBatchedRead({
     name: 'secrets',
     read: (appIds: readonly string[]) => findSecrets(db, appIds),
@@ -51,12 +52,16 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
   function subscribeToSecretChanges(): void {
     if (isListening) return;
     isListening = true;
-    db.listen('userdir_secrets', () => cache.invalidate());
+    db.listen(
+      'userdir_secrets',
+      () => cache.invalidate(),
+      (error) => void inBackground('Listening for changed secrets', () => Promise.reject(error)),
+    );
   }
 
   async function check(appId: string, presented: Buffer): Promise<ProjectScope> {
     subscribeToSecretChanges();
-    const key = keyOf(appId, presented);
+    const key = keyOf(appId, presented.toString('base64'));
     const query = cache.beginQuery();
     // A malformed App ID is looked up as an unknown one: in the same time, and without a text that PostgreSQL would refuse.
     const secrets = await secretsOf(APP_ID.test(appId) ? appId : '');
@@ -65,8 +70,21 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
       cache.delete(key);
       throw new AppError('UNAUTHENTICATED', 'The App ID or the App Secret is invalid.');
     }
+    if (match.isDisabled) {
+      cache.delete(key);
+      throw new AppError(
+        'PROJECT_DISABLED',
+        'The project is disabled. Its data is kept, and its operator can enable it.',
+      );
+    }
     if (!match.isMarked) markUsed(match);
-    const authenticated = mintScope(match.projectId, appId, match.label, match.scopes.split(' ') as SecretScope[]);
+    const authenticated = mintScope(
+      match.projectId,
+      appId,
+      match.label,
+      match.scopes.split(' ') as SecretScope[],
+      match.requestsPerMinute,
+    );
     cache.add(key, authenticated, query, match.leftMs);
     return authenticated;
   }
@@ -74,19 +92,20 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
   /** In the background: no request waits for it. After a failure the next request tries again. */
   function markUsed({ projectId, id }: SecretRow): void {
     if (marking.has(id)) return;
-    const marked = runInTrace(null, () => markSecretUsed(db, projectId, id))
-      .catch(() => undefined)
-      .finally(() => marking.delete(id));
-    marking.set(id, marked);
+    const marked = inBackground('Recording the use of a secret', () => markSecretUsed(db, projectId, id));
+    marking.set(
+      id,
+      marked.finally(() => marking.delete(id)),
+    );
   }
 
   return {
     /** What is known of credentials without asking the database. */
     cachedCredentials({ appId, appSecret }: Credentials): CachedCredentials {
-      return cache.find(keyOf(appId, hashSecret(appSecret)));
+      return cache.find(keyOf(appId, hashSecretAsText(appSecret)));
     },
 
-    /** The project of an App ID and App Secret; UNAUTHENTICATED if either is wrong (spec, "Authentication"). */
+    /** The project of an App ID and App Secret; UNAUTHENTICATED if either is wrong (spec, "Authentication"), PROJECT_DISABLED. */
     authenticate({ appId, appSecret }: Credentials): Promise<ProjectScope> {
       return check(appId, hashSecret(appSecret));
     },
@@ -94,8 +113,7 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
     /** The scope of the operator, who has every permission. NOT_FOUND. */
     async getScope(appId: string): Promise<ProjectScope> {
       const projectId = await findProjectId(db, appId);
-      if (projectId === null)
-        throw new AppError('NOT_FOUND', `There is no project with the App ID ${JSON.stringify(appId)}.`);
+      if (projectId === null) throw noProject(appId);
       return mintScope(projectId, appId, OPERATOR, OPERATOR_PERMISSIONS);
     },
 
@@ -104,16 +122,9 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
 
     /** A new project with its first secret. Only the hash is stored, so the secret is returned this once. BAD_USER_INPUT. */
     async createProject(name: string, { appId, appSecret }: Credentials = mintCredentials()) {
-      const trimmed = isTooLong('projectName', name) ? '' : name.trim();
-      if (trimmed === '' || /[\p{Cc}\p{Cs}]/u.test(trimmed)) {
-        throw new AppError(
-          'BAD_USER_INPUT',
-          `A project's name is text of 1 to ${INPUT_LIMITS.projectName.max} characters on one line.`,
-        );
-      }
       // The only call of a Prisma model: the first one of a process takes a quarter of a second, too long for every command.
       const project = await db.prisma.project.create({
-        data: { name: trimmed, appId, secrets: { create: { secretHash: hashSecret(appSecret) } } },
+        data: { name: requireProjectName(name), appId, secrets: { create: { secretHash: hashSecret(appSecret) } } },
       });
       return { id: project.id, name: project.name, appId, appSecret };
     },
@@ -121,6 +132,17 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
     /** Every project with its exact number of current users, oldest first. */
     listProjects(): Promise<ProjectSummary[]> {
       return listProjects(db);
+    },
+
+    /** One project. NOT_FOUND if it was deleted meanwhile. */
+    async getProject(scope: ProjectScope): Promise<ProjectSummary> {
+      const project = await findProject(db, scope.projectIdFor('operate'));
+      if (project === undefined) throw noProject(scope.appId);
+      return project;
+    },
+
+    countProjects(): Promise<number> {
+      return countProjects(db);
     },
 
     /** To be called when secrets have ended in this process: all cached credentials become stale. */
@@ -133,12 +155,22 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
   };
 }
 
-/** The cache has the hash of a secret, never the secret. */
-function keyOf(appId: string, presented: Buffer): string {
-  return `${appId} ${presented.toString('base64')}`;
+function noProject(appId: string): AppError {
+  return new AppError('NOT_FOUND', `There is no project with the App ID ${JSON.stringify(appId)}.`);
 }
 
-function mintScope(projectId: number, appId: string, actor: string, permissions: readonly Permission[]): ProjectScope {
+/** The cache has the hash of a secret, never the secret. */
+function keyOf(appId: string, presented: string): string {
+  return `${appId} ${presented}`;
+}
+
+function mintScope(
+  projectId: number,
+  appId: string,
+  actor: string,
+  permissions: readonly Permission[],
+  requestsPerMinute: number | null = null,
+): ProjectScope {
   const projectIdFor = (permission: Permission, orPermission: Permission = permission) => {
     if (permissions.includes(permission) || permissions.includes(orPermission)) return projectId;
     const missing = permission === orPermission ? permission : `${permission} or ${orPermission}`;
@@ -150,7 +182,7 @@ function mintScope(projectId: number, appId: string, actor: string, permissions:
     requestId,
   });
   const permits = (permission: Permission) => permissions.includes(permission);
-  return { appId, loggedId: projectId, projectIdFor, actorFor, permits } as ProjectScope;
+  return { appId, requestsPerMinute, projectIdFor, actorFor, permits } as ProjectScope;
 }
 
 /** When the database was asked about a secret, and how often the cache had been invalidated by then. */

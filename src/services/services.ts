@@ -5,6 +5,7 @@ import { createAudit } from './audit.js';
 import type { OnFailure } from './background.js';
 import { createChanges } from './changes.js';
 import { createLogins } from './logins.js';
+import { createProjectLifecycle } from './project-lifecycle.js';
 import { createProjects } from './projects.js';
 import { createSecrets } from './secrets.js';
 import { createTotals } from './totals.js';
@@ -23,10 +24,11 @@ export interface ServicesOptions {
 /** Everything that the two interfaces and the command can do with one database. */
 export function createServices(db: Database, { changesRetentionMs, onFailure = () => undefined }: ServicesOptions) {
   const totals = createTotals(db, onFailure);
-  const projects = createProjects(db, randomBytes);
+  const projects = createProjects(db, randomBytes, onFailure);
   return {
     totals,
     projects,
+    lifecycle: createProjectLifecycle(db, totals, projects.forgetCredentials),
     secrets: createSecrets(db, randomBytes, projects.forgetCredentials),
     audit: createAudit(db),
     users: createUsers(db, totals),

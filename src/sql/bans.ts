@@ -1,5 +1,6 @@
 import { Prisma, type Queryable } from '../db/statements.js';
-import type { Ban, BanRecord, Identity } from '../domain/identities.js';
+import type { Position } from '../domain/filters.js';
+import type { Ban, BanRecord, Identity, ListedBan } from '../domain/identities.js';
 import type { Actor } from '../domain/projects.js';
 import { insertAuditEntries } from './audit.js';
 
@@ -37,12 +38,36 @@ export async function deleteBan(db: Queryable, actor: Actor, { authMethod, authV
     ${insertAuditEntries(actor, 'unban', CHANGED_BANS)}`);
 }
 
-/** All bans of a project, oldest first. */
-export function listBans(db: Queryable, projectId: number): Promise<Ban[]> {
+export interface BanPageKey {
+  /** Where the page before ended; null for the first page. */
+  readonly after: Position | null;
+  readonly limit: number;
+  readonly order: 'newest first' | 'oldest first';
+  /** Texts of which a listed identity contains one, as it was written or as it is compared; null for all bans. */
+  readonly contains: readonly string[] | null;
+}
+
+/** At most `limit` bans after a position, each with its id. */
+export function listBanPage(
+  db: Queryable,
+  projectId: number,
+  { after, limit, order, contains }: BanPageKey,
+): Promise<ListedBan[]> {
+  const [isAfter, direction, start] =
+    order === 'newest first'
+      ? [Prisma.sql`<`, Prisma.sql`DESC`, { createdAt: 'infinity', id: 0 }]
+      : [Prisma.sql`>`, Prisma.empty, { createdAt: '-infinity', id: 0 }];
+  const { createdAt, id } = after ?? start;
   return db.query(Prisma.sql`
-    SELECT ${BAN} FROM bans
+    SELECT id, ${BAN} FROM bans
     WHERE project_id = ${projectId}::int
-    ORDER BY created_at, auth_method, auth_value_key`);
+      AND (created_at, id) ${isAfter} (${createdAt}::timestamptz, ${id}::bigint)
+      AND (${contains}::text[] IS NULL OR EXISTS (
+        SELECT FROM unnest(${contains}::text[]) AS wanted(part)
+        WHERE strpos(auth_value, wanted.part) > 0 OR strpos(auth_value_key, wanted.part) > 0
+      ))
+    ORDER BY created_at ${direction}, id ${direction}
+    LIMIT ${limit}::bigint`);
 }
 
 /** The next `limit` bans after one, in the order of their keys; after null the first. */

@@ -99,7 +99,7 @@ describe('the names and types that clients rely on do not change', () => {
   });
 });
 
-test('the schema adds only the accounts of a login, the idempotency keys and the feed of changes', () => {
+test('the schema adds only accounts of a login, idempotency keys, emails, users by identity, and the feed of changes', () => {
   const fixed = entriesOf(FIXED);
   const isOfFeed = (name: string) => /^(Change|Subscription|Query\.changes)/.test(name);
   const extras = [...entriesOf(actual)].filter(([name]) => !fixed.has(name) && !isOfFeed(name));
@@ -108,6 +108,10 @@ test('the schema adds only the accounts of a login, the idempotency keys and the
     'AccountInput.network': 'Network!',
     'AccountInput.publicKey': 'String!',
     'RecordLoginInput.accounts': '[AccountInput!]',
+    'User.email': 'String',
+    'Query.userByIdentity': 'User',
+    'Query.userByIdentity(authMethod)': 'String!',
+    'Query.userByIdentity(authValue)': 'String!',
     'Mutation.deleteUser(idempotencyKey)': 'String',
     'Mutation.recordLogin(idempotencyKey)': 'String',
   });
