@@ -19,10 +19,12 @@ import { decorateRequests } from './request.js';
 import { jsonBodyParser } from './http/body.js';
 import type { Logger } from './telemetry/logger.js';
 import { traceRequests } from './http/server-timing.js';
+import { createStreams, type StreamLimits } from './http/streams.js';
 import { healthPlugin } from './http/health.js';
 import { limitRates } from './http/rate-limit.js';
 import { redact } from './telemetry/redact.js';
 import { serveOpenApi } from './rest/openapi.js';
+import { changesPlugin } from './rest/changes.js';
 import { restPlugin } from './rest/plugin.js';
 import { VERSION } from './config/version.js';
 
@@ -38,6 +40,7 @@ export interface ServerOptions {
   readonly timeouts?: Timeouts;
   /** In a worker: rejects unless all workers can answer requests. The primary process serves the metrics then. */
   readonly checkWorkers?: () => Promise<void>;
+  readonly streamLimits?: StreamLimits | undefined;
 }
 
 /** Time limits of a connection, in milliseconds. REQUEST_TIMEOUT_MS limits a request. */
@@ -74,6 +77,7 @@ export async function createServer({
   admission: admissionOptions = ADMISSION,
   timeouts = TIMEOUTS,
   checkWorkers,
+  streamLimits,
 }: ServerOptions): Promise<FastifyInstance> {
   const { services } = context;
   const unreadMs = timeouts.stalledMs + config.requestTimeoutMs;
@@ -117,10 +121,13 @@ export async function createServer({
   traceRequests(app, await loadTracing(config, log));
   await limitRates(app, config.rateLimit, log);
   logRequests(app, log);
+  const streams = createStreams(app, services.projects, runWithAdmission, streamLimits);
   if (config.metricsPort !== null) {
     // Loaded only where it is used, because it takes time and memory.
     const { measure, serveMetrics } = await import('./telemetry/metrics.js');
-    const metrics = measure(app, { admission, db: context.db });
+    const { lagSeconds, findOldestWriter } = services.changes;
+    const changes = { lagSeconds, findOldestWriter, openStreams: streams.count };
+    const metrics = measure(app, { admission, db: context.db, changes });
     app.decorate('readMetrics', metrics.json);
     const address = { host: config.host, port: config.metricsPort };
     if (checkWorkers === undefined) serveWhileListening(app, () => serveMetrics(address, metrics.text));
@@ -151,10 +158,12 @@ export async function createServer({
   };
   await serveOpenApi(app, VERSION);
   await app.register(restPlugin, { prefix: '/server', services, authenticate: authenticateWhenOpen });
+  await app.register(changesPlugin, { changes: services.changes, authenticate: authenticateWhenOpen, streams });
   await app.register(graphqlPlugin, {
     services,
     authenticate: authenticateWhenOpen,
     runWithAdmission,
+    streams,
     graphiql: config.graphiql,
     demoCredentials,
   });

@@ -32,10 +32,10 @@ export interface ContextOptions extends DatabaseOptions {
   readonly onDoubt?: LockOptions['onDoubt'];
 }
 
-export function createContext({ db: dbConfig }: Config, options: ContextOptions): Context {
+export function createContext({ db: dbConfig, changesRetentionMs }: Config, options: ContextOptions): Context {
   const { command, controlSocket, lockWaitMs: waitMs = 0, onDoubt } = options;
   const db = createDatabase(dbConfig, options);
-  const services = createServices(db, options.onBackgroundFailure);
+  const services = createServices(db, { changesRetentionMs, onFailure: options.onBackgroundFailure });
   let lock: DataDirLock | null = null;
   let open = false;
 
@@ -66,6 +66,7 @@ export function createContext({ db: dbConfig }: Config, options: ContextOptions)
       await db.check();
       const applied = await migrate(db.direct);
       open = true;
+      if (options.serving) services.changes.start();
       return applied;
     },
     async close() {
@@ -76,6 +77,7 @@ export function createContext({ db: dbConfig }: Config, options: ContextOptions)
         () => db.close(),
         () => services.totals.flush(),
         () => services.projects.flush(),
+        () => services.changes.close(),
       ]);
     },
   };

@@ -1,6 +1,7 @@
 import { createReadStream, createWriteStream, mkdtempSync } from 'node:fs';
 import { chmod, mkdir, mkdtemp, open, rm, stat } from 'node:fs/promises';
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
+import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -77,7 +78,8 @@ export async function serveControlSocket(
 
 /**
  * Reads all input before the operation starts and sends the output after it ends. An operation occupies the only connection to the
- * embedded database, so a slow terminal at the other end must not block other requests.
+ * embedded database, so a slow terminal at the other end must not block other requests. A live operation holds no connection while it
+ * writes.
  */
 async function respond(
   operations: Operations,
@@ -90,6 +92,9 @@ async function respond(
   const disconnected = new AbortController();
   response.on('close', () => disconnected.abort(new Error('The command was interrupted.')));
   const sendFrame = (frame: Frame) => response.write(`${JSON.stringify(frame)}\n`);
+  const sendOutput = async (output: string) => {
+    if (!sendFrame({ output })) await once(response, 'drain', { signal: disconnected.signal });
+  };
   try {
     const name = decodeURIComponent((incoming.url ?? '/').slice(1));
     const operation = operations.get(name);
@@ -101,7 +106,7 @@ async function respond(
     const io: Io = {
       input: createReadStream(join(spool, 'input')),
       inputBytes: (await stat(join(spool, 'input'))).size,
-      write: async (chunk) => void (await output.write(chunk)),
+      write: operation.isLive ? sendOutput : async (chunk) => void (await output.write(chunk)),
       progress: (progress) => sendFrame({ progress }),
       signal: disconnected.signal,
     };

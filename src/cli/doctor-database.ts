@@ -39,8 +39,8 @@ export interface ExaminationParams {
 /** What to examine in the database of a configuration. */
 export function examinationOf({ db, workers }: Config, totals: boolean): ExaminationParams {
   if (db.engine === 'embedded') return { engine: db.engine, connections: 1, hasDirectUrl: false, totals };
-  // Of each worker: the pool, one connection that listens for changed secrets, and one that vacuums.
-  const connections = (db.poolSize + 2) * workers;
+  // Of each worker: the pool, and connections that listen for changed secrets, publish changes and vacuum.
+  const connections = (db.poolSize + 3) * workers;
   return { engine: db.engine, connections, hasDirectUrl: db.directUrl !== undefined, totals };
 }
 
@@ -71,6 +71,7 @@ export async function examineDatabase(
   const ifMigrated = (id: string, check: () => Promise<Finding>) =>
     isMigrated ? attempt(id, check) : skipped(id, 'not checked before the migrations are applied');
   findings.push(await ifMigrated('rights', () => checkPrivileges(db)));
+  findings.push(await ifMigrated('changes', () => checkChanges(services)));
   const totals = () => checkTotals(services);
   findings.push(
     params.totals ? await ifMigrated('totals', totals) : skipped('totals', 'not checked because of --no-totals'),
@@ -216,6 +217,30 @@ async function checkPrivileges(db: Database): Promise<Finding> {
   const { lacking, grants } = await queryRow(db, LACKING);
   if (!lacking) return passed('rights', 'the role can read and write all tables');
   return failed('rights', `the role lacks ${lacking}`, `Run as the owner of the tables:\n${grants}`);
+}
+
+/** A younger transaction is nothing unusual. */
+const MAX_TRANSACTION_SECONDS = 60;
+
+/** Names the transaction that holds up the feed of changes. */
+async function checkChanges({ changes }: Services): Promise<Finding> {
+  const oldest = await changes.findOldestWriter();
+  if (oldest === null || oldest.seconds < MAX_TRANSACTION_SECONDS)
+    return passed('changes', 'no old transaction holds up the feed');
+  const { pid, name, role, state, seconds } = oldest;
+  const minutes = Math.floor(seconds / 60);
+  const where = `of role ${role}, open for ${minutes} min (${state}),`;
+  if (pid === null)
+    return warning(
+      'changes',
+      `the prepared transaction ${JSON.stringify(name)} ${where} holds up the feed of changes`,
+      'Run COMMIT PREPARED or ROLLBACK PREPARED.',
+    );
+  return warning(
+    'changes',
+    `process ${pid} (${name || 'without a name'}) ${where} holds up the feed of changes`,
+    `End its transaction; if it is stuck: SELECT pg_terminate_backend(${pid}).`,
+  );
 }
 
 async function checkTotals(services: Services): Promise<Finding> {

@@ -10,6 +10,8 @@ export interface Operation<Params, Result> {
   /** The words of the command, such as `user import`. */
   readonly name: string;
   readonly run: (context: OperationContext, params: Params, io: Io) => Promise<Result>;
+  /** Whether its output is passed on as it is written. Without it, a server sends all of it at the end. */
+  readonly isLive?: boolean;
 }
 
 /** The operations of all commands by name. */

@@ -4,6 +4,7 @@ import type { Environment } from '../config/config.js';
 import { VERSION } from '../config/version.js';
 import { examples } from './arguments.js';
 import { addAuditCommand } from './audit.js';
+import { addChangesCommand } from './changes.js';
 import { addCompletionCommand } from './completion.js';
 import { addConformanceCommand } from './conformance.js';
 import { addDashboardCommand } from './dashboard.js';
@@ -24,6 +25,7 @@ const COMMANDS = [
   addProjectCommands,
   addUserCommands,
   addAuditCommand,
+  addChangesCommand,
   addDashboardCommand,
   addOperatorCommands,
   addTotalsCommand,

@@ -20,7 +20,11 @@ export interface CommandContext {
   readonly env: Environment;
   readonly operations: Operations;
   /** Adds an operation to `operations`; the returned function runs it and prints its result. */
-  operation<Params, Result>(name: string, run: Operation<Params, Result>['run']): Run<Params, Result>;
+  operation<Params, Result>(
+    name: string,
+    run: Operation<Params, Result>['run'],
+    options?: Pick<Operation<Params, Result>, 'isLive'>,
+  ): Run<Params, Result>;
 }
 
 /** Runs an operation wherever the database can be reached, and prints its result as text or as JSON. */
@@ -44,8 +48,8 @@ export function createCommandContext(env: Environment): CommandContext {
   return {
     env,
     operations,
-    operation(name, run) {
-      const operation = { name, run };
+    operation(name, run, options) {
+      const operation = { name, run, ...options };
       operations.set(name, operation);
       return (params, presentation) => runAndPrint(env, operation, params, presentation);
     },

@@ -75,16 +75,13 @@ function addExportCommand(user: Command, { operation }: CommandContext): void {
     .description('write all users and bans to stdout as NDJSON that `user import` reads, from one snapshot')
     .addHelpText('after', examples('user export --project app_1 > users.ndjson'))
     .addOption(projectOption())
-    // The output is JSON with and without the option.
-    .addOption(jsonOption().hideHelp())
-    .action(async ({ project }) => {
-      const { exported, bans } = await exportTo(
+    .addOption(new Option('--json', 'print the report on stderr as JSON; stdout is NDJSON in any case'))
+    .action(async ({ project, json }) => {
+      const report = await exportTo(
         { project },
         { unit: 'users', interrupted: 'Interrupted. The export is incomplete.', print: () => '' },
       );
-      process.stderr.write(
-        `Exported ${counted(exported, 'user')}${bans === 0 ? '' : ` and ${counted(bans, 'ban')}`}.\n`,
-      );
+      process.stderr.write(`${json ? JSON.stringify(report) : exportReport(report, project)}\n`);
     });
 }
 
@@ -183,7 +180,7 @@ async function exportUsers({ services, operator }: OperationContext, params: { p
     progress: (done) => io.progress(progressOf(done, Math.max(done, total))),
     signal: io.signal,
   });
-  return { exported: exported.users, bans: exported.bans };
+  return { exported: exported.users, bans: exported.bans, cursor: exported.cursor };
 }
 
 const userIdArgument = userId('USER_ID');
@@ -223,6 +220,11 @@ async function purgeUsers(
 }
 
 type ImportReport = Awaited<ReturnType<typeof importUsers>>;
+
+function exportReport({ exported, bans, cursor }: Awaited<ReturnType<typeof exportUsers>>, project: string): string {
+  const banned = bans === 0 ? '' : ` and ${counted(bans, 'ban')}`;
+  return `Exported ${counted(exported, 'user')}${banned}.\nWhat changes from now on: userdir changes --project ${project} --after ${cursor}`;
+}
 
 function importReport(report: ImportReport, skipInvalid: boolean): string {
   const { imported, created, updated, unchanged, skipped, failed, bans } = report;

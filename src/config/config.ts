@@ -32,6 +32,8 @@ export interface Config {
   readonly rateLimit: RateLimitConfig;
   /** How long it accepts requests after a signal, while it is not ready, so that load balancers can leave it. */
   readonly shutdownDelayMs: number;
+  /** How long changes are kept for those who follow them. */
+  readonly changesRetentionMs: number;
   /** The port on which metrics are served; null for no metrics. */
   readonly metricsPort: number | null;
   /** The URL to which traces are sent, by OTLP over HTTP; null for no traces. */
@@ -137,6 +139,7 @@ export function parseConfig(env: Environment): Config {
     trustProxy: values.TRUST_PROXY,
     requestTimeoutMs: values.REQUEST_TIMEOUT_MS,
     shutdownDelayMs: values.SHUTDOWN_DELAY_MS,
+    changesRetentionMs: values.CHANGES_RETENTION,
     rateLimit: {
       requestsPerMinute: values.RATE_LIMIT ?? null,
       ...(values.REDIS_URL && { redisUrl: values.REDIS_URL }),

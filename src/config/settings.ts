@@ -36,6 +36,17 @@ function wholeNumber(min: number, max: number): Kind<number> {
   return { accepts, schema };
 }
 
+const UNIT_MS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** In milliseconds. */
+const duration: Kind<number> = {
+  accepts: 'a whole number with a unit, such as 90m, 24h or 30d, up to 9999d',
+  schema: z
+    .string()
+    .regex(/^[1-9]\d{0,3}[mhd]$/)
+    .transform((given) => Number(given.slice(0, -1)) * (UNIT_MS[given.slice(-1)] as number)),
+};
+
 function text(accepts: string): Kind<string> {
   return { accepts, schema: z.string() };
 }
@@ -121,7 +132,7 @@ export const DECLARATIONS = {
   DATABASE_POOL_SIZE: {
     ...wholeNumber(1, 1000),
     default: '10',
-    does: 'PostgreSQL connections of each worker. They stay open. Two more of each go to `DATABASE_DIRECT_URL`: one listens for revoked secrets, one vacuums at times.',
+    does: 'PostgreSQL connections of each worker. They stay open. Three more of each go to `DATABASE_DIRECT_URL`: one listens for revoked secrets, one publishes changes, one vacuums at times.',
   },
   DATABASE_POOL_TIMEOUT_MS: {
     ...wholeNumber(100, 600_000),
@@ -158,6 +169,11 @@ export const DECLARATIONS = {
     ...wholeNumber(0, 600_000),
     default: '0',
     does: 'How long the service still accepts requests after SIGTERM, in milliseconds. `/readyz` answers 503 meanwhile. Behind a load balancer, choose more than its health checks need to notice.',
+  },
+  CHANGES_RETENTION: {
+    ...duration,
+    default: '30d',
+    does: 'How long changes are kept for those who follow them. A follower that was away for longer starts again from an export.',
   },
   RATE_LIMIT: {
     ...wholeNumber(1, 100_000_000),

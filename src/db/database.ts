@@ -5,7 +5,7 @@ import type { DatabaseConfig } from '../config/config.js';
 import { connectionOptions } from './connection-options.js';
 import { createEmbeddedEngine, type EngineUsage } from './embedded.js';
 import { PrismaClient } from './generated/prisma/client.js';
-import { listen } from './listen.js';
+import { keepConnection, listen } from './listen.js';
 import { createStatements, type Queryable, statementName } from './statements.js';
 import { createTimeLimit } from './time-limit.js';
 import { createTransactions, type Isolation } from './transactions.js';
@@ -34,6 +34,11 @@ export interface Database extends Queryable {
    * again.
    */
   listen(channel: string, onNotice: () => void, onFailure: (error: unknown) => void): void;
+  /**
+   * Keeps a session outside the pool for `work`, and begins again when it breaks or `work` fails. Does nothing on the embedded engine, whose
+   * only session is the pool's.
+   */
+  keepSession(work: (session: Session) => Promise<void>): void;
   /** Load of the embedded engine; null on PostgreSQL, which has statistics of its own. */
   engineUsage(): EngineUsage | null;
   /** Throws if the database does not answer, or if its settings would make our answers wrong. */
@@ -43,6 +48,14 @@ export interface Database extends Queryable {
   /** The same for the deltas alone, whose dead rows slow down every total until they are removed. */
   vacuumDeltas(): Promise<void>;
   close(): Promise<void>;
+}
+
+/** A session that is kept open, for advisory locks and notices. */
+export interface Session extends Queryable {
+  /** Aborts when the database is closed. */
+  readonly signal: AbortSignal;
+  /** Calls back with the text of every notice of a channel. */
+  listen(channel: string, onNotice: (text: string) => void): Promise<void>;
 }
 
 export interface DatabaseOptions {
@@ -77,6 +90,8 @@ export function createDatabase(config: DatabaseConfig, options: DatabaseOptions 
       abandon: () => undefined,
       engineUsage: () => null,
       listen: (...subscription) => void stops.push(listen(withoutPooler, ...subscription)),
+      keepSession: (work) =>
+        void stops.push(keepSession({ ...withoutPooler, ...SESSION_TIMEOUTS }, work, options.onIdleError)),
       close: () => closeAll(stops),
     });
   }
@@ -90,7 +105,13 @@ export function createDatabase(config: DatabaseConfig, options: DatabaseOptions 
     idleTimeoutMillis: 0,
     connectionTimeoutMillis: EMBEDDED_CONNECT_TIMEOUT_MS,
   });
-  return fromPool(pool, 0, options, { ...engine, direct: pool, engineUsage: engine.usage, listen: () => undefined });
+  return fromPool(pool, 0, options, {
+    ...engine,
+    direct: pool,
+    engineUsage: engine.usage,
+    listen: () => undefined,
+    keepSession: () => undefined,
+  });
 }
 
 /** `limitMs` is the statement timeout of requests, 0 for none. */
@@ -98,7 +119,7 @@ function fromPool(
   pool: pg.Pool,
   limitMs: number,
   options: DatabaseOptions,
-  engine: Pick<Database, 'direct' | 'start' | 'abandon' | 'listen' | 'engineUsage' | 'close'>,
+  engine: Pick<Database, 'direct' | 'start' | 'abandon' | 'listen' | 'keepSession' | 'engineUsage' | 'close'>,
 ): Database {
   pool.on('error', (error) => options.onIdleError?.(error));
   const prisma = createPrisma(pool, options);
@@ -122,6 +143,7 @@ function fromPool(
     abandon: () => engine.abandon(),
     engineUsage: () => engine.engineUsage(),
     listen: (...subscription) => engine.listen(...subscription),
+    keepSession: (work) => engine.keepSession(work),
     async check() {
       const text = `SELECT current_setting('TimeZone') AS zone, current_setting('server_encoding') AS encoding`;
       const { rows } = await pool.query({ text, ...(limitMs > 0 && { query_timeout: readMs }) });
@@ -139,6 +161,32 @@ function fromPool(
     },
     close: () => closeAll([() => engine.close(), () => pool.end(), () => prisma.$disconnect()]),
   };
+}
+
+/** How long a kept session waits for an answer before it counts the connection as broken. */
+const SESSION_TIMEOUTS = { query_timeout: 10_000 };
+
+function keepSession(
+  connection: pg.ClientConfig,
+  work: (session: Session) => Promise<void>,
+  onFailure: DatabaseOptions['onIdleError'] = () => undefined,
+): () => Promise<void> {
+  const statementsOn = createStatements(undefined);
+  const runIn = async (client: pg.Client, signal: AbortSignal) => {
+    // PostgreSQL holds the locks of a machine that has disappeared until it notices; by default, after two hours.
+    await client.query(`SET tcp_keepalives_idle = 10`);
+    await client.query(`SET tcp_keepalives_interval = 5`);
+    await client.query(`SET tcp_keepalives_count = 3`);
+    await work({
+      ...statementsOn(client, null),
+      signal,
+      async listen(channel, onNotice) {
+        client.on('notification', ({ payload = '' }) => onNotice(payload));
+        await client.query(`LISTEN ${channel}`);
+      },
+    });
+  };
+  return keepConnection(connection, runIn, (error) => onFailure(error as Error));
 }
 
 function createPrisma(pool: pg.Pool, { onStatement }: DatabaseOptions): PrismaClient {

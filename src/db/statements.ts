@@ -24,7 +24,7 @@ export interface Queryable {
   query<Row>(statement: Prisma.Sql | Statement): Promise<Row[]>;
 }
 
-export type Connection = pg.Pool | pg.PoolClient;
+export type Connection = pg.Pool | pg.PoolClient | pg.Client;
 export type TimeLimit = ReturnType<typeof createTimeLimit>;
 
 /** The one way by which a statement reaches a connection: tests count it, and traces have a span for it. */

@@ -51,7 +51,7 @@ export function parse<Schema extends z.ZodType>(schema: Schema, value: unknown):
 }
 
 /** A decimal number without sign, point or exponent, from `min` to `max`. */
-function decimal(name: string, min: number, max: number) {
+export function decimal(name: string, min: number, max: number) {
   const error = says(name, `a whole number from ${min} to ${max}`);
   return z
     .string({ error })
@@ -61,7 +61,7 @@ function decimal(name: string, min: number, max: number) {
 }
 
 /** The OpenAPI document shows a text of digits as an integer. */
-function integerMeta(minimum: number, maximum?: number) {
+export function integerMeta(minimum: number, maximum?: number) {
   return { type: 'integer', pattern: undefined, minimum, ...(maximum !== undefined && { maximum }) } as const;
 }
 

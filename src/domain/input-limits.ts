@@ -17,6 +17,8 @@ export const INPUT_LIMITS = {
   cursor: { max: 64, unit: 'characters' },
   /** A whole list of login methods in one parameter. */
   loginMethods: { max: 256, unit: 'characters' },
+  /** A whole list of types of changes in one parameter. */
+  changeTypes: { max: 256, unit: 'characters' },
   idempotencyKey: { max: 255, unit: 'characters' },
   appId: { max: 64, unit: 'characters' },
   appSecret: { max: 256, unit: 'characters' },

@@ -44,6 +44,8 @@ export interface ProjectScope {
   projectIdFor(permission: Permission, orPermission?: Permission): number;
   /** The same with the name of the actor, for the audit trail. FORBIDDEN. */
   actorFor(permission: Permission, requestId: string | null, orPermission?: Permission): Actor;
+  /** Whether the caller has the permission. */
+  permits(permission: Permission): boolean;
   readonly [minted]: true;
 }
 

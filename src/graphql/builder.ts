@@ -5,6 +5,7 @@ import { getDatamodel } from '../db/generated/pothos.js';
 import type { AppError } from '../errors.js';
 import { type Account, LoginMethod, Network, type User, WalletType } from '../domain/users.js';
 import type { ProjectScope } from '../domain/projects.js';
+import type { Admit } from '../services/changes.js';
 import type { Services } from '../services/services.js';
 
 /** What a resolver gets: the project of the request's credentials, the services, and the request's id for the audit trail. */
@@ -16,6 +17,8 @@ export interface GraphQLContext {
   readonly isLarge: boolean;
   /** Adds to the cost of the operation (rows.ts); false where it cannot be answered for that. */
   readonly charge: (cost: number) => boolean;
+  /** How long a subscription goes on, and how it reads. Null for any other operation. */
+  readonly follower: { readonly signal: AbortSignal; readonly admit: Admit } | null;
   /** Is told of an error of a resolver as an operator should know of it. */
   readonly report: (failure: AppError) => void;
 }
@@ -48,7 +51,7 @@ export const builder = new SchemaBuilder<{
 
 builder.queryType({
   description:
-    'Every field reads the project whose App ID and App Secret come with the request, and nothing else. A failed field has a code in `extensions.code`: `BAD_USER_INPUT` for a value that is not accepted, with the argument in `extensions.argument`, `NOT_FOUND`, `BANNED`, `IDEMPOTENCY_KEY_REUSED`, `FORBIDDEN` where the App Secret lacks a scope, `UNAVAILABLE` while the database is away, or `INTERNAL_SERVER_ERROR`.',
+    'Every field reads the project whose App ID and App Secret come with the request, and nothing else. A failed field has a code in `extensions.code`: `BAD_USER_INPUT` for a value that is not accepted, with the argument in `extensions.argument`, `NOT_FOUND`, `BANNED`, `IDEMPOTENCY_KEY_REUSED`, `CURSOR_EXPIRED`, `FORBIDDEN` where the App Secret lacks a scope, `UNAVAILABLE` while the database is away, or `INTERNAL_SERVER_ERROR`.',
 });
 builder.mutationType({
   description:

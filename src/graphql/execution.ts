@@ -14,6 +14,8 @@ export interface Parameters {
   readonly query: string;
   readonly variables: Record<string, unknown> | undefined;
   readonly operationName: string | undefined;
+  /** Whether the caller takes a stream, which a subscription needs. */
+  readonly acceptsEvents?: boolean;
 }
 
 /** A request that has been read and whose cost is known: what to execute, or why it is refused. */

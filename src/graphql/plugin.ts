@@ -17,13 +17,16 @@ import { executeRequest, type Parameters, type PreparedRequest } from './executi
 import { createExplorer } from './explorer.js';
 import { answerFast } from './fast-path.js';
 import { LIMITS } from './limits.js';
+import { accepts, EVENT_STREAM, type Streams } from '../http/streams.js';
 import { schema } from './schema.js';
+import { subscriptionEvents } from './subscriptions.js';
 import { contextOf, createRequestReader, parseWithAdmission } from './request.js';
 
 export interface GraphQLOptions {
   readonly services: Services;
   readonly authenticate: Authenticate;
   readonly runWithAdmission: RunWithAdmission;
+  readonly streams: Streams;
   readonly graphiql: boolean;
   /** Credentials for GraphiQL's header editor. Only those of the demo project are ever shown. */
   readonly demoCredentials: DemoCredentials;
@@ -41,7 +44,7 @@ const BODY_LIMIT_BYTES = 262_144;
 
 /** The GraphQL interface at /graphql. A browser that opens it without a query gets GraphiQL. */
 export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, options) => {
-  const { services, authenticate, runWithAdmission, graphiql, demoCredentials } = options;
+  const { services, authenticate, runWithAdmission, streams, graphiql, demoCredentials } = options;
   const documents = createDocumentCache();
   const reader = createRequestReader(documents);
   const yoga = createYoga<ServerContext, GraphQLContext>({
@@ -99,7 +102,11 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
     preValidation(request, _reply, done) {
       if (explore && asksForPage(request)) return done();
       const given = request.method === 'GET' ? urlParameters(request, parseJson) : request.body;
-      request.graphqlParameters = toParameters(given as Record<string, unknown> | null | undefined);
+      const acceptsEvents = accepts(request.raw.headers.accept, EVENT_STREAM);
+      request.graphqlParameters = {
+        ...toParameters(given as Record<string, unknown> | null | undefined),
+        acceptsEvents,
+      };
       request.raw.headers.accept = mediaTypeOf(request.raw.headers.accept);
       done();
     },
@@ -131,6 +138,14 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
       const { html, policy } = await (explore as NonNullable<typeof explore>)(demoCredentials(request));
       if (reply.sent) return reply;
       return reply.type('text/html; charset=utf-8').header('content-security-policy', policy).send(html);
+    }
+    if (graphql.refusal === null && graphql.operation?.node.operation === 'subscription') {
+      if (!graphql.acceptsEvents) {
+        throw badInput('Accept', request.raw.headers.accept, `${EVENT_STREAM} for a subscription`);
+      }
+      return streams.send(request, reply, 'changes', (stream) =>
+        subscriptionEvents(graphql, contextOf(request, services, stream), stream),
+      );
     }
     const body = await answerFast(request, graphql, contextOf(request, services), documents);
     // True if the request timed out (http/request-timeout.ts). Fastify would log the URL of a second answer.

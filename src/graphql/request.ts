@@ -76,19 +76,26 @@ const ASK_FOR_LESS =
   'The users that match, or their accounts, are more than one answer can have: ask for fewer at once.';
 
 /** The context of the resolvers of a request. */
-export function contextOf(request: FastifyRequest, services: Services): GraphQLContext {
+export function contextOf(
+  request: FastifyRequest,
+  services: Services,
+  follower: GraphQLContext['follower'] = null,
+): GraphQLContext {
   let charged = request.graphql?.cost ?? 0;
   return {
     scope: request.scope,
     services,
     requestId: request.id,
+    follower,
     isLarge: charged >= LARGE_COST,
     charge(cost) {
       charged += cost;
       request.addWeight(Math.floor(cost / COST_PER_UNIT));
+      // A change that is not sent would be skipped.
+      if (charged <= LIMITS.cost || follower !== null) return true;
       // A mutation is always answered, because its work is done.
       const prepared = request.graphql as PreparedRequest;
-      if (charged <= LIMITS.cost || prepared.operation?.node.operation === 'mutation') return true;
+      if (prepared.operation?.node.operation === 'mutation') return true;
       prepared.refusal ??= [new GraphQLError(`${limitExceeded('cost', 'more')} ${ASK_FOR_LESS}`)];
       return false;
     },

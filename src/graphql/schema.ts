@@ -3,6 +3,7 @@ import { isSliceOver, nextSlice } from '../http/event-loop.js';
 import { withSpan } from '../telemetry/request-trace.js';
 import { builder, type GraphQLContext } from './builder.js';
 import './accounts.js';
+import './changes.js';
 import './logins.js';
 import './users.js';
 import './wallets.js';

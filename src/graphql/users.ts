@@ -250,24 +250,31 @@ interface UserConnection {
   total: number | null;
 }
 
-const pageInfoType = builder.objectRef<UserConnection>('PageInfo').implement({
+interface PageInfo {
+  hasNextPage: boolean;
+  hasPreviousPage: boolean;
+  startCursor: string | null;
+  endCursor: string | null;
+}
+
+export const pageInfoType = builder.objectRef<PageInfo>('PageInfo').implement({
   description: 'Where a page of a connection stands in the whole list (Relay).',
   fields: (t) => ({
     hasNextPage: t.exposeBoolean('hasNextPage', {
-      description: 'Whether there are older users after this page. Exact, in whichever direction you page.',
+      description: 'Whether there is more after this page. Exact, in whichever direction you page.',
     }),
     hasPreviousPage: t.exposeBoolean('hasPreviousPage', {
-      description: 'Whether there are newer users before this page. Exact, in whichever direction you page.',
+      description:
+        'Whether there is more before this page. Exact for users, in whichever direction you page; for changes, whether `after` was given.',
     }),
-    startCursor: t.string({
+    startCursor: t.exposeString('startCursor', {
       nullable: true,
-      description: 'The cursor of the first user of this page, to be given as `before`; null when the page is empty.',
-      resolve: ({ users: [first] }) => (first === undefined ? null : cursorOf(first)),
+      description: 'The cursor of the first item of this page; null when the page is empty.',
     }),
-    endCursor: t.string({
+    endCursor: t.exposeString('endCursor', {
       nullable: true,
-      description: 'The cursor of the last user of this page, to be given as `after`; null when the page is empty.',
-      resolve: ({ users }) => (users.length === 0 ? null : cursorOf(users.at(-1) as User)),
+      description:
+        'The cursor of the last item of this page, to be given as `after`; null when a page of users is empty. A page of changes always has one.',
     }),
   }),
 });
@@ -300,7 +307,12 @@ const userConnectionType = builder.objectRef<UserConnection>('UserConnection').i
     pageInfo: t.field({
       type: pageInfoType,
       description: 'What is before and after this page.',
-      resolve: (connection) => connection,
+      resolve: ({ users, hasNextPage, hasPreviousPage }) => ({
+        hasNextPage,
+        hasPreviousPage,
+        startCursor: users.length === 0 ? null : cursorOf(users[0] as User),
+        endCursor: users.length === 0 ? null : cursorOf(users.at(-1) as User),
+      }),
     }),
     totalCount: t.int({
       description:

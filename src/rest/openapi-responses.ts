@@ -49,6 +49,16 @@ export const HEADERS = {
     schema: { ...text, pattern: "^[\\w%.!~*'()-]+(, [\\w%.!~*'()-]+){0,9}$" },
     example: 'pgae, start%20date',
   },
+  'Userdir-Next-Cursor': {
+    description: 'Of a page of changes: where the next page begins.',
+    schema: text,
+    example: 'ZWUwMTBhODguMTUuNzI5MW8',
+  },
+  'Userdir-Has-More': {
+    description: 'Of a page of changes: whether there is more now.',
+    schema: { ...text, enum: ['true', 'false'] },
+    example: 'false',
+  },
 };
 
 /** The body of every failure. */
@@ -62,7 +72,11 @@ export const ERROR = {
 
 /** Headers of every answer to a request with valid credentials. */
 const COMMON = ['RateLimit', 'RateLimit-Policy', 'Userdir-Ignored-Parameters'] as const;
-export const SUCCESS_HEADERS = headersOf(...COMMON);
+const SUCCESS_HEADERS = headersOf(...COMMON);
+const CHANGES_HEADERS = headersOf('RateLimit', 'RateLimit-Policy', 'Userdir-Next-Cursor', 'Userdir-Has-More');
+
+/** The headers of a success. */
+export const successHeadersOf = (path: string) => (path === '/changes' ? CHANGES_HEADERS : SUCCESS_HEADERS);
 
 export const RESPONSES = {
   BadRequest: failure(
@@ -74,6 +88,16 @@ export const RESPONSES = {
     'The App ID or the App Secret is missing or invalid, the secret lacks the scope for this request, or the project is disabled.',
     'The App ID or the App Secret is invalid.',
     ['WWW-Authenticate'],
+  ),
+  Forbidden: failure(
+    'The App Secret lacks the scope `changes`.',
+    'The App Secret lacks the scope changes; it has read.',
+    [],
+  ),
+  CursorExpired: failure(
+    'Some of the changes after the cursor are no longer kept. Read all users again.',
+    'The cursor has expired: changes are kept for 30 days, and some after it are gone.',
+    [],
   ),
   NotFound: failure('The project has no such user.', 'There is no user 42 in this project.', COMMON),
   KeyReused: failure(
@@ -110,6 +134,7 @@ export function failuresOf(method: string, path: string): Record<string, { $ref:
     401: responseRef('Unauthenticated'),
     // Only a route that names a user (spec, "Errors").
     ...(path.includes('{user_id}') && { 404: responseRef('NotFound') }),
+    ...(path === '/changes' && { 403: responseRef('Forbidden'), 410: responseRef('CursorExpired') }),
     ...(method === 'delete' && { 409: responseRef('KeyReused') }),
     429: responseRef('TooManyRequests'),
     500: responseRef('Failed'),

@@ -3,7 +3,7 @@ import swaggerUi from '@fastify/swagger-ui';
 import type { FastifyInstance } from 'fastify';
 import { createJsonSchemaTransform, createJsonSchemaTransformObject } from 'fastify-type-provider-zod';
 import { pagePolicy } from '../http/front-page.js';
-import { ERROR, failuresOf, HEADERS, RESPONSES, SUCCESS_HEADERS } from './openapi-responses.js';
+import { ERROR, failuresOf, HEADERS, RESPONSES, successHeadersOf } from './openapi-responses.js';
 
 const DESCRIPTION = `The users of one project: the one whose App ID and App Secret come with the request. For backends only.
 
@@ -22,7 +22,7 @@ interface Document {
 
 interface Operation {
   parameters?: { required: boolean; description: string; example?: unknown; schema: { example?: unknown } }[];
-  responses: Record<string, object>;
+  responses: Record<string, { content?: Record<string, { example?: unknown; schema: { example?: unknown } }> }>;
 }
 
 const zodToJsonConfig = {
@@ -58,6 +58,7 @@ export async function serveOpenApi(app: FastifyInstance, version: string): Promi
       tags: [
         { name: 'users', description: 'List, count, search, get and remove users.' },
         { name: 'wallets', description: 'Decide whether an address belongs to a current user.' },
+        { name: 'changes', description: 'Follow what changes among the users.' },
       ],
     },
     transform: createJsonSchemaTransform({ zodToJsonConfig }),
@@ -95,8 +96,13 @@ function completeDocument({ paths, components: { schemas } }: Document): void {
   for (const name of Object.keys(schemas)) if (name.endsWith('Input')) delete schemas[name];
   for (const [path, item] of Object.entries(paths)) {
     for (const [method, { parameters = [], responses }] of Object.entries(item)) {
-      Object.assign(responses['200'] as object, { headers: SUCCESS_HEADERS });
+      Object.assign(responses['200'] as object, { headers: successHeadersOf(path) });
       Object.assign(responses, failuresOf(method, path));
+      for (const media of Object.values(responses['200']?.content ?? {})) {
+        if (media.schema.example === undefined) continue;
+        media.example = media.schema.example;
+        delete media.schema.example;
+      }
       for (const parameter of parameters) {
         // OpenAPI 3.1 deprecates the example of a schema in favour of the parameter's own.
         parameter.example ??= parameter.schema.example;

@@ -1,4 +1,4 @@
-import type { FastifyPluginAsync } from 'fastify';
+import type { FastifyPluginAsync, FastifySchemaCompiler } from 'fastify';
 import type { z } from 'zod';
 import { type Authenticate, authenticated, CHALLENGE } from '../http/authentication.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
@@ -36,13 +36,7 @@ export const restPlugin: FastifyPluginAsync<{ services: Services; authenticate: 
       done();
     };
   });
-  app.setValidatorCompiler<z.ZodType>(({ schema }) => (value) => {
-    try {
-      return { value: parse(schema, value) };
-    } catch (error) {
-      return { error: fromUnknown(error) };
-    }
-  });
+  app.setValidatorCompiler(compileValidator);
   // The response schemas are for the OpenAPI document. The compiler already checks the answers.
   app.setSerializerCompiler(() => JSON.stringify);
   app.setErrorHandler((error, request, reply) => {
@@ -65,6 +59,17 @@ export const restPlugin: FastifyPluginAsync<{ services: Services; authenticate: 
   await app.register(userRoutes, { services: options.services });
   await app.register(walletRoutes, { services: options.services });
 };
+
+/** Checks parameters by their schema, with the errors of the domain. */
+export const compileValidator: FastifySchemaCompiler<z.ZodType> =
+  ({ schema }) =>
+  (value) => {
+    try {
+      return { value: parse(schema, value) };
+    } catch (error) {
+      return { error: fromUnknown(error) };
+    }
+  };
 
 const IGNORED_NAMED = 10;
 const NAME_LENGTH = 64;

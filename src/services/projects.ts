@@ -272,7 +272,8 @@ function mintScope(
     actor,
     requestId,
   });
-  return { appId, requestsPerMinute, projectIdFor, actorFor } as ProjectScope;
+  const permits = (permission: Permission) => permissions.includes(permission);
+  return { appId, requestsPerMinute, projectIdFor, actorFor, permits } as ProjectScope;
 }
 
 /** When the database was asked about a secret, and how often the cache had been invalidated by then. */

@@ -3,6 +3,7 @@ import type { Database } from '../db/database.js';
 import { createAccounts } from './accounts.js';
 import { createAudit } from './audit.js';
 import type { OnFailure } from './background.js';
+import { createChanges } from './changes.js';
 import { createLogins } from './logins.js';
 import { createOperators } from './operators.js';
 import { createProjectLifecycle } from './project-lifecycle.js';
@@ -16,8 +17,14 @@ import { createWallets } from './wallets.js';
 
 export type Services = ReturnType<typeof createServices>;
 
+export interface ServicesOptions {
+  /** How long changes are kept. */
+  readonly changesRetentionMs: number;
+  readonly onFailure?: OnFailure | undefined;
+}
+
 /** Everything that the two interfaces and the command can do with one database. */
-export function createServices(db: Database, onFailure: OnFailure = () => undefined) {
+export function createServices(db: Database, { changesRetentionMs, onFailure = () => undefined }: ServicesOptions) {
   const totals = createTotals(db, onFailure);
   const projects = createProjects(db, randomBytes, onFailure);
   return {
@@ -33,5 +40,6 @@ export function createServices(db: Database, onFailure: OnFailure = () => undefi
     wallets: createWallets(db),
     logins: createLogins(db),
     transfers: createTransfers(db, totals),
+    changes: createChanges(db, changesRetentionMs, onFailure),
   };
 }

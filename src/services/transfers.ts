@@ -22,6 +22,7 @@ import { exportBans, importBans } from '../sql/bans.js';
 import { exportUsers } from '../sql/export-users.js';
 import { findOverfull, writeUsers } from '../sql/import-users.js';
 import { redact } from '../telemetry/redact.js';
+import { findSnapshotCursor } from './changes.js';
 import type { Totals } from './totals.js';
 
 export interface ImportOptions {
@@ -75,6 +76,8 @@ export interface ErrorKind {
 export interface Exported {
   users: number;
   bans: number;
+  /** From where to follow the changes: those that the snapshot of the export may not have. */
+  cursor: string;
 }
 
 /** Enough to correct a file, and few enough to limit the memory. */
@@ -176,7 +179,7 @@ export function createTransfers(db: Database, totals: Totals) {
       const isWhole = filter === EVERYONE || cacheKey(filter) === cacheKey(EVERYONE);
       await recordAction(db, actor, 'export', { format, ...(isWhole ? {} : { filter: describeFilter(filter) }) });
       return db.transaction('REPEATABLE READ', async (tx) => {
-        const exported = { users: 0, bans: 0 };
+        const exported = { users: 0, bans: 0, cursor: await findSnapshotCursor(tx) };
         if (format === 'csv') await write(CSV_HEAD);
         for (let afterId = 0; ; ) {
           const users = await exportUsers(tx, actor.projectId, filter, afterId, BATCH_SIZE);

@@ -18,6 +18,12 @@ export interface MetricsOptions {
     /** Null on PostgreSQL. */
     engineUsage(): { readonly busySeconds: number; readonly starts: number } | null;
   };
+  readonly changes: {
+    lagSeconds(): number;
+    /** The oldest open transaction that has written changes; null if there is none. */
+    findOldestWriter(): Promise<{ readonly seconds: number } | null>;
+    openStreams(): number;
+  };
 }
 
 /** In seconds: what is answered from memory, most answers, and up to the time that a request has (REQUEST_TIMEOUT_MS). */
@@ -39,13 +45,14 @@ export interface Metrics {
  * Measures what `app` does. Load this module only where metrics are wanted. The only label that comes from a request is the
  * name of a GraphQL operation, and their number is limited.
  */
-export function measure(app: FastifyInstance, { admission, db }: MetricsOptions): Metrics {
+export function measure(app: FastifyInstance, { admission, db, changes }: MetricsOptions): Metrics {
   const register = new Registry();
   collectDefaultMetrics({ register });
   measureRequests(app, register);
   measureBatches(app, register);
   readAdmission(admission, register);
   readDatabase(db, register);
+  readChanges(changes, register);
   return { text: () => register.metrics(), json: () => register.getMetricsAsJSON() };
 }
 
@@ -105,6 +112,8 @@ function measureRequests(app: FastifyInstance, register: Registry): void {
     const route = routeOptions.url ?? 'none';
     const seconds = reply.elapsedTime / 1_000;
     requests.inc({ method, route, status: reply.statusCode });
+    // A stream is open for as long as its client likes.
+    if (String(reply.getHeader('content-type')).startsWith('text/event-stream')) return done();
     durations.observe({ method, route }, seconds);
     if (operation) operations.observe({ operation: labelOf(operation.name ?? 'unnamed') }, seconds);
     done();
@@ -190,11 +199,39 @@ function readDatabase({ pool, engineUsage }: MetricsOptions['db'], register: Reg
   );
 }
 
-function readGauge(register: Registry, name: string, help: string, read: () => number): void {
+function readChanges(changes: MetricsOptions['changes'], register: Registry): void {
+  readGauge(
+    register,
+    'userdir_changes_lag_seconds',
+    'For how long there have been committed changes that readers do not see yet.',
+    changes.lagSeconds,
+    'max',
+  );
+  readGauge(register, 'userdir_changes_streams', 'Open streams of changes.', changes.openStreams);
+  new Gauge({
+    name: 'userdir_changes_oldest_transaction_seconds',
+    help: 'The age of the oldest open transaction that has written changes, and so holds up the feed.',
+    registers: [register],
+    aggregator: 'max',
+    async collect() {
+      const oldest = await changes.findOldestWriter().catch(() => null);
+      this.set(oldest?.seconds ?? 0);
+    },
+  });
+}
+
+function readGauge(
+  register: Registry,
+  name: string,
+  help: string,
+  read: () => number,
+  aggregator: 'sum' | 'max' = 'sum',
+): void {
   new Gauge({
     name,
     help,
     registers: [register],
+    aggregator,
     collect() {
       this.set(read());
     },

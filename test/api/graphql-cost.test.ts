@@ -104,9 +104,16 @@ describe('the cost of an operation', () => {
     const namesOf = (some: typeof lists) => some.map(({ name }) => name).toSorted();
     const bounded = lists.filter(({ rows }) => rows !== undefined);
     expect(namesOf(bounded)).toEqual(['Query.searchUsers', 'Query.usersByIds', 'User.accounts']);
-    // The lists below Query.users and Query.userPage.
+    // The lists below Query.users, Query.userPage and Query.changes, and the names of the fields of a user.
     const byTheField = lists.filter(({ rows }) => rows === undefined);
-    expect(namesOf(byTheField)).toEqual(['UserConnection.edges', 'UserConnection.nodes', 'UserPage.users']);
+    expect(namesOf(byTheField)).toEqual([
+      'Change.fields',
+      'ChangeConnection.edges',
+      'ChangeConnection.nodes',
+      'UserConnection.edges',
+      'UserConnection.nodes',
+      'UserPage.users',
+    ]);
   });
 
   test('eight pages of 100 users with all fields are within the limit', () => {

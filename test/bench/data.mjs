@@ -110,6 +110,11 @@ function peersSchema(projectId) {
     DROP TRIGGER users_tally_delete ON users;
     DROP TRIGGER users_tally_truncate ON users;
     DROP TABLE tally_deltas, tally_slices, tallies;
+    DROP TRIGGER users_changes_truncate ON users;
+    DROP TRIGGER accounts_changes_insert ON accounts;
+    DROP TRIGGER accounts_changes_update ON accounts;
+    DROP TRIGGER accounts_changes_delete ON accounts;
+    DROP TABLE changes, changes_feed, changes_timelines, changes_pruned;
     CREATE SCHEMA postgraphile;
     CREATE VIEW postgraphile.users AS
       SELECT ${userColumns} FROM public.users WHERE project_id = ${projectId} AND deleted_at IS NULL;

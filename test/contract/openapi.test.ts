@@ -36,12 +36,12 @@ describe('/openapi.json', () => {
     });
   });
 
-  test('lists exactly the six routes', () => {
+  test('lists exactly the six routes and the feed of changes', () => {
     expect(
       operations()
         .map(({ name }) => name)
         .sort(),
-    ).toEqual(SIX_ROUTES.map(({ route }) => route).sort());
+    ).toEqual([...SIX_ROUTES.map(({ route }) => route), 'GET /changes'].sort());
   });
 
   test('has the two credential schemes on every route', () => {
@@ -114,8 +114,9 @@ describe('/openapi.json', () => {
       const answers = Object.values<Json>(operation.responses).map(resolve);
       const contents = [operation.requestBody, ...answers].filter((each) => each !== undefined);
       for (const { content } of contents) {
-        const { example, examples } = content['application/json'];
-        expect(example ?? Object.keys(examples ?? {}).length, name).toBeTruthy();
+        for (const { example, examples } of Object.values<Json>(content)) {
+          expect(example ?? Object.keys(examples ?? {}).length, name).toBeTruthy();
+        }
       }
       for (const { headers } of answers) {
         expect(Object.keys(headers), name).toContain('X-Request-Id');

@@ -5,8 +5,8 @@ import { expectError, jsonPost } from '../support/rest.js';
 
 /** A secret can be limited to scopes. An operation outside them is 401 over REST and FORBIDDEN in GraphQL. */
 
-type Scope = 'read' | 'verify' | 'write';
-const SCOPES: readonly Scope[] = ['read', 'verify', 'write'];
+type Scope = 'read' | 'verify' | 'write' | 'changes';
+const SCOPES: readonly Scope[] = ['read', 'verify', 'write', 'changes'];
 
 const app = useTestApp();
 let project: TestProject;
@@ -82,6 +82,7 @@ const FIELDS: readonly [needs: Scope, query: () => string][] = [
   ['read', () => '{ userByIdentity(authMethod: "email", authValue: "a@example.com") { id } }'],
   ['read', () => `{ usersByIds(ids: [${userId}]) { id } }`],
   ['verify', () => `{ verifyWallet(address: "${ethereumAddress(1)}") { exists } }`],
+  ['changes', () => '{ changes { nodes { id } } }'],
   ['write', () => `mutation { ${LOGIN} }`],
 ];
 
@@ -125,7 +126,7 @@ test('every field of Query and Mutation is tested above, or needs no scope', asy
 test('a refused operation changes nothing, and an allowed operation is performed', async () => {
   const { user } = (await graphql('write', `mutation { ${LOGIN.replace('p1', 'p2')} }`)).data.recordLogin;
   const remove = `mutation { deleteUser(id: ${user.id}) { id } }`;
-  for (const scope of ['read', 'verify'] as const) {
+  for (const scope of ['read', 'verify', 'changes'] as const) {
     expect((await graphql(scope, remove)).errors[0].extensions.code).toBe('FORBIDDEN');
     const headers = withSecret(secrets[scope]);
     expect((await project.rest(`/server/users/${user.id}`, { method: 'DELETE', headers })).status).toBe(401);

@@ -362,7 +362,7 @@ describe('beside a running server,', () => {
     const sameInstant = Array.from({ length: 50 }, (_, index) => email(`tie-${index}`, { created_at: '2025-01-01' }));
     await importLines(one, lines(sameInstant));
     const exported = await userdir(database.env, ['user', 'export', '--project', one.app_id]);
-    expect(exported).toMatchObject({ code: 0, stderr: 'Exported 1550 users.\n' });
+    expect(exported).toMatchObject({ code: 0, stderr: expect.stringMatching(/^Exported 1550 users\.\n/) });
     expect(await importLines(other, exported.stdout)).toMatchObject({ report: { imported: 1_550 } });
     expect(await listUsers(server.url, other)).toEqual(await listUsers(server.url, one));
     const again = await userdir(database.env, ['user', 'export', '--project', other.app_id]);

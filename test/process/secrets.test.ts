@@ -7,7 +7,7 @@ import { type Credentials, call, TIMESTAMP, useServer } from '../support/command
 
 const { url, run, runJson, createProject } = useServer();
 
-const ALL = ['read', 'verify', 'write'];
+const ALL = ['read', 'verify', 'write', 'changes'];
 const listSecrets = ({ app_id }: Credentials): Promise<Json[]> => runJson('project', 'secrets', app_id);
 const status = async ({ app_id }: Credentials, app_secret: string) =>
   (await call(url(), { app_id, app_secret }, '/server/users')).status;
@@ -61,7 +61,7 @@ test('project secrets lists labels and the time of last use, and never the secre
 
   const shown = await run('project', 'secrets', project.app_id);
   expect(shown).toMatchObject({ code: 0, stderr: '' });
-  expect(shown.stdout).toContain('read, verify, write');
+  expect(shown.stdout).toContain('read, verify, write, changes');
   expect(JSON.stringify([shown, used])).not.toContain('uds_');
 });
 
@@ -108,7 +108,7 @@ test('a label in use, empty, too long or reserved is refused, and an unknown sco
   for (const scope of ['', 'admin', 'read,']) {
     expect(await add('--label', 'a', '--scope', scope)).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining('read, verify, write'),
+      stderr: expect.stringContaining('read, verify, write, changes'),
     });
   }
 });

@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net';
 import type {} from '@fastify/swagger';
 import { afterAll, beforeAll } from 'vitest';
 import type { AdmissionOptions } from '#dist/http/admission.js';
+import type { StreamLimits } from '#dist/http/streams.js';
 import type {} from '#dist/request.js';
 import { createServer, type Timeouts } from '#dist/app.js';
 import { parseConfig } from '#dist/config/config.js';
@@ -79,6 +80,7 @@ export interface TestAppOptions {
   /** Lower limits for requests in flight and queued, so that a test can reach them. */
   readonly admission?: AdmissionOptions;
   readonly timeouts?: Timeouts;
+  readonly streamLimits?: StreamLimits;
 }
 
 /** A service for the tests of the calling file or `describe`. It starts in `beforeAll`. */
@@ -98,7 +100,7 @@ export function useTestApp(options: TestAppOptions = {}): TestApp {
 
 /** Starts a separate service, on the database of this worker unless the options say otherwise. */
 export async function startTestApp(options: TestAppOptions = {}): Promise<TestApp> {
-  const { env = {}, ownDatabase = false, demoCredentials, admission, timeouts } = options;
+  const { env = {}, ownDatabase = false, demoCredentials, admission, timeouts, streamLimits } = options;
   const watcher: Watcher = { statements: [], logged: [] };
   const { context, settings, watchers, close } = await (ownDatabase ? openContext(env) : openSharedContext());
   watchers.add(watcher);
@@ -110,6 +112,7 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
     ...(demoCredentials && { demoCredentials }),
     ...(admission && { admission }),
     ...(timeouts && { timeouts }),
+    ...(streamLimits && { streamLimits }),
   });
   await server.listen({ host: '127.0.0.1', port: 0 });
   const url = `http://127.0.0.1:${(server.server.address() as AddressInfo).port}`;

@@ -29,6 +29,7 @@ test('the default is the embedded database in ./data on loopback, with GraphiQL 
     requestTimeoutMs: 10_000,
     rateLimit: { requestsPerMinute: null },
     shutdownDelayMs: 0,
+    changesRetentionMs: 2_592_000_000,
     metricsPort: null,
     tracesUrl: null,
   });
@@ -47,6 +48,7 @@ test('every setting is read', () => {
       DATABASE_STATEMENT_TIMEOUT_MS: '600000',
       REQUEST_TIMEOUT_MS: '4321',
       SHUTDOWN_DELAY_MS: '5000',
+      CHANGES_RETENTION: '36h',
       RATE_LIMIT: '600',
       REDIS_URL: 'rediss://:secret@cache.example/1',
       DATA_DIR: '/srv/userdir',
@@ -97,6 +99,7 @@ test('every setting is read', () => {
     requestTimeoutMs: 4_321,
     rateLimit: { requestsPerMinute: 600, redisUrl: 'rediss://:secret@cache.example/1' },
     shutdownDelayMs: 5_000,
+    changesRetentionMs: 129_600_000,
     metricsPort: 9464,
     tracesUrl: 'https://collector.example.com/otlp/v1/traces',
   });

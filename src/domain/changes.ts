@@ -1,0 +1,113 @@
+import { crc32 } from 'node:zlib';
+import { z } from 'zod';
+import { AppError } from '../errors.js';
+import { decimal, integerMeta, says } from './filters.js';
+import { INPUT_LIMITS, isTooLong } from './input-limits.js';
+
+/* The feed of changes: what a change is, and its cursors. */
+
+export const CHANGE_TYPES = [
+  'user.created',
+  'user.updated',
+  'user.removed',
+  'user.restored',
+  'account.added',
+  'identity.banned',
+  'identity.unbanned',
+] as const;
+export type ChangeType = (typeof CHANGE_TYPES)[number];
+
+/** A change of a user, an account or a ban. It names the user, and has nothing that identifies a person. */
+export interface Change {
+  /** Its place in the feed: a cursor. */
+  readonly id: string;
+  readonly type: ChangeType;
+  /** When its transaction began; ISO 8601. */
+  readonly at: string;
+  /** Null for a ban of an identity that no current user has. */
+  readonly userId: number | null;
+  /** Of `user.updated`: which fields, by their names in the import format. Otherwise empty. */
+  readonly fields: readonly string[];
+}
+
+export const CHANGES_PAGE = { default: 100, max: 1_000 } as const;
+
+/**
+ * A place in the feed. Ids are those of the database; the timeline tells a database that has lost changes that were read already, because
+ * it was restored from an older backup, and then gives the same ids to others.
+ */
+export interface ChangeCursor {
+  readonly timeline: string;
+  readonly id: number;
+}
+
+const CURSOR = /^([0-9a-f]{8})\.(\d{1,16})\./;
+const CURSOR_FORM = 'a cursor of this feed (the id of a change, the end of a page), or "now"';
+/** The text of the present end of the feed, for a follower that is about to read all users. */
+const NOW = 'now';
+
+/** Null: before the oldest change that is kept. */
+export type Place = ChangeCursor | typeof NOW | null;
+
+/** The opaque text of a place. The checksum reveals a cursor that was truncated. */
+export function encodeChangeCursor({ timeline, id }: ChangeCursor): string {
+  const text = `${timeline}.${id}`;
+  return Buffer.from(`${text}.${crc32(text).toString(36)}`).toString('base64url');
+}
+
+function decodeChangeCursor(text: string): ChangeCursor | null {
+  if (isTooLong('cursor', text)) return null;
+  const match = CURSOR.exec(Buffer.from(text, 'base64url').toString());
+  if (match === null) return null;
+  const cursor = { timeline: String(match[1]), id: Number(match[2]) };
+  return Number.isSafeInteger(cursor.id) && encodeChangeCursor(cursor) === text ? cursor : null;
+}
+
+/** A cursor from `encodeChangeCursor`, or `now`. */
+export function changeCursor(name: string) {
+  const error = says(name, CURSOR_FORM);
+  return z
+    .string({ error })
+    .refine((text) => text === NOW || decodeChangeCursor(text) !== null, { error })
+    .transform((text) => (text === NOW ? NOW : (decodeChangeCursor(text) as ChangeCursor)))
+    .meta({ maxLength: INPUT_LIMITS.cursor.max });
+}
+
+/** The number of changes on a page. */
+export const changesLimit = decimal('limit', 1, CHANGES_PAGE.max)
+  .default(CHANGES_PAGE.default)
+  .meta({
+    ...integerMeta(1, CHANGES_PAGE.max),
+    description: `Changes on a page, 1 to ${CHANGES_PAGE.max}, by default ${CHANGES_PAGE.default}.`,
+    example: CHANGES_PAGE.default,
+  });
+
+const TYPES_FORM = `${CHANGE_TYPES.join(', ')}, or several of them separated by commas`;
+
+/** Types of changes separated by commas. */
+export function changeTypes(name: string) {
+  const error = says(name, TYPES_FORM);
+  return z
+    .string({ error })
+    .refine((whole) => !isTooLong('changeTypes', whole), { error, abort: true })
+    .transform((whole) => whole.split(','))
+    .pipe(z.array(z.enum(CHANGE_TYPES, { error })))
+    .meta({
+      description: `Only changes of these types: ${TYPES_FORM}.`,
+      maxLength: INPUT_LIMITS.changeTypes.max,
+      example: 'user.created,user.removed',
+    });
+}
+
+/** CURSOR_EXPIRED, and what to do. */
+export function cursorExpired(why: string): AppError {
+  return new AppError(
+    'CURSOR_EXPIRED',
+    `The cursor has expired: ${why}. Take a new one (after "now"), read all users again, and go on with it; \`userdir user export\` returns both.`,
+  );
+}
+
+/** A change as one line of JSON, for /changes and the command. */
+export function formatChange({ id, type, at, userId, fields }: Change): string {
+  return JSON.stringify({ id, type, at, user_id: userId, ...(fields.length > 0 && { fields }) });
+}

@@ -1,0 +1,203 @@
+import { type Change, CHANGE_TYPES, CHANGES_PAGE, type ChangeType, changeCursor } from '../domain/changes.js';
+import { parse } from '../domain/filters.js';
+import { camelCase } from '../domain/identities.js';
+import type { User } from '../domain/users.js';
+import { badInput } from '../errors.js';
+import { builder, type GraphQLContext } from './builder.js';
+import { costs, SURCHARGES } from './field-cost.js';
+import { selects } from './selection.js';
+import { pageInfoType, userType } from './users.js';
+
+/** A change whose user was read with it, if that was wanted and is permitted. */
+interface ShownChange extends Change {
+  readonly user?: User | null;
+}
+
+const DESCRIPTIONS: Record<ChangeType, string> = {
+  'user.created': 'A user registered or was imported.',
+  'user.updated': 'Fields of a user were changed. A login is not a change.',
+  'user.removed': 'A user was removed.',
+  'user.restored': 'A removed user came back.',
+  'account.added': 'An account was linked to a user.',
+  'identity.banned': 'An identity was banned.',
+  'identity.unbanned': 'The ban of an identity was lifted.',
+};
+
+const changeTypeEnum = builder.enumType('ChangeType', {
+  description: 'What has changed.',
+  values: Object.fromEntries(
+    CHANGE_TYPES.map((value) => [value.replace('.', '_').toUpperCase(), { value, description: DESCRIPTIONS[value] }]),
+  ) as Record<string, { value: ChangeType; description: string }>,
+});
+
+const changeType = builder.objectRef<ShownChange>('Change').implement({
+  description:
+    'A change of a user, an account or a ban. It names the user and has no personal data; `user` is as they are now, not as they were then.',
+  fields: (t) => ({
+    id: t.exposeID('id', {
+      description: 'The place of the change in the feed. Give the last one that you have handled as `after`. Opaque.',
+    }),
+    type: t.field({ type: changeTypeEnum, description: 'What has changed.', resolve: ({ type }) => type }),
+    at: t.expose('at', { type: 'DateTime', description: 'When the transaction of the change began.' }),
+    userId: t.id({
+      nullable: true,
+      description: 'The ID of the user; null for a ban of an identity that no current user has.',
+      resolve: ({ userId }) => userId,
+    }),
+    fields: t.stringList({
+      description:
+        'Of `USER_UPDATED`: the fields that have changed: `authMethod`, `authValue`, `email`, `wallet`, `createdAt` or `accounts`. Otherwise empty.',
+      resolve: ({ fields }) => fields.map(camelCase),
+    }),
+    user: t.field({
+      type: userType,
+      nullable: true,
+      description:
+        'The user as they are now; null once they are removed. The App Secret needs the scope `read` as well.',
+      extensions: costs({ surcharge: SURCHARGES.id }),
+      // Read with the change, in `withUsers`; here only where that is not permitted.
+      resolve: (change, _args, { scope, services }) =>
+        change.user !== undefined ? change.user : findUser(change, scope, services, false),
+    }),
+  }),
+});
+
+function findUser(
+  { userId }: Change,
+  scope: GraphQLContext['scope'],
+  services: GraphQLContext['services'],
+  withAccounts: boolean,
+): Promise<User | null> | null {
+  if (userId === null) return null;
+  scope.projectIdFor('read');
+  return services.users.findUser(scope, BigInt(userId), { withAccounts });
+}
+
+/** The changes with their users, read in one batch. Without the scope for it, the field `user` fails. */
+async function withUsers(
+  changes: readonly Change[],
+  wanted: { user: boolean; accounts: boolean },
+  { scope, services }: GraphQLContext,
+): Promise<ShownChange[]> {
+  if (!wanted.user || !scope.permits('read')) return [...changes];
+  return Promise.all(
+    changes.map(async (change) => ({ ...change, user: await findUser(change, scope, services, wanted.accounts) })),
+  );
+}
+
+interface ChangeConnection {
+  readonly changes: readonly ShownChange[];
+  readonly end: string;
+  readonly hasMore: boolean;
+  readonly isFirst: boolean;
+}
+
+const changeEdgeType = builder.objectRef<ShownChange>('ChangeEdge').implement({
+  description: 'A change in a connection, with its cursor.',
+  fields: (t) => ({
+    cursor: t.string({ description: 'The place of the change: the same as its `id`.', resolve: ({ id }) => id }),
+    node: t.field({ type: changeType, description: 'The change.', resolve: (change) => change }),
+  }),
+});
+
+const changeConnectionType = builder.objectRef<ChangeConnection>('ChangeConnection').implement({
+  description: 'A page of the feed, in the order in which the changes were committed.',
+  fields: (t) => ({
+    edges: t.field({
+      type: [changeEdgeType],
+      description: 'The changes of this page, each with its cursor.',
+      resolve: ({ changes }) => [...changes],
+    }),
+    nodes: t.field({
+      type: [changeType],
+      description: 'The changes of this page.',
+      resolve: ({ changes }) => [...changes],
+    }),
+    pageInfo: t.field({
+      type: pageInfoType,
+      description: 'Where the next page begins. `endCursor` is there even if this page is empty.',
+      resolve: ({ changes, end, hasMore, isFirst }) => ({
+        hasNextPage: hasMore,
+        hasPreviousPage: !isFirst,
+        startCursor: changes[0]?.id ?? null,
+        endCursor: end,
+      }),
+    }),
+  }),
+});
+
+const afterCursor = changeCursor('after');
+const AFTER =
+  'The `id` of a change, the `endCursor` of a page, the cursor of an export, or `now`: only changes after it. Fails with `CURSOR_EXPIRED` where some of them are no longer kept.';
+const TYPES = 'Only changes of these types; without it, all. An empty list is refused.';
+
+function requireTypes(types: readonly ChangeType[] | null | undefined): readonly ChangeType[] | null {
+  if (types?.length === 0) throw badInput('types', [], 'at least one type, or null for all');
+  return types ?? null;
+}
+
+builder.queryField('changes', (t) =>
+  t.field({
+    type: changeConnectionType,
+    description:
+      'What has changed, oldest first, at least all that was committed before the request; a transaction that stays open for long holds up what comes after it. No change is skipped or comes twice. With `types`, a page may have fewer than `first` although `hasNextPage` is true. Needs the scope `changes`.',
+    args: {
+      after: t.arg.string({ description: `${AFTER} Without it, from the oldest change that is kept.` }),
+      first: t.arg.int({
+        required: true,
+        defaultValue: CHANGES_PAGE.default,
+        description: `The number of changes, 1 to ${CHANGES_PAGE.max}.`,
+      }),
+      types: t.arg({ type: [changeTypeEnum], description: TYPES }),
+    },
+    extensions: costs({
+      surcharge: SURCHARGES.search,
+      rows: { of: ['first'], otherwise: CHANGES_PAGE.default, atMost: CHANGES_PAGE.max },
+    }),
+    resolve: async (_root, { after, first, types }, context, info) => {
+      const { scope, services } = context;
+      if (first < 1 || first > CHANGES_PAGE.max)
+        throw badInput('first', first, `a whole number from 1 to ${CHANGES_PAGE.max}`);
+      const page = await services.changes.listChanges(scope, {
+        after: after == null ? null : parse(afterCursor, after),
+        types: requireTypes(types),
+        first,
+      });
+      const wanted = { user: selects(info, 'Change.user'), accounts: selects(info, 'User.accounts') };
+      return { ...page, changes: await withUsers(page.changes, wanted, context), isFirst: after == null };
+    },
+  }),
+);
+
+builder.subscriptionType({
+  description:
+    'Streams over Server-Sent Events: `Accept: text/event-stream`, one stream a request (graphql-sse, distinct connections).',
+});
+
+builder.subscriptionField('changes', (t) =>
+  t.field({
+    type: changeType,
+    description:
+      'The changes after a cursor, oldest first, and then each that comes. No change is skipped or comes twice. After a break, subscribe again with the last `id` as `after`. Needs the scope `changes`.',
+    args: {
+      after: t.arg.string({ description: `${AFTER} Without it, only changes to come.` }),
+      types: t.arg({ type: [changeTypeEnum], description: TYPES }),
+    },
+    subscribe: async (_root, { after, types }, { scope, services, follower }) => {
+      if (follower === null) throw new Error('A subscription is executed as a stream only.');
+      const wanted = requireTypes(types);
+      const place = await services.changes.findStart(scope, after == null ? null : parse(afterCursor, after));
+      const lists = services.changes.follow(scope, { after: place, types: wanted }, follower.signal, follower.admit);
+      return eachOf(lists);
+    },
+    resolve: async (change, _args, context, info) => {
+      const wanted = { user: selects(info, 'Change.user'), accounts: selects(info, 'User.accounts') };
+      const [shown] = await withUsers([change], wanted, context);
+      return shown as ShownChange;
+    },
+  }),
+);
+
+async function* eachOf<Item>(lists: AsyncIterable<readonly Item[]>): AsyncGenerator<Item, void> {
+  for await (const list of lists) yield* list;
+}

@@ -1,0 +1,135 @@
+import type { FastifyPluginAsync } from 'fastify';
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { z } from 'zod';
+import { type Change, CHANGE_TYPES, changeCursor, changesLimit, changeTypes, formatChange } from '../domain/changes.js';
+import { parse } from '../domain/filters.js';
+import type { Authenticate } from '../http/authentication.js';
+import { refuseMalformedUrl } from '../http/malformed-requests.js';
+import { accepts, EVENT_STREAM, type OpenStream, type Streams } from '../http/streams.js';
+import type { Changes, ChangesQuery } from '../services/changes.js';
+import { AppError } from '../errors.js';
+import { compileValidator } from './plugin.js';
+
+export interface ChangesOptions {
+  readonly changes: Changes;
+  readonly authenticate: Authenticate;
+  readonly streams: Streams;
+}
+
+/** Changes are short: so many are about the work of one user. */
+const CHANGES_PER_UNIT = 50;
+
+const changesQuery = z.object({
+  after: changeCursor('after').optional().meta({
+    description:
+      'A cursor: only changes after it. It is the `id` of a change, the `Userdir-Next-Cursor` of a page, the cursor of an export, or `now`. Without it, a page begins with the oldest change that is kept, and a stream with the next one to come.',
+    example: 'now',
+  }),
+  limit: changesLimit,
+  types: changeTypes('types').optional(),
+});
+const lastEventId = changeCursor('Last-Event-ID');
+
+const EXAMPLE_CHANGE = {
+  id: 'ZWUwMTBhODguMTUuNzI5MW8',
+  type: 'user.created',
+  at: '2026-01-31T12:00:00.000Z',
+  user_id: 42,
+};
+
+/** A line of a page, and the data of an event. */
+const changeObject = z
+  .object({
+    id: z.string().meta({ description: 'The place of the change in the feed: a cursor. Opaque.' }),
+    type: z.enum(CHANGE_TYPES).meta({ description: 'What has changed.' }),
+    at: z.iso.datetime().meta({ description: 'When the transaction of the change began, in UTC.' }),
+    user_id: z.int().min(1).nullable().meta({
+      description: 'The user; null for a ban of an identity that no current user has.',
+    }),
+    fields: z.array(z.string()).optional().meta({
+      description: 'Of `user.updated`: which fields, by their names in the import format, and `accounts`.',
+    }),
+  })
+  .meta({
+    description: 'A change of a user, an account or a ban. It has no personal data.',
+    example: EXAMPLE_CHANGE,
+  });
+
+/** The feed of changes at /changes: pages as NDJSON, or a stream of Server-Sent Events. */
+export const changesPlugin: FastifyPluginAsync<ChangesOptions> = async (app, options) => {
+  app.addHook('onRequest', async (request) => {
+    request.scope = await options.authenticate(request);
+    request.scope.projectIdFor('changes');
+    refuseMalformedUrl(request);
+  });
+  app.setValidatorCompiler(compileValidator);
+  app.setSerializerCompiler(() => String);
+  await app.register(changesRoute, options);
+};
+
+const changesRoute: FastifyPluginAsyncZod<ChangesOptions> = async (app, { changes, streams }) => {
+  app.get(
+    '/changes',
+    {
+      config: {
+        weight: ({ query }) => 1 + Math.floor((query as z.output<typeof changesQuery>).limit / CHANGES_PER_UNIT),
+      },
+      schema: {
+        operationId: 'listChanges',
+        summary: 'Read or follow the changes of users',
+        description:
+          'In the order in which they were committed, none skipped and none twice. Needs the scope `changes`. With `Accept: text/event-stream` the answer is a stream, which goes on after the header `Last-Event-ID`.',
+        tags: ['changes'],
+        querystring: changesQuery,
+        response: {
+          200: {
+            description:
+              'A page: one change a line. `Userdir-Next-Cursor` is where the next one begins, also after an empty page.',
+            content: {
+              'application/x-ndjson': { schema: changeObject },
+              [EVENT_STREAM]: {
+                schema: z.string().meta({
+                  description: 'Events with an `id`, and a change as `data`.',
+                  example: `id: ${EXAMPLE_CHANGE.id}\ndata: ${JSON.stringify(EXAMPLE_CHANGE)}\n\n`,
+                }),
+              },
+            },
+          },
+        },
+      },
+    },
+    async (request, reply) => {
+      const { scope, query } = request;
+      const wanted: ChangesQuery = { after: query.after ?? null, types: query.types ?? null };
+      if (accepts(request.headers.accept, EVENT_STREAM)) {
+        // A browser that connects again sends the header, and the URL that it had at first.
+        const given = request.headers['last-event-id'];
+        const after = await changes.findStart(scope, given ? parse(lastEventId, given) : wanted.after);
+        // The time of the request has run out.
+        if (reply.sent) return reply;
+        return streams.send(request, reply, 'changes', (stream) =>
+          changeEvents(changes.follow(scope, { ...wanted, after }, stream.signal, stream.admit), stream),
+        );
+      }
+      const page = await changes.listChanges(scope, { ...wanted, first: query.limit });
+      if (reply.sent) return reply;
+      reply.headers({ 'userdir-next-cursor': page.end, 'userdir-has-more': String(page.hasMore) });
+      return reply
+        .type('application/x-ndjson; charset=utf-8')
+        .send(page.changes.map((change) => `${formatChange(change)}\n`).join('') as never);
+    },
+  );
+};
+
+async function* changeEvents(lists: AsyncIterable<Change[]>, stream: OpenStream): AsyncGenerator<string, void> {
+  try {
+    for await (const list of lists) {
+      yield list.map((change) => `id: ${change.id}\ndata: ${formatChange(change)}\n\n`).join('');
+    }
+    if (stream.signal.aborted) throw stream.signal.reason;
+  } catch (error) {
+    if (stream.isGone()) return;
+    if (!(error instanceof AppError)) throw error;
+    yield `event: error\ndata: ${JSON.stringify({ error: error.publicMessage, code: error.code })}\n\n`;
+  }
+}

@@ -1,0 +1,281 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createBatchedRead, type KeyedRow } from '../db/batched-read.js';
+import type { Database } from '../db/database.js';
+import { isUnreachable } from '../db/failures.js';
+import type { Queryable } from '../db/statements.js';
+import {
+  type Change,
+  type ChangeCursor,
+  type ChangeType,
+  cursorExpired,
+  encodeChangeCursor,
+  type Place,
+} from '../domain/changes.js';
+import type { ProjectScope } from '../domain/projects.js';
+import { AppError } from '../errors.js';
+import {
+  type ChangeRow,
+  type ChangesKey,
+  type FeedRow,
+  findChangedProjects,
+  findOldestWriter,
+  readChanges,
+  readFeed,
+} from '../sql/changes.js';
+import { createChangePublisher } from './change-publisher.js';
+import type { OnFailure } from './background.js';
+
+export type Changes = ReturnType<typeof createChanges>;
+
+/** A page looks at most at so many changes for those of its types. */
+const MAX_SCANNED = 10_000;
+const SCANNED_AT_ONCE = 1_000;
+/** How many changes a follower reads at once. */
+const FOLLOWED_AT_ONCE = 100;
+/** A follower tries again for so long while the service is overloaded or the database is away. */
+const RETRY_MS = 500;
+const MAX_RETRIES = 60;
+
+export interface ChangesQuery {
+  readonly after: Place;
+  /** Null: all. */
+  readonly types: readonly ChangeType[] | null;
+}
+
+export interface ChangesPage {
+  readonly changes: Change[];
+  /** Where the next page begins, also if this one is empty. */
+  readonly end: string;
+  readonly hasMore: boolean;
+}
+
+/** Runs a read when admission lets it. */
+export type Admit = <Result>(work: () => Promise<Result>) => Promise<Result>;
+
+/** A part of the feed. */
+interface Part {
+  readonly changes: Change[];
+  readonly end: ChangeCursor;
+  /** Whether there were as many as asked for, so that there may be more. */
+  readonly isFull: boolean;
+  readonly published: number;
+  /** The last id that was given out, which may not be published yet. */
+  readonly last: number;
+}
+
+/** The feed of changes of a project. It keeps what is not older than `retentionMs`. */
+export function createChanges(db: Database, retentionMs: number, onFailure: OnFailure) {
+  const publisher = createChangePublisher(db, retentionMs, onFailure);
+  const read = createBatchedRead({
+    name: 'changes',
+    read: (keys: readonly ChangesKey[]) => readChanges(db, keys),
+    answer: (rows: KeyedRow<ChangeRow>[]) => rows,
+    weigh: ({ limit }) => limit,
+  });
+  const news = createNews(db, publisher.listen);
+
+  async function readPart(projectId: number, after: ChangeCursor | null, limit: number): Promise<Part> {
+    const rows = await read({ projectId, after: after?.id ?? 0, limit });
+    const feed = rows[0] as ChangeRow;
+    const cursorOf = cursorsOf(feed);
+    if (after !== null) requireKept(after, feed, retentionMs);
+    const changes = rows.flatMap((row) => (row.id === null ? [] : [toChange(row, cursorOf(row.id))]));
+    const isFull = changes.length === limit;
+    // A cursor that is ahead, because another server has published less so far, stays where it is.
+    const endId = isFull ? (rows.at(-1)?.id as number) : feed.published;
+    const end = after !== null && after.id >= endId ? after : cursorOf(endId);
+    return { changes, end, isFull, published: feed.published, last: feed.last };
+  }
+
+  async function findEnd(): Promise<ChangeCursor> {
+    let feed = await readFeed(db);
+    if (feed.last > feed.published) {
+      await publisher.waitFor(feed.last);
+      feed = await readFeed(db);
+    }
+    return cursorsOf(feed)(feed.published);
+  }
+
+  return {
+    /** Begins to publish. To be called when a server has opened the database; otherwise the first reader does. */
+    start: publisher.start,
+
+    /**
+     * The next changes in the order in which they were committed, at least those committed before the call, unless a transaction that is
+     * still open holds them up. A page for few types may have fewer than `first` although there are more. CURSOR_EXPIRED.
+     */
+    async listChanges(
+      scope: ProjectScope,
+      { after, types, first }: ChangesQuery & { readonly first: number },
+    ): Promise<ChangesPage> {
+      const projectId = scope.projectIdFor('changes');
+      publisher.start();
+      const changes: Change[] = [];
+      let isWaiting = true;
+      let place = after === 'now' ? await findEnd() : after;
+      for (let scanned = 0; ; ) {
+        const limit = types === null ? first - changes.length : SCANNED_AT_ONCE;
+        const part = await readPart(projectId, place, limit);
+        place = part.end;
+        scanned += limit;
+        const wanted = ofTypes(part.changes, types);
+        changes.push(...wanted.slice(0, first - changes.length));
+        if (changes.length === first) {
+          const hasMore = part.isFull || changes.at(-1)?.id !== part.changes.at(-1)?.id;
+          return { changes, end: (changes.at(-1) as Change).id, hasMore };
+        }
+        if (part.isFull && scanned < MAX_SCANNED) continue;
+        if (!part.isFull && part.last > part.published && isWaiting) {
+          isWaiting = false;
+          await publisher.waitFor(part.last);
+          continue;
+        }
+        return { changes, end: encodeChangeCursor(place), hasMore: part.isFull };
+      }
+    },
+
+    /**
+     * The changes after a cursor, and then those that come, in lists, until `signal` aborts. Each list is read when it is asked for, so a
+     * slow reader costs no memory. CURSOR_EXPIRED.
+     */
+    async *follow(
+      scope: ProjectScope,
+      { after, types }: ChangesQuery & { readonly after: ChangeCursor | null },
+      signal: AbortSignal,
+      admit: Admit,
+    ): AsyncGenerator<Change[], void> {
+      const projectId = scope.projectIdFor('changes');
+      publisher.start();
+      let retries = 0;
+      for (let place = after; !signal.aborted; ) {
+        // Before the read, so that nothing is published unnoticed after it.
+        const newer = news.of(projectId, signal);
+        try {
+          const part = await admit(() => readPart(projectId, place, FOLLOWED_AT_ONCE));
+          retries = 0;
+          place = part.end;
+          const wanted = ofTypes(part.changes, types);
+          if (wanted.length > 0) yield wanted;
+          if (!part.isFull) await newer.wait();
+        } catch (error) {
+          if (!isTransient(error) || retries === MAX_RETRIES) throw error;
+          retries += 1;
+          await sleep(RETRY_MS, undefined, { ref: false, signal }).catch(() => undefined);
+        } finally {
+          newer.forget();
+        }
+      }
+    },
+
+    /** From where a stream begins: the cursor that it gives, which has to be valid, or else the present end. CURSOR_EXPIRED. */
+    async findStart(scope: ProjectScope, after: Place): Promise<ChangeCursor> {
+      const projectId = scope.projectIdFor('changes');
+      publisher.start();
+      if (after === null || after === 'now') return findEnd();
+      await readPart(projectId, after, 1);
+      return after;
+    },
+
+    lagSeconds: publisher.lagSeconds,
+    /** The transaction that holds up the feed for longest. Null if none is open that has written changes. */
+    findOldestWriter: () => findOldestWriter(db),
+    prune: publisher.prune,
+    close: publisher.close,
+  };
+}
+
+/** The cursor of a transaction's snapshot: every change up to it is in the snapshot. It must be the first statement of the transaction. */
+export async function findSnapshotCursor(tx: Queryable): Promise<string> {
+  const feed = await readFeed(tx);
+  return encodeChangeCursor(cursorsOf(feed)(feed.published));
+}
+
+function ofTypes(changes: Change[], types: readonly ChangeType[] | null): Change[] {
+  return types === null ? changes : changes.filter(({ type }) => types.includes(type));
+}
+
+function toChange({ type, at, userId, fields }: ChangeRow, cursor: ChangeCursor): Change {
+  return { id: encodeChangeCursor(cursor), type, at, userId, fields: fields?.split(' ') ?? [] };
+}
+
+/** The timeline of cursors before the first change, which are the same in every database. */
+const BEGINNING = { timeline: '00000000', published: 1 };
+
+function timelinesOf({ timelines }: FeedRow): { timeline: string; published: number }[] {
+  const words = timelines?.split(' ') ?? [];
+  return words.flatMap((word, index) =>
+    index % 2 === 0 ? [{ timeline: word, published: Number(words[index + 1]) }] : [],
+  );
+}
+
+/** The cursor of an id, in the timeline in which it was published, so that a change always has the same. */
+function cursorsOf(feed: FeedRow): (id: number) => ChangeCursor {
+  const timelines = [BEGINNING, ...timelinesOf(feed)];
+  return (id) => ({ timeline: timelines.find(({ published }) => published >= id)?.timeline ?? feed.timeline, id });
+}
+
+/** Throws CURSOR_EXPIRED where changes after the cursor are missing, or where it has seen changes that this database lost. */
+function requireKept({ timeline, id }: ChangeCursor, feed: ChangeRow, retentionMs: number): void {
+  if (timeline !== feed.timeline) {
+    const known = [BEGINNING, ...timelinesOf(feed)].find((each) => each.timeline === timeline);
+    if (known === undefined || id > known.published)
+      throw cursorExpired('this database has not all of the changes before it');
+  }
+  if (feed.prunedThrough !== null && id < feed.prunedThrough)
+    throw cursorExpired(
+      `changes are kept for ${Math.round(retentionMs / 86_400_000)} days, and some after it are gone`,
+    );
+}
+
+function isTransient(error: unknown): boolean {
+  return error instanceof AppError ? error.code === 'UNAVAILABLE' : isUnreachable(error);
+}
+
+/** Tells followers when their project has new changes: one statement for all projects that are followed, at each publication. */
+function createNews(db: Database, listen: (listener: (published: number) => void) => () => void) {
+  const waiting = new Map<number, Set<() => void>>();
+  let checked: number | null = null;
+  let stopListening: (() => void) | null = null;
+  let checking: Promise<void> = Promise.resolve();
+
+  function wake(projectIds: Iterable<number>): void {
+    for (const projectId of projectIds) for (const resolve of waiting.get(projectId) ?? []) resolve();
+  }
+
+  async function check(published: number): Promise<void> {
+    const from = checked;
+    checked = published;
+    // A smaller number is that of a database that was restored.
+    if (from === null || published < from) return wake([...waiting.keys()]);
+    await findChangedProjects(db, [...waiting.keys()], from, published).then(wake, () => wake([...waiting.keys()]));
+  }
+
+  return {
+    /** `wait` resolves once the project may have changes that were not published when this was called, or when `signal` aborts. */
+    of(projectId: number, signal: AbortSignal) {
+      stopListening ??= listen((published) => {
+        checking = checking.then(() => check(published));
+      });
+      let resolve = () => {};
+      const woken = new Promise<void>((done) => {
+        resolve = done;
+      });
+      const ofProject = waiting.get(projectId) ?? new Set();
+      waiting.set(projectId, ofProject.add(resolve));
+      signal.addEventListener('abort', resolve, { once: true });
+      if (signal.aborted) resolve();
+      return {
+        wait: () => woken,
+        forget() {
+          signal.removeEventListener('abort', resolve);
+          ofProject.delete(resolve);
+          if (ofProject.size === 0) waiting.delete(projectId);
+          if (waiting.size > 0 || stopListening === null) return;
+          stopListening();
+          stopListening = null;
+          checked = null;
+        },
+      };
+    },
+  };
+}

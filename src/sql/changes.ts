@@ -1,0 +1,198 @@
+import type { KeyedRow } from '../db/batched-read.js';
+import { Prisma, type Queryable } from '../db/statements.js';
+import type { ChangeType } from '../domain/changes.js';
+
+export interface ChangesKey {
+  readonly projectId: number;
+  /** Changes with a larger id. */
+  readonly after: number;
+  readonly limit: number;
+}
+
+/** The state of the feed. */
+export interface FeedRow {
+  /** The timeline of the changes that are published now. */
+  readonly timeline: string;
+  /** Every change up to this id is committed or undone. */
+  readonly published: number;
+  /** The id that was given out last. */
+  readonly last: number;
+  /** Earlier timelines, each with the last id of it that this database has: words, by id. Only in the first of several rows. */
+  readonly timelines: string | null;
+}
+
+/** A change, or nulls where there is none. */
+export interface ChangeRow extends FeedRow {
+  /** The changes of the project up to this id have been deleted; null if none has. */
+  readonly prunedThrough: number | null;
+  readonly id: number | null;
+  readonly type: ChangeType;
+  readonly userId: number | null;
+  /** Separated by spaces. */
+  readonly fields: string | null;
+  readonly at: string;
+}
+
+/** Before the first publication there is no row, and nothing is published. */
+const FEED = Prisma.sql`
+  SELECT coalesce(f.timeline, '') AS timeline, coalesce(f.published, 1) AS published,
+         (SELECT last_value FROM changes_id_seq) AS last,
+         (SELECT string_agg(t.timeline || ' ' || t.published, ' ' ORDER BY t.published) FROM changes_timelines t) AS timelines
+  FROM (VALUES (1)) AS one (id)
+  LEFT JOIN changes_feed f USING (id)`;
+
+/** The next published changes of projects, in the order of their ids. At least one row for each key, which has the state of the feed. */
+export function readChanges(db: Queryable, keys: readonly ChangesKey[]): Promise<KeyedRow<ChangeRow>[]> {
+  return db.query(Prisma.sql`
+    SELECT k.key_index::int AS "keyIndex", f.timeline, f.published, f.last,
+           CASE WHEN c.place IS NULL OR c.place = 1 THEN f.timelines END AS timelines, p.through AS "prunedThrough",
+           c.id, c.type::text AS type, c.user_id AS "userId", c.fields, c.at
+    FROM unnest(
+      ${keys.map(({ projectId }) => projectId)}::int[],
+      ${keys.map(({ after }) => after)}::bigint[],
+      ${keys.map(({ limit }) => limit)}::bigint[]
+    ) WITH ORDINALITY AS k(project_id, after, most, key_index)
+    CROSS JOIN (${FEED}) AS f
+    LEFT JOIN changes_pruned p ON p.project_id = k.project_id
+    LEFT JOIN LATERAL (
+      SELECT *, row_number() OVER (ORDER BY changes.id) AS place FROM changes
+      WHERE changes.project_id = k.project_id AND changes.id > k.after AND changes.id <= f.published
+      ORDER BY changes.id
+      LIMIT k.most
+    ) AS c ON true
+    ORDER BY k.key_index, c.id`);
+}
+
+/** The state of the feed. In a transaction, every change up to `published` is in its snapshot. */
+export async function readFeed(db: Queryable): Promise<FeedRow> {
+  const [feed] = await db.query<FeedRow>(FEED);
+  return feed as FeedRow;
+}
+
+/** Those of the projects that have changes from after one id through another. */
+export async function findChangedProjects(
+  db: Queryable,
+  projectIds: readonly number[],
+  after: number,
+  through: number,
+): Promise<number[]> {
+  const rows = await db.query<{ projectId: number }>(Prisma.sql`
+    SELECT k.project_id AS "projectId" FROM unnest(${projectIds}::int[]) AS k(project_id)
+    WHERE EXISTS (
+      SELECT FROM changes c WHERE c.project_id = k.project_id AND c.id > ${after}::bigint AND c.id <= ${through}::bigint
+    )`);
+  return rows.map(({ projectId }) => projectId);
+}
+
+/** An arbitrary constant: the lock of the session that publishes. */
+const PUBLISHER_LOCK = 1_968_399_458;
+export const PUBLISHED_CHANNEL = 'userdir_changes';
+
+/** Makes this session the only one that publishes, until it ends. False if another session is. */
+export async function tryToLead(session: Queryable): Promise<boolean> {
+  const [row] = await session.query<{ leads: boolean }>(
+    Prisma.sql`SELECT pg_try_advisory_lock(${PUBLISHER_LOCK}::bigint) AS leads`,
+  );
+  return row?.leads === true;
+}
+
+/** The id of a change that was given out last. Not transactional: it may belong to a transaction that is still open. */
+export async function lastChangeId(db: Queryable): Promise<number> {
+  const [row] = await db.query<{ last: number }>(Prisma.sql`SELECT last_value AS last FROM changes_id_seq`);
+  return (row as { last: number }).last;
+}
+
+/** A transaction id of its own: every transaction that was given a change before this call has a smaller one. */
+export async function takeTransactionId(session: Queryable): Promise<string> {
+  const [row] = await session.query<{ xid: string }>(Prisma.sql`SELECT pg_current_xact_id()::text AS xid`);
+  return (row as { xid: string }).xid;
+}
+
+/** Whether every transaction up to this one has ended. */
+export async function haveEnded(session: Queryable, xid: string): Promise<boolean> {
+  const [row] = await session.query<{ ended: boolean }>(
+    Prisma.sql`SELECT pg_snapshot_xmin(pg_current_snapshot()) > ${xid}::text::xid8 AS ended`,
+  );
+  return row?.ended === true;
+}
+
+/** The locks of transactions that have written changes and are still open. */
+const WRITERS = Prisma.sql`
+  pg_locks l WHERE l.locktype = 'relation' AND l.relation = 'changes'::regclass AND l.mode = 'RowExclusiveLock' AND l.granted
+    AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())`;
+
+/**
+ * The open transactions that have written changes. A transaction takes the lock before it is given an id and keeps it until its commit is
+ * visible, so that all that were given an id before this call and are still open are among them.
+ */
+export async function findWriters(session: Queryable): Promise<string[]> {
+  const rows = await session.query<{ writer: string }>(
+    Prisma.sql`SELECT DISTINCT l.virtualtransaction AS writer FROM ${WRITERS}`,
+  );
+  return rows.map(({ writer }) => writer);
+}
+
+/** Publishes the changes up to an id (see the migration), and tells every process. Returns up to where is published now. */
+export async function publishChanges(db: Queryable, upto: number): Promise<number> {
+  const [row] = await db.query<{ published: number }>(Prisma.sql`
+    WITH now AS MATERIALIZED (SELECT publish_changes(${upto}::bigint) AS published)
+    SELECT published, pg_notify(${PUBLISHED_CHANNEL}, published::text)::text FROM now`);
+  return (row as { published: number }).published;
+}
+
+export async function listProjectIds(db: Queryable): Promise<number[]> {
+  const rows = await db.query<{ id: number }>(Prisma.sql`SELECT id FROM projects ORDER BY id`);
+  return rows.map(({ id }) => id);
+}
+
+/** Deletes up to `limit` of the oldest changes of a project, as far as they are older than `olderThanMs`. Returns their number. */
+export async function pruneChanges(
+  db: Queryable,
+  projectId: number,
+  olderThanMs: number,
+  limit: number,
+): Promise<number> {
+  const [row] = await db.query<{ pruned: number }>(Prisma.sql`
+    WITH oldest AS (
+      SELECT id, at FROM changes
+      WHERE project_id = ${projectId}::int AND id <= (SELECT published FROM changes_feed)
+      ORDER BY id
+      LIMIT ${limit}::bigint
+    ), pruned AS (
+      DELETE FROM changes
+      WHERE project_id = ${projectId}::int
+        AND id IN (SELECT id FROM oldest WHERE at < now() - ${olderThanMs}::float8 * interval '1 millisecond')
+      RETURNING id
+    ), marked AS (
+      INSERT INTO changes_pruned AS known (project_id, through)
+      SELECT ${projectId}::int, max(id) FROM pruned HAVING count(*) > 0
+      ON CONFLICT (project_id) DO UPDATE SET through = greatest(known.through, excluded.through)
+    )
+    SELECT count(*)::int AS pruned FROM pruned`);
+  return row?.pruned ?? 0;
+}
+
+/** An open transaction that has written changes. */
+export interface OpenTransaction {
+  /** Null for a prepared transaction, which has no process. */
+  readonly pid: number | null;
+  readonly name: string;
+  readonly role: string | null;
+  readonly state: string;
+  readonly seconds: number;
+}
+
+/** The transaction that holds up the feed for longest. Null if none is open that has written changes. */
+export async function findOldestWriter(db: Queryable): Promise<OpenTransaction | null> {
+  const [oldest] = await db.query<OpenTransaction>(Prisma.sql`
+    SELECT held.pid, coalesce(a.application_name, p.gid, '') AS name, coalesce(a.usename, p.owner)::text AS role,
+           CASE WHEN held.pid IS NULL THEN 'prepared' ELSE coalesce(a.state, 'unknown') END AS state,
+           coalesce(extract(epoch FROM clock_timestamp() - coalesce(a.xact_start, p.prepared)), 0)::float8 AS seconds
+    FROM (SELECT DISTINCT l.pid, l.virtualtransaction FROM ${WRITERS}) AS held
+    LEFT JOIN pg_stat_activity a ON a.pid = held.pid
+    LEFT JOIN pg_prepared_xacts p ON held.virtualtransaction = '-1/' || p.transaction
+    WHERE held.pid IS DISTINCT FROM pg_backend_pid()
+    ORDER BY seconds DESC
+    LIMIT 1`);
+  return oldest ?? null;
+}

@@ -1,0 +1,188 @@
+import { connect } from 'node:net';
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { type Json, startTestApp, type TestProject, useTestApp } from '../support/app.js';
+import { type EventStream, openEvents, subscribe } from '../support/events.js';
+
+const app = useTestApp();
+const SUBSCRIPTION = `subscription ($after: String, $types: [ChangeType!]) {
+  changes(after: $after, types: $types) { id type userId user { authValue accounts { publicKey } } }
+}`;
+const PATIENCE = { timeout: 30_000 };
+
+let opened: EventStream[] = [];
+afterEach(() => {
+  for (const stream of opened) stream.close();
+  opened = [];
+});
+const keep = async (stream: Promise<EventStream>) => {
+  opened.push(await stream);
+  return stream;
+};
+const subscribeTo = (project: TestProject, variables: Json = {}, url = app.url) =>
+  keep(subscribe(url, project.credentials, SUBSCRIPTION, variables));
+const follow = (project: TestProject, path = '/changes', headers: Record<string, string> = {}) =>
+  keep(openEvents(app.url + path, { headers: { ...project.credentials, ...headers } }));
+const changeOf = ({ data }: { data: string }) => JSON.parse(data).data.changes;
+const login = async (project: TestProject, name: string) =>
+  (
+    await project.graphql('mutation ($input: RecordLoginInput!) { recordLogin(input: $input) { user { id } } }', {
+      input: { authMethod: 'email', authValue: `${name}@example.com` },
+    })
+  ).data.recordLogin.user.id as string;
+const operator = (project: TestProject) => app.context.services.projects.getScope(project.appId);
+
+test('a subscription sends what is after its cursor, then each change that comes, and resumes by the id of the last', async () => {
+  const project = await app.createProject();
+  const first = await login(project, 'a');
+  const { data } = await project.graphql('{ changes { nodes { id } } }');
+  const second = await login(project, 'b');
+  const stream = await subscribeTo(project, { after: data.changes.nodes[0].id });
+  expect(stream.status).toBe(200);
+  expect(stream.headers.get('content-type')).toBe('text/event-stream; charset=utf-8');
+  expect((await stream.waitFor(1)).map(changeOf)).toMatchObject([
+    { type: 'USER_CREATED', userId: second, user: { authValue: 'b@example.com', accounts: [] } },
+  ]);
+  const third = await login(project, 'c');
+  expect((await stream.waitFor(2)).map(changeOf)[1]).toMatchObject({ userId: third });
+  expect(stream.events.every(({ event }) => event === 'next')).toBe(true);
+  stream.close();
+  const fourth = await login(project, 'd');
+  const resumed = await subscribeTo(project, { after: changeOf(stream.events[1] as never).id });
+  await project.rest(`/server/users/${first}`, { method: 'DELETE' });
+  expect((await resumed.waitFor(2)).map(changeOf)).toMatchObject([
+    { type: 'USER_CREATED', userId: fourth },
+    { type: 'USER_REMOVED', userId: first, user: null },
+  ]);
+});
+
+test('without a cursor a stream begins now, and types select', async () => {
+  const project = await app.createProject();
+  const id = await login(project, 'a');
+  const [all, removals] = [await subscribeTo(project), await subscribeTo(project, { types: ['USER_REMOVED'] })];
+  const next = await login(project, 'b');
+  await project.rest(`/server/users/${id}`, { method: 'DELETE' });
+  expect((await all.waitFor(2)).map(changeOf).map(({ userId }: Json) => userId)).toEqual([next, id]);
+  expect((await removals.waitFor(1)).map(changeOf)).toMatchObject([{ type: 'USER_REMOVED', userId: id }]);
+});
+
+test('GET /changes streams with ids, and Last-Event-ID counts before the URL', async () => {
+  const project = await app.createProject();
+  const a = await login(project, 'a');
+  const page = await fetch(`${app.url}/changes`, { headers: project.credentials });
+  const cursor = String(page.headers.get('userdir-next-cursor'));
+  const stream = await follow(project, `/changes?after=${cursor}`);
+  const b = await login(project, 'b');
+  const [event] = await stream.waitFor(1);
+  expect(JSON.parse(String(event?.data))).toMatchObject({ id: event?.id, type: 'user.created', user_id: Number(b) });
+  const c = await login(project, 'c');
+  const again = await follow(project, `/changes?after=${cursor}`, { 'last-event-id': String(event?.id) });
+  expect((await again.waitFor(1)).map(({ data }) => JSON.parse(data).user_id)).toEqual([Number(c)]);
+  expect(Number(a)).toBeGreaterThan(0);
+});
+
+test('what cannot be streamed is refused before the stream begins, or as its only event', async () => {
+  const project = await app.createProject();
+  const wrong = await project.graphql(SUBSCRIPTION);
+  expect(wrong.errors?.[0]).toMatchObject({ extensions: { code: 'BAD_USER_INPUT' } });
+  expect(wrong.errors?.[0]?.message).toContain('text/event-stream');
+  const bad = await subscribeTo(project, { after: 'x' });
+  const events = await bad.ended();
+  expect(events.map(({ event }) => event)).toEqual(['next', 'complete']);
+  expect(JSON.parse(String(events[0]?.data)).errors[0].extensions.code).toBe('BAD_USER_INPUT');
+  expect((await follow(project, '/changes?after=x')).status).toBe(400);
+  expect((await follow(project, '/changes', { 'last-event-id': 'x' })).status).toBe(400);
+});
+
+test('the end of a secret ends its streams, and not those of another secret', async () => {
+  const project = await app.createProject();
+  const { secrets } = app.context.services;
+  const scope = await operator(project);
+  const { appSecret, id } = await secrets.addSecret(scope, { label: 'x', scopes: ['changes'], expiresInMs: null });
+  const ending = { ...project, credentials: { 'service-app-id': project.appId, 'service-app-secret': appSecret } };
+  const streams = [await subscribeTo(ending), await follow(ending)];
+  const [other] = [await subscribeTo(project)];
+  await secrets.revokeSecret(scope, id);
+  const [events, lines] = await Promise.all(streams.map((stream) => stream.ended()));
+  expect(JSON.parse(String(events?.[0]?.data)).errors[0].extensions.code).toBe('UNAUTHENTICATED');
+  expect(lines?.[0]).toMatchObject({ event: 'error' });
+  await login(project, 'a');
+  await other?.waitFor(1);
+  expect(other?.isEnded()).toBe(false);
+});
+
+test('many streams of one project share their reads', async () => {
+  const project = await app.createProject();
+  const streams = await Promise.all(Array.from({ length: 40 }, () => follow(project)));
+  await login(project, 'warm');
+  await Promise.all(streams.map((stream) => stream.waitFor(1)));
+  app.statements.length = 0;
+  const id = await login(project, 'a');
+  await Promise.all(streams.map((stream) => stream.waitFor(2)));
+  expect(streams.every(({ events }) => JSON.parse(String(events[1]?.data)).user_id === Number(id))).toBe(true);
+  expect(app.statements.filter((sql) => sql.includes('FROM unnest') && sql.includes('changes')).length).toBeLessThan(
+    10,
+  );
+});
+
+describe('a service that closes', () => {
+  test('ends its streams with a reason, and closes', async () => {
+    const own = await startTestApp();
+    const project = await own.createProject();
+    const stream = await keep(subscribe(own.url, project.credentials, SUBSCRIPTION));
+    const lines = await keep(openEvents(`${own.url}/changes`, { headers: project.credentials }));
+    await own.close();
+    const events = await stream.ended();
+    expect(events.map(({ event }) => event)).toEqual(['next', 'complete']);
+    expect(JSON.parse(String(events[0]?.data)).errors[0].extensions.code).toBe('UNAVAILABLE');
+    expect(JSON.parse(String((await lines.ended())[0]?.data))).toMatchObject({ code: 'UNAVAILABLE' });
+  });
+});
+
+test('a project may have so many streams, and more once some have ended', async () => {
+  const own = await startTestApp({ streamLimits: { perProject: 2, inAll: 3 } });
+  const [project, other] = [await own.createProject(), await own.createProject()];
+  const stream = (of: TestProject) => keep(openEvents(`${own.url}/changes`, { headers: of.credentials }));
+  const [first] = [await stream(project), await stream(project)];
+  const refused = await stream(project);
+  expect(refused.status).toBe(429);
+  expect(refused.headers.get('retry-after')).toBe('10');
+  expect((await stream(other)).status).toBe(200);
+  expect((await stream(other)).status).toBe(429);
+  first?.close();
+  await vi.waitUntil(async () => (await stream(project)).status === 200, PATIENCE);
+  await own.close();
+});
+
+test('a client that does not read costs a bounded number of reads, and gets everything once it reads', async () => {
+  const project = await app.createProject();
+  const count = 5_000;
+  const { appId } = project;
+  await app.context.db.pool.query(
+    `INSERT INTO users (project_id, auth_method, auth_value, auth_value_key)
+     SELECT p.id, 'passkey', n::text, n::text FROM projects p, generate_series(1, $2) AS n WHERE p.app_id = $1`,
+    [appId, count],
+  );
+  const first = await fetch(`${app.url}/changes?limit=1`, { headers: project.credentials });
+  const cursor = String(first.headers.get('userdir-next-cursor'));
+  app.statements.length = 0;
+  const socket = connect(Number(new URL(app.url).port), '127.0.0.1');
+  // Little fits into the buffers of the operating system, so the server soon has to wait.
+  socket.pause();
+  const headers = Object.entries(project.credentials).map(([name, value]) => `${name}: ${value}\r\n`);
+  socket.write(
+    `GET /changes?after=${cursor} HTTP/1.1\r\nhost: x\r\naccept: text/event-stream\r\n${headers.join('')}\r\n`,
+  );
+  const seen = new Set<string>();
+  let text = '';
+  socket.on('data', (chunk) => {
+    text += chunk;
+    const lines = text.split('\n');
+    text = lines.pop() ?? '';
+    for (const line of lines) if (line.startsWith('id: ')) seen.add(line);
+  });
+  socket.pause();
+  await vi.waitUntil(() => app.statements.some((sql) => sql.includes('changes_feed')), PATIENCE);
+  socket.resume();
+  await vi.waitUntil(() => seen.size === count - 1, PATIENCE);
+  socket.destroy();
+});

@@ -1,0 +1,272 @@
+import { expect, test, vi } from 'vitest';
+import { parseIdentity, snakeCase } from '#dist/domain/identities.js';
+import { ethereumAddress, stellarAddress } from '../support/addresses.js';
+import { type Json, type TestProject, useTestApp } from '../support/app.js';
+import { codesOf } from '../support/graphql.js';
+
+const app = useTestApp();
+
+const login = async (project: TestProject, authValue: string, more: Json = {}) =>
+  (
+    await project.graphql('mutation ($input: RecordLoginInput!) { recordLogin(input: $input) { user { id } } }', {
+      input: { authMethod: 'email', authValue, ...more },
+    })
+  ).data.recordLogin.user.id as string;
+
+const PAGE = `query ($after: String, $first: Int! = 100, $types: [ChangeType!]) {
+  changes(after: $after, first: $first, types: $types) {
+    nodes { id type at userId fields user { id authValue } }
+    edges { cursor node { id } }
+    pageInfo { hasNextPage hasPreviousPage startCursor endCursor }
+  }
+}`;
+
+async function readPage(project: TestProject, variables: Json = {}): Promise<Json> {
+  const { data, errors } = await project.graphql(PAGE, variables);
+  expect(errors).toBeUndefined();
+  return data.changes;
+}
+const summary = ({ nodes }: Json) => nodes.map(({ type, userId }: Json) => [type, userId]);
+const run = (sql: string, values: unknown[] = []) => app.context.db.pool.query(sql, values);
+
+/** Runs an operator's action on an identity. */
+async function setBan(project: TestProject, action: 'ban' | 'unban', auth_value: string): Promise<void> {
+  const scope = await app.context.services.projects.getScope(project.appId);
+  await app.context.services.logins[action](
+    scope,
+    parseIdentity({ authMethod: 'email', authValue: auth_value }, snakeCase),
+  );
+}
+
+test('every way to change a user is in the feed, in order and with the names of the fields; a login is not', async () => {
+  const project = await app.createProject();
+  const ada = await login(project, 'ada@example.com');
+  await login(project, 'ada@example.com');
+  await login(project, 'ada@example.com', { accounts: [{ network: 'STELLAR', publicKey: stellarAddress(1) }] });
+  await setBan(project, 'ban', 'ada@example.com');
+  await setBan(project, 'ban', 'ada@example.com');
+  await setBan(project, 'unban', 'ada@example.com');
+  await setBan(project, 'ban', 'nobody@example.com');
+  await run(`UPDATE users SET wallet = $2, auth_value = 'Ada@example.com', login_count = 9 WHERE id = $1`, [
+    ada,
+    ethereumAddress(2),
+  ]);
+  await run(`UPDATE accounts SET wallet_type = 'external' WHERE user_id = $1`, [ada]);
+  await run('DELETE FROM accounts WHERE user_id = $1', [ada]);
+  await project.rest(`/server/users/${ada}`, { method: 'DELETE' });
+  await run('UPDATE users SET deleted_at = NULL WHERE id = $1', [ada]);
+  await run('DELETE FROM users WHERE id = $1', [ada]);
+  const page = await readPage(project);
+  expect(page.nodes.map(({ type, userId, fields }: Json) => [type, userId, ...fields])).toEqual([
+    ['USER_CREATED', ada],
+    ['ACCOUNT_ADDED', ada],
+    ['IDENTITY_BANNED', ada],
+    ['IDENTITY_UNBANNED', ada],
+    ['IDENTITY_BANNED', null],
+    ['USER_UPDATED', ada, 'authValue', 'wallet'],
+    ['USER_UPDATED', ada, 'accounts'],
+    ['USER_UPDATED', ada, 'accounts'],
+    ['USER_REMOVED', ada],
+    ['USER_RESTORED', ada],
+    ['USER_REMOVED', ada],
+  ]);
+  expect(page.nodes.every(({ user }: Json) => user === null)).toBe(true);
+  expect(page.nodes[0].at).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+  expect(page.edges.map(({ cursor }: Json) => cursor)).toEqual(page.nodes.map(({ id }: Json) => id));
+});
+
+test('an import is in the feed once it is committed, with the changes of the users who existed', async () => {
+  const project = await app.createProject();
+  const user = (auth_value: string, more = {}) => ({ auth_method: 'email', auth_value, ...more });
+  await project.addUsers(user('a@example.com'), user('b@example.com'));
+  const before = await readPage(project);
+  expect(summary(before).map(([type]: [string]) => type)).toEqual(['USER_CREATED', 'USER_CREATED']);
+  const scope = await app.context.services.projects.getScope(project.appId);
+  const lines = [user('a@example.com', { wallet: ethereumAddress(3) }), user('b@example.com', { login_count: 4 })];
+  await app.context.services.transfers.importUsers(
+    scope,
+    (async function* () {
+      yield Buffer.from(lines.map((line) => JSON.stringify(line)).join('\n'));
+    })(),
+    { onConflict: 'update', skipInvalid: false, progress: () => undefined, signal: new AbortController().signal },
+  );
+  const [a] = before.nodes;
+  const after = await readPage(project, { after: before.pageInfo.endCursor });
+  expect(after.nodes).toMatchObject([
+    { type: 'USER_UPDATED', userId: a.userId, fields: ['wallet'], user: { authValue: 'a@example.com' } },
+    { type: 'ACCOUNT_ADDED', userId: a.userId },
+  ]);
+});
+
+test('pages follow each other without gap or double, and an empty page has a cursor too', async () => {
+  const project = await app.createProject();
+  const empty = await readPage(project);
+  expect(empty.nodes).toEqual([]);
+  expect(empty.pageInfo).toEqual({
+    hasNextPage: false,
+    hasPreviousPage: false,
+    startCursor: null,
+    endCursor: expect.any(String),
+  });
+  const ids: string[] = [];
+  for (const name of ['a', 'b', 'c', 'd', 'e']) ids.push(await login(project, `${name}@example.com`));
+  const seen: string[] = [];
+  let after = empty.pageInfo.endCursor;
+  for (let more = true; more; ) {
+    const page = await readPage(project, { after, first: 2 });
+    seen.push(...page.nodes.map(({ userId }: Json) => userId));
+    after = page.pageInfo.endCursor;
+    more = page.pageInfo.hasNextPage;
+  }
+  expect(seen).toEqual(ids);
+  expect((await readPage(project, { after })).nodes).toEqual([]);
+  const [first] = (await readPage(project)).nodes;
+  expect((await readPage(project, { after: first.id })).nodes.map(({ userId }: Json) => userId)).toEqual(ids.slice(1));
+});
+
+test('types select changes, and their cursors move on past the others', async () => {
+  const project = await app.createProject();
+  const ids: string[] = [];
+  for (const name of ['a', 'b', 'c']) ids.push(await login(project, `${name}@example.com`));
+  await project.rest(`/server/users/${ids[1]}`, { method: 'DELETE' });
+  const page = await readPage(project, { types: ['USER_REMOVED'] });
+  expect(summary(page)).toEqual([['USER_REMOVED', ids[1]]]);
+  expect((await readPage(project, { after: page.pageInfo.endCursor })).nodes).toEqual([]);
+  const one = await readPage(project, { types: ['USER_CREATED'], first: 1 });
+  expect(one.pageInfo.hasNextPage).toBe(true);
+});
+
+test('REST answers the same changes as NDJSON, with the next cursor in a header', async () => {
+  const project = await app.createProject();
+  const id = await login(project, 'ada@example.com');
+  await run('UPDATE users SET wallet = $2 WHERE id = $1', [id, ethereumAddress(5)]);
+  const read = (path: string) => fetch(app.url + path, { headers: project.credentials });
+  const response = await read('/changes?limit=1');
+  expect(response.status).toBe(200);
+  expect(response.headers.get('content-type')).toBe('application/x-ndjson; charset=utf-8');
+  expect(response.headers.get('userdir-has-more')).toBe('true');
+  const [change] = (await readPage(project)).nodes;
+  expect(await response.text()).toBe(
+    `${JSON.stringify({ id: change.id, type: 'user.created', at: change.at, user_id: Number(id) })}\n`,
+  );
+  const rest = await read(`/changes?after=${response.headers.get('userdir-next-cursor')}&types=user.updated`);
+  expect(rest.headers.get('userdir-has-more')).toBe('false');
+  expect(JSON.parse(await rest.text())).toMatchObject({ type: 'user.updated', fields: ['wallet'] });
+});
+
+test('bad arguments are refused with what is accepted', async () => {
+  const project = await app.createProject();
+  for (const variables of [{ first: 0 }, { first: 1_001 }, { types: [] }, { after: 'x' }, { after: 'x'.repeat(65) }]) {
+    expect(codesOf(await project.graphql(PAGE, variables)), JSON.stringify(variables)).toEqual(['BAD_USER_INPUT']);
+  }
+  const status = async (path: string, headers: Record<string, string> = project.credentials) =>
+    (await fetch(app.url + path, { headers })).status;
+  expect(await status('/changes?limit=0')).toBe(400);
+  expect(await status('/changes?types=user.born')).toBe(400);
+  expect(await status('/changes?after=x')).toBe(400);
+  expect(await status('/changes', {})).toBe(401);
+  expect((await fetch(`${app.url}/changes`, { method: 'POST' })).status).toBe(405);
+});
+
+test('a secret needs the scope for changes, and the scope to read for their users', async () => {
+  const project = await app.createProject();
+  await login(project, 'ada@example.com');
+  const scope = await app.context.services.projects.getScope(project.appId);
+  const add = async (label: string, ...scopes: ('read' | 'changes')[]) => {
+    const { appSecret } = await app.context.services.secrets.addSecret(scope, { label, scopes, expiresInMs: null });
+    return { 'service-app-id': project.appId, 'service-app-secret': appSecret };
+  };
+  const [reader, follower] = [await add('reader', 'read'), await add('follower', 'changes')];
+  const ask = async (headers: Record<string, string>) => {
+    const response = await fetch(`${app.url}/graphql`, {
+      method: 'POST',
+      headers: { ...headers, 'content-type': 'application/json' },
+      body: JSON.stringify({ query: PAGE }),
+    });
+    return (await response.json()) as Json;
+  };
+  expect(codesOf(await ask(reader))).toEqual(['FORBIDDEN']);
+  const answer = await ask(follower);
+  expect(codesOf(answer)).toEqual(['FORBIDDEN']);
+  expect(answer.data.changes.nodes).toMatchObject([{ type: 'USER_CREATED', user: null }]);
+  expect((await fetch(`${app.url}/changes`, { headers: reader })).status).toBe(403);
+  expect((await fetch(`${app.url}/changes`, { headers: follower })).status).toBe(200);
+});
+
+test('a removed project leaves no changes, and none of another project are ever read', async () => {
+  const [kept, gone] = [await app.createProject(), await app.createProject()];
+  const id = await login(kept, 'ada@example.com');
+  await login(gone, 'ada@example.com');
+  await setBan(gone, 'ban', 'eve@example.com');
+  const { rows } = await run('DELETE FROM projects WHERE app_id = $1 RETURNING id', [gone.appId]);
+  expect((await run('SELECT FROM changes WHERE project_id = $1', [rows[0].id])).rows).toEqual([]);
+  expect(summary(await readPage(kept))).toEqual([['USER_CREATED', id]]);
+});
+
+test('a purge leaves nothing in the feed that identifies a person', async () => {
+  const project = await app.createProject();
+  const id = await login(project, 'grace@example.com', {
+    accounts: [{ network: 'STELLAR', publicKey: stellarAddress(7) }],
+  });
+  await project.rest(`/server/users/${id}`, { method: 'DELETE' });
+  const scope = await app.context.services.projects.getScope(project.appId);
+  await app.context.services.users.purgeRemoved(scope, 0, () => undefined);
+  const { rows } = await run(
+    'SELECT c.* FROM changes c JOIN projects p ON p.id = c.project_id WHERE p.app_id = $1 ORDER BY c.id',
+    [project.appId],
+  );
+  expect(rows.map(({ type }) => type)).toEqual(['user.created', 'account.added', 'user.removed']);
+  expect(JSON.stringify(rows)).not.toMatch(/grace|example/i);
+  expect(JSON.stringify(rows)).not.toContain(stellarAddress(7));
+});
+
+test('changes older than the retention are deleted, and cursors before them have expired', async () => {
+  const project = await app.createProject();
+  for (const name of ['a', 'b', 'c']) await login(project, `${name}@example.com`);
+  const start = (await readPage(project, { first: 1 })).nodes[0].id;
+  const second = (await readPage(project, { after: start, first: 1 })).nodes[0];
+  await run(
+    `UPDATE changes c SET at = now() - interval '31 days' FROM projects p
+     WHERE p.id = c.project_id AND p.app_id = $1 AND c.user_id <= $2`,
+    [project.appId, second.userId],
+  );
+  await app.context.services.changes.prune();
+  expect((await readPage(project)).nodes).toHaveLength(1);
+  expect((await readPage(project, { after: second.id })).nodes).toHaveLength(1);
+  const expired = await project.graphql(PAGE, { after: start });
+  expect(codesOf(expired)).toEqual(['CURSOR_EXPIRED']);
+  expect(expired.errors?.[0]?.message).toContain('user export');
+  const response = await fetch(`${app.url}/changes?after=${start}`, { headers: project.credentials });
+  expect(response.status).toBe(410);
+  // Another project has lost nothing.
+  const other = await app.createProject();
+  const { pageInfo } = await readPage(other);
+  expect((await readPage(other, { after: pageInfo.endCursor })).nodes).toEqual([]);
+});
+
+test('an export returns the cursor of its snapshot', async () => {
+  const project = await app.createProject();
+  await login(project, 'a@example.com');
+  await readPage(project);
+  const scope = await app.context.services.projects.getScope(project.appId);
+  const written: string[] = [];
+  const { users, cursor } = await app.context.services.transfers.exportUsers(scope, {
+    write: async (chunk) => void written.push(chunk),
+    progress: () => undefined,
+    signal: new AbortController().signal,
+  });
+  expect(users).toBe(1);
+  const later = await login(project, 'b@example.com');
+  expect(summary(await readPage(project, { after: cursor }))).toEqual([['USER_CREATED', later]]);
+});
+
+test('a page with its users takes one statement for the changes and one for the users', async () => {
+  const project = await app.createProject();
+  for (const name of ['a', 'b', 'c', 'd']) await login(project, `${name}@example.com`);
+  await vi.waitUntil(async () => (await readPage(project)).nodes.length === 4, { timeout: 30_000 });
+  app.statements.length = 0;
+  await readPage(project);
+  // Not the look-up of credentials, which are known for a moment only.
+  const own = app.statements.filter((sql) => /FROM unnest/.test(sql) && !sql.includes('app_secrets'));
+  expect(own).toHaveLength(2);
+});

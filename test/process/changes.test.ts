@@ -1,0 +1,144 @@
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import type { Json } from '../support/app.js';
+import { ROOT } from '../support/checkout.js';
+import {
+  type Credentials,
+  call,
+  outcomeOf,
+  type RunningServer,
+  recordLogin,
+  spawnUserdir,
+  startServer,
+  userdir,
+  userdirJson,
+} from '../support/command.js';
+import { copyTemplate, type TestDatabase } from '../support/engines.js';
+import { readPage } from '../support/examples.js';
+
+const PATIENCE = { timeout: 60_000, interval: 50 };
+let database: TestDatabase;
+let settings: Record<string, string>;
+let server: RunningServer;
+beforeAll(async () => {
+  database = await copyTemplate();
+  settings = { ...database.env, DEMO: 'off' };
+  server = await startServer(settings);
+});
+afterAll(async () => {
+  await server?.stop();
+  await database?.drop();
+});
+
+const createProject = (): Promise<Credentials> => userdirJson(settings, ['project', 'create', '--name', 'Test']);
+const login = async (project: Credentials, name: string) => {
+  const { body } = await recordLogin(server.url, project, { authMethod: 'email', authValue: `${name}@example.com` });
+  return Number(body.data.recordLogin.user.id);
+};
+const linesOf = (text: string): Json[] =>
+  text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line));
+
+test('the command writes the changes after a cursor, such as that of an export', async () => {
+  const project = await createProject();
+  const a = await login(project, 'a');
+  const command = ['changes', '--project', project.app_id];
+  // Until a page has all of it, also where others hold up the feed.
+  await vi.waitUntil(async () => linesOf((await userdir(settings, command)).stdout).length === 1, PATIENCE);
+  const exported = await userdir(settings, ['user', 'export', '--project', project.app_id, '--json']);
+  expect(linesOf(exported.stdout)).toMatchObject([{ auth_value: 'a@example.com' }]);
+  const report = JSON.parse(exported.stderr);
+  expect(report).toEqual({ exported: 1, bans: 0, cursor: expect.any(String) });
+  const b = await login(project, 'b');
+  await call(server.url, project, `/server/users/${a}`, { method: 'DELETE' });
+  const after = [...command, '--after', report.cursor];
+  await vi.waitUntil(async () => linesOf((await userdir(settings, after)).stdout).length === 2, PATIENCE);
+  const all = await userdir(settings, after);
+  expect(linesOf(all.stdout)).toMatchObject([
+    { type: 'user.created', user_id: b },
+    { type: 'user.removed', user_id: a },
+  ]);
+  expect(all.stderr).toMatch(/^2 changes\. The next ones come after \S+\n$/);
+  const removals = await userdir(settings, [...after, '--types', 'user.removed']);
+  expect(linesOf(removals.stdout)).toMatchObject([{ type: 'user.removed' }]);
+});
+
+test('what cannot be read is refused with a reason', async () => {
+  const project = await createProject();
+  for (const [option, value] of [
+    ['--after', 'x'],
+    ['--types', 'user.born'],
+  ] as const) {
+    const { code, stderr } = await userdir(settings, ['changes', '--project', project.app_id, option, value]);
+    expect(code).toBe(1);
+    expect(stderr).toContain(`${option}: got "${value}", expected`);
+  }
+});
+
+test('--follow goes on with each change that comes, until Ctrl+C', async () => {
+  const project = await createProject();
+  const child = spawnUserdir(settings, ['changes', '--project', project.app_id, '--follow']);
+  const outcome = outcomeOf(child);
+  let output = '';
+  child.stdout.on('data', (text: string) => {
+    output += text;
+  });
+  const first = await login(project, 'a');
+  await vi.waitUntil(() => linesOf(output).length === 1, PATIENCE);
+  const second = await login(project, 'b');
+  await vi.waitUntil(() => linesOf(output).length === 2, PATIENCE);
+  expect(linesOf(output).map(({ user_id }) => user_id)).toEqual([first, second]);
+  child.kill('SIGINT');
+  const { code, stderr } = await outcome;
+  expect(code).toBe(1);
+  expect(stderr).toContain('Interrupted. Go on with --after');
+});
+
+test('the follower of docs/changes.md keeps a copy in step, also over a restart of the service', async () => {
+  const project = await createProject();
+  const ids = [await login(project, 'a'), await login(project, 'b')];
+  const { examples } = await readPage('docs/changes.md');
+  const code = examples
+    .find(({ file }) => file === 'follower.ts')
+    ?.code.replaceAll('http://127.0.0.1:4000', server.url);
+  const folder = await mkdtemp(join(tmpdir(), 'userdir-follower-'));
+  await writeFile(join(folder, 'package.json'), '{ "type": "module" }');
+  await writeFile(join(folder, 'follower.ts'), `${code}\nexport {};\n`);
+  const packages = join(ROOT, 'node_modules');
+  const types = ['--types', 'node', '--typeRoots', join(packages, '@types'), '--skipLibCheck'];
+  const options = ['--strict', '--target', 'es2022', '--module', 'nodenext', ...types, 'follower.ts'];
+  await promisify(execFile)(process.execPath, [join(packages, 'typescript/bin/tsc'), ...options], { cwd: folder });
+  const env = { PATH: process.env['PATH'] ?? '', APP_ID: project.app_id, APP_SECRET: project.app_secret };
+  const follower = spawn(process.execPath, [join(folder, 'follower.js')], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  let output = '';
+  follower.stdout.setEncoding('utf8').on('data', (text: string) => {
+    output += text;
+  });
+  const says = (line: string) => vi.waitUntil(() => output.includes(`${line}\n`), PATIENCE);
+  try {
+    await says('read 2 users');
+    await login(project, 'c');
+    await says('user.created: 3 users');
+    await call(server.url, project, `/server/users/${ids[0]}`, { method: 'DELETE' });
+    await says('user.removed: 2 users');
+    // The same port, so that the follower finds it again.
+    const port = new URL(server.url).port;
+    await server.stop();
+    server = await startServer({ ...settings, PORT: port });
+    await login(project, 'd');
+    await vi.waitUntil(() => output.trimEnd().endsWith('user.created: 3 users'), PATIENCE);
+    expect(output.match(/read/g)).toHaveLength(1);
+  } finally {
+    const ended = once(follower, 'close');
+    follower.kill();
+    await ended;
+    await rm(folder, { recursive: true });
+  }
+});

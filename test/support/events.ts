@@ -1,0 +1,83 @@
+import { vi } from 'vitest';
+import type { Json } from './app.js';
+
+/** An event of a stream of Server-Sent Events. */
+export interface StreamEvent {
+  readonly id: string;
+  readonly event: string;
+  readonly data: string;
+}
+
+/** An open stream of events. */
+export interface EventStream {
+  readonly status: number;
+  readonly headers: Headers;
+  /** Those that have arrived. */
+  readonly events: StreamEvent[];
+  /** Whether the server has ended it. */
+  readonly isEnded: () => boolean;
+  /** Waits until so many events have arrived, and returns them. */
+  waitFor(count: number): Promise<StreamEvent[]>;
+  /** Waits until the server ends it. */
+  ended(): Promise<StreamEvent[]>;
+  close(): void;
+}
+
+const PATIENCE = { timeout: 30_000, interval: 5 };
+
+export async function openEvents(url: string, init: RequestInit): Promise<EventStream> {
+  const closing = new AbortController();
+  const headers = { accept: 'text/event-stream', ...(init.headers as object) };
+  const response = await fetch(url, { ...init, headers, signal: closing.signal });
+  const events: StreamEvent[] = [];
+  let isEnded = false;
+  const read = async () => {
+    let text = '';
+    const decoder = new TextDecoder();
+    for await (const chunk of response.body ?? []) {
+      text += decoder.decode(chunk as Uint8Array, { stream: true });
+      const blocks = text.split('\n\n');
+      text = blocks.pop() ?? '';
+      for (const block of blocks) {
+        const lines = block.split('\n').map((line) => [line.split(':')[0], line.replace(/^\w*: ?/, '')] as const);
+        const field = (name: string) => lines.find(([key]) => key === name)?.[1];
+        if (field('data') === undefined) continue;
+        events.push({ id: field('id') ?? '', event: field('event') ?? 'message', data: field('data') ?? '' });
+      }
+    }
+  };
+  void read()
+    .catch(() => undefined)
+    .finally(() => {
+      isEnded = true;
+    });
+  return {
+    status: response.status,
+    headers: response.headers,
+    events,
+    isEnded: () => isEnded,
+    async waitFor(count) {
+      await vi.waitUntil(() => events.length >= count || isEnded, PATIENCE);
+      return events;
+    },
+    async ended() {
+      await vi.waitUntil(() => isEnded, PATIENCE);
+      return events;
+    },
+    close: () => closing.abort(),
+  };
+}
+
+/** Subscribes over /graphql. */
+export function subscribe(
+  url: string,
+  credentials: Record<string, string>,
+  query: string,
+  variables: Json = {},
+): Promise<EventStream> {
+  return openEvents(`${url}/graphql`, {
+    method: 'POST',
+    headers: { ...credentials, 'content-type': 'application/json' },
+    body: JSON.stringify({ query, variables }),
+  });
+}
