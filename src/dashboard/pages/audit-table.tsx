@@ -1,0 +1,77 @@
+import { paths } from './location.js';
+import { Table, Time } from './parts.js';
+
+export interface Entry {
+  readonly id: string;
+  readonly at: string;
+  readonly actor: string;
+  readonly action: string;
+  readonly requestId: string | null;
+  readonly userId: string | null;
+  /** JSON. */
+  readonly details: string;
+}
+
+interface AuditTableProps {
+  readonly appId: string;
+  readonly entries: readonly Entry[];
+  readonly busy?: boolean;
+  readonly withUser?: boolean;
+}
+
+/** Entries of the audit trail. */
+export function AuditTable({ appId, entries, busy = false, withUser = true }: AuditTableProps) {
+  return (
+    <Table caption="Audit trail" busy={busy}>
+      <thead>
+        <tr>
+          <th scope="col">When</th>
+          <th scope="col">Who</th>
+          <th scope="col">What</th>
+          {withUser && (
+            <th scope="col" class="number">
+              User
+            </th>
+          )}
+          <th scope="col">Details</th>
+        </tr>
+      </thead>
+      <tbody>
+        {entries.map(({ id, at, actor, action, requestId, userId, details }) => (
+          <tr key={id}>
+            <td class="nowrap">
+              <Time at={at} />
+            </td>
+            <td class="method">
+              <bdi>{actor}</bdi>
+            </td>
+            <td class="nowrap">{action.toLowerCase().replaceAll('_', ' ')}</td>
+            {withUser && <td class="number">{userId && <a href={paths.user(appId, userId)}>{userId}</a>}</td>}
+            <td class="details-cell">
+              <bdi>{describe(details)}</bdi>
+              {requestId && (
+                <span class="second-line" title="The request, as in the log">
+                  request {requestId}
+                </span>
+              )}
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </Table>
+  );
+}
+
+/** `{"label":"main","secret":2}` → "label main, secret 2". */
+function describe(details: string): string {
+  try {
+    const parsed = JSON.parse(details) as unknown;
+    if (parsed === null || typeof parsed !== 'object') return details;
+    const parts = Object.entries(parsed).map(
+      ([name, value]) => `${name} ${typeof value === 'string' ? value : JSON.stringify(value)}`,
+    );
+    return parts.join(', ');
+  } catch {
+    return details;
+  }
+}

@@ -1,0 +1,163 @@
+import { useRef, useState } from 'preact/hooks';
+import { Dialog, DialogForm } from './dialog.js';
+import { formatNumber, plural } from './format.js';
+import { Failure } from './graphql.js';
+import { Table } from './parts.js';
+import { refresh } from './query.js';
+import { SameByApiDetails } from './recipes.js';
+import { type ImportReport, uploadUsers } from './upload.js';
+
+const CONFLICTS = {
+  fail: 'fails the import',
+  skip: 'stays as it is',
+  update: 'is updated',
+} as const;
+type Conflict = keyof typeof CONFLICTS;
+
+/** Imports a file: chosen, sent with progress, and reported line by line. */
+export function ImportDialog({ appId, onClose }: { appId: string; onClose: () => void }) {
+  const [file, setFile] = useState<File | null>(null);
+  const [onConflict, setOnConflict] = useState<Conflict>('fail');
+  const [skipInvalid, setSkipInvalid] = useState(false);
+  const [progress, setProgress] = useState<{ sent: number; lines: number } | null>(null);
+  const [failure, setFailure] = useState<Failure | undefined>();
+  const [report, setReport] = useState<ImportReport | null>(null);
+  const upload = useRef<AbortController | null>(null);
+  const busy = progress !== null;
+
+  const start = async () => {
+    if (!file) return;
+    setFailure(undefined);
+    setProgress({ sent: 0, lines: 0 });
+    upload.current = new AbortController();
+    try {
+      const options = { appId, file, onConflict, skipInvalid, signal: upload.current.signal };
+      setReport(await uploadUsers(options, setProgress));
+    } catch (error) {
+      setFailure(error instanceof Failure ? error : new Failure(String(error), 'INTERNAL_SERVER_ERROR'));
+    }
+    setProgress(null);
+    refresh();
+  };
+
+  if (report)
+    return (
+      <Dialog title="Import finished" onClose={onClose}>
+        <Report report={report} />
+        <div class="dialog-actions">
+          <button type="button" onClick={() => setReport(null)}>
+            Import another file
+          </button>
+          <button type="button" class="primary" onClick={onClose}>
+            Done
+          </button>
+        </div>
+      </Dialog>
+    );
+  const options = [
+    ...(onConflict === 'fail' ? [] : ['--on-conflict', onConflict]),
+    ...(skipInvalid ? ['--skip-invalid'] : []),
+  ];
+  return (
+    <Dialog title="Import users" onClose={onClose} busy={busy}>
+      <DialogForm
+        submit="Import"
+        onSubmit={start}
+        onCancel={onClose}
+        busy={busy}
+        failure={failure}
+        disabled={file === null}
+      >
+        <label class="field">
+          <span>File</span>
+          <input
+            type="file"
+            accept=".ndjson,.jsonl,.json,application/x-ndjson"
+            onChange={(event) => setFile(event.currentTarget.files?.[0] ?? null)}
+          />
+          <small class="quiet">
+            NDJSON, one user a line: <code>{'{"auth_method": "email", "auth_value": "ada@example.com"}'}</code>
+          </small>
+        </label>
+        <label class="field">
+          <span>A user who exists already</span>
+          <select value={onConflict} onChange={(event) => setOnConflict(event.currentTarget.value as Conflict)}>
+            {Object.entries(CONFLICTS).map(([value, name]) => (
+              <option key={value} value={value}>
+                {name}
+              </option>
+            ))}
+          </select>
+        </label>
+        <fieldset class="choices">
+          <legend>A line that is wrong</legend>
+          <label>
+            <input type="radio" name="invalid" checked={!skipInvalid} onChange={() => setSkipInvalid(false)} /> Import
+            nothing (all or nothing)
+          </label>
+          <label>
+            <input type="radio" name="invalid" checked={skipInvalid} onChange={() => setSkipInvalid(true)} /> Skip it,
+            and import the rest
+          </label>
+        </fieldset>
+        {progress && file && (
+          <div role="status">
+            <progress max={file.size} value={progress.sent} aria-label="Sent" />
+            <p class="quiet">{plural(progress.lines, 'line')} read</p>
+            <button type="button" onClick={() => upload.current?.abort()}>
+              Stop
+            </button>
+          </div>
+        )}
+        <SameByApiDetails
+          recipe={{ userdir: ['user', 'import', '--project', appId, ...options, file?.name ?? 'FILE'] }}
+        />
+      </DialogForm>
+    </Dialog>
+  );
+}
+
+const MOST_ERRORS = 100;
+
+function Report({ report }: { report: ImportReport }) {
+  const { imported, skipped, failed, errors } = report;
+  const nothing = failed > 0 && imported === 0 && skipped === 0;
+  return (
+    <div role="status">
+      <dl class="facts">
+        <dt>Imported</dt>
+        <dd>{formatNumber(imported)}</dd>
+        <dt>Skipped</dt>
+        <dd>{formatNumber(skipped)}</dd>
+        <dt>Failed</dt>
+        <dd>{formatNumber(failed)}</dd>
+      </dl>
+      {nothing && <p class="problem">Nothing was imported. Mend the lines below, or choose to skip wrong lines.</p>}
+      {errors.length > 0 && (
+        <div class="dialog-list">
+          <Table caption="Lines that failed">
+            <thead>
+              <tr>
+                <th scope="col" class="number">
+                  Line
+                </th>
+                <th scope="col">What is wrong</th>
+              </tr>
+            </thead>
+            <tbody>
+              {errors.slice(0, MOST_ERRORS).map(({ line, error }) => (
+                <tr key={line}>
+                  <td class="number">{formatNumber(line)}</td>
+                  <td>
+                    <bdi>{error}</bdi>
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </Table>
+        </div>
+      )}
+      {failed > errors.length && <p class="quiet">The first {errors.length} are shown.</p>}
+    </div>
+  );
+}
