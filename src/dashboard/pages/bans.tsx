@@ -52,7 +52,7 @@ export function Bans({ appId }: { appId: string }) {
     <>
       <Header title="Bans" note="Logins and registrations of these identities are refused.">
         <SameByApi recipe={{ userdir: ['user', 'bans', '--project', appId] }} />
-        {may('SUPPORT') && (
+        {may('ban') && (
           <button type="button" class="primary" onClick={() => setAdding(true)}>
             Ban an identity
           </button>
@@ -105,7 +105,7 @@ export function Bans({ appId }: { appId: string }) {
                   <Time at={ban.createdAt} />
                 </td>
                 <td class="row-actions">
-                  {may('SUPPORT') && (
+                  {may('ban') && (
                     <button type="button" class="small" onClick={() => setLifting(ban)}>
                       Unban…
                     </button>

@@ -87,7 +87,7 @@ export function BulkDialog({ appId, action, users, onClose }: BulkProps) {
   const list = <Targets users={users} results={results} done={done} />;
   if (results && !change.busy)
     return (
-      <Dialog title={`${plural(count, 'user')} of ${users.length} ${done}`} onClose={close}>
+      <Dialog key="results" title={`${plural(count, 'user')} of ${users.length} ${done}`} onClose={close}>
         <output class="hidden">{`${plural(count, 'user')} ${done}`}</output>
         {list}
         <div class="dialog-actions">

@@ -87,7 +87,13 @@ function options(width: number, by: Interval, count: number, onPoint: (index: nu
       y: { range: (_, __, max) => [0, Math.max(4, max * 1.1)] },
     },
     axes: [
-      { ...axis, grid: { show: false }, values: (_, ticks) => ticks.map((tick) => axisLabel(tick, by)), space: 80 },
+      {
+        ...axis,
+        grid: { show: false },
+        values: (_, ticks) => ticks.map((tick) => axisLabel(tick, by)),
+        space: 80,
+        size: 30,
+      },
       {
         ...axis,
         size: 56,

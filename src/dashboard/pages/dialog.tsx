@@ -11,6 +11,9 @@ interface DialogProps {
   readonly children: ComponentChildren;
 }
 
+/** Where the focus goes first: the first input, or else the first button below, which is never the dangerous one. */
+const FIRST = 'input, select, .dialog-actions button';
+
 /** A modal dialog, open as long as it is rendered. The browser keeps the focus in it and gives it back afterwards. */
 export function Dialog({ title, onClose, busy = false, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
@@ -18,6 +21,7 @@ export function Dialog({ title, onClose, busy = false, children }: DialogProps) 
   useLayoutEffect(() => {
     const shown = dialog.current;
     shown?.showModal();
+    shown?.querySelector<HTMLElement>(FIRST)?.focus();
     return () => shown?.close();
   }, []);
   const keepOpen = (event: Event) => {

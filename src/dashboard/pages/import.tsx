@@ -42,7 +42,7 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
 
   if (report)
     return (
-      <Dialog title="Import finished" onClose={onClose}>
+      <Dialog key="report" title="Import finished" onClose={onClose}>
         <Report report={report} />
         <div class="dialog-actions">
           <button type="button" onClick={() => setReport(null)}>

@@ -28,14 +28,14 @@ const ROLES: Record<Role, string> = {
 
 /** Who may use this dashboard. */
 export function Operators() {
-  const { data, failure, loading } = useQuery(OPERATORS, may('ADMIN') ? {} : null);
+  const { data, failure, loading } = useQuery(OPERATORS, may('operate') ? {} : null);
   const [adding, setAdding] = useState(false);
   const [removing, setRemoving] = useState<string | null>(null);
   const [linking, setLinking] = useState<string | null>(null);
   const setRole = useAction((name: string, role: Role) => send(SET_ROLE, { name, role }));
   useTitle('Operators');
   const operators = data?.operators;
-  if (!may('ADMIN')) return <Empty title="Only an admin sees the operators." />;
+  if (!may('operate')) return <Empty title="Only an admin sees the operators." />;
   return (
     <>
       <Header title="Operators" note="Who may use this dashboard. The audit trail names them.">
@@ -159,7 +159,7 @@ function LoginLink({ name, onClose }: { name: string; onClose: () => void }) {
   const [link, setLink] = useState<{ url: string; expiresAt: string } | undefined>();
   if (link)
     return (
-      <Dialog title="Login link" onClose={onClose}>
+      <Dialog key="link" title="Login link" onClose={onClose}>
         <p class="long">
           It signs in <bdi>{name}</bdi> once, until {formatDateTime(link.expiresAt)}. Give it to that person only.
         </p>

@@ -122,7 +122,7 @@ function NoUsers({ appId }: { appId: string }) {
   return (
     <Empty title="No users yet.">
       A user is added by the first login that a backend records
-      {may('ADMIN') && (
+      {may('operate') && (
         <>
           , or by an <a href={`${paths.users(appId)}?import=1`}>import</a>
         </>

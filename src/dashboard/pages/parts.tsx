@@ -1,7 +1,7 @@
 import { signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { formatDateTime, formatRemaining, formatUtc } from './format.js';
+import { formatDateTime, formatDay, formatRemaining, formatUtc } from './format.js';
 import type { Failure } from './graphql.js';
 import { refresh } from './query.js';
 
@@ -24,11 +24,11 @@ export function Value({ children, mono = false }: { children: string; mono?: boo
   return <bdi class={mono ? 'value mono' : 'value'}>{children}</bdi>;
 }
 
-export function Time({ at }: { at: string | null | undefined }) {
+export function Time({ at, dayOnly = false }: { at: string | null | undefined; dayOnly?: boolean }) {
   if (!at) return <span class="quiet">never</span>;
   return (
     <time dateTime={at} title={formatUtc(at)}>
-      {formatDateTime(at)}
+      {dayOnly ? formatDay(at) : formatDateTime(at)}
     </time>
   );
 }

@@ -48,7 +48,7 @@ export function Projects() {
         }
       >
         <SameByApi recipe={{ userdir: ['project', 'list'] }} />
-        {may('ADMIN') && (
+        {may('operate') && (
           <button type="button" class="primary" onClick={() => setCreating(true)}>
             Create project
           </button>
@@ -84,14 +84,14 @@ export function Projects() {
                   {project.disabledAt && <Badge tone="warn">disabled</Badge>}
                 </td>
                 <td class="nowrap">
-                  <code>{project.appId}</code> <Copy text={project.appId} what={`the App ID of ${project.name}`} />
+                  <code>{project.appId}</code> <Copy text={project.appId} what={`App ID ${project.appId}`} />
                 </td>
                 <td class="number">{formatNumber(project.userCount)}</td>
                 <td class="roomy">
                   <Sparkline totals={project.signUps.map(({ total }) => total)} />
                 </td>
                 <td class="roomy nowrap">
-                  <Time at={project.createdAt} />
+                  <Time at={project.createdAt} dayOnly />
                 </td>
               </tr>
             ))}
@@ -113,7 +113,7 @@ function NoProjects({ search }: { search: string | null }) {
     );
   return (
     <Empty title="There are no projects yet.">
-      {may('ADMIN') ? 'Create one: it gets an App ID and an App Secret for its backend.' : 'An admin can create one.'}
+      {may('operate') ? 'Create one: it gets an App ID and an App Secret for its backend.' : 'An admin can create one.'}
     </Empty>
   );
 }
@@ -128,7 +128,7 @@ function CreateProject({ onClose }: { onClose: () => void }) {
   };
   if (created)
     return (
-      <Dialog title="The project is created" onClose={onClose}>
+      <Dialog key="created" title="The project is created" onClose={onClose}>
         <SecretOnce {...created} />
         <div class="dialog-actions">
           <button type="button" onClick={onClose}>

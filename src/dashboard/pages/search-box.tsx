@@ -44,7 +44,8 @@ export function SearchBox() {
     // The first letter is a step of its own for the back button; the next ones are the same step.
     if (isShown) waiting.current = setTimeout(() => search(asked !== ''), TYPING_MS);
   };
-  const label = project ? 'Search users by ID, email, address or identity' : 'Search projects by name or App ID';
+  const label = project ? 'Search users' : 'Search projects';
+  const hint = project ? 'Find a user by ID, email or address…' : 'Find a project by name or App ID…';
   return (
     <search class="search">
       <form
@@ -57,7 +58,7 @@ export function SearchBox() {
           ref={input}
           type="search"
           aria-label={label}
-          placeholder={`${label}…`}
+          placeholder={hint}
           aria-keyshortcuts="/"
           autocomplete="off"
           spellcheck={false}

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import { Dialog, DialogForm } from './dialog.js';
-import { graphql, type Operation, send } from './graphql.js';
+import { graphql, type Operation, send, type VariablesOf } from './graphql.js';
 import { useTitle } from './location.js';
 import { Badge, CountDown, Empty, Field, Header, Loading, Problem, Table, Time } from './parts.js';
 import { useCurrentProject } from './project-frame.js';
@@ -30,7 +30,7 @@ const ROTATE = graphql(`
 
 const REVOKE = graphql(`mutation RevokeSecret($appId: ID!, $id: ID!) { revokeSecret(appId: $appId, id: $id) { id } }`);
 
-type Scope = 'READ' | 'VERIFY' | 'WRITE' | 'CHANGES';
+type Scope = VariablesOf<typeof ADD>['scopes'][number];
 const SCOPES: Record<Scope, string> = {
   READ: 'list, count, search and get users',
   VERIFY: 'verify wallet addresses',
@@ -62,7 +62,7 @@ export function Secrets({ appId }: { appId: string }) {
     <>
       <Header title="Secrets" note="Backends use them with the App ID. Only a hash of each is stored.">
         <SameByApi recipe={{ userdir: ['project', 'secrets', appId] }} />
-        {may('ADMIN') && (
+        {may('operate') && (
           <button type="button" class="primary" onClick={() => setDoing({ what: 'add' })}>
             Add secret
           </button>
@@ -93,7 +93,7 @@ export function Secrets({ appId }: { appId: string }) {
                 <td class="main-cell">
                   <bdi>{secret.label}</bdi> <span class="quiet">#{secret.id}</span>
                 </td>
-                <td>{secret.scopes.map((scope) => scope.toLowerCase()).join(', ')}</td>
+                <td class="nowrap">{secret.scopes.map((scope) => scope.toLowerCase()).join(', ')}</td>
                 <td class="nowrap">
                   <State secret={secret} />
                 </td>
@@ -101,10 +101,10 @@ export function Secrets({ appId }: { appId: string }) {
                   <Time at={secret.lastUsedAt} />
                 </td>
                 <td class="nowrap">
-                  <Time at={secret.createdAt} />
+                  <Time at={secret.createdAt} dayOnly />
                 </td>
                 <td class="row-actions">
-                  {secret.live && may('ADMIN') && (
+                  {secret.live && may('operate') && (
                     <>
                       {secret.expiresAt === null && (
                         <button type="button" class="small" onClick={() => setDoing({ what: 'rotate', secret })}>
@@ -158,7 +158,7 @@ function NewSecretDialog<Variables>(props: NewSecretProps<Variables>) {
   const [appSecret, setAppSecret] = useState<string | undefined>();
   if (appSecret !== undefined)
     return (
-      <Dialog title="The new secret" onClose={onClose}>
+      <Dialog key="made" title="The new secret" onClose={onClose}>
         <SecretOnce appId={appId} appSecret={appSecret} />
         <div class="dialog-actions">
           <button type="button" class="primary" onClick={onClose}>

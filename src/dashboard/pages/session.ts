@@ -9,12 +9,14 @@ export interface Me {
   readonly expiresAt: string;
   readonly idleMinutes: number;
   readonly version: string;
+  readonly can: readonly string[];
 }
 
 /** The operator who is signed in; null: not signed in; undefined: not known yet. */
 export const me = signal<Me | null | undefined>(undefined);
 
-const RANKS: Record<Role, number> = { VIEWER: 0, SUPPORT: 1, ADMIN: 2 };
+/** What a role may allow (domain/operators.ts). Everyone who is signed in may read. */
+export type Permission = 'remove' | 'restore' | 'ban' | 'operate';
 
-/** Whether the operator has at least this role. What they may not do is not offered; the service refuses it in any case. */
-export const may = (role: Role): boolean => me.value != null && RANKS[me.value.role] >= RANKS[role];
+/** Whether the operator may do this. What they may not do is not offered; the service refuses it in any case. */
+export const may = (permission: Permission): boolean => me.value?.can.includes(permission) ?? false;

@@ -20,7 +20,7 @@ export function Sessions() {
   const note = `A session ends after ${me.value?.idleMinutes} minutes without use.`;
   return (
     <>
-      <Header title="Sessions" note={may('ADMIN') ? `The sessions of all operators. ${note}` : note} />
+      <Header title="Sessions" note={may('operate') ? `The sessions of all operators. ${note}` : note} />
       <Problem failure={failure ?? revoke.failure} retry={failure !== undefined} />
       {!data && loading && <Loading lines={3} />}
       {data && (

@@ -26,7 +26,7 @@ export function Settings({ appId }: { appId: string }) {
   return (
     <>
       <Header title="Settings" />
-      {may('ADMIN') ? (
+      {may('operate') ? (
         <>
           <Rename key={project.name} project={project} />
           <Availability project={project} />

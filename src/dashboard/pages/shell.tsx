@@ -31,7 +31,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
           aria-label={`Colours: ${THEME_NAMES[theme.value]}. Switch to ${THEME_NAMES[nextTheme()]}.`}
           onClick={() => applyTheme(nextTheme())}
         >
-          {THEME_NAMES[theme.value]}
+          <span aria-hidden="true">◐</span> {THEME_NAMES[theme.value]}
         </button>
         <Account />
       </header>
@@ -99,7 +99,7 @@ function Navigation() {
         </div>
       )}
       <div class="side-service">
-        {may('ADMIN') && link(paths.operators, 'Operators')}
+        {may('operate') && link(paths.operators, 'Operators')}
         {link(paths.status, 'Status')}
       </div>
     </nav>

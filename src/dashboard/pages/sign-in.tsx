@@ -4,7 +4,7 @@ import { asFailure, Failure, graphql, post, send } from './graphql.js';
 import { Loading, Problem } from './parts.js';
 import { me } from './session.js';
 
-const ME = graphql(`query Me { me { name role sessionId expiresAt idleMinutes version } }`);
+const ME = graphql(`query Me { me { name role sessionId expiresAt idleMinutes version can } }`);
 
 /** Where to go after single sign-on, which leaves the page. */
 const RETURN_TO = 'userdir-return-to';
@@ -83,7 +83,7 @@ export function SignIn() {
       )}
       <p>On the machine of the service, this prints a link that signs you in:</p>
       <pre>userdir dashboard --operator NAME</pre>
-      <p class="quiet">Another admin can make a link for you, too, under Operators.</p>
+      <p class="quiet">An admin can also make a link for you, under Operators.</p>
     </main>
   );
 }

@@ -1,4 +1,4 @@
-import { formatNumber } from './format.js';
+import { formatNumber, formatRemaining } from './format.js';
 import { graphql } from './graphql.js';
 import { useTitle } from './location.js';
 import { Badge, Header, Loading, Problem, Table, Time } from './parts.js';
@@ -16,6 +16,11 @@ const STATUS = graphql(`
 `);
 
 const STATES = { OK: ['good', 'passes'], WARNING: ['warn', 'warning'], PROBLEM: ['bad', 'problem'] } as const;
+
+function formatFigure(value: number, unit: string): string {
+  if (unit === 'bytes') return `${formatNumber(Math.round(value / 1e6))} MB`;
+  return unit === 'seconds' ? formatRemaining(value * 1000) : `${formatNumber(value)} ${unit}`;
+}
 
 /** What `doctor` says, and what the service counts. */
 export function Status() {
@@ -86,9 +91,7 @@ export function Status() {
                     <th scope="row">
                       {description} <code class="quiet">{name}</code>
                     </th>
-                    <td class="number">
-                      {formatNumber(value)} {unit}
-                    </td>
+                    <td class="number">{formatFigure(value, unit)}</td>
                   </tr>
                 ))}
               </tbody>

@@ -40,7 +40,7 @@ export function FilterBar() {
         value={filter.startDate ?? ''}
         onCommit={(start) => filterBy({ start })}
       />
-      <FilterInput label="to" isDate value={filter.endDate ?? ''} onCommit={(end) => filterBy({ end })} />
+      <FilterInput label="Created to" isDate value={filter.endDate ?? ''} onCommit={(end) => filterBy({ end })} />
       <fieldset class="chips">
         <legend class="hidden">Login method</legend>
         {LOGIN_METHODS.map((method) => (

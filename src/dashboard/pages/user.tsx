@@ -43,7 +43,7 @@ export function User({ appId, id }: { appId: string; id: string }) {
       {data && !user && (
         <>
           <Header title={`User ${id}`}>
-            {may('SUPPORT') && trail.length > 0 && (
+            {may('restore') && trail.length > 0 && (
               <button type="button" onClick={() => setAction('restore')}>
                 Restore…
               </button>
@@ -59,15 +59,15 @@ export function User({ appId, id }: { appId: string; id: string }) {
         <>
           <Header title={<Value>{user.authValue}</Value>} note={user.banned && <Badge tone="bad">banned</Badge>}>
             <SameByApi recipe={{ ...userRecipe(id), userdir: ['user', 'get', '--project', appId, id] }} />
-            {may('SUPPORT') && (
-              <>
-                <button type="button" onClick={() => setAction(user.banned ? 'unban' : 'ban')}>
-                  {user.banned ? 'Unban…' : 'Ban…'}
-                </button>
-                <button type="button" class="danger" onClick={() => setAction('remove')}>
-                  Remove…
-                </button>
-              </>
+            {may('ban') && (
+              <button type="button" onClick={() => setAction(user.banned ? 'unban' : 'ban')}>
+                {user.banned ? 'Unban…' : 'Ban…'}
+              </button>
+            )}
+            {may('remove') && (
+              <button type="button" class="danger" onClick={() => setAction('remove')}>
+                Remove…
+              </button>
             )}
           </Header>
           <dl class="facts">

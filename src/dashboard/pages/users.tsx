@@ -68,7 +68,7 @@ export function Users({ appId }: { appId: string }) {
       <Header title="Users" note={<span aria-live="polite">{note}</span>}>
         <SameByApi recipe={recipeFor(appId, query, filter)} />
         <ExportMenu appId={appId} filter={filter} />
-        {may('ADMIN') && (
+        {may('operate') && (
           <button type="button" onClick={() => go({ import: '1' })}>
             Import
           </button>
@@ -78,15 +78,21 @@ export function Users({ appId }: { appId: string }) {
       {selected.size > 0 && (
         <div class="selection" role="toolbar" aria-label="Selected users">
           <span>{plural(selected.size, 'user')} selected</span>
-          <button type="button" class="danger" onClick={() => setAction('remove')}>
-            Remove…
-          </button>
-          <button type="button" class="danger" onClick={() => setAction('ban')}>
-            Ban…
-          </button>
-          <button type="button" onClick={() => setAction('unban')}>
-            Unban…
-          </button>
+          {may('remove') && (
+            <button type="button" class="danger" onClick={() => setAction('remove')}>
+              Remove…
+            </button>
+          )}
+          {may('ban') && (
+            <>
+              <button type="button" class="danger" onClick={() => setAction('ban')}>
+                Ban…
+              </button>
+              <button type="button" onClick={() => setAction('unban')}>
+                Unban…
+              </button>
+            </>
+          )}
           <button type="button" class="plain" onClick={() => setSelected(new Map())}>
             Clear the selection
           </button>
@@ -100,7 +106,7 @@ export function Users({ appId }: { appId: string }) {
           appId={appId}
           rows={list.rows}
           busy={list.loading}
-          {...(may('SUPPORT') && { selected, onSelect: setSelected })}
+          {...((may('remove') || may('ban')) && { selected, onSelect: setSelected })}
         />
       )}
       {list.pages}
@@ -115,7 +121,7 @@ export function Users({ appId }: { appId: string }) {
           }}
         />
       )}
-      {query['import'] && may('ADMIN') && (
+      {query['import'] && may('operate') && (
         <ImportDialog appId={appId} onClose={() => go({ import: null }, { replace: true })} />
       )}
     </>
