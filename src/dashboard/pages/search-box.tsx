@@ -6,8 +6,8 @@ import { useCurrentProject } from './project-frame.js';
 const TYPING_MS = 250;
 
 /**
- * The one search box: within a project for its users, elsewhere for projects. On the screen that shows the results it searches
- * while one types. `/` leads into it, Escape empties it.
+ * The one search box: within a project for its users, elsewhere for projects, which it finds while one types. `/` leads into it,
+ * Escape empties it.
  */
 export function SearchBox() {
   const { path, query, route } = useLocation();
@@ -39,10 +39,13 @@ export function SearchBox() {
     if (isShown && wanted === asked) return;
     route(wanted ? `${target}?q=${encodeURIComponent(wanted)}` : target, replace);
   };
-  const type = () => {
+  const type = (event: Event) => {
     clearTimeout(waiting.current);
+    // Users are found by a whole value: by what is pasted at once, by what one types with Enter.
+    const isLetter = event instanceof InputEvent && event.data?.length === 1;
+    if (!isShown || (project && isLetter)) return;
     // The first letter is a step of its own for the back button; the next ones are the same step.
-    if (isShown) waiting.current = setTimeout(() => search(asked !== ''), TYPING_MS);
+    waiting.current = setTimeout(() => search(asked !== ''), TYPING_MS);
   };
   const label = project ? 'Search users' : 'Search projects';
   const hint = project ? 'Find a user by ID, email or address…' : 'Find a project by name or App ID…';

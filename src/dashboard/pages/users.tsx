@@ -67,7 +67,7 @@ export function Users({ appId }: { appId: string }) {
     <>
       <Header title="Users" note={<span aria-live="polite">{note}</span>}>
         <SameByApi recipe={recipeFor(appId, query, filter)} />
-        <ExportMenu appId={appId} filter={filter} />
+        {!search && <ExportMenu appId={appId} filter={filter} />}
         {may('operate') && (
           <button type="button" onClick={() => go({ import: '1' })}>
             Import
