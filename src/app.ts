@@ -9,6 +9,7 @@ import { limitRequestTime } from './http/request-timeout.js';
 import type { Context } from './context.js';
 import { AppError } from './errors.js';
 import { isSliceOver } from './http/event-loop.js';
+import type { Check } from './dashboard/builder.js';
 import { graphqlPlugin } from './graphql/plugin.js';
 import { refuseUnknownRoutes, sendFailure, setCommonHeaders } from './http/failures.js';
 import { type DemoCredentials, frontPagePlugin } from './http/front-page.js';
@@ -31,6 +32,8 @@ export interface ServerOptions {
   /** Until it is open, both interfaces answer 503. */
   readonly context: Context;
   readonly demoCredentials?: DemoCredentials;
+  /** What the dashboard shows of the database's health. */
+  readonly examine?: () => Promise<Check[]>;
   readonly admission?: AdmissionOptions;
   readonly timeouts?: Timeouts;
 }
@@ -65,6 +68,7 @@ export async function createServer({
   log,
   context,
   demoCredentials = () => null,
+  examine = async () => [],
   admission: admissionOptions = ADMISSION,
   timeouts = TIMEOUTS,
 }: ServerOptions): Promise<FastifyInstance> {
@@ -131,9 +135,13 @@ export async function createServer({
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, jsonBodyParser(app));
 
   const authenticate = createAuthenticate(services.projects, runWithAdmission);
-  const authenticateWhenOpen: typeof authenticate = (caller) => {
-    if (context.isOpen()) return authenticate(caller);
+  const requireOpen = () => {
+    if (context.isOpen()) return;
     throw new AppError('UNAVAILABLE', 'The service is starting or closing.', { headers: { 'retry-after': '1' } });
+  };
+  const authenticateWhenOpen: typeof authenticate = (caller) => {
+    requireOpen();
+    return authenticate(caller);
   };
   await serveOpenApi(app, VERSION);
   await app.register(restPlugin, { prefix: '/server', services, authenticate: authenticateWhenOpen });
@@ -144,6 +152,16 @@ export async function createServer({
     graphiql: config.graphiql,
     demoCredentials,
   });
+  if (config.dashboard) {
+    // Loaded only where it is used, because it takes time and memory.
+    const [{ dashboardPlugin }, { createStatus }] = await Promise.all([
+      import('./dashboard/plugin.js'),
+      import('./dashboard/load.js'),
+    ]);
+    const isEmbedded = config.db.engine === 'embedded';
+    const status = createStatus({ admission, pool: context.db.pool, isEmbedded, examine });
+    await app.register(dashboardPlugin, { config, services, status, runWithAdmission, requireOpen });
+  }
   await app.register(frontPagePlugin, { graphiql: config.graphiql, demoCredentials });
   await app.register(healthPlugin, {
     checkReady: async () => {

@@ -4,6 +4,7 @@ import type { QueuedRequest } from './http/admission.js';
 import type { LoggedOperation } from './http/request-log.js';
 import { NO_SLOT } from './http/request-timeout.js';
 import type { MeasuredCost } from './http/server-timing.js';
+import type { ActiveSession } from './domain/operators.js';
 import type { Permission, ProjectScope } from './domain/projects.js';
 import type { RequestTrace } from './telemetry/request-trace.js';
 
@@ -13,6 +14,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** The project whose credentials came with the request. Set only behind authentication. */
     scope: ProjectScope;
+    /** The session of an operator, behind the log-in of the dashboard. */
+    session: ActiveSession | null;
     /** Its slot in http/request-timeout.ts; NO_SLOT when it is not open. */
     timeoutSlot: number;
     /** Its place in admission; null until it is submitted. */
@@ -48,7 +51,15 @@ declare module 'fastify' {
 
 /** Gives every request all its properties from the start, so that V8 keeps one shape for them. */
 export function decorateRequests(app: FastifyInstance): void {
-  for (const name of ['queued', 'trace', 'measuredCost', 'graphqlParameters', 'graphql', 'operation'] as const) {
+  for (const name of [
+    'queued',
+    'trace',
+    'measuredCost',
+    'graphqlParameters',
+    'graphql',
+    'operation',
+    'session',
+  ] as const) {
     app.decorateRequest(name, null);
   }
   app.decorateRequest('timeoutSlot', NO_SLOT);

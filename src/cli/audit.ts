@@ -22,10 +22,10 @@ export function addAuditCommand(program: Command, { operation }: CommandContext)
 }
 
 async function listEntries(
-  { services }: OperationContext,
+  { services, operator }: OperationContext,
   params: { project: string; since: string | null; limit: number },
 ) {
-  const scope = await services.projects.getScope(params.project);
+  const scope = await services.projects.getScope(params.project, operator);
   const since = params.since === null ? null : new Date(params.since);
   const entries = await services.audit.listEntries(scope, since, params.limit);
   return entries.map(({ id, at, actor, requestId, action, userId, details }) => ({

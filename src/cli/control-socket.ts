@@ -6,6 +6,7 @@ import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import { THE_OPERATOR } from '../domain/operators.js';
 import { AppError, type ErrorCode, fromUnknown } from '../errors.js';
 import type { Io, Operation, OperationContext, Operations, Progress } from './operation.js';
 
@@ -22,6 +23,7 @@ type Frame =
 
 const SERVER_ENDED = 'The running server ended before the operation was done.';
 const PARAMS_HEADER = 'userdir-params';
+const OPERATOR_HEADER = 'userdir-operator';
 /** The path of a Unix socket has at most 108 bytes, 104 on some systems. */
 const MAX_SOCKET_PATH_BYTES = 100;
 
@@ -51,7 +53,7 @@ export async function serveControlSocket(
   socketPath: string,
   dataDir: string,
   operations: Operations,
-  context: OperationContext,
+  context: Omit<OperationContext, 'operator'>,
 ): Promise<{ close(): Promise<void> }> {
   const spoolDir = join(dataDir, 'spool');
   await Promise.all([socketPath, spoolDir].map((path) => rm(path, { recursive: true, force: true })));
@@ -79,7 +81,7 @@ export async function serveControlSocket(
  */
 async function respond(
   operations: Operations,
-  context: OperationContext,
+  context: Omit<OperationContext, 'operator'>,
   spoolDir: string,
   incoming: IncomingMessage,
   response: ServerResponse,
@@ -103,7 +105,9 @@ async function respond(
       progress: (progress) => sendFrame({ progress }),
       signal: disconnected.signal,
     };
-    const result = await operation.run(context, params as never, io).finally(() => output.close());
+    // Only the same system user can connect, so the name is believed.
+    const operator = { ...THE_OPERATOR, name: String(incoming.headers[OPERATOR_HEADER] ?? '') };
+    const result = await operation.run({ ...context, operator }, params as never, io).finally(() => output.close());
     await pipeline(
       createReadStream(join(spool, 'output'), 'utf8'),
       async function* (chunks: AsyncIterable<string>) {
@@ -131,8 +135,9 @@ export async function runRemotely<Params, Result>(
   { name }: Operation<Params, Result>,
   params: Params,
   io: Io,
+  operatorName = '',
 ): Promise<Result> {
-  const incoming = await sendRequest(socketPath, name, params, io);
+  const incoming = await sendRequest(socketPath, name, params, io, operatorName);
   for await (const line of createInterface({ input: incoming })) {
     const frame: Frame = JSON.parse(line);
     if ('progress' in frame) io.progress(frame.progress);
@@ -149,12 +154,16 @@ async function sendRequest(
   name: string,
   params: unknown,
   { input, signal }: Io,
+  operatorName: string,
 ): Promise<IncomingMessage> {
   const outgoing = request({
     socketPath,
     method: 'POST',
     path: `/${encodeURIComponent(name)}`,
-    headers: { [PARAMS_HEADER]: Buffer.from(JSON.stringify(params ?? null)).toString('base64url') },
+    headers: {
+      [PARAMS_HEADER]: Buffer.from(JSON.stringify(params ?? null)).toString('base64url'),
+      [OPERATOR_HEADER]: operatorName,
+    },
     signal,
   });
   const answered = new Promise<IncomingMessage>((resolve, reject) => {

@@ -28,7 +28,7 @@ async function createDemo(services: Services, path: string): Promise<Credentials
     credentials = services.projects.mintCredentials();
     const { appId, appSecret } = credentials;
     await writeFile(draft, `${JSON.stringify({ app_id: appId, app_secret: appSecret }, null, 2)}\n`, { mode: 0o600 });
-    await services.projects.createProject('Demo', credentials);
+    await services.projects.createProject('Demo', { credentials });
   }
   const scope = await services.projects.getScope(credentials.appId);
   await services.transfers.addUsers(scope, syntheticUsers(DEMO_USERS, DEMO_SEED), () => undefined);

@@ -1,4 +1,5 @@
 import type { Database } from '../db/database.js';
+import type { Operator } from '../domain/operators.js';
 import type { Services } from '../services/services.js';
 
 /**
@@ -17,6 +18,10 @@ export type Operations = Map<string, Operation<never, unknown>>;
 export interface OperationContext {
   readonly db: Database;
   readonly services: Services;
+  /** The person who runs the command. */
+  readonly operator: Operator;
+  /** Where browsers reach the service: the address that a running server listens on, or what the settings say. Null without a dashboard. */
+  readonly dashboardUrl: string | null;
   /** Names of the migrations that were applied when the database was opened. */
   readonly applied: readonly string[];
 }

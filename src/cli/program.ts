@@ -6,8 +6,10 @@ import { examples } from './arguments.js';
 import { addAuditCommand } from './audit.js';
 import { addCompletionCommand } from './completion.js';
 import { addConformanceCommand } from './conformance.js';
+import { addDashboardCommand } from './dashboard.js';
 import { addDoctorCommand } from './doctor.js';
 import { addMigrateCommand } from './migrate.js';
+import { addOperatorCommands } from './operator.js';
 import { addProjectCommands } from './project.js';
 import { createCommandContext } from './run.js';
 import { addSeedCommand } from './seed.js';
@@ -22,6 +24,8 @@ const COMMANDS = [
   addProjectCommands,
   addUserCommands,
   addAuditCommand,
+  addDashboardCommand,
+  addOperatorCommands,
   addTotalsCommand,
   addSeedCommand,
   addDoctorCommand,

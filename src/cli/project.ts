@@ -95,8 +95,8 @@ function addSecretCommands(project: Command, { operation }: CommandContext): voi
     });
 }
 
-async function createProject({ services }: OperationContext, { name }: { name: string }) {
-  const project = await services.projects.createProject(name);
+async function createProject({ services, operator }: OperationContext, { name }: { name: string }) {
+  const project = await services.projects.createProject(name, { by: operator });
   return { id: project.id, name: project.name, app_id: project.appId, app_secret: project.appSecret };
 }
 
@@ -111,8 +111,8 @@ async function listProjects({ services }: OperationContext) {
   }));
 }
 
-async function listSecrets({ services }: OperationContext, { appId }: { appId: string }) {
-  const secrets = await services.secrets.listSecrets(await services.projects.getScope(appId));
+async function listSecrets({ services, operator }: OperationContext, { appId }: { appId: string }) {
+  const secrets = await services.secrets.listSecrets(await services.projects.getScope(appId, operator));
   return secrets.map(({ id, label, scopes, createdAt, lastUsedAt, expiresAt, isLive }) => ({
     id,
     label,
@@ -125,10 +125,10 @@ async function listSecrets({ services }: OperationContext, { appId }: { appId: s
 }
 
 async function addSecret(
-  { services }: OperationContext,
+  { services, operator }: OperationContext,
   params: { appId: string; label: string; scopes: SecretScope[]; expiresInMs: number | null },
 ) {
-  const added = await services.secrets.addSecret(await services.projects.getScope(params.appId), params);
+  const added = await services.secrets.addSecret(await services.projects.getScope(params.appId, operator), params);
   return {
     app_id: params.appId,
     app_secret: added.appSecret,
@@ -139,16 +139,19 @@ async function addSecret(
   };
 }
 
-async function revokeSecret({ services }: OperationContext, { appId, secretId }: { appId: string; secretId: number }) {
-  const label = await services.secrets.revokeSecret(await services.projects.getScope(appId), secretId);
+async function revokeSecret(
+  { services, operator }: OperationContext,
+  { appId, secretId }: { appId: string; secretId: number },
+) {
+  const label = await services.secrets.revokeSecret(await services.projects.getScope(appId, operator), secretId);
   return { id: secretId, label };
 }
 
 async function rotateSecret(
-  { services }: OperationContext,
+  { services, operator }: OperationContext,
   params: { appId: string; label: string; overlapMs: number },
 ) {
-  const rotated = await services.secrets.rotateSecret(await services.projects.getScope(params.appId), params);
+  const rotated = await services.secrets.rotateSecret(await services.projects.getScope(params.appId, operator), params);
   return {
     app_id: params.appId,
     app_secret: rotated.appSecret,

@@ -1,3 +1,4 @@
+import { userInfo } from 'node:os';
 import { addAbortSignal, type Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { runThenClose } from '../closers.js';
@@ -5,6 +6,8 @@ import { type Config, type Environment, parseConfig } from '../config/config.js'
 import { findMisspelt } from '../config/setting-names.js';
 import { type Context, createContext } from '../context.js';
 import { DataDirLockedError, LOCK_WAIT_MS } from '../db/lock.js';
+import { parse } from '../domain/filters.js';
+import { type Operator, operatorName, operatorNameOf } from '../domain/operators.js';
 import { NotListeningError, runRemotely } from './control-socket.js';
 import type { Io, Operation, Operations } from './operation.js';
 import { progressBar, writeNotice, writeToStdout } from './terminal.js';
@@ -33,6 +36,8 @@ interface Presentation<Result> {
   readonly interrupted?: string;
   readonly print: (result: Result) => string;
 }
+
+const OPERATOR_SETTING = operatorName('OPERATOR');
 
 export function createCommandContext(env: Environment): CommandContext {
   const operations: Operations = new Map();
@@ -99,6 +104,7 @@ async function runWhereReachable<Params, Result>(
     onLost,
     onDoubt: writeNotice,
   });
+  const operator = operatorOf(config);
   const work = async (): Promise<Result> => {
     const deadline = Date.now() + SERVER_WAIT_MS;
     for (;;) {
@@ -106,10 +112,15 @@ async function runWhereReachable<Params, Result>(
       io.signal.throwIfAborted();
       if ('applied' in opened) {
         const { db, services } = context;
-        return await operation.run({ db, services, applied: opened.applied }, params, io);
+        const { applied } = opened;
+        return await operation.run(
+          { db, services, operator, applied, dashboardUrl: dashboardUrlOf(config) },
+          params,
+          io,
+        );
       }
       try {
-        return await runRemotely(opened.socket, operation, params, io);
+        return await runRemotely(opened.socket, operation, params, io, operator.name);
       } catch (error) {
         if (!(error instanceof NotListeningError) || Date.now() >= deadline) throw error;
       }
@@ -118,6 +129,23 @@ async function runWhereReachable<Params, Result>(
   };
   return runThenClose(work, [() => context.close()]);
 }
+
+/** The person who runs the command: their name is in the audit trail, and every right is theirs. */
+export function operatorOf({ operator }: Config): Operator {
+  return {
+    name: operator === null ? operatorNameOf(userInfo().username) : parse(OPERATOR_SETTING, operator),
+    role: 'admin',
+  };
+}
+
+/** Where browsers reach the dashboard of a service with these settings; null if it has none. */
+export function dashboardUrlOf({ dashboard, publicUrl, host, port }: Config, listensOn?: string): string | null {
+  if (!dashboard) return null;
+  const name = ANY_ADDRESS.includes(host) ? '127.0.0.1' : host;
+  return `${publicUrl ?? listensOn ?? `http://${name.includes(':') ? `[${name}]` : name}:${port}`}/dashboard`;
+}
+
+const ANY_ADDRESS = ['0.0.0.0', '::'];
 
 /** Opens the database, or returns the control socket of the server that holds it. */
 async function openOrFindServer(context: Context): Promise<{ applied: string[] } | { socket: string }> {

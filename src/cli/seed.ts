@@ -28,11 +28,11 @@ export function addSeedCommand(program: Command, { operation }: CommandContext):
 }
 
 async function addSyntheticUsers(
-  { services }: OperationContext,
+  { services, operator }: OperationContext,
   params: { project: string; users: number; seed: number },
   { progress, signal }: Io,
 ) {
-  const scope = await services.projects.getScope(params.project);
+  const scope = await services.projects.getScope(params.project, operator);
   return services.transfers.addUsers(scope, syntheticUsers(params.users, params.seed), (done) => {
     progress(progressOf(done, params.users));
     signal.throwIfAborted();

@@ -7,13 +7,17 @@ import { findMisspelt } from '../config/setting-names.js';
 import { type Context, createContext } from '../context.js';
 import { isUnreachable } from '../db/failures.js';
 import { LOCK_WAIT_MS } from '../db/lock.js';
+import type { Operator } from '../domain/operators.js';
 import type { Credentials } from '../domain/projects.js';
+import { AppError } from '../errors.js';
 import type { Logger } from '../telemetry/logger.js';
 import { examples, jsonOption } from './arguments.js';
 import { controlSocketPath, removeControlSocket, serveControlSocket } from './control-socket.js';
 import { openDemo } from './demo.js';
+import { examineDatabase, type Finding } from './doctor-database.js';
+import { makeLink } from './dashboard.js';
 import type { Operations } from './operation.js';
-import type { CommandContext } from './run.js';
+import { type CommandContext, dashboardUrlOf, operatorOf } from './run.js';
 
 export const SETTINGS_HELP = `
 Settings are environment variables; docs/configuration.md lists all of them:
@@ -79,6 +83,11 @@ async function serve(
       context,
       // A page contains a secret in demo mode only: with the embedded database, on a loopback address, under the name of this machine
       // (the scripts of another site could read the page), and not through a proxy, whose clients are unknown.
+      examine: async () => {
+        const connections = config.db.engine === 'postgres' ? config.db.poolSize + 1 : 1;
+        const params = { engine: config.db.engine, connections, totals: false };
+        return (await examineDatabase(context, params)).findings.map(toCheck);
+      },
       demoCredentials: ({ headers }) =>
         isEmbedded &&
         isLoopback(config.host) &&
@@ -96,18 +105,22 @@ async function serve(
     // Awaited below; until then a rejection must not count as unhandled.
     stopped.catch(() => undefined);
     if (await openWhenReachable(context, log, stopped)) {
+      const dashboardUrl = dashboardUrlOf(config, url);
       if (controlSocket !== undefined) {
         const { db, services } = context;
         const control = await serveControlSocket(controlSocket, config.dataDir, operations, {
           db,
           services,
           applied: [],
+          dashboardUrl,
         });
         closers.push(() => control.close());
       }
       if (config.demo) await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
       demo = await openDemo(context.services, config.dataDir, config.demo);
-      const urls = { url, metricsUrl: server.metricsUrl };
+      // In demo mode with a link that logs in, so that a first start needs no other command.
+      const link = demo && dashboardUrl && (await linkOf(context, operatorOf(config), dashboardUrl));
+      const urls = { url, dashboardUrl: link ?? dashboardUrl, metricsUrl: server.metricsUrl };
       process.stdout.write(asJson ? jsonBanner(urls, demo) : banner(urls, config, demo));
     }
     await stopped;
@@ -128,6 +141,12 @@ async function serve(
       });
   await runThenClose(work, closers);
   log.info('Stopped.');
+}
+
+const CHECK_STATES = { passed: 'ok', skipped: 'ok', warning: 'warning', failed: 'problem' } as const;
+
+function toCheck({ id, status, found, advice }: Finding) {
+  return { name: id, state: CHECK_STATES[status], message: found, advice };
 }
 
 /** Headers that proxies add. */
@@ -206,12 +225,24 @@ function firstRequest(url: string, { appId, appSecret }: Credentials): string {
     curl -s -u "$APP_ID:$APP_SECRET" '${url}/server/users?limit=2'`;
 }
 
+/** A link that logs in; null if there are operators, and the person who starts the server is not among them. */
+async function linkOf({ services }: Context, operator: Operator, dashboardUrl: string): Promise<string | null> {
+  try {
+    return (await makeLink({ services, operator, dashboardUrl }, { name: null })).url;
+  } catch (error) {
+    if (error instanceof AppError && error.code === 'NOT_FOUND') return null;
+    throw error;
+  }
+}
+
 interface Urls {
   readonly url: string;
+  /** In demo mode a link that logs in. Null without a dashboard. */
+  readonly dashboardUrl: string | null;
   readonly metricsUrl: string | undefined;
 }
 
-function banner({ url, metricsUrl }: Urls, config: Config, demo: Credentials | null): string {
+function banner({ url, dashboardUrl, metricsUrl }: Urls, config: Config, demo: Credentials | null): string {
   const metrics = metricsUrl === undefined ? '' : `\n    Metrics     ${metricsUrl}`;
   const graphiql = config.graphiql ? ' (GraphiQL in a browser)' : '';
   const database = config.db.engine === 'embedded' ? `embedded, in ${config.db.dataDir}` : 'PostgreSQL';
@@ -226,10 +257,15 @@ function banner({ url, metricsUrl }: Urls, config: Config, demo: Credentials | n
   First request:
 ${firstRequest(url, demo)}
 `;
+  const isLink = dashboardUrl?.includes('#') === true;
+  const how = isLink
+    ? '\n                (logs in once, within ten minutes; again: userdir dashboard)'
+    : ' (log in: userdir dashboard)';
+  const dashboard = dashboardUrl === null ? '' : `\n    Dashboard   ${dashboardUrl}${how}`;
   return `
   userdir is ready.
 
-    Start here  ${url}
+    Start here  ${url}${dashboard}
     GraphQL     ${url}/graphql${graphiql}
     REST        ${url}/server (reference: ${url}/docs)
     Health      ${url}/readyz${metrics}
@@ -238,11 +274,12 @@ ${credentials}
 `;
 }
 
-function jsonBanner({ url, metricsUrl }: Urls, demo: Credentials | null): string {
+function jsonBanner({ url, dashboardUrl, metricsUrl }: Urls, demo: Credentials | null): string {
   const value = {
     url,
     graphql: `${url}/graphql`,
     rest: `${url}/server`,
+    ...(dashboardUrl !== null && { dashboard: dashboardUrl }),
     ...(metricsUrl !== undefined && { metrics: metricsUrl }),
     demo: demo && { app_id: demo.appId, app_secret: demo.appSecret },
   };

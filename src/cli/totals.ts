@@ -24,14 +24,14 @@ export function addTotalsCommand(program: Command, { operation }: CommandContext
 }
 
 async function compareTotals(
-  { services }: OperationContext,
+  { services, operator }: OperationContext,
   params: { project: string | null; repair: boolean },
   { progress }: Io,
 ) {
   const appIds = await listAppIds(services, params.project);
   const differences = [];
   for (const [done, appId] of appIds.entries()) {
-    const scope = await services.projects.getScope(appId);
+    const scope = await services.projects.getScope(appId, operator);
     const found = await (params.repair ? services.totals.repair(scope) : services.totals.check(scope));
     differences.push(...found.map((difference) => ({ app_id: appId, ...difference })));
     progress(progressOf(done + 1, appIds.length));

@@ -162,11 +162,11 @@ async function openInput(file: string): Promise<{ input: Readable; inputBytes?: 
 }
 
 async function importUsers(
-  { services }: OperationContext,
+  { services, operator }: OperationContext,
   params: { project: string; onConflict: OnConflict; skipInvalid: boolean },
   { input, inputBytes, progress, signal }: Io,
 ) {
-  const scope = await services.projects.getScope(params.project);
+  const scope = await services.projects.getScope(params.project, operator);
   let readBytes = 0;
   async function* countBytes() {
     for await (const chunk of input) {
@@ -182,8 +182,8 @@ async function importUsers(
   });
 }
 
-async function exportUsers({ services }: OperationContext, params: { project: string }, io: Io) {
-  const scope = await services.projects.getScope(params.project);
+async function exportUsers({ services, operator }: OperationContext, params: { project: string }, io: Io) {
+  const scope = await services.projects.getScope(params.project, operator);
   const total = await services.users.countUsers(scope, userFilter({}));
   const exported = await services.transfers.exportUsers(scope, {
     write: io.write,
@@ -195,19 +195,19 @@ async function exportUsers({ services }: OperationContext, params: { project: st
 
 const userIdArgument = userId('USER_ID');
 
-async function removeUser({ services }: OperationContext, params: { project: string; userId: string }) {
+async function removeUser({ services, operator }: OperationContext, params: { project: string; userId: string }) {
   const id = parse(userIdArgument, params.userId);
-  await services.users.removeUser(await services.projects.getScope(params.project), id, null);
+  await services.users.removeUser(await services.projects.getScope(params.project, operator), id, null);
   return { id: Number(id) };
 }
 
 async function purgeUsers(
-  { services }: OperationContext,
+  { services, operator }: OperationContext,
   params: { project: string | null; olderThanMs: number },
   { progress, signal }: Io,
 ) {
   const appIds = await listAppIds(services, params.project);
-  const scopes = await Promise.all(appIds.map((appId) => services.projects.getScope(appId)));
+  const scopes = await Promise.all(appIds.map((appId) => services.projects.getScope(appId, operator)));
   const counts = scopes.map((scope) => services.users.countRemoved(scope, params.olderThanMs));
   const total = (await Promise.all(counts)).reduce((sum, count) => sum + count, 0);
   let purged = 0;
@@ -228,16 +228,20 @@ interface BanParams {
   readonly value: string;
 }
 
-async function changeBan({ services }: OperationContext, { project, method, value }: BanParams, banned: boolean) {
-  const scope = await services.projects.getScope(project);
+async function changeBan(
+  { services, operator }: OperationContext,
+  { project, method, value }: BanParams,
+  banned: boolean,
+) {
+  const scope = await services.projects.getScope(project, operator);
   const identity = parseIdentity({ authMethod: method, authValue: value }, snakeCase);
   if (banned) await services.logins.ban(scope, identity);
   else await services.logins.unban(scope, identity);
   return { auth_method: identity.authMethod, auth_value: identity.authValue, banned };
 }
 
-async function listBans({ services }: OperationContext, { project }: { project: string }) {
-  const bans = await services.logins.listBans(await services.projects.getScope(project));
+async function listBans({ services, operator }: OperationContext, { project }: { project: string }) {
+  const bans = await services.logins.listBans(await services.projects.getScope(project, operator));
   return bans.map(({ authMethod, authValue, createdAt }) => ({
     auth_method: authMethod,
     auth_value: authValue,

@@ -14,6 +14,14 @@ export interface Config {
   readonly graphiql: boolean;
   /** Whether the first start on a database without projects creates the demo project. */
   readonly demo: boolean;
+  /** Whether the dashboard is served. */
+  readonly dashboard: boolean;
+  /** Where browsers reach the service, without a slash at the end; null for the address on which it listens. */
+  readonly publicUrl: string | null;
+  /** The name of the person who runs a command; null for the name of the system user. */
+  readonly operator: string | null;
+  /** The single sign-on of the dashboard; null for none. */
+  readonly oidc: OidcConfig | null;
   /** Which proxies are trusted for X-Forwarded-For: none, all, a number of hops, or addresses and networks. */
   readonly trustProxy: boolean | number | string[];
   /** How long a request may take. After that it is answered with 500. */
@@ -42,6 +50,15 @@ export type DatabaseConfig =
       readonly statementTimeoutMs: number;
     };
 
+export interface OidcConfig {
+  readonly issuer: string;
+  readonly clientId: string;
+  readonly clientSecret: string;
+  readonly roleClaim: string;
+  /** The values of the claim that give each role. */
+  readonly roles: Readonly<Record<'admin' | 'support' | 'viewer', readonly string[]>>;
+}
+
 export interface RateLimitConfig {
   /** The minute begins with the first request. */
   readonly requestsPerMinute: number;
@@ -68,7 +85,7 @@ export function parseConfig(env: Environment): Config {
   const files = readSecretFiles(env, SECRET_SETTINGS);
   const given: Environment = { ...env, ...files.values };
   const read = readSettings(given, files.values);
-  const faults = [...files.faults, ...read.faults, ...missingDatabase(given)];
+  const faults = [...files.faults, ...read.faults, ...missingDatabase(given), ...incompleteOidc(given)];
   if (read.values === null || faults.length > 0) {
     throw new ConfigError(
       faults.map(({ sentence }) => sentence),
@@ -99,6 +116,10 @@ export function parseConfig(env: Environment): Config {
     logLevel: values.LOG_LEVEL,
     graphiql: values.GRAPHIQL ?? !production,
     demo: values.DEMO ?? (!production && isLoopback(values.HOST)),
+    dashboard: values.DASHBOARD ?? (!production && isLoopback(values.HOST)),
+    publicUrl: values.PUBLIC_URL === undefined ? null : new URL(values.PUBLIC_URL).origin,
+    operator: values.OPERATOR ?? null,
+    oidc: oidcOf(values),
     trustProxy: values.TRUST_PROXY,
     requestTimeoutMs: values.REQUEST_TIMEOUT_MS,
     shutdownDelayMs: values.SHUTDOWN_DELAY_MS,
@@ -143,6 +164,42 @@ function missingDatabase({ DATABASE_URL, DATABASE_URL_FILE, EMBEDDED, NODE_ENV }
     'DATABASE_URL must be set, because NODE_ENV is production: the embedded database does not fsync, and a power cut may lose ' +
     'what was committed. Set EMBEDDED=on to use it anyway.';
   return [{ setting, sentence }];
+}
+
+const OIDC_SETTINGS = ['OIDC_ISSUER', 'OIDC_CLIENT_ID', 'OIDC_CLIENT_SECRET'] as const;
+
+/** Single sign-on needs all its settings, and roles that can be read. */
+function incompleteOidc(given: Environment): Fault[] {
+  const isSet = (name: string) => Boolean(given[name] || given[`${name}_FILE`]);
+  const missing = OIDC_SETTINGS.filter((name) => !isSet(name));
+  const faults: Fault[] =
+    missing.length === OIDC_SETTINGS.length
+      ? []
+      : missing.map((setting) => ({
+          setting,
+          sentence: `${setting} must be set, because the single sign-on needs ${OIDC_SETTINGS.join(', ')}.`,
+        }));
+  if (given['OIDC_ROLES'] && rolesOf(given['OIDC_ROLES']) === null)
+    faults.push({ setting: 'OIDC_ROLES', sentence: `OIDC_ROLES must be ${DECLARATIONS.OIDC_ROLES.accepts}.` });
+  return faults;
+}
+
+function oidcOf(values: SettingValues): OidcConfig | null {
+  const { OIDC_ISSUER: issuer, OIDC_CLIENT_ID: clientId, OIDC_CLIENT_SECRET: clientSecret } = values;
+  const roles = rolesOf(values.OIDC_ROLES);
+  if (issuer === undefined || clientId === undefined || clientSecret === undefined || roles === null) return null;
+  return { issuer, clientId, clientSecret, roleClaim: values.OIDC_ROLE_CLAIM, roles };
+}
+
+/** `role=value` pairs; null if they cannot be read. */
+function rolesOf(text: string): OidcConfig['roles'] | null {
+  const roles = { admin: [] as string[], support: [] as string[], viewer: [] as string[] };
+  for (const pair of text.split(',')) {
+    const [, role = '', value = ''] = /^\s*(\w+)\s*=\s*(.*?)\s*$/.exec(pair) ?? [];
+    if (!Object.hasOwn(roles, role) || value === '') return null;
+    roles[role as keyof typeof roles].push(value);
+  }
+  return roles;
 }
 
 /** The URL for traces of a collector. OpenTelemetry fixes the path below the collector's address. */

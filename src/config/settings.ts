@@ -162,6 +162,47 @@ export const DECLARATIONS = {
     absent: '`on`; `off` with `NODE_ENV=production` or when `HOST` is not loopback',
     does: 'Whether the first start on a database without projects creates the demo project.',
   },
+  DASHBOARD: {
+    ...switchValue,
+    default: null,
+    absent: '`on`; `off` with `NODE_ENV=production` or when `HOST` is not loopback',
+    does: 'Whether the dashboard is served at `/dashboard`.',
+  },
+  PUBLIC_URL: {
+    ...url('http', 'https'),
+    default: null,
+    absent: '`HOST` and `PORT`, over http',
+    does: 'Where browsers reach the service, such as `https://users.example.com`. Links to the dashboard begin with it, and single sign-on returns to it.',
+  },
+  OPERATOR: {
+    ...text('1 to 64 letters, digits and . _ @ + -'),
+    default: null,
+    absent: 'the name of the system user',
+    does: 'The name in the audit trail of the person who runs a command.',
+  },
+  OIDC_ISSUER: {
+    ...url('https', 'http'),
+    default: null,
+    absent: 'no single sign-on',
+    does: 'The OpenID Connect provider with whose accounts one may log in to the dashboard. `http` is for a provider on this machine only.',
+  },
+  OIDC_CLIENT_ID: { ...text('any text'), default: null, does: 'The name of this service at the provider.' },
+  OIDC_CLIENT_SECRET: {
+    ...text('any text'),
+    default: null,
+    does: 'The secret of this service at the provider.',
+    secret: true,
+  },
+  OIDC_ROLE_CLAIM: {
+    ...text('the name of a claim'),
+    default: 'userdir_role',
+    does: 'The claim of the ID token, a text or a list, that decides the role. A person without a known value may not log in.',
+  },
+  OIDC_ROLES: {
+    ...text('`role=value` pairs separated by commas'),
+    default: 'admin=admin,support=support,viewer=viewer',
+    does: 'Which value of the claim gives which role: `admin`, `support` or `viewer`. Of several roles the one that allows most counts.',
+  },
   LOG_LEVEL: { ...oneOf(...LOG_LEVELS), default: 'info', does: 'The least severe log lines that are written.' },
   METRICS_PORT: {
     ...wholeNumber(0, 65535),
@@ -196,7 +237,7 @@ export const DECLARATIONS = {
   NODE_ENV: {
     ...text('any text'),
     default: null,
-    does: '`production` turns GraphiQL and the demo project off, and requires `DATABASE_URL` or `EMBEDDED=on`.',
+    does: '`production` turns GraphiQL, the dashboard and the demo project off, and requires `DATABASE_URL` or `EMBEDDED=on`.',
   },
 } satisfies Record<string, Setting<unknown>>;
 

@@ -22,6 +22,9 @@ export const INPUT_LIMITS = {
   appSecret: { max: 256, unit: 'characters' },
   projectName: { max: 200, unit: 'characters' },
   secretLabel: { max: 64, unit: 'characters' },
+  operatorName: { max: 64, unit: 'characters' },
+  /** Who acted, in a filter of the audit trail. */
+  actor: { max: 128, unit: 'characters' },
   /** A name in a GraphQL document: of an operation, a fragment, a variable, a field or an alias. */
   graphqlName: { max: 128, unit: 'characters' },
   /** Any text in the variables or in the document of a GraphQL request, before the fields look at it. */

@@ -2,12 +2,14 @@ import { type AuditAction, SecretScope } from '../db/generated/prisma/enums.js';
 
 export { AuditAction, SecretScope } from '../db/generated/prisma/enums.js';
 
-/** What may be done in a project: what the scopes of a secret allow, or what only the operator may do. */
-export type Permission = SecretScope | 'operate';
+/**
+ * What may be done in a project: what the scopes of a secret allow, or what only operators may do. By its role (domain/operators.ts)
+ * an operator may inspect (secrets, bans, the audit trail, exports), remove users, restore them, ban, or operate, which is all else.
+ */
+export type Permission = SecretScope | 'inspect' | 'remove' | 'restore' | 'ban' | 'operate';
 
-/** The name of the operator, who has no secret, in the audit trail. */
+/** The name of an operator without a name in the audit trail. */
 export const OPERATOR = 'operator';
-export const OPERATOR_PERMISSIONS: readonly Permission[] = [...Object.values(SecretScope), 'operate'];
 export const SECRET_SCOPES = Object.values(SecretScope);
 
 /** The label of the first secret of a project. */
@@ -18,7 +20,7 @@ export interface Credentials {
   readonly appSecret: string;
 }
 
-/** Who acts on a project: `actor` is the label of a secret, or `operator`, who has no request. */
+/** Who acts on a project: `actor` is the label of a secret, or the name of an operator (domain/operators.ts). */
 export interface Actor {
   readonly projectId: number;
   readonly actor: string;
@@ -29,7 +31,7 @@ declare const minted: unique symbol;
 
 /**
  * The right to act on one project. Every function of the services takes one. Only `services/projects.ts` makes them: for a
- * caller who showed one of the project's secrets, or for the operator. The only way to the project's id is to name a
+ * caller who showed one of the project's secrets, or for an operator. The only way to the project's id is to name a
  * permission, so no function can forget to check it.
  */
 export interface ProjectScope {
@@ -39,7 +41,7 @@ export interface ProjectScope {
   /** The project's id, for a caller with the permission, or with the other one. FORBIDDEN. */
   projectIdFor(permission: Permission, orPermission?: Permission): number;
   /** The same with the name of the actor, for the audit trail. FORBIDDEN. */
-  actorFor(permission: Permission, requestId: string | null): Actor;
+  actorFor(permission: Permission, requestId: string | null, orPermission?: Permission): Actor;
   readonly [minted]: true;
 }
 

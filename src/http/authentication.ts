@@ -82,13 +82,17 @@ export function networkOf(ip = ''): string {
 }
 
 /** Returns a function that counts a failure. It throws RATE_LIMITED beyond `points` a minute. */
-function createFailureLimit(points: number, whose: string): (key: string) => Promise<void> {
+export function createFailureLimit(
+  points: number,
+  whose: string,
+  what = 'failed authentications',
+): (key: string) => Promise<void> {
   const failures = new RateLimiterMemory({ points, duration: 60 });
   return async (key) => {
     await failures.consume(crc32(key) % BUCKETS).catch((rejection: unknown) => {
       if (!(rejection instanceof RateLimiterRes)) throw rejection;
       const headers = { 'retry-after': String(Math.ceil(rejection.msBeforeNext / 1_000)) };
-      throw new AppError('RATE_LIMITED', `More than ${points} failed authentications in a minute ${whose}.`, {
+      throw new AppError('RATE_LIMITED', `More than ${points} ${what} in a minute ${whose}.`, {
         headers,
       });
     });

@@ -1,13 +1,64 @@
 import type { Database } from '../db/database.js';
-import type { AuditEntry, ProjectScope } from '../domain/projects.js';
-import { listAuditEntries } from '../sql/audit.js';
+import { cursor, dateBound, encodeCursor, parse, userId } from '../domain/filters.js';
+import { atMost, isTooLong } from '../domain/input-limits.js';
+import { AuditAction, type AuditEntry, type ProjectScope } from '../domain/projects.js';
+import { badInput } from '../errors.js';
+import { type AuditFilter, listAuditEntries, listAuditPage, recordAction } from '../sql/audit.js';
+
+export const AUDIT_ACTIONS: readonly AuditAction[] = Object.values(AuditAction);
+
+/** Conditions as a caller writes them. */
+export type AuditQuestion = { readonly [Name in keyof AuditFilter]?: string | null | undefined };
+
+const arguments_ = { userId: userId('userId'), since: dateBound('since', 'first'), until: dateBound('until', 'last') };
+
+/** A page of the audit trail, newest first. `next` is the cursor after it, null where there is no more. */
+export interface AuditPage {
+  readonly entries: AuditEntry[];
+  readonly hasNext: boolean;
+}
 
 /** The audit trail. The statements that change something write its entries. */
 export function createAudit(db: Database) {
   return {
     /** The newest `limit` entries of a project from `since` on, oldest first. */
     listEntries(scope: ProjectScope, since: Date | null, limit: number): Promise<AuditEntry[]> {
-      return listAuditEntries(db, scope.projectIdFor('operate'), since, limit);
+      return listAuditEntries(db, scope.projectIdFor('inspect'), since, limit);
     },
+
+    /** The next `limit` entries after a cursor (null: from the newest on) that meet all conditions. BAD_USER_INPUT. */
+    async listPage(
+      scope: ProjectScope,
+      question: AuditQuestion,
+      { after, limit }: { after: string | null; limit: number },
+    ): Promise<AuditPage> {
+      const projectId = scope.projectIdFor('inspect');
+      const position = after === null ? null : parse(cursor('after'), after);
+      const found = await listAuditPage(db, projectId, readQuestion(question), position, limit + 1);
+      return { entries: found.slice(0, limit), hasNext: found.length > limit };
+    },
+
+    /** Records what an operator was refused. The role does not allow it, so the entry is all that remains of it. */
+    async recordRefusal(scope: ProjectScope, requestId: string | null, refused: string): Promise<void> {
+      await recordAction(db, scope.actorFor('inspect', requestId), 'refuse', { refused });
+    },
+  };
+}
+
+/** The cursor of an entry in a list, newest first. */
+export function cursorOfEntry({ at, id }: AuditEntry): string {
+  return encodeCursor({ createdAt: new Date(at), id });
+}
+
+function readQuestion({ actor, action, userId: id, since, until }: AuditQuestion): AuditFilter {
+  if (actor != null && isTooLong('actor', actor)) throw badInput('actor', actor, `text of ${atMost('actor')}`);
+  const known = AUDIT_ACTIONS.find((each) => each === action);
+  if (action != null && known === undefined) throw badInput('action', action, `one of ${AUDIT_ACTIONS.join(', ')}`);
+  return {
+    actor: actor ?? null,
+    action: known ?? null,
+    userId: id == null ? null : parse(arguments_.userId, id),
+    since: since == null ? null : parse(arguments_.since, since),
+    until: until == null ? null : parse(arguments_.until, until),
   };
 }

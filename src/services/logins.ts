@@ -1,10 +1,11 @@
+import { createBatchedRead } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
 import type { Queryable } from '../db/statements.js';
 import { type Ban, type Identity, type Profile, requireFewAccounts } from '../domain/identities.js';
 import type { ProjectScope } from '../domain/projects.js';
 import type { User } from '../domain/users.js';
 import { AppError } from '../errors.js';
-import { deleteBan, insertBan, listBans } from '../sql/bans.js';
+import { type BannedKey, deleteBan, findBanned, insertBan, listBans } from '../sql/bans.js';
 import { findRegistered, recordLogin } from '../sql/record-login.js';
 import { withIdempotencyKey } from './idempotency.js';
 
@@ -19,6 +20,12 @@ async function login(db: Queryable, projectId: number, profile: Profile) {
 
 /** Logins, registration, and the bans that refuse both. */
 export function createLogins(db: Database) {
+  const banOf = createBatchedRead({
+    name: 'bans of users',
+    read: (keys: readonly BannedKey[]) => findBanned(db, keys),
+    answer: ([ban]) => ban !== undefined,
+  });
+
   return {
     /**
      * Registers the identity, or counts a login of it and adds accounts. BANNED; BAD_USER_INPUT if the user would have too
@@ -46,18 +53,23 @@ export function createLogins(db: Database) {
     },
 
     /** Bans an identity from logging in and registering, also after its user is removed. Idempotent. */
-    async ban(scope: ProjectScope, identity: Identity): Promise<void> {
-      await insertBan(db, scope.actorFor('operate', null), identity);
+    async ban(scope: ProjectScope, identity: Identity, requestId: string | null = null): Promise<void> {
+      await insertBan(db, scope.actorFor('ban', requestId), identity);
+    },
+
+    /** Whether the identity of a user is banned. */
+    async isBanned(scope: ProjectScope, userId: number): Promise<boolean> {
+      return banOf({ projectId: scope.projectIdFor('inspect'), userId });
     },
 
     /** Every ban of the project, oldest first. */
     listBans(scope: ProjectScope): Promise<Ban[]> {
-      return listBans(db, scope.projectIdFor('operate'));
+      return listBans(db, scope.projectIdFor('inspect'));
     },
 
     /** Lifts a ban. Idempotent. */
-    async unban(scope: ProjectScope, identity: Identity): Promise<void> {
-      await deleteBan(db, scope.actorFor('operate', null), identity);
+    async unban(scope: ProjectScope, identity: Identity, requestId: string | null = null): Promise<void> {
+      await deleteBan(db, scope.actorFor('ban', requestId), identity);
     },
   };
 }

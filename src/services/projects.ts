@@ -2,20 +2,19 @@ import { timingSafeEqual } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { createBatchedRead } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
-import { INPUT_LIMITS, isTooLong } from '../domain/input-limits.js';
+import type { Position } from '../domain/filters.js';
+import { atMost, INPUT_LIMITS, isTooLong } from '../domain/input-limits.js';
 import {
-  type Actor,
-  type Credentials,
-  OPERATOR,
-  OPERATOR_PERMISSIONS,
-  type Permission,
-  type ProjectScope,
-  type ProjectSummary,
-  type SecretScope,
-} from '../domain/projects.js';
+  actorNameOf,
+  type Operator,
+  PERMISSIONS_OF_ROLE,
+  requirePermission,
+  THE_OPERATOR,
+} from '../domain/operators.js';
+import type { Actor, Credentials, Permission, ProjectScope, ProjectSummary, SecretScope } from '../domain/projects.js';
 import { hashSecret, makeSecret } from '../domain/secret-format.js';
-import { AppError } from '../errors.js';
-import { findProjectId, listProjects } from '../sql/projects.js';
+import { AppError, badInput, show } from '../errors.js';
+import { findProjectId, findProjects, listProjectPage, listProjects, type ProjectRow } from '../sql/projects.js';
 import { findSecrets, markSecretUsed, type SecretRow } from '../sql/secrets.js';
 import { runInTrace } from '../telemetry/request-trace.js';
 
@@ -29,6 +28,17 @@ const MAX_CACHED = 10_000;
 /** Compared with the hash of the caller if the App ID is unknown, so that the answer takes the same time. */
 const NO_SECRET = Buffer.alloc(32);
 
+/** A project with an operator's right to act on it. */
+export interface OpenProject extends ProjectRow {
+  readonly scope: ProjectScope;
+}
+
+export interface CreateOptions {
+  readonly by?: Operator;
+  readonly requestId?: string | null;
+  readonly credentials?: Credentials;
+}
+
 /** `stale`: they were valid and must be checked again. `miss`: nothing is known, or the last check refused them. */
 export type CachedCredentials = ProjectScope | 'stale' | 'miss';
 
@@ -37,6 +47,18 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
     name: 'secrets',
     read: (appIds: readonly string[]) => findSecrets(db, appIds),
     answer: (rows) => rows,
+  });
+  const projectOf = createBatchedRead({
+    name: 'projects',
+    read: (appIds: readonly string[]) => findProjects(db, appIds),
+    answer: ([row]) => row ?? null,
+  });
+  const open = ({ id, appId, name, createdAt }: ProjectRow, operator: Operator): OpenProject => ({
+    id,
+    appId,
+    name,
+    createdAt,
+    scope: operatorScope(id, appId, operator),
   });
   const mintCredentials = (): Credentials => ({
     appId: `app_${randomBytes(APP_ID_BYTES).toString('hex')}`,
@@ -66,7 +88,7 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
       throw new AppError('UNAUTHENTICATED', 'The App ID or the App Secret is invalid.');
     }
     if (!match.isMarked) markUsed(match);
-    const authenticated = mintScope(match.projectId, appId, match.label, match.scopes.split(' ') as SecretScope[]);
+    const authenticated = secretScope(match.projectId, appId, match.label, match.scopes.split(' ') as SecretScope[]);
     cache.add(key, authenticated, query, match.leftMs);
     return authenticated;
   }
@@ -91,19 +113,45 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
       return check(appId, hashSecret(appSecret));
     },
 
-    /** The scope of the operator, who has every permission. NOT_FOUND. */
-    async getScope(appId: string): Promise<ProjectScope> {
-      const projectId = await findProjectId(db, appId);
-      if (projectId === null)
-        throw new AppError('NOT_FOUND', `There is no project with the App ID ${JSON.stringify(appId)}.`);
-      return mintScope(projectId, appId, OPERATOR, OPERATOR_PERMISSIONS);
+    /** The scope of an operator, who may do in every project what the role allows. NOT_FOUND. */
+    async getScope(appId: string, operator = THE_OPERATOR): Promise<ProjectScope> {
+      const projectId = APP_ID.test(appId) ? await findProjectId(db, appId) : null;
+      if (projectId === null) throw new AppError('NOT_FOUND', `There is no project with the App ID ${show(appId)}.`);
+      return operatorScope(projectId, appId, operator);
+    },
+
+    /** A project for an operator; null if there is none with this App ID. */
+    async openProject(appId: string, operator: Operator): Promise<OpenProject | null> {
+      const row = APP_ID.test(appId) ? await projectOf(appId) : null;
+      return row && open(row, operator);
+    },
+
+    /** A page of the projects, newest first, whose name or App ID contains a text, and the number of all that do. */
+    async openProjects(
+      operator: Operator,
+      { search, after, limit }: { search: string | null; after: Position | null; limit: number },
+    ): Promise<{ projects: OpenProject[]; total: number; hasNext: boolean }> {
+      if (search !== null && isTooLong('projectName', search))
+        throw badInput('search', search, `text of ${atMost('projectName')}`);
+      const rows = await listProjectPage(db, { search: search?.trim() || null, after, limit: limit + 1 });
+      const projects = rows.flatMap(({ project }) => (project === null ? [] : open(project, operator)));
+      return {
+        projects: projects.slice(0, limit),
+        total: rows[0]?.total ?? 0,
+        hasNext: projects.length > limit,
+      };
     },
 
     /** New credentials. */
     mintCredentials,
 
     /** A new project with its first secret. Only the hash is stored, so the secret is returned this once. BAD_USER_INPUT. */
-    async createProject(name: string, { appId, appSecret }: Credentials = mintCredentials()) {
+    async createProject(
+      name: string,
+      { by = THE_OPERATOR, requestId = null, credentials = mintCredentials() }: CreateOptions = {},
+    ) {
+      requirePermission(by, 'operate');
+      const { appId, appSecret } = credentials;
       const trimmed = isTooLong('projectName', name) ? '' : name.trim();
       if (trimmed === '' || /[\p{Cc}\p{Cs}]/u.test(trimmed)) {
         throw new AppError(
@@ -113,7 +161,12 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
       }
       // The only call of a Prisma model: the first one of a process takes a quarter of a second, too long for every command.
       const project = await db.prisma.project.create({
-        data: { name: trimmed, appId, secrets: { create: { secretHash: hashSecret(appSecret) } } },
+        data: {
+          name: trimmed,
+          appId,
+          secrets: { create: { secretHash: hashSecret(appSecret) } },
+          audit: { create: { actor: actorNameOf(by), action: 'create', requestId, details: {} } },
+        },
       });
       return { id: project.id, name: project.name, appId, appSecret };
     },
@@ -138,14 +191,33 @@ function keyOf(appId: string, presented: Buffer): string {
   return `${appId} ${presented.toString('base64')}`;
 }
 
-function mintScope(projectId: number, appId: string, actor: string, permissions: readonly Permission[]): ProjectScope {
+function secretScope(projectId: number, appId: string, label: string, scopes: readonly Permission[]): ProjectScope {
+  return mintScope(projectId, appId, label, scopes, (...needed) => {
+    const missing = [...new Set(needed)].join(' or ');
+    throw new AppError('FORBIDDEN', `The App Secret lacks the scope ${missing}; it has ${scopes.join(', ')}.`);
+  });
+}
+
+function operatorScope(projectId: number, appId: string, operator: Operator): ProjectScope {
+  const permissions = PERMISSIONS_OF_ROLE[operator.role];
+  return mintScope(projectId, appId, actorNameOf(operator), permissions, (...needed) =>
+    requirePermission(operator, ...needed),
+  );
+}
+
+function mintScope(
+  projectId: number,
+  appId: string,
+  actor: string,
+  permissions: readonly Permission[],
+  refuse: (...needed: Permission[]) => void,
+): ProjectScope {
   const projectIdFor = (permission: Permission, orPermission: Permission = permission) => {
-    if (permissions.includes(permission) || permissions.includes(orPermission)) return projectId;
-    const missing = permission === orPermission ? permission : `${permission} or ${orPermission}`;
-    throw new AppError('FORBIDDEN', `The App Secret lacks the scope ${missing}; it has ${permissions.join(', ')}.`);
+    if (!permissions.includes(permission) && !permissions.includes(orPermission)) refuse(permission, orPermission);
+    return projectId;
   };
-  const actorFor = (permission: Permission, requestId: string | null): Actor => ({
-    projectId: projectIdFor(permission),
+  const actorFor = (permission: Permission, requestId: string | null, orPermission?: Permission): Actor => ({
+    projectId: projectIdFor(permission, orPermission),
     actor,
     requestId,
   });

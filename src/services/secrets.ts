@@ -17,7 +17,7 @@ import { endSecret, insertSecret, listSecrets, lockSecrets, replaceSecret } from
 const LABEL = /^(?=\S)[^\p{C}\p{Zl}\p{Zp}]{1,64}(?<=\S)$/u;
 
 /**
- * The secrets of a project, for the operator. Several can be live at a time. Live secrets of one label are one secret and its
+ * The secrets of a project, for operators. Several can be live at a time. Live secrets of one label are one secret and its
  * predecessors, with the same scopes. `onEnded` is called when secrets have ended.
  */
 export function createSecrets(db: Database, randomBytes: (size: number) => Buffer, onEnded: () => void) {
@@ -32,15 +32,23 @@ export function createSecrets(db: Database, randomBytes: (size: number) => Buffe
   return {
     /** Every secret that the project ever had, oldest first. */
     listSecrets(scope: ProjectScope): Promise<Secret[]> {
-      return listSecrets(db, scope.projectIdFor('operate'));
+      return listSecrets(db, scope.projectIdFor('inspect'));
+    },
+
+    /** One secret, live or not. NOT_FOUND. */
+    async getSecret(scope: ProjectScope, id: number): Promise<Secret> {
+      const secret = (await listSecrets(db, scope.projectIdFor('inspect'))).find((each) => each.id === id);
+      if (secret === undefined) throw new AppError('NOT_FOUND', `The project has no secret ${id}.`);
+      return secret;
     },
 
     /** Adds a secret that ends `expiresInMs` from now (null: never). BAD_USER_INPUT; CONFLICT if a secret of this label is live. */
     async addSecret(
       scope: ProjectScope,
       { label, scopes, expiresInMs }: { label: string; scopes: readonly SecretScope[]; expiresInMs: number | null },
+      requestId: string | null = null,
     ): Promise<NewSecret> {
-      const actor = scope.actorFor('operate', null);
+      const actor = scope.actorFor('operate', requestId);
       requireLabel(label);
       const appSecret = makeSecret(randomBytes);
       const added = await exclusively(actor.projectId, (tx) =>
@@ -62,8 +70,9 @@ export function createSecrets(db: Database, randomBytes: (size: number) => Buffe
     async rotateSecret(
       scope: ProjectScope,
       { label = MAIN_LABEL, overlapMs }: { label?: string; overlapMs: number },
+      requestId: string | null = null,
     ): Promise<Rotation> {
-      const actor = scope.actorFor('operate', null);
+      const actor = scope.actorFor('operate', requestId);
       const appSecret = makeSecret(randomBytes);
       const made = await exclusively(actor.projectId, (tx) =>
         replaceSecret(tx, actor, { secretHash: hashSecret(appSecret), label, overlapMs }),
@@ -76,8 +85,8 @@ export function createSecrets(db: Database, randomBytes: (size: number) => Buffe
     },
 
     /** Ends a secret at once and returns its label. Idempotent. NOT_FOUND. */
-    async revokeSecret(scope: ProjectScope, id: number): Promise<string> {
-      const label = await endSecret(db, scope.actorFor('operate', null), id);
+    async revokeSecret(scope: ProjectScope, id: number, requestId: string | null = null): Promise<string> {
+      const label = await endSecret(db, scope.actorFor('operate', requestId), id);
       if (label === undefined) throw new AppError('NOT_FOUND', `The project has no secret ${id}.`);
       onEnded();
       return label;
@@ -86,6 +95,7 @@ export function createSecrets(db: Database, randomBytes: (size: number) => Buffe
 }
 
 function requireLabel(label: string): void {
-  if (!isTooLong('secretLabel', label) && LABEL.test(label) && label !== OPERATOR) return;
-  throw badInput('label', label, `1 to 64 printable characters on one line, and not ${OPERATOR}`);
+  const isOperator = label === OPERATOR || label.startsWith(`${OPERATOR}:`);
+  if (!isTooLong('secretLabel', label) && LABEL.test(label) && !isOperator) return;
+  throw badInput('label', label, `1 to 64 printable characters on one line, and not ${OPERATOR} or ${OPERATOR}:…`);
 }

@@ -4,8 +4,10 @@ import { createAccounts } from './accounts.js';
 import { createAudit } from './audit.js';
 import type { OnFailure } from './background.js';
 import { createLogins } from './logins.js';
+import { createOperators } from './operators.js';
 import { createProjects } from './projects.js';
 import { createSecrets } from './secrets.js';
+import { createStatistics } from './statistics.js';
 import { createTotals } from './totals.js';
 import { createTransfers } from './transfers.js';
 import { createUsers } from './users.js';
@@ -22,7 +24,9 @@ export function createServices(db: Database, onFailure: OnFailure = () => undefi
     projects,
     secrets: createSecrets(db, randomBytes, projects.forgetCredentials),
     audit: createAudit(db),
+    operators: createOperators(db, randomBytes),
     users: createUsers(db, totals),
+    statistics: createStatistics(db, totals),
     accounts: createAccounts(db),
     wallets: createWallets(db),
     logins: createLogins(db),

@@ -13,7 +13,7 @@ import {
 } from '../domain/import-format.js';
 import type { ProjectScope } from '../domain/projects.js';
 import { fromUnknown } from '../errors.js';
-import { recordImport } from '../sql/audit.js';
+import { recordAction } from '../sql/audit.js';
 import { exportBans, importBans } from '../sql/bans.js';
 import { exportUsers } from '../sql/export-users.js';
 import { findOverfull, writeUsers } from '../sql/import-users.js';
@@ -101,7 +101,7 @@ export function createTransfers(db: Database, totals: Totals) {
           skipped: report.skipped - skipped,
           ...(banned > 0 && { bans: banned }),
         };
-        await recordImport(tx, actor, details);
+        await recordAction(tx, actor, 'import', details);
       }
       async function undoIfFailed(tx: Queryable) {
         await write(tx, batches);
@@ -133,7 +133,7 @@ export function createTransfers(db: Database, totals: Totals) {
 
     /** Writes the current users and then the bans of a project as NDJSON, from one snapshot, in chunks. Returns their numbers. */
     async exportUsers(scope: ProjectScope, { write, progress, signal }: ExportOptions): Promise<Exported> {
-      const projectId = scope.projectIdFor('operate');
+      const projectId = scope.projectIdFor('inspect');
       return db.transaction('REPEATABLE READ', async (tx) => {
         const exported = { users: 0, bans: 0 };
         for (let afterId = 0; ; ) {

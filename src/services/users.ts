@@ -138,7 +138,7 @@ export function createUsers(db: Database, totals: Totals) {
 
     /**
      * Removes the user from the project, or NOT_FOUND. Of several removals at once exactly one succeeds, except that a retry
-     * with the same key succeeds as well. The identity may register again. `requestId` is null for the operator.
+     * with the same key succeeds as well. The identity may register again. `requestId` is null for the command.
      */
     async removeUser(
       scope: ProjectScope,
@@ -146,7 +146,7 @@ export function createUsers(db: Database, totals: Totals) {
       requestId: string | null,
       key: string | null = null,
     ): Promise<void> {
-      const actor = scope.actorFor('write', requestId);
+      const actor = scope.actorFor('write', requestId, 'remove');
       if (key === null) await remove(db, actor, id);
       else
         await withIdempotencyKey(db, actor.projectId, { key, request: ['remove', String(id)] }, (tx) =>

@@ -1,4 +1,5 @@
 import { Prisma, type Queryable } from '../db/statements.js';
+import type { Position } from '../domain/filters.js';
 import type { Actor, AuditAction, AuditEntry } from '../domain/projects.js';
 
 /**
@@ -14,17 +15,6 @@ export function insertAuditEntries(
     INSERT INTO audit_log (project_id, actor, request_id, action, user_id, details)
     SELECT ${projectId}::int, ${actor}::text, ${requestId}::text, ${action}::audit_action, entry.user_id, entry.details
     FROM (${entries}) AS entry (user_id, details)`;
-}
-
-/** The entry of an import, in the transaction that writes the users. */
-export async function recordImport(
-  tx: Queryable,
-  actor: Actor,
-  details: Readonly<Record<string, number>>,
-): Promise<void> {
-  await tx.query(
-    insertAuditEntries(actor, 'import', Prisma.sql`SELECT NULL::bigint, ${JSON.stringify(details)}::jsonb`),
-  );
 }
 
 /** The newest `limit` entries of a project from `since` on, oldest first. */
@@ -43,4 +33,49 @@ export function listAuditEntries(
       LIMIT ${limit}::bigint
     ) AS newest
     ORDER BY at, id`);
+}
+
+/** Which entries of the audit trail: all conditions hold; null is none. */
+export interface AuditFilter {
+  readonly actor: string | null;
+  readonly action: AuditAction | null;
+  readonly userId: bigint | null;
+  readonly since: Date | null;
+  readonly until: Date | null;
+}
+
+const ENTRY = Prisma.sql`id, at, actor, request_id AS "requestId", action::text AS action, user_id AS "userId", details`;
+
+/** The next `limit` entries after a position, newest first. Each condition is in the text only if it is given, so that it has its index. */
+export function listAuditPage(
+  db: Queryable,
+  projectId: number,
+  { actor, action, userId, since, until }: AuditFilter,
+  after: Position | null,
+  limit: number,
+): Promise<AuditEntry[]> {
+  const conditions = [
+    ...(actor === null ? [] : [Prisma.sql`AND actor = ${actor}::text`]),
+    ...(action === null ? [] : [Prisma.sql`AND action = ${action}::audit_action`]),
+    ...(userId === null ? [] : [Prisma.sql`AND user_id = ${userId}::bigint`]),
+    ...(since === null ? [] : [Prisma.sql`AND at >= ${since}::timestamptz`]),
+    ...(until === null ? [] : [Prisma.sql`AND at <= ${until}::timestamptz`]),
+    ...(after === null ? [] : [Prisma.sql`AND (at, id) < (${after.createdAt}::timestamptz, ${after.id}::bigint)`]),
+  ];
+  return db.query(Prisma.sql`
+    SELECT ${ENTRY}
+    FROM audit_log
+    WHERE project_id = ${projectId}::int ${conditions.length === 0 ? Prisma.empty : Prisma.join(conditions, ' ')}
+    ORDER BY at DESC, id DESC
+    LIMIT ${limit}::bigint`);
+}
+
+/** Records an action that changes no row of its own. */
+export async function recordAction(
+  db: Queryable,
+  actor: Actor,
+  action: AuditAction,
+  details: Readonly<Record<string, unknown>>,
+): Promise<void> {
+  await db.query(insertAuditEntries(actor, action, Prisma.sql`SELECT NULL::bigint, ${JSON.stringify(details)}::jsonb`));
 }

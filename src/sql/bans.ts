@@ -1,7 +1,9 @@
+import type { KeyedRow } from '../db/batched-read.js';
 import { Prisma, type Queryable } from '../db/statements.js';
 import type { Ban, BanRecord, Identity } from '../domain/identities.js';
 import type { Actor } from '../domain/projects.js';
 import { insertAuditEntries } from './audit.js';
+import { userById } from './find-users.js';
 
 const BAN = Prisma.sql`
   auth_method AS "authMethod", auth_value AS "authValue", auth_value_key AS "authValueKey", created_at AS "createdAt"`;
@@ -72,4 +74,21 @@ export async function importBans(db: Queryable, projectId: number, bans: readonl
     ON CONFLICT DO NOTHING
     RETURNING auth_method`);
   return written.length;
+}
+
+/** Asks whether the identity of a user is banned. */
+export interface BannedKey {
+  readonly projectId: number;
+  readonly userId: number;
+}
+
+/** A row for each user whose identity is banned. */
+export function findBanned(db: Queryable, keys: readonly BannedKey[]): Promise<KeyedRow<{ createdAt: string }>[]> {
+  return db.query(Prisma.sql`
+    SELECT k.key_index::int AS "keyIndex", b.created_at AS "createdAt"
+    FROM unnest(
+      ${keys.map(({ projectId }) => projectId)}::int[], ${keys.map(({ userId }) => userId)}::bigint[]
+    ) WITH ORDINALITY AS k(project_id, id, key_index)
+    CROSS JOIN LATERAL (${userById('k', 'id')}) AS u
+    JOIN bans b ON b.project_id = u.project_id AND b.auth_method = u.auth_method AND b.auth_value_key = u.auth_value_key`);
 }

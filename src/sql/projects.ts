@@ -1,4 +1,6 @@
+import type { KeyedRow } from '../db/batched-read.js';
 import { Prisma, type Queryable } from '../db/statements.js';
+import type { Position } from '../domain/filters.js';
 import type { ProjectSummary } from '../domain/projects.js';
 
 /** The id of a project, or null. */
@@ -17,4 +19,44 @@ export function listProjects(db: Queryable): Promise<ProjectSummary[]> {
            )::float8 AS "totalUser"
     FROM projects p
     ORDER BY p.id`);
+}
+
+/** A project as an operator sees it. */
+export interface ProjectRow {
+  readonly id: number;
+  readonly appId: string;
+  readonly name: string;
+  /** ISO 8601. */
+  readonly createdAt: string;
+}
+
+const PROJECT = Prisma.sql`p.id, p.app_id AS "appId", p.name, p.created_at AS "createdAt"`;
+
+/** Projects by App ID: at most one row for each key. */
+export function findProjects(db: Queryable, appIds: readonly string[]): Promise<KeyedRow<ProjectRow>[]> {
+  return db.query(Prisma.sql`
+    SELECT k.key_index::int AS "keyIndex", ${PROJECT}
+    FROM unnest(${appIds}::text[]) WITH ORDINALITY AS k(app_id, key_index)
+    JOIN projects p ON p.app_id = k.app_id`);
+}
+
+/** The next `limit` projects after a position, newest first, whose name or App ID contains `search` (null: all), with their number. */
+export function listProjectPage(
+  db: Queryable,
+  { search, after, limit }: { search: string | null; after: Position | null; limit: number },
+): Promise<{ total: number; project: ProjectRow | null }[]> {
+  const matches = Prisma.sql`
+    (${search}::text IS NULL OR strpos(lower(p.name), lower(${search}::text)) > 0 OR strpos(p.app_id, ${search}::text) > 0)`;
+  return db.query(Prisma.sql`
+    SELECT counted.total, to_jsonb(page) AS project
+    FROM (SELECT count(*) AS total FROM projects p WHERE ${matches}) AS counted
+    LEFT JOIN LATERAL (
+      SELECT p.id, p.app_id AS "appId", p.name, to_char(p.created_at, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS "createdAt"
+      FROM projects p
+      WHERE ${matches}
+        AND (p.created_at, p.id) < (${after?.createdAt ?? 'infinity'}::timestamptz, ${after?.id ?? 0}::bigint)
+      ORDER BY p.created_at DESC, p.id DESC
+      LIMIT ${limit}::bigint
+    ) AS page ON true
+    ORDER BY page."createdAt" DESC, page.id DESC`);
 }

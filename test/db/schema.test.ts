@@ -16,7 +16,10 @@ const BEYOND_PRISMA: readonly string[] = [
   // Prisma has no check constraints.
   'constraint app_secrets_secret_hash_is_sha256 of app_secrets: CHECK ((octet_length(secret_hash) = 32))',
   "constraint app_secrets_label_is_one_line of app_secrets: CHECK ((((char_length(label) >= 1) AND (char_length(label) <= 64)) AND (label !~ '[[:cntrl:]]'::text)))",
-  "constraint app_secrets_label_is_not_the_operator of app_secrets: CHECK ((label <> 'operator'::text))",
+  "constraint app_secrets_label_is_not_an_operator of app_secrets: CHECK (((label <> 'operator'::text) AND (label !~~ 'operator:%'::text)))",
+  "constraint operators_name_is_one_word of operators: CHECK ((name ~ '^[a-z0-9][a-z0-9._@+-]{0,63}$'::text))",
+  'constraint operator_sessions_token_hash_is_sha256 of operator_sessions: CHECK ((octet_length(token_hash) = 32))',
+  'constraint login_links_token_hash_is_sha256 of login_links: CHECK ((octet_length(token_hash) = 32))',
   'constraint app_secrets_is_good_for_something of app_secrets: CHECK (((cardinality(scopes) > 0) AND (array_position(scopes, NULL::secret_scope) IS NULL)))',
   'constraint users_login_count_not_negative of users: CHECK ((login_count >= 0))',
   "constraint users_created_at_in_range of users: CHECK (((created_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (created_at < '10000-01-01 00:00:00+00'::timestamp with time zone)))",
@@ -31,10 +34,13 @@ const BEYOND_PRISMA: readonly string[] = [
   'collation bans.auth_method: C',
   'collation bans.auth_value_key: C',
   'collation idempotency_keys.key: C',
+  'collation operators.name: C',
+  'collation operators.subject: C',
   // Prisma has no limits of sequences. An id must be exact in JSON (at most 2^53 - 1).
   'range of users_id_seq: 1 to 9007199254740991',
   'range of accounts_id_seq: 1 to 9007199254740991',
   'range of audit_log_id_seq: 1 to 9007199254740991',
+  'range of operator_log_id_seq: 1 to 9007199254740991',
   // The database maintains the tallies: triggers append deltas, functions fold them.
   "constraint tally_deltas_change_is_one of tally_deltas: CHECK ((change = ANY (ARRAY['-1'::integer, 1])))",
   'trigger: CREATE TRIGGER users_tally_insert AFTER INSERT ON users REFERENCING NEW TABLE AS new_users FOR EACH STATEMENT EXECUTE FUNCTION record_inserted_users()',

@@ -1,0 +1,37 @@
+import type { Command } from 'commander';
+import { AppError } from '../errors.js';
+import { examples, jsonOption } from './arguments.js';
+import type { OperationContext } from './operation.js';
+import type { CommandContext } from './run.js';
+
+export function addDashboardCommand(program: Command, { operation }: CommandContext): void {
+  const link = operation('dashboard', makeLink);
+  program
+    .command('dashboard')
+    .description('make a link that logs an operator in to the dashboard, once, within ten minutes')
+    .addHelpText('after', examples('dashboard', 'dashboard --operator ada', 'dashboard --json'))
+    .option('--operator <NAME>', 'who logs in; without it you, and where there is no operator yet, you as admin')
+    .addOption(jsonOption())
+    .action(async ({ operator, ...options }) => {
+      await link(
+        { name: operator ?? null },
+        { ...options, print: ({ url, expires_at }) => `${url}\n\nIt works once, until ${expires_at}.` },
+      );
+    });
+}
+
+/** A link for an operator, or (null) for the person who runs the command, who is added where there is no operator yet. */
+export async function makeLink(
+  { services, operator, dashboardUrl }: Pick<OperationContext, 'services' | 'operator' | 'dashboardUrl'>,
+  { name }: { name: string | null },
+) {
+  if (dashboardUrl === null) {
+    const message = 'The dashboard is off: set DASHBOARD=on, for the service and for this command.';
+    throw new AppError('CONFLICT', message);
+  }
+  const { token, expiresAt } =
+    name === null
+      ? await services.operators.createFirstLink(operator)
+      : await services.operators.createLink(operator, name);
+  return { url: `${dashboardUrl}#login=${token}`, expires_at: expiresAt };
+}

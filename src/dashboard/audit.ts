@@ -1,0 +1,102 @@
+import type { AuditEntry } from '../domain/projects.js';
+import { AUDIT_ACTIONS, type AuditPage, type AuditQuestion, cursorOfEntry } from '../services/audit.js';
+import type { OpenProject } from '../services/projects.js';
+import type { Services } from '../services/services.js';
+import { builder, type PageInfo, pageInfoType } from './builder.js';
+import { readLimit } from './paging.js';
+import { projectType } from './projects.js';
+import { userType } from './users.js';
+
+const entryType = builder.objectRef<AuditEntry>('AuditEntry').implement({
+  description: 'Something that was done to a project.',
+  fields: (t) => ({
+    id: t.exposeID('id', { description: 'Its id.' }),
+    at: t.expose('at', { type: 'DateTime', description: 'When it was done.' }),
+    actor: t.exposeString('actor', {
+      description: 'Who did it: `operator:NAME`, `operator` for one without a name, or the label of a secret.',
+    }),
+    action: t.exposeString('action', { description: 'What was done: one of `auditActions`.' }),
+    requestId: t.exposeString('requestId', {
+      nullable: true,
+      description: 'The id of the request; null for a command.',
+    }),
+    userId: t.id({ nullable: true, description: 'The user whom it concerns.', resolve: ({ userId }) => userId }),
+    details: t.string({ description: 'More about it, as JSON.', resolve: ({ details }) => JSON.stringify(details) }),
+  }),
+});
+
+interface AuditConnection {
+  readonly entries: AuditEntry[];
+  readonly pageInfo: PageInfo;
+}
+
+const auditConnectionType = builder.objectRef<AuditConnection>('AuditConnection').implement({
+  description: 'A page of the audit trail, newest first.',
+  fields: (t) => ({
+    nodes: t.field({ type: [entryType], description: 'The entries.', resolve: ({ entries }) => entries }),
+    pageInfo: t.field({
+      type: pageInfoType,
+      description: 'What is before and after this page.',
+      resolve: ({ pageInfo }) => pageInfo,
+    }),
+  }),
+});
+
+function toConnection({ entries, hasNext }: AuditPage, after: string | null): AuditConnection {
+  const [start, end] = [entries[0], entries.at(-1)];
+  return {
+    entries,
+    pageInfo: {
+      startCursor: start ? cursorOfEntry(start) : null,
+      endCursor: end ? cursorOfEntry(end) : null,
+      hasNextPage: hasNext,
+      hasPreviousPage: after !== null,
+    },
+  };
+}
+
+async function listPage(
+  { audit }: Services,
+  { scope }: OpenProject,
+  question: AuditQuestion,
+  { first, after }: { first: number; after?: string | null | undefined },
+): Promise<AuditConnection> {
+  const page = await audit.listPage(scope, question, { after: after ?? null, limit: readLimit('first', first) });
+  return toConnection(page, after ?? null);
+}
+
+const AFTER = 'A cursor: only entries after it, which are older.';
+
+builder.objectFields(projectType, (t) => ({
+  audit: t.field({
+    type: auditConnectionType,
+    description: 'The audit trail, newest first: the entries that meet every condition given.',
+    args: {
+      actor: t.arg.string({ description: 'Who acted, such as `operator:ada`, exactly.' }),
+      action: t.arg.string({ description: 'What was done: one of `auditActions`.' }),
+      userId: t.arg.id({ description: 'The user whom it concerns.' }),
+      since: t.arg({ type: 'DateTime', description: 'Not before this: a date or an RFC 3339 date-time.' }),
+      until: t.arg({ type: 'DateTime', description: 'Not after this: a date or an RFC 3339 date-time.' }),
+      first: t.arg.int({ required: true, defaultValue: 50, description: 'How many, 1 to 100.' }),
+      after: t.arg.string({ description: AFTER }),
+    },
+    resolve: (project, { first, after, ...question }, { services }) =>
+      listPage(services, project, question, { first, after }),
+  }),
+  auditActions: t.stringList({
+    description: 'What the audit trail can be filtered by.',
+    resolve: () => [...AUDIT_ACTIONS],
+  }),
+}));
+
+builder.objectField(userType, 'audit', (t) =>
+  t.field({
+    type: auditConnectionType,
+    description: 'The entries of the audit trail that concern the user, newest first.',
+    args: {
+      first: t.arg.int({ required: true, defaultValue: 20, description: 'How many, 1 to 100.' }),
+      after: t.arg.string({ description: AFTER }),
+    },
+    resolve: ({ id, project }, page, { services }) => listPage(services, project, { userId: String(id) }, page),
+  }),
+);

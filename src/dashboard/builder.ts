@@ -1,0 +1,153 @@
+import SchemaBuilder from '@pothos/core';
+import PrismaPlugin from '@pothos/plugin-prisma';
+import type { FastifyRequest } from 'fastify';
+import type PrismaTypes from '../db/generated/pothos.js';
+import { getDatamodel } from '../db/generated/pothos.js';
+import { type ActiveSession, type Operator, OperatorRole } from '../domain/operators.js';
+import { type ProjectScope, SecretScope } from '../domain/projects.js';
+import { LoginMethod, Network, WalletType } from '../domain/users.js';
+import type { Services } from '../services/services.js';
+
+/** What a resolver gets: the session of the request with its operator, and the services. */
+export interface DashboardContext {
+  readonly session: ActiveSession;
+  readonly operator: Operator;
+  readonly services: Services;
+  readonly request: FastifyRequest;
+  readonly requestId: string;
+  /** Where browsers reach the dashboard. */
+  readonly dashboardUrl: string;
+  readonly status: StatusSource;
+  /** The operator's right to act on a project, found once for a request. NOT_FOUND. */
+  readonly scopeOf: (appId: string) => Promise<ProjectScope>;
+  /** Ends the session in the browser too. */
+  readonly forgetSession: () => void;
+}
+
+/** What the page "Status" shows. */
+export interface StatusSource {
+  readonly checks: () => Promise<Check[]>;
+  readonly figures: () => Promise<Figure[]>;
+  readonly database: string;
+  readonly startedAt: Date;
+}
+
+export interface Check {
+  readonly name: string;
+  readonly state: 'ok' | 'warning' | 'problem';
+  readonly message: string;
+  readonly advice: string | null;
+}
+
+export interface Figure {
+  readonly name: string;
+  readonly description: string;
+  readonly value: number;
+  readonly unit: string;
+}
+
+/**
+ * The schema of the operators. Resolvers ask services, by a ProjectScope with the operator's role: what a role does not allow is
+ * refused there.
+ */
+export const builder = new SchemaBuilder<{
+  Context: DashboardContext;
+  PrismaTypes: PrismaTypes;
+  DefaultFieldNullability: false;
+  Scalars: {
+    ID: { Input: string; Output: string | number };
+    DateTime: { Input: string; Output: string };
+    Date: { Input: string; Output: string };
+  };
+}>({
+  defaultFieldNullability: false,
+  plugins: [PrismaPlugin],
+  prisma: {
+    dmmf: getDatamodel(),
+    client: () => {
+      throw new Error('A resolver may not query the database; ask a service.');
+    },
+  },
+});
+
+builder.queryType({
+  description: 'What an operator reads. Every field says the role that it needs; without a word, any.',
+});
+builder.mutationType({
+  description: 'What an operator changes. Every field says the role that it needs, and is recorded.',
+});
+
+builder.scalarType('DateTime', {
+  description: 'An instant as an RFC 3339 string, in UTC and with milliseconds: `2026-01-31T12:00:00.000Z`.',
+  serialize: (instant) => instant,
+  parseValue: (value) => value as string,
+});
+builder.scalarType('Date', {
+  description: 'A day in UTC: `2026-01-31`.',
+  serialize: (day) => day,
+  parseValue: (value) => value as string,
+});
+
+const valuesOf = <Name extends string>(values: Readonly<Record<Name, string>>, describe: Record<Name, string>) =>
+  Object.fromEntries(
+    (Object.keys(values) as Name[]).map((name) => [name.toUpperCase(), { value: name, description: describe[name] }]),
+  ) as { [Key in Name as Uppercase<Key>]: { value: Key; description: string } };
+
+export const roleEnum = builder.enumType('OperatorRole', {
+  description: 'What an operator may do.',
+  values: valuesOf(OperatorRole, {
+    viewer: 'Reads everything except secrets’ values, which no one can read.',
+    support: 'Also removes, restores and bans users.',
+    admin: 'Also changes projects, secrets and operators, and imports.',
+  }),
+});
+
+export const loginMethodEnum = builder.enumType('LoginMethod', {
+  description: 'The kind of login that a user has. All social providers are one kind.',
+  values: valuesOf(LoginMethod, {
+    email: 'An email address.',
+    passkey: 'A passkey (WebAuthn).',
+    wallet: 'A wallet of their own.',
+    socials: 'A social provider, whichever it is.',
+  }),
+});
+
+export const secretScopeEnum = builder.enumType('SecretScope', {
+  description: 'What a secret is good for.',
+  values: Object.fromEntries(
+    Object.values(SecretScope).map((scope) => [
+      scope.toUpperCase(),
+      { value: scope, description: `The scope \`${scope}\`, as \`project add-secret --scope\` has it.` },
+    ]),
+  ) as { [Key in SecretScope as Uppercase<Key>]: { value: Key; description: string } },
+});
+
+export const networkEnum = builder.enumType('Network', {
+  description: 'The blockchain network to which an address belongs.',
+  values: valuesOf(Network, { stellar: 'Stellar.', ethereum: 'Ethereum.' }),
+});
+
+export const walletTypeEnum = builder.enumType('WalletType', {
+  description: 'Who holds the private key of an account.',
+  values: valuesOf(WalletType, { custodial: 'The service.', external: 'The user.' }),
+});
+
+export interface PageInfo {
+  readonly startCursor: string | null;
+  readonly endCursor: string | null;
+  readonly hasNextPage: boolean;
+  readonly hasPreviousPage: boolean;
+}
+
+export const pageInfoType = builder.objectRef<PageInfo>('PageInfo').implement({
+  description: 'Where a page stands in the whole list.',
+  fields: (t) => ({
+    startCursor: t.exposeString('startCursor', { nullable: true, description: 'The cursor of the first item.' }),
+    endCursor: t.exposeString('endCursor', {
+      nullable: true,
+      description: 'The cursor of the last item, for `after`; null where the page is empty.',
+    }),
+    hasNextPage: t.exposeBoolean('hasNextPage', { description: 'Whether there are items after this page.' }),
+    hasPreviousPage: t.exposeBoolean('hasPreviousPage', { description: 'Whether there are items before this page.' }),
+  }),
+});

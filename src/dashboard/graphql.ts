@@ -1,0 +1,125 @@
+import {
+  type DocumentNode,
+  type ExecutionResult,
+  execute,
+  GraphQLError,
+  type GraphQLObjectType,
+  getOperationAST,
+  getVariableValues,
+  parse,
+  specifiedRules,
+  validate,
+} from 'graphql';
+import { LRUCache } from 'lru-cache';
+import { atMost, isTooLargeAnswer, isTooLong } from '../domain/input-limits.js';
+import { type AppError, badInput } from '../errors.js';
+import { MAX_ERRORS, toGraphQLErrors } from '../graphql/errors.js';
+import { findExceededLimit, fragmentsOf, limitExceeded, LIMITS } from '../graphql/limits.js';
+import type { DashboardContext } from './builder.js';
+import { refuseCostly } from './cost.js';
+import { schema } from './schema.js';
+
+/** The longest document: the pages have none of half its length. */
+const MAX_CHARACTERS = 20_000;
+const MAX_DOCUMENTS = 200;
+
+export interface DashboardRequest {
+  readonly query: string;
+  readonly variables: Record<string, unknown>;
+  readonly operationName: string | undefined;
+}
+
+interface ReadDocument {
+  readonly tree: DocumentNode | null;
+  readonly errors: readonly GraphQLError[];
+}
+
+/** The parts of a body, or BAD_USER_INPUT. */
+export function readRequest(body: unknown): DashboardRequest {
+  const { query, variables, operationName } = (body ?? {}) as Record<string, unknown>;
+  if (typeof query !== 'string') throw badInput('query', query, 'a GraphQL document');
+  if (variables != null && (typeof variables !== 'object' || Array.isArray(variables)))
+    throw badInput('variables', variables, 'a JSON object');
+  if (operationName != null && (typeof operationName !== 'string' || isTooLong('graphqlName', operationName)))
+    throw badInput('operationName', operationName, `the name of an operation, ${atMost('graphqlName')}`);
+  for (const [name, value] of Object.entries(variables ?? {})) refuseLongText(name, value);
+  return {
+    query,
+    variables: (variables ?? {}) as Record<string, unknown>,
+    operationName: operationName ?? undefined,
+  };
+}
+
+/** The body nests 32 levels at most (http/body.ts). */
+function refuseLongText(name: string, value: unknown): void {
+  if (typeof value === 'string' && isTooLong('text', value)) throw badInput(name, value, `text of ${atMost('text')}`);
+  if (typeof value !== 'object' || value === null) return;
+  for (const item of Object.values(value)) refuseLongText(name, item);
+}
+
+/** Executes operations of the operators’ schema, within limits. The same document is read once. */
+export function createExecutor() {
+  const documents = new LRUCache<string, ReadDocument>({ max: MAX_DOCUMENTS });
+
+  function read(text: string): ReadDocument {
+    const known = documents.get(text);
+    if (known !== undefined) return known;
+    const document = readDocument(text);
+    if (document.errors.length === 0) documents.set(text, document);
+    return document;
+  }
+
+  return async (
+    { query, variables, operationName }: DashboardRequest,
+    context: DashboardContext,
+    report: (failure: AppError) => void,
+  ): Promise<ExecutionResult> => {
+    const { tree, errors } = read(query);
+    const refuse = (refused: readonly unknown[]) => ({ errors: toGraphQLErrors(refused, report) });
+    if (tree === null || errors.length > 0) return refuse(errors);
+    const operation = getOperationAST(tree, operationName);
+    if (!operation)
+      return refuse([new GraphQLError('operationName: expected the name of one operation of the document.')]);
+    const definitions = operation.variableDefinitions ?? [];
+    const coerced = getVariableValues(schema, definitions, variables, { maxErrors: MAX_ERRORS });
+    if (coerced.errors) return refuse(coerced.errors);
+    const root = schema.getRootType(operation.operation) as GraphQLObjectType;
+    const costly = refuseCostly(root, operation, fragmentsOf(tree), coerced.coerced);
+    if (costly !== null) return refuse([costly]);
+    const result = await execute({
+      schema,
+      document: tree,
+      contextValue: context,
+      variableValues: variables,
+      ...(operationName !== undefined && { operationName }),
+    });
+    return result.errors ? { ...result, errors: toGraphQLErrors(result.errors, report) } : result;
+  };
+}
+
+/** Parses a document, checks it against the limits and validates it. */
+function readDocument(text: string): ReadDocument {
+  const refused = (message: string): ReadDocument => ({ tree: null, errors: [new GraphQLError(message)] });
+  if (text.length > MAX_CHARACTERS)
+    return refused(`characters: got ${text.length}, expected at most ${MAX_CHARACTERS}.`);
+  try {
+    const tree = parse(text, { maxTokens: LIMITS.tokens });
+    const exceeded = findExceededLimit(tree);
+    const errors = exceeded ? [exceeded] : validate(schema, tree, specifiedRules, { maxErrors: MAX_ERRORS });
+    return { tree, errors };
+  } catch (error) {
+    if (error instanceof GraphQLError) return { tree: null, errors: [error] };
+    // The parser recurses as deep as lists and objects nest.
+    if (error instanceof RangeError) return refused(limitExceeded('depth', 'too many to follow'));
+    throw error;
+  }
+}
+
+/** The answer as text; an answer that is too large becomes an error. */
+export function toBody(result: ExecutionResult): string {
+  const body = JSON.stringify(result);
+  if (!isTooLargeAnswer(body)) return body;
+  return JSON.stringify({
+    errors: [{ message: 'The answer is too large: ask for fewer fields.', extensions: { code: 'BAD_USER_INPUT' } }],
+  });
+}

@@ -1,0 +1,189 @@
+import { VERSION } from '../config/version.js';
+import {
+  IDLE_MS,
+  type KnownOperator,
+  type OperatorLogEntry,
+  type OperatorSession,
+  PERMISSIONS_OF_ROLE,
+} from '../domain/operators.js';
+import { AppError, badInput } from '../errors.js';
+import { builder, roleEnum } from './builder.js';
+import { readLimit } from './paging.js';
+
+const meType = builder.objectRef<object>('Me').implement({
+  description: 'The operator of this session, and what they may do.',
+  fields: (t) => ({
+    name: t.string({
+      description: 'Their name in the audit trail.',
+      resolve: (_me, _args, { operator }) => operator.name,
+    }),
+    role: t.field({ type: roleEnum, description: 'Their role.', resolve: (_me, _args, { operator }) => operator.role }),
+    can: t.stringList({
+      description: 'The permissions of the role, such as `ban`: what a page need not show is what is not here.',
+      resolve: (_me, _args, { operator }) => [...PERMISSIONS_OF_ROLE[operator.role]],
+    }),
+    sessionId: t.id({ description: 'The session.', resolve: (_me, _args, { session }) => session.id }),
+    expiresAt: t.field({
+      type: 'DateTime',
+      description: 'When the session ends, however much it is used.',
+      resolve: (_me, _args, { session }) => session.expiresAt,
+    }),
+    idleMinutes: t.int({
+      description: 'After how many minutes without a request the session ends.',
+      resolve: () => IDLE_MS / 60_000,
+    }),
+    version: t.string({ description: 'The version of the service.', resolve: () => VERSION }),
+  }),
+});
+
+const operatorType = builder.objectRef<KnownOperator>('Operator').implement({
+  description: 'A person who may use the dashboard.',
+  fields: (t) => ({
+    name: t.exposeString('name', { description: 'Their name in the audit trail.' }),
+    role: t.expose('role', { type: roleEnum, description: 'What they may do.' }),
+    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When they were added.' }),
+    lastSeenAt: t.expose('lastSeenAt', {
+      type: 'DateTime',
+      nullable: true,
+      description: 'Their last request, to about a minute; null if they never logged in.',
+    }),
+    source: t.exposeString('source', {
+      description:
+        'Who added them: `command` (or another operator), or `sso`, the single sign-on, which decides their role at each login.',
+    }),
+  }),
+});
+
+const sessionType = builder.objectRef<OperatorSession>('Session').implement({
+  description: 'A session of the dashboard that has not ended.',
+  fields: (t) => ({
+    id: t.exposeID('id', { description: 'Its id.' }),
+    operator: t.exposeString('operator', { description: 'The name of its operator.' }),
+    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When the operator logged in.' }),
+    lastSeenAt: t.expose('lastSeenAt', { type: 'DateTime', description: 'Its last request, to about a minute.' }),
+    expiresAt: t.expose('expiresAt', { type: 'DateTime', description: 'When it ends at the latest.' }),
+    userAgent: t.exposeString('userAgent', { description: 'What the browser calls itself.' }),
+    current: t.boolean({
+      description: 'Whether it is the session of this request.',
+      resolve: ({ id }, _args, { session }) => id === session.id,
+    }),
+  }),
+});
+
+const logEntryType = builder.objectRef<OperatorLogEntry>('OperatorLogEntry').implement({
+  description: 'Something that was done beside the projects: a login, a change of the operators, a refusal.',
+  fields: (t) => ({
+    id: t.exposeID('id', { description: 'Its id, for `before`.' }),
+    at: t.expose('at', { type: 'DateTime', description: 'When it was done.' }),
+    actor: t.exposeString('actor', { description: 'Who did it: `operator:NAME`, or `unknown` for a refused login.' }),
+    action: t.exposeString('action', { description: 'What was done, such as `add_operator`.' }),
+    requestId: t.exposeString('requestId', {
+      nullable: true,
+      description: 'The id of the request; null for a command.',
+    }),
+    details: t.string({ description: 'More about it, as JSON.', resolve: ({ details }) => JSON.stringify(details) }),
+  }),
+});
+
+builder.queryFields((t) => ({
+  me: t.field({ type: meType, description: 'The operator of this session.', resolve: () => ({}) }),
+  operators: t.field({
+    type: [operatorType],
+    description: 'All operators, by name. Needs ADMIN.',
+    resolve: (_root, _args, { services, operator }) => services.operators.listOperators(operator),
+  }),
+  sessions: t.field({
+    type: [sessionType],
+    description: 'The sessions of this operator, or for an ADMIN all, the last used first; at most 1,000.',
+    resolve: (_root, _args, { services, operator }) => services.operators.listSessions(operator),
+  }),
+  operatorLog: t.field({
+    type: [logEntryType],
+    description: 'What was done beside the projects, newest first. Needs ADMIN.',
+    args: {
+      first: t.arg.int({ required: true, defaultValue: 50, description: 'How many entries, 1 to 100.' }),
+      before: t.arg.id({ description: 'Only entries before the one with this id.' }),
+    },
+    resolve: (_root, { first, before }, { services, operator }) =>
+      services.operators.listLog(operator, before == null ? null : readId('before', before), readLimit('first', first)),
+  }),
+}));
+
+const nameArgument = { required: true, description: 'The name of the operator.' } as const;
+const roleArgument = { type: roleEnum, required: true, description: 'What they may do.' } as const;
+
+const linkType = builder.objectRef<{ url: string; expiresAt: string }>('LoginLink').implement({
+  description: 'A link that logs an operator in, once.',
+  fields: (t) => ({
+    url: t.exposeString('url', { description: 'The link. It is shown this once.' }),
+    expiresAt: t.expose('expiresAt', { type: 'DateTime', description: 'Until when it can be used.' }),
+  }),
+});
+
+builder.mutationFields((t) => ({
+  logOut: t.boolean({
+    description: 'Ends this session.',
+    resolve: async (_root, _args, { services, session, requestId, forgetSession }) => {
+      await services.operators.logOut(session, requestId);
+      forgetSession();
+      return true;
+    },
+  }),
+  revokeSession: t.boolean({
+    description: 'Ends a session: one’s own, or for an ADMIN any. NOT_FOUND.',
+    args: { id: t.arg.id({ required: true, description: 'The id of the session.' }) },
+    resolve: async (_root, { id }, { services, operator, requestId }) => {
+      await services.operators.revokeSession(operator, readId('id', id), requestId);
+      return true;
+    },
+  }),
+  addOperator: t.field({
+    type: operatorType,
+    description: 'Adds an operator. Needs ADMIN. CONFLICT if there is one of this name.',
+    args: { name: t.arg.string(nameArgument), role: t.arg(roleArgument) },
+    resolve: (_root, { name, role }, { services, operator, requestId }) =>
+      services.operators.addOperator(operator, name, role, requestId),
+  }),
+  setOperatorRole: t.field({
+    type: operatorType,
+    description:
+      'Gives another operator a role, in effect from their next request on. Needs ADMIN. NOT_FOUND; CONFLICT for oneself.',
+    args: { name: t.arg.string(nameArgument), role: t.arg(roleArgument) },
+    resolve: (_root, { name, role }, { services, operator, requestId }) => {
+      refuseOneself(operator.name, name);
+      return services.operators.setRole(operator, name, role, requestId);
+    },
+  }),
+  removeOperator: t.boolean({
+    description: 'Removes another operator, whose sessions end at once. Needs ADMIN. NOT_FOUND; CONFLICT for oneself.',
+    args: { name: t.arg.string(nameArgument) },
+    resolve: async (_root, { name }, { services, operator, requestId }) => {
+      refuseOneself(operator.name, name);
+      await services.operators.removeOperator(operator, name, requestId);
+      return true;
+    },
+  }),
+  createLoginLink: t.field({
+    type: linkType,
+    description: 'Makes a link that logs an operator in, once, within ten minutes. Needs ADMIN. NOT_FOUND.',
+    args: { operator: t.arg.string(nameArgument) },
+    resolve: async (_root, { operator: name }, { services, operator, requestId, dashboardUrl }) => {
+      const { token, expiresAt } = await services.operators.createLink(operator, name, requestId);
+      return { url: `${dashboardUrl}#login=${token}`, expiresAt };
+    },
+  }),
+}));
+
+/** So that an admin always remains. The command can remove anyone. */
+function refuseOneself(self: string, name: string): void {
+  if (name.toLowerCase() !== self) return;
+  throw new AppError('CONFLICT', 'You cannot change or remove yourself: ask another admin, or use the command.');
+}
+
+const LARGEST_INT = 2 ** 31 - 1;
+
+export function readId(name: string, text: string): number {
+  const id = /^[1-9]\d{0,9}$/.test(text) ? Number(text) : Number.NaN;
+  if (id <= LARGEST_INT) return id;
+  throw badInput(name, text.slice(0, 64), 'an id from an earlier answer');
+}

@@ -1,0 +1,141 @@
+import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
+import type { Config } from '../config/config.js';
+import { VERSION } from '../config/version.js';
+import type { ProjectScope } from '../domain/projects.js';
+import { AppError, fromUnknown } from '../errors.js';
+import type { RunWithAdmission } from '../http/admit-requests.js';
+import { reportFailure, setCommonHeaders } from '../http/failures.js';
+import { refuseMalformedUrl } from '../http/malformed-requests.js';
+import type { Services } from '../services/services.js';
+import type { DashboardContext, StatusSource } from './builder.js';
+import { createExecutor, readRequest, toBody } from './graphql.js';
+import { isForeign, type Place, requireOwnName, setPageHeaders } from './guard.js';
+import { servePages } from './pages.js';
+import { createSessions, operatorOf, readCookies, type Sessions } from './session.js';
+
+export interface DashboardOptions {
+  readonly config: Config;
+  readonly services: Services;
+  readonly status: StatusSource;
+  readonly runWithAdmission: RunWithAdmission;
+  /** Throws UNAVAILABLE while the service is starting or closing. */
+  readonly requireOpen: () => void;
+}
+
+/** All operators are one tenant of the fair queue: they wait for the projects as these wait for each other. */
+const TENANT = 'dashboard';
+const BODY_LIMIT_BYTES = 131_072;
+
+/** The dashboard: its pages, its sessions and the operators’ schema, all below /dashboard. */
+export const dashboardPlugin: FastifyPluginAsync<DashboardOptions> = async (app, options) => {
+  const { config, services, requireOpen } = options;
+  const place: Place = { host: config.host, publicUrl: config.publicUrl };
+  const sessions = createSessions(services.operators);
+  await readCookies(app);
+
+  app.addHook('onRequest', async (request, reply) => {
+    setPageHeaders(reply);
+    refuseMalformedUrl(request);
+    requireOwnName(request, place);
+  });
+  app.setErrorHandler(sendError);
+
+  app.get('/dashboard/config.json', { schema: { hide: true } }, async () => ({
+    sso: config.oidc !== null,
+    version: VERSION,
+  }));
+
+  app.post('/dashboard/session', {
+    schema: { hide: true },
+    bodyLimit: 4_096,
+    onRequest: async (request) => {
+      requireOpen();
+      refuseForeign(request);
+    },
+    handler: (request, reply) => options.runWithAdmission(TENANT, () => sessions.logIn(request, reply)),
+  });
+  serveGraphQL(app, sessions, options);
+  await servePages(app);
+};
+
+function serveGraphQL(app: FastifyInstance, sessions: Sessions, options: DashboardOptions): void {
+  const { services, runWithAdmission, requireOpen } = options;
+  const run = createExecutor();
+  app.post('/dashboard/graphql', {
+    schema: { hide: true },
+    bodyLimit: BODY_LIMIT_BYTES,
+    // Before the body is read.
+    onRequest: async (request) => {
+      requireOpen();
+      const session = await sessions.require(request);
+      request.session = session;
+      if (!isForeign(request)) return;
+      await services.operators.recordRefusal(operatorOf(session), request.id, 'request from another site');
+      refuseForeign(request);
+    },
+    handler: async (request, reply) => {
+      const asked = readRequest(request.body);
+      const context = contextOf(request, reply, sessions, options);
+      const result = await runWithAdmission(TENANT, () =>
+        run(asked, context, (failure) => reportFailure(failure, request, 'A resolver of the dashboard failed.')),
+      );
+      if (reply.sent) return reply;
+      return reply.type('application/json; charset=utf-8').send(toBody(result));
+    },
+    // In the form of GraphQL, as all other answers of this route.
+    errorHandler: (error, request, reply) => {
+      const failure = fromUnknown(error);
+      reportFailure(failure, request);
+      const { publicMessage: message, code, status, headers } = failure;
+      reply
+        .code(status)
+        .headers(headers)
+        .send({ errors: [{ message, extensions: { code } }] });
+    },
+  });
+}
+
+function refuseForeign(request: FastifyRequest): void {
+  if (isForeign(request))
+    throw new AppError('FORBIDDEN', 'Only pages of the dashboard may send this: the request comes from another site.');
+}
+
+/** The scopes of a request, each found once. */
+export function createScopes({ projects }: Services, operator: DashboardContext['operator']) {
+  const scopes = new Map<string, Promise<ProjectScope>>();
+  return (appId: string): Promise<ProjectScope> => {
+    const known = scopes.get(appId) ?? projects.getScope(appId, operator);
+    scopes.set(appId, known);
+    return known;
+  };
+}
+
+function contextOf(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  sessions: Sessions,
+  { config, services, status }: DashboardOptions,
+): DashboardContext {
+  const session = request.session as NonNullable<FastifyRequest['session']>;
+  const operator = operatorOf(session);
+  return {
+    session,
+    operator,
+    services,
+    status,
+    request,
+    requestId: request.id,
+    dashboardUrl: `${config.publicUrl ?? `${request.protocol}://${request.host}`}/dashboard`,
+    scopeOf: createScopes(services, operator),
+    forgetSession: () => sessions.forget(request, reply),
+  };
+}
+
+/** Answers `{"error": {"code", "message"}}`: so does everything below /dashboard but GraphQL. */
+function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
+  const failure = fromUnknown(error);
+  reportFailure(failure, request);
+  setCommonHeaders(request, reply);
+  reply.code(failure.status).headers(failure.headers).type('application/json; charset=utf-8');
+  reply.serializer(JSON.stringify).send({ error: { code: failure.code, message: failure.publicMessage } });
+}

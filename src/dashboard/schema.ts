@@ -1,0 +1,44 @@
+import { type GraphQLField, type GraphQLObjectType, lexicographicSortSchema, printSchema } from 'graphql';
+import { AppError } from '../errors.js';
+import { builder, type DashboardContext } from './builder.js';
+import './audit.js';
+import './operators.js';
+import './projects.js';
+import './secrets.js';
+import './status.js';
+import './users.js';
+
+export const schema = builder.toSchema();
+for (const type of [schema.getQueryType(), schema.getMutationType()]) {
+  for (const field of Object.values((type as GraphQLObjectType<unknown, DashboardContext>).getFields())) {
+    recordRefusals(field);
+  }
+}
+
+/** Records what an operator is refused: in the audit trail of the project, or in the log of the operators. */
+function recordRefusals(field: GraphQLField<unknown, DashboardContext>): void {
+  const { name, resolve } = field;
+  if (resolve === undefined) throw new Error(`The field ${name} has no resolver.`);
+  field.resolve = async (root, args, context, info) => {
+    try {
+      return await resolve(root, args, context, info);
+    } catch (error) {
+      if (error instanceof AppError && error.code === 'FORBIDDEN') await recordRefusal(context, name, args['appId']);
+      throw error;
+    }
+  };
+}
+
+export async function recordRefusal(
+  { services, operator, requestId, scopeOf }: Pick<DashboardContext, 'services' | 'operator' | 'requestId' | 'scopeOf'>,
+  refused: string,
+  appId: unknown,
+): Promise<void> {
+  if (typeof appId === 'string') await services.audit.recordRefusal(await scopeOf(appId), requestId, refused);
+  else await services.operators.recordRefusal(operator, requestId, refused);
+}
+
+/** The text of `src/dashboard/schema.graphql`. It is sorted, so that its diff shows only real changes. */
+export function printedSchema(): string {
+  return `${printSchema(lexicographicSortSchema(schema))}\n`;
+}

@@ -1,0 +1,120 @@
+import { SECRET_SCOPES, type Secret } from '../domain/projects.js';
+import { badInput } from '../errors.js';
+import { builder, secretScopeEnum } from './builder.js';
+import { readId } from './operators.js';
+import { projectType } from './projects.js';
+
+const secretType = builder.objectRef<Secret>('Secret').implement({
+  description: 'A secret of a project, without its value, which is kept as a hash only.',
+  fields: (t) => ({
+    id: t.exposeID('id', { description: 'Its id.' }),
+    label: t.exposeString('label', { description: 'What people and the audit trail call it.' }),
+    scopes: t.expose('scopes', { type: [secretScopeEnum], description: 'What it permits.' }),
+    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When it was made.' }),
+    lastUsedAt: t.expose('lastUsedAt', {
+      type: 'DateTime',
+      nullable: true,
+      description: 'Its last use, to about a minute; null if it was never used.',
+    }),
+    expiresAt: t.expose('expiresAt', {
+      type: 'DateTime',
+      nullable: true,
+      description: 'When it ends or ended; null if it never does.',
+    }),
+    live: t.exposeBoolean('isLive', { description: 'Whether it is accepted now.' }),
+  }),
+});
+
+builder.objectField(projectType, 'secrets', (t) =>
+  t.field({
+    type: [secretType],
+    description: 'Every secret that the project ever had, oldest first.',
+    resolve: ({ scope }, _args, { services }) => services.secrets.listSecrets(scope),
+  }),
+);
+
+interface MadeSecret {
+  readonly secret: Secret;
+  readonly appSecret: string;
+  readonly previousExpiresAt: string | null;
+}
+
+const newSecretType = builder.objectRef<MadeSecret>('NewSecret').implement({
+  description: 'A new secret with its value, which is shown this once.',
+  fields: (t) => ({
+    secret: t.field({ type: secretType, description: 'The secret.', resolve: ({ secret }) => secret }),
+    appSecret: t.exposeString('appSecret', { description: 'Its value, the App Secret.' }),
+    previousExpiresAt: t.expose('previousExpiresAt', {
+      type: 'DateTime',
+      nullable: true,
+      description: 'When the secrets that it replaces end; null if it replaces none.',
+    }),
+  }),
+});
+
+const appIdArgument = { required: true, description: 'The App ID of the project.' } as const;
+const MAX_SECONDS = 36_500 * 86_400;
+
+function readSeconds(name: string, seconds: number, least: number): number {
+  if (seconds >= least && seconds <= MAX_SECONDS) return seconds * 1_000;
+  throw badInput(name, seconds, `a whole number of seconds from ${least} to ${MAX_SECONDS}`);
+}
+
+builder.mutationFields((t) => ({
+  addSecret: t.field({
+    type: newSecretType,
+    description: 'Adds a secret. Needs ADMIN. CONFLICT if a secret of this label is live.',
+    args: {
+      appId: t.arg.id(appIdArgument),
+      label: t.arg.string({ required: true, description: 'What people and the audit trail call it.' }),
+      scopes: t.arg({ type: [secretScopeEnum], required: true, description: 'What it permits, at least one.' }),
+      expiresInSeconds: t.arg.int({ description: 'When it ends, from now; without it never.' }),
+    },
+    resolve: async (_root, { appId, label, scopes, expiresInSeconds }, { services, scopeOf, requestId }) => {
+      const scope = await scopeOf(appId);
+      scope.projectIdFor('operate');
+      if (scopes.length === 0) throw badInput('scopes', [], 'at least one scope');
+      const expiresInMs = expiresInSeconds == null ? null : readSeconds('expiresInSeconds', expiresInSeconds, 1);
+      const distinct = SECRET_SCOPES.filter((each) => scopes.includes(each));
+      const { appSecret, id } = await services.secrets.addSecret(
+        scope,
+        { label, scopes: distinct, expiresInMs },
+        requestId,
+      );
+      return { secret: await services.secrets.getSecret(scope, id), appSecret, previousExpiresAt: null };
+    },
+  }),
+  rotateSecret: t.field({
+    type: newSecretType,
+    description: 'Replaces the live secrets of a label by a new one. Needs ADMIN. NOT_FOUND.',
+    args: {
+      appId: t.arg.id(appIdArgument),
+      label: t.arg.string({ required: true, description: 'The label of the secret.' }),
+      overlapSeconds: t.arg.int({
+        required: true,
+        defaultValue: 0,
+        description: 'How long the old secret still works; 0 ends it at once.',
+      }),
+    },
+    resolve: async (_root, { appId, label, overlapSeconds }, { services, scopeOf, requestId }) => {
+      const scope = await scopeOf(appId);
+      scope.projectIdFor('operate');
+      const overlapMs = readSeconds('overlapSeconds', overlapSeconds, 0);
+      const made = await services.secrets.rotateSecret(scope, { label, overlapMs }, requestId);
+      const secret = await services.secrets.getSecret(scope, made.id);
+      return { secret, appSecret: made.appSecret, previousExpiresAt: made.previousExpiresAt };
+    },
+  }),
+  revokeSecret: t.field({
+    type: secretType,
+    description: 'Ends a secret at once. Needs ADMIN. NOT_FOUND.',
+    args: { appId: t.arg.id(appIdArgument), id: t.arg.id({ required: true, description: 'The id of the secret.' }) },
+    resolve: async (_root, { appId, id }, { services, scopeOf, requestId }) => {
+      const scope = await scopeOf(appId);
+      scope.projectIdFor('operate');
+      const secretId = readId('id', id);
+      await services.secrets.revokeSecret(scope, secretId, requestId);
+      return services.secrets.getSecret(scope, secretId);
+    },
+  }),
+}));

@@ -1,0 +1,89 @@
+import type {} from '@fastify/cookie';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { isLoopback } from '../config/config.js';
+import { type ActiveSession, type Operator, SESSION_MS } from '../domain/operators.js';
+import { AppError } from '../errors.js';
+import { createFailureLimit, networkOf } from '../http/authentication.js';
+import type { BegunSession, Operators } from '../services/operators.js';
+import { hostnameOf } from './guard.js';
+
+/* How an operator logs in and stays so: a link's token becomes a session, and a cookie holds the token of the session. */
+
+/** Failed attempts a minute, from one address. */
+const MAX_FAILURES = 20;
+
+const MISSING = 'There is no session: log in by a link of `userdir dashboard`.';
+
+/**
+ * The cookie of a session. A browser keeps one with the prefix __Host- only if it is Secure, and for this very host. Over plain
+ * HTTP on a loopback address not every browser keeps a Secure one, so there it has another name, with the port: cookies do not
+ * tell ports apart.
+ */
+export function cookieOf({ protocol, headers, socket }: FastifyRequest) {
+  const isLocal = protocol === 'http' && isLoopback(hostnameOf(headers.host));
+  const name = isLocal ? `userdir-dashboard-${socket.localPort}` : '__Host-userdir-dashboard';
+  return { name, attributes: { path: '/', httpOnly: true, secure: !isLocal, sameSite: 'strict' } as const };
+}
+
+export function operatorOf({ operator, role }: ActiveSession): Operator {
+  return { name: operator, role };
+}
+
+export type Sessions = ReturnType<typeof createSessions>;
+
+export function createSessions(operators: Operators) {
+  const countFailure = createFailureLimit(MAX_FAILURES, 'from this address', 'attempts to log in');
+
+  /** The session of a request, or UNAUTHENTICATED. */
+  async function require(request: FastifyRequest): Promise<ActiveSession> {
+    const session = await find(request);
+    if (session === null) throw new AppError('UNAUTHENTICATED', MISSING);
+    return session;
+  }
+
+  async function find(request: FastifyRequest): Promise<ActiveSession | null> {
+    return operators.findSession(request.cookies[cookieOf(request).name]);
+  }
+
+  function begin(request: FastifyRequest, reply: FastifyReply, { token }: BegunSession): void {
+    const { name, attributes } = cookieOf(request);
+    reply.setCookie(name, token, { ...attributes, maxAge: SESSION_MS / 1_000 });
+  }
+
+  /** Tells the browser to forget the session. */
+  function forget(request: FastifyRequest, reply: FastifyReply): void {
+    const { name, attributes } = cookieOf(request);
+    reply.clearCookie(name, attributes);
+  }
+
+  const callerOf = ({ headers, id }: FastifyRequest) => ({ userAgent: headers['user-agent'] ?? '', requestId: id });
+
+  return {
+    require,
+    find,
+    begin,
+    forget,
+    callerOf,
+
+    /** POST /dashboard/session: the token of a link becomes a session. */
+    async logIn(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+      const { token } = (request.body ?? {}) as { token?: unknown };
+      try {
+        begin(request, reply, await operators.logIn(token, callerOf(request)));
+      } catch (error) {
+        if (!(error instanceof AppError && error.code === 'UNAUTHENTICATED')) throw error;
+        // Beyond the limit it is not recorded, so that the log cannot be filled.
+        await countFailure(networkOf(request.ip));
+        await operators.recordRefusedLogIn(request.id);
+        throw error;
+      }
+      return reply.code(204).send();
+    },
+  };
+}
+
+/** Lets routes read the cookies of a request. */
+export async function readCookies(app: FastifyInstance): Promise<void> {
+  const { default: cookie } = await import('@fastify/cookie');
+  await app.register(cookie);
+}

@@ -1,0 +1,236 @@
+import { checksumAddress, parseAddress } from '../domain/addresses.js';
+import { cursor, encodeCursor, dateBound, parse, type UserFilter, userFilter, userId } from '../domain/filters.js';
+import { foldEmail } from '../domain/identities.js';
+import { atMost, isTooLong } from '../domain/input-limits.js';
+import type { Account, User } from '../domain/users.js';
+import { AppError, badInput } from '../errors.js';
+import type { OpenProject } from '../services/projects.js';
+import { builder, loginMethodEnum, networkEnum, type PageInfo, pageInfoType, walletTypeEnum } from './builder.js';
+import { readLimit } from './paging.js';
+import { projectType } from './projects.js';
+
+/** A user with the project to which they belong, for the fields that ask for more. */
+export interface ProjectUser extends User {
+  readonly project: OpenProject;
+}
+
+const within =
+  (project: OpenProject) =>
+  (user: User): ProjectUser => ({ ...user, project });
+
+export const userType = builder.objectRef<ProjectUser>('User').implement({
+  description: 'A current user of a project.',
+  fields: (t) => ({
+    id: t.exposeID('id', { description: 'The user ID.' }),
+    authMethod: t.exposeString('authMethod', {
+      description: 'How the user authenticates: `email`, `passkey`, `wallet`, or the name of a social provider.',
+    }),
+    authValue: t.exposeString('authValue', { description: 'The identifier of the user under `authMethod`.' }),
+    loginMethod: t.expose('loginMethod', { type: loginMethodEnum, description: 'The kind of login.' }),
+    email: t.string({
+      nullable: true,
+      description: 'The login email; null where none is known.',
+      resolve: ({ authMethod, authValue }) => (authMethod === 'email' ? authValue : null),
+    }),
+    wallet: t.exposeString('wallet', { nullable: true, description: 'The wallet used to log in; null without one.' }),
+    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When the user registered.' }),
+    lastLogin: t.expose('lastLogin', {
+      type: 'DateTime',
+      nullable: true,
+      description: 'The most recent login; null when none was recorded.',
+    }),
+    loginCount: t.exposeInt('loginCount', { description: 'The number of logins recorded.' }),
+    banned: t.boolean({
+      description: 'Whether the identity of the user is banned.',
+      resolve: ({ id, project }, _args, { services }) => services.logins.isBanned(project.scope, id),
+    }),
+    accounts: t.field({
+      type: [accountType],
+      description: 'The accounts linked to the user, oldest first.',
+      resolve: ({ id, accounts, project }, _args, { services }) =>
+        accounts ?? services.accounts.listAccounts(project.scope, id),
+    }),
+  }),
+});
+
+const accountType = builder.objectRef<Account>('Account').implement({
+  description: 'A blockchain account linked to a user.',
+  fields: (t) => ({
+    id: t.exposeID('id', { description: 'The account ID.' }),
+    network: t.expose('network', { type: networkEnum, description: 'The network of the account.' }),
+    publicKey: t.exposeString('publicKey', { description: 'The address, spelled as it was registered.' }),
+    checksummed: t.string({
+      description: 'The address with its checksum: for Ethereum in the case of EIP-55, for Stellar as it is.',
+      resolve: ({ publicKey }) => checksummed(publicKey),
+    }),
+    walletType: t.expose('walletType', { type: walletTypeEnum, description: 'Who holds the private key.' }),
+  }),
+});
+
+function checksummed(publicKey: string): string {
+  const address = parseAddress(publicKey);
+  return 'reason' in address || address.network !== 'ethereum' ? publicKey : checksumAddress(address.key);
+}
+
+export const filterInput = builder.inputType('UserFilter', {
+  description: 'Selects users who meet every condition given. A field that is absent or null is no condition.',
+  fields: (t) => ({
+    startDate: t.string({ description: 'Created on or after this: a date (`2026-01-31`) or an RFC 3339 date-time.' }),
+    endDate: t.string({ description: 'Created on or before this: a date (`2026-01-31`) or an RFC 3339 date-time.' }),
+    loginMethods: t.field({
+      type: [loginMethodEnum],
+      description: 'With one of these kinds of login. An empty list is refused.',
+    }),
+  }),
+});
+
+const dates = { startDate: dateBound('startDate', 'first').nullish(), endDate: dateBound('endDate', 'last').nullish() };
+
+function toFilter(input: typeof filterInput.$inferInput | null | undefined): UserFilter {
+  if (input?.loginMethods?.length === 0)
+    throw badInput('loginMethods', [], 'at least one login method, or null for all');
+  return userFilter({
+    createdFrom: parse(dates.startDate, input?.startDate),
+    createdTo: parse(dates.endDate, input?.endDate),
+    loginMethods: input?.loginMethods,
+  });
+}
+
+interface UserPage {
+  readonly users: ProjectUser[];
+  readonly total: number;
+  readonly page: number;
+  readonly limit: number;
+}
+
+const userPageType = builder.objectRef<UserPage>('UserPage').implement({
+  description: 'A numbered page of users, newest first, with the exact total of the same instant.',
+  fields: (t) => ({
+    nodes: t.field({ type: [userType], description: 'The users of this page.', resolve: ({ users }) => users }),
+    totalCount: t.exposeInt('total', { description: 'The exact number of users on all pages together.' }),
+    page: t.exposeInt('page', { description: 'The number of this page, as asked.' }),
+    pageCount: t.int({
+      description: 'The number of pages; 1 where there is no user.',
+      resolve: ({ total, limit }) => Math.max(1, Math.ceil(total / limit)),
+    }),
+  }),
+});
+
+interface UserConnection {
+  readonly users: ProjectUser[];
+  readonly total: number | null;
+  readonly pageInfo: PageInfo;
+}
+
+const userConnectionType = builder.objectRef<UserConnection>('UserConnection').implement({
+  description: 'Users by cursor, newest first.',
+  fields: (t) => ({
+    nodes: t.field({ type: [userType], description: 'The users of this page.', resolve: ({ users }) => users }),
+    totalCount: t.int({
+      description: 'The exact number of users on all pages together, of the same instant as the users.',
+      resolve: ({ total }) => total as number,
+    }),
+    pageInfo: t.field({
+      type: pageInfoType,
+      description: 'What is before and after this page.',
+      resolve: ({ pageInfo }) => pageInfo,
+    }),
+  }),
+});
+
+const filterArgument = { type: filterInput, description: 'Which users; without it, all.' } as const;
+const cursors = { after: cursor('after'), before: cursor('before') };
+const idArgument = userId('id');
+const DEFAULT_PAGE = 25;
+
+builder.objectFields(projectType, (t) => ({
+  userCount: t.int({
+    description: 'The exact number of current users that the filter selects.',
+    args: { filter: t.arg(filterArgument) },
+    resolve: ({ scope }, { filter }, { services }) => services.users.countUsers(scope, toFilter(filter)),
+  }),
+  user: t.field({
+    type: userType,
+    nullable: true,
+    description: 'A current user by ID; null if there is none.',
+    args: { id: t.arg.id({ required: true, description: 'The user ID.' }) },
+    resolve: async (project, { id }, { services }) => {
+      const user = await services.users.findUser(project.scope, parse(idArgument, id));
+      return user && within(project)(user);
+    },
+  }),
+  userPage: t.field({
+    type: userPageType,
+    description: 'Users, newest first, by page number: any page at once.',
+    args: {
+      filter: t.arg(filterArgument),
+      page: t.arg.int({ required: true, defaultValue: 1, description: 'The page number, from 1.' }),
+      limit: t.arg.int({ required: true, defaultValue: DEFAULT_PAGE, description: 'Users per page, 1 to 100.' }),
+    },
+    resolve: async (project, { filter, page, limit }, { services }) => {
+      if (page < 1) throw badInput('page', page, 'a whole number, 1 and up');
+      const asked = { page, limit: readLimit('limit', limit) };
+      const { users, total } = await services.users.listPage(project.scope, toFilter(filter), {
+        ...asked,
+        withAccounts: false,
+      });
+      return { users: users.map(within(project)), total, ...asked };
+    },
+  }),
+  users: t.field({
+    type: userConnectionType,
+    description:
+      'Users, newest first, by cursor: towards older ones with `first` and `after`, towards newer ones with `last` and `before`.',
+    args: {
+      filter: t.arg(filterArgument),
+      first: t.arg.int({ description: 'How many from the newest end, 1 to 100; by default 25.' }),
+      after: t.arg.string({ description: 'A cursor: only older users.' }),
+      last: t.arg.int({ description: 'How many from the oldest end, 1 to 100.' }),
+      before: t.arg.string({ description: 'A cursor: only newer users.' }),
+    },
+    resolve: async (project, { filter, first, after, last, before }, { services }) => {
+      if (first != null && last != null)
+        throw new AppError('BAD_USER_INPUT', 'first, last: got both, expected one of them or neither.');
+      const found = await services.users.listWindow(project.scope, toFilter(filter), {
+        after: after == null ? null : parse(cursors.after, after),
+        before: before == null ? null : parse(cursors.before, before),
+        from: last == null ? 'newest' : 'oldest',
+        limit: readLimit(last == null ? 'first' : 'last', first ?? last ?? DEFAULT_PAGE),
+        withAccounts: false,
+        withTotal: true,
+      });
+      const [newest, oldest] = [found.users[0], found.users.at(-1)];
+      return {
+        users: found.users.map(within(project)),
+        total: found.total,
+        pageInfo: {
+          startCursor: newest ? cursorOf(newest) : null,
+          endCursor: oldest ? cursorOf(oldest) : null,
+          hasNextPage: found.hasOlder,
+          hasPreviousPage: found.hasNewer,
+        },
+      };
+    },
+  }),
+  findUsers: t.field({
+    type: [userType],
+    description: 'The users whom a text means, newest first: a user ID, a login email or an address.',
+    args: { any: t.arg.string({ required: true, description: 'What is known of the user.' }) },
+    resolve: async (project, { any }, { services }) => {
+      if (isTooLong('authValue', any)) throw badInput('any', any, `text of ${atMost('authValue')}`);
+      const text = any.trim();
+      const email = foldEmail(text);
+      if (email !== null) return (await services.users.searchByEmail(project.scope, email)).map(within(project));
+      const address = parseAddress(text);
+      if (!('reason' in address))
+        return (await services.users.searchByAddress(project.scope, address)).map(within(project));
+      const id = idArgument.safeParse(text);
+      const user = id.success ? await services.users.findUser(project.scope, id.data) : null;
+      return user === null ? [] : [within(project)(user)];
+    },
+  }),
+}));
+
+function cursorOf({ createdAt, id }: User): string {
+  return encodeCursor({ createdAt: new Date(createdAt), id });
+}

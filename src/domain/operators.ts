@@ -1,0 +1,136 @@
+import { hash } from 'node:crypto';
+import { z } from 'zod';
+import { OperatorRole } from '../db/generated/prisma/enums.js';
+import { AppError } from '../errors.js';
+import { says } from './filters.js';
+import { isTooLong } from './input-limits.js';
+import { OPERATOR, type Permission, SecretScope } from './projects.js';
+
+export { OperatorRole } from '../db/generated/prisma/enums.js';
+
+/** Who operates the service: a person with a role. The command has every right, under the name of the person who runs it. */
+export interface Operator {
+  readonly name: string;
+  readonly role: OperatorRole;
+}
+
+/** An operator without a name, who has every right: the service itself, such as when it makes the demo project. */
+export const THE_OPERATOR: Operator = { name: '', role: OperatorRole.admin };
+
+export const OPERATOR_ROLES: readonly OperatorRole[] = Object.values(OperatorRole);
+
+const VIEW: readonly Permission[] = [SecretScope.read, SecretScope.verify, 'inspect'];
+const SUPPORT: readonly Permission[] = [...VIEW, 'remove', 'restore', 'ban'];
+
+/** What each role allows, in every project. Only `operate` also allows what concerns the whole service. */
+export const PERMISSIONS_OF_ROLE: Readonly<Record<OperatorRole, readonly Permission[]>> = {
+  viewer: VIEW,
+  support: SUPPORT,
+  admin: [...Object.values(SecretScope), 'inspect', 'remove', 'restore', 'ban', 'operate'],
+};
+
+/** The operator in the audit trail. No secret may have such a label. */
+export function actorNameOf({ name }: Operator): string {
+  return name === '' ? OPERATOR : `${OPERATOR}:${name}`;
+}
+
+/** Throws FORBIDDEN unless the role of the operator has one of the permissions. */
+export function requirePermission({ name, role }: Operator, ...permissions: readonly Permission[]): void {
+  const allowed = (each: OperatorRole) => permissions.some((one) => PERMISSIONS_OF_ROLE[each].includes(one));
+  if (allowed(role)) return;
+  const roles = OPERATOR_ROLES.filter(allowed).join(' or ');
+  throw new AppError('FORBIDDEN', `This needs the role ${roles}; ${name} has the role ${role}.`);
+}
+
+const NAME_FORM = '1 to 64 letters (a to z), digits and . _ @ + -, beginning with a letter or a digit';
+const NAME = /^[a-z0-9][a-z0-9._@+-]{0,63}$/;
+
+/** The name of an operator. Upper and lower case are the same. */
+export const operatorName = (argument: string) => {
+  const error = says(argument, NAME_FORM);
+  return z
+    .string({ error })
+    .refine((text) => !isTooLong('operatorName', text), { error, abort: true })
+    .transform((text) => text.toLowerCase())
+    .refine((text) => NAME.test(text), { error });
+};
+
+export const operatorRole = (argument: string) =>
+  z.enum(OperatorRole, { error: says(argument, OPERATOR_ROLES.join(', ')) });
+
+/** The name of an operator from that of a system user, which may have other characters. */
+export function operatorNameOf(systemUser: string): string {
+  const name = systemUser
+    .toLowerCase()
+    .slice(0, 256)
+    .replace(/[^a-z0-9._@+-]+/g, '-')
+    .replace(/^[^a-z0-9]+/, '')
+    .slice(0, 64);
+  return name === '' ? 'admin' : name;
+}
+
+/** An operator as it is listed. Instants are ISO 8601 text. */
+export interface KnownOperator extends Operator {
+  readonly createdAt: string;
+  /** To about a minute; null if the operator never logged in. */
+  readonly lastSeenAt: string | null;
+  /** Where the operator comes from: the command (or another operator), or the single sign-on. */
+  readonly source: 'command' | 'sso';
+}
+
+/** A session of the dashboard as it is listed. */
+export interface OperatorSession {
+  readonly id: number;
+  readonly operator: string;
+  readonly createdAt: string;
+  readonly lastSeenAt: string;
+  readonly expiresAt: string;
+  readonly userAgent: string;
+}
+
+/** The session of a request, with its operator. */
+export interface ActiveSession extends OperatorSession {
+  readonly role: OperatorRole;
+}
+
+/** An entry of the log of what was done beside the projects. */
+export interface OperatorLogEntry {
+  readonly id: number;
+  readonly at: string;
+  readonly actor: string;
+  readonly requestId: string | null;
+  readonly action: OperatorAction;
+  readonly details: Record<string, unknown>;
+}
+
+export const OPERATOR_ACTIONS = [
+  'add_operator',
+  'set_role',
+  'remove_operator',
+  'make_link',
+  'log_in',
+  'log_out',
+  'revoke_session',
+  'refuse',
+] as const;
+export type OperatorAction = (typeof OPERATOR_ACTIONS)[number];
+
+/** How long a link can be used, a session may rest, and a session may last. */
+export const LINK_MS = 10 * 60_000;
+export const IDLE_MS = 30 * 60_000;
+export const SESSION_MS = 12 * 3_600_000;
+export const MAX_USER_AGENT = 200;
+
+const TOKEN_BYTES = 32;
+const TOKEN = /^[\w-]{43}$/;
+
+/** A token of 256 random bits. */
+export function makeToken(randomBytes: (size: number) => Buffer): string {
+  return randomBytes(TOKEN_BYTES).toString('base64url');
+}
+
+/** SHA-256 of a token, the only form in which it is stored; null for a text that is no token. */
+export function hashToken(token: unknown): Buffer<ArrayBuffer> | null {
+  if (typeof token !== 'string' || !TOKEN.test(token)) return null;
+  return hash('sha256', token, 'buffer') as Buffer<ArrayBuffer>;
+}

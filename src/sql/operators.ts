@@ -1,0 +1,244 @@
+import { Prisma, type Queryable } from '../db/statements.js';
+import {
+  type ActiveSession,
+  IDLE_MS,
+  type KnownOperator,
+  LINK_MS,
+  type OperatorAction,
+  type OperatorLogEntry,
+  type OperatorRole,
+  type OperatorSession,
+  SESSION_MS,
+} from '../domain/operators.js';
+
+/* Every change writes its entry into the log in the same statement, so that neither exists without the other. */
+
+/** Who acts beside the projects, for the log. */
+export interface LogActor {
+  readonly actor: string;
+  readonly requestId: string | null;
+}
+
+function insertLogEntries({ actor, requestId }: LogActor, action: OperatorAction, details: Prisma.Sql): Prisma.Sql {
+  return Prisma.sql`
+    INSERT INTO operator_log (actor, request_id, action, details)
+    SELECT ${actor}::text, ${requestId}::text, ${action}::text, entry.details FROM (${details}) AS entry (details)`;
+}
+
+const milliseconds = (count: number) => Prisma.sql`${count}::float8 * interval '1 millisecond'`;
+
+const OPERATOR = Prisma.sql`
+  name, role::text AS role, created_at AS "createdAt", last_seen_at AS "lastSeenAt",
+  CASE WHEN subject IS NULL THEN 'command' ELSE 'sso' END AS source`;
+
+/** Every operator, in the order of their names. */
+export function listOperators(db: Queryable): Promise<KnownOperator[]> {
+  return db.query(Prisma.sql`SELECT ${OPERATOR} FROM operators ORDER BY name`);
+}
+
+/** Adds an operator; nothing if there is one of this name. With `onlyAsFirst`, nothing if there is any. */
+export async function insertOperator(
+  db: Queryable,
+  actor: LogActor,
+  { name, role, onlyAsFirst = false }: { name: string; role: OperatorRole; onlyAsFirst?: boolean },
+): Promise<KnownOperator | undefined> {
+  const condition = onlyAsFirst ? Prisma.sql`WHERE NOT EXISTS (SELECT FROM operators)` : Prisma.empty;
+  const [added] = await db.query<KnownOperator>(Prisma.sql`
+    WITH added AS (
+      INSERT INTO operators (name, role) SELECT ${name}::text, ${role}::operator_role ${condition}
+      ON CONFLICT DO NOTHING
+      RETURNING *
+    ), logged AS (
+      ${insertLogEntries(actor, 'add_operator', Prisma.sql`SELECT jsonb_build_object('operator', name, 'role', role) FROM added`)}
+    )
+    SELECT ${OPERATOR} FROM added`);
+  return added;
+}
+
+/** Gives an operator a role; nothing if there is none of this name. */
+export async function updateRole(
+  db: Queryable,
+  actor: LogActor,
+  name: string,
+  role: OperatorRole,
+): Promise<KnownOperator | undefined> {
+  const [changed] = await db.query<KnownOperator>(Prisma.sql`
+    WITH changed AS (
+      UPDATE operators SET role = ${role}::operator_role WHERE name = ${name}::text RETURNING *
+    ), logged AS (
+      ${insertLogEntries(actor, 'set_role', Prisma.sql`SELECT jsonb_build_object('operator', name, 'role', role) FROM changed`)}
+    )
+    SELECT ${OPERATOR} FROM changed`);
+  return changed;
+}
+
+/** Removes an operator with all sessions and links; false if there is none of this name. */
+export async function deleteOperator(db: Queryable, actor: LogActor, name: string): Promise<boolean> {
+  const removed = await db.query(Prisma.sql`
+    WITH removed AS (
+      DELETE FROM operators WHERE name = ${name}::text RETURNING name
+    ), logged AS (
+      ${insertLogEntries(actor, 'remove_operator', Prisma.sql`SELECT jsonb_build_object('operator', name) FROM removed`)}
+    )
+    SELECT name FROM removed`);
+  return removed.length > 0;
+}
+
+/**
+ * The operator of a subject of the single sign-on, added or with the role of this login. Nothing if the name belongs to another
+ * operator.
+ */
+export async function upsertSubject(
+  db: Queryable,
+  actor: LogActor,
+  { name, role, subject }: { name: string; role: OperatorRole; subject: string },
+): Promise<KnownOperator | undefined> {
+  const changed = Prisma.sql`SELECT jsonb_build_object('operator', name, 'role', role) FROM written WHERE is_new`;
+  const [written] = await db.query<KnownOperator>(Prisma.sql`
+    WITH known AS (
+      UPDATE operators SET role = ${role}::operator_role WHERE subject = ${subject}::text RETURNING *, false AS is_new
+    ), added AS (
+      INSERT INTO operators (name, role, subject)
+      SELECT ${name}::text, ${role}::operator_role, ${subject}::text WHERE NOT EXISTS (SELECT FROM known)
+      ON CONFLICT DO NOTHING
+      RETURNING *, true AS is_new
+    ), written AS (
+      SELECT * FROM known UNION ALL SELECT * FROM added
+    ), logged AS (
+      ${insertLogEntries(actor, 'add_operator', changed)}
+    )
+    SELECT ${OPERATOR} FROM written`);
+  return written;
+}
+
+/** Adds a link that logs an operator in, and returns its end; nothing if there is no operator of this name. */
+export async function insertLink(
+  db: Queryable,
+  actor: LogActor,
+  name: string,
+  tokenHash: Uint8Array,
+): Promise<string | undefined> {
+  const [link] = await db.query<{ expiresAt: string }>(Prisma.sql`
+    WITH late AS (
+      DELETE FROM login_links WHERE expires_at <= now()
+    ), added AS (
+      INSERT INTO login_links (operator_id, token_hash, expires_at)
+      SELECT id, ${tokenHash}::bytea, now() + ${milliseconds(LINK_MS)} FROM operators WHERE name = ${name}::text
+      RETURNING expires_at
+    ), logged AS (
+      ${insertLogEntries(actor, 'make_link', Prisma.sql`SELECT jsonb_build_object('operator', ${name}::text) FROM added`)}
+    )
+    SELECT expires_at AS "expiresAt" FROM added`);
+  return link?.expiresAt;
+}
+
+/** How a session begins: by a link, which is used up, or for an operator whom the single sign-on has named. */
+export type LogIn = { readonly linkHash: Uint8Array } | { readonly name: string };
+
+export interface NewSession {
+  readonly tokenHash: Uint8Array;
+  readonly userAgent: string;
+  readonly requestId: string | null;
+}
+
+/** Begins a session and returns its operator and its end; nothing if the link is used, late or unknown. */
+export async function insertSession(
+  db: Queryable,
+  logIn: LogIn,
+  { tokenHash, userAgent, requestId }: NewSession,
+): Promise<{ operator: string; expiresAt: string } | undefined> {
+  // Of several requests with one link exactly one deletes it.
+  const operators =
+    'linkHash' in logIn
+      ? Prisma.sql`
+        used AS (
+          DELETE FROM login_links WHERE token_hash = ${logIn.linkHash}::bytea RETURNING operator_id, expires_at
+        ), operator AS (
+          SELECT o.id, o.name FROM used JOIN operators o ON o.id = used.operator_id WHERE used.expires_at > now()
+        )`
+      : Prisma.sql`operator AS (SELECT id, name FROM operators WHERE name = ${logIn.name}::text)`;
+  const by = 'linkHash' in logIn ? 'link' : 'sso';
+  const [session] = await db.query<{ operator: string; expiresAt: string }>(Prisma.sql`
+    WITH ${operators}, ended AS (
+      DELETE FROM operator_sessions WHERE expires_at <= now()
+    ), added AS (
+      INSERT INTO operator_sessions (operator_id, token_hash, user_agent, expires_at)
+      SELECT id, ${tokenHash}::bytea, ${userAgent}::text, now() + ${milliseconds(SESSION_MS)} FROM operator
+      RETURNING id, expires_at
+    ), seen AS (
+      UPDATE operators SET last_seen_at = now() WHERE id IN (SELECT id FROM operator)
+    ), logged AS (
+      INSERT INTO operator_log (actor, request_id, action, details)
+      SELECT 'operator:' || operator.name, ${requestId}::text, 'log_in', jsonb_build_object('session', added.id, 'by', ${by}::text)
+      FROM operator, added
+    )
+    SELECT operator.name AS operator, added.expires_at AS "expiresAt" FROM operator, added`);
+  return session;
+}
+
+const SESSION = Prisma.sql`
+  s.id, o.name AS operator, s.created_at AS "createdAt", s.last_seen_at AS "lastSeenAt", s.expires_at AS "expiresAt",
+  s.user_agent AS "userAgent"`;
+/** A session ends at its end, or when it was not used for a time. */
+const IS_ACTIVE = Prisma.sql`s.expires_at > now() AND s.last_seen_at > now() - ${milliseconds(IDLE_MS)}`;
+
+/** The session of a token, if it is active. Its use is recorded, at most once a minute. */
+export async function useSession(db: Queryable, tokenHash: Uint8Array): Promise<ActiveSession | undefined> {
+  const [session] = await db.query<ActiveSession>(Prisma.sql`
+    WITH found AS (
+      SELECT s.*, s.last_seen_at <= now() - interval '1 minute' AS is_due
+      FROM operator_sessions s
+      WHERE s.token_hash = ${tokenHash}::bytea AND ${IS_ACTIVE}
+    ), marked AS (
+      UPDATE operator_sessions s SET last_seen_at = now() FROM found f WHERE s.id = f.id AND f.is_due
+    ), seen AS (
+      UPDATE operators o SET last_seen_at = now() FROM found f WHERE o.id = f.operator_id AND f.is_due
+    )
+    SELECT ${SESSION}, o.role::text AS role FROM found s JOIN operators o ON o.id = s.operator_id`);
+  return session;
+}
+
+/** The active sessions of an operator, or of all (null), the latest first. */
+export function listSessions(db: Queryable, name: string | null): Promise<OperatorSession[]> {
+  return db.query(Prisma.sql`
+    SELECT ${SESSION}
+    FROM operator_sessions s
+    JOIN operators o ON o.id = s.operator_id
+    WHERE ${IS_ACTIVE} AND (${name}::text IS NULL OR o.name = ${name}::text)
+    ORDER BY s.last_seen_at DESC, s.id DESC
+    LIMIT 1000`);
+}
+
+/** Ends a session of an operator, or of any (null); false if there is no such session. */
+export async function deleteSession(
+  db: Queryable,
+  actor: LogActor,
+  { id, of, action }: { id: number; of: string | null; action: 'log_out' | 'revoke_session' },
+): Promise<boolean> {
+  const entry = Prisma.sql`SELECT jsonb_build_object('session', id, 'operator', name) FROM ended`;
+  const ended = await db.query(Prisma.sql`
+    WITH ended AS (
+      DELETE FROM operator_sessions s USING operators o
+      WHERE s.operator_id = o.id AND s.id = ${id}::int AND (${of}::text IS NULL OR o.name = ${of}::text)
+      RETURNING s.id, o.name
+    ), logged AS (
+      ${insertLogEntries(actor, action, entry)}
+    )
+    SELECT id FROM ended`);
+  return ended.length > 0;
+}
+
+/** Records what an operator was refused beside the projects. */
+export async function recordRefusal(db: Queryable, actor: LogActor, details: Record<string, string>): Promise<void> {
+  await db.query(insertLogEntries(actor, 'refuse', Prisma.sql`SELECT ${JSON.stringify(details)}::jsonb`));
+}
+
+/** The newest entries of the log before the entry `before`, newest first. */
+export function listLogEntries(db: Queryable, before: number | null, limit: number): Promise<OperatorLogEntry[]> {
+  return db.query(Prisma.sql`
+    SELECT id, at, actor, request_id AS "requestId", action, details
+    FROM operator_log
+    WHERE ${before}::bigint IS NULL OR id < ${before}::bigint
+    ORDER BY id DESC
+    LIMIT ${limit}::bigint`);
+}
