@@ -112,7 +112,7 @@ export async function createServer({
   const admission = createAdmission(admissionOptions, isSliceOver);
   const runWithAdmission = admitRequests(app, admission);
   traceRequests(app, await loadTracing(config, log));
-  if (config.rateLimit !== null) await limitRates(app, config.rateLimit, log);
+  await limitRates(app, config.rateLimit, log);
   logRequests(app, log);
   if (config.metricsPort !== null) {
     // Loaded only where it is used, because it takes time and memory.

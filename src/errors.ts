@@ -10,6 +10,8 @@ const CODES = {
   BAD_USER_INPUT: { status: 400, exposed: true },
   UNAUTHENTICATED: { status: 401, exposed: true },
   FORBIDDEN: { status: 403, exposed: true },
+  /** Its credentials are right, and refused until the operator enables the project again. */
+  PROJECT_DISABLED: { status: 403, exposed: true },
   BANNED: { status: 403, exposed: true },
   NOT_FOUND: { status: 404, exposed: true },
   METHOD_NOT_ALLOWED: { status: 405, exposed: true },

@@ -50,7 +50,7 @@ async function areValid(services: Services, credentials: Credentials): Promise<b
     await services.projects.authenticate(credentials);
     return true;
   } catch (error) {
-    if (error instanceof AppError && error.code === 'UNAUTHENTICATED') return false;
+    if (error instanceof AppError && ['UNAUTHENTICATED', 'PROJECT_DISABLED'].includes(error.code)) return false;
     throw error;
   }
 }

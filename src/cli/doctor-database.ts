@@ -2,7 +2,7 @@ import { VERSION } from '../config/version.js';
 import type { Database } from '../db/database.js';
 import { inspectMigrations } from '../db/migrate.js';
 import type { Services } from '../services/services.js';
-import { explainFailure } from './terminal.js';
+import { counted, explainFailure } from './terminal.js';
 
 /** What `userdir doctor` checks in an open database. It runs in its own process, or in the server that holds the database. */
 
@@ -186,6 +186,7 @@ async function checkTotals(services: Services): Promise<Finding> {
     if (differences.length > 0) wrongAppIds.push(appId);
   }
   const users = projects.reduce((sum, { totalUser }) => sum + totalUser, 0);
-  if (wrongAppIds.length === 0) return passed('totals', `exact for ${users} users of ${projects.length} projects`);
+  if (wrongAppIds.length === 0)
+    return passed('totals', `exact for ${counted(users, 'user')} of ${counted(projects.length, 'project')}`);
   return failed('totals', `wrong in ${wrongAppIds.join(', ')}`, 'Run userdir totals check --repair.');
 }

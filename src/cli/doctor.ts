@@ -68,7 +68,7 @@ async function diagnose(env: Environment, totals: boolean): Promise<Finding[]> {
     checkPackages(),
     await checkDataDir(config),
     ...(await checkDatabase(config, totals)),
-    await checkRedis(config, env),
+    await checkRedis(config),
   ];
 }
 
@@ -102,8 +102,6 @@ function checkSettingNames(env: Environment): Finding[] {
 
 /** Settings that are valid but probably not intended. */
 function* checkRisks(config: Config, env: Environment): Generator<Finding> {
-  if ((env['REDIS_URL'] || env['REDIS_URL_FILE']) && config.rateLimit === null)
-    yield warning('rate-limit', 'REDIS_URL has no effect without RATE_LIMIT', 'Set RATE_LIMIT, or unset REDIS_URL.');
   if (env['NODE_ENV'] === 'production' && config.db.engine === 'embedded')
     yield warning(
       'production',
@@ -266,13 +264,10 @@ function adviceFor(error: unknown, engine: ExaminationParams['engine']): string 
 
 const REDIS_TIMEOUT_MS = 2_000;
 
-async function checkRedis(config: Config | null, env: Environment): Promise<Finding> {
-  const url = config?.rateLimit?.redisUrl;
-  if (url === undefined)
-    return skipped(
-      'redis',
-      env['REDIS_URL'] || env['REDIS_URL_FILE'] ? 'REDIS_URL is not used' : 'REDIS_URL is not set',
-    );
+async function checkRedis(config: Config | null): Promise<Finding> {
+  if (config === null) return skipped('redis', 'not checked before the settings are correct');
+  const url = config.rateLimit.redisUrl;
+  if (url === undefined) return skipped('redis', 'REDIS_URL is not set');
   const { Redis } = await import('ioredis');
   const client = new Redis(url, {
     lazyConnect: true,

@@ -3,13 +3,16 @@ import type { SecretScope } from '../domain/projects.js';
 import { MAIN_LABEL, SECRET_SCOPES } from '../domain/projects.js';
 import { examples, jsonOption, parseDuration, parseScopes, parseWholeNumber } from './arguments.js';
 import type { OperationContext } from './operation.js';
+import { addLifecycleCommands, projectJson } from './project-lifecycle.js';
 import type { CommandContext } from './run.js';
-import { fields, table } from './terminal.js';
+import { canAsk, confirm, fields, table } from './terminal.js';
 
 const KEEP_SECRET = 'The App Secret is shown only once. Store it where only your backend can read it.';
 
 export function addProjectCommands(program: Command, context: CommandContext): void {
-  const project = program.command('project').description('create and list projects, and manage their secrets');
+  const project = program
+    .command('project')
+    .description('create, list, rename, limit, disable and delete projects, and manage their secrets');
   const create = context.operation('project create', createProject);
   project
     .command('create')
@@ -29,6 +32,7 @@ export function addProjectCommands(program: Command, context: CommandContext): v
     .action(async (options) => {
       await list({}, { ...options, print: projectTable });
     });
+  addLifecycleCommands(project, context);
   addSecretCommands(project, context);
 }
 
@@ -90,7 +94,13 @@ function addSecretCommands(project: Command, { operation }: CommandContext): voi
         .argParser(parseDuration)
         .default(0, 'it expires immediately'),
     )
-    .action(async (appId: string, { label, overlap, ...options }) => {
+    .option('--yes', 'do not ask before the old secret expires immediately')
+    .action(async (appId: string, { label, overlap, yes, ...options }, rotation: Command) => {
+      const isAsked = yes !== true && rotation.getOptionValueSource('overlap') === 'default' && canAsk();
+      if (isAsked)
+        await confirm(
+          `The secret ${label} of ${appId} ends at once, and with it every backend that uses it. --overlap 24h lets it live meanwhile. Rotate?`,
+        );
       await rotate({ appId, label, overlapMs: overlap }, { ...options, print: rotationReport(overlap) });
     });
 }
@@ -101,14 +111,7 @@ async function createProject({ services, operator }: OperationContext, { name }:
 }
 
 async function listProjects({ services }: OperationContext) {
-  const projects = await services.projects.listProjects();
-  return projects.map(({ id, name, appId, createdAt, totalUser }) => ({
-    id,
-    name,
-    app_id: appId,
-    created_at: createdAt,
-    total_user: totalUser,
-  }));
+  return (await services.projects.listProjects()).map(projectJson);
 }
 
 async function listSecrets({ services, operator }: OperationContext, { appId }: { appId: string }) {
@@ -172,9 +175,20 @@ function credentials({ app_id, app_secret }: { app_id: string; app_secret: strin
 
 function projectTable(projects: Result<typeof listProjects>): string {
   if (projects.length === 0) return 'There is no project yet. Create one: userdir project create --name NAME';
+  // Most services disable and limit no project.
+  const hasState = projects.some(
+    ({ disabled_at, requests_per_minute }) => (disabled_at ?? requests_per_minute) !== null,
+  );
   return table(
-    ['ID', 'Name', 'App ID', 'Created', 'Users'],
-    projects.map((project) => [project.id, project.name, project.app_id, project.created_at, project.total_user]),
+    ['ID', 'Name', 'App ID', 'Created', ...(hasState ? ['State', 'Requests a minute'] : []), 'Users'],
+    projects.map((project) => [
+      project.id,
+      project.name,
+      project.app_id,
+      project.created_at,
+      ...(hasState ? [project.disabled_at === null ? 'enabled' : 'disabled', project.requests_per_minute ?? ''] : []),
+      project.total_user,
+    ]),
   );
 }
 

@@ -1,6 +1,7 @@
 import { stripVTControlCharacters, styleText } from 'node:util';
 import cliProgress, { type GenericFormatter } from 'cli-progress';
 import Table from 'cli-table3';
+import { read } from 'read';
 import { AppError } from '../errors.js';
 import type { Progress } from './operation.js';
 
@@ -20,6 +21,25 @@ export async function writeToStdout(chunk: string): Promise<void> {
 /** Writes to stderr, so that stdout contains the result only. */
 export function writeNotice(sentence: string): void {
   process.stderr.write(`userdir: ${sentence}\n`);
+}
+
+/** Whether a person can be asked: input and questions are on a terminal. */
+export function canAsk(): boolean {
+  return process.stdin.isTTY === true && process.stderr.isTTY === true;
+}
+
+/** What a person types after a question on stderr. Throws if they end it by Ctrl+C or Ctrl+D. */
+export async function ask(question: string): Promise<string> {
+  const answer = await read({ prompt: question, output: process.stderr }).catch(() => {
+    process.stderr.write('\n');
+    throw new Error('Nothing was changed.');
+  });
+  return answer.trim();
+}
+
+/** Throws unless a person confirms with "yes" or "y". */
+export async function confirm(question: string): Promise<void> {
+  if (!/^y(es)?$/i.test(await ask(`${question} [y/N] `))) throw new Error('Nothing was changed.');
 }
 
 /** Why something failed, in one line. */

@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import { examples, jsonOption } from './arguments.js';
 import { type Io, listAppIds, type OperationContext, progressOf } from './operation.js';
 import { type CommandContext, ReportedFailure } from './run.js';
+import { counted } from './terminal.js';
 
 export function addTotalsCommand(program: Command, { operation }: CommandContext): void {
   const check = operation('totals check', compareTotals);
@@ -46,5 +47,5 @@ function report({ projects, differences, repaired }: Awaited<ReturnType<typeof c
   );
   const verdict =
     differences.length === 0 ? 'all agree' : `${differences.length} tallies ${repaired ? 'corrected' : 'disagree'}`;
-  return [...lines, `Checked ${projects} projects: ${verdict}.`].join('\n');
+  return [...lines, `Checked ${counted(projects, 'project')}: ${verdict}.`].join('\n');
 }

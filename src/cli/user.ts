@@ -3,12 +3,13 @@ import { access, constants, stat } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import { type Command, Option } from 'commander';
 import { parse, userFilter, userId } from '../domain/filters.js';
-import { parseIdentity, snakeCase } from '../domain/identities.js';
 import type { OnConflict } from '../domain/import-format.js';
 import { examples, jsonOption, parseDuration, projectOption } from './arguments.js';
+import { addBanCommands } from './bans.js';
+import { addLookupCommands } from './find-users.js';
 import { type Io, listAppIds, type OperationContext, progressOf } from './operation.js';
 import { type CommandContext, ReportedFailure } from './run.js';
-import { counted, table } from './terminal.js';
+import { counted } from './terminal.js';
 
 const IMPORT_HELP = `
 One JSON object per line; auth_method and auth_value are required:
@@ -20,7 +21,8 @@ A ban has its own line:
   {"ban":{"auth_method":"email","auth_value":"eve@example.com","created_at":null}}`;
 
 export function addUserCommands(program: Command, context: CommandContext): void {
-  const user = program.command('user').description('import, export, remove, purge and ban users');
+  const user = program.command('user').description('find, import, export, remove, restore, purge and ban users');
+  addLookupCommands(user, context);
   addImportCommand(user, context);
   addExportCommand(user, context);
   addRemovalCommands(user, context);
@@ -80,7 +82,9 @@ function addExportCommand(user: Command, { operation }: CommandContext): void {
         { project },
         { unit: 'users', interrupted: 'Interrupted. The export is incomplete.', print: () => '' },
       );
-      process.stderr.write(`Exported ${exported} users${bans === 0 ? '' : ` and ${counted(bans, 'ban')}`}.\n`);
+      process.stderr.write(
+        `Exported ${counted(exported, 'user')}${bans === 0 ? '' : ` and ${counted(bans, 'ban')}`}.\n`,
+      );
     });
 }
 
@@ -96,53 +100,42 @@ function addRemovalCommands(user: Command, { operation }: CommandContext): void 
     .action(async (id: string, { project, ...options }) => {
       await remove({ project, userId: id }, { ...options, print: (removed) => `Removed user ${removed.id}.` });
     });
+  const restore = operation('user restore', restoreUser);
+  user
+    .command('restore')
+    .description('make a removed user current again, before a purge erases them')
+    .addHelpText('after', examples('user restore --project app_1 42'))
+    .argument('<USER_ID>', 'the user ID, which the audit trail and `user search --removed` show')
+    .addOption(projectOption())
+    .addOption(jsonOption())
+    .action(async (id: string, { project, ...options }) => {
+      await restore({ project, userId: id }, { ...options, print: (restored) => `Restored user ${restored.id}.` });
+    });
   const purge = operation('user purge', purgeUsers);
   user
     .command('purge')
     .description('erase removed users permanently')
-    .addHelpText('after', examples('user purge --older-than 30d', 'user purge --older-than 0s --project app_1'))
+    .addHelpText(
+      'after',
+      examples('user purge --older-than 30d --dry-run', 'user purge --older-than 0s --project app_1'),
+    )
     .requiredOption('--older-than <TIME>', 'only users removed longer ago than this, such as 30d', parseDuration)
     .option('--project <APP_ID>', 'only users of this project')
+    .option('--dry-run', 'count them and erase nothing')
     .addOption(jsonOption())
-    .action(async ({ project, olderThan, ...options }) => {
+    .action(async ({ project, olderThan, dryRun, ...options }) => {
       await purge(
-        { project: project ?? null, olderThanMs: olderThan },
+        { project: project ?? null, olderThanMs: olderThan, dryRun: dryRun === true },
         {
           ...options,
           unit: 'users',
           interrupted: 'Interrupted. The users erased so far stay erased.',
-          print: ({ purged }) => `Erased ${purged} removed users.`,
+          print: ({ purged, would_purge }) =>
+            would_purge === undefined
+              ? `Erased ${counted(purged, 'removed user')}.`
+              : `Would erase ${counted(would_purge, 'removed user')}. Nothing was erased.`,
         },
       );
-    });
-}
-
-function addBanCommands(user: Command, { operation }: CommandContext): void {
-  const setBanned = (name: string, description: string, banned: boolean) => {
-    const run = operation(`user ${name}`, (context, params: BanParams) => changeBan(context, params, banned));
-    user
-      .command(name)
-      .description(description)
-      .addHelpText('after', examples(`user ${name} --project app_1 --method email --value eve@example.com`))
-      .addOption(projectOption())
-      .requiredOption('--method <METHOD>', 'email, passkey, wallet, or the name of a social provider')
-      .requiredOption('--value <VALUE>', 'the login email, the address, or the ID at the provider')
-      .addOption(jsonOption())
-      .action(async ({ project, method, value, ...options }) => {
-        await run({ project, method, value }, { ...options, print: banReport });
-      });
-  };
-  setBanned('ban', 'refuse logins and registrations of an identity', true);
-  setBanned('unban', 'lift a ban', false);
-  const list = operation('user bans', listBans);
-  user
-    .command('bans')
-    .description('list banned identities, oldest ban first')
-    .addHelpText('after', examples('user bans --project app_1', 'user bans --project app_1 --json'))
-    .addOption(projectOption())
-    .addOption(jsonOption())
-    .action(async ({ project, ...options }) => {
-      await list({ project }, { ...options, print: banTable });
     });
 }
 
@@ -201,15 +194,22 @@ async function removeUser({ services, operator }: OperationContext, params: { pr
   return { id: Number(id) };
 }
 
+async function restoreUser({ services, operator }: OperationContext, params: { project: string; userId: string }) {
+  const id = parse(userIdArgument, params.userId);
+  await services.users.restoreUser(await services.projects.getScope(params.project, operator), id);
+  return { id: Number(id) };
+}
+
 async function purgeUsers(
   { services, operator }: OperationContext,
-  params: { project: string | null; olderThanMs: number },
+  params: { project: string | null; olderThanMs: number; dryRun: boolean },
   { progress, signal }: Io,
-) {
+): Promise<{ purged: number; would_purge?: number }> {
   const appIds = await listAppIds(services, params.project);
   const scopes = await Promise.all(appIds.map((appId) => services.projects.getScope(appId, operator)));
   const counts = scopes.map((scope) => services.users.countRemoved(scope, params.olderThanMs));
   const total = (await Promise.all(counts)).reduce((sum, count) => sum + count, 0);
+  if (params.dryRun) return { purged: 0, would_purge: total };
   let purged = 0;
   for (const scope of scopes) {
     const before = purged;
@@ -222,49 +222,10 @@ async function purgeUsers(
   return { purged };
 }
 
-interface BanParams {
-  readonly project: string;
-  readonly method: string;
-  readonly value: string;
-}
-
-async function changeBan(
-  { services, operator }: OperationContext,
-  { project, method, value }: BanParams,
-  banned: boolean,
-) {
-  const scope = await services.projects.getScope(project, operator);
-  const identity = parseIdentity({ authMethod: method, authValue: value }, snakeCase);
-  if (banned) await services.logins.ban(scope, identity);
-  else await services.logins.unban(scope, identity);
-  return { auth_method: identity.authMethod, auth_value: identity.authValue, banned };
-}
-
-async function listBans({ services, operator }: OperationContext, { project }: { project: string }) {
-  const bans = await services.logins.listBans(await services.projects.getScope(project, operator));
-  return bans.map(({ authMethod, authValue, createdAt }) => ({
-    auth_method: authMethod,
-    auth_value: authValue,
-    created_at: createdAt,
-  }));
-}
-
 function importReport(report: Awaited<ReturnType<typeof importUsers>>): string {
   const { imported, skipped, failed, errors, bans } = report;
   const faults = errors.map(({ line, error }) => `line ${line}: ${error}`);
   const more = failed > errors.length ? [`… and ${failed - errors.length} more`] : [];
   const banned = bans === undefined ? '' : ` Added ${counted(bans, 'ban')}.`;
   return [...faults, ...more, `Imported ${imported}, skipped ${skipped}, failed ${failed}.${banned}`].join('\n');
-}
-
-function banReport({ auth_method, auth_value, banned }: Awaited<ReturnType<typeof changeBan>>): string {
-  return `${auth_method} ${auth_value} is ${banned ? 'banned' : 'not banned'}.`;
-}
-
-function banTable(bans: Awaited<ReturnType<typeof listBans>>): string {
-  if (bans.length === 0) return 'No identity is banned.';
-  return table(
-    ['Method', 'Value', 'Since'],
-    bans.map((ban) => [ban.auth_method, ban.auth_value, ban.created_at]),
-  );
 }

@@ -26,8 +26,8 @@ export interface Config {
   readonly trustProxy: boolean | number | string[];
   /** How long a request may take. After that it is answered with 500. */
   readonly requestTimeoutMs: number;
-  /** How many requests a project may make in a minute; null for no limit. */
-  readonly rateLimit: RateLimitConfig | null;
+  /** How many requests a project may make in a minute, unless it has its own limit. */
+  readonly rateLimit: RateLimitConfig;
   /** How long it accepts requests after a signal, while it is not ready, so that load balancers can leave it. */
   readonly shutdownDelayMs: number;
   /** The port on which metrics are served; null for no metrics. */
@@ -60,8 +60,8 @@ export interface OidcConfig {
 }
 
 export interface RateLimitConfig {
-  /** The minute begins with the first request. */
-  readonly requestsPerMinute: number;
+  /** The minute begins with the first request. Null for no limit. */
+  readonly requestsPerMinute: number | null;
   /** The Redis in which several processes count together. Without it, each counts by itself. */
   readonly redisUrl?: string;
 }
@@ -123,10 +123,10 @@ export function parseConfig(env: Environment): Config {
     trustProxy: values.TRUST_PROXY,
     requestTimeoutMs: values.REQUEST_TIMEOUT_MS,
     shutdownDelayMs: values.SHUTDOWN_DELAY_MS,
-    rateLimit:
-      values.RATE_LIMIT === undefined
-        ? null
-        : { requestsPerMinute: values.RATE_LIMIT, ...(values.REDIS_URL && { redisUrl: values.REDIS_URL }) },
+    rateLimit: {
+      requestsPerMinute: values.RATE_LIMIT ?? null,
+      ...(values.REDIS_URL && { redisUrl: values.REDIS_URL }),
+    },
     metricsPort: values.METRICS_PORT ?? null,
     tracesUrl:
       values.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT ??

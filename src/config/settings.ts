@@ -141,13 +141,13 @@ export const DECLARATIONS = {
     ...wholeNumber(1, 100_000_000),
     default: null,
     absent: 'no limit',
-    does: 'How many authenticated requests a project may make in a minute. Requests beyond it are answered with 429.',
+    does: 'How many authenticated requests a project may make in a minute, unless `project limit` gave it a limit of its own. Requests beyond it are answered with 429.',
   },
   REDIS_URL: {
     ...url('redis', 'rediss'),
     default: null,
     absent: 'each process counts by itself',
-    does: 'The Redis in which several processes count `RATE_LIMIT` together. While Redis cannot be reached, each process counts by itself.',
+    does: 'The Redis in which several processes count the requests of a project together. While Redis cannot be reached, each process counts by itself.',
     secret: true,
   },
   GRAPHIQL: {

@@ -6,6 +6,7 @@ import { getDatamodel } from '../db/generated/pothos.js';
 import { type ActiveSession, type Operator, OperatorRole } from '../domain/operators.js';
 import { type ProjectScope, SecretScope } from '../domain/projects.js';
 import { LoginMethod, Network, WalletType } from '../domain/users.js';
+import type { AppError } from '../errors.js';
 import type { Services } from '../services/services.js';
 
 /** What a resolver gets: the session of the request with its operator, and the services. */
@@ -20,6 +21,8 @@ export interface DashboardContext {
   readonly status: StatusSource;
   /** The operator's right to act on a project, found once for a request. NOT_FOUND. */
   readonly scopeOf: (appId: string) => Promise<ProjectScope>;
+  /** Is told of an error that the people who run the service should know of. */
+  readonly report: (failure: AppError) => void;
   /** Ends the session in the browser too. */
   readonly forgetSession: () => void;
 }

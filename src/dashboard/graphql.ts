@@ -12,7 +12,7 @@ import {
 } from 'graphql';
 import { LRUCache } from 'lru-cache';
 import { atMost, isTooLargeAnswer, isTooLong } from '../domain/input-limits.js';
-import { type AppError, badInput } from '../errors.js';
+import { badInput } from '../errors.js';
 import { MAX_ERRORS, toGraphQLErrors } from '../graphql/errors.js';
 import { findExceededLimit, fragmentsOf, limitExceeded, LIMITS } from '../graphql/limits.js';
 import type { DashboardContext } from './builder.js';
@@ -72,8 +72,8 @@ export function createExecutor() {
   return async (
     { query, variables, operationName }: DashboardRequest,
     context: DashboardContext,
-    report: (failure: AppError) => void,
   ): Promise<ExecutionResult> => {
+    const { report } = context;
     const { tree, errors } = read(query);
     const refuse = (refused: readonly unknown[]) => ({ errors: toGraphQLErrors(refused, report) });
     if (tree === null || errors.length > 0) return refuse(errors);

@@ -76,9 +76,7 @@ function serveGraphQL(app: FastifyInstance, sessions: Sessions, options: Dashboa
     handler: async (request, reply) => {
       const asked = readRequest(request.body);
       const context = contextOf(request, reply, sessions, options);
-      const result = await runWithAdmission(TENANT, () =>
-        run(asked, context, (failure) => reportFailure(failure, request, 'A resolver of the dashboard failed.')),
-      );
+      const result = await runWithAdmission(TENANT, () => run(asked, context));
       if (reply.sent) return reply;
       return reply.type('application/json; charset=utf-8').send(toBody(result));
     },
@@ -126,6 +124,7 @@ function contextOf(
     request,
     requestId: request.id,
     dashboardUrl: `${config.publicUrl ?? `${request.protocol}://${request.host}`}/dashboard`,
+    report: (failure) => reportFailure(failure, request, 'A resolver of the dashboard failed.'),
     scopeOf: createScopes(services, operator),
     forgetSession: () => sessions.forget(request, reply),
   };

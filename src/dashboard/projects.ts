@@ -1,8 +1,10 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { cursor, encodeCursor, parse } from '../domain/filters.js';
 import type { LoginMethod } from '../domain/users.js';
+import { AppError, badInput, fromUnknown } from '../errors.js';
 import type { OpenProject } from '../services/projects.js';
 import { MAX_BUCKETS, type SignUps } from '../services/statistics.js';
-import { builder, loginMethodEnum, type PageInfo, pageInfoType } from './builder.js';
+import { builder, type DashboardContext, loginMethodEnum, type PageInfo, pageInfoType } from './builder.js';
 import { readLimit } from './paging.js';
 
 export const projectType = builder.objectRef<OpenProject>('Project').implement({
@@ -11,6 +13,11 @@ export const projectType = builder.objectRef<OpenProject>('Project').implement({
     appId: t.exposeID('appId', { description: 'Its App ID.' }),
     name: t.exposeString('name', { description: 'Its name for people.' }),
     createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When it was created.' }),
+    disabledAt: t.expose('disabledAt', {
+      type: 'DateTime',
+      nullable: true,
+      description: 'Since when its credentials are refused; null where they are accepted.',
+    }),
     totalsByMethod: t.field({
       type: [methodTotalType],
       description: 'The exact number of current users by login method: always all four, in the same order.',
@@ -119,5 +126,91 @@ builder.queryFields((t) => ({
     description: 'A project by its App ID; null if there is none.',
     args: { appId: t.arg.id({ required: true, description: 'The App ID.' }) },
     resolve: (_root, { appId }, { services, operator }) => services.projects.openProject(appId, operator),
+  }),
+}));
+
+interface NewProject {
+  readonly project: OpenProject;
+  readonly appSecret: string;
+}
+
+const newProjectType = builder.objectRef<NewProject>('NewProject').implement({
+  description: 'A new project with its first secret, which is shown this once.',
+  fields: (t) => ({
+    project: t.field({ type: projectType, description: 'The project.', resolve: ({ project }) => project }),
+    appSecret: t.exposeString('appSecret', { description: 'Its App Secret.' }),
+  }),
+});
+
+const appIdArgument = { required: true, description: 'The App ID of the project.' } as const;
+const nameArgument = { required: true, description: 'A name for people, 1 to 200 characters on one line.' } as const;
+
+/** How long a deletion is waited for. It goes on after that. */
+const DELETION_WAIT_MS = 4_000;
+
+async function openAgain({ services, operator }: DashboardContext, appId: string): Promise<OpenProject> {
+  const project = await services.projects.openProject(appId, operator);
+  if (project !== null) return project;
+  throw new AppError('NOT_FOUND', 'The project has been deleted.');
+}
+
+builder.mutationFields((t) => ({
+  createProject: t.field({
+    type: newProjectType,
+    description: 'Creates a project. Needs ADMIN. BAD_USER_INPUT.',
+    args: { name: t.arg.string(nameArgument) },
+    resolve: async (_root, { name }, context) => {
+      const { services, operator, requestId } = context;
+      const { appId, appSecret } = await services.projects.createProject(name, { by: operator, requestId });
+      return { project: await openAgain(context, appId), appSecret };
+    },
+  }),
+  renameProject: t.field({
+    type: projectType,
+    description: 'Gives a project another name. Needs ADMIN. NOT_FOUND; BAD_USER_INPUT.',
+    args: { appId: t.arg.id(appIdArgument), name: t.arg.string(nameArgument) },
+    resolve: async (_root, { appId, name }, context) => {
+      await context.services.lifecycle.renameProject(await context.scopeOf(appId), name, context.requestId);
+      return openAgain(context, appId);
+    },
+  }),
+  disableProject: t.field({
+    type: projectType,
+    description: 'Refuses the credentials of a project, within a second. Its data is kept. Needs ADMIN. NOT_FOUND.',
+    args: { appId: t.arg.id(appIdArgument) },
+    resolve: async (_root, { appId }, context) => {
+      await context.services.lifecycle.disableProject(await context.scopeOf(appId), context.requestId);
+      return openAgain(context, appId);
+    },
+  }),
+  enableProject: t.field({
+    type: projectType,
+    description: 'Accepts the credentials of a project again. Needs ADMIN. NOT_FOUND.',
+    args: { appId: t.arg.id(appIdArgument) },
+    resolve: async (_root, { appId }, context) => {
+      await context.services.lifecycle.enableProject(await context.scopeOf(appId), context.requestId);
+      return openAgain(context, appId);
+    },
+  }),
+  deleteProject: t.boolean({
+    description:
+      'Deletes a project with all its users, for ever. Needs ADMIN. True once it is done; false where it takes longer: the project is disabled, and the deletion goes on. NOT_FOUND; BAD_USER_INPUT if the name is not that of the project.',
+    args: {
+      appId: t.arg.id(appIdArgument),
+      name: t.arg.string({ required: true, description: 'The name of the project, as a confirmation.' }),
+    },
+    resolve: async (_root, { appId, name }, context) => {
+      const { services, scopeOf, requestId, report } = context;
+      const scope = await scopeOf(appId);
+      scope.projectIdFor('operate');
+      const project = await openAgain(context, appId);
+      if (project.name !== name) throw badInput('name', name, 'the name of the project');
+      const options = { progress: () => undefined, signal: new AbortController().signal };
+      const done = services.lifecycle.deleteProject(scope, options, requestId).then(() => true);
+      const late = sleep(DELETION_WAIT_MS, false, { ref: false });
+      const outcome = await Promise.race([done, late]);
+      if (!outcome) done.catch((error) => report(fromUnknown(error)));
+      return outcome;
+    },
   }),
 }));

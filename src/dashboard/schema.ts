@@ -2,10 +2,12 @@ import { type GraphQLField, type GraphQLObjectType, lexicographicSortSchema, pri
 import { AppError } from '../errors.js';
 import { builder, type DashboardContext } from './builder.js';
 import './audit.js';
+import './bans.js';
 import './operators.js';
 import './projects.js';
 import './secrets.js';
 import './status.js';
+import './user-actions.js';
 import './users.js';
 
 export const schema = builder.toSchema();

@@ -1,8 +1,6 @@
 import { checksumAddress, parseAddress } from '../domain/addresses.js';
 import { cursor, encodeCursor, dateBound, parse, type UserFilter, userFilter, userId } from '../domain/filters.js';
-import { foldEmail } from '../domain/identities.js';
-import { atMost, isTooLong } from '../domain/input-limits.js';
-import type { Account, User } from '../domain/users.js';
+import type { Account, User, UserDetails } from '../domain/users.js';
 import { AppError, badInput } from '../errors.js';
 import type { OpenProject } from '../services/projects.js';
 import { builder, loginMethodEnum, networkEnum, type PageInfo, pageInfoType, walletTypeEnum } from './builder.js';
@@ -12,14 +10,18 @@ import { projectType } from './projects.js';
 /** A user with the project to which they belong, for the fields that ask for more. */
 export interface ProjectUser extends User {
   readonly project: OpenProject;
+  /** Known of a user who was looked up; a user in a list is current. */
+  readonly removedAt?: string | null;
+  /** Known of a user who was looked up. */
+  readonly bannedAt?: string | null;
 }
 
 const within =
   (project: OpenProject) =>
-  (user: User): ProjectUser => ({ ...user, project });
+  (user: User | UserDetails): ProjectUser => ({ ...user, project });
 
 export const userType = builder.objectRef<ProjectUser>('User').implement({
-  description: 'A current user of a project.',
+  description: 'A user of a project: a current one, or one who was removed and is not erased yet.',
   fields: (t) => ({
     id: t.exposeID('id', { description: 'The user ID.' }),
     authMethod: t.exposeString('authMethod', {
@@ -27,10 +29,9 @@ export const userType = builder.objectRef<ProjectUser>('User').implement({
     }),
     authValue: t.exposeString('authValue', { description: 'The identifier of the user under `authMethod`.' }),
     loginMethod: t.expose('loginMethod', { type: loginMethodEnum, description: 'The kind of login.' }),
-    email: t.string({
+    email: t.exposeString('loginEmail', {
       nullable: true,
-      description: 'The login email; null where none is known.',
-      resolve: ({ authMethod, authValue }) => (authMethod === 'email' ? authValue : null),
+      description: 'The login email in the form in which it is compared; null where none is known.',
     }),
     wallet: t.exposeString('wallet', { nullable: true, description: 'The wallet used to log in; null without one.' }),
     createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When the user registered.' }),
@@ -40,9 +41,16 @@ export const userType = builder.objectRef<ProjectUser>('User').implement({
       description: 'The most recent login; null when none was recorded.',
     }),
     loginCount: t.exposeInt('loginCount', { description: 'The number of logins recorded.' }),
+    removedAt: t.field({
+      type: 'DateTime',
+      nullable: true,
+      description: 'When the user was removed; null for a current user.',
+      resolve: ({ removedAt = null }) => removedAt,
+    }),
     banned: t.boolean({
       description: 'Whether the identity of the user is banned.',
-      resolve: ({ id, project }, _args, { services }) => services.logins.isBanned(project.scope, id),
+      resolve: ({ id, project, bannedAt }, _args, { services }) =>
+        bannedAt === undefined ? services.logins.isBanned(project.scope, id) : bannedAt !== null,
     }),
     accounts: t.field({
       type: [accountType],
@@ -152,10 +160,10 @@ builder.objectFields(projectType, (t) => ({
   user: t.field({
     type: userType,
     nullable: true,
-    description: 'A current user by ID; null if there is none.',
+    description: 'A user by ID, also one who was removed and is not erased yet; null if there is none.',
     args: { id: t.arg.id({ required: true, description: 'The user ID.' }) },
     resolve: async (project, { id }, { services }) => {
-      const user = await services.users.findUser(project.scope, parse(idArgument, id));
+      const user = await services.users.describeUser(project.scope, parse(idArgument, id));
       return user && within(project)(user);
     },
   }),
@@ -214,20 +222,18 @@ builder.objectFields(projectType, (t) => ({
   }),
   findUsers: t.field({
     type: [userType],
-    description: 'The users whom a text means, newest first: a user ID, a login email or an address.',
-    args: { any: t.arg.string({ required: true, description: 'What is known of the user.' }) },
-    resolve: async (project, { any }, { services }) => {
-      if (isTooLong('authValue', any)) throw badInput('any', any, `text of ${atMost('authValue')}`);
-      const text = any.trim();
-      const email = foldEmail(text);
-      if (email !== null) return (await services.users.searchByEmail(project.scope, email)).map(within(project));
-      const address = parseAddress(text);
-      if (!('reason' in address))
-        return (await services.users.searchByAddress(project.scope, address)).map(within(project));
-      const id = idArgument.safeParse(text);
-      const user = id.success ? await services.users.findUser(project.scope, id.data) : null;
-      return user === null ? [] : [within(project)(user)];
+    description:
+      'The users whom a text means, newest first: a user ID (also of a removed user), a login email, an address, or else the value of an identity under any method.',
+    args: {
+      any: t.arg.string({ required: true, description: 'What is known of the user.' }),
+      removed: t.arg.boolean({
+        required: true,
+        defaultValue: false,
+        description: 'At most 100 removed users instead of current ones.',
+      }),
     },
+    resolve: async (project, { any, removed }, { services }) =>
+      (await services.users.searchAny(project.scope, any, removed)).map(within(project)),
   }),
 }));
 

@@ -24,9 +24,10 @@ export interface Database extends Queryable {
   requestTransaction<Result>(work: (tx: Queryable) => Promise<Result>): Promise<Result>;
   /**
    * Calls `onNotice` for every notice of a channel, and whenever some may have been missed. Does nothing on the embedded
-   * engine, which has one process: that process knows what it changed.
+   * engine, which has one process: that process knows what it changed. `onFailure` is told when the connection breaks; it is made
+   * again.
    */
-  listen(channel: string, onNotice: () => void): void;
+  listen(channel: string, onNotice: () => void, onFailure: (error: unknown) => void): void;
   /** Load of the embedded engine; null on PostgreSQL, which has statistics of its own. */
   engineUsage(): EngineUsage | null;
   /** Throws if the database does not answer, or if its settings would make our answers wrong. */
@@ -62,7 +63,7 @@ export function createDatabase(config: DatabaseConfig, options: DatabaseOptions 
       start: async () => undefined,
       abandon: () => undefined,
       engineUsage: () => null,
-      listen: (channel, onNotice) => void stops.push(listen(connection, channel, onNotice)),
+      listen: (...subscription) => void stops.push(listen(connection, ...subscription)),
       close: () => closeAll(stops),
     });
   }
@@ -107,7 +108,7 @@ function fromPool(
     start: () => engine.start(),
     abandon: () => engine.abandon(),
     engineUsage: () => engine.engineUsage(),
-    listen: (channel, onNotice) => engine.listen(channel, onNotice),
+    listen: (...subscription) => engine.listen(...subscription),
     async check() {
       const text = `SELECT current_setting('TimeZone') AS zone, current_setting('server_encoding') AS encoding`;
       const { rows } = await pool.query({ text, ...queryTimeout });

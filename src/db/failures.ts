@@ -33,6 +33,11 @@ export function isReadOnly(error: unknown): boolean {
   return codeOf(error) === '25006';
 }
 
+/** Another row has the same key. */
+export function isUniqueViolation(error: unknown): boolean {
+  return codeOf(error) === '23505';
+}
+
 /** SQLSTATE class 22: the database could not accept a value. */
 export function isDataException(error: unknown): boolean {
   return /^22...$/.test(codeOf(error));

@@ -93,6 +93,12 @@ export function userId(name: string) {
     .meta({ ...integerMeta(1), description: 'User ID: decimal digits, 1 and up.', example: 42 });
 }
 
+/** The user id of a text that may be something else; null where no user can have it. */
+export function parseUserId(text: string): bigint | null {
+  const id = isTooLong('id', text) ? null : userId('id').safeParse(text);
+  return id?.success && id.data <= LARGEST_ID ? id.data : null;
+}
+
 /** One bound of the creation date: a whole UTC day, or an instant. */
 export function dateBound(name: string, edge: 'first' | 'last') {
   const error = says(name, DATE_FORM);

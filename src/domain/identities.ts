@@ -17,6 +17,11 @@ export interface Ban extends Identity {
   readonly createdAt: string;
 }
 
+/** A ban in a list, with the id of its place there. */
+export interface ListedBan extends Ban {
+  readonly id: number;
+}
+
 /** A ban as an import writes it; without an instant it begins now. */
 export interface BanRecord extends Identity {
   readonly createdAt: Date | null;
@@ -123,12 +128,22 @@ export function parseIdentity(input: { authMethod: string; authValue: string }, 
   if (isTooLong('authMethod', input.authMethod) || !AUTH_METHOD.test(input.authMethod)) {
     throw badInput(method, input.authMethod, AUTH_METHOD_FORM);
   }
-  // A longer text is not normalised, because that can take seconds.
-  const authValue = isTooLong('authValue', input.authValue) ? '' : input.authValue.trim().normalize('NFC');
-  if (authValue === '' || /[\p{Cc}\p{Cs}]/u.test(authValue) || isTooLong('authValue', authValue)) {
-    throw badInput(name, input.authValue, AUTH_VALUE_FORM);
-  }
+  const authValue = requireAuthValue(name, input.authValue);
   return { authMethod: input.authMethod, authValue, authValueKey: foldAuthValue(input.authMethod, authValue, name) };
+}
+
+function requireAuthValue(name: string, text: string): string {
+  // A longer text is not normalised, because that can take seconds.
+  const authValue = isTooLong('authValue', text) ? '' : text.trim().normalize('NFC');
+  if (authValue === '' || /[\p{Cc}\p{Cs}]/u.test(authValue) || isTooLong('authValue', authValue)) {
+    throw badInput(name, text, AUTH_VALUE_FORM);
+  }
+  return authValue;
+}
+
+/** The value of an identity of a social provider or a passkey, in the form in which it is compared. BAD_USER_INPUT. */
+export function parseValueKey(name: string, text: string): string {
+  return foldAuthValue('passkey', requireAuthValue(name, text), name);
 }
 
 function foldAuthValue(authMethod: string, authValue: string, name: string): string {

@@ -111,6 +111,7 @@ export const OPERATOR_ACTIONS = [
   'log_in',
   'log_out',
   'revoke_session',
+  'delete_project',
   'refuse',
 ] as const;
 export type OperatorAction = (typeof OPERATOR_ACTIONS)[number];

@@ -1,4 +1,6 @@
 import { type AuditAction, SecretScope } from '../db/generated/prisma/enums.js';
+import { AppError } from '../errors.js';
+import { INPUT_LIMITS, isTooLong } from './input-limits.js';
 
 export { AuditAction, SecretScope } from '../db/generated/prisma/enums.js';
 
@@ -36,8 +38,8 @@ declare const minted: unique symbol;
  */
 export interface ProjectScope {
   readonly appId: string;
-  /** The project's id for the log. No statement accepts its type. */
-  readonly loggedId: unknown;
+  /** The project's own limit of requests in a minute; null where RATE_LIMIT holds. */
+  readonly requestsPerMinute: number | null;
   /** The project's id, for a caller with the permission, or with the other one. FORBIDDEN. */
   projectIdFor(permission: Permission, orPermission?: Permission): number;
   /** The same with the name of the actor, for the audit trail. FORBIDDEN. */
@@ -51,6 +53,10 @@ export interface ProjectSummary {
   readonly appId: string;
   /** ISO 8601. */
   readonly createdAt: string;
+  /** Since when its credentials are refused, ISO 8601; null where they are accepted. */
+  readonly disabledAt: string | null;
+  /** Its own limit of requests in a minute; null where RATE_LIMIT holds. */
+  readonly requestsPerMinute: number | null;
   readonly totalUser: number;
 }
 
@@ -89,4 +95,14 @@ export interface AuditEntry {
   readonly action: AuditAction;
   readonly userId: number | null;
   readonly details: Record<string, unknown>;
+}
+
+/** The name of a project as it is stored, or BAD_USER_INPUT. */
+export function requireProjectName(name: string): string {
+  const trimmed = isTooLong('projectName', name) ? '' : name.trim();
+  if (trimmed !== '' && !/[\p{Cc}\p{Cs}]/u.test(trimmed)) return trimmed;
+  throw new AppError(
+    'BAD_USER_INPUT',
+    `A project's name is text of 1 to ${INPUT_LIMITS.projectName.max} characters on one line.`,
+  );
 }

@@ -40,7 +40,7 @@ export const USER_COLUMNS = {
   authValue: { name: 'auth_value', type: 'text', isShown: true, from: 'login', line: 'auth_value' },
   authValueKey: { name: 'auth_value_key', type: 'text', from: 'login', isIdentity: true },
   loginMethod: { name: 'login_method', type: 'login_method', isShown: true },
-  loginEmail: { name: 'login_email', type: 'text', isNullable: true, from: 'login', line: 'email' },
+  loginEmail: { name: 'login_email', type: 'text', isNullable: true, isShown: true, from: 'login', line: 'email' },
   wallet: { name: 'wallet', type: 'text', isNullable: true, isShown: true, from: 'login', line: 'wallet' },
   createdAt: { name: 'created_at', type: 'timestamptz', isShown: true, from: 'import', line: 'created_at', ifAbsent: 'now()' },
   lastLogin: { name: 'last_login', type: 'timestamptz', isNullable: true, isShown: true, from: 'import', line: 'last_login' },
@@ -79,11 +79,21 @@ export function pickUser(row: Omit<User, 'accounts'>): User {
     authMethod: row.authMethod,
     authValue: row.authValue,
     loginMethod: row.loginMethod,
+    loginEmail: row.loginEmail,
     wallet: row.wallet,
     createdAt: row.createdAt,
     lastLogin: row.lastLogin,
     loginCount: row.loginCount,
   };
+}
+
+/** A user as an operator sees them, current or removed. */
+export interface UserDetails extends User {
+  readonly accounts: Account[];
+  /** Since when they are removed, ISO 8601; null for a current user. */
+  readonly removedAt: string | null;
+  /** Since when their identity is banned, ISO 8601; null where it is not. */
+  readonly bannedAt: string | null;
 }
 
 /** A public account linked to a user. */

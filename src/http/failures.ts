@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { AppError, fromUnknown } from '../errors.js';
+import { AppError, type ErrorCode, fromUnknown } from '../errors.js';
 import { logIds } from './request-log.js';
 
 /** How both interfaces and the pages answer a request that fails. */
@@ -15,12 +15,20 @@ export function reportFailure(failure: AppError, request: FastifyRequest, messag
   request.log.error({ ...logIds(request), err: failure.cause }, message);
 }
 
+/** The header of every failure outside GraphQL, with the code that GraphQL has in `extensions.code`. */
+export function codeHeader(code: ErrorCode): { 'userdir-error-code': ErrorCode } {
+  return { 'userdir-error-code': code };
+}
+
 /** Answers `{"error"}` with the status of the error's code. REST uses this form, and so does everything that is not GraphQL. */
 export function sendFailure(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
   const failure = fromUnknown(error);
   reportFailure(failure, request);
   setCommonHeaders(request, reply);
-  reply.code(failure.status).headers(failure.headers).type('application/json; charset=utf-8');
+  reply
+    .code(failure.status)
+    .headers({ ...codeHeader(failure.code), ...failure.headers })
+    .type('application/json; charset=utf-8');
   reply.serializer(JSON.stringify).send({ error: failure.publicMessage });
 }
 

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { AppError, badInput } from '../errors.js';
+import { AppError, badInput, type ErrorCode } from '../errors.js';
 
 /** Answers requests that HTTP or URL syntax forbids, and those that Node would answer itself, like all others. */
 
@@ -131,10 +131,22 @@ function repeated(name: string): AppError {
   return new AppError('BAD_USER_INPUT', `The header ${name} was sent more than once.`);
 }
 
-const MALFORMED_HTTP: Record<string, { status: string; error: string }> = {
-  CONNECT: { status: '400 Bad Request', error: 'This is not a proxy: CONNECT is not supported.' },
-  HPE_HEADER_OVERFLOW: { status: '431 Request Header Fields Too Large', error: 'The request headers are too large.' },
-  ERR_HTTP_REQUEST_TIMEOUT: { status: '408 Request Timeout', error: 'The request did not arrive in time.' },
+const MALFORMED_HTTP: Record<string, { status: string; code: ErrorCode; error: string }> = {
+  CONNECT: {
+    status: '400 Bad Request',
+    code: 'BAD_USER_INPUT',
+    error: 'This is not a proxy: CONNECT is not supported.',
+  },
+  HPE_HEADER_OVERFLOW: {
+    status: '431 Request Header Fields Too Large',
+    code: 'HEADERS_TOO_LARGE',
+    error: 'The request headers are too large.',
+  },
+  ERR_HTTP_REQUEST_TIMEOUT: {
+    status: '408 Request Timeout',
+    code: 'REQUEST_TIMEOUT',
+    error: 'The request did not arrive in time.',
+  },
 };
 
 const LINGER_MS = 2_000;
@@ -173,8 +185,13 @@ function whenAnswered(socket: Socket, then: () => void): void {
 function writeRefusal(error: { readonly code?: string }, socket: Socket): void {
   // The answer to a request with `Connection: close` has ended the connection.
   if (!socket.writable) return;
-  const { status, error: message } = MALFORMED_HTTP[error.code ?? ''] ?? {
+  const {
+    status,
+    code,
+    error: message,
+  } = MALFORMED_HTTP[error.code ?? ''] ?? {
     status: '400 Bad Request',
+    code: 'BAD_USER_INPUT',
     error: 'The request is not valid HTTP.',
   };
   const body = JSON.stringify({ error: message });
@@ -182,7 +199,7 @@ function writeRefusal(error: { readonly code?: string }, socket: Socket): void {
   socket.setTimeout(LINGER_MS, () => socket.destroy());
   socket.end(
     `HTTP/1.1 ${status}\r\nContent-Type: application/json; charset=utf-8\r\nCache-Control: no-store\r\n` +
-      `X-Request-Id: ${randomUUID()}\r\n` +
+      `X-Request-Id: ${randomUUID()}\r\nUserdir-Error-Code: ${code}\r\n` +
       `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
   );
 }

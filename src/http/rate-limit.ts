@@ -1,6 +1,6 @@
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyReply } from 'fastify';
 import type { Redis } from 'ioredis';
-import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible';
+import { RateLimiterMemory, RateLimiterRedis } from 'rate-limiter-flexible';
 import type { RateLimitConfig } from '../config/config.js';
 import { AppError } from '../errors.js';
 import type { Logger } from '../telemetry/logger.js';
@@ -13,13 +13,15 @@ const SILENCE_MS = 500;
 const RETRY_MS = 500;
 
 /**
- * Limits the requests of a project in a minute. Throws RATE_LIMITED beyond the limit, before the request is queued.
- * Every answer tells what is left (RateLimit headers, draft-ietf-httpapi-ratelimit-headers-10). Requests without
- * valid credentials are counted by http/authentication.ts. Call it before the routes are registered.
+ * Limits the requests of a project in a minute: by its own limit, or by that of the settings. Throws RATE_LIMITED beyond the
+ * limit, before the request is queued. Every answer tells what is left (RateLimit headers,
+ * draft-ietf-httpapi-ratelimit-headers-10). A project without any limit is not counted. Requests without valid credentials are
+ * counted by http/authentication.ts. Call it before the routes are registered.
  */
 export async function limitRates(app: FastifyInstance, config: RateLimitConfig, log: Logger): Promise<void> {
   const { requestsPerMinute, redisUrl } = config;
-  const budget = { points: requestsPerMinute, duration: WINDOW_S, keyPrefix: 'userdir:requests' };
+  // Projects have different limits, so the limiter only counts.
+  const budget = { points: Number.MAX_SAFE_INTEGER, duration: WINDOW_S, keyPrefix: 'userdir:requests' };
   let limiter: RateLimiterMemory | RateLimiterRedis = new RateLimiterMemory(budget);
   if (redisUrl !== undefined) {
     const storeClient = await connectRedis(redisUrl, log);
@@ -33,25 +35,23 @@ export async function limitRates(app: FastifyInstance, config: RateLimitConfig, 
     });
   }
 
-  /** Counts a request. Returns what the project has used and what is left. */
-  const count = (project: string): Promise<RateLimiterRes> =>
-    limiter.consume(project).catch((rejection: unknown) => {
-      if (rejection instanceof RateLimiterRes) return rejection;
-      throw rejection;
-    });
-
-  app.addHook('preParsing', async ({ scope }, reply) => {
-    if (!scope) return;
-    const { consumedPoints, remainingPoints, msBeforeNext } = await count(scope.appId);
+  async function count(project: string, limit: number, reply: FastifyReply): Promise<void> {
+    const { consumedPoints, msBeforeNext } = await limiter.consume(project);
     const seconds = String(Math.ceil(msBeforeNext / 1_000));
     reply.headers({
-      'ratelimit-policy': `"project";q=${requestsPerMinute};w=${WINDOW_S}`,
-      ratelimit: `"project";r=${remainingPoints};t=${seconds}`,
+      'ratelimit-policy': `"project";q=${limit};w=${WINDOW_S}`,
+      ratelimit: `"project";r=${Math.max(limit - consumedPoints, 0)};t=${seconds}`,
     });
-    if (consumedPoints <= requestsPerMinute) return;
-    throw new AppError('RATE_LIMITED', `More than ${requestsPerMinute} requests of this project in a minute.`, {
+    if (consumedPoints <= limit) return;
+    throw new AppError('RATE_LIMITED', `More than ${limit} requests of this project in a minute.`, {
       headers: { 'retry-after': seconds },
     });
+  }
+
+  app.addHook('preParsing', ({ scope }, reply, payload, done) => {
+    const limit = scope?.requestsPerMinute ?? requestsPerMinute;
+    if (!scope || limit === null) return done(null, payload);
+    count(scope.appId, limit, reply).then(() => done(null, payload), done);
   });
 }
 

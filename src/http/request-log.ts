@@ -27,7 +27,7 @@ export function logRequests(app: FastifyInstance, log: Logger): void {
       operation: request.operation?.name ?? undefined,
       status: reply.statusCode,
       ms: Math.round(reply.elapsedTime * 10) / 10,
-      project: request.scope?.loggedId,
+      project: request.scope?.appId,
     });
     done();
   });

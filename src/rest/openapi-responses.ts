@@ -1,5 +1,7 @@
 /** The parts of the OpenAPI document that all routes share: the headers of the answers, and the failures. */
 
+import { ERROR_CODES } from '../errors.js';
+
 const text = { type: 'string' } as const;
 
 export const HEADERS = {
@@ -9,6 +11,13 @@ export const HEADERS = {
     required: true,
     schema: text,
     example: 'c2a7b7a4-6a0f-4f0e-9d43-0d8f6d0a1f3e',
+  },
+  'Userdir-Error-Code': {
+    description:
+      'The code of the failure, as GraphQL has it in `extensions.code`. With 401 it tells wrong credentials (`UNAUTHENTICATED`) from a missing scope (`FORBIDDEN`) and a disabled project (`PROJECT_DISABLED`).',
+    required: true,
+    schema: { ...text, enum: [...ERROR_CODES] },
+    example: 'BAD_USER_INPUT',
   },
   'WWW-Authenticate': {
     description: 'The authentication scheme that every HTTP client knows.',
@@ -62,7 +71,7 @@ export const RESPONSES = {
     COMMON,
   ),
   Unauthenticated: failure(
-    'The App ID or the App Secret is missing or invalid, or the secret lacks the scope for this request.',
+    'The App ID or the App Secret is missing or invalid, the secret lacks the scope for this request, or the project is disabled.',
     'The App ID or the App Secret is invalid.',
     ['WWW-Authenticate'],
   ),
@@ -115,7 +124,7 @@ function headersOf(...names: (keyof typeof HEADERS)[]) {
 function failure(description: string, error: string, headers: readonly (keyof typeof HEADERS)[]) {
   return {
     description,
-    headers: headersOf(...headers),
+    headers: headersOf('Userdir-Error-Code', ...headers),
     content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' }, example: { error } } },
   };
 }

@@ -2,7 +2,7 @@ import type { FastifyPluginAsync } from 'fastify';
 import type { z } from 'zod';
 import { type Authenticate, CHALLENGE } from '../http/authentication.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
-import { refuseUnknownRoutes, sendFailure } from '../http/failures.js';
+import { codeHeader, refuseUnknownRoutes, sendFailure } from '../http/failures.js';
 import { refuseMalformedUrl } from '../http/malformed-requests.js';
 import { jsonBodyParser } from '../http/body.js';
 import { redact } from '../telemetry/redact.js';
@@ -51,10 +51,10 @@ export const restPlugin: FastifyPluginAsync<{ services: Services; authenticate: 
   app.setSerializerCompiler(() => JSON.stringify);
   app.setErrorHandler((error, request, reply) => {
     const failure = fromUnknown(error);
-    // The spec has 401 for credentials that do not permit the request.
-    if (failure.code === 'FORBIDDEN') {
-      const refusal = new AppError('UNAUTHENTICATED', failure.message, { headers: CHALLENGE });
-      return sendFailure(refusal, request, reply);
+    // The spec has 401 for credentials that do not permit the request. The header still tells the code.
+    if (failure.code === 'FORBIDDEN' || failure.code === 'PROJECT_DISABLED') {
+      const headers = { ...CHALLENGE, ...codeHeader(failure.code) };
+      return sendFailure(new AppError('UNAUTHENTICATED', failure.message, { headers }), request, reply);
     }
     // A malformed content type gets the same error as any other wrong one.
     if (failure.code !== 'UNSUPPORTED_MEDIA_TYPE') return sendFailure(failure, request, reply);

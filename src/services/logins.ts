@@ -1,15 +1,24 @@
 import { createBatchedRead } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
 import type { Queryable } from '../db/statements.js';
-import { type Ban, type Identity, type Profile, requireFewAccounts } from '../domain/identities.js';
+import { cursor, encodeCursor, parse } from '../domain/filters.js';
+import { type Ban, type Identity, type ListedBan, type Profile, requireFewAccounts } from '../domain/identities.js';
+import { atMost, isTooLong } from '../domain/input-limits.js';
 import type { ProjectScope } from '../domain/projects.js';
 import type { User } from '../domain/users.js';
-import { AppError } from '../errors.js';
-import { type BannedKey, deleteBan, findBanned, insertBan, listBans } from '../sql/bans.js';
+import { AppError, badInput } from '../errors.js';
+import { type BannedKey, type BanPageKey, deleteBan, findBanned, insertBan, listBanPage } from '../sql/bans.js';
 import { findRegistered, recordLogin } from '../sql/record-login.js';
 import { withIdempotencyKey } from './idempotency.js';
 
 export type Logins = ReturnType<typeof createLogins>;
+
+/** A page of bans. The newest come first unless it says otherwise. */
+export interface BanPage extends Partial<Pick<BanPageKey, 'order'>> {
+  readonly after?: string | null;
+  readonly limit: number;
+  readonly search?: string | null;
+}
 
 async function login(db: Queryable, projectId: number, profile: Profile) {
   requireFewAccounts(profile);
@@ -53,8 +62,8 @@ export function createLogins(db: Database) {
     },
 
     /** Bans an identity from logging in and registering, also after its user is removed. Idempotent. */
-    async ban(scope: ProjectScope, identity: Identity, requestId: string | null = null): Promise<void> {
-      await insertBan(db, scope.actorFor('ban', requestId), identity);
+    async ban(scope: ProjectScope, identity: Identity, requestId: string | null = null): Promise<Ban> {
+      return insertBan(db, scope.actorFor('ban', requestId), identity);
     },
 
     /** Whether the identity of a user is banned. */
@@ -62,9 +71,25 @@ export function createLogins(db: Database) {
       return banOf({ projectId: scope.projectIdFor('inspect'), userId });
     },
 
-    /** Every ban of the project, oldest first. */
-    listBans(scope: ProjectScope): Promise<Ban[]> {
-      return listBans(db, scope.projectIdFor('inspect'));
+    /**
+     * A page of the project's bans: at most `limit`, after a cursor from an earlier page. `search` selects the bans whose value
+     * contains a text, whatever its case. `next` is the cursor of the page after; null where there is none. BAD_USER_INPUT.
+     */
+    async listBans(
+      scope: ProjectScope,
+      { after = null, limit, order = 'newest first', search = null }: BanPage,
+    ): Promise<{ bans: ListedBan[]; next: string | null }> {
+      const projectId = scope.projectIdFor('inspect');
+      const position = after === null ? null : parse(cursor('after'), after);
+      if (search !== null && isTooLong('authValue', search))
+        throw badInput('search', search, `text of ${atMost('authValue')}`);
+      const text = search?.trim().normalize('NFC') ?? '';
+      const contains = text === '' ? null : [...new Set([text, text.toLowerCase()])];
+      const found = await listBanPage(db, projectId, { after: position, limit: limit + 1, order, contains });
+      const bans = found.slice(0, limit);
+      const last = bans.at(-1);
+      const hasNext = found.length > limit && last !== undefined;
+      return { bans, next: hasNext ? encodeCursor({ createdAt: new Date(last.createdAt), id: last.id }) : null };
     },
 
     /** Lifts a ban. Idempotent. */

@@ -3,7 +3,7 @@ import { LRUCache } from 'lru-cache';
 import { createBatchedRead } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
 import type { Position } from '../domain/filters.js';
-import { atMost, INPUT_LIMITS, isTooLong } from '../domain/input-limits.js';
+import { atMost, isTooLong } from '../domain/input-limits.js';
 import {
   actorNameOf,
   type Operator,
@@ -11,12 +11,28 @@ import {
   requirePermission,
   THE_OPERATOR,
 } from '../domain/operators.js';
-import type { Actor, Credentials, Permission, ProjectScope, ProjectSummary, SecretScope } from '../domain/projects.js';
+import {
+  type Actor,
+  type Credentials,
+  type Permission,
+  type ProjectScope,
+  type ProjectSummary,
+  requireProjectName,
+  type SecretScope,
+} from '../domain/projects.js';
 import { hashSecret, makeSecret } from '../domain/secret-format.js';
-import { AppError, badInput, show } from '../errors.js';
-import { findProjectId, findProjects, listProjectPage, listProjects, type ProjectRow } from '../sql/projects.js';
+import { AppError, badInput } from '../errors.js';
+import {
+  countProjects,
+  findProject,
+  findProjectId,
+  findProjects,
+  listProjectPage,
+  listProjects,
+  type ProjectRow,
+} from '../sql/projects.js';
 import { findSecrets, markSecretUsed, type SecretRow } from '../sql/secrets.js';
-import { runInTrace } from '../telemetry/request-trace.js';
+import { createBackground, type OnFailure } from './background.js';
 
 export type Projects = ReturnType<typeof createProjects>;
 
@@ -42,7 +58,8 @@ export interface CreateOptions {
 /** `stale`: they were valid and must be checked again. `miss`: nothing is known, or the last check refused them. */
 export type CachedCredentials = ProjectScope | 'stale' | 'miss';
 
-export function createProjects(db: Database, randomBytes: (size: number) => Buffer) {
+export function createProjects(db: Database, randomBytes: (size: number) => Buffer, onFailure: OnFailure) {
+  const inBackground = createBackground(onFailure);
   const secretsOf = createBatchedRead({
     name: 'secrets',
     read: (appIds: readonly string[]) => findSecrets(db, appIds),
@@ -53,11 +70,12 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
     read: (appIds: readonly string[]) => findProjects(db, appIds),
     answer: ([row]) => row ?? null,
   });
-  const open = ({ id, appId, name, createdAt }: ProjectRow, operator: Operator): OpenProject => ({
+  const open = ({ id, appId, name, createdAt, disabledAt }: ProjectRow, operator: Operator): OpenProject => ({
     id,
     appId,
     name,
     createdAt,
+    disabledAt,
     scope: operatorScope(id, appId, operator),
   });
   const mintCredentials = (): Credentials => ({
@@ -73,7 +91,11 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
   function subscribeToSecretChanges(): void {
     if (isListening) return;
     isListening = true;
-    db.listen('userdir_secrets', () => cache.invalidate());
+    db.listen(
+      'userdir_secrets',
+      () => cache.invalidate(),
+      (error) => void inBackground('Listening for changed secrets', () => Promise.reject(error)),
+    );
   }
 
   async function check(appId: string, presented: Buffer): Promise<ProjectScope> {
@@ -87,8 +109,21 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
       cache.delete(key);
       throw new AppError('UNAUTHENTICATED', 'The App ID or the App Secret is invalid.');
     }
+    if (match.isDisabled) {
+      cache.delete(key);
+      throw new AppError(
+        'PROJECT_DISABLED',
+        'The project is disabled. Its data is kept, and its operator can enable it.',
+      );
+    }
     if (!match.isMarked) markUsed(match);
-    const authenticated = secretScope(match.projectId, appId, match.label, match.scopes.split(' ') as SecretScope[]);
+    const authenticated = secretScope(
+      match.projectId,
+      appId,
+      match.label,
+      match.scopes.split(' ') as SecretScope[],
+      match.requestsPerMinute,
+    );
     cache.add(key, authenticated, query, match.leftMs);
     return authenticated;
   }
@@ -96,10 +131,11 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
   /** In the background: no request waits for it. After a failure the next request tries again. */
   function markUsed({ projectId, id }: SecretRow): void {
     if (marking.has(id)) return;
-    const marked = runInTrace(null, () => markSecretUsed(db, projectId, id))
-      .catch(() => undefined)
-      .finally(() => marking.delete(id));
-    marking.set(id, marked);
+    const marked = inBackground('Recording the use of a secret', () => markSecretUsed(db, projectId, id));
+    marking.set(
+      id,
+      marked.finally(() => marking.delete(id)),
+    );
   }
 
   return {
@@ -108,7 +144,7 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
       return cache.find(keyOf(appId, hashSecret(appSecret)));
     },
 
-    /** The project of an App ID and App Secret; UNAUTHENTICATED if either is wrong (spec, "Authentication"). */
+    /** The project of an App ID and App Secret; UNAUTHENTICATED if either is wrong (spec, "Authentication"), PROJECT_DISABLED. */
     authenticate({ appId, appSecret }: Credentials): Promise<ProjectScope> {
       return check(appId, hashSecret(appSecret));
     },
@@ -116,7 +152,7 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
     /** The scope of an operator, who may do in every project what the role allows. NOT_FOUND. */
     async getScope(appId: string, operator = THE_OPERATOR): Promise<ProjectScope> {
       const projectId = APP_ID.test(appId) ? await findProjectId(db, appId) : null;
-      if (projectId === null) throw new AppError('NOT_FOUND', `There is no project with the App ID ${show(appId)}.`);
+      if (projectId === null) throw noProject(appId);
       return operatorScope(projectId, appId, operator);
     },
 
@@ -134,7 +170,7 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
       if (search !== null && isTooLong('projectName', search))
         throw badInput('search', search, `text of ${atMost('projectName')}`);
       const rows = await listProjectPage(db, { search: search?.trim() || null, after, limit: limit + 1 });
-      const projects = rows.flatMap(({ project }) => (project === null ? [] : open(project, operator)));
+      const projects = rows.flatMap((row) => (row.id === null ? [] : open(row as ProjectRow, operator)));
       return {
         projects: projects.slice(0, limit),
         total: rows[0]?.total ?? 0,
@@ -152,17 +188,10 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
     ) {
       requirePermission(by, 'operate');
       const { appId, appSecret } = credentials;
-      const trimmed = isTooLong('projectName', name) ? '' : name.trim();
-      if (trimmed === '' || /[\p{Cc}\p{Cs}]/u.test(trimmed)) {
-        throw new AppError(
-          'BAD_USER_INPUT',
-          `A project's name is text of 1 to ${INPUT_LIMITS.projectName.max} characters on one line.`,
-        );
-      }
       // The only call of a Prisma model: the first one of a process takes a quarter of a second, too long for every command.
       const project = await db.prisma.project.create({
         data: {
-          name: trimmed,
+          name: requireProjectName(name),
           appId,
           secrets: { create: { secretHash: hashSecret(appSecret) } },
           audit: { create: { actor: actorNameOf(by), action: 'create', requestId, details: {} } },
@@ -176,6 +205,17 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
       return listProjects(db);
     },
 
+    /** One project. NOT_FOUND if it was deleted meanwhile. */
+    async getProject(scope: ProjectScope): Promise<ProjectSummary> {
+      const project = await findProject(db, scope.projectIdFor('read'));
+      if (project === undefined) throw noProject(scope.appId);
+      return project;
+    },
+
+    countProjects(): Promise<number> {
+      return countProjects(db);
+    },
+
     /** To be called when secrets have ended in this process: all cached credentials become stale. */
     forgetCredentials: cache.invalidate,
 
@@ -186,13 +226,23 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
   };
 }
 
+function noProject(appId: string): AppError {
+  return new AppError('NOT_FOUND', `There is no project with the App ID ${JSON.stringify(appId)}.`);
+}
+
 /** The cache has the hash of a secret, never the secret. */
 function keyOf(appId: string, presented: Buffer): string {
   return `${appId} ${presented.toString('base64')}`;
 }
 
-function secretScope(projectId: number, appId: string, label: string, scopes: readonly Permission[]): ProjectScope {
-  return mintScope(projectId, appId, label, scopes, (...needed) => {
+function secretScope(
+  projectId: number,
+  appId: string,
+  label: string,
+  scopes: readonly Permission[],
+  requestsPerMinute: number | null,
+): ProjectScope {
+  return mintScope(projectId, appId, label, scopes, requestsPerMinute, (...needed) => {
     const missing = [...new Set(needed)].join(' or ');
     throw new AppError('FORBIDDEN', `The App Secret lacks the scope ${missing}; it has ${scopes.join(', ')}.`);
   });
@@ -200,7 +250,7 @@ function secretScope(projectId: number, appId: string, label: string, scopes: re
 
 function operatorScope(projectId: number, appId: string, operator: Operator): ProjectScope {
   const permissions = PERMISSIONS_OF_ROLE[operator.role];
-  return mintScope(projectId, appId, actorNameOf(operator), permissions, (...needed) =>
+  return mintScope(projectId, appId, actorNameOf(operator), permissions, null, (...needed) =>
     requirePermission(operator, ...needed),
   );
 }
@@ -210,6 +260,7 @@ function mintScope(
   appId: string,
   actor: string,
   permissions: readonly Permission[],
+  requestsPerMinute: number | null,
   refuse: (...needed: Permission[]) => void,
 ): ProjectScope {
   const projectIdFor = (permission: Permission, orPermission: Permission = permission) => {
@@ -221,7 +272,7 @@ function mintScope(
     actor,
     requestId,
   });
-  return { appId, loggedId: projectId, projectIdFor, actorFor } as ProjectScope;
+  return { appId, requestsPerMinute, projectIdFor, actorFor } as ProjectScope;
 }
 
 /** When the database was asked about a secret, and how often the cache had been invalidated by then. */

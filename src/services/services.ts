@@ -5,6 +5,7 @@ import { createAudit } from './audit.js';
 import type { OnFailure } from './background.js';
 import { createLogins } from './logins.js';
 import { createOperators } from './operators.js';
+import { createProjectLifecycle } from './project-lifecycle.js';
 import { createProjects } from './projects.js';
 import { createSecrets } from './secrets.js';
 import { createStatistics } from './statistics.js';
@@ -18,10 +19,11 @@ export type Services = ReturnType<typeof createServices>;
 /** Everything that the two interfaces and the command can do with one database. */
 export function createServices(db: Database, onFailure: OnFailure = () => undefined) {
   const totals = createTotals(db, onFailure);
-  const projects = createProjects(db, randomBytes);
+  const projects = createProjects(db, randomBytes, onFailure);
   return {
     totals,
     projects,
+    lifecycle: createProjectLifecycle(db, totals, projects.forgetCredentials),
     secrets: createSecrets(db, randomBytes, projects.forgetCredentials),
     audit: createAudit(db),
     operators: createOperators(db, randomBytes),

@@ -3,10 +3,11 @@ import type { Database } from '../db/database.js';
 import type { Queryable } from '../db/statements.js';
 import type { Address } from '../domain/addresses.js';
 import { LARGEST_ID, type UserFilter } from '../domain/filters.js';
+import type { Identity } from '../domain/identities.js';
 import type { Actor, ProjectScope } from '../domain/projects.js';
 import type { User } from '../domain/users.js';
 import { AppError, show } from '../errors.js';
-import { findUsersById, type UserKey } from '../sql/find-users.js';
+import { findUsersById, findUsersByIdentity, type IdentityKey, type UserKey } from '../sql/find-users.js';
 import {
   type Beyond,
   type CountKey,
@@ -20,10 +21,11 @@ import {
   type WindowKey,
   windowGroupKey,
 } from '../sql/list-users.js';
-import { countRemoved, purgeRemoved, removeUser } from '../sql/remove-users.js';
+import { countRemoved, purgeRemoved, removeUser, restoreUser } from '../sql/remove-users.js';
 import type { Total } from '../sql/totals/totals.js';
 import { toUser, type UserRow, usersOf } from '../sql/user-columns.js';
 import { withIdempotencyKey } from './idempotency.js';
+import { createLookups } from './lookups.js';
 import { createSearch, userWeight } from './searches.js';
 import type { Totals } from './totals.js';
 
@@ -45,6 +47,12 @@ export function createUsers(db: Database, totals: Totals) {
   const byId = createBatchedRead({
     name: 'users by id',
     read: (keys: readonly UserKey[]) => findUsersById(db, keys),
+    answer: ([row]: KeyedRow<UserRow>[]) => (row === undefined ? null : toUser(row)),
+    weigh: ({ withAccounts }) => userWeight(withAccounts),
+  });
+  const byIdentity = createBatchedRead({
+    name: 'users by identity',
+    read: (keys: readonly IdentityKey[]) => findUsersByIdentity(db, keys),
     answer: ([row]: KeyedRow<UserRow>[]) => (row === undefined ? null : toUser(row)),
     weigh: ({ withAccounts }) => userWeight(withAccounts),
   });
@@ -82,6 +90,10 @@ export function createUsers(db: Database, totals: Totals) {
     if (id > LARGEST_ID || !(await removeUser(on, actor, id))) throw notFound(id);
   }
 
+  function findByIdentity(projectId: number, { authMethod, authValueKey }: Identity, withAccounts: boolean) {
+    return byIdentity({ projectId, authMethod, authValueKey, withAccounts });
+  }
+
   /** The number of a total, after which its deltas may be folded. */
   function readTotal(projectId: number, total: Total): number {
     totals.scheduleFold(projectId, total);
@@ -90,6 +102,17 @@ export function createUsers(db: Database, totals: Totals) {
 
   return {
     findUser,
+
+    ...createLookups(db, {
+      byEmail,
+      byAddress,
+      byIdentity: (projectId, identity) => findByIdentity(projectId, identity, false),
+    }),
+
+    /** The user with this identity; null if there is none. */
+    async findIdentity(scope: ProjectScope, identity: Identity, { withAccounts } = EVERYTHING): Promise<User | null> {
+      return findByIdentity(scope.projectIdFor('read'), identity, withAccounts);
+    },
 
     /** The user, or NOT_FOUND (spec, "GET /server/users/{user_id}"). */
     async getUser(scope: ProjectScope, id: bigint): Promise<User> {
@@ -152,6 +175,24 @@ export function createUsers(db: Database, totals: Totals) {
         await withIdempotencyKey(db, actor.projectId, { key, request: ['remove', String(id)] }, (tx) =>
           remove(tx, actor, id),
         );
+    },
+
+    /**
+     * Makes a removed user current again, with id, history and accounts, as long as they are not erased. NOT_FOUND; CONFLICT if the
+     * user is current, or if the identity has registered again.
+     */
+    async restoreUser(scope: ProjectScope, id: bigint, requestId: string | null = null): Promise<void> {
+      const actor = scope.actorFor('restore', requestId);
+      if (id > LARGEST_ID) throw notFound(id);
+      const { outcome, takenBy } = await restoreUser(db, actor, id);
+      if (outcome === 'restored') return;
+      if (outcome === 'unknown') throw notFound(id);
+      if (outcome === 'current') throw new AppError('CONFLICT', `User ${id} is not removed.`);
+      const other = takenBy === null ? 'another user' : `user ${takenBy}`;
+      throw new AppError(
+        'CONFLICT',
+        `User ${id} cannot be restored: the identity has registered again, as ${other}. Remove that user first.`,
+      );
     },
 
     /** The number of users that `purgeRemoved` would erase. */

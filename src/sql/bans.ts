@@ -1,6 +1,7 @@
 import type { KeyedRow } from '../db/batched-read.js';
 import { Prisma, type Queryable } from '../db/statements.js';
-import type { Ban, BanRecord, Identity } from '../domain/identities.js';
+import type { Position } from '../domain/filters.js';
+import type { Ban, BanRecord, Identity, ListedBan } from '../domain/identities.js';
 import type { Actor } from '../domain/projects.js';
 import { insertAuditEntries } from './audit.js';
 import { userById } from './find-users.js';
@@ -15,17 +16,24 @@ const CHANGED_BANS = Prisma.sql`
   LEFT JOIN users u ON u.project_id = changed.project_id AND u.auth_method = changed.auth_method
     AND u.auth_value_key = changed.auth_value_key AND u.deleted_at IS NULL`;
 
-/** Bans an identity, with an audit entry. Changes nothing if it is banned already. */
-export async function insertBan(db: Queryable, actor: Actor, identity: Identity): Promise<void> {
+/** Bans an identity, with an audit entry, and returns the ban. Changes nothing if it is banned already. */
+export async function insertBan(db: Queryable, actor: Actor, identity: Identity): Promise<Ban> {
   const { authMethod, authValue, authValueKey } = identity;
-  await db.query(Prisma.sql`
+  const inserted = await db.query<Ban>(Prisma.sql`
     WITH changed AS (
       INSERT INTO bans (project_id, auth_method, auth_value, auth_value_key)
       VALUES (${actor.projectId}, ${authMethod}, ${authValue}, ${authValueKey})
       ON CONFLICT DO NOTHING
-      RETURNING project_id, auth_method, auth_value_key
+      RETURNING *
+    ), audited AS (
+      ${insertAuditEntries(actor, 'ban', CHANGED_BANS)}
     )
-    ${insertAuditEntries(actor, 'ban', CHANGED_BANS)}`);
+    SELECT ${BAN} FROM changed
+    UNION ALL
+    SELECT ${BAN} FROM bans
+    WHERE project_id = ${actor.projectId} AND auth_method = ${authMethod} AND auth_value_key = ${authValueKey}`);
+  // Nothing only if another request has inserted it at this moment.
+  return inserted[0] ?? { ...identity, createdAt: new Date().toISOString() };
 }
 
 /** Lifts the ban of an identity, with an audit entry. Changes nothing if there is none. */
@@ -39,12 +47,36 @@ export async function deleteBan(db: Queryable, actor: Actor, { authMethod, authV
     ${insertAuditEntries(actor, 'unban', CHANGED_BANS)}`);
 }
 
-/** All bans of a project, oldest first. */
-export function listBans(db: Queryable, projectId: number): Promise<Ban[]> {
+export interface BanPageKey {
+  /** Where the page before ended; null for the first page. */
+  readonly after: Position | null;
+  readonly limit: number;
+  readonly order: 'newest first' | 'oldest first';
+  /** Texts of which a listed identity contains one, as it was written or as it is compared; null for all bans. */
+  readonly contains: readonly string[] | null;
+}
+
+/** At most `limit` bans after a position, each with its id. */
+export function listBanPage(
+  db: Queryable,
+  projectId: number,
+  { after, limit, order, contains }: BanPageKey,
+): Promise<ListedBan[]> {
+  const [isAfter, direction, start] =
+    order === 'newest first'
+      ? [Prisma.sql`<`, Prisma.sql`DESC`, { createdAt: 'infinity', id: 0 }]
+      : [Prisma.sql`>`, Prisma.empty, { createdAt: '-infinity', id: 0 }];
+  const { createdAt, id } = after ?? start;
   return db.query(Prisma.sql`
-    SELECT ${BAN} FROM bans
+    SELECT id, ${BAN} FROM bans
     WHERE project_id = ${projectId}::int
-    ORDER BY created_at, auth_method, auth_value_key`);
+      AND (created_at, id) ${isAfter} (${createdAt}::timestamptz, ${id}::bigint)
+      AND (${contains}::text[] IS NULL OR EXISTS (
+        SELECT FROM unnest(${contains}::text[]) AS wanted(part)
+        WHERE strpos(auth_value, wanted.part) > 0 OR strpos(auth_value_key, wanted.part) > 0
+      ))
+    ORDER BY created_at ${direction}, id ${direction}
+    LIMIT ${limit}::bigint`);
 }
 
 /** The next `limit` bans after one, in the order of their keys; after null the first. */

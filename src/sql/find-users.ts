@@ -1,5 +1,6 @@
 import type { KeyedRow } from '../db/batched-read.js';
 import { Prisma, type Queryable } from '../db/statements.js';
+import type { Identity } from '../domain/identities.js';
 import { LINKED_ACCOUNTS_IF_WANTED } from './linked-accounts.js';
 import { SHOWN_COLUMNS, type UserRow } from './user-columns.js';
 
@@ -27,6 +28,33 @@ export function findUsersById(db: Queryable, keys: readonly UserKey[]): Promise<
     ) WITH ORDINALITY AS k(project_id, id, with_accounts, key_index)
     CROSS JOIN LATERAL (${userById('k', 'id')}) AS u
     WHERE u.deleted_at IS NULL`);
+}
+
+export interface IdentityKey extends Pick<Identity, 'authMethod' | 'authValueKey'> {
+  readonly projectId: number;
+  readonly withAccounts: boolean;
+}
+
+/**
+ * Current users by identity, at most one for each key. The value is compared as a range and ordered, because only the index of
+ * identities has that order: a plan made while the table was empty would use another index, and read a whole project for each key.
+ */
+export function findUsersByIdentity(db: Queryable, keys: readonly IdentityKey[]): Promise<KeyedRow<UserRow>[]> {
+  return db.query(Prisma.sql`
+    ${KEYED_USER}
+    FROM unnest(
+      ${keys.map((key) => key.projectId)}::int[],
+      ${keys.map((key) => key.authMethod)}::text[],
+      ${keys.map((key) => key.authValueKey)}::text[],
+      ${keys.map((key) => key.withAccounts)}::boolean[]
+    ) WITH ORDINALITY AS k(project_id, auth_method, auth_value_key, with_accounts, key_index)
+    CROSS JOIN LATERAL (
+      SELECT * FROM users u
+      WHERE u.project_id = k.project_id AND u.auth_method = k.auth_method
+        AND u.auth_value_key >= k.auth_value_key AND u.auth_value_key <= k.auth_value_key AND u.deleted_at IS NULL
+      ORDER BY u.auth_value_key
+      LIMIT 1
+    ) AS u`);
 }
 
 /**

@@ -19,7 +19,12 @@ export interface LogActor {
   readonly requestId: string | null;
 }
 
-function insertLogEntries({ actor, requestId }: LogActor, action: OperatorAction, details: Prisma.Sql): Prisma.Sql {
+/** An insert of an entry for each row of `details`. It must be part of the statement that it records. */
+export function insertLogEntries(
+  { actor, requestId }: LogActor,
+  action: OperatorAction,
+  details: Prisma.Sql,
+): Prisma.Sql {
   return Prisma.sql`
     INSERT INTO operator_log (actor, request_id, action, details)
     SELECT ${actor}::text, ${requestId}::text, ${action}::text, entry.details FROM (${details}) AS entry (details)`;

@@ -9,16 +9,32 @@ export async function findProjectId(db: Queryable, appId: string): Promise<numbe
   return project?.id ?? null;
 }
 
+/** What is shown of a project `p`, with its exact number of current users. */
+const SUMMARY = Prisma.sql`
+  p.id, p.name, p.app_id AS "appId", p.created_at AS "createdAt", p.disabled_at AS "disabledAt",
+  p.requests_per_minute AS "requestsPerMinute",
+  (
+    (SELECT coalesce(sum(t.users), 0) FROM tallies t WHERE t.project_id = p.id AND t.span = 'all')
+    + (SELECT coalesce(sum(d.change), 0) FROM tally_deltas d WHERE d.project_id = p.id)
+  )::float8 AS "totalUser"`;
+
 /** Every project with its exact number of current users, oldest first. */
 export function listProjects(db: Queryable): Promise<ProjectSummary[]> {
-  return db.query(Prisma.sql`
-    SELECT p.id, p.name, p.app_id AS "appId", p.created_at AS "createdAt",
-           (
-             (SELECT coalesce(sum(t.users), 0) FROM tallies t WHERE t.project_id = p.id AND t.span = 'all')
-             + (SELECT coalesce(sum(d.change), 0) FROM tally_deltas d WHERE d.project_id = p.id)
-           )::float8 AS "totalUser"
-    FROM projects p
-    ORDER BY p.id`);
+  return db.query(Prisma.sql`SELECT ${SUMMARY} FROM projects p ORDER BY p.id`);
+}
+
+/** One project, or nothing if it was deleted. */
+export async function findProject(db: Queryable, projectId: number): Promise<ProjectSummary | undefined> {
+  const [project] = await db.query<ProjectSummary>(
+    Prisma.sql`SELECT ${SUMMARY} FROM projects p WHERE p.id = ${projectId}::int`,
+  );
+  return project;
+}
+
+/** The number of projects. */
+export async function countProjects(db: Queryable): Promise<number> {
+  const [row] = await db.query<{ count: number }>(Prisma.sql`SELECT count(*) FROM projects`);
+  return row?.count ?? 0;
 }
 
 /** A project as an operator sees it. */
@@ -26,11 +42,14 @@ export interface ProjectRow {
   readonly id: number;
   readonly appId: string;
   readonly name: string;
-  /** ISO 8601. */
+  /** Instants are ISO 8601 text. */
   readonly createdAt: string;
+  /** Since when its credentials are refused; null where they are accepted. */
+  readonly disabledAt: string | null;
 }
 
-const PROJECT = Prisma.sql`p.id, p.app_id AS "appId", p.name, p.created_at AS "createdAt"`;
+const PROJECT = Prisma.sql`
+  p.id, p.app_id AS "appId", p.name, p.created_at AS "createdAt", p.disabled_at AS "disabledAt"`;
 
 /** Projects by App ID: at most one row for each key. */
 export function findProjects(db: Queryable, appIds: readonly string[]): Promise<KeyedRow<ProjectRow>[]> {
@@ -44,19 +63,18 @@ export function findProjects(db: Queryable, appIds: readonly string[]): Promise<
 export function listProjectPage(
   db: Queryable,
   { search, after, limit }: { search: string | null; after: Position | null; limit: number },
-): Promise<{ total: number; project: ProjectRow | null }[]> {
+): Promise<({ total: number } & { [Column in keyof ProjectRow]: ProjectRow[Column] | null })[]> {
   const matches = Prisma.sql`
     (${search}::text IS NULL OR strpos(lower(p.name), lower(${search}::text)) > 0 OR strpos(p.app_id, ${search}::text) > 0)`;
   return db.query(Prisma.sql`
-    SELECT counted.total, to_jsonb(page) AS project
+    SELECT counted.total, ${PROJECT}
     FROM (SELECT count(*) AS total FROM projects p WHERE ${matches}) AS counted
     LEFT JOIN LATERAL (
-      SELECT p.id, p.app_id AS "appId", p.name, to_char(p.created_at, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS "createdAt"
-      FROM projects p
+      SELECT * FROM projects p
       WHERE ${matches}
         AND (p.created_at, p.id) < (${after?.createdAt ?? 'infinity'}::timestamptz, ${after?.id ?? 0}::bigint)
       ORDER BY p.created_at DESC, p.id DESC
       LIMIT ${limit}::bigint
-    ) AS page ON true
-    ORDER BY page."createdAt" DESC, page.id DESC`);
+    ) AS p ON true
+    ORDER BY p.created_at DESC, p.id DESC`);
 }

@@ -1,3 +1,4 @@
+import { isUniqueViolation } from '../db/failures.js';
 import { Prisma, type Queryable } from '../db/statements.js';
 import type { Actor } from '../domain/projects.js';
 import { insertAuditEntries } from './audit.js';
@@ -16,6 +17,44 @@ export async function removeUser(db: Queryable, actor: Actor, id: bigint): Promi
     )
     SELECT id FROM removed`);
   return removed.length > 0;
+}
+
+/** What became of a restoration. `takenBy` is the current user who has the identity now, if that user is known. */
+export interface Restoration {
+  readonly outcome: 'restored' | 'current' | 'unknown' | 'taken';
+  readonly takenBy: number | null;
+}
+
+/** Makes a removed user current again, with an audit entry, as long as nobody else has the identity. */
+export async function restoreUser(db: Queryable, actor: Actor, id: bigint): Promise<Restoration> {
+  const { projectId } = actor;
+  const statement = Prisma.sql`
+    WITH before AS (
+      SELECT u.id, u.deleted_at IS NOT NULL AS removed, (
+        SELECT other.id FROM users other
+        WHERE other.project_id = u.project_id AND other.auth_method = u.auth_method
+          AND other.auth_value_key = u.auth_value_key AND other.deleted_at IS NULL
+      ) AS taken_by
+      FROM users u WHERE u.project_id = ${projectId}::int AND u.id = ${id}::bigint
+    ), restored AS (
+      UPDATE users u SET deleted_at = NULL FROM before
+      WHERE u.project_id = ${projectId}::int AND u.id = before.id AND u.deleted_at IS NOT NULL AND before.taken_by IS NULL
+      RETURNING u.id
+    ), audited AS (
+      ${insertAuditEntries(actor, 'restore', Prisma.sql`SELECT id, '{}'::jsonb FROM restored`)}
+    )
+    SELECT CASE
+        WHEN EXISTS (SELECT FROM restored) THEN 'restored'
+        WHEN removed AND taken_by IS NOT NULL THEN 'taken'
+        ELSE 'current'
+      END AS outcome, taken_by AS "takenBy"
+    FROM before`;
+  const [restoration] = await db.query<Restoration>(statement).catch((error): Restoration[] => {
+    // The identity has registered while this statement ran.
+    if (isUniqueViolation(error)) return [{ outcome: 'taken', takenBy: null }];
+    throw error;
+  });
+  return restoration ?? { outcome: 'unknown', takenBy: null };
 }
 
 /** The number of users who were removed more than `olderThanMs` ago. */

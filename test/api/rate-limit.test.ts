@@ -86,6 +86,40 @@ test('each project has its own limit; bad requests count towards it, wrong crede
   expect(await statuses(other, LIMIT + 1)).toEqual([200, 200, 200, 200, 200, 429]);
 });
 
+describe("a project's own limit", () => {
+  const limit = async (app: TestApp, { appId }: TestProject, requestsPerMinute: number | null) =>
+    app.context.services.lifecycle.limitProject(await app.context.services.projects.getScope(appId), requestsPerMinute);
+  const policy = async (project: TestProject) => (await count(project)).headers.get('ratelimit-policy');
+
+  test.each([{ RATE_LIMIT }, {}])('overrides RATE_LIMIT (%o), and the minute goes on when it changes', async (env) => {
+    const { app, project } = await start(env);
+    const other = await app.createProject();
+    await limit(app, project, 2);
+    expect(await statuses(project, 3)).toEqual([200, 200, 429]);
+    expect(await policy(project)).toBe('"project";q=2;w=60');
+    await limit(app, project, LIMIT + 1);
+    expect(await policy(project)).toBe(`"project";q=${LIMIT + 1};w=60`);
+    expect(await statuses(project, 2)).toEqual([200, 429]);
+    expect((await count(other)).headers.get('ratelimit')).toBe(
+      'RATE_LIMIT' in env ? `"project";r=${LIMIT - 1};t=60` : null,
+    );
+    await limit(app, project, null);
+    expect(await policy(project)).toBe('RATE_LIMIT' in env ? `"project";q=${LIMIT};w=60` : null);
+  });
+
+  test('is refused beyond what RATE_LIMIT accepts, and recorded', async () => {
+    const { app, project } = await start({});
+    for (const bad of [0, -1, 1.5, 100_000_001, Number.NaN])
+      await expect(limit(app, project, bad)).rejects.toMatchObject({ code: 'BAD_USER_INPUT' });
+    for (const rate of [7, 7, null, null]) await limit(app, project, rate);
+    const scope = await app.context.services.projects.getScope(project.appId);
+    expect(await app.context.services.audit.listEntries(scope, null, 10)).toMatchObject([
+      { action: 'limit', details: { requests_per_minute: 7 } },
+      { action: 'limit', details: { requests_per_minute: null } },
+    ]);
+  });
+});
+
 const redisUrl = process.env['TEST_REDIS_URL'];
 /** Longer than the timeout of a silent connection plus the time until the next attempt. */
 const SETTLED_MS = 3_000;
@@ -121,6 +155,23 @@ describe.runIf(redisUrl)('with Redis', () => {
     expect([(await ask(project)).status, (await ask(project)).status]).toEqual([200, 200]);
     expect(await statuses(project, 2)).toEqual([200, 429]);
     expect(await ask(project)).toEqual({ status: 429, left: expect.stringMatching(/^"project";r=0;t=\d+$/) });
+  });
+
+  test("several processes share a project's own limit", async () => {
+    const { RATE_LIMIT: _, ...env } = (await startWithRedis()).env;
+    const { app } = await start(env);
+    const ask = await startSecond(app, env);
+    const { projects, lifecycle } = app.context.services;
+    const limited = async () => {
+      const made = await app.createProject();
+      await lifecycle.limitProject(await projects.getScope(made.appId), 3);
+      return made;
+    };
+    await expect.poll(async () => counted(await limited(), ask), { timeout: SETTLED_MS }).toBe(1);
+    const project = await limited();
+    expect(await statuses(project, 2)).toEqual([200, 200]);
+    expect([(await ask(project)).status, (await ask(project)).status]).toEqual([200, 429]);
+    expect(await statuses(project, 1)).toEqual([429]);
   });
 
   /** The remaining requests in the second process after one request to the first. */

@@ -110,6 +110,7 @@ function slowProjects() {
       },
     },
     randomBytes,
+    () => undefined,
   );
   return {
     projects,
@@ -167,7 +168,7 @@ test('no secret is cached beyond its expiry by the clock of the database', async
   // As if each secret expired at the time of the statement.
   const query: typeof db.query = async (statement) =>
     (await db.query<object>(statement)).map((row) => ('leftMs' in row ? { ...row, leftMs: 0 } : row)) as never;
-  const projects = createProjects({ ...db, listen: () => undefined, query }, randomBytes);
+  const projects = createProjects({ ...db, listen: () => undefined, query }, randomBytes, () => undefined);
   await projects.authenticate(project);
   expect(projects.cachedCredentials(project)).toBe('stale');
   await projects.flush();

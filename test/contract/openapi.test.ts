@@ -147,9 +147,12 @@ describe('/openapi.json', () => {
     expect(require({ body: { message: '', result: { ...found.body.result, created_at: 'today' } } })).toThrow(
       'date-time',
     );
-    expect(require({ status: 404 })).toThrow('error');
-    expect(require({ status: 418, body: { message: '' } })).toThrow('error');
-    expect(require({ status: 401, body: { error: '' } })).toThrow('WWW-Authenticate');
+    const headers = new Headers(found.headers);
+    expect(require({ status: 404, headers })).toThrow('Userdir-Error-Code');
+    headers.set('userdir-error-code', 'NOT_FOUND');
+    expect(require({ status: 404, headers })).toThrow('error');
+    expect(require({ status: 418, headers, body: { message: '' } })).toThrow('error');
+    expect(require({ status: 401, headers, body: { error: '' } })).toThrow('WWW-Authenticate');
     expect(require({ headers: new Headers({ 'content-type': 'application/json' }) })).toThrow('X-Request-Id');
     expect(require({ path: '/server/nothing' })).toThrow('no such operation');
     // `rest` itself checks each answer against the document.

@@ -41,6 +41,7 @@ const BEYOND_PRISMA: readonly string[] = [
   'range of accounts_id_seq: 1 to 9007199254740991',
   'range of audit_log_id_seq: 1 to 9007199254740991',
   'range of operator_log_id_seq: 1 to 9007199254740991',
+  'range of bans_id_seq: 1 to 9007199254740991',
   // The database maintains the tallies: triggers append deltas, functions fold them.
   "constraint tally_deltas_change_is_one of tally_deltas: CHECK ((change = ANY (ARRAY['-1'::integer, 1])))",
   'trigger: CREATE TRIGGER users_tally_insert AFTER INSERT ON users REFERENCING NEW TABLE AS new_users FOR EACH STATEMENT EXECUTE FUNCTION record_inserted_users()',
@@ -51,7 +52,13 @@ const BEYOND_PRISMA: readonly string[] = [
   'trigger: CREATE TRIGGER projects_id_is_fixed BEFORE UPDATE OF id ON projects FOR EACH ROW WHEN (old.id IS DISTINCT FROM new.id) EXECUTE FUNCTION refuse_new_project_id()',
   'function refuse_new_project_id()',
   'function require_account_room(integer,bigint,text[])',
-  // The database notifies processes when a secret ends.
+  // A project that goes takes its deltas, which have no foreign key.
+  'trigger: CREATE TRIGGER projects_forget_deltas AFTER DELETE ON projects FOR EACH ROW EXECUTE FUNCTION forget_deltas()',
+  'function forget_deltas()',
+  // A rate limit of a project has the bounds of RATE_LIMIT.
+  'constraint projects_requests_per_minute_in_range of projects: CHECK (((requests_per_minute >= 1) AND (requests_per_minute <= 100000000)))',
+  // The database notifies processes when a secret ends, or when its project is disabled or limited.
+  'trigger: CREATE TRIGGER projects_announce AFTER UPDATE OF disabled_at, requests_per_minute ON projects FOR EACH STATEMENT EXECUTE FUNCTION announce_secrets()',
   'trigger: CREATE TRIGGER app_secrets_announce AFTER DELETE OR UPDATE OF project_id, secret_hash, label, scopes, expires_at ON app_secrets FOR EACH STATEMENT EXECUTE FUNCTION announce_secrets()',
   'function announce_secrets()',
   'function record_inserted_users()',

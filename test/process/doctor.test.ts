@@ -35,7 +35,7 @@ describe('beside a running server,', () => {
     await runJson('seed', '--project', appId, '--users', '30');
     const { code, stdout, stderr } = await run('doctor');
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-    expect(stdout).toMatch(/\n✓ {2}totals +exact for 30 users of 1 projects\n/);
+    expect(stdout).toMatch(/\n✓ {2}totals +exact for 30 users of 1 project\n/);
     expect(stdout).toMatch(/\n\nNo problems, \d+ warnings?\.\n$/);
     if (isEmbedded) expect(stdout).toMatch(/\n✓ {2}server +pid \d+ holds the data directory/);
     expect(await runJson('project', 'list')).toMatchObject([{ app_id: appId, total_user: 30 }]);
@@ -229,8 +229,8 @@ describe.runIf(isEmbedded)('without a database,', () => {
   });
 
   test('unsafe settings are reported', async () => {
-    const settings = { DATA_DIR: '/tmp/userdir-never', REDIS_URL: 'redis://127.0.0.1', HOST: '0.0.0.0' };
-    expect(statusesOf(await examine(settings))).toMatchObject({ 'rate-limit': 'warning', graphiql: 'warning' });
+    const settings = { DATA_DIR: '/tmp/userdir-never', HOST: '0.0.0.0' };
+    expect(statusesOf(await examine(settings))).toMatchObject({ graphiql: 'warning' });
     const production = { ...settings, NODE_ENV: 'production' };
     expect(statusesOf(await examine({ ...production, EMBEDDED: 'on' }))).toMatchObject({ production: 'warning' });
     expect(await examine({ ...production, DATABSE_URL: 'x' })).toMatchObject({

@@ -21,7 +21,7 @@ test('the default is the embedded database in ./data on loopback, with GraphiQL 
     demo: true,
     trustProxy: false,
     requestTimeoutMs: 10_000,
-    rateLimit: null,
+    rateLimit: { requestsPerMinute: null },
     shutdownDelayMs: 0,
     metricsPort: null,
     tracesUrl: null,

@@ -1,0 +1,109 @@
+import type { Command } from 'commander';
+import { parseIdentity, snakeCase } from '../domain/identities.js';
+import { examples, jsonOption, parseLimit, projectOption } from './arguments.js';
+import type { OperationContext } from './operation.js';
+import type { CommandContext } from './run.js';
+import { table, writeNotice } from './terminal.js';
+
+/** The bans of a project, and the identities in them. */
+export function addBanCommands(user: Command, { operation }: CommandContext): void {
+  const setBanned = (name: string, description: string, banned: boolean) => {
+    const run = operation(`user ${name}`, (context, params: BanParams) => changeBan(context, params, banned));
+    user
+      .command(name)
+      .description(description)
+      .addHelpText('after', examples(`user ${name} --project app_1 --method email --value eve@example.com`))
+      .addOption(projectOption())
+      .requiredOption('--method <METHOD>', 'email, passkey, wallet, or the name of a social provider')
+      .requiredOption('--value <VALUE>', 'the login email, the address, or the ID at the provider')
+      .addOption(jsonOption())
+      .action(async ({ project, method, value, ...options }) => {
+        await run({ project, method, value }, { ...options, print: banReport });
+      });
+  };
+  setBanned('ban', 'refuse logins and registrations of an identity', true);
+  setBanned('unban', 'lift a ban', false);
+  const list = operation('user bans', listBans);
+  user
+    .command('bans')
+    .description('list banned identities, oldest ban first')
+    .addHelpText(
+      'after',
+      examples('user bans --project app_1 --search eve@', 'user bans --project app_1 --limit 100 --json'),
+    )
+    .addOption(projectOption())
+    .option('--search <TEXT>', 'only identities whose value contains this text')
+    .option('--limit <N>', 'one page of at most this many; without it, all', parseLimit)
+    .option('--after <CURSOR>', 'the page after an earlier one, which told its cursor on stderr')
+    .addOption(jsonOption())
+    .action(async ({ project, search, limit, after, ...options }) => {
+      let next: string | null = null;
+      await list(
+        { project, search: search ?? null, limit: limit ?? null, after: after ?? null },
+        {
+          ...options,
+          // Scripts read a list of bans; the cursor stands beside it.
+          json: false,
+          print: (page) => {
+            next = page.next;
+            return options.json ? JSON.stringify(page.bans) : banTable(page.bans);
+          },
+        },
+      );
+      if (next !== null) writeNotice(`There are more bans. The next page: --after ${next}`);
+    });
+}
+
+interface BanParams {
+  readonly project: string;
+  readonly method: string;
+  readonly value: string;
+}
+
+async function changeBan(
+  { services, operator }: OperationContext,
+  { project, method, value }: BanParams,
+  banned: boolean,
+) {
+  const scope = await services.projects.getScope(project, operator);
+  const identity = parseIdentity({ authMethod: method, authValue: value }, snakeCase);
+  if (banned) await services.logins.ban(scope, identity);
+  else await services.logins.unban(scope, identity);
+  return { auth_method: identity.authMethod, auth_value: identity.authValue, banned };
+}
+
+const PAGE_SIZE = 1_000;
+
+async function listBans(
+  { services, operator }: OperationContext,
+  params: { project: string; search: string | null; limit: number | null; after: string | null },
+) {
+  const scope = await services.projects.getScope(params.project, operator);
+  const bans = [];
+  let next = params.after;
+  do {
+    const limit = Math.min(PAGE_SIZE, (params.limit ?? Number.POSITIVE_INFINITY) - bans.length);
+    const page = await services.logins.listBans(scope, {
+      after: next,
+      limit,
+      order: 'oldest first',
+      search: params.search,
+    });
+    for (const { authMethod, authValue, createdAt } of page.bans)
+      bans.push({ auth_method: authMethod, auth_value: authValue, created_at: createdAt });
+    next = page.next;
+  } while (next !== null && bans.length !== params.limit);
+  return { bans, next };
+}
+
+function banReport({ auth_method, auth_value, banned }: Awaited<ReturnType<typeof changeBan>>): string {
+  return `${auth_method} ${auth_value} is ${banned ? 'banned' : 'not banned'}.`;
+}
+
+function banTable(bans: Awaited<ReturnType<typeof listBans>>['bans']): string {
+  if (bans.length === 0) return 'No identity is banned.';
+  return table(
+    ['Method', 'Value', 'Since'],
+    bans.map((ban) => [ban.auth_method, ban.auth_value, ban.created_at]),
+  );
+}

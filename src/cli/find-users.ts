@@ -1,0 +1,121 @@
+import type { Command } from 'commander';
+import { parse, userId } from '../domain/filters.js';
+import { parseIdentity, snakeCase } from '../domain/identities.js';
+import type { UserDetails } from '../domain/users.js';
+import { AppError, show } from '../errors.js';
+import { examples, jsonOption, projectOption } from './arguments.js';
+import type { OperationContext } from './operation.js';
+import type { CommandContext } from './run.js';
+import { fields, table } from './terminal.js';
+
+export function addLookupCommands(user: Command, { operation }: CommandContext): void {
+  const get = operation('user get', getUser);
+  user
+    .command('get')
+    .description('show everything that is known of a user, also of a removed one')
+    .addHelpText('after', examples('user get --project app_1 42', 'user get --project app_1 42 --json'))
+    .argument('<USER_ID>', 'the user ID')
+    .addOption(projectOption())
+    .addOption(jsonOption())
+    .action(async (id: string, { project, ...options }) => {
+      await get({ project, userId: id }, { ...options, print: userFields });
+    });
+  const search = operation('user search', searchUsers);
+  user
+    .command('search')
+    .description('find users by ID, email, address or identity, newest first')
+    .addHelpText(
+      'after',
+      examples(
+        'user search --project app_1 ada@example.com',
+        'user search --project app_1 --method passkey --value cGFzc2tleQ',
+        'user search --project app_1 --removed ada@example.com',
+      ),
+    )
+    .argument('[ANY]', 'a user ID, an email, an address, or the value of an identity')
+    .addOption(projectOption())
+    .option('--method <METHOD>', 'with --value: email, passkey, wallet, or the name of a social provider')
+    .option('--value <VALUE>', 'the login email, the address, or the ID at the provider or of the passkey')
+    .option('--removed', 'removed users who are not erased yet, the last 100')
+    .addOption(jsonOption())
+    .action(async (any: string | undefined, { project, method, value, removed, ...options }, command: Command) => {
+      const isIdentity = method !== undefined && value !== undefined;
+      if ((any === undefined) !== isIdentity || (method === undefined) !== (value === undefined))
+        command.error('error: give either ANY, or --method and --value');
+      const what = isIdentity ? { method, value } : { any: any as string };
+      await search({ project, ...what, removed: removed === true }, { ...options, print: userTable });
+    });
+}
+
+const userIdArgument = userId('USER_ID');
+
+async function getUser({ services, operator }: OperationContext, params: { project: string; userId: string }) {
+  const id = parse(userIdArgument, params.userId);
+  const user = await services.users.describeUser(await services.projects.getScope(params.project, operator), id);
+  if (user === null) throw new AppError('NOT_FOUND', `There is no user ${show(id)} in this project.`);
+  return toJson(user);
+}
+
+type SearchParams = { project: string; removed: boolean } & ({ any: string } | { method: string; value: string });
+
+async function searchUsers({ services, operator }: OperationContext, { project, removed, ...what }: SearchParams) {
+  const scope = await services.projects.getScope(project, operator);
+  if ('any' in what) return (await services.users.searchAny(scope, what.any, removed)).map(toJson);
+  const identity = parseIdentity({ authMethod: what.method, authValue: what.value }, snakeCase);
+  return (await services.users.searchIdentity(scope, identity, removed)).map(toJson);
+}
+
+function toJson(user: UserDetails) {
+  return {
+    id: user.id,
+    auth_method: user.authMethod,
+    auth_value: user.authValue,
+    email: user.loginEmail,
+    wallet: user.wallet,
+    created_at: user.createdAt,
+    last_login: user.lastLogin,
+    login_count: user.loginCount,
+    banned: user.bannedAt !== null,
+    banned_at: user.bannedAt,
+    removed_at: user.removedAt,
+    accounts: user.accounts.map(({ id, network, publicKey, walletType }) => ({
+      id,
+      network,
+      public_key: publicKey,
+      wallet_type: walletType,
+    })),
+  };
+}
+
+type ShownUser = ReturnType<typeof toJson>;
+
+function stateOf({ banned_at, removed_at }: ShownUser): string {
+  const states = [removed_at && `removed ${removed_at}`, banned_at && `banned ${banned_at}`].filter(Boolean);
+  return states.length === 0 ? 'current' : states.join(', ');
+}
+
+function userFields(user: ShownUser): string {
+  return fields([
+    ['ID', String(user.id)],
+    ['Method', user.auth_method],
+    ['Value', user.auth_value],
+    ['Email', user.email ?? 'none'],
+    ['Wallet', user.wallet ?? 'none'],
+    ['Registered', user.created_at],
+    ['Last login', user.last_login ?? 'never'],
+    ['Logins', String(user.login_count)],
+    ['State', stateOf(user)],
+    ...user.accounts.map(({ network, public_key, wallet_type }): [string, string] => [
+      'Account',
+      `${network} ${public_key} (${wallet_type})`,
+    ]),
+  ]);
+}
+
+function userTable(users: ShownUser[]): string {
+  if (users.length === 0) return 'No user matches.';
+  return table(
+    ['ID', 'Method', 'Value', 'Email', 'Registered', 'State'],
+    users.map((user) => [user.id, user.auth_method, user.auth_value, user.email ?? '', user.created_at, stateOf(user)]),
+  );
+}

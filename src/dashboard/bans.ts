@@ -1,0 +1,102 @@
+import { camelCase, type ListedBan, parseIdentity } from '../domain/identities.js';
+import type { OpenProject } from '../services/projects.js';
+import { builder, type PageInfo, pageInfoType } from './builder.js';
+import { readLimit } from './paging.js';
+import { projectType } from './projects.js';
+
+interface ProjectBan extends Omit<ListedBan, 'id'> {
+  readonly project: Pick<OpenProject, 'scope'>;
+}
+
+const banType = builder.objectRef<ProjectBan>('Ban').implement({
+  description: 'An identity that can neither log in nor register.',
+  fields: (t) => ({
+    authMethod: t.exposeString('authMethod', { description: 'The method of the identity.' }),
+    authValue: t.exposeString('authValue', { description: 'Its value.' }),
+    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'Since when it is banned.' }),
+    userId: t.id({
+      nullable: true,
+      description: 'The current user with this identity; null if there is none.',
+      resolve: async ({ project, ...identity }, _args, { services }) =>
+        (await services.users.findIdentity(project.scope, identity, { withAccounts: false }))?.id,
+    }),
+  }),
+});
+
+interface BanConnection {
+  readonly bans: ProjectBan[];
+  readonly pageInfo: PageInfo;
+}
+
+const banConnectionType = builder.objectRef<BanConnection>('BanConnection').implement({
+  description: 'A page of bans, newest first.',
+  fields: (t) => ({
+    nodes: t.field({ type: [banType], description: 'The bans.', resolve: ({ bans }) => bans }),
+    pageInfo: t.field({
+      type: pageInfoType,
+      description: 'What is before and after this page. `startCursor` is null.',
+      resolve: ({ pageInfo }) => pageInfo,
+    }),
+  }),
+});
+
+builder.objectField(projectType, 'bans', (t) =>
+  t.field({
+    type: banConnectionType,
+    description: 'The banned identities, newest ban first.',
+    args: {
+      search: t.arg.string({ description: 'Only those whose value contains this, whatever its case.' }),
+      first: t.arg.int({ required: true, defaultValue: 50, description: 'How many, 1 to 100.' }),
+      after: t.arg.string({ description: 'A cursor: only bans after it, which are older.' }),
+    },
+    resolve: async (project, { search, first, after }, { services }) => {
+      const { bans, next } = await services.logins.listBans(project.scope, {
+        search: search ?? null,
+        after: after ?? null,
+        limit: readLimit('first', first),
+      });
+      return {
+        bans: bans.map((ban) => ({ ...ban, project })),
+        pageInfo: { startCursor: null, endCursor: next, hasNextPage: next !== null, hasPreviousPage: after != null },
+      };
+    },
+  }),
+);
+
+const identityArguments = {
+  authMethod: { required: true, description: 'The method: `email`, `passkey`, `wallet`, or the name of a provider.' },
+  authValue: { required: true, description: 'The login email, the address, or the ID at the provider.' },
+} as const;
+const appIdArgument = { required: true, description: 'The App ID of the project.' } as const;
+
+builder.mutationFields((t) => ({
+  banIdentity: t.field({
+    type: banType,
+    description: 'Bans an identity, also one without a user. Idempotent. Needs SUPPORT. NOT_FOUND; BAD_USER_INPUT.',
+    args: {
+      appId: t.arg.id(appIdArgument),
+      authMethod: t.arg.string(identityArguments.authMethod),
+      authValue: t.arg.string(identityArguments.authValue),
+    },
+    resolve: async (_root, { appId, ...given }, { services, scopeOf, requestId }) => {
+      const scope = await scopeOf(appId);
+      scope.projectIdFor('ban');
+      const ban = await services.logins.ban(scope, parseIdentity(given, camelCase), requestId);
+      return { ...ban, project: { scope } };
+    },
+  }),
+  unbanIdentity: t.boolean({
+    description: 'Lifts the ban of an identity. Idempotent. Needs SUPPORT. NOT_FOUND; BAD_USER_INPUT.',
+    args: {
+      appId: t.arg.id(appIdArgument),
+      authMethod: t.arg.string(identityArguments.authMethod),
+      authValue: t.arg.string(identityArguments.authValue),
+    },
+    resolve: async (_root, { appId, ...given }, { services, scopeOf, requestId }) => {
+      const scope = await scopeOf(appId);
+      scope.projectIdFor('ban');
+      await services.logins.unban(scope, parseIdentity(given, camelCase), requestId);
+      return true;
+    },
+  }),
+}));

@@ -1,0 +1,82 @@
+import type { Database } from '../db/database.js';
+import { type ProjectScope, requireProjectName } from '../domain/projects.js';
+import { badInput } from '../errors.js';
+import * as sql from '../sql/project-lifecycle.js';
+import type { Totals } from './totals.js';
+
+/** Rows in a transaction of a deletion. A user may have 100 accounts, which go with the user. */
+const BATCH_SIZE = 2_000;
+/** As many as RATE_LIMIT accepts. */
+const MAX_REQUESTS_PER_MINUTE = 100_000_000;
+
+export interface DeletionOptions {
+  /** Called with the number of users who are deleted so far, removed ones included. */
+  readonly progress: (users: number) => void;
+  /** Ends a deletion before it is complete. The project stays disabled, and a second deletion deletes the rest. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Changes of a project as a whole, for the operator. All of them are idempotent. `onChanged` is called when what is known of its
+ * credentials may have changed.
+ */
+export function createProjectLifecycle(db: Database, totals: Totals, onChanged: () => void) {
+  return {
+    /** BAD_USER_INPUT. */
+    async renameProject(scope: ProjectScope, name: string, requestId: string | null = null): Promise<void> {
+      await sql.renameProject(db, scope.actorFor('operate', requestId), requireProjectName(name));
+    },
+
+    /** Refuses the project's credentials with PROJECT_DISABLED, within a second in every process. Its data is kept. */
+    async disableProject(scope: ProjectScope, requestId: string | null = null): Promise<void> {
+      await sql.disableProject(db, scope.actorFor('operate', requestId));
+      onChanged();
+    },
+
+    /** Accepts its credentials again. */
+    async enableProject(scope: ProjectScope, requestId: string | null = null): Promise<void> {
+      await sql.enableProject(db, scope.actorFor('operate', requestId));
+      onChanged();
+    },
+
+    /** The project's own rate limit instead of RATE_LIMIT; null for RATE_LIMIT. In effect within a second. BAD_USER_INPUT. */
+    async limitProject(scope: ProjectScope, requestsPerMinute: number | null): Promise<void> {
+      const isInRange = (rate: number) => Number.isInteger(rate) && rate >= 1 && rate <= MAX_REQUESTS_PER_MINUTE;
+      if (requestsPerMinute !== null && !isInRange(requestsPerMinute))
+        throw badInput('rate', requestsPerMinute, `a whole number from 1 to ${MAX_REQUESTS_PER_MINUTE}`);
+      await sql.limitProject(db, scope.actorFor('operate', null), requestsPerMinute);
+      onChanged();
+    },
+
+    /**
+     * Deletes the project and everything that it has, in transactions of bounded size. It is disabled first. This cannot be undone.
+     * Its totals are exact until the end. Returns the number of deleted users, removed ones included.
+     */
+    async deleteProject(
+      scope: ProjectScope,
+      { progress, signal }: DeletionOptions,
+      requestId: string | null = null,
+    ): Promise<number> {
+      const actor = scope.actorFor('operate', requestId);
+      await sql.beginDeletion(db, actor);
+      onChanged();
+      let users = 0;
+      for (const table of sql.LARGE_TABLE_NAMES) {
+        for (let deleted = BATCH_SIZE; deleted === BATCH_SIZE; ) {
+          signal.throwIfAborted();
+          deleted = await db.transaction('READ COMMITTED', (tx) =>
+            sql.deleteRows(tx, actor.projectId, table, BATCH_SIZE),
+          );
+          if (table !== 'users') continue;
+          users += deleted;
+          progress(users);
+        }
+        if (table === 'users') await totals.fold(scope);
+      }
+      await db.transaction('READ COMMITTED', (tx) => sql.deleteProject(tx, actor));
+      onChanged();
+      if (users > BATCH_SIZE) await db.vacuum();
+      return users;
+    },
+  };
+}

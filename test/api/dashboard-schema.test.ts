@@ -1,0 +1,487 @@
+import { beforeAll, describe, expect, test } from 'vitest';
+import { type Json, type TestProject, useTestApp } from '../support/app.js';
+import { logIn, type TestOperator } from '../support/dashboard.js';
+import { codesOf } from '../support/graphql.js';
+
+/** What operators read and change, and what their roles forbid. */
+const app = useTestApp({ env: { OPERATOR: 'ignored' } });
+let [admin, support, viewer] = [] as unknown as TestOperator[];
+beforeAll(async () => {
+  [admin, support, viewer] = [await logIn(app, 'admin'), await logIn(app, 'support'), await logIn(app, 'viewer')];
+});
+
+const DAY = '2026-02-';
+const METHODS = ['email', 'passkey', 'wallet', 'google'];
+const user = (index: number, day: number): { auth_method: string; auth_value: string; created_at: string } => {
+  const auth_method = METHODS[index % 4] as string;
+  const hex = index.toString(16).padStart(40, '0');
+  const auth_value = { email: `u${index}@example.com`, wallet: `0x${hex}` }[auth_method] ?? `value-${index}`;
+  return { auth_method, auth_value, created_at: `${DAY}${String(day).padStart(2, '0')}T12:00:00Z` };
+};
+
+async function projectWithUsers(count = 24): Promise<TestProject> {
+  const project = await app.createProject('Shop');
+  await project.addUsers(...Array.from({ length: count }, (_, index) => user(index, (index % 6) + 1)));
+  return project;
+}
+
+const of = (fields: string) => `query ($appId: ID!) { project(appId: $appId) { ${fields} } }`;
+const ask = async (who: TestOperator, { appId }: Pick<TestProject, 'appId'>, fields: string): Promise<Json> =>
+  (await who.ask(of(fields), { appId })).project;
+const sql = async (text: string, ...values: unknown[]): Promise<Json[]> =>
+  (await app.context.db.pool.query(text, values)).rows;
+
+describe('queries', () => {
+  let project: TestProject;
+  beforeAll(async () => {
+    project = await projectWithUsers();
+  });
+
+  test('projects are listed, searched and paged, newest first', async () => {
+    const [a, b] = [await app.createProject('Needle %_ a'), await app.createProject('needle %_ B')];
+    const PROJECTS = `query ($search: String, $first: Int!, $after: String) {
+      projects(search: $search, first: $first, after: $after) {
+        nodes { appId name userCount disabledAt } totalCount pageInfo { endCursor hasNextPage hasPreviousPage } } }`;
+    const page = (variables: object) => viewer.ask(PROJECTS, { first: 1, search: 'NEEDLE %_', ...variables });
+    const first = (await page({})).projects;
+    expect(first).toMatchObject({
+      nodes: [{ appId: b.appId, name: 'needle %_ B', userCount: 0, disabledAt: null }],
+      totalCount: 2,
+      pageInfo: { hasNextPage: true, hasPreviousPage: false },
+    });
+    const second = (await page({ after: first.pageInfo.endCursor })).projects;
+    expect(second).toMatchObject({
+      nodes: [{ appId: a.appId }],
+      totalCount: 2,
+      pageInfo: { hasNextPage: false, hasPreviousPage: true },
+    });
+    expect((await page({ search: a.appId })).projects.nodes).toMatchObject([{ appId: a.appId }]);
+    expect((await page({ search: 'no such' })).projects).toMatchObject({ nodes: [], totalCount: 0 });
+    expect((await viewer.ask('{ project(appId: "app_none") { name } }')).project).toBeNull();
+  });
+
+  test('totals by method and sign-ups agree with a count of the rows, also with pending deltas', async () => {
+    const other = await projectWithUsers(7);
+    const FIELDS = `userCount totalsByMethod { loginMethod total }
+      days: signUps(from: "2026-02-01", to: "2026-02-07", by: DAY) { from total email passkey wallet socials }
+      months: signUps(from: "2026-01-15", to: "2026-03-02", by: MONTH) { from total }`;
+    for (const folded of [false, true]) {
+      for (const each of [project, other]) {
+        const scope = await app.context.services.projects.getScope(each.appId);
+        if (folded) await app.context.services.totals.fold(scope);
+        else
+          await sql(
+            `UPDATE users SET deleted_at = now() WHERE auth_value IN ('u4@example.com') AND project_id =
+          (SELECT id FROM projects WHERE app_id = $1)`,
+            each.appId,
+          );
+        const found = await ask(viewer, each, FIELDS);
+        const counted = await sql(
+          `SELECT to_char(created_at, 'YYYY-MM-DD') AS day, login_method AS method, count(*)::int AS users FROM users
+           WHERE deleted_at IS NULL AND project_id = (SELECT id FROM projects WHERE app_id = $1) GROUP BY 1, 2`,
+          each.appId,
+        );
+        const sum = (rows: Json[]) => rows.reduce((total, { users }) => total + users, 0);
+        const on = (day: string, method?: string) =>
+          sum(counted.filter((row) => row.day === day && (method ?? row.method) === row.method));
+        expect(found.userCount).toBe(sum(counted));
+        expect(found.totalsByMethod).toEqual(
+          ['email', 'passkey', 'wallet', 'socials'].map((method) => ({
+            loginMethod: method.toUpperCase(),
+            total: sum(counted.filter((row) => row.method === method)),
+          })),
+        );
+        expect(found.days).toEqual(
+          [1, 2, 3, 4, 5, 6, 7].map((number) => {
+            const from = `${DAY}0${number}`;
+            const [email, passkey, wallet, socials] = ['email', 'passkey', 'wallet', 'socials'].map((m) => on(from, m));
+            return { from, total: on(from), email, passkey, wallet, socials };
+          }),
+        );
+        expect(found.months).toEqual([
+          { from: '2026-01-01', total: 0 },
+          { from: '2026-02-01', total: sum(counted) },
+          { from: '2026-03-01', total: 0 },
+        ]);
+      }
+    }
+  });
+
+  test.each([
+    ['from: "2026-02-30", to: "2026-03-01", by: DAY', 'from'],
+    ['from: "2026-02-02", to: "2026-02-01", by: DAY', 'from, to'],
+    ['from: "2024-01-01", to: "2026-01-01", by: DAY', 'at most 400'],
+    ['from: "2026-02-01T00:00:00Z", to: "2026-02-03", by: DAY', 'from'],
+  ])('signUps(%s) is refused', async (args, words) => {
+    const { errors } = await viewer.graphql(of(`signUps(${args}) { total }`), { appId: project.appId });
+    expect(errors).toMatchObject([{ message: expect.stringContaining(words), extensions: { code: 'BAD_USER_INPUT' } }]);
+  });
+
+  test('users by page, by cursor and by filter are those of the public schema', async () => {
+    const filter = 'filter: { loginMethods: [EMAIL, SOCIALS], startDate: "2026-02-02" }';
+    const theirs = await project.graphql(
+      `{ userPage(${filter}, page: 2, limit: 3) { totalUser users { id authValue } } }`,
+    );
+    const { userPage } = await ask(
+      viewer,
+      project,
+      `userPage(${filter}, page: 2, limit: 3) { totalCount page pageCount nodes { id authValue } }`,
+    );
+    const { totalUser, users } = theirs.data.userPage;
+    expect(userPage).toEqual({ totalCount: totalUser, page: 2, pageCount: Math.ceil(totalUser / 3), nodes: users });
+    const walked = [];
+    for (let after = null, hasNext = true; hasNext; ) {
+      const { users: window } = (
+        await viewer.ask(
+          `query ($appId: ID!, $after: String) { project(appId: $appId) { users(first: 5, after: $after) {
+            totalCount nodes { id } pageInfo { endCursor hasNextPage } } } }`,
+          { appId: project.appId, after },
+        )
+      ).project;
+      walked.push(...window.nodes);
+      ({ endCursor: after, hasNextPage: hasNext } = window.pageInfo);
+    }
+    const { nodes } = (await ask(viewer, project, 'userPage(limit: 100) { nodes { id } }')).userPage;
+    expect(walked).toEqual(nodes);
+  });
+
+  test('one search box finds a user by id, email, address or any identity', async () => {
+    const { nodes } = (await ask(viewer, project, 'userPage(limit: 100) { nodes { id authMethod authValue email } }'))
+      .userPage;
+    for (const method of METHODS) {
+      const { id, authValue } = nodes.find((each: Json) => each.authMethod === method);
+      for (const any of [
+        id,
+        authValue,
+        ` ${authValue.toUpperCase().replace(/^0X/, '0x')} `.slice(method === 'email' || method === 'wallet' ? 0 : 99),
+      ]) {
+        if (any === '') continue;
+        const found = await viewer.ask(
+          'query ($appId: ID!, $any: String!) { project(appId: $appId) { findUsers(any: $any) { id banned removedAt } } }',
+          { appId: project.appId, any },
+        );
+        expect([any, found.project.findUsers]).toEqual([any, [{ id, banned: false, removedAt: null }]]);
+      }
+    }
+  });
+
+  test('an operator’s request never mixes projects', async () => {
+    const projects = await Promise.all([1, 2, 3].map((count) => projectWithUsers(count * 2)));
+    const fields = `appId userCount userPage { nodes { id authValue banned accounts { id } audit { nodes { id } } } }
+      users { totalCount } secrets { id } bans { nodes { userId } } audit { nodes { id action } }
+      totalsByMethod { total } signUps(from: "2026-02-01", to: "2026-02-28", by: MONTH) { total }`;
+    const alone = [];
+    for (const each of projects) alone.push(await ask(viewer, each, fields));
+    const query = projects.map(({ appId }, index) => `p${index}: project(appId: "${appId}") { ${fields} }`).join('\n');
+    const together = Object.values(await viewer.ask(`{ ${query} }`));
+    expect(together).toEqual(alone);
+    expect(new Set(alone.map(({ userCount }) => userCount))).toEqual(new Set([2, 4, 6]));
+  });
+
+  test('the main screens take few statements, however many rows they have', async () => {
+    const count = async (query: string, variables = {}) => {
+      await admin.ask(query, variables);
+      const before = app.statements.length;
+      await admin.ask(query, variables);
+      return app.statements.length - before;
+    };
+    // One is for the session.
+    const LIST = `{ projects(first: 50) { totalCount nodes { appId name createdAt userCount
+      signUps(from: "2026-02-01", to: "2026-02-28", by: DAY) { total } } } }`;
+    expect(await count(LIST)).toBeLessThanOrEqual(4);
+    const USERS = of('name userPage(limit: 100) { totalCount nodes { id authValue banned accounts { checksummed } } }');
+    expect(await count(USERS, { appId: project.appId })).toBeLessThanOrEqual(5);
+    const OVERVIEW = of(`userCount totalsByMethod { total } userPage(limit: 5) { nodes { id } }
+      signUps(from: "2026-01-01", to: "2026-12-31", by: MONTH) { total email passkey wallet socials }`);
+    expect(await count(OVERVIEW, { appId: project.appId })).toBeLessThanOrEqual(6);
+  });
+
+  test('documents beyond the limits are refused before they do anything', async () => {
+    const before = app.statements.length;
+    const nested = `${'project(appId: "x") { userPage(limit: 100) { nodes { audit(first: 100) { nodes { id } } } } }'}`;
+    const refused = [
+      `{ ${nested} }`,
+      `{ projects(first: 100) { nodes { users(first: 100) { nodes { accounts { id } } } } } }`,
+      `{ ${Array.from({ length: 300 }, (_, index) => `a${index}: me { name }`).join(' ')} }`,
+      `{ me { name } } # ${'x'.repeat(20_000)}`,
+      '{ me { nothing } }',
+      'query A { me { name } } query B { me { name } }',
+    ];
+    for (const query of refused) {
+      const { errors, data } = await viewer.graphql(query);
+      expect([query.slice(0, 80), codesOf({ errors }), data]).toEqual([
+        query.slice(0, 80),
+        ['BAD_USER_INPUT'],
+        undefined,
+      ]);
+    }
+    // Only the sessions are read.
+    expect(app.statements.slice(before).filter((text) => !text.includes('operator_sessions'))).toEqual([]);
+    const long = await viewer.graphql('query ($s: String) { projects(search: $s) { totalCount } }', {
+      s: 'x'.repeat(5_000),
+    });
+    expect(codesOf(long)).toEqual(['BAD_USER_INPUT']);
+  });
+});
+
+describe('mutations', () => {
+  test('an admin creates, renames, disables, enables and deletes a project, and the trail tells who', async () => {
+    const created = await admin.ask(
+      'mutation { createProject(name: "New") { appSecret project { appId name userCount secrets { label live } } } }',
+    );
+    const { appSecret, project } = created.createProject;
+    expect(project).toMatchObject({ name: 'New', userCount: 0, secrets: [{ label: 'main', live: true }] });
+    const call = () =>
+      fetch(`${app.url}/server/users`, {
+        headers: { 'service-app-id': project.appId, 'service-app-secret': appSecret },
+      }).then(({ status }) => status);
+    expect(await call()).toBe(200);
+    const variables = { appId: project.appId };
+    await admin.ask('mutation ($appId: ID!) { renameProject(appId: $appId, name: "Renamed") { name } }', variables);
+    const disabled = await admin.ask(
+      'mutation ($appId: ID!) { disableProject(appId: $appId) { disabledAt } }',
+      variables,
+    );
+    expect(disabled.disableProject.disabledAt).toMatch(/Z$/);
+    expect(await call()).toBe(401);
+    await admin.ask('mutation ($appId: ID!) { enableProject(appId: $appId) { disabledAt } }', variables);
+    expect(await call()).toBe(200);
+    const { audit } = await ask(viewer, project, 'audit { nodes { actor action requestId } }');
+    expect(audit.nodes.map(({ action }: Json) => action)).toEqual(['enable', 'disable', 'rename', 'create']);
+    for (const entry of audit.nodes)
+      expect(entry).toMatchObject({ actor: `operator:${admin.name}`, requestId: expect.any(String) });
+    const DELETE = 'mutation ($appId: ID!, $name: String!) { deleteProject(appId: $appId, name: $name) }';
+    expect(codesOf(await admin.graphql(DELETE, { ...variables, name: 'New' }))).toEqual(['BAD_USER_INPUT']);
+    expect(await admin.ask(DELETE, { ...variables, name: 'Renamed' })).toEqual({ deleteProject: true });
+    expect(await ask(viewer, project, 'name')).toBeNull();
+    const { operatorLog } = await admin.ask('{ operatorLog(first: 1) { actor action details } }');
+    expect(operatorLog).toMatchObject([{ actor: `operator:${admin.name}`, action: 'delete_project' }]);
+    expect(JSON.parse(operatorLog[0].details)).toEqual({ app_id: project.appId, name: 'Renamed' });
+  });
+
+  test('an admin adds, rotates with overlap and revokes secrets', async () => {
+    const { appId } = await app.createProject();
+    const SECRET = 'appSecret previousExpiresAt secret { id label scopes live expiresAt }';
+    const { addSecret } = await admin.ask(
+      `mutation ($appId: ID!) { addSecret(appId: $appId, label: "reports", scopes: [READ, READ], expiresInSeconds: 3600) { ${SECRET} } }`,
+      { appId },
+    );
+    expect(addSecret).toMatchObject({
+      previousExpiresAt: null,
+      secret: { label: 'reports', scopes: ['READ'], live: true },
+    });
+    const status = (appSecret: string) =>
+      fetch(`${app.url}/server/users`, { headers: { 'service-app-id': appId, 'service-app-secret': appSecret } }).then(
+        (response) => response.status,
+      );
+    expect(await status(addSecret.appSecret)).toBe(200);
+    const { rotateSecret } = await admin.ask(
+      `mutation ($appId: ID!) { rotateSecret(appId: $appId, label: "reports", overlapSeconds: 600) { ${SECRET} } }`,
+      { appId },
+    );
+    expect(rotateSecret.previousExpiresAt).toMatch(/Z$/);
+    expect(await Promise.all([addSecret, rotateSecret].map((made) => status(made.appSecret)))).toEqual([200, 200]);
+    const { revokeSecret } = await admin.ask(
+      'mutation ($appId: ID!, $id: ID!) { revokeSecret(appId: $appId, id: $id) { live } }',
+      { appId, id: addSecret.secret.id },
+    );
+    expect(revokeSecret).toEqual({ live: false });
+    expect(await Promise.all([addSecret, rotateSecret].map((made) => status(made.appSecret)))).toEqual([401, 200]);
+    for (const label of ['operator', 'operator:ada'])
+      expect(
+        codesOf(
+          await admin.graphql(
+            'mutation ($appId: ID!, $label: String!) { addSecret(appId: $appId, label: $label, scopes: [READ]) { appSecret } }',
+            { appId, label },
+          ),
+        ),
+      ).toEqual(['BAD_USER_INPUT']);
+  });
+
+  test('support removes, restores, bans and unbans many at once, with a result for each', async () => {
+    const project = await projectWithUsers(4);
+    const { nodes } = (await ask(support, project, 'userPage { nodes { id authMethod authValue } }')).userPage;
+    const ids = nodes.map(({ id }: Json) => id);
+    const run = async (name: string, given = ids) =>
+      (
+        await support.ask(
+          `mutation ($appId: ID!, $ids: [ID!]!) { ${name}(appId: $appId, ids: $ids) { id ok code message } }`,
+          { appId: project.appId, ids: given },
+        )
+      )[name];
+    const allOk = ids.map((id: string) => ({ id, ok: true, code: null, message: null }));
+    expect(await run('banUsers')).toEqual(allOk);
+    const { auth_method, auth_value } = user(0, 1);
+    const login = () =>
+      project.graphql('mutation ($input: RecordLoginInput!) { recordLogin(input: $input) { created } }', {
+        input: { authMethod: auth_method, authValue: auth_value },
+      });
+    expect(codesOf(await login())).toEqual(['BANNED']);
+    const banned = await ask(support, project, 'bans { nodes { authValue userId } } userPage { nodes { banned } }');
+    expect(banned.bans.nodes.map(({ userId }: Json) => userId).sort()).toEqual([...ids].sort());
+    expect(banned.userPage.nodes).toEqual(ids.map(() => ({ banned: true })));
+    expect(await run('unbanUsers')).toEqual(allOk);
+    expect(codesOf(await login())).toEqual([]);
+    const [gone] = ids;
+    expect(await run('removeUsers', [gone, '999999', gone])).toMatchObject([
+      { id: gone, ok: true },
+      { id: '999999', ok: false, code: 'NOT_FOUND' },
+      { id: gone, ok: false, code: 'NOT_FOUND' },
+    ]);
+    expect(
+      (await ask(viewer, project, `user(id: "${gone}") { removedAt audit { nodes { action actor } } }`)).user,
+    ).toMatchObject({
+      removedAt: expect.stringMatching(/Z$/),
+      audit: {
+        nodes: [{ action: 'remove' }, { action: 'unban' }, { action: 'ban', actor: `operator:${support.name}` }],
+      },
+    });
+    expect(await run('restoreUsers', [gone])).toMatchObject([{ ok: true }]);
+    const many = await support.graphql(
+      'mutation ($appId: ID!, $ids: [ID!]!) { banUsers(appId: $appId, ids: $ids) { ok } }',
+      {
+        appId: project.appId,
+        ids: Array(101).fill('1'),
+      },
+    );
+    expect(codesOf(many)).toEqual(['BAD_USER_INPUT']);
+  });
+
+  test('an identity without a user is banned and unbanned', async () => {
+    const { appId } = await app.createProject();
+    const args = `appId: "${appId}", authMethod: "google", authValue: "777"`;
+    const { banIdentity } = await support.ask(
+      `mutation { banIdentity(${args}) { authMethod authValue createdAt userId } }`,
+    );
+    expect(banIdentity).toEqual({
+      authMethod: 'google',
+      authValue: '777',
+      createdAt: expect.stringMatching(/Z$/),
+      userId: null,
+    });
+    expect((await support.ask(`mutation { banIdentity(${args}) { createdAt } }`)).banIdentity.createdAt).toBe(
+      banIdentity.createdAt,
+    );
+    expect(await support.ask(`mutation { unbanIdentity(${args}) }`)).toEqual({ unbanIdentity: true });
+    expect((await ask(viewer, { appId }, 'bans { nodes { authValue } }')).bans.nodes).toEqual([]);
+  });
+
+  test('the audit trail is filtered by user, actor, action and time, and paged', async () => {
+    const project = await projectWithUsers(3);
+    const { nodes } = (await ask(viewer, project, 'userPage { nodes { id } }')).userPage;
+    const ids = nodes.map(({ id }: Json) => id);
+    await support.ask('mutation ($appId: ID!, $ids: [ID!]!) { banUsers(appId: $appId, ids: $ids) { ok } }', {
+      appId: project.appId,
+      ids,
+    });
+    await admin.ask('mutation ($appId: ID!, $ids: [ID!]!) { removeUsers(appId: $appId, ids: $ids) { ok } }', {
+      appId: project.appId,
+      ids: ids.slice(1),
+    });
+    const trail = async (args: string) =>
+      (
+        await ask(
+          viewer,
+          project,
+          `audit${args === '' ? '' : `(${args})`} { nodes { action } pageInfo { endCursor hasNextPage } }`,
+        )
+      ).audit;
+    const actions = async (args: string) => (await trail(args)).nodes.map(({ action }: Json) => action);
+    expect(await actions('')).toEqual(['remove', 'remove', 'ban', 'ban', 'ban', 'import', 'create']);
+    expect(await actions('action: "ban"')).toEqual(['ban', 'ban', 'ban']);
+    expect(await actions(`userId: "${ids[1]}"`)).toEqual(['remove', 'ban']);
+    expect(await actions(`actor: "operator:${admin.name}"`)).toEqual(['remove', 'remove']);
+    expect(await actions('until: "2020-01-01"')).toEqual([]);
+    expect(await actions('since: "2020-01-01", action: "import"')).toEqual(['import']);
+    const first = await trail('first: 5');
+    expect(first.pageInfo.hasNextPage).toBe(true);
+    expect(await actions(`first: 5, after: "${first.pageInfo.endCursor}"`)).toEqual(['import', 'create']);
+    const wrong = await viewer.graphql(of('audit(action: "nothing") { nodes { id } }'), { appId: project.appId });
+    expect(codesOf(wrong)).toEqual(['BAD_USER_INPUT']);
+  });
+});
+
+describe('roles', () => {
+  const MUTATIONS: Record<string, [role: 'support' | 'admin', args: string, fields?: string]> = {
+    removeUsers: ['support', 'appId: $appId, ids: ["1"]', 'ok'],
+    restoreUsers: ['support', 'appId: $appId, ids: ["1"]', 'ok'],
+    banUsers: ['support', 'appId: $appId, ids: ["1"]', 'ok'],
+    unbanUsers: ['support', 'appId: $appId, ids: ["1"]', 'ok'],
+    banIdentity: ['support', 'appId: $appId, authMethod: "google", authValue: "1"', 'createdAt'],
+    unbanIdentity: ['support', 'appId: $appId, authMethod: "google", authValue: "1"'],
+    createProject: ['admin', 'name: "x"', 'appSecret'],
+    renameProject: ['admin', 'appId: $appId, name: "x"', 'name'],
+    disableProject: ['admin', 'appId: $appId', 'name'],
+    enableProject: ['admin', 'appId: $appId', 'name'],
+    deleteProject: ['admin', 'appId: $appId, name: "Test"'],
+    addSecret: ['admin', 'appId: $appId, label: "x", scopes: [READ]', 'appSecret'],
+    rotateSecret: ['admin', 'appId: $appId, label: "main"', 'appSecret'],
+    revokeSecret: ['admin', 'appId: $appId, id: "1"', 'live'],
+    addOperator: ['admin', 'name: "x", role: ADMIN', 'name'],
+    setOperatorRole: ['admin', 'name: "x", role: ADMIN', 'name'],
+    removeOperator: ['admin', 'name: "x"'],
+    createLoginLink: ['admin', 'operator: "x"', 'url'],
+  };
+
+  test('every mutation is in the list, or is for everyone', async () => {
+    const { __schema } = await viewer.ask('{ __schema { mutationType { fields { name } } } }');
+    const names = __schema.mutationType.fields.map(({ name }: Json) => name).sort();
+    expect(names).toEqual([...Object.keys(MUTATIONS), 'logOut', 'revokeSession'].sort());
+  });
+
+  test.each(Object.entries(MUTATIONS))(
+    '%s, sent by hand, is refused and recorded',
+    async (name, [role, args, fields]) => {
+      const project = await app.createProject();
+      const isOfProject = args.includes('$appId');
+      const query = `mutation ${isOfProject ? '($appId: ID!) ' : ''}{ ${name}(${args}) ${fields === undefined ? '' : `{ ${fields} }`} }`;
+      const before = await ask(
+        admin,
+        project,
+        'name disabledAt userCount secrets { live } bans { nodes { authValue } }',
+      );
+      for (const who of role === 'admin' ? [viewer, support] : [viewer]) {
+        const answer = await who.graphql(query, { appId: project.appId });
+        expect(codesOf(answer)).toEqual(['FORBIDDEN']);
+        expect(answer.errors?.[0]?.message).toMatch(
+          new RegExp(`^This needs the role (support or )?admin; ${who.name} has`),
+        );
+        const recorded = isOfProject
+          ? await sql(
+              `SELECT details FROM audit_log WHERE actor = $1 AND action = 'refuse' AND request_id IS NOT NULL
+             AND project_id = (SELECT id FROM projects WHERE app_id = $2)`,
+              `operator:${who.name}`,
+              project.appId,
+            )
+          : await sql(
+              `SELECT details FROM operator_log WHERE actor = $1 AND action = 'refuse' AND details->>'refused' = $2`,
+              `operator:${who.name}`,
+              name,
+            );
+        expect(recorded.map(({ details }) => details.refused)).toEqual([name]);
+      }
+      expect(
+        await ask(admin, project, 'name disabledAt userCount secrets { live } bans { nodes { authValue } }'),
+      ).toEqual(before);
+    },
+  );
+
+  test.each(['{ operators { name } }', '{ operatorLog { id } }'])('%s needs an admin', async (query) => {
+    for (const who of [viewer, support]) expect(codesOf(await who.graphql(query))).toEqual(['FORBIDDEN']);
+    expect(codesOf(await admin.graphql(query))).toEqual([]);
+  });
+
+  test('a link made in the dashboard logs its operator in', async () => {
+    await admin.ask('mutation { addOperator(name: "Linked", role: VIEWER) { name role source } }');
+    const { createLoginLink } = await admin.ask('mutation { createLoginLink(operator: "linked") { url expiresAt } }');
+    expect(createLoginLink.url).toMatch(new RegExp(`^${app.url}/dashboard#login=[\\w-]{43}$`));
+  });
+
+  test('the status says what doctor says, and figures', async () => {
+    const { status } = await viewer.ask(
+      '{ status { version database startedAt checks { name } figures { name value unit } } }',
+    );
+    expect(status.figures.map(({ name }: Json) => name)).toContain('in_flight');
+    expect(new Date(status.startedAt).getTime()).toBeLessThanOrEqual(Date.now());
+  });
+});

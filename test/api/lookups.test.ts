@@ -1,0 +1,127 @@
+import { beforeAll, describe, expect, test } from 'vitest';
+import { parseIdentity, snakeCase } from '#dist/domain/identities.js';
+import type { ProjectScope } from '#dist/domain/projects.js';
+import { ethereumAddress, stellarAddress } from '../support/addresses.js';
+import { type TestProject, useTestApp } from '../support/app.js';
+
+/** How an operator finds users and bans. */
+
+const app = useTestApp();
+let project: TestProject;
+let scope: ProjectScope;
+beforeAll(async () => {
+  project = await app.createProject();
+  scope = await app.context.services.projects.getScope(project.appId);
+});
+const identity = (authMethod: string, authValue: string) => parseIdentity({ authMethod, authValue }, snakeCase);
+
+describe('searchAny', () => {
+  const names = async (text: string, removed = false) =>
+    (await app.context.services.users.searchAny(scope, text, removed)).map(({ authValue }) => authValue);
+  const ids: Record<string, number> = {};
+  beforeAll(async () => {
+    const other = await app.createProject();
+    const users = [
+      { auth_method: 'email', auth_value: 'Ada@example.com' },
+      { auth_method: 'google', auth_value: '1234', email: 'ada@example.com' },
+      { auth_method: 'passkey', auth_value: 'cGFzc2tleQ' },
+      { auth_method: 'github', auth_value: 'cGFzc2tleQ', email: 'grace@example.com' },
+      { auth_method: 'wallet', auth_value: ethereumAddress(1) },
+      {
+        auth_method: 'apple',
+        auth_value: 'a.1',
+        accounts: [{ network: 'stellar', public_key: stellarAddress(1) }],
+      },
+    ].map((user, n) => ({ ...user, created_at: `2026-01-0${n + 1}T00:00:00Z` }));
+    await other.addUsers(...users);
+    await project.addUsers(...users);
+    const { body } = await project.rest('/server/users');
+    for (const { id, auth_method } of body.result.users) ids[auth_method] = id;
+  });
+
+  test.each<[what: string, text: () => string, found: string[]]>([
+    ['a user id', () => `${ids['apple']}`, ['a.1']],
+    ['a user id of another project', () => `${(ids['email'] ?? 0) - 1}`, []],
+    ['an email', () => ' ADA@example.com', ['1234', 'Ada@example.com']],
+    ['an address in another case', () => ethereumAddress(1).toUpperCase().replace('X', 'x'), [ethereumAddress(1)]],
+    ['the address of an account', () => stellarAddress(1), ['a.1']],
+    ['a passkey, and whatever else has its value', () => 'cGFzc2tleQ', ['cGFzc2tleQ', 'cGFzc2tleQ']],
+    ['an ID of digits at a provider', () => '1234', ['1234']],
+    ['an email of nobody', () => 'nobody@example.com', []],
+    ['a value of nobody', () => 'CGFZC2TLEQ', []],
+  ])('finds %s', async (_what, text, found) => {
+    expect(await names(text())).toEqual(found);
+  });
+
+  test('refuses what no identity can be', async () => {
+    for (const text of ['', ' ', 'a\u0000b', 'x'.repeat(1_501)])
+      await expect(names(text)).rejects.toMatchObject({ code: 'BAD_USER_INPUT' });
+  });
+
+  test('finds an identity by its method and value', async () => {
+    const { users } = app.context.services;
+    const found = await users.searchIdentity(scope, identity('passkey', 'cGFzc2tleQ'));
+    expect(found).toMatchObject([{ id: ids['passkey'], bannedAt: null, removedAt: null, accounts: [] }]);
+    expect(await users.searchIdentity(scope, identity('passkey', '1234'))).toEqual([]);
+  });
+
+  test('tells who is removed and who is banned', async () => {
+    const { users, logins } = app.context.services;
+    await project.addUsers({ auth_method: 'email', auth_value: 'eve@example.com', login_count: 2 });
+    const [eve] = await users.searchAny(scope, 'eve@example.com');
+    await logins.ban(scope, identity('email', 'EVE@example.com'));
+    const banned = { ...eve, bannedAt: expect.any(String) };
+    expect(await users.searchAny(scope, 'eve@example.com')).toEqual([banned]);
+    await project.rest(`/server/users/${eve?.id}`, { method: 'DELETE' });
+    const removed = { ...banned, removedAt: expect.any(String) };
+    expect(await users.describeUser(scope, BigInt(eve?.id ?? 0))).toEqual(removed);
+    expect(await users.searchAny(scope, `${eve?.id}`)).toEqual([removed]);
+    expect(await users.searchAny(scope, 'eve@example.com')).toEqual([]);
+    expect(await users.searchAny(scope, 'eve@example.com', true)).toEqual([removed]);
+    expect(await users.searchIdentity(scope, identity('email', 'eve@example.com'), true)).toEqual([removed]);
+    expect(await names('ada@example.com', true)).toEqual([]);
+    expect(await users.describeUser(scope, 2n ** 80n)).toBe(null);
+  });
+});
+
+describe('listBans', () => {
+  let banScope: ProjectScope;
+  const list = (page: object) => app.context.services.logins.listBans(banScope, { limit: 10, ...page });
+  const values = ({ bans }: { bans: { authValue: string }[] }) => bans.map(({ authValue }) => authValue);
+  beforeAll(async () => {
+    const { projects, logins } = app.context.services;
+    banScope = await projects.getScope((await app.createProject()).appId);
+    await logins.ban(scope, identity('email', 'x25@example.com'));
+    for (let n = 0; n < 25; n += 1) await logins.ban(banScope, identity('google', `Näme-${n}`));
+    await logins.ban(banScope, identity('email', 'Mallory@Example.com'));
+  });
+
+  test.each(['newest first', 'oldest first'] as const)('shows each ban once, %s', async (order) => {
+    const walked: string[] = [];
+    let after: string | null = null;
+    let pages = 0;
+    do {
+      const page = await list({ order, after });
+      walked.push(...values(page));
+      after = page.next;
+      pages += 1;
+    } while (after !== null);
+    const expected = [...Array.from({ length: 25 }, (_, n) => `Näme-${n}`), 'Mallory@Example.com'];
+    expect(walked).toEqual(order === 'newest first' ? expected.reverse() : expected);
+    expect(pages).toBe(3);
+  });
+
+  test('is searched by a part of a value, whatever its case', async () => {
+    expect(values(await list({ search: 'MALLORY@' }))).toEqual(['Mallory@Example.com']);
+    expect(values(await list({ search: ' Näme-24' }))).toEqual(['Näme-24']);
+    expect(values(await list({ search: '%' }))).toEqual([]);
+    const page = await list({ search: 'me-2', limit: 4 });
+    expect(values(page)).toEqual(['Näme-24', 'Näme-23', 'Näme-22', 'Näme-21']);
+    expect(values(await list({ search: 'me-2', limit: 4, after: page.next }))).toEqual(['Näme-20', 'Näme-2']);
+  });
+
+  test('refuses a cursor that is none and a search that is too long', async () => {
+    await expect(list({ after: 'x' })).rejects.toMatchObject({ code: 'BAD_USER_INPUT' });
+    await expect(list({ search: 'x'.repeat(1_501) })).rejects.toMatchObject({ code: 'BAD_USER_INPUT' });
+  });
+});
