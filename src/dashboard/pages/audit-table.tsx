@@ -15,14 +15,21 @@ export interface Entry {
 interface AuditTableProps {
   readonly appId: string;
   readonly entries: readonly Entry[];
+  readonly caption?: string;
   readonly busy?: boolean;
   readonly withUser?: boolean;
 }
 
 /** Entries of the audit trail. */
-export function AuditTable({ appId, entries, busy = false, withUser = true }: AuditTableProps) {
+export function AuditTable({
+  appId,
+  entries,
+  caption = 'Audit trail',
+  busy = false,
+  withUser = true,
+}: AuditTableProps) {
   return (
-    <Table caption="Audit trail" busy={busy}>
+    <Table caption={caption} busy={busy}>
       <thead>
         <tr>
           <th scope="col">When</th>

@@ -19,11 +19,13 @@ const AUDIT = graphql(`
   }
 `);
 
-/** A day of the reader's zone as an instant: its first, or that of the next day. */
-function instant(date: string | undefined, nextDay = false): string | null {
+/** A day of the reader's zone as an instant: its first, or its last. */
+function instant(date: string | undefined, isEnd = false): string | null {
   const [year, month, day] = (date ?? '').split('-').map(Number);
   if (!year || !month || !day) return null;
-  return new Date(year, month - 1, day + (nextDay ? 1 : 0)).toISOString();
+  return new Date(
+    isEnd ? new Date(year, month - 1, day + 1).getTime() - 1 : new Date(year, month - 1, day),
+  ).toISOString();
 }
 
 /** Who did what and when, newest first. */

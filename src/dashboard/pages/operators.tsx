@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks';
+import { AuditTable } from './audit-table.js';
 import { Dialog, DialogForm } from './dialog.js';
 import { formatDateTime } from './format.js';
 import { graphql, send } from './graphql.js';
@@ -9,6 +10,7 @@ import { SameByApi, SameByApiDetails } from './recipes.js';
 import { may, me, type Role } from './session.js';
 
 const OPERATORS = graphql(`query Operators { operators { name role createdAt lastSeenAt source } }`);
+const LOG = graphql(`query OperatorLog { operatorLog(first: 30) { id at actor action requestId details } }`);
 const ADD = graphql(
   `mutation AddOperator($name: String!, $role: OperatorRole!) { addOperator(name: $name, role: $role) { name } }`,
 );
@@ -98,10 +100,31 @@ export function Operators() {
           </tbody>
         </Table>
       )}
+      <Log />
       {adding && <AddOperator onClose={() => setAdding(false)} onAdded={setLinking} />}
       {removing !== null && <RemoveOperator name={removing} onClose={() => setRemoving(null)} />}
       {linking !== null && <LoginLink name={linking} onClose={() => setLinking(null)} />}
     </>
+  );
+}
+
+/** What concerns no project: sign-ins, changes of operators, refusals. */
+function Log() {
+  const { data, failure, loading } = useQuery(LOG, {});
+  return (
+    <section>
+      <h2>Log</h2>
+      <Problem failure={failure} />
+      {!data && loading && <Loading lines={4} />}
+      {data && (
+        <AuditTable
+          appId=""
+          caption="Log of the operators"
+          entries={data.operatorLog.map((entry) => ({ ...entry, userId: null }))}
+          withUser={false}
+        />
+      )}
+    </section>
   );
 }
 

@@ -35,7 +35,6 @@ const SCOPES: Record<Scope, string> = {
   READ: 'list, count, search and get users',
   VERIFY: 'verify wallet addresses',
   WRITE: 'record logins and remove users',
-  CHANGES: 'follow the changes of users',
 };
 
 interface Secret {
@@ -106,7 +105,7 @@ export function Secrets({ appId }: { appId: string }) {
                 <td class="row-actions">
                   {secret.live && may('operate') && (
                     <>
-                      {secret.expiresAt === null && (
+                      {isNewest(secret, secrets) && (
                         <button type="button" class="small" onClick={() => setDoing({ what: 'rotate', secret })}>
                           Rotate…
                         </button>
@@ -128,6 +127,10 @@ export function Secrets({ appId }: { appId: string }) {
     </>
   );
 }
+
+/** A rotation replaces the newest secret of a label. */
+const isNewest = ({ id, label }: Secret, secrets: readonly Secret[]) =>
+  !secrets.some((other) => other.label === label && other.live && Number(other.id) > Number(id));
 
 function State({ secret: { live, expiresAt } }: { secret: Secret }) {
   if (!live) return <Badge>ended</Badge>;

@@ -9,6 +9,15 @@ const SESSIONS = graphql(
 );
 const REVOKE = graphql(`mutation RevokeSession($id: ID!) { revokeSession(id: $id) }`);
 
+/** "Chrome 140, Linux" where a browser says it in the usual way; else as it says it. */
+function browserName(userAgent: string): string {
+  const [, name, version] = /(Firefox|Edg|OPR|HeadlessChrome|Chrome|Version)\/(\d+)/.exec(userAgent) ?? [];
+  const system = /Windows|Android|iPhone|iPad|Macintosh|Linux/.exec(userAgent)?.[0];
+  if (!name || !system) return userAgent.slice(0, 40);
+  const shown: Record<string, string> = { Edg: 'Edge', OPR: 'Opera', HeadlessChrome: 'Chrome', Version: 'Safari' };
+  return `${shown[name] ?? name} ${version}, ${system}`;
+}
+
 /** Where one is signed in; for an admin, where everyone is. */
 export function Sessions() {
   const { data, failure, loading } = useQuery(SESSIONS, {});
@@ -43,8 +52,8 @@ export function Sessions() {
                 <td class="main-cell">
                   <bdi>{operator}</bdi> {current && <Badge tone="good">this one</Badge>}
                 </td>
-                <td class="details-cell">
-                  <bdi>{userAgent}</bdi>
+                <td class="nowrap" title={userAgent}>
+                  <bdi>{browserName(userAgent)}</bdi>
                 </td>
                 <td class="nowrap">
                   <Time at={createdAt} />

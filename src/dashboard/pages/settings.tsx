@@ -123,8 +123,9 @@ function Deletion({ project: { appId, name } }: OfProject) {
   const [typed, setTyped] = useState('');
   const remove = useAction(() => send(DELETE, { appId, name: typed }));
   const submit = async () => {
-    if (!(await remove.run())) return;
-    announce('The project is deleted.');
+    const done = await remove.run();
+    if (!done) return;
+    announce(done.deleteProject ? 'The project is deleted.' : 'The project is disabled; its deletion goes on.');
     route(paths.projects, true);
   };
   return (

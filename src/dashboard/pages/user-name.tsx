@@ -8,6 +8,7 @@ export interface NamedUser {
   readonly authValue: string;
   readonly loginMethod: LoginMethod;
   readonly banned: boolean;
+  readonly removedAt?: string | null;
 }
 
 /** A user as a link, with the login method. A long identity is cut short by the style; the whole is shown on hover. */
@@ -19,6 +20,7 @@ export function UserName({ appId, user }: { appId: string; user: NamedUser }) {
         <bdi>{user.authValue}</bdi>
       </a>
       {user.banned && <Badge tone="bad">banned</Badge>}
+      {user.removedAt && <Badge tone="warn">removed</Badge>}
     </span>
   );
 }

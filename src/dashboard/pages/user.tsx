@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
 import { AuditTable } from './audit-table.js';
 import { type BulkAction, BulkDialog } from './bulk.js';
-import { formatNumber, METHOD_NAMES } from './format.js';
+import { formatNumber, type LoginMethod, METHOD_NAMES } from './format.js';
 import { graphql } from './graphql.js';
 import { paths, useTitle } from './location.js';
 import { Badge, Copy, Empty, Header, Loading, Problem, Table, Time, Value } from './parts.js';
@@ -15,11 +15,13 @@ const USER = graphql(`
   query User($appId: ID!, $id: ID!) {
     project(appId: $appId) {
       user(id: $id) {
-        id authMethod authValue loginMethod email wallet createdAt lastLogin loginCount banned
+        id authMethod authValue loginMethod email wallet createdAt lastLogin loginCount banned removedAt
         accounts { id network publicKey checksummed walletType }
-        audit(first: 20) { nodes { id at actor action requestId userId details } pageInfo { hasNextPage } }
       }
-      removed: audit(userId: $id, first: 20) { nodes { id at actor action requestId userId details } }
+      audit(userId: $id, first: 20) {
+        nodes { id at actor action requestId userId details }
+        pageInfo { hasNextPage }
+      }
     }
   }
 `);
@@ -31,8 +33,13 @@ export function User({ appId, id }: { appId: string; id: string }) {
   const [action, setAction] = useState<BulkAction | null>(null);
   useTitle(`User ${id}`, project?.name ?? '');
   const user = data?.project?.user;
-  const trail = data?.project?.removed.nodes ?? [];
-  const target = user ?? { id, authMethod: '', authValue: `User ${id}` };
+  const trail = data?.project?.audit;
+  const offer = (what: BulkAction, name: string, isAllowed: boolean) =>
+    isAllowed && (
+      <button type="button" class={what === 'remove' ? 'danger' : ''} onClick={() => setAction(what)}>
+        {name}
+      </button>
+    );
   return (
     <>
       <p class="crumbs">
@@ -42,63 +49,23 @@ export function User({ appId, id }: { appId: string; id: string }) {
       {!data && loading && <Loading />}
       {data && !user && (
         <>
-          <Header title={`User ${id}`}>
-            {may('restore') && trail.length > 0 && (
-              <button type="button" onClick={() => setAction('restore')}>
-                Restore…
-              </button>
-            )}
-          </Header>
-          <Empty title={trail.length > 0 ? 'This user is removed.' : 'This project has no user with this ID.'}>
-            {trail.length > 0 && 'The audit trail below outlives it. '}
+          <Header title={`User ${id}`} />
+          <Empty title="This project has no user with this ID.">
+            {trail && trail.nodes.length > 0 && 'It was erased; the audit trail below remains. '}
             <a href={paths.users(appId)}>Show all users</a>
           </Empty>
         </>
       )}
       {user && (
         <>
-          <Header title={<Value>{user.authValue}</Value>} note={user.banned && <Badge tone="bad">banned</Badge>}>
+          <Header title={<Value>{user.authValue}</Value>} note={<State user={user} />}>
             <SameByApi recipe={{ ...userRecipe(id), userdir: ['user', 'get', '--project', appId, id] }} />
-            {may('ban') && (
-              <button type="button" onClick={() => setAction(user.banned ? 'unban' : 'ban')}>
-                {user.banned ? 'Unban…' : 'Ban…'}
-              </button>
-            )}
-            {may('remove') && (
-              <button type="button" class="danger" onClick={() => setAction('remove')}>
-                Remove…
-              </button>
-            )}
+            {offer('restore', 'Restore…', user.removedAt !== null && may('restore'))}
+            {offer('ban', 'Ban…', !user.banned && may('ban'))}
+            {offer('unban', 'Unban…', user.banned && may('ban'))}
+            {offer('remove', 'Remove…', user.removedAt === null && may('remove'))}
           </Header>
-          <dl class="facts">
-            <dt>ID</dt>
-            <dd>
-              {user.id} <Copy text={user.id} what="the user ID" />
-            </dd>
-            <dt>Auth method</dt>
-            <dd>
-              <i class={`swatch ${user.loginMethod.toLowerCase()}`} title={METHOD_NAMES[user.loginMethod]} />{' '}
-              <Value>{user.authMethod}</Value>
-            </dd>
-            <dt>Auth value</dt>
-            <dd>
-              <Value>{user.authValue}</Value> <Copy text={user.authValue} what="the auth value" />
-            </dd>
-            <dt>Login email</dt>
-            <dd>{user.email ? <Value>{user.email}</Value> : <span class="quiet">none</span>}</dd>
-            <dt>Wallet</dt>
-            <dd>{user.wallet ? <Value mono>{user.wallet}</Value> : <span class="quiet">none</span>}</dd>
-            <dt>Created</dt>
-            <dd>
-              <Time at={user.createdAt} />
-            </dd>
-            <dt>Last login</dt>
-            <dd>
-              <Time at={user.lastLogin} />
-            </dd>
-            <dt>Logins</dt>
-            <dd>{formatNumber(user.loginCount)}</dd>
-          </dl>
+          <Facts user={user} />
           <section>
             <h2>Accounts</h2>
             {user.accounts.length === 0 ? (
@@ -107,23 +74,81 @@ export function User({ appId, id }: { appId: string; id: string }) {
               <Accounts accounts={user.accounts} />
             )}
           </section>
+          {action && <BulkDialog appId={appId} action={action} users={[user]} onClose={() => setAction(null)} />}
         </>
       )}
-      {data?.project && (
+      {trail && (
         <section>
           <h2>Audit trail of this user</h2>
-          {trail.length === 0 ? (
+          {trail.nodes.length === 0 ? (
             <p class="quiet">Nothing has been recorded. Logins are not recorded here.</p>
           ) : (
-            <AuditTable appId={appId} entries={trail} withUser={false} />
+            <AuditTable appId={appId} entries={trail.nodes} withUser={false} />
           )}
-          {user?.audit.pageInfo.hasNextPage && (
-            <a href={`${paths.audit(appId)}?user=${id}`}>The whole trail of this user</a>
-          )}
+          {trail.pageInfo.hasNextPage && <a href={`${paths.audit(appId)}?user=${id}`}>The whole trail of this user</a>}
         </section>
       )}
-      {action && <BulkDialog appId={appId} action={action} users={[target]} onClose={() => setAction(null)} />}
     </>
+  );
+}
+
+function State({ user: { banned, removedAt } }: { user: { banned: boolean; removedAt: string | null } }) {
+  return (
+    <>
+      {banned && <Badge tone="bad">banned</Badge>}
+      {removedAt && (
+        <>
+          <Badge tone="warn">removed</Badge> <Time at={removedAt} />
+        </>
+      )}
+    </>
+  );
+}
+
+interface Known {
+  readonly id: string;
+  readonly authMethod: string;
+  readonly authValue: string;
+  readonly loginMethod: LoginMethod;
+  readonly email: string | null;
+  readonly wallet: string | null;
+  readonly createdAt: string;
+  readonly lastLogin: string | null;
+  readonly loginCount: number;
+}
+
+function Facts({ user }: { user: Known }) {
+  const none = <span class="quiet">none</span>;
+  return (
+    <dl class="facts">
+      <dt>ID</dt>
+      <dd>
+        {user.id} <Copy text={user.id} what="the user ID" />
+      </dd>
+      <dt>Auth method</dt>
+      <dd>
+        <i class={`swatch ${user.loginMethod.toLowerCase()}`} title={METHOD_NAMES[user.loginMethod]} />{' '}
+        <Value>{user.authMethod}</Value>
+      </dd>
+      <dt>Auth value</dt>
+      <dd>
+        <Value>{user.authValue}</Value> <Copy text={user.authValue} what="the auth value" />
+      </dd>
+      <dt>Login email</dt>
+      <dd>{user.email ? <Value>{user.email}</Value> : none}</dd>
+      <dt>Wallet</dt>
+      <dd>{user.wallet ? <Value mono>{user.wallet}</Value> : none}</dd>
+      <dt>Created</dt>
+      <dd>
+        <Time at={user.createdAt} />
+      </dd>
+      <dt>Last login</dt>
+      <dd>
+        <Time at={user.lastLogin} />
+      </dd>
+      <dt>Logins</dt>
+      <dd>{formatNumber(user.loginCount)}</dd>
+    </dl>
   );
 }
 

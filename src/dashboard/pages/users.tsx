@@ -17,7 +17,7 @@ import { type Row, UserTable } from './user-table.js';
 
 const ROW = graphql(`
   fragment Row on User {
-    id authMethod authValue loginMethod email createdAt lastLogin loginCount banned
+    id authMethod authValue loginMethod email createdAt lastLogin loginCount banned removedAt
   }
 `);
 
@@ -48,7 +48,9 @@ const BY_CURSOR = graphql(
 );
 
 const FIND = graphql(
-  `query FindUsers($appId: ID!, $any: String!) { project(appId: $appId) { findUsers(any: $any) { ...Row } } }`,
+  `query FindUsers($appId: ID!, $any: String!, $removed: Boolean!) {
+    project(appId: $appId) { findUsers(any: $any, removed: $removed) { ...Row } }
+  }`,
   [ROW],
 );
 
@@ -145,7 +147,7 @@ function useUserList(appId: string, filter: UserFilter, query: Record<string, st
   const limit = PAGE_SIZES.includes(query['limit'] ?? '') ? Number(query['limit']) : 25;
   const { after = null, before = null } = query;
   const back = before !== null;
-  const found = useQuery(FIND, search ? { appId, any: search } : null);
+  const found = useQuery(FIND, search ? { appId, any: search, removed: query['removed'] === '1' } : null);
   const page = useQuery(
     BY_NUMBER,
     search || walks ? null : { appId, filter, page: Math.max(1, Math.trunc(Number(query['page'])) || 1), limit },
@@ -156,7 +158,7 @@ function useUserList(appId: string, filter: UserFilter, query: Record<string, st
   );
   if (search) {
     const rows = found.data?.project?.findUsers;
-    return { ...found, rows, total: rows?.length, pages: null };
+    return { ...found, rows, total: rows?.length, pages: <AmongRemoved isChosen={query['removed'] === '1'} /> };
   }
   const numbered = page.data?.project?.userPage;
   const walked = walk.data?.project?.users;
@@ -170,6 +172,23 @@ function useUserList(appId: string, filter: UserFilter, query: Record<string, st
     </div>
   );
   return { ...(walks ? walk : page), rows: shown?.nodes, total: shown?.totalCount, pages };
+}
+
+/** A search looks among current users, or among removed ones. */
+function AmongRemoved({ isChosen }: { isChosen: boolean }) {
+  const { href } = useUrlState();
+  return (
+    <div class="list-footer">
+      <div class="segments">
+        <a href={href({ removed: null })} aria-current={isChosen ? undefined : 'true'}>
+          Current users
+        </a>
+        <a href={href({ removed: '1' })} aria-current={isChosen ? 'true' : undefined}>
+          Removed users
+        </a>
+      </div>
+    </div>
+  );
 }
 
 function ListOptions({ walks, limit }: { walks: boolean; limit: number }) {
@@ -220,7 +239,16 @@ function NoRows({
   isFiltered: boolean;
 }) {
   const { href } = useUrlState();
-  const all = href({ q: null, start: null, end: null, method: null, page: null, after: null, before: null });
+  const all = href({
+    q: null,
+    removed: null,
+    start: null,
+    end: null,
+    method: null,
+    page: null,
+    after: null,
+    before: null,
+  });
   if (search)
     return (
       <Empty title="No user has this ID, email, address or identity.">
