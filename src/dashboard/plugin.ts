@@ -11,6 +11,7 @@ import type { DashboardContext, StatusSource } from './builder.js';
 import { createExecutor, readRequest, toBody } from './graphql.js';
 import { isForeign, type Place, requireOwnName, setPageHeaders } from './guard.js';
 import { servePages } from './pages.js';
+import { type ScopeOf, serveStreams } from './streams.js';
 import { createSessions, operatorOf, readCookies, type Sessions } from './session.js';
 
 export interface DashboardOptions {
@@ -55,6 +56,7 @@ export const dashboardPlugin: FastifyPluginAsync<DashboardOptions> = async (app,
     handler: (request, reply) => options.runWithAdmission(TENANT, () => sessions.logIn(request, reply)),
   });
   serveGraphQL(app, sessions, options);
+  serveStreams(app, createScopeOf(sessions, options), options);
   await servePages(app);
 };
 
@@ -98,8 +100,26 @@ function refuseForeign(request: FastifyRequest): void {
     throw new AppError('FORBIDDEN', 'Only pages of the dashboard may send this: the request comes from another site.');
 }
 
+/** The scope of an operator in the project of a download or an upload. A refusal is recorded. */
+function createScopeOf(sessions: Sessions, { services, requireOpen }: DashboardOptions): ScopeOf {
+  return async (request, permission) => {
+    requireOpen();
+    const operator = operatorOf(await sessions.require(request));
+    refuseForeign(request);
+    const { appId } = request.params as { appId: string };
+    const scope = await services.projects.getScope(appId, operator);
+    try {
+      scope.projectIdFor(permission);
+    } catch (error) {
+      await services.audit.recordRefusal(scope, request.id, permission === 'operate' ? 'import' : 'export');
+      throw error;
+    }
+    return scope;
+  };
+}
+
 /** The scopes of a request, each found once. */
-export function createScopes({ projects }: Services, operator: DashboardContext['operator']) {
+function createScopes({ projects }: Services, operator: DashboardContext['operator']) {
   const scopes = new Map<string, Promise<ProjectScope>>();
   return (appId: string): Promise<ProjectScope> => {
     const known = scopes.get(appId) ?? projects.getScope(appId, operator);

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { AppError } from '../errors.js';
+import { formatCsvLine } from './csv.js';
 import { EARLIEST, LATEST, parse, parseDate, says } from './filters.js';
 import {
   type Ban,
@@ -119,6 +120,25 @@ export function formatLine({ id: _, ...user }: ExportedUser): string {
     accounts: user.accounts.map((account) => formatAccount(account, user.wallet)),
   };
   return `${JSON.stringify(fields)}\n`;
+}
+
+/** The columns of users as CSV: those of the format, with the user ID, and the accounts as addresses. */
+const CSV_COLUMNS = [
+  'id',
+  'auth_method',
+  'auth_value',
+  'email',
+  'wallet',
+  'created_at',
+  'last_login',
+  'login_count',
+] as const;
+export const CSV_HEAD: string = formatCsvLine([...CSV_COLUMNS, 'accounts']);
+
+/** A user as a line of CSV. */
+export function formatCsvUser(user: ExportedUser): string {
+  const accounts = user.accounts.map(({ public_key }) => public_key).join(' ');
+  return formatCsvLine([...CSV_COLUMNS.map((column) => user[column]), accounts]);
 }
 
 /** A ban as a line of the format, with its newline. */

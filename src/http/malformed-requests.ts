@@ -159,6 +159,7 @@ const refused = new WeakSet<Socket>();
  * the requests that came before.
  */
 export function refuseMalformedHttp(error: { readonly code?: string }, socket: Socket): void {
+  if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && uploading.has(socket)) return;
   if (error.code === 'ECONNRESET' || socket.destroyed) {
     socket.destroy();
     return;
@@ -166,6 +167,14 @@ export function refuseMalformedHttp(error: { readonly code?: string }, socket: S
   if (refused.has(socket)) return;
   refused.add(socket);
   whenAnswered(socket, () => writeRefusal(error, socket));
+}
+
+const uploading = new WeakSet<Socket>();
+
+/** Lets the body of this request arrive as slowly as it does, as long as it does. Returns a function that ends that. */
+export function allowLongUpload({ raw: { socket } }: FastifyRequest): () => void {
+  uploading.add(socket);
+  return () => void uploading.delete(socket);
 }
 
 /** The answer that is being sent on a connection. Node has it only in a private property. */

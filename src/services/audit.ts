@@ -1,4 +1,5 @@
 import type { Database } from '../db/database.js';
+import { formatCsvLine } from '../domain/csv.js';
 import { cursor, dateBound, encodeCursor, parse, userId } from '../domain/filters.js';
 import { atMost, isTooLong } from '../domain/input-limits.js';
 import { AuditAction, type AuditEntry, type ProjectScope } from '../domain/projects.js';
@@ -38,11 +39,49 @@ export function createAudit(db: Database) {
       return { entries: found.slice(0, limit), hasNext: found.length > limit };
     },
 
+    /** Writes the entries that meet all conditions, newest first, from one snapshot, in chunks. Returns their number. */
+    async exportEntries(scope: ProjectScope, question: AuditQuestion, options: ExportEntriesOptions): Promise<number> {
+      const projectId = scope.projectIdFor('inspect');
+      const filter = readQuestion(question);
+      const { format, write, signal } = options;
+      return db.transaction('REPEATABLE READ', async (tx) => {
+        let exported = 0;
+        if (format === 'csv') await write(formatCsvLine(CSV_COLUMNS));
+        for (let last: AuditEntry | undefined; ; ) {
+          const after = last && { createdAt: new Date(last.at), id: last.id };
+          const entries = await listAuditPage(tx, projectId, filter, after ?? null, BATCH_SIZE);
+          signal.throwIfAborted();
+          last = entries.at(-1);
+          if (last === undefined) return exported;
+          await write(entries.map(format === 'csv' ? formatCsvEntry : formatEntry).join(''));
+          exported += entries.length;
+        }
+      });
+    },
+
     /** Records what an operator was refused. The role does not allow it, so the entry is all that remains of it. */
     async recordRefusal(scope: ProjectScope, requestId: string | null, refused: string): Promise<void> {
       await recordAction(db, scope.actorFor('inspect', requestId), 'refuse', { refused });
     },
   };
+}
+
+export interface ExportEntriesOptions {
+  readonly format: 'ndjson' | 'csv';
+  readonly write: (chunk: string) => Promise<void>;
+  readonly signal: AbortSignal;
+}
+
+const BATCH_SIZE = 1_000;
+const CSV_COLUMNS = ['id', 'at', 'actor', 'action', 'user_id', 'request_id', 'details'];
+
+/** An entry with the keys of `userdir audit --json`. */
+function formatEntry({ id, at, actor, requestId, action, userId: user_id, details }: AuditEntry): string {
+  return `${JSON.stringify({ id, at, actor, request_id: requestId, action, user_id, details })}\n`;
+}
+
+function formatCsvEntry({ id, at, actor, action, userId: user, requestId, details }: AuditEntry): string {
+  return formatCsvLine([id, at, actor, action, user, requestId, JSON.stringify(details)]);
 }
 
 /** The cursor of an entry in a list, newest first. */

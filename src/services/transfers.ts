@@ -1,9 +1,13 @@
 import { setImmediate as nextTick } from 'node:timers/promises';
 import type { Database } from '../db/database.js';
+import { cacheKey } from '../db/batched-read.js';
 import type { Queryable } from '../db/statements.js';
+import { type UserFilter, userFilter } from '../domain/filters.js';
 import { type Ban, MAX_ACCOUNTS, tooManyAccounts, type UserRecord } from '../domain/identities.js';
 import {
+  CSV_HEAD,
   formatBan,
+  formatCsvUser,
   formatLine,
   type Line,
   type LineRecord,
@@ -24,11 +28,20 @@ export interface ImportOptions {
   readonly onConflict: OnConflict;
   /** Import the valid lines and report the others, in transactions of bounded size. Without it, all lines or none. */
   readonly skipInvalid: boolean;
+  readonly requestId?: string | null;
   readonly progress: (lines: number) => void;
   readonly signal: AbortSignal;
 }
 
+export const EXPORT_FORMATS = ['ndjson', 'csv'] as const;
+export type ExportFormat = (typeof EXPORT_FORMATS)[number];
+
 export interface ExportOptions {
+  /** By default every current user. */
+  readonly filter?: UserFilter;
+  /** By default NDJSON, which an import reads. */
+  readonly format?: ExportFormat;
+  readonly requestId?: string | null;
   readonly write: (chunk: string) => Promise<void>;
   readonly progress: (users: number) => void;
   readonly signal: AbortSignal;
@@ -76,7 +89,7 @@ export function createTransfers(db: Database, totals: Totals) {
       options: ImportOptions,
     ): Promise<ImportReport> {
       const report: ImportReport = { imported: 0, skipped: 0, failed: 0, errors: [] };
-      const actor = scope.actorFor('operate', null);
+      const actor = scope.actorFor('operate', options.requestId ?? null);
       const batches = readAhead(parsedBatches(input, report, options));
       if (options.skipInvalid) {
         for await (const batch of batches) {
@@ -131,32 +144,48 @@ export function createTransfers(db: Database, totals: Totals) {
       return added;
     },
 
-    /** Writes the current users and then the bans of a project as NDJSON, from one snapshot, in chunks. Returns their numbers. */
-    async exportUsers(scope: ProjectScope, { write, progress, signal }: ExportOptions): Promise<Exported> {
-      const projectId = scope.projectIdFor('inspect');
+    /**
+     * Writes the users that a filter selects, from one snapshot, in chunks. Returns their number. All users of a project as NDJSON
+     * are followed by the bans. It is recorded before it begins, because what was written cannot be undone.
+     */
+    async exportUsers(
+      scope: ProjectScope,
+      { filter = EVERYONE, format = 'ndjson', requestId = null, write, progress, signal }: ExportOptions,
+    ): Promise<Exported> {
+      const actor = scope.actorFor('inspect', requestId);
+      const isWhole = filter === EVERYONE || cacheKey(filter) === cacheKey(EVERYONE);
+      await recordAction(db, actor, 'export', { format, ...(isWhole ? {} : { filter: describeFilter(filter) }) });
       return db.transaction('REPEATABLE READ', async (tx) => {
         const exported = { users: 0, bans: 0 };
+        if (format === 'csv') await write(CSV_HEAD);
         for (let afterId = 0; ; ) {
-          const users = await exportUsers(tx, projectId, afterId, BATCH_SIZE);
+          const users = await exportUsers(tx, actor.projectId, filter, afterId, BATCH_SIZE);
           signal.throwIfAborted();
           const last = users.at(-1);
           if (last === undefined) break;
-          await write(users.map(formatLine).join(''));
+          await write(users.map(format === 'csv' ? formatCsvUser : formatLine).join(''));
           exported.users += users.length;
           afterId = last.id;
           progress(exported.users);
         }
-        for (let after: Ban | null = null; ; ) {
-          const bans: Ban[] = await exportBans(tx, projectId, after, BATCH_SIZE);
+        for (let after: Ban | null = null; isWhole && format === 'ndjson'; ) {
+          const bans: Ban[] = await exportBans(tx, actor.projectId, after, BATCH_SIZE);
           signal.throwIfAborted();
           after = bans.at(-1) ?? null;
-          if (after === null) return exported;
+          if (after === null) break;
           await write(bans.map(formatBan).join(''));
           exported.bans += bans.length;
         }
+        return exported;
       });
     },
   };
+}
+
+const EVERYONE = userFilter({});
+
+function describeFilter({ createdFrom, createdTo, loginMethods }: UserFilter) {
+  return { from: createdFrom, to: createdTo, login_methods: loginMethods };
 }
 
 /** Thrown to undo an import whose report has the reason. */

@@ -1,9 +1,19 @@
 import { Prisma, type Queryable } from '../db/statements.js';
+import type { UserFilter } from '../domain/filters.js';
 import type { ExportedUser } from '../domain/users.js';
+import { isOpenAtEnd, isOpenAtStart } from './totals/time-ranges.js';
+import { methodIs } from './totals/totals.js';
 import { EXPORTED_COLUMNS } from './user-columns.js';
 
-/** The next `limit` current users after an id. In the order of ids, so that an import of them keeps the order of the list. */
-export function exportUsers(db: Queryable, projectId: number, afterId: number, limit: number): Promise<ExportedUser[]> {
+/** The next `limit` matching users after an id. In the order of ids, so that an import of them keeps the order of the list. */
+export function exportUsers(
+  db: Queryable,
+  projectId: number,
+  filter: UserFilter,
+  afterId: number,
+  limit: number,
+): Promise<ExportedUser[]> {
+  const { createdFrom, createdTo } = filter;
   return db.query(Prisma.sql`
     SELECT u.id, ${EXPORTED_COLUMNS},
            coalesce((
@@ -13,6 +23,8 @@ export function exportUsers(db: Queryable, projectId: number, afterId: number, l
            ), '[]') AS accounts
     FROM users u
     WHERE u.project_id = ${projectId} AND u.id > ${afterId}::bigint AND u.deleted_at IS NULL
+      ${isOpenAtStart(filter) ? Prisma.empty : Prisma.sql`AND u.created_at >= ${createdFrom}::timestamptz`}
+      ${isOpenAtEnd(filter) ? Prisma.empty : Prisma.sql`AND u.created_at <= ${createdTo}::timestamptz`} ${methodIs('u', filter)}
     ORDER BY u.id
     LIMIT ${limit}::bigint`);
 }

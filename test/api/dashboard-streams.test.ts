@@ -1,0 +1,229 @@
+import { readdir } from 'node:fs/promises';
+import { createConnection } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { beforeAll, expect, test, vi } from 'vitest';
+import { formatCsvLine } from '#dist/domain/csv.js';
+import { type ImportedUser, type Json, startTestApp, type TestProject, useTestApp } from '../support/app.js';
+import { logIn, type TestOperator } from '../support/dashboard.js';
+
+/** Downloads and uploads of the dashboard. */
+const app = useTestApp();
+let [admin, viewer] = [] as unknown as TestOperator[];
+beforeAll(async () => {
+  [admin, viewer] = [await logIn(app, 'admin'), await logIn(app, 'viewer')];
+});
+
+const path = ({ appId }: Pick<TestProject, 'appId'>, rest: string) => `/dashboard/projects/${appId}/${rest}`;
+const linesOf = (text: string): Json[] =>
+  text
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => JSON.parse(line));
+const upload = (who: TestOperator, project: TestProject, body: string, query = '') =>
+  who.fetch(path(project, `import${query}`), {
+    method: 'POST',
+    headers: { 'content-type': 'application/x-ndjson' },
+    body,
+  });
+const toLines = (users: object[]) => users.map((user) => `${JSON.stringify(user)}\n`).join('');
+const email = (name: string, day = 1): ImportedUser => ({
+  auth_method: 'email',
+  auth_value: `${name}@example.com`,
+  created_at: `2026-03-0${day}T00:00:00.000Z`,
+});
+/** The actions in the audit trail with their details, oldest first. */
+const trail = async ({ appId }: TestProject): Promise<Json[]> => {
+  const { rows } = await app.context.db.pool.query(
+    `SELECT actor, action, details FROM audit_log WHERE project_id = (SELECT id FROM projects WHERE app_id = $1) ORDER BY id`,
+    [appId],
+  );
+  return rows;
+};
+
+test('what is exported can be imported, with the bans, and both are recorded', async () => {
+  const [from, to] = [await app.createProject(), await app.createProject()];
+  await from.addUsers(email('a'), email('b', 2), { auth_method: 'passkey', auth_value: 'p', login_count: 3 });
+  const { services } = app.context;
+  await services.logins.ban(await services.projects.getScope(from.appId), {
+    authMethod: 'google',
+    authValue: '7',
+    authValueKey: '7',
+  });
+  const response = await viewer.fetch(path(from, 'export'));
+  expect(response.headers.get('content-type')).toBe('application/x-ndjson; charset=utf-8');
+  expect(response.headers.get('content-disposition')).toBe(`attachment; filename="users-${from.appId}.ndjson"`);
+  const exported = await response.text();
+  const lines = linesOf(exported);
+  expect(lines.map(({ auth_value, ban }) => auth_value ?? ban.auth_value)).toEqual([
+    'a@example.com',
+    'b@example.com',
+    'p',
+    '7',
+  ]);
+  const answer = await upload(admin, to, exported);
+  expect(answer.status).toBe(200);
+  expect(linesOf(await answer.text()).at(-1)).toEqual({
+    report: expect.objectContaining({ imported: 3, failed: 0, bans: 1 }),
+  });
+  expect(await (await viewer.fetch(path(to, 'export'))).text()).toBe(exported);
+  expect((await trail(from)).at(-1)).toEqual({
+    actor: `operator:${viewer.name}`,
+    action: 'export',
+    details: { format: 'ndjson' },
+  });
+  expect((await trail(to)).find(({ action }) => action === 'import')).toMatchObject({
+    actor: `operator:${admin.name}`,
+  });
+});
+
+test('an export has exactly the users that the filter selects', async () => {
+  const project = await app.createProject();
+  await project.addUsers(email('a', 1), email('b', 2), email('c', 3), {
+    auth_method: 'passkey',
+    auth_value: 'p',
+    created_at: '2026-03-02T00:00:00Z',
+  });
+  const values = async (query: string) =>
+    linesOf(await (await viewer.fetch(path(project, `export?${query}`))).text()).map(({ auth_value }) => auth_value);
+  expect(await values('start_date=2026-03-02')).toEqual(['b@example.com', 'c@example.com', 'p']);
+  expect(await values('end_date=2026-03-02&login_method=email')).toEqual(['a@example.com', 'b@example.com']);
+  expect(await values('login_method=passkey,wallet')).toEqual(['p']);
+  for (const wrong of ['start_date=x', 'login_method=fax', 'format=xml', 'format=csv&format=csv']) {
+    const response = await viewer.fetch(path(project, `export?${wrong}`));
+    expect([response.status, await response.json()]).toMatchObject([400, { error: { code: 'BAD_USER_INPUT' } }]);
+  }
+  expect((await viewer.fetch('/dashboard/projects/app_none/export')).status).toBe(404);
+});
+
+test('CSV has one line for each user, and no cell is a formula', async () => {
+  const project = await app.createProject();
+  const hostile = ['=1+1', '+1', '-1', '@SUM(A1)', 'a,"b"', "it's", '<img src=x onerror=alert(1)>'];
+  await project.addUsers(
+    ...hostile.map((auth_value) => ({ auth_method: 'custom', auth_value, created_at: '2026-03-01T00:00:00Z' })),
+  );
+  const response = await viewer.fetch(path(project, 'export?format=csv'));
+  expect(response.headers.get('content-type')).toBe('text/csv; charset=utf-8');
+  const [head, ...lines] = (await response.text()).split('\r\n');
+  expect(head).toBe('id,auth_method,auth_value,email,wallet,created_at,last_login,login_count,accounts');
+  expect(lines.pop()).toBe('');
+  const cells = lines.map((line) => /^\d+,custom,(.*),,,2026-03-01T00:00:00\.000Z,,0,$/.exec(line)?.[1]);
+  expect(cells).toEqual(["'=1+1", "'+1", "'-1", "'@SUM(A1)", '"a,""b"""', "it's", '<img src=x onerror=alert(1)>']);
+});
+
+test('a cell that begins with a tab or a line end is no formula either', () => {
+  expect(formatCsvLine(['\t=1', '\r=1', -5, null, ''])).toBe(`'\t=1,"'\r=1",-5,,\r\n`);
+});
+
+test('the audit trail is exported as it is filtered', async () => {
+  const project = await app.createProject();
+  await project.addUsers(email('a'));
+  await viewer.fetch(path(project, 'export')).then((response) => response.text());
+  const all = linesOf(await (await viewer.fetch(path(project, 'audit'))).text());
+  expect(all.map(({ action }) => action)).toEqual(['export', 'import', 'create']);
+  const some = await (await viewer.fetch(path(project, 'audit?format=csv&action=create'))).text();
+  expect(some).toMatch(/^id,at,actor,action,user_id,request_id,details\r\n\d+,[^,]+,operator,create,,,\{\}\r\n$/);
+  expect((await viewer.fetch(path(project, 'audit?action=nothing'))).status).toBe(400);
+  expect((await viewer.fetch(path(project, 'audit?actor=a&actor=b'))).status).toBe(400);
+});
+
+test('one wrong line undoes an import, unless invalid lines are to be skipped', async () => {
+  const project = await app.createProject();
+  const body = `${toLines([email('a')])}nonsense\n${toLines([email('b')])}`;
+  const strict = linesOf(await (await upload(admin, project, body)).text()).at(-1);
+  expect(strict.report).toMatchObject({ imported: 0, failed: 1, errors: [{ line: 2 }] });
+  const count = async () => (await project.rest('/server/users')).body.result.total_user;
+  expect(await count()).toBe(0);
+  const lenient = linesOf(await (await upload(admin, project, body, '?skip_invalid=true')).text()).at(-1);
+  expect(lenient.report).toMatchObject({ imported: 2, failed: 1 });
+  const again = linesOf(await (await upload(admin, project, toLines([email('a')]), '?on_conflict=skip')).text()).at(-1);
+  expect(again.report).toMatchObject({ imported: 0, skipped: 1 });
+  expect(await count()).toBe(2);
+  for (const wrong of ['?on_conflict=perhaps', '?skip_invalid=perhaps'])
+    expect((await upload(admin, project, body, wrong)).status).toBe(400);
+});
+
+test('an import needs an admin, a session and a request of the own page', async () => {
+  const project = await app.createProject();
+  const refused = await upload(viewer, project, toLines([email('a')]));
+  expect([refused.status, await refused.json()]).toMatchObject([403, { error: { code: 'FORBIDDEN' } }]);
+  expect((await trail(project)).at(-1)).toMatchObject({ action: 'refuse', details: { refused: 'import' } });
+  const foreign = await admin.fetch(path(project, 'import'), {
+    method: 'POST',
+    headers: { 'content-type': 'application/x-ndjson', 'sec-fetch-site': 'cross-site' },
+    body: toLines([email('a')]),
+  });
+  expect(foreign.status).toBe(403);
+  for (const rest of ['export', 'audit']) {
+    expect((await fetch(app.url + path(project, rest))).status).toBe(401);
+    expect((await viewer.fetch(path(project, rest), { headers: { 'sec-fetch-site': 'same-site' } })).status).toBe(403);
+  }
+  const asJson = await admin.fetch(path(project, 'import'), {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: '{}',
+  });
+  expect(asJson.status).toBe(415);
+});
+
+test('a client that goes away ends its export, and leaves nothing behind', async () => {
+  const project = await app.createProject();
+  await project.addUsers(
+    ...Array.from({ length: 12_000 }, (_, index) => ({
+      auth_method: 'custom',
+      auth_value: `${index}-${'x'.repeat(1_000)}`,
+    })),
+  );
+  const { hostname, port, host } = new URL(app.url);
+  const socket = createConnection({ host: hostname, port: Number(port) });
+  socket.on('error', () => undefined);
+  socket.write(
+    `GET ${path(project, 'export')} HTTP/1.1\r\nHost: ${host}\r\nCookie: ${viewer.cookie}\r\nSec-Fetch-Site: same-origin\r\n\r\n`,
+  );
+  await new Promise((resolve) => socket.once('data', resolve));
+  socket.pause();
+  // A slow reader keeps no other request waiting, on either engine.
+  expect((await project.rest('/server/users?limit=1')).status).toBe(200);
+  socket.destroy();
+  const files = () =>
+    readdir(join(app.dataDir, 'spool')).then(
+      (names) => names.filter((name) => name.startsWith('dashboard-')),
+      () => [],
+    );
+  await vi.waitFor(async () => expect(await files()).toEqual([]), { timeout: 30_000 });
+  // Both places are free again.
+  await vi.waitFor(
+    async () => {
+      const both = await Promise.all([1, 2].map(() => viewer.fetch(path(project, 'audit'))));
+      for (const response of both) await response.text();
+      expect(both.map(({ status }) => status)).toEqual([200, 200]);
+    },
+    { timeout: 30_000 },
+  );
+});
+
+test('an upload may take longer than a request', async () => {
+  const own = await startTestApp({
+    env: { REQUEST_TIMEOUT_MS: '300' },
+    timeouts: { headersMs: 300, stalledMs: 30_000, idleMs: 72_000, checkMs: 50 },
+  });
+  try {
+    const project = await own.createProject();
+    const slow = await logIn(own, 'admin');
+    async function* body() {
+      yield Buffer.from(toLines([email('a')]));
+      // Longer than both limits together; that it takes longer still would not matter.
+      await sleep(1_500);
+      yield Buffer.from(toLines([email('b')]));
+    }
+    const response = await slow.fetch(path(project, 'import'), {
+      method: 'POST',
+      headers: { 'content-type': 'application/x-ndjson' },
+      body: body() as unknown as BodyInit,
+      duplex: 'half',
+    } as RequestInit);
+    expect(linesOf(await response.text()).at(-1)).toMatchObject({ report: { imported: 2 } });
+  } finally {
+    await own.close();
+  }
+});
