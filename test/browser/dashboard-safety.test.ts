@@ -113,7 +113,7 @@ describe.skipIf(!hasBrowser)('the dashboard is safe against', () => {
   const HOSTILE = {
     markup: '<img src=x onerror="document.title=`taken`">',
     script: '"><script>document.title="taken"</script>',
-    direction: '\u202egnp.exe@example.com',
+    direction: '\u05d0\u05d1 (admin) \u0645\u0631 1 2 3!',
     long: 'x'.repeat(1_400),
     formula: '=HYPERLINK("http://example.com","click")',
     template: '{{constructor.constructor("document.title=1")()}}',

@@ -117,10 +117,14 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
   );
 }
 
-const MOST_ERRORS = 100;
+/** Equal errors are one row. */
+const MOST_GROUPS = 100;
 
 function Report({ report }: { report: ImportReport }) {
-  const { imported, skipped, failed, errors } = report;
+  const { imported, skipped, failed, errors, bans = 0 } = report;
+  const groups = [...Map.groupBy(errors, ({ error }) => error)].map(
+    ([error, found]) => [error, found.map(({ line }) => line)] as const,
+  );
   const nothing = failed > 0 && imported === 0 && skipped === 0;
   return (
     <div role="status">
@@ -129,6 +133,12 @@ function Report({ report }: { report: ImportReport }) {
         <dd>{formatNumber(imported)}</dd>
         <dt>Skipped</dt>
         <dd>{formatNumber(skipped)}</dd>
+        {bans > 0 && (
+          <>
+            <dt>Bans</dt>
+            <dd>{formatNumber(bans)}</dd>
+          </>
+        )}
         <dt>Failed</dt>
         <dd>{formatNumber(failed)}</dd>
       </dl>
@@ -145,9 +155,12 @@ function Report({ report }: { report: ImportReport }) {
               </tr>
             </thead>
             <tbody>
-              {errors.slice(0, MOST_ERRORS).map(({ line, error }) => (
-                <tr key={line}>
-                  <td class="number">{formatNumber(line)}</td>
+              {groups.slice(0, MOST_GROUPS).map(([error, lines]) => (
+                <tr key={error}>
+                  <td class="number">
+                    {formatNumber(lines[0] ?? 0)}
+                    {lines.length > 1 && <span class="second-line">and {formatNumber(lines.length - 1)} more</span>}
+                  </td>
                   <td>
                     <bdi>{error}</bdi>
                   </td>
@@ -157,7 +170,7 @@ function Report({ report }: { report: ImportReport }) {
           </Table>
         </div>
       )}
-      {failed > errors.length && <p class="quiet">The first {errors.length} are shown.</p>}
+      {failed > errors.length && <p class="quiet">These are the first {formatNumber(errors.length)} failed lines.</p>}
     </div>
   );
 }

@@ -5,6 +5,7 @@ export interface ImportReport {
   readonly imported: number;
   readonly skipped: number;
   readonly failed: number;
+  readonly bans?: number;
   readonly errors: readonly { line: number; error: string }[];
 }
 
