@@ -46,5 +46,11 @@ export function formatRemaining(milliseconds: number): string {
     .join(' ');
 }
 
-/** The UTC day `days` before today, `2026-01-31`. */
+/** The first day of the UTC month `count` months before this one, `2026-01-01`. */
+export function firstOfMonth(count: number): string {
+  const now = new Date();
+  return new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - count)).toISOString().slice(0, 10);
+}
+
+/** The UTC day `count` days before today, `2026-01-31`. */
 export const daysAgo = (count: number): string => new Date(Date.now() - count * 86_400_000).toISOString().slice(0, 10);

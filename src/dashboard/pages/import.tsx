@@ -5,7 +5,7 @@ import { Failure } from './graphql.js';
 import { Table } from './parts.js';
 import { refresh } from './query.js';
 import { SameByApiDetails } from './recipes.js';
-import { type ImportReport, uploadUsers } from './upload.js';
+import { type ImportReport, type Progress, uploadUsers } from './upload.js';
 
 const CONFLICTS = {
   fail: 'fails the import',
@@ -19,7 +19,7 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
   const [file, setFile] = useState<File | null>(null);
   const [onConflict, setOnConflict] = useState<Conflict>('fail');
   const [skipInvalid, setSkipInvalid] = useState(false);
-  const [progress, setProgress] = useState<{ sent: number; lines: number } | null>(null);
+  const [progress, setProgress] = useState<Progress | null>(null);
   const [failure, setFailure] = useState<Failure | undefined>();
   const [report, setReport] = useState<ImportReport | null>(null);
   const upload = useRef<AbortController | null>(null);
@@ -28,7 +28,7 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
   const start = async () => {
     if (!file) return;
     setFailure(undefined);
-    setProgress({ sent: 0, lines: 0 });
+    setProgress({ phase: 'Sending', fraction: 0, lines: 0 });
     upload.current = new AbortController();
     try {
       const options = { appId, file, onConflict, skipInvalid, signal: upload.current.signal };
@@ -100,10 +100,12 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
             and import the rest
           </label>
         </fieldset>
-        {progress && file && (
-          <div role="status">
-            <progress max={file.size} value={progress.sent} aria-label="Sent" />
-            <p class="quiet">{plural(progress.lines, 'line')} read</p>
+        {progress && (
+          <div class="progress">
+            <progress max={1} value={progress.fraction} aria-label={progress.phase} />
+            <p class="quiet" role="status">
+              {progress.phase === 'Sending' ? 'Sending the file' : `Importing: ${plural(progress.lines, 'line')} read`}
+            </p>
             <button type="button" onClick={() => upload.current?.abort()}>
               Stop
             </button>
@@ -122,9 +124,8 @@ const MOST_GROUPS = 100;
 
 function Report({ report }: { report: ImportReport }) {
   const { imported, skipped, failed, errors, bans = 0 } = report;
-  const groups = [...Map.groupBy(errors, ({ error }) => error)].map(
-    ([error, found]) => [error, found.map(({ line }) => line)] as const,
-  );
+  const groups = new Map<string, number[]>();
+  for (const { line, error } of errors) groups.set(error, [...(groups.get(error) ?? []), line]);
   const nothing = failed > 0 && imported === 0 && skipped === 0;
   return (
     <div role="status">
@@ -155,7 +156,7 @@ function Report({ report }: { report: ImportReport }) {
               </tr>
             </thead>
             <tbody>
-              {groups.slice(0, MOST_GROUPS).map(([error, lines]) => (
+              {[...groups].slice(0, MOST_GROUPS).map(([error, lines]) => (
                 <tr key={error}>
                   <td class="number">
                     {formatNumber(lines[0] ?? 0)}

@@ -1,13 +1,22 @@
 import { ErrorBoundary, lazy } from 'preact-iso';
 import type { Bucket } from './chart.js';
-import { daysAgo, formatBucket, formatNumber, type Interval, LOGIN_METHODS, METHOD_NAMES, plural } from './format.js';
+import {
+  daysAgo,
+  firstOfMonth,
+  formatBucket,
+  formatNumber,
+  type Interval,
+  LOGIN_METHODS,
+  METHOD_NAMES,
+  plural,
+} from './format.js';
 import { graphql } from './graphql.js';
 import { paths, useTitle, useUrlState } from './location.js';
-import { Badge, Copy, Empty, FilterInput, Header, Loading, Problem, Table, Time } from './parts.js';
+import { Badge, Copy, FilterInput, Header, Loading, Problem, Table, Time } from './parts.js';
 import { useCurrentProject } from './project-frame.js';
 import { type Query, useQuery } from './query.js';
 import { SameByApi } from './recipes.js';
-import { may } from './session.js';
+import { NoUsers } from './no-users.js';
 import { UserName } from './user-name.js';
 
 const OVERVIEW = graphql(`
@@ -76,12 +85,12 @@ export function Overview({ appId }: { appId: string }) {
           ))}
         </ul>
       )}
-      <SignUps appId={appId} />
+      {shown?.userPage.totalCount === 0 ? <NoUsers appId={appId} /> : <SignUps appId={appId} />}
       <div class="columns">
         <section>
           <h2>Newest users</h2>
-          {shown && shown.userPage.nodes.length === 0 && <NoUsers appId={appId} />}
-          {shown && shown.userPage.nodes.length > 0 && (
+          {shown?.userPage.totalCount === 0 && <p class="quiet">None yet.</p>}
+          {shown && shown.userPage.totalCount > 0 && (
             <Table caption="Newest users">
               <thead class="hidden">
                 <tr>
@@ -118,24 +127,10 @@ const TOTALS_OPERATION = `{
   socials: userCount(filter: { loginMethods: [SOCIALS] })
 }`;
 
-function NoUsers({ appId }: { appId: string }) {
-  return (
-    <Empty title="No users yet.">
-      A user is added by the first login that a backend records
-      {may('operate') && (
-        <>
-          , or by an <a href={`${paths.users(appId)}?import=1`}>import</a>
-        </>
-      )}
-      .
-    </Empty>
-  );
-}
-
-const RANGES: readonly { name: string; days: number; by: Interval }[] = [
-  { name: '30 days', days: 29, by: 'DAY' },
-  { name: '90 days', days: 89, by: 'DAY' },
-  { name: '12 months', days: 364, by: 'MONTH' },
+const RANGES: readonly { name: string; start: () => string; by: Interval }[] = [
+  { name: '30 days', start: () => daysAgo(29), by: 'DAY' },
+  { name: '90 days', start: () => daysAgo(89), by: 'DAY' },
+  { name: '12 months', start: () => firstOfMonth(11), by: 'MONTH' },
 ];
 
 function SignUps({ appId }: { appId: string }) {
@@ -151,7 +146,7 @@ function SignUps({ appId }: { appId: string }) {
         <div class="filters">
           <div class="segments">
             {RANGES.map((range) => {
-              const start = daysAgo(range.days);
+              const start = range.start();
               const chosen = from === start && to === daysAgo(0) && by === range.by;
               return (
                 <a

@@ -1,8 +1,21 @@
+import { useEffect, useRef } from 'preact/hooks';
+import { useLocation } from 'preact-iso';
 import { formatNumber } from './format.js';
 import { useUrlState } from './location.js';
 
+/** A new page begins at its top; one that the back button shows again is where it was left. */
+function useTopOfPage(page: string): void {
+  const { wasPush } = useLocation() as { wasPush?: boolean };
+  const shown = useRef(page);
+  useEffect(() => {
+    if (wasPush && shown.current !== page) scrollTo(0, 0);
+    shown.current = page;
+  }, [page, wasPush]);
+}
+
 /** Pages by number. The page is in the URL as `page`. */
 export function Pager({ page, pageCount }: { page: number; pageCount: number }) {
+  useTopOfPage(String(page));
   const { href, go } = useUrlState();
   const to = (target: number) => href({ page: target > 1 ? String(target) : null });
   const link = (label: string, target: number, possible: boolean) =>
@@ -49,6 +62,7 @@ export interface PageInfo {
 /** Pages by cursor, which stay good while rows come and go. The cursor is in the URL as `after` or `before`. */
 export function CursorPager({ pageInfo, backwards = false }: { pageInfo: PageInfo; backwards?: boolean }) {
   const { query, href } = useUrlState();
+  useTopOfPage(`${query['after']} ${query['before']}`);
   const moved = Boolean(query['after'] || query['before']);
   if (!moved && !pageInfo.hasNextPage) return null;
   return (

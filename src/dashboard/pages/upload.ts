@@ -17,8 +17,16 @@ interface Upload {
   readonly signal: AbortSignal;
 }
 
+/** How far it is. A file is sent as a whole before its lines are imported. */
+export interface Progress {
+  readonly phase: 'Sending' | 'Importing';
+  /** Of the phase, 0 to 1. */
+  readonly fraction: number;
+  readonly lines: number;
+}
+
 interface Line {
-  readonly progress?: { lines: number };
+  readonly progress?: { lines: number; fraction: number };
   readonly report?: ImportReport;
   readonly error?: { code: string; message: string };
 }
@@ -29,21 +37,20 @@ interface Line {
  */
 export function uploadUsers(
   { appId, file, onConflict, skipInvalid, signal }: Upload,
-  onProgress: (progress: { sent: number; lines: number }) => void,
+  onProgress: (progress: Progress) => void,
 ): Promise<ImportReport> {
   const request = new XMLHttpRequest();
   const parameters = new URLSearchParams({ on_conflict: onConflict, ...(skipInvalid && { skip_invalid: 'true' }) });
-  let sent = 0;
   const lines = () => readLines(request.responseText);
-  const report = () => onProgress({ sent, lines: lines().findLast(({ progress }) => progress)?.progress?.lines ?? 0 });
   return new Promise((resolve, reject) => {
     request.open('POST', `/dashboard/projects/${encodeURIComponent(appId)}/import?${parameters}`);
     request.setRequestHeader('content-type', 'application/x-ndjson');
-    request.upload.onprogress = (event) => {
-      sent = event.loaded;
-      report();
+    request.upload.onprogress = ({ loaded, total }) =>
+      onProgress({ phase: 'Sending', fraction: total === 0 ? 1 : loaded / total, lines: 0 });
+    request.onprogress = () => {
+      const newest = lines().findLast(({ progress }) => progress)?.progress;
+      if (newest) onProgress({ phase: 'Importing', ...newest });
     };
-    request.onprogress = report;
     request.onload = () => {
       const found = lines();
       const error = found.find((line) => line.error)?.error;

@@ -5,6 +5,7 @@ import { plural } from './format.js';
 import { graphql } from './graphql.js';
 import { ImportDialog } from './import.js';
 import { useTitle, useUrlState } from './location.js';
+import { NoUsers } from './no-users.js';
 import { CursorPager, Pager } from './pager.js';
 import { Empty, Header, Loading, Problem } from './parts.js';
 import { useCurrentProject } from './project-frame.js';
@@ -163,7 +164,7 @@ function useUserList(appId: string, filter: UserFilter, query: Record<string, st
   const numbered = page.data?.project?.userPage;
   const walked = walk.data?.project?.users;
   const shown = walks ? walked : numbered;
-  const pages = shown && (
+  const pages = shown && shown.totalCount > 0 && (
     <div class="list-footer">
       {walks
         ? walked && <CursorPager pageInfo={walked.pageInfo} backwards />
@@ -238,7 +239,8 @@ function NoRows({
   search: string | undefined;
   isFiltered: boolean;
 }) {
-  const { href } = useUrlState();
+  const { query, href } = useUrlState();
+  const isFirst = !query['page'] && !query['after'] && !query['before'];
   const all = href({
     q: null,
     removed: null,
@@ -262,17 +264,13 @@ function NoRows({
         <a href={all}>Show all users</a>
       </Empty>
     );
-  return (
-    <Empty title="This page has no users.">
-      {href({}).includes('page=') ? (
+  if (!isFirst)
+    return (
+      <Empty title="There is no such page.">
         <a href={all}>Go to the first page</a>
-      ) : (
-        <>
-          A user is added by the first login that a backend records. In project <code>{appId}</code> there was none yet.
-        </>
-      )}
-    </Empty>
-  );
+      </Empty>
+    );
+  return <NoUsers appId={appId} />;
 }
 
 function ExportMenu({ appId, filter }: { appId: string; filter: UserFilter }) {
