@@ -54,6 +54,8 @@ export interface OidcConfig {
   readonly issuer: string;
   readonly clientId: string;
   readonly clientSecret: string;
+  /** The scopes that are asked for, separated by spaces. */
+  readonly scope: string;
   readonly roleClaim: string;
   /** The values of the claim that give each role. */
   readonly roles: Readonly<Record<'admin' | 'support' | 'viewer', readonly string[]>>;
@@ -179,6 +181,12 @@ function incompleteOidc(given: Environment): Fault[] {
           setting,
           sentence: `${setting} must be set, because the single sign-on needs ${OIDC_SETTINGS.join(', ')}.`,
         }));
+  const issuer = given['OIDC_ISSUER'];
+  if (issuer && URL.canParse(issuer) && new URL(issuer).protocol === 'http:' && !isLoopback(new URL(issuer).hostname))
+    faults.push({
+      setting: 'OIDC_ISSUER',
+      sentence: 'OIDC_ISSUER must begin with https://, unless it is on this machine.',
+    });
   if (given['OIDC_ROLES'] && rolesOf(given['OIDC_ROLES']) === null)
     faults.push({ setting: 'OIDC_ROLES', sentence: `OIDC_ROLES must be ${DECLARATIONS.OIDC_ROLES.accepts}.` });
   return faults;
@@ -188,7 +196,7 @@ function oidcOf(values: SettingValues): OidcConfig | null {
   const { OIDC_ISSUER: issuer, OIDC_CLIENT_ID: clientId, OIDC_CLIENT_SECRET: clientSecret } = values;
   const roles = rolesOf(values.OIDC_ROLES);
   if (issuer === undefined || clientId === undefined || clientSecret === undefined || roles === null) return null;
-  return { issuer, clientId, clientSecret, roleClaim: values.OIDC_ROLE_CLAIM, roles };
+  return { issuer, clientId, clientSecret, scope: values.OIDC_SCOPE, roleClaim: values.OIDC_ROLE_CLAIM, roles };
 }
 
 /** `role=value` pairs; null if they cannot be read. */

@@ -193,6 +193,11 @@ export const DECLARATIONS = {
     does: 'The secret of this service at the provider.',
     secret: true,
   },
+  OIDC_SCOPE: {
+    ...text('scopes separated by spaces'),
+    default: 'openid profile email',
+    does: 'What the provider is asked for. Some give the claim of the role only for a scope such as `groups`.',
+  },
   OIDC_ROLE_CLAIM: {
     ...text('the name of a claim'),
     default: 'userdir_role',

@@ -57,8 +57,18 @@ export const dashboardPlugin: FastifyPluginAsync<DashboardOptions> = async (app,
   });
   serveGraphQL(app, sessions, options);
   serveStreams(app, createScopeOf(sessions, options), options);
+  if (config.oidc !== null) {
+    const { serveOidc } = await import('./oidc.js');
+    const originOf = (request: FastifyRequest) => originIn(request, config);
+    await serveOidc(app, { oidc: config.oidc, services, sessions, originOf, requireOpen });
+  }
   await servePages(app);
 };
+
+/** Where browsers reach the service: as the settings say, or as this request did. */
+function originIn({ protocol, host }: FastifyRequest, { publicUrl }: Config): string {
+  return publicUrl ?? `${protocol}://${host}`;
+}
 
 function serveGraphQL(app: FastifyInstance, sessions: Sessions, options: DashboardOptions): void {
   const { services, runWithAdmission, requireOpen } = options;
@@ -143,7 +153,7 @@ function contextOf(
     status,
     request,
     requestId: request.id,
-    dashboardUrl: `${config.publicUrl ?? `${request.protocol}://${request.host}`}/dashboard`,
+    dashboardUrl: `${originIn(request, config)}/dashboard`,
     report: (failure) => reportFailure(failure, request, 'A resolver of the dashboard failed.'),
     scopeOf: createScopes(services, operator),
     forgetSession: () => sessions.forget(request, reply),

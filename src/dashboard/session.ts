@@ -36,13 +36,9 @@ export function createSessions(operators: Operators) {
 
   /** The session of a request, or UNAUTHENTICATED. */
   async function require(request: FastifyRequest): Promise<ActiveSession> {
-    const session = await find(request);
+    const session = await operators.findSession(request.cookies[cookieOf(request).name]);
     if (session === null) throw new AppError('UNAUTHENTICATED', MISSING);
     return session;
-  }
-
-  async function find(request: FastifyRequest): Promise<ActiveSession | null> {
-    return operators.findSession(request.cookies[cookieOf(request).name]);
   }
 
   function begin(request: FastifyRequest, reply: FastifyReply, { token }: BegunSession): void {
@@ -58,12 +54,18 @@ export function createSessions(operators: Operators) {
 
   const callerOf = ({ headers, id }: FastifyRequest) => ({ userAgent: headers['user-agent'] ?? '', requestId: id });
 
+  /** Counts and records an attempt that failed. RATE_LIMITED: beyond the limit it is not recorded, so that the log cannot be filled. */
+  async function countRefusal({ ip, id }: FastifyRequest): Promise<void> {
+    await countFailure(networkOf(ip));
+    await operators.recordRefusedLogIn(id);
+  }
+
   return {
     require,
-    find,
     begin,
     forget,
     callerOf,
+    countRefusal,
 
     /** POST /dashboard/session: the token of a link becomes a session. */
     async logIn(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
@@ -72,9 +74,7 @@ export function createSessions(operators: Operators) {
         begin(request, reply, await operators.logIn(token, callerOf(request)));
       } catch (error) {
         if (!(error instanceof AppError && error.code === 'UNAUTHENTICATED')) throw error;
-        // Beyond the limit it is not recorded, so that the log cannot be filled.
-        await countFailure(networkOf(request.ip));
-        await operators.recordRefusedLogIn(request.id);
+        await countRefusal(request);
         throw error;
       }
       return reply.code(204).send();

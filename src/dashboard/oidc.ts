@@ -1,0 +1,155 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { isLoopback, type OidcConfig } from '../config/config.js';
+import { type OperatorRole, operatorNameOf } from '../domain/operators.js';
+import { AppError, fromUnknown } from '../errors.js';
+import { logIds } from '../http/request-log.js';
+import type { Services } from '../services/services.js';
+import { cookieOf, type Sessions } from './session.js';
+
+/*
+ * Single sign-on by OpenID Connect (authorization code with PKCE). The person is known by the provider's subject, and a claim decides
+ * the role, anew at each login. What the browser must bring back from the provider is in a cookie of its own: it is Lax, because
+ * the way back begins at another site, where a Strict cookie would not come along.
+ */
+
+export interface OidcOptions {
+  readonly oidc: OidcConfig;
+  readonly services: Services;
+  readonly sessions: Sessions;
+  /** The origin under which browsers reach the service. */
+  readonly originOf: (request: FastifyRequest) => string;
+  readonly requireOpen: () => void;
+}
+
+/** What a login waits for. */
+interface Pending {
+  readonly state: string;
+  readonly nonce: string;
+  readonly verifier: string;
+}
+
+const PENDING_SECONDS = 600;
+/** From the role that allows most. */
+const ROLES: readonly OperatorRole[] = ['admin', 'support', 'viewer'];
+
+/** Why a person may not come in, for the page: it is in the fragment of the address. */
+type Outcome = 'denied' | 'conflict' | 'failed';
+
+export async function serveOidc(app: FastifyInstance, options: OidcOptions): Promise<void> {
+  const { oidc, services, sessions, originOf, requireOpen } = options;
+  const client = await import('openid-client');
+  let provider: Promise<Awaited<ReturnType<typeof client.discovery>>> | undefined;
+
+  /** What the provider says of itself, asked once; after a failure again. */
+  function discover() {
+    const issuer = new URL(oidc.issuer);
+    const execute = isLoopback(issuer.hostname) ? [client.allowInsecureRequests] : [];
+    provider ??= client.discovery(issuer, oidc.clientId, oidc.clientSecret, undefined, { execute }).catch((error) => {
+      provider = undefined;
+      throw error;
+    });
+    return provider;
+  }
+
+  const callbackOf = (request: FastifyRequest) => `${originOf(request)}/dashboard/oidc/callback`;
+
+  app.get('/dashboard/oidc/login', {
+    schema: { hide: true },
+    handler: async (request, reply) => {
+      requireOpen();
+      const pending: Pending = {
+        state: client.randomState(),
+        nonce: client.randomNonce(),
+        verifier: client.randomPKCECodeVerifier(),
+      };
+      try {
+        const url = client.buildAuthorizationUrl(await discover(), {
+          redirect_uri: callbackOf(request),
+          scope: oidc.scope,
+          state: pending.state,
+          nonce: pending.nonce,
+          code_challenge: await client.calculatePKCECodeChallenge(pending.verifier),
+          code_challenge_method: 'S256',
+        });
+        keep(request, reply, pending);
+        return reply.redirect(url.href, 303);
+      } catch (error) {
+        return leave(request, reply, error);
+      }
+    },
+  });
+
+  app.get('/dashboard/oidc/callback', {
+    schema: { hide: true },
+    handler: async (request, reply) => {
+      requireOpen();
+      try {
+        const pending = take(request, reply);
+        if (pending === null)
+          throw new AppError('UNAUTHENTICATED', 'This login was not begun here, or it took too long.');
+        const returned = new URL(`${callbackOf(request)}${new URL(request.originalUrl, originOf(request)).search}`);
+        const tokens = await client.authorizationCodeGrant(await discover(), returned, {
+          pkceCodeVerifier: pending.verifier,
+          expectedState: pending.state,
+          expectedNonce: pending.nonce,
+          idTokenExpected: true,
+        });
+        const claims = tokens.claims() as Readonly<Record<string, unknown>> & { iss: string; sub: string };
+        const role = roleOf(claims[oidc.roleClaim], oidc);
+        if (role === null) throw new AppError('FORBIDDEN', 'The account has no role here.');
+        const person = { subject: `${claims.iss} ${claims.sub}`, name: nameOf(claims), role };
+        sessions.begin(request, reply, await services.operators.logInSubject(person, sessions.callerOf(request)));
+        return reply.redirect('/dashboard', 303);
+      } catch (error) {
+        await sessions.countRefusal(request).catch(() => undefined);
+        return leave(request, reply, error);
+      }
+    },
+  });
+}
+
+/** The role that allows most of those that the values of the claim give; null for none. */
+function roleOf(claim: unknown, { roles }: OidcConfig): OperatorRole | null {
+  const values = [claim].flat();
+  return ROLES.find((role) => roles[role].some((value) => values.includes(value))) ?? null;
+}
+
+/** What people call the person: their name at the provider, or their email, or else the subject. */
+function nameOf(claims: Readonly<Record<string, unknown>>): string {
+  const texts = ['preferred_username', 'email', 'sub'].map((name) => claims[name]);
+  return operatorNameOf(texts.find((text): text is string => typeof text === 'string' && text !== '') ?? '');
+}
+
+function pendingCookieOf(request: FastifyRequest) {
+  const { name, attributes } = cookieOf(request);
+  return { name: `${name}-oidc`, attributes: { ...attributes, sameSite: 'lax' } as const };
+}
+
+function keep(request: FastifyRequest, reply: FastifyReply, pending: Pending): void {
+  const { name, attributes } = pendingCookieOf(request);
+  const value = Buffer.from(JSON.stringify(pending)).toString('base64url');
+  reply.setCookie(name, value, { ...attributes, maxAge: PENDING_SECONDS });
+}
+
+/** What was kept, which counts once; null where nothing was. */
+function take(request: FastifyRequest, reply: FastifyReply): Pending | null {
+  const { name, attributes } = pendingCookieOf(request);
+  reply.clearCookie(name, attributes);
+  try {
+    const { state, nonce, verifier } = JSON.parse(Buffer.from(request.cookies[name] ?? '', 'base64url').toString());
+    const isWhole = [state, nonce, verifier].every((text) => typeof text === 'string' && text !== '');
+    return isWhole ? { state, nonce, verifier } : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Back to the page, which says in words what went wrong. The reason of a failure is for the log. */
+function leave(request: FastifyRequest, reply: FastifyReply, error: unknown): FastifyReply {
+  const { code } = fromUnknown(error);
+  const outcome: Outcome = code === 'FORBIDDEN' ? 'denied' : code === 'CONFLICT' ? 'conflict' : 'failed';
+  // Not the error itself: its cause may hold the code of the login.
+  const { message, code: reason } = error as Error & { code?: unknown };
+  if (outcome === 'failed') request.log.warn({ ...logIds(request), reason, message }, 'A single sign-on failed.');
+  return reply.redirect(`/dashboard#sso=${outcome}`, 303);
+}
