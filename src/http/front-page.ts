@@ -22,7 +22,10 @@ export interface FrontPageOptions {
 }
 
 /** The page at `/`. */
-export const frontPagePlugin: FastifyPluginAsync<FrontPageOptions> = async (app, { graphiql, dashboard, demoCredentials }) => {
+export const frontPagePlugin: FastifyPluginAsync<FrontPageOptions> = async (
+  app,
+  { graphiql, dashboard, demoCredentials },
+) => {
   app.get('/', { schema: { hide: true } }, async (request, reply) =>
     reply
       .type('text/html; charset=utf-8')

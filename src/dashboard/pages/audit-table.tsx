@@ -69,16 +69,20 @@ export function AuditTable({
   );
 }
 
-/** `{"label":"main","secret":2}` → "label main, secret 2". */
+/** `{"label":"main","ended_at":null}` → "label main, ended at –". */
 function describe(details: string): string {
   try {
-    const parsed = JSON.parse(details) as unknown;
-    if (parsed === null || typeof parsed !== 'object') return details;
-    const parts = Object.entries(parsed).map(
-      ([name, value]) => `${name} ${typeof value === 'string' ? value : JSON.stringify(value)}`,
-    );
-    return parts.join(', ');
+    return inWords(JSON.parse(details) as unknown);
   } catch {
     return details;
   }
+}
+
+function inWords(value: unknown): string {
+  if (value === null) return '–';
+  if (Array.isArray(value)) return value.map(inWords).join(' and ');
+  if (typeof value !== 'object') return String(value);
+  return Object.entries(value)
+    .map(([name, part]) => `${name.replaceAll('_', ' ')} ${inWords(part)}`)
+    .join(', ');
 }

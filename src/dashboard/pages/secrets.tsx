@@ -87,7 +87,7 @@ export function Secrets({ appId }: { appId: string }) {
             </tr>
           </thead>
           <tbody>
-            {secrets.map((secret) => (
+            {secrets.toSorted(byState).map((secret) => (
               <tr key={secret.id} class={secret.live ? '' : 'ended'}>
                 <td class="main-cell">
                   <bdi>{secret.label}</bdi> <span class="quiet">#{secret.id}</span>
@@ -127,6 +127,10 @@ export function Secrets({ appId }: { appId: string }) {
     </>
   );
 }
+
+/** Live ones first, then those that end, then those that have ended; the newest of each first. */
+const byState = (one: Secret, other: Secret) => rank(one) - rank(other) || Number(other.id) - Number(one.id);
+const rank = ({ live, expiresAt }: Secret) => (live ? (expiresAt === null ? 0 : 1) : 2);
 
 /** A rotation replaces the newest secret of a label. */
 const isNewest = ({ id, label }: Secret, secrets: readonly Secret[]) =>
