@@ -17,6 +17,8 @@ const CODES = {
   METHOD_NOT_ALLOWED: { status: 405, exposed: true },
   REQUEST_TIMEOUT: { status: 408, exposed: true },
   CONFLICT: { status: 409, exposed: true },
+  /** The key is that of another request. A retry with it cannot succeed. */
+  IDEMPOTENCY_KEY_REUSED: { status: 409, exposed: true },
   PAYLOAD_TOO_LARGE: { status: 413, exposed: true },
   UNSUPPORTED_MEDIA_TYPE: { status: 415, exposed: true },
   RATE_LIMITED: { status: 429, exposed: true },

@@ -36,7 +36,9 @@ declare module 'fastify' {
 
   interface FastifyContextConfig {
     /** The weight of a request in units of admission. The default is 1, which is about the work of one user. */
-    weight?: (request: FastifyRequest) => number | Promise<number>;
+    weight?: (request: FastifyRequest) => number;
+    /** What to do when admission lets a request start, before its handler. */
+    begin?: (request: FastifyRequest) => Promise<void> | undefined;
     /** The permission that a REST route requires of the App Secret. */
     permission?: Permission;
   }

@@ -161,21 +161,33 @@ async function checkMigrations(db: Database): Promise<Finding> {
   return warning('migrations', found, `A newer userdir has migrated this database. Upgrade this one, ${VERSION}.`);
 }
 
-/** Whether the role has the privileges on each table that serving needs. */
+/** The privileges that serving needs and the role lacks, and the statements that grant them. */
+const LACKING = `
+  WITH wanted AS (
+    SELECT c.oid, c.relname, c.relkind = 'S' AS is_sequence, needed.privilege, needed.place
+    FROM pg_class c CROSS JOIN LATERAL unnest(CASE
+      WHEN c.relkind = 'S' THEN ARRAY['USAGE']
+      WHEN c.relname = '_prisma_migrations' THEN ARRAY['SELECT']
+      ELSE ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']
+    END) WITH ORDINALITY AS needed(privilege, place)
+    WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p', 'S')
+  ), lacking AS (
+    SELECT relname, is_sequence, string_agg(privilege, ', ' ORDER BY place) AS privileges
+    FROM wanted
+    WHERE NOT CASE WHEN is_sequence THEN has_sequence_privilege(oid, privilege) ELSE has_table_privilege(oid, privilege) END
+    GROUP BY relname, is_sequence
+  ), grants AS (
+    SELECT format('GRANT %s ON %s %s TO %I;', privileges, CASE WHEN is_sequence THEN 'SEQUENCE' ELSE 'TABLE' END,
+      string_agg(format('%I', relname), ', ' ORDER BY relname), current_user) AS statement
+    FROM lacking GROUP BY privileges, is_sequence
+  )
+  SELECT (SELECT string_agg(format('%s (%s)', relname, privileges), ', ' ORDER BY is_sequence, relname) FROM lacking) AS lacking,
+         (SELECT string_agg(statement, E'\\n' ORDER BY statement) FROM grants) AS grants`;
+
 async function checkPrivileges(db: Database): Promise<Finding> {
-  const { lacking } = await queryRow(
-    db,
-    `SELECT string_agg(relname || ' (' || privilege || ')', ', ' ORDER BY relname, privilege) AS lacking
-     FROM pg_class, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS privilege
-     WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p') AND relname <> '_prisma_migrations'
-       AND NOT has_table_privilege(pg_class.oid, privilege)`,
-  );
+  const { lacking, grants } = await queryRow(db, LACKING);
   if (!lacking) return passed('rights', 'the role can read and write all tables');
-  return failed(
-    'rights',
-    `the role lacks ${lacking}`,
-    'Grant the role SELECT, INSERT, UPDATE and DELETE on all tables.',
-  );
+  return failed('rights', `the role lacks ${lacking}`, `Run as the owner of the tables:\n${grants}`);
 }
 
 async function checkTotals(services: Services): Promise<Finding> {

@@ -1,6 +1,5 @@
-import type { Command } from 'commander';
-import { InvalidArgumentError } from 'commander';
-import type { ProjectSummary } from '../domain/projects.js';
+import { type Command, InvalidArgumentError } from 'commander';
+import type { ProjectScope, ProjectSummary } from '../domain/projects.js';
 import type { Services } from '../services/services.js';
 import { examples, jsonOption, parseWholeNumber } from './arguments.js';
 import { type Io, type OperationContext, progressOf } from './operation.js';
@@ -100,8 +99,6 @@ async function confirmDeletion({ name, total_user }: Awaited<ReturnType<ReturnTy
   );
   if (answer !== name) throw new Error('That is not its name. Nothing was changed.');
 }
-
-type ProjectScope = Awaited<ReturnType<Services['projects']['getScope']>>;
 
 /** An operation that changes a project and returns it. */
 function changeProject<Params extends { appId: string }>(

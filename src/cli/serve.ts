@@ -1,5 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
 import type { Command } from 'commander';
 import { type Closer, runThenClose } from '../closers.js';
 import { type Config, isLoopback, parseConfig } from '../config/config.js';
@@ -18,6 +19,7 @@ import { examineDatabase, type Finding } from './doctor-database.js';
 import { makeLink } from './dashboard.js';
 import type { Operations } from './operation.js';
 import { type CommandContext, dashboardUrlOf, operatorOf } from './run.js';
+import { counted } from './terminal.js';
 
 export const SETTINGS_HELP = `
 Settings are environment variables; docs/configuration.md lists all of them:
@@ -41,6 +43,13 @@ export function addServeCommand(program: Command, { env, operations }: CommandCo
     });
 }
 
+/**
+ * V8 places objects in the old generation from the start where most of their kind have survived. After many queries that stay
+ * cached, it does so for the syntax trees of all queries, and what they refer to survives with them: a collection then takes
+ * 50 ms instead of 2 (docs/decisions/garbage.md).
+ */
+const GC_FLAGS = '--no-allocation-site-pretenuring';
+
 /** How long closing may take beyond the longest request. */
 const SHUTDOWN_GRACE_MS = 2_000;
 
@@ -56,6 +65,7 @@ async function serve(
     import('../app.js'),
     import('../telemetry/logger.js'),
   ]);
+  setFlagsFromString(GC_FLAGS);
   const log = createLogger(config.logLevel);
   for (const warning of warnings) log.warn(warning);
   const isEmbedded = config.db.engine === 'embedded';
@@ -121,7 +131,8 @@ async function serve(
       // In demo mode with a link that logs in, so that a first start needs no other command.
       const link = demo && dashboardUrl && (await linkOf(context, operatorOf(config), dashboardUrl));
       const urls = { url, dashboardUrl: link ?? dashboardUrl, metricsUrl: server.metricsUrl };
-      process.stdout.write(asJson ? jsonBanner(urls, demo) : banner(urls, config, demo));
+      const projects = await context.services.projects.countProjects();
+      process.stdout.write(asJson ? jsonBanner(urls, demo) : banner(urls, config, demo, projects));
     }
     await stopped;
     server.drain();
@@ -242,13 +253,22 @@ interface Urls {
   readonly metricsUrl: string | undefined;
 }
 
-function banner({ url, dashboardUrl, metricsUrl }: Urls, config: Config, demo: Credentials | null): string {
+function banner(
+  { url, dashboardUrl, metricsUrl }: Urls,
+  config: Config,
+  demo: Credentials | null,
+  projects: number,
+): string {
   const metrics = metricsUrl === undefined ? '' : `\n    Metrics     ${metricsUrl}`;
   const graphiql = config.graphiql ? ' (GraphiQL in a browser)' : '';
   const database = config.db.engine === 'embedded' ? `embedded, in ${config.db.dataDir}` : 'PostgreSQL';
+  const withoutDemo =
+    projects === 0
+      ? 'There is no project yet. Create one: userdir project create --name NAME'
+      : `${counted(projects, 'project')}. To list them: userdir project list`;
   const credentials =
     demo === null
-      ? '\n  Make a project with: userdir project create --name NAME\n'
+      ? `\n  ${withoutDemo}\n`
       : `
   Demo project
     App ID      ${demo.appId}

@@ -61,7 +61,7 @@ function addImportCommand(user: Command, { operation }: CommandContext): void {
           interrupted: skipInvalid
             ? 'Interrupted. The users imported so far remain. Import the file again with --on-conflict skip to add the others.'
             : 'Interrupted. An import that does not complete changes nothing.',
-          print: importReport,
+          print: (imported) => importReport(imported, skipInvalid === true),
         },
       );
       if (report.failed > 0 && skipInvalid !== true) throw new ReportedFailure();
@@ -222,10 +222,27 @@ async function purgeUsers(
   return { purged };
 }
 
-function importReport(report: Awaited<ReturnType<typeof importUsers>>): string {
-  const { imported, skipped, failed, errors, bans } = report;
-  const faults = errors.map(({ line, error }) => `line ${line}: ${error}`);
-  const more = failed > errors.length ? [`… and ${failed - errors.length} more`] : [];
+type ImportReport = Awaited<ReturnType<typeof importUsers>>;
+
+function importReport(report: ImportReport, skipInvalid: boolean): string {
+  const { imported, created, updated, unchanged, skipped, failed, bans } = report;
+  const faults = report.error_kinds.map(({ error, lines, first }) => {
+    const more = lines > first.length ? ` and ${(lines - first.length).toLocaleString('en')} more` : '';
+    return `${lines === 1 ? 'line' : 'lines'} ${first.join(', ')}${more}: ${error}`;
+  });
+  const outcomes = imported === created ? '' : ` Created ${created}, updated ${updated}, unchanged ${unchanged}.`;
   const banned = bans === undefined ? '' : ` Added ${counted(bans, 'ban')}.`;
-  return [...faults, ...more, `Imported ${imported}, skipped ${skipped}, failed ${failed}.${banned}`].join('\n');
+  const counts = `Imported ${imported}, skipped ${skipped}, failed ${failed}.${outcomes}${banned}`;
+  return [...faults, counts, ...skippedLines(report, skipInvalid)].join('\n');
+}
+
+/** The last line: how many lines of the input are not in the database. */
+function skippedLines({ skipped, failed }: ImportReport, skipInvalid: boolean): string[] {
+  if (failed > 0 && !skipInvalid) return [`Nothing was imported, because ${counted(failed, 'line')} failed.`];
+  if (skipped + failed === 0) return [];
+  const reasons = [
+    ...(failed > 0 ? [`${failed} failed`] : []),
+    ...(skipped > 0 ? [`${skipped} ${skipped === 1 ? 'is of a user who exists' : 'are of users who exist'}`] : []),
+  ];
+  return [`${counted(skipped + failed, 'line')} skipped: ${reasons.join(', ')}.`];
 }

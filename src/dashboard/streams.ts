@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { PassThrough, type Readable, Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { Config } from '../config/config.js';
 import { dateBound, loginMethods, parse, userFilter } from '../domain/filters.js';
 import type { OnConflict } from '../domain/import-format.js';
 import type { ProjectScope } from '../domain/projects.js';
@@ -13,8 +14,8 @@ import { AppError, badInput, fromUnknown } from '../errors.js';
 import { reportFailure } from '../http/failures.js';
 import { allowLongUpload } from '../http/malformed-requests.js';
 import type { AuditQuestion } from '../services/audit.js';
+import type { Services } from '../services/services.js';
 import type { ExportFormat } from '../services/transfers.js';
-import type { DashboardOptions } from './plugin.js';
 
 /*
  * Downloads and uploads, which may be of any length. A transfer holds a connection to the database, so there are few at a time. The
@@ -39,8 +40,12 @@ const dates = {
   methods: loginMethods('login_method').nullish(),
 };
 
-export function serveStreams(app: FastifyInstance, scopeOf: ScopeOf, options: DashboardOptions): void {
-  const { config, services } = options;
+export interface StreamOptions {
+  readonly config: Config;
+  readonly services: Services;
+}
+
+export function serveStreams(app: FastifyInstance, scopeOf: ScopeOf, { config, services }: StreamOptions): void {
   const spoolDir = join(config.dataDir, 'spool');
   const isSpooled = config.db.engine === 'embedded';
   let transfers = 0;

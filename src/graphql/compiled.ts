@@ -93,7 +93,7 @@ async function execute(fields: readonly CompiledField[], execution: Execution): 
     for (const [index, { key, write }] of fields.entries()) {
       body += key + write(values[index], execution);
       if (body.length > LARGEST_ANSWER_BYTES) throw TOO_LARGE;
-      if (index + 1 < fields.length && isSliceOver()) await nextSlice();
+      if (index + 1 < fields.length && isSliceOver()) await nextSlice(execution.context.scope.appId);
     }
     return isTooLargeAnswer(body) ? 'too large' : { body: `${body}}}` };
   } catch (error) {

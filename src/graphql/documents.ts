@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import {
   type DocumentNode,
   GraphQLError,
@@ -15,7 +16,7 @@ import { MAX_ERRORS } from './errors.js';
 import { dropTokens, limitExceeded, findExceededLimit, LIMITS } from './limits.js';
 import { schema } from './schema.js';
 
-/** A document after parsing and validation. `tree` is null where it could not be parsed. */
+/** A document after parsing and validation. `tree` is null where it is not valid. */
 export interface ReadDocument {
   readonly text: string;
   readonly tree: DocumentNode | null;
@@ -54,12 +55,12 @@ export function readDocument(text: string): ReadDocument {
   if (lines > LIMITS.lines) return { ...none, errors: [new GraphQLError(limitExceeded('lines', lines))] };
   try {
     const tree = parse(text, { maxTokens: LIMITS.tokens });
-    dropTokens(tree);
     const exceeded = findExceededLimit(tree);
     const errors = exceeded
       ? [exceeded]
-      : validate(schema, tree, specifiedRules, { maxErrors: MAX_ERRORS }).map(explain);
-    if (errors.length > 0) return { ...none, tree, errors };
+      : validate(schema, tree, specifiedRules, { maxErrors: MAX_ERRORS }).map(explain).map(withoutNodes);
+    if (errors.length > 0) return { ...none, errors };
+    dropTokens(tree);
     const compiled = { fields: 0, most: FIELDS_PER_TOKEN * (tree.tokenCount ?? 0) };
     return { text, tree, errors, compiled, operation: knownOperations(tree, compiled) };
   } catch (error) {
@@ -79,6 +80,12 @@ function explain(error: GraphQLError): GraphQLError {
   if (error.message.includes(TOO_MANY_TOKENS)) return new GraphQLError(limitExceeded('tokens', 'more'));
   if (error.message !== 'Validation aborted.') return error;
   return new GraphQLError('repetitions: got more fields of the same name than can be compared, expected each once.');
+}
+
+/** The same error with its positions, but without the nodes: each refers to the list of all tokens, and so to the whole tree. */
+function withoutNodes(error: GraphQLError): GraphQLError {
+  const { message, source, positions, extensions } = error;
+  return new GraphQLError(message, { source: source ?? null, positions: positions ?? null, extensions });
 }
 
 function knownOperations(tree: DocumentNode, compiled: CompiledSize): ReadDocument['operation'] {
@@ -133,9 +140,14 @@ interface Entry {
   readonly bytes: number;
 }
 
+/** How many projects, and documents of each, are remembered as seen once. */
+const MAX_SEEN_PROJECTS = 1_000;
+const MAX_SEEN_OF_PROJECT = 200;
+
 /**
- * A cache of valid documents. A project that sends many evicts its own oldest documents and not those of other projects.
- * Invalid documents are not cached.
+ * A cache of valid documents, from the second time that a project sends them. A document that never comes again would only
+ * stay in memory until it is evicted, and the garbage collector would copy it twice. A project that sends many evicts its own
+ * oldest documents and not those of other projects.
  */
 export function createDocumentCache() {
   const projects = new Map<string, { bytes: number; readonly texts: Set<string> }>();
@@ -150,6 +162,22 @@ export function createDocumentCache() {
       if (own.texts.size === 0) projects.delete(project);
     },
   });
+
+  /** Hashes of documents by project, because a text may be long. */
+  const seen = new LRUCache<string, LRUCache<string, true>>({ max: MAX_SEEN_PROJECTS });
+
+  /** Whether the project has sent the document before, as far as is remembered. */
+  function wasSeen(text: string, project: string): boolean {
+    let ofProject = seen.get(project);
+    if (ofProject === undefined) {
+      ofProject = new LRUCache({ max: MAX_SEEN_OF_PROJECT });
+      seen.set(project, ofProject);
+    }
+    const hash = createHash('sha1').update(text).digest('base64');
+    if (ofProject.has(hash)) return true;
+    ofProject.set(hash, true);
+    return false;
+  }
 
   function add(document: ReadDocument, project: string): void {
     const bytes = sizeOf(document);
@@ -167,9 +195,10 @@ export function createDocumentCache() {
   return {
     find: (text: string): ReadDocument | null => documents.get(text)?.document ?? null,
 
-    /** Caches a valid document for the project that has sent it. */
+    /** Caches a valid document for the project that has sent it, unless it is the first time. */
     add(document: ReadDocument, project: string): void {
-      if (document.errors.length === 0 && !documents.has(document.text)) add(document, project);
+      if (document.errors.length === 0 && wasSeen(document.text, project) && !documents.has(document.text))
+        add(document, project);
     },
 
     /** Updates the size of a document that has grown. */

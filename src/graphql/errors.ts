@@ -1,6 +1,7 @@
 import { GraphQLError } from 'graphql';
 import { type AppError, fromUnknown, isErrorCode } from '../errors.js';
 import { redact } from '../telemetry/redact.js';
+import { argumentAtFault } from './argument-at-fault.js';
 
 /** The number of errors in one answer. The last one tells that there were more. */
 export const MAX_ERRORS = 5;
@@ -20,8 +21,8 @@ export function toGraphQLErrors(errors: readonly unknown[], report: (failure: Ap
 }
 
 /**
- * An error of an execution as the caller may see it: the public message, its position, and `extensions.code`. `report` gets an
- * error that the operator should know.
+ * An error of an execution as the caller may see it: the public message, its position, `extensions.code` and, if the value of an
+ * argument was refused, `extensions.argument`. `report` gets an error that the operator should know.
  */
 export function toGraphQLError(error: unknown, report: (failure: AppError) => void): GraphQLError {
   if (!(error instanceof GraphQLError)) return asGraphQLError(error, undefined, report);
@@ -60,9 +61,10 @@ function asGraphQLError(
 ): GraphQLError {
   const failure = fromUnknown(error);
   if (failure.code === 'INTERNAL_SERVER_ERROR') report(failure);
+  const argument = failure.code === 'BAD_USER_INPUT' ? argumentAtFault(failure.message, wrapper?.nodes?.[0]) : null;
   return new GraphQLError(failure.publicMessage, {
     ...(wrapper && positionOf(wrapper)),
-    extensions: { code: failure.code },
+    extensions: { code: failure.code, ...(argument !== null && { argument }) },
   });
 }
 

@@ -10,7 +10,7 @@ const removedId = userId('id');
 
 /** Of the argument by which a mutation can be retried. */
 const KEY_DESCRIPTION =
-  'A key of your choice for this request. A retry with the same key within 24 hours is answered as the first was and changes nothing.';
+  'A key of your choice for this request. A retry with the same key within 24 hours is answered as the first was and changes nothing. Another request with the same key fails with `IDEMPOTENCY_KEY_REUSED`.';
 
 const deletePayload = builder.objectRef<{ id: string }>('DeleteUserPayload').implement({
   description: 'The result of `deleteUser`.',

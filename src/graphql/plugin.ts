@@ -1,4 +1,5 @@
-import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
+import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
+import { parse } from 'graphql';
 import { createYoga, type Plugin, shouldRenderGraphiQL } from 'graphql-yoga';
 import type { RunWithAdmission } from '../http/admit-requests.js';
 import type { Authenticate } from '../http/authentication.js';
@@ -17,7 +18,7 @@ import { createExplorer } from './explorer.js';
 import { answerFast } from './fast-path.js';
 import { LIMITS } from './limits.js';
 import { schema } from './schema.js';
-import { contextOf, createRequestWeigher, parseWithAdmission } from './request.js';
+import { contextOf, createRequestReader, parseWithAdmission } from './request.js';
 
 export interface GraphQLOptions {
   readonly services: Services;
@@ -41,7 +42,7 @@ const BODY_LIMIT_BYTES = 262_144;
 export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, options) => {
   const { services, authenticate, runWithAdmission, graphiql, demoCredentials } = options;
   const documents = createDocumentCache();
-  const weigh = createRequestWeigher(documents, runWithAdmission);
+  const reader = createRequestReader(documents);
   const yoga = createYoga<ServerContext, GraphQLContext>({
     schema,
     context: ({ fastify }) => contextOf(fastify, services),
@@ -87,7 +88,7 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
     exposeHeadRoute: false,
     bodyLimit: BODY_LIMIT_BYTES,
     schema: { hide: true },
-    config: { weight: (request) => weigh(request, request.graphqlParameters as Parameters) },
+    config: { weight: reader.weigh, begin: reader.read },
     onRequest: async (request) => {
       if (!(explore && asksForPage(request))) request.scope = await authenticate(request);
       refuseMalformedUrl(request);
@@ -99,20 +100,11 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
       request.raw.headers.accept = mediaTypeOf(request.raw.headers.accept);
     },
     handler: async (request, reply) => {
-      const { graphql } = request;
-      if (graphql === null) {
-        const { html, policy } = await (explore as NonNullable<typeof explore>)(demoCredentials(request));
-        if (reply.sent) return reply;
-        return reply.type('text/html; charset=utf-8').header('content-security-policy', policy).send(html);
+      try {
+        return await answer(request, reply);
+      } finally {
+        forget(request);
       }
-      const body = await answerFast(request, graphql, contextOf(request, services), documents);
-      // True if the request timed out (http/request-timeout.ts). Fastify would log the URL of a second answer.
-      if (reply.sent) return reply;
-      if (body !== null) return reply.type(`${request.raw.headers.accept}; charset=utf-8`).send(body);
-      const response = await yoga.handleNodeRequestAndResponse(request, reply, { fastify: request });
-      if (reply.sent) return reply;
-      reply.code(response.status).headers(Object.fromEntries(response.headers.entries()));
-      return reply.send(await response.text());
     },
   });
   app.route({
@@ -128,7 +120,37 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
     handler: () => undefined,
   });
   app.addHook('onClose', () => yoga.dispose());
+
+  async function answer(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const { graphql } = request;
+    if (graphql === null) {
+      const { html, policy } = await (explore as NonNullable<typeof explore>)(demoCredentials(request));
+      if (reply.sent) return reply;
+      return reply.type('text/html; charset=utf-8').header('content-security-policy', policy).send(html);
+    }
+    const body = await answerFast(request, graphql, contextOf(request, services), documents);
+    // True if the request timed out (http/request-timeout.ts). Fastify would log the URL of a second answer.
+    if (reply.sent) return reply;
+    if (body !== null) return reply.type(`${request.raw.headers.accept}; charset=utf-8`).send(body);
+    const response = await yoga.handleNodeRequestAndResponse(request, reply, { fastify: request });
+    if (reply.sent) return reply;
+    reply.code(response.status).headers(Object.fromEntries(response.headers.entries()));
+    return reply.send(await response.text());
+  }
 };
+
+/**
+ * Drops what a request has read. A request that has waited may lie in the old generation: until the next full collection, V8
+ * would keep everything that it refers to, although the request is answered.
+ */
+function forget(request: FastifyRequest): void {
+  request.body = undefined;
+  request.graphqlParameters = null;
+  request.graphql = null;
+}
+
+/** Stands for a document that is not valid. Yoga answers the errors of its validation and does not read it. */
+const NO_DOCUMENT = parse('{ __typename }');
 
 /**
  * Hands the prepared request (request.ts) to Yoga, so that Yoga does not read it again. GraphQL.js executes it, because
@@ -138,21 +160,18 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
 function usePreparedRequest(): Plugin {
   const preparedOf = (context: unknown) => (context as ServerContext).fastify.graphql as PreparedRequest;
   return {
-    onParams({ params, setParams, context }) {
-      const { query, variables, operationName } = preparedOf(context);
+    onParams({ params: { operationName: _given, ...params }, setParams, context }) {
+      const { query, variables, operationName, document } = preparedOf(context);
       setParams({
         ...params,
         query,
         ...(variables && { variables }),
-        ...(operationName !== undefined && { operationName }),
+        // NO_DOCUMENT has no operation of that name.
+        ...(document.tree !== null && operationName !== undefined && { operationName }),
       });
     },
-    onParse({ context, setParsedDocument, setParseFn }) {
-      const { tree, errors } = preparedOf(context).document;
-      if (tree !== null) return setParsedDocument(tree);
-      setParseFn(() => {
-        throw errors[0];
-      });
+    onParse({ context, setParsedDocument }) {
+      setParsedDocument(preparedOf(context).document.tree ?? NO_DOCUMENT);
     },
     onValidate({ context, setResult }) {
       // Yoga does not mask validation errors.

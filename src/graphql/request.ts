@@ -2,6 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FastifyRequest } from 'fastify';
 import { GraphQLError } from 'graphql';
 import type { RunWithAdmission } from '../http/admit-requests.js';
+import { isSliceOver, nextSlice } from '../http/event-loop.js';
 import { reportFailure } from '../http/failures.js';
 import type { LoggedOperation } from '../http/request-log.js';
 import type { jsonBodyParser } from '../http/body.js';
@@ -18,35 +19,39 @@ const CHARACTERS_PER_UNIT = 500;
 const BYTES_PER_UNIT = 16_384;
 
 /**
- * Reads a request and returns its weight in units of admission. A document that is not in the cache waits for admission
- * before it is parsed and validated, which may take longer than executing it.
+ * Reads the documents of requests and weighs them. A document that is not in the cache is read when admission starts its
+ * request, because that may take longer than executing it. The request then goes on without waiting again: a request that waits
+ * with a syntax tree takes much memory.
  */
-export function createRequestWeigher(documents: DocumentCache, runWithAdmission: RunWithAdmission) {
-  const read = (project: string, text: string) =>
-    runWithAdmission(
-      project,
-      async () => {
-        // Another request may have read it while this one waited.
-        const known = documents.find(text);
-        if (known !== null) return known;
-        const document = readDocument(text);
-        documents.add(document, project);
-        // Lets requests of other projects start before the next document of this one is read.
-        await nextTurn();
-        return document;
-      },
-      weightOfReading(text),
-    );
+export function createRequestReader(documents: DocumentCache) {
+  function prepare(request: FastifyRequest, document: ReadDocument): number {
+    const prepared = prepareRequest(document, request.graphqlParameters as Parameters);
+    request.graphql = prepared;
+    request.operation = operationOf(prepared);
+    return prepared.refusal === null ? weightOfCost(prepared.cost) : 1;
+  }
 
-  return (request: FastifyRequest, parameters: Parameters): number | Promise<number> => {
-    const weighed = (document: ReadDocument) => {
-      const prepared = prepareRequest(document, parameters);
-      request.graphql = prepared;
-      request.operation = operationOf(prepared);
-      return prepared.refusal === null ? weightOfCost(prepared.cost) : 1;
-    };
-    const known = documents.find(parameters.query);
-    return known === null ? read(request.scope.appId, parameters.query).then(weighed) : weighed(known);
+  return {
+    /** The weight of executing a request or, if its document is not in the cache, of reading it. */
+    weigh(request: FastifyRequest): number {
+      const { query } = request.graphqlParameters as Parameters;
+      const known = documents.find(query);
+      return known === null ? weightOfReading(query) : prepare(request, known);
+    },
+
+    /** Reads a document that was not in the cache, and adds the weight of executing it. */
+    read(request: FastifyRequest): Promise<void> | undefined {
+      if (request.graphql !== null) return undefined;
+      const { query } = request.graphqlParameters as Parameters;
+      // Another request may have read it while this one waited.
+      let document = documents.find(query);
+      if (document === null) {
+        document = readDocument(query);
+        documents.add(document, request.scope.appId);
+      }
+      request.addWeight(prepare(request, document));
+      return isSliceOver() ? nextSlice(request.scope.appId) : undefined;
+    },
   };
 }
 

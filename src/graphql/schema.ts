@@ -26,11 +26,12 @@ function traceFields(type: GraphQLObjectType): void {
  * their reads share statements.
  */
 function sliceFields(type: GraphQLObjectType<unknown, GraphQLContext>): void {
-  const inSlice = (value: unknown) => (isSliceOver() ? nextSlice().then(() => value) : value);
   for (const field of Object.values(type.getFields())) {
     const { resolve = defaultFieldResolver } = field;
     field.resolve = (...parameters) => {
-      if (parameters[2].isLarge && isSliceOver()) return nextSlice().then(() => resolve(...parameters));
+      const { isLarge, scope } = parameters[2];
+      const inSlice = (value: unknown) => (isSliceOver() ? nextSlice(scope.appId).then(() => value) : value);
+      if (isLarge && isSliceOver()) return nextSlice(scope.appId).then(() => resolve(...parameters));
       const answer = resolve(...parameters);
       return answer instanceof Promise ? answer.then(inSlice) : answer;
     };

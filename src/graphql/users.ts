@@ -10,7 +10,7 @@ import {
   userFilter,
   userId,
 } from '../domain/filters.js';
-import { requireEmail } from '../domain/identities.js';
+import { camelCase, parseIdentity, requireEmail } from '../domain/identities.js';
 import type { User } from '../domain/users.js';
 import { accountType } from './accounts.js';
 import { builder, loginMethodEnum } from './builder.js';
@@ -20,6 +20,7 @@ import { selects } from './selection.js';
 /** How many users `usersByIds` may be asked for. */
 const MAX_IDS = 100;
 const firstId = userId('id');
+const eachId = userId('ids');
 const cursors = { after: cursor('after'), before: cursor('before') };
 const dates = { startDate: dateBound('startDate', 'first').nullish(), endDate: dateBound('endDate', 'last').nullish() };
 
@@ -39,6 +40,11 @@ export const userType = builder.prismaObject('User', {
     authValue: t.exposeString('authValue', {
       description:
         'The identifier of the user under `authMethod`, spelled as it was registered; for an email login the email address.',
+    }),
+    email: t.exposeString('loginEmail', {
+      nullable: true,
+      description:
+        'The login email, by which `searchUsers` finds the user: of an email login its address, of another login the email that `recordLogin` or an import gave with it, or else its `authValue` where that is an email. In the form in which emails are compared: trimmed, in lower case and Unicode NFC. Null when there is none. Two users may have the same, and it is not verified here: it proves nothing about who logs in.',
     }),
     wallet: t.exposeString('wallet', {
       nullable: true,
@@ -114,6 +120,30 @@ builder.queryField('user', (t) =>
   }),
 );
 
+builder.queryField('userByIdentity', (t) =>
+  t.field({
+    type: userType,
+    nullable: true,
+    description:
+      'The user who logs in with this identity, as `recordLogin` was given it; null when the project has no such user. Identities are compared as there: emails without regard to case, addresses in any spelling, other values exactly.',
+    args: {
+      authMethod: t.arg.string({
+        required: true,
+        description: '`email`, `passkey`, `wallet`, or the name of a social provider in lower case, such as `google`.',
+      }),
+      authValue: t.arg.string({
+        required: true,
+        description: 'The email address, the wallet address, or the ID at the provider or of the passkey.',
+      }),
+    },
+    extensions: costs({ surcharge: SURCHARGES.search }),
+    resolve: (_root, identity, { scope, services }, info) =>
+      services.users.findIdentity(scope, parseIdentity(identity, camelCase), {
+        withAccounts: selects(info, 'User.accounts'),
+      }),
+  }),
+);
+
 builder.queryField('usersByIds', (t) =>
   t.field({
     type: [userType],
@@ -130,7 +160,7 @@ builder.queryField('usersByIds', (t) =>
       if (ids.length > MAX_IDS)
         throw new AppError('BAD_USER_INPUT', `ids: got ${ids.length}, expected at most ${MAX_IDS}.`);
       const wanted = { withAccounts: selects(info, 'User.accounts') };
-      return Promise.all(ids.map((id) => parse(firstId, id)).map((id) => services.users.findUser(scope, id, wanted)));
+      return Promise.all(ids.map((id) => parse(eachId, id)).map((id) => services.users.findUser(scope, id, wanted)));
     },
   }),
 );

@@ -26,9 +26,7 @@ export function admitRequests(app: FastifyInstance, admission: Admission): RunWi
     const { scope, routeOptions } = request;
     if (!scope) return done();
     if (unreadAnswers.isFull(scope.appId)) return done(notRead());
-    const weight = routeOptions.config.weight?.(request) ?? 1;
-    if (typeof weight === 'number') admit(request, reply, weight, done);
-    else weight.then((units) => admit(request, reply, units, done), done);
+    admit(request, reply, routeOptions.config.weight?.(request) ?? 1, done);
   });
   app.addHook('onSend', (request, reply, payload, done) => {
     if (request.queued !== null) admission.release(request.queued);
@@ -46,8 +44,13 @@ export function admitRequests(app: FastifyInstance, admission: Admission): RunWi
 
     function start(): void {
       // The client has gone, or the request has timed out and is answered.
-      if (request.socket.destroyed || reply.sent) admission.release(queued);
-      else done();
+      if (request.socket.destroyed || reply.sent) {
+        admission.release(queued);
+        return;
+      }
+      const begun = request.routeOptions.config.begin?.(request);
+      if (begun === undefined) done();
+      else begun.then(() => done(), done);
     }
   }
 

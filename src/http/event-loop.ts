@@ -1,28 +1,64 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
-
 /**
  * How long work that can wait may take in one turn of the event loop, in milliseconds. Between two turns the loop reads
  * new requests, so that no caller waits until all work of another caller is done.
  */
 const SLICE_MS = 2;
 
-/** When the first work of this turn was noticed; null until then. */
+/** When the first work of this slice was noticed; null until then. */
 let startedAt: number | null = null;
 
 /** Whether this turn of the event loop has used up its time, so that more work should wait for the next turn. */
 export function isSliceOver(): boolean {
-  const now = performance.now();
+  if (startedAt === null) beginSlice();
+  return performance.now() - (startedAt as number) > SLICE_MS;
+}
+
+function beginSlice(): void {
   if (startedAt === null) {
-    startedAt = now;
     setImmediate(() => {
       startedAt = null;
     });
   }
-  return now - startedAt > SLICE_MS;
+  startedAt = performance.now();
 }
 
-/** Resolves in a later turn of the event loop, which has time left. */
-export async function nextSlice(): Promise<void> {
-  do await nextTurn();
-  while (isSliceOver());
+/** What waits for a later turn, by project. The project at the front goes on next. An array, because there are few. */
+const queues: { readonly project: string; readonly waiting: (() => void)[] }[] = [];
+let isScheduled = false;
+
+/** Resolves in a later turn of the event loop, which has time left. Projects take turns. */
+export function nextSlice(project: string): Promise<void> {
+  return new Promise((resolve) => {
+    const queue = queues.find((each) => each.project === project);
+    if (queue === undefined) queues.push({ project, waiting: [resolve] });
+    else queue.waiting.push(resolve);
+    schedule();
+  });
+}
+
+function schedule(): void {
+  if (isScheduled) return;
+  isScheduled = true;
+  setImmediate(() => {
+    isScheduled = false;
+    // What this turn has done until now does not count. Otherwise a stream of new requests could keep this work waiting for ever.
+    beginSlice();
+    resumeNext();
+  });
+}
+
+/** Lets what waits go on, one after another, until the slice is over. */
+function resumeNext(): void {
+  const queue = queues.shift();
+  if (queue === undefined) return;
+  const resume = queue.waiting.shift();
+  if (queue.waiting.length > 0) queues.push(queue);
+  resume?.();
+  // The resumed work consists of microtasks. A tick that one of them asks for comes after all of them.
+  queueMicrotask(() => process.nextTick(continueSlice));
+}
+
+function continueSlice(): void {
+  if (isSliceOver()) schedule();
+  else resumeNext();
 }

@@ -11,11 +11,17 @@ export interface HealthOptions {
 export const healthPlugin: FastifyPluginAsync<HealthOptions> = async (app, { checkReady }) => {
   app.get('/livez', { schema: { hide: true } }, async () => ({ status: 'alive' }));
 
+  let reported: string | null = null;
   app.get('/readyz', { schema: { hide: true } }, async (request) => {
     try {
       await checkReady();
+      reported = null;
     } catch (cause) {
-      request.log.warn({ ...logIds(request), err: cause }, 'Not ready.');
+      const { message, code } = cause as NodeJS.ErrnoException;
+      const reason = message || code || 'unknown';
+      // Load balancers ask every few seconds. One line tells it, until the reason changes.
+      if (reason !== reported) request.log.warn({ ...logIds(request), reason }, 'Not ready.');
+      reported = reason;
       throw new AppError('UNAVAILABLE', 'The service is not ready.', { cause });
     }
     return { status: 'ready' };

@@ -76,6 +76,11 @@ export const RESPONSES = {
     ['WWW-Authenticate'],
   ),
   NotFound: failure('The project has no such user.', 'There is no user 42 in this project.', COMMON),
+  KeyReused: failure(
+    'The `Idempotency-Key` was used for another request within 24 hours. Nothing was done.',
+    'The idempotency key was used for another request.',
+    COMMON,
+  ),
   TooManyRequests: failure(
     'The project has exceeded its rate limit, or too many invalid credentials came from this address or with this App ID.',
     'More than 600 requests of this project in a minute.',
@@ -99,12 +104,13 @@ export const RESPONSES = {
 };
 
 /** The failures of a route, by status; `default` is every other. */
-export function failuresOf(path: string): Record<string, { $ref: string }> {
+export function failuresOf(method: string, path: string): Record<string, { $ref: string }> {
   return {
     400: responseRef('BadRequest'),
     401: responseRef('Unauthenticated'),
     // Only a route that names a user (spec, "Errors").
     ...(path.includes('{user_id}') && { 404: responseRef('NotFound') }),
+    ...(method === 'delete' && { 409: responseRef('KeyReused') }),
     429: responseRef('TooManyRequests'),
     500: responseRef('Failed'),
     503: responseRef('Unavailable'),

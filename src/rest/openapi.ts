@@ -94,9 +94,9 @@ function completeDocument({ paths, components: { schemas } }: Document): void {
   // The transform adds a second copy of each schema for requests; these schemas describe answers only.
   for (const name of Object.keys(schemas)) if (name.endsWith('Input')) delete schemas[name];
   for (const [path, item] of Object.entries(paths)) {
-    for (const { parameters = [], responses } of Object.values(item)) {
+    for (const [method, { parameters = [], responses }] of Object.entries(item)) {
       Object.assign(responses['200'] as object, { headers: SUCCESS_HEADERS });
-      Object.assign(responses, failuresOf(path));
+      Object.assign(responses, failuresOf(method, path));
       for (const parameter of parameters) {
         // OpenAPI 3.1 deprecates the example of a schema in favour of the parameter's own.
         parameter.example ??= parameter.schema.example;

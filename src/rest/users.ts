@@ -39,7 +39,7 @@ const userPath = z.object({ user_id: userId('user_id') });
 const retryHeaders = z.object({
   'idempotency-key': z.string().optional().meta({
     description:
-      'A key of your choice for this request. A retry with the same key within 24 hours is answered as the first was, instead of with 404.',
+      'A key of your choice for this request. A retry with the same key within 24 hours is answered as the first was, instead of with 404. Another request with the same key is 409.',
     pattern: '^[!-~]+$',
     maxLength: INPUT_LIMITS.idempotencyKey.max,
     example: 'remove-42-once',

@@ -25,7 +25,7 @@ export function requireKey(name: string, key: string | null | undefined): string
  * Runs `work`, or answers as the first request with this key was answered. Work and answer are one transaction. Of several
  * requests at once one does the work while the others wait. A failure is undone and not stored, so a retry runs again.
  *
- * Answers are kept for 24 hours, as JSON. BAD_USER_INPUT if the key was used for another request.
+ * Answers are kept for 24 hours, as JSON. IDEMPOTENCY_KEY_REUSED if the key was used for another request.
  */
 export function withIdempotencyKey<Answer>(
   db: Database,
@@ -47,7 +47,8 @@ export function withIdempotencyKey<Answer>(
       throw new AppError('UNAVAILABLE', 'The idempotency key has just expired. Send the request again.', {
         headers: { 'retry-after': '0' },
       });
-    if (!first.isSame) throw new AppError('BAD_USER_INPUT', 'The idempotency key was used for another request.');
+    if (!first.isSame)
+      throw new AppError('IDEMPOTENCY_KEY_REUSED', 'The idempotency key was used for another request.');
     return first.answer;
   });
 }

@@ -46,7 +46,7 @@ export function createLookups(db: Database, { byEmail, byAddress, byIdentity }: 
   return {
     /** Everything that is known of a user, also of a removed one; null if the project has no such user, or erased them. */
     async describeUser(scope: ProjectScope, id: bigint): Promise<UserDetails | null> {
-      const [user] = id > LARGEST_ID ? [] : await describeUsers(db, scope.projectIdFor('read'), [id]);
+      const [user] = id > LARGEST_ID ? [] : await describeUsers(db, scope.projectIdFor('inspect'), [id]);
       return user ?? null;
     },
 
@@ -55,7 +55,7 @@ export function createLookups(db: Database, { byEmail, byAddress, byIdentity }: 
      * an identity under any method. With `removed`, at most 100 removed users instead of current ones. BAD_USER_INPUT.
      */
     async searchAny(scope: ProjectScope, text: string, removed = false): Promise<UserDetails[]> {
-      const projectId = scope.projectIdFor('read');
+      const projectId = scope.projectIdFor('inspect');
       const { id, ...mark } = parseAny(text);
       const ids = await findMarked(projectId, mark, removed);
       const users = await describe(projectId, id === null ? ids : [id, ...ids]);
@@ -64,7 +64,7 @@ export function createLookups(db: Database, { byEmail, byAddress, byIdentity }: 
 
     /** The user with an identity, or with `removed` at most 100 removed users who had it, newest first. */
     async searchIdentity(scope: ProjectScope, identity: Identity, removed = false): Promise<UserDetails[]> {
-      const projectId = scope.projectIdFor('read');
+      const projectId = scope.projectIdFor('inspect');
       return describe(projectId, await findMarked(projectId, { identity }, removed));
     },
   };

@@ -207,7 +207,7 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
 
     /** One project. NOT_FOUND if it was deleted meanwhile. */
     async getProject(scope: ProjectScope): Promise<ProjectSummary> {
-      const project = await findProject(db, scope.projectIdFor('read'));
+      const project = await findProject(db, scope.projectIdFor('operate'));
       if (project === undefined) throw noProject(scope.appId);
       return project;
     },

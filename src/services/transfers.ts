@@ -48,14 +48,28 @@ export interface ExportOptions {
 }
 
 export interface ImportReport {
+  /** Users who were written: the sum of the next three. */
   imported: number;
+  created: number;
+  updated: number;
+  /** Users who had all that their lines give, with `onConflict: 'update'`. */
+  unchanged: number;
   /** Lines whose user exists, with `onConflict: 'skip'`. */
   skipped: number;
   failed: number;
   /** The first MAX_REPORTED_ERRORS failed lines, in order. */
   errors: { line: number; error: string }[];
+  /** All failed lines by their error, in the order of the first: at most MAX_ERROR_KINDS kinds, then all others as one. */
+  error_kinds: ErrorKind[];
   /** How many identities were banned; absent without lines of bans. The other numbers count users. */
   bans?: number;
+}
+
+export interface ErrorKind {
+  readonly error: string;
+  lines: number;
+  /** The numbers of the first MAX_EXAMPLES lines. */
+  readonly first: number[];
 }
 
 export interface Exported {
@@ -66,6 +80,9 @@ export interface Exported {
 /** Enough to correct a file, and few enough to limit the memory. */
 export const MAX_REPORTED_ERRORS = 1_000;
 const MAX_REASON_LENGTH = 500;
+const MAX_ERROR_KINDS = 20;
+const OTHER_ERRORS = 'Other errors.';
+const MAX_EXAMPLES = 5;
 const BATCH_SIZE = 1_000;
 /** How many records are made in one tick of the event loop. */
 const ITEMS_PER_TICK = 100;
@@ -88,7 +105,10 @@ export function createTransfers(db: Database, totals: Totals) {
       input: AsyncIterable<Buffer>,
       options: ImportOptions,
     ): Promise<ImportReport> {
-      const report: ImportReport = { imported: 0, skipped: 0, failed: 0, errors: [] };
+      const report: ImportReport = {
+        ...{ imported: 0, created: 0, updated: 0, unchanged: 0 },
+        ...{ skipped: 0, failed: 0, errors: [], error_kinds: [] },
+      };
       const actor = scope.actorFor('operate', options.requestId ?? null);
       const batches = readAhead(parsedBatches(input, report, options));
       if (options.skipInvalid) {
@@ -101,6 +121,7 @@ export function createTransfers(db: Database, totals: Totals) {
       }
       await foldAndVacuum(scope, report.imported);
       report.errors.sort((a, b) => a.line - b.line);
+      for (const { first } of report.error_kinds) first.sort((a, b) => a - b);
       return report;
 
       /** Imports the batches of one transaction, with its audit entry. */
@@ -122,8 +143,7 @@ export function createTransfers(db: Database, totals: Totals) {
       }
       function ignoreUndone(error: unknown) {
         if (!(error instanceof Undone)) throw error;
-        report.imported = 0;
-        report.skipped = 0;
+        Object.assign(report, { imported: 0, created: 0, updated: 0, unchanged: 0, skipped: 0 });
         if (report.bans !== undefined) report.bans = 0;
       }
     },
@@ -204,12 +224,27 @@ interface UserLine {
 
 function fail(report: ImportReport, line: number, reason: string): void {
   report.failed += 1;
-  if (report.errors.length === MAX_REPORTED_ERRORS) return;
   // The message of a JSON parser repeats the text.
   const redacted = redact(reason);
   const shown = redacted.length <= MAX_REASON_LENGTH ? redacted : `${redacted.slice(0, MAX_REASON_LENGTH)}…`;
-  // Copied through bytes, because a slice of a string keeps the whole string in memory.
-  report.errors.push({ line, error: Buffer.from(shown).toString() });
+  const kind = kindOf(report.error_kinds, shown);
+  kind.lines += 1;
+  if (kind.first.length < MAX_EXAMPLES) kind.first.push(line);
+  if (report.errors.length < MAX_REPORTED_ERRORS) report.errors.push({ line, error: kept(shown) });
+}
+
+function kindOf(kinds: ErrorKind[], error: string): ErrorKind {
+  const isFull = kinds.length >= MAX_ERROR_KINDS;
+  const known = kinds.find((kind) => kind.error === error) ?? (isFull ? kinds[MAX_ERROR_KINDS] : undefined);
+  if (known !== undefined) return known;
+  const kind = { error: isFull ? OTHER_ERRORS : kept(error), lines: 0, first: [] };
+  kinds.push(kind);
+  return kind;
+}
+
+/** Copied through bytes, because a slice of a string keeps the whole string in memory. */
+function kept(text: string): string {
+  return Buffer.from(text).toString();
 }
 
 /** The valid lines of the input, in batches. The others go into the report. */
@@ -294,6 +329,7 @@ async function writeBatch(
     const rows = await writeUsers(db, projectId, records, onConflict);
     const written = new Set(rows.map(({ recordIndex }) => recordIndex));
     report.imported += written.size;
+    for (const { outcome } of rows) report[outcome] += 1;
     for (const [index, { line, record }] of distinct.entries()) {
       if (written.has(index)) continue;
       if (onConflict === 'skip') report.skipped += 1;

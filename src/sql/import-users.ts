@@ -3,6 +3,7 @@ import type { UserRecord } from '../domain/identities.js';
 import type { OnConflict } from '../domain/import-format.js';
 import { isToBeLinked, throwLinkingError } from './linked-accounts.js';
 import {
+  importedFields,
   IMPORT_UPDATES,
   IMPORTED_COLUMN_NAMES,
   IMPORTED_COLUMN_TYPES,
@@ -12,6 +13,8 @@ import {
 
 export interface WrittenUser {
   recordIndex: number;
+  /** `unchanged`: the user had all that the record gives. */
+  outcome: 'created' | 'updated' | 'unchanged';
   /** How many accounts were added. */
   accounts: number;
 }
@@ -37,17 +40,36 @@ export function writeUsers(
   const addressKeys = Prisma.sql`ARRAY(SELECT given ->> 'address_key' FROM jsonb_array_elements(record.accounts) AS given)`;
   const accountCondition =
     onConflict === 'update' ? Prisma.sql`WHERE ${isToBeLinked(Prisma.sql`u.is_new`, addressKeys)}` : Prisma.empty;
+  // Found as in findUsersByIdentity. A user who registers while the statement runs counts as updated.
+  const before = Prisma.sql`
+    SELECT record.record_index, existing.fields
+    FROM record CROSS JOIN LATERAL (
+      SELECT ${importedFields('u')} AS fields FROM users u
+      WHERE u.project_id = ${projectId}::int AND u.auth_method = record.auth_method
+        AND u.auth_value_key >= record.auth_value_key AND u.auth_value_key <= record.auth_value_key AND u.deleted_at IS NULL
+      ORDER BY u.auth_value_key
+      LIMIT 1
+    ) AS existing`;
+  const outcome =
+    onConflict === 'update'
+      ? Prisma.sql`CASE
+          WHEN written.is_new THEN 'created'
+          WHEN linked.changes > 0 OR written.fields IS DISTINCT FROM before.fields THEN 'updated'
+          ELSE 'unchanged'
+        END`
+      : Prisma.sql`'created'`;
   const statement = Prisma.sql`
     WITH record AS MATERIALIZED (
       SELECT r.*, nextval('users_id_seq') AS id
       FROM jsonb_to_recordset(${JSON.stringify(records.map(toRow))}::jsonb) AS r(record_index int, ${IMPORTED_COLUMN_TYPES}, accounts jsonb)
-    ), written AS (
+    )${onConflict === 'update' ? Prisma.sql`, before AS (${before})` : Prisma.empty}, written AS (
       INSERT INTO users AS existing (project_id, id, ${IMPORTED_COLUMN_NAMES})
       SELECT ${projectId}::int, id, ${IMPORTED_VALUES}
       FROM record
       ORDER BY record_index
       ON CONFLICT (project_id, auth_method, auth_value_key) WHERE deleted_at IS NULL ${resolution}
-      RETURNING existing.project_id, existing.id, existing.auth_method, existing.auth_value_key, xmax = 0 AS is_new
+      RETURNING existing.project_id, existing.id, existing.auth_method, existing.auth_value_key, xmax = 0 AS is_new,
+        ${importedFields('existing')} AS fields
     ), added AS (
       INSERT INTO accounts AS linked (project_id, user_id, network, public_key, address_key, wallet_type)
       SELECT u.project_id, u.id, a.network, a.public_key, a.address_key, a.wallet_type
@@ -61,10 +83,13 @@ export function writeUsers(
       ${accountResolution}
       RETURNING user_id, xmax = 0 AS is_new
     )
-    SELECT record.record_index AS "recordIndex", coalesce(linked.accounts, 0) AS accounts
+    SELECT record.record_index AS "recordIndex", coalesce(linked.accounts, 0) AS accounts, ${outcome} AS outcome
     FROM record
     JOIN written USING (auth_method, auth_value_key)
-    LEFT JOIN (SELECT user_id, count(*)::int AS accounts FROM added WHERE is_new GROUP BY user_id) AS linked ON linked.user_id = written.id`;
+    ${onConflict === 'update' ? Prisma.sql`LEFT JOIN before USING (record_index)` : Prisma.empty}
+    LEFT JOIN (
+      SELECT user_id, count(*) FILTER (WHERE is_new)::int AS accounts, count(*) AS changes FROM added GROUP BY user_id
+    ) AS linked ON linked.user_id = written.id`;
   return db.query<WrittenUser>(statement).catch(throwLinkingError);
 }
 

@@ -62,6 +62,12 @@ export const IMPORT_UPDATES = sqlList(
   }),
 );
 
+/** What an import may change of a user in `table`, as one value to compare. */
+export function importedFields(table: string): Prisma.Sql {
+  const columns = WRITTEN_COLUMNS.filter(({ isIdentity }) => !isIdentity).map(({ name }) => `${table}.${name}`);
+  return Prisma.raw(`ROW(${columns.join(', ')})`);
+}
+
 function replaceIfGiven({ name }: UserColumn): string {
   return `${name} = coalesce(excluded.${name}, existing.${name})`;
 }

@@ -4,8 +4,10 @@ import { logIn, type TestOperator } from '../support/dashboard.js';
 import { codesOf } from '../support/graphql.js';
 
 /** What operators read and change, and what their roles forbid. */
-const app = useTestApp({ env: { OPERATOR: 'ignored' } });
-let [admin, support, viewer] = [] as unknown as TestOperator[];
+const app = useTestApp();
+let admin: TestOperator;
+let support: TestOperator;
+let viewer: TestOperator;
 beforeAll(async () => {
   [admin, support, viewer] = [await logIn(app, 'admin'), await logIn(app, 'support'), await logIn(app, 'viewer')];
 });
@@ -131,7 +133,7 @@ describe('queries', () => {
     expect(userPage).toEqual({ totalCount: totalUser, page: 2, pageCount: Math.ceil(totalUser / 3), nodes: users });
     const walked = [];
     for (let after = null, hasNext = true; hasNext; ) {
-      const { users: window } = (
+      const { users: window }: Json = (
         await viewer.ask(
           `query ($appId: ID!, $after: String) { project(appId: $appId) { users(first: 5, after: $after) {
             totalCount nodes { id } pageInfo { endCursor hasNextPage } } } }`,

@@ -9,7 +9,8 @@ import { logIn, type TestOperator } from '../support/dashboard.js';
 
 /** Downloads and uploads of the dashboard. */
 const app = useTestApp();
-let [admin, viewer] = [] as unknown as TestOperator[];
+let admin: TestOperator;
+let viewer: TestOperator;
 beforeAll(async () => {
   [admin, viewer] = [await logIn(app, 'admin'), await logIn(app, 'viewer')];
 });

@@ -123,7 +123,7 @@ test('the error for an invalid id states the argument, the received value, the a
       message: 'id: got "4x", expected decimal digits, 1 and up.',
       path: ['mistyped'],
       locations: [{ line: 1, column: 3 }],
-      extensions: { code: 'BAD_USER_INPUT' },
+      extensions: { code: 'BAD_USER_INPUT', argument: 'id' },
     },
   ]);
 });

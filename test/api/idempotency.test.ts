@@ -70,11 +70,11 @@ test('a key that was used for another request is refused, and nothing changes', 
   const [one, other] = [await register(), await register()];
   await remove(one, 'key-7');
   const { status, body } = await remove(other, 'key-7');
-  expect([status, body]).toEqual([400, { error: 'The idempotency key was used for another request.' }]);
+  expect([status, body]).toEqual([409, { error: 'The idempotency key was used for another request.' }]);
   const { errors } = await project.graphql(LOGIN, { input: newcomer(), key: 'key-7' });
   expect(errors?.[0]).toMatchObject({
     message: 'The idempotency key was used for another request.',
-    extensions: { code: 'BAD_USER_INPUT' },
+    extensions: { code: 'IDEMPOTENCY_KEY_REUSED' },
   });
   expect((await project.rest(`/server/users/${other}`)).status).toBe(200);
 });

@@ -114,6 +114,7 @@ describe("a project's own limit", () => {
     for (const rate of [7, 7, null, null]) await limit(app, project, rate);
     const scope = await app.context.services.projects.getScope(project.appId);
     expect(await app.context.services.audit.listEntries(scope, null, 10)).toMatchObject([
+      { action: 'create' },
       { action: 'limit', details: { requests_per_minute: 7 } },
       { action: 'limit', details: { requests_per_minute: null } },
     ]);

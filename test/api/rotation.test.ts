@@ -40,6 +40,17 @@ test('a secret that another process ended is refused within a second', async () 
   expect(await acceptedMs()).toBeLessThan(1_000);
 });
 
+test('a project that another process disabled is refused within a second, and one that it limited is limited', async () => {
+  await sql('UPDATE projects SET requests_per_minute = 1000');
+  const policy = async () => (await project.rest('/server/users/count')).headers.get('ratelimit-policy');
+  await expect.poll(policy, { timeout: 30_000 }).toBe('"project";q=1000;w=60');
+  await sql('UPDATE projects SET disabled_at = now()');
+  expect(await acceptedMs()).toBeLessThan(1_000);
+  await sql('UPDATE projects SET disabled_at = NULL');
+  // A refusal is not remembered.
+  expect(await status()).toBe(200);
+});
+
 test('the process that rotates a secret refuses the old one at once', async () => {
   const { projects, secrets } = app.context.services;
   await secrets.rotateSecret(await projects.getScope(project.appId), { overlapMs: 0 });
@@ -87,6 +98,7 @@ test.runIf(hasOtherProcesses)(
 test.runIf(hasOtherProcesses)('a lost connection for notifications is restored without a late refusal', async () => {
   await until(async () => (await listeners()) === 1);
   await sql(`SELECT pg_terminate_backend(pid) FROM (${LISTENERS}) AS listeners`);
+  await expect.poll(() => app.logged.join(''), { timeout: 30_000 }).toContain('Listening for changed secrets');
   expect(await status()).toBe(200);
   await endSecrets();
   expect(await acceptedMs()).toBeLessThan(1_000);
@@ -154,6 +166,20 @@ test('the cache time of a secret begins when it is looked up, not when a late an
   await answer;
   expect(projects.cachedCredentials(project)).toBe('stale');
   await projects.flush();
+});
+
+test('a use that cannot be recorded is reported, and refuses no request', async () => {
+  const { db } = app.context;
+  const query: typeof db.query = (statement) =>
+    /UPDATE app_secrets/.test(statement.sql) ? Promise.reject(new Error('The disk is full.')) : db.query(statement);
+  const reported: unknown[] = [];
+  const projects = createProjects({ ...db, listen: () => undefined, query }, randomBytes, (error, what) =>
+    reported.push([what, (error as Error).message]),
+  );
+  const { appId, appSecret } = await app.context.services.projects.createProject('Unused');
+  await projects.authenticate({ appId, appSecret });
+  await projects.flush();
+  expect(reported).toEqual([['Recording the use of a secret', 'The disk is full.']]);
 });
 
 test('no secret is cached beyond its expiry by the clock of the database', async () => {

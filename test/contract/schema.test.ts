@@ -99,7 +99,7 @@ describe('the names and types that clients rely on do not change', () => {
   });
 });
 
-test('the schema adds only the accounts of a login and the idempotency keys', () => {
+test('the schema adds only accounts of a login, idempotency keys, emails, and users by identity', () => {
   const fixed = entriesOf(FIXED);
   const extras = [...entriesOf(actual)].filter(([name]) => !fixed.has(name));
   expect(Object.fromEntries(extras.map(([name, { type }]) => [name, type]))).toEqual({
@@ -107,6 +107,10 @@ test('the schema adds only the accounts of a login and the idempotency keys', ()
     'AccountInput.network': 'Network!',
     'AccountInput.publicKey': 'String!',
     'RecordLoginInput.accounts': '[AccountInput!]',
+    'User.email': 'String',
+    'Query.userByIdentity': 'User',
+    'Query.userByIdentity(authMethod)': 'String!',
+    'Query.userByIdentity(authValue)': 'String!',
     'Mutation.deleteUser(idempotencyKey)': 'String',
     'Mutation.recordLogin(idempotencyKey)': 'String',
   });

@@ -79,6 +79,7 @@ const FIELDS: readonly [needs: Scope, query: () => string][] = [
   ['read', () => '{ userPage { totalUser users { id } } }'],
   ['read', () => '{ userCount }'],
   ['read', () => '{ searchUsers(by: { email: "a@example.com" }) { id } }'],
+  ['read', () => '{ userByIdentity(authMethod: "email", authValue: "a@example.com") { id } }'],
   ['read', () => `{ usersByIds(ids: [${userId}]) { id } }`],
   ['verify', () => `{ verifyWallet(address: "${ethereumAddress(1)}") { exists } }`],
   ['write', () => `mutation { ${LOGIN} }`],
@@ -141,11 +142,18 @@ test.each(SCOPES)('a secret for %s may parse addresses and read the schema', asy
 });
 
 test('operator actions are refused to every secret, with any scopes', async () => {
-  const { projects, secrets: ofProject, audit, transfers } = app.context.services;
+  const { projects, secrets: ofProject, audit, transfers, users, logins, lifecycle } = app.context.services;
+  const deletion = { progress: () => undefined, signal: new AbortController().signal };
   const scope = await projects.authenticate({ appId: project.appId, appSecret: project.appSecret });
   const isForbidden = { code: 'FORBIDDEN' };
   await expect(async () => ofProject.listSecrets(scope)).rejects.toMatchObject(isForbidden);
   await expect(async () => ofProject.rotateSecret(scope, { overlapMs: 0 })).rejects.toMatchObject(isForbidden);
   await expect(async () => audit.listEntries(scope, null, 1)).rejects.toMatchObject(isForbidden);
+  await expect(async () => users.searchAny(scope, '1')).rejects.toMatchObject(isForbidden);
+  await expect(async () => users.describeUser(scope, 1n)).rejects.toMatchObject(isForbidden);
+  await expect(async () => users.restoreUser(scope, 1n)).rejects.toMatchObject(isForbidden);
+  await expect(async () => logins.listBans(scope, { limit: 1 })).rejects.toMatchObject(isForbidden);
+  await expect(async () => lifecycle.disableProject(scope)).rejects.toMatchObject(isForbidden);
+  await expect(async () => lifecycle.deleteProject(scope, deletion)).rejects.toMatchObject(isForbidden);
   await expect(async () => transfers.addUsers(scope, [], () => undefined)).rejects.toMatchObject(isForbidden);
 });

@@ -12,7 +12,7 @@ const MADE_ANEW: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     deleted_at: 'only current users are exported, of whom it is null',
   },
   accounts: { project_id: 'the project that is imported into', id: 'made anew', user_id: 'made anew with its user' },
-  bans: { project_id: 'the project that is imported into' },
+  bans: { project_id: 'the project that is imported into', id: 'made anew' },
 };
 
 /** Every exported column has at least two values here, so that a default cannot hide a lost value. */

@@ -46,6 +46,8 @@ describe('while a server runs on the same database,', () => {
           name: created.name,
           app_id: created.app_id,
           created_at: expect.stringMatching(TIMESTAMP),
+          disabled_at: null,
+          requests_per_minute: null,
           total_user: 1,
         },
         expect.objectContaining({ app_id: appId, name: 'For people', total_user: 0 }),
@@ -97,9 +99,9 @@ describe('while a server runs on the same database,', () => {
   test('user import reads the format that user export writes', async () => {
     const { app_id: appId } = await createProject();
     const report = await importUsers(appId, { auth_method: 'google', auth_value: '1', login_count: 3 });
-    expect(report).toEqual({ imported: 1, skipped: 0, failed: 0, errors: [] });
+    expect(report).toMatchObject({ imported: 1, created: 1, skipped: 0, failed: 0, errors: [] });
     const exported = await run('user', 'export', '--project', appId);
-    expect(exported).toMatchObject({ code: 0, stderr: 'Exported 1 users.\n' });
+    expect(exported).toMatchObject({ code: 0, stderr: 'Exported 1 user.\n' });
     expect(await run('user', 'export', '--project', appId, '--json')).toEqual(exported);
     expect(JSON.parse(exported.stdout)).toEqual({
       auth_method: 'google',
@@ -116,7 +118,7 @@ describe('while a server runs on the same database,', () => {
       code: 1,
       signal: null,
       stdout:
-        'line 1: A user with auth_method "google" and this auth_value exists already.\nImported 0, skipped 0, failed 1.\n',
+        'line 1: A user with auth_method "google" and this auth_value exists already.\nImported 0, skipped 0, failed 1.\nNothing was imported, because 1 line failed.\n',
       stderr: '',
     });
   });
@@ -259,7 +261,7 @@ describe('while no server runs,', () => {
     expect(exported).toMatchObject({ code: 0, stderr: 'Exported 3 users.\n' });
     expect(
       await userdirJson(database.env, ['user', 'import', ...project, '--on-conflict', 'skip'], exported.stdout),
-    ).toEqual({ imported: 0, skipped: 3, failed: 0, errors: [] });
+    ).toMatchObject({ imported: 0, skipped: 3, failed: 0, errors: [] });
     expect(await run('user', 'remove', ...project, '1')).toEqual({ id: 1 });
     expect(await run('user', 'purge', '--older-than', '0s')).toEqual({ purged: 1 });
     const identity = ['--method', 'email', '--value', 'eve@example.com'];
@@ -319,7 +321,7 @@ describe.runIf(inject('engine') === 'embedded')('usage', () => {
     ],
     [['serve'], ['--json', 'PORT']],
     [['migrate'], ['--json']],
-    [['project'], ['create', 'list', 'rotate']],
+    [['project'], ['create', 'list', 'show', 'rename', 'disable', 'enable', 'limit', 'delete', 'rotate']],
     [
       ['project', 'create'],
       ['--name <NAME>', '--json'],
@@ -329,7 +331,7 @@ describe.runIf(inject('engine') === 'embedded')('usage', () => {
       ['project', 'rotate'],
       ['<APP_ID>', '--overlap <TIME>', '24h', '--json'],
     ],
-    [['user'], ['import', 'export', 'remove', 'purge', 'ban', 'unban', 'bans']],
+    [['user'], ['get', 'search', 'import', 'export', 'remove', 'restore', 'purge', 'ban', 'unban', 'bans']],
     [
       ['user', 'import'],
       ['[FILE]', '--project <APP_ID>', '--on-conflict', 'skip', '--skip-invalid', '--json', 'auth_method'],

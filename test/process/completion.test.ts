@@ -67,7 +67,7 @@ describe.runIf(inject('engine') === 'embedded')('userdir completion', () => {
 
     test.runIf(isInstalled(shell)).each<[line: string, expected: string[]]>([
       ['userdir pro', ['project']],
-      ['userdir project r', ['revoke', 'rotate']],
+      ['userdir project r', ['rename', 'revoke', 'rotate']],
       ['userdir project rotate --o', ['--overlap']],
       ['userdir user import --on-conflict ', ['fail', 'skip', 'update']],
       ['userdir user import --on-conflict u', ['update']],

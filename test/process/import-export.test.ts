@@ -89,7 +89,10 @@ describe('beside a running server,', () => {
     ];
     expect(await importLines(project, lines(users))).toEqual({
       code: 0,
-      report: { imported: 2, skipped: 0, failed: 0, errors: [] },
+      report: {
+        ...{ imported: 2, created: 2, updated: 0, unchanged: 0 },
+        ...{ skipped: 0, failed: 0, errors: [], error_kinds: [] },
+      },
     });
     expect(await listUsers(server.url, project)).toEqual([
       {
@@ -119,7 +122,7 @@ describe('beside a running server,', () => {
     const project = await createProject();
     const input = emails(2_500).split('\n');
     input[1_250] = '{"auth_method":"email"}';
-    expect(await importLines(project, input.join('\n'))).toEqual({
+    expect(await importLines(project, input.join('\n'))).toMatchObject({
       code: 1,
       report: {
         imported: 0,
@@ -159,7 +162,7 @@ describe('beside a running server,', () => {
       Buffer.from(good('no-final-newline')),
     ]);
     const { code, report } = await importLines(project, input, '--skip-invalid');
-    expect({ ...report, code, errors: [] }).toEqual({ imported: 3, skipped: 0, failed: 15, code: 0, errors: [] });
+    expect([code, report]).toMatchObject([0, { imported: 3, created: 3, skipped: 0, failed: 15 }]);
     const reasons = [
       'The line is not valid UTF-8.',
       /^The line is not valid JSON: /,
@@ -210,10 +213,11 @@ describe('beside a running server,', () => {
       email('bob'),
     ]);
 
-    expect(await importLines(project, input)).toEqual({
+    expect(await importLines(project, input)).toMatchObject({
       code: 1,
       report: {
         imported: 0,
+        created: 0,
         skipped: 0,
         failed: 1,
         errors: [{ line: 1, error: 'A user with auth_method "email" and this auth_value exists already.' }],
@@ -221,15 +225,15 @@ describe('beside a running server,', () => {
     });
     expect(await namesIn(project)).toEqual(['ada@example.com']);
 
-    expect(await importLines(project, input, '--on-conflict', 'skip')).toEqual({
+    expect(await importLines(project, input, '--on-conflict', 'skip')).toMatchObject({
       code: 0,
-      report: { imported: 1, skipped: 1, failed: 0, errors: [] },
+      report: { imported: 1, created: 1, skipped: 1, failed: 0, errors: [] },
     });
     expect(await namesIn(project)).toEqual(['ada@example.com', 'bob@example.com']);
 
     expect(await importLines(project, input, '--on-conflict', 'update')).toMatchObject({
       code: 0,
-      report: { imported: 2, skipped: 0 },
+      report: { imported: 2, created: 0, updated: 1, unchanged: 1, skipped: 0 },
     });
     const users = await listUsers(server.url, project);
     expect(users.find((user) => /ada/i.test(user.auth_value))).toMatchObject({
@@ -238,6 +242,79 @@ describe('beside a running server,', () => {
       login_count: 6,
       accounts: [{ network: 'stellar', public_key: stellarAddress(1) }],
     });
+  });
+
+  test('an update counts whom it created, changed and left as they were', async () => {
+    const project = await createProject();
+    const account = (n: number) => ({ network: 'stellar', public_key: stellarAddress(n) });
+    const wallet = ethereumAddress(3);
+    const first = [
+      email('same', { login_count: 2, accounts: [account(1)] }),
+      email('counted', { login_count: 2 }),
+      email('spelled'),
+      email('linked', { accounts: [account(2)] }),
+      { auth_method: 'google', auth_value: 'w', accounts: [{ network: 'ethereum', public_key: wallet }] },
+    ];
+    expect((await importLines(project, lines(first))).report).toMatchObject({ imported: 5, created: 5 });
+    const input = lines([
+      // Nothing new: absent fields leave what is there.
+      email('same', { accounts: [account(1)] }),
+      email('counted', { login_count: 3 }),
+      email('Spelled'),
+      email('linked', { accounts: [account(2), account(4)] }),
+      { auth_method: 'google', auth_value: 'w', wallet },
+      email('new'),
+      // The second line of an identity finds the user of the first.
+      email('new'),
+    ]);
+    const update = (...args: string[]) => importLines(project, input, '--on-conflict', 'update', ...args);
+    expect((await update()).report).toMatchObject({ imported: 7, created: 1, updated: 4, unchanged: 2 });
+    expect((await update()).report).toMatchObject({ imported: 7, created: 0, updated: 1, unchanged: 6 });
+    const args = ['user', 'import', '--project', project.app_id, '--on-conflict', 'update'];
+    expect((await userdir(database.env, args, input)).stdout).toBe(
+      'Imported 7, skipped 0, failed 0. Created 0, updated 1, unchanged 6.\n',
+    );
+  });
+
+  test('equal errors are reported once, and the last line says how many lines are not imported', async () => {
+    const project = await createProject();
+    const input = lines([
+      email('ada'),
+      ...Array.from({ length: 1_200 }, () => ({ auth_method: 'email', auth_value: 'nobody' })),
+      { auth_method: 'email' },
+      email('ADA'),
+    ]);
+    const args = ['user', 'import', '--project', project.app_id];
+    const faults = [
+      'lines 2, 3, 4, 5, 6 and 1,195 more: auth_value: got "nobody", expected an email address.',
+      'line 1202: auth_value: got nothing, expected text.',
+    ];
+    const exists = 'line 1203: A user with auth_method "email" and this auth_value exists already.';
+    const refused = await userdir(database.env, args, input);
+    expect([refused.code, refused.stdout.trimEnd().split('\n').toSorted()]).toEqual([
+      1,
+      [
+        ...faults,
+        exists,
+        'Imported 0, skipped 0, failed 1202.',
+        'Nothing was imported, because 1202 lines failed.',
+      ].toSorted(),
+    ]);
+    expect(refused.stdout).toMatch(/\nNothing was imported, because 1202 lines failed\.\n$/);
+    const taken = await userdir(database.env, [...args, '--skip-invalid', '--on-conflict', 'skip'], input);
+    expect(taken).toMatchObject({ code: 0, stderr: '' });
+    expect(taken.stdout).toBe(
+      `${faults.join('\n')}\nImported 1, skipped 1, failed 1201.\n1202 lines skipped: 1201 failed, 1 is of a user who exists.\n`,
+    );
+  });
+
+  test('many kinds of errors are reported as twenty kinds and the rest', async () => {
+    const project = await createProject();
+    const input = Array.from({ length: 50 }, (_, n) => `{"auth_method":"Bad ${n % 25}","auth_value":"x"}\n`);
+    const { report } = await importLines(project, input.join(''));
+    expect(report.error_kinds).toHaveLength(21);
+    expect(report.error_kinds[0]).toMatchObject({ lines: 2, first: [1, 26] });
+    expect(report.error_kinds[20]).toEqual({ error: 'Other errors.', lines: 10, first: [21, 22, 23, 24, 25] });
   });
 
   test('a removed user is no conflict', async () => {

@@ -86,6 +86,42 @@ describe.runIf(inject('engine') === 'embedded' && existsSync(SCRIPT))('on a term
     for (const written of [imported, narrow]) expect(written).not.toMatch(/\[\?(25|7)l/);
   });
 
+  /** Runs a command that asks, answers it, and resolves with what is on the terminal in the end. */
+  async function answering(question: string, answer: string, ...args: string[]): Promise<string> {
+    const child = spawn(SCRIPT, onTerminal(160, ...args), { env: environment({ ...settings(), NO_COLOR: '1' }) });
+    const written: string[] = [];
+    child.stdout.setEncoding('utf8').on('data', (text: string) => written.push(text));
+    await expect.poll(() => written.join(''), { timeout: 30_000 }).toContain(question);
+    child.stdin.write(answer);
+    await once(child, 'close');
+    return written.join('');
+  }
+
+  test('a rotation that ends a secret at once is asked about, and one with --yes or --overlap is not', async () => {
+    const { app_id: appId } = project;
+    const secrets = async () => JSON.parse((await userdir(settings(), ['project', 'secrets', appId, '--json'])).stdout);
+    const [before] = await secrets();
+    const rotate = ['project', 'rotate', appId] as const;
+    const question = `The secret main of ${appId} ends at once`;
+    for (const answer of ['n\r', '\r', '\u0003'])
+      expect(await answering(question, answer, ...rotate)).toMatch(/Nothing was changed\.\r?\n/);
+    expect(await secrets()).toEqual([before]);
+    expect(await answering(question, 'y\r', ...rotate)).toContain('The old secret is no longer valid.');
+    const plain = settings();
+    expect(await runOnTerminal(plain, 160, ...rotate, '--yes')).not.toContain(question);
+    expect(await runOnTerminal(plain, 160, ...rotate, '--overlap', '1h')).not.toContain(question);
+    expect(await secrets()).toHaveLength(4);
+  });
+
+  test('a deletion goes on only when the name of the project is typed', async () => {
+    const { app_id: appId } = await createProject();
+    const question = 'This erases the project Test with 0 users, and cannot be undone. Type its name to go on: ';
+    const remove = ['project', 'delete', appId] as const;
+    expect(await answering(question, 'test\r', ...remove)).toContain('That is not its name. Nothing was changed.');
+    expect(await answering(question, 'Test\r', ...remove)).toContain('Deleted the project Test and 0 users');
+    expect((await userdir(settings(), ['project', 'show', appId])).code).toBe(1);
+  });
+
   test('the prompt for a secret does not show what is typed', async () => {
     const args = onTerminal(80, 'conformance', url(), '--app-id', project.app_id, '--only', 'get/invalid-id');
     const child = spawn(SCRIPT, args, { env: environment({ NO_COLOR: '1' }) });

@@ -37,12 +37,16 @@ export async function startProvider(people: Record<string, Person>) {
       people[id] === undefined ? undefined : { accountId: id, claims: () => ({ sub: id, ...people[id] }) },
   });
   // A service has its port only after it was told the issuer.
-  provider.Client.prototype.redirectUriAllowed = (uri: string) => redirectUris.includes(uri);
+  provider.Client.prototype.redirectUriAllowed = (uri) => redirectUris.includes(uri);
   server.on('request', provider.callback());
   return {
     issuer,
     allow: (uri: string) => void redirectUris.push(uri),
-    close: () => new Promise<void>((resolve) => void server.close(() => resolve()) ?? server.closeAllConnections()),
+    async close() {
+      const closed = new Promise((resolve) => server.close(resolve));
+      server.closeAllConnections();
+      await closed;
+    },
   };
 }
 

@@ -19,6 +19,10 @@ test('the default is the embedded database in ./data on loopback, with GraphiQL 
     logLevel: 'info',
     graphiql: true,
     demo: true,
+    dashboard: true,
+    publicUrl: null,
+    operator: null,
+    oidc: null,
     trustProxy: false,
     requestTimeoutMs: 10_000,
     rateLimit: { requestsPerMinute: null },
@@ -45,6 +49,15 @@ test('every setting is read', () => {
       LOG_LEVEL: 'warn',
       GRAPHIQL: 'off',
       DEMO: 'on',
+      DASHBOARD: 'on',
+      PUBLIC_URL: 'https://users.example.com/',
+      OPERATOR: 'ada',
+      OIDC_ISSUER: 'https://login.example.com',
+      OIDC_CLIENT_ID: 'userdir',
+      OIDC_CLIENT_SECRET: 'secret',
+      OIDC_SCOPE: 'openid groups',
+      OIDC_ROLE_CLAIM: 'groups',
+      OIDC_ROLES: 'admin=platform, viewer=staff,viewer=guests',
       TRUST_PROXY: '2',
       METRICS_PORT: '9464',
       OTEL_EXPORTER_OTLP_ENDPOINT: 'https://collector.example.com/otlp/',
@@ -63,6 +76,17 @@ test('every setting is read', () => {
     logLevel: 'warn',
     graphiql: false,
     demo: true,
+    dashboard: true,
+    publicUrl: 'https://users.example.com',
+    operator: 'ada',
+    oidc: {
+      issuer: 'https://login.example.com',
+      clientId: 'userdir',
+      clientSecret: 'secret',
+      scope: 'openid groups',
+      roleClaim: 'groups',
+      roles: { admin: ['platform'], support: [], viewer: ['staff', 'guests'] },
+    },
     trustProxy: 2,
     requestTimeoutMs: 4_321,
     rateLimit: { requestsPerMinute: 600, redisUrl: 'rediss://:secret@cache.example/1' },
@@ -70,6 +94,27 @@ test('every setting is read', () => {
     metricsPort: 9464,
     tracesUrl: 'https://collector.example.com/otlp/v1/traces',
   });
+});
+
+test.each([
+  [{ OIDC_ISSUER: 'https://login.example.com' }, ['OIDC_CLIENT_ID', 'OIDC_CLIENT_SECRET']],
+  [{ OIDC_CLIENT_ID: 'x', OIDC_CLIENT_SECRET: 'y' }, ['OIDC_ISSUER']],
+  [{ OIDC_ISSUER: 'http://login.example.com', OIDC_CLIENT_ID: 'x', OIDC_CLIENT_SECRET: 'y' }, ['OIDC_ISSUER']],
+  [{ OIDC_ROLES: 'king=x' }, ['OIDC_ROLES']],
+  [{ OIDC_ROLES: 'admin' }, ['OIDC_ROLES']],
+])('a single sign-on that is not whole is refused: %j', (env, settings) => {
+  expect(() => parseConfig(env)).toThrow(expect.objectContaining({ settings }));
+});
+
+test.each([
+  [{}, true],
+  [{ HOST: '0.0.0.0' }, false],
+  [{ HOST: '0.0.0.0', DASHBOARD: 'on' }, true],
+  [{ NODE_ENV: 'production', EMBEDDED: 'on' }, false],
+  [{ NODE_ENV: 'production', EMBEDDED: 'on', DASHBOARD: 'on' }, true],
+  [{ DASHBOARD: 'off' }, false],
+])('the dashboard with %j: %s', (env, dashboard) => {
+  expect(parseConfig(env).dashboard).toBe(dashboard);
 });
 
 test('an empty variable counts as absent', () => {

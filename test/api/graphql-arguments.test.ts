@@ -1,0 +1,144 @@
+import { beforeAll, describe, expect, test } from 'vitest';
+import { ethereumAddress, stellarAddress } from '../support/addresses.js';
+import { type Json, type TestProject, useTestApp } from '../support/app.js';
+import { codesOf } from '../support/graphql.js';
+
+const app = useTestApp();
+let project: TestProject;
+beforeAll(async () => {
+  project = await app.createProject();
+});
+
+describe('extensions.argument', () => {
+  const login = (input: string) => `mutation { recordLogin(input: { authMethod: "google", ${input} }) { created } }`;
+  test.each<[argument: string | undefined, operation: string]>([
+    ['id', '{ user(id: "x") { id } }'],
+    ['ids', '{ usersByIds(ids: [1, "x"]) { id } }'],
+    ['ids', `{ usersByIds(ids: [${'1, '.repeat(101)}]) { id } }`],
+    ['filter.startDate', '{ userCount(filter: { startDate: "x" }) }'],
+    ['filter.loginMethods', '{ userCount(filter: { loginMethods: [] }) }'],
+    ['page', '{ userPage(page: 0) { page } }'],
+    ['limit', '{ userPage(limit: 101) { page } }'],
+    ['after', '{ users(after: "x") { totalCount } }'],
+    ['first', '{ users(first: 1, last: 1) { totalCount } }'],
+    ['by.email', '{ searchUsers(by: { email: "x" }) { id } }'],
+    ['by.address', '{ searchUsers(by: { address: "x" }) { id } }'],
+    ['authMethod', '{ userByIdentity(authMethod: "X", authValue: "x") { id } }'],
+    ['authValue', '{ userByIdentity(authMethod: "wallet", authValue: "x") { id } }'],
+    ['userId', `{ verifyWallet(address: "${stellarAddress(1)}", userId: null) { exists } }`],
+    ['input.authValue', login('authValue: ""')],
+    ['input.email', login('authValue: "x", email: "x"')],
+    ['input.accounts[0].publicKey', login('authValue: "x", accounts: [{ network: STELLAR, publicKey: "x" }]')],
+    ['idempotencyKey', 'mutation { deleteUser(id: 1, idempotencyKey: "a b") { id } }'],
+    ['id', 'mutation { wrong: deleteUser(id: "0") { id } }'],
+    // Not about an argument, or not one that a field was given.
+    [undefined, '{ user(id: 1) { nothing } }'],
+    [undefined, '{ users(first: "x") { totalCount } }'],
+  ])('is %s for %s', async (argument, operation) => {
+    const { errors } = await project.graphql(operation);
+    expect(errors?.map(({ extensions }) => extensions)).toEqual([
+      { code: 'BAD_USER_INPUT', ...(argument !== undefined && { argument }) },
+    ]);
+  });
+
+  test('is absent from errors of other codes', async () => {
+    const { errors } = await project.graphql('mutation { deleteUser(id: 999999999) { id } }');
+    expect(errors?.[0]?.extensions).toEqual({ code: 'NOT_FOUND' });
+  });
+});
+
+describe('userByIdentity', () => {
+  const find = async (authMethod: string, authValue: string, of = project): Promise<Json> => {
+    const { data, errors } = await of.graphql(
+      'query ($m: String!, $v: String!) { userByIdentity(authMethod: $m, authValue: $v) { authValue accounts { publicKey } } }',
+      { m: authMethod, v: authValue },
+    );
+    expect(errors).toBeUndefined();
+    return data.userByIdentity;
+  };
+  beforeAll(async () => {
+    await project.addUsers(
+      { auth_method: 'email', auth_value: 'Ada@example.com' },
+      { auth_method: 'passkey', auth_value: 'cGFzc2tleQ' },
+      { auth_method: 'github', auth_value: 'cGFzc2tleQ' },
+      { auth_method: 'wallet', auth_value: ethereumAddress(1) },
+    );
+  });
+
+  test('compares an identity as a login does', async () => {
+    const address = ethereumAddress(1);
+    expect(await find('email', ' ADA@example.com')).toEqual({ authValue: 'Ada@example.com', accounts: [] });
+    expect(await find('passkey', 'cGFzc2tleQ')).toMatchObject({ authValue: 'cGFzc2tleQ' });
+    expect(await find('wallet', address.toUpperCase().replace('X', 'x'))).toEqual({
+      authValue: address,
+      accounts: [{ publicKey: address }],
+    });
+  });
+
+  test('is null for another value, another method, another project and a removed user', async () => {
+    expect(await find('passkey', 'CGFZC2TLEQ')).toBe(null);
+    expect(await find('google', 'cGFzc2tleQ')).toBe(null);
+    expect(await find('passkey', 'cGFzc2tleQ', await app.createProject())).toBe(null);
+    const found = await project.graphql('{ userByIdentity(authMethod: "github", authValue: "cGFzc2tleQ") { id } }');
+    await project.graphql('mutation ($id: ID!) { deleteUser(id: $id) { id } }', found.data.userByIdentity);
+    expect(await find('github', 'cGFzc2tleQ')).toBe(null);
+  });
+
+  test('takes one statement for many identities', async () => {
+    const fields = Array.from(
+      { length: 20 },
+      (_, n) =>
+        `u${n}: userByIdentity(authMethod: "${n % 2 ? 'passkey' : 'email'}", authValue: "${n}@example.com") { id }`,
+    );
+    app.statements.length = 0;
+    await project.graphql(`{ ${fields.join(' ')} }`);
+    expect(app.statements.filter((sql) => !/app_secrets/.test(sql))).toHaveLength(1);
+  });
+});
+
+test('email is the folded login email, whatever gave it, and null without one', async () => {
+  const emails = await app.createProject();
+  const logins = [
+    ['email', 'Ada@Example.com', ''],
+    ['google', '1', ', email: "Ada@Example.com"'],
+    ['apple', 'Grace@example.com', ''],
+    ['passkey', 'p', ''],
+  ];
+  const fields = logins.map(
+    ([method, value, more], n) =>
+      `u${n}: recordLogin(input: { authMethod: "${method}", authValue: "${value}"${more} }) { user { email authValue } }`,
+  );
+  const { data } = await emails.graphql(`mutation { ${fields.join(' ')} }`);
+  expect(Object.values<Json>(data).map(({ user }) => user)).toEqual([
+    { email: 'ada@example.com', authValue: 'Ada@Example.com' },
+    { email: 'ada@example.com', authValue: '1' },
+    { email: 'grace@example.com', authValue: 'Grace@example.com' },
+    { email: null, authValue: 'p' },
+  ]);
+  // Every way to a user has it.
+  const again = await emails.graphql(
+    '{ userByIdentity(authMethod: "google", authValue: "1") { email } searchUsers(by: { email: "ada@example.com" }) { email } userPage { users { email } } }',
+  );
+  expect(again.data).toEqual({
+    userByIdentity: { email: 'ada@example.com' },
+    searchUsers: [{ email: 'ada@example.com' }, { email: 'ada@example.com' }],
+    userPage: { users: [null, 'grace@example.com', 'ada@example.com', 'ada@example.com'].map((email) => ({ email })) },
+  });
+  // REST has the fields of its contract.
+  const { body } = await emails.rest('/server/users?limit=1');
+  expect(Object.keys(body.result.users[0])).not.toContain('email');
+});
+
+test('a key that was used for another request has a code of its own', async () => {
+  const remove = (id: string) =>
+    project.graphql('mutation ($id: ID!) { deleteUser(id: $id, idempotencyKey: "once") { id } }', { id });
+  const { data } = await project.graphql('{ users(first: 2) { nodes { id } } }');
+  const [one, other] = data.users.nodes;
+  expect((await remove(one.id)).errors).toBeUndefined();
+  expect(codesOf(await remove(other.id))).toEqual(['IDEMPOTENCY_KEY_REUSED']);
+  const { status, headers } = await project.rest(`/server/users/${other.id}`, {
+    method: 'DELETE',
+    headers: { 'idempotency-key': 'once' },
+  });
+  expect([status, headers.get('userdir-error-code')]).toEqual([409, 'IDEMPOTENCY_KEY_REUSED']);
+});

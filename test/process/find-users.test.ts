@@ -1,0 +1,125 @@
+import { expect, test } from 'vitest';
+import type { Json } from '../support/app.js';
+import { stellarAddress } from '../support/addresses.js';
+import { type Credentials, TIMESTAMP, useServer } from '../support/command.js';
+
+/** The commands that find users and bans, and that undo a removal. */
+
+const { run, runJson, runWith, createProject } = useServer();
+const inProject = ({ app_id }: Credentials) => ['--project', app_id];
+const addLines = (project: Credentials, ...lines: Json[]) =>
+  runWith(lines.map((line) => `${JSON.stringify(line)}\n`).join(''), 'user', 'import', ...inProject(project));
+const search = (project: Credentials, ...args: string[]): Promise<Json[]> =>
+  runJson('user', 'search', ...inProject(project), ...args);
+
+test('user search finds a user by ID, email, address or identity, and user get prints the user', async () => {
+  const project = await createProject();
+  await addLines(
+    project,
+    {
+      auth_method: 'google',
+      auth_value: 'g-1',
+      email: 'Ada@example.com',
+      created_at: '2026-01-02T00:00:00Z',
+      login_count: 3,
+      accounts: [{ network: 'stellar', public_key: stellarAddress(1) }],
+    },
+    { auth_method: 'passkey', auth_value: 'cGFzc2tleQ', created_at: '2026-01-01T00:00:00Z' },
+  );
+  const [ada] = await search(project, 'ada@example.com');
+  expect(ada).toEqual({
+    id: expect.any(Number),
+    auth_method: 'google',
+    auth_value: 'g-1',
+    email: 'ada@example.com',
+    wallet: null,
+    created_at: '2026-01-02T00:00:00.000Z',
+    last_login: null,
+    login_count: 3,
+    banned: false,
+    banned_at: null,
+    removed_at: null,
+    accounts: [{ id: expect.any(Number), network: 'stellar', public_key: stellarAddress(1), wallet_type: 'custodial' }],
+  });
+  for (const any of [String(ada.id), stellarAddress(1), 'g-1']) expect(await search(project, any)).toEqual([ada]);
+  expect(await runJson('user', 'get', ...inProject(project), String(ada.id))).toEqual(ada);
+  const [passkey] = await search(project, '--method', 'passkey', '--value', 'cGFzc2tleQ');
+  expect(passkey).toMatchObject({ auth_method: 'passkey', email: null });
+  const shown = await run('user', 'get', ...inProject(project), String(ada.id));
+  expect(shown.stdout).toMatch(
+    new RegExp(`^ID +${ada.id}\nMethod +google\n[\\s\\S]*\nState +current\nAccount +stellar G.* \\(custodial\\)\n$`),
+  );
+  expect((await run('user', 'search', ...inProject(project), 'nobody')).stdout).toBe('No user matches.\n');
+  expect(await run('user', 'get', ...inProject(project), '999999999')).toMatchObject({
+    code: 1,
+    stderr: 'userdir: There is no user 999999999 in this project.\n',
+  });
+  for (const args of [[], ['x', '--method', 'email', '--value', 'x'], ['--method', 'email'], ['x', '--value', 'x']])
+    expect(await run('user', 'search', ...inProject(project), ...args)).toMatchObject({ code: 2, stdout: '' });
+});
+
+test('a removed user is found, told to be banned, restored once, and no more after a purge', async () => {
+  const project = await createProject();
+  const eve = { auth_method: 'email', auth_value: 'eve@example.com' };
+  await addLines(project, eve);
+  const [user] = await search(project, 'eve@example.com');
+  await runJson('user', 'ban', ...inProject(project), '--method', 'email', '--value', 'EVE@example.com');
+  await runJson('user', 'remove', ...inProject(project), String(user.id));
+  const [removed] = await search(project, '--removed', 'eve@example.com');
+  expect(removed).toEqual({
+    ...user,
+    banned: true,
+    banned_at: expect.stringMatching(TIMESTAMP),
+    removed_at: expect.stringMatching(TIMESTAMP),
+  });
+  expect((await run('user', 'search', ...inProject(project), String(user.id))).stdout).toMatch(
+    / removed \S+, banned \S+\n$/,
+  );
+  const restore = () => run('user', 'restore', ...inProject(project), String(user.id));
+  expect(await restore()).toMatchObject({ code: 0, stdout: `Restored user ${user.id}.\n` });
+  expect(await search(project, 'eve@example.com')).toEqual([{ ...removed, removed_at: null }]);
+  expect(await restore()).toMatchObject({ code: 1, stderr: `userdir: User ${user.id} is not removed.\n` });
+
+  await runJson('user', 'remove', ...inProject(project), String(user.id));
+  await addLines(project, eve);
+  expect(await restore()).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(
+      /^userdir: User \d+ cannot be restored: the identity has registered again, as user \d+\. .*\n$/,
+    ),
+  });
+  const purge = (...args: string[]) => run('user', 'purge', '--older-than', '0s', ...inProject(project), ...args);
+  expect(await purge('--dry-run')).toMatchObject({
+    code: 0,
+    stdout: 'Would erase 1 removed user. Nothing was erased.\n',
+  });
+  expect(JSON.parse((await purge('--dry-run', '--json')).stdout)).toEqual({ purged: 0, would_purge: 1 });
+  expect((await purge()).stdout).toBe('Erased 1 removed user.\n');
+  expect(await restore()).toMatchObject({ code: 1, stderr: `userdir: There is no user ${user.id} in this project.\n` });
+  expect(await run('totals', 'check', ...inProject(project))).toMatchObject({ code: 0 });
+});
+
+test('user bans prints a page, its cursor and what a text finds', async () => {
+  const project = await createProject();
+  await addLines(
+    project,
+    ...Array.from({ length: 1_250 }, (_, n) => ({ ban: { auth_method: 'google', auth_value: `id-${n}-` } })),
+  );
+  const list = async (...args: string[]) => {
+    const { code, stdout, stderr } = await run('user', 'bans', ...inProject(project), '--json', ...args);
+    expect(code).toBe(0);
+    const next = /--after (\S+)\n/.exec(stderr)?.[1];
+    return { values: JSON.parse(stdout).map(({ auth_value }: Json) => auth_value), next };
+  };
+  const all = await list();
+  expect([new Set(all.values).size, all.next]).toEqual([1_250, undefined]);
+  const first = await list('--limit', '1100');
+  const second = await list('--limit', '1100', '--after', first.next as string);
+  expect([first.values.length, second.next]).toEqual([1_100, undefined]);
+  expect([...first.values, ...second.values]).toEqual(all.values);
+  expect(await list('--search', 'ID-99-')).toEqual({ values: ['id-99-'], next: undefined });
+  expect(await run('user', 'bans', ...inProject(project), '--after', 'x')).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('after: got "x", expected a cursor'),
+  });
+});

@@ -1,0 +1,84 @@
+import { execFile } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import pg from 'pg';
+import { describe, expect, inject, test } from 'vitest';
+import { SETTINGS } from '#dist/config/settings.js';
+import { ROOT } from '../support/checkout.js';
+import { CLI, call, recordLogin, startServer, userdir, userdirJson } from '../support/command.js';
+
+/** What docs/operating.md has in its `sql` and `ini` blocks. */
+
+const page = await readFile(join(ROOT, 'docs/operating.md'), 'utf8');
+const blocks = (kind: string) =>
+  [...page.matchAll(new RegExp(`^\`\`\`${kind}\n([\\s\\S]*?)^\`\`\`$`, 'gm'))].map(([, code = '']) => code);
+
+describe.runIf(inject('engine') === 'postgres')('the roles', () => {
+  test('migrate and serve: the role of the service has every right that it needs, and no other', async () => {
+    // One name for the database and for the role of the service, as on the page.
+    const name = `userdir_roles_${randomUUID().slice(0, 8)}`;
+    const [asSuperuser = '', asOwner = ''] = blocks('sql').map((sql) => sql.replaceAll('userdir', name));
+    const server = new URL(process.env['TEST_DATABASE_URL'] as string);
+    const urlOf = (role: string, database: string) =>
+      Object.assign(new URL(server), { username: role, password: '', pathname: `/${database}` }).href;
+    async function runSql(url: string, sql: string) {
+      const client = new pg.Client({ connectionString: url });
+      await client.connect();
+      // A database cannot be created in the transaction that several statements would share.
+      for (const statement of sql.split(';\n').filter((each) => each.trim() !== '')) await client.query(statement);
+      await client.end();
+    }
+    const dataDir = await mkdtemp(join(tmpdir(), 'userdir-roles-'));
+    const owner = { DATA_DIR: dataDir, DATABASE_URL: urlOf(`${name}_owner`, name) };
+    const service = { ...owner, DATABASE_URL: urlOf(name, name) };
+    try {
+      await runSql(server.href, asSuperuser);
+      await runSql(owner.DATABASE_URL, asOwner);
+      expect((await userdir(service, ['migrate'])).code).toBe(1);
+      expect((await userdirJson(owner, ['migrate'])).applied.length).toBeGreaterThan(5);
+      const { findings } = await userdirJson(service, ['doctor']);
+      expect(findings.filter(({ status }: { status: string }) => status === 'failed')).toEqual([]);
+      const project = await userdirJson(service, ['project', 'create', '--name', 'Test']);
+      await userdirJson(service, ['seed', '--project', project.app_id, '--users', '2500']);
+      const running = await startServer({ ...service, DEMO: 'off' });
+      await recordLogin(running.url, project, { authMethod: 'google', authValue: '1' });
+      expect((await call(running.url, project, '/server/users/count')).body.result.total_user).toBe(2_501);
+      expect((await running.stop()).code).toBe(0);
+      await expect(runSql(service.DATABASE_URL, 'DROP TABLE users')).rejects.toThrow('must be owner');
+      expect((await userdir(service, ['project', 'delete', project.app_id, '--yes'])).code).toBe(0);
+    } finally {
+      await runSql(
+        server.href,
+        `DROP DATABASE IF EXISTS ${name} WITH (FORCE);\nDROP ROLE IF EXISTS ${name};\nDROP ROLE IF EXISTS ${name}_owner`,
+      );
+      await rm(dataDir, { recursive: true });
+    }
+  });
+});
+
+const SYSTEMD = '/usr/bin/systemd-analyze';
+
+describe.runIf(inject('engine') === 'embedded')('the systemd unit', () => {
+  const [unit = ''] = blocks('ini');
+
+  test('sets only settings that exist', () => {
+    const set = [...unit.matchAll(/^Environment=(.*)$/gm)].flatMap(([, line = '']) => line.split(' '));
+    const names = set.map((each) => each.split('=')[0]?.replace(/_FILE$/, '') ?? '');
+    expect(names.length).toBeGreaterThan(4);
+    expect(names.filter((name) => !SETTINGS.includes(name))).toEqual([]);
+  });
+
+  test.runIf(existsSync(SYSTEMD))('is accepted by systemd', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'userdir-unit-'));
+    const file = join(folder, 'userdir.service');
+    await writeFile(file, unit.replace('/usr/bin/node /opt/userdir/dist/cli.js', `${process.execPath} ${CLI}`));
+    const { stdout, stderr } = await promisify(execFile)(SYSTEMD, ['verify', '--man=no', file]).finally(() =>
+      rm(folder, { recursive: true }),
+    );
+    expect((stdout + stderr).split('\n').filter((line) => line.includes('userdir.service'))).toEqual([]);
+  });
+});

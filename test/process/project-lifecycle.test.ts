@@ -1,0 +1,135 @@
+import { describe, expect, test } from 'vitest';
+import type { Json } from '../support/app.js';
+import { type Credentials, call, TIMESTAMP, useServer } from '../support/command.js';
+
+/** The commands that change a project as a whole, while a server runs on the same database. */
+
+const { url, run, runJson, runWith, createProject } = useServer();
+
+const answer = async ({ app_id, app_secret }: Credentials, path = '/server/users') => {
+  const response = await fetch(url() + path, {
+    headers: { 'service-app-id': app_id, 'service-app-secret': app_secret },
+  });
+  const { status, headers } = response;
+  return { status, code: headers.get('userdir-error-code'), error: ((await response.json()) as Json).error };
+};
+const status = async (project: Credentials) => (await answer(project)).status;
+const actions = async ({ app_id }: Credentials): Promise<Json[]> =>
+  (await runJson('audit', '--project', app_id)).map(({ action, details }: Json) => [action, details]);
+const addUsers = ({ app_id }: Credentials, ...names: string[]) =>
+  runWith(
+    names.map((name) => `{"auth_method":"google","auth_value":"${name}"}\n`).join(''),
+    ...['user', 'import', '--project', app_id],
+  );
+
+test('project rename gives another name, and project show prints the project', async () => {
+  const project = await createProject();
+  await addUsers(project, 'a', 'b');
+  const renamed = {
+    id: expect.any(Number),
+    name: 'Müller & Co',
+    app_id: project.app_id,
+    created_at: expect.stringMatching(TIMESTAMP),
+    disabled_at: null,
+    requests_per_minute: null,
+    total_user: 2,
+  };
+  expect(await runJson('project', 'rename', project.app_id, '--name', ' Müller & Co ')).toEqual(renamed);
+  expect(await runJson('project', 'show', project.app_id)).toEqual(renamed);
+  expect(await run('project', 'rename', project.app_id, '--name', 'Müller & Co')).toMatchObject({
+    code: 0,
+    stdout: 'The project is called Müller & Co.\n',
+  });
+  expect(await run('project', 'rename', project.app_id, '--name', ' ')).toMatchObject({
+    code: 1,
+    stderr: "userdir: A project's name is text of 1 to 200 characters on one line.\n",
+  });
+  expect((await run('project', 'show', project.app_id)).stdout).toMatch(/^Name +Müller & Co\n[\s\S]*\nUsers +2\n$/);
+  expect((await actions(project)).slice(1)).toEqual([['rename', { from: 'Test', to: 'Müller & Co' }]]);
+});
+
+test('a disabled project refuses its credentials and keeps its data, until it is enabled', async () => {
+  const [project, other] = [await createProject(), await createProject()];
+  await addUsers(project, 'a');
+  expect(await status(project)).toBe(200);
+  const disabled = await runJson('project', 'disable', project.app_id);
+  expect(disabled).toMatchObject({ disabled_at: expect.stringMatching(TIMESTAMP), total_user: 1 });
+  await expect
+    .poll(() => answer(project), { timeout: 5_000 })
+    .toEqual({
+      status: 401,
+      code: 'PROJECT_DISABLED',
+      error: 'The project is disabled. Its data is kept, and its operator can enable it.',
+    });
+  // Only who has a right secret is told.
+  expect(await answer({ ...project, app_secret: 'wrong' })).toMatchObject({ status: 401, code: 'UNAUTHENTICATED' });
+  const graphql = await call(url(), project, '/graphql', { method: 'POST', body: '{"query":"{ userCount }"}' });
+  expect([graphql.status, graphql.body.errors[0].extensions]).toEqual([403, { code: 'PROJECT_DISABLED' }]);
+  expect(await status(other)).toBe(200);
+
+  // The operator goes on, and a second time changes nothing.
+  expect((await run('user', 'export', '--project', project.app_id)).stdout).toContain('"a"');
+  expect((await runJson('project', 'disable', project.app_id)).disabled_at).toBe(disabled.disabled_at);
+  expect((await run('project', 'list')).stdout).toMatch(new RegExp(`${project.app_id}.* disabled .* 1\n`));
+  expect(await runJson('project', 'enable', project.app_id)).toMatchObject({ disabled_at: null });
+  await expect.poll(() => status(project), { timeout: 5_000 }).toBe(200);
+  expect((await actions(project)).slice(1)).toEqual([
+    ['disable', {}],
+    ['enable', {}],
+  ]);
+});
+
+test('project limit changes the rate limit of one project', async () => {
+  const [project, other] = [await createProject(), await createProject()];
+  const statuses = async (of: Credentials) => [await status(of), await status(of)];
+  expect(await runJson('project', 'limit', project.app_id, '--rate', '1')).toMatchObject({ requests_per_minute: 1 });
+  await expect.poll(() => statuses(project), { timeout: 5_000 }).toEqual([429, 429]);
+  expect(await statuses(other)).toEqual([200, 200]);
+  expect((await run('project', 'limit', project.app_id, '--rate', 'default')).stdout).toBe(
+    'The rate limit of Test is what RATE_LIMIT says.\n',
+  );
+  await expect.poll(() => statuses(project), { timeout: 5_000 }).toEqual([200, 200]);
+  expect(await run('project', 'limit', project.app_id, '--rate', '0')).toMatchObject({
+    code: 1,
+    stderr: 'userdir: rate: got 0, expected a whole number from 1 to 100000000.\n',
+  });
+  expect((await run('project', 'limit', project.app_id, '--rate', 'x')).code).toBe(2);
+});
+
+describe('project delete', () => {
+  test('takes the project with everything, and no other', async () => {
+    const [project, other] = [await createProject(), await createProject()];
+    await addUsers(project, 'a', 'b');
+    await addUsers(other, 'a');
+    await runJson('user', 'ban', '--project', project.app_id, '--method', 'google', '--value', 'c');
+    expect(await status(project)).toBe(200);
+    expect(await runJson('project', 'delete', project.app_id, '--yes')).toEqual({
+      id: expect.any(Number),
+      name: 'Test',
+      app_id: project.app_id,
+      users: 2,
+    });
+    await expect.poll(() => answer(project), { timeout: 5_000 }).toMatchObject({ code: 'UNAUTHENTICATED' });
+    for (const command of [
+      ['project', 'show', project.app_id],
+      ['project', 'delete', project.app_id, '--yes'],
+    ])
+      expect(await run(...command)).toMatchObject({
+        code: 1,
+        stderr: `userdir: There is no project with the App ID "${project.app_id}".\n`,
+      });
+    expect(await runJson('project', 'show', other.app_id)).toMatchObject({ total_user: 1 });
+    expect(await run('totals', 'check')).toMatchObject({ code: 0 });
+  });
+
+  test('is refused without --yes where nobody can be asked', async () => {
+    const project = await createProject();
+    expect(await run('project', 'delete', project.app_id)).toEqual({
+      code: 1,
+      signal: null,
+      stdout: '',
+      stderr: 'userdir: Deleting a project cannot be undone. Give --yes to do it without being asked.\n',
+    });
+    expect(await status(project)).toBe(200);
+  });
+});

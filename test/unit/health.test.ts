@@ -1,0 +1,30 @@
+import Fastify from 'fastify';
+import { expect, test } from 'vitest';
+import { healthPlugin } from '#dist/http/health.js';
+import { createLogger } from '#dist/telemetry/logger.js';
+import type { Json } from '../support/app.js';
+
+test('while it is not ready, /readyz logs each reason once, in one line without a stack', async () => {
+  const lines: Json[] = [];
+  const log = createLogger('info', { write: (line: string) => lines.push(JSON.parse(line)) });
+  let state: Error | null = new Error('connect ECONNREFUSED');
+  const app = Fastify({ loggerInstance: log as never, disableRequestLogging: true });
+  await app.register(healthPlugin, {
+    checkReady: async () => {
+      if (state !== null) throw state;
+    },
+  });
+  const ask = async (next: Error | null, times: number) => {
+    state = next;
+    for (let time = 0; time < times; time += 1) await app.inject('/readyz');
+  };
+  await ask(new Error('connect ECONNREFUSED'), 3);
+  await ask(Object.assign(new Error(), { code: 'ETIMEDOUT' }), 2);
+  await ask(null, 2);
+  await ask(Object.assign(new Error(), { code: 'ETIMEDOUT' }), 2);
+  const told = lines.filter(({ msg }) => msg === 'Not ready.');
+  expect(told.map(({ reason }) => reason)).toEqual(['connect ECONNREFUSED', 'ETIMEDOUT', 'ETIMEDOUT']);
+  expect(JSON.stringify(told)).not.toContain('stack');
+  expect((await app.inject('/livez')).statusCode).toBe(200);
+  await app.close();
+});
