@@ -34,9 +34,9 @@ const kinds: Record<string, Kind> = {
   // What is packed and installed, and what the guides tell. An installation takes as long as the registry.
   package: { include: ['test/package/**/*.test.ts'], test: SLOW },
   // What they look at is the same on every engine.
-  browser: { include: ['test/browser/**/*.test.ts'], exclude: JOURNEYS, engines: ['embedded'] },
+  browser: { include: ['test/browser/**/*.test.ts'], exclude: JOURNEYS, engines: ['embedded'], test: SLOW },
   // What operators do in a browser, down to the database.
-  journeys: { include: JOURNEYS },
+  journeys: { include: JOURNEYS, test: SLOW },
   clients: { include: ['test/clients/*.test.ts'], engines: ['embedded'], test: SLOW },
   alone: { include: COMPARES_TIMES, test: { maxWorkers: 1 } },
 };

@@ -75,6 +75,8 @@ const ADVICE: Record<string, string> = {
   NOT_FOUND: 'It may have been removed in the meantime. Go back to the list and look again.',
   CONFLICT: 'It has changed in the meantime. Load the page again and look before you repeat this.',
   RATE_LIMITED: 'Wait a minute, then try again.',
+  UNAVAILABLE: 'Try again in a moment.',
+  REQUEST_TIMEOUT: 'The service is busy. Try again in a moment, or with a smaller range.',
   UNREACHABLE: 'Nothing is lost. Try again in a moment.',
   INTERNAL_SERVER_ERROR: 'The log of the service says more. Try again in a moment.',
 };
