@@ -93,8 +93,26 @@ export function createExecutor() {
       variableValues: variables,
       ...(operationName !== undefined && { operationName }),
     });
-    return result.errors ? { ...result, errors: toGraphQLErrors(result.errors, report) } : result;
+    if (!result.errors) return result;
+    return { ...result, errors: toGraphQLErrors(result.errors, report).map(namingArgument) };
   };
+}
+
+/** How the error of a value begins: with the name of the argument (errors.ts), or of the value within it. */
+const ARGUMENT = /^([a-zA-Z]\w*(?:\[\d+\])?(?:\.\w+)*)(?:, \w+)*: /;
+
+/** The same error with `extensions.argument` where a field has refused a value, so that a form can show it there. */
+function namingArgument(error: GraphQLError): GraphQLError {
+  const argument = error.nodes?.[0]?.kind === 'Field' ? ARGUMENT.exec(error.message)?.[1] : undefined;
+  if (argument === undefined || error.extensions['code'] !== 'BAD_USER_INPUT') return error;
+  const { message, nodes, source, positions, path, extensions } = error;
+  return new GraphQLError(message, {
+    nodes: nodes ?? null,
+    source: source ?? null,
+    positions: positions ?? null,
+    path: path ?? null,
+    extensions: { ...extensions, argument },
+  });
 }
 
 /** Parses a document, checks it against the limits and validates it. */

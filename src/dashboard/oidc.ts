@@ -55,6 +55,7 @@ export async function serveOidc(app: FastifyInstance, options: OidcOptions): Pro
 
   app.get('/dashboard/oidc/login', {
     schema: { hide: true },
+    exposeHeadRoute: false,
     handler: async (request, reply) => {
       requireOpen();
       const pending: Pending = {
@@ -81,6 +82,7 @@ export async function serveOidc(app: FastifyInstance, options: OidcOptions): Pro
 
   app.get('/dashboard/oidc/callback', {
     schema: { hide: true },
+    exposeHeadRoute: false,
     handler: async (request, reply) => {
       requireOpen();
       try {

@@ -79,7 +79,7 @@ function serveGraphQL(app: FastifyInstance, sessions: Sessions, options: Dashboa
     // Before the body is read.
     onRequest: async (request) => {
       requireOpen();
-      const session = await sessions.require(request);
+      const session = await runWithAdmission(TENANT, () => sessions.require(request));
       request.session = session;
       if (!isForeign(request)) return;
       await services.operators.recordRefusal(operatorOf(session), request.id, 'request from another site');
@@ -111,10 +111,10 @@ function refuseForeign(request: FastifyRequest): void {
 }
 
 /** The scope of an operator in the project of a download or an upload. A refusal is recorded. */
-function createScopeOf(sessions: Sessions, { services, requireOpen }: DashboardOptions): ScopeOf {
+function createScopeOf(sessions: Sessions, { services, requireOpen, runWithAdmission }: DashboardOptions): ScopeOf {
   return async (request, permission) => {
     requireOpen();
-    const operator = operatorOf(await sessions.require(request));
+    const operator = operatorOf(await runWithAdmission(TENANT, () => sessions.require(request)));
     refuseForeign(request);
     const { appId } = request.params as { appId: string };
     const scope = await services.projects.getScope(appId, operator);

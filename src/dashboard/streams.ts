@@ -100,6 +100,7 @@ export function serveStreams(app: FastifyInstance, scopeOf: ScopeOf, { config, s
 
   app.get('/dashboard/projects/:appId/export', {
     schema: { hide: true },
+    exposeHeadRoute: false,
     handler: async (request, reply) => {
       const scope = await scopeOf(request, 'inspect');
       const { start_date, end_date, login_method } = request.query as Record<string, unknown>;
@@ -123,6 +124,7 @@ export function serveStreams(app: FastifyInstance, scopeOf: ScopeOf, { config, s
 
   app.get('/dashboard/projects/:appId/audit', {
     schema: { hide: true },
+    exposeHeadRoute: false,
     handler: async (request, reply) => {
       const scope = await scopeOf(request, 'inspect');
       const question = readQuestion(request);

@@ -220,7 +220,7 @@ test('an upload may take longer than a request', async () => {
     const response = await slow.fetch(path(project, 'import'), {
       method: 'POST',
       headers: { 'content-type': 'application/x-ndjson' },
-      body: body() as unknown as BodyInit,
+      body: body() as unknown as NonNullable<RequestInit['body']>,
       duplex: 'half',
     } as RequestInit);
     expect(linesOf(await response.text()).at(-1)).toMatchObject({ report: { imported: 2 } });

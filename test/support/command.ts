@@ -27,7 +27,7 @@ export type Settings = Record<string, string>;
 
 /** Only the settings of a test: a DATABASE_URL of the machine must not reach the command. */
 function environment(settings: Settings): Record<string, string> {
-  return { PATH: process.env['PATH'] ?? '', LOG_LEVEL: 'trace', ...settings };
+  return { PATH: process.env['PATH'] ?? '', LOG_LEVEL: 'trace', OPERATOR: 'tester', ...settings };
 }
 
 /** Starts the command in a new process. */
@@ -116,6 +116,8 @@ export interface RunningServer {
   /** Only with METRICS_PORT. */
   readonly metricsUrl: string;
   readonly demo: Credentials | null;
+  /** In demo mode a link that logs in; absent without a dashboard. */
+  readonly dashboard: string | undefined;
   readonly process: ChildProcessWithoutNullStreams;
   /** Resolves when the process ends. */
   readonly outcome: Promise<Outcome>;
@@ -133,7 +135,7 @@ export async function startServer(settings: Settings, command?: Command): Promis
     once(child.stdout, 'data'),
     outcome.then(({ code, stderr }) => Promise.reject(new Error(`The server ended with ${code}: ${stderr}`))),
   ]);
-  const { url, metrics: metricsUrl, demo } = JSON.parse(String(first));
+  const { url, metrics: metricsUrl, demo, dashboard } = JSON.parse(String(first));
   let log = '';
   child.stderr.on('data', (text: string) => {
     log += text;
@@ -142,6 +144,7 @@ export async function startServer(settings: Settings, command?: Command): Promis
     url,
     metricsUrl,
     demo,
+    dashboard,
     process: child,
     outcome,
     async logged(text) {

@@ -32,6 +32,19 @@ test('the source map in docs/changing.md names exactly the existing files', () =
   expect(named.filter((path) => !expected.includes(path))).toEqual([]);
 });
 
+test('commands and the dashboard act under the name of an operator', () => {
+  // The demo project and the checks of doctor are the service's own.
+  const own = ['cli/demo.ts', 'cli/doctor-database.ts'];
+  const acting = sources.filter(({ path }) => /^(cli|dashboard)\//.test(path) && !own.includes(path));
+  const calls = acting.flatMap(({ path, text }) =>
+    [...text.matchAll(/projects\.(?:getScope|createProject)\(((?:[^()]|\([^()]*\))*)\)/g)].map(
+      ([, given]) => `${path} ${given}`,
+    ),
+  );
+  expect(calls.length).toBeGreaterThan(10);
+  expect(calls.filter((call) => !/operator/.test(call))).toEqual([]);
+});
+
 const OWNERS: Record<string, RegExp> = {
   'telemetry/metrics.ts': /'prom-client'/,
   'telemetry/tracing.ts': /'@opentelemetry\//,
