@@ -7,7 +7,7 @@ import { Bans } from './bans.js';
 import { paths, ROUTED } from './location.js';
 import { Operators } from './operators.js';
 import { Overview } from './overview.js';
-import { Empty } from './parts.js';
+import { Empty, Header } from './parts.js';
 import { ProjectFrame } from './project-frame.js';
 import { Projects } from './projects.js';
 import { Secrets } from './secrets.js';
@@ -45,9 +45,12 @@ const screens = {
 
 function Unknown() {
   return (
-    <Empty title="There is no such page.">
-      <a href={paths.projects}>Go to the projects</a>
-    </Empty>
+    <>
+      <Header title="No such page" />
+      <Empty title="Nothing is at this address.">
+        <a href={paths.projects}>Go to the projects</a>
+      </Empty>
+    </>
   );
 }
 

@@ -37,7 +37,13 @@ export function Operators() {
   const setRole = useAction((name: string, role: Role) => send(SET_ROLE, { name, role }));
   useTitle('Operators');
   const operators = data?.operators;
-  if (!may('operate')) return <Empty title="Only an admin sees the operators." />;
+  if (!may('operate'))
+    return (
+      <>
+        <Header title="Operators" />
+        <Empty title="Only an admin sees the operators." />
+      </>
+    );
   return (
     <>
       <Header title="Operators" note="Who may use this dashboard. The audit trail names them.">

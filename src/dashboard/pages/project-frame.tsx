@@ -4,7 +4,7 @@ import { useEffect } from 'preact/hooks';
 import { useLocation } from 'preact-iso';
 import { graphql } from './graphql.js';
 import { paths } from './location.js';
-import { Empty, Loading, Problem } from './parts.js';
+import { Empty, Header, Loading, Problem } from './parts.js';
 import { useQuery } from './query.js';
 
 const PROJECT = graphql(`query Project($appId: ID!) { project(appId: $appId) { appId name disabledAt } }`);
@@ -35,9 +35,12 @@ export function ProjectFrame({ appId, children }: { appId: string; children: Com
   if (!project && loading) return <Loading />;
   if (!project)
     return (
-      <Empty title="No project has this App ID.">
-        It may have been deleted. <a href={paths.projects}>Go to the projects</a>
-      </Empty>
+      <>
+        <Header title="No such project" />
+        <Empty title="No project has this App ID.">
+          It may have been deleted. <a href={paths.projects}>Go to the projects</a>
+        </Empty>
+      </>
     );
   return (
     <>
