@@ -18,16 +18,13 @@ interface AuditTableProps {
   readonly caption?: string;
   readonly busy?: boolean;
   readonly withUser?: boolean;
+  /** Where the entries of one actor are. */
+  readonly actorHref?: (actor: string) => string;
 }
 
 /** Entries of the audit trail. */
-export function AuditTable({
-  appId,
-  entries,
-  caption = 'Audit trail',
-  busy = false,
-  withUser = true,
-}: AuditTableProps) {
+export function AuditTable(props: AuditTableProps) {
+  const { appId, entries, caption = 'Audit trail', busy = false, withUser = true, actorHref } = props;
   return (
     <Table caption={caption} busy={busy}>
       <thead>
@@ -50,7 +47,13 @@ export function AuditTable({
               <Time at={at} />
             </td>
             <td class="method">
-              <bdi>{actor}</bdi>
+              {actorHref ? (
+                <a href={actorHref(actor)} title={`Only what ${actor} did`}>
+                  <bdi>{actor}</bdi>
+                </a>
+              ) : (
+                <bdi>{actor}</bdi>
+              )}
             </td>
             <td class="nowrap">{action.toLowerCase().replaceAll('_', ' ')}</td>
             {withUser && <td class="number">{userId && <a href={paths.user(appId, userId)}>{userId}</a>}</td>}

@@ -72,9 +72,21 @@ export function Audit({ appId }: { appId: string }) {
       </form>
       <Problem failure={failure} retry />
       {!found && loading && <Loading lines={10} />}
-      {found && found.nodes.length > 0 && <AuditTable appId={appId} entries={found.nodes} busy={loading} />}
+      {found && found.nodes.length > 0 && (
+        <AuditTable
+          appId={appId}
+          entries={found.nodes}
+          busy={loading}
+          actorHref={(actor) => href({ actor, after: null })}
+        />
+      )}
       {found?.nodes.length === 0 && (
         <Empty title={isFiltered ? 'No entry matches the filter.' : 'Nothing has been recorded yet.'}>
+          {filter.actor && (
+            <>
+              Who did it is written as in the list: <code>operator:ada</code>, or the label of a secret.{' '}
+            </>
+          )}
           {isFiltered && (
             <a href={href({ actor: null, action: null, user: null, since: null, until: null, after: null })}>
               Show everything

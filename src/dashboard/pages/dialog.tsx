@@ -67,12 +67,7 @@ export function DialogForm({ submit, onSubmit, onCancel, busy, failure, danger, 
         <button type="button" disabled={busy} onClick={onCancel}>
           Cancel
         </button>
-        <button
-          type="submit"
-          class={danger ? 'danger' : 'primary'}
-          aria-disabled={disabled}
-          disabled={busy || disabled}
-        >
+        <button type="submit" class={danger ? 'danger' : 'primary'} disabled={busy || disabled}>
           {busy ? 'Working…' : submit}
         </button>
       </div>
