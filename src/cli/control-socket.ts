@@ -160,6 +160,8 @@ async function sendRequest(
     socketPath,
     method: 'POST',
     path: `/${encodeURIComponent(name)}`,
+    // A connection of its own: that it is made is what the input waits for.
+    agent: false,
     headers: {
       [PARAMS_HEADER]: Buffer.from(JSON.stringify(params ?? null)).toString('base64url'),
       [OPERATOR_HEADER]: operatorName,

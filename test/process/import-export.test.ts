@@ -269,10 +269,10 @@ describe('beside a running server,', () => {
     ]);
     const update = (...args: string[]) => importLines(project, input, '--on-conflict', 'update', ...args);
     expect((await update()).report).toMatchObject({ imported: 7, created: 1, updated: 4, unchanged: 2 });
-    expect((await update()).report).toMatchObject({ imported: 7, created: 0, updated: 1, unchanged: 6 });
+    expect((await update()).report).toMatchObject({ imported: 7, created: 0, updated: 0, unchanged: 7 });
     const args = ['user', 'import', '--project', project.app_id, '--on-conflict', 'update'];
     expect((await userdir(database.env, args, input)).stdout).toBe(
-      'Imported 7, skipped 0, failed 0. Created 0, updated 1, unchanged 6.\n',
+      'Imported 7, skipped 0, failed 0. Created 0, updated 0, unchanged 7.\n',
     );
   });
 

@@ -98,7 +98,7 @@ describe.runIf(inject('engine') === 'embedded' && existsSync(SCRIPT))('on a term
   }
 
   test('a rotation that ends a secret at once is asked about, and one with --yes or --overlap is not', async () => {
-    const { app_id: appId } = project;
+    const { app_id: appId } = await createProject();
     const secrets = async () => JSON.parse((await userdir(settings(), ['project', 'secrets', appId, '--json'])).stdout);
     const [before] = await secrets();
     const rotate = ['project', 'rotate', appId] as const;
