@@ -38,6 +38,12 @@ const kinds: Record<string, Kind> = {
   // What operators do in a browser, down to the database.
   journeys: { include: JOURNEYS, test: SLOW },
   clients: { include: ['test/clients/*.test.ts'], engines: ['embedded'], test: SLOW },
+  // What happens when a PostgreSQL under Patroni fails. Stands aside where the programs are missing.
+  drills: {
+    include: ['test/drills/**/*.test.ts'],
+    engines: ['embedded'],
+    test: { ...SLOW, maxWorkers: 1, testTimeout: 600_000 },
+  },
   alone: { include: COMPARES_TIMES, test: { maxWorkers: 1 } },
 };
 

@@ -36,6 +36,8 @@ export interface ServerOptions {
   readonly examine?: () => Promise<Check[]>;
   readonly admission?: AdmissionOptions;
   readonly timeouts?: Timeouts;
+  /** In a worker: rejects unless all workers can answer requests. The primary process serves the metrics then. */
+  readonly checkWorkers?: () => Promise<void>;
 }
 
 /** Time limits of a connection, in milliseconds. REQUEST_TIMEOUT_MS limits a request. */
@@ -71,6 +73,7 @@ export async function createServer({
   examine = async () => [],
   admission: admissionOptions = ADMISSION,
   timeouts = TIMEOUTS,
+  checkWorkers,
 }: ServerOptions): Promise<FastifyInstance> {
   const { services } = context;
   const unreadMs = timeouts.stalledMs + config.requestTimeoutMs;
@@ -116,8 +119,11 @@ export async function createServer({
   logRequests(app, log);
   if (config.metricsPort !== null) {
     // Loaded only where it is used, because it takes time and memory.
-    const { serveMetrics } = await import('./telemetry/metrics.js');
-    serveMetrics(app, { host: config.host, port: config.metricsPort, admission, db: context.db });
+    const { measure, serveMetrics } = await import('./telemetry/metrics.js');
+    const metrics = measure(app, { admission, db: context.db });
+    app.decorate('readMetrics', metrics.json);
+    const address = { host: config.host, port: config.metricsPort };
+    if (checkWorkers === undefined) serveWhileListening(app, () => serveMetrics(address, metrics.text));
   }
   let closing = false;
   app.decorate('drain', () => {
@@ -167,13 +173,22 @@ export async function createServer({
     dashboard: config.dashboard,
     demoCredentials,
   });
-  await app.register(healthPlugin, {
-    checkReady: async () => {
-      if (closing || !context.isOpen()) throw new Error('The service is starting or closing.');
-      await withReadyTimeout(context.db.check());
-    },
+  app.decorate('checkReady', async () => {
+    if (closing || !context.isOpen()) throw new Error('The service is starting or closing.');
+    await withReadyTimeout(context.db.check());
   });
+  await app.register(healthPlugin, { checkReady: checkWorkers ?? (() => app.checkReady()) });
   return app;
+}
+
+function serveWhileListening(app: FastifyInstance, serve: () => Promise<{ url: string; close(): Promise<void> }>) {
+  let listener: Awaited<ReturnType<typeof serve>> | undefined;
+  app.decorate('metricsUrl', '');
+  app.addHook('onReady', async () => {
+    listener = await serve();
+    app.metricsUrl = listener.url;
+  });
+  app.addHook('onClose', () => listener?.close());
 }
 
 async function loadTracing({ tracesUrl, tracesHeaders = '' }: Config, log: Logger) {

@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import cluster from 'node:cluster';
 import { CommanderError } from 'commander';
 import { createProgram } from './cli/program.js';
 import { ReportedFailure } from './cli/run.js';
@@ -29,6 +30,8 @@ try {
 }
 // Unread standard input would keep the process alive.
 process.stdin.unref?.();
+// The connection of a worker to the primary process too.
+cluster.worker?.disconnect();
 
 function report(error: unknown): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : WRONG_USAGE;

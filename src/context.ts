@@ -64,7 +64,7 @@ export function createContext({ db: dbConfig }: Config, options: ContextOptions)
       await lockDataDirectory();
       await db.start();
       await db.check();
-      const applied = await migrate(db.pool);
+      const applied = await migrate(db.direct);
       open = true;
       return applied;
     },

@@ -6,6 +6,7 @@ import { NO_SLOT } from './http/request-timeout.js';
 import type { MeasuredCost } from './http/server-timing.js';
 import type { ActiveSession } from './domain/operators.js';
 import type { Permission, ProjectScope } from './domain/projects.js';
+import type { Measurements } from './telemetry/metrics.js';
 import type { RequestTrace } from './telemetry/request-trace.js';
 
 /** What this service adds to the requests, the routes and the server of Fastify. */
@@ -46,8 +47,12 @@ declare module 'fastify' {
   interface FastifyInstance {
     /** From now on the service is not ready, and each connection ends with its next answer. */
     drain(): void;
-    /** The URL of the metrics, once the server listens. Absent without METRICS_PORT. */
+    /** Rejects while this process cannot answer requests. */
+    checkReady(): Promise<void>;
+    /** The URL of the metrics, once the server listens. Absent without METRICS_PORT, and in a worker. */
     metricsUrl?: string;
+    /** The metrics of this process. Absent without METRICS_PORT. */
+    readMetrics?(): Promise<Measurements>;
   }
 }
 

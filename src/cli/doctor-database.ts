@@ -1,3 +1,4 @@
+import type { Config } from '../config/config.js';
 import { VERSION } from '../config/version.js';
 import type { Database } from '../db/database.js';
 import { inspectMigrations } from '../db/migrate.js';
@@ -27,10 +28,20 @@ export const failed = (id: string, found: string, advice: string): Finding => ({
 
 export interface ExaminationParams {
   readonly engine: 'embedded' | 'postgres';
-  /** How many connections a serving process opens. */
+  /** How many connections the service opens, with all its workers. */
   readonly connections: number;
+  /** Whether DATABASE_DIRECT_URL is set. */
+  readonly hasDirectUrl: boolean;
   /** Whether to count all users. */
   readonly totals: boolean;
+}
+
+/** What to examine in the database of a configuration. */
+export function examinationOf({ db, workers }: Config, totals: boolean): ExaminationParams {
+  if (db.engine === 'embedded') return { engine: db.engine, connections: 1, hasDirectUrl: false, totals };
+  // Of each worker: the pool, one connection that listens for changed secrets, and one that vacuums.
+  const connections = (db.poolSize + 2) * workers;
+  return { engine: db.engine, connections, hasDirectUrl: db.directUrl !== undefined, totals };
 }
 
 /** node-postgres has this option; its types lack it. */
@@ -51,6 +62,7 @@ export async function examineDatabase(
   if (params.engine === 'postgres') {
     findings.push(await attempt('writable', () => checkWritable(db)));
     findings.push(await attempt('connections', () => checkConnections(db, params.connections)));
+    if (params.hasDirectUrl) findings.push(await attempt('direct-connection', () => checkDirect(db)));
     findings.push(await attempt('durability', () => checkDurability(db)));
   }
   const migrations = await attempt('migrations', () => checkMigrations(db));
@@ -129,9 +141,25 @@ async function checkConnections(db: Database, needed: number): Promise<Finding> 
     `SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int AS allowed,
             (SELECT count(*)::int FROM pg_stat_activity WHERE backend_type = 'client backend') AS used`,
   );
-  const found = `${used} of ${allowed} in use; a serving process opens up to ${needed}`;
+  const found = `${used} of ${allowed} in use; the service opens up to ${needed}`;
   if (Number(allowed) - Number(used) >= needed) return passed('connections', found);
-  return warning('connections', found, 'Raise max_connections, or lower DATABASE_POOL_SIZE.');
+  return warning('connections', found, 'Raise max_connections, or lower DATABASE_POOL_SIZE or WORKERS.');
+}
+
+/** Which database a connection reaches. */
+const IDENTITY = 'SELECT system_identifier, current_database() AS name FROM pg_control_system()';
+
+async function checkDirect(db: Database): Promise<Finding> {
+  const [pooled, direct] = await Promise.all(
+    [db.pool, db.direct].map(async (pool) => (await pool.query({ text: IDENTITY, ...QUERY_TIMEOUT })).rows[0]),
+  );
+  if (pooled.system_identifier === direct.system_identifier && pooled.name === direct.name)
+    return passed('direct-connection', 'DATABASE_DIRECT_URL leads to the database of DATABASE_URL');
+  return failed(
+    'direct-connection',
+    `DATABASE_DIRECT_URL leads to another database: ${direct.name} instead of ${pooled.name}, or one of another server`,
+    'Correct DATABASE_DIRECT_URL.',
+  );
 }
 
 async function checkDurability(db: Database): Promise<Finding> {

@@ -14,6 +14,7 @@ import { examples, jsonOption } from './arguments.js';
 import { NotListeningError, runRemotely } from './control-socket.js';
 import {
   type ExaminationParams,
+  examinationOf,
   examineDatabase,
   type Finding,
   failed,
@@ -21,6 +22,7 @@ import {
   skipped,
   warning,
 } from './doctor-database.js';
+import { checkDatabaseUrls } from './doctor-url.js';
 import { type CommandContext, ReportedFailure } from './run.js';
 import { counted, explainFailure, formatFindings, paint, writeNotice } from './terminal.js';
 
@@ -78,7 +80,15 @@ function checkSettings(env: Environment): { config: Config | null; findings: Fin
   try {
     const config = parseConfig(env);
     const found = given.length === 0 ? 'none set' : `set: ${given.join(', ')}`;
-    return { config, findings: [passed('settings', found), ...checkSettingNames(env), ...checkRisks(config, env)] };
+    return {
+      config,
+      findings: [
+        passed('settings', found),
+        ...checkSettingNames(env),
+        ...checkRisks(config, env),
+        ...checkDatabaseUrls(config),
+      ],
+    };
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     const { faults, settings } = error;
@@ -189,14 +199,8 @@ async function checkDatabase(config: Config | null, totals: boolean): Promise<Fi
   const { db } = config;
   if (db.engine === 'embedded' && !existsSync(join(db.dataDir, 'pgdata')))
     return [skipped('database', 'there is none yet; the first start or command creates it')];
-  const params: ExaminationParams = {
-    engine: db.engine,
-    // The pool, and one connection that listens for changed secrets.
-    connections: db.engine === 'postgres' ? db.poolSize + 1 : 1,
-    totals,
-  };
   try {
-    return await examine(config, params);
+    return await examine(config, examinationOf(config, totals));
   } catch (error) {
     // Another command uses the data directory, or a server is starting or closing. Neither is a problem.
     if (error instanceof DataDirLockedError || error instanceof NotListeningError)

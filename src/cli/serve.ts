@@ -12,14 +12,16 @@ import type { Operator } from '../domain/operators.js';
 import type { Credentials } from '../domain/projects.js';
 import { AppError } from '../errors.js';
 import type { Logger } from '../telemetry/logger.js';
+import type { Started } from '../workers/channel.js';
+import { connectToPrimary, type Supervisor } from '../workers/worker.js';
 import { examples, jsonOption } from './arguments.js';
+import { printBanner } from './banner.js';
 import { controlSocketPath, removeControlSocket, serveControlSocket } from './control-socket.js';
 import { openDemo } from './demo.js';
-import { examineDatabase, type Finding } from './doctor-database.js';
+import { examinationOf, examineDatabase, type Finding } from './doctor-database.js';
 import { makeLink } from './dashboard.js';
 import type { Operations } from './operation.js';
-import { type CommandContext, dashboardUrlOf, operatorOf } from './run.js';
-import { counted } from './terminal.js';
+import { type CommandContext, dashboardUrlOf, operatorOf, ReportedFailure } from './run.js';
 
 export const SETTINGS_HELP = `
 Settings are environment variables; docs/configuration.md lists all of them:
@@ -39,7 +41,16 @@ export function addServeCommand(program: Command, { env, operations }: CommandCo
     .addHelpText('after', examples('serve', 'serve --json'))
     .addOption(jsonOption())
     .action(async ({ json }) => {
-      await serve(parseConfig(env), json === true, findMisspelt(env), operations);
+      const config = parseConfig(env);
+      const { createLogger } = await import('../telemetry/logger.js');
+      const log = createLogger(config.logLevel);
+      const primary = connectToPrimary(log);
+      if (primary === null) for (const warning of findMisspelt(env)) log.warn(warning);
+      const announce = (started: Started) => printBanner(started, config, json === true);
+      if (primary !== null) await serve(config, log, operations, primary).finally(primary.leave);
+      else if (config.workers === 1) await serve(config, log, operations, alone(log, announce));
+      else if (!(await superviseWorkers(config, log, announce))) throw new ReportedFailure();
+      log.info('Stopped.');
     });
 }
 
@@ -53,21 +64,22 @@ const GC_FLAGS = '--no-allocation-site-pretenuring';
 /** How long closing may take beyond the longest request. */
 const SHUTDOWN_GRACE_MS = 2_000;
 
-/** Serves until a signal arrives; resolves when everything is closed. */
-async function serve(
-  config: Config,
-  asJson: boolean,
-  warnings: readonly string[],
-  operations: Operations,
-): Promise<void> {
+function alone(log: Logger, started: Supervisor['started']): Supervisor {
+  return { untilStopped: () => untilSignal(log), started, serve: () => undefined };
+}
+
+async function superviseWorkers(config: Config, log: Logger, announce: Supervisor['started']): Promise<boolean> {
+  const { serveWithWorkers } = await import('../workers/primary.js');
+  return serveWithWorkers(config, log, config.requestTimeoutMs + SHUTDOWN_GRACE_MS, announce).catch((error) => {
+    throw explainListenFailure(error, config);
+  });
+}
+
+/** Serves until it has to stop; resolves when everything is closed. */
+async function serve(config: Config, log: Logger, operations: Operations, supervisor: Supervisor): Promise<void> {
   // Imported here, because every other command starts in half the time without the HTTP server.
-  const [{ createServer }, { createLogger }] = await Promise.all([
-    import('../app.js'),
-    import('../telemetry/logger.js'),
-  ]);
+  const { createServer } = await import('../app.js');
   setFlagsFromString(GC_FLAGS);
-  const log = createLogger(config.logLevel);
-  for (const warning of warnings) log.warn(warning);
   const isEmbedded = config.db.engine === 'embedded';
   const controlSocket = isEmbedded ? controlSocketPath(config.dataDir) : undefined;
   const lost = new AbortController();
@@ -91,12 +103,11 @@ async function serve(
       config,
       log,
       context,
+      ...(supervisor.checkReady && { checkWorkers: supervisor.checkReady }),
       // A page contains a secret in demo mode only: with the embedded database, on a loopback address, under the name of this machine
       // (the scripts of another site could read the page), and not through a proxy, whose clients are unknown.
       examine: async () => {
-        const connections = config.db.engine === 'postgres' ? config.db.poolSize + 1 : 1;
-        const params = { engine: config.db.engine, connections, totals: false };
-        return (await examineDatabase(context, params)).findings.map(toCheck);
+        return (await examineDatabase(context, examinationOf(config, false))).findings.map(toCheck);
       },
       demoCredentials: ({ headers }) =>
         isEmbedded &&
@@ -111,7 +122,8 @@ async function serve(
     // Before listening, so that a second server reports who holds the data directory, not that the port is in use.
     await context.lockDataDirectory();
     const url = await server.listen({ host: config.host, port: config.port });
-    const stopped = Promise.race([untilSignal(log), untilAborted(lost.signal)]);
+    supervisor.serve(server);
+    const stopped = Promise.race([supervisor.untilStopped(), untilAborted(lost.signal)]);
     // Awaited below; until then a rejection must not count as unhandled.
     stopped.catch(() => undefined);
     if (await openWhenReachable(context, log, stopped)) {
@@ -130,13 +142,17 @@ async function serve(
       demo = await openDemo(context.services, config.dataDir, config.demo);
       // In demo mode with a link that logs in, so that a first start needs no other command.
       const link = demo && dashboardUrl && (await linkOf(context, operatorOf(config), dashboardUrl));
-      const urls = { url, dashboardUrl: link ?? dashboardUrl, metricsUrl: server.metricsUrl };
-      const projects = await context.services.projects.countProjects();
-      process.stdout.write(asJson ? jsonBanner(urls, demo) : banner(urls, config, demo, projects));
+      await supervisor.started({
+        url,
+        dashboardUrl: link ?? dashboardUrl,
+        metricsUrl: server.metricsUrl,
+        demo,
+        projects: await context.services.projects.countProjects(),
+      });
     }
-    await stopped;
+    const delayMs = (await stopped) ?? config.shutdownDelayMs;
     server.drain();
-    await sleep(config.shutdownDelayMs, undefined, { signal: lost.signal });
+    await sleep(delayMs, undefined, { signal: lost.signal });
   }
   const work = () =>
     serveUntilStopped()
@@ -151,7 +167,6 @@ async function serve(
         }, timeoutMs);
       });
   await runThenClose(work, closers);
-  log.info('Stopped.');
 }
 
 const CHECK_STATES = { passed: 'ok', skipped: 'ok', warning: 'warning', failed: 'problem' } as const;
@@ -178,7 +193,7 @@ const RETRY_MS = 500;
 const TRIES_PER_LOG_LINE = 20;
 
 /** Opens the database, and waits while it cannot be reached. Returns false if a signal arrived first. */
-async function openWhenReachable(context: Context, log: Logger, stopped: Promise<void>): Promise<boolean> {
+async function openWhenReachable(context: Context, log: Logger, stopped: Promise<unknown>): Promise<boolean> {
   const signal = stopped.then(() => true);
   signal.catch(() => undefined);
   for (let tries = 0; ; tries += 1) {
@@ -197,14 +212,14 @@ async function openWhenReachable(context: Context, log: Logger, stopped: Promise
 }
 
 /** Resolves at the first SIGINT or SIGTERM; a second one ends the process immediately. */
-function untilSignal(log: { info(message: string): void }): Promise<void> {
+function untilSignal(log: Logger): Promise<null> {
   return new Promise((resolve) => {
     let signals = 0;
     const stop = (signal: NodeJS.Signals) => {
       signals += 1;
       if (signals > 1) process.exit(1);
       log.info(`${signal}: finishing the requests in flight.`);
-      resolve();
+      resolve(null);
     };
     process.on('SIGINT', stop);
     process.on('SIGTERM', stop);
@@ -221,19 +236,14 @@ function explainListenFailure(error: unknown, { host, metricsPort, port: httpPor
   } = error as NodeJS.ErrnoException & { hostname?: string; port?: number };
   const setting = port === metricsPort ? 'METRICS_PORT' : 'PORT';
   if (code === 'ENOTFOUND' && hostname === host) return new Error(`HOST ${host} is not an address of this machine.`);
-  if (syscall !== 'listen') return error;
+  // In a worker, the primary process binds the port.
+  if (syscall !== 'listen' && syscall !== 'bind') return error;
   if (code === 'EADDRINUSE')
     return new Error(`Port ${port} on ${host} is in use by another process; set ${setting} to a free one.`);
   if (code === 'EACCES')
     return new Error(`Port ${port} on ${host} is not permitted for this system user; set ${setting} to another port.`);
   if (code === 'EADDRNOTAVAIL') return new Error(`HOST ${host} is not an address of this machine.`);
   return error;
-}
-
-/** Lines to paste into a terminal; the examples of the documentation read the same two variables. */
-function firstRequest(url: string, { appId, appSecret }: Credentials): string {
-  return `    export APP_ID=${appId} APP_SECRET=${appSecret}
-    curl -s -u "$APP_ID:$APP_SECRET" '${url}/server/users?limit=2'`;
 }
 
 /** A link that logs in; null if there are operators, and the person who starts the server is not among them. */
@@ -244,64 +254,4 @@ async function linkOf({ services }: Context, operator: Operator, dashboardUrl: s
     if (error instanceof AppError && error.code === 'NOT_FOUND') return null;
     throw error;
   }
-}
-
-interface Urls {
-  readonly url: string;
-  /** In demo mode a link that logs in. Null without a dashboard. */
-  readonly dashboardUrl: string | null;
-  readonly metricsUrl: string | undefined;
-}
-
-function banner(
-  { url, dashboardUrl, metricsUrl }: Urls,
-  config: Config,
-  demo: Credentials | null,
-  projects: number,
-): string {
-  const metrics = metricsUrl === undefined ? '' : `\n    Metrics     ${metricsUrl}`;
-  const graphiql = config.graphiql ? ' (GraphiQL in a browser)' : '';
-  const database = config.db.engine === 'embedded' ? `embedded, in ${config.db.dataDir}` : 'PostgreSQL';
-  const withoutDemo =
-    projects === 0
-      ? 'There is no project yet. Create one: userdir project create --name NAME'
-      : `${counted(projects, 'project')}. To list them: userdir project list`;
-  const credentials =
-    demo === null
-      ? `\n  ${withoutDemo}\n`
-      : `
-  Demo project
-    App ID      ${demo.appId}
-    App Secret  ${demo.appSecret}
-
-  First request:
-${firstRequest(url, demo)}
-`;
-  const isLink = dashboardUrl?.includes('#') === true;
-  const how = isLink
-    ? '\n                (logs in once, within ten minutes; again: userdir dashboard)'
-    : ' (log in: userdir dashboard)';
-  const dashboard = dashboardUrl === null ? '' : `\n    Dashboard   ${dashboardUrl}${how}`;
-  return `
-  userdir is ready.
-
-    Start here  ${url}${dashboard}
-    GraphQL     ${url}/graphql${graphiql}
-    REST        ${url}/server (reference: ${url}/docs)
-    Health      ${url}/readyz${metrics}
-    Database    ${database}
-${credentials}
-`;
-}
-
-function jsonBanner({ url, dashboardUrl, metricsUrl }: Urls, demo: Credentials | null): string {
-  const value = {
-    url,
-    graphql: `${url}/graphql`,
-    rest: `${url}/server`,
-    ...(dashboardUrl !== null && { dashboard: dashboardUrl }),
-    ...(metricsUrl !== undefined && { metrics: metricsUrl }),
-    demo: demo && { app_id: demo.appId, app_secret: demo.appSecret },
-  };
-  return `${JSON.stringify(value)}\n`;
 }

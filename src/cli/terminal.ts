@@ -44,7 +44,8 @@ export async function confirm(question: string): Promise<void> {
 
 /** Why something failed, in one line. */
 export function explainFailure(error: unknown): string {
-  const cause = error instanceof AppError && error.code === 'INTERNAL_SERVER_ERROR' ? error.cause : error;
+  const hasReason = error instanceof AppError && ['INTERNAL_SERVER_ERROR', 'UNAVAILABLE'].includes(error.code);
+  const cause = hasReason ? (error.cause ?? error) : error;
   if (cause instanceof AggregateError) return cause.errors.map(explainFailure).join('; ');
   const { code = '', syscall = '' } = cause as NodeJS.ErrnoException;
   if (['connect', 'getaddrinfo'].includes(syscall))

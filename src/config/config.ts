@@ -6,6 +6,8 @@ import { DECLARATIONS, SECRET_SETTINGS, type SettingValues, settingsOf } from '.
 export interface Config {
   readonly host: string;
   readonly port: number;
+  /** How many processes answer requests. */
+  readonly workers: number;
   readonly db: DatabaseConfig;
   /** Where the embedded database, its lock and the demo credentials are kept (absolute). */
   readonly dataDir: string;
@@ -43,6 +45,8 @@ export type DatabaseConfig =
   | {
       readonly engine: 'postgres';
       readonly url: string;
+      /** The same database without a connection pooler between, if it has one. */
+      readonly directUrl?: string;
       readonly poolSize: number;
       /** How long a request waits for a connection, new or shared. */
       readonly poolTimeoutMs: number;
@@ -87,7 +91,13 @@ export function parseConfig(env: Environment): Config {
   const files = readSecretFiles(env, SECRET_SETTINGS);
   const given: Environment = { ...env, ...files.values };
   const read = readSettings(given, files.values);
-  const faults = [...files.faults, ...read.faults, ...missingDatabase(given), ...incompleteOidc(given)];
+  const faults = [
+    ...files.faults,
+    ...read.faults,
+    ...missingDatabase(given),
+    ...needlessWorkers(given),
+    ...incompleteOidc(given),
+  ];
   if (read.values === null || faults.length > 0) {
     throw new ConfigError(
       faults.map(({ sentence }) => sentence),
@@ -104,6 +114,7 @@ export function parseConfig(env: Environment): Config {
   const config: Config = {
     host: values.HOST,
     port: values.PORT,
+    workers: values.WORKERS,
     dataDir,
     db:
       values.DATABASE_URL === undefined
@@ -111,6 +122,7 @@ export function parseConfig(env: Environment): Config {
         : {
             engine: 'postgres',
             url: values.DATABASE_URL,
+            ...(values.DATABASE_DIRECT_URL && { directUrl: values.DATABASE_DIRECT_URL }),
             poolSize: values.DATABASE_POOL_SIZE,
             poolTimeoutMs: values.DATABASE_POOL_TIMEOUT_MS,
             statementTimeoutMs: values.DATABASE_STATEMENT_TIMEOUT_MS,
@@ -156,16 +168,28 @@ function readSettings(given: Environment, fromFiles: Environment): { values: Set
 }
 
 /** The embedded database does not fsync, so a forgotten or misspelt DATABASE_URL must not select it in production. */
-function missingDatabase({ DATABASE_URL, DATABASE_URL_FILE, EMBEDDED, NODE_ENV }: Environment): Fault[] {
+function missingDatabase(given: Environment): Fault[] {
+  const { DATABASE_URL, DATABASE_URL_FILE, DATABASE_DIRECT_URL, DATABASE_DIRECT_URL_FILE, EMBEDDED, NODE_ENV } = given;
   if (DATABASE_URL || DATABASE_URL_FILE) return [];
   const embedded = EMBEDDED ? DECLARATIONS.EMBEDDED.schema.safeParse(EMBEDDED).data : undefined;
   const setting = 'DATABASE_URL';
+  if (DATABASE_DIRECT_URL || DATABASE_DIRECT_URL_FILE)
+    return [{ setting, sentence: 'DATABASE_URL must be set, because DATABASE_DIRECT_URL is.' }];
   if (embedded === false) return [{ setting, sentence: 'DATABASE_URL must be set, because EMBEDDED is off.' }];
   if (NODE_ENV !== 'production' || embedded === true) return [];
   const sentence =
     'DATABASE_URL must be set, because NODE_ENV is production: the embedded database does not fsync, and a power cut may lose ' +
     'what was committed. Set EMBEDDED=on to use it anyway.';
   return [{ setting, sentence }];
+}
+
+/** The embedded database has one process. */
+function needlessWorkers({ DATABASE_URL, DATABASE_URL_FILE, WORKERS }: Environment): Fault[] {
+  if (DATABASE_URL || DATABASE_URL_FILE || !WORKERS || WORKERS === '1') return [];
+  if (!DECLARATIONS.WORKERS.schema.safeParse(WORKERS).success) return [];
+  const sentence =
+    'WORKERS must be 1 with the embedded database, which one process can open. Set DATABASE_URL to use more.';
+  return [{ setting: 'WORKERS', sentence }];
 }
 
 const OIDC_SETTINGS = ['OIDC_ISSUER', 'OIDC_CLIENT_ID', 'OIDC_CLIENT_SECRET'] as const;

@@ -1,4 +1,5 @@
 import { isIP } from 'node:net';
+import { availableParallelism } from 'node:os';
 import { z } from 'zod';
 
 /**
@@ -79,6 +80,15 @@ function isNetwork(part: string): boolean {
   return family !== 0 && rest.length === 0 && bitsFit;
 }
 
+const MAX_WORKERS = 64;
+const workers: Kind<number> = {
+  accepts: `a whole number from 1 to ${MAX_WORKERS} or "auto"`,
+  schema: z.union([
+    z.literal('auto').transform(() => Math.min(availableParallelism(), MAX_WORKERS)),
+    wholeNumber(1, MAX_WORKERS).schema,
+  ]),
+};
+
 const headerList = text('`name=value` pairs separated by commas');
 
 /** In the order of the documentation. */
@@ -88,6 +98,13 @@ export const DECLARATIONS = {
     default: null,
     absent: 'the embedded database',
     does: 'The PostgreSQL database that holds the data. With `NODE_ENV=production` it must be set, unless `EMBEDDED=on`.',
+    secret: true,
+  },
+  DATABASE_DIRECT_URL: {
+    ...url('postgres', 'postgresql'),
+    default: null,
+    absent: '`DATABASE_URL`',
+    does: 'The same database without the connection pooler that `DATABASE_URL` leads to. Migrations, vacuuming and notices of revoked secrets use it.',
     secret: true,
   },
   EMBEDDED: {
@@ -104,12 +121,12 @@ export const DECLARATIONS = {
   DATABASE_POOL_SIZE: {
     ...wholeNumber(1, 1000),
     default: '10',
-    does: 'PostgreSQL connections of this process. One more connection listens for revoked secrets.',
+    does: 'PostgreSQL connections of each worker. They stay open. Two more of each go to `DATABASE_DIRECT_URL`: one listens for revoked secrets, one vacuums at times.',
   },
   DATABASE_POOL_TIMEOUT_MS: {
     ...wholeNumber(100, 600_000),
     default: '2000',
-    does: 'How long a request waits for a PostgreSQL connection, in milliseconds. After that it fails with 500.',
+    does: 'How long a request waits for a PostgreSQL connection, in milliseconds. After that it fails with 503.',
   },
   DATABASE_STATEMENT_TIMEOUT_MS: {
     ...wholeNumber(100, 600_000),
@@ -122,6 +139,11 @@ export const DECLARATIONS = {
     does: 'The address to listen on. `0.0.0.0` listens on all.',
   },
   PORT: { ...wholeNumber(0, 65535), default: '4000', does: 'The port to listen on. `0` takes a free one.' },
+  WORKERS: {
+    ...workers,
+    default: '1',
+    does: 'How many processes answer requests. `auto` takes one for each core of the machine. More than one needs `DATABASE_URL`.',
+  },
   TRUST_PROXY: {
     ...trustProxy,
     default: 'off',

@@ -6,8 +6,9 @@ import { connectionOptions } from './connection-options.js';
 import { createEmbeddedEngine, type EngineUsage } from './embedded.js';
 import { PrismaClient } from './generated/prisma/client.js';
 import { listen } from './listen.js';
-import { createStatements, type Queryable, type QueryTimeout, statementName } from './statements.js';
-import { createTransactions, type Isolation, resultOf } from './transactions.js';
+import { createStatements, type Queryable, statementName } from './statements.js';
+import { createTimeLimit } from './time-limit.js';
+import { createTransactions, type Isolation } from './transactions.js';
 
 /** The database behind one type, for both engines. It answers nothing before `start`. */
 export interface Database extends Queryable {
@@ -18,6 +19,11 @@ export interface Database extends Queryable {
   readonly prisma: PrismaClient;
   /** The connections below Prisma, for scripts of several statements. */
   readonly pool: pg.Pool;
+  /**
+   * A connection for what a pooler of transactions would break: migrations, VACUUM. It has no statement timeout, and is closed
+   * when it is idle. On the embedded engine it is that of the pool.
+   */
+  readonly direct: pg.Pool;
   /** Runs `work` in one transaction without a time limit. An error undoes everything. */
   transaction<Result>(isolation: Isolation, work: (tx: Queryable) => Promise<Result>): Promise<Result>;
   /** The same within the time limits of a request. After a conflict with another transaction, `work` runs again from its start. */
@@ -50,20 +56,27 @@ export interface DatabaseOptions {
 
 const EMBEDDED_CONNECT_TIMEOUT_MS = 30_000;
 
-/** How much longer than the server's own limit pg waits for an answer, before it counts the connection as broken. */
+/** How much longer than the server's own limit an answer is waited for, before the connection counts as broken. */
 const QUERY_TIMEOUT_MARGIN_MS = 1_000;
+
+/** How long the direct connection stays open without use. */
+const DIRECT_IDLE_MS = 1_000;
 
 export function createDatabase(config: DatabaseConfig, options: DatabaseOptions = {}): Database {
   if (config.engine === 'postgres') {
     const { serving = false } = options;
     const limitMs = serving ? config.statementTimeoutMs : 0;
     const connection = connectionOptions(config, serving, limitMs);
-    const stops: (() => Promise<void>)[] = [];
-    return fromPool(new pg.Pool({ ...connection, max: config.poolSize }), limitMs, options, {
+    const withoutPooler = connectionOptions({ ...config, url: config.directUrl ?? config.url }, serving, 0);
+    const direct = new pg.Pool({ ...withoutPooler, max: 1, idleTimeoutMillis: DIRECT_IDLE_MS });
+    direct.on('error', (error) => options.onIdleError?.(error));
+    const stops: (() => Promise<void>)[] = [() => direct.end()];
+    return fromPool(new pg.Pool({ ...connection, max: config.poolSize, idleTimeoutMillis: 0 }), limitMs, options, {
+      direct,
       start: async () => undefined,
       abandon: () => undefined,
       engineUsage: () => null,
-      listen: (...subscription) => void stops.push(listen(connection, ...subscription)),
+      listen: (...subscription) => void stops.push(listen(withoutPooler, ...subscription)),
       close: () => closeAll(stops),
     });
   }
@@ -77,7 +90,7 @@ export function createDatabase(config: DatabaseConfig, options: DatabaseOptions 
     idleTimeoutMillis: 0,
     connectionTimeoutMillis: EMBEDDED_CONNECT_TIMEOUT_MS,
   });
-  return fromPool(pool, 0, options, { ...engine, engineUsage: engine.usage, listen: () => undefined });
+  return fromPool(pool, 0, options, { ...engine, direct: pool, engineUsage: engine.usage, listen: () => undefined });
 }
 
 /** `limitMs` is the statement timeout of requests, 0 for none. */
@@ -85,46 +98,44 @@ function fromPool(
   pool: pg.Pool,
   limitMs: number,
   options: DatabaseOptions,
-  engine: Pick<Database, 'start' | 'abandon' | 'listen' | 'engineUsage' | 'close'>,
+  engine: Pick<Database, 'direct' | 'start' | 'abandon' | 'listen' | 'engineUsage' | 'close'>,
 ): Database {
   pool.on('error', (error) => options.onIdleError?.(error));
   const prisma = createPrisma(pool, options);
-  const queryTimeout: QueryTimeout = limitMs === 0 ? {} : { query_timeout: limitMs + QUERY_TIMEOUT_MARGIN_MS };
-  const statements = createStatements(options.onStatement);
-  const single = statements.on(pool, queryTimeout);
-  const { onOneConnection, withoutStatementTimeout, inTransaction, withRetries } = createTransactions(
-    pool,
-    limitMs,
-    statements,
-  );
+  // The statement that waits reports a broken connection. Without a listener the process would end.
+  pool.on('connect', (connection) => connection.on('error', () => undefined));
+  const readMs = limitMs + QUERY_TIMEOUT_MARGIN_MS;
+  const limit = limitMs === 0 ? null : createTimeLimit(readMs);
+  const statementsOn = createStatements(options.onStatement);
+  const single = statementsOn(pool, limit);
+  const { direct } = engine;
+  const { inTransaction, withRetries } = createTransactions(pool, statementsOn);
 
   return {
     prisma,
     pool,
+    direct,
     query: (sql) => withRetries(() => single.query(sql)),
-    transaction: (isolation, work) => resultOf(withoutStatementTimeout(inTransaction(isolation, {}, work))),
-    requestTransaction: (work) =>
-      withRetries(() => resultOf(onOneConnection(inTransaction('READ COMMITTED', queryTimeout, work)))),
+    transaction: (isolation, work) => inTransaction(isolation, null, work),
+    requestTransaction: (work) => withRetries(() => inTransaction('READ COMMITTED', limit, work)),
     start: () => engine.start(),
     abandon: () => engine.abandon(),
     engineUsage: () => engine.engineUsage(),
     listen: (...subscription) => engine.listen(...subscription),
     async check() {
       const text = `SELECT current_setting('TimeZone') AS zone, current_setting('server_encoding') AS encoding`;
-      const { rows } = await pool.query({ text, ...queryTimeout });
+      const { rows } = await pool.query({ text, ...(limitMs > 0 && { query_timeout: readMs }) });
       if (rows[0].zone !== 'UTC')
         throw new Error(`The time zone of database sessions must be UTC, but it is ${rows[0].zone}.`);
       if (rows[0].encoding !== 'UTF8')
         throw new Error(`The encoding of the database must be UTF8, but it is ${rows[0].encoding}.`);
     },
     async vacuum() {
-      await withoutStatementTimeout((connection) =>
-        connection.query('VACUUM (ANALYZE) users, accounts, tallies, tally_slices, tally_deltas'),
-      );
+      await direct.query('VACUUM (ANALYZE) users, accounts, tallies, tally_slices, tally_deltas');
     },
     async vacuumDeltas() {
       // To truncate would lock the table for a moment, and the next deltas need its space anyway.
-      await withoutStatementTimeout((connection) => connection.query('VACUUM (TRUNCATE off) tally_deltas'));
+      await direct.query('VACUUM (TRUNCATE off) tally_deltas');
     },
     close: () => closeAll([() => engine.close(), () => pool.end(), () => prisma.$disconnect()]),
   };

@@ -1,24 +1,60 @@
+import { AppError } from '../errors.js';
+
 /** What a failure of the database means for the caller: whether to try again, and whether it can answer at all. */
 
-/** The message of pg for a statement that was not answered in time. It has no code. */
-const QUERY_TIMEOUT_MESSAGE = 'Query read timeout';
+/** The message, pg's own, for a statement that was not answered in time. It has no code. */
+export const QUERY_TIMEOUT_MESSAGE = 'Query read timeout';
 
 const UNREACHABLE_CODES = new Set([
   ...['ECONNREFUSED', 'ECONNRESET', 'ENOTFOUND', 'EAI_AGAIN', 'ETIMEDOUT', 'EHOSTUNREACH', 'ENETUNREACH', 'EPIPE'],
   // Too many connections; ended by the administrator or by a crash; starting up.
   ...['53300', '57P01', '57P02', '57P03'],
+  // An error that toUnavailable has made.
+  'UNAVAILABLE',
 ]);
 /** Failures to which pg gives no code. */
 const UNREACHABLE_MESSAGES = /^(timeout exceeded when trying to connect|Connection terminated|Query read timeout)/;
 
+/** SQLSTATE class 08: the connection broke. A pooler reports its own failures so. */
+const BROKEN_CONNECTION = /^08...$/;
+
 /** Whether the database cannot be reached or takes no connections now. It may be reachable again soon. */
 export function isUnreachable(error: unknown): boolean {
+  const { message, severity } = error as { message?: unknown; severity?: unknown };
+  const code = codeOf(error);
   return (
-    UNREACHABLE_CODES.has(codeOf(error)) || UNREACHABLE_MESSAGES.test(String((error as { message?: unknown }).message))
+    UNREACHABLE_CODES.has(code) ||
+    UNREACHABLE_MESSAGES.test(String(message)) ||
+    // With another severity, 08P01 is about one statement.
+    (BROKEN_CONNECTION.test(code) && severity === 'FATAL')
   );
 }
 
-/** Whether pg gave up waiting for the answer to a statement. */
+/** Failures before a statement was sent, or that refused it. */
+const NOT_STARTED_CODES = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', '53300', '57P03', '25006']);
+const NOT_STARTED_MESSAGES =
+  /^(timeout exceeded when trying to connect|Connection terminated due to connection timeout)/;
+
+function isNotStarted(error: unknown): boolean {
+  const { message, syscall } = error as { message?: unknown; syscall?: unknown };
+  return syscall === 'connect' || NOT_STARTED_CODES.has(codeOf(error)) || NOT_STARTED_MESSAGES.test(String(message));
+}
+
+const AWAY = 'The database cannot be reached now. Send the request again.';
+const BROKEN =
+  'The connection to the database broke. What was to be written may or may not have been written: send the request again ' +
+  'if it only reads, or if it has an idempotency key.';
+
+/** UNAVAILABLE where the database is away, or is a standby after a failover; any other error as it is. */
+export function toUnavailable(error: unknown): unknown {
+  if (error instanceof AppError || !(isUnreachable(error) || isReadOnly(error))) return error;
+  return new AppError('UNAVAILABLE', isNotStarted(error) ? AWAY : BROKEN, {
+    cause: error,
+    headers: { 'retry-after': '1' },
+  });
+}
+
+/** Whether we gave up waiting for the answer to a statement. */
 export function isQueryTimeout(error: unknown): boolean {
   return (error as Error).message === QUERY_TIMEOUT_MESSAGE;
 }

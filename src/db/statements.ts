@@ -1,9 +1,18 @@
 import { createHash } from 'node:crypto';
 import pg from 'pg';
-import { withSpan } from '../telemetry/request-trace.js';
+import { currentTrace, withSpan } from '../telemetry/request-trace.js';
 import type { Prisma } from './generated/prisma/client.js';
+import { PreparedStatement } from './prepared-statement.js';
+import type { createTimeLimit } from './time-limit.js';
 
 export { Prisma } from './generated/prisma/client.js';
+
+/** A statement whose text was made before. */
+export interface Statement {
+  readonly name: string;
+  readonly text: string;
+  readonly values: readonly unknown[];
+}
 
 /** Runs statements: the database, or one transaction of it. */
 export interface Queryable {
@@ -12,29 +21,49 @@ export interface Queryable {
    * statement, and takes several times the memory of a large result. A bigint is returned as a number, a timestamp as ISO 8601
    * text, which is the form that callers of the interfaces get.
    */
-  query<Row>(sql: Prisma.Sql): Promise<Row[]>;
-}
-
-/** How long pg waits for the answer to a statement; without a value it waits without limit. */
-export interface QueryTimeout {
-  readonly query_timeout?: number;
+  query<Row>(statement: Prisma.Sql | Statement): Promise<Row[]>;
 }
 
 export type Connection = pg.Pool | pg.PoolClient;
+export type TimeLimit = ReturnType<typeof createTimeLimit>;
 
 /** The one way by which a statement reaches a connection: tests count it, and traces have a span for it. */
 export function createStatements(onStatement: ((sql: string) => void) | undefined) {
-  const run = (connection: Connection, statement: pg.QueryConfig & QueryTimeout) => {
-    onStatement?.(statement.text);
-    return withSpan({ kind: 'statement', sql: statement.text }, () => connection.query(statement));
-  };
-  const on = (connection: Connection, timeout: QueryTimeout): Queryable => ({
-    async query<Row>({ text, values }: Prisma.Sql) {
-      const { rows } = await run(connection, { name: statementName(text), text, values, types: TYPES, ...timeout });
-      return rows as Row[];
+  return (connection: Connection, limit: TimeLimit | null): Queryable => ({
+    query<Row>(given: Prisma.Sql | Statement) {
+      const statement = 'name' in given ? given : namedStatement(given);
+      onStatement?.(statement.text);
+      if (currentTrace() === undefined) return send<Row>(connection, statement, limit);
+      const step = { kind: 'statement', sql: statement.text } as const;
+      return withSpan(step, () => send<Row>(connection, statement, limit)) as Promise<Row[]>;
     },
   });
-  return { run, on };
+}
+
+/** A pool gives the statement a connection of its own. A connection that has failed is closed. */
+function send<Row>(connection: Connection, { name, text, values }: Statement, limit: TimeLimit | null): Promise<Row[]> {
+  return new Promise((resolve, reject) => {
+    if (!(connection instanceof pg.Pool)) return run(connection, () => undefined);
+    connection.connect((error, client, release) =>
+      client === undefined ? reject(error) : run(client, release as (error?: Error) => void),
+    );
+
+    function run(client: pg.ClientBase, release: (error?: Error) => void): void {
+      const statement = new PreparedStatement<Row>(name, text, values, TYPES, (error, rows) => {
+        limit?.close(slot);
+        release(error ?? undefined);
+        if (error === null) resolve(rows);
+        else reject(error);
+      });
+      const slot = limit?.open(statement) ?? 0;
+      client.query(statement);
+    }
+  });
+}
+
+function namedStatement(sql: Prisma.Sql): Statement {
+  const { text, values } = sql;
+  return { name: statementName(text), text, values };
 }
 
 /**

@@ -1,17 +1,20 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type pg from 'pg';
-import { isConflict, isQueryTimeout, isReadOnly } from './failures.js';
-import type { createStatements, Queryable, QueryTimeout } from './statements.js';
+import pg from 'pg';
+import { isConflict, isQueryTimeout, isReadOnly, toUnavailable } from './failures.js';
+import { type createStatements, Prisma, type Queryable, type TimeLimit } from './statements.js';
 
 export type Isolation = 'READ COMMITTED' | 'REPEATABLE READ';
 
 const MAX_TRIES = 3;
 const MAX_RETRY_DELAY_MS = 50;
 
+const COMMIT = Prisma.raw('COMMIT');
+const ROLLBACK = Prisma.raw('ROLLBACK');
+
 type Outcome<Result> = { readonly result: Result } | { readonly undoneBy: unknown };
 
-/** Work on one connection of a pool, in a transaction, and again after a conflict. `limitMs` is the statement timeout, 0 for none. */
-export function createTransactions(pool: pg.Pool, limitMs: number, statements: ReturnType<typeof createStatements>) {
+/** Work on one connection of a pool, in a transaction, and again after a conflict. */
+export function createTransactions(pool: pg.Pool, statementsOn: ReturnType<typeof createStatements>) {
   /** Connections that stood idle beside one that no longer answers are suspect too. */
   function dropIdleConnections(): void {
     for (let idle = pool.idleCount; idle > 0; idle -= 1) {
@@ -25,66 +28,69 @@ export function createTransactions(pool: pg.Pool, limitMs: number, statements: R
   /** Runs `work` on one connection. After a failure the connection is closed, because its state is unknown. */
   async function onOneConnection<Result>(work: (connection: pg.PoolClient) => Promise<Result>): Promise<Result> {
     const connection = await pool.connect();
-    // The statement that waits reports a broken connection; without a listener the process would end.
-    const ignore = () => undefined;
-    connection.on('error', ignore);
     try {
       const result = await work(connection);
-      connection.off('error', ignore).release();
+      connection.release();
       return result;
     } catch (error) {
-      connection.off('error', ignore).release(true);
+      connection.release(true);
       throw error;
     }
   }
 
-  /** The same without the statement timeout, for work that may take long. */
-  function withoutStatementTimeout<Result>(work: (connection: pg.PoolClient) => Promise<Result>): Promise<Result> {
-    if (limitMs === 0) return onOneConnection(work);
-    return onOneConnection(async (connection) => {
-      await connection.query('SET statement_timeout = 0');
-      const result = await work(connection);
-      await connection.query('RESET statement_timeout');
-      return result;
-    });
+  /**
+   * Runs `work` in a transaction. Without a `limit` its statements may take long. That is said for this transaction only: behind
+   * a pooler the next one may have the session of another client.
+   */
+  async function inTransaction<Result>(
+    isolation: Isolation,
+    limit: TimeLimit | null,
+    work: (tx: Queryable) => Promise<Result>,
+  ): Promise<Result> {
+    const outcome = await onOneConnection((connection) => attempt(connection, isolation, limit, work));
+    if ('undoneBy' in outcome) throw outcome.undoneBy;
+    return outcome.result;
   }
 
   /** Where the rollback succeeds the connection can be used again, so the error is returned and not thrown. */
-  const inTransaction =
-    <Result>(isolation: Isolation, timeout: QueryTimeout, work: (tx: Queryable) => Promise<Result>) =>
-    async (connection: pg.PoolClient): Promise<Outcome<Result>> => {
-      await statements.run(connection, { text: `BEGIN ISOLATION LEVEL ${isolation}`, ...timeout });
-      try {
-        const result = await work(statements.on(connection, timeout));
-        await statements.run(connection, { text: 'COMMIT', ...timeout });
-        return { result };
-      } catch (undoneBy) {
-        await connection.query({ text: 'ROLLBACK', ...timeout }).catch(() => {
-          throw undoneBy;
-        });
-        return { undoneBy };
-      }
-    };
+  async function attempt<Result>(
+    connection: pg.PoolClient,
+    isolation: Isolation,
+    limit: TimeLimit | null,
+    work: (tx: Queryable) => Promise<Result>,
+  ): Promise<Outcome<Result>> {
+    const tx = statementsOn(connection, limit);
+    await tx.query(Prisma.raw(`BEGIN ISOLATION LEVEL ${isolation}`));
+    try {
+      if (limit === null) await connection.query('SET LOCAL statement_timeout = 0');
+      const result = await work(tx);
+      await tx.query(COMMIT);
+      return { result };
+    } catch (undoneBy) {
+      await tx.query(ROLLBACK).catch(() => {
+        throw undoneBy;
+      });
+      return { undoneBy };
+    }
+  }
 
-  /** Runs `work` again after a deadlock or a serialization failure: the database has undone all of it. */
+  /**
+   * Runs `work` again after a deadlock or a serialization failure: the database has undone all of it. Throws UNAVAILABLE while the
+   * database is away.
+   */
   async function withRetries<Result>(work: () => Promise<Result>): Promise<Result> {
     for (let tries = 1; ; tries += 1) {
       try {
         return await work();
       } catch (error) {
+        // The stack of an answer of PostgreSQL leads to the socket. From here it leads to the caller.
+        if (error instanceof pg.DatabaseError) Error.captureStackTrace(error);
         if (isQueryTimeout(error) || isReadOnly(error)) dropIdleConnections();
-        if (!isConflict(error) || tries === MAX_TRIES) throw error;
+        if (!isConflict(error) || tries === MAX_TRIES) throw toUnavailable(error);
         await sleep(Math.random() * MAX_RETRY_DELAY_MS);
       }
     }
   }
 
-  return { onOneConnection, withoutStatementTimeout, inTransaction, withRetries };
-}
-
-/** The result of a transaction, or its error thrown. */
-export async function resultOf<Result>(outcome: Promise<Outcome<Result>>): Promise<Result> {
-  const ended = await outcome;
-  if ('undoneBy' in ended) throw ended.undoneBy;
-  return ended.result;
+  return { inTransaction, withRetries };
 }

@@ -60,7 +60,7 @@ function asGraphQLError(
   report: (failure: AppError) => void,
 ): GraphQLError {
   const failure = fromUnknown(error);
-  if (failure.code === 'INTERNAL_SERVER_ERROR') report(failure);
+  if (failure.status >= 500) report(failure);
   const argument = failure.code === 'BAD_USER_INPUT' ? argumentAtFault(failure.message, wrapper?.nodes?.[0]) : null;
   return new GraphQLError(failure.publicMessage, {
     ...(wrapper && positionOf(wrapper)),

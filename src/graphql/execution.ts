@@ -27,13 +27,15 @@ export interface PreparedRequest extends Parameters {
   readonly cost: number;
   /** Why it is not executed, or why its result is not answered. */
   refusal: readonly GraphQLError[] | null;
+  /** Whether the database was away, so that no root field has an answer. */
+  isUnavailable: boolean;
 }
 
 /** Finds the operation of a request in its document, checks its variables and works out its cost. */
 export function prepareRequest(document: ReadDocument, parameters: Parameters): PreparedRequest {
   const { operationName, variables = {} } = parameters;
   const operation = document.operation(operationName);
-  const prepared = { ...parameters, document, operation, coerced: {}, cost: 0, refusal: null };
+  const prepared = { ...parameters, document, operation, coerced: {}, cost: 0, refusal: null, isUnavailable: false };
   if (operation === null) return prepared;
   const definitions = operation.node.variableDefinitions ?? [];
   for (const { variable } of definitions) {
@@ -93,7 +95,14 @@ export async function executeRequest(request: PreparedRequest, context: GraphQLC
   if (request.refusal === null && result.data === undefined) request.refusal = result.errors ?? [];
   if (request.refusal === null && isTooLarge(result)) request.refusal = [tooLarge()];
   if (request.refusal !== null) return refusalOf(request, context);
-  return result.errors ? { ...result, errors: toGraphQLErrors(result.errors, context.report) } : result;
+  if (result.errors === undefined) return result;
+  const errors = toGraphQLErrors(result.errors, context.report);
+  request.isUnavailable = isEmpty(result) && errors.some(({ extensions }) => extensions['code'] === 'UNAVAILABLE');
+  return { ...result, errors };
+}
+
+function isEmpty({ data }: ExecutionResult): boolean {
+  return Object.values(data ?? {}).every((value) => value === null);
 }
 
 function refusalOf({ refusal }: PreparedRequest, { report }: GraphQLContext): ExecutionResult {

@@ -2,7 +2,7 @@ import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import { parse } from 'graphql';
 import { createYoga, type Plugin, shouldRenderGraphiQL } from 'graphql-yoga';
 import type { RunWithAdmission } from '../http/admit-requests.js';
-import type { Authenticate } from '../http/authentication.js';
+import { type Authenticate, authenticated } from '../http/authentication.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
 import { reportFailure } from '../http/failures.js';
 import type { DemoCredentials } from '../http/front-page.js';
@@ -35,6 +35,7 @@ interface ServerContext {
 }
 
 const METHODS = ['GET', 'POST'];
+const RETRY_SOON = { 'retry-after': '1' };
 /** A body holds a document, which has its own limit, and its variables. */
 const BODY_LIMIT_BYTES = 262_144;
 
@@ -64,6 +65,7 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
   });
   const explore = graphiql ? await createExplorer(services) : null;
   const parseJson = createJsonParser(app);
+  const setScope = authenticated(authenticate);
 
   app.setErrorHandler((error, request, reply) => {
     const failure = fromUnknown(error);
@@ -89,15 +91,17 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
     bodyLimit: BODY_LIMIT_BYTES,
     schema: { hide: true },
     config: { weight: reader.weigh, begin: reader.read },
-    onRequest: async (request) => {
-      if (!(explore && asksForPage(request))) request.scope = await authenticate(request);
+    onRequest(request, reply, done) {
+      if (!(explore && asksForPage(request))) return setScope.call(app, request, reply, done);
       refuseMalformedUrl(request);
+      done();
     },
-    preValidation: async (request) => {
-      if (explore && asksForPage(request)) return;
+    preValidation(request, _reply, done) {
+      if (explore && asksForPage(request)) return done();
       const given = request.method === 'GET' ? urlParameters(request, parseJson) : request.body;
       request.graphqlParameters = toParameters(given as Record<string, unknown> | null | undefined);
       request.raw.headers.accept = mediaTypeOf(request.raw.headers.accept);
+      done();
     },
     handler: async (request, reply) => {
       try {
@@ -131,10 +135,14 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
     const body = await answerFast(request, graphql, contextOf(request, services), documents);
     // True if the request timed out (http/request-timeout.ts). Fastify would log the URL of a second answer.
     if (reply.sent) return reply;
-    if (body !== null) return reply.type(`${request.raw.headers.accept}; charset=utf-8`).send(body);
+    if (body !== null) {
+      if (graphql.isUnavailable) reply.code(503).headers(RETRY_SOON);
+      return reply.type(`${request.raw.headers.accept}; charset=utf-8`).send(body);
+    }
     const response = await yoga.handleNodeRequestAndResponse(request, reply, { fastify: request });
     if (reply.sent) return reply;
     reply.code(response.status).headers(Object.fromEntries(response.headers.entries()));
+    if (graphql.isUnavailable) reply.code(503).headers(RETRY_SOON);
     return reply.send(await response.text());
   }
 };

@@ -82,8 +82,11 @@ export function createAdmission(
   };
 
   let starts = 0;
-  /** The projects that have started a request in this turn of the event loop. */
-  const startedThisTurn = new Set<string>();
+  /**
+   * The projects that have started a request in this turn of the event loop. A new Set for each turn: when V8 clears an old Set, its dead
+   * table keeps the tables after it alive until the next full collection.
+   */
+  let startedThisTurn = new Set<string>();
   const mayStartThisTurn = ({ project }: TenantQueue) => !startedThisTurn.has(project) || !isBusy();
 
   /** Whether the other projects leave room for a request. */
@@ -160,7 +163,7 @@ export function createAdmission(
   }
 
   function beginNextTurn(): void {
-    startedThisTurn.clear();
+    startedThisTurn = new Set();
     startQueued();
   }
 

@@ -1,10 +1,13 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { isIPv6 } from 'node:net';
 import { crc32 } from 'node:zlib';
-import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';
+import type { onRequestHookHandler } from 'fastify';
+import { RateLimiterRes } from 'rate-limiter-flexible';
 import { UNAUTHENTICATED } from './admission.js';
 import type { RunWithAdmission } from './admit-requests.js';
 import { AppError } from '../errors.js';
+import { createLimiter } from './limiter.js';
+import { refuseMalformedUrl } from './malformed-requests.js';
 import { isTooLong } from '../domain/input-limits.js';
 import type { Credentials, ProjectScope } from '../domain/projects.js';
 import type { Projects } from '../services/projects.js';
@@ -58,6 +61,25 @@ export function createAuthenticate(projects: Projects, runWithAdmission: RunWith
   };
 }
 
+/**
+ * A hook that sets the scope of a request, or fails with the error of its credentials, and after that with the one of its URL. It calls
+ * back at once for known credentials: an async function would cost a promise and a turn of the microtasks.
+ */
+export function authenticated(authenticate: Authenticate): onRequestHookHandler {
+  return (request, _reply, done) => {
+    const proceed = (scope: ProjectScope) => {
+      request.scope = scope;
+      refuseMalformedUrl(request);
+    };
+    const known = authenticate(request);
+    if (known instanceof Promise) known.then(proceed).then(() => done(), done);
+    else {
+      proceed(known);
+      done();
+    }
+  };
+}
+
 const MAPPED_IPV4 = /^::ffff:([0-9a-f]+):([0-9a-f]+)$/;
 const GROUPS = 8;
 
@@ -87,7 +109,7 @@ export function createFailureLimit(
   whose: string,
   what = 'failed authentications',
 ): (key: string) => Promise<void> {
-  const failures = new RateLimiterMemory({ points, duration: 60 });
+  const failures = createLimiter({ keyPrefix: `${what} ${whose}`, points, duration: 60 });
   return async (key) => {
     await failures.consume(crc32(key) % BUCKETS).catch((rejection: unknown) => {
       if (!(rejection instanceof RateLimiterRes)) throw rejection;

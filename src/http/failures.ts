@@ -9,10 +9,11 @@ export function setCommonHeaders(request: FastifyRequest, reply: FastifyReply): 
   reply.headers({ 'x-request-id': request.id, 'cache-control': 'no-store' });
 }
 
-/** Logs an internal error for the operator. The answer to the caller does not contain its cause. */
+/** Logs a failure that has a cause for the operator. The answer to the caller does not contain that cause. */
 export function reportFailure(failure: AppError, request: FastifyRequest, message = 'A request failed.'): void {
-  if (failure.code !== 'INTERNAL_SERVER_ERROR') return;
-  request.log.error({ ...logIds(request), err: failure.cause }, message);
+  const entry = { ...logIds(request), err: failure.cause };
+  if (failure.code === 'INTERNAL_SERVER_ERROR') request.log.error(entry, message);
+  else if (failure.code === 'UNAVAILABLE' && failure.cause !== undefined) request.log.warn(entry, message);
 }
 
 /** The header of every failure outside GraphQL, with the code that GraphQL has in `extensions.code`. */

@@ -1,9 +1,10 @@
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import type { Redis } from 'ioredis';
-import { RateLimiterMemory, RateLimiterRedis } from 'rate-limiter-flexible';
+import { RateLimiterRedis } from 'rate-limiter-flexible';
 import type { RateLimitConfig } from '../config/config.js';
 import { AppError } from '../errors.js';
 import type { Logger } from '../telemetry/logger.js';
+import { createLimiter, type Limiter } from './limiter.js';
 
 const WINDOW_S = 60;
 /** A request waits this long for Redis to count it. After that it is counted in this process. */
@@ -22,11 +23,11 @@ export async function limitRates(app: FastifyInstance, config: RateLimitConfig, 
   const { requestsPerMinute, redisUrl } = config;
   // Projects have different limits, so the limiter only counts.
   const budget = { points: Number.MAX_SAFE_INTEGER, duration: WINDOW_S, keyPrefix: 'userdir:requests' };
-  let limiter: RateLimiterMemory | RateLimiterRedis = new RateLimiterMemory(budget);
+  let limiter: Limiter | RateLimiterRedis = createLimiter(budget);
   if (redisUrl !== undefined) {
     const storeClient = await connectRedis(redisUrl, log);
     app.addHook('onClose', () => storeClient.disconnect());
-    // While Redis is away, each process counts by itself and allows the whole budget.
+    // While Redis is away, each service counts by itself and allows the whole budget.
     limiter = new RateLimiterRedis({
       ...budget,
       storeClient,

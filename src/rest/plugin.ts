@@ -1,9 +1,8 @@
 import type { FastifyPluginAsync } from 'fastify';
 import type { z } from 'zod';
-import { type Authenticate, CHALLENGE } from '../http/authentication.js';
+import { type Authenticate, authenticated, CHALLENGE } from '../http/authentication.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
 import { codeHeader, refuseUnknownRoutes, sendFailure } from '../http/failures.js';
-import { refuseMalformedUrl } from '../http/malformed-requests.js';
 import { jsonBodyParser } from '../http/body.js';
 import { redact } from '../telemetry/redact.js';
 import { parse } from '../domain/filters.js';
@@ -19,10 +18,7 @@ export const restPlugin: FastifyPluginAsync<{ services: Services; authenticate: 
   app,
   options,
 ) => {
-  app.addHook('onRequest', async (request) => {
-    request.scope = await options.authenticate(request);
-    refuseMalformedUrl(request);
-  });
+  app.addHook('onRequest', authenticated(options.authenticate));
   // The services check it too, but only after the parameters, and 401 has to come before every other error.
   app.addHook('onRoute', (route) => {
     const permission = route.config?.permission;

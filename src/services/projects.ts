@@ -20,7 +20,7 @@ import {
   requireProjectName,
   type SecretScope,
 } from '../domain/projects.js';
-import { hashSecret, makeSecret } from '../domain/secret-format.js';
+import { hashSecret, hashSecretAsText, makeSecret } from '../domain/secret-format.js';
 import { AppError, badInput } from '../errors.js';
 import {
   countProjects,
@@ -100,7 +100,7 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
 
   async function check(appId: string, presented: Buffer): Promise<ProjectScope> {
     subscribeToSecretChanges();
-    const key = keyOf(appId, presented);
+    const key = keyOf(appId, presented.toString('base64'));
     const query = cache.beginQuery();
     // A malformed App ID is looked up as an unknown one: in the same time, and without a text that PostgreSQL would refuse.
     const secrets = await secretsOf(APP_ID.test(appId) ? appId : '');
@@ -141,7 +141,7 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
   return {
     /** What is known of credentials without asking the database. */
     cachedCredentials({ appId, appSecret }: Credentials): CachedCredentials {
-      return cache.find(keyOf(appId, hashSecret(appSecret)));
+      return cache.find(keyOf(appId, hashSecretAsText(appSecret)));
     },
 
     /** The project of an App ID and App Secret; UNAUTHENTICATED if either is wrong (spec, "Authentication"), PROJECT_DISABLED. */
@@ -231,8 +231,8 @@ function noProject(appId: string): AppError {
 }
 
 /** The cache has the hash of a secret, never the secret. */
-function keyOf(appId: string, presented: Buffer): string {
-  return `${appId} ${presented.toString('base64')}`;
+function keyOf(appId: string, presented: string): string {
+  return `${appId} ${presented}`;
 }
 
 function secretScope(

@@ -30,9 +30,10 @@ export function userWeight(withAccounts: boolean): number {
 
 /** All users who match, newest first. BAD_USER_INPUT if they are too many for one answer. */
 export function createSearch(db: Database, by: SearchedBy): (key: SearchKey) => Promise<User[]> {
+  const read = findFewUsers(by, MAX_SHARED_MATCHES + 1);
   const findFew = createBatchedRead({
     name: `users by ${by}`,
-    read: (keys: readonly SearchKey[]) => findFewUsers(db, by, keys, MAX_SHARED_MATCHES + 1),
+    read: (keys: readonly SearchKey[]) => read(db, keys),
     answer: (rows: FewRow[]) => ({ users: usersOf(rows), isAll: rows.length <= MAX_SHARED_MATCHES }),
     // Most searches find one user.
     weigh: ({ withAccounts }) => 4 * userWeight(withAccounts),

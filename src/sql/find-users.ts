@@ -1,5 +1,6 @@
 import type { KeyedRow } from '../db/batched-read.js';
 import { Prisma, type Queryable } from '../db/statements.js';
+import { type KeyedRead, keyedStatement } from './keyed-statement.js';
 import type { Identity } from '../domain/identities.js';
 import { LINKED_ACCOUNTS_IF_WANTED } from './linked-accounts.js';
 import { SHOWN_COLUMNS, type UserRow } from './user-columns.js';
@@ -17,19 +18,6 @@ export interface UserKey {
   readonly withAccounts: boolean;
 }
 
-/** Current users by id, at most one for each key. */
-export function findUsersById(db: Queryable, keys: readonly UserKey[]): Promise<KeyedRow<UserRow>[]> {
-  return db.query(Prisma.sql`
-    ${KEYED_USER}
-    FROM unnest(
-      ${keys.map((key) => key.projectId)}::int[],
-      ${keys.map((key) => key.id)}::bigint[],
-      ${keys.map((key) => key.withAccounts)}::boolean[]
-    ) WITH ORDINALITY AS k(project_id, id, with_accounts, key_index)
-    CROSS JOIN LATERAL (${userById('k', 'id')}) AS u
-    WHERE u.deleted_at IS NULL`);
-}
-
 export interface IdentityKey extends Pick<Identity, 'authMethod' | 'authValueKey'> {
   readonly projectId: number;
   readonly withAccounts: boolean;
@@ -39,23 +27,24 @@ export interface IdentityKey extends Pick<Identity, 'authMethod' | 'authValueKey
  * Current users by identity, at most one for each key. The value is compared as a range and ordered, because only the index of
  * identities has that order: a plan made while the table was empty would use another index, and read a whole project for each key.
  */
-export function findUsersByIdentity(db: Queryable, keys: readonly IdentityKey[]): Promise<KeyedRow<UserRow>[]> {
-  return db.query(Prisma.sql`
+export const findUsersByIdentity = keyedStatement<IdentityKey, UserRow>(
+  {
+    project_id: ['int', (key) => key.projectId],
+    auth_method: ['text', (key) => key.authMethod],
+    auth_value_key: ['text', (key) => key.authValueKey],
+    with_accounts: ['boolean', (key) => key.withAccounts],
+  },
+  (keys) => Prisma.sql`
     ${KEYED_USER}
-    FROM unnest(
-      ${keys.map((key) => key.projectId)}::int[],
-      ${keys.map((key) => key.authMethod)}::text[],
-      ${keys.map((key) => key.authValueKey)}::text[],
-      ${keys.map((key) => key.withAccounts)}::boolean[]
-    ) WITH ORDINALITY AS k(project_id, auth_method, auth_value_key, with_accounts, key_index)
+    FROM ${keys}
     CROSS JOIN LATERAL (
       SELECT * FROM users u
       WHERE u.project_id = k.project_id AND u.auth_method = k.auth_method
         AND u.auth_value_key >= k.auth_value_key AND u.auth_value_key <= k.auth_value_key AND u.deleted_at IS NULL
       ORDER BY u.auth_value_key
       LIMIT 1
-    ) AS u`);
-}
+    ) AS u`,
+);
 
 /**
  * The user, current or removed, whose id is in a column of `source`. The caller checks outside of it whether the user is current.
@@ -65,6 +54,20 @@ export function userById(source: string, column: string): Prisma.Sql {
   const [from, id] = [Prisma.raw(source), Prisma.raw(column)];
   return Prisma.sql`SELECT * FROM users u WHERE u.project_id = ${from}.project_id AND u.id = ${from}.${id} OFFSET 0`;
 }
+
+/** Current users by id, at most one for each key. */
+export const findUsersById = keyedStatement<UserKey, UserRow>(
+  {
+    project_id: ['int', (key) => key.projectId],
+    id: ['bigint', (key) => key.id],
+    with_accounts: ['boolean', (key) => key.withAccounts],
+  },
+  (keys) => Prisma.sql`
+    ${KEYED_USER}
+    FROM ${keys}
+    CROSS JOIN LATERAL (${userById('k', 'id')}) AS u
+    WHERE u.deleted_at IS NULL`,
+);
 
 /** Users are searched by a folded login email, or by the key of an address among their accounts. */
 export type SearchedBy = 'email' | 'address';
@@ -98,22 +101,19 @@ const MATCHING: Record<SearchedBy, (limit: number) => Prisma.Sql> = {
 export type FewRow = KeyedRow<{ [Column in keyof UserRow]: UserRow[Column] | null }>;
 
 /** Current users for each key, newest first. A key with `limit` rows may match more users. */
-export function findFewUsers(
-  db: Queryable,
-  by: SearchedBy,
-  keys: readonly SearchKey[],
-  limit: number,
-): Promise<FewRow[]> {
-  return db.query(Prisma.sql`
-    ${KEYED_USER}
-    FROM unnest(
-      ${keys.map((key) => key.projectId)}::int[],
-      ${keys.map((key) => key.value)}::text[],
-      ${keys.map((key) => key.withAccounts)}::boolean[]
-    ) WITH ORDINALITY AS k(project_id, value, with_accounts, key_index)
-    CROSS JOIN LATERAL (${MATCHING[by](limit)}) AS u
-    ORDER BY u.created_at DESC, u.id DESC`);
-}
+export const findFewUsers = (by: SearchedBy, limit: number): KeyedRead<SearchKey, FewRow> =>
+  keyedStatement(
+    {
+      project_id: ['int', (key) => key.projectId],
+      value: ['text', (key) => key.value],
+      with_accounts: ['boolean', (key) => key.withAccounts],
+    },
+    (keys) => Prisma.sql`
+      ${KEYED_USER}
+      FROM ${keys}
+      CROSS JOIN LATERAL (${MATCHING[by](limit)}) AS u
+      ORDER BY u.created_at DESC, u.id DESC`,
+  );
 
 /** A user who matches, with what is needed to decide whether the answer is too large. */
 export interface MeasuredUser {

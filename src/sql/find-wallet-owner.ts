@@ -1,7 +1,7 @@
-import type { KeyedRow } from '../db/batched-read.js';
-import { Prisma, type Queryable } from '../db/statements.js';
+import { Prisma } from '../db/statements.js';
 import type { WalletOwner } from '../domain/users.js';
 import { userById } from './find-users.js';
+import { keyedStatement } from './keyed-statement.js';
 
 export interface WalletKey {
   readonly projectId: number;
@@ -38,17 +38,18 @@ const LINKS = Prisma.sql`
  * Links of removed users remain and are skipped. There may be thousands, so a key limits how many are read. With `userId`
  * the accounts of that user are read, which are few, and not the users of the address.
  */
-export function findWalletOwners(db: Queryable, keys: readonly WalletKey[]): Promise<KeyedRow<WalletRow>[]> {
-  return db.query(Prisma.sql`
+export const findWalletOwners = keyedStatement<WalletKey, WalletRow>(
+  {
+    project_id: ['int', (key) => key.projectId],
+    address_key: ['text', (key) => key.addressKey],
+    user_id: ['bigint', (key) => key.userId],
+    after_link: ['bigint', (key) => key.afterLink],
+    links: ['bigint', (key) => key.links],
+  },
+  (keys) => Prisma.sql`
     SELECT k.key_index::int AS "keyIndex", owner."userId", owner.network, owner."walletType", owner."authMethod",
            CASE WHEN owner.link IS NULL THEN (SELECT a.id ${LINKS} OFFSET k.links - 1 LIMIT 1) END AS "lastLink"
-    FROM unnest(
-      ${keys.map((key) => key.projectId)}::int[],
-      ${keys.map((key) => key.addressKey)}::text[],
-      ${keys.map((key) => key.userId)}::bigint[],
-      ${keys.map((key) => key.afterLink)}::bigint[],
-      ${keys.map((key) => key.links)}::bigint[]
-    ) WITH ORDINALITY AS k(project_id, address_key, user_id, after_link, links, key_index)
+    FROM ${keys}
     LEFT JOIN LATERAL (
       ${OWNER}
       FROM (
@@ -58,5 +59,5 @@ export function findWalletOwners(db: Queryable, keys: readonly WalletKey[]): Pro
       ${CURRENT_USER} AND a.address_key = k.address_key
       UNION ALL
       (${OWNER} FROM (SELECT * ${LINKS} LIMIT k.links) AS a ${CURRENT_USER} ORDER BY a.id LIMIT 1)
-    ) AS owner ON true`);
-}
+    ) AS owner ON true`,
+);

@@ -1,7 +1,7 @@
-import type { KeyedRow } from '../db/batched-read.js';
-import { Prisma, type Queryable } from '../db/statements.js';
+import { Prisma } from '../db/statements.js';
 import { tooManyAccounts } from '../domain/identities.js';
 import type { Account, Network, WalletType } from '../domain/users.js';
+import { keyedStatement } from './keyed-statement.js';
 
 /**
  * The accounts of user `u` as one text, four words an account, in no order. This is the cheapest way to return them with
@@ -37,15 +37,12 @@ export function toAccounts(linked: string): Account[] {
 }
 
 /** The accounts of users, as one text each (`toAccounts`). */
-export function findAccountsByUser(
-  db: Queryable,
-  keys: readonly { projectId: number; userId: number }[],
-): Promise<KeyedRow<{ linked: string }>[]> {
-  return db.query(Prisma.sql`
-    SELECT u.key_index::int AS "keyIndex", ${LINKED_ACCOUNTS}
-    FROM unnest(${keys.map((key) => key.projectId)}::int[], ${keys.map((key) => key.userId)}::bigint[])
-      WITH ORDINALITY AS u(project_id, id, key_index)`);
-}
+export const findAccountsByUser = keyedStatement<{ projectId: number; userId: number }, { linked: string }>(
+  { project_id: ['int', (key) => key.projectId], id: ['bigint', (key) => key.userId] },
+  (keys) => Prisma.sql`
+    SELECT u."keyIndex", ${LINKED_ACCOUNTS}
+    FROM (SELECT k.key_index::int AS "keyIndex", k.project_id, k.id FROM ${keys}) AS u`,
+);
 
 /**
  * Whether account `a` is to be written for user `u`: it is new and the user has room for it, or it becomes external. An account

@@ -1,6 +1,7 @@
 import { cacheKey, type KeyedRow } from '../db/batched-read.js';
-import { Prisma, type Queryable } from '../db/statements.js';
+import { Prisma } from '../db/statements.js';
 import type { Position, UserFilter } from '../domain/filters.js';
+import { type KeyedRead, keyedStatement } from './keyed-statement.js';
 import { LINKED_ACCOUNTS, NO_ACCOUNTS } from './linked-accounts.js';
 import { bucketCoverOf, isOpenAtEnd, isOpenAtStart } from './totals/time-ranges.js';
 import { startOfRank, type Total, totalOf } from './totals/totals.js';
@@ -66,12 +67,39 @@ export function countGroupKey({ projectId: _, ...shared }: CountKey): string {
 }
 
 /** The exact number of users who match: one row for each key of a group. */
-export function countUsers(db: Queryable, keys: readonly CountKey[]): Promise<KeyedRow<Total>[]> {
-  const { filter } = keys[0] as CountKey;
-  return db.query(Prisma.sql`
-    SELECT k.key_index::int AS "keyIndex", counted.*
-    FROM unnest(${keys.map((key) => key.projectId)}::int[]) WITH ORDINALITY AS k(project_id, key_index)
-    CROSS JOIN LATERAL (${totalOf(PROJECT, filter, bucketCoverOf(filter))}) AS counted`);
+export const countUsers = shapedStatement(
+  countGroupKey,
+  ({ filter }: CountKey): KeyedRead<CountKey, Total> =>
+    keyedStatement(
+      { project_id: ['int', (key) => key.projectId] },
+      (keys) => Prisma.sql`
+        SELECT k.key_index::int AS "keyIndex", counted.*
+        FROM ${keys}
+        CROSS JOIN LATERAL (${totalOf(PROJECT, filter, bucketCoverOf(filter))}) AS counted`,
+    ),
+);
+
+/**
+ * The statement for the group of the keys, made by `make` from the first of them. Statements for all users, without a filter, are the
+ * most frequent, and they are few: they are kept.
+ */
+function shapedStatement<Key extends CountKey, Row>(
+  shapeOf: (key: Key) => string,
+  make: (key: Key) => KeyedRead<Key, Row>,
+): KeyedRead<Key, Row> {
+  const kept = new Map<string, KeyedRead<Key, Row>>();
+  return (db, keys) => {
+    const key = keys[0] as Key;
+    if (!selectsAll(key.filter)) return make(key)(db, keys);
+    const shape = shapeOf(key);
+    const read = kept.get(shape) ?? make(key);
+    kept.set(shape, read);
+    return read(db, keys);
+  };
+}
+
+function selectsAll(filter: UserFilter): boolean {
+  return filter.loginMethods === null && isOpenAtStart(filter) && isOpenAtEnd(filter);
 }
 
 /** Asks for page `page` of `limit` users, newest first. */
@@ -94,9 +122,9 @@ export function pageGroupKey(key: PageKey): string {
 }
 
 /** Pages with their totals, for keys of one group. A page past the end is empty. */
-export function listUserPages(db: Queryable, keys: readonly PageKey[]): Promise<ListRow<Total>[]> {
-  const { filter, withAccounts } = keys[0] as PageKey;
-  const isShallow = rankOf(keys[0] as PageKey) <= SHALLOW;
+export const listUserPages = shapedStatement(pageGroupKey, (key: PageKey): KeyedRead<PageKey, ListRow<Total>> => {
+  const { filter, withAccounts } = key;
+  const isShallow = rankOf(key) <= SHALLOW;
   const cover = bucketCoverOf(filter);
   const rows = {
     where: Prisma.empty,
@@ -125,17 +153,20 @@ export function listUserPages(db: Queryable, keys: readonly PageKey[]): Promise<
           offset: Prisma.sql`start.rest`,
         })}) AS found
         WHERE ${fromEnd} > ${SHALLOW}::bigint`;
-  return db.query(Prisma.sql`
-    SELECT k.key_index::int AS "keyIndex", counted.*, ${SHOWN_COLUMNS}, ${withAccounts ? LINKED_ACCOUNTS : NO_ACCOUNTS}
-    FROM unnest(
-      ${keys.map((key) => key.projectId)}::int[],
-      ${keys.map((key) => key.limit)}::bigint[],
-      ${keys.map(rankOf)}::bigint[]
-    ) WITH ORDINALITY AS k(project_id, size, rank, key_index)
-    CROSS JOIN LATERAL (${counted}) AS counted
-    LEFT JOIN LATERAL (${listed}) AS u ON true
-    ORDER BY k.key_index, ${NEWEST_FIRST}`);
-}
+  return keyedStatement(
+    {
+      project_id: ['int', ({ projectId }) => projectId],
+      size: ['bigint', ({ limit }) => limit],
+      rank: ['bigint', rankOf],
+    },
+    (keys) => Prisma.sql`
+      SELECT k.key_index::int AS "keyIndex", counted.*, ${SHOWN_COLUMNS}, ${withAccounts ? LINKED_ACCOUNTS : NO_ACCOUNTS}
+      FROM ${keys}
+      CROSS JOIN LATERAL (${counted}) AS counted
+      LEFT JOIN LATERAL (${listed}) AS u ON true
+      ORDER BY k.key_index, ${NEWEST_FIRST}`,
+  );
+});
 
 /** Asks for a window of the list: `limit` users between two positions (exclusive), from its newer or its older end. */
 export interface WindowKey extends CountKey {
@@ -164,39 +195,45 @@ export function windowGroupKey({ projectId: _, limit: __, after, before, ...shar
  * Windows for keys of one group. Each has one user more than its limit if there are more users at the far end. They seek by
  * (created_at, id), which costs the same at any depth, and works although the users at the ends may be removed.
  */
-export function listUserWindows(db: Queryable, keys: readonly WindowKey[]): Promise<ListRow<Beyond>[]> {
-  const { filter, after, before, from, withAccounts, withTotal } = keys[0] as WindowKey;
-  const bounds = Prisma.sql`
+export const listUserWindows = shapedStatement(
+  windowGroupKey,
+  (key: WindowKey): KeyedRead<WindowKey, ListRow<Beyond>> => {
+    const { filter, after, before, from, withAccounts, withTotal } = key;
+    const bounds = Prisma.sql`
     ${after === null ? Prisma.empty : Prisma.sql`AND (u.created_at, u.id) < ${AFTER}`}
     ${before === null ? Prisma.empty : Prisma.sql`AND (u.created_at, u.id) > ${BEFORE}`}`;
-  const listed = slice(filter, {
-    where: bounds,
-    order: from === 'newest' ? NEWEST_FIRST : OLDEST_FIRST,
-    limit: Prisma.sql`k.size`,
-    offset: Prisma.sql`0`,
-  });
-  // Not written as NOT of the bounds above, because PostgreSQL cannot seek by NOT.
-  const exists = (where: Prisma.Sql, order: Prisma.Sql) =>
-    Prisma.sql`EXISTS (${slice(filter, { where, order, limit: Prisma.sql`1`, offset: Prisma.sql`0` })})`;
-  const newer = exists(Prisma.sql`AND (u.created_at, u.id) >= ${AFTER}`, OLDEST_FIRST);
-  const older = exists(Prisma.sql`AND (u.created_at, u.id) <= ${BEFORE}`, NEWEST_FIRST);
-  return db.query(Prisma.sql`
-    SELECT k.key_index::int AS "keyIndex", beyond.*, ${SHOWN_COLUMNS}, ${withAccounts ? LINKED_ACCOUNTS : NO_ACCOUNTS}
-    FROM unnest(
-      ${keys.map((key) => key.projectId)}::int[],
-      ${keys.map((key) => key.limit + 1)}::bigint[],
-      ${keys.map((key) => key.after?.createdAt ?? null)}::timestamptz[],
-      ${keys.map((key) => key.after?.id ?? null)}::bigint[],
-      ${keys.map((key) => key.before?.createdAt ?? null)}::timestamptz[],
-      ${keys.map((key) => key.before?.id ?? null)}::bigint[]
-    ) WITH ORDINALITY AS k(project_id, size, after_at, after_id, before_at, before_id, key_index)
-    CROSS JOIN LATERAL (
-      SELECT ${after === null ? NO : newer} AS newer, ${before === null ? NO : older} AS older, counted.*
-      FROM (${withTotal ? totalOf(PROJECT, filter, bucketCoverOf(filter)) : NO_TOTAL}) AS counted
-    ) AS beyond
-    LEFT JOIN LATERAL (${listed}) AS u ON true
-    ORDER BY k.key_index, ${NEWEST_FIRST}`);
-}
+    const listed = slice(filter, {
+      where: bounds,
+      order: from === 'newest' ? NEWEST_FIRST : OLDEST_FIRST,
+      limit: Prisma.sql`k.size`,
+      offset: Prisma.sql`0`,
+    });
+    // Not written as NOT of the bounds above, because PostgreSQL cannot seek by NOT.
+    const exists = (where: Prisma.Sql, order: Prisma.Sql) =>
+      Prisma.sql`EXISTS (${slice(filter, { where, order, limit: Prisma.sql`1`, offset: Prisma.sql`0` })})`;
+    const newer = exists(Prisma.sql`AND (u.created_at, u.id) >= ${AFTER}`, OLDEST_FIRST);
+    const older = exists(Prisma.sql`AND (u.created_at, u.id) <= ${BEFORE}`, NEWEST_FIRST);
+    return keyedStatement(
+      {
+        project_id: ['int', ({ projectId }) => projectId],
+        size: ['bigint', ({ limit }) => limit + 1],
+        after_at: ['timestamptz', (each) => each.after?.createdAt ?? null],
+        after_id: ['bigint', (each) => each.after?.id ?? null],
+        before_at: ['timestamptz', (each) => each.before?.createdAt ?? null],
+        before_id: ['bigint', (each) => each.before?.id ?? null],
+      },
+      (keys) => Prisma.sql`
+      SELECT k.key_index::int AS "keyIndex", beyond.*, ${SHOWN_COLUMNS}, ${withAccounts ? LINKED_ACCOUNTS : NO_ACCOUNTS}
+      FROM ${keys}
+      CROSS JOIN LATERAL (
+        SELECT ${after === null ? NO : newer} AS newer, ${before === null ? NO : older} AS older, counted.*
+        FROM (${withTotal ? totalOf(PROJECT, filter, bucketCoverOf(filter)) : NO_TOTAL}) AS counted
+      ) AS beyond
+      LEFT JOIN LATERAL (${listed}) AS u ON true
+      ORDER BY k.key_index, ${NEWEST_FIRST}`,
+    );
+  },
+);
 
 const AFTER = Prisma.sql`(k.after_at, k.after_id)`;
 const BEFORE = Prisma.sql`(k.before_at, k.before_id)`;

@@ -1,7 +1,7 @@
-import type { KeyedRow } from '../db/batched-read.js';
 import { Prisma, type Queryable } from '../db/statements.js';
 import type { Actor, NewSecret, Rotation, Secret, SecretScope } from '../domain/projects.js';
 import { insertAuditEntries } from './audit.js';
+import { keyedStatement } from './keyed-statement.js';
 
 export interface SecretRow {
   projectId: number;
@@ -29,16 +29,17 @@ const IS_LIVE = Prisma.sql`(expires_at IS NULL OR expires_at > now())`;
 const NEW_SECRET = Prisma.sql`id, scopes::text[] AS scopes, expires_at AS "expiresAt"`;
 
 /** The live secrets of projects, by the database's clock, which all processes share. */
-export function findSecrets(db: Queryable, appIds: readonly string[]): Promise<KeyedRow<SecretRow | NoSecretRow>[]> {
-  return db.query(Prisma.sql`
+export const findSecrets = keyedStatement<string, SecretRow | NoSecretRow>(
+  { app_id: ['text', (appId) => appId] },
+  (appIds) => Prisma.sql`
     SELECT k.key_index::int AS "keyIndex", s.project_id AS "projectId", s.id, s.secret_hash AS "secretHash", s.label,
            array_to_string(s.scopes, ' ') AS scopes, s.last_used_at > now() - interval '1 minute' AS "isMarked",
            ((extract(epoch FROM s.expires_at) - extract(epoch FROM now())) * 1000)::float8 AS "leftMs",
            p.disabled_at IS NOT NULL AS "isDisabled", p.requests_per_minute AS "requestsPerMinute"
-    FROM unnest(${appIds}::text[]) WITH ORDINALITY AS k(app_id, key_index)
+    FROM ${appIds}
     LEFT JOIN projects p ON p.app_id = k.app_id
-    LEFT JOIN app_secrets s ON s.project_id = p.id AND (s.expires_at IS NULL OR s.expires_at > now())`);
-}
+    LEFT JOIN app_secrets s ON s.project_id = p.id AND (s.expires_at IS NULL OR s.expires_at > now())`,
+);
 
 /** Records that a secret is used now, at most once a minute, however many processes see it. */
 export async function markSecretUsed(db: Queryable, projectId: number, id: number): Promise<void> {

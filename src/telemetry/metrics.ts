@@ -1,12 +1,10 @@
 import type { AddressInfo } from 'node:net';
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import { type BatchSize, batchChannel } from './request-trace.js';
 
 /** What is measured, in the shape of admission and of the database. */
 export interface MetricsOptions {
-  readonly host: string;
-  readonly port: number;
   readonly admission: {
     readonly load: { readonly inFlight: number; readonly queued: number; readonly refused: number };
   };
@@ -28,30 +26,56 @@ const BATCH_SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_000];
 /** As many operations are counted by their name; callers can make up any number of them. */
 const MAX_OPERATIONS = 100;
 
+/** All metrics of a process as plain JSON, which a worker sends to the primary process. */
+export type Measurements = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
+
+/** Metrics of this process, as the text that Prometheus reads and as JSON. */
+export interface Metrics {
+  readonly text: () => Promise<string>;
+  readonly json: () => Promise<Measurements>;
+}
+
 /**
- * Serves metrics for Prometheus on their own port while `app` listens. Load this module only where they are wanted. The only
- * label that comes from a request is the name of a GraphQL operation, and their number is limited.
+ * Measures what `app` does. Load this module only where metrics are wanted. The only label that comes from a request is the
+ * name of a GraphQL operation, and their number is limited.
  */
-export function serveMetrics(app: FastifyInstance, { host, port, admission, db }: MetricsOptions): void {
+export function measure(app: FastifyInstance, { admission, db }: MetricsOptions): Metrics {
   const register = new Registry();
   collectDefaultMetrics({ register });
   measureRequests(app, register);
   measureBatches(app, register);
   readAdmission(admission, register);
   readDatabase(db, register);
+  return { text: () => register.metrics(), json: () => register.getMetricsAsJSON() };
+}
 
+/** Serves metrics for Prometheus on their own port. */
+export async function serveMetrics(address: { host: string; port: number }, readText: () => Promise<string>) {
   const listener = Fastify({ forceCloseConnections: true });
   listener.get('/metrics', async (_request, reply) => {
-    reply.type(register.contentType);
-    return register.metrics();
+    reply.type(Registry.PROMETHEUS_CONTENT_TYPE);
+    return readText();
   });
-  app.decorate('metricsUrl', '');
-  app.addHook('onReady', async () => {
-    await listener.listen({ host, port });
-    const { address, family, port: taken } = listener.server.address() as AddressInfo;
-    app.metricsUrl = `http://${family === 'IPv6' ? `[${address}]` : address}:${taken}/metrics`;
-  });
-  app.addHook('onClose', () => listener.close());
+  await listener.listen(address);
+  const { address: host, family, port } = listener.server.address() as AddressInfo;
+  return {
+    url: `http://${family === 'IPv6' ? `[${host}]` : host}:${port}/metrics`,
+    close: () => listener.close(),
+  };
+}
+
+/** Only these go on from where an ended process has left them. */
+const COUNTED = ['counter', 'histogram', 'summary'];
+
+/**
+ * The metrics of several processes as those of one: counters, histograms and most gauges are sums, times of the event loop are
+ * averages. What processes have counted that have ended is kept, in the one entry of `ended` that this leaves.
+ */
+export async function addUp(current: readonly Measurements[], ended: Measurements[]): Promise<string> {
+  const counted = ended.map((each) => each.filter(({ type }) => COUNTED.includes(String(type))));
+  const kept = await AggregatorRegistry.aggregate(counted).getMetricsAsJSON();
+  ended.splice(0, counted.length, kept);
+  return AggregatorRegistry.aggregate([...current, kept]).metrics();
 }
 
 function measureRequests(app: FastifyInstance, register: Registry): void {

@@ -52,8 +52,8 @@ function statements() {
   const kinds = app.statements
     .filter((sql) => !readsSecrets(sql))
     .map((sql) => {
-      if (/AS u\(project_id, id, key_index\)/.test(sql)) return 'accounts';
-      if (/AS k\(project_id, id,/.test(sql)) return 'users by key';
+      if (/k\.project_id, k\.id FROM/.test(sql)) return 'accounts';
+      if (/u\.id = k\.id OFFSET 0/.test(sql)) return 'users by key';
       if (/FROM users u/.test(sql)) return 'list';
       return sql;
     });

@@ -171,7 +171,7 @@ test('the cache time of a secret begins when it is looked up, not when a late an
 test('a use that cannot be recorded is reported, and refuses no request', async () => {
   const { db } = app.context;
   const query: typeof db.query = (statement) =>
-    /UPDATE app_secrets/.test(statement.sql) ? Promise.reject(new Error('The disk is full.')) : db.query(statement);
+    /UPDATE app_secrets/.test(statement.text) ? Promise.reject(new Error('The disk is full.')) : db.query(statement);
   const reported: unknown[] = [];
   const projects = createProjects({ ...db, listen: () => undefined, query }, randomBytes, (error, what) =>
     reported.push([what, (error as Error).message]),

@@ -1,8 +1,8 @@
 import { execFile, spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { openSync, readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -55,31 +55,51 @@ export function startProcess(args, env, stdio = ['ignore', 'pipe', 'inherit']) {
 }
 
 /**
- * All servers. `ours` checks credentials; the others serve the project that their settings name.
- * @type {Record<string, { title: string, peer?: string, env?: Record<string, string> }>}
+ * All servers. `ours` checks credentials; the peers serve the project that their settings name. `like` names the server whose
+ * requests are sent, and `cli` the command of another build of ours.
+ * @type {Record<string, { title: string, like?: string, cli?: string, peer?: string, env?: Record<string, string> }>}
  */
 export const SERVERS = {
   ours: { title: 'userdir' },
+  'ours+': { title: 'userdir, default settings', like: 'ours', env: { LOG_LEVEL: undefined } },
   a: { title: 'Fastify + pg', peer: 'fastify.mjs' },
-  'a+': { title: 'Fastify + pg, pipelined', peer: 'fastify.mjs', env: { PIPELINE: 'on' } },
+  'a+': { title: 'Fastify + pg, pipelined', like: 'a', peer: 'fastify.mjs', env: { PIPELINE: 'on' } },
   b: { title: 'Mercurius + JIT', peer: 'mercurius.mjs' },
-  'b+': { title: 'Mercurius + JIT, pipelined', peer: 'mercurius.mjs', env: { PIPELINE: 'on' } },
+  'b+': { title: 'Mercurius + JIT, pipelined', like: 'b', peer: 'mercurius.mjs', env: { PIPELINE: 'on' } },
   c: { title: 'PostGraphile', peer: 'postgraphile.mjs' },
   d: { title: 'Yoga + Pothos + Prisma, textbook', peer: 'textbook.mjs' },
 };
 
+/** Adds other builds of ours as servers, each by its folder, and returns their names. */
+export function addBuilds(folders) {
+  for (const folder of folders) SERVERS[folder] = { title: folder, like: 'ours', cli: join(resolve(folder), 'cli.js') };
+  return folders;
+}
+
+/** The server whose requests this one gets. */
+export function likeOf(name) {
+  return SERVERS[name].like ?? name;
+}
+
+/** Each collection of garbage is a line of stdout. */
+const TRACE_GC = ['--trace-gc', '--trace-gc-nvp'];
+/** Such a line for a scavenge: its pause in ms, and the bytes that it promoted. */
+const SCAVENGE = /\bpause=([\d.]+) .*\bgc=s .*\bpromoted=(\d+)/;
+
 /** Starts a server; resolves when it prints its URL. `startMs` is the time from process start until then. */
-export async function startServer(name, data, poolSize) {
-  const { peer, env } = SERVERS[name];
+export async function startServer(name, data, poolSize, extra = {}) {
+  const { peer, cli = COMMAND, env } = SERVERS[name];
   const dataDir = data.dataDir ?? (await mkdtemp(join(tmpdir(), 'userdir-bench-')));
   const startedAt = performance.now();
   const { child, ended } =
     peer === undefined
       ? startProcess(
-          [COMMAND, 'serve', '--json'],
-          oursEnv(data.ours, { DATABASE_POOL_SIZE: String(poolSize), DATA_DIR: dataDir }),
+          [...TRACE_GC, cli, 'serve', '--json'],
+          oursEnv(data.ours, { DATABASE_POOL_SIZE: String(poolSize), DATA_DIR: dataDir, ...env, ...extra }),
+          // By default there is a line for each request.
+          ['ignore', 'pipe', env === undefined ? 'inherit' : openSync(join(dataDir, 'log'), 'w')],
         )
-      : startProcess([join(PEERS, peer)], {
+      : startProcess([...TRACE_GC, join(PEERS, peer)], {
           PATH: process.env['PATH'],
           NODE_ENV: 'production',
           GRAPHILE_ENV: 'production',
@@ -95,9 +115,10 @@ export async function startServer(name, data, poolSize) {
     clearTimeout(force);
     if (data.dataDir === undefined) await rm(dataDir, { recursive: true, force: true });
   };
+  const scavenges = { count: 0, ms: 0, promotedMiB: 0 };
   try {
     const url = await Promise.race([
-      firstLine(child).then((line) => JSON.parse(line).url),
+      readOutput(child, scavenges),
       ended.then((code) => Promise.reject(new Error(`${name} ended with ${code} instead of starting.`))),
       rejectAfter(START_TIMEOUT_MS, `${name} did not start within ${START_TIMEOUT_MS} ms.`),
     ]);
@@ -108,6 +129,7 @@ export async function startServer(name, data, poolSize) {
       startMs: performance.now() - startedAt,
       rssMiB: () => rssMiB(child.pid),
       cpuSeconds: () => cpuSeconds(child.pid),
+      scavenges: () => ({ ...scavenges }),
     };
   } catch (error) {
     await stop();
@@ -115,9 +137,25 @@ export async function startServer(name, data, poolSize) {
   }
 }
 
-function firstLine(child) {
-  // The reader stays open and drops later output, so that a full pipe never blocks the server.
-  return new Promise((resolve) => createInterface({ input: child.stdout }).once('line', resolve));
+/** Adds up the scavenges in the output of a server; resolves to the URL in it. */
+function readOutput(child, scavenges) {
+  return new Promise((resolve, reject) => {
+    // The reader stays open and drops other output, so that a full pipe never blocks the server.
+    createInterface({ input: child.stdout }).on('line', (line) => {
+      const [, pauseMs, promotedBytes] = SCAVENGE.exec(line) ?? [];
+      if (pauseMs !== undefined) {
+        scavenges.count += 1;
+        scavenges.ms += Number(pauseMs);
+        scavenges.promotedMiB += Number(promotedBytes) / 2 ** 20;
+      } else if (line.startsWith('{')) {
+        try {
+          resolve(JSON.parse(line).url);
+        } catch (error) {
+          reject(error);
+        }
+      }
+    });
+  });
 }
 
 function rejectAfter(ms, message) {
@@ -136,11 +174,15 @@ export function rssMiB(pid) {
 /** Linux reports CPU time in hundredths of a second on all platforms of Node. */
 const TICKS_PER_SECOND = 100;
 
-/** CPU time that a process has used. */
-function cpuSeconds(pid) {
-  // Starts after the name in parentheses, which may contain anything. State is field 3, utime 14, stime 15.
-  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
-    .replace(/^.*\) /s, '')
-    .split(' ');
-  return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
+/** CPU time that a process has used; null once it has ended. */
+export function cpuSeconds(pid) {
+  try {
+    // Starts after the name in parentheses, which may contain anything. State is field 3, utime 14, stime 15.
+    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
+      .replace(/^.*\) /s, '')
+      .split(' ');
+    return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
+  } catch {
+    return null;
+  }
 }

@@ -258,6 +258,13 @@ describe('with many users in many projects', () => {
   const list = (parameters: string) => () => project.rest(`/server/users?${parameters}`);
   const graphql = (text: string) => () => project.graphql(text);
 
+  const verify = (body: object) =>
+    project.rest('/server/wallets/verify', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    });
+
   const LIST = ['users_newest_idx', 'accounts_user_address_key'];
   const ONE = ['users_pkey', 'accounts_user_address_key'];
 
@@ -281,15 +288,11 @@ describe('with many users in many projects', () => {
       () => project.rest(`/server/users/search?address=${stellarAddress(9)}`),
     ],
     ['one user', ONE, () => project.rest(`/server/users/${user.id}`)],
+    ['verification', ['accounts_address_idx', 'users_pkey'], () => verify({ address: stellarAddress(9) })],
     [
-      'verification',
-      ['accounts_address_idx', 'users_pkey'],
-      () =>
-        project.rest('/server/wallets/verify', {
-          method: 'POST',
-          headers: { 'content-type': 'application/json' },
-          body: JSON.stringify({ address: stellarAddress(9), user_id: user.id }),
-        }),
+      'verification of a user',
+      ['accounts_user_address_key', 'users_pkey'],
+      () => verify({ address: stellarAddress(9), user_id: user.id }),
     ],
     ['a cursor and a total', ['users_newest_idx'], graphql('{ users(first: 10) { totalCount nodes { id } } }')],
     ['the oldest', LIST, graphql('{ users(last: 10) { nodes { id accounts { id } } } }')],

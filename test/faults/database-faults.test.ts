@@ -61,8 +61,10 @@ describe.runIf(inject('engine') === 'postgres')('a database that', () => {
     await database?.drop();
   });
 
+  type Answer = Awaited<ReturnType<typeof call>> & { ms: number };
+
   /** One request of each kind, with its answer and its time. */
-  async function askEverything(): Promise<{ ms: number; status: number; body: Json }[]> {
+  async function askEverything(): Promise<Answer[]> {
     const post = (path: string, body: object) => ({ path, init: { method: 'POST', body: JSON.stringify(body) } });
     const questions = [
       { path: `/server/users/${userId}`, init: {} },
@@ -86,10 +88,26 @@ describe.runIf(inject('engine') === 'postgres')('a database that', () => {
   const isRight = ({ status, body }: { status: number; body: Json }) =>
     status === 200 && (body.errors === undefined || body.errors[0].extensions.code === 'NOT_FOUND');
 
+  const BROKEN = /^The connection to the database broke\. What was to be written may or may not have been written: /;
+  const AWAY = /^The database cannot be reached now\. Send the request again\.$/;
+
+  /** Expects 503 of each interface, in time, with one of the messages; returns the longest time as text. */
+  function expectUnavailable(answers: Answer[], messages = [AWAY, BROKEN]): string {
+    for (const { status, headers, body } of answers) {
+      const message = body.error ?? body.errors[0].message;
+      expect(messages.some((expected) => expected.test(message))).toBe(true);
+      if (body.errors) expect(body.errors[0].extensions.code).toBe('UNAVAILABLE');
+      // A part of the answer may have come before the database went away.
+      const isPart = Object.values(body.data ?? {}).some((value) => value !== null);
+      expect({ status, retryAfter: headers.get('retry-after') }).toEqual(
+        isPart ? { status: 200, retryAfter: null } : { status: 503, retryAfter: '1' },
+      );
+    }
+    return longestOf(answers);
+  }
+
   /** Expects the internal error of each interface, in time; returns the longest time as text. */
-  function expectFailures(answers: { ms: number; status: number; body: Json }[]): string {
-    const longestMs = Math.max(0, ...answers.map(({ ms }) => ms));
-    expect(longestMs).toBeLessThan(BOUND_MS);
+  function expectFailures(answers: Answer[]): string {
     for (const { status, body } of answers) {
       const code = body.errors?.[0].extensions.code;
       if (code !== undefined) expect(code).toBe('INTERNAL_SERVER_ERROR');
@@ -99,6 +117,12 @@ describe.runIf(inject('engine') === 'postgres')('a database that', () => {
           body: { error: 'The service could not complete the request.' },
         });
     }
+    return longestOf(answers);
+  }
+
+  function longestOf(answers: Answer[]): string {
+    const longestMs = Math.max(0, ...answers.map(({ ms }) => ms));
+    expect(longestMs).toBeLessThan(BOUND_MS);
     return `longest answer ${Math.round(longestMs)} ms`;
   }
 
@@ -117,11 +141,13 @@ describe.runIf(inject('engine') === 'postgres')('a database that', () => {
     return recovery;
   }
 
-  test('is cut off makes requests fail in bounded time, and they succeed when it is back', async ({ annotate }) => {
+  test('is cut off makes requests fail with 503 in bounded time, and they succeed when it is back', async ({
+    annotate,
+  }) => {
     await askEverything();
     await proxy.cut();
     await new Promise((resolve) => setTimeout(resolve, 1_000));
-    await annotate(expectFailures(await askEverything()));
+    await annotate(expectUnavailable(await askEverything(), [AWAY]));
     expect((await fetch(`${server.url}/readyz`)).status).toBe(503);
     await proxy.restore();
     await annotate(await expectRecovery());
@@ -131,15 +157,15 @@ describe.runIf(inject('engine') === 'postgres')('a database that', () => {
     const asked = Array.from({ length: 20 }, () => askEverything());
     await proxy.cut();
     const answers = (await Promise.all(asked)).flat();
-    await annotate(expectFailures(answers.filter((answer) => !isRight(answer))));
+    await annotate(expectUnavailable(answers.filter((answer) => !isRight(answer))));
     await proxy.restore();
     await annotate(await expectRecovery());
   });
 
-  test('is frozen makes requests fail in bounded time', async ({ annotate }) => {
+  test('is frozen makes requests fail with 503 in bounded time', async ({ annotate }) => {
     await askEverything();
     proxy.freeze();
-    for (let round = 0; round < 2; round += 1) await annotate(expectFailures(await askEverything()));
+    for (let round = 0; round < 2; round += 1) await annotate(expectUnavailable(await askEverything()));
     expect((await fetch(`${server.url}/readyz`)).status).toBe(503);
     await proxy.restore();
     await annotate(await expectRecovery());
@@ -161,7 +187,7 @@ describe.runIf(inject('engine') === 'postgres')('a database that', () => {
     await annotate(await expectRecovery());
   });
 
-  test('accepts no more connections makes requests fail at once', async ({ annotate }) => {
+  test('accepts no more connections makes requests fail with 503 at once', async ({ annotate }) => {
     const admin = new pg.Client({ connectionString: database.env['DATABASE_URL'] });
     await admin.connect();
     const role = `userdir_test_${process.pid}`;
@@ -177,7 +203,7 @@ describe.runIf(inject('engine') === 'postgres')('a database that', () => {
       await admin.query(`ALTER ROLE ${role} CONNECTION LIMIT 0`);
       await admin.query('SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1', [role]);
       await new Promise((resolve) => setTimeout(resolve, 1_000));
-      await annotate(expectFailures(await askEverything()));
+      await annotate(expectUnavailable(await askEverything()));
       await admin.query(`ALTER ROLE ${role} CONNECTION LIMIT -1`);
       await annotate(await expectRecovery());
     } finally {
@@ -255,13 +281,16 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('a database that 
 
   const targetOf = ({ url }: Cluster): Target => ({ host: '127.0.0.1', port: Number(new URL(url).port) });
 
-  /** Registers users until the service fails; returns the acknowledged ones. */
+  /** Registers users until the service fails, with 503; returns the acknowledged ones. */
   async function register(prefix: string): Promise<string[]> {
     const acknowledged: string[] = [];
     for (;;) {
       const authValue = `${prefix}-${acknowledged.length}`;
       const { status, body } = await recordLogin(server.url, project, { authMethod: 'passkey', authValue });
-      if (status !== 200 || body.errors) return acknowledged;
+      if (body.errors) {
+        expect([status, body.errors[0].extensions.code]).toEqual([503, 'UNAVAILABLE']);
+        return acknowledged;
+      }
       acknowledged.push(authValue);
     }
   }
@@ -315,7 +344,12 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('a database that 
     await admin.end();
     await standby.promote();
     proxy.redirect(targetOf(standby));
-    expect(await register('first')).toBe(false);
+    const refused = await recordLogin(server.url, project, { authMethod: 'passkey', authValue: 'first' });
+    expect(refused.status).toBe(503);
+    expect(refused.body.errors[0]).toMatchObject({
+      message: 'The database cannot be reached now. Send the request again.',
+      extensions: { code: 'UNAVAILABLE' },
+    });
     expect(await register('second')).toBe(true);
     await expectSuccession(acknowledged);
   });

@@ -76,29 +76,39 @@ afterAll(async () => {
   await database?.drop();
 });
 
+/** Eight clients that ask again and again over kept connections, until `stop`, which returns how often each outcome came. */
+function startClients(url: string) {
+  const agent = new Agent({ keepAlive: true, maxSockets: 8 });
+  const outcomes = new Map<string, number>();
+  let isOver = false;
+  const ask = () =>
+    new Promise<string>((resolve) => {
+      const headers = { 'service-app-id': credentials.app_id, 'service-app-secret': credentials.app_secret };
+      request(`${url}/server/users/count`, { agent, headers }, (response) => {
+        response.resume().on('end', () => resolve(String(response.statusCode)));
+      })
+        .on('error', (error) => resolve(error.message))
+        .end();
+    });
+  const clients = Array.from({ length: 8 }, async () => {
+    while (!isOver) {
+      const outcome = await ask();
+      outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
+    }
+  });
+  return async () => {
+    isOver = true;
+    await Promise.all(clients);
+    agent.destroy();
+    return outcomes;
+  };
+}
+
 test.runIf(isPostgres)(
   'a rolling restart of two processes behind a TCP balancer fails no request',
   async ({ annotate }) => {
     const balancer = await startBalancer();
-    const agent = new Agent({ keepAlive: true, maxSockets: 8 });
-    const outcomes = new Map<string, number>();
-    let isOver = false;
-    const ask = () =>
-      new Promise<string>((resolve) => {
-        const headers = { 'service-app-id': credentials.app_id, 'service-app-secret': credentials.app_secret };
-        request(`${balancer.url}/server/users/count`, { agent, headers }, (response) => {
-          response.resume().on('end', () => resolve(String(response.statusCode)));
-        })
-          .on('error', (error) => resolve(error.message))
-          .end();
-      });
-    const clients = Array.from({ length: 8 }, async () => {
-      while (!isOver) {
-        const outcome = await ask();
-        outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
-      }
-    });
-
+    const stopClients = startClients(balancer.url);
     const codes: (number | null)[] = [];
     for (const place of [0, 1]) {
       const leaving = servers[place] as RunningServer;
@@ -106,9 +116,7 @@ test.runIf(isPostgres)(
       servers[place] = await start();
       await sleep(4 * HEALTH_CHECK_MS);
     }
-    isOver = true;
-    await Promise.all(clients);
-    agent.destroy();
+    const outcomes = await stopClients();
     await balancer.close();
     expect(codes).toEqual([0, 0]);
     expect([...outcomes.keys()]).toEqual(['200']);
@@ -116,3 +124,15 @@ test.runIf(isPostgres)(
     expect(outcomes.get('200')).toBeGreaterThan(500);
   },
 );
+
+test.runIf(isPostgres)('workers that are replaced on SIGHUP fail no request', async ({ annotate }) => {
+  const service = await startServer({ ...settings, DEMO: 'off', LOG_LEVEL: 'info', WORKERS: '2' });
+  const stopClients = startClients(service.url);
+  service.process.kill('SIGHUP');
+  await service.logged('All workers are replaced.');
+  const outcomes = await stopClients();
+  expect(await service.stop()).toMatchObject({ code: 0 });
+  expect([...outcomes.keys()]).toEqual(['200']);
+  await annotate(`${outcomes.get('200')} requests`);
+  expect(outcomes.get('200')).toBeGreaterThan(500);
+});

@@ -244,3 +244,18 @@ describe.runIf(isEmbedded)('without a database,', () => {
     });
   });
 });
+
+test.each([
+  ['postgres://one,two/users', 'failed', 'DATABASE_URL has several hosts, and node-postgres connects to one'],
+  ['postgres:///users?host=one,two', 'failed', 'DATABASE_URL has several hosts, and node-postgres connects to one'],
+  ['postgres://127.0.0.1:1/users?target_session_attrs=read-write', 'failed', 'DATABASE_URL has target_session_attrs, '],
+  ['postgres://db.invalid/users', 'warning', 'DATABASE_URL: the connection to another machine is not encrypted'],
+  ['postgres://db.invalid/users?sslmode=no-verify', 'warning', 'DATABASE_URL: sslmode=no-verify does not verify '],
+  ['postgres://db.invalid/users?sslmode=require&uselibpqcompat=true', 'warning', 'sslmode=require does not verify '],
+  ['postgres://db.invalid/users?sslmode=verify-full', undefined, ''],
+  ['postgres://127.0.0.1:1/users', undefined, ''],
+])('doctor examines the URL %s', async (DATABASE_URL, status, found) => {
+  const findings = await examine({ DATABASE_URL });
+  expect(findings['database-url']?.status).toBe(status);
+  expect(findings['database-url']?.found ?? '').toContain(found);
+});

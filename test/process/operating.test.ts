@@ -29,8 +29,11 @@ describe.runIf(inject('engine') === 'postgres')('the roles', () => {
       const client = new pg.Client({ connectionString: url });
       await client.connect();
       // A database cannot be created in the transaction that several statements would share.
-      for (const statement of sql.split(';\n').filter((each) => each.trim() !== '')) await client.query(statement);
-      await client.end();
+      try {
+        for (const statement of sql.split(';\n').filter((each) => each.trim() !== '')) await client.query(statement);
+      } finally {
+        await client.end();
+      }
     }
     const dataDir = await mkdtemp(join(tmpdir(), 'userdir-roles-'));
     const owner = { DATA_DIR: dataDir, DATABASE_URL: urlOf(`${name}_owner`, name) };

@@ -41,7 +41,7 @@ export interface Cluster {
 }
 
 /** PostgreSQL refuses to run as root. */
-function unprivilegedUser(): { uid?: number; gid?: number } {
+export function unprivilegedUser(): { uid?: number; gid?: number } {
   if (process.getuid?.() !== 0) return {};
   const idOf = (flag: string) => Number(execFileSync('id', [flag, 'postgres']));
   return { uid: idOf('-u'), gid: idOf('-g') };
@@ -124,7 +124,7 @@ async function startCluster(program: 'initdb' | 'pg_basebackup', options: string
   };
 }
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const address = server.address();

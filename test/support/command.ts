@@ -190,7 +190,7 @@ export async function call(
   credentials: Credentials,
   path: string,
   init: RequestInit = {},
-): Promise<{ status: number; body: Json }> {
+): Promise<{ status: number; headers: Headers; body: Json }> {
   const headers = {
     'service-app-id': credentials.app_id,
     'service-app-secret': credentials.app_secret,
@@ -200,7 +200,7 @@ export async function call(
   const { status } = response;
   const body = await response.json();
   await requireDocumentedBy(url, { method: init.method ?? 'GET', path, status, headers: response.headers, body });
-  return { status, body };
+  return { status, headers: response.headers, body };
 }
 
 const RECORD_LOGIN =

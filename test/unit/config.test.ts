@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
+import { availableParallelism } from 'node:os';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
@@ -14,6 +15,7 @@ test('the default is the embedded database in ./data on loopback, with GraphiQL 
   expect(parseConfig({})).toEqual({
     host: '127.0.0.1',
     port: 4000,
+    workers: 1,
     db: { engine: 'embedded', dataDir: resolve('data') },
     dataDir: resolve('data'),
     logLevel: 'info',
@@ -37,7 +39,9 @@ test('every setting is read', () => {
     parseConfig({
       HOST: '0.0.0.0',
       PORT: '65535',
+      WORKERS: '3',
       DATABASE_URL: 'postgresql://user:secret@db.example/users',
+      DATABASE_DIRECT_URL: 'postgres://user:secret@direct.example/users',
       DATABASE_POOL_SIZE: '25',
       DATABASE_POOL_TIMEOUT_MS: '100',
       DATABASE_STATEMENT_TIMEOUT_MS: '600000',
@@ -65,9 +69,11 @@ test('every setting is read', () => {
   ).toEqual({
     host: '0.0.0.0',
     port: 65535,
+    workers: 3,
     db: {
       engine: 'postgres',
       url: 'postgresql://user:secret@db.example/users',
+      directUrl: 'postgres://user:secret@direct.example/users',
       poolSize: 25,
       poolTimeoutMs: 100,
       statementTimeoutMs: 600_000,
@@ -128,6 +134,9 @@ test('an empty variable counts as absent', () => {
     'NODE_ENV',
     'GRAPHIQL',
     'DEMO',
+    'WORKERS',
+    'DATABASE_DIRECT_URL',
+    'DATABASE_DIRECT_URL_FILE',
   ];
   names.push(
     'TRUST_PROXY',
@@ -267,4 +276,16 @@ describe('TRUST_PROXY', () => {
 test('docs/configuration.md matches the declared settings (npm run docs:configuration)', async () => {
   const printed = await promisify(execFile)(process.execPath, [join(ROOT, 'test/support/configuration-page.mjs')]);
   expect(await readFile(join(ROOT, 'docs/configuration.md'), 'utf8')).toBe(printed.stdout);
+});
+
+test('WORKERS=auto takes one for each core, and the embedded database refuses more than one on any machine', () => {
+  const DATABASE_URL = 'postgres://db.example/users';
+  expect(parseConfig({ DATABASE_URL, WORKERS: 'auto' }).workers).toBe(availableParallelism());
+  for (const WORKERS of ['0', '65', 'many', '-1'])
+    expect(faultsOf({ DATABASE_URL, WORKERS })).toEqual(['WORKERS must be a whole number from 1 to 64 or "auto".']);
+  expect(parseConfig({ WORKERS: '1' }).workers).toBe(1);
+  for (const WORKERS of ['2', 'auto'])
+    expect(faultsOf({ WORKERS })).toEqual([
+      'WORKERS must be 1 with the embedded database, which one process can open. Set DATABASE_URL to use more.',
+    ]);
 });

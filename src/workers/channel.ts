@@ -1,0 +1,115 @@
+import type { Credentials } from '../domain/projects.js';
+import type { Measurements } from '../telemetry/metrics.js';
+
+/**
+ * Calls between the primary process and a worker, over the channel that Node keeps between them. Arguments and results
+ * are plain JSON. Each side has a set of functions that the other may call.
+ */
+
+/** What the primary process calls in a worker. */
+export interface WorkerActions {
+  /** Rejects while this worker cannot answer requests. */
+  checkReady(): Promise<void>;
+  readMetrics(): Promise<Measurements>;
+  /** Accepts requests for `delayMs` more, finishes those in flight and ends. */
+  stop(delayMs: number): Promise<void>;
+}
+
+/** What a worker calls in the primary process. */
+export interface PrimaryActions {
+  started(started: Started): Promise<void>;
+  /** Rejects unless all workers can answer requests. */
+  checkReady(): Promise<void>;
+  /** The last metrics of a worker that ends. */
+  leaving(last: Measurements): Promise<void>;
+}
+
+/** What a process announces when it answers requests. */
+export interface Started {
+  readonly url: string;
+  /** In demo mode a link that logs in. Null without a dashboard. */
+  readonly dashboardUrl: string | null;
+  /** Undefined in a worker: the primary process serves the metrics of all. */
+  readonly metricsUrl: string | undefined;
+  readonly demo: Credentials | null;
+  /** How many projects there are. */
+  readonly projects: number;
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: the functions of either side have arguments of their own
+export type Actions = Record<string, (...args: any[]) => Promise<unknown>>;
+
+/** The process at the other end: `process` in a worker, the worker in the primary. */
+export interface Peer {
+  isConnected(): boolean;
+  send(message: object, onError: (error: Error | null) => void): void;
+  onMessage(listener: (message: unknown) => void): void;
+  onEnd(listener: () => void): void;
+}
+
+/** Calls one function of the other side. Rejects with its message if it fails, and if it does not answer in time. */
+export type Call<Remote> = <Name extends keyof Remote & string>(
+  name: Name,
+  ...args: Remote[Name] extends (...args: infer Args) => unknown ? Args : never
+) => Promise<Remote[Name] extends (...args: never[]) => Promise<infer Result> ? Result : never>;
+
+/** Other libraries use the same channel, so each message says whose it is. */
+const OURS = 'userdir';
+/** Longer than the slowest function takes, which waits two seconds for the database. */
+const ANSWER_TIMEOUT_MS = 3_000;
+const TOO_LATE = `A process of the service did not answer within ${ANSWER_TIMEOUT_MS} ms.`;
+const ENDED = 'A process of the service has ended.';
+
+interface Message {
+  readonly from: typeof OURS;
+  readonly id: number;
+  /** The function to call; absent in an answer. */
+  readonly name?: string;
+  readonly args?: readonly unknown[];
+  readonly result?: unknown;
+  readonly error?: string;
+}
+
+export function connect<Remote>(peer: Peer, actions: Actions): Call<Remote> {
+  const waiting = new Map<number, (answer: Pick<Message, 'result' | 'error'>) => void>();
+  let lastId = 0;
+
+  function send(message: Omit<Message, 'from'>): void {
+    const fail = () => waiting.get(message.id)?.({ error: ENDED });
+    if (!peer.isConnected()) fail();
+    else peer.send({ from: OURS, ...message }, (error) => error && fail());
+  }
+
+  async function answer({ id, name = '', args = [] }: Message): Promise<void> {
+    try {
+      send({ id, result: await actions[name]?.(...args) });
+    } catch (error) {
+      send({ id, error: (error as Error).message });
+    }
+  }
+
+  peer.onMessage((received) => {
+    const message = received as Message | null;
+    if (message?.from !== OURS) return;
+    if (message.name !== undefined) void answer(message);
+    else waiting.get(message.id)?.(message);
+  });
+  peer.onEnd(() => {
+    for (const settle of waiting.values()) settle({ error: ENDED });
+  });
+
+  return (name, ...args) =>
+    new Promise((resolve, reject) => {
+      lastId += 1;
+      const id = lastId;
+      const settle = ({ result, error }: Pick<Message, 'result' | 'error'>) => {
+        clearTimeout(timer);
+        waiting.delete(id);
+        if (error === undefined) resolve(result as never);
+        else reject(new Error(error));
+      };
+      const timer = setTimeout(() => settle({ error: TOO_LATE }), ANSWER_TIMEOUT_MS);
+      waiting.set(id, settle);
+      send({ id, name, args });
+    });
+}

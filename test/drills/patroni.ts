@@ -1,0 +1,192 @@
+import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chownSync, closeSync, existsSync, mkdtempSync, openSync, readFileSync, writeFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { vi } from 'vitest';
+import { ROOT } from '../support/checkout.js';
+import { freePort, unprivilegedUser } from '../support/cluster.js';
+
+/**
+ * Three nodes of PostgreSQL under Patroni, with etcd and HAProxy, on loopback ports and in a directory of their own. The files are those of
+ * docs/failover, with other addresses and directories.
+ */
+
+const PROGRAMS = [
+  '/usr/bin/patroni',
+  '/usr/bin/patronictl',
+  '/usr/bin/etcd',
+  '/usr/sbin/haproxy',
+  '/usr/lib/postgresql/15/bin/postgres',
+];
+
+/** What this machine lacks for the drills. */
+export const missingPrograms: readonly string[] = PROGRAMS.filter((program) => !existsSync(program));
+
+const NAMES = ['pg1', 'pg2', 'pg3'] as const;
+export type NodeName = (typeof NAMES)[number];
+
+interface Node {
+  readonly name: NodeName;
+  readonly port: number;
+  readonly restPort: number;
+  readonly config: string;
+  readonly dataDir: string;
+  patroni: ChildProcess | null;
+}
+
+export interface Member {
+  readonly Member: NodeName;
+  readonly Role: string;
+  readonly State: string;
+}
+
+const LIMIT = { timeout: 120_000, interval: 200 };
+
+export async function startPatroni() {
+  const user = unprivilegedUser();
+  const folder = mkdtempSync(join(tmpdir(), 'userdir-drill-'));
+  if (user.uid !== undefined && user.gid !== undefined) chownSync(folder, user.uid, user.gid);
+  const running = new Set<ChildProcess>();
+  const etcdPort = await freePort();
+  const proxyPort = await freePort();
+  const replicaPort = await freePort();
+  const nodes: Node[] = [];
+  for (const name of NAMES) {
+    const [port, restPort] = [await freePort(), await freePort()];
+    nodes.push({
+      name,
+      port,
+      restPort,
+      config: join(folder, `${name}.yml`),
+      dataDir: join(folder, name),
+      patroni: null,
+    });
+  }
+
+  function run(program: string, args: readonly string[], name: string): ChildProcess {
+    const log = openSync(join(folder, `${name}.log`), 'a');
+    const child = spawn(program, args, {
+      ...user,
+      cwd: folder,
+      env: { PATH: process.env['PATH'] ?? '', HOME: folder },
+      stdio: ['ignore', log, log],
+    });
+    closeSync(log);
+    running.add(child);
+    child.once('exit', () => running.delete(child));
+    return child;
+  }
+
+  /** A file of docs/failover with the addresses of this drill. */
+  function adapt(file: string, to: string, more: (text: string) => string): void {
+    let text = readFileSync(join(ROOT, 'docs/failover', file), 'utf8');
+    for (const { name, port, restPort } of nodes) {
+      text = text
+        .replaceAll(`${name}.example.com:5432 check port 8008`, `127.0.0.1:${port} check port ${restPort}`)
+        .replaceAll(`${name}.example.com:5432`, `127.0.0.1:${port}`)
+        .replaceAll(`${name}.example.com:8008`, `127.0.0.1:${restPort}`);
+    }
+    writeFileSync(to, more(text), { mode: 0o644 });
+  }
+
+  const startNode = (node: Node) => {
+    node.patroni = run('/usr/bin/patroni', [node.config], node.name);
+  };
+
+  const etcdUrl = `http://127.0.0.1:${etcdPort}`;
+  const peerUrl = `http://127.0.0.1:${await freePort()}`;
+  run(
+    '/usr/bin/etcd',
+    [
+      ...['--name', 'etcd1', '--data-dir', join(folder, 'etcd'), '--log-level', 'warn'],
+      ...['--listen-client-urls', etcdUrl, '--advertise-client-urls', etcdUrl],
+      ...['--listen-peer-urls', peerUrl, '--initial-advertise-peer-urls', peerUrl],
+      ...['--initial-cluster', `etcd1=${peerUrl}`],
+    ],
+    'etcd',
+  );
+  for (const node of nodes) {
+    adapt('patroni.yml', node.config, (text) => {
+      const own = text
+        .replace('name: pg1', `name: ${node.name}`)
+        .replaceAll(`127.0.0.1:${nodes[0]?.port}`, `127.0.0.1:${node.port}`)
+        .replaceAll(`127.0.0.1:${nodes[0]?.restPort}`, `127.0.0.1:${node.restPort}`);
+      return own
+        .replace(/hosts: \[.*\]/, `hosts: ['127.0.0.1:${etcdPort}']`)
+        .replaceAll('10.0.0.0/8', '127.0.0.1/32')
+        .replace('/var/lib/postgresql/15/userdir', node.dataDir)
+        .replace('/var/lib/postgresql/patroni.pgpass', join(folder, `${node.name}.pgpass`))
+        .replace('/var/run/postgresql', folder);
+    });
+    startNode(node);
+  }
+  const proxyConfig = join(folder, 'haproxy.cfg');
+  adapt('haproxy.cfg', proxyConfig, (text) =>
+    text.replace(':5000', `:${proxyPort}`).replace(':5001', `:${replicaPort}`),
+  );
+  run('/usr/sbin/haproxy', ['-db', '-f', proxyConfig], 'haproxy');
+
+  async function patronictl(...args: string[]): Promise<string> {
+    const config = nodes[0]?.config as string;
+    const { stdout } = await promisify(execFile)('/usr/bin/patronictl', ['-c', config, ...args], {
+      ...user,
+      cwd: folder,
+      env: { PATH: process.env['PATH'] ?? '', HOME: folder, LC_ALL: 'C.UTF-8', LANG: 'C.UTF-8' },
+    });
+    return stdout;
+  }
+
+  const members = async (): Promise<Member[]> => JSON.parse(await patronictl('list', '-f', 'json').catch(() => '[]'));
+
+  /** Waits until one node leads, one standby is synchronous and every node runs. Returns the leader and that standby. */
+  async function healthy(): Promise<{ leader: NodeName; standby: NodeName }> {
+    const found = await vi.waitUntil(async () => {
+      const all = await members();
+      const leader = all.find(({ Role }) => Role === 'Leader')?.Member;
+      const standby = all.find(({ Role }) => Role === 'Sync Standby')?.Member;
+      const run = all.filter(({ State }) => ['running', 'streaming'].includes(State));
+      return leader && standby && run.length === NAMES.length && { leader, standby };
+    }, LIMIT);
+    return found;
+  }
+
+  const nodeOf = (name: NodeName) => nodes.find((node) => node.name === name) as Node;
+
+  return {
+    url: `postgres://postgres:change-me-1@127.0.0.1:${proxyPort}/postgres`,
+    folder,
+    healthy,
+    switchOver: (from: NodeName, to: NodeName) =>
+      patronictl('switchover', 'userdir', '--master', from, '--candidate', to, '--force'),
+    /** Ends Patroni and PostgreSQL of a node at once, as a power cut does. */
+    kill(name: NodeName): void {
+      const node = nodeOf(name);
+      node.patroni?.kill('SIGKILL');
+      process.kill(Number(readFileSync(join(node.dataDir, 'postmaster.pid'), 'utf8').split('\n')[0]), 'SIGKILL');
+    },
+    restart: (name: NodeName) => startNode(nodeOf(name)),
+    async stop(): Promise<void> {
+      const children = [...running];
+      for (const child of children) child.kill('SIGTERM');
+      await Promise.all(
+        children.map(async (child) => {
+          if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
+        }),
+      );
+      for (const { dataDir } of nodes) {
+        // Where Patroni was killed, PostgreSQL may still run.
+        try {
+          execFileSync('/usr/lib/postgresql/15/bin/pg_ctl', ['-D', dataDir, '-m', 'immediate', 'stop'], {
+            ...user,
+            cwd: folder,
+            stdio: 'ignore',
+          });
+        } catch {}
+      }
+      await rm(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
+    },
+  };
+}

@@ -1,0 +1,143 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { ROOT } from '../support/checkout.js';
+import { freePort, unprivilegedUser } from '../support/cluster.js';
+import {
+  type Credentials,
+  call,
+  recordLogin,
+  type RunningServer,
+  startServer,
+  userdirJson,
+} from '../support/command.js';
+import { createEmptyDatabase, type TestDatabase } from '../support/engines.js';
+
+/** The service behind PgBouncer in transaction mode, with the configuration of docs/operating.md, where a PgBouncer is found that can do it. */
+
+const OLDEST: readonly [number, number] = [1, 21];
+
+function hasPgBouncer(): boolean {
+  try {
+    const [, major, minor] =
+      /PgBouncer (\d+)\.(\d+)/.exec(execFileSync('pgbouncer', ['--version'], { encoding: 'utf8' })) ?? [];
+    return Number(major) === OLDEST[0] && Number(minor) >= OLDEST[1];
+  } catch {
+    return false;
+  }
+}
+
+describe.runIf(inject('engine') === 'postgres' && hasPgBouncer())('behind PgBouncer', () => {
+  const role = `userdir_test_bouncer_${process.pid}`;
+  let database: TestDatabase;
+  let admin: pg.Client;
+  let folder: string;
+  let bouncer: ChildProcess;
+  let env: Record<string, string>;
+  let project: Credentials;
+  let server: RunningServer;
+
+  /** A block of the guide. */
+  const block = (language: string, about: string): string => {
+    const page = readFileSync(join(ROOT, 'docs/operating.md'), 'utf8');
+    return (
+      [...page.matchAll(new RegExp(`\`\`\`${language}\n(.*?)\`\`\``, 'gs'))]
+        .map(([, code = '']) => code)
+        .find((code) => code.includes(about)) ?? ''
+    );
+  };
+
+  beforeAll(async () => {
+    database = await createEmptyDatabase();
+    const direct = new URL(database.env['DATABASE_URL'] as string);
+    const name = direct.pathname.slice(1);
+    admin = new pg.Client(direct.href);
+    await admin.connect();
+    await admin.query(`CREATE ROLE ${role} LOGIN`);
+    await admin.query(`GRANT ALL ON DATABASE ${name} TO ${role}; GRANT ALL ON SCHEMA public TO ${role}`);
+    await admin.query(
+      block('sql', 'ALTER ROLE')
+        .replaceAll('ROLE userdir', `ROLE ${role}`)
+        .replaceAll('DATABASE userdir', `DATABASE ${name}`),
+    );
+    direct.username = role;
+    folder = mkdtempSync(join(tmpdir(), 'userdir-bouncer-'));
+    chmodSync(folder, 0o755);
+    const port = await freePort();
+    const config = join(folder, 'pgbouncer.ini');
+    const ini = block('ini', 'pgbouncer')
+      .replace(
+        'userdir = host=127.0.0.1 port=5432 dbname=userdir',
+        `${name} = host=${direct.hostname} port=${direct.port || 5432} dbname=${name} user=${role}`,
+      )
+      .replace(
+        '[pgbouncer]',
+        `[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = ${port}\nunix_socket_dir =\nauth_type = any\ndefault_pool_size = 4`,
+      );
+    writeFileSync(config, ini, { mode: 0o644 });
+    bouncer = spawn('pgbouncer', [config], { ...unprivilegedUser(), stdio: 'ignore' });
+    const pooled = new URL(direct.href);
+    pooled.port = String(port);
+    env = { ...database.env, DATABASE_URL: pooled.href, DATABASE_DIRECT_URL: direct.href };
+    await vi.waitUntil(
+      async () => {
+        const client = new pg.Client(pooled.href);
+        client.on('error', () => undefined);
+        return client.connect().then(
+          () => client.end().then(() => true),
+          () => false,
+        );
+      },
+      { timeout: 30_000, interval: 100 },
+    );
+    project = await userdirJson(env, ['project', 'create', '--name', 'Pooled']);
+    server = await startServer({ ...env, DEMO: 'off', WORKERS: '2' });
+  });
+  afterAll(async () => {
+    await server?.stop();
+    bouncer?.kill('SIGINT');
+    if (bouncer !== undefined) await once(bouncer, 'exit');
+    await admin?.end();
+    await database?.drop();
+    const client = new pg.Client(process.env['TEST_DATABASE_URL']);
+    await client.connect();
+    await client.query(`DROP ROLE IF EXISTS ${role}`).finally(() => client.end());
+    if (folder !== undefined) await rm(folder, { recursive: true, force: true });
+  });
+
+  test('requests of both interfaces share the sessions of the pooler', async () => {
+    const values = Array.from({ length: 60 }, (_, n) => `user-${n}`);
+    const logins = await Promise.all(
+      values.map((authValue) => recordLogin(server.url, project, { authMethod: 'passkey', authValue })),
+    );
+    expect(logins.filter(({ body }) => body.data?.recordLogin.created !== true)).toEqual([]);
+    const lists = await Promise.all(values.map(() => call(server.url, project, '/server/users?limit=5')));
+    expect(lists.filter(({ status, body }) => status !== 200 || body.result.total_user !== 60)).toEqual([]);
+    const { rows } = await admin.query(
+      `SELECT count(*)::int AS sessions FROM pg_stat_activity WHERE usename = '${role}' AND application_name <> ''`,
+    );
+    // Four of the pooler, and of each worker one that listens and one that may vacuum.
+    expect(rows[0].sessions).toBeLessThanOrEqual(8);
+  });
+
+  test('commands import, export and check', async () => {
+    await userdirJson(env, ['seed', '--project', project.app_id, '--users', '2000']);
+    expect(await userdirJson(env, ['totals', 'check'])).toMatchObject({ differences: [] });
+    const { findings } = await userdirJson(env, ['doctor']);
+    expect(findings.filter(({ status }: { status: string }) => status === 'failed')).toEqual([]);
+  });
+
+  test('a secret that is rotated ends in every worker', async () => {
+    const next: Credentials = await userdirJson(env, ['project', 'rotate', project.app_id]);
+    await vi.waitUntil(async () => (await call(server.url, project, '/server/users/count')).status === 401, {
+      timeout: 30_000,
+      interval: 20,
+    });
+    expect((await call(server.url, next, '/server/users/count')).status).toBe(200);
+  });
+});

@@ -1,0 +1,43 @@
+import { expect, test } from 'vitest';
+import { toUnavailable } from '#dist/db/failures.js';
+
+/** How failures of the database are told apart. The tests in test/faults meet the most important ones on a real server. */
+
+const fault = (properties: object, message = '') => Object.assign(new Error(message), properties);
+
+test.each([
+  ['a refused connection', fault({ code: 'ECONNREFUSED', syscall: 'connect' })],
+  ['no connection in time', fault({}, 'timeout exceeded when trying to connect')],
+  ['too many connections', fault({ code: '53300', severity: 'FATAL' })],
+  ['a server that starts or stops', fault({ code: '57P03', severity: 'FATAL' })],
+  ['a standby', fault({ code: '25006', severity: 'ERROR' })],
+])('%s is UNAVAILABLE, to be sent again', (_what, cause) => {
+  expect(toUnavailable(cause)).toMatchObject({
+    code: 'UNAVAILABLE',
+    message: 'The database cannot be reached now. Send the request again.',
+    headers: { 'retry-after': '1' },
+    cause,
+  });
+});
+
+test.each([
+  ['a broken connection', fault({ code: 'ECONNRESET', syscall: 'read' })],
+  ['a connection that ended', fault({}, 'Connection terminated unexpectedly')],
+  ['a server that ended the session', fault({ code: '57P01', severity: 'FATAL' })],
+  ['a pooler without a server', fault({ code: '08P01', severity: 'FATAL' }, 'server closed the connection')],
+  ['no answer', fault({}, 'Query read timeout')],
+])('%s is UNAVAILABLE with an unknown outcome', (_what, cause) => {
+  const { code, message } = toUnavailable(cause) as { code: string; message: string };
+  expect(code).toBe('UNAVAILABLE');
+  expect(message).toMatch(/^The connection to the database broke\. .* may or may not have been written: /);
+});
+
+test.each([
+  ['a unique violation', fault({ code: '23505', severity: 'ERROR' })],
+  ['a statement timeout', fault({ code: '57014', severity: 'ERROR' })],
+  ['a full disk', fault({ code: '53100', severity: 'ERROR' })],
+  ['a malformed message of the protocol', fault({ code: '08P01', severity: 'ERROR' })],
+  ['a fault of our own', new TypeError('x is not a function')],
+])('%s stays as it is', (_what, cause) => {
+  expect(toUnavailable(cause)).toBe(cause);
+});
