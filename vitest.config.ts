@@ -16,6 +16,7 @@ interface Kind {
 
 const EVERY_ENGINE: readonly Engine[] = process.env['TEST_DATABASE_URL'] ? ['embedded', 'postgres'] : ['embedded'];
 const SLOW = { testTimeout: 240_000, hookTimeout: 240_000 };
+const JOURNEYS = ['test/browser/dashboard-journeys.test.ts'];
 /** What compares times is not run beside anything else. */
 const COMPARES_TIMES = ['test/contract/authentication-time.test.ts'];
 
@@ -33,7 +34,9 @@ const kinds: Record<string, Kind> = {
   // What is packed and installed, and what the guides tell. An installation takes as long as the registry.
   package: { include: ['test/package/**/*.test.ts'], test: SLOW },
   // What they look at is the same on every engine.
-  browser: { include: ['test/browser/**/*.test.ts'], engines: ['embedded'] },
+  browser: { include: ['test/browser/**/*.test.ts'], exclude: JOURNEYS, engines: ['embedded'], test: SLOW },
+  // What operators do in a browser, down to the database.
+  journeys: { include: JOURNEYS, test: SLOW },
   clients: { include: ['test/clients/*.test.ts'], engines: ['embedded'], test: SLOW },
   // What happens when a PostgreSQL under Patroni fails. Stands aside where the programs are missing.
   drills: {

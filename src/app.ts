@@ -177,7 +177,11 @@ export async function createServer({
     const status = createStatus({ admission, pool: context.db.pool, isEmbedded, examine });
     await app.register(dashboardPlugin, { config, services, status, runWithAdmission, requireOpen });
   }
-  await app.register(frontPagePlugin, { graphiql: config.graphiql, demoCredentials });
+  await app.register(frontPagePlugin, {
+    graphiql: config.graphiql,
+    dashboard: config.dashboard,
+    demoCredentials,
+  });
   app.decorate('checkReady', async () => {
     if (closing || !context.isOpen()) throw new Error('The service is starting or closing.');
     await withReadyTimeout(context.db.check());

@@ -17,16 +17,20 @@ export function pagePolicy(sources: Record<string, string>): string {
 
 export interface FrontPageOptions {
   readonly graphiql: boolean;
+  readonly dashboard: boolean;
   readonly demoCredentials: DemoCredentials;
 }
 
 /** The page at `/`. */
-export const frontPagePlugin: FastifyPluginAsync<FrontPageOptions> = async (app, { graphiql, demoCredentials }) => {
+export const frontPagePlugin: FastifyPluginAsync<FrontPageOptions> = async (
+  app,
+  { graphiql, dashboard, demoCredentials },
+) => {
   app.get('/', { schema: { hide: true } }, async (request, reply) =>
     reply
       .type('text/html; charset=utf-8')
       .header('content-security-policy', FRONT_PAGE_POLICY)
-      .send(frontPage({ origin: originOf(request), graphiql, demo: demoCredentials(request) })),
+      .send(frontPage({ origin: originOf(request), graphiql, dashboard, demo: demoCredentials(request) })),
   );
 };
 
@@ -39,11 +43,12 @@ function originOf({ protocol, host }: FastifyRequest): string {
 interface FrontPage {
   readonly origin: string;
   readonly graphiql: boolean;
+  readonly dashboard: boolean;
   readonly demo: Credentials | null;
 }
 
 /** What the service is, whether it is ready, where to go next, and how to make the first call. It has no framework and one script. */
-function frontPage({ origin, graphiql, demo }: FrontPage): string {
+function frontPage({ origin, graphiql, dashboard, demo }: FrontPage): string {
   const explorer = graphiql
     ? link(
         '/graphql',
@@ -74,6 +79,7 @@ function frontPage({ origin, graphiql, demo }: FrontPage): string {
 <nav aria-label="Interfaces"><ul>
 ${explorer}
 ${link('/docs', 'REST reference', 'Six routes with their parameters, answers and errors, which you can try on the page.')}
+${dashboard ? link('/dashboard', 'Dashboard', 'For operators: projects, users, secrets, bans and the audit trail. It needs a link to sign in.') : ''}
 ${link('/openapi.json', 'OpenAPI document', 'OpenAPI 3.1, for generators of clients and for tools.')}
 </ul></nav>
 <h2>The first call</h2>

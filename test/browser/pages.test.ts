@@ -171,13 +171,13 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
   });
 
   describe('the front page', () => {
-    test('links to GraphiQL, the REST reference, the OpenAPI document and the health routes', async () => {
+    test('links to GraphiQL, the REST reference, the dashboard, the OpenAPI document and the health routes', async () => {
       await using opened = await openPage('/');
       const { page } = opened;
       const links = await page
         .locator('main a, footer a')
         .evaluateAll((anchors) => anchors.map((anchor) => anchor.getAttribute('href')));
-      expect(links).toEqual(['/graphql', '/docs', '/openapi.json', '/livez', '/readyz']);
+      expect(links).toEqual(['/graphql', '/docs', '/dashboard', '/openapi.json', '/livez', '/readyz']);
       for (const path of links)
         expect((await fetch(app.url + path, { headers: { accept: 'text/html' } })).status).toBe(200);
       await expect.poll(() => page.getByRole('status').innerText()).toBe('Ready');

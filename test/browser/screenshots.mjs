@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { chromium } from 'playwright-core';
 
 /**
- * Makes the pictures of the README anew, of a service of its own with the demo project: `npm run screenshots -- [DIRECTORY]`.
+ * Makes the pictures of the README and the guides anew, of a service of its own with the demo project: `npm run screenshots -- [DIRECTORY]`.
  * Everything in them is made up, and the secret they show ends with that service.
  */
 
@@ -23,7 +23,7 @@ const server = spawn(process.execPath, [CLI, 'serve', '--json'], {
   stdio: ['ignore', 'pipe', 'inherit'],
 });
 const [banner] = await once(server.stdout, 'data');
-const { url } = JSON.parse(banner);
+const { url, dashboard } = JSON.parse(banner);
 const browser = await chromium.launch({
   executablePath: process.env.CHROMIUM_PATH ?? '/usr/bin/chromium',
   args: ['--headless', '--no-sandbox', '--disable-gpu', '--no-first-run', '--disable-background-networking'],
@@ -34,6 +34,7 @@ try {
     await page.getByText('totalCount').nth(1).waitFor();
   });
   await picture('docs', '/docs', (page) => page.locator('.opblock').nth(5).waitFor());
+  await pictureDashboard();
 } finally {
   await browser.close();
   server.kill();
@@ -41,13 +42,46 @@ try {
   await rm(dataDir, { recursive: true });
 }
 
-/** A page as somebody sees it who has done what `prepare` does. */
+/** The dashboard, whose link works once: in light, in dark and on a phone. */
+async function pictureDashboard() {
+  const context = await browser.newContext(VIEW);
+  const page = await context.newPage();
+  const settle = () => page.waitForFunction("!document.querySelector('.loading, [aria-busy=true]')");
+  await page.goto(dashboard);
+  await page.getByRole('main').getByRole('link').first().click();
+  await page.getByRole('link', { name: '12 months' }).click();
+  await page.locator('canvas').waitFor();
+  await settle();
+  await save(page, 'dashboard-overview');
+
+  await page.emulateMedia({ colorScheme: 'dark' });
+  await page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name: 'Users' }).click();
+  await page.getByRole('checkbox', { name: 'Email' }).check();
+  await page.getByText(/^\d+ users match the filter$/).waitFor();
+  await settle();
+  for (const row of [1, 3]) await page.getByRole('row').nth(row).getByRole('checkbox').check();
+  await save(page, 'dashboard-users');
+
+  await page.emulateMedia({ colorScheme: 'light' });
+  await page.setViewportSize({ width: 390, height: 780 });
+  await page.getByRole('row').nth(1).getByRole('link').click();
+  await page.getByRole('heading', { name: 'Accounts' }).waitFor();
+  await settle();
+  await save(page, 'dashboard-phone');
+  await context.close();
+}
+
+/** A page after `prepare`. */
 async function picture(name, path, prepare) {
   const page = await browser.newPage(VIEW);
   await page.goto(url + path);
   await prepare(page);
+  await save(page, name);
+  await page.close();
+}
+
+async function save(page, name) {
   await page.mouse.move(0, 0);
   await page.waitForTimeout(500);
   await page.screenshot({ path: join(target, `${name}.png`) });
-  await page.close();
 }

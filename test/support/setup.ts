@@ -30,7 +30,13 @@ function removeLeftovers(): void {
   const dist = join(ROOT, 'dist');
   if (!existsSync(dist)) return;
   for (const path of readdirSync(dist, { recursive: true, encoding: 'utf8' })) {
-    if (!path.endsWith('.js') || existsSync(join(ROOT, 'src', path.replace(/js$/, 'ts')))) continue;
+    // The pages are built by Vite, which empties their folder itself.
+    if (
+      !path.endsWith('.js') ||
+      path.startsWith(join('dashboard', 'pages')) ||
+      existsSync(join(ROOT, 'src', path.replace(/js$/, 'ts')))
+    )
+      continue;
     rmSync(join(dist, path));
   }
 }

@@ -6,7 +6,7 @@ import { ROOT } from '../support/checkout.js';
 /** Rules for the source that Biome (biome.json) cannot check. */
 
 const sources = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' })
-  .filter((path) => path.endsWith('.ts') && !path.includes('generated'))
+  .filter((path) => /\.tsx?$/.test(path) && !path.includes('generated'))
   .map((path) => ({ path, text: readFileSync(join(ROOT, 'src', path), 'utf8') }));
 
 test('the source folder has at most seven files', () => {
@@ -20,10 +20,11 @@ test('the source map in docs/changing.md names exactly the existing files', () =
   const map = /```tree\nsrc\/\n(.*?)```/s.exec(page)?.[1] ?? '';
   // Two spaces per level: the folder of a file is the last line with a folder at that level.
   let wing = '';
+  let folder: string | undefined;
   const named = map.split('\n').flatMap((line) => {
     wing = /^ {2}([a-z]+)\//.exec(line)?.[1] ?? (/^ {2}\S/.test(line) ? '' : wing);
-    const folder = /^ {4}([a-z]+)\//.exec(line)?.[1];
-    const files = line.match(/[a-z-]+\.ts\b/g) ?? [];
+    folder = /^ {4}([a-z]+)\//.exec(line)?.[1] ?? (/^ {6}\S/.test(line) ? folder : undefined);
+    const files = line.match(/[a-z-]+\.tsx?\b/g) ?? [];
     return files.map((file) => [wing, folder, file].filter(Boolean).join('/'));
   });
   const expected = sources.map(({ path }) => path);

@@ -1,0 +1,160 @@
+import { useState } from 'preact/hooks';
+import { Dialog, DialogForm } from './dialog.js';
+import { plural } from './format.js';
+import { graphql, send } from './graphql.js';
+import { Badge, Table } from './parts.js';
+import { useAction } from './query.js';
+import { SameByApiDetails } from './recipes.js';
+import { banRecipe, removalRecipe } from './user-recipes.js';
+
+const REMOVE = graphql(
+  `mutation RemoveUsers($appId: ID!, $ids: [ID!]!) { results: removeUsers(appId: $appId, ids: $ids) { id ok code message } }`,
+);
+const RESTORE = graphql(
+  `mutation RestoreUsers($appId: ID!, $ids: [ID!]!) { results: restoreUsers(appId: $appId, ids: $ids) { id ok code message } }`,
+);
+const BAN = graphql(
+  `mutation BanUsers($appId: ID!, $ids: [ID!]!) { results: banUsers(appId: $appId, ids: $ids) { id ok code message } }`,
+);
+const UNBAN = graphql(
+  `mutation UnbanUsers($appId: ID!, $ids: [ID!]!) { results: unbanUsers(appId: $appId, ids: $ids) { id ok code message } }`,
+);
+
+export type BulkAction = 'remove' | 'restore' | 'ban' | 'unban';
+
+const ACTIONS = {
+  remove: {
+    operation: REMOVE,
+    verb: 'Remove',
+    done: 'removed',
+    effect:
+      'A removed user is gone from every list, total and search. The same identity may register again, and gets a new ID. Until a purge, a removal can be undone.',
+  },
+  restore: {
+    operation: RESTORE,
+    verb: 'Restore',
+    done: 'restored',
+    effect: 'A restored user is back with the same ID, unless the identity has registered again in the meantime.',
+  },
+  ban: {
+    operation: BAN,
+    verb: 'Ban',
+    done: 'banned',
+    effect: 'Logins and registrations of a banned identity are refused. The user stays in lists and totals.',
+  },
+  unban: {
+    operation: UNBAN,
+    verb: 'Unban',
+    done: 'unbanned',
+    effect: 'The identity may log in and register again.',
+  },
+};
+
+interface Target {
+  readonly id: string;
+  readonly authMethod: string;
+  readonly authValue: string;
+}
+
+type Result = { readonly id: string; readonly ok: boolean; readonly message: string | null };
+
+/** The most users of one request. */
+const BATCH = 100;
+
+interface BulkProps {
+  readonly appId: string;
+  readonly action: BulkAction;
+  readonly users: readonly Target[];
+  readonly onClose: (changed: boolean) => void;
+}
+
+/** Removes, restores, bans or unbans users: shows who is concerned first, and what became of each afterwards. */
+export function BulkDialog({ appId, action, users, onClose }: BulkProps) {
+  const { operation, verb, done, effect } = ACTIONS[action];
+  const [results, setResults] = useState<ReadonlyMap<string, Result> | null>(null);
+  const change = useAction(async () => {
+    const found = new Map<string, Result>();
+    for (let start = 0; start < users.length; start += BATCH) {
+      const ids = users.slice(start, start + BATCH).map(({ id }) => id);
+      for (const result of (await send(operation, { appId, ids })).results) found.set(result.id, result);
+      setResults(new Map(found));
+    }
+    return found;
+  });
+  const close = () => onClose(results !== null);
+  const count = [...(results?.values() ?? [])].filter(({ ok }) => ok).length;
+  const [only] = users;
+  const list = <Targets users={users} results={results} done={done} />;
+  if (results && !change.busy)
+    return (
+      <Dialog key="results" title={`${plural(count, 'user')} of ${users.length} ${done}`} onClose={close}>
+        <output class="hidden">{`${plural(count, 'user')} ${done}`}</output>
+        {list}
+        <div class="dialog-actions">
+          <button type="button" class="primary" onClick={close}>
+            Done
+          </button>
+        </div>
+      </Dialog>
+    );
+  return (
+    <Dialog title={`${verb} ${plural(users.length, 'user')}?`} onClose={close} busy={change.busy}>
+      <DialogForm
+        submit={`${verb} ${plural(users.length, 'user')}`}
+        danger={action === 'remove' || action === 'ban'}
+        onSubmit={() => void change.run()}
+        onCancel={close}
+        {...change}
+      >
+        <p>{effect}</p>
+        {list}
+        {only && action === 'remove' && <SameByApiDetails recipe={removalRecipe(appId, only.id)} />}
+        {only && (action === 'ban' || action === 'unban') && (
+          <SameByApiDetails recipe={banRecipe(appId, action, only.authMethod, only.authValue)} />
+        )}
+      </DialogForm>
+    </Dialog>
+  );
+}
+
+interface TargetsProps {
+  readonly users: readonly Target[];
+  readonly results: ReadonlyMap<string, Result> | null;
+  readonly done: string;
+}
+
+function Targets({ users, results, done }: TargetsProps) {
+  return (
+    <div class="dialog-list">
+      <Table caption={results ? 'Results' : 'Users concerned'}>
+        <thead class="hidden">
+          <tr>
+            <th scope="col">ID</th>
+            <th scope="col">User</th>
+            <th scope="col">Result</th>
+          </tr>
+        </thead>
+        <tbody>
+          {users.map(({ id, authMethod, authValue }) => {
+            const result = results?.get(id);
+            return (
+              <tr key={id}>
+                <td class="number">{id}</td>
+                <td class="main-cell" title={authValue}>
+                  <bdi>{authValue}</bdi>
+                  <span class="second-line">
+                    <bdi>{authMethod}</bdi>
+                  </span>
+                </td>
+                <td>
+                  {result &&
+                    (result.ok ? <Badge tone="good">{done}</Badge> : <span class="bad">{result.message}</span>)}
+                </td>
+              </tr>
+            );
+          })}
+        </tbody>
+      </Table>
+    </div>
+  );
+}

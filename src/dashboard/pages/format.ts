@@ -1,0 +1,56 @@
+/** How values are written for a reader. The page is in English, in the reader's time zone. */
+const LOCALE = 'en-GB';
+const numbers = new Intl.NumberFormat('en');
+const dateTimes = new Intl.DateTimeFormat(LOCALE, { dateStyle: 'medium', timeStyle: 'short' });
+const dates = new Intl.DateTimeFormat(LOCALE, { dateStyle: 'medium' });
+const utcTimes = new Intl.DateTimeFormat(LOCALE, { dateStyle: 'medium', timeStyle: 'long', timeZone: 'UTC' });
+const days = new Intl.DateTimeFormat(LOCALE, { day: 'numeric', month: 'short', year: 'numeric', timeZone: 'UTC' });
+const months = new Intl.DateTimeFormat(LOCALE, { month: 'long', year: 'numeric', timeZone: 'UTC' });
+
+export const formatNumber = (value: number): string => numbers.format(value);
+export const formatDateTime = (iso: string): string => dateTimes.format(new Date(iso));
+export const formatDay = (iso: string): string => dates.format(new Date(iso));
+export const formatUtc = (iso: string): string => utcTimes.format(new Date(iso));
+/** A UTC day or month, `2026-01-31`. */
+export const formatBucket = (date: string, by: Interval): string =>
+  (by === 'MONTH' ? months : days).format(new Date(`${date}T00:00:00Z`));
+
+export const plural = (count: number, one: string, many = `${one}s`): string =>
+  `${formatNumber(count)} ${count === 1 ? one : many}`;
+
+export type Interval = 'DAY' | 'MONTH';
+export type LoginMethod = 'EMAIL' | 'PASSKEY' | 'WALLET' | 'SOCIALS';
+export const LOGIN_METHODS: readonly LoginMethod[] = ['EMAIL', 'PASSKEY', 'WALLET', 'SOCIALS'];
+export const METHOD_NAMES: Record<LoginMethod, string> = {
+  EMAIL: 'Email',
+  PASSKEY: 'Passkey',
+  WALLET: 'Wallet',
+  SOCIALS: 'Socials',
+};
+
+/** How long until an instant: "in 2 h 5 min". */
+export function formatRemaining(milliseconds: number): string {
+  const seconds = Math.max(0, Math.round(milliseconds / 1000));
+  const parts: [number, string][] = [
+    [Math.floor(seconds / 86_400), 'd'],
+    [Math.floor((seconds % 86_400) / 3600), 'h'],
+    [Math.floor((seconds % 3600) / 60), 'min'],
+    [seconds % 60, 's'],
+  ];
+  const first = parts.findIndex(([value]) => value > 0);
+  if (first < 0) return '0 s';
+  return parts
+    .slice(first, first + 2)
+    .filter(([value]) => value > 0)
+    .map(([value, unit]) => `${value} ${unit}`)
+    .join(' ');
+}
+
+/** The first day of the UTC month `count` months before this one, `2026-01-01`. */
+export function firstOfMonth(count: number): string {
+  const now = new Date();
+  return new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - count)).toISOString().slice(0, 10);
+}
+
+/** The UTC day `count` days before today, `2026-01-31`. */
+export const daysAgo = (count: number): string => new Date(Date.now() - count * 86_400_000).toISOString().slice(0, 10);

@@ -1,0 +1,202 @@
+import { signal } from '@preact/signals';
+import type { ComponentChildren } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { formatDateTime, formatDay, formatRemaining, formatUtc } from './format.js';
+import type { Failure } from './graphql.js';
+import { refresh } from './query.js';
+
+/** The small parts that every screen is made of. */
+
+/** What has just happened, for the status line and for screen readers. */
+export const announcement = signal('');
+let fading: ReturnType<typeof setTimeout> | undefined;
+
+export function announce(text: string): void {
+  announcement.value = text;
+  clearTimeout(fading);
+  fading = setTimeout(() => {
+    announcement.value = '';
+  }, 6000);
+}
+
+/** A text that users or other people chose: isolated, so that marks of direction in it do not turn the page around. */
+export function Value({ children, mono = false }: { children: string; mono?: boolean }) {
+  return <bdi class={mono ? 'value mono' : 'value'}>{children}</bdi>;
+}
+
+export function Time({ at, dayOnly = false }: { at: string | null | undefined; dayOnly?: boolean }) {
+  if (!at) return <span class="quiet">never</span>;
+  return (
+    <time dateTime={at} title={formatUtc(at)}>
+      {dayOnly ? formatDay(at) : formatDateTime(at)}
+    </time>
+  );
+}
+
+/** How long until an instant, counted down while it is shown. */
+export function CountDown({ until }: { until: string }) {
+  const [now, setNow] = useState(Date.now());
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), 1000);
+    return () => clearInterval(timer);
+  }, []);
+  const remaining = Date.parse(until) - now;
+  return (
+    <time dateTime={until} title={formatUtc(until)} class="count-down">
+      {remaining > 0 ? `${formatRemaining(remaining)} left` : 'ended'}
+    </time>
+  );
+}
+
+/** Copies a text, and says that it did. `what` completes "Copy …" for screen readers. */
+export function Copy({ text, what }: { text: string; what: string }) {
+  const [state, setState] = useState<'Copy' | 'Copied' | 'Failed'>('Copy');
+  const copy = async () => {
+    const done = await navigator.clipboard?.writeText(text).then(
+      () => true,
+      () => false,
+    );
+    setState(done ? 'Copied' : 'Failed');
+    announce(done ? `Copied ${what}.` : 'The browser does not allow copying here. Select the text instead.');
+  };
+  return (
+    <button type="button" class="small" onClick={copy} onBlur={() => setState('Copy')} aria-label={`${state} ${what}`}>
+      {state}
+    </button>
+  );
+}
+
+export function Badge({ tone = 'plain', children }: { tone?: 'plain' | 'good' | 'warn' | 'bad'; children: string }) {
+  return <span class={`badge ${tone}`}>{children}</span>;
+}
+
+const ADVICE: Record<string, string> = {
+  FORBIDDEN: 'Your role does not allow this. An operator with the role admin can do it, or can change your role.',
+  NOT_FOUND: 'It may have been removed in the meantime. Go back to the list and look again.',
+  CONFLICT: 'It has changed in the meantime. Load the page again and look before you repeat this.',
+  RATE_LIMITED: 'Wait a minute, then try again.',
+  UNAVAILABLE: 'Try again in a moment.',
+  REQUEST_TIMEOUT: 'The service is busy. Try again in a moment, or with a smaller range.',
+  UNREACHABLE: 'Nothing is lost. Try again in a moment.',
+  INTERNAL_SERVER_ERROR: 'The log of the service says more. Try again in a moment.',
+};
+
+/** Why something was refused or failed, and what to do about it. */
+export function Problem({ failure, retry = false }: { failure: Failure | undefined; retry?: boolean }) {
+  if (!failure) return null;
+  const advice = ADVICE[failure.code];
+  return (
+    <div class="problem" role="alert">
+      <p>
+        <strong>{failure.message}</strong> {advice}
+      </p>
+      {retry && (
+        <button type="button" onClick={refresh}>
+          Try again
+        </button>
+      )}
+    </div>
+  );
+}
+
+/** What to show while there is nothing to show: the next step. */
+export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
+  return (
+    <div class="empty">
+      <p class="empty-title">{title}</p>
+      {children && <div class="quiet">{children}</div>}
+    </div>
+  );
+}
+
+/** Grey lines of about the size of what will be there, so that the page does not jump. */
+export function Loading({ lines = 6 }: { lines?: number }) {
+  return (
+    <div class="loading" role="status" aria-label="Loading">
+      {Array.from({ length: lines }, (_, index) => (
+        <span key={index} />
+      ))}
+    </div>
+  );
+}
+
+interface HeaderProps {
+  readonly title: ComponentChildren;
+  readonly note?: ComponentChildren;
+  readonly children?: ComponentChildren;
+}
+
+/** The title of a screen, with its actions. */
+export function Header({ title, note, children }: HeaderProps) {
+  return (
+    <header class="screen-header">
+      <div>
+        <h1>{title}</h1>
+        {note && <p class="quiet">{note}</p>}
+      </div>
+      <div class="actions">{children}</div>
+    </header>
+  );
+}
+
+/** A table that scrolls inside of itself, by keyboard, too. */
+export function Table({
+  caption,
+  busy = false,
+  children,
+}: {
+  caption: string;
+  busy?: boolean;
+  children: ComponentChildren;
+}) {
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reachable by keyboard
+    <section class="table" aria-label={caption} aria-busy={busy} tabIndex={0}>
+      <table>
+        <caption class="hidden">{caption}</caption>
+        {children}
+      </table>
+    </section>
+  );
+}
+
+interface FieldProps {
+  readonly label: string;
+  readonly hint?: string;
+  readonly children: ComponentChildren;
+}
+
+/** An input with its label and a hint below it. */
+export function Field({ label, hint, children }: FieldProps) {
+  return (
+    // biome-ignore lint/a11y/noLabelWithoutControl: the control is among the children
+    <label class="field">
+      <span>{label}</span>
+      {children}
+      {hint && <small class="quiet">{hint}</small>}
+    </label>
+  );
+}
+
+interface FilterInputProps {
+  readonly label: string;
+  readonly value: string;
+  readonly isDate?: boolean;
+  readonly onCommit: (value: string) => void;
+}
+
+/** An input of a filter: takes effect with Enter, or when it is left. */
+export function FilterInput({ label, value, isDate = false, onCommit }: FilterInputProps) {
+  const commit = (input: HTMLInputElement) => {
+    if (input.value.trim() !== value) onCommit(input.value.trim());
+  };
+  return (
+    <Field label={label}>
+      {isDate ? (
+        <input type="date" value={value} onChange={(event) => commit(event.currentTarget)} />
+      ) : (
+        <input value={value} onChange={(event) => commit(event.currentTarget)} />
+      )}
+    </Field>
+  );
+}

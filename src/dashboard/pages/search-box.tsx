@@ -1,0 +1,85 @@
+import { useLocation } from 'preact-iso';
+import { useEffect, useRef } from 'preact/hooks';
+import { paths } from './location.js';
+import { useCurrentProject } from './project-frame.js';
+
+const TYPING_MS = 250;
+
+/**
+ * The one search box: within a project for its users, elsewhere for projects, which it finds while one types. `/` leads into it,
+ * Escape empties it.
+ */
+export function SearchBox() {
+  const { path, query, route } = useLocation();
+  const input = useRef<HTMLInputElement>(null);
+  const waiting = useRef<ReturnType<typeof setTimeout>>(undefined);
+  const project = useCurrentProject();
+  const target = project ? paths.users(project.appId) : paths.projects;
+  const isShown = path === target;
+  const asked = isShown ? ((query as Record<string, string>)['q'] ?? '') : '';
+
+  useEffect(() => {
+    // What one types at this moment is newer than the address.
+    if (input.current && (document.activeElement !== input.current || asked === '')) input.current.value = asked;
+  }, [asked, target]);
+  useEffect(() => {
+    const focus = (event: KeyboardEvent) => {
+      if (event.key !== '/' || event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+      event.preventDefault();
+      input.current?.focus();
+      input.current?.select();
+    };
+    addEventListener('keydown', focus);
+    return () => removeEventListener('keydown', focus);
+  }, []);
+
+  const search = (replace: boolean) => {
+    clearTimeout(waiting.current);
+    const wanted = input.current?.value.trim() ?? '';
+    if (isShown && wanted === asked) return;
+    route(wanted ? `${target}?q=${encodeURIComponent(wanted)}` : target, replace);
+  };
+  const type = (event: Event) => {
+    clearTimeout(waiting.current);
+    // Users are found by a whole value: by what is pasted at once, by what one types with Enter.
+    const isLetter = event instanceof InputEvent && event.data?.length === 1;
+    if (!isShown || (project && isLetter)) return;
+    // The first letter is a step of its own for the back button; the next ones are the same step.
+    waiting.current = setTimeout(() => search(asked !== ''), TYPING_MS);
+  };
+  const label = project ? 'Search users' : 'Search projects';
+  const hint = project ? 'Find a user by ID, email or address…' : 'Find a project by name or App ID…';
+  return (
+    <search class="search">
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          search(false);
+        }}
+      >
+        <input
+          ref={input}
+          type="search"
+          aria-label={label}
+          placeholder={hint}
+          aria-keyshortcuts="/"
+          autocomplete="off"
+          spellcheck={false}
+          maxLength={1500}
+          onInput={type}
+          onKeyDown={(event) => {
+            if (event.key !== 'Escape' || !input.current) return;
+            event.preventDefault();
+            if (input.current.value === '') input.current.blur();
+            input.current.value = '';
+            if (isShown) search(true);
+          }}
+        />
+        <kbd>/</kbd>
+      </form>
+    </search>
+  );
+}
+
+const isTyping = (target: EventTarget | null) =>
+  target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));

@@ -1,0 +1,125 @@
+import type { ComponentChildren } from 'preact';
+import { useLocation } from 'preact-iso';
+import { useEffect } from 'preact/hooks';
+import { graphql, send } from './graphql.js';
+import { paths } from './location.js';
+import { announcement } from './parts.js';
+import { useCurrentProject } from './project-frame.js';
+import { SearchBox } from './search-box.js';
+import { may, me } from './session.js';
+import { applyTheme, nextTheme, theme } from './theme.js';
+
+const LOG_OUT = graphql(`mutation LogOut { logOut }`);
+
+const THEME_NAMES = { system: 'System', light: 'Light', dark: 'Dark' };
+
+/** What is around every screen: search, navigation, who is signed in, and what has just happened. */
+export function Shell({ children }: { children: ComponentChildren }) {
+  return (
+    <div class="shell">
+      <a class="skip" href="#main">
+        Skip to the content
+      </a>
+      <header class="bar">
+        <a class="brand" href={paths.projects}>
+          userdir
+        </a>
+        <SearchBox />
+        <button
+          type="button"
+          class="plain"
+          aria-label={`Colours: ${THEME_NAMES[theme.value]}. Switch to ${THEME_NAMES[nextTheme()]}.`}
+          onClick={() => applyTheme(nextTheme())}
+        >
+          <span aria-hidden="true">◐</span> {THEME_NAMES[theme.value]}
+        </button>
+        <Account />
+      </header>
+      <Navigation />
+      <main id="main" tabIndex={-1}>
+        {children}
+      </main>
+      <div class="announcement" role="status" aria-live="polite">
+        {announcement.value}
+      </div>
+    </div>
+  );
+}
+
+function Account() {
+  const { path } = useLocation();
+  const logOut = async () => {
+    await send(LOG_OUT, {}).catch(() => undefined);
+    me.value = null;
+  };
+  // Made anew with each path, so that following a link closes it.
+  return (
+    <details class="menu" key={path}>
+      <summary>
+        <bdi>{me.value?.name ?? ''}</bdi>
+      </summary>
+      <div class="menu-items">
+        <p class="quiet">
+          Signed in as {me.value?.role.toLowerCase()}
+          <br />
+          userdir {me.value?.version}
+        </p>
+        <a href={paths.sessions}>Sessions</a>
+        <button type="button" class="plain" onClick={logOut}>
+          Log out
+        </button>
+      </div>
+    </details>
+  );
+}
+
+function Navigation() {
+  const { path } = useLocation();
+  const project = useCurrentProject();
+  useEffect(() => closeMenusOnEscape(), []);
+  const link = (href: string, name: string, isBranch = false) => (
+    <a href={href} aria-current={path === href || (isBranch && path.startsWith(`${href}/`)) ? 'page' : undefined}>
+      {name}
+    </a>
+  );
+  return (
+    <nav class="side" aria-label="Main">
+      {link(paths.projects, 'Projects')}
+      {project && (
+        <div class="side-project">
+          <p class="side-title" title={project.name}>
+            <bdi>{project.name}</bdi>
+          </p>
+          {link(paths.project(project.appId), 'Overview')}
+          {link(paths.users(project.appId), 'Users', true)}
+          {link(paths.secrets(project.appId), 'Secrets')}
+          {link(paths.bans(project.appId), 'Bans')}
+          {link(paths.audit(project.appId), 'Audit')}
+          {link(paths.settings(project.appId), 'Settings')}
+        </div>
+      )}
+      <div class="side-service">
+        {may('operate') && link(paths.operators, 'Operators')}
+        {link(paths.status, 'Status')}
+      </div>
+    </nav>
+  );
+}
+
+/** Menus close with Escape and with a click elsewhere, as dialogs do. */
+function closeMenusOnEscape(): () => void {
+  const close = (event: Event) => {
+    if (event instanceof KeyboardEvent && event.key !== 'Escape') return;
+    for (const menu of document.querySelectorAll<HTMLDetailsElement>('details.menu[open]')) {
+      if (event.type === 'click' && menu.contains(event.target as Node)) continue;
+      menu.open = false;
+      if (event.type === 'keydown') menu.querySelector('summary')?.focus();
+    }
+  };
+  addEventListener('keydown', close);
+  addEventListener('click', close);
+  return () => {
+    removeEventListener('keydown', close);
+    removeEventListener('click', close);
+  };
+}

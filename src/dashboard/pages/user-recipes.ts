@@ -1,0 +1,76 @@
+import type { Recipe } from './recipes.js';
+import type { UserFilter } from './user-filter.js';
+
+/** What the list of users shows, by the project's API. */
+export function recipeFor(appId: string, query: Record<string, string | undefined>, filter: UserFilter): Recipe {
+  if (query['q']) return searchRecipe(appId, query['q']);
+  const limit = Number(query['limit'] ?? 25);
+  const page = Number(query['page'] ?? 1);
+  const userdir = ['user', 'export', '--project', appId];
+  if (query['by'] === 'cursor') {
+    const variables = { filter, first: limit, after: query['after'] ?? null };
+    return { graphql: { operation: WALK, variables }, userdir };
+  }
+  const parameters = new URLSearchParams({ page: String(page), limit: String(limit) });
+  if (filter.startDate) parameters.set('start_date', filter.startDate);
+  if (filter.endDate) parameters.set('end_date', filter.endDate);
+  if (filter.loginMethods) parameters.set('login_method', filter.loginMethods.join(',').toLowerCase());
+  return {
+    graphql: { operation: LIST, variables: { filter, page, limit } },
+    curl: { path: `/server/users?${parameters}` },
+    userdir,
+  };
+}
+
+function searchRecipe(appId: string, any: string): Recipe {
+  const userdir = ['user', 'search', '--project', appId, any];
+  if (/^\d+$/.test(any)) return { ...userRecipe(any), userdir };
+  const kind = any.includes('@') ? 'email' : 'address';
+  return {
+    graphql: { operation: SEARCH, variables: { by: { [kind]: any } } },
+    curl: { path: `/server/users/search?${new URLSearchParams({ [kind]: any })}` },
+    userdir,
+  };
+}
+
+/** One user, by the project's API. */
+export const userRecipe = (id: string): Recipe => ({
+  graphql: { operation: GET, variables: { id } },
+  curl: { path: `/server/users/${encodeURIComponent(id)}` },
+});
+
+export const removalRecipe = (appId: string, id: string): Recipe => ({
+  graphql: { operation: 'mutation DeleteUser($id: ID!) { deleteUser(id: $id) { id } }', variables: { id } },
+  curl: { method: 'DELETE', path: `/server/users/${encodeURIComponent(id)}` },
+  userdir: ['user', 'remove', '--project', appId, id],
+});
+
+export const banRecipe = (appId: string, change: 'ban' | 'unban', authMethod: string, authValue: string): Recipe => ({
+  userdir: ['user', change, '--project', appId, '--method', authMethod, '--value', authValue],
+});
+
+const LIST = `query UserPage($filter: UserFilter, $page: Int!, $limit: Int!) {
+  userPage(filter: $filter, page: $page, limit: $limit) {
+    totalUser
+    users { id authMethod authValue createdAt lastLogin loginCount }
+  }
+}`;
+
+const WALK = `query Users($filter: UserFilter, $first: Int, $after: String) {
+  users(filter: $filter, first: $first, after: $after) {
+    totalCount
+    nodes { id authMethod authValue createdAt lastLogin loginCount }
+    pageInfo { hasNextPage endCursor }
+  }
+}`;
+
+const SEARCH = `query SearchUsers($by: UserSearch!) {
+  searchUsers(by: $by) { id authMethod authValue createdAt lastLogin loginCount }
+}`;
+
+const GET = `query User($id: ID!) {
+  user(id: $id) {
+    id authMethod authValue wallet createdAt lastLogin loginCount
+    accounts { network publicKey walletType }
+  }
+}`;

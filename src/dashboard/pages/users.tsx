@@ -1,0 +1,297 @@
+import type { ComponentChildren } from 'preact';
+import { useState } from 'preact/hooks';
+import { type BulkAction, BulkDialog } from './bulk.js';
+import { plural } from './format.js';
+import { graphql } from './graphql.js';
+import { ImportDialog } from './import.js';
+import { useTitle, useUrlState } from './location.js';
+import { NoUsers } from './no-users.js';
+import { CursorPager, Pager } from './pager.js';
+import { Empty, Header, Loading, Problem } from './parts.js';
+import { useCurrentProject } from './project-frame.js';
+import { useQuery } from './query.js';
+import { SameByApi } from './recipes.js';
+import { may } from './session.js';
+import { FilterBar, filterFrom, type UserFilter } from './user-filter.js';
+import { recipeFor } from './user-recipes.js';
+import { type Row, UserTable } from './user-table.js';
+
+const ROW = graphql(`
+  fragment Row on User {
+    id authMethod authValue loginMethod email createdAt lastLogin loginCount banned removedAt
+  }
+`);
+
+const BY_NUMBER = graphql(
+  `
+    query UserPage($appId: ID!, $filter: UserFilter, $page: Int!, $limit: Int!) {
+      project(appId: $appId) {
+        userPage(filter: $filter, page: $page, limit: $limit) { totalCount page pageCount nodes { ...Row } }
+      }
+    }
+  `,
+  [ROW],
+);
+
+const BY_CURSOR = graphql(
+  `
+    query Users($appId: ID!, $filter: UserFilter, $first: Int, $after: String, $last: Int, $before: String) {
+      project(appId: $appId) {
+        users(filter: $filter, first: $first, after: $after, last: $last, before: $before) {
+          totalCount
+          nodes { ...Row }
+          pageInfo { startCursor endCursor hasNextPage hasPreviousPage }
+        }
+      }
+    }
+  `,
+  [ROW],
+);
+
+const FIND = graphql(
+  `query FindUsers($appId: ID!, $any: String!, $removed: Boolean!) {
+    project(appId: $appId) { findUsers(any: $any, removed: $removed) { ...Row } }
+  }`,
+  [ROW],
+);
+
+/** The users of a project: found by the search box, or listed by page or by cursor. */
+export function Users({ appId }: { appId: string }) {
+  const project = useCurrentProject();
+  const { query, go } = useUrlState();
+  const [selected, setSelected] = useState<ReadonlyMap<string, Row>>(new Map());
+  const [action, setAction] = useState<BulkAction | null>(null);
+  const filter = filterFrom(query);
+  const list = useUserList(appId, filter, query);
+  const search = query['q'];
+  useTitle('Users', project?.name ?? '');
+  const note = list.total === undefined ? undefined : describeTotal(list.total, search, filter);
+  return (
+    <>
+      <Header title="Users" note={<span aria-live="polite">{note}</span>}>
+        <SameByApi recipe={recipeFor(appId, query, filter)} />
+        {!search && <ExportMenu appId={appId} filter={filter} />}
+        {may('operate') && (
+          <button type="button" onClick={() => go({ import: '1' })}>
+            Import
+          </button>
+        )}
+      </Header>
+      {!search && <FilterBar />}
+      {selected.size > 0 && (
+        <div class="selection" role="toolbar" aria-label="Selected users">
+          <span>{plural(selected.size, 'user')} selected</span>
+          {may('remove') && (
+            <button type="button" class="danger" onClick={() => setAction('remove')}>
+              Remove…
+            </button>
+          )}
+          {may('ban') && (
+            <>
+              <button type="button" class="danger" onClick={() => setAction('ban')}>
+                Ban…
+              </button>
+              <button type="button" onClick={() => setAction('unban')}>
+                Unban…
+              </button>
+            </>
+          )}
+          <button type="button" class="plain" onClick={() => setSelected(new Map())}>
+            Clear the selection
+          </button>
+        </div>
+      )}
+      <Problem failure={list.failure} retry />
+      {!list.rows && list.loading && <Loading lines={10} />}
+      {list.rows?.length === 0 && <NoRows appId={appId} search={search} isFiltered={isFiltered(filter)} />}
+      {list.rows && list.rows.length > 0 && (
+        <UserTable
+          appId={appId}
+          rows={list.rows}
+          busy={list.loading}
+          {...((may('remove') || may('ban')) && { selected, onSelect: setSelected })}
+        />
+      )}
+      {list.pages}
+      {action && (
+        <BulkDialog
+          appId={appId}
+          action={action}
+          users={[...selected.values()]}
+          onClose={(changed) => {
+            setAction(null);
+            if (changed) setSelected(new Map());
+          }}
+        />
+      )}
+      {query['import'] && may('operate') && (
+        <ImportDialog appId={appId} onClose={() => go({ import: null }, { replace: true })} />
+      )}
+    </>
+  );
+}
+
+const PAGE_SIZES = ['10', '25', '50', '100'];
+
+interface UserList {
+  readonly rows: readonly Row[] | undefined;
+  readonly total: number | undefined;
+  readonly failure: ReturnType<typeof useQuery>['failure'];
+  readonly loading: boolean;
+  readonly pages: ComponentChildren;
+}
+
+/** What the URL asks for. Exactly one of the three questions is asked. */
+function useUserList(appId: string, filter: UserFilter, query: Record<string, string | undefined>): UserList {
+  const search = query['q'];
+  const walks = query['by'] === 'cursor';
+  const limit = PAGE_SIZES.includes(query['limit'] ?? '') ? Number(query['limit']) : 25;
+  const { after = null, before = null } = query;
+  const back = before !== null;
+  const found = useQuery(FIND, search ? { appId, any: search, removed: query['removed'] === '1' } : null);
+  const page = useQuery(
+    BY_NUMBER,
+    search || walks ? null : { appId, filter, page: Math.max(1, Math.trunc(Number(query['page'])) || 1), limit },
+  );
+  const walk = useQuery(
+    BY_CURSOR,
+    search || !walks ? null : { appId, filter, first: back ? null : limit, after, last: back ? limit : null, before },
+  );
+  if (search) {
+    const rows = found.data?.project?.findUsers;
+    return { ...found, rows, total: rows?.length, pages: <AmongRemoved isChosen={query['removed'] === '1'} /> };
+  }
+  const numbered = page.data?.project?.userPage;
+  const walked = walk.data?.project?.users;
+  const shown = walks ? walked : numbered;
+  const pages = shown && shown.totalCount > 0 && (
+    <div class="list-footer">
+      {walks
+        ? walked && <CursorPager pageInfo={walked.pageInfo} backwards />
+        : numbered && <Pager page={numbered.page} pageCount={numbered.pageCount} />}
+      <ListOptions walks={walks} limit={limit} />
+    </div>
+  );
+  return { ...(walks ? walk : page), rows: shown?.nodes, total: shown?.totalCount, pages };
+}
+
+/** A search looks among current users, or among removed ones. */
+function AmongRemoved({ isChosen }: { isChosen: boolean }) {
+  const { href } = useUrlState();
+  return (
+    <div class="list-footer">
+      <div class="segments">
+        <a href={href({ removed: null })} aria-current={isChosen ? undefined : 'true'}>
+          Current users
+        </a>
+        <a href={href({ removed: '1' })} aria-current={isChosen ? 'true' : undefined}>
+          Removed users
+        </a>
+      </div>
+    </div>
+  );
+}
+
+function ListOptions({ walks, limit }: { walks: boolean; limit: number }) {
+  const { href, go } = useUrlState();
+  const restart = { page: null, after: null, before: null };
+  return (
+    <div class="filters">
+      <div class="segments">
+        <a href={href({ ...restart, by: null })} aria-current={walks ? undefined : 'true'}>
+          By page
+        </a>
+        <a
+          href={href({ ...restart, by: 'cursor' })}
+          aria-current={walks ? 'true' : undefined}
+          title="Each step goes on after the last row, also when users come and go in the meantime"
+        >
+          By cursor
+        </a>
+      </div>
+      <label class="inline">
+        <span class="quiet">Rows</span>
+        <select value={String(limit)} onChange={(event) => go({ ...restart, limit: event.currentTarget.value })}>
+          {PAGE_SIZES.map((size) => (
+            <option key={size}>{size}</option>
+          ))}
+        </select>
+      </label>
+    </div>
+  );
+}
+
+const isFiltered = (filter: UserFilter) => Object.keys(filter).length > 0;
+
+function describeTotal(total: number, search: string | undefined, filter: UserFilter): string {
+  if (search) return `${plural(total, 'user')} found`;
+  return isFiltered(filter)
+    ? `${plural(total, 'user')} ${total === 1 ? 'matches' : 'match'} the filter`
+    : plural(total, 'user');
+}
+
+function NoRows({
+  appId,
+  search,
+  isFiltered: filtered,
+}: {
+  appId: string;
+  search: string | undefined;
+  isFiltered: boolean;
+}) {
+  const { query, href } = useUrlState();
+  const isFirst = !query['page'] && !query['after'] && !query['before'];
+  const all = href({
+    q: null,
+    removed: null,
+    start: null,
+    end: null,
+    method: null,
+    page: null,
+    after: null,
+    before: null,
+  });
+  if (search)
+    return (
+      <Empty title="No user has this ID, email, address or identity.">
+        The search finds whole values only: <code>42</code>, <code>ada@example.com</code>, <code>0x…</code>,{' '}
+        <code>G…</code>. <a href={all}>Show all users</a>
+      </Empty>
+    );
+  if (filtered)
+    return (
+      <Empty title="No user matches the filter.">
+        <a href={all}>Show all users</a>
+      </Empty>
+    );
+  if (!isFirst)
+    return (
+      <Empty title="There is no such page.">
+        <a href={all}>Go to the first page</a>
+      </Empty>
+    );
+  return <NoUsers appId={appId} />;
+}
+
+function ExportMenu({ appId, filter }: { appId: string; filter: UserFilter }) {
+  const parameters = new URLSearchParams();
+  if (filter.startDate) parameters.set('start_date', filter.startDate);
+  if (filter.endDate) parameters.set('end_date', filter.endDate);
+  if (filter.loginMethods) parameters.set('login_method', filter.loginMethods.join(',').toLowerCase());
+  const link = (format: string) =>
+    `/dashboard/projects/${encodeURIComponent(appId)}/export?${new URLSearchParams([['format', format], ...parameters])}`;
+  return (
+    <details class="menu">
+      <summary class="button">Export</summary>
+      <div class="menu-items">
+        <p class="quiet">{isFiltered(filter) ? 'All users that match the filter' : 'All users of the project'}</p>
+        <a href={link('csv')} download>
+          CSV, for spreadsheets
+        </a>
+        <a href={link('ndjson')} download>
+          NDJSON, as the import reads it
+        </a>
+      </div>
+    </details>
+  );
+}

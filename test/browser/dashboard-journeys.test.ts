@@ -1,0 +1,265 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import type { Browser, Locator, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { stellarAddress } from '../support/addresses.js';
+import { useTestApp } from '../support/app.js';
+import { hasBrowser, launchBrowser } from '../support/browser.js';
+import { openDashboard, settle, visit } from '../support/dashboard-page.js';
+
+const runInShell = async (command: string) => (await promisify(execFile)('sh', ['-c', command])).stdout;
+const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 30_000 });
+
+/** What each role does with the dashboard, from its first link on. These tests need Chromium. */
+describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
+  const app = useTestApp();
+  let browser: Browser;
+  beforeAll(async () => {
+    browser = await launchBrowser();
+  });
+  afterAll(() => browser?.close());
+
+  const button = (where: Page | Locator, name: string | RegExp) => where.getByRole('button', { name, exact: true });
+  const navigate = (page: Page, name: string) =>
+    page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name, exact: true }).click();
+  const file = (...users: object[]) => ({
+    name: 'users.ndjson',
+    mimeType: 'application/x-ndjson',
+    buffer: Buffer.from(users.map((user) => `${JSON.stringify(user)}\n`).join('')),
+  });
+  const email = (name: string) => ({ auth_method: 'email', auth_value: `${name}@example.com` });
+
+  function backend(appId: string, appSecret: string) {
+    return async (query: string) => {
+      const response = await fetch(`${app.url}/graphql`, {
+        method: 'POST',
+        headers: { 'service-app-id': appId, 'service-app-secret': appSecret, 'content-type': 'application/json' },
+        body: JSON.stringify({ query }),
+      });
+      return (await response.json()) as { data?: Record<string, unknown>; errors?: { message: string }[] };
+    };
+  }
+  const logIn = 'mutation { recordLogin(input: { authMethod: "email", authValue: "eve@example.com" }) { created } }';
+
+  async function search(page: Page, text: string) {
+    await page.getByRole('searchbox').fill(text);
+    await page.keyboard.press('Enter');
+    await until(async () => page.url()).toContain(`q=${encodeURIComponent(text)}`);
+    await settle(page);
+  }
+
+  test('an admin makes a project, imports, searches, bans, rotates and removes, and the audit trail shows it', async () => {
+    await using opened = await openDashboard(app, browser, 'admin');
+    const { page, operator } = opened;
+    const dialog = page.getByRole('dialog');
+    expect(page.url()).toBe(`${app.url}/dashboard`);
+
+    await button(page, 'Create project').click();
+    await dialog.getByLabel('Name').fill('The journey');
+    await button(dialog, 'Create').click();
+    const appSecret = await dialog.getByText(/^uds_\S+$/).innerText();
+    const firstRequest = await dialog.locator('pre').innerText();
+    expect(await runInShell(firstRequest)).toContain('"total_user":0');
+    await dialog.getByRole('link', { name: 'Open the project' }).click();
+    await page.getByRole('heading', { name: 'The journey' }).waitFor();
+    const appId = new URL(page.url()).pathname.split('/')[2] ?? '';
+    const ask = backend(appId, appSecret);
+    // The secret is gone from the page.
+    expect(await page.content()).not.toContain(appSecret);
+
+    await navigate(page, 'Users');
+    await button(page, 'Import').click();
+    await dialog.getByLabel('File').setInputFiles(file(email('ada'), { auth_method: 'email' }, email('eve')));
+    await button(dialog, 'Import').click();
+    await dialog.getByText('Nothing was imported').waitFor();
+    expect(await dialog.getByRole('row').nth(1).innerText()).toMatch(/^2\s+.*auth_value/);
+    await button(dialog, 'Import another file').click();
+    const social = { auth_method: 'google', auth_value: '1234', email: 'grace@example.com' };
+    const account = { network: 'stellar', public_key: stellarAddress(7) };
+    const others = Array.from({ length: 30 }, (_, index) => email(`user${index}`));
+    await dialog
+      .getByLabel('File')
+      .setInputFiles(file(email('ada'), { ...email('eve'), accounts: [account] }, social, ...others));
+    await button(dialog, 'Import').click();
+    await dialog.getByText('Import finished').waitFor();
+    expect(await dialog.locator('dd').first().innerText()).toBe('33');
+    await button(dialog, 'Done').click();
+    await page.getByText('33 users', { exact: true }).waitFor();
+
+    // By email, by address and by ID: the same user.
+    for (const text of ['eve@example.com', account.public_key]) {
+      await search(page, text);
+      await page.getByText('1 user found').waitFor();
+      await page.getByRole('link', { name: 'eve@example.com' }).waitFor();
+    }
+    await page.getByRole('link', { name: 'eve@example.com' }).click();
+    await page.getByRole('heading', { name: 'eve@example.com' }).waitFor();
+    const id = new URL(page.url()).pathname.split('/')[4] ?? '';
+    await search(page, id);
+    await page.getByRole('link', { name: 'eve@example.com' }).click();
+    await page.getByText(account.public_key).waitFor();
+
+    await button(page, 'Ban…').click();
+    await button(dialog, 'Ban 1 user').click();
+    await dialog.getByRole('heading', { name: '1 user of 1 banned' }).waitFor();
+    await button(dialog, 'Done').click();
+    expect((await ask(logIn)).errors?.[0]?.message).toMatch(/ban/i);
+    await navigate(page, 'Bans');
+    await page.getByRole('cell', { name: 'eve@example.com' }).waitFor();
+    await button(page, 'Unban…').click();
+    await button(dialog, 'Unban').click();
+    await page.getByText('Nothing is banned.').waitFor();
+    expect((await ask(logIn)).data).toEqual({ recordLogin: { created: false } });
+
+    await navigate(page, 'Secrets');
+    await button(page, 'Rotate…').click();
+    await button(dialog, 'Rotate').click();
+    const nextSecret = await dialog.getByText(/^uds_\S+$/).innerText();
+    expect(nextSecret).not.toBe(appSecret);
+    await button(dialog, 'I have copied it').click();
+    // Both work during the overlap, which is counted down.
+    expect((await ask('{ userCount }')).data).toEqual({ userCount: 33 });
+    expect((await backend(appId, nextSecret)('{ userCount }')).data).toEqual({ userCount: 33 });
+    const ending = page.getByRole('row').filter({ hasText: 'ending' });
+    await until(() => ending.innerText()).toMatch(/\d+ (h|min) .*left/);
+    await button(ending, 'Revoke…').click();
+    await button(dialog, 'Revoke').click();
+    await page.getByRole('row').filter({ hasText: 'ended' }).waitFor();
+    await until(async () => (await ask('{ userCount }')).errors?.length).toBe(1);
+    expect((await backend(appId, nextSecret)('{ userCount }')).data).toEqual({ userCount: 33 });
+
+    await navigate(page, 'Users');
+    await settle(page);
+    for (const row of [1, 2, 3]) await page.getByRole('row').nth(row).getByRole('checkbox').check();
+    await button(page, 'Remove…').click();
+    expect(await dialog.getByRole('row').count()).toBe(4);
+    await button(dialog, 'Remove 3 users').click();
+    await dialog.getByRole('heading', { name: '3 users of 3 removed' }).waitFor();
+    expect(await dialog.getByText('removed', { exact: true }).count()).toBe(3);
+    await button(dialog, 'Done').click();
+    await page.getByText('30 users', { exact: true }).waitFor();
+
+    await navigate(page, 'Audit');
+    await settle(page);
+    const trail = await page.getByRole('table', { name: 'Audit trail' }).innerText();
+    for (const action of ['import', 'ban', 'unban', 'rotate', 'revoke', 'remove'])
+      expect(trail).toMatch(new RegExp(`operator:${operator}\\s+.*${action}`, 'i'));
+    expect([opened.strangers(), opened.complaints]).toEqual([[], []]);
+  });
+
+  test('support removes, restores and bans, and is not offered what only an admin may do', async () => {
+    const project = await app.createProject('For support');
+    await project.addUsers(email('ada'), email('eve'));
+    await using opened = await openDashboard(app, browser, 'support');
+    const { page } = opened;
+    const dialog = page.getByRole('dialog');
+    expect(await button(page, 'Create project').count()).toBe(0);
+    expect(await page.getByRole('link', { name: 'Operators' }).count()).toBe(0);
+    await visit(app, page, `/${project.appId}/users`);
+    expect(await button(page, 'Import').count()).toBe(0);
+    await page.getByRole('link', { name: 'eve@example.com' }).click();
+    await page.getByRole('heading', { name: 'eve@example.com' }).waitFor();
+    const place = new URL(page.url()).pathname;
+
+    await button(page, 'Remove…').click();
+    await button(dialog, 'Remove 1 user').click();
+    await button(dialog, 'Done').click();
+    await page.getByText('removed', { exact: true }).waitFor();
+    expect((await project.rest('/server/users/count')).body.result.total_user).toBe(1);
+    await button(page, 'Restore…').click();
+    await button(dialog, 'Restore 1 user').click();
+    await button(dialog, 'Done').click();
+    await button(page, 'Remove…').waitFor();
+    expect(new URL(page.url()).pathname).toBe(place);
+    expect((await project.rest('/server/users/count')).body.result.total_user).toBe(2);
+
+    await visit(app, page, `/${project.appId}/bans`);
+    await button(page, 'Ban an identity').click();
+    await dialog.getByLabel('Auth value').fill('mallory@example.com');
+    await button(dialog, 'Ban').click();
+    await page.getByRole('cell', { name: 'mallory@example.com' }).waitFor();
+
+    await visit(app, page, `/${project.appId}/secrets`);
+    expect(await page.getByRole('button', { name: /Add|Rotate|Revoke/ }).count()).toBe(0);
+    await visit(app, page, `/${project.appId}/settings`);
+    expect(await page.getByRole('button', { name: /Rename|Disable|Delete/ }).count()).toBe(0);
+    expect(opened.complaints).toEqual([]);
+  });
+
+  test('a viewer sees everything, and is offered no change', async () => {
+    const project = await app.createProject('For viewers');
+    await project.addUsers(email('ada'));
+    await using opened = await openDashboard(app, browser, 'viewer');
+    const { page } = opened;
+    const changes = /Create|Import|Remove|Ban|Unban|Add|Rotate|Revoke|Rename|Disable|Delete|Select/;
+    for (const screen of ['', '/users', '/users?q=ada@example.com', '/secrets', '/bans', '/audit', '/settings']) {
+      await visit(app, page, `/${project.appId}${screen}`);
+      const main = page.getByRole('main');
+      expect(await main.getByRole('button', { name: changes }).count(), screen).toBe(0);
+      expect(await main.getByRole('checkbox', { name: changes }).count(), screen).toBe(0);
+    }
+    await visit(app, page, `/${project.appId}/users`);
+    await page.getByRole('link', { name: 'ada@example.com' }).click();
+    await page.getByRole('heading', { name: 'ada@example.com' }).waitFor();
+    expect(await page.getByRole('main').getByRole('button', { name: changes }).count()).toBe(0);
+    expect(opened.complaints).toEqual([]);
+  });
+
+  test('an admin renames, disables, enables and deletes a project', async () => {
+    const project = await app.createProject('To be deleted');
+    await using opened = await openDashboard(app, browser, 'admin');
+    const { page } = opened;
+    const dialog = page.getByRole('dialog');
+    await visit(app, page, `/${project.appId}/settings`);
+    await page.getByLabel('Name of the project').fill('Renamed');
+    await button(page, 'Rename').click();
+    await page.getByText('The project is renamed.').waitFor();
+    await page.getByRole('navigation', { name: 'Main' }).getByText('Renamed').waitFor();
+
+    await button(page, 'Disable the project…').click();
+    await button(dialog, 'Disable').click();
+    await page.getByText('This project is disabled').waitFor();
+    await until(async () => (await project.graphql('{ userCount }')).errors?.length).toBe(1);
+    await button(page, 'Enable the project…').click();
+    await button(dialog, 'Enable').click();
+    await until(async () => (await project.graphql('{ userCount }')).data?.userCount).toBe(0);
+
+    await button(page, 'Delete the project…').click();
+    expect(await button(dialog, 'Delete for ever').isDisabled()).toBe(true);
+    await dialog.getByLabel('Name of the project').fill('Renamed');
+    await button(dialog, 'Delete for ever').click();
+    await page.getByRole('heading', { name: 'Projects' }).waitFor();
+    await visit(app, page, '');
+    expect(await page.getByText(project.appId).count()).toBe(0);
+    expect(opened.complaints).toEqual([]);
+  });
+
+  test('an admin adds an operator, whose link works once, and ends their session', async () => {
+    await using opened = await openDashboard(app, browser, 'admin');
+    const { page } = opened;
+    const dialog = page.getByRole('dialog');
+    await navigate(page, 'Operators');
+    await button(page, 'Add operator').click();
+    await dialog.getByLabel('Name').fill(`grace-${process.pid}`);
+    await button(dialog, 'Add').click();
+    await button(dialog, 'Make link').click();
+    const link = await dialog.getByText(/#login=/).innerText();
+    await button(dialog, 'Done').click();
+
+    const context = await browser.newContext();
+    const hers = await context.newPage();
+    await hers.goto(link);
+    await hers.getByRole('heading', { name: 'Projects' }).waitFor();
+    // The token leaves the address bar.
+    expect(hers.url()).not.toContain('login=');
+
+    await visit(app, page, '/sessions');
+    const row = page.getByRole('row').filter({ hasText: `grace-${process.pid}` });
+    await row.getByRole('button').click();
+    await until(() => row.count()).toBe(0);
+    await hers.getByRole('link', { name: 'Status' }).click();
+    await hers.getByRole('heading', { name: 'Sign in to userdir' }).waitFor();
+    await context.close();
+    expect(opened.complaints).toEqual([]);
+  });
+});

@@ -1,0 +1,282 @@
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import type { Browser, Locator, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { stellarAddress } from '../support/addresses.js';
+import { type Json, type TestProject, useTestApp } from '../support/app.js';
+import { hasBrowser, launchBrowser } from '../support/browser.js';
+import { openDashboard, settle, visit } from '../support/dashboard-page.js';
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 30_000 });
+
+/** How the screens behave for everyone: by link, by keyboard, on a phone, in both themes. These tests need Chromium. */
+describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
+  const app = useTestApp();
+  let project: TestProject;
+  let browser: Browser;
+  let userId: string;
+  beforeAll(async () => {
+    project = await app.createProject('Screens');
+    await project.addUsers(
+      ...Array.from({ length: 60 }, (_, index) => ({
+        auth_method: ['email', 'google', 'passkey'][index % 3] ?? 'email',
+        auth_value: index % 3 === 0 ? `user${index}@example.com` : `value-${index}`,
+        created_at: `2026-01-${String(1 + (index % 28)).padStart(2, '0')}`,
+        accounts: [{ network: 'stellar', public_key: stellarAddress(index) }],
+      })),
+    );
+    userId = (await project.graphql('{ users(first: 1) { nodes { id } } }')).data.users.nodes[0].id;
+    browser = await launchBrowser();
+  });
+  afterAll(() => browser?.close());
+
+  const screens = () => [
+    '',
+    `/${project.appId}`,
+    `/${project.appId}/users`,
+    `/${project.appId}/users?q=nobody@example.com`,
+    `/${project.appId}/users/${userId}`,
+    `/${project.appId}/secrets`,
+    `/${project.appId}/bans`,
+    `/${project.appId}/audit`,
+    `/${project.appId}/settings`,
+    '/operators',
+    '/sessions',
+    '/status',
+    `/${project.appId}/users/999999`,
+    '/app_unknown/users',
+  ];
+
+  async function findFaults(page: Page): Promise<string[]> {
+    // Evaluated like this, the Content-Security-Policy of the page does not refuse it.
+    await page.evaluate(AXE);
+    const { violations } = (await page.evaluate('axe.run()')) as Json;
+    return violations.map(
+      ({ id, nodes }: Json) =>
+        `${id}: ${nodes.map((node: Json) => `${node.target} ${node.failureSummary}`).join('; ')}`,
+    );
+  }
+
+  test.each(['light', 'dark'] as const)('have nothing that axe finds, in %s', async (colorScheme) => {
+    await using opened = await openDashboard(app, browser, 'admin', { colorScheme });
+    const { page } = opened;
+    for (const path of screens()) {
+      await visit(app, page, path).catch(() => settle(page));
+      expect(await findFaults(page), path).toEqual([]);
+    }
+    // Dialogs and menus.
+    const dialogs: [string, string][] = [
+      ['', 'Create project'],
+      [`/${project.appId}`, 'API'],
+      [`/${project.appId}/users`, 'Import'],
+      [`/${project.appId}/users/${userId}`, 'Remove…'],
+      [`/${project.appId}/secrets`, 'Add secret'],
+      [`/${project.appId}/secrets`, 'Rotate…'],
+      [`/${project.appId}/bans`, 'Ban an identity'],
+      [`/${project.appId}/settings`, 'Delete the project…'],
+      ['/operators', 'Add operator'],
+    ];
+    for (const [path, name] of dialogs) {
+      await visit(app, page, path);
+      await page.getByRole('button', { name }).first().click();
+      await page.getByRole('dialog').waitFor();
+      expect(await findFaults(page), `${path} ${name}`).toEqual([]);
+    }
+    expect(opened.strangers()).toEqual([]);
+    expect(opened.complaints).toEqual([]);
+  });
+
+  test('fit a phone, each in its own width', async () => {
+    await using opened = await openDashboard(app, browser, 'admin', { viewport: { width: 390, height: 800 } });
+    for (const path of screens()) {
+      await visit(app, opened.page, path).catch(() => settle(opened.page));
+      expect(await opened.page.evaluate('document.documentElement.scrollWidth - innerWidth'), path).toBe(0);
+    }
+  });
+
+  test('are where a link says: filter, page, back and the place in a long list', async () => {
+    await using opened = await openDashboard(app, browser, 'viewer', { viewport: { width: 1000, height: 500 } });
+    const { page } = opened;
+    await visit(app, page, `/${project.appId}/users?page=3&limit=10`);
+    expect(await page.getByLabel('Page number').inputValue()).toBe('3');
+    await page.getByRole('checkbox', { name: 'Email' }).check();
+    await page.getByText('20 users match the filter').waitFor();
+    expect(page.url()).toContain('method=EMAIL');
+    expect(page.url()).not.toContain('page=');
+    await page.goBack();
+    await page.getByText('60 users', { exact: true }).waitFor();
+    expect(await page.getByLabel('Page number').inputValue()).toBe('3');
+    expect(await page.getByRole('checkbox', { name: 'Email' }).isChecked()).toBe(false);
+
+    await visit(app, page, `/${project.appId}/users?limit=50`);
+    const link = page.getByRole('row').nth(40).getByRole('link');
+    await link.scrollIntoViewIfNeeded();
+    const place = (await page.evaluate('scrollY')) as number;
+    expect(place).toBeGreaterThan(300);
+    await link.click();
+    await page.getByRole('heading', { name: 'Accounts' }).waitFor();
+    expect(await page.evaluate('scrollY')).toBe(0);
+    await page.goBack();
+    await page.getByRole('heading', { name: 'Users' }).waitFor();
+    await until(() => page.evaluate(`Math.abs(scrollY - ${place})`)).toBeLessThan(20);
+  });
+
+  test('walk by cursor to the last user and back, each user once', async () => {
+    await using opened = await openDashboard(app, browser, 'viewer');
+    const { page } = opened;
+    await visit(app, page, `/${project.appId}/users?by=cursor&limit=25`);
+    const seen: string[] = [];
+    const readIds = () => page.locator('tbody tr td:nth-child(3)').allInnerTexts();
+    for (const count of [25, 25, 10]) {
+      await until(() => page.locator('tbody tr').count()).toBe(count);
+      await settle(page);
+      seen.push(...(await readIds()));
+      const older = page.getByRole('link', { name: 'Older' });
+      if (count === 25) {
+        const [before] = await readIds();
+        await older.click();
+        await until(async () => (await readIds())[0]).not.toBe(before);
+      } else expect(await older.count()).toBe(0);
+    }
+    expect(new Set(seen).size).toBe(60);
+    await page.getByRole('link', { name: 'Newer' }).click();
+    await until(async () => (await readIds())[0]).toBe(seen[25]);
+  });
+
+  test('are used by keyboard alone', async () => {
+    await using opened = await openDashboard(app, browser, 'admin');
+    const { page } = opened;
+    const hasFocus = (where: Locator) => until(() => where.and(page.locator(':focus')).count()).toBe(1);
+    const focused = () => page.evaluate('document.activeElement?.textContent || document.activeElement?.ariaLabel');
+    await visit(app, page, `/${project.appId}/users`);
+    await page.keyboard.press('Tab');
+    expect(await focused()).toBe('Skip to the content');
+    await page.keyboard.press('/');
+    await hasFocus(page.getByRole('searchbox'));
+    await page.keyboard.type('user0@example.com');
+    await page.keyboard.press('Enter');
+    await page.getByText('1 user found').waitFor();
+    await page.keyboard.press('Escape');
+    await page.getByText('60 users', { exact: true }).waitFor();
+
+    const open = page.getByRole('button', { name: 'Import' });
+    await open.focus();
+    await page.keyboard.press('Enter');
+    await page.getByRole('dialog').waitFor();
+    await hasFocus(page.getByLabel('File'));
+    await page.keyboard.press('Escape');
+    await until(() => page.getByRole('dialog').count()).toBe(0);
+    await hasFocus(open);
+
+    const menu = page.getByText('Export', { exact: true });
+    await menu.focus();
+    await page.keyboard.press('Enter');
+    await page.getByRole('link', { name: /CSV/ }).waitFor();
+    await page.keyboard.press('Escape');
+    await until(() => page.getByRole('link', { name: /CSV/ }).isVisible()).toBe(false);
+    // What has the focus is seen to have it.
+    await hasFocus(menu);
+    expect(await page.evaluate('getComputedStyle(document.activeElement).outlineStyle')).toBe('solid');
+  });
+
+  test('switch between light and dark, and remember it', async () => {
+    await using opened = await openDashboard(app, browser, 'viewer', { colorScheme: 'light' });
+    const { page } = opened;
+    const theme = () => page.evaluate('document.documentElement.dataset.theme');
+    const toggle = page.getByRole('button', { name: /^Colours/ });
+    expect(await theme()).toBe('light');
+    await toggle.click();
+    await toggle.click();
+    expect(await theme()).toBe('dark');
+    await visit(app, page, '');
+    expect(await theme()).toBe('dark');
+    await toggle.click();
+    await page.emulateMedia({ colorScheme: 'dark' });
+    await until(theme).toBe('dark');
+    await page.emulateMedia({ colorScheme: 'light' });
+    await until(theme).toBe('light');
+  });
+
+  test('show the reader’s time, with UTC beside it', async () => {
+    await using opened = await openDashboard(app, browser, 'viewer', { timezoneId: 'Asia/Tokyo' });
+    const { page } = opened;
+    await visit(app, page, `/${project.appId}/users/${userId}`);
+    const time = page.locator('time').first();
+    expect(await time.innerText()).toMatch(/2026, 09:00$/);
+    expect(await time.getAttribute('title')).toMatch(/2026, 00:00:00 UTC$/);
+  });
+
+  test('show a range of sign-ups as a chart and as a table with the same figures', async () => {
+    await using opened = await openDashboard(app, browser, 'viewer');
+    const { page } = opened;
+    await visit(app, page, `/${project.appId}?from=2026-01-01&to=2026-01-31`);
+    await page.locator('canvas').waitFor();
+    await page.getByText('60 sign-ups, as a table').click();
+    const table = page.getByRole('table', { name: 'Sign-ups by login method' });
+    expect(await table.getByRole('row').count()).toBe(32);
+    await page.getByRole('combobox', { name: 'By' }).selectOption('month');
+    await until(() => table.getByRole('row').count()).toBe(2);
+    expect(await table.getByRole('row').nth(1).innerText()).toMatch(/January 2026\s+20\s+20\s+0\s+20\s+60/);
+    await visit(app, page, `/${project.appId}?from=2000-01-01&to=2026-01-31`);
+    // What the service refuses is shown with its reason.
+    expect(await page.getByRole('alert').innerText()).toMatch(/400/);
+  });
+
+  test('export what the filter shows, with formulas made harmless', async () => {
+    const formulas = await app.createProject('Formulas');
+    await formulas.addUsers(
+      ...['=1+1', '+1', '-1', '@x'].map((auth_value) => ({ auth_method: 'google', auth_value })),
+      { auth_method: 'email', auth_value: 'ada@example.com' },
+    );
+    await using opened = await openDashboard(app, browser, 'viewer', { acceptDownloads: true });
+    const { page } = opened;
+    await visit(app, page, `/${formulas.appId}/users?method=SOCIALS`);
+    const download = async (format: RegExp) => {
+      await page.getByText('Export', { exact: true }).click();
+      const [started] = await Promise.all([
+        page.waitForEvent('download'),
+        page.getByRole('link', { name: format }).click(),
+      ]);
+      const chunks: Buffer[] = [];
+      for await (const chunk of await started.createReadStream()) chunks.push(chunk as Buffer);
+      await page.keyboard.press('Escape');
+      return Buffer.concat(chunks).toString();
+    };
+    const csv = await download(/CSV/);
+    expect(csv.trim().split('\n')).toHaveLength(5);
+    expect(csv).not.toMatch(/(^|[,"])[=+@-]/m);
+    const ndjson = (await download(/NDJSON/)).trim().split('\n');
+    expect(ndjson.map((line) => JSON.parse(line).auth_value).sort()).toEqual(['+1', '-1', '=1+1', '@x']);
+  });
+
+  test('tell how to ask the same by GraphQL, curl and the command', async () => {
+    await using opened = await openDashboard(app, browser, 'viewer', {
+      permissions: ['clipboard-read', 'clipboard-write'],
+    });
+    const { page } = opened;
+    await visit(app, page, `/${project.appId}/users?method=EMAIL&limit=10`);
+    await page.getByRole('button', { name: 'API' }).click();
+    const dialog = page.getByRole('dialog');
+    const [operation = '', variables = ''] = (await dialog.locator('pre').first().innerText()).split('# Variables');
+    const { data } = await project.graphql(operation, JSON.parse(variables));
+    expect([data.userPage.totalUser, data.userPage.users.length]).toEqual([20, 10]);
+    await page.getByRole('button', { name: 'Copy the curl version' }).click();
+    const copied = (await page.evaluate('navigator.clipboard.readText()')) as string;
+    const path = /'(http[^']*)'/.exec(copied)?.[1]?.replace(app.url, '') ?? '';
+    expect((await project.rest(path)).body.result.total_user).toBe(20);
+    expect(await dialog.locator('pre').last().innerText()).toBe(`userdir user export --project ${project.appId}`);
+  });
+
+  test('say what to do when the service does not answer', async () => {
+    await using opened = await openDashboard(app, browser, 'viewer');
+    const { page } = opened;
+    await visit(app, page, `/${project.appId}/users`);
+    await page.route('**/dashboard/graphql', (route) => route.abort());
+    await page.getByRole('link', { name: 'Secrets' }).click();
+    await until(() => page.getByRole('alert').first().innerText()).toMatch(/does not answer/);
+    await page.unroute('**/dashboard/graphql');
+    await page.getByRole('button', { name: 'Try again' }).first().click();
+    await page.getByRole('table', { name: 'Secrets' }).waitFor();
+  });
+});
