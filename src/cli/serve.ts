@@ -107,7 +107,8 @@ async function serve(config: Config, log: Logger, operations: Operations, superv
       // A page contains a secret in demo mode only: with the embedded database, on a loopback address, under the name of this machine
       // (the scripts of another site could read the page), and not through a proxy, whose clients are unknown.
       examine: async () => {
-        return (await examineDatabase(context, examinationOf(config, false))).findings.map(toCheck);
+        const { findings } = await examineDatabase(context, examinationOf(config, false));
+        return findings.flatMap(toCheck);
       },
       demoCredentials: ({ headers }) =>
         isEmbedded &&
@@ -169,10 +170,10 @@ async function serve(config: Config, log: Logger, operations: Operations, superv
   await runThenClose(work, closers);
 }
 
-const CHECK_STATES = { passed: 'ok', skipped: 'ok', warning: 'warning', failed: 'problem' } as const;
+const CHECK_STATES = { passed: 'ok', warning: 'warning', failed: 'problem' } as const;
 
 function toCheck({ id, status, found, advice }: Finding) {
-  return { name: id, state: CHECK_STATES[status], message: found, advice };
+  return status === 'skipped' ? [] : [{ name: id, state: CHECK_STATES[status], message: found, advice }];
 }
 
 /** Headers that proxies add. */

@@ -207,8 +207,13 @@ export function createTransfers(db: Database, totals: Totals) {
 
 const EVERYONE = userFilter({});
 
+/** The parts of a filter that restrict the users. */
 function describeFilter({ createdFrom, createdTo, loginMethods }: UserFilter) {
-  return { from: createdFrom, to: createdTo, login_methods: loginMethods };
+  return {
+    ...(createdFrom > EVERYONE.createdFrom && { from: createdFrom }),
+    ...(createdTo < EVERYONE.createdTo && { to: createdTo }),
+    ...(loginMethods !== null && { login_methods: loginMethods }),
+  };
 }
 
 /** Thrown to undo an import whose report has the reason. */

@@ -154,32 +154,37 @@ describe('extensions.cost', () => {
 describe('Server-Timing', () => {
   test('states the total time of a request, its time in the queue, and its time in the database', async () => {
     const other = await app.createProject();
-    await Promise.all([project, other].map((each) => each.rest('/server/users/count')));
-    let release = () => {};
-    const released = new Promise<void>((resolve) => {
-      release = resolve;
-    });
-    let held: Promise<void> | undefined;
-    await new Promise<void>((isHeld) => {
-      held = app.context.db.transaction('READ COMMITTED', async (tx) => {
-        await tx.query({ text: 'LOCK TABLE users', values: [] } as never);
-        isHeld();
-        await released;
+    /** The times of a request that waits for a lock, and of one behind it. */
+    async function holdUp() {
+      await Promise.all([project, other].map((each) => each.rest('/server/users/count')));
+      let release = () => {};
+      const released = new Promise<void>((resolve) => {
+        release = resolve;
       });
-    });
-    app.statements.length = 0;
-    const before = other.rest('/server/users', { headers: asking });
-    while (!app.statements.some((sql) => sql.includes('FROM users'))) await sleep(5);
-    // The first request is the only one in flight until its statement ends, so this one is queued.
-    const behind = project.rest('/server/users', { headers: asking });
-    await sleep(500);
-    release();
-    const [first, second] = (await Promise.all([before, behind, held])).map(
-      (answer) => answer && timingOf(answer.headers),
-    );
-    expect(first?.['db']).toBeGreaterThan(400);
-    expect(second?.['wait']).toBeGreaterThan(first?.['wait'] ?? 0);
-    for (const { total = 0, wait = 0, db = 0 } of [first, second] as Record<string, number>[]) {
+      let held: Promise<void> | undefined;
+      await new Promise<void>((isHeld) => {
+        held = app.context.db.transaction('READ COMMITTED', async (tx) => {
+          await tx.query({ text: 'LOCK TABLE users', values: [] } as never);
+          isHeld();
+          await released;
+        });
+      });
+      app.statements.length = 0;
+      const before = other.rest('/server/users', { headers: asking });
+      while (!app.statements.some((sql) => sql.includes('FROM users'))) await sleep(5);
+      // The first request is the only one in flight until its statement ends, so this one is queued.
+      const behind = project.rest('/server/users', { headers: asking });
+      await sleep(500);
+      release();
+      const [first, second] = await Promise.all([before, behind, held]);
+      return [timingOf(first.headers), timingOf(second.headers)] as const;
+    }
+    let [first, second] = await holdUp();
+    // On a busy machine the cached credentials of the second may end before it comes. It then waits for the lock, not in the queue.
+    for (let tries = 1; second['wait'] === 0 && tries < 20; tries += 1) [first, second] = await holdUp();
+    expect(first['db']).toBeGreaterThan(400);
+    expect(second['wait']).toBeGreaterThan(first['wait'] ?? 0);
+    for (const { total = 0, wait = 0, db = 0 } of [first, second]) {
       expect(wait + db).toBeLessThanOrEqual(total + 0.02);
       expect(db).toBeGreaterThan(0);
     }

@@ -181,11 +181,15 @@ describe('queries', () => {
   });
 
   test('the main screens take few statements, however many rows they have', async () => {
+    // The least of several times, because work in the background has statements of its own.
     const count = async (query: string, variables = {}) => {
-      await admin.ask(query, variables);
-      const before = app.statements.length;
-      await admin.ask(query, variables);
-      return app.statements.length - before;
+      const counts: number[] = [];
+      for (let time = 0; time < 4; time += 1) {
+        const before = app.statements.length;
+        await admin.ask(query, variables);
+        counts.push(app.statements.length - before);
+      }
+      return Math.min(...counts);
     };
     // One is for the session.
     const LIST = `{ projects(first: 50) { totalCount nodes { appId name createdAt userCount
