@@ -219,6 +219,7 @@ describe('a server', () => {
       url: server.url,
       graphql: `${server.url}/graphql`,
       rest: `${server.url}/server`,
+      dashboard: expect.stringMatching(/\/dashboard#login=\S+$/),
       demo: { app_id: expect.stringMatching(/^app_/), app_secret: expect.stringMatching(/^uds_/) },
     });
     expect(stdout.trim()).not.toContain('\n');
