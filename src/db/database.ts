@@ -90,8 +90,7 @@ export function createDatabase(config: DatabaseConfig, options: DatabaseOptions 
       abandon: () => undefined,
       engineUsage: () => null,
       listen: (...subscription) => void stops.push(listen(withoutPooler, ...subscription)),
-      keepSession: (work) =>
-        void stops.push(keepSession({ ...withoutPooler, ...SESSION_TIMEOUTS }, work, options.onIdleError)),
+      keepSession: (work) => void stops.push(keepSession(withoutPooler, work, options.onIdleError)),
       close: () => closeAll(stops),
     });
   }
@@ -164,7 +163,7 @@ function fromPool(
 }
 
 /** How long a kept session waits for an answer before it counts the connection as broken. */
-const SESSION_TIMEOUTS = { query_timeout: 10_000 };
+const SESSION_LIMIT_MS = 10_000;
 
 function keepSession(
   connection: pg.ClientConfig,
@@ -172,13 +171,14 @@ function keepSession(
   onFailure: DatabaseOptions['onIdleError'] = () => undefined,
 ): () => Promise<void> {
   const statementsOn = createStatements(undefined);
+  const limit = createTimeLimit(SESSION_LIMIT_MS);
   const runIn = async (client: pg.Client, signal: AbortSignal) => {
     // PostgreSQL holds the locks of a machine that has disappeared until it notices; by default, after two hours.
     await client.query(`SET tcp_keepalives_idle = 10`);
     await client.query(`SET tcp_keepalives_interval = 5`);
     await client.query(`SET tcp_keepalives_count = 3`);
     await work({
-      ...statementsOn(client, null),
+      ...statementsOn(client, limit),
       signal,
       async listen(channel, onNotice) {
         client.on('notification', ({ payload = '' }) => onNotice(payload));
