@@ -37,7 +37,7 @@ describe.skipIf(!hasBrowser)('the dashboard is safe against', () => {
   const trail = async (operator: string) => {
     await using opened = await openDashboard(app, browser, 'viewer');
     await visit(app, opened.page, `/${project.appId}/audit?actor=operator:${operator}`);
-    return opened.page.getByRole('main').innerText();
+    return await opened.page.getByRole('main').innerText();
   };
 
   test('a form or a script of another site', async () => {

@@ -35,13 +35,18 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
   afterAll(() => rm(dir, { recursive: true, force: true }));
 
   test('contains the build, the migrations, the schema and the dependency lock, and nothing else', async () => {
-    const built = new Set(packed.files.map(({ path }) => path.replace(/^(dist|docs)\/.*\.(js|md)$/, '$1/**/*.$2')));
+    const kindOf = (path: string) =>
+      path.startsWith('dist/dashboard/pages/')
+        ? 'dist/dashboard/pages'
+        : path.replace(/^(dist|docs)\/.*\.(js|md)$/, '$1/**/*.$2');
+    const built = new Set(packed.files.map(({ path }) => kindOf(path)));
     const migrations = (await readdir(join(ROOT, 'prisma/migrations'), { recursive: true, withFileTypes: true }))
       .filter((entry) => entry.isFile())
       .map((entry) => relative(ROOT, join(entry.parentPath, entry.name)));
     const others = [
       'README.md',
       'dist/**/*.js',
+      'dist/dashboard/pages',
       'docs/**/*.md',
       'docs/grafana.json',
       'npm-shrinkwrap.json',
@@ -49,7 +54,7 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
       'schema.graphql',
     ];
     expect([...built].sort()).toEqual([...others, ...migrations].sort());
-    expect(packed.unpackedSize).toBeLessThan(1_000_000);
+    expect(packed.unpackedSize).toBeLessThan(1_500_000);
   });
 
   test('adds only the build to the checkout', async () => {

@@ -17,6 +17,8 @@ const EXCEPTIONS = {
   '@graphql-eslint/input-name': 'off',
   // It is for schemas that only read.
   '@graphql-eslint/no-root-type': 'off',
+  // The feed of changes is read forwards only.
+  '@graphql-eslint/relay-arguments': ['error', { includeBoth: false }],
   // Edges are of users, who are fetched by `user(id:)`: there is no second kind of thing that a `Node` could be. Lists that
   // never have more than a page's worth (`accounts`, `searchUsers`) need no cursors.
   '@graphql-eslint/relay-edge-types': [
