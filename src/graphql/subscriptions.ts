@@ -1,7 +1,7 @@
 import { createSourceEventStream, type ExecutionResult, execute } from 'graphql';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError } from '../errors.js';
-import type { OpenStream } from '../http/streams.js';
+import { HEARTBEAT, type OpenStream } from '../http/streams.js';
 import type { GraphQLContext } from './builder.js';
 import { toGraphQLError, toGraphQLErrors } from './errors.js';
 import type { PreparedRequest } from './execution.js';
@@ -33,6 +33,8 @@ export async function* subscriptionEvents(
     const events = await createSourceEventStream(parameters);
     if (!(Symbol.asyncIterator in events)) yield next(events, context);
     else {
+      // From here on no change is missed, also without a cursor.
+      yield HEARTBEAT;
       for await (const rootValue of events) {
         yield next(await admitted(stream, async () => execute({ ...parameters, rootValue })), context);
       }

@@ -20,7 +20,8 @@ const LIMITS: StreamLimits = { perProject: 2_000, inAll: 10_000 };
 const CHECK_MS = 400;
 /** How often a comment is sent on a stream, so that nothing on its way counts it as idle. */
 const HEARTBEAT_MS = 15_000;
-const HEARTBEAT = ': \n\n';
+/** Also what a stream begins with, once its place in the feed is settled: the client sees the headers then. */
+export const HEARTBEAT = ': \n\n';
 /** After the end of its events, a client has this time to read them. */
 const LINGER_MS = 1_000;
 /** Bytes that wait in memory for a slow client, beyond the event that is being sent. */
@@ -198,8 +199,6 @@ async function* withHeartbeats(
   texts: AsyncGenerator<string, void>,
   onBeat: (listener: () => void) => void,
 ): AsyncGenerator<string, void> {
-  // At once, so that the client sees the headers.
-  yield HEARTBEAT;
   try {
     for (;;) {
       let isThere = false;

@@ -5,7 +5,7 @@ import { type Change, CHANGE_TYPES, changeCursor, changesLimit, changeTypes, for
 import { parse } from '../domain/filters.js';
 import type { Authenticate } from '../http/authentication.js';
 import { refuseMalformedUrl } from '../http/malformed-requests.js';
-import { accepts, EVENT_STREAM, type OpenStream, type Streams } from '../http/streams.js';
+import { accepts, EVENT_STREAM, HEARTBEAT, type OpenStream, type Streams } from '../http/streams.js';
 import type { Changes, ChangesQuery } from '../services/changes.js';
 import { AppError } from '../errors.js';
 import { compileValidator } from './plugin.js';
@@ -123,6 +123,7 @@ const changesRoute: FastifyPluginAsyncZod<ChangesOptions> = async (app, { change
 
 async function* changeEvents(lists: AsyncIterable<Change[]>, stream: OpenStream): AsyncGenerator<string, void> {
   try {
+    yield HEARTBEAT;
     for await (const list of lists) {
       yield list.map((change) => `id: ${change.id}\ndata: ${formatChange(change)}\n\n`).join('');
     }
