@@ -14,10 +14,16 @@ beforeAll(async () => {
 
 const REFUSAL = 'The service is overloaded: the queue is full.';
 
+/** Sends more at once until something is refused: on a busy machine, the server may keep up with what the test sends. */
+async function overload<Answer extends { status: number }>(send: () => Promise<Answer>): Promise<Answer[]> {
+  for (let requests = 60; ; requests = Math.min(2 * requests, 1_000)) {
+    const answers = await Promise.all(Array.from({ length: requests }, send));
+    if (answers.some(({ status }) => status !== 200)) return answers;
+  }
+}
+
 test('when the queue is full, a REST request is refused at once: 503 with Retry-After', async () => {
-  const answers = await Promise.all(Array.from({ length: 60 }, () => storm.rest('/server/users/count')));
-  const refused = answers.filter(({ status }) => status === 503);
-  expect(refused.length).toBeGreaterThan(0);
+  const answers = await overload(() => storm.rest('/server/users/count'));
   expect(answers.filter(({ status }) => status === 200).length).toBeGreaterThanOrEqual(5);
   for (const { status, headers, body } of answers) {
     if (status === 503) expect([headers.get('retry-after'), body]).toEqual(['1', { error: REFUSAL }]);
@@ -26,9 +32,8 @@ test('when the queue is full, a REST request is refused at once: 503 with Retry-
 });
 
 test('when the queue is full, a GraphQL operation is refused at once: UNAVAILABLE', async () => {
-  const answers = await Promise.all(Array.from({ length: 60 }, () => storm.graphql('{ userCount }')));
+  const answers = await overload(() => storm.graphql('{ userCount }'));
   const refused = answers.filter(({ status }) => status !== 200);
-  expect(refused.length).toBeGreaterThan(0);
   for (const { status, headers, errors } of refused) {
     expect([status, headers.get('retry-after')]).toEqual([503, '1']);
     expect(errors).toEqual([{ message: REFUSAL, extensions: { code: 'UNAVAILABLE' } }]);
