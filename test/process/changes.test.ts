@@ -50,8 +50,10 @@ test('the command writes the changes after a cursor, such as that of an export',
   const project = await createProject();
   const a = await login(project, 'a');
   const command = ['changes', '--project', project.app_id];
-  // Until a page has all of it, also where others hold up the feed.
-  await vi.waitUntil(async () => linesOf((await userdir(settings, command)).stdout).length === 1, PATIENCE);
+  // Until a page has all of it, also where others hold up the feed. Not at once again: each command may publish instead of the server,
+  // and on a busy machine it may end before it is done.
+  const seldom = { timeout: 120_000, interval: 3_000 };
+  await vi.waitUntil(async () => linesOf((await userdir(settings, command)).stdout).length === 1, seldom);
   const exported = await userdir(settings, ['user', 'export', '--project', project.app_id, '--json']);
   expect(linesOf(exported.stdout)).toMatchObject([{ auth_value: 'a@example.com' }]);
   const report = JSON.parse(exported.stderr);
