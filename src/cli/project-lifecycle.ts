@@ -75,7 +75,7 @@ export function addLifecycleCommands(project: Command, { operation }: CommandCon
     });
   const remove = operation('project delete', deleteProject);
   command('delete', 'delete a project with its users, secrets, bans and audit trail', 'project delete app_1 --yes')
-    .option('--yes', 'do not ask; needed where nobody can be asked')
+    .option('--yes', 'do not ask; needed without a terminal')
     .action(async (appId: string, { yes, ...options }) => {
       if (yes !== true) await confirmDeletion(await show({ appId }, { print: () => '' }));
       await remove(

@@ -41,7 +41,7 @@ export async function* subscriptionEvents(
     }
     if (stream.signal.aborted) throw stream.signal.reason;
   } catch (error) {
-    // Nobody reads on.
+    // The client has gone.
     if (stream.isGone()) return;
     yield next({ errors: [toGraphQLError(error, context.report)] }, context);
   }

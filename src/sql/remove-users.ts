@@ -25,7 +25,7 @@ export interface Restoration {
   readonly takenBy: number | null;
 }
 
-/** Makes a removed user current again, with an audit entry, as long as nobody else has the identity. */
+/** Makes a removed user current again, with an audit entry, unless another user has the identity by now. */
 export async function restoreUser(db: Queryable, actor: Actor, id: bigint): Promise<Restoration> {
   const { projectId } = actor;
   const statement = Prisma.sql`

@@ -126,7 +126,7 @@ describe('project delete', () => {
     expect(await run('totals', 'check')).toMatchObject({ code: 0 });
   });
 
-  test('is refused without --yes where nobody can be asked', async () => {
+  test('is refused without --yes and without a terminal', async () => {
     const project = await createProject();
     expect(await run('project', 'delete', project.app_id)).toEqual({
       code: 1,
