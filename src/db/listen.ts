@@ -24,7 +24,9 @@ export function keepConnection(
     const ended = new Promise((resolve) => current.once('end', resolve));
     // Without a listener an error would end the process. An 'end' follows every error.
     current.on('error', report);
-    await current.connect();
+    // A client that is ended while it connects never settles its connect().
+    await Promise.race([current.connect(), ended]);
+    if (stopped.signal.aborted) return;
     await Promise.all([work(current, stopped.signal), ended]);
   }
 
