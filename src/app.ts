@@ -4,6 +4,7 @@ import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } 
 import { type AdmissionOptions, createAdmission } from './http/admission.js';
 import { admitRequests } from './http/admit-requests.js';
 import { createAuthenticate } from './http/authentication.js';
+import { closeInOrder } from './http/closing.js';
 import type { Config } from './config/config.js';
 import { limitRequestTime } from './http/request-timeout.js';
 import type { Context } from './context.js';
@@ -132,16 +133,7 @@ export async function createServer({
     const address = { host: config.host, port: config.metricsPort };
     if (checkWorkers === undefined) serveWhileListening(app, () => serveMetrics(address, metrics.text));
   }
-  let closing = false;
-  app.decorate('drain', () => {
-    closing = true;
-  });
-  app.addHook('preClose', async () => app.drain());
-  // Otherwise a connection would stay open for the client's next request, and delay the close.
-  app.addHook('onSend', (_request, reply, _payload, done) => {
-    if (closing) reply.header('connection', 'close');
-    done();
-  });
+  const isClosing = closeInOrder(app);
   app.setErrorHandler(sendFailure);
   app.setNotFoundHandler(refuseUnknownRoutes(app));
   app.removeAllContentTypeParsers();
@@ -183,7 +175,7 @@ export async function createServer({
     demoCredentials,
   });
   app.decorate('checkReady', async () => {
-    if (closing || !context.isOpen()) throw new Error('The service is starting or closing.');
+    if (isClosing() || !context.isOpen()) throw new Error('The service is starting or closing.');
     await withReadyTimeout(context.db.check());
   });
   await app.register(healthPlugin, { checkReady: checkWorkers ?? (() => app.checkReady()) });
