@@ -11,12 +11,30 @@ export interface LoadSources {
   readonly examine: () => Promise<Check[]>;
 }
 
+/** The checks ask the database ten questions one after another, so an answer serves all pages for so long. */
+const CHECKED_FOR_MS = 10_000;
+
+/** The same, but its result is kept. A failure is not. */
+function keeping<Result>(make: () => Promise<Result>, ms: number): () => Promise<Result> {
+  let made: { readonly result: Promise<Result>; readonly at: number } | null = null;
+  return () => {
+    if (made !== null && performance.now() - made.at < ms) return made.result;
+    const result = make();
+    const current = { result, at: performance.now() };
+    made = current;
+    result.catch(() => {
+      if (made === current) made = null;
+    });
+    return result;
+  };
+}
+
 export function createStatus({ admission, pool, isEmbedded, examine }: LoadSources): StatusSource {
   const startedAt = new Date(Date.now() - process.uptime() * 1_000);
   return {
     startedAt,
     database: isEmbedded ? 'embedded' : 'PostgreSQL',
-    checks: examine,
+    checks: keeping(examine, CHECKED_FOR_MS),
     async figures() {
       const { inFlight, queued, refused } = admission.load;
       const figure = (name: string, description: string, value: number, unit = ''): Figure => ({

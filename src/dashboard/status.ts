@@ -35,7 +35,7 @@ const statusType = builder.objectRef<object>('Status').implement({
   fields: (t) => ({
     checks: t.field({
       type: [checkType],
-      description: 'What `userdir doctor` says of the database, without counting all users.',
+      description: 'What `userdir doctor` says of the database, without counting all users. At most ten seconds old.',
       resolve: (_status, _args, { status }) => status.checks(),
     }),
     figures: t.field({

@@ -57,14 +57,15 @@ async function measure() {
     ['Status', '/status', null],
   ];
   process.stdout.write(
-    `| screen, at ${data.users.toLocaleString('en')} users | its slowest operation, ms | the API, ms |\n|---|---:|---:|\n`,
+    `| screen, at ${data.users.toLocaleString('en')} users | its slowest operation | ms | the API, ms |\n|---|---|---:|---:|\n`,
   );
   for (const [name, path, api] of screens) {
     const operations = [];
     for (let visit = 0; visit < VISITS; visit += 1)
       operations.push(await visitScreen(page, `${server.url}/dashboard${path}`));
     const asked = api === null ? '' : (await timeApi(api)).toFixed(1);
-    process.stdout.write(`| ${name} | ${median(operations).toFixed(1)} | ${asked} |\n`);
+    const slowest = operations.toSorted((a, b) => a.ms - b.ms)[Math.floor(VISITS / 2)];
+    process.stdout.write(`| ${name} | ${slowest.operation} | ${slowest.ms.toFixed(1)} | ${asked} |\n`);
   }
 }
 
@@ -74,13 +75,13 @@ async function visitScreen(page, address) {
   const record = async (request) => {
     if (!request.url().endsWith('/dashboard/graphql')) return;
     const { requestStart, responseEnd } = request.timing();
-    waits.push(responseEnd - requestStart);
+    waits.push({ ms: responseEnd - requestStart, operation: /(?:query|mutation) (\w+)/.exec(request.postData())?.[1] });
   };
   page.on('requestfinished', record);
   await page.goto(address, { waitUntil: 'networkidle' });
   page.off('requestfinished', record);
   if (waits.length === 0) throw new Error(`${address} asked nothing.`);
-  return Math.max(...waits);
+  return waits.toSorted((a, b) => b.ms - a.ms)[0];
 }
 
 async function timeApi(path) {
