@@ -13,8 +13,6 @@ export interface Address {
   readonly publicKey: string;
   /** The one form in which addresses are stored for comparison and compared. */
   readonly key: string;
-  /** Whether its checksum holds. False only for Ethereum in mixed case that contradicts EIP-55. */
-  readonly checksumValid: boolean;
 }
 
 /** The first byte of the StrKey of an account. */
@@ -35,10 +33,9 @@ export const ADDRESS_FORMS =
  */
 export function parseAddress(text: string): Address | { readonly reason: string } {
   if (isTooLong('address', text)) return { reason: `an address has ${atMost('address')}` };
-  if (/^0x[0-9a-fA-F]{40}$/.test(text)) return ethereumAddress(text);
+  if (/^0x[0-9a-fA-F]{40}$/.test(text)) return { network: 'ethereum', publicKey: text, key: text.toLowerCase() };
   if (/^G[A-Z2-7]{55}$/.test(text)) {
-    if (isAccountKey(Buffer.from(base32.decode(text))))
-      return { network: 'stellar', publicKey: text, key: text, checksumValid: true };
+    if (isAccountKey(Buffer.from(base32.decode(text)))) return { network: 'stellar', publicKey: text, key: text };
     return { reason: 'the checksum of this Stellar address is wrong: a character is mistyped or missing' };
   }
   return { reason: malformedReason(text) };
@@ -69,20 +66,12 @@ function isAccountKey(strKey: Buffer): boolean {
   return strKey.readUInt16LE(CHECKSUM_OFFSET) === crc16(strKey.subarray(0, CHECKSUM_OFFSET));
 }
 
-function ethereumAddress(text: string): Address {
-  const digits = text.slice(2);
-  const key = text.toLowerCase();
+/** Whether the checksum of an address holds. False only for Ethereum in mixed case that contradicts EIP-55. */
+export function isChecksumValid({ network, publicKey, key }: Address): boolean {
+  const digits = publicKey.slice(2);
   // Digits in one case carry no checksum that could be wrong.
-  const carriesChecksum = text !== key && digits !== digits.toUpperCase();
-  return {
-    network: 'ethereum',
-    publicKey: text,
-    key,
-    // Computed only on request: the hash costs more than the rest of the parser, and does not affect validity.
-    get checksumValid() {
-      return !carriesChecksum || text === checksumAddress(key);
-    },
-  };
+  const carriesChecksum = network === 'ethereum' && publicKey !== key && digits !== digits.toUpperCase();
+  return !carriesChecksum || publicKey === checksumAddress(key);
 }
 
 /** The EIP-55 form of a lower-case Ethereum address: a letter is upper case where the hash of the digits has 8 or more. */

@@ -17,6 +17,7 @@ import {
 } from 'graphql';
 import { costOf, type Rows } from './field-cost.js';
 import { fragmentsOf, rootFieldsOf } from './limits.js';
+import { nodeProperty } from './node-property.js';
 import { schema } from './schema.js';
 
 /*
@@ -38,8 +39,8 @@ export interface RowCost {
   readonly perRow: number;
 }
 
-/** By the node of the field. Set when the cost of its operation is computed, before anything is executed. */
-const rowCosts = new WeakMap<FieldNode, RowCost>();
+/** Set when the cost of its operation is computed, before anything is executed. */
+const rowCosts = nodeProperty<FieldNode, RowCost>('cost of a row');
 
 /** What a row of this field costs; undefined where the number of rows is known beforehand. */
 export function rowCostOf(node: FieldNode): RowCost | undefined {

@@ -105,20 +105,18 @@ function knownOperations(tree: DocumentNode, compiled: CompiledSize): ReadDocume
 
 function knownOperation(tree: DocumentNode, node: OperationDefinitionNode, compiled: CompiledSize): KnownOperation {
   let executions = 0;
-  let run: Run | null = null;
-  return {
+  const operation = {
     node,
     loggedName: loggedNameOf(node),
     cost: operationCost(tree, node),
-    get run() {
-      return run;
-    },
+    run: null as Run | null,
     countExecution() {
       executions += 1;
-      if (executions === COMPILED_AFTER) run = compile(tree, node, compiled);
-      return executions === COMPILED_AFTER && run !== null;
+      if (executions === COMPILED_AFTER) operation.run = compile(tree, node, compiled);
+      return executions === COMPILED_AFTER && operation.run !== null;
     },
   };
+  return operation;
 }
 
 function loggedNameOf({ name }: OperationDefinitionNode): string | null {

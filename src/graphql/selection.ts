@@ -5,6 +5,7 @@ import {
   isObjectType,
   type SelectionSetNode,
 } from 'graphql';
+import { nodeProperty } from './node-property.js';
 
 /**
  * Whether a field of the schema, written `Type.field`, is selected anywhere below the field that is resolved, also in a
@@ -17,8 +18,8 @@ export function selects({ fieldNodes, returnType, fragments }: GraphQLResolveInf
   );
 }
 
-/** By the selection: each is walked once for its document, however often it is spread and executed. */
-const known = new WeakMap<SelectionSetNode, ReadonlySet<string>>();
+/** Each selection is walked once for its document, however often it is spread and executed. */
+const known = nodeProperty<SelectionSetNode, ReadonlySet<string>>('fields below');
 
 /** All fields below a selection of a type, as `Type.field`. There are no more than the schema has. */
 function coordinatesBelow(

@@ -1,5 +1,5 @@
 import type { Address } from '../domain/addresses.js';
-import { parseAddress, requireAddress } from '../domain/addresses.js';
+import { isChecksumValid, parseAddress, requireAddress } from '../domain/addresses.js';
 import { parse, userId } from '../domain/filters.js';
 import type { WalletOwner } from '../domain/users.js';
 import { builder, networkEnum, walletTypeEnum } from './builder.js';
@@ -81,7 +81,7 @@ const reportType = builder.objectRef<Address | { reason: string }>('AddressRepor
       nullable: true,
       description:
         'False when an Ethereum address is in mixed case but not in the case that EIP-55 demands, a sign of a mistyped character; such an address is accepted all the same. True for every other well-formed address. Null when it is malformed, as a Stellar address with a wrong checksum is.',
-      resolve: (report) => ('reason' in report ? null : report.checksumValid),
+      resolve: (report) => ('reason' in report ? null : isChecksumValid(report)),
     }),
     reason: t.string({
       nullable: true,

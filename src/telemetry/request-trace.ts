@@ -116,25 +116,35 @@ export function startStep({ costs, span }: RequestTrace, step: Step, sharedBy: r
 }
 
 export function createRequestCost(): RequestCost {
-  let statements = 0;
-  const stopwatches = { queue: createStopwatch(), statement: createStopwatch() };
-  const stopwatchOf = ({ kind }: Step) => (kind === 'queue' || kind === 'statement' ? stopwatches[kind] : null);
-  return {
-    get statements() {
-      return statements;
-    },
-    get databaseMs() {
-      return stopwatches.statement.read();
-    },
-    get queuedMs() {
-      return stopwatches.queue.read();
-    },
-    begin(step) {
-      if (step.kind === 'statement') statements += 1;
-      stopwatchOf(step)?.start();
-    },
-    end: (step) => stopwatchOf(step)?.stop(),
-  };
+  return new MeasuredSteps();
+}
+
+class MeasuredSteps implements RequestCost {
+  statements = 0;
+  readonly #queue = createStopwatch();
+  readonly #statement = createStopwatch();
+
+  get databaseMs(): number {
+    return this.#statement.read();
+  }
+
+  get queuedMs(): number {
+    return this.#queue.read();
+  }
+
+  begin(step: Step): void {
+    if (step.kind === 'statement') this.statements += 1;
+    this.#stopwatchOf(step)?.start();
+  }
+
+  end(step: Step): void {
+    this.#stopwatchOf(step)?.stop();
+  }
+
+  #stopwatchOf({ kind }: Step) {
+    if (kind === 'queue') return this.#queue;
+    return kind === 'statement' ? this.#statement : null;
+  }
 }
 
 /** Each batch of reads that share a statement is published here, for the metrics. */
