@@ -39,15 +39,14 @@ const MAX_FAULTS_NAMED = 5;
 
 /** Parses `value` by `schema`, or throws BAD_USER_INPUT with its first faults. */
 export function parse<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {
-  const parsed = schema.safeParse(value);
-  if (parsed.success) return parsed.data;
-  throw new AppError(
-    'BAD_USER_INPUT',
-    parsed.error.issues
-      .slice(0, MAX_FAULTS_NAMED)
-      .map((issue) => issue.message)
-      .join(' '),
-  );
+  try {
+    // Not `safeParse`: its result has a getter, which a request must not make (docs/decisions/garbage.md).
+    return schema.parse(value);
+  } catch (error) {
+    if (!(error instanceof z.ZodError)) throw error;
+    const faults = error.issues.slice(0, MAX_FAULTS_NAMED).map(({ message }) => message);
+    throw new AppError('BAD_USER_INPUT', faults.join(' '));
+  }
 }
 
 /** A decimal number without sign, point or exponent, from `min` to `max`. */
