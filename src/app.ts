@@ -17,7 +17,7 @@ import { type DemoCredentials, frontPagePlugin } from './http/front-page.js';
 import { answerUnusualRequests, refuseMalformedHttp, routableUrl } from './http/malformed-requests.js';
 import { logRequests } from './http/request-log.js';
 import { decorateRequests } from './request.js';
-import { jsonBodyParser } from './http/body.js';
+import { jsonBodyParser, readInSlices } from './http/body.js';
 import type { Logger } from './telemetry/logger.js';
 import { traceRequests } from './http/server-timing.js';
 import { createStreams, type StreamLimits } from './http/streams.js';
@@ -122,6 +122,7 @@ export async function createServer({
   traceRequests(app, await loadTracing(config, log));
   await limitRates(app, config.rateLimit, log);
   logRequests(app, log);
+  readInSlices(app);
   const streams = createStreams(app, services.projects, runWithAdmission, streamLimits);
   if (config.metricsPort !== null) {
     // Loaded only where it is used, because it takes time and memory.

@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { AppError } from '../errors.js';
+import { isSliceOver, nextSlice } from './event-loop.js';
 
 /** How deep JSON may nest: all code that parses or walks it recurses. No valid request needs a quarter of it. */
 const MAX_DEPTH = 32;
@@ -75,6 +76,23 @@ export function jsonBodyParser(app: FastifyInstance, limit = Number.POSITIVE_INF
     }
     done(null, parsed);
   };
+}
+
+/**
+ * Reads the bodies of authenticated requests in slices: what arrives when a turn of the event loop has taken long waits for a later turn, and
+ * projects take turns. Otherwise a turn would read a large body of every connection. Call it before the routes are registered.
+ */
+export function readInSlices(app: FastifyInstance): void {
+  app.addHook('preParsing', (request, _reply, payload, done) => {
+    if (request.scope) {
+      payload.on('data', () => {
+        if (!isSliceOver()) return;
+        payload.pause();
+        void nextSlice(request.scope.appId).then(() => payload.resume());
+      });
+    }
+    done(null, payload);
+  });
 }
 
 const [TAB, LINE_FEED, CARRIAGE_RETURN, SPACE] = [0x09, 0x0a, 0x0d, 0x20];
