@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises';
 import { parentPort, workerData } from 'node:worker_threads';
 import { PGlite } from '@electric-sql/pglite';
 
@@ -12,6 +13,12 @@ import { PGlite } from '@electric-sql/pglite';
 export type ToWorker = { open: number } | { connection: number; bytes: Uint8Array } | { close: true };
 export type FromWorker = { ready: true } | { connection: number; bytes: Uint8Array } | { closed: true };
 
+export interface WorkerData {
+  readonly dataDir: string;
+  /** The file of a database to begin with, as PGlite dumps one. Only where there is none in `dataDir`. */
+  readonly archive: string | null;
+}
+
 const port = parentPort;
 if (port === null) throw new Error('embedded-worker runs only as a worker thread.');
 
@@ -19,7 +26,11 @@ const SYNC = Uint8Array.of(0x53, 0, 0, 0, 4);
 const LENGTH_BYTES = 4;
 const NO_BYTES: Uint8Array<ArrayBuffer> = new Uint8Array(0);
 
-const database = await PGlite.create({ dataDir: workerData.dataDir });
+const { dataDir, archive } = workerData as WorkerData;
+const database = await PGlite.create({
+  dataDir,
+  ...(archive && { loadDataDir: new Blob([new Uint8Array(await readFile(archive))]) }),
+});
 const send = (message: FromWorker, transfer: ArrayBuffer[] = []) => port.postMessage(message, transfer);
 
 let current = 0;

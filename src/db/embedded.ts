@@ -2,8 +2,9 @@ import { existsSync } from 'node:fs';
 import { chmod, mkdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Duplex } from 'node:stream';
+import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
-import type { FromWorker, ToWorker } from './embedded-worker.js';
+import type { FromWorker, ToWorker, WorkerData } from './embedded-worker.js';
 
 /**
  * The embedded PostgreSQL (PGlite) of one data directory, which the caller has locked.
@@ -31,6 +32,9 @@ export interface EngineUsage {
   readonly starts: number;
 }
 
+/** Made by the build (empty-database.js). */
+const EMPTY_DATABASE = fileURLToPath(new URL('./empty-database.tgz', import.meta.url));
+
 const NOT_OPEN = 'The embedded database is not open.';
 
 export function createEmbeddedEngine(dataDir: string): EmbeddedEngine {
@@ -45,9 +49,9 @@ export function createEmbeddedEngine(dataDir: string): EmbeddedEngine {
   let busyMs = () => 0;
   let busyBeforeMs = 0;
 
-  function start(dir: string): Promise<Worker> {
+  function start(dir: string, archive: string | null = null): Promise<Worker> {
     if (abandoned) throw new Error(NOT_OPEN);
-    running = createWorker(dir);
+    running = createWorker({ dataDir: dir, archive });
     return untilReady(running, dir);
   }
 
@@ -80,7 +84,7 @@ export function createEmbeddedEngine(dataDir: string): EmbeddedEngine {
     const draft = `${databaseDir}.draft`;
     await rm(draft, { recursive: true, force: true });
     await mkdir(draft, { mode: 0o700 });
-    await closeWorker(await start(draft));
+    await closeWorker(await start(draft, EMPTY_DATABASE));
     if (abandoned) throw new Error(NOT_OPEN);
     await rename(draft, databaseDir);
   }
@@ -112,8 +116,8 @@ export function createEmbeddedEngine(dataDir: string): EmbeddedEngine {
   };
 }
 
-function createWorker(dataDir: string): Worker {
-  const worker = new Worker(new URL('./embedded-worker.js', import.meta.url), { workerData: { dataDir } });
+function createWorker(workerData: WorkerData): Worker {
+  const worker = new Worker(new URL('./embedded-worker.js', import.meta.url), { workerData });
   // Each connection has listeners while it lasts, and there is one connection at a time.
   worker.setMaxListeners(0);
   return worker;
