@@ -1,7 +1,9 @@
+import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { closeAll } from '../closers.js';
 import { isQueryTimeout } from './failures.js';
+import { runInTrace } from '../telemetry/request-trace.js';
 import { keepConnection } from './listen.js';
 import { createLagMeter } from './replication-lag.js';
 import { createStatements, Prisma, type Queryable, type Statement } from './statements.js';
@@ -78,6 +80,7 @@ export function createReplica(options: ReplicaOptions): Replica {
   const checkLimit = createTimeLimit(CHECK_LIMIT_MS);
   const statementLimit = createTimeLimit(REPLICA_STATEMENT_MS + ANSWER_MARGIN_MS);
   const readLimit = createTimeLimit(REPLICA_STATEMENT_MS + CONNECT_LIMIT_MS);
+  const clients = new Set<pg.PoolClient>();
   const pool = new pg.Pool({
     ...connection,
     connectionTimeoutMillis: CONNECT_LIMIT_MS,
@@ -87,7 +90,11 @@ export function createReplica(options: ReplicaOptions): Replica {
   });
   // The check reports what is broken. Without listeners the process would end.
   pool.on('error', () => undefined);
-  pool.on('connect', (client) => client.on('error', () => undefined));
+  pool.on('connect', (client) => {
+    clients.add(client);
+    client.on('error', () => undefined);
+  });
+  pool.on('remove', (client) => void clients.delete(client));
   const asOne = { ...connection, connectionTimeoutMillis: CONNECT_LIMIT_MS };
   const { onOneConnection, inTransaction } = createTransactions(pool, statementsOn, requireFresh);
 
@@ -98,15 +105,16 @@ export function createReplica(options: ReplicaOptions): Replica {
   let knownAt = performance.now();
   let identity: string | null = null;
   const checked = new WeakMap<pg.ClientBase, { replayed: number; at: number }>();
-  const exports = new Set<pg.ClientBase>();
   let stop: (() => Promise<void>) | undefined;
   let begun = () => {};
   const beginning = new Promise<void>((resolve) => {
     begun = resolve;
   });
 
-  function start(): void {
-    if (stop !== undefined) return;
+  /** The first read starts it, and must not trace what goes on after it. */
+  const start = () => stop ?? runInTrace(null, startWatching);
+
+  function startWatching(): void {
     knownAt = performance.now();
     setTimeout(begun, START_MS).unref();
     keepSession(async (session) => {
@@ -119,7 +127,7 @@ export function createReplica(options: ReplicaOptions): Replica {
         await sleep(CHECK_MS, undefined, { ref: false, signal: session.signal });
       }
     });
-    stop = keepConnection(asOne, watch, leave);
+    stop = keepConnection(asOne, watch, (error) => leave(error, !(error instanceof Behind)));
   }
 
   /** Checks the standby on a connection of its own, so that neither load nor a pause of it delays that. */
@@ -141,15 +149,13 @@ export function createReplica(options: ReplicaOptions): Replica {
     onReplica(null);
   }
 
-  /** From now on reads go to the primary, also those that wait for the standby. */
-  function leave(reason: unknown): void {
+  /** From now on reads go to the primary, also those that wait for the standby. `isAway` ends its connections, with the exports on them. */
+  function leave(reason: unknown, isAway: boolean): void {
     goodChecks = 0;
+    if (isAway) for (const client of clients) streamOf(client).destroy();
     if (state === 'left') return;
     state = 'left';
     readLimit.giveUpAll();
-    // A snapshot stays correct, however old. So only a server that does not answer ends a transaction.
-    if (!(reason instanceof Behind))
-      for (const client of exports) void (client as pg.Client).end().catch(() => undefined);
     onReplica(reason);
   }
 
@@ -188,7 +194,7 @@ export function createReplica(options: ReplicaOptions): Replica {
       const slot = readLimit.open({ giveUp: () => reject(new Error('The standby was left.')) });
       onOneConnection((client) => statementsOn(client, statementLimit).query<Row>(statement))
         .then(resolve, (error) => {
-          if (isQueryTimeout(error)) leave(error);
+          if (isQueryTimeout(error)) leave(error, false);
           reject(error);
         })
         .finally(() => readLimit.close(slot));
@@ -232,11 +238,10 @@ export function createReplica(options: ReplicaOptions): Replica {
       let isBegun = false;
       if (state === 'used') {
         try {
-          return await inTransaction(isolation, null, (tx, client) => {
+          return await inTransaction(isolation, null, (tx) => {
             isBegun = true;
             reads.replica += 1;
-            exports.add(client);
-            return work(tx).finally(() => exports.delete(client));
+            return work(tx);
           });
         } catch (error) {
           if (isBegun) throw error;
@@ -256,6 +261,11 @@ export function createReplica(options: ReplicaOptions): Replica {
 
     close: () => closeAll([() => pool.end(), () => stop?.()]),
   };
+}
+
+/** A polite end would wait for the answer of a server that gives none. */
+function streamOf(client: pg.PoolClient): Socket {
+  return (client as unknown as { connection: { stream: Socket } }).connection.stream;
 }
 
 /** The standby answers, and must not be used. */

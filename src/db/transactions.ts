@@ -51,7 +51,7 @@ export function createTransactions(
   async function inTransaction<Result>(
     isolation: Isolation,
     limit: TimeLimit | null,
-    work: (tx: Queryable, connection: pg.PoolClient) => Promise<Result>,
+    work: (tx: Queryable) => Promise<Result>,
   ): Promise<Result> {
     const outcome = await onOneConnection((connection) => attempt(connection, isolation, limit, work));
     if ('undoneBy' in outcome) throw outcome.undoneBy;
@@ -63,13 +63,13 @@ export function createTransactions(
     connection: pg.PoolClient,
     isolation: Isolation,
     limit: TimeLimit | null,
-    work: (tx: Queryable, connection: pg.PoolClient) => Promise<Result>,
+    work: (tx: Queryable) => Promise<Result>,
   ): Promise<Outcome<Result>> {
     const tx = statementsOn(connection, limit);
     await tx.query(Prisma.raw(`BEGIN ISOLATION LEVEL ${isolation}`));
     try {
       if (limit === null) await connection.query('SET LOCAL statement_timeout = 0');
-      const result = await work(tx, connection);
+      const result = await work(tx);
       await tx.query(COMMIT);
       return { result };
     } catch (undoneBy) {
