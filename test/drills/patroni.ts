@@ -53,6 +53,7 @@ export async function startPatroni() {
   const etcdPort = await freePort();
   const proxyPort = await freePort();
   const replicaPort = await freePort();
+  const synchronousPort = await freePort();
   const nodes: Node[] = [];
   for (const name of NAMES) {
     const [port, restPort] = [await freePort(), await freePort()];
@@ -125,7 +126,10 @@ export async function startPatroni() {
   }
   const proxyConfig = join(folder, 'haproxy.cfg');
   adapt('haproxy.cfg', proxyConfig, (text) =>
-    text.replace(':5000', `:${proxyPort}`).replace(':5001', `:${replicaPort}`),
+    text
+      .replace('127.0.0.1:5000', `127.0.0.1:${proxyPort}`)
+      .replace('127.0.0.1:5001', `127.0.0.1:${replicaPort}`)
+      .replace('127.0.0.1:5002', `127.0.0.1:${synchronousPort}`),
   );
   run('/usr/sbin/haproxy', ['-db', '-f', proxyConfig], 'haproxy');
 
@@ -160,6 +164,8 @@ export async function startPatroni() {
     url: `postgres://postgres:change-me-1@127.0.0.1:${proxyPort}/postgres`,
     /** Any standby. */
     replicaUrl: `postgres://postgres:change-me-1@127.0.0.1:${replicaPort}/postgres`,
+    /** The synchronous standby. */
+    synchronousUrl: `postgres://postgres:change-me-1@127.0.0.1:${synchronousPort}/postgres`,
     folder,
     healthy,
     switchOver: (from: NodeName, to: NodeName) =>

@@ -171,6 +171,21 @@ describe.skipIf(missingPrograms.length > 0)('a service with two standbys under P
     await patroni?.stop();
   });
 
+  test('has what was just written in its lists, if they are read on the synchronous one', async ({ annotate }) => {
+    const settings = { DATABASE_URL: patroni.url, DATABASE_REPLICA_URL: patroni.synchronousUrl };
+    const strict = await startService({ ...settings, DATA_DIR: `${patroni.folder}/userdir` });
+    const report = await strict.underLoad(async () => {
+      await strict.untilUsed(true);
+      await sleep(STEADY_MS);
+      const { reads } = await strict.readMetrics();
+      expect(reads).toBeGreaterThan(0);
+      return `${reads} lists from the synchronous standby`;
+    });
+    await strict.stop();
+    expect(report).toContain('oldest count 0 ms');
+    await annotate(report);
+  });
+
   test('reads lists on the other one when one dies, without an error', async ({ annotate }) => {
     // Commits wait for the synchronous standby until Patroni has chosen another.
     const { other } = await patroni.healthy();
