@@ -102,6 +102,7 @@ export function parseConfig(env: Environment): Config {
     ...read.faults,
     ...missingDatabase(given),
     ...needlessWorkers(given),
+    ...excessiveLag(given),
     ...incompleteOidc(given),
   ];
   if (read.values === null || faults.length > 0) {
@@ -202,6 +203,17 @@ function needlessWorkers({ DATABASE_URL, DATABASE_URL_FILE, WORKERS }: Environme
   const sentence =
     'WORKERS must be 1 with the embedded database, which one process can open. Set DATABASE_URL to use more.';
   return [{ setting: 'WORKERS', sentence }];
+}
+
+/** Requests for the present end of the feed of changes wait for so long. */
+function excessiveLag(given: Environment): Fault[] {
+  if (!given['DATABASE_REPLICA_URL'] && !given['DATABASE_REPLICA_URL_FILE']) return [];
+  const read = (name: 'DATABASE_REPLICA_MAX_LAG_MS' | 'REQUEST_TIMEOUT_MS') =>
+    DECLARATIONS[name].schema.safeParse(given[name] || DECLARATIONS[name].default).data;
+  const [lagMs, timeoutMs] = [read('DATABASE_REPLICA_MAX_LAG_MS'), read('REQUEST_TIMEOUT_MS')];
+  if (lagMs === undefined || timeoutMs === undefined || lagMs * 2 <= timeoutMs) return [];
+  const sentence = `DATABASE_REPLICA_MAX_LAG_MS, which is ${lagMs}, must be at most half of REQUEST_TIMEOUT_MS, which is ${timeoutMs}.`;
+  return [{ setting: 'DATABASE_REPLICA_MAX_LAG_MS', sentence }];
 }
 
 const OIDC_SETTINGS = ['OIDC_ISSUER', 'OIDC_CLIENT_ID', 'OIDC_CLIENT_SECRET'] as const;

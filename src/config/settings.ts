@@ -126,9 +126,9 @@ export const DECLARATIONS = {
     secret: true,
   },
   DATABASE_REPLICA_MAX_LAG_MS: {
-    ...wholeNumber(100, 600_000),
+    ...wholeNumber(500, 300_000),
     default: '1000',
-    does: 'How far the standby may be behind, in milliseconds. One that is further behind is not read.',
+    does: 'How far the standby may be behind, in milliseconds. One that is further behind is not read. At most half of `REQUEST_TIMEOUT_MS`.',
   },
   EMBEDDED: {
     ...switchValue,

@@ -31,7 +31,7 @@ export interface Database extends Queryable {
    */
   readonly lagging: Lagging;
   /** The standby of DATABASE_REPLICA_URL; null without one. */
-  readonly replica: Pick<Replica, 'maxAgeMs' | 'ask' | 'usage'> | null;
+  readonly replica: Pick<Replica, 'start' | 'maxAgeMs' | 'ask' | 'usage'> | null;
   /** Runs `work` in one transaction without a time limit. An error undoes everything. */
   transaction<Result>(isolation: Isolation, work: (tx: Queryable) => Promise<Result>): Promise<Result>;
   /** The same within the time limits of a request. After a conflict with another transaction, `work` runs again from its start. */

@@ -18,6 +18,8 @@ export interface Lagging extends Queryable {
 
 /** Reads on a standby while it answers and is not too far behind, and otherwise on the primary. */
 export interface Replica extends Lagging {
+  /** Begins to watch the standby. Otherwise the first read does. */
+  start(): void;
   /** What was committed longer ago than this is in every read that begins now. */
   readonly maxAgeMs: number;
   /** Answers a question about the standby itself, on a connection of its own. */
@@ -71,7 +73,6 @@ const WRITTEN = Prisma.sql`SELECT (pg_current_wal_flush_lsn() - '0/0'::pg_lsn)::
 const REPLAYED = Prisma.sql`
   SELECT pg_is_in_recovery() AS "isStandby", (pg_last_wal_replay_lsn() - '0/0'::pg_lsn)::float8 AS position`;
 
-/** It asks nothing of the servers before the first read. */
 export function createReplica(options: ReplicaOptions): Replica {
   const { connection, poolSize, maxLagMs, primary, keepSession, onStatement, onReplica = () => undefined } = options;
   const meter = createLagMeter(2 * maxLagMs);
@@ -111,8 +112,10 @@ export function createReplica(options: ReplicaOptions): Replica {
     begun = resolve;
   });
 
-  /** The first read starts it, and must not trace what goes on after it. */
-  const start = () => stop ?? runInTrace(null, startWatching);
+  function start(): void {
+    // A request that starts it must not trace what goes on after it.
+    if (stop === undefined) runInTrace(null, startWatching);
+  }
 
   function startWatching(): void {
     knownAt = performance.now();
@@ -202,6 +205,7 @@ export function createReplica(options: ReplicaOptions): Replica {
   }
 
   return {
+    start,
     maxAgeMs: maxLagMs + CHECK_MS,
 
     async ask(text) {

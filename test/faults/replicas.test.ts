@@ -35,6 +35,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('with DATABASE_RE
       DATABASE_URL: primary.url,
       DATABASE_REPLICA_URL: standby.url,
       DATABASE_REPLICA_MAX_LAG_MS: String(MAX_LAG_MS),
+      REQUEST_TIMEOUT_MS: String(2 * MAX_LAG_MS),
     };
     app = await startTestApp({ ownDatabase: true, env });
     project = await app.createProject();
