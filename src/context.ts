@@ -66,7 +66,11 @@ export function createContext({ db: dbConfig, changesRetentionMs }: Config, opti
       await db.check();
       const applied = await migrate(db.direct);
       open = true;
-      if (options.serving) services.changes.start();
+      if (options.serving) {
+        services.changes.start();
+        // Not earlier: a standby is read only when it has what was on the primary by now, with the migrations.
+        db.replica?.start();
+      }
       return applied;
     },
     async close() {

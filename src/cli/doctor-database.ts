@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../config/config.js';
 import { VERSION } from '../config/version.js';
 import type { Database } from '../db/database.js';
@@ -39,13 +40,15 @@ export interface ExaminationParams {
 /** What to examine in the database of a configuration. */
 export function examinationOf({ db, workers }: Config, totals: boolean): ExaminationParams {
   if (db.engine === 'embedded') return { engine: db.engine, connections: 1, hasDirectUrl: false, totals };
-  // Of each worker: the pool, and connections that listen for changed secrets, publish changes and vacuum.
-  const connections = (db.poolSize + 3) * workers;
+  // Of each worker: the pool, and connections that listen for changed secrets, publish changes, vacuum and watch the replication.
+  const connections = (db.poolSize + (db.replicaUrl === undefined ? 3 : 4)) * workers;
   return { engine: db.engine, connections, hasDirectUrl: db.directUrl !== undefined, totals };
 }
 
 /** node-postgres has this option; its types lack it. */
 const QUERY_TIMEOUT = { query_timeout: 10_000 };
+/** How often the standby is asked whether it has replayed everything. */
+const REPLICA_POLL_MS = 100;
 const OLDEST_VERSION = 15;
 /** The clock of the database decides when a secret and an idempotency key expire. */
 const MAX_SKEW_MS = 2_000;
@@ -63,6 +66,8 @@ export async function examineDatabase(
     findings.push(await attempt('writable', () => checkWritable(db)));
     findings.push(await attempt('connections', () => checkConnections(db, params.connections)));
     if (params.hasDirectUrl) findings.push(await attempt('direct-connection', () => checkDirect(db)));
+    const { replica } = db;
+    if (replica !== null) findings.push(await attempt('replica', () => checkReplica(db, replica)));
     findings.push(await attempt('durability', () => checkDurability(db)));
   }
   const migrations = await attempt('migrations', () => checkMigrations(db));
@@ -161,6 +166,52 @@ async function checkDirect(db: Database): Promise<Finding> {
     `DATABASE_DIRECT_URL leads to another database: ${direct.name} instead of ${pooled.name}, or one of another server`,
     'Correct DATABASE_DIRECT_URL.',
   );
+}
+
+const MIGRATED = 'SELECT count(*)::text AS migrations FROM _prisma_migrations';
+const STANDBY = `
+  SELECT pg_is_in_recovery() AS standby, system_identifier, current_database() AS name,
+         (SELECT count(*) FROM pg_stat_wal_receiver)::int AS receivers, current_setting('hot_standby_feedback') AS feedback
+  FROM pg_control_system()`;
+
+/** Whether it is a standby of this primary, and keeps up with it. */
+async function checkReplica(db: Database, replica: NonNullable<Database['replica']>): Promise<Finding> {
+  const id = 'replica';
+  const wrong = (found: string) =>
+    failed(id, found, 'Set DATABASE_REPLICA_URL to a standby of the database of DATABASE_URL.');
+  const primary = await queryRow(db, IDENTITY);
+  const standby = await replica.ask(STANDBY);
+  if (standby['system_identifier'] !== primary['system_identifier'] || standby['name'] !== primary['name'])
+    return wrong('DATABASE_REPLICA_URL leads to another database than DATABASE_URL');
+  if (!standby['standby']) return wrong('DATABASE_REPLICA_URL leads to a server that is not a standby');
+  const { position } = await queryRow(db, 'SELECT pg_current_wal_flush_lsn() AS position');
+  const started = performance.now();
+  const hasReplayed = `SELECT pg_last_wal_replay_lsn() >= '${position}' AS "isThere"`;
+  while (!(await replica.ask(hasReplayed))['isThere']) {
+    if (performance.now() - started > replica.maxAgeMs)
+      return failed(
+        id,
+        `the standby is more than ${replica.maxAgeMs} ms behind the primary, so lists are read on the primary`,
+        'See the log of the standby. It may have lost its place in the log of the primary: give it a replication slot.',
+      );
+    await sleep(REPLICA_POLL_MS);
+  }
+  const behind = `has replayed everything after ${Math.ceil(performance.now() - started)} ms`;
+  const [here, there] = [await queryRow(db, MIGRATED), await replica.ask(MIGRATED)];
+  if (here['migrations'] !== there['migrations']) return wrong('the standby lacks migrations of the primary');
+  if (!standby['receivers'])
+    return warning(
+      id,
+      `the standby ${behind}, but it is not connected to the primary`,
+      'See the log of the standby: it will stay behind as soon as the primary writes.',
+    );
+  if (standby['feedback'] !== 'on')
+    return warning(
+      id,
+      `the standby ${behind}; hot_standby_feedback is off, so the primary can end exports and long reads there`,
+      'Turn hot_standby_feedback on, on the standby.',
+    );
+  return passed(id, `the standby ${behind}`);
 }
 
 async function checkDurability(db: Database): Promise<Finding> {

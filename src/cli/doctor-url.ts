@@ -7,18 +7,23 @@ export function* checkDatabaseUrls({ db }: Config): Generator<Finding> {
   if (db.engine === 'embedded') return;
   yield* checkUrl('DATABASE_URL', new URL(db.url));
   if (db.directUrl !== undefined) yield* checkUrl('DATABASE_DIRECT_URL', new URL(db.directUrl));
+  if (db.replicaUrl !== undefined) yield* checkUrl('DATABASE_REPLICA_URL', new URL(db.replicaUrl), 'a standby');
 }
 
-function* checkUrl(setting: string, { hostname, searchParams }: URL): Generator<Finding> {
+function* checkUrl(
+  setting: string,
+  { hostname, searchParams }: URL,
+  leadsTo: 'the primary' | 'a standby' = 'the primary',
+): Generator<Finding> {
   const id = 'database-url';
-  const advice = 'Name one address that leads to the primary, such as that of HAProxy (docs/operating.md).';
+  const advice = `Name one address that leads to ${leadsTo}, such as that of HAProxy (docs/operating.md).`;
   const hosts = searchParams.get('host') ?? decodeURIComponent(hostname);
   if (hosts.includes(',')) {
     yield failed(id, `${setting} has several hosts, and node-postgres connects to one`, advice);
     return;
   }
   if (searchParams.has('target_session_attrs')) {
-    const found = `${setting} has target_session_attrs, which node-postgres ignores: it would also connect to a standby`;
+    const found = `${setting} has target_session_attrs, which node-postgres ignores: it connects to any server`;
     yield failed(id, found, advice);
     return;
   }

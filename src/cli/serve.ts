@@ -91,6 +91,10 @@ async function serve(config: Config, log: Logger, operations: Operations, superv
     onLost: (error) => lost.abort(error),
     onDoubt: (sentence) => log.warn(sentence),
     onIdleError: (err) => log.warn({ err }, 'A connection to the database broke and will be replaced.'),
+    onReplica: (err) =>
+      err === null
+        ? log.info('Lists are read on the standby of DATABASE_REPLICA_URL.')
+        : log.warn({ err }, 'Lists are read on the primary until the standby is good.'),
     ...(controlSocket && { controlSocket }),
   });
   let demo: Credentials | null = null;

@@ -49,6 +49,10 @@ export type DatabaseConfig =
       readonly url: string;
       /** The same database without a connection pooler between, if it has one. */
       readonly directUrl?: string;
+      /** A standby of the database, on which lists may be read. */
+      readonly replicaUrl?: string;
+      /** How far it may be behind. */
+      readonly replicaMaxLagMs: number;
       readonly poolSize: number;
       /** How long a request waits for a connection, new or shared. */
       readonly poolTimeoutMs: number;
@@ -98,6 +102,7 @@ export function parseConfig(env: Environment): Config {
     ...read.faults,
     ...missingDatabase(given),
     ...needlessWorkers(given),
+    ...excessiveLag(given),
     ...incompleteOidc(given),
   ];
   if (read.values === null || faults.length > 0) {
@@ -125,6 +130,8 @@ export function parseConfig(env: Environment): Config {
             engine: 'postgres',
             url: values.DATABASE_URL,
             ...(values.DATABASE_DIRECT_URL && { directUrl: values.DATABASE_DIRECT_URL }),
+            ...(values.DATABASE_REPLICA_URL && { replicaUrl: values.DATABASE_REPLICA_URL }),
+            replicaMaxLagMs: values.DATABASE_REPLICA_MAX_LAG_MS,
             poolSize: values.DATABASE_POOL_SIZE,
             poolTimeoutMs: values.DATABASE_POOL_TIMEOUT_MS,
             statementTimeoutMs: values.DATABASE_STATEMENT_TIMEOUT_MS,
@@ -170,14 +177,17 @@ function readSettings(given: Environment, fromFiles: Environment): { values: Set
   return { values: faults.length === 0 ? (values as SettingValues) : null, faults };
 }
 
+/** They lead to the database of DATABASE_URL on another way, or to its standby. */
+const OTHER_DATABASE_URLS = ['DATABASE_DIRECT_URL', 'DATABASE_REPLICA_URL'] as const;
+
 /** The embedded database does not fsync, so a forgotten or misspelt DATABASE_URL must not select it in production. */
 function missingDatabase(given: Environment): Fault[] {
-  const { DATABASE_URL, DATABASE_URL_FILE, DATABASE_DIRECT_URL, DATABASE_DIRECT_URL_FILE, EMBEDDED, NODE_ENV } = given;
+  const { DATABASE_URL, DATABASE_URL_FILE, EMBEDDED, NODE_ENV } = given;
   if (DATABASE_URL || DATABASE_URL_FILE) return [];
   const embedded = EMBEDDED ? DECLARATIONS.EMBEDDED.schema.safeParse(EMBEDDED).data : undefined;
   const setting = 'DATABASE_URL';
-  if (DATABASE_DIRECT_URL || DATABASE_DIRECT_URL_FILE)
-    return [{ setting, sentence: 'DATABASE_URL must be set, because DATABASE_DIRECT_URL is.' }];
+  const other = OTHER_DATABASE_URLS.find((name) => given[name] || given[`${name}_FILE`]);
+  if (other !== undefined) return [{ setting, sentence: `DATABASE_URL must be set, because ${other} is.` }];
   if (embedded === false) return [{ setting, sentence: 'DATABASE_URL must be set, because EMBEDDED is off.' }];
   if (NODE_ENV !== 'production' || embedded === true) return [];
   const sentence =
@@ -193,6 +203,17 @@ function needlessWorkers({ DATABASE_URL, DATABASE_URL_FILE, WORKERS }: Environme
   const sentence =
     'WORKERS must be 1 with the embedded database, which one process can open. Set DATABASE_URL to use more.';
   return [{ setting: 'WORKERS', sentence }];
+}
+
+/** Requests for the present end of the feed of changes wait for so long. */
+function excessiveLag(given: Environment): Fault[] {
+  if (!given['DATABASE_REPLICA_URL'] && !given['DATABASE_REPLICA_URL_FILE']) return [];
+  const read = (name: 'DATABASE_REPLICA_MAX_LAG_MS' | 'REQUEST_TIMEOUT_MS') =>
+    DECLARATIONS[name].schema.safeParse(given[name] || DECLARATIONS[name].default).data;
+  const [lagMs, timeoutMs] = [read('DATABASE_REPLICA_MAX_LAG_MS'), read('REQUEST_TIMEOUT_MS')];
+  if (lagMs === undefined || timeoutMs === undefined || lagMs * 2 <= timeoutMs) return [];
+  const sentence = `DATABASE_REPLICA_MAX_LAG_MS, which is ${lagMs}, must be at most half of REQUEST_TIMEOUT_MS, which is ${timeoutMs}.`;
+  return [{ setting: 'DATABASE_REPLICA_MAX_LAG_MS', sentence }];
 }
 
 const OIDC_SETTINGS = ['OIDC_ISSUER', 'OIDC_CLIENT_ID', 'OIDC_CLIENT_SECRET'] as const;

@@ -118,6 +118,18 @@ export const DECLARATIONS = {
     does: 'The same database without the connection pooler that `DATABASE_URL` leads to. Migrations, vacuuming and notices of revoked secrets use it.',
     secret: true,
   },
+  DATABASE_REPLICA_URL: {
+    ...url('postgres', 'postgresql'),
+    default: null,
+    absent: 'lists are read at `DATABASE_URL`',
+    does: 'A standby of the same database. Lists, counts, exports, audit trails and pages of changes are read there while it answers and is not too far behind, and otherwise at `DATABASE_URL`.',
+    secret: true,
+  },
+  DATABASE_REPLICA_MAX_LAG_MS: {
+    ...wholeNumber(500, 300_000),
+    default: '1000',
+    does: 'How far the standby may be behind, in milliseconds. One that is further behind is not read. At most half of `REQUEST_TIMEOUT_MS`.',
+  },
   EMBEDDED: {
     ...switchValue,
     default: null,
@@ -132,7 +144,7 @@ export const DECLARATIONS = {
   DATABASE_POOL_SIZE: {
     ...wholeNumber(1, 1000),
     default: '10',
-    does: 'PostgreSQL connections of each worker. They stay open. Three more of each go to `DATABASE_DIRECT_URL`: one listens for revoked secrets, one publishes changes, one vacuums at times.',
+    does: 'PostgreSQL connections of each worker. They stay open. Three more of each go to `DATABASE_DIRECT_URL`: one listens for revoked secrets, one publishes changes, one vacuums at times. With `DATABASE_REPLICA_URL` there is one more, and as many and one more go to the standby.',
   },
   DATABASE_POOL_TIMEOUT_MS: {
     ...wholeNumber(100, 600_000),

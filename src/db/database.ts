@@ -6,6 +6,7 @@ import { connectionOptions } from './connection-options.js';
 import { createEmbeddedEngine, type EngineUsage } from './embedded.js';
 import { PrismaClient } from './generated/prisma/client.js';
 import { keepConnection, listen } from './listen.js';
+import { createReplica, type Lagging, REPLICA_STATEMENT_MS, type Replica } from './replica.js';
 import { createStatements, type Queryable, statementName } from './statements.js';
 import { createTimeLimit } from './time-limit.js';
 import { createTransactions, type Isolation } from './transactions.js';
@@ -24,6 +25,13 @@ export interface Database extends Queryable {
    * when it is idle. On the embedded engine it is that of the pool.
    */
   readonly direct: pg.Pool;
+  /**
+   * Reads lists, counts and exports, which may be somewhat old: on the standby of DATABASE_REPLICA_URL while it is good, otherwise and
+   * without one on the primary. All that has to see what was just written is read here, and not there.
+   */
+  readonly lagging: Lagging;
+  /** The standby of DATABASE_REPLICA_URL; null without one. */
+  readonly replica: Pick<Replica, 'start' | 'maxAgeMs' | 'ask' | 'usage'> | null;
   /** Runs `work` in one transaction without a time limit. An error undoes everything. */
   transaction<Result>(isolation: Isolation, work: (tx: Queryable) => Promise<Result>): Promise<Result>;
   /** The same within the time limits of a request. After a conflict with another transaction, `work` runs again from its start. */
@@ -60,7 +68,9 @@ export interface Session extends Queryable {
 
 export interface DatabaseOptions {
   /** Called with every statement, for tests that count them. */
-  readonly onStatement?: (sql: string) => void;
+  readonly onStatement?: (sql: string, server: 'primary' | 'replica') => void;
+  /** Called when lists are no longer read on the standby, with the reason, and with null when they are again. */
+  readonly onReplica?: (reason: unknown) => void;
   /** Called when an idle connection broke. The pool has replaced it by then. */
   readonly onIdleError?: (error: Error) => void;
   /** Whether this process answers requests, whose statements have the time limits of the settings. */
@@ -84,13 +94,29 @@ export function createDatabase(config: DatabaseConfig, options: DatabaseOptions 
     const direct = new pg.Pool({ ...withoutPooler, max: 1, idleTimeoutMillis: DIRECT_IDLE_MS });
     direct.on('error', (error) => options.onIdleError?.(error));
     const stops: (() => Promise<void>)[] = [() => direct.end()];
+    const keep: Database['keepSession'] = (work) =>
+      void stops.push(keepSession(withoutPooler, work, options.onIdleError));
+    const { replicaUrl, replicaMaxLagMs, statementTimeoutMs, poolSize } = config;
+    const replicaLimitMs = Math.min(statementTimeoutMs, REPLICA_STATEMENT_MS);
     return fromPool(new pg.Pool({ ...connection, max: config.poolSize, idleTimeoutMillis: 0 }), limitMs, options, {
       direct,
       start: async () => undefined,
       abandon: () => undefined,
       engineUsage: () => null,
       listen: (...subscription) => void stops.push(listen(withoutPooler, ...subscription)),
-      keepSession: (work) => void stops.push(keepSession(withoutPooler, work, options.onIdleError)),
+      keepSession: keep,
+      createReplica: (primary) => {
+        if (replicaUrl === undefined) return null;
+        const connection = connectionOptions({ ...config, url: replicaUrl }, serving, replicaLimitMs);
+        return createReplica({
+          ...options,
+          connection,
+          poolSize,
+          maxLagMs: replicaMaxLagMs,
+          primary,
+          keepSession: keep,
+        });
+      },
       close: () => closeAll(stops),
     });
   }
@@ -110,33 +136,41 @@ export function createDatabase(config: DatabaseConfig, options: DatabaseOptions 
     engineUsage: engine.usage,
     listen: () => undefined,
     keepSession: () => undefined,
+    createReplica: () => null,
   });
 }
 
+type Engine = Pick<Database, 'direct' | 'start' | 'abandon' | 'listen' | 'keepSession' | 'engineUsage' | 'close'> & {
+  readonly createReplica: (primary: Lagging) => Replica | null;
+};
+
 /** `limitMs` is the statement timeout of requests, 0 for none. */
-function fromPool(
-  pool: pg.Pool,
-  limitMs: number,
-  options: DatabaseOptions,
-  engine: Pick<Database, 'direct' | 'start' | 'abandon' | 'listen' | 'keepSession' | 'engineUsage' | 'close'>,
-): Database {
+function fromPool(pool: pg.Pool, limitMs: number, options: DatabaseOptions, engine: Engine): Database {
   pool.on('error', (error) => options.onIdleError?.(error));
   const prisma = createPrisma(pool, options);
   // The statement that waits reports a broken connection. Without a listener the process would end.
   pool.on('connect', (connection) => connection.on('error', () => undefined));
   const readMs = limitMs + QUERY_TIMEOUT_MARGIN_MS;
   const limit = limitMs === 0 ? null : createTimeLimit(readMs);
-  const statementsOn = createStatements(options.onStatement);
+  const { onStatement } = options;
+  const statementsOn = createStatements(onStatement && ((sql) => onStatement(sql, 'primary')));
   const single = statementsOn(pool, limit);
   const { direct } = engine;
   const { inTransaction, withRetries } = createTransactions(pool, statementsOn);
+
+  const primary: Lagging = {
+    query: (sql) => withRetries(() => single.query(sql)),
+    transaction: (isolation, work) => inTransaction(isolation, null, work),
+  };
+  const replica = engine.createReplica(primary);
 
   return {
     prisma,
     pool,
     direct,
-    query: (sql) => withRetries(() => single.query(sql)),
-    transaction: (isolation, work) => inTransaction(isolation, null, work),
+    ...primary,
+    lagging: replica ?? primary,
+    replica,
     requestTransaction: (work) => withRetries(() => inTransaction('READ COMMITTED', limit, work)),
     start: () => engine.start(),
     abandon: () => engine.abandon(),
@@ -158,7 +192,7 @@ function fromPool(
       // To truncate would lock the table for a moment, and the next deltas need its space anyway.
       await direct.query('VACUUM (TRUNCATE off) tally_deltas');
     },
-    close: () => closeAll([() => engine.close(), () => pool.end(), () => prisma.$disconnect()]),
+    close: () => closeAll([() => engine.close(), () => pool.end(), () => prisma.$disconnect(), () => replica?.close()]),
   };
 }
 
@@ -196,7 +230,7 @@ function createPrisma(pool: pg.Pool, { onStatement }: DatabaseOptions): PrismaCl
     ...(onStatement && { log: [{ emit: 'event', level: 'query' }] as const }),
   });
   if (onStatement) {
-    (prisma as PrismaClient<'query'>).$on('query', (event) => onStatement(event.query));
+    (prisma as PrismaClient<'query'>).$on('query', (event) => onStatement(event.query, 'primary'));
   }
   return prisma;
 }

@@ -3,7 +3,7 @@ import pg from 'pg';
 import { currentTrace, withSpan } from '../telemetry/request-trace.js';
 import type { Prisma } from './generated/prisma/client.js';
 import { PreparedStatement } from './prepared-statement.js';
-import type { createTimeLimit } from './time-limit.js';
+import type { TimeLimit } from './time-limit.js';
 
 export { Prisma } from './generated/prisma/client.js';
 
@@ -25,7 +25,6 @@ export interface Queryable {
 }
 
 export type Connection = pg.Pool | pg.PoolClient | pg.Client;
-export type TimeLimit = ReturnType<typeof createTimeLimit>;
 
 /** The one way by which a statement reaches a connection: tests count it, and traces have a span for it. */
 export function createStatements(onStatement: ((sql: string) => void) | undefined) {

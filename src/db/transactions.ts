@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { isConflict, isQueryTimeout, isReadOnly, toUnavailable } from './failures.js';
-import { type createStatements, Prisma, type Queryable, type TimeLimit } from './statements.js';
+import { type createStatements, Prisma, type Queryable } from './statements.js';
+import type { TimeLimit } from './time-limit.js';
 
 export type Isolation = 'READ COMMITTED' | 'REPEATABLE READ';
 
@@ -13,8 +14,12 @@ const ROLLBACK = Prisma.raw('ROLLBACK');
 
 type Outcome<Result> = { readonly result: Result } | { readonly undoneBy: unknown };
 
-/** Work on one connection of a pool, in a transaction, and again after a conflict. */
-export function createTransactions(pool: pg.Pool, statementsOn: ReturnType<typeof createStatements>) {
+/** Work on one connection of a pool, in a transaction, and again after a conflict. `prepare` gets the connection before the work. */
+export function createTransactions(
+  pool: pg.Pool,
+  statementsOn: ReturnType<typeof createStatements>,
+  prepare?: (connection: pg.PoolClient) => Promise<void>,
+) {
   /** Connections that stood idle beside one that no longer answers are suspect too. */
   function dropIdleConnections(): void {
     for (let idle = pool.idleCount; idle > 0; idle -= 1) {
@@ -29,6 +34,7 @@ export function createTransactions(pool: pg.Pool, statementsOn: ReturnType<typeo
   async function onOneConnection<Result>(work: (connection: pg.PoolClient) => Promise<Result>): Promise<Result> {
     const connection = await pool.connect();
     try {
+      if (prepare !== undefined) await prepare(connection);
       const result = await work(connection);
       connection.release();
       return result;
@@ -92,5 +98,5 @@ export function createTransactions(pool: pg.Pool, statementsOn: ReturnType<typeo
     }
   }
 
-  return { inTransaction, withRetries };
+  return { onOneConnection, inTransaction, withRetries };
 }

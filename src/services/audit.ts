@@ -24,7 +24,7 @@ export function createAudit(db: Database) {
   return {
     /** The newest `limit` entries of a project from `since` on, oldest first. */
     listEntries(scope: ProjectScope, since: Date | null, limit: number): Promise<AuditEntry[]> {
-      return listAuditEntries(db, scope.projectIdFor('inspect'), since, limit);
+      return listAuditEntries(db.lagging, scope.projectIdFor('inspect'), since, limit);
     },
 
     /** The next `limit` entries after a cursor (null: from the newest on) that meet all conditions. BAD_USER_INPUT. */
@@ -35,7 +35,7 @@ export function createAudit(db: Database) {
     ): Promise<AuditPage> {
       const projectId = scope.projectIdFor('inspect');
       const position = after === null ? null : parse(cursor('after'), after);
-      const found = await listAuditPage(db, projectId, readQuestion(question), position, limit + 1);
+      const found = await listAuditPage(db.lagging, projectId, readQuestion(question), position, limit + 1);
       return { entries: found.slice(0, limit), hasNext: found.length > limit };
     },
 
@@ -44,7 +44,7 @@ export function createAudit(db: Database) {
       const projectId = scope.projectIdFor('inspect');
       const filter = readQuestion(question);
       const { format, write, signal } = options;
-      return db.transaction('REPEATABLE READ', async (tx) => {
+      return db.lagging.transaction('REPEATABLE READ', async (tx) => {
         let exported = 0;
         if (format === 'csv') await write(formatCsvLine(CSV_COLUMNS));
         for (let last: AuditEntry | undefined; ; ) {

@@ -59,22 +59,25 @@ interface Part {
   /** Whether there were as many as asked for, so that there may be more. */
   readonly isFull: boolean;
   readonly published: number;
-  /** The last id that was given out, which may not be published yet. */
-  readonly last: number;
+  /** The newest change that is committed, which may not be published yet. */
+  readonly newest: number;
 }
 
 /** The feed of changes of a project. It keeps what is not older than `retentionMs`. */
 export function createChanges(db: Database, retentionMs: number, onFailure: OnFailure) {
   const publisher = createChangePublisher(db, retentionMs, onFailure);
-  const read = createBatchedRead({
-    name: 'changes',
-    read: (keys: readonly ChangesKey[]) => readChanges(db, keys),
-    answer: (rows: KeyedRow<ChangeRow>[]) => rows,
-    weigh: ({ limit }) => limit,
-  });
+  const readOn = (on: Queryable) =>
+    createBatchedRead({
+      name: 'changes',
+      read: (keys: readonly ChangesKey[]) => readChanges(on, keys),
+      answer: (rows: KeyedRow<ChangeRow>[]) => rows,
+      weigh: ({ limit }) => limit,
+    });
+  const readNow = readOn(db);
+  const readLagging = db.replica === null ? readNow : readOn(db.lagging);
   const news = createNews(db, publisher.listen);
 
-  async function readPart(projectId: number, after: ChangeCursor | null, limit: number): Promise<Part> {
+  async function readPart(projectId: number, after: ChangeCursor | null, limit: number, read = readNow): Promise<Part> {
     const rows = await read({ projectId, after: after?.id ?? 0, limit });
     const feed = rows[0] as ChangeRow;
     const cursorOf = cursorsOf(feed);
@@ -84,7 +87,15 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
     // A cursor that is ahead, because another server has published less so far, stays where it is.
     const endId = isFull ? (rows.at(-1)?.id as number) : feed.published;
     const end = after !== null && after.id >= endId ? after : cursorOf(endId);
-    return { changes, end, isFull, published: feed.published, last: feed.last };
+    return { changes, end, isFull, published: feed.published, newest: feed.newest ?? 0 };
+  }
+
+  /** Of a page. A standby does not know every cursor yet, so the primary decides which have expired. */
+  function readPagePart(projectId: number, after: ChangeCursor | null, limit: number): Promise<Part> {
+    return readPart(projectId, after, limit, readLagging).catch((error) => {
+      if (db.replica === null || (error as Partial<AppError>).code !== 'CURSOR_EXPIRED') throw error;
+      return readPart(projectId, after, limit);
+    });
   }
 
   async function findEnd(): Promise<ChangeCursor> {
@@ -93,6 +104,8 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
       await publisher.waitFor(feed.last);
       feed = await readFeed(db);
     }
+    // Who takes a cursor and then reads lists must not miss what is before the cursor and not yet in the lists of a standby.
+    if (db.replica !== null) await sleep(db.replica.maxAgeMs);
     return cursorsOf(feed)(feed.published);
   }
 
@@ -115,7 +128,7 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
       let place = after === 'now' ? await findEnd() : after;
       for (let scanned = 0; ; ) {
         const limit = types === null ? first - changes.length : SCANNED_AT_ONCE;
-        const part = await readPart(projectId, place, limit);
+        const part = await readPagePart(projectId, place, limit);
         place = part.end;
         scanned += limit;
         const wanted = ofTypes(part.changes, types);
@@ -125,9 +138,9 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
           return { changes, end: (changes.at(-1) as Change).id, hasMore };
         }
         if (part.isFull && scanned < MAX_SCANNED) continue;
-        if (!part.isFull && part.last > part.published && isWaiting) {
+        if (!part.isFull && part.newest > part.published && isWaiting) {
           isWaiting = false;
-          await publisher.waitFor(part.last);
+          await publisher.waitFor(part.newest);
           continue;
         }
         return { changes, end: encodeChangeCursor(place), hasMore: part.isFull };

@@ -28,14 +28,14 @@ export interface SignUps extends Record<LoginMethod, number> {
 export function createStatistics(db: Database, totals: Totals) {
   const signUps = createBatchedRead({
     name: 'sign-ups',
-    read: (keys: readonly SignUpsKey[]) => countSignUps(db, keys),
+    read: (keys: readonly SignUpsKey[]) => countSignUps(db.lagging, keys),
     answer: (rows: SignUpsRow[]) => rows,
     groupKey: signUpsGroupKey,
     weigh: () => MAX_BUCKETS / 10,
   });
   const byMethod = createBatchedRead({
     name: 'totals by method',
-    read: (keys: readonly MethodsKey[]) => countByMethod(db, keys),
+    read: (keys: readonly MethodsKey[]) => countByMethod(db.lagging, keys),
     answer: (rows) => rows,
   });
 

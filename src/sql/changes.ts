@@ -23,6 +23,8 @@ export interface FeedRow {
 
 /** A change, or nulls where there is none. */
 export interface ChangeRow extends FeedRow {
+  /** The newest change of the project, published or not; null if there is none. */
+  readonly newest: number | null;
   /** The changes of the project up to this id have been deleted; null if none has. */
   readonly prunedThrough: number | null;
   readonly id: number | null;
@@ -46,6 +48,7 @@ export function readChanges(db: Queryable, keys: readonly ChangesKey[]): Promise
   return db.query(Prisma.sql`
     SELECT k.key_index::int AS "keyIndex", f.timeline, f.published, f.last,
            CASE WHEN c.place IS NULL OR c.place = 1 THEN f.timelines END AS timelines, p.through AS "prunedThrough",
+           (SELECT max(n.id) FROM changes n WHERE n.project_id = k.project_id) AS newest,
            c.id, c.type::text AS type, c.user_id AS "userId", c.fields, c.at
     FROM unnest(
       ${keys.map(({ projectId }) => projectId)}::int[],

@@ -17,6 +17,15 @@ export interface MetricsOptions {
     };
     /** Null on PostgreSQL. */
     engineUsage(): { readonly busySeconds: number; readonly starts: number } | null;
+    /** Null without DATABASE_REPLICA_URL. */
+    readonly replica: {
+      usage(): {
+        readonly isUsed: boolean;
+        readonly lagSeconds: number;
+        readonly reads: Readonly<Record<string, number>>;
+        readonly failures: number;
+      };
+    } | null;
   };
   readonly changes: {
     lagSeconds(): number;
@@ -52,6 +61,7 @@ export function measure(app: FastifyInstance, { admission, db, changes }: Metric
   measureBatches(app, register);
   readAdmission(admission, register);
   readDatabase(db, register);
+  if (db.replica !== null) readReplica(db.replica, register);
   readChanges(changes, register);
   return { text: () => register.metrics(), json: () => register.getMetricsAsJSON() };
 }
@@ -196,6 +206,35 @@ function readDatabase({ pool, engineUsage }: MetricsOptions['db'], register: Reg
     'userdir_embedded_database_starts_total',
     'Starts of the embedded database. More than one where it has died.',
     () => engineUsage()?.starts ?? 0,
+  );
+}
+
+function readReplica({ usage }: NonNullable<MetricsOptions['db']['replica']>, register: Registry): void {
+  readGauge(register, 'userdir_replica_used', 'Workers that read lists on the standby now.', () =>
+    usage().isUsed ? 1 : 0,
+  );
+  readGauge(
+    register,
+    'userdir_replica_lag_seconds',
+    'For how long the standby is not known to have everything.',
+    () => usage().lagSeconds,
+    'max',
+  );
+  new Counter({
+    name: 'userdir_replica_reads_total',
+    help: 'Reads of lists, counts and exports, by the server that answered.',
+    labelNames: ['server'],
+    registers: [register],
+    collect() {
+      this.reset();
+      for (const [server, count] of Object.entries(usage().reads)) this.inc({ server }, count);
+    },
+  });
+  readCounter(
+    register,
+    'userdir_replica_failures_total',
+    'Reads that failed on the standby, and were then made on the primary.',
+    () => usage().failures,
   );
 }
 

@@ -53,6 +53,7 @@ export async function startPatroni() {
   const etcdPort = await freePort();
   const proxyPort = await freePort();
   const replicaPort = await freePort();
+  const synchronousPort = await freePort();
   const nodes: Node[] = [];
   for (const name of NAMES) {
     const [port, restPort] = [await freePort(), await freePort()];
@@ -125,7 +126,10 @@ export async function startPatroni() {
   }
   const proxyConfig = join(folder, 'haproxy.cfg');
   adapt('haproxy.cfg', proxyConfig, (text) =>
-    text.replace(':5000', `:${proxyPort}`).replace(':5001', `:${replicaPort}`),
+    text
+      .replace('127.0.0.1:5000', `127.0.0.1:${proxyPort}`)
+      .replace('127.0.0.1:5001', `127.0.0.1:${replicaPort}`)
+      .replace('127.0.0.1:5002', `127.0.0.1:${synchronousPort}`),
   );
   run('/usr/sbin/haproxy', ['-db', '-f', proxyConfig], 'haproxy');
 
@@ -141,14 +145,15 @@ export async function startPatroni() {
 
   const members = async (): Promise<Member[]> => JSON.parse(await patronictl('list', '-f', 'json').catch(() => '[]'));
 
-  /** Waits until one node leads, one standby is synchronous and every node runs. Returns the leader and that standby. */
-  async function healthy(): Promise<{ leader: NodeName; standby: NodeName }> {
+  /** Waits until one node leads, one standby is synchronous and every node runs. Returns the leader, that standby and the other one. */
+  async function healthy(): Promise<{ leader: NodeName; standby: NodeName; other: NodeName }> {
     const found = await vi.waitUntil(async () => {
       const all = await members();
       const leader = all.find(({ Role }) => Role === 'Leader')?.Member;
       const standby = all.find(({ Role }) => Role === 'Sync Standby')?.Member;
       const run = all.filter(({ State }) => ['running', 'streaming'].includes(State));
-      return leader && standby && run.length === NAMES.length && { leader, standby };
+      const other = all.find(({ Member: name }) => name !== leader && name !== standby)?.Member;
+      return leader && standby && other && run.length === NAMES.length && { leader, standby, other };
     }, LIMIT);
     return found;
   }
@@ -157,6 +162,10 @@ export async function startPatroni() {
 
   return {
     url: `postgres://postgres:change-me-1@127.0.0.1:${proxyPort}/postgres`,
+    /** Any standby. */
+    replicaUrl: `postgres://postgres:change-me-1@127.0.0.1:${replicaPort}/postgres`,
+    /** The synchronous standby. */
+    synchronousUrl: `postgres://postgres:change-me-1@127.0.0.1:${synchronousPort}/postgres`,
     folder,
     healthy,
     switchOver: (from: NodeName, to: NodeName) =>

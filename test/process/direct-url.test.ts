@@ -102,7 +102,7 @@ describe.runIf(inject('engine') === 'postgres')('with DATABASE_DIRECT_URL', () =
   });
 });
 
-test('DATABASE_DIRECT_URL is refused without DATABASE_URL', async () => {
-  const { code, stderr } = await userdir({ DATABASE_DIRECT_URL: 'postgres://db.example/users' }, ['migrate']);
-  expect({ code, stderr }).toEqual({ code: 1, stderr: 'DATABASE_URL must be set, because DATABASE_DIRECT_URL is.\n' });
+test.each(['DATABASE_DIRECT_URL', 'DATABASE_REPLICA_URL'])('%s is refused without DATABASE_URL', async (name) => {
+  const { code, stderr } = await userdir({ [name]: 'postgres://db.example/users' }, ['migrate']);
+  expect({ code, stderr }).toEqual({ code: 1, stderr: `DATABASE_URL must be set, because ${name} is.\n` });
 });

@@ -20,8 +20,10 @@ export interface TestApp {
   readonly metricsUrl: string;
   readonly context: Context;
   readonly dataDir: string;
-  /** The SQL of every statement that Prisma sends to its database while the service runs. */
+  /** The SQL of every statement that the service sends to its database while it runs. */
   readonly statements: string[];
+  /** The same of its standby. */
+  readonly replicaStatements: string[];
   /** The lines of its log. */
   readonly logged: string[];
   /** Creates a project, with functions that call the service as its backend. */
@@ -101,7 +103,7 @@ export function useTestApp(options: TestAppOptions = {}): TestApp {
 /** Starts a separate service, on the database of this worker unless the options say otherwise. */
 export async function startTestApp(options: TestAppOptions = {}): Promise<TestApp> {
   const { env = {}, ownDatabase = false, demoCredentials, admission, timeouts, streamLimits } = options;
-  const watcher: Watcher = { statements: [], logged: [] };
+  const watcher: Watcher = { statements: [], replicaStatements: [], logged: [] };
   const { context, settings, watchers, close } = await (ownDatabase ? openContext(env) : openSharedContext());
   watchers.add(watcher);
   const config = parseConfig({ ...settings, PORT: '0', ...env });
@@ -137,7 +139,7 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
 }
 
 /** What an app records from a database that it may share. */
-type Watcher = Pick<TestApp, 'statements' | 'logged'>;
+type Watcher = Pick<TestApp, 'statements' | 'replicaStatements' | 'logged'>;
 
 interface OpenDirectory {
   readonly context: Context;
@@ -164,8 +166,8 @@ async function openContext(env: Record<string, string>): Promise<OpenDirectory> 
   const watchers = new Set<Watcher>();
   const context = createContext(parseConfig({ ...database.env, ...env }), {
     command: 'test',
-    onStatement: (sql) => {
-      for (const { statements } of watchers) statements.push(sql);
+    onStatement: (sql, server) => {
+      for (const watcher of watchers) watcher[server === 'primary' ? 'statements' : 'replicaStatements'].push(sql);
     },
     onBackgroundFailure: (err, what) => {
       for (const watcher of watchers) logFor(watcher).warn({ err }, what);

@@ -33,8 +33,11 @@ export interface Cluster {
   start(): Promise<void>;
   /** Ends its processes at once, as a power failure does. */
   kill(): Promise<void>;
-  /** Creates a synchronous standby: it has every commit that this server acknowledges. */
-  createStandby(): Promise<Cluster>;
+  /** Stops all its processes where they are, as a machine that hangs. */
+  freeze(): void;
+  thaw(): void;
+  /** Creates a standby. It is synchronous unless said otherwise: then it has every commit that this server acknowledges. */
+  createStandby(options?: { readonly isSynchronous: boolean }): Promise<Cluster>;
   /** Promotes a standby to primary. */
   promote(): Promise<void>;
   drop(): Promise<void>;
@@ -103,13 +106,23 @@ async function startCluster(program: 'initdb' | 'pg_basebackup', options: string
     await client.query(text).finally(() => client.end());
   }
 
+  /** The postmaster and its children, which are not in its process group. */
+  function signalAll(signal: NodeJS.Signals): void {
+    const pid = server?.pid as number;
+    const children = execFileSync('ps', ['-o', 'pid=', '--ppid', String(pid)], { encoding: 'utf8' });
+    for (const each of [pid, ...children.trim().split(/\s+/).map(Number)]) process.kill(each, signal);
+  }
+
   await start();
   return {
     url,
     start,
     kill,
-    async createStandby() {
+    freeze: () => signalAll('SIGSTOP'),
+    thaw: () => signalAll('SIGCONT'),
+    async createStandby({ isSynchronous } = { isSynchronous: true }) {
       const standby = await startCluster('pg_basebackup', ['-d', url, '-R', '-X', 'stream', '-c', 'fast']);
+      if (!isSynchronous) return standby;
       // From now on, the primary acknowledges a commit only after the standby has applied it.
       await query("ALTER SYSTEM SET synchronous_standby_names = '*'");
       await query('ALTER SYSTEM SET synchronous_commit = remote_apply');

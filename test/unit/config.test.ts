@@ -43,6 +43,8 @@ test('every setting is read', () => {
       WORKERS: '3',
       DATABASE_URL: 'postgresql://user:secret@db.example/users',
       DATABASE_DIRECT_URL: 'postgres://user:secret@direct.example/users',
+      DATABASE_REPLICA_URL: 'postgres://user:secret@standby.example/users',
+      DATABASE_REPLICA_MAX_LAG_MS: '2000',
       DATABASE_POOL_SIZE: '25',
       DATABASE_POOL_TIMEOUT_MS: '100',
       DATABASE_STATEMENT_TIMEOUT_MS: '600000',
@@ -76,6 +78,8 @@ test('every setting is read', () => {
       engine: 'postgres',
       url: 'postgresql://user:secret@db.example/users',
       directUrl: 'postgres://user:secret@direct.example/users',
+      replicaUrl: 'postgres://user:secret@standby.example/users',
+      replicaMaxLagMs: 2_000,
       poolSize: 25,
       poolTimeoutMs: 100,
       statementTimeoutMs: 600_000,
@@ -140,6 +144,9 @@ test('an empty variable counts as absent', () => {
     'WORKERS',
     'DATABASE_DIRECT_URL',
     'DATABASE_DIRECT_URL_FILE',
+    'DATABASE_REPLICA_URL',
+    'DATABASE_REPLICA_URL_FILE',
+    'DATABASE_REPLICA_MAX_LAG_MS',
   ];
   names.push(
     'TRUST_PROXY',

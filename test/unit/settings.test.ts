@@ -32,6 +32,18 @@ describe('the embedded database', () => {
     expect(parseConfig({ NODE_ENV: 'development' }).db.engine).toBe('embedded');
   });
 
+  test('is refused with the URL of a standby, whose lag must fit into a request', () => {
+    const replica = { DATABASE_REPLICA_URL: URL_TEXT };
+    expect(faultsOf(replica)).toEqual(['DATABASE_URL must be set, because DATABASE_REPLICA_URL is.']);
+    const both = { ...replica, DATABASE_URL: URL_TEXT };
+    expect(parseConfig(both).db).toMatchObject({ replicaUrl: URL_TEXT, replicaMaxLagMs: 1_000 });
+    expect(faultsOf({ ...both, DATABASE_REPLICA_MAX_LAG_MS: '5001' })).toEqual([
+      'DATABASE_REPLICA_MAX_LAG_MS, which is 5001, must be at most half of REQUEST_TIMEOUT_MS, which is 10000.',
+    ]);
+    expect(faultsOf({ ...both, REQUEST_TIMEOUT_MS: '1000' })).toHaveLength(1);
+    expect(faultsOf({ DATABASE_URL: URL_TEXT, REQUEST_TIMEOUT_MS: '1000' })).toEqual([]);
+  });
+
   test('is always refused with EMBEDDED=off, and never used with a DATABASE_URL', () => {
     expect(faultsOf({ EMBEDDED: 'off' })).toEqual(['DATABASE_URL must be set, because EMBEDDED is off.']);
     expect(faultsOf({ EMBEDDED: 'perhaps' })).toEqual(['EMBEDDED must be "on" or "off".']);

@@ -1,0 +1,278 @@
+import type { Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import { closeAll } from '../closers.js';
+import { isQueryTimeout } from './failures.js';
+import { runInTrace } from '../telemetry/request-trace.js';
+import { keepConnection } from './listen.js';
+import { createLagMeter } from './replication-lag.js';
+import { createStatements, Prisma, type Queryable, type Statement } from './statements.js';
+import { createTimeLimit } from './time-limit.js';
+import { createTransactions, type Isolation } from './transactions.js';
+
+/** Runs reads that may be somewhat old. */
+export interface Lagging extends Queryable {
+  /** Runs `work`, which only reads, in one transaction without a time limit. */
+  transaction<Result>(isolation: Isolation, work: (tx: Queryable) => Promise<Result>): Promise<Result>;
+}
+
+/** Reads on a standby while it answers and is not too far behind, and otherwise on the primary. */
+export interface Replica extends Lagging {
+  /** Begins to watch the standby. Otherwise the first read does. */
+  start(): void;
+  /** What was committed longer ago than this is in every read that begins now. */
+  readonly maxAgeMs: number;
+  /** Answers a question about the standby itself, on a connection of its own. */
+  ask(text: string): Promise<Record<string, string>>;
+  usage(): ReplicaUsage;
+  close(): Promise<void>;
+}
+
+export interface ReplicaUsage {
+  /** Whether reads go to it now. */
+  readonly isUsed: boolean;
+  /** For how long it was not known to have everything, in seconds. */
+  readonly lagSeconds: number;
+  /** How many reads each server has answered. */
+  readonly reads: Readonly<Record<'replica' | 'primary', number>>;
+  /** Reads that failed on the replica, and then were made on the primary. */
+  readonly failures: number;
+}
+
+export interface ReplicaOptions {
+  readonly connection: pg.ClientConfig;
+  readonly poolSize: number;
+  readonly maxLagMs: number;
+  readonly primary: Lagging;
+  /** Keeps a session with the primary. */
+  readonly keepSession: (work: (session: Queryable & { readonly signal: AbortSignal }) => Promise<void>) => void;
+  readonly onStatement?: (sql: string, server: 'replica') => void;
+  readonly onReplica?: (reason: unknown) => void;
+}
+
+/** How often the primary is asked for its position, and the standby whether it follows. A connection counts as checked for so long. */
+const CHECK_MS = 250;
+/** A standby that does not answer a check for so long counts as frozen. */
+const CHECK_LIMIT_MS = 750;
+/** It is used again after so many good checks. */
+const GOOD_CHECKS = 3;
+const CONNECT_LIMIT_MS = 1_000;
+/** After so long the standby gives a statement up, and the primary gets it. */
+export const REPLICA_STATEMENT_MS = 1_500;
+/** How much longer its answer is waited for, before it counts as frozen. */
+const ANSWER_MARGIN_MS = 500;
+/** How long the first transaction of a process waits until the standby is known to have everything that was there at the start. */
+const START_MS = 3_000;
+const ASK_LIMIT_MS = 10_000;
+
+/** Which database it is. A standby has the same as its primary. */
+const IDENTITY = Prisma.sql`
+  SELECT s.system_identifier::text || ' ' || d.oid::text AS identity
+  FROM pg_control_system() s, pg_database d WHERE d.datname = current_database()`;
+const WRITTEN = Prisma.sql`SELECT (pg_current_wal_flush_lsn() - '0/0'::pg_lsn)::float8 AS position`;
+const REPLAYED = Prisma.sql`
+  SELECT pg_is_in_recovery() AS "isStandby", (pg_last_wal_replay_lsn() - '0/0'::pg_lsn)::float8 AS position`;
+
+export function createReplica(options: ReplicaOptions): Replica {
+  const { connection, poolSize, maxLagMs, primary, keepSession, onStatement, onReplica = () => undefined } = options;
+  const meter = createLagMeter(2 * maxLagMs);
+  const statementsOn = createStatements(onStatement && ((sql) => onStatement(sql, 'replica')));
+  const checksOn = createStatements(undefined);
+  const checkLimit = createTimeLimit(CHECK_LIMIT_MS);
+  const statementLimit = createTimeLimit(REPLICA_STATEMENT_MS + ANSWER_MARGIN_MS);
+  const readLimit = createTimeLimit(REPLICA_STATEMENT_MS + CONNECT_LIMIT_MS);
+  const clients = new Set<pg.PoolClient>();
+  const pool = new pg.Pool({
+    ...connection,
+    connectionTimeoutMillis: CONNECT_LIMIT_MS,
+    max: poolSize,
+    idleTimeoutMillis: 0,
+    onConnect: (client) => requireSameDatabase(client as pg.PoolClient),
+  });
+  // The check reports what is broken. Without listeners the process would end.
+  pool.on('error', () => undefined);
+  pool.on('connect', (client) => {
+    clients.add(client);
+    client.on('error', () => undefined);
+  });
+  pool.on('remove', (client) => void clients.delete(client));
+  const asOne = { ...connection, connectionTimeoutMillis: CONNECT_LIMIT_MS };
+  const { onOneConnection, inTransaction } = createTransactions(pool, statementsOn, requireFresh);
+
+  const reads = { replica: 0, primary: 0 };
+  let failures = 0;
+  let state: 'unknown' | 'used' | 'left' = 'unknown';
+  let goodChecks = 0;
+  let knownAt = performance.now();
+  let identity: string | null = null;
+  const checked = new WeakMap<pg.ClientBase, { replayed: number; at: number }>();
+  let stop: (() => Promise<void>) | undefined;
+  let begun = () => {};
+  const beginning = new Promise<void>((resolve) => {
+    begun = resolve;
+  });
+
+  function start(): void {
+    // A request that starts it must not trace what goes on after it.
+    if (stop === undefined) runInTrace(null, startWatching);
+  }
+
+  function startWatching(): void {
+    knownAt = performance.now();
+    setTimeout(begun, START_MS).unref();
+    keepSession(async (session) => {
+      const [row] = await session.query<{ identity: string }>(IDENTITY);
+      identity = row?.identity ?? null;
+      for (;;) {
+        const at = performance.now();
+        const [written] = await session.query<{ position: number }>(WRITTEN);
+        meter.record((written as { position: number }).position, at);
+        await sleep(CHECK_MS, undefined, { ref: false, signal: session.signal });
+      }
+    });
+    stop = keepConnection(asOne, watch, (error) => leave(error, !(error instanceof Behind)));
+  }
+
+  /** Checks the standby on a connection of its own, so that neither load nor a pause of it delays that. */
+  async function watch(client: pg.Client, signal: AbortSignal): Promise<void> {
+    while (identity === null) await sleep(CHECK_MS, undefined, { ref: false, signal });
+    await requireSameDatabase(client);
+    for (;;) {
+      knownAt = performance.now() - (await check(client));
+      goodChecks += 1;
+      if (goodChecks >= GOOD_CHECKS) use();
+      await sleep(CHECK_MS, undefined, { ref: false, signal });
+    }
+  }
+
+  function use(): void {
+    if (state === 'used') return;
+    state = 'used';
+    begun();
+    onReplica(null);
+  }
+
+  /** From now on reads go to the primary, also those that wait for the standby. `isAway` ends its connections, with the exports on them. */
+  function leave(reason: unknown, isAway: boolean): void {
+    goodChecks = 0;
+    if (isAway) for (const client of clients) streamOf(client).destroy();
+    if (state === 'left') return;
+    state = 'left';
+    readLimit.giveUpAll();
+    onReplica(reason);
+  }
+
+  async function requireSameDatabase(client: pg.ClientBase): Promise<void> {
+    const [row] = await checksOn(client as pg.Client, checkLimit).query<{ identity: string }>(IDENTITY);
+    if (identity === null) throw new Behind('The primary has not told yet which database it is.');
+    if (row?.identity !== identity)
+      throw new Error('DATABASE_REPLICA_URL leads to another database than DATABASE_URL.');
+  }
+
+  /** How old answers of this connection are. Throws where they are too old, or not those of the primary. */
+  async function check(client: pg.ClientBase): Promise<number> {
+    const [row] = await checksOn(client as pg.Client, checkLimit).query<{ isStandby: boolean; position: number }>(
+      REPLAYED,
+    );
+    const { isStandby, position: replayed } = row as { isStandby: boolean; position: number };
+    if (!isStandby) throw new Error('DATABASE_REPLICA_URL leads to a server that is not a standby.');
+    const before = checked.get(client);
+    if (before !== undefined && meter.isAhead(before.replayed, before.at))
+      throw new Behind('The standby has what the primary has not: it does not follow it.');
+    const at = performance.now();
+    const ageMs = meter.ageOf(replayed, at);
+    if (ageMs > maxLagMs)
+      throw new Behind(`The standby has not replayed what the primary had written ${maxLagMs} ms before.`);
+    checked.set(client, { replayed, at });
+    return ageMs;
+  }
+
+  /** One address may lead to several standbys, so each connection is checked. */
+  async function requireFresh(client: pg.PoolClient): Promise<void> {
+    if (performance.now() - (checked.get(client)?.at ?? Number.NEGATIVE_INFINITY) > CHECK_MS) await check(client);
+  }
+
+  function readOnReplica<Row>(statement: Prisma.Sql | Statement): Promise<Row[]> {
+    return new Promise((resolve, reject) => {
+      const slot = readLimit.open({ giveUp: () => reject(new Error('The standby was left.')) });
+      onOneConnection((client) => statementsOn(client, statementLimit).query<Row>(statement))
+        .then(resolve, (error) => {
+          if (isQueryTimeout(error)) leave(error, false);
+          reject(error);
+        })
+        .finally(() => readLimit.close(slot));
+    });
+  }
+
+  return {
+    start,
+    maxAgeMs: maxLagMs + CHECK_MS,
+
+    async ask(text) {
+      const client = new pg.Client(asOne);
+      client.on('error', () => undefined);
+      await client.connect();
+      try {
+        return (await client.query({ text, query_timeout: ASK_LIMIT_MS } as pg.QueryConfig)).rows[0];
+      } finally {
+        await client.end();
+      }
+    },
+
+    async query<Row>(statement: Prisma.Sql | Statement): Promise<Row[]> {
+      start();
+      if (state === 'used') {
+        try {
+          const rows = await readOnReplica<Row>(statement);
+          reads.replica += 1;
+          return rows;
+        } catch {
+          // Whatever it was: if it was not the standby, the primary says so too.
+          failures += 1;
+        }
+      }
+      reads.primary += 1;
+      return primary.query(statement);
+    },
+
+    /** Where its server fails once `work` has begun, it fails: what it has read and handed on cannot be read again elsewhere. */
+    async transaction(isolation, work) {
+      start();
+      await beginning;
+      let isBegun = false;
+      if (state === 'used') {
+        try {
+          return await inTransaction(isolation, null, (tx) => {
+            isBegun = true;
+            reads.replica += 1;
+            return work(tx);
+          });
+        } catch (error) {
+          if (isBegun) throw error;
+          failures += 1;
+        }
+      }
+      reads.primary += 1;
+      return primary.transaction(isolation, work);
+    },
+
+    usage: () => ({
+      isUsed: state === 'used',
+      lagSeconds: (performance.now() - knownAt) / 1_000,
+      reads: { ...reads },
+      failures,
+    }),
+
+    close: () => closeAll([() => pool.end(), () => stop?.()]),
+  };
+}
+
+/** A polite end would wait for the answer of a server that gives none. */
+function streamOf(client: pg.PoolClient): Socket {
+  return (client as unknown as { connection: { stream: Socket } }).connection.stream;
+}
+
+/** The standby answers, and must not be used. */
+class Behind extends Error {
+  override name = 'Behind';
+}

@@ -1,0 +1,212 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { type Cluster, createCluster, hasPostgres } from '../support/cluster.js';
+import { type Credentials, type RunningServer, startServer, userdirJson } from '../support/command.js';
+import { missingPrograms, startPatroni } from './patroni.js';
+
+/** Lists, logins and gets while a standby dies, freezes or falls behind: whether anything fails, and how long lists still come from it. */
+
+const CLIENTS = 8;
+const LOGIN = `mutation ($value: String!) { recordLogin(input: { authMethod: "passkey", authValue: $value }) { user { id } } }`;
+const WINDOW = '{ users(first: 20) { nodes { id accounts { network } } totalCount } }';
+const CHANGES = '{ changes(first: 20) { nodes { id } } }';
+const STEADY_MS = 2_000;
+const LEFT_WITHIN_MS = 3_000;
+const LIMIT = { timeout: 60_000, interval: 25 };
+
+/** A service with a project, for the drills of one kind of standby. */
+async function startService(settings: Record<string, string>) {
+  const project: Credentials = await userdirJson(settings, ['project', 'create', '--name', 'Drill']);
+  const headers = {
+    'service-app-id': project.app_id,
+    'service-app-secret': project.app_secret,
+    'content-type': 'application/json',
+  };
+  const server: RunningServer = await startServer({ ...settings, METRICS_PORT: '0', LOG_LEVEL: 'fatal', DEMO: 'off' });
+  const outcomes = { answers: 0, errors: [] as string[], longestMs: 0, oldestMs: 0 };
+  /** When each user was acknowledged, in order. */
+  const acknowledged: number[] = [];
+
+  async function send(path: string, init: RequestInit = {}) {
+    const startedAt = performance.now();
+    const known = acknowledged.length;
+    const response = await fetch(server.url + path, { headers, ...init });
+    const body = (await response.json()) as { errors?: unknown; data?: never; result?: { total_user: number } };
+    outcomes.answers += 1;
+    outcomes.longestMs = Math.max(outcomes.longestMs, performance.now() - startedAt);
+    if (response.status !== 200 || body.errors)
+      outcomes.errors.push(`${path} ${response.status} ${JSON.stringify(body)}`);
+    return { body, startedAt, known };
+  }
+  const graphql = (query: string, variables = {}) =>
+    send('/graphql', { method: 'POST', body: JSON.stringify({ query, variables }) });
+
+  /** Registers a user, gets them, and reads lists; also notes how old a count is. */
+  async function turn(value: string): Promise<void> {
+    const { body } = await graphql(LOGIN, { value });
+    acknowledged.push(performance.now());
+    const { id } = (body.data as unknown as { recordLogin: { user: { id: string } } }).recordLogin.user;
+    await send(`/server/users/${id}`);
+    const { body: count, startedAt, known } = await send('/server/users/count');
+    const total = count.result?.total_user ?? known;
+    if (total < known) outcomes.oldestMs = Math.max(outcomes.oldestMs, startedAt - (acknowledged[total] as number));
+    await send('/server/users?limit=20');
+    await graphql(WINDOW);
+    await graphql(CHANGES);
+  }
+
+  async function readMetrics() {
+    const text = await (await fetch(server.metricsUrl)).text();
+    const value = (name: string) =>
+      Number(
+        text
+          .split('\n')
+          .find((line) => line.startsWith(`${name} `))
+          ?.split(' ')[1],
+      );
+    return {
+      isUsed: value('userdir_replica_used') > 0,
+      reads: value('userdir_replica_reads_total{server="replica"}'),
+      failures: value('userdir_replica_failures_total'),
+    };
+  }
+
+  const untilUsed = async (isUsed: boolean) => {
+    const since = performance.now();
+    await vi.waitUntil(async () => (await readMetrics()).isUsed === isUsed, LIMIT);
+    return Math.round(performance.now() - since);
+  };
+
+  /** Runs `work` under load. Returns what happened meanwhile. */
+  async function underLoad(work: () => Promise<string>): Promise<string> {
+    Object.assign(outcomes, { answers: 0, errors: [], longestMs: 0, oldestMs: 0 });
+    let isOver = false;
+    const clients = Array.from({ length: CLIENTS }, async (_, client) => {
+      for (let number = 0; !isOver; number += 1) await turn(`${performance.now()}-${client}-${number}`);
+    });
+    const finished = Promise.all(clients);
+    const done = await Promise.race([work(), finished.then(() => 'never')]).finally(() => {
+      isOver = true;
+    });
+    await finished;
+    const { answers, errors, longestMs, oldestMs } = outcomes;
+    expect(errors).toEqual([]);
+    expect(longestMs).toBeLessThan(LEFT_WITHIN_MS);
+    return `${done}; ${answers} answers without an error, longest ${Math.round(longestMs)} ms, oldest count ${Math.round(oldestMs)} ms`;
+  }
+
+  return { underLoad, untilUsed, readMetrics, stop: () => server.stop() };
+}
+
+type Service = Awaited<ReturnType<typeof startService>>;
+
+describe.skipIf(!hasPostgres)('a service with one standby', () => {
+  let primary: Cluster;
+  let standby: Cluster;
+  let service: Service;
+
+  beforeAll(async () => {
+    primary = await createCluster();
+    standby = await primary.createStandby({ isSynchronous: false });
+    service = await startService({ DATABASE_URL: primary.url, DATABASE_REPLICA_URL: standby.url });
+  });
+  afterAll(async () => {
+    await service?.stop();
+    await standby?.drop();
+    await primary?.drop();
+  });
+
+  async function onStandby(text: string): Promise<void> {
+    const client = new pg.Client(standby.url);
+    await client.connect();
+    await client.query(text).finally(() => client.end());
+  }
+
+  const FAULTS: [name: string, begin: () => unknown, end: () => unknown][] = [
+    ['dies', () => standby.kill(), () => standby.start()],
+    ['freezes', () => standby.freeze(), () => standby.thaw()],
+    ['falls behind', () => onStandby('SELECT pg_wal_replay_pause()'), () => onStandby('SELECT pg_wal_replay_resume()')],
+  ];
+
+  test.for(FAULTS)(
+    'leaves it within 3 seconds when it %s, without an error, and comes back',
+    async (fault, { annotate }) => {
+      const [, begin, end] = fault;
+      const report = await service.underLoad(async () => {
+        await service.untilUsed(true);
+        await sleep(STEADY_MS);
+        const before = await service.readMetrics();
+        expect(before.reads).toBeGreaterThan(0);
+        const faultyAt = performance.now();
+        await begin();
+        await service.untilUsed(false);
+        const leftMs = Math.round(performance.now() - faultyAt);
+        expect(leftMs).toBeLessThan(LEFT_WITHIN_MS);
+        await sleep(STEADY_MS);
+        await end();
+        const backMs = await service.untilUsed(true);
+        await sleep(STEADY_MS);
+        const after = await service.readMetrics();
+        expect(after.reads).toBeGreaterThan(before.reads);
+        return `left after ${leftMs} ms, back after ${backMs} ms, ${after.failures - before.failures} reads made again`;
+      });
+      await annotate(report);
+    },
+  );
+});
+
+describe.skipIf(missingPrograms.length > 0)('a service with two standbys under Patroni, behind HAProxy', () => {
+  let patroni: Awaited<ReturnType<typeof startPatroni>>;
+  let service: Service;
+
+  beforeAll(async () => {
+    patroni = await startPatroni();
+    await patroni.healthy();
+    const settings = { DATABASE_URL: patroni.url, DATABASE_REPLICA_URL: patroni.replicaUrl };
+    service = await startService({ ...settings, DATA_DIR: `${patroni.folder}/userdir` });
+  });
+  afterAll(async () => {
+    await service?.stop();
+    await patroni?.stop();
+  });
+
+  test('has what was just written in its lists, if they are read on the synchronous one', async ({ annotate }) => {
+    const settings = { DATABASE_URL: patroni.url, DATABASE_REPLICA_URL: patroni.synchronousUrl };
+    const strict = await startService({ ...settings, DATA_DIR: `${patroni.folder}/userdir` });
+    const report = await strict.underLoad(async () => {
+      await strict.untilUsed(true);
+      await sleep(STEADY_MS);
+      const { reads } = await strict.readMetrics();
+      expect(reads).toBeGreaterThan(0);
+      return `${reads} lists from the synchronous standby`;
+    });
+    await strict.stop();
+    expect(report).toContain('oldest count 0 ms');
+    await annotate(report);
+  });
+
+  test('reads lists on the other one when one dies, without an error', async ({ annotate }) => {
+    // Commits wait for the synchronous standby until Patroni has chosen another.
+    const { other } = await patroni.healthy();
+    const report = await service.underLoad(async () => {
+      await service.untilUsed(true);
+      await sleep(STEADY_MS);
+      const before = await service.readMetrics();
+      patroni.kill(other);
+      let last = { at: performance.now(), reads: before.reads };
+      let gapMs = 0;
+      for (const until = performance.now() + 3 * STEADY_MS; performance.now() < until; await sleep(25)) {
+        const { reads } = await service.readMetrics();
+        gapMs = Math.max(gapMs, performance.now() - last.at);
+        if (reads > last.reads) last = { at: performance.now(), reads };
+      }
+      expect(gapMs).toBeLessThan(LEFT_WITHIN_MS);
+      const { failures } = await service.readMetrics();
+      return `longest time without a list from a standby ${Math.round(gapMs)} ms, ${failures - before.failures} reads made again`;
+    });
+    await annotate(report);
+    patroni.restart(other);
+    await patroni.healthy();
+  });
+});
