@@ -4,10 +4,8 @@ import {
   type FragmentDefinitionNode,
   type GraphQLField,
   type GraphQLObjectType,
-  getNamedType,
   getNullableType,
   isListType,
-  isObjectType,
   type OperationDefinitionNode,
   SchemaMetaFieldDef,
   type SelectionSetNode,
@@ -18,6 +16,7 @@ import {
 import { costOf, type Rows } from './field-cost.js';
 import { fragmentsOf, rootFieldsOf } from './limits.js';
 import { schema } from './schema.js';
+import { objectTypeOf } from './selection.js';
 
 /*
  * The cost of an operation, from the costs that the fields declare (field-cost.ts). No maintained library does this.
@@ -92,8 +91,8 @@ function createCostWalk(fragments: ReadonlyMap<string, FragmentDefinitionNode>) 
   const costOfField = (parent: GraphQLObjectType, node: FieldNode) => {
     const field = fieldOf(parent, node.name.value);
     const { surcharge = 0, rows = introspectedRows(parent, field) } = costOf(field);
-    const type = getNamedType(field.type);
-    const below = node.selectionSet && isObjectType(type) ? costOfSelections(type, node.selectionSet) : FREE;
+    const type = objectTypeOf(field.type);
+    const below = node.selectionSet && type ? costOfSelections(type, node.selectionSet) : FREE;
     const isList = isListType(getNullableType(field.type));
     const perRow = isList ? below.once + below.perRow : below.perRow;
     if (typeof rows === 'number') rowCosts.set(node, { rows, perRow });

@@ -1,7 +1,8 @@
-import { defaultFieldResolver, type GraphQLObjectType, lexicographicSortSchema, printSchema } from 'graphql';
+import { defaultFieldResolver, type GraphQLObjectType } from 'graphql';
 import { isSliceOver, nextSlice } from '../http/event-loop.js';
 import { withSpan } from '../telemetry/request-trace.js';
 import { builder, type GraphQLContext } from './builder.js';
+import { printSubgraph, printWithoutFederation } from './federation.js';
 import './accounts.js';
 import './changes.js';
 import './logins.js';
@@ -39,7 +40,12 @@ function sliceFields(type: GraphQLObjectType<unknown, GraphQLContext>): void {
   }
 }
 
-/** The text of `schema.graphql`. It is sorted, so that its diff shows only real changes. */
+/** The text of `schema.graphql`, for those who are no gateway. */
 export function printedSchema(): string {
-  return `${printSchema(lexicographicSortSchema(schema))}\n`;
+  return `${printWithoutFederation(schema)}\n`;
+}
+
+/** The text of `subgraph.graphql`, from which a supergraph is composed. */
+export function printedSubgraph(): string {
+  return `${printSubgraph(schema)}\n`;
 }

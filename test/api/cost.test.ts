@@ -79,6 +79,8 @@ describe('the exact number of statements per operation', () => {
     userCount: [1, '{ userCount }'],
     searchUsers: [1, `{ searchUsers(by: { email: "ada@example.com" }) { ${user} } }`],
     usersByIds: [1, `{ usersByIds(ids: [1, 2, 3, 99]) { ${user} } }`],
+    _entities: [1, `{ _entities(representations: [{ __typename: "User", id: 1 }]) { ... on User { ${user} } } }`],
+    _service: [0, '{ _service { sdl } }'],
     verifyWallet: [1, `{ verifyWallet(address: "${ethereumAddress(0)}") { exists } }`],
     parseAddress: [0, `{ parseAddress(address: "${ethereumAddress(0)}") { network } }`],
     deleteUser: [1, 'mutation { deleteUser(id: 3) { id } }'],

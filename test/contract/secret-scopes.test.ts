@@ -81,6 +81,7 @@ const FIELDS: readonly [needs: Scope, query: () => string][] = [
   ['read', () => '{ searchUsers(by: { email: "a@example.com" }) { id } }'],
   ['read', () => '{ userByIdentity(authMethod: "email", authValue: "a@example.com") { id } }'],
   ['read', () => `{ usersByIds(ids: [${userId}]) { id } }`],
+  ['read', () => `{ _entities(representations: [{ __typename: "User", id: ${userId} }]) { ... on User { id } } }`],
   ['verify', () => `{ verifyWallet(address: "${ethereumAddress(1)}") { exists } }`],
   ['changes', () => '{ changes { nodes { id } } }'],
   ['write', () => `mutation { ${LOGIN} }`],
@@ -120,7 +121,7 @@ test('every field of Query and Mutation is tested above, or needs no scope', asy
   const asked = FIELDS.map(([, query]) => query()).join(' ');
   const left = all.filter((name) => !new RegExp(`\\b${name}\\b`).test(asked));
   // deleteUser has its own test, because it can succeed only once.
-  expect(left.toSorted()).toEqual(['deleteUser', 'parseAddress']);
+  expect(left.toSorted()).toEqual(['_service', 'deleteUser', 'parseAddress']);
 });
 
 test('a refused operation changes nothing, and an allowed operation is performed', async () => {
