@@ -15,7 +15,7 @@ import {
 } from 'graphql';
 import { costOf, type Rows } from './field-cost.js';
 import { fragmentsOf, rootFieldsOf } from './limits.js';
-import { schema } from './schema.js';
+import { schema, shownSchema } from './schema.js';
 import { objectTypeOf } from './selection.js';
 
 /*
@@ -149,7 +149,7 @@ function fieldOf(parent: GraphQLObjectType, name: string): Field {
 function introspectedRows(parent: GraphQLObjectType, { name, type }: Field): number | undefined {
   if (!parent.name.startsWith('__') || !isListType(getNullableType(type))) return undefined;
   return parent.name === '__Schema' && name === 'types'
-    ? Object.keys(schema.getTypeMap()).length
+    ? Object.keys(shownSchema.getTypeMap()).length
     : INTROSPECTED_PER_TYPE;
 }
 

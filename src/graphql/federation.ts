@@ -1,5 +1,12 @@
 import type { DirectiveList } from '@pothos/plugin-directives';
-import { GraphQLObjectType, GraphQLSchema, lexicographicSortSchema, printSchema } from 'graphql';
+import {
+  GraphQLObjectType,
+  GraphQLSchema,
+  lexicographicSortSchema,
+  printSchema,
+  SchemaMetaFieldDef,
+  TypeMetaFieldDef,
+} from 'graphql';
 import { parse, userId } from '../domain/filters.js';
 import type { User } from '../domain/users.js';
 import { AppError, badInput } from '../errors.js';
@@ -92,8 +99,8 @@ function readId(representation: unknown): bigint | AppError {
   }
 }
 
-/** A schema without what only gateways ask for, whose names begin with one underscore. Sorted, so that a diff shows real changes only. */
-export function printWithoutFederation(schema: GraphQLSchema): string {
+/** A schema without what only gateways ask for: types and root fields whose names begin with one underscore. Not to be executed. */
+export function withoutFederation(schema: GraphQLSchema): GraphQLSchema {
   const { types, query, ...config } = schema.toConfig();
   const { fields, ...root } = (query as GraphQLObjectType).toConfig();
   const isOwn = (name: string) => !/^_[^_]/.test(name);
@@ -102,7 +109,17 @@ export function printWithoutFederation(schema: GraphQLSchema): string {
     fields: Object.fromEntries(Object.entries(fields).filter(([name]) => isOwn(name))),
   });
   const ownTypes = types.filter(({ name }) => isOwn(name) && name !== own.name);
-  return printSchema(lexicographicSortSchema(new GraphQLSchema({ ...config, query: own, types: ownTypes })));
+  return lexicographicSortSchema(new GraphQLSchema({ ...config, query: own, types: ownTypes }));
+}
+
+/**
+ * Makes introspection of `schema` tell of `shown`. Callers who are no gateway generate code from it, and generators refuse scalars that
+ * they do not know. GraphQL.js has one definition of these fields for all schemas, so all other schemas are told of themselves.
+ */
+export function introspectAs(schema: GraphQLSchema, shown: GraphQLSchema): void {
+  const shownOf = (asked: GraphQLSchema) => (asked === schema ? shown : asked);
+  SchemaMetaFieldDef.resolve = (_root, _args, _context, info) => shownOf(info.schema);
+  TypeMetaFieldDef.resolve = (_root, { name }, _context, info) => shownOf(info.schema).getType(name);
 }
 
 let sdl: string | undefined;
@@ -112,7 +129,7 @@ export function printSubgraph(schema: GraphQLSchema): string {
   // printSchema omits directives.
   sdl ??=
     LINK +
-    printWithoutFederation(schema).replace(
+    printSchema(withoutFederation(schema)).replace(
       /^type (\w+)(?= \{$)/gm,
       (line, name: string) => line + directivesOf(schema, name),
     );

@@ -188,9 +188,14 @@ test.each<[string, string]>([
   expect([status, codesOf(JSON.parse(text))]).toEqual([400, ['BAD_USER_INPUT']]);
 });
 
-test('introspection shows what is served, and schema.graphql what callers other than gateways use', async () => {
-  const { data } = await project.graphql('{ __schema { queryType { fields { name } } } }');
-  const names = data.__schema.queryType.fields.map(({ name }: Json) => name);
-  expect(names).toEqual(expect.arrayContaining(['_entities', '_service', 'users']));
+test('introspection and schema.graphql do not show what only gateways ask', async () => {
+  const query =
+    '{ __schema { types { name } queryType { fields { name } } } any: __type(name: "_Any") { name } query: __type(name: "Query") { fields { name } } }';
+  const { data } = await project.graphql(query);
+  expect(data.any).toBeNull();
+  expect(data.query).toEqual(data.__schema.queryType);
+  const names = [...data.__schema.types, ...data.query.fields].map(({ name }: Json) => name);
+  expect(names).toEqual(expect.arrayContaining(['User', 'users']));
+  expect(names.filter((name) => /^_[^_]/.test(name))).toEqual([]);
   expect(readFileSync(new URL('../../schema.graphql', import.meta.url), 'utf8')).not.toMatch(/_entities|_service|_Any/);
 });
