@@ -66,7 +66,10 @@ export function createContext({ db: dbConfig, changesRetentionMs }: Config, opti
       await db.check();
       const applied = await migrate(db.direct);
       open = true;
-      if (options.serving) services.changes.start();
+      if (options.serving) {
+        services.changes.start();
+        services.documents.start();
+      }
       return applied;
     },
     async close() {
@@ -78,6 +81,7 @@ export function createContext({ db: dbConfig, changesRetentionMs }: Config, opti
         () => services.totals.flush(),
         () => services.projects.flush(),
         () => services.changes.close(),
+        () => services.documents.close(),
       ]);
     },
   };
