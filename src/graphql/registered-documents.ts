@@ -162,7 +162,10 @@ export function findFaults(text: string): string[] {
 
 /** The documents in the `.graphql` files of a directory, for all projects. Throws an error that names each file and line that is wrong. */
 export async function readDocumentsDir(dir: string): Promise<DocumentSet> {
-  const names = (await readdir(dir)).filter((name) => name.endsWith('.graphql')).sort();
+  const files = await readdir(dir).catch((cause) => {
+    throw new Error(`DOCUMENTS_DIR ${dir} cannot be read.`, { cause });
+  });
+  const names = files.filter((name) => name.endsWith('.graphql')).sort();
   const documents = new Map<string, string>();
   const faults: string[] = [];
   let bytes = 0;

@@ -141,8 +141,7 @@ export function createDocuments(db: Database, onChanged: () => void, onFailure: 
       const name = isTooLong('documentId', id)
         ? undefined
         : await db.transaction('READ COMMITTED', (tx) => deleteDocument(tx, actor, id));
-      if (name === undefined)
-        throw new AppError('NOT_FOUND', `The project has no document ${JSON.stringify(id.slice(0, 64))}.`);
+      if (name === undefined) throw new AppError('NOT_FOUND', 'The project has no document with this ID.');
       onChanged();
       return name;
     },
