@@ -219,12 +219,12 @@ export function createDocumentCache() {
 
     /** Reads, compiles and caches a document before it is sent. Returns false once the project's memory is full. */
     warm(text: string, project: string): boolean {
-      if (!documents.has(text)) {
-        const document = readDocument(text);
-        for (const operation of document.operations()) operation.compile();
-        if (document.errors.length === 0) add(document, project);
-      }
-      return (projects.get(project)?.bytes ?? 0) < MAX_BYTES_OF_PROJECT;
+      if (documents.has(text)) return true;
+      const document = readDocument(text);
+      for (const operation of document.operations()) operation.compile();
+      const hasRoom = (projects.get(project)?.bytes ?? 0) + sizeOf(document) <= MAX_BYTES_OF_PROJECT;
+      if (hasRoom && document.errors.length === 0) add(document, project);
+      return hasRoom;
     },
 
     /** Updates the size of a document that has grown. */

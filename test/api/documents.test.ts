@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto';
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { ProjectScope } from '#dist/domain/projects.js';
-import { createPersistedQueries, findFaults } from '#dist/graphql/registered-documents.js';
+import { createDocumentCache } from '#dist/graphql/documents.js';
+import { createPersistedQueries, findFaults, warmDocuments } from '#dist/graphql/registered-documents.js';
+import { createDocuments } from '#dist/services/documents.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { addNamedUsers, codesOf, requestGraphQL } from '../support/graphql.js';
 
@@ -165,6 +167,46 @@ describe('a registered document', () => {
     });
     expect(response.headers.get('content-type')).toContain('text/event-stream');
     aborted.abort();
+  });
+});
+
+describe('documents are prepared before they are asked for', () => {
+  test('each is parsed and compiled', async () => {
+    const cache = createDocumentCache();
+    const texts = [BY_FIRST, COUNT, 'mutation { deleteUser(id: 1) { id } }', '{ invalid }'];
+    await warmDocuments(cache, 'app', new Map(texts.map((text) => [idOf(text), text])));
+    expect(cache.find(BY_FIRST)?.operation('ByFirst')?.run).not.toBeNull();
+    expect(cache.find(COUNT)?.operation(undefined)?.run).not.toBeNull();
+    // A mutation is not compiled.
+    expect(cache.find(texts[2] as string)?.operation(undefined)?.run).toBeNull();
+    expect(cache.find('{ invalid }')).toBeNull();
+  });
+
+  test('as far as there is memory for the project', async () => {
+    const cache = createDocumentCache();
+    const text = (index: number) => `query Q${index} { usersByIds(ids: [${'1 '.repeat(3_900)}]) { id } }`;
+    const texts = Array.from({ length: 20 }, (_, index) => text(index));
+    await warmDocuments(cache, 'app', new Map(texts.map((each) => [idOf(each), each])));
+    expect(cache.find(text(0))).not.toBeNull();
+    expect(cache.find(text(19))).toBeNull();
+  });
+
+  test('when the service starts', async () => {
+    const { projects } = app.context.services;
+    const { appId, appSecret } = project;
+    const fresh = createDocuments(
+      app.context.db,
+      () => undefined,
+      () => undefined,
+    );
+    const read: string[] = [];
+    fresh.onRead(async (of, documents) => void (of === appId && read.push(...documents.keys())));
+    const asker = await projects.authenticate({ appId, appSecret });
+    expect(fresh.known(asker)).toBeNull();
+    fresh.start();
+    await expect.poll(() => fresh.known(asker)?.get(idOf(BY_FIRST)), { timeout: 60_000 }).toBe(BY_FIRST);
+    expect(read).toContain(idOf(BY_FIRST));
+    await fresh.close();
   });
 });
 
