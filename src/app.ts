@@ -159,6 +159,7 @@ export async function createServer({
     streams,
     graphiql: config.graphiql,
     demoCredentials,
+    documentsDir: config.documentsDir,
   });
   if (config.dashboard) {
     // Loaded only where it is used, because it takes time and memory.

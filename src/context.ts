@@ -70,6 +70,7 @@ export function createContext({ db: dbConfig, changesRetentionMs }: Config, opti
         services.changes.start();
         // Not earlier: a standby is read only when it has what was on the primary by now, with the migrations.
         db.replica?.start();
+        services.documents.start();
       }
       return applied;
     },
@@ -82,6 +83,7 @@ export function createContext({ db: dbConfig, changesRetentionMs }: Config, opti
         () => services.totals.flush(),
         () => services.projects.flush(),
         () => services.changes.close(),
+        () => services.documents.close(),
       ]);
     },
   };

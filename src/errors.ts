@@ -16,6 +16,12 @@ const CODES = {
   NOT_FOUND: { status: 404, exposed: true },
   METHOD_NOT_ALLOWED: { status: 405, exposed: true },
   REQUEST_TIMEOUT: { status: 408, exposed: true },
+  /** The project has registered no such document. */
+  DOCUMENT_NOT_FOUND: { status: 404, exposed: true },
+  /** The secret is for registered documents only. */
+  DOCUMENT_REQUIRED: { status: 403, exposed: true },
+  /** The client is to send the query with its hash. Clients of automatic persisted queries expect 200. */
+  PERSISTED_QUERY_NOT_FOUND: { status: 200, exposed: true },
   CONFLICT: { status: 409, exposed: true },
   CURSOR_EXPIRED: { status: 410, exposed: true },
   /** The key is that of another request. A retry with it cannot succeed. */

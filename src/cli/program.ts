@@ -9,6 +9,7 @@ import { addCompletionCommand } from './completion.js';
 import { addConformanceCommand } from './conformance.js';
 import { addDashboardCommand } from './dashboard.js';
 import { addDoctorCommand } from './doctor.js';
+import { addDocumentCommands } from './document.js';
 import { addMigrateCommand } from './migrate.js';
 import { addOperatorCommands } from './operator.js';
 import { addProjectCommands } from './project.js';
@@ -24,6 +25,7 @@ const COMMANDS = [
   addMigrateCommand,
   addProjectCommands,
   addUserCommands,
+  addDocumentCommands,
   addAuditCommand,
   addChangesCommand,
   addDashboardCommand,

@@ -64,9 +64,10 @@ function addSecretCommands(project: Command, { operation }: CommandContext): voi
         .default(SECRET_SCOPES, 'everything'),
     )
     .option('--expires-in <TIME>', 'when the secret expires, such as 30d; without it never', parseDuration)
-    .action(async (appId: string, { label, scope, expiresIn, ...options }) => {
+    .option('--documents-only', 'over GraphQL only documents are executed that `document add` has registered')
+    .action(async (appId: string, { label, scope, expiresIn, documentsOnly = false, ...options }) => {
       await add(
-        { appId, label, scopes: scope, expiresInMs: expiresIn ?? null },
+        { appId, label, scopes: scope, expiresInMs: expiresIn ?? null, documentsOnly },
         {
           ...options,
           print: (added) =>
@@ -94,14 +95,16 @@ function addSecretCommands(project: Command, { operation }: CommandContext): voi
         .argParser(parseDuration)
         .default(0, 'it expires immediately'),
     )
+    .option('--documents-only', 'over GraphQL the new secret executes only registered documents; without it as before')
+    .option('--no-documents-only', 'the new secret executes any document')
     .option('--yes', 'do not ask before the old secret expires immediately')
-    .action(async (appId: string, { label, overlap, yes, ...options }, rotation: Command) => {
+    .action(async (appId: string, { label, overlap, documentsOnly = null, yes, ...options }, rotation: Command) => {
       const isAsked = yes !== true && rotation.getOptionValueSource('overlap') === 'default' && canAsk();
       if (isAsked)
         await confirm(
           `The secret ${label} of ${appId} ends at once, and with it every backend that uses it. --overlap 24h lets it live meanwhile. Rotate?`,
         );
-      await rotate({ appId, label, overlapMs: overlap }, { ...options, print: rotationReport(overlap) });
+      await rotate({ appId, label, overlapMs: overlap, documentsOnly }, { ...options, print: rotationReport(overlap) });
     });
 }
 
@@ -116,10 +119,11 @@ async function listProjects({ services }: OperationContext) {
 
 async function listSecrets({ services, operator }: OperationContext, { appId }: { appId: string }) {
   const secrets = await services.secrets.listSecrets(await services.projects.getScope(appId, operator));
-  return secrets.map(({ id, label, scopes, createdAt, lastUsedAt, expiresAt, isLive }) => ({
+  return secrets.map(({ id, label, scopes, documentsOnly, createdAt, lastUsedAt, expiresAt, isLive }) => ({
     id,
     label,
     scopes,
+    documents_only: documentsOnly,
     created_at: createdAt,
     last_used_at: lastUsedAt,
     expires_at: expiresAt,
@@ -129,7 +133,7 @@ async function listSecrets({ services, operator }: OperationContext, { appId }: 
 
 async function addSecret(
   { services, operator }: OperationContext,
-  params: { appId: string; label: string; scopes: SecretScope[]; expiresInMs: number | null },
+  params: { appId: string; label: string; scopes: SecretScope[]; expiresInMs: number | null; documentsOnly: boolean },
 ) {
   const added = await services.secrets.addSecret(await services.projects.getScope(params.appId, operator), params);
   return {
@@ -138,6 +142,7 @@ async function addSecret(
     id: added.id,
     label: params.label,
     scopes: added.scopes,
+    documents_only: added.documentsOnly,
     expires_at: added.expiresAt,
   };
 }
@@ -152,7 +157,7 @@ async function revokeSecret(
 
 async function rotateSecret(
   { services, operator }: OperationContext,
-  params: { appId: string; label: string; overlapMs: number },
+  params: { appId: string; label: string; overlapMs: number; documentsOnly: boolean | null },
 ) {
   const rotated = await services.secrets.rotateSecret(await services.projects.getScope(params.appId, operator), params);
   return {
@@ -162,6 +167,7 @@ async function rotateSecret(
     id: rotated.id,
     label: params.label,
     scopes: rotated.scopes,
+    documents_only: rotated.documentsOnly,
     expires_at: rotated.expiresAt,
     other_labels: rotated.otherLabels,
   };
@@ -198,7 +204,7 @@ function secretTable(secrets: Result<typeof listSecrets>): string {
     secrets.map((secret) => [
       secret.id,
       secret.label,
-      secret.scopes.join(', '),
+      secret.scopes.join(', ') + (secret.documents_only ? ', documents only' : ''),
       secret.created_at,
       secret.last_used_at ?? 'never',
       secret.live ? (secret.expires_at ?? 'never') : `expired ${secret.expires_at}`,

@@ -14,6 +14,8 @@ export interface Config {
   readonly logLevel: string;
   /** Whether a browser gets GraphiQL at /graphql. */
   readonly graphiql: boolean;
+  /** The directory of GraphQL documents that all projects may name by id (absolute); null for none. */
+  readonly documentsDir: string | null;
   /** Whether the first start on a database without projects creates the demo project. */
   readonly demo: boolean;
   /** Whether the dashboard is served. */
@@ -138,6 +140,7 @@ export function parseConfig(env: Environment): Config {
           },
     logLevel: values.LOG_LEVEL,
     graphiql: values.GRAPHIQL ?? !production,
+    documentsDir: values.DOCUMENTS_DIR === undefined ? null : resolve(values.DOCUMENTS_DIR),
     demo: values.DEMO ?? (!production && isLoopback(values.HOST)),
     dashboard: values.DASHBOARD ?? (!production && isLoopback(values.HOST)),
     publicUrl: values.PUBLIC_URL === undefined ? null : new URL(values.PUBLIC_URL).origin,

@@ -206,6 +206,12 @@ export const DECLARATIONS = {
     absent: '`on`; `off` with `NODE_ENV=production`',
     does: 'Whether a browser gets GraphiQL at `/graphql`.',
   },
+  DOCUMENTS_DIR: {
+    ...text('a path'),
+    default: null,
+    absent: 'none',
+    does: 'A directory of `.graphql` files, read at the start. Every project may execute them by `documentId`, as those that it has registered itself.',
+  },
   DEMO: {
     ...switchValue,
     default: null,

@@ -10,6 +10,9 @@ const secretType = builder.objectRef<Secret>('Secret').implement({
     id: t.exposeID('id', { description: 'Its id.' }),
     label: t.exposeString('label', { description: 'What people and the audit trail call it.' }),
     scopes: t.expose('scopes', { type: [secretScopeEnum], description: 'What it permits.' }),
+    documentsOnly: t.exposeBoolean('documentsOnly', {
+      description: 'Whether over GraphQL only registered documents are executed for it.',
+    }),
     createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When it was made.' }),
     lastUsedAt: t.expose('lastUsedAt', {
       type: 'DateTime',
@@ -69,8 +72,17 @@ builder.mutationFields((t) => ({
       label: t.arg.string({ required: true, description: 'What people and the audit trail call it.' }),
       scopes: t.arg({ type: [secretScopeEnum], required: true, description: 'What it permits, at least one.' }),
       expiresInSeconds: t.arg.int({ description: 'When it ends, from now; without it never.' }),
+      documentsOnly: t.arg.boolean({
+        required: true,
+        defaultValue: false,
+        description: 'Whether over GraphQL only registered documents are executed for it.',
+      }),
     },
-    resolve: async (_root, { appId, label, scopes, expiresInSeconds }, { services, scopeOf, requestId }) => {
+    resolve: async (
+      _root,
+      { appId, label, scopes, expiresInSeconds, documentsOnly },
+      { services, scopeOf, requestId },
+    ) => {
       const scope = await scopeOf(appId);
       scope.projectIdFor('operate');
       if (scopes.length === 0) throw badInput('scopes', [], 'at least one scope');
@@ -78,7 +90,7 @@ builder.mutationFields((t) => ({
       const distinct = SECRET_SCOPES.filter((each) => scopes.includes(each));
       const { appSecret, id } = await services.secrets.addSecret(
         scope,
-        { label, scopes: distinct, expiresInMs },
+        { label, scopes: distinct, expiresInMs, documentsOnly },
         requestId,
       );
       return { secret: await services.secrets.getSecret(scope, id), appSecret, previousExpiresAt: null };
@@ -86,7 +98,8 @@ builder.mutationFields((t) => ({
   }),
   rotateSecret: t.field({
     type: newSecretType,
-    description: 'Replaces the live secrets of a label by a new one. Needs ADMIN. NOT_FOUND.',
+    description:
+      'Replaces the live secrets of a label by a new one with their scopes and `documentsOnly`. Needs ADMIN. NOT_FOUND.',
     args: {
       appId: t.arg.id(appIdArgument),
       label: t.arg.string({ required: true, description: 'The label of the secret.' }),

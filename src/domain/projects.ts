@@ -40,6 +40,10 @@ export interface ProjectScope {
   readonly appId: string;
   /** The project's own limit of requests in a minute; null where RATE_LIMIT holds. */
   readonly requestsPerMinute: number | null;
+  /** How often the project's documents had changed (services/documents.ts). */
+  readonly documentsVersion: number;
+  /** Whether only registered documents are executed. */
+  readonly documentsOnly: boolean;
   /** The project's id, for a caller with the permission, or with the other one. FORBIDDEN. */
   projectIdFor(permission: Permission, orPermission?: Permission): number;
   /** The same with the name of the actor, for the audit trail. FORBIDDEN. */
@@ -66,6 +70,8 @@ export interface Secret {
   readonly id: number;
   readonly label: string;
   readonly scopes: SecretScope[];
+  /** Whether only registered documents are executed for it. */
+  readonly documentsOnly: boolean;
   /** Instants are ISO 8601 text. */
   readonly createdAt: string;
   readonly lastUsedAt: string | null;
@@ -78,6 +84,7 @@ export interface NewSecret {
   readonly id: number;
   readonly appSecret: string;
   readonly scopes: SecretScope[];
+  readonly documentsOnly: boolean;
   readonly expiresAt: string | null;
 }
 
@@ -86,6 +93,16 @@ export interface Rotation extends NewSecret {
   readonly previousExpiresAt: string;
   /** Labels of secrets that are not affected. */
   readonly otherLabels: string[];
+}
+
+/** A GraphQL document that requests may name by its id. */
+export interface RegisteredDocument {
+  /** The SHA-256 of its text, in hexadecimal. */
+  readonly id: string;
+  readonly name: string;
+  /** ISO 8601. */
+  readonly createdAt: string;
+  readonly bytes: number;
 }
 
 export interface AuditEntry {

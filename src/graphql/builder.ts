@@ -1,4 +1,5 @@
 import SchemaBuilder from '@pothos/core';
+import DirectivesPlugin from '@pothos/plugin-directives';
 import PrismaPlugin from '@pothos/plugin-prisma';
 import type PrismaTypes from '../db/generated/pothos.js';
 import { getDatamodel } from '../db/generated/pothos.js';
@@ -33,13 +34,20 @@ export const builder = new SchemaBuilder<{
   Context: GraphQLContext;
   PrismaTypes: Models;
   DefaultFieldNullability: false;
+  /** Those of Apollo Federation. They stand in subgraph.graphql only. */
+  Directives: {
+    key: { locations: 'OBJECT'; args: { fields: string } };
+    shareable: { locations: 'OBJECT' };
+  };
   Scalars: {
     ID: { Input: string; Output: string | number };
     DateTime: { Input: never; Output: string };
+    /** See federation.ts. */
+    _Any: { Input: unknown; Output: never };
   };
 }>({
   defaultFieldNullability: false,
-  plugins: [PrismaPlugin],
+  plugins: [PrismaPlugin, DirectivesPlugin],
   prisma: {
     dmmf: getDatamodel(),
     // Resolvers ask services, which batch and keep to the project; a field that wants its own query is a mistake.

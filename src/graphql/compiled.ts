@@ -11,7 +11,6 @@ import {
   isLeafType,
   isListType,
   isNonNullType,
-  isObjectType,
   type OperationDefinitionNode,
   type SelectionSetNode,
 } from 'graphql';
@@ -21,6 +20,7 @@ import type { GraphQLContext } from './builder.js';
 import { rowCostOf } from './cost.js';
 import { fragmentsOf } from './limits.js';
 import { schema } from './schema.js';
+import { objectTypeOf } from './selection.js';
 
 /**
  * Compiles queries that come again and again into closures. An execution then does not walk the document, and writes JSON
@@ -215,9 +215,10 @@ function compilePresent(source: Source, type: GraphQLOutputType, nodes: readonly
     return (value) => names.get(value) ?? bailOut();
   }
   if (isLeafType(type)) return (value) => quote(type.serialize(value));
-  if (!isObjectType(type) || type.isTypeOf) throw BAILOUT;
+  const objectType = objectTypeOf(type);
+  if (objectType === null || objectType.isTypeOf) throw BAILOUT;
   const selections = nodes.flatMap((node) => node.selectionSet ?? []);
-  return writeObject(compileFields(source, type, selections, false));
+  return writeObject(compileFields(source, objectType, selections, false));
 }
 
 function writeList(writeItem: Write): Write {

@@ -4,10 +4,8 @@ import {
   type FragmentDefinitionNode,
   type GraphQLField,
   type GraphQLObjectType,
-  getNamedType,
   getNullableType,
   isListType,
-  isObjectType,
   type OperationDefinitionNode,
   SchemaMetaFieldDef,
   type SelectionSetNode,
@@ -18,7 +16,8 @@ import {
 import { costOf, type Rows } from './field-cost.js';
 import { fragmentsOf, rootFieldsOf } from './limits.js';
 import { nodeProperty } from './node-property.js';
-import { schema } from './schema.js';
+import { schema, shownSchema } from './schema.js';
+import { objectTypeOf } from './selection.js';
 
 /*
  * The cost of an operation, from the costs that the fields declare (field-cost.ts). No maintained library does this.
@@ -93,8 +92,8 @@ function createCostWalk(fragments: ReadonlyMap<string, FragmentDefinitionNode>) 
   const costOfField = (parent: GraphQLObjectType, node: FieldNode) => {
     const field = fieldOf(parent, node.name.value);
     const { surcharge = 0, rows = introspectedRows(parent, field) } = costOf(field);
-    const type = getNamedType(field.type);
-    const below = node.selectionSet && isObjectType(type) ? costOfSelections(type, node.selectionSet) : FREE;
+    const type = objectTypeOf(field.type);
+    const below = node.selectionSet && type ? costOfSelections(type, node.selectionSet) : FREE;
     const isList = isListType(getNullableType(field.type));
     const perRow = isList ? below.once + below.perRow : below.perRow;
     if (typeof rows === 'number') rowCosts.set(node, { rows, perRow });
@@ -151,7 +150,7 @@ function fieldOf(parent: GraphQLObjectType, name: string): Field {
 function introspectedRows(parent: GraphQLObjectType, { name, type }: Field): number | undefined {
   if (!parent.name.startsWith('__') || !isListType(getNullableType(type))) return undefined;
   return parent.name === '__Schema' && name === 'types'
-    ? Object.keys(schema.getTypeMap()).length
+    ? Object.keys(shownSchema.getTypeMap()).length
     : INTROSPECTED_PER_TYPE;
 }
 

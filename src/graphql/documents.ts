@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import {
+  type DefinitionNode,
   type DocumentNode,
   GraphQLError,
   getOperationAST,
@@ -23,6 +24,8 @@ export interface ReadDocument {
   readonly errors: readonly GraphQLError[];
   /** The operation with this name, or the only one. Null where there is none. */
   operation(name: string | undefined): KnownOperation | null;
+  /** All its operations. */
+  operations(): readonly KnownOperation[];
   /** How many compiled fields its operations have, and may have. */
   readonly compiled: CompiledSize;
 }
@@ -37,6 +40,8 @@ export interface KnownOperation {
   readonly run: Run | null;
   /** Counts an execution without an error. Returns true where it has just set `run`. */
   countExecution(): boolean;
+  /** Compiles it before it has been executed. */
+  compile(): void;
 }
 
 /** An operation is compiled after this many executions without an error. Most operations never come again. */
@@ -48,7 +53,7 @@ const LONGEST_LOGGED_NAME = 60;
 
 /** Parses a document, checks it against the limits and validates it. Never throws: `errors` has what is wrong. */
 export function readDocument(text: string): ReadDocument {
-  const none = { text, tree: null, operation: () => null, compiled: { fields: 0, most: 0 } };
+  const none = { text, tree: null, operation: () => null, operations: () => [], compiled: { fields: 0, most: 0 } };
   if (text.length > LIMITS.characters)
     return { ...none, errors: [new GraphQLError(limitExceeded('characters', text.length))] };
   const lines = text.match(/\r\n|\n|\r/g)?.length ?? 0;
@@ -62,7 +67,10 @@ export function readDocument(text: string): ReadDocument {
     if (errors.length > 0) return { ...none, errors };
     dropTokens(tree);
     const compiled = { fields: 0, most: FIELDS_PER_TOKEN * (tree.tokenCount ?? 0) };
-    return { text, tree, errors, compiled, operation: knownOperations(tree, compiled) };
+    const operation = knownOperations(tree, compiled);
+    const operations = () =>
+      tree.definitions.flatMap((node) => (isOperation(node) && operation(node.name?.value)) || []);
+    return { text, tree, errors, compiled, operation, operations };
   } catch (error) {
     if (error instanceof GraphQLError) return { ...none, errors: [explain(error)] };
     // The parser and the validator recurse as deep as lists and objects nest, until the stack is full.
@@ -112,11 +120,19 @@ function knownOperation(tree: DocumentNode, node: OperationDefinitionNode, compi
     run: null as Run | null,
     countExecution() {
       executions += 1;
-      if (executions === COMPILED_AFTER) operation.run = compile(tree, node, compiled);
-      return executions === COMPILED_AFTER && operation.run !== null;
+      if (executions !== COMPILED_AFTER || operation.run !== null) return false;
+      operation.run = compile(tree, node, compiled);
+      return operation.run !== null;
+    },
+    compile() {
+      operation.run ??= compile(tree, node, compiled);
     },
   };
   return operation;
+}
+
+function isOperation(node: DefinitionNode): node is OperationDefinitionNode {
+  return node.kind === 'OperationDefinition';
 }
 
 function loggedNameOf({ name }: OperationDefinitionNode): string | null {
@@ -197,6 +213,16 @@ export function createDocumentCache() {
     add(document: ReadDocument, project: string): void {
       if (document.errors.length === 0 && wasSeen(document.text, project) && !documents.has(document.text))
         add(document, project);
+    },
+
+    /** Reads, compiles and caches a document before it is sent. Returns false once the project's memory is full. */
+    warm(text: string, project: string): boolean {
+      if (documents.has(text)) return true;
+      const document = readDocument(text);
+      for (const operation of document.operations()) operation.compile();
+      const hasRoom = (projects.get(project)?.bytes ?? 0) + sizeOf(document) <= MAX_BYTES_OF_PROJECT;
+      if (hasRoom && document.errors.length === 0) add(document, project);
+      return hasRoom;
     },
 
     /** Updates the size of a document that has grown. */

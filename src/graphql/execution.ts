@@ -14,6 +14,8 @@ export interface Parameters {
   readonly query: string;
   readonly variables: Record<string, unknown> | undefined;
   readonly operationName: string | undefined;
+  /** The hash under which the query is to be kept, if it is valid (registered-documents.ts). */
+  readonly hash?: string | undefined;
   /** Whether the caller takes a stream, which a subscription needs. */
   readonly acceptsEvents?: boolean;
 }

@@ -33,8 +33,16 @@ export async function answerFast(
 /** Whether a request has only the parameters that are read here. Yoga knows the others. */
 function isPlainPost({ method, body }: FastifyRequest): boolean {
   if (method !== 'POST') return false;
-  for (const name in body as object) if (!PLAIN_PARAMETERS.has(name)) return false;
+  for (const name in body as object) {
+    if (!PLAIN_PARAMETERS.has(name) && !(name === 'extensions' && isPersistedQuery(body))) return false;
+  }
   return true;
 }
 
-const PLAIN_PARAMETERS = new Set(['query', 'variables', 'operationName']);
+const PLAIN_PARAMETERS = new Set(['query', 'documentId', 'variables', 'operationName']);
+
+/** Whether the only extension of a request is the hash of its query. */
+function isPersistedQuery(body: unknown): boolean {
+  const names = Object.keys((body as { extensions: object | null }).extensions ?? {});
+  return names.length === 1 && names[0] === 'persistedQuery';
+}

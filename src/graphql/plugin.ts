@@ -19,6 +19,13 @@ import { answerFast } from './fast-path.js';
 import { LIMITS } from './limits.js';
 import { accepts, EVENT_STREAM, type Streams } from '../http/streams.js';
 import { schema } from './schema.js';
+import {
+  createPersistedQueries,
+  createTextFinder,
+  readDocumentsDir,
+  readGivenDocument,
+  warmDocuments,
+} from './registered-documents.js';
 import { subscriptionEvents } from './subscriptions.js';
 import { contextOf, createRequestReader, parseWithAdmission } from './request.js';
 
@@ -30,6 +37,8 @@ export interface GraphQLOptions {
   readonly graphiql: boolean;
   /** Credentials for GraphiQL's header editor. Only those of the demo project are ever shown. */
   readonly demoCredentials: DemoCredentials;
+  /** The directory of documents that all projects may name; null for none. */
+  readonly documentsDir: string | null;
 }
 
 /** What Yoga makes its context from. */
@@ -44,9 +53,17 @@ const BODY_LIMIT_BYTES = 262_144;
 
 /** The GraphQL interface at /graphql. A browser that opens it without a query gets GraphiQL. */
 export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, options) => {
-  const { services, authenticate, runWithAdmission, streams, graphiql, demoCredentials } = options;
+  const { services, authenticate, runWithAdmission, streams, graphiql, demoCredentials, documentsDir } = options;
   const documents = createDocumentCache();
-  const reader = createRequestReader(documents);
+  const persisted = createPersistedQueries();
+  const reader = createRequestReader(documents, persisted);
+  const shared = documentsDir === null ? new Map<string, string>() : await readDocumentsDir(documentsDir);
+  await warmDocuments(documents, '', shared);
+  const findText = createTextFinder({ registered: services.documents, shared, persisted, runWithAdmission });
+  app.addHook(
+    'onClose',
+    services.documents.onRead((appId, texts) => warmDocuments(documents, appId, texts)),
+  );
   const yoga = createYoga<ServerContext, GraphQLContext>({
     schema,
     context: ({ fastify }) => contextOf(fastify, services),
@@ -102,13 +119,17 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
     preValidation(request, _reply, done) {
       if (explore && asksForPage(request)) return done();
       const given = request.method === 'GET' ? urlParameters(request, parseJson) : request.body;
-      const acceptsEvents = accepts(request.raw.headers.accept, EVENT_STREAM);
-      request.graphqlParameters = {
-        ...toParameters(given as Record<string, unknown> | null | undefined),
-        acceptsEvents,
+      const { accept } = request.raw.headers;
+      const { document, ...parameters } = toParameters(given as Record<string, unknown> | null | undefined);
+      request.raw.headers.accept = mediaTypeOf(accept);
+      const proceed = (query: string) => {
+        const { hash } = document;
+        request.graphqlParameters = { ...parameters, query, hash, acceptsEvents: accepts(accept, EVENT_STREAM) };
+        done();
       };
-      request.raw.headers.accept = mediaTypeOf(request.raw.headers.accept);
-      done();
+      const text = findText(request.scope, document);
+      if (typeof text === 'string') proceed(text);
+      else text.then(proceed, done);
     },
     handler: async (request, reply) => {
       try {
@@ -183,10 +204,9 @@ const NO_DOCUMENT = parse('{ __typename }');
 function usePreparedRequest(): Plugin {
   const preparedOf = (context: unknown) => (context as ServerContext).fastify.graphql as PreparedRequest;
   return {
-    onParams({ params: { operationName: _given, ...params }, setParams, context }) {
+    onParams({ setParams, context }) {
       const { query, variables, operationName, document } = preparedOf(context);
       setParams({
-        ...params,
         query,
         ...(variables && { variables }),
         // NO_DOCUMENT has no operation of that name.
@@ -218,9 +238,10 @@ function asksForPage({ method, headers }: FastifyRequest): boolean {
 
 /** The parameters of a URL, as a body would have them. Two are JSON. An empty parameter counts as absent. */
 function urlParameters(request: FastifyRequest, parseJson: ParseJson): Record<string, unknown> {
-  const { query, operationName, ...given } = request.query as Record<string, unknown>;
+  const { query, documentId, operationName, ...given } = request.query as Record<string, unknown>;
   const parameters: Record<string, unknown> = {
     query,
+    documentId,
     operationName: operationName === '' ? undefined : operationName,
   };
   for (const name of ['variables', 'extensions']) {
@@ -233,11 +254,8 @@ function urlParameters(request: FastifyRequest, parseJson: ParseJson): Record<st
 }
 
 /** Checks the parameters of a request. Throws BAD_USER_INPUT. Yoga would answer some with 200 or name another fault. */
-function toParameters(given: Record<string, unknown> | null | undefined): Parameters {
-  const { query, variables, operationName, extensions } = given ?? {};
-  if (typeof query !== 'string') {
-    throw new AppError('BAD_USER_INPUT', 'query: expected one GraphQL document, in a JSON object or in the URL.');
-  }
+function toParameters(given: Record<string, unknown> | null | undefined) {
+  const { variables, operationName, extensions } = given ?? {};
   for (const [name, value] of Object.entries({ variables, extensions })) {
     if (value != null && (typeof value !== 'object' || Array.isArray(value)))
       throw badInput(name, value, 'a JSON object');
@@ -247,7 +265,7 @@ function toParameters(given: Record<string, unknown> | null | undefined): Parame
     throw badInput('operationName', operationName, `the name of an operation, ${atMost('graphqlName')}`);
   }
   return {
-    query,
+    document: readGivenDocument(given ?? {}),
     variables: (variables ?? undefined) as Parameters['variables'],
     operationName: (operationName ?? undefined) as Parameters['operationName'],
   };

@@ -11,6 +11,7 @@ import type { GraphQLContext } from './builder.js';
 import { type DocumentCache, type ReadDocument, readDocument } from './documents.js';
 import { type Parameters, type PreparedRequest, prepareRequest } from './execution.js';
 import { limitExceeded, LIMITS } from './limits.js';
+import type { PersistedQueries } from './registered-documents.js';
 
 /** The GraphQL cost of one unit of admission (http/admission.ts), which is about the work of one user. */
 const COST_PER_UNIT = 50;
@@ -23,9 +24,12 @@ const BYTES_PER_UNIT = 16_384;
  * request, because that may take longer than executing it. The request then goes on without waiting again: a request that waits
  * with a syntax tree takes much memory.
  */
-export function createRequestReader(documents: DocumentCache) {
+export function createRequestReader(documents: DocumentCache, persisted: PersistedQueries) {
   function prepare(request: FastifyRequest, document: ReadDocument): number {
-    const prepared = prepareRequest(document, request.graphqlParameters as Parameters);
+    const parameters = request.graphqlParameters as Parameters;
+    const prepared = prepareRequest(document, parameters);
+    const { hash, query } = parameters;
+    if (hash !== undefined && document.tree !== null) persisted.add(request.scope.appId, hash, query);
     request.graphql = prepared;
     request.operation = operationOf(prepared);
     return prepared.refusal === null ? weightOfCost(prepared.cost) : 1;

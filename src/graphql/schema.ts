@@ -1,7 +1,8 @@
-import { defaultFieldResolver, type GraphQLObjectType, lexicographicSortSchema, printSchema } from 'graphql';
+import { defaultFieldResolver, type GraphQLObjectType, printSchema } from 'graphql';
 import { isSliceOver, nextSlice } from '../http/event-loop.js';
 import { withSpan } from '../telemetry/request-trace.js';
 import { builder, type GraphQLContext } from './builder.js';
+import { introspectAs, printSubgraph, withoutFederation } from './federation.js';
 import './accounts.js';
 import './changes.js';
 import './logins.js';
@@ -9,6 +10,9 @@ import './users.js';
 import './wallets.js';
 
 export const schema = builder.toSchema();
+/** What introspection and `schema.graphql` show of it. */
+export const shownSchema = withoutFederation(schema);
+introspectAs(schema, shownSchema);
 for (const type of [schema.getQueryType(), schema.getMutationType()]) traceFields(type as GraphQLObjectType);
 sliceFields(schema.getQueryType() as GraphQLObjectType<unknown, GraphQLContext>);
 
@@ -41,5 +45,10 @@ function sliceFields(type: GraphQLObjectType<unknown, GraphQLContext>): void {
 
 /** The text of `schema.graphql`. It is sorted, so that its diff shows only real changes. */
 export function printedSchema(): string {
-  return `${printSchema(lexicographicSortSchema(schema))}\n`;
+  return `${printSchema(shownSchema)}\n`;
+}
+
+/** The text of `subgraph.graphql`, from which a supergraph is composed. */
+export function printedSubgraph(): string {
+  return `${printSubgraph(schema)}\n`;
 }

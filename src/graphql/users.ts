@@ -17,8 +17,8 @@ import { builder, loginMethodEnum } from './builder.js';
 import { ACCOUNTS_PER_USER, costs, SURCHARGES, USERS_PER_SEARCH } from './field-cost.js';
 import { selects } from './selection.js';
 
-/** How many users `usersByIds` may be asked for. */
-const MAX_IDS = 100;
+/** How many users `usersByIds` may be asked for, and a gateway (federation.ts). */
+export const MAX_IDS = 100;
 const firstId = userId('id');
 const eachId = userId('ids');
 const cursors = { after: cursor('after'), before: cursor('before') };
@@ -26,6 +26,7 @@ const dates = { startDate: dateBound('startDate', 'first').nullish(), endDate: d
 
 export const userType = builder.prismaObject('User', {
   description: 'A current user of the project. A user who was removed is in no answer.',
+  directives: { key: { fields: 'id' } },
   fields: (t) => ({
     id: t.exposeID('id', {
       description: 'The user ID: the integer of the REST interface, as a string of digits.',
@@ -259,6 +260,8 @@ interface PageInfo {
 
 export const pageInfoType = builder.objectRef<PageInfo>('PageInfo').implement({
   description: 'Where a page of a connection stands in the whole list (Relay).',
+  // Other subgraphs have connections too.
+  directives: { shareable: {} },
   fields: (t) => ({
     hasNextPage: t.exposeBoolean('hasNextPage', {
       description: 'Whether there is more after this page. Exact, in whichever direction you page.',

@@ -117,13 +117,7 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
       );
     }
     if (!match.isMarked) markUsed(match);
-    const authenticated = secretScope(
-      match.projectId,
-      appId,
-      match.label,
-      match.scopes.split(' ') as SecretScope[],
-      match.requestsPerMinute,
-    );
+    const authenticated = secretScope(appId, match);
     cache.add(key, authenticated, query, match.leftMs);
     return authenticated;
   }
@@ -235,14 +229,10 @@ function keyOf(appId: string, presented: string): string {
   return `${appId} ${presented}`;
 }
 
-function secretScope(
-  projectId: number,
-  appId: string,
-  label: string,
-  scopes: readonly Permission[],
-  requestsPerMinute: number | null,
-): ProjectScope {
-  return mintScope(projectId, appId, label, scopes, requestsPerMinute, (...needed) => {
+function secretScope(appId: string, secret: SecretRow): ProjectScope {
+  const scopes = secret.scopes.split(' ') as SecretScope[];
+  const { projectId, label } = secret;
+  return mintScope({ projectId, appId, actor: label, permissions: scopes, limits: secret }, (...needed) => {
     const missing = [...new Set(needed)].join(' or ');
     throw new AppError('FORBIDDEN', `The App Secret lacks the scope ${missing}; it has ${scopes.join(', ')}.`);
   });
@@ -250,17 +240,27 @@ function secretScope(
 
 function operatorScope(projectId: number, appId: string, operator: Operator): ProjectScope {
   const permissions = PERMISSIONS_OF_ROLE[operator.role];
-  return mintScope(projectId, appId, actorNameOf(operator), permissions, null, (...needed) =>
+  return mintScope({ projectId, appId, actor: actorNameOf(operator), permissions, limits: UNLIMITED }, (...needed) =>
     requirePermission(operator, ...needed),
   );
 }
 
+/** What limits the requests of a secret, beside its scopes. */
+type Limits = Pick<ProjectScope, 'requestsPerMinute' | 'documentsVersion' | 'documentsOnly'>;
+
+/** Operators send no GraphQL requests. */
+const UNLIMITED: Limits = { requestsPerMinute: null, documentsVersion: 0, documentsOnly: false };
+
+interface Mint {
+  readonly projectId: number;
+  readonly appId: string;
+  readonly actor: string;
+  readonly permissions: readonly Permission[];
+  readonly limits: Limits;
+}
+
 function mintScope(
-  projectId: number,
-  appId: string,
-  actor: string,
-  permissions: readonly Permission[],
-  requestsPerMinute: number | null,
+  { projectId, appId, actor, permissions, limits }: Mint,
   refuse: (...needed: Permission[]) => void,
 ): ProjectScope {
   const projectIdFor = (permission: Permission, orPermission: Permission = permission) => {
@@ -273,7 +273,16 @@ function mintScope(
     requestId,
   });
   const permits = (permission: Permission) => permissions.includes(permission);
-  return { appId, requestsPerMinute, projectIdFor, actorFor, permits } as ProjectScope;
+  const { requestsPerMinute, documentsVersion, documentsOnly } = limits;
+  return {
+    appId,
+    requestsPerMinute,
+    documentsVersion,
+    documentsOnly,
+    projectIdFor,
+    actorFor,
+    permits,
+  } as ProjectScope;
 }
 
 /** When the database was asked about a secret, and how often the cache had been invalidated by then. */

@@ -14,6 +14,20 @@ import { hashSecret, makeSecret } from '../domain/secret-format.js';
 import { AppError, badInput } from '../errors.js';
 import { endSecret, insertSecret, listSecrets, lockSecrets, replaceSecret } from '../sql/secrets.js';
 
+export interface SecretToAdd {
+  readonly label: string;
+  readonly scopes: readonly SecretScope[];
+  readonly expiresInMs: number | null;
+  /** Whether only registered documents are executed for it. */
+  readonly documentsOnly?: boolean;
+}
+
+export interface SecretToRotate {
+  readonly label?: string;
+  readonly overlapMs: number;
+  readonly documentsOnly?: boolean | null;
+}
+
 const LABEL = /^(?=\S)[^\p{C}\p{Zl}\p{Zp}]{1,64}(?<=\S)$/u;
 
 /**
@@ -45,14 +59,14 @@ export function createSecrets(db: Database, randomBytes: (size: number) => Buffe
     /** Adds a secret that ends `expiresInMs` from now (null: never). BAD_USER_INPUT; CONFLICT if a secret of this label is live. */
     async addSecret(
       scope: ProjectScope,
-      { label, scopes, expiresInMs }: { label: string; scopes: readonly SecretScope[]; expiresInMs: number | null },
+      { label, scopes, expiresInMs, documentsOnly = false }: SecretToAdd,
       requestId: string | null = null,
     ): Promise<NewSecret> {
       const actor = scope.actorFor('operate', requestId);
       requireLabel(label);
       const appSecret = makeSecret(randomBytes);
       const added = await exclusively(actor.projectId, (tx) =>
-        insertSecret(tx, actor, { secretHash: hashSecret(appSecret), label, scopes, expiresInMs }),
+        insertSecret(tx, actor, { secretHash: hashSecret(appSecret), label, scopes, documentsOnly, expiresInMs }),
       );
       if (added === undefined) {
         throw new AppError(
@@ -65,17 +79,18 @@ export function createSecrets(db: Database, randomBytes: (size: number) => Buffe
 
     /**
      * Replaces the live secrets of a label by a new one. The old ones end `overlapMs` from now (0: at once), or earlier if they
-     * were to. The new one has their scopes, and their end if they had one. NOT_FOUND if the label never had a secret.
+     * were to. The new one has their scopes, and their end if they had one, and is for registered documents only if they were, unless
+     * `documentsOnly` is given. NOT_FOUND if the label never had a secret.
      */
     async rotateSecret(
       scope: ProjectScope,
-      { label = MAIN_LABEL, overlapMs }: { label?: string; overlapMs: number },
+      { label = MAIN_LABEL, overlapMs, documentsOnly = null }: SecretToRotate,
       requestId: string | null = null,
     ): Promise<Rotation> {
       const actor = scope.actorFor('operate', requestId);
       const appSecret = makeSecret(randomBytes);
       const made = await exclusively(actor.projectId, (tx) =>
-        replaceSecret(tx, actor, { secretHash: hashSecret(appSecret), label, overlapMs }),
+        replaceSecret(tx, actor, { secretHash: hashSecret(appSecret), label, overlapMs, documentsOnly }),
       );
       if (made === undefined) {
         throw new AppError('NOT_FOUND', `The project has no secret labelled ${JSON.stringify(label)}.`);

@@ -4,6 +4,7 @@ import { createAccounts } from './accounts.js';
 import { createAudit } from './audit.js';
 import type { OnFailure } from './background.js';
 import { createChanges } from './changes.js';
+import { createDocuments } from './documents.js';
 import { createLogins } from './logins.js';
 import { createOperators } from './operators.js';
 import { createProjectLifecycle } from './project-lifecycle.js';
@@ -32,6 +33,7 @@ export function createServices(db: Database, { changesRetentionMs, onFailure = (
     projects,
     lifecycle: createProjectLifecycle(db, totals, projects.forgetCredentials),
     secrets: createSecrets(db, randomBytes, projects.forgetCredentials),
+    documents: createDocuments(db, projects.forgetCredentials, onFailure),
     audit: createAudit(db),
     operators: createOperators(db, randomBytes),
     users: createUsers(db, totals),

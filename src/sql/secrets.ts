@@ -19,14 +19,21 @@ export interface SecretRow {
   isDisabled: boolean;
   /** The project's own limit of requests in a minute, if it has one. */
   requestsPerMinute: number | null;
+  /** How often the project's documents have changed. */
+  documentsVersion: number;
+  /** Whether only registered documents are executed for it. */
+  documentsOnly: boolean;
 }
 
 /** An App ID without secrets takes the same path as one with a secret, so that both take the same time. */
 type NoSecretRow = { [Column in Exclude<keyof SecretRow, ProjectColumn>]: null } & Pick<SecretRow, ProjectColumn>;
-type ProjectColumn = 'isDisabled' | 'requestsPerMinute';
+type ProjectColumn = 'isDisabled' | 'requestsPerMinute' | 'documentsVersion';
 
 const IS_LIVE = Prisma.sql`(expires_at IS NULL OR expires_at > now())`;
-const NEW_SECRET = Prisma.sql`id, scopes::text[] AS scopes, expires_at AS "expiresAt"`;
+const NEW_SECRET = Prisma.sql`id, scopes::text[] AS scopes, documents_only AS "documentsOnly", expires_at AS "expiresAt"`;
+
+/** In the audit trail, only where it is so. */
+const DOCUMENTS_ONLY = Prisma.sql`CASE WHEN documents_only THEN '{"documents_only": true}'::jsonb ELSE '{}'::jsonb END`;
 
 /** The live secrets of projects, by the database's clock, which all processes share. */
 export const findSecrets = keyedStatement<string, SecretRow | NoSecretRow>(
@@ -35,7 +42,8 @@ export const findSecrets = keyedStatement<string, SecretRow | NoSecretRow>(
     SELECT k.key_index::int AS "keyIndex", s.project_id AS "projectId", s.id, s.secret_hash AS "secretHash", s.label,
            array_to_string(s.scopes, ' ') AS scopes, s.last_used_at > now() - interval '1 minute' AS "isMarked",
            ((extract(epoch FROM s.expires_at) - extract(epoch FROM now())) * 1000)::float8 AS "leftMs",
-           p.disabled_at IS NOT NULL AS "isDisabled", p.requests_per_minute AS "requestsPerMinute"
+           p.disabled_at IS NOT NULL AS "isDisabled", p.requests_per_minute AS "requestsPerMinute",
+           p.documents_version AS "documentsVersion", s.documents_only AS "documentsOnly"
     FROM ${appIds}
     LEFT JOIN projects p ON p.app_id = k.app_id
     LEFT JOIN app_secrets s ON s.project_id = p.id AND (s.expires_at IS NULL OR s.expires_at > now())`,
@@ -52,7 +60,7 @@ export async function markSecretUsed(db: Queryable, projectId: number, id: numbe
 /** Every secret that the project ever had, oldest first. */
 export function listSecrets(db: Queryable, projectId: number): Promise<Secret[]> {
   return db.query(Prisma.sql`
-    SELECT id, label, scopes::text[] AS scopes, created_at AS "createdAt", last_used_at AS "lastUsedAt",
+    SELECT id, label, scopes::text[] AS scopes, documents_only AS "documentsOnly", created_at AS "createdAt", last_used_at AS "lastUsedAt",
            expires_at AS "expiresAt", ${IS_LIVE} AS "isLive"
     FROM app_secrets
     WHERE project_id = ${projectId}
@@ -68,6 +76,7 @@ export interface AddedSecret {
   readonly secretHash: Uint8Array;
   readonly label: string;
   readonly scopes: readonly SecretScope[];
+  readonly documentsOnly: boolean;
   /** From now; null for a secret that never expires. */
   readonly expiresInMs: number | null;
 }
@@ -76,14 +85,14 @@ export interface AddedSecret {
 export async function insertSecret(
   tx: Queryable,
   actor: Actor,
-  { secretHash, label, scopes, expiresInMs }: AddedSecret,
+  { secretHash, label, scopes, documentsOnly, expiresInMs }: AddedSecret,
 ): Promise<Omit<NewSecret, 'appSecret'> | undefined> {
   const entry = Prisma.sql`
-    SELECT NULL::bigint, jsonb_build_object('secret', id, 'label', label, 'scopes', scopes) FROM added`;
+    SELECT NULL::bigint, jsonb_build_object('secret', id, 'label', label, 'scopes', scopes) || ${DOCUMENTS_ONLY} FROM added`;
   const [added] = await tx.query<Omit<NewSecret, 'appSecret'>>(Prisma.sql`
     WITH added AS (
-      INSERT INTO app_secrets (project_id, secret_hash, label, scopes, expires_at)
-      SELECT ${actor.projectId}::int, ${secretHash}::bytea, ${label}::text, ${scopes}::secret_scope[],
+      INSERT INTO app_secrets (project_id, secret_hash, label, scopes, documents_only, expires_at)
+      SELECT ${actor.projectId}::int, ${secretHash}::bytea, ${label}::text, ${scopes}::secret_scope[], ${documentsOnly}::bool,
              now() + ${expiresInMs}::float8 * interval '1 millisecond'
       WHERE NOT EXISTS (
         SELECT FROM app_secrets WHERE project_id = ${actor.projectId}::int AND label = ${label}::text AND ${IS_LIVE}
@@ -96,6 +105,14 @@ export async function insertSecret(
   return added;
 }
 
+export interface ReplacingSecret {
+  readonly secretHash: Uint8Array;
+  readonly label: string;
+  readonly overlapMs: number;
+  /** Null for that of the newest secret of the label. */
+  readonly documentsOnly: boolean | null;
+}
+
 /**
  * Replaces the live secrets of a label by a new one, with an audit entry. The old ones end `overlapMs` from now, or earlier if
  * they were to. Nothing if the label never had a secret. One statement has one clock, so the project always has a live secret.
@@ -103,23 +120,25 @@ export async function insertSecret(
 export async function replaceSecret(
   tx: Queryable,
   actor: Actor,
-  { secretHash, label, overlapMs }: { secretHash: Uint8Array; label: string; overlapMs: number },
+  { secretHash, label, overlapMs, documentsOnly }: ReplacingSecret,
 ): Promise<Omit<Rotation, 'appSecret'> | undefined> {
   const { projectId } = actor;
   const overlapEnd = Prisma.sql`(now() + ${overlapMs}::float8 * interval '1 millisecond')::timestamptz(3)`;
   const entry = Prisma.sql`
     SELECT NULL::bigint, jsonb_build_object('secret', id, 'label', label, 'ended', ARRAY(SELECT id FROM ended ORDER BY id), 'ended_at', ${overlapEnd})
+           || ${DOCUMENTS_ONLY}
     FROM made`;
   const [made] = await tx.query<Omit<Rotation, 'appSecret'>>(Prisma.sql`
     WITH newest AS (
-      SELECT scopes, CASE WHEN expires_at > now() THEN expires_at END AS expires_at
+      SELECT scopes, documents_only, CASE WHEN expires_at > now() THEN expires_at END AS expires_at
       FROM app_secrets
       WHERE project_id = ${projectId}::int AND label = ${label}::text
       ORDER BY id DESC
       LIMIT 1
     ), made AS (
-      INSERT INTO app_secrets (project_id, secret_hash, label, scopes, expires_at)
-      SELECT ${projectId}::int, ${secretHash}::bytea, ${label}::text, scopes, expires_at FROM newest
+      INSERT INTO app_secrets (project_id, secret_hash, label, scopes, documents_only, expires_at)
+      SELECT ${projectId}::int, ${secretHash}::bytea, ${label}::text, scopes, coalesce(${documentsOnly}::bool, documents_only), expires_at
+      FROM newest
       RETURNING *
     ), ended AS (
       UPDATE app_secrets SET expires_at = least(expires_at, ${overlapEnd})

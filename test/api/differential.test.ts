@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { beforeAll, expect, test } from 'vitest';
 import { stellarAddress } from '../support/addresses.js';
@@ -5,13 +6,13 @@ import { type TestProject, useTestApp } from '../support/app.js';
 import { graphqlQuestion } from '../support/garbage.js';
 
 /**
- * A document may be new, cached or compiled, and may go through Yoga's HTTP layer or a URL. All answers must be equal.
+ * A document may be new, cached or compiled, be named by its hash, and may go through Yoga's HTTP layer or a URL. All answers must be equal.
  * `npm run fuzz` sends many more documents (FUZZ_INPUTS). FUZZ_SEED repeats the documents of an earlier run.
  */
 
 const INPUTS = Number(process.env['FUZZ_INPUTS'] ?? 2_000);
 const SEED = Number(process.env['FUZZ_SEED'] ?? Date.now() % 2 ** 31);
-const WAYS = 6;
+const WAYS = 8;
 /** One more than the number of executions after which a document is compiled. */
 const TIMES = 4;
 
@@ -54,6 +55,12 @@ test(
         for (let time = 1; time < TIMES; time += 1) expect(await post(question)).toEqual(first);
         expect(await post({ ...question, extensions: {} })).toEqual(first);
         expect(await get(question)).toEqual(first);
+        const sha256Hash = createHash('sha256').update(question.query).digest('hex');
+        const extensions = { persistedQuery: { version: 1, sha256Hash } };
+        expect(await post({ ...question, extensions })).toEqual(first);
+        const byHash = await post({ variables: question.variables, extensions });
+        // Invalid queries are not kept.
+        if (!byHash[1].includes('PersistedQueryNotFound')) expect(byHash).toEqual(first);
         if (first[1].startsWith('{"data":{')) withData += 1;
       }),
       { seed: SEED, numRuns: Math.ceil(INPUTS / WAYS / 2), endOnFailure: true },

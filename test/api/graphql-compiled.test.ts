@@ -140,6 +140,9 @@ const rootField = fc.oneof(
   fc.tuple(fc.constantFrom('[]', '[1, 2, 99999]', '[$id, "1"]'), userSelection).map(([list, user]) => {
     return `usersByIds(ids: ${list}) ${user}`;
   }),
+  fc.tuple(fc.constantFrom('1', '99999', '"x"', '$id'), userSelection).map(([id, user]) => {
+    return `_entities(representations: [{ __typename: "User", id: ${id} }, { __typename: "User", id: 2 }]) { __typename ... on User ${user} }`;
+  }),
   fc
     .tuple(fc.constantFrom('{ email: "ADA@example.com" }', '{ email: "nobody" }', '$search'), userSelection)
     .map(([by, user]) => `searchUsers(by: ${by}) ${user}`),

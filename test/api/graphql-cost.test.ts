@@ -44,6 +44,8 @@ describe('the cost of an operation', () => {
     [222, '{ userPage { users { id } } }'],
     [38, '{ usersByIds(ids: [1, 2, 3]) { id } }'],
     [20, '{ usersByIds(ids: 99) { id } }'],
+    [38, '{ _entities(representations: [{ id: 1 }, { id: 2 }, { id: 3 }]) { ... on User { id } } }'],
+    [102, '{ _service { sdl } }'],
     [14, '{ searchUsers(by: { email: "ada@example.com" }) { id } }'],
     // Fields beside the rows appear once in the answer and count once.
     [223, '{ users { totalCount nodes { id } } }'],
@@ -73,6 +75,11 @@ describe('the cost of an operation', () => {
     [42, 'query ($n: Int = 30) { users(first: $n) { nodes { id } } }'],
     [19, 'query ($n: Int, $m: Int) { users(first: $n, last: $m) { nodes { id } } }', { m: 7 }],
     [29, 'query ($ids: [ID!]!) { usersByIds(ids: $ids) { id } }', { ids: [4, '5'] }],
+    [
+      39,
+      'query ($r: [_Any!]!) { _entities(representations: $r) { __typename ... on User { id accounts { id } } } }',
+      { r: [{ id: 4 }, { id: 5 }] },
+    ],
     [20, 'query ($ids: [ID!]!) { usersByIds(ids: $ids) { id } }', { ids: '5' }],
     [20, 'query ($id: ID!) { usersByIds(ids: [$id]) { id } }', { id: 5 }],
     [0, 'query ($n: Int!) { users(first: $n) { nodes { id } } }', { n: 'many' }],
@@ -103,7 +110,7 @@ describe('the cost of an operation', () => {
     });
     const namesOf = (some: typeof lists) => some.map(({ name }) => name).toSorted();
     const bounded = lists.filter(({ rows }) => rows !== undefined);
-    expect(namesOf(bounded)).toEqual(['Query.searchUsers', 'Query.usersByIds', 'User.accounts']);
+    expect(namesOf(bounded)).toEqual(['Query._entities', 'Query.searchUsers', 'Query.usersByIds', 'User.accounts']);
     // The lists below Query.users, Query.userPage and Query.changes, and the names of the fields of a user.
     const byTheField = lists.filter(({ rows }) => rows === undefined);
     expect(namesOf(byTheField)).toEqual([

@@ -11,6 +11,7 @@ const FIELDS =
 const USER = `query User($id: ID!) { user(id: $id) { ${FIELDS} } }`;
 const LIST = `query Users($after: String) { users(first: 10, after: $after) { nodes { ${FIELDS} } } }`;
 const LIST_WITH_TOTAL = `query Users($after: String) { users(first: 10, after: $after) { totalCount nodes { ${FIELDS} } } }`;
+const ENTITIES = `query ($representations: [_Any!]!) { _entities(representations: $representations) { ... on User { ${FIELDS} } } }`;
 const CURSORS = 'query Cursors($after: String) { users(first: 100, after: $after) { edges { cursor } } }';
 
 // PostGraphile has other names. It pages by cursor too: with OFFSET it would read the accounts of skipped users.
@@ -97,6 +98,15 @@ export const SCENARIOS = [
     }),
     toReach: [{ peer: 'b', requests: { 64: 50 } }, { peer: 'c', requests: { 64: 50 } }, DEFAULTS],
   },
+  {
+    name: 'GraphQL entities: 10 users + accounts, as a gateway fetches them',
+    items: 'tens',
+    ask: same(['ours', 'd'], (ids) =>
+      graphql(ENTITIES, { representations: ids.map((id) => ({ __typename: 'User', id: String(id) })) }),
+    ),
+    read: ({ data }) => data._entities.map(readNode),
+    toReach: [DEFAULTS],
+  },
 ];
 
 function same(servers, ask) {
@@ -108,7 +118,8 @@ function same(servers, ask) {
  * are requested with the id of their user, and one in ten belongs to no user.
  */
 export async function drawItems(data, random, { count, pages }) {
-  const ids = Array.from({ length: count }, () => data.firstId + Math.floor(random() * data.users));
+  const drawId = () => data.firstId + Math.floor(random() * data.users);
+  const ids = Array.from({ length: count }, drawId);
   const { rows } = await withClient(data.ours, (client) =>
     client.query(
       `SELECT DISTINCT ON (user_id) public_key, user_id::int FROM accounts
@@ -121,7 +132,8 @@ export async function drawItems(data, random, { count, pages }) {
     return { address, userId: index % 2 === 0 ? userId : null };
   });
   const starts = Array.from({ length: count }, (_, index) => (index === 0 ? 0 : Math.floor(random() * pages)));
-  return { ids, wallets, pages: starts };
+  const tens = Array.from({ length: count }, () => Array.from({ length: 10 }, drawId));
+  return { ids, wallets, pages: starts, tens };
 }
 
 function shuffle(list, random) {

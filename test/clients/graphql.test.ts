@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -98,6 +98,42 @@ describe.runIf(hasClients)('GraphQL clients (installed by: npm ci --prefix test/
       edges: [0, 1].map(() => ({ node: expect.objectContaining({ __typename: 'User' }), cursor: expect.any(String) })),
       pageInfo: { endCursor: data.users.edges[1].cursor, hasNextPage: true },
     });
+  });
+
+  test('Apollo Client sends a query once, and from then on its hash, over GET', async () => {
+    const newest = newestFirst.slice(0, 2);
+    expect(await runClient('persisted')).toEqual({
+      users: [newest, newest],
+      sent: ['GET hash', 'POST text', 'GET hash'],
+    });
+  });
+
+  test('a client sends the documents that the Relay compiler has written, by their id, with a secret for these only', async () => {
+    // The compiler adds to a manifest that exists, and its directory has to exist.
+    await mkdir(join(PACKAGE, 'generated/relay'), { recursive: true });
+    await writeFile(join(PACKAGE, 'generated/relay.json'), '{}');
+    expect(await run('../node_modules/.bin/relay-compiler', ['relay.persisted.json'])).toMatchObject({ code: 0 });
+    const manifest = JSON.parse(await readFile(join(PACKAGE, 'generated/relay.json'), 'utf8'));
+    const artifact = await readFile(join(PACKAGE, 'generated/relay/userListPaginationQuery.graphql.ts'), 'utf8');
+    const id = /"id": "([0-9a-f]{64})"/.exec(artifact)?.[1] ?? '';
+    const project = await createFullProject();
+    const { services } = app.context;
+    const scope = await services.projects.getScope(project.appId);
+    await services.documents.addDocuments(scope, [{ name: 'userListPaginationQuery', text: manifest[id] }]);
+    const strict = { label: 'relay', scopes: ['read'], expiresInMs: null, documentsOnly: true } as const;
+    const { appSecret } = await services.secrets.addSecret(scope, strict);
+    const ask = async (body: object): Promise<Json> => {
+      const response = await fetch(`${app.url}/graphql`, {
+        method: 'POST',
+        headers: { ...project.credentials, 'service-app-secret': appSecret, 'content-type': 'application/json' },
+        body: JSON.stringify(body),
+      });
+      return response.json();
+    };
+    const { data } = await ask({ documentId: id, variables: { first: 2 } });
+    expect(data.users.edges.map(({ node }: Json) => node.authValue)).toEqual(newestFirst.slice(0, 2));
+    const { errors } = await ask({ query: manifest[id], variables: { first: 2 } });
+    expect(errors[0].extensions.code).toBe('DOCUMENT_REQUIRED');
   });
 
   test('graphql-schema-linter finds no problem in the schema', async () => {

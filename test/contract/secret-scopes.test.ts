@@ -81,6 +81,7 @@ const FIELDS: readonly [needs: Scope, query: () => string][] = [
   ['read', () => '{ searchUsers(by: { email: "a@example.com" }) { id } }'],
   ['read', () => '{ userByIdentity(authMethod: "email", authValue: "a@example.com") { id } }'],
   ['read', () => `{ usersByIds(ids: [${userId}]) { id } }`],
+  ['read', () => `{ _entities(representations: [{ __typename: "User", id: ${userId} }]) { ... on User { id } } }`],
   ['verify', () => `{ verifyWallet(address: "${ethereumAddress(1)}") { exists } }`],
   ['changes', () => '{ changes { nodes { id } } }'],
   ['write', () => `mutation { ${LOGIN} }`],

@@ -53,6 +53,7 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
       'npm-shrinkwrap.json',
       'package.json',
       'schema.graphql',
+      'subgraph.graphql',
     ];
     expect([...built].sort()).toEqual([...others, ...migrations].sort());
     expect(packed.unpackedSize).toBeLessThan(6_500_000);

@@ -13,6 +13,7 @@ export const CHECKOUT: readonly string[] = [
   'docs',
   'README.md',
   'schema.graphql',
+  'subgraph.graphql',
   'src',
   'tsconfig.json',
 ];

@@ -5,8 +5,15 @@ import { schema } from '#dist/graphql/schema.js';
 import { ethereumAddress, stellarAddress } from './addresses.js';
 
 // The module that built the schema; an import would resolve to a second copy.
-const { getNamedType, getNullableType, isEnumType, isInputObjectType, isListType, isObjectType }: typeof GraphQL =
-  createRequire(import.meta.url)('graphql');
+const {
+  getNamedType,
+  getNullableType,
+  isEnumType,
+  isInputObjectType,
+  isListType,
+  isObjectType,
+  isUnionType,
+}: typeof GraphQL = createRequire(import.meta.url)('graphql');
 
 /** Requests generated from the grammar of both interfaces, then damaged. */
 
@@ -199,6 +206,7 @@ export function makeDocument(numbers: readonly number[], values: readonly string
       );
       return `{ ${fields.map((field) => `${field.name}: ${value(field.type)}`).join(', ')} }`;
     }
+    if (nullable.toString() === '_Any') return `{ __typename: "User", id: ${pick(['1', '"2"', '99', '"x"', '[]'])} }`;
     if (nullable.toString() === 'Int') return pick(['1', '10', '100', '0', '-1', '2147483648']);
     return JSON.stringify(pick(values) ?? '');
   };
@@ -218,7 +226,11 @@ export function makeDocument(numbers: readonly number[], values: readonly string
       const args = field.args.filter((arg) => arg.type !== getNullableType(arg.type) || choose(3) === 1);
       const given = args.map((arg) => `${arg.name}: ${value(arg.type)}`).join(', ');
       const named = getNamedType(field.type);
-      const below = isObjectType(named) ? ` { ${depth > 6 ? '__typename' : selections(named, depth + 1)} }` : '';
+      const below = isUnionType(named)
+        ? ` { __typename ... on User { ${selections(named.getTypes()[0] as GraphQL.GraphQLObjectType, depth + 1)} } }`
+        : isObjectType(named)
+          ? ` { ${depth > 6 ? '__typename' : selections(named, depth + 1)} }`
+          : '';
       const alias = choose(4) === 1 ? `${pick(['a', 'b', 'id', '__a'])}: ` : '';
       const directive =
         choose(12) === 1 ? pick([' @include(if: $b)', ' @skip(if: true)', ' @defer', ' @deprecated']) : '';

@@ -143,6 +143,27 @@ const lookups: Shape[] = [
     }),
   },
   {
+    name: 'the same rich user 100 times, as a gateway asks, with accounts',
+    most: 40,
+    make: (size, { rich }) => ({
+      query: `query ($r: [_Any!]!) { ${many(size, (n) => `a${n}: _entities(representations: $r) { ... on User { accounts { id } } }`)} }`,
+      variables: { r: new Array(100).fill({ __typename: 'User', id: rich }) },
+    }),
+  },
+  {
+    name: 'representations that are no users',
+    most: 40,
+    make: (size) => ({
+      query: `query ($r: [_Any!]!) { ${many(size, (n) => `a${n}: _entities(representations: $r) { ... on User { id } }`)} }`,
+      variables: { r: new Array(90).fill({ __typename: 'x'.repeat(1_000), id: [[['x']]] }) },
+    }),
+  },
+  {
+    name: 'the schema for a gateway again and again',
+    most: 200,
+    make: (size) => ({ query: `{ ${many(size, (n) => `a${n}: _service { sdl }`)} }` }),
+  },
+  {
     name: 'no users, with much below them',
     most: 190,
     make: (size) => ({

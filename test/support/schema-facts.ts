@@ -214,7 +214,7 @@ function* defaultFacts(column: string, type: string, value: unknown): Generator<
   else if (call?.name === 'dbgenerated' && call.args?.length === 0) yield `default ${column}: by the database`;
   else if (typeof value === 'string') yield `default ${column}: '${value}'::${type}`;
   else if (Array.isArray(value)) yield `default ${column}: '{${value.join(',')}}'::${type}`;
-  else if (typeof value === 'number') yield `default ${column}: ${value}`;
+  else if (typeof value === 'number' || typeof value === 'boolean') yield `default ${column}: ${value}`;
   else throw new Error(`Not understood: the default ${JSON.stringify(value)} of ${column}`);
 }
 

@@ -66,7 +66,9 @@ test('the source contains no hosts except example domains and localhost', () => 
   const hosts = sources.flatMap(({ path, text }) =>
     [...text.matchAll(/\b[a-z][a-z0-9+.-]*:\/\/(?:[^\s/@'"`]*@)?([a-z0-9.-]+)/gi)].map(([, host]) => `${path} ${host}`),
   );
+  // The name of a specification, which is never asked.
+  const names = ['graphql/federation.ts specs.apollo.dev'];
   const allowed = / (127\.0\.0\.1|localhost|([a-z0-9-]+\.)*example\.(com|net|org))$/i;
-  expect(hosts.filter((found) => !allowed.test(found))).toEqual([]);
+  expect(hosts.filter((found) => !allowed.test(found) && !names.includes(found))).toEqual([]);
   expect(hosts.length).toBeGreaterThan(0);
 });

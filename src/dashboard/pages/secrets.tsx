@@ -12,13 +12,17 @@ import { may } from './session.js';
 
 const SECRETS = graphql(`
   query Secrets($appId: ID!) {
-    project(appId: $appId) { secrets { id label scopes createdAt lastUsedAt expiresAt live } }
+    project(appId: $appId) { secrets { id label scopes documentsOnly createdAt lastUsedAt expiresAt live } }
   }
 `);
 
 const ADD = graphql(`
-  mutation AddSecret($appId: ID!, $label: String!, $scopes: [SecretScope!]!, $expiresInSeconds: Int) {
-    made: addSecret(appId: $appId, label: $label, scopes: $scopes, expiresInSeconds: $expiresInSeconds) { appSecret }
+  mutation AddSecret(
+    $appId: ID!, $label: String!, $scopes: [SecretScope!]!, $expiresInSeconds: Int, $documentsOnly: Boolean!
+  ) {
+    made: addSecret(
+      appId: $appId, label: $label, scopes: $scopes, expiresInSeconds: $expiresInSeconds, documentsOnly: $documentsOnly
+    ) { appSecret }
   }
 `);
 
@@ -42,6 +46,7 @@ interface Secret {
   readonly id: string;
   readonly label: string;
   readonly scopes: readonly Scope[];
+  readonly documentsOnly: boolean;
   readonly createdAt: string;
   readonly lastUsedAt: string | null;
   readonly expiresAt: string | null;
@@ -93,7 +98,10 @@ export function Secrets({ appId }: { appId: string }) {
                 <td class="main-cell">
                   <bdi>{secret.label}</bdi> <span class="quiet">#{secret.id}</span>
                 </td>
-                <td class="nowrap">{secret.scopes.map((scope) => scope.toLowerCase()).join(', ')}</td>
+                <td class="nowrap">
+                  {secret.scopes.map((scope) => scope.toLowerCase()).join(', ')}
+                  {secret.documentsOnly && <Badge>documents only</Badge>}
+                </td>
                 <td class="nowrap">
                   <State secret={secret} />
                 </td>
@@ -203,9 +211,11 @@ function AddSecret({ appId, onClose }: { appId: string; onClose: () => void }) {
   const [label, setLabel] = useState('');
   const [scopes, setScopes] = useState<readonly Scope[]>(['READ']);
   const [expiresInSeconds, setExpires] = useState<number | null>(null);
+  const [documentsOnly, setDocumentsOnly] = useState(false);
   const toggle = (scope: Scope) =>
     setScopes(scopes.includes(scope) ? scopes.filter((one) => one !== scope) : [...scopes, scope]);
-  const expiry = expiresInSeconds === null ? [] : ['--expires', `${expiresInSeconds / DAY}d`];
+  const expiry = expiresInSeconds === null ? [] : ['--expires-in', `${expiresInSeconds / DAY}d`];
+  const documents = documentsOnly ? ['--documents-only'] : [];
   const scopeList = scopes.join(',').toLowerCase();
   return (
     <NewSecretDialog
@@ -213,9 +223,19 @@ function AddSecret({ appId, onClose }: { appId: string; onClose: () => void }) {
       submit="Add"
       appId={appId}
       operation={ADD}
-      variables={{ appId, label, scopes: [...scopes], expiresInSeconds }}
+      variables={{ appId, label, scopes: [...scopes], expiresInSeconds, documentsOnly }}
       recipe={{
-        userdir: ['project', 'add-secret', appId, '--label', label || 'LABEL', '--scopes', scopeList, ...expiry],
+        userdir: [
+          'project',
+          'add-secret',
+          appId,
+          '--label',
+          label || 'LABEL',
+          '--scope',
+          scopeList,
+          ...expiry,
+          ...documents,
+        ],
       }}
       onClose={onClose}
       disabled={label.trim() === '' || scopes.length === 0}
@@ -232,6 +252,14 @@ function AddSecret({ appId, onClose }: { appId: string; onClose: () => void }) {
           </label>
         ))}
       </fieldset>
+      <label>
+        <input
+          type="checkbox"
+          checked={documentsOnly}
+          onChange={(event) => setDocumentsOnly(event.currentTarget.checked)}
+        />{' '}
+        Over GraphQL only registered documents <code>documents only</code>
+      </label>
       <Field label="Valid">
         <select
           value={String(expiresInSeconds ?? '')}

@@ -9,7 +9,8 @@ import { PrismaClient } from '../../../dist/db/generated/prisma/client.js';
 
 /**
  * Peer d: Yoga, Pothos and Prisma as their documentation puts them together: prismaField, t.relation, prismaConnection.
- * It goes beyond it in one thing, named prepared statements. It uses the client that the build of userdir generates.
+ * It goes beyond it in one thing, named prepared statements. It uses the client that the build of userdir generates. For a gateway it
+ * finds each entity by findUnique, as Pothos documents for `resolveReference`; Prisma makes one statement of those of a request.
  */
 
 const projectId = Number(process.env['PROJECT_ID']);
@@ -45,7 +46,7 @@ const walletType = builder.enumType('WalletType', {
   values: { CUSTODIAL: { value: 'custodial' }, EXTERNAL: { value: 'external' } },
 });
 
-builder.prismaObject('User', {
+const user = builder.prismaObject('User', {
   fields: (t) => ({
     id: t.id({ resolve: ({ id }) => String(id) }),
     authMethod: t.exposeString('authMethod'),
@@ -67,8 +68,22 @@ builder.prismaObject('Account', {
   }),
 });
 
+builder.scalarType('_Any', { serialize: (value) => value, parseValue: (value) => value });
+const entity = builder.unionType('_Entity', { types: [user], resolveType: () => user });
+
 builder.queryType({
   fields: (t) => ({
+    _entities: t.field({
+      type: [entity],
+      nullable: { list: false, items: true },
+      args: { representations: t.arg({ type: ['_Any'], required: true }) },
+      resolve: (_root, { representations }) =>
+        Promise.all(
+          representations.map(({ id }) =>
+            prisma.user.findUnique({ where: { projectId_id: { projectId, id: BigInt(id) }, deletedAt: null } }),
+          ),
+        ),
+    }),
     user: t.prismaField({
       type: 'User',
       nullable: true,

@@ -1,0 +1,147 @@
+import type { DirectiveList } from '@pothos/plugin-directives';
+import {
+  GraphQLObjectType,
+  GraphQLSchema,
+  lexicographicSortSchema,
+  printSchema,
+  SchemaMetaFieldDef,
+  TypeMetaFieldDef,
+} from 'graphql';
+import { parse, userId } from '../domain/filters.js';
+import type { User } from '../domain/users.js';
+import { AppError, badInput } from '../errors.js';
+import { builder } from './builder.js';
+import { costs, SURCHARGES } from './field-cost.js';
+import { selects } from './selection.js';
+import { MAX_IDS, userType } from './users.js';
+
+/*
+ * What makes the schema a subgraph of Apollo Federation 2: `_service` tells a gateway the schema with its directives, and `_entities`
+ * finds the users that other subgraphs name. The types declare their directives themselves.
+ */
+
+/** The oldest version that has these directives, so that every gateway of Federation 2 knows it. */
+const LINK = 'extend schema @link(url: "https://specs.apollo.dev/federation/v2.0", import: ["@key", "@shareable"])\n\n';
+const representedId = userId('representations.id');
+
+builder.scalarType('_Any', {
+  description: 'The representation of an entity by a gateway: `__typename` and the fields of its key.',
+  parseValue: (representation) => representation,
+  serialize: () => {
+    throw new Error('A representation is in no answer.');
+  },
+});
+
+/** With a single member: cost.ts, selection.ts and compiled.ts take it for that (selection.ts). */
+const entityType = builder.unionType('_Entity', {
+  description: 'An entity that other subgraphs can refer to.',
+  types: [userType],
+  resolveType: () => userType,
+});
+
+const serviceType = builder.objectRef<{ sdl: string }>('_Service').implement({
+  description: 'This subgraph, for those who compose a supergraph.',
+  fields: (t) => ({
+    sdl: t.exposeString('sdl', {
+      description: 'The schema with the directives of Federation 2.',
+      extensions: costs({ surcharge: SURCHARGES.sdl }),
+    }),
+  }),
+});
+
+builder.queryFields((t) => ({
+  _service: t.field({
+    type: serviceType,
+    description: 'This subgraph, for those who compose a supergraph.',
+    resolve: (_root, _args, _context, { schema }) => ({ sdl: printSubgraph(schema) }),
+  }),
+  _entities: t.field({
+    type: [entityType],
+    nullable: { list: false, items: true },
+    description:
+      'Users by their representations, for a gateway, in the order of `representations`, with null in the place of each whom the project does not have.',
+    args: {
+      representations: t.arg({
+        type: ['_Any'],
+        required: true,
+        description: `Objects with \`__typename\` "User" and \`id\`, at most ${MAX_IDS}. Other keys are ignored.`,
+      }),
+    },
+    extensions: costs({
+      surcharge: SURCHARGES.search,
+      rows: { of: ['representations'], otherwise: 0, atMost: MAX_IDS },
+      items: { of: ['representations'], each: SURCHARGES.id },
+    }),
+    resolve: (_root, { representations }, { scope, services }, info) => {
+      if (representations.length > MAX_IDS) {
+        const found = `representations: got ${representations.length}, expected at most ${MAX_IDS}.`;
+        throw new AppError('BAD_USER_INPUT', found);
+      }
+      const wanted = { withAccounts: selects(info, 'User.accounts') };
+      const read = (id: bigint | AppError) =>
+        typeof id === 'bigint' ? services.users.findUser(scope, id, wanted) : id;
+      // GraphQL.js answers an error in a list as the error of its item. Pothos does not know that.
+      return Promise.all(representations.map(readId).map(read)) as Promise<(User | null)[]>;
+    },
+  }),
+}));
+
+/** The id of a represented user; an error in its place does not keep the others from their answer. */
+function readId(representation: unknown): bigint | AppError {
+  if (typeof representation !== 'object' || representation === null || Array.isArray(representation))
+    return badInput('representations', representation, 'objects with __typename and id');
+  const { __typename: type, id } = representation as Record<string, unknown>;
+  if (type !== userType.name) return badInput('representations.__typename', type, `"${userType.name}"`);
+  try {
+    return parse(representedId, Number.isSafeInteger(id) ? String(id) : id);
+  } catch (error) {
+    return error as AppError;
+  }
+}
+
+/** A schema without what only gateways ask for: types and root fields whose names begin with one underscore. Not to be executed. */
+export function withoutFederation(schema: GraphQLSchema): GraphQLSchema {
+  const { types, query, ...config } = schema.toConfig();
+  const { fields, ...root } = (query as GraphQLObjectType).toConfig();
+  const isOwn = (name: string) => !/^_[^_]/.test(name);
+  const own = new GraphQLObjectType({
+    ...root,
+    fields: Object.fromEntries(Object.entries(fields).filter(([name]) => isOwn(name))),
+  });
+  const ownTypes = types.filter(({ name }) => isOwn(name) && name !== own.name);
+  return lexicographicSortSchema(new GraphQLSchema({ ...config, query: own, types: ownTypes }));
+}
+
+/**
+ * Makes introspection of `schema` tell of `shown`. Callers who are no gateway generate code from it, and generators refuse scalars that
+ * they do not know. GraphQL.js has one definition of these fields for all schemas, so all other schemas are told of themselves.
+ */
+export function introspectAs(schema: GraphQLSchema, shown: GraphQLSchema): void {
+  const shownOf = (asked: GraphQLSchema) => (asked === schema ? shown : asked);
+  SchemaMetaFieldDef.resolve = (_root, _args, _context, info) => shownOf(info.schema);
+  TypeMetaFieldDef.resolve = (_root, { name }, _context, info) => shownOf(info.schema).getType(name);
+}
+
+let sdl: string | undefined;
+
+/** The schema as those who compose subgraphs read it. */
+export function printSubgraph(schema: GraphQLSchema): string {
+  // printSchema omits directives.
+  sdl ??=
+    LINK +
+    printSchema(withoutFederation(schema)).replace(
+      /^type (\w+)(?= \{$)/gm,
+      (line, name: string) => line + directivesOf(schema, name),
+    );
+  return sdl;
+}
+
+function directivesOf(schema: GraphQLSchema, type: string): string {
+  const directives = (schema.getType(type)?.extensions['directives'] ?? []) as DirectiveList;
+  return directives
+    .map(({ name, args = {} }) => {
+      const given = Object.entries(args).map(([key, value]) => `${key}: ${JSON.stringify(value)}`);
+      return ` @${name}${given.length === 0 ? '' : `(${given.join(', ')})`}`;
+    })
+    .join('');
+}
