@@ -26,6 +26,7 @@ import { redact } from './telemetry/redact.js';
 import { serveOpenApi } from './rest/openapi.js';
 import { changesPlugin } from './rest/changes.js';
 import { restPlugin } from './rest/plugin.js';
+import { verdictsPlugin } from './rest/verdicts.js';
 import { VERSION } from './config/version.js';
 
 export interface ServerOptions {
@@ -159,6 +160,7 @@ export async function createServer({
   await serveOpenApi(app, VERSION);
   await app.register(restPlugin, { prefix: '/server', services, authenticate: authenticateWhenOpen });
   await app.register(changesPlugin, { changes: services.changes, authenticate: authenticateWhenOpen, streams });
+  await app.register(verdictsPlugin, { services, authenticate: authenticateWhenOpen, runWithAdmission });
   await app.register(graphqlPlugin, {
     services,
     authenticate: authenticateWhenOpen,

@@ -24,6 +24,8 @@ export const SURCHARGES = {
   id: 8,
   /** One of many addresses is parsed and written. */
   account: 1,
+  /** One of many addresses is parsed and looked up. */
+  wallet: 2,
 } as const;
 
 /** Most users have few accounts. Rows beyond this estimate are charged when they are read (rows.ts). */

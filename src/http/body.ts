@@ -1,5 +1,7 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { AppError } from '../errors.js';
+import type { RunWithAdmission } from './admit-requests.js';
 
 /** How deep JSON may nest: all code that parses or walks it recurses. No valid request needs a quarter of it. */
 const MAX_DEPTH = 32;
@@ -74,6 +76,28 @@ export function jsonBodyParser(app: FastifyInstance, limit = Number.POSITIVE_INF
       return;
     }
     done(null, parsed);
+  };
+}
+
+/** One unit of admission in bytes of a JSON body to parse. */
+const BYTES_PER_UNIT = 16_384;
+
+/** The weight of parsing a body; 0 for a small one, which is not admitted by itself. */
+export function weightOfBody(bytes: number): number {
+  return bytes < BYTES_PER_UNIT ? 0 : Math.ceil(bytes / BYTES_PER_UNIT);
+}
+
+type BodyParser = ReturnType<typeof jsonBodyParser>;
+
+/** Parses a large body only when admission lets it, so that many of them do not keep other projects waiting. */
+export function parseWithAdmission(parse: BodyParser, runWithAdmission: RunWithAdmission): BodyParser {
+  return (request, body, done) => {
+    if (body.length < BYTES_PER_UNIT) return parse(request, body, done);
+    const parsed = async () => {
+      parse(request, body, done);
+      await nextTurn();
+    };
+    runWithAdmission(request.scope.appId, parsed, weightOfBody(body.length)).catch(done);
   };
 }
 

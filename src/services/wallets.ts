@@ -5,6 +5,7 @@ import type { Address } from '../domain/addresses.js';
 import { LARGEST_ID } from '../domain/filters.js';
 import type { ProjectScope } from '../domain/projects.js';
 import type { WalletOwner } from '../domain/users.js';
+import type { MalformedWallet, WalletQuestion, WalletVerdict, WalletVerdicts } from '../domain/wallets.js';
 import { findWalletOwners, type WalletKey, type WalletRow } from '../sql/find-wallet-owner.js';
 
 /** How many links of an address a shared statement reads. */
@@ -29,7 +30,61 @@ export function createWallets(db: Database) {
     return found;
   });
 
+  /**
+   * Answers keys of which some have had many owners, in one snapshot: in several statements, of which each reads a limited number of
+   * links.
+   */
+  const findOwnersInSnapshot = oneAtATime(({ keys }: { projectId: number; keys: readonly WalletKey[] }) =>
+    db.requestTransaction(async (tx) => {
+      const rows = await findWalletOwners(tx, keys);
+      for (let open = undecided(rows); open.length > 0; open = undecided(open)) {
+        const links = Math.ceil(MAX_LINKS_READ / open.length);
+        const later = open.map(({ keyIndex, lastLink }) => ({
+          ...(keys[keyIndex - 1] as WalletKey),
+          afterLink: lastLink as number,
+          links,
+        }));
+        for (const { keyIndex, asOf: _, ...found } of await findWalletOwners(tx, later))
+          Object.assign(open[keyIndex - 1] as KeyedRow<WalletRow>, found);
+      }
+      return rows;
+    }, 'REPEATABLE READ'),
+  );
+
+  /** One row for each key, in any order and of one snapshot. */
+  async function findOwners(projectId: number, keys: readonly WalletKey[]): Promise<KeyedRow<WalletRow>[]> {
+    const rows = await findWalletOwners(db, keys);
+    return undecided(rows).length === 0 ? rows : findOwnersInSnapshot({ projectId, keys });
+  }
+
   return {
+    /**
+     * A verdict on each wallet, all of one snapshot: nearly always one statement. Malformed wallets are not looked up, and
+     * neither are users who cannot exist.
+     */
+    async verifyWallets(
+      scope: ProjectScope,
+      wallets: readonly (WalletQuestion | MalformedWallet)[],
+    ): Promise<WalletVerdicts> {
+      const projectId = scope.projectIdFor('verify');
+      const verdicts = wallets.map((wallet): WalletVerdict => ('reason' in wallet ? malformed(wallet) : NOT_OWNED));
+      const asked: number[] = [];
+      const keys = wallets.flatMap((wallet, place): WalletKey[] => {
+        if ('reason' in wallet || (wallet.userId !== null && wallet.userId > LARGEST_ID)) return [];
+        asked.push(place);
+        const { address, userId } = wallet;
+        return [{ projectId, addressKey: address.key, userId, afterLink: 0, links: MAX_SHARED_LINKS }];
+      });
+      // Without a question for the database, any instant is as good.
+      let asOf = new Date().toISOString();
+      for (const row of keys.length === 0 ? [] : await findOwners(projectId, keys)) {
+        const owner = ownerOf(row);
+        if (owner !== null) verdicts[asked[row.keyIndex - 1] as number] = { verdict: 'VERIFIED', owner, reason: null };
+        asOf = row.asOf ?? asOf;
+      }
+      return { asOf, verdicts };
+    },
+
     /** The current user to whom the address belongs, or null; only `userId` where given (spec, "POST /server/wallets/verify"). */
     async findOwner(scope: ProjectScope, address: Address, userId: bigint | null): Promise<WalletOwner | null> {
       const question = { projectId: scope.projectIdFor('verify'), addressKey: address.key, userId };
@@ -43,4 +98,13 @@ export function createWallets(db: Database) {
 
 function ownerOf(row: WalletRow | undefined): WalletOwner | null {
   return row === undefined || row.userId === null ? null : (row as WalletOwner);
+}
+
+const NOT_OWNED: WalletVerdict = { verdict: 'NOT_OWNED', owner: null, reason: null };
+
+const malformed = ({ reason }: MalformedWallet): WalletVerdict => ({ verdict: 'MALFORMED', owner: null, reason });
+
+/** The rows without an owner whose address has more links. */
+function undecided(rows: readonly KeyedRow<WalletRow>[]): KeyedRow<WalletRow>[] {
+  return rows.filter(({ lastLink }) => lastLink !== null);
 }

@@ -80,6 +80,10 @@ describe('the exact number of statements per operation', () => {
     searchUsers: [1, `{ searchUsers(by: { email: "ada@example.com" }) { ${user} } }`],
     usersByIds: [1, `{ usersByIds(ids: [1, 2, 3, 99]) { ${user} } }`],
     verifyWallet: [1, `{ verifyWallet(address: "${ethereumAddress(0)}") { exists } }`],
+    verifyWallets: [
+      1,
+      `{ verifyWallets(inputs: [{ address: "${ethereumAddress(0)}" }, { address: "x" }, { address: "${ethereumAddress(1)}", userId: 2 }]) { asOf verdicts { verdict } } }`,
+    ],
     parseAddress: [0, `{ parseAddress(address: "${ethereumAddress(0)}") { network } }`],
     deleteUser: [1, 'mutation { deleteUser(id: 3) { id } }'],
     recordLogin: [
