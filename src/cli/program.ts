@@ -17,6 +17,7 @@ import { addSeedCommand } from './seed.js';
 import { addServeCommand, SETTINGS_HELP } from './serve.js';
 import { addTotalsCommand } from './totals.js';
 import { addUserCommands } from './user.js';
+import { addWalletCommands } from './wallet.js';
 
 /** All commands, in the order of the help. */
 const COMMANDS = [
@@ -24,6 +25,7 @@ const COMMANDS = [
   addMigrateCommand,
   addProjectCommands,
   addUserCommands,
+  addWalletCommands,
   addAuditCommand,
   addChangesCommand,
   addDashboardCommand,

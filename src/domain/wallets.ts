@@ -1,11 +1,13 @@
-import type { z } from 'zod';
-import { type Address, parseAddress } from './addresses.js';
+import { z } from 'zod';
+import { type Address, ADDRESS_FORMS, parseAddress } from './addresses.js';
+import { objectError, says, saysWhere } from './filters.js';
+import { INPUT_LIMITS } from './input-limits.js';
 import type { WalletOwner } from './users.js';
+
+/* Verification of many wallets at once: what is asked, and the verdicts. */
 
 /** How many wallets one request may ask about. */
 export const MAX_WALLETS = 500;
-
-export const VERDICTS = ['VERIFIED', 'NOT_OWNED', 'MALFORMED'] as const;
 
 /** What is asked about a wallet: to whom the address belongs or, with `userId`, whether it belongs to that user. */
 export interface WalletQuestion {
@@ -17,6 +19,8 @@ export interface WalletQuestion {
 export interface MalformedWallet {
   readonly reason: string;
 }
+
+export const VERDICTS = ['VERIFIED', 'NOT_OWNED', 'MALFORMED'] as const;
 
 export interface WalletVerdict {
   readonly verdict: (typeof VERDICTS)[number];
@@ -34,7 +38,7 @@ export interface WalletVerdicts {
 }
 
 /**
- * One of many wallets. A malformed one has a reason and no error, because the others are answered. `userId` is malformed too
+ * One of many wallets. A malformed one has a reason and is no error, because the others are answered. `userId` is malformed too
  * where it is null: that is what a caller sends who has lost the ID.
  */
 export function readWallet(
@@ -47,4 +51,44 @@ export function readWallet(
   const { data, error } = userIdSchema.safeParse(userId);
   if (error !== undefined) return { reason: error.issues.map(({ message }) => message.replace(/\.$/, '')).join(', ') };
   return { address, userId: data };
+}
+
+/** A wallet as REST and the command take it. */
+export const walletObject = z.strictObject(
+  {
+    address: z.string({ error: saysWhere(ADDRESS_FORMS) }).meta({
+      description: 'Stellar account (G…) or Ethereum address (0x…).',
+      maxLength: INPUT_LIMITS.address.max,
+    }),
+    // Checked by readWallet: a malformed one is a verdict, and must not fail the others.
+    user_id: z.unknown().optional().meta({
+      type: 'integer',
+      minimum: 1,
+      description: 'When present, the address must belong to this user.',
+    }),
+  },
+  { error: objectError('wallet', 'an object with an address', 'address and user_id') },
+);
+
+const userIdError = { error: says('user_id', 'a whole number, 1 and up') };
+const wholeUserId = z
+  .number(userIdError)
+  .refine((value) => Number.isInteger(value) && value >= 1, userIdError)
+  .transform(BigInt);
+
+export function readWalletObject({ address, user_id }: z.output<typeof walletObject>) {
+  return readWallet(wholeUserId, { address, userId: user_id });
+}
+
+/** A verdict as REST and the command give it. */
+export function formatVerdict({ owner, reason }: WalletVerdict) {
+  if (reason !== null) return { verdict: 'MALFORMED' as const, reason };
+  if (owner === null) return { verdict: 'NOT_OWNED' as const };
+  return {
+    verdict: 'VERIFIED' as const,
+    user_id: owner.userId,
+    network: owner.network,
+    wallet_type: owner.walletType,
+    auth_method: owner.authMethod,
+  };
 }

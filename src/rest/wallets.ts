@@ -1,45 +1,12 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
-import { show } from '../errors.js';
 import { INPUT_LIMITS } from '../domain/input-limits.js';
 import { ADDRESS_FORMS, requireAddress } from '../domain/addresses.js';
-import { says } from '../domain/filters.js';
+import { objectError, says } from '../domain/filters.js';
 import type { Services } from '../services/services.js';
 import { answer, EXAMPLE_ADDRESS, verification } from './shapes.js';
 
 const userIdError = { error: says('user_id', 'a whole number, 1 and up') };
-
-/** How many unknown keys are named. */
-const KEYS_NAMED = 5;
-
-interface Issue {
-  readonly code?: string | undefined;
-  readonly keys?: string[];
-  readonly input?: unknown;
-  readonly path?: readonly PropertyKey[] | undefined;
-}
-
-/** Where a value stands in a body, such as `wallets[3].address`; the body itself has no path. */
-export function nameOf({ path = [] }: Issue): string {
-  return (
-    path
-      .map((part) => (typeof part === 'number' ? `[${part}]` : `.${String(part)}`))
-      .join('')
-      .slice(1) || 'body'
-  );
-}
-
-/**
- * The error of an object in a body: what it has to be, and which keys it may have. An unknown key is an error: a misspelt `user_id`
- * would turn the request into one about any user.
- */
-export const objectError = (form: string, known: string) => (issue: Issue) => {
-  const { keys = [] } = issue;
-  if (issue.code !== 'unrecognized_keys') return says(nameOf(issue), form)(issue);
-  const names = keys.slice(0, KEYS_NAMED).map(show).join(', ');
-  const more = keys.length > KEYS_NAMED ? ` and ${keys.length - KEYS_NAMED} more` : '';
-  return `${nameOf(issue)}: got the unknown key ${names}${more}, expected only ${known}.`;
-};
 
 export const BODY_FORM = 'a JSON object with content-type application/json';
 
@@ -60,7 +27,7 @@ const verifyBody = z.strictObject(
         description: 'When present, the address must belong to this user.',
       }),
   },
-  { error: objectError(BODY_FORM, 'address and user_id') },
+  { error: objectError('body', BODY_FORM, 'address and user_id') },
 );
 const OWNED = {
   exists: true,
