@@ -13,6 +13,7 @@ import type { Check } from './dashboard/builder.js';
 import { graphqlPlugin } from './graphql/plugin.js';
 import { refuseUnknownRoutes, sendFailure, setCommonHeaders } from './http/failures.js';
 import { type DemoCredentials, frontPagePlugin } from './http/front-page.js';
+import { servePublicKeys } from './http/jwks.js';
 import { answerUnusualRequests, refuseMalformedHttp, routableUrl } from './http/malformed-requests.js';
 import { logRequests } from './http/request-log.js';
 import { decorateRequests } from './request.js';
@@ -158,6 +159,7 @@ export async function createServer({
     return authenticate(caller);
   };
   await serveOpenApi(app, VERSION);
+  servePublicKeys(app, services.receipts);
   await app.register(restPlugin, { prefix: '/server', services, authenticate: authenticateWhenOpen });
   await app.register(changesPlugin, { changes: services.changes, authenticate: authenticateWhenOpen, streams });
   await app.register(verdictsPlugin, { services, authenticate: authenticateWhenOpen, runWithAdmission });

@@ -51,10 +51,11 @@ export function addWalletCommands(program: Command, { operation }: CommandContex
     )
     .addArgument(fileArgument())
     .addOption(projectOption())
+    .option('--receipts', 'add a signed receipt to each verdict; needs RECEIPT_KEY_FILE')
     .addOption(new Option('--json', 'print the report on stderr as JSON; stdout is NDJSON in any case'))
-    .action(async (file: string, { project, json }) => {
+    .action(async (file: string, { project, receipts, json }) => {
       const report = await verify(
-        { project },
+        { project, withReceipts: receipts === true },
         {
           ...(await openInput(file, 'wallets')),
           unit: 'lines',
@@ -83,13 +84,13 @@ interface WalletLine {
 
 async function verifyWallets(
   { services, operator }: OperationContext,
-  params: { project: string },
+  params: { project: string; withReceipts: boolean },
   { input, inputBytes, write, progress, signal }: Io,
 ): Promise<Report> {
   const scope = await services.projects.getScope(params.project, operator);
   const report: Report = { verified: 0, not_owned: 0, malformed: 0, errors: [] };
   const { chunks, fraction } = countBytes(input, inputBytes);
-  const verdicts = inOrder(walletLines(chunks), (lines) => verifyLines(services, scope, lines));
+  const verdicts = inOrder(walletLines(chunks), (lines) => verifyLines(services, scope, lines, params));
   for await (const answered of verdicts) {
     signal.throwIfAborted();
     for (const each of answered) count(report, each);
@@ -103,10 +104,16 @@ interface AnsweredLine extends WalletLine {
   readonly verdict: WalletVerdict;
 }
 
-async function verifyLines(services: Services, scope: ProjectScope, lines: WalletLine[]): Promise<AnsweredLine[]> {
+async function verifyLines(
+  services: Services,
+  scope: ProjectScope,
+  lines: WalletLine[],
+  options: { withReceipts: boolean },
+): Promise<AnsweredLine[]> {
   const { verdicts } = await services.wallets.verifyWallets(
     scope,
     lines.map(({ wallet }) => wallet),
+    options,
   );
   return lines.map((line, place) => ({ ...line, verdict: verdicts[place] as WalletVerdict }));
 }

@@ -1,3 +1,4 @@
+import type { KeyObject } from 'node:crypto';
 import { resolve } from 'node:path';
 import { type Fault, readSecretFiles } from './secret-files.js';
 import { DECLARATIONS, SECRET_SETTINGS, type SettingValues, settingsOf } from './settings.js';
@@ -20,6 +21,8 @@ export interface Config {
   readonly dashboard: boolean;
   /** Where browsers reach the service, without a slash at the end; null for the address on which it listens. */
   readonly publicUrl: string | null;
+  /** The keys for signed receipts of verdicts on wallets: the first one signs. Empty for no receipts. */
+  readonly receiptKeys: readonly KeyObject[];
   /** The name of the person who runs a command; null for the name of the system user. */
   readonly operator: string | null;
   /** The single sign-on of the dashboard; null for none. */
@@ -134,6 +137,7 @@ export function parseConfig(env: Environment): Config {
     demo: values.DEMO ?? (!production && isLoopback(values.HOST)),
     dashboard: values.DASHBOARD ?? (!production && isLoopback(values.HOST)),
     publicUrl: values.PUBLIC_URL === undefined ? null : new URL(values.PUBLIC_URL).origin,
+    receiptKeys: values.RECEIPT_KEY ?? [],
     operator: values.OPERATOR ?? null,
     oidc: oidcOf(values),
     trustProxy: values.TRUST_PROXY,

@@ -6,43 +6,55 @@ import { MAX_WALLETS, readWallet, VERDICTS, type WalletVerdict, type WalletVerdi
 import { AppError } from '../errors.js';
 import { builder, networkEnum, walletTypeEnum } from './builder.js';
 import { costs, SURCHARGES } from './field-cost.js';
+import { selects } from './selection.js';
 
 // As in REST, null is an error and never "not pinned": it is what a caller sends who has lost the id.
 const requiredUserId = userId('userId');
 const pinnedUserId = requiredUserId.optional();
 
-const verificationType = builder.objectRef<{ owner: WalletOwner | null }>('WalletVerification').implement({
-  description: 'The result of `verifyWallet`. When `exists` is false, every other field is null.',
-  fields: (t) => ({
-    exists: t.boolean({
-      description:
-        'The decision: true when the address belongs to a current user of the project and, where `userId` was given, to that user.',
-      resolve: ({ owner }) => owner !== null,
+/** Signed by the root field if it is selected, because a field below the root must not be a promise (compiled.ts). */
+const RECEIPT_DESCRIPTION =
+  'The signed decision, a JWS (Ed25519) of the type `wallet-verification+jwt`, valid for five minutes, also where the decision is a no. Its keys are at `/.well-known/jwks.json`. An error where the service signs no receipts.';
+
+const verificationType = builder
+  .objectRef<{ owner: WalletOwner | null; receipt: string | null }>('WalletVerification')
+  .implement({
+    description: 'The result of `verifyWallet`. When `exists` is false, every other field except `receipt` is null.',
+    fields: (t) => ({
+      exists: t.boolean({
+        description:
+          'The decision: true when the address belongs to a current user of the project and, where `userId` was given, to that user.',
+        resolve: ({ owner }) => owner !== null,
+      }),
+      userId: t.id({
+        nullable: true,
+        description: 'The ID of the user who has the address.',
+        resolve: ({ owner }) => owner?.userId,
+      }),
+      network: t.field({
+        type: networkEnum,
+        nullable: true,
+        description: 'The network of the address.',
+        resolve: ({ owner }) => owner?.network,
+      }),
+      walletType: t.field({
+        type: walletTypeEnum,
+        nullable: true,
+        description: 'Who holds the private key of the address.',
+        resolve: ({ owner }) => owner?.walletType,
+      }),
+      authMethod: t.string({
+        nullable: true,
+        description: 'How that user authenticates: `email`, `passkey`, `wallet`, or the name of a social provider.',
+        resolve: ({ owner }) => owner?.authMethod,
+      }),
+      receipt: t.exposeString('receipt', {
+        nullable: true,
+        description: RECEIPT_DESCRIPTION,
+        extensions: costs({ surcharge: SURCHARGES.receipt }),
+      }),
     }),
-    userId: t.id({
-      nullable: true,
-      description: 'The ID of the user who has the address.',
-      resolve: ({ owner }) => owner?.userId,
-    }),
-    network: t.field({
-      type: networkEnum,
-      nullable: true,
-      description: 'The network of the address.',
-      resolve: ({ owner }) => owner?.network,
-    }),
-    walletType: t.field({
-      type: walletTypeEnum,
-      nullable: true,
-      description: 'Who holds the private key of the address.',
-      resolve: ({ owner }) => owner?.walletType,
-    }),
-    authMethod: t.string({
-      nullable: true,
-      description: 'How that user authenticates: `email`, `passkey`, `wallet`, or the name of a social provider.',
-      resolve: ({ owner }) => owner?.authMethod,
-    }),
-  }),
-});
+  });
 
 builder.queryField('verifyWallet', (t) =>
   t.field({
@@ -57,10 +69,12 @@ builder.queryField('verifyWallet', (t) =>
       }),
     },
     extensions: costs({ surcharge: SURCHARGES.search }),
-    resolve: async (_root, args, { scope, services }) => {
+    resolve: async (_root, args, { scope, services }, info) => {
       const address = requireAddress('address', args.address);
-      const pinned = parse(pinnedUserId, args.userId) ?? null;
-      return { owner: await services.wallets.findOwner(scope, address, pinned) };
+      const question = { address, userId: parse(pinnedUserId, args.userId) ?? null };
+      const sign = selects(info, 'WalletVerification.receipt') ? services.receipts.begin(scope) : null;
+      const owner = await services.wallets.findOwner(scope, question);
+      return { owner, receipt: sign === null ? null : await sign(question, owner) };
     },
   }),
 );
@@ -108,6 +122,11 @@ const verdictType = builder.objectRef<WalletVerdict>('WalletVerdict').implement(
         'How that user authenticates: `email`, `passkey`, `wallet`, or the name of a social provider. Null unless it is verified.',
       resolve: ({ owner }) => owner?.authMethod,
     }),
+    receipt: t.exposeString('receipt', {
+      nullable: true,
+      description: `${RECEIPT_DESCRIPTION} Null for a malformed wallet.`,
+      extensions: costs({ surcharge: SURCHARGES.receipt }),
+    }),
   }),
 });
 
@@ -151,12 +170,13 @@ builder.queryField('verifyWallets', (t) =>
       rows: { of: ['inputs'], otherwise: 0, atMost: MAX_WALLETS },
       items: { of: ['inputs'], each: SURCHARGES.wallet },
     }),
-    resolve: (_root, { inputs }, { scope, services }) => {
+    resolve: (_root, { inputs }, { scope, services }, info) => {
       if (inputs.length > MAX_WALLETS)
         throw new AppError('BAD_USER_INPUT', `inputs: got ${inputs.length}, expected at most ${MAX_WALLETS}.`);
       return services.wallets.verifyWallets(
         scope,
         inputs.map(({ address, userId: pinned }) => readWallet(requiredUserId, { address, userId: pinned })),
+        { withReceipts: selects(info, 'WalletVerdict.receipt') },
       );
     },
   }),

@@ -20,8 +20,9 @@ export interface VerdictsOptions {
 
 /** Twice as much as the longest wallets need. */
 const BODY_LIMIT_BYTES = 262_144;
-/** So many look-ups in one statement are about the work of one user. */
+/** So many look-ups in one statement, or so many signatures, are about the work of one user. */
 const WALLETS_PER_UNIT = 8;
+const RECEIPTS_PER_UNIT = 4;
 
 const verdictsBody = z.strictObject(
   {
@@ -29,10 +30,19 @@ const verdictsBody = z.strictObject(
       .array(walletObject, { error: says('wallets', 'a list of objects, each with an address') })
       .max(MAX_WALLETS)
       .meta({ description: `The wallets to verify, at most ${MAX_WALLETS}.` }),
+    receipts: z
+      .boolean({ error: says('receipts', 'true or false') })
+      .default(false)
+      .meta({ description: 'Whether each verdict has a signed receipt. Refused where the service signs none.' }),
   },
-  { error: objectError('body', BODY_FORM, 'wallets') },
+  { error: objectError('body', BODY_FORM, 'wallets and receipts') },
 );
 type VerdictsBody = z.output<typeof verdictsBody>;
+
+function weightOf({ wallets, receipts }: VerdictsBody): number {
+  const lookups = Math.floor(wallets.length / WALLETS_PER_UNIT);
+  return 1 + lookups + (receipts ? Math.floor(wallets.length / RECEIPTS_PER_UNIT) : 0);
+}
 
 /** Verification of many wallets at once, at /wallets/verify. */
 export const verdictsPlugin: FastifyPluginAsync<VerdictsOptions> = async (app, options) => {
@@ -55,7 +65,7 @@ const verifyRoute: FastifyPluginAsyncZod<VerdictsOptions> = async (app, { servic
       bodyLimit: BODY_LIMIT_BYTES,
       config: {
         permission: 'verify',
-        weight: ({ body }) => 1 + Math.floor((body as VerdictsBody).wallets.length / WALLETS_PER_UNIT),
+        weight: ({ body }) => weightOf(body as VerdictsBody),
       },
       schema: {
         operationId: 'verifyWallets',
@@ -94,7 +104,10 @@ const verifyRoute: FastifyPluginAsyncZod<VerdictsOptions> = async (app, { servic
       },
     },
     async ({ scope, body }) => {
-      const { asOf, verdicts: found } = await services.wallets.verifyWallets(scope, body.wallets.map(readWalletObject));
+      const wallets = body.wallets.map(readWalletObject);
+      const { asOf, verdicts: found } = await services.wallets.verifyWallets(scope, wallets, {
+        withReceipts: body.receipts,
+      });
       return { message: 'Wallets verified.', result: { as_of: asOf, verdicts: found.map(formatVerdict) } };
     },
   );

@@ -62,11 +62,8 @@ export const walletRoutes: FastifyPluginAsyncZod<{ services: Services }> = async
     },
     async ({ scope, body }) => {
       const address = requireAddress('address', body.address);
-      const owner = await services.wallets.findOwner(
-        scope,
-        address,
-        body.user_id === undefined ? null : BigInt(body.user_id),
-      );
+      const userId = body.user_id === undefined ? null : BigInt(body.user_id);
+      const owner = await services.wallets.findOwner(scope, { address, userId });
       if (owner === null) return { message: 'Wallet verified.', result: { exists: false as const } };
       return {
         message: 'Wallet verified.',

@@ -23,6 +23,7 @@ test('the default is the embedded database in ./data on loopback, with GraphiQL 
     demo: true,
     dashboard: true,
     publicUrl: null,
+    receiptKeys: [],
     operator: null,
     oidc: null,
     trustProxy: false,
@@ -86,6 +87,7 @@ test('every setting is read', () => {
     demo: true,
     dashboard: true,
     publicUrl: 'https://users.example.com',
+    receiptKeys: [],
     operator: 'ada',
     oidc: {
       issuer: 'https://login.example.com',
@@ -157,6 +159,8 @@ test('an empty variable counts as absent', () => {
     'OTEL_EXPORTER_OTLP_TRACES_HEADERS',
     'DATABASE_URL_FILE',
     'REDIS_URL_FILE',
+    'RECEIPT_KEY',
+    'RECEIPT_KEY_FILE',
     'OTEL_EXPORTER_OTLP_HEADERS_FILE',
     'OTEL_EXPORTER_OTLP_TRACES_HEADERS_FILE',
   );
