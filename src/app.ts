@@ -4,6 +4,7 @@ import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } 
 import { type AdmissionOptions, createAdmission } from './http/admission.js';
 import { admitRequests } from './http/admit-requests.js';
 import { createAuthenticate } from './http/authentication.js';
+import { compressAnswers } from './http/compression.js';
 import type { Config } from './config/config.js';
 import { limitRequestTime } from './http/request-timeout.js';
 import type { Context } from './context.js';
@@ -123,6 +124,7 @@ export async function createServer({
   traceRequests(app, await loadTracing(config, log));
   await limitRates(app, config.rateLimit, log);
   logRequests(app, log);
+  compressAnswers(app, config.compression);
   const streams = createStreams(app, services.projects, runWithAdmission, streamLimits);
   if (config.metricsPort !== null) {
     // Loaded only where it is used, because it takes time and memory.

@@ -31,6 +31,8 @@ export interface Config {
   readonly trustProxy: boolean | number | string[];
   /** How long a request may take. After that it is answered with 500. */
   readonly requestTimeoutMs: number;
+  /** Whose answers are compressed if they ask for it: clients on other machines, all clients, or none. */
+  readonly compression: 'remote' | 'on' | 'off';
   /** How many requests a project may make in a minute, unless it has its own limit. */
   readonly rateLimit: RateLimitConfig;
   /** How long it accepts requests after a signal, while it is not ready, so that load balancers can leave it. */
@@ -142,6 +144,7 @@ export function parseConfig(env: Environment): Config {
     oidc: oidcOf(values),
     trustProxy: values.TRUST_PROXY,
     requestTimeoutMs: values.REQUEST_TIMEOUT_MS,
+    compression: values.COMPRESSION,
     shutdownDelayMs: values.SHUTDOWN_DELAY_MS,
     changesRetentionMs: values.CHANGES_RETENTION,
     rateLimit: {

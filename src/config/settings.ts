@@ -177,6 +177,11 @@ export const DECLARATIONS = {
     default: '10000',
     does: 'How long a request may take, in milliseconds. After that it is answered with 500.',
   },
+  COMPRESSION: {
+    ...oneOf('remote', 'on', 'off'),
+    default: 'remote',
+    does: 'Whose answers of more than 1 KiB are compressed, where the client asks for it by `Accept-Encoding`: those of clients on other machines, of all clients (`on`), or none (`off`).',
+  },
   SHUTDOWN_DELAY_MS: {
     ...wholeNumber(0, 600_000),
     default: '0',

@@ -1,5 +1,5 @@
 import { createPublicKey, type KeyObject } from 'node:crypto';
-import { calculateJwkThumbprint, type JWK, SignJWT } from 'jose';
+import type { JWK } from 'jose';
 import { LARGEST_ID } from '../domain/filters.js';
 import type { ProjectScope } from '../domain/projects.js';
 import type { WalletOwner } from '../domain/users.js';
@@ -25,17 +25,17 @@ const LIFETIME_SECONDS = 300;
 /** Signed verdicts on wallets (JWS), which others can check with the published keys. */
 export function createReceipts({ keys, issuer }: ReceiptOptions) {
   const [signingKey] = keys;
-  let published: Promise<JWK[]> | undefined;
-  const publicKeys = () => {
-    published ??= Promise.all(keys.map(toPublicJwk));
-    return published;
+  let opened: ReturnType<typeof openKeys> | undefined;
+  const open = () => {
+    opened ??= openKeys(keys);
+    return opened;
   };
 
   return {
     isOn: keys.length > 0,
 
     /** The public keys as a JWK set (RFC 7517). */
-    publicKeys: async () => ({ keys: await publicKeys() }),
+    publicKeys: async () => ({ keys: (await open()).publicKeys }),
 
     /** To be called before the wallets are read: a receipt is valid from then on, and its verdict may be newer. BAD_USER_INPUT. */
     begin(scope: ProjectScope): SignReceipt {
@@ -48,7 +48,7 @@ export function createReceipts({ keys, issuer }: ReceiptOptions) {
       return async ({ address, userId }, owner) => {
         // Such an ID is not known in full.
         if (userId !== null && userId > LARGEST_ID) return null;
-        const [{ kid } = {}] = await publicKeys();
+        const { SignJWT, publicKeys } = await open();
         const claims = {
           ...(issuer !== null && { iss: issuer }),
           aud: scope.appId,
@@ -61,14 +61,19 @@ export function createReceipts({ keys, issuer }: ReceiptOptions) {
           // Without it, a "no" about one user would read as a "no" about all.
           ...(userId !== null && { for_user_id: String(userId) }),
         };
-        const header = { alg: ALGORITHM, typ: TYPE, kid: kid as string };
+        const header = { alg: ALGORITHM, typ: TYPE, kid: publicKeys[0]?.kid as string };
         return new SignJWT(claims).setProtectedHeader(header).sign(signingKey);
       };
     },
   };
 }
 
-async function toPublicJwk(key: KeyObject): Promise<JWK> {
-  const jwk = createPublicKey(key).export({ format: 'jwk' }) as JWK;
-  return { ...jwk, kid: await calculateJwkThumbprint(jwk), alg: ALGORITHM, use: 'sig' };
+async function openKeys(keys: readonly KeyObject[]) {
+  // Loaded only where it is used, because it takes time and memory.
+  const { calculateJwkThumbprint, SignJWT } = await import('jose');
+  const publicKeys = keys.map(async (key): Promise<JWK> => {
+    const jwk = createPublicKey(key).export({ format: 'jwk' }) as JWK;
+    return { ...jwk, kid: await calculateJwkThumbprint(jwk), alg: ALGORITHM, use: 'sig' };
+  });
+  return { SignJWT, publicKeys: await Promise.all(publicKeys) };
 }

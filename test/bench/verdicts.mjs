@@ -3,9 +3,9 @@
  *
  *   TEST_DATABASE_URL=postgres://… node test/bench/verdicts.mjs
  *
- * Four fifths of the addresses are owned, and every tenth wallet names a user. USERS, SECONDS and CONNECTIONS change the size.
+ * over REST, over GraphQL, and with signed receipts. Four fifths of the addresses are owned, and every tenth wallet names a user. USERS, SECONDS and CONNECTIONS change the size.
  */
-import { randomBytes } from 'node:crypto';
+import { generateKeyPairSync, randomBytes } from 'node:crypto';
 import http from 'node:http';
 import { prepareData, withClient } from './data.mjs';
 import { startServer } from './processes.mjs';
@@ -41,6 +41,7 @@ async function makeBatches({ ours, projectId }) {
 
 const interfaces = {
   REST: { path: '/wallets/verify', bodyOf: (wallets) => ({ wallets }) },
+  'REST with receipts': { path: '/wallets/verify', bodyOf: (wallets) => ({ wallets, receipts: true }) },
   GraphQL: {
     path: '/graphql',
     bodyOf: (wallets) => ({
@@ -111,7 +112,8 @@ try {
   const options = { serverUrl: SERVER, users: USERS, smallProjects: 1, needsPeers: false, log };
   const data = await prepareData(options, cleanup);
   const batches = await makeBatches(data);
-  const server = await startServer('ours', data, 10);
+  const key = generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' });
+  const server = await startServer('ours', data, 10, { RECEIPT_KEY: key });
   cleanup.push(server.stop);
   for (const [name, each] of Object.entries(interfaces))
     process.stdout.write(`${JSON.stringify({ interface: name, ...(await measure(server, data, each, batches)) })}\n`);
