@@ -1,6 +1,6 @@
 import { createBatchedRead, type KeyedRow } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
-import { oneAtATime } from '../db/one-at-a-time.js';
+import { fewAtATime, oneAtATime } from '../db/one-at-a-time.js';
 import { LARGEST_ID } from '../domain/filters.js';
 import type { ProjectScope } from '../domain/projects.js';
 import type { WalletOwner } from '../domain/users.js';
@@ -12,6 +12,13 @@ import { findWalletOwners, type WalletKey, type WalletRow } from '../sql/find-wa
 const MAX_SHARED_LINKS = 8;
 /** How many links each later statement reads, for this address alone. */
 const MAX_LINKS_READ = 2_000;
+/** How many statements for many wallets a project may have at once. */
+const CONCURRENT_STATEMENTS = 2;
+
+interface ManyWallets {
+  readonly projectId: number;
+  readonly keys: readonly WalletKey[];
+}
 
 /** Whether an address belongs to a current user. Callers decide by it whether to transfer money. */
 export function createWallets(db: Database, receipts: Receipts) {
@@ -34,7 +41,7 @@ export function createWallets(db: Database, receipts: Receipts) {
    * Answers keys of which some have had many owners, in one snapshot: in several statements, of which each reads a limited number of
    * links.
    */
-  const findOwnersInSnapshot = oneAtATime(({ keys }: { projectId: number; keys: readonly WalletKey[] }) =>
+  const findOwnersInSnapshot = oneAtATime(({ keys }: ManyWallets) =>
     db.requestTransaction(async (tx) => {
       const rows = await findWalletOwners(tx, keys);
       for (let open = undecided(rows); open.length > 0; open = undecided(open)) {
@@ -52,10 +59,10 @@ export function createWallets(db: Database, receipts: Receipts) {
   );
 
   /** One row for each key, in any order and of one snapshot. */
-  async function findOwners(projectId: number, keys: readonly WalletKey[]): Promise<KeyedRow<WalletRow>[]> {
-    const rows = await findWalletOwners(db, keys);
-    return undecided(rows).length === 0 ? rows : findOwnersInSnapshot({ projectId, keys });
-  }
+  const findOwners = fewAtATime(CONCURRENT_STATEMENTS, async (wallets: ManyWallets) => {
+    const rows = await findWalletOwners(db, wallets.keys);
+    return undecided(rows).length === 0 ? rows : findOwnersInSnapshot(wallets);
+  });
 
   return {
     /**
@@ -79,7 +86,7 @@ export function createWallets(db: Database, receipts: Receipts) {
       });
       // Without a question for the database, any instant is as good.
       let asOf = new Date().toISOString();
-      for (const row of keys.length === 0 ? [] : await findOwners(projectId, keys)) {
+      for (const row of keys.length === 0 ? [] : await findOwners({ projectId, keys })) {
         const owner = ownerOf(row);
         if (owner !== null) verdicts[asked[row.keyIndex - 1] as number] = { ...NOT_OWNED, verdict: 'VERIFIED', owner };
         asOf = row.asOf ?? asOf;

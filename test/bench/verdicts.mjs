@@ -3,18 +3,22 @@
  *
  *   TEST_DATABASE_URL=postgres://… node test/bench/verdicts.mjs
  *
- * over REST, over GraphQL, and with signed receipts. Four fifths of the addresses are owned, and every tenth wallet names a user. USERS, SECONDS and CONNECTIONS change the size.
+ * over REST, over GraphQL, with signed receipts, and by `userdir wallet verify`, with its memory. Four fifths of the addresses are owned, and
+ * every tenth wallet names a user. USERS, SECONDS, CONNECTIONS and LINES change the size.
  */
 import { generateKeyPairSync, randomBytes } from 'node:crypto';
 import http from 'node:http';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 import { prepareData, withClient } from './data.mjs';
-import { startServer } from './processes.mjs';
+import { COMMAND, oursEnv, rssMiB, startProcess, startServer } from './processes.mjs';
 
 const SERVER = process.env.TEST_DATABASE_URL;
 if (SERVER === undefined) throw new Error('Set TEST_DATABASE_URL to a PostgreSQL where databases may be created.');
 const USERS = Number(process.env.USERS ?? 100_000);
 const SECONDS = Number(process.env.SECONDS ?? 8);
 const CONNECTIONS = Number(process.env.CONNECTIONS ?? 4);
+const LINES = Number(process.env.LINES ?? 1_000_000);
 const BATCH = 500;
 const BATCHES = 64;
 
@@ -106,6 +110,42 @@ async function measure(server, data, { path, bodyOf }, batches) {
   };
 }
 
+/** The command over LINES wallets from a pipe. */
+async function measureCommand(data, batches) {
+  const args = [COMMAND, 'wallet', 'verify', '--project', data.appId, '--json'];
+  const started = performance.now();
+  const { child, ended } = startProcess(args, oursEnv(data.ours), ['pipe', 'pipe', 'pipe']);
+  const texts = batches.map((wallets) => wallets.map((wallet) => `${JSON.stringify(wallet)}\n`).join(''));
+  const input = Readable.from(
+    (function* () {
+      for (let batch = 0; batch < LINES / BATCH; batch += 1) yield texts[batch % texts.length];
+    })(),
+  );
+  let report = '';
+  let bytes = 0;
+  child.stderr.on('data', (text) => {
+    report += text;
+  });
+  child.stdout.on('data', (chunk) => {
+    bytes += chunk.length;
+  });
+  let peakMiB = 0;
+  const watch = setInterval(() => {
+    peakMiB = Math.max(peakMiB, rssMiB(child.pid) ?? 0);
+  }, 100);
+  await Promise.all([pipeline(input, child.stdin), ended]);
+  clearInterval(watch);
+  const seconds = (performance.now() - started) / 1_000;
+  const { verified, not_owned, malformed } = JSON.parse(report);
+  if (verified !== (LINES * 4) / 5 || malformed !== 0) throw new Error(report);
+  return {
+    lines: verified + not_owned,
+    lines_per_second: Math.round(LINES / seconds),
+    peak_mib: Math.round(peakMiB),
+    written_mib: Math.round(bytes / 2 ** 20),
+  };
+}
+
 const cleanup = [];
 try {
   const log = (line) => process.stderr.write(`${line}\n`);
@@ -117,6 +157,7 @@ try {
   cleanup.push(server.stop);
   for (const [name, each] of Object.entries(interfaces))
     process.stdout.write(`${JSON.stringify({ interface: name, ...(await measure(server, data, each, batches)) })}\n`);
+  process.stdout.write(`${JSON.stringify({ command: 'wallet verify', ...(await measureCommand(data, batches)) })}\n`);
 } finally {
   for (const undo of cleanup.toReversed()) await undo();
 }
