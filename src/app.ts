@@ -5,6 +5,7 @@ import { type AdmissionOptions, createAdmission } from './http/admission.js';
 import { admitRequests } from './http/admit-requests.js';
 import { createAuthenticate } from './http/authentication.js';
 import { closeInOrder } from './http/closing.js';
+import { compressAnswers } from './http/compression.js';
 import type { Config } from './config/config.js';
 import { limitRequestTime } from './http/request-timeout.js';
 import type { Context } from './context.js';
@@ -14,6 +15,7 @@ import type { Check } from './dashboard/builder.js';
 import { graphqlPlugin } from './graphql/plugin.js';
 import { refuseUnknownRoutes, sendFailure, setCommonHeaders } from './http/failures.js';
 import { type DemoCredentials, frontPagePlugin } from './http/front-page.js';
+import { servePublicKeys } from './http/jwks.js';
 import { answerUnusualRequests, refuseMalformedHttp, routableUrl } from './http/malformed-requests.js';
 import { logRequests } from './http/request-log.js';
 import { decorateRequests } from './request.js';
@@ -27,6 +29,7 @@ import { redact } from './telemetry/redact.js';
 import { serveOpenApi } from './rest/openapi.js';
 import { changesPlugin } from './rest/changes.js';
 import { restPlugin } from './rest/plugin.js';
+import { verdictsPlugin } from './rest/verdicts.js';
 import { VERSION } from './config/version.js';
 
 export interface ServerOptions {
@@ -123,6 +126,7 @@ export async function createServer({
   await limitRates(app, config.rateLimit, log);
   logRequests(app, log);
   readInSlices(app);
+  compressAnswers(app, config.compression);
   const streams = createStreams(app, services.projects, runWithAdmission, streamLimits);
   if (config.metricsPort !== null) {
     // Loaded only where it is used, because it takes time and memory.
@@ -150,8 +154,10 @@ export async function createServer({
     return authenticate(caller);
   };
   await serveOpenApi(app, VERSION);
+  servePublicKeys(app, services.receipts);
   await app.register(restPlugin, { prefix: '/server', services, authenticate: authenticateWhenOpen });
   await app.register(changesPlugin, { changes: services.changes, authenticate: authenticateWhenOpen, streams });
+  await app.register(verdictsPlugin, { services, authenticate: authenticateWhenOpen, runWithAdmission });
   await app.register(graphqlPlugin, {
     services,
     authenticate: authenticateWhenOpen,

@@ -32,10 +32,15 @@ export interface ContextOptions extends DatabaseOptions {
   readonly onDoubt?: LockOptions['onDoubt'];
 }
 
-export function createContext({ db: dbConfig, changesRetentionMs }: Config, options: ContextOptions): Context {
+export function createContext(config: Config, options: ContextOptions): Context {
+  const { db: dbConfig, changesRetentionMs, receiptKeys: keys, publicUrl: issuer } = config;
   const { command, controlSocket, lockWaitMs: waitMs = 0, onDoubt } = options;
   const db = createDatabase(dbConfig, options);
-  const services = createServices(db, { changesRetentionMs, onFailure: options.onBackgroundFailure });
+  const services = createServices(db, {
+    changesRetentionMs,
+    receipts: { keys, issuer },
+    onFailure: options.onBackgroundFailure,
+  });
   let lock: DataDirLock | null = null;
   let open = false;
 

@@ -1,4 +1,7 @@
-import { InvalidArgumentError, Option } from 'commander';
+import { createReadStream } from 'node:fs';
+import { access, constants, stat } from 'node:fs/promises';
+import type { Readable } from 'node:stream';
+import { Argument, InvalidArgumentError, Option } from 'commander';
 import { dateBound, parse } from '../domain/filters.js';
 import { SECRET_SCOPES, type SecretScope } from '../domain/projects.js';
 
@@ -6,6 +9,8 @@ import { SECRET_SCOPES, type SecretScope } from '../domain/projects.js';
 
 export const jsonOption = () => new Option('--json', 'print one JSON value on stdout');
 export const projectOption = () => new Option('--project <APP_ID>', 'the App ID of the project').makeOptionMandatory();
+
+export const fileArgument = () => new Argument('[FILE]', 'a file, or - for standard input').default('-');
 
 /** The examples at the end of a help text: command lines without the leading `userdir`. */
 export function examples(...lines: string[]): string {
@@ -85,4 +90,20 @@ export function parseScopes(text: string): SecretScope[] {
   if (given.every((name) => (SECRET_SCOPES as string[]).includes(name)))
     return SECRET_SCOPES.filter((scope) => given.includes(scope));
   throw new InvalidArgumentError(`Expected some of ${SECRET_SCOPES.join(', ')}, separated by commas.`);
+}
+
+/** Opens the FILE of a command; `what` says what a person types at a terminal. */
+export async function openInput(file: string, what: string): Promise<{ input: Readable; inputBytes?: number }> {
+  if (file === '-') {
+    if (process.stdin.isTTY) process.stderr.write(`Reading ${what} from standard input. Press Ctrl+D to end it.\n`);
+    return { input: process.stdin };
+  }
+  await access(file, constants.R_OK).catch((error: NodeJS.ErrnoException) => {
+    const why = error.code === 'ENOENT' ? 'does not exist' : 'cannot be read';
+    throw new Error(`The file ${file} ${why}.`);
+  });
+  const stats = await stat(file);
+  if (stats.isDirectory()) throw new Error(`${file} is a directory, not a file.`);
+  // The size of a pipe is not known.
+  return { input: createReadStream(file), ...(stats.isFile() && { inputBytes: stats.size }) };
 }

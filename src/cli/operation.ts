@@ -53,3 +53,15 @@ export async function listAppIds(services: Services, appId: string | null): Prom
   if (appId !== null) return [appId];
   return (await services.projects.listProjects()).map((project) => project.appId);
 }
+
+/** The input, and how much of it has been read, if its length is known. */
+export function countBytes(input: Io['input'], inputBytes: number | undefined) {
+  let readBytes = 0;
+  async function* chunks() {
+    for await (const chunk of input) {
+      readBytes += chunk.length;
+      yield chunk;
+    }
+  }
+  return { chunks: chunks(), fraction: () => (inputBytes ? { fraction: readBytes / inputBytes } : {}) };
+}

@@ -18,6 +18,7 @@ import { addSeedCommand } from './seed.js';
 import { addServeCommand, SETTINGS_HELP } from './serve.js';
 import { addTotalsCommand } from './totals.js';
 import { addUserCommands } from './user.js';
+import { addWalletCommands } from './wallet.js';
 
 /** All commands, in the order of the help. */
 const COMMANDS = [
@@ -26,6 +27,7 @@ const COMMANDS = [
   addProjectCommands,
   addUserCommands,
   addDocumentCommands,
+  addWalletCommands,
   addAuditCommand,
   addChangesCommand,
   addDashboardCommand,

@@ -1,13 +1,10 @@
-import { createReadStream } from 'node:fs';
-import { access, constants, stat } from 'node:fs/promises';
-import type { Readable } from 'node:stream';
 import { type Command, Option } from 'commander';
 import { parse, userFilter, userId } from '../domain/filters.js';
 import type { OnConflict } from '../domain/import-format.js';
-import { examples, jsonOption, parseDuration, projectOption } from './arguments.js';
+import { examples, fileArgument, jsonOption, openInput, parseDuration, projectOption } from './arguments.js';
 import { addBanCommands } from './bans.js';
 import { addLookupCommands } from './find-users.js';
-import { type Io, listAppIds, type OperationContext, progressOf } from './operation.js';
+import { countBytes, type Io, listAppIds, type OperationContext, progressOf } from './operation.js';
 import { type CommandContext, ReportedFailure } from './run.js';
 import { counted } from './terminal.js';
 
@@ -42,7 +39,7 @@ function addImportCommand(user: Command, { operation }: CommandContext): void {
         'user import --project app_1 --on-conflict update - < users.ndjson',
       ),
     )
-    .argument('[FILE]', 'a file, or - for standard input', '-')
+    .addArgument(fileArgument())
     .addOption(projectOption())
     .addOption(
       new Option('--on-conflict <ACTION>', 'what to do if a user exists')
@@ -56,7 +53,7 @@ function addImportCommand(user: Command, { operation }: CommandContext): void {
         { project, onConflict: onConflict as OnConflict, skipInvalid: skipInvalid === true },
         {
           ...options,
-          ...(await openInput(file)),
+          ...(await openInput(file, 'users')),
           unit: 'lines',
           interrupted: skipInvalid
             ? 'Interrupted. The users imported so far remain. Import the file again with --on-conflict skip to add the others.'
@@ -136,38 +133,17 @@ function addRemovalCommands(user: Command, { operation }: CommandContext): void 
     });
 }
 
-async function openInput(file: string): Promise<{ input: Readable; inputBytes?: number }> {
-  if (file === '-') {
-    if (process.stdin.isTTY) process.stderr.write('Reading users from standard input. Press Ctrl+D to end it.\n');
-    return { input: process.stdin };
-  }
-  await access(file, constants.R_OK).catch((error: NodeJS.ErrnoException) => {
-    const why = error.code === 'ENOENT' ? 'does not exist' : 'cannot be read';
-    throw new Error(`The file ${file} ${why}.`);
-  });
-  const stats = await stat(file);
-  if (stats.isDirectory()) throw new Error(`${file} is a directory, not a file.`);
-  // The size of a pipe is not known.
-  return { input: createReadStream(file), ...(stats.isFile() && { inputBytes: stats.size }) };
-}
-
 async function importUsers(
   { services, operator }: OperationContext,
   params: { project: string; onConflict: OnConflict; skipInvalid: boolean },
   { input, inputBytes, progress, signal }: Io,
 ) {
   const scope = await services.projects.getScope(params.project, operator);
-  let readBytes = 0;
-  async function* countBytes() {
-    for await (const chunk of input) {
-      readBytes += chunk.length;
-      yield chunk;
-    }
-  }
-  return services.transfers.importUsers(scope, countBytes(), {
+  const { chunks, fraction } = countBytes(input, inputBytes);
+  return services.transfers.importUsers(scope, chunks, {
     onConflict: params.onConflict,
     skipInvalid: params.skipInvalid,
-    progress: (done) => progress(inputBytes ? { done, fraction: readBytes / inputBytes } : { done }),
+    progress: (done) => progress({ done, ...fraction() }),
     signal,
   });
 }

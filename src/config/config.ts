@@ -1,3 +1,4 @@
+import type { KeyObject } from 'node:crypto';
 import { resolve } from 'node:path';
 import { type Fault, readSecretFiles } from './secret-files.js';
 import { DECLARATIONS, SECRET_SETTINGS, type SettingValues, settingsOf } from './settings.js';
@@ -22,6 +23,8 @@ export interface Config {
   readonly dashboard: boolean;
   /** Where browsers reach the service, without a slash at the end; null for the address on which it listens. */
   readonly publicUrl: string | null;
+  /** The keys for signed receipts of verdicts on wallets: the first one signs. Empty for no receipts. */
+  readonly receiptKeys: readonly KeyObject[];
   /** The name of the person who runs a command; null for the name of the system user. */
   readonly operator: string | null;
   /** The single sign-on of the dashboard; null for none. */
@@ -30,6 +33,8 @@ export interface Config {
   readonly trustProxy: boolean | number | string[];
   /** How long a request may take. After that it is answered with 500. */
   readonly requestTimeoutMs: number;
+  /** Whose answers are compressed if they ask for it: clients on other machines, all clients, or none. */
+  readonly compression: 'remote' | 'on' | 'off';
   /** How many requests a project may make in a minute, unless it has its own limit. */
   readonly rateLimit: RateLimitConfig;
   /** How long it accepts requests after a signal, while it is not ready, so that load balancers can leave it. */
@@ -144,10 +149,12 @@ export function parseConfig(env: Environment): Config {
     demo: values.DEMO ?? (!production && isLoopback(values.HOST)),
     dashboard: values.DASHBOARD ?? (!production && isLoopback(values.HOST)),
     publicUrl: values.PUBLIC_URL === undefined ? null : new URL(values.PUBLIC_URL).origin,
+    receiptKeys: values.RECEIPT_KEY ?? [],
     operator: values.OPERATOR ?? null,
     oidc: oidcOf(values),
     trustProxy: values.TRUST_PROXY,
     requestTimeoutMs: values.REQUEST_TIMEOUT_MS,
+    compression: values.COMPRESSION,
     shutdownDelayMs: values.SHUTDOWN_DELAY_MS,
     changesRetentionMs: values.CHANGES_RETENTION,
     rateLimit: {

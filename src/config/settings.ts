@@ -1,6 +1,7 @@
 import { isIP } from 'node:net';
 import { availableParallelism } from 'node:os';
 import { z } from 'zod';
+import { parseReceiptKeys } from './receipt-keys.js';
 
 /**
  * Every setting, declared once: how it is read, what it accepts, its default and what it does. `parseConfig` reads by
@@ -100,6 +101,17 @@ const workers: Kind<number> = {
   ]),
 };
 
+const ed25519Keys = 'one or more Ed25519 private keys, in PEM (PKCS#8) or as a JWK set, each of them once';
+const receiptKeys: Kind<NonNullable<ReturnType<typeof parseReceiptKeys>>> = {
+  accepts: ed25519Keys,
+  schema: z.string().transform((given, context) => {
+    const keys = parseReceiptKeys(given);
+    if (keys !== null) return keys;
+    context.addIssue(ed25519Keys);
+    return z.NEVER;
+  }),
+};
+
 const headerList = text('`name=value` pairs separated by commas');
 
 /** In the order of the documentation. */
@@ -177,6 +189,11 @@ export const DECLARATIONS = {
     default: '10000',
     does: 'How long a request may take, in milliseconds. After that it is answered with 500.',
   },
+  COMPRESSION: {
+    ...oneOf('remote', 'on', 'off'),
+    default: 'remote',
+    does: 'Whose answers of more than 1 KiB are compressed, where the client asks for it by `Accept-Encoding`: those of clients on other machines, of all clients (`on`), or none (`off`).',
+  },
   SHUTDOWN_DELAY_MS: {
     ...wholeNumber(0, 600_000),
     default: '0',
@@ -228,7 +245,14 @@ export const DECLARATIONS = {
     ...url('http', 'https'),
     default: null,
     absent: '`HOST` and `PORT`, over http',
-    does: 'Where browsers reach the service, such as `https://users.example.com`. Links to the dashboard begin with it, and single sign-on returns to it.',
+    does: 'Where browsers reach the service, such as `https://users.example.com`. Links to the dashboard begin with it, single sign-on returns to it, and it is the issuer of receipts.',
+  },
+  RECEIPT_KEY: {
+    ...receiptKeys,
+    default: null,
+    absent: 'no receipts',
+    does: 'The keys for [receipts](operating.md#receipts-of-verdicts). The first one signs, and all are published at `/.well-known/jwks.json`.',
+    secret: true,
   },
   OPERATOR: {
     ...text('1 to 64 letters, digits and . _ @ + -'),

@@ -35,7 +35,7 @@ export interface Database extends Queryable {
   /** Runs `work` in one transaction without a time limit. An error undoes everything. */
   transaction<Result>(isolation: Isolation, work: (tx: Queryable) => Promise<Result>): Promise<Result>;
   /** The same within the time limits of a request. After a conflict with another transaction, `work` runs again from its start. */
-  requestTransaction<Result>(work: (tx: Queryable) => Promise<Result>): Promise<Result>;
+  requestTransaction<Result>(work: (tx: Queryable) => Promise<Result>, isolation?: Isolation): Promise<Result>;
   /**
    * Calls `onNotice` for every notice of a channel, and whenever some may have been missed. Does nothing on the embedded
    * engine, which has one process: that process knows what it changed. `onFailure` is told when the connection breaks; it is made
@@ -171,7 +171,8 @@ function fromPool(pool: pg.Pool, limitMs: number, options: DatabaseOptions, engi
     ...primary,
     lagging: replica ?? primary,
     replica,
-    requestTransaction: (work) => withRetries(() => inTransaction('READ COMMITTED', limit, work)),
+    requestTransaction: (work, isolation = 'READ COMMITTED') =>
+      withRetries(() => inTransaction(isolation, limit, work)),
     start: () => engine.start(),
     abandon: () => engine.abandon(),
     engineUsage: () => engine.engineUsage(),

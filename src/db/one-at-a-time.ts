@@ -33,3 +33,27 @@ export function oneAtATime<Key extends { readonly projectId: number }, Result>(
     }
   };
 }
+
+/** Runs a read at most `most` times at once for each project, so that one request cannot take all connections. */
+export function fewAtATime<Key extends { readonly projectId: number }, Result>(
+  most: number,
+  read: (key: Key) => Promise<Result>,
+): (key: Key) => Promise<Result> {
+  const projects = new Map<number, { running: number; readonly waiting: (() => void)[] }>();
+  return async (key) => {
+    const { projectId } = key;
+    const project = projects.get(projectId) ?? { running: 0, waiting: [] };
+    projects.set(projectId, project);
+    if (project.running < most) project.running += 1;
+    // The read that ends hands its place over.
+    else await new Promise<void>((resolve) => project.waiting.push(resolve));
+    try {
+      return await read(key);
+    } finally {
+      const next = project.waiting.shift();
+      if (next !== undefined) next();
+      else project.running -= 1;
+      if (project.running === 0) projects.delete(projectId);
+    }
+  };
+}

@@ -1,6 +1,6 @@
 import { crc32 } from 'node:zlib';
 import { z } from 'zod';
-import { AppError, expected } from '../errors.js';
+import { AppError, expected, show } from '../errors.js';
 import { INPUT_LIMITS, isTooLong } from './input-limits.js';
 import { LoginMethod } from './users.js';
 
@@ -33,6 +33,38 @@ const LOGIN_METHOD_FORM = `${LOGIN_METHODS.join(', ')}, or several of them separ
 /** Zod's error for one value: its name, the value and what is accepted. */
 export const says = (name: string, accepted: string) => (issue: { input?: unknown }) =>
   expected(name, issue.input, accepted);
+
+/** How many unknown keys are named. */
+const KEYS_NAMED = 5;
+
+interface Issue {
+  readonly code?: string | undefined;
+  readonly keys?: string[];
+  readonly input?: unknown;
+  readonly path?: readonly PropertyKey[] | undefined;
+}
+
+/** Where a value stands in `whole`, such as `wallets[3].address`. */
+function nameOf({ path = [] }: Issue, whole: string): string {
+  const steps = path.map((part) => (typeof part === 'number' ? `[${part}]` : `.${String(part)}`));
+  return steps.join('').slice(1) || whole;
+}
+
+/** Zod's error for a value somewhere in an object, with its path as the name. */
+export const saysWhere = (accepted: string) => (issue: Issue) =>
+  expected(nameOf(issue, 'value'), issue.input, accepted);
+
+/**
+ * Zod's error for an object, which errors call `whole`: what it has to be, and which keys it may have. An unknown key is an error:
+ * a misspelt `user_id` would turn the request into one about any user.
+ */
+export const objectError = (whole: string, form: string, known: string) => (issue: Issue) => {
+  const { keys = [] } = issue;
+  if (issue.code !== 'unrecognized_keys') return expected(nameOf(issue, whole), issue.input, form);
+  const names = keys.slice(0, KEYS_NAMED).map(show).join(', ');
+  const more = keys.length > KEYS_NAMED ? ` and ${keys.length - KEYS_NAMED} more` : '';
+  return `${nameOf(issue, whole)}: got the unknown key ${names}${more}, expected only ${known}.`;
+};
 
 /** A list can have as many faults as items; a caller needs the first few. */
 const MAX_FAULTS_NAMED = 5;

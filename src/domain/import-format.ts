@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import { AppError } from '../errors.js';
 import { formatCsvLine } from './csv.js';
 import { EARLIEST, LATEST, parse, parseDate, says } from './filters.js';
 import {
@@ -12,6 +11,7 @@ import {
   snakeCase,
   type UserRecord,
 } from './identities.js';
+import { type Line, parseJson, textOf } from './ndjson.js';
 import {
   type ExportedUser,
   type GivenFields,
@@ -27,7 +27,6 @@ import {
  * each as {"ban": {…}}. The fields of a user come from the table of columns (users.ts).
  */
 
-const MAX_LINE_BYTES = 1_048_576;
 const MAX_INT = 2_147_483_647;
 const DATE_TIME_FORM = 'an RFC 3339 date-time from 1970 to 9999';
 const LINE_COLUMNS = selectColumns(({ line }) => line !== undefined);
@@ -146,44 +145,6 @@ export function formatBan({ authMethod, authValue, createdAt }: Ban): string {
   return `${JSON.stringify({ ban: { auth_method: authMethod, auth_value: authValue, created_at: createdAt } })}\n`;
 }
 
-const TOO_LONG = Symbol('a line that is too long');
-const NEWLINE = 0x0a;
-
-export type Line = Buffer | typeof TOO_LONG;
-
-/** Lines as bytes without their newlines, as many at a time as a chunk completes. A line that is too long is not kept. */
-export async function* splitLines(input: AsyncIterable<Buffer>): AsyncGenerator<Line[]> {
-  let held: Buffer[] = [];
-  let heldBytes = 0;
-  for await (const chunk of input) {
-    const lines: Line[] = [];
-    let start = 0;
-    for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, start)) {
-      hold(chunk.subarray(start, end));
-      lines.push(take());
-      start = end + 1;
-    }
-    hold(chunk.subarray(start));
-    yield lines;
-  }
-  if (heldBytes > 0) yield [take()];
-
-  function hold(part: Buffer) {
-    heldBytes += part.length;
-    if (heldBytes <= MAX_LINE_BYTES) held.push(part);
-    else held = [];
-  }
-
-  function take(): Line {
-    const line = heldBytes > MAX_LINE_BYTES ? TOO_LONG : held.length === 1 ? (held[0] as Buffer) : Buffer.concat(held);
-    held = [];
-    heldBytes = 0;
-    return line;
-  }
-}
-
-const utf8 = new TextDecoder('utf-8', { fatal: true });
-
 /** What an import does with a line whose user exists. */
 export type OnConflict = 'skip' | 'update' | 'fail';
 
@@ -191,8 +152,7 @@ export type LineRecord = { readonly user: UserRecord } | { readonly ban: BanReco
 
 /** The record of a line; null for an empty line. BAD_USER_INPUT. */
 export function parseLine(bytes: Line): LineRecord | null {
-  if (bytes === TOO_LONG) throw new AppError('BAD_USER_INPUT', `The line has more than ${MAX_LINE_BYTES} bytes.`);
-  const json = decode(bytes).trim();
+  const json = textOf(bytes);
   if (json === '') return null;
   const value = parseJson(json);
   const isBan = typeof value === 'object' && value !== null && Object.hasOwn(value, 'ban');
@@ -233,20 +193,4 @@ function inputOf(line: UserLine): LineInput {
   const input: Record<string, unknown> = {};
   for (const [key, name] of INPUT_NAMES) input[name] = line[key as keyof UserLine];
   return input as LineInput;
-}
-
-function decode(bytes: Buffer): string {
-  try {
-    return utf8.decode(bytes);
-  } catch (cause) {
-    throw new AppError('BAD_USER_INPUT', 'The line is not valid UTF-8.', { cause });
-  }
-}
-
-function parseJson(json: string): unknown {
-  try {
-    return JSON.parse(json);
-  } catch (cause) {
-    throw new AppError('BAD_USER_INPUT', `The line is not valid JSON: ${(cause as Error).message}.`, { cause });
-  }
 }

@@ -26,6 +26,10 @@ export const SURCHARGES = {
   account: 1,
   /** The text of the whole schema is answered. */
   sdl: 100,
+  /** One of many addresses is parsed and looked up. */
+  wallet: 2,
+  /** A verdict is signed. */
+  receipt: 12,
 } as const;
 
 /** Most users have few accounts. Rows beyond this estimate are charged when they are read (rows.ts). */

@@ -8,7 +8,7 @@ import { reportFailure } from '../http/failures.js';
 import type { DemoCredentials } from '../http/front-page.js';
 import { refuseMalformedUrl } from '../http/malformed-requests.js';
 import { atMost, isTooLong } from '../domain/input-limits.js';
-import { createJsonParser, jsonBodyParser, type ParseJson } from '../http/body.js';
+import { createJsonParser, jsonBodyParser, type ParseJson, parseWithAdmission } from '../http/body.js';
 import type { Services } from '../services/services.js';
 import type { GraphQLContext } from './builder.js';
 import { createDocumentCache } from './documents.js';
@@ -27,7 +27,7 @@ import {
   warmDocuments,
 } from './registered-documents.js';
 import { subscriptionEvents } from './subscriptions.js';
-import { contextOf, createRequestReader, parseWithAdmission } from './request.js';
+import { contextOf, createRequestReader } from './request.js';
 
 export interface GraphQLOptions {
   readonly services: Services;

@@ -1,11 +1,8 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FastifyRequest } from 'fastify';
 import { GraphQLError } from 'graphql';
-import type { RunWithAdmission } from '../http/admit-requests.js';
 import { isSliceOver, nextSlice } from '../http/event-loop.js';
 import { reportFailure } from '../http/failures.js';
 import type { LoggedOperation } from '../http/request-log.js';
-import type { jsonBodyParser } from '../http/body.js';
 import type { Services } from '../services/services.js';
 import type { GraphQLContext } from './builder.js';
 import { type DocumentCache, type ReadDocument, readDocument } from './documents.js';
@@ -15,9 +12,8 @@ import type { PersistedQueries } from './registered-documents.js';
 
 /** The GraphQL cost of one unit of admission (http/admission.ts), which is about the work of one user. */
 const COST_PER_UNIT = 50;
-/** One unit in characters of a document to parse and validate, and in bytes of a JSON body to parse. */
+/** One unit in characters of a document to parse and validate. */
 const CHARACTERS_PER_UNIT = 500;
-const BYTES_PER_UNIT = 16_384;
 
 /**
  * Reads the documents of requests and weighs them. A document that is not in the cache is read when admission starts its
@@ -104,24 +100,5 @@ export function contextOf(
       return false;
     },
     report: (failure) => reportFailure(failure, request, 'A resolver failed.'),
-  };
-}
-
-/** The weight of parsing a body; 0 for a small one, which is not admitted by itself. */
-export function weightOfBody(bytes: number): number {
-  return bytes < BYTES_PER_UNIT ? 0 : Math.ceil(bytes / BYTES_PER_UNIT);
-}
-
-type BodyParser = ReturnType<typeof jsonBodyParser>;
-
-/** Parses a large body only when admission lets it, so that many of them do not keep other projects waiting. */
-export function parseWithAdmission(parse: BodyParser, runWithAdmission: RunWithAdmission): BodyParser {
-  return (request, body, done) => {
-    if (body.length < BYTES_PER_UNIT) return parse(request, body, done);
-    const parsed = async () => {
-      parse(request, body, done);
-      await nextTurn();
-    };
-    runWithAdmission(request.scope.appId, parsed, weightOfBody(body.length)).catch(done);
   };
 }

@@ -2,44 +2,59 @@ import type { Address } from '../domain/addresses.js';
 import { isChecksumValid, parseAddress, requireAddress } from '../domain/addresses.js';
 import { parse, userId } from '../domain/filters.js';
 import type { WalletOwner } from '../domain/users.js';
+import { MAX_WALLETS, readWallet, VERDICTS, type WalletVerdict, type WalletVerdicts } from '../domain/wallets.js';
+import { AppError } from '../errors.js';
 import { builder, networkEnum, walletTypeEnum } from './builder.js';
 import { costs, SURCHARGES } from './field-cost.js';
+import { selects } from './selection.js';
 
 // As in REST, null is an error and never "not pinned": it is what a caller sends who has lost the id.
-const pinnedUserId = userId('userId').optional();
+const requiredUserId = userId('userId');
+const pinnedUserId = requiredUserId.optional();
 
-const verificationType = builder.objectRef<{ owner: WalletOwner | null }>('WalletVerification').implement({
-  description: 'The result of `verifyWallet`. When `exists` is false, every other field is null.',
-  fields: (t) => ({
-    exists: t.boolean({
-      description:
-        'The decision: true when the address belongs to a current user of the project and, where `userId` was given, to that user.',
-      resolve: ({ owner }) => owner !== null,
+/** Signed by the root field if it is selected, because a field below the root must not be a promise (compiled.ts). */
+const RECEIPT_DESCRIPTION =
+  'The signed decision, a JWS (Ed25519) of the type `wallet-verification+jwt`, valid for five minutes, also where the decision is a no. Its keys are at `/.well-known/jwks.json`. An error where the service signs no receipts.';
+
+const verificationType = builder
+  .objectRef<{ owner: WalletOwner | null; receipt: string | null }>('WalletVerification')
+  .implement({
+    description: 'The result of `verifyWallet`. When `exists` is false, every other field except `receipt` is null.',
+    fields: (t) => ({
+      exists: t.boolean({
+        description:
+          'The decision: true when the address belongs to a current user of the project and, where `userId` was given, to that user.',
+        resolve: ({ owner }) => owner !== null,
+      }),
+      userId: t.id({
+        nullable: true,
+        description: 'The ID of the user who has the address.',
+        resolve: ({ owner }) => owner?.userId,
+      }),
+      network: t.field({
+        type: networkEnum,
+        nullable: true,
+        description: 'The network of the address.',
+        resolve: ({ owner }) => owner?.network,
+      }),
+      walletType: t.field({
+        type: walletTypeEnum,
+        nullable: true,
+        description: 'Who holds the private key of the address.',
+        resolve: ({ owner }) => owner?.walletType,
+      }),
+      authMethod: t.string({
+        nullable: true,
+        description: 'How that user authenticates: `email`, `passkey`, `wallet`, or the name of a social provider.',
+        resolve: ({ owner }) => owner?.authMethod,
+      }),
+      receipt: t.exposeString('receipt', {
+        nullable: true,
+        description: RECEIPT_DESCRIPTION,
+        extensions: costs({ surcharge: SURCHARGES.receipt }),
+      }),
     }),
-    userId: t.id({
-      nullable: true,
-      description: 'The ID of the user who has the address.',
-      resolve: ({ owner }) => owner?.userId,
-    }),
-    network: t.field({
-      type: networkEnum,
-      nullable: true,
-      description: 'The network of the address.',
-      resolve: ({ owner }) => owner?.network,
-    }),
-    walletType: t.field({
-      type: walletTypeEnum,
-      nullable: true,
-      description: 'Who holds the private key of the address.',
-      resolve: ({ owner }) => owner?.walletType,
-    }),
-    authMethod: t.string({
-      nullable: true,
-      description: 'How that user authenticates: `email`, `passkey`, `wallet`, or the name of a social provider.',
-      resolve: ({ owner }) => owner?.authMethod,
-    }),
-  }),
-});
+  });
 
 builder.queryField('verifyWallet', (t) =>
   t.field({
@@ -54,10 +69,115 @@ builder.queryField('verifyWallet', (t) =>
       }),
     },
     extensions: costs({ surcharge: SURCHARGES.search }),
-    resolve: async (_root, args, { scope, services }) => {
+    resolve: async (_root, args, { scope, services }, info) => {
       const address = requireAddress('address', args.address);
-      const pinned = parse(pinnedUserId, args.userId) ?? null;
-      return { owner: await services.wallets.findOwner(scope, address, pinned) };
+      const question = { address, userId: parse(pinnedUserId, args.userId) ?? null };
+      const sign = selects(info, 'WalletVerification.receipt') ? services.receipts.begin(scope) : null;
+      const owner = await services.wallets.findOwner(scope, question);
+      return { owner, receipt: sign === null ? null : await sign(question, owner) };
+    },
+  }),
+);
+
+const verdictDescriptions: Record<WalletVerdict['verdict'], string> = {
+  VERIFIED: 'The address belongs to a current user of the project and, where `userId` was given, to that user.',
+  NOT_OWNED: 'It does not.',
+  MALFORMED: 'It is no address, or `userId` is no user ID; `reason` says why. Nothing was looked up.',
+};
+const verdictEnum = builder.enumType('WalletVerdictKind', {
+  description: 'The decision about a wallet.',
+  values: Object.fromEntries(
+    VERDICTS.map((verdict) => [verdict, { value: verdict, description: verdictDescriptions[verdict] }]),
+  ) as Record<WalletVerdict['verdict'], { value: WalletVerdict['verdict']; description: string }>,
+});
+
+const verdictType = builder.objectRef<WalletVerdict>('WalletVerdict').implement({
+  description: 'The decision about one wallet of `verifyWallets`.',
+  fields: (t) => ({
+    verdict: t.expose('verdict', { type: verdictEnum, description: 'The decision.' }),
+    reason: t.exposeString('reason', {
+      nullable: true,
+      description: 'Why the wallet is malformed, as `parseAddress` says it; null when it is well-formed.',
+    }),
+    userId: t.id({
+      nullable: true,
+      description: 'The ID of the user who has the address; null unless it is verified.',
+      resolve: ({ owner }) => owner?.userId,
+    }),
+    network: t.field({
+      type: networkEnum,
+      nullable: true,
+      description: 'The network of the address; null unless it is verified.',
+      resolve: ({ owner }) => owner?.network,
+    }),
+    walletType: t.field({
+      type: walletTypeEnum,
+      nullable: true,
+      description: 'Who holds the private key of the address; null unless it is verified.',
+      resolve: ({ owner }) => owner?.walletType,
+    }),
+    authMethod: t.string({
+      nullable: true,
+      description:
+        'How that user authenticates: `email`, `passkey`, `wallet`, or the name of a social provider. Null unless it is verified.',
+      resolve: ({ owner }) => owner?.authMethod,
+    }),
+    receipt: t.exposeString('receipt', {
+      nullable: true,
+      description: `${RECEIPT_DESCRIPTION} Null for a malformed wallet.`,
+      extensions: costs({ surcharge: SURCHARGES.receipt }),
+    }),
+  }),
+});
+
+const verdictsType = builder.objectRef<WalletVerdicts>('WalletVerdicts').implement({
+  description: 'The result of `verifyWallets`: all verdicts are of the same instant.',
+  fields: (t) => ({
+    asOf: t.expose('asOf', {
+      type: 'DateTime',
+      description:
+        'The instant of the verdicts, by the clock of the database: all that was committed before it counts.',
+    }),
+    verdicts: t.field({
+      type: [verdictType],
+      description: 'One for each of the `inputs`, in their order.',
+      resolve: ({ verdicts }) => verdicts as WalletVerdict[],
+    }),
+  }),
+});
+
+const walletInput = builder.inputType('WalletInput', {
+  description: 'A wallet to verify.',
+  fields: (t) => ({
+    address: t.string({ required: true, description: 'A Stellar (`G…`) or Ethereum (`0x…`) address.' }),
+    userId: t.id({
+      description:
+        'The user to whom the address must belong. Leave it out to ask about any user; with an explicit null the wallet is malformed, so that a lost ID cannot widen the question.',
+    }),
+  }),
+});
+
+builder.queryField('verifyWallets', (t) =>
+  t.field({
+    type: verdictsType,
+    description:
+      'Decides for many wallets at once what `verifyWallet` decides for one, all at the same instant. A malformed wallet is a verdict here, so that the others are answered.',
+    args: {
+      inputs: t.arg({ type: [walletInput], required: true, description: `The wallets, at most ${MAX_WALLETS}.` }),
+    },
+    extensions: costs({
+      surcharge: SURCHARGES.search,
+      rows: { of: ['inputs'], otherwise: 0, atMost: MAX_WALLETS },
+      items: { of: ['inputs'], each: SURCHARGES.wallet },
+    }),
+    resolve: (_root, { inputs }, { scope, services }, info) => {
+      if (inputs.length > MAX_WALLETS)
+        throw new AppError('BAD_USER_INPUT', `inputs: got ${inputs.length}, expected at most ${MAX_WALLETS}.`);
+      return services.wallets.verifyWallets(
+        scope,
+        inputs.map(({ address, userId: pinned }) => readWallet(requiredUserId, { address, userId: pinned })),
+        { withReceipts: selects(info, 'WalletVerdict.receipt') },
+      );
     },
   }),
 );

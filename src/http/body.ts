@@ -1,5 +1,7 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { AppError } from '../errors.js';
+import type { RunWithAdmission } from './admit-requests.js';
 import { isSliceOver, nextSlice } from './event-loop.js';
 
 /** How deep JSON may nest: all code that parses or walks it recurses. No valid request needs a quarter of it. */
@@ -93,6 +95,28 @@ export function readInSlices(app: FastifyInstance): void {
     }
     done(null, payload);
   });
+}
+
+/** One unit of admission in bytes of a JSON body to parse. */
+const BYTES_PER_UNIT = 16_384;
+
+/** The weight of parsing a body; 0 for a small one, which is not admitted by itself. */
+export function weightOfBody(bytes: number): number {
+  return bytes < BYTES_PER_UNIT ? 0 : Math.ceil(bytes / BYTES_PER_UNIT);
+}
+
+type BodyParser = ReturnType<typeof jsonBodyParser>;
+
+/** Parses a large body only when admission lets it, so that many of them do not keep other projects waiting. */
+export function parseWithAdmission(parse: BodyParser, runWithAdmission: RunWithAdmission): BodyParser {
+  return (request, body, done) => {
+    if (body.length < BYTES_PER_UNIT) return parse(request, body, done);
+    const parsed = async () => {
+      parse(request, body, done);
+      await nextTurn();
+    };
+    runWithAdmission(request.scope.appId, parsed, weightOfBody(body.length)).catch(done);
+  };
 }
 
 const [TAB, LINE_FEED, CARRIAGE_RETURN, SPACE] = [0x09, 0x0a, 0x0d, 0x20];

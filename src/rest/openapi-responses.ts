@@ -90,7 +90,7 @@ export const RESPONSES = {
     ['WWW-Authenticate'],
   ),
   Forbidden: failure(
-    'The App Secret lacks the scope `changes`.',
+    'The App Secret lacks the scope for this request.',
     'The App Secret lacks the scope changes; it has read.',
     [],
   ),
@@ -134,7 +134,9 @@ export function failuresOf(method: string, path: string): Record<string, { $ref:
     401: responseRef('Unauthenticated'),
     // Only a route that names a user (spec, "Errors").
     ...(path.includes('{user_id}') && { 404: responseRef('NotFound') }),
-    ...(path === '/changes' && { 403: responseRef('Forbidden'), 410: responseRef('CursorExpired') }),
+    // Under /server it is 401 (spec, "Authentication").
+    ...(!path.startsWith('/server') && { 403: responseRef('Forbidden') }),
+    ...(path === '/changes' && { 410: responseRef('CursorExpired') }),
     ...(method === 'delete' && { 409: responseRef('KeyReused') }),
     429: responseRef('TooManyRequests'),
     500: responseRef('Failed'),

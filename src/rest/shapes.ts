@@ -76,6 +76,30 @@ const foreignAddress = z
 
 export const verification = z.union([ownedAddress, foreignAddress]);
 
+const receipt = z.string().optional().meta({ description: 'The signed verdict, a JWS, if receipts were asked for.' });
+const verifiedWallet = ownedAddress
+  .omit({ exists: true })
+  .extend({ verdict: z.literal('VERIFIED'), receipt })
+  .meta({
+    id: 'VerifiedWallet',
+    description: 'The address belongs to a current user and, where one was given, to that one.',
+  });
+const unownedWallet = z
+  .object({ verdict: z.literal('NOT_OWNED'), receipt })
+  .meta({ id: 'UnownedWallet', description: 'The address does not belong to such a user.' });
+const malformedWallet = z
+  .object({ verdict: z.literal('MALFORMED'), reason: z.string().meta({ description: 'Why the wallet is malformed.' }) })
+  .meta({ id: 'MalformedWallet', description: 'It is no address, or no user ID. Nothing was looked up.' });
+
+export const verdicts = z.object({
+  as_of: z.iso.datetime().meta({
+    description: 'The instant of the verdicts, by the clock of the database: all that was committed before it counts.',
+  }),
+  verdicts: z
+    .array(z.union([verifiedWallet, unownedWallet, malformedWallet]))
+    .meta({ description: 'One for each of the wallets, in their order.' }),
+});
+
 /** The schema of a successful answer. */
 export function answer<Result extends z.ZodType>(
   result: Result,

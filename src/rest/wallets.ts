@@ -1,26 +1,14 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
-import { show } from '../errors.js';
 import { INPUT_LIMITS } from '../domain/input-limits.js';
 import { ADDRESS_FORMS, requireAddress } from '../domain/addresses.js';
-import { says } from '../domain/filters.js';
+import { objectError, says } from '../domain/filters.js';
 import type { Services } from '../services/services.js';
 import { answer, EXAMPLE_ADDRESS, verification } from './shapes.js';
 
 const userIdError = { error: says('user_id', 'a whole number, 1 and up') };
 
-const BODY_FORM = 'a JSON object with content-type application/json';
-/** How many unknown keys are named. */
-const KEYS_NAMED = 5;
-
-/** An unknown key is an error: a misspelt `user_id` would turn the request into one about any user. */
-function bodyError(issue: { code?: string | undefined; keys?: string[]; input?: unknown }): string {
-  const { keys = [] } = issue;
-  if (issue.code !== 'unrecognized_keys') return says('body', BODY_FORM)(issue);
-  const names = keys.slice(0, KEYS_NAMED).map(show).join(', ');
-  const more = keys.length > KEYS_NAMED ? ` and ${keys.length - KEYS_NAMED} more` : '';
-  return `body: got the unknown key ${names}${more}, expected only address and user_id.`;
-}
+export const BODY_FORM = 'a JSON object with content-type application/json';
 
 const verifyBody = z.strictObject(
   {
@@ -39,7 +27,7 @@ const verifyBody = z.strictObject(
         description: 'When present, the address must belong to this user.',
       }),
   },
-  { error: bodyError },
+  { error: objectError('body', BODY_FORM, 'address and user_id') },
 );
 const OWNED = {
   exists: true,
@@ -74,11 +62,8 @@ export const walletRoutes: FastifyPluginAsyncZod<{ services: Services }> = async
     },
     async ({ scope, body }) => {
       const address = requireAddress('address', body.address);
-      const owner = await services.wallets.findOwner(
-        scope,
-        address,
-        body.user_id === undefined ? null : BigInt(body.user_id),
-      );
+      const userId = body.user_id === undefined ? null : BigInt(body.user_id);
+      const owner = await services.wallets.findOwner(scope, { address, userId });
       if (owner === null) return { message: 'Wallet verified.', result: { exists: false as const } };
       return {
         message: 'Wallet verified.',

@@ -9,6 +9,7 @@ import { createLogins } from './logins.js';
 import { createOperators } from './operators.js';
 import { createProjectLifecycle } from './project-lifecycle.js';
 import { createProjects } from './projects.js';
+import { createReceipts, type ReceiptOptions } from './receipts.js';
 import { createSecrets } from './secrets.js';
 import { createStatistics } from './statistics.js';
 import { createTotals } from './totals.js';
@@ -21,11 +22,14 @@ export type Services = ReturnType<typeof createServices>;
 export interface ServicesOptions {
   /** How long changes are kept. */
   readonly changesRetentionMs: number;
+  readonly receipts: ReceiptOptions;
   readonly onFailure?: OnFailure | undefined;
 }
 
 /** Everything that the two interfaces and the command can do with one database. */
-export function createServices(db: Database, { changesRetentionMs, onFailure = () => undefined }: ServicesOptions) {
+export function createServices(db: Database, options: ServicesOptions) {
+  const { changesRetentionMs, onFailure = () => undefined } = options;
+  const receipts = createReceipts(options.receipts);
   const totals = createTotals(db, onFailure);
   const projects = createProjects(db, randomBytes, onFailure);
   return {
@@ -39,7 +43,8 @@ export function createServices(db: Database, { changesRetentionMs, onFailure = (
     users: createUsers(db, totals),
     statistics: createStatistics(db, totals),
     accounts: createAccounts(db),
-    wallets: createWallets(db),
+    receipts,
+    wallets: createWallets(db, receipts),
     logins: createLogins(db),
     transfers: createTransfers(db, totals),
     changes: createChanges(db, changesRetentionMs, onFailure),

@@ -9,12 +9,11 @@ import {
   formatBan,
   formatCsvUser,
   formatLine,
-  type Line,
   type LineRecord,
   type OnConflict,
   parseLine,
-  splitLines,
 } from '../domain/import-format.js';
+import { type Line, splitLines } from '../domain/ndjson.js';
 import type { ProjectScope } from '../domain/projects.js';
 import { fromUnknown } from '../errors.js';
 import { recordAction } from '../sql/audit.js';

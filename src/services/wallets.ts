@@ -1,19 +1,27 @@
 import { createBatchedRead, type KeyedRow } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
-import { oneAtATime } from '../db/one-at-a-time.js';
-import type { Address } from '../domain/addresses.js';
+import { fewAtATime, oneAtATime } from '../db/one-at-a-time.js';
 import { LARGEST_ID } from '../domain/filters.js';
 import type { ProjectScope } from '../domain/projects.js';
 import type { WalletOwner } from '../domain/users.js';
+import type { MalformedWallet, WalletQuestion, WalletVerdict, WalletVerdicts } from '../domain/wallets.js';
+import type { Receipts, SignReceipt } from './receipts.js';
 import { findWalletOwners, type WalletKey, type WalletRow } from '../sql/find-wallet-owner.js';
 
 /** How many links of an address a shared statement reads. */
 const MAX_SHARED_LINKS = 8;
 /** How many links each later statement reads, for this address alone. */
 const MAX_LINKS_READ = 2_000;
+/** How many statements for many wallets a project may have at once. */
+const CONCURRENT_STATEMENTS = 2;
+
+interface ManyWallets {
+  readonly projectId: number;
+  readonly keys: readonly WalletKey[];
+}
 
 /** Whether an address belongs to a current user. Callers decide by it whether to transfer money. */
-export function createWallets(db: Database) {
+export function createWallets(db: Database, receipts: Receipts) {
   const owners = createBatchedRead({
     name: 'wallet owners',
     read: (keys: readonly WalletKey[]) => findWalletOwners(db, keys),
@@ -29,9 +37,65 @@ export function createWallets(db: Database) {
     return found;
   });
 
+  /**
+   * Answers keys of which some have had many owners, in one snapshot: in several statements, of which each reads a limited number of
+   * links.
+   */
+  const findOwnersInSnapshot = oneAtATime(({ keys }: ManyWallets) =>
+    db.requestTransaction(async (tx) => {
+      const rows = await findWalletOwners(tx, keys);
+      for (let open = undecided(rows); open.length > 0; open = undecided(open)) {
+        const links = Math.ceil(MAX_LINKS_READ / open.length);
+        const later = open.map(({ keyIndex, lastLink }) => ({
+          ...(keys[keyIndex - 1] as WalletKey),
+          afterLink: lastLink as number,
+          links,
+        }));
+        for (const { keyIndex, asOf: _, ...found } of await findWalletOwners(tx, later))
+          Object.assign(open[keyIndex - 1] as KeyedRow<WalletRow>, found);
+      }
+      return rows;
+    }, 'REPEATABLE READ'),
+  );
+
+  /** One row for each key, in any order and of one snapshot. */
+  const findOwners = fewAtATime(CONCURRENT_STATEMENTS, async (wallets: ManyWallets) => {
+    const rows = await findWalletOwners(db, wallets.keys);
+    return undecided(rows).length === 0 ? rows : findOwnersInSnapshot(wallets);
+  });
+
   return {
+    /**
+     * A verdict on each wallet, all of one snapshot: nearly always one statement. Malformed wallets are not looked up, and
+     * neither are users who cannot exist.
+     */
+    async verifyWallets(
+      scope: ProjectScope,
+      wallets: readonly (WalletQuestion | MalformedWallet)[],
+      { withReceipts = false } = {},
+    ): Promise<WalletVerdicts> {
+      const projectId = scope.projectIdFor('verify');
+      const sign = withReceipts ? receipts.begin(scope) : null;
+      const verdicts = wallets.map((wallet): WalletVerdict => ('reason' in wallet ? malformed(wallet) : NOT_OWNED));
+      const asked: number[] = [];
+      const keys = wallets.flatMap((wallet, place): WalletKey[] => {
+        if ('reason' in wallet || (wallet.userId !== null && wallet.userId > LARGEST_ID)) return [];
+        asked.push(place);
+        const { address, userId } = wallet;
+        return [{ projectId, addressKey: address.key, userId, afterLink: 0, links: MAX_SHARED_LINKS }];
+      });
+      // Without a question for the database, any instant is as good.
+      let asOf = new Date().toISOString();
+      for (const row of keys.length === 0 ? [] : await findOwners({ projectId, keys })) {
+        const owner = ownerOf(row);
+        if (owner !== null) verdicts[asked[row.keyIndex - 1] as number] = { ...NOT_OWNED, verdict: 'VERIFIED', owner };
+        asOf = row.asOf ?? asOf;
+      }
+      return { asOf, verdicts: sign === null ? verdicts : await signAll(sign, wallets, verdicts) };
+    },
+
     /** The current user to whom the address belongs, or null; only `userId` where given (spec, "POST /server/wallets/verify"). */
-    async findOwner(scope: ProjectScope, address: Address, userId: bigint | null): Promise<WalletOwner | null> {
+    async findOwner(scope: ProjectScope, { address, userId }: WalletQuestion): Promise<WalletOwner | null> {
       const question = { projectId: scope.projectIdFor('verify'), addressKey: address.key, userId };
       if (userId !== null && userId > LARGEST_ID) return null;
       const found = await owners({ ...question, afterLink: 0, links: MAX_SHARED_LINKS });
@@ -43,4 +107,33 @@ export function createWallets(db: Database) {
 
 function ownerOf(row: WalletRow | undefined): WalletOwner | null {
   return row === undefined || row.userId === null ? null : (row as WalletOwner);
+}
+
+const NOT_OWNED: WalletVerdict = { verdict: 'NOT_OWNED', owner: null, reason: null, receipt: null };
+
+const malformed = ({ reason }: MalformedWallet): WalletVerdict => ({ ...NOT_OWNED, verdict: 'MALFORMED', reason });
+
+/** How many receipts are begun in one turn of the event loop: they take about a millisecond of it. */
+const RECEIPTS_AT_ONCE = 25;
+
+/** The verdicts with receipts, except for malformed wallets. Threads sign; the event loop goes on meanwhile. */
+async function signAll(
+  sign: SignReceipt,
+  wallets: readonly (WalletQuestion | MalformedWallet)[],
+  verdicts: readonly WalletVerdict[],
+): Promise<WalletVerdict[]> {
+  const signed: WalletVerdict[] = [];
+  for (let start = 0; start < verdicts.length; start += RECEIPTS_AT_ONCE) {
+    const part = verdicts.slice(start, start + RECEIPTS_AT_ONCE).map(async (verdict, place) => {
+      const wallet = wallets[start + place] as WalletQuestion | MalformedWallet;
+      return 'reason' in wallet ? verdict : { ...verdict, receipt: await sign(wallet, verdict.owner) };
+    });
+    signed.push(...(await Promise.all(part)));
+  }
+  return signed;
+}
+
+/** The rows without an owner whose address has more links. */
+function undecided(rows: readonly KeyedRow<WalletRow>[]): KeyedRow<WalletRow>[] {
+  return rows.filter(({ lastLink }) => lastLink !== null);
 }

@@ -14,8 +14,14 @@ export interface WalletKey {
   readonly links: number;
 }
 
-/** The owner, or nulls. Without an owner, `lastLink` is the last link that was read if there may be more. */
-export type WalletRow = { [Column in keyof WalletOwner]: WalletOwner[Column] | null } & { lastLink: number | null };
+/**
+ * The owner, or nulls. Without an owner, `lastLink` is the last link that was read if there may be more. The row of the first
+ * key has the instant before which the statement saw all that was committed.
+ */
+export type WalletRow = { [Column in keyof WalletOwner]: WalletOwner[Column] | null } & {
+  lastLink: number | null;
+  asOf: string | null;
+};
 
 /** Account `a` with its current user `u`. */
 const OWNER = Prisma.sql`
@@ -48,7 +54,8 @@ export const findWalletOwners = keyedStatement<WalletKey, WalletRow>(
   },
   (keys) => Prisma.sql`
     SELECT k.key_index::int AS "keyIndex", owner."userId", owner.network, owner."walletType", owner."authMethod",
-           CASE WHEN owner.link IS NULL THEN (SELECT a.id ${LINKS} OFFSET k.links - 1 LIMIT 1) END AS "lastLink"
+           CASE WHEN owner.link IS NULL THEN (SELECT a.id ${LINKS} OFFSET k.links - 1 LIMIT 1) END AS "lastLink",
+           CASE WHEN k.key_index = 1 THEN date_trunc('milliseconds', now()) END AS "asOf"
     FROM ${keys}
     LEFT JOIN LATERAL (
       ${OWNER}

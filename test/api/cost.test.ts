@@ -82,6 +82,10 @@ describe('the exact number of statements per operation', () => {
     _entities: [1, `{ _entities(representations: [{ __typename: "User", id: 1 }]) { ... on User { ${user} } } }`],
     _service: [0, '{ _service { sdl } }'],
     verifyWallet: [1, `{ verifyWallet(address: "${ethereumAddress(0)}") { exists } }`],
+    verifyWallets: [
+      1,
+      `{ verifyWallets(inputs: [{ address: "${ethereumAddress(0)}" }, { address: "x" }, { address: "${ethereumAddress(1)}", userId: 2 }]) { asOf verdicts { verdict } } }`,
+    ],
     parseAddress: [0, `{ parseAddress(address: "${ethereumAddress(0)}") { network } }`],
     deleteUser: [1, 'mutation { deleteUser(id: 3) { id } }'],
     recordLogin: [

@@ -114,8 +114,8 @@ describe('an address that thousands of users have linked', () => {
     const [mine, theirs] = [await projects.getScope(project.appId), await projects.getScope(other.appId)];
     const key = { key: address } as never;
     app.statements.length = 0;
-    const crowd = Array.from({ length: 50 }, () => wallets.findOwner(mine, key, null));
-    expect(await wallets.findOwner(theirs, key, null)).toBeNull();
+    const crowd = Array.from({ length: 50 }, () => wallets.findOwner(mine, { address: key, userId: null }));
+    expect(await wallets.findOwner(theirs, { address: key, userId: null })).toBeNull();
     expect(app.statements).toHaveLength(1);
     const owners = await Promise.all(crowd);
     expect(new Set(owners.map((owner) => owner?.userId)).size).toBe(1);

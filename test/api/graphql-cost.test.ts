@@ -14,6 +14,7 @@ const { getNullableType, isListType, isObjectType }: typeof GraphQL = createRequ
 const ALL_FIELDS =
   'id authMethod loginMethod authValue wallet createdAt lastLogin loginCount accounts { id network publicKey walletType }';
 
+const VERIFY_MANY = 'query ($wallets: [WalletInput!]!) { verifyWallets(inputs: $wallets)';
 const LOGIN = 'recordLogin(input: ';
 const ACCOUNT = '{ network: STELLAR, publicKey: "G" }';
 
@@ -82,6 +83,12 @@ describe('the cost of an operation', () => {
     ],
     [20, 'query ($ids: [ID!]!) { usersByIds(ids: $ids) { id } }', { ids: '5' }],
     [20, 'query ($id: ID!) { usersByIds(ids: [$id]) { id } }', { id: 5 }],
+    // Of many wallets, each costs 2, and 1 for each field of its verdict.
+    [25, `${VERIFY_MANY} { asOf verdicts { verdict userId } } }`, { wallets: Array(3).fill({ address: 'x' }) }],
+    [14, `${VERIFY_MANY} { verdicts { verdict reason } } }`, { wallets: [] }],
+    // A receipt costs 12 more.
+    [60, `${VERIFY_MANY} { verdicts { verdict receipt } } }`, { wallets: Array(3).fill({ address: 'x' }) }],
+    [25, '{ verifyWallet(address: "x") { exists receipt } }'],
     [0, 'query ($n: Int!) { users(first: $n) { nodes { id } } }', { n: 'many' }],
     // Fragments count at each spread. Fields that a directive skips count too.
     [
@@ -111,7 +118,7 @@ describe('the cost of an operation', () => {
     const namesOf = (some: typeof lists) => some.map(({ name }) => name).toSorted();
     const bounded = lists.filter(({ rows }) => rows !== undefined);
     expect(namesOf(bounded)).toEqual(['Query._entities', 'Query.searchUsers', 'Query.usersByIds', 'User.accounts']);
-    // The lists below Query.users, Query.userPage and Query.changes, and the names of the fields of a user.
+    // The lists below Query.users, Query.userPage, Query.verifyWallets and Query.changes, and the names of the fields of a user.
     const byTheField = lists.filter(({ rows }) => rows === undefined);
     expect(namesOf(byTheField)).toEqual([
       'Change.fields',
@@ -120,6 +127,7 @@ describe('the cost of an operation', () => {
       'UserConnection.edges',
       'UserConnection.nodes',
       'UserPage.users',
+      'WalletVerdicts.verdicts',
     ]);
   });
 

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { camelCase, parseIdentity } from '#dist/domain/identities.js';
 import { stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
-import { verify } from '../support/rest.js';
+import { jsonPost, verify } from '../support/rest.js';
 
 /**
  * Two projects with equal identities and addresses are used concurrently, so that their reads share statements.
@@ -59,7 +59,7 @@ const write = fc.record({
   isRest,
 });
 const read = fc.record({
-  kind: fc.constantFrom('list', 'count', 'email', 'address', 'get', 'verify', 'verify pinned'),
+  kind: fc.constantFrom('list', 'count', 'email', 'address', 'get', 'verify', 'verify pinned', 'verify many'),
   owner: both,
   method: fc.constantFrom(null, 'email', 'socials', 'passkey', 'wallet'),
   address: fc.constantFrom(...ADDRESSES),
@@ -146,6 +146,15 @@ const loginMethodOf = ({ identity }: ModelUser) => {
   return authMethod === 'google' ? 'socials' : authMethod;
 };
 
+/** The user to whom an address belongs: the first who linked it, or only `pinned`. */
+function ownerOf(model: Model, address: string, pinned: number | null): number | null {
+  const owners = live(model).flatMap(([id, user]) => {
+    const link = user.addresses.get(address);
+    return link === undefined || (pinned !== null && pinned !== id) ? [] : [{ id, link }];
+  });
+  return owners.toSorted((one, other) => one.link - other.link)[0]?.id ?? null;
+}
+
 /** Sends a request, and returns its answer and the answer that the model expects. */
 async function ask(models: readonly [Model, Model], given: Read): Promise<{ answered: unknown; right: unknown }> {
   const model = models[given.owner] as Model;
@@ -199,13 +208,18 @@ async function ask(models: readonly [Model, Model], given: Read): Promise<{ answ
         .data;
       return { answered: user && [Number(user.id), user.loginCount], right };
     }
+    case 'verify many': {
+      const wallets = [...ADDRESSES, ...ADDRESSES].map((each, place) => ({
+        address: each,
+        ...(place >= ADDRESSES.length && { user_id: target }),
+      }));
+      const right = wallets.map(({ address: each, user_id }) => ownerOf(model, each, user_id ?? null));
+      const { result } = (await project.rest('/wallets/verify', jsonPost({ wallets }))).body;
+      return { answered: result.verdicts.map((verdict: Json) => verdict.user_id ?? null), right };
+    }
     default: {
       const isPinned = given.kind === 'verify pinned';
-      const [first] = live(model)
-        .flatMap(([id, user]) => (user.addresses.has(address) ? [{ id, link: user.addresses.get(address) ?? 0 }] : []))
-        .toSorted((one, other) => one.link - other.link)
-        .map(({ id }) => id);
-      const right = isPinned ? (isTargetLive && targetUser?.addresses.has(address) ? target : null) : (first ?? null);
+      const right = ownerOf(model, address, isPinned ? target : null);
       if (given.isRest) {
         const { result } = (await verify(project, { address, ...(isPinned && { user_id: target }) })).body;
         return { answered: result.exists ? result.user_id : null, right };

@@ -36,12 +36,12 @@ describe('/openapi.json', () => {
     });
   });
 
-  test('lists exactly the six routes and the feed of changes', () => {
+  test('lists exactly the six routes, the verification of many wallets and the feed of changes', () => {
     expect(
       operations()
         .map(({ name }) => name)
         .sort(),
-    ).toEqual([...SIX_ROUTES.map(({ route }) => route), 'GET /changes'].sort());
+    ).toEqual([...SIX_ROUTES.map(({ route }) => route), 'GET /changes', 'POST /wallets/verify'].sort());
   });
 
   test('has the two credential schemes on every route', () => {

@@ -121,6 +121,34 @@ const VERIFY: Question = {
   },
 };
 
+/** A wallet beside another, whose verdict must not depend on the first. */
+const NEIGHBOUR = { address: CUSTODIAL };
+
+/** The verdict on the first of two wallets, in the form of an answer about it alone. */
+function alone([{ verdict, reason: _, ...owner }, neighbour]: Json): Outcome {
+  expect(neighbour.verdict).toBe('VERIFIED');
+  if (verdict === 'MALFORMED') return { refused: 'BAD_USER_INPUT' };
+  return { result: verdict === 'VERIFIED' ? { exists: true, ...owner } : { exists: false } };
+}
+
+async function askForMany(wallet: Record<string, unknown>): Promise<Outcome> {
+  const { status, body } = await project.rest('/wallets/verify', json({ wallets: [wallet, NEIGHBOUR] }));
+  return status === 200 ? alone(body.result.verdicts) : { refused: CODE_OF_STATUS[status] ?? `status ${status}` };
+}
+
+function inGraphQLWords({ user_id, ...wallet }: Record<string, unknown>): Record<string, unknown> {
+  return user_id === undefined ? wallet : { ...wallet, userId: user_id };
+}
+
+const VERIFY_MANY: Question = {
+  text: `query ($inputs: [WalletInput!]!) {
+    answer: verifyWallets(inputs: $inputs) {
+      verdicts { verdict reason user_id: userId network wallet_type: walletType auth_method: authMethod }
+    }
+  }`,
+  read: ({ verdicts }) => alone(verdicts),
+};
+
 async function askGraphQL(
   { text, read }: Question,
   variables: Record<string, unknown>,
@@ -399,6 +427,8 @@ describe('a verification', () => {
   ])('%s', async (_, bodyOf, expected) => {
     const rest = await askRest('/wallets/verify', json(bodyOf()));
     expect(await askGraphQL(VERIFY, bodyOf())).toEqual(rest);
+    expect(await askForMany(bodyOf())).toEqual(rest);
+    expect(await askGraphQL(VERIFY_MANY, { inputs: [inGraphQLWords(bodyOf()), NEIGHBOUR] })).toEqual(rest);
     if (expected === 'BAD_USER_INPUT') expect(rest).toEqual({ refused: expected });
     else if (expected === 'no') expect(rest).toEqual({ result: { exists: false } });
     else expect(rest).toMatchObject({ result: { exists: true, ...expected() } });

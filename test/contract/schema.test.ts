@@ -25,6 +25,7 @@ const FIXED = buildSchema(`
     searchUsers(by: UserSearch!): [User!]!
     usersByIds(ids: [ID!]!): [User]!
     verifyWallet(address: String!, userId: ID): WalletVerification!
+    verifyWallets(inputs: [WalletInput!]!): WalletVerdicts!
     parseAddress(address: String!): AddressReport!
   }
   type Mutation {
@@ -34,7 +35,13 @@ const FIXED = buildSchema(`
   type User { id: ID!  authMethod: String!  loginMethod: LoginMethod!  authValue: String!  wallet: String
               createdAt: DateTime!  lastLogin: DateTime  loginCount: Int!  accounts: [Account!]! }
   type Account { id: ID!  network: Network!  publicKey: String!  walletType: WalletType! }
-  type WalletVerification { exists: Boolean!  userId: ID  network: Network  walletType: WalletType  authMethod: String }
+  type WalletVerification { exists: Boolean!  userId: ID  network: Network  walletType: WalletType  authMethod: String
+                            receipt: String }
+  type WalletVerdicts { asOf: DateTime!  verdicts: [WalletVerdict!]! }
+  type WalletVerdict { verdict: WalletVerdictKind!  reason: String  userId: ID  network: Network  walletType: WalletType
+                       authMethod: String  receipt: String }
+  input WalletInput { address: String!  userId: ID }
+  enum WalletVerdictKind { VERIFIED NOT_OWNED MALFORMED }
   type UserConnection { edges: [UserEdge!]!  nodes: [User!]!  pageInfo: PageInfo!  totalCount: Int! }
   type UserPage { page: Int!  limit: Int!  totalUser: Int!  users: [User!]! }
   enum LoginMethod { EMAIL PASSKEY WALLET SOCIALS }

@@ -51,6 +51,15 @@ const ROUTES: readonly Route[] = [
   { route: 'a malformed verify', path: '/server/wallets/verify', init: jsonPost([]), needs: 'verify', status: 400 },
 ];
 
+// Outside the contract of REST, a missing scope is 403.
+test.each(SCOPES)('REST: verification of many wallets needs verify: a secret for %s', async (scope) => {
+  const init = jsonPost({ wallets: [{ address: ethereumAddress(1) }] });
+  const headers = { ...init.headers, ...withSecret(secrets[scope]) };
+  const answer = await project.rest('/wallets/verify', { ...init, headers });
+  if (scope === 'verify') expect(answer.status).toBe(200);
+  else expect(expectError(answer, 403)).toBe(`The App Secret lacks the scope verify; it has ${scope}.`);
+});
+
 describe.each(ROUTES)('REST: $route needs $needs', ({ path, init, needs, status }) => {
   test.each(SCOPES)('a secret for %s', async (scope) => {
     const answer = await project.rest(path, { ...init, headers: { ...init.headers, ...withSecret(secrets[scope]) } });
@@ -83,6 +92,7 @@ const FIELDS: readonly [needs: Scope, query: () => string][] = [
   ['read', () => `{ usersByIds(ids: [${userId}]) { id } }`],
   ['read', () => `{ _entities(representations: [{ __typename: "User", id: ${userId} }]) { ... on User { id } } }`],
   ['verify', () => `{ verifyWallet(address: "${ethereumAddress(1)}") { exists } }`],
+  ['verify', () => `{ verifyWallets(inputs: [{ address: "${ethereumAddress(1)}" }]) { asOf } }`],
   ['changes', () => '{ changes { nodes { id } } }'],
   ['write', () => `mutation { ${LOGIN} }`],
 ];

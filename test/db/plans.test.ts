@@ -19,7 +19,7 @@ async function expectLookUps() {
     await services.users.findIdentity(scope, { authMethod: 'google', authValue: 'x', authValueKey: 'x' });
     await services.users.searchByEmail(scope, 'nobody@example.com');
     await services.users.searchByAddress(scope, address);
-    await services.wallets.findOwner(scope, address, null);
+    await services.wallets.findOwner(scope, { address, userId: null });
     await services.accounts.listAccounts(scope, 1);
     await expect(services.users.removeUser(scope, 1n, null)).rejects.toThrow('no user');
   }

@@ -101,6 +101,9 @@ test('no operation writes secrets or personal data to a log or an error', async 
     await ask('/server/wallets/verify', postJson(each, JSON.stringify({ address: ADDRESSES[0] })));
     await ask('/server/wallets/verify', postJson(each, JSON.stringify({ address: EMAILS[1], user_id: EMAILS[1] })));
     await ask('/server/wallets/verify', postJson(each, `{"address": "${ADDRESSES[0]}"`));
+    const wallets = [{ address: ADDRESSES[0] }, { address: EMAILS[1] }];
+    await ask('/wallets/verify', postJson(each, JSON.stringify({ wallets })));
+    await ask('/wallets/verify', postJson(each, JSON.stringify({ wallets: [EMAILS[1]], [EMAILS[1]]: 1 })));
     const graphql = (query: string, variables?: object) =>
       ask('/graphql', postJson(each, JSON.stringify({ query, variables })));
     await graphql(`{ searchUsers(by: { email: "${EMAILS[1]}" }) { id authValue } }`);

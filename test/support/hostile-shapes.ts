@@ -55,6 +55,11 @@ const nested = (open: string, depth: number, inside: string, close: string): str
   open.repeat(depth) + inside + close.repeat(depth);
 /** The same field under many aliases. */
 const times = (field: string) => (size: number) => ({ query: `{ ${many(size, (n) => `a${n}: ${field}`)} }` });
+/** The same 500 wallets several times, with nothing selected but what takes the least of the cost. */
+const manyWallets = (size: number, make: (index: number) => object): Asked => ({
+  query: `query ($w: [WalletInput!]!) { ${many(size, (n) => `a${n}: verifyWallets(inputs: $w) { asOf }`)} }`,
+  variables: { w: Array.from({ length: 500 }, (_, index) => make(index)) },
+});
 const day = (n: number) => new Date(Date.UTC(2024, 0, 1 + n)).toISOString().slice(0, 10);
 /** Combining marks in the wrong order, which every Unicode normalisation must sort. */
 const marks = (length: number) => `a${'\u0315\u0300\u05ae\u0345'.repeat(length)}`.slice(0, length);
@@ -252,6 +257,22 @@ const lookups: Shape[] = [
     make: (size, { ids }) => ({
       query: `{ ${many(size, (n) => `a${n}: verifyWallet(address: "${CROWD_ADDRESS}", userId: ${ids[n]}) { exists }`)} }`,
     }),
+  },
+  {
+    name: '500 wallets that no user has',
+    most: 20,
+    make: (size) => manyWallets(size, (n) => ({ address: stellarAddress(50_000 + n) })),
+  },
+  {
+    name: '500 wallets that are pinned',
+    most: 20,
+    make: (size, { ids }) =>
+      manyWallets(size, (n) => ({ address: CROWD_ADDRESS, userId: ids[n % ids.length] as string })),
+  },
+  {
+    name: '500 malformed wallets',
+    most: 20,
+    make: (size) => manyWallets(size, (n) => ({ address: `0x${'é'.repeat(120)}${n}`, userId: 'x' })),
   },
   {
     name: 'malformed addresses',

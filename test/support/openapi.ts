@@ -15,16 +15,19 @@ export interface Answered {
 /** Compiled once per process from the first document, because every service has the same document. */
 let checks: ((answer: Answered) => void) | undefined;
 
-/** Throws if the document does not describe an answer of a path under /server. */
+/** The paths whose answers are JSON that the document describes. */
+const DESCRIBED = /^\/(server|wallets)/;
+
+/** Throws if the document does not describe an answer of such a path. */
 export function requireDocumented(document: () => Json, answer: Answered): void {
-  if (!answer.path.startsWith('/server')) return;
+  if (!DESCRIBED.test(answer.path)) return;
   checks ??= compileChecks(document());
   checks(answer);
 }
 
 /** The same for a service in another process; skips the check if that ended before its document was read. */
 export async function requireDocumentedBy(url: string, answer: Answered): Promise<void> {
-  if (!answer.path.startsWith('/server')) return;
+  if (!DESCRIBED.test(answer.path)) return;
   const fetched = async () => (await fetch(`${url}/openapi.json`)).json();
   const document = checks === undefined ? await fetched().catch(() => null) : {};
   if (document !== null) requireDocumented(() => document, answer);

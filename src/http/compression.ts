@@ -1,0 +1,59 @@
+import { brotliCompress, type CompressCallback, constants, gzip } from 'node:zlib';
+import { negotiate } from '@fastify/accept-negotiator';
+import type { FastifyInstance, FastifyReply, FastifyRequest, onSendHookHandler } from 'fastify';
+import type { Config } from '../config/config.js';
+import { isLoopback } from '../config/config.js';
+
+/** A smaller answer fits into one packet. */
+const SMALLEST_BYTES = 1_025;
+
+/** The lowest levels: higher ones take up to twice the time and save a few percent (docs/decisions/compression.md). */
+const ENCODERS: Record<string, (text: string, done: CompressCallback) => void> = {
+  br: (text, done) => brotliCompress(text, { params: { [constants.BROTLI_PARAM_QUALITY]: 1 } }, done),
+  gzip: (text, done) => gzip(text, { level: 1 }, done),
+};
+/** Of several that a client likes equally, the first one. */
+const ENCODINGS = [...Object.keys(ENCODERS), 'identity'];
+
+/**
+ * Compresses the answers of both interfaces for clients that ask for it, in the thread pool. Pages, which may show credentials, are not
+ * compressed, and neither are streams. Call it before the routes are registered.
+ *
+ * An answer stays one piece with a Content-Length. @fastify/compress would make a stream of it, whose reader could take as long as
+ * it likes (request-timeout.ts).
+ */
+export function compressAnswers(app: FastifyInstance, compression: Config['compression']): void {
+  if (compression === 'off') return;
+  const compress: onSendHookHandler = (request, reply, payload, done) => {
+    if (!mayCompress(request, payload) || (compression === 'remote' && isOnThisMachine(request))) return done();
+    addToVary(reply);
+    const encoding = negotiate(request.headers['accept-encoding'] ?? 'identity', ENCODINGS) ?? 'identity';
+    const encode = ENCODERS[encoding];
+    if (encode === undefined) return done();
+    encode(payload as string, (error, bytes) => {
+      // The client takes it as it is, too.
+      if (error !== null) return done();
+      reply.header('content-encoding', encoding);
+      done(null, bytes);
+    });
+  };
+  // After the hooks of the plugins, which read and change the text, and before that of HEAD, which takes the length.
+  app.addHook('onRoute', (route) => {
+    route.onSend = [compress, ...([route.onSend ?? []].flat() as onSendHookHandler[])];
+  });
+}
+
+/** Whether it is the text of an answer behind credentials, and worth it. */
+function mayCompress({ scope }: FastifyRequest, payload: unknown): boolean {
+  return Boolean(scope) && typeof payload === 'string' && Buffer.byteLength(payload) >= SMALLEST_BYTES;
+}
+
+/** By the connection, and not by what a proxy says of its client. */
+function isOnThisMachine({ raw }: FastifyRequest): boolean {
+  return isLoopback((raw.socket.remoteAddress ?? '').replace(/^::ffff:/, ''));
+}
+
+function addToVary(reply: FastifyReply): void {
+  const vary = reply.getHeader('vary');
+  reply.header('vary', vary === undefined ? 'accept-encoding' : `${String(vary)}, accept-encoding`);
+}

@@ -1,0 +1,133 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { once } from 'node:events';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { ethereumAddress, stellarAddress } from '../support/addresses.js';
+import type { Json } from '../support/app.js';
+import { type Credentials, outcomeOf, recordLogin, spawnUserdir, userdir, useServer } from '../support/command.js';
+import { copyTemplate } from '../support/engines.js';
+
+/** `userdir wallet verify`, beside a running server, which on the embedded database does the work. */
+
+const server = useServer();
+let project: Credentials;
+let folder: string;
+const MINE = stellarAddress(1);
+const WALLET = ethereumAddress(2);
+let owner: number;
+let other: number;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'userdir-wallets-'));
+  project = await server.createProject();
+  const login = async (input: Record<string, unknown>) =>
+    Number((await recordLogin(server.url(), project, input)).body.data.recordLogin.user.id);
+  const accounts = [{ network: 'STELLAR', publicKey: MINE }];
+  owner = await login({ authMethod: 'google', authValue: 'owner', accounts });
+  other = await login({ authMethod: 'wallet', authValue: WALLET });
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+const verify = (input: string | Buffer, ...options: string[]) =>
+  userdir(server.settings(), ['wallet', 'verify', '--project', project.app_id, ...options], input);
+const linesOf = (stdout: string): Json[] =>
+  stdout
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => JSON.parse(line));
+
+const VERIFIED = { verdict: 'VERIFIED', network: 'stellar', wallet_type: 'custodial', auth_method: 'google' };
+
+test('each line has a verdict, in the order of the input, and the report is on stderr', async () => {
+  const input = [
+    MINE,
+    JSON.stringify({ address: WALLET.toUpperCase().replace('0X', '0x'), user_id: other }),
+    '',
+    `  ${stellarAddress(404)}\t\r`,
+    JSON.stringify({ address: MINE, user_id: other }),
+    JSON.stringify({ address: MINE }),
+  ].join('\n');
+  const { code, stdout, stderr } = await verify(input);
+  expect([code, stderr]).toEqual([0, 'Verified 3, not owned 2, malformed 0.\n']);
+  expect(linesOf(stdout)).toEqual([
+    { line: 1, address: MINE, ...VERIFIED, user_id: owner },
+    {
+      ...{ line: 2, address: WALLET.toUpperCase().replace('0X', '0x'), verdict: 'VERIFIED', user_id: other },
+      ...{ network: 'ethereum', wallet_type: 'external', auth_method: 'wallet' },
+    },
+    { line: 4, address: stellarAddress(404), verdict: 'NOT_OWNED' },
+    { line: 5, address: MINE, verdict: 'NOT_OWNED' },
+    { line: 6, address: MINE, ...VERIFIED, user_id: owner },
+  ]);
+});
+
+test('malformed lines have a reason, never repeat an address, and end the command with 1', async () => {
+  const seed = `S${'B'.repeat(55)}`;
+  const input = Buffer.concat([
+    Buffer.from(`${MINE}\nhello\n${seed}\n{"address":\n{"address":"${MINE}","userId":1}\n{"user_id":1}\n`),
+    Buffer.from(`{"address":"${MINE}","user_id":null}\n`),
+    Buffer.from([0xff, 0xfe, 0x0a]),
+    Buffer.from(`${'x'.repeat(1_048_577)}\n${MINE}\n`),
+  ]);
+  const { code, stdout, stderr } = await verify(input);
+  expect(code).toBe(1);
+  const lines = linesOf(stdout);
+  expect(lines.map(({ line, verdict }) => `${line} ${verdict}`)).toEqual([
+    '1 VERIFIED',
+    ...[2, 3, 4, 5, 6, 7, 8, 9].map((line) => `${line} MALFORMED`),
+    '10 VERIFIED',
+  ]);
+  expect(lines.slice(1, 9).map(({ reason }) => reason)).toEqual([
+    'it is neither',
+    'this looks like a secret seed (S…), which must never be sent anywhere',
+    expect.stringMatching(/^The line is not valid JSON: /),
+    'wallet: got the unknown key "userId", expected only address and user_id.',
+    expect.stringMatching(/^address: got nothing, expected a Stellar address/),
+    'user_id: got null, expected a whole number, 1 and up',
+    'The line is not valid UTF-8.',
+    'The line has more than 1048576 bytes.',
+  ]);
+  expect(stdout + stderr).not.toContain(seed);
+  expect(stderr).toMatch(
+    /^line 2: it is neither\nline 3: .*\nline 4: .*\nline 5: .*\nline 6: .*\n3 more malformed lines\.\nVerified 2, not owned 0, malformed 8\.\n$/,
+  );
+});
+
+test('several batches from a file, with the report as JSON', async () => {
+  const addresses = Array.from({ length: 1_301 }, (_, index) => (index % 3 === 0 ? MINE : ethereumAddress(index + 10)));
+  const file = join(folder, 'addresses.txt');
+  await writeFile(file, addresses.join('\n'));
+  const { code, stdout, stderr } = await verify('', file, '--json');
+  expect(code).toBe(0);
+  expect(JSON.parse(stderr)).toEqual({ verified: 434, not_owned: 867, malformed: 0, errors: [] });
+  const lines = linesOf(stdout);
+  expect(lines.map(({ address }) => address)).toEqual(addresses);
+  expect(lines.map(({ line }) => line)).toEqual(addresses.map((_, index) => index + 1));
+  expect(lines.every(({ address, verdict }) => (verdict === 'VERIFIED') === (address === MINE))).toBe(true);
+});
+
+test('no lines give no verdicts; an unknown project and a missing file are errors', async () => {
+  expect(await verify('')).toMatchObject({ code: 0, stdout: '', stderr: 'Verified 0, not owned 0, malformed 0.\n' });
+  const unknown = ['wallet', 'verify', '--project', 'app_000000000000000000000000'];
+  expect(await userdir(server.settings(), unknown, MINE)).toMatchObject({ code: 1, stdout: '' });
+  const missing = await verify('', join(folder, 'nothing'));
+  expect([missing.code, missing.stderr]).toEqual([1, expect.stringContaining('does not exist')]);
+});
+
+test('verdicts are written while the input is still coming, without a server beside it', async () => {
+  const database = await copyTemplate();
+  try {
+    const created = await userdir(database.env, ['project', 'create', '--name', 'Test', '--json']);
+    const { app_id } = JSON.parse(created.stdout);
+    const child = spawnUserdir(database.env, ['wallet', 'verify', '--project', app_id]);
+    const outcome = outcomeOf(child);
+    child.stdin.write(`${MINE}\n`.repeat(1_500));
+    await once(child.stdout, 'data');
+    child.stdin.end(`${MINE}\n`);
+    const { code, stdout } = await outcome;
+    expect([code, linesOf(stdout).length]).toEqual([0, 1_501]);
+  } finally {
+    await database.drop();
+  }
+});
