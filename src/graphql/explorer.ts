@@ -196,6 +196,15 @@ query VerifyWallet($address: String!, $userId: ID!) {
     canonical
     checksumValid
   }
+  several: verifyWallets(
+    inputs: [{ address: $address }, { address: "0x12" }]
+  ) {
+    asOf
+    verdicts {
+      verdict
+      reason
+    }
+  }
 }
 `;
 

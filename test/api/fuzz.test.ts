@@ -58,11 +58,11 @@ function send({ method, path, headers, body }: Garbage): Promise<Answer> {
 /** Throws unless the answer has a documented form. */
 function expectRest({ status, type, text }: Answer, { path }: Garbage): void {
   // With a damaged first path segment, the request is no longer for the REST interface.
-  if (!path.startsWith('/server/')) {
+  if (!/^\/(server|wallets)\//.test(path)) {
     expect(status).toBeLessThan(500);
     return;
   }
-  expect([200, 400, 401, 404, 405, 413, 429]).toContain(status);
+  expect([200, 400, 401, 404, 405, 413, 415, 429]).toContain(status);
   expect(type).toBe('application/json; charset=utf-8');
   const body: Json = JSON.parse(text);
   if (status !== 200) expect(body).toEqual({ error: expect.stringMatching(/./) });

@@ -287,7 +287,9 @@ describe('Versioning', () => {
     const project = await app.createProject();
     expectError(await project.rest(`/v1${path}`, init), 404);
     expectError(await project.rest(path.replace('/server', '/server/v1'), init), 404);
-    expectError(await project.rest(path.replace('/server', ''), init), 404);
+    // Outside the contract there is a route of this name for many wallets, which refuses the request for one.
+    const isTaken = path === '/server/wallets/verify';
+    expectError(await project.rest(path.replace('/server', ''), init), isTaken ? 400 : 404);
   });
 });
 

@@ -160,15 +160,18 @@ const path = spoilt(
       '/server/users/search',
       '/server/wallets/verify',
       '/server/users/1',
+      '/wallets/verify',
     ),
     text.map((id) => `/server/users/${id}`),
     text.map((rest) => `/server/${rest}`),
   ),
 );
 
+const wallet = fc.record({ address: fc.oneof(text, json), user_id: json }, { requiredKeys: [] });
 const verifyBody = spoilt(
   fc.oneof(
-    fc.record({ address: json, user_id: json }, { requiredKeys: [] }).map((value) => JSON.stringify(value)),
+    wallet.map((value) => JSON.stringify(value)),
+    fc.array(wallet, { maxLength: 4 }).map((wallets) => JSON.stringify({ wallets })),
     json.map((value) => JSON.stringify(value)),
   ),
 );
