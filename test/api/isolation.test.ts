@@ -59,7 +59,7 @@ const write = fc.record({
   isRest,
 });
 const read = fc.record({
-  kind: fc.constantFrom('list', 'count', 'email', 'address', 'get', 'verify', 'verify pinned'),
+  kind: fc.constantFrom('list', 'count', 'email', 'address', 'get', 'entities', 'verify', 'verify pinned'),
   owner: both,
   method: fc.constantFrom(null, 'email', 'socials', 'passkey', 'wallet'),
   address: fc.constantFrom(...ADDRESSES),
@@ -198,6 +198,16 @@ async function ask(models: readonly [Model, Model], given: Read): Promise<{ answ
       const { user } = (await project.graphql('query ($id: ID!) { user(id: $id) { id loginCount } }', { id: target }))
         .data;
       return { answered: user && [Number(user.id), user.loginCount], right };
+    }
+    case 'entities': {
+      const representations = everybody.slice(0, 100).map((id) => ({ __typename: 'User', id }));
+      const query = 'query ($r: [_Any!]!) { _entities(representations: $r) { ... on User { id loginCount } } }';
+      const { data } = await project.graphql(query, { r: representations });
+      const right = representations.map(({ id }) => {
+        const user = model.users.get(id);
+        return user?.isLive ? { id: String(id), loginCount: user.logins } : null;
+      });
+      return { answered: data._entities, right };
     }
     default: {
       const isPinned = given.kind === 'verify pinned';
