@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { beforeAll, beforeEach, expect, test } from 'vitest';
+import { readDocument } from '#dist/graphql/documents.js';
 import { printedSubgraph } from '#dist/graphql/schema.js';
 import { stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
@@ -108,6 +109,14 @@ test('_entities accepts from 0 to 100 representations and refuses 101', async ()
   const { data, errors } = await ask(new Array(101).fill(user('1')));
   expect(data).toBeNull();
   expect(errors?.map(({ message }) => message)).toEqual(['representations: got 101, expected at most 100.']);
+});
+
+test('what a gateway sends is compiled', () => {
+  for (const query of [ENTITIES, '{ _service { sdl } }']) {
+    const [operation] = readDocument(query).operations();
+    operation?.compile();
+    expect(operation?.run).toEqual(expect.any(Function));
+  }
 });
 
 test('the users of 100 representations with their accounts take one statement', async () => {

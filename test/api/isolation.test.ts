@@ -59,7 +59,17 @@ const write = fc.record({
   isRest,
 });
 const read = fc.record({
-  kind: fc.constantFrom('list', 'count', 'email', 'address', 'get', 'verify', 'verify pinned', 'verify many'),
+  kind: fc.constantFrom(
+    'list',
+    'count',
+    'email',
+    'address',
+    'get',
+    'entities',
+    'verify',
+    'verify pinned',
+    'verify many',
+  ),
   owner: both,
   method: fc.constantFrom(null, 'email', 'socials', 'passkey', 'wallet'),
   address: fc.constantFrom(...ADDRESSES),
@@ -216,6 +226,16 @@ async function ask(models: readonly [Model, Model], given: Read): Promise<{ answ
       const right = wallets.map(({ address: each, user_id }) => ownerOf(model, each, user_id ?? null));
       const { result } = (await project.rest('/wallets/verify', jsonPost({ wallets }))).body;
       return { answered: result.verdicts.map((verdict: Json) => verdict.user_id ?? null), right };
+    }
+    case 'entities': {
+      const representations = everybody.slice(0, 100).map((id) => ({ __typename: 'User', id }));
+      const query = 'query ($r: [_Any!]!) { _entities(representations: $r) { ... on User { id loginCount } } }';
+      const { data } = await project.graphql(query, { r: representations });
+      const right = representations.map(({ id }) => {
+        const user = model.users.get(id);
+        return user?.isLive ? { id: String(id), loginCount: user.logins } : null;
+      });
+      return { answered: data._entities, right };
     }
     default: {
       const isPinned = given.kind === 'verify pinned';
