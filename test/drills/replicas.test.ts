@@ -160,20 +160,38 @@ describe.skipIf(missingPrograms.length > 0)('a service with two standbys under P
   let patroni: Awaited<ReturnType<typeof startPatroni>>;
   let service: Service;
 
+  /** With the role of the service, which is no superuser. */
+  const asRole = (url: string) =>
+    Object.assign(new URL(url), { username: 'userdir', password: 'change-me-4', pathname: '/userdir' }).href;
+  const settings = (replicaUrl: string) => ({
+    DATABASE_URL: asRole(patroni.url),
+    DATABASE_REPLICA_URL: asRole(replicaUrl),
+    DATA_DIR: `${patroni.folder}/userdir`,
+  });
+
   beforeAll(async () => {
     patroni = await startPatroni();
     await patroni.healthy();
-    const settings = { DATABASE_URL: patroni.url, DATABASE_REPLICA_URL: patroni.replicaUrl };
-    service = await startService({ ...settings, DATA_DIR: `${patroni.folder}/userdir` });
+    const client = new pg.Client(patroni.url);
+    await client.connect();
+    await client.query(`CREATE ROLE userdir LOGIN PASSWORD 'change-me-4'`);
+    await client.query(`CREATE DATABASE userdir OWNER userdir TEMPLATE template0 ENCODING 'UTF8'`);
+    await client.end();
+    service = await startService(settings(patroni.replicaUrl));
   });
   afterAll(async () => {
     await service?.stop();
     await patroni?.stop();
   });
 
+  test('is found to be set up well by doctor', async () => {
+    const { findings } = await userdirJson(settings(patroni.replicaUrl), ['doctor']);
+    expect(findings).toContainEqual(expect.objectContaining({ id: 'replica', status: 'passed' }));
+    expect(findings.filter(({ status }: { status: string }) => status === 'failed')).toEqual([]);
+  });
+
   test('has what was just written in its lists, if they are read on the synchronous one', async ({ annotate }) => {
-    const settings = { DATABASE_URL: patroni.url, DATABASE_REPLICA_URL: patroni.synchronousUrl };
-    const strict = await startService({ ...settings, DATA_DIR: `${patroni.folder}/userdir` });
+    const strict = await startService(settings(patroni.synchronousUrl));
     const report = await strict.underLoad(async () => {
       await strict.untilUsed(true);
       await sleep(STEADY_MS);

@@ -259,3 +259,13 @@ test.each([
   expect(findings['database-url']?.status).toBe(status);
   expect(findings['database-url']?.found ?? '').toContain(found);
 });
+
+test('doctor examines the URL of a standby too', async () => {
+  const DATABASE_REPLICA_URL = 'postgres://one,two/users';
+  const findings = await examine({ DATABASE_URL: 'postgres://127.0.0.1:1/users', DATABASE_REPLICA_URL });
+  expect(findings['database-url']).toMatchObject({
+    status: 'failed',
+    found: expect.stringContaining('DATABASE_REPLICA_URL has several hosts'),
+    advice: expect.stringContaining('leads to a standby'),
+  });
+});
