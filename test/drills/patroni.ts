@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { vi } from 'vitest';
 import { ROOT } from '../support/checkout.js';
-import { freePort, unprivilegedUser } from '../support/cluster.js';
+import { freePort, signalAll, unprivilegedUser } from '../support/cluster.js';
 
 /**
  * Three nodes of PostgreSQL under Patroni, with etcd and HAProxy, on loopback ports and in a directory of their own. The files are those of
@@ -159,6 +159,8 @@ export async function startPatroni() {
   }
 
   const nodeOf = (name: NodeName) => nodes.find((node) => node.name === name) as Node;
+  const postmasterOf = ({ dataDir }: Node) =>
+    Number(readFileSync(join(dataDir, 'postmaster.pid'), 'utf8').split('\n')[0]);
 
   return {
     url: `postgres://postgres:change-me-1@127.0.0.1:${proxyPort}/postgres`,
@@ -174,8 +176,11 @@ export async function startPatroni() {
     kill(name: NodeName): void {
       const node = nodeOf(name);
       node.patroni?.kill('SIGKILL');
-      process.kill(Number(readFileSync(join(node.dataDir, 'postmaster.pid'), 'utf8').split('\n')[0]), 'SIGKILL');
+      process.kill(postmasterOf(node), 'SIGKILL');
     },
+    /** Stops the processes of PostgreSQL where they are, and leaves Patroni running. */
+    freeze: (name: NodeName) => signalAll(postmasterOf(nodeOf(name)), 'SIGSTOP'),
+    thaw: (name: NodeName) => signalAll(postmasterOf(nodeOf(name)), 'SIGCONT'),
     restart: (name: NodeName) => startNode(nodeOf(name)),
     async stop(): Promise<void> {
       const children = [...running];

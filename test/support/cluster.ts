@@ -106,20 +106,13 @@ async function startCluster(program: 'initdb' | 'pg_basebackup', options: string
     await client.query(text).finally(() => client.end());
   }
 
-  /** The postmaster and its children, which are not in its process group. */
-  function signalAll(signal: NodeJS.Signals): void {
-    const pid = server?.pid as number;
-    const children = execFileSync('ps', ['-o', 'pid=', '--ppid', String(pid)], { encoding: 'utf8' });
-    for (const each of [pid, ...children.trim().split(/\s+/).map(Number)]) process.kill(each, signal);
-  }
-
   await start();
   return {
     url,
     start,
     kill,
-    freeze: () => signalAll('SIGSTOP'),
-    thaw: () => signalAll('SIGCONT'),
+    freeze: () => signalAll(server?.pid as number, 'SIGSTOP'),
+    thaw: () => signalAll(server?.pid as number, 'SIGCONT'),
     async createStandby({ isSynchronous } = { isSynchronous: true }) {
       const standby = await startCluster('pg_basebackup', ['-d', url, '-R', '-X', 'stream', '-c', 'fast']);
       if (!isSynchronous) return standby;
@@ -135,6 +128,12 @@ async function startCluster(program: 'initdb' | 'pg_basebackup', options: string
       await rm(directory, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
     },
   };
+}
+
+/** Signals a postmaster and its children, which are not in its process group. */
+export function signalAll(postmaster: number, signal: NodeJS.Signals): void {
+  const children = execFileSync('ps', ['-o', 'pid=', '--ppid', String(postmaster)], { encoding: 'utf8' });
+  for (const pid of [postmaster, ...children.trim().split(/\s+/).map(Number)]) process.kill(pid, signal);
 }
 
 export async function freePort(): Promise<number> {
