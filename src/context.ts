@@ -32,10 +32,12 @@ export interface ContextOptions extends DatabaseOptions {
   readonly onDoubt?: LockOptions['onDoubt'];
 }
 
-export function createContext({ db: dbConfig, changesRetentionMs }: Config, options: ContextOptions): Context {
+export function createContext(config: Config, options: ContextOptions): Context {
+  const { db: dbConfig, changesRetentionMs, webhooksAllowPrivate } = config;
   const { command, controlSocket, lockWaitMs: waitMs = 0, onDoubt } = options;
   const db = createDatabase(dbConfig, options);
-  const services = createServices(db, { changesRetentionMs, onFailure: options.onBackgroundFailure });
+  const onFailure = options.onBackgroundFailure;
+  const services = createServices(db, { changesRetentionMs, webhooksAllowPrivate, onFailure });
   let lock: DataDirLock | null = null;
   let open = false;
 
@@ -66,7 +68,10 @@ export function createContext({ db: dbConfig, changesRetentionMs }: Config, opti
       await db.check();
       const applied = await migrate(db.direct);
       open = true;
-      if (options.serving) services.changes.start();
+      if (options.serving) {
+        services.changes.start();
+        services.webhooks.start();
+      }
       return applied;
     },
     async close() {
@@ -78,6 +83,7 @@ export function createContext({ db: dbConfig, changesRetentionMs }: Config, opti
         () => services.totals.flush(),
         () => services.projects.flush(),
         () => services.changes.close(),
+        () => services.webhooks.close(),
       ]);
     },
   };

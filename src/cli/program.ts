@@ -17,6 +17,7 @@ import { addSeedCommand } from './seed.js';
 import { addServeCommand, SETTINGS_HELP } from './serve.js';
 import { addTotalsCommand } from './totals.js';
 import { addUserCommands } from './user.js';
+import { addWebhookCommands } from './webhook.js';
 
 /** All commands, in the order of the help. */
 const COMMANDS = [
@@ -26,6 +27,7 @@ const COMMANDS = [
   addUserCommands,
   addAuditCommand,
   addChangesCommand,
+  addWebhookCommands,
   addDashboardCommand,
   addOperatorCommands,
   addTotalsCommand,

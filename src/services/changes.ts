@@ -176,6 +176,43 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
       return after;
     },
 
+    /**
+     * The next changes after a place that this database keeps itself, such as that of a webhook, each with its own place, and the place
+     * after them. CURSOR_EXPIRED.
+     */
+    async readAfter(
+      projectId: number,
+      place: number,
+      limit: number,
+    ): Promise<{ changes: { change: Change; place: number }[]; end: number }> {
+      const rows = await read({ projectId, after: place, limit });
+      const feed = rows[0] as ChangeRow;
+      requireNotPruned(place, feed, retentionMs);
+      const cursorOf = cursorsOf(feed);
+      const changes = rows.flatMap((row) =>
+        row.id === null ? [] : [{ change: toChange(row, cursorOf(row.id)), place: row.id }],
+      );
+      const end = changes.length === limit ? (changes.at(-1)?.place as number) : Math.max(place, feed.published);
+      return { changes, end };
+    },
+
+    /** The place of a cursor, or that up to where changes are published now. CURSOR_EXPIRED. */
+    async findPlace(scope: ProjectScope, after: Exclude<Place, null>): Promise<number> {
+      const projectId = scope.projectIdFor('changes');
+      if (after === 'now') return (await readFeed(db)).published;
+      await readPart(projectId, after, 1);
+      return after.id;
+    },
+
+    /** The cursors of places, as they are now. */
+    async cursorsOfPlaces(): Promise<(place: number) => string> {
+      const cursorOf = cursorsOf(await readFeed(db));
+      return (place) => encodeChangeCursor(cursorOf(place));
+    },
+
+    /** Calls back after each publication. Changes are published without a delay as long as there is a listener. Returns what ends it. */
+    listen: (listener: () => void): (() => void) => publisher.listen(listener),
+
     lagSeconds: publisher.lagSeconds,
     /** The transaction that holds up the feed for longest. Null if none is open that has written changes. */
     findOldestWriter: () => findOldestWriter(db),
@@ -221,7 +258,12 @@ function requireKept({ timeline, id }: ChangeCursor, feed: ChangeRow, retentionM
     if (known === undefined || id > known.published)
       throw cursorExpired('this database has not all of the changes before it');
   }
-  if (feed.prunedThrough !== null && id < feed.prunedThrough)
+  requireNotPruned(id, feed, retentionMs);
+}
+
+/** Throws CURSOR_EXPIRED where changes after the place have been deleted. */
+function requireNotPruned(place: number, { prunedThrough }: ChangeRow, retentionMs: number): void {
+  if (prunedThrough !== null && place < prunedThrough)
     throw cursorExpired(
       `changes are kept for ${Math.round(retentionMs / 86_400_000)} days, and some after it are gone`,
     );
