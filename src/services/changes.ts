@@ -63,6 +63,14 @@ interface Part {
   readonly last: number;
 }
 
+/** What comes after a place that is kept in the database of the feed. */
+export interface ChangesAfter {
+  readonly changes: { readonly change: Change; readonly id: number }[];
+  readonly end: number;
+  /** The present one of the feed. */
+  readonly timeline: string;
+}
+
 /** The feed of changes of a project. It keeps what is not older than `retentionMs`. */
 export function createChanges(db: Database, retentionMs: number, onFailure: OnFailure) {
   const publisher = createChangePublisher(db, retentionMs, onFailure);
@@ -180,28 +188,27 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
      * The next changes after a place that this database keeps itself, such as that of a webhook, each with its own place, and the place
      * after them. CURSOR_EXPIRED.
      */
-    async readAfter(
-      projectId: number,
-      place: number,
-      limit: number,
-    ): Promise<{ changes: { change: Change; place: number }[]; end: number }> {
-      const rows = await read({ projectId, after: place, limit });
+    async readAfter(projectId: number, place: ChangeCursor, limit: number): Promise<ChangesAfter> {
+      const rows = await read({ projectId, after: place.id, limit });
       const feed = rows[0] as ChangeRow;
-      requireNotPruned(place, feed, retentionMs);
+      // A place that is never moved may be older than the timelines that are kept.
+      if (isKnown(place, feed) || timelinesOf(feed).length < MAX_TIMELINES) requireKept(place, feed, retentionMs);
+      else requireNotPruned(place.id, feed, retentionMs);
       const cursorOf = cursorsOf(feed);
       const changes = rows.flatMap((row) =>
-        row.id === null ? [] : [{ change: toChange(row, cursorOf(row.id)), place: row.id }],
+        row.id === null ? [] : [{ change: toChange(row, cursorOf(row.id)), id: row.id }],
       );
-      const end = changes.length === limit ? (changes.at(-1)?.place as number) : Math.max(place, feed.published);
-      return { changes, end };
+      const end = changes.length === limit ? (changes.at(-1)?.id as number) : Math.max(place.id, feed.published);
+      return { changes, end, timeline: feed.timeline };
     },
 
-    /** The place of a cursor, or that up to where changes are published now. CURSOR_EXPIRED. */
-    async findPlace(scope: ProjectScope, after: Exclude<Place, null>): Promise<number> {
+    /** The place of a cursor, or the present end, for what is kept in this database. Every change that is not committed yet comes after it. CURSOR_EXPIRED. */
+    async findPlace(scope: ProjectScope, after: Exclude<Place, null>): Promise<ChangeCursor> {
       const projectId = scope.projectIdFor('changes');
-      if (after === 'now') return (await readFeed(db)).published;
+      const end = await findEnd();
+      if (after === 'now') return end;
       await readPart(projectId, after, 1);
-      return after.id;
+      return after;
     },
 
     /** The cursors of places, as they are now. */
@@ -237,6 +244,12 @@ function toChange({ type, at, userId, fields }: ChangeRow, cursor: ChangeCursor)
 
 /** The timeline of cursors before the first change, which are the same in every database. */
 const BEGINNING = { timeline: '00000000', published: 1 };
+
+/** As many earlier timelines are kept: see the migration. */
+const MAX_TIMELINES = 200;
+
+const isKnown = ({ timeline }: ChangeCursor, feed: FeedRow) =>
+  timeline === feed.timeline || timelinesOf(feed).some((each) => each.timeline === timeline);
 
 function timelinesOf({ timelines }: FeedRow): { timeline: string; published: number }[] {
   const words = timelines?.split(' ') ?? [];

@@ -49,6 +49,8 @@ const LIMITS: DeliveryLimits = {
   giveUpMs: GIVE_UP_MS,
   retryDelayMs: (failures, retryAfterMs) => retryDelayMs(failures, retryAfterMs, Math.random()),
 };
+const PLACE_IS_GONE =
+  'What it has not been sent is no longer kept, or the feed began anew with a restore. Replay it from a cursor, or from now.';
 /** A search for work rests for so long, and for so many times as long as it took. It looks at all endpoints. */
 const MIN_REST_MS = 5;
 const REST_FACTOR = 4;
@@ -174,13 +176,14 @@ export function createWebhookDelivery(
     const { webhook } = turn;
     const sender = await getSender();
     const startedAt = performance.now();
-    let { place } = webhook;
+    let { place, timeline } = webhook;
     let delivered = false;
     let failed: Exchange | null = null;
     let attempts: readonly Attempt[] = webhook.attempts;
     try {
-      const part = await changes.readAfter(webhook.projectId, place, limits.changesPerTurn);
-      for (const { change, place: itsPlace } of part.changes) {
+      const part = await changes.readAfter(webhook.projectId, { timeline, id: place }, limits.changesPerTurn);
+      timeline = part.timeline;
+      for (const { change, id } of part.changes) {
         if (closing.signal.aborted || turn.stop.signal.aborted || performance.now() - startedAt > limits.turnMs) break;
         if (webhook.types.length === 0 || webhook.types.includes(change.type)) {
           const message = messageOf(change);
@@ -196,18 +199,25 @@ export function createWebhookDelivery(
           }
           delivered = true;
         }
-        place = itsPlace;
+        place = id;
       }
-      if (place === (part.changes.at(-1)?.place ?? webhook.place) && failed === null) place = part.end;
+      if (place === (part.changes.at(-1)?.id ?? webhook.place) && failed === null) place = part.end;
     } catch (error) {
       if (!(error instanceof AppError) || error.code !== 'CURSOR_EXPIRED') throw error;
-      const reason = 'Changes that it has not been sent are no longer kept. Replay it from a cursor, or from now.';
-      return end(turn, { place, delivered, failures: 0, delayMs: 0, status: 'paused', reason, attempts });
+      const stopped = {
+        delivered,
+        failures: 0,
+        delayMs: 0,
+        status: 'paused',
+        reason: PLACE_IS_GONE,
+        attempts,
+      } as const;
+      return end(turn, { place, timeline, ...stopped });
     }
     const failures = failed === null ? (delivered ? 0 : webhook.failures) : (delivered ? 0 : webhook.failures) + 1;
     const failingMs = delivered ? 0 : webhook.failingMs;
     const delayMs = failed === null ? 0 : limits.retryDelayMs(failures, failed.retryAfterMs);
-    await end(turn, { place, delivered, failures, delayMs, attempts, ...stateAfter(failed, failingMs) });
+    await end(turn, { place, timeline, delivered, failures, delayMs, attempts, ...stateAfter(failed, failingMs) });
   }
 
   function stateAfter(failed: Exchange | null, failingMs: number): { status: WebhookStatus; reason: string | null } {

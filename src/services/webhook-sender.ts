@@ -207,12 +207,12 @@ const WORDS: Record<string, string> = {
 /** An error of the connection in our words. It never repeats what the endpoint sent. */
 function explain(error: unknown): string {
   if (error instanceof Refusal) return error.message;
-  const { code = '', errors } = error as { code?: unknown; errors?: unknown[] };
+  const { name, code = '', errors } = error as { name?: unknown; code?: unknown; errors?: unknown[] };
   const known = WORDS[String(code)];
   if (known !== undefined) return known;
   // One error for each address that was tried.
   if (Array.isArray(errors) && errors.length > 0) return explain(errors[0]);
-  if (String(code).startsWith('HPE_')) return 'its answer is not HTTP as it should be';
+  if (name === 'HTTPParserError') return WORDS['UND_ERR_HEADERS_OVERFLOW'] as string;
   if (/CERT|SSL|TLS|ALTNAME/.test(String(code))) return `TLS failed (${/^\w{1,60}$/.exec(String(code)) ?? 'error'})`;
   return `the connection failed${/^\w{1,60}$/.test(String(code)) ? ` (${code})` : ''}`;
 }

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Database } from '../db/database.js';
-import type { ChangeType, Place } from '../domain/changes.js';
+import { type ChangeType, encodeChangeCursor, type Place } from '../domain/changes.js';
 import type { ProjectScope } from '../domain/projects.js';
 import {
   formatWebhookSecret,
@@ -90,9 +90,10 @@ export function createWebhooks(
       if (!allowPrivate && (await (await loadSender()).leadsToPrivateAddress(hostname))) throw privateTarget(url);
       const secret = makeWebhookSecret(randomBytes);
       const types = normalizeTypes(given.types);
+      const place = await changes.findPlace(scope, 'now');
       const id = await db.transaction('READ COMMITTED', async (tx) => {
         await sql.lockWebhooks(tx, actor.projectId);
-        return sql.insertWebhook(tx, actor, { url, origin, description, types, secret, max: MAX_WEBHOOKS });
+        return sql.insertWebhook(tx, actor, { url, origin, description, types, place, secret, max: MAX_WEBHOOKS });
       });
       if (id === null)
         throw new AppError('CONFLICT', `A project can have ${MAX_WEBHOOKS} webhooks, and this one has so many.`);
@@ -137,7 +138,7 @@ export function createWebhooks(
     ): Promise<void> {
       const actor = scope.actorFor('operate', requestId);
       const place = await changes.findPlace(scope, after);
-      const cursor = (await changes.cursorsOfPlaces())(place);
+      const cursor = encodeChangeCursor(place);
       if (!(await sql.enableWebhook(db, actor, id, { place, cursor }))) throw noWebhook(id);
     },
 

@@ -1,5 +1,5 @@
 import { Prisma, type Queryable } from '../db/statements.js';
-import type { ChangeType } from '../domain/changes.js';
+import type { ChangeCursor, ChangeType } from '../domain/changes.js';
 import type { Actor } from '../domain/projects.js';
 import type { Attempt, WebhookSecret, WebhookStatus } from '../domain/webhooks.js';
 import { insertAuditEntries } from './audit.js';
@@ -59,22 +59,24 @@ export interface AddedWebhook {
   readonly origin: string;
   readonly description: string;
   readonly types: readonly ChangeType[];
+  readonly place: ChangeCursor;
   readonly secret: Uint8Array;
   readonly max: number;
 }
 
-/** Adds an endpoint at the present end of the feed, with its first secret and an audit entry. Null if the project has the most. */
+/** Adds an endpoint, with its first secret and an audit entry. Null if the project has the most. */
 export async function insertWebhook(
   tx: Queryable,
   actor: Actor,
-  { url, origin, description, types, secret, max }: AddedWebhook,
+  { url, origin, description, types, place, secret, max }: AddedWebhook,
 ): Promise<number | null> {
   const { projectId } = actor;
   const entry = Prisma.sql`SELECT NULL::bigint, jsonb_build_object('webhook', id, 'origin', ${origin}::text) FROM added`;
   const [added] = await tx.query<{ id: number }>(Prisma.sql`
     WITH added AS (
-      INSERT INTO webhooks (project_id, url, description, types, place)
-      SELECT ${projectId}::int, ${url}::text, ${description}::text, ${types}::text[]::change_type[], ${PUBLISHED}
+      INSERT INTO webhooks (project_id, url, description, types, place, timeline)
+      SELECT ${projectId}::int, ${url}::text, ${description}::text, ${types}::text[]::change_type[],
+             ${place.id}::bigint, ${place.timeline}::text
       WHERE (SELECT count(*) FROM webhooks WHERE project_id = ${projectId}::int) < ${max}::bigint
       RETURNING id
     ), signed AS (
@@ -141,16 +143,16 @@ export async function enableWebhook(
   db: Queryable,
   actor: Actor,
   id: number,
-  moved: { readonly place: number; readonly cursor: string } | null = null,
+  moved: { readonly place: ChangeCursor; readonly cursor: string } | null = null,
 ): Promise<boolean> {
-  const place = moved?.place ?? null;
+  const { id: place = null, timeline = null } = moved?.place ?? {};
   const entry = Prisma.sql`
     SELECT NULL::bigint, jsonb_strip_nulls(jsonb_build_object('webhook', id, 'after', ${moved?.cursor ?? null}::text)) FROM enabled`;
   const enabled = await db.query(Prisma.sql`
     WITH enabled AS (
       UPDATE webhooks w
       SET status = 'enabled', reason = NULL, failures = 0, failing_since = NULL, next_attempt_at = now(),
-          place = coalesce(${place}::bigint, w.place), moves = w.moves + 1
+          place = coalesce(${place}::bigint, w.place), timeline = coalesce(${timeline}::text, w.timeline), moves = w.moves + 1
       WHERE w.project_id = ${actor.projectId}::int AND w.id = ${id}::int
       RETURNING w.id
     ), audited AS (
@@ -186,6 +188,7 @@ export interface ClaimedWebhook {
   readonly secrets: string[];
   readonly types: ChangeType[];
   readonly place: number;
+  readonly timeline: string;
   readonly moves: number;
   readonly failures: number;
   /** For how long it has failed; 0 if it has not. */
@@ -207,10 +210,11 @@ export interface ClaimLimits {
 /** Enabled endpoints whose time has come, which no live process has leased. A project that is disabled is left alone. */
 const IS_DUE = Prisma.sql`
   w.status = 'enabled' AND w.next_attempt_at <= now() AND (w.leased_until IS NULL OR w.leased_until <= now())`;
-/** Changes that are not delivered, or that were deleted before they were. */
+/** Changes that are not delivered, or were deleted before they were; or the feed began anew. */
 const HAS_WORK = Prisma.sql`(
   EXISTS (SELECT FROM changes c WHERE c.project_id = w.project_id AND c.id > w.place AND c.id <= ${PUBLISHED})
   OR EXISTS (SELECT FROM changes_pruned g WHERE g.project_id = w.project_id AND g.through > w.place)
+  OR w.place > ${PUBLISHED}
 )`;
 
 /**
@@ -247,7 +251,7 @@ export function claimWebhooks(db: Queryable, limits: ClaimLimits): Promise<Claim
     SET leased_by = ${lease}::text, leased_until = now() + ${leaseMs}::float8 * interval '1 millisecond'
     FROM locked
     WHERE w.project_id = locked.project_id AND w.id = locked.id
-    RETURNING w.project_id AS "projectId", w.id, w.url, ${SECRETS} AS secrets, ${EVENT_TYPES}, w.place, w.moves, w.failures,
+    RETURNING w.project_id AS "projectId", w.id, w.url, ${SECRETS} AS secrets, ${EVENT_TYPES}, w.place, w.timeline, w.moves, w.failures,
               coalesce(extract(epoch FROM now() - w.failing_since) * 1000, 0)::float8 AS "failingMs", w.attempts`);
 }
 
@@ -278,6 +282,7 @@ export function renewLeases(
 /** What a turn has come to. */
 export interface TurnResult {
   readonly place: number;
+  readonly timeline: string;
   /** Whether something was delivered. */
   readonly delivered: boolean;
   /** Failed attempts, one after another, at its end. */
@@ -295,7 +300,7 @@ export async function endTurn(
   lease: string,
   result: TurnResult,
 ): Promise<void> {
-  const { place, delivered, failures, delayMs, status, reason, attempts } = result;
+  const { place, timeline, delivered, failures, delayMs, status, reason, attempts } = result;
   const isMine = Prisma.sql`
     w.project_id = ${projectId}::int AND w.id = ${id}::int AND w.leased_by = ${lease}::text`;
   await db.query(Prisma.sql`
@@ -303,7 +308,7 @@ export async function endTurn(
       UPDATE webhooks w SET leased_by = NULL, leased_until = NULL WHERE ${isMine} AND w.moves <> ${moves}::int
     )
     UPDATE webhooks w
-    SET place = ${place}::bigint, failures = ${failures}::int,
+    SET place = ${place}::bigint, timeline = ${timeline}::text, failures = ${failures}::int,
         failing_since = CASE
           WHEN ${failures}::int = 0 THEN NULL
           WHEN ${delivered}::boolean THEN now()

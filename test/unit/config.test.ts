@@ -30,6 +30,7 @@ test('the default is the embedded database in ./data on loopback, with GraphiQL 
     rateLimit: { requestsPerMinute: null },
     shutdownDelayMs: 0,
     changesRetentionMs: 2_592_000_000,
+    webhooksAllowPrivate: false,
     metricsPort: null,
     tracesUrl: null,
   });
@@ -49,6 +50,7 @@ test('every setting is read', () => {
       REQUEST_TIMEOUT_MS: '4321',
       SHUTDOWN_DELAY_MS: '5000',
       CHANGES_RETENTION: '36h',
+      WEBHOOKS_ALLOW_PRIVATE: 'on',
       RATE_LIMIT: '600',
       REDIS_URL: 'rediss://:secret@cache.example/1',
       DATA_DIR: '/srv/userdir',
@@ -100,6 +102,7 @@ test('every setting is read', () => {
     rateLimit: { requestsPerMinute: 600, redisUrl: 'rediss://:secret@cache.example/1' },
     shutdownDelayMs: 5_000,
     changesRetentionMs: 129_600_000,
+    webhooksAllowPrivate: true,
     metricsPort: 9464,
     tracesUrl: 'https://collector.example.com/otlp/v1/traces',
   });

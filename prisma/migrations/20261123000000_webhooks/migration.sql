@@ -16,8 +16,10 @@ CREATE TABLE "webhooks" (
     "description" TEXT NOT NULL,
     -- Empty: all.
     "types" "change_type"[] NOT NULL,
-    -- Every change up to this id has been delivered. Without a timeline: it is kept in the database of the feed, and restored with it.
+    -- Every change up to this id has been delivered. The timeline is that of the feed when it was written: a feed that began anew, because
+    -- a dump was restored without it, has others.
     "place" BIGINT NOT NULL,
+    "timeline" TEXT COLLATE "C" NOT NULL,
     -- How often an operator has moved the place. A delivery that began before the last move does not move it again.
     "moves" INTEGER NOT NULL DEFAULT 0,
     "status" "webhook_status" NOT NULL DEFAULT 'enabled',
