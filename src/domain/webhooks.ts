@@ -164,6 +164,6 @@ export function retryDelayMs(failures: number, retryAfterMs: number | null, rand
 export function parseRetryAfter(header: string | undefined, now: Date): number | null {
   if (header === undefined || header.length > INPUT_LIMITS.date.max) return null;
   if (/^\d{1,9}$/.test(header)) return Number(header) * 1_000;
-  const at = Date.parse(header);
+  const at = header.endsWith(' GMT') ? Date.parse(header) : Number.NaN;
   return Number.isNaN(at) ? null : Math.max(0, at - now.getTime());
 }

@@ -566,7 +566,7 @@ test('a viewer lists endpoints, and may not change them', async () => {
 
 test('endpoints that are due together share the search and the read of the feed', async () => {
   const project = await app.createProject();
-  const hooks = [];
+  const hooks: Awaited<ReturnType<typeof add>>[] = [];
   for (let index = 0; index < 4; index += 1) hooks.push(await add(project));
   await login(project);
   await project.graphql('{ changes { nodes { id } } }');
