@@ -231,7 +231,7 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
     await settle(page);
     const trail = await page.getByRole('table', { name: 'Audit trail' }).innerText();
     for (const action of ['add', 'test', 'enable', 'replay', 'rotate', 'remove'])
-      expect(trail).toMatch(new RegExp(`operator:${operator}\\s+.*${action}_webhook`, 'i'));
+      expect(trail).toMatch(new RegExp(`operator:${operator}\\s+.*${action}.webhook`, 'i'));
     expect([opened.strangers(), opened.complaints, receiver.faults]).toEqual([[], [], []]);
     await hooked.close();
     await receiver.close();
