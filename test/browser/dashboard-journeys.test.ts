@@ -170,7 +170,9 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
     receiver.expectSecret('/journey', secret);
     await button(dialog, 'I have copied it').click();
     const row = page.getByRole('row').nth(1);
-    await until(() => row.innerText()).toMatch(/the CRM[^]*user\.created[^]*enabled[^]*nothing waits[^]*never/);
+    await until(() => row.innerText()).toMatch(
+      /the CRM[\s\S]*user\.created[\s\S]*enabled[\s\S]*nothing waits[\s\S]*never/,
+    );
     expect(await page.content()).not.toContain(secret);
 
     await button(row, 'Test…').click();
@@ -196,10 +198,10 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
     await until(async () => {
       await visit(hooked, page, `/${project.appId}/webhooks`);
       return row.innerText();
-    }).toMatch(/enabled[^]*nothing waits/);
+    }).toMatch(/enabled[\s\S]*nothing waits/);
     await button(row, 'Attempts…').click();
     const attempts = await dialog.getByRole('table', { name: 'Attempts' }).innerText();
-    expect(attempts).toMatch(/user\.created\s+accepted 204[^]*user\.created\s+failed answered 410/);
+    expect(attempts).toMatch(/user\.created\s+accepted 204[\s\S]*user\.created\s+failed answered 410/);
     await button(dialog, 'Close').last().click();
 
     const cursor = await hooked.context.services.webhooks
