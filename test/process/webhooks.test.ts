@@ -215,6 +215,22 @@ test('the receiver of docs/changes.md verifies what it gets, and handles each me
   }
 });
 
+test('a server that is told to stop ends in order, though a receiver hangs', async () => {
+  const project = await createProject();
+  const own = inject('engine') === 'postgres' ? await startServer({ ...settings, LOG_LEVEL: 'info' }) : server;
+  receiver.answer('/hangs', () => undefined);
+  const url = receiver.url('/hangs');
+  await userdirJson(settings, ['webhook', 'add', '--project', project.app_id, '--url', url]);
+  await login(project);
+  await receiver.until(() => receiver.at('/hangs').length > 0);
+  const { code, signal } = await own.stop();
+  expect({ code, signal }).toEqual({ code: 0, signal: null });
+  if (own === server) server = await startServer(settings);
+  const [{ failures }] = await userdirJson(settings, ['webhook', 'list', '--project', project.app_id]);
+  expect(failures).toBe(0);
+  receiver.answer('/hangs', null);
+});
+
 test('doctor names webhooks that nothing is sent to', async () => {
   const project = await createProject();
   const { id } = await userdirJson(settings, [
