@@ -209,6 +209,13 @@ describe('where a name leads when it is connected to', () => {
     expect(requests).toBe(before);
   });
 
+  test('a server that does not speak TLS is named as that', async () => {
+    const sender = createWebhookSender({ allowPrivate: true });
+    const { ok, error } = await sender.send({ url: `https://127.0.0.1:${port}/`, secrets: [SECRET] }, MESSAGE);
+    expect({ ok, error }).toEqual({ ok: false, error: expect.stringMatching(/^TLS failed \(\w+\)$/) });
+    await sender.close();
+  });
+
   test('a name without an address, and one that cannot be resolved', async () => {
     for (const resolve of [async () => [], () => Promise.reject(Object.assign(new Error(), { code: 'ENOTFOUND' }))]) {
       const sender = createWebhookSender({ allowPrivate: false, resolve });
