@@ -6,11 +6,18 @@ import {
   GIVE_UP_MS,
   MAX_ATTEMPTS_KEPT,
   messageOf,
+  type Message,
   retryDelayMs,
-  type WebhookStatus,
 } from '../domain/webhooks.js';
 import { AppError } from '../errors.js';
-import { claimWebhooks, type ClaimedWebhook, endTurn, hasEnabledWebhooks, renewLeases } from '../sql/webhooks.js';
+import {
+  claimWebhooks,
+  type ClaimedWebhook,
+  endTurn,
+  hasEnabledWebhooks,
+  renewLeases,
+  type TurnResult,
+} from '../sql/webhooks.js';
 import { createBackground, type OnFailure } from './background.js';
 import type { Changes } from './changes.js';
 import type { Exchange, Outcome, WebhookSender } from './webhook-sender.js';
@@ -22,8 +29,9 @@ export interface DeliveryLimits {
   readonly maxInFlight: number;
   readonly maxPerProject: number;
   readonly maxFailing: number;
-  /** A turn ends after so many changes, or when it has taken so long. Then its place is recorded. */
-  readonly changesPerTurn: number;
+  /** How many changes are read at once. */
+  readonly changesPerRead: number;
+  /** A turn ends when there is no more, or with the first message after this time. Then its place is recorded. */
   readonly turnMs: number;
   /** How long another process waits for one that has died, and how often a lease is renewed. */
   readonly leaseMs: number;
@@ -40,7 +48,7 @@ const LIMITS: DeliveryLimits = {
   maxInFlight: 256,
   maxPerProject: 4,
   maxFailing: 64,
-  changesPerTurn: 100,
+  changesPerRead: 100,
   turnMs: 1_000,
   leaseMs: 10_000,
   renewMs: 3_000,
@@ -54,6 +62,18 @@ const PLACE_IS_GONE =
 /** A search for work rests for so long, and for so many times as long as it took. It looks at all endpoints. */
 const MIN_REST_MS = 5;
 const REST_FACTOR = 4;
+
+const ENABLED = { status: 'enabled', reason: null } as const;
+
+/** What a turn has come to so far. */
+interface Progress {
+  place: number;
+  timeline: string;
+  attempts: readonly Attempt[];
+  /** Whether something was accepted. */
+  delivered: boolean;
+  failed: Exchange | null;
+}
 
 /** An endpoint that this process delivers to. */
 interface Turn {
@@ -174,60 +194,71 @@ export function createWebhookDelivery(
 
   async function takeTurn(turn: Turn): Promise<void> {
     const { webhook } = turn;
-    const sender = await getSender();
-    const startedAt = performance.now();
-    let { place, timeline } = webhook;
-    let delivered = false;
-    let failed: Exchange | null = null;
-    let attempts: readonly Attempt[] = webhook.attempts;
+    const { place, timeline, attempts } = webhook;
+    const progress: Progress = { place, timeline, attempts, delivered: false, failed: null };
     try {
-      const part = await changes.readAfter(webhook.projectId, { timeline, id: place }, limits.changesPerTurn);
-      timeline = part.timeline;
-      for (const { change, id } of part.changes) {
-        if (closing.signal.aborted || turn.stop.signal.aborted || performance.now() - startedAt > limits.turnMs) break;
-        if (webhook.types.length === 0 || webhook.types.includes(change.type)) {
-          const message = messageOf(change);
-          const at = new Date().toISOString();
-          const exchange = await sender.send(webhook, message, turn.stop.signal);
-          outcomes.set(exchange.outcome, (outcomes.get(exchange.outcome) ?? 0) + 1);
-          // Ended by this process: it counts neither as delivered nor as failed.
-          if (exchange.outcome === 'aborted') break;
-          attempts = [attemptOf(message, at, exchange), ...attempts].slice(0, MAX_ATTEMPTS_KEPT);
-          if (!exchange.ok) {
-            failed = exchange;
-            break;
-          }
-          delivered = true;
-        }
-        place = id;
-      }
-      if (place === (part.changes.at(-1)?.id ?? webhook.place) && failed === null) place = part.end;
+      await deliver(turn, progress);
     } catch (error) {
       if (!(error instanceof AppError) || error.code !== 'CURSOR_EXPIRED') throw error;
-      const stopped = {
-        delivered,
-        failures: 0,
-        delayMs: 0,
-        status: 'paused',
-        reason: PLACE_IS_GONE,
-        attempts,
-      } as const;
-      return end(turn, { place, timeline, ...stopped });
+      return end(turn, progress, { failures: 0, delayMs: 0, status: 'paused', reason: PLACE_IS_GONE });
     }
-    const failures = failed === null ? (delivered ? 0 : webhook.failures) : (delivered ? 0 : webhook.failures) + 1;
-    const failingMs = delivered ? 0 : webhook.failingMs;
-    const delayMs = failed === null ? 0 : limits.retryDelayMs(failures, failed.retryAfterMs);
-    await end(turn, { place, timeline, delivered, failures, delayMs, attempts, ...stateAfter(failed, failingMs) });
+    const { failed, delivered } = progress;
+    const before = delivered ? 0 : webhook.failures;
+    if (failed === null) return end(turn, progress, { failures: before, delayMs: 0, ...ENABLED });
+    const failures = before + 1;
+    const delayMs = limits.retryDelayMs(failures, failed.retryAfterMs);
+    return end(turn, progress, { failures, delayMs, ...stateAfter(failed, delivered ? 0 : webhook.failingMs) });
   }
 
-  function stateAfter(failed: Exchange | null, failingMs: number): { status: WebhookStatus; reason: string | null } {
-    if (failed?.isGone) return { status: 'disabled', reason: 'The endpoint answered 410 (gone).' };
-    if (failed === null || failingMs < limits.giveUpMs) return { status: 'enabled', reason: null };
+  /** Sends what comes after the place, until there is no more, an attempt fails or the time of the turn is over. */
+  async function deliver({ webhook, stop }: Turn, progress: Progress): Promise<void> {
+    const sender = await getSender();
+    const { projectId, types } = webhook;
+    const startedAt = performance.now();
+    const isOver = () => closing.signal.aborted || stop.signal.aborted || performance.now() - startedAt > limits.turnMs;
+    do {
+      const { timeline, place } = progress;
+      const part = await changes.readAfter(projectId, { timeline, id: place }, limits.changesPerRead);
+      progress.timeline = part.timeline;
+      for (const { change, id } of part.changes) {
+        const isWanted = types.length === 0 || types.includes(change.type);
+        if (isWanted && !(await attempt(messageOf(change)))) return;
+        progress.place = id;
+        if (isOver() && id !== part.changes.at(-1)?.id) return;
+      }
+      progress.place = part.end;
+      if (part.changes.length < limits.changesPerRead) return;
+    } while (!isOver());
+
+    /** Returns whether the message was accepted. One that this process has ended counts neither as delivered nor as failed. */
+    async function attempt(message: Message): Promise<boolean> {
+      const at = new Date().toISOString();
+      const exchange = await sender.send(webhook, message, stop.signal);
+      const { outcome, ok, status, ms, error } = exchange;
+      outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
+      if (outcome === 'aborted') return false;
+      const { id, type } = message;
+      progress.attempts = [{ at, id, type, ok, status, ms, error }, ...progress.attempts].slice(0, MAX_ATTEMPTS_KEPT);
+      if (ok) progress.delivered = true;
+      else progress.failed = exchange;
+      return ok;
+    }
+  }
+
+  function stateAfter(failed: Exchange, failingMs: number): Pick<TurnResult, 'status' | 'reason'> {
+    if (failed.isGone) return { status: 'disabled', reason: 'The endpoint answered 410 (gone).' };
+    if (failingMs < limits.giveUpMs) return ENABLED;
     const days = Math.round((limits.giveUpMs / 86_400_000) * 10) / 10;
     return { status: 'paused', reason: `Every attempt of ${days} days failed; the last one: ${failed.error}.` };
   }
 
-  const end = ({ webhook }: Turn, result: Parameters<typeof endTurn>[3]) => endTurn(db, webhook, lease, result);
+  function end(
+    { webhook }: Turn,
+    { place, timeline, attempts, delivered }: Progress,
+    state: Pick<TurnResult, 'failures' | 'delayMs' | 'status' | 'reason'>,
+  ): Promise<void> {
+    return endTurn(db, webhook, lease, { place, timeline, attempts, delivered, ...state });
+  }
 
   /** Renews all leases at once. A turn whose lease is lost, or may have ended, stops. */
   async function keepLeases(): Promise<void> {
@@ -277,11 +308,3 @@ export function createWebhookDelivery(
 }
 
 const keyOf = ({ projectId, id }: { projectId: number; id: number }) => `${projectId}/${id}`;
-
-function attemptOf(
-  { id, type }: { id: string; type: string },
-  at: string,
-  { ok, status, ms, error }: Exchange,
-): Attempt {
-  return { at, id, type, ok, status, ms, error };
-}

@@ -10,6 +10,9 @@ export const EXCHANGE_MS = 15_000;
 /** So much of an answer is read. What matters is its status. */
 const MAX_ANSWER_BYTES = 4_096;
 const RESOLVE_MS = 3_000;
+/** Of several addresses, each is tried for so long. */
+const ADDRESS_MS = 2_500;
+const KEEP_ALIVE_MS = 1_000;
 const GONE = 410;
 
 export interface SenderOptions {
@@ -73,9 +76,18 @@ export function createWebhookSender({ allowPrivate, exchangeMs = EXCHANGE_MS, re
       .catch((error) => callback(error, ''));
   };
   const agent = new Agent({
-    connect: { lookup: lookUp, timeout: exchangeMs },
+    connect: {
+      lookup: lookUp,
+      timeout: exchangeMs,
+      autoSelectFamily: true,
+      autoSelectFamilyAttemptTimeout: ADDRESS_MS,
+    },
+    // The limit of the whole exchange comes first.
     headersTimeout: exchangeMs,
     bodyTimeout: exchangeMs,
+    // Shorter than servers keep them open: one that closes it while a message is on its way makes a failure of it.
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    keepAliveMaxTimeout: KEEP_ALIVE_MS,
   });
 
   return {

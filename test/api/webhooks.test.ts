@@ -135,7 +135,7 @@ test('the verifiers refuse what was changed, and what is signed by another secre
 test('an endpoint gets only the types that it wants, and only the changes of its project', async () => {
   const [project, stranger] = [await app.createProject(), await app.createProject()];
   const hook = await add(project, { types: ['user.removed'] });
-  deliver({ changesPerTurn: 3 });
+  deliver({ changesPerRead: 3 });
   const ids = await loginMany(project, 8);
   await login(stranger);
   await project.rest(`/server/users/${ids[3]}`, { method: 'DELETE' });
@@ -407,7 +407,9 @@ test('two processes share the endpoints: in order, and one message of an endpoin
   const other = await app.createProject();
   const hooks = [];
   for (const one of [project, project, project, other, other]) hooks.push(await add(one));
-  const both = [deliver({ changesPerTurn: 2, maxInFlight: 2 }), deliver({ changesPerTurn: 2, maxInFlight: 2 })];
+  // A turn is one message.
+  const limits = { changesPerRead: 2, turnMs: -1, maxInFlight: 2 };
+  const both = [deliver(limits), deliver(limits)];
   const ids = await loginMany(project, 10);
   const otherIds = await loginMany(other, 10);
   for (const [index, hook] of hooks.entries()) {
@@ -418,6 +420,42 @@ test('two processes share the endpoints: in order, and one message of an endpoin
   }
   for (const each of both) expect(each.countOutcomes().get('delivered')).toBeGreaterThan(0);
 });
+
+test.each([1, 2, 3])(
+  'random history %d: whatever fails, stops and is replayed, messages come in order and none is lost',
+  async (seed) => {
+    let state = seed;
+    const chance = (part: number) => {
+      state = (state * 48_271) % 2_147_483_647;
+      return state / 2_147_483_647 < part;
+    };
+    const project = await app.createProject();
+    const hostile: Answer = (response) => {
+      if (chance(0.6)) response.writeHead(204).end();
+      else if (chance(0.5)) response.writeHead(chance(0.5) ? 500 : 302).end();
+      else response.socket?.destroy();
+    };
+    const hooks = [await add(project, { answer: hostile }), await add(project, { answer: hostile })];
+    const running = [deliver({ changesPerRead: 3 }), deliver({ changesPerRead: 3 })];
+    const ids: number[] = [];
+    for (let step = 0; step < 30; step += 1) {
+      ids.push(await login(project));
+      if (chance(0.2)) {
+        await running.shift()?.close();
+        running.push(deliver({ changesPerRead: 3, turnMs: chance(0.5) ? 1_000 : -1 }));
+      }
+      const { path, id, scope } = hooks[step % 2] as (typeof hooks)[number];
+      const first = receiver.at(path)[0]?.id;
+      if (chance(0.1) && first !== undefined)
+        await webhooks().replayWebhook(scope, { id, after: (await parseCursor(first))[0] });
+    }
+    for (const { path } of hooks) {
+      await receiver.until(() => receiver.usersAt(path).length === ids.length);
+      expect(receiver.usersAt(path)).toEqual(ids);
+      expect(receiver.mostOpen.get(path)).toBe(1);
+    }
+  },
+);
 
 test('what a dead process has leased is taken over when the lease has ended; a live one keeps its lease', async () => {
   const project = await app.createProject();
