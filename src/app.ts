@@ -133,7 +133,7 @@ export async function createServer({
     const { measure, serveMetrics } = await import('./telemetry/metrics.js');
     const { lagSeconds, findOldestWriter } = services.changes;
     const changes = { lagSeconds, findOldestWriter, openStreams: streams.count };
-    const metrics = measure(app, { admission, db: context.db, changes });
+    const metrics = measure(app, { admission, db: context.db, changes, webhooks: services.webhooks });
     app.decorate('readMetrics', metrics.json);
     const address = { host: config.host, port: config.metricsPort };
     if (checkWorkers === undefined) serveWhileListening(app, () => serveMetrics(address, metrics.text));

@@ -33,12 +33,13 @@ export interface ContextOptions extends DatabaseOptions {
 }
 
 export function createContext(config: Config, options: ContextOptions): Context {
-  const { db: dbConfig, changesRetentionMs, receiptKeys: keys, publicUrl: issuer } = config;
+  const { db: dbConfig, changesRetentionMs, receiptKeys: keys, publicUrl: issuer, webhooksAllowPrivate } = config;
   const { command, controlSocket, lockWaitMs: waitMs = 0, onDoubt } = options;
   const db = createDatabase(dbConfig, options);
   const services = createServices(db, {
     changesRetentionMs,
     receipts: { keys, issuer },
+    webhooksAllowPrivate,
     onFailure: options.onBackgroundFailure,
   });
   let lock: DataDirLock | null = null;
@@ -76,6 +77,7 @@ export function createContext(config: Config, options: ContextOptions): Context 
         // Not earlier: a standby is read only when it has what was on the primary by now, with the migrations.
         db.replica?.start();
         services.documents.start();
+        services.webhooks.start();
       }
       return applied;
     },
@@ -89,6 +91,7 @@ export function createContext(config: Config, options: ContextOptions): Context 
         () => services.projects.flush(),
         () => services.changes.close(),
         () => services.documents.close(),
+        () => services.webhooks.close(),
       ]);
     },
   };

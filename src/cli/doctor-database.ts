@@ -77,6 +77,7 @@ export async function examineDatabase(
     isMigrated ? attempt(id, check) : skipped(id, 'not checked before the migrations are applied');
   findings.push(await ifMigrated('rights', () => checkPrivileges(db)));
   findings.push(await ifMigrated('changes', () => checkChanges(services)));
+  findings.push(await ifMigrated('webhooks', () => checkWebhooks(services)));
   const totals = () => checkTotals(services);
   findings.push(
     params.totals ? await ifMigrated('totals', totals) : skipped('totals', 'not checked because of --no-totals'),
@@ -291,6 +292,19 @@ async function checkChanges({ changes }: Services): Promise<Finding> {
     'changes',
     `process ${pid} (${name || 'without a name'}) ${where} holds up the feed of changes`,
     `End its transaction; if it is stuck: SELECT pg_terminate_backend(${pid}).`,
+  );
+}
+
+/** Names webhooks that nothing is sent to. */
+async function checkWebhooks({ webhooks }: Services): Promise<Finding> {
+  const { enabled, paused, disabled } = await webhooks.findFigures();
+  if (paused + disabled === 0) return passed('webhooks', enabled === 0 ? 'there is none' : `${enabled} enabled`);
+  const named = (await webhooks.findStopped()).map(({ appId, id, status }) => `${id} of ${appId} is ${status}`);
+  const more = paused + disabled - named.length;
+  return warning(
+    'webhooks',
+    `${named.join(', ')}${more > 0 ? `, and ${more} more are not enabled` : ''}`,
+    'userdir webhook list says why. Enable it, or remove it.',
   );
 }
 

@@ -19,6 +19,7 @@ import { addServeCommand, SETTINGS_HELP } from './serve.js';
 import { addTotalsCommand } from './totals.js';
 import { addUserCommands } from './user.js';
 import { addWalletCommands } from './wallet.js';
+import { addWebhookCommands } from './webhook.js';
 
 /** All commands, in the order of the help. */
 const COMMANDS = [
@@ -30,6 +31,7 @@ const COMMANDS = [
   addWalletCommands,
   addAuditCommand,
   addChangesCommand,
+  addWebhookCommands,
   addDashboardCommand,
   addOperatorCommands,
   addTotalsCommand,

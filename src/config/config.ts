@@ -41,6 +41,8 @@ export interface Config {
   readonly shutdownDelayMs: number;
   /** How long changes are kept for those who follow them. */
   readonly changesRetentionMs: number;
+  /** Whether webhooks may lead to private addresses, and over http. */
+  readonly webhooksAllowPrivate: boolean;
   /** The port on which metrics are served; null for no metrics. */
   readonly metricsPort: number | null;
   /** The URL to which traces are sent, by OTLP over HTTP; null for no traces. */
@@ -157,6 +159,7 @@ export function parseConfig(env: Environment): Config {
     compression: values.COMPRESSION,
     shutdownDelayMs: values.SHUTDOWN_DELAY_MS,
     changesRetentionMs: values.CHANGES_RETENTION,
+    webhooksAllowPrivate: values.WEBHOOKS_ALLOW_PRIVATE,
     rateLimit: {
       requestsPerMinute: values.RATE_LIMIT ?? null,
       ...(values.REDIS_URL && { redisUrl: values.REDIS_URL }),

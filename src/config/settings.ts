@@ -204,6 +204,11 @@ export const DECLARATIONS = {
     default: '30d',
     does: 'How long changes are kept for those who follow them. A follower that was away for longer starts again from an export.',
   },
+  WEBHOOKS_ALLOW_PRIVATE: {
+    ...switchValue,
+    default: 'off',
+    does: 'Whether webhooks may lead to private, loopback and link-local addresses, and over http. Otherwise only public hosts over https may get them. `on` lets everyone who may add a webhook send requests into the network of the service.',
+  },
   RATE_LIMIT: {
     ...wholeNumber(1, 100_000_000),
     default: null,

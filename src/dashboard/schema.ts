@@ -9,6 +9,7 @@ import './secrets.js';
 import './status.js';
 import './user-actions.js';
 import './users.js';
+import './webhooks.js';
 
 export const schema = builder.toSchema();
 for (const type of [schema.getQueryType(), schema.getMutationType()]) {

@@ -58,7 +58,7 @@ const newSecretType = builder.objectRef<MadeSecret>('NewSecret').implement({
 const appIdArgument = { required: true, description: 'The App ID of the project.' } as const;
 const MAX_SECONDS = 36_500 * 86_400;
 
-function readSeconds(name: string, seconds: number, least: number): number {
+export function readSeconds(name: string, seconds: number, least: number): number {
   if (seconds >= least && seconds <= MAX_SECONDS) return seconds * 1_000;
   throw badInput(name, seconds, `a whole number of seconds from ${least} to ${MAX_SECONDS}`);
 }

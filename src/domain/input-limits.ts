@@ -27,6 +27,8 @@ export const INPUT_LIMITS = {
   appSecret: { max: 256, unit: 'characters' },
   projectName: { max: 200, unit: 'characters' },
   secretLabel: { max: 64, unit: 'characters' },
+  webhookUrl: { max: 2_048, unit: 'characters' },
+  webhookDescription: { max: 200, unit: 'characters' },
   operatorName: { max: 64, unit: 'characters' },
   /** Who acted, in a filter of the audit trail. */
   actor: { max: 128, unit: 'characters' },

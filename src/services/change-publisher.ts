@@ -170,10 +170,10 @@ export function createChangePublisher(db: Database, retentionMs: number, onFailu
       return () => void listeners.delete(listener);
     },
 
-    /** Waits until the changes up to an id are published, unless a transaction that stays open holds them up. */
+    /** Waits until the changes up to an id are published, unless a transaction that stays open holds them up, or another process publishes. */
     async waitFor(upto: number): Promise<void> {
       if (isEmbedded) return publishEmbedded();
-      if (published >= upto || lagSeconds() * 1_000 > WAIT_MS) return;
+      if (!isStarted || published >= upto || lagSeconds() * 1_000 > WAIT_MS) return;
       let isDone = () => {};
       const done = new Promise<void>((resolve) => {
         isDone = resolve;

@@ -63,6 +63,14 @@ interface Part {
   readonly newest: number;
 }
 
+/** What comes after a place that is kept in the database of the feed. */
+export interface ChangesAfter {
+  readonly changes: { readonly change: Change; readonly id: number }[];
+  readonly end: number;
+  /** The present one of the feed. */
+  readonly timeline: string;
+}
+
 /** The feed of changes of a project. It keeps what is not older than `retentionMs`. */
 export function createChanges(db: Database, retentionMs: number, onFailure: OnFailure) {
   const publisher = createChangePublisher(db, retentionMs, onFailure);
@@ -189,6 +197,42 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
       return after;
     },
 
+    /**
+     * The next changes after a place that this database keeps itself, such as that of a webhook, each with its own place, and the place
+     * after them. CURSOR_EXPIRED.
+     */
+    async readAfter(projectId: number, place: ChangeCursor, limit: number): Promise<ChangesAfter> {
+      const rows = await read({ projectId, after: place.id, limit });
+      const feed = rows[0] as ChangeRow;
+      // A place that is never moved may be older than the timelines that are kept.
+      if (isKnown(place, feed) || timelinesOf(feed).length < MAX_TIMELINES) requireKept(place, feed, retentionMs);
+      else requireNotPruned(place.id, feed, retentionMs);
+      const cursorOf = cursorsOf(feed);
+      const changes = rows.flatMap((row) =>
+        row.id === null ? [] : [{ change: toChange(row, cursorOf(row.id)), id: row.id }],
+      );
+      const end = changes.length === limit ? (changes.at(-1)?.id as number) : Math.max(place.id, feed.published);
+      return { changes, end, timeline: feed.timeline };
+    },
+
+    /** The place of a cursor, or the present end, for what is kept in this database. Every change that is not committed yet comes after it. CURSOR_EXPIRED. */
+    async findPlace(scope: ProjectScope, after: Exclude<Place, null>): Promise<ChangeCursor> {
+      const projectId = scope.projectIdFor('changes');
+      const end = await findEnd();
+      if (after === 'now') return end;
+      await readPart(projectId, after, 1);
+      return after;
+    },
+
+    /** The cursors of places, as they are now. */
+    async cursorsOfPlaces(): Promise<(place: number) => string> {
+      const cursorOf = cursorsOf(await readFeed(db));
+      return (place) => encodeChangeCursor(cursorOf(place));
+    },
+
+    /** Calls back after each publication. Changes are published without a delay as long as there is a listener. Returns what ends it. */
+    listen: (listener: () => void): (() => void) => publisher.listen(listener),
+
     lagSeconds: publisher.lagSeconds,
     /** The transaction that holds up the feed for longest. Null if none is open that has written changes. */
     findOldestWriter: () => findOldestWriter(db),
@@ -214,6 +258,12 @@ function toChange({ type, at, userId, fields }: ChangeRow, cursor: ChangeCursor)
 /** The timeline of cursors before the first change, which are the same in every database. */
 const BEGINNING = { timeline: '00000000', published: 1 };
 
+/** As many earlier timelines are kept: see the migration. */
+const MAX_TIMELINES = 200;
+
+const isKnown = ({ timeline }: ChangeCursor, feed: FeedRow) =>
+  timeline === feed.timeline || timelinesOf(feed).some((each) => each.timeline === timeline);
+
 function timelinesOf({ timelines }: FeedRow): { timeline: string; published: number }[] {
   const words = timelines?.split(' ') ?? [];
   return words.flatMap((word, index) =>
@@ -234,7 +284,12 @@ function requireKept({ timeline, id }: ChangeCursor, feed: ChangeRow, retentionM
     if (known === undefined || id > known.published)
       throw cursorExpired('this database has not all of the changes before it');
   }
-  if (feed.prunedThrough !== null && id < feed.prunedThrough)
+  requireNotPruned(id, feed, retentionMs);
+}
+
+/** Throws CURSOR_EXPIRED where changes after the place have been deleted. */
+function requireNotPruned(place: number, { prunedThrough }: ChangeRow, retentionMs: number): void {
+  if (prunedThrough !== null && place < prunedThrough)
     throw cursorExpired(
       `changes are kept for ${Math.round(retentionMs / 86_400_000)} days, and some after it are gone`,
     );

@@ -16,6 +16,7 @@ import { createTotals } from './totals.js';
 import { createTransfers } from './transfers.js';
 import { createUsers } from './users.js';
 import { createWallets } from './wallets.js';
+import { createWebhooks } from './webhooks.js';
 
 export type Services = ReturnType<typeof createServices>;
 
@@ -23,15 +24,18 @@ export interface ServicesOptions {
   /** How long changes are kept. */
   readonly changesRetentionMs: number;
   readonly receipts: ReceiptOptions;
+  /** Whether webhooks may lead to private addresses, and over http. */
+  readonly webhooksAllowPrivate: boolean;
   readonly onFailure?: OnFailure | undefined;
 }
 
 /** Everything that the two interfaces and the command can do with one database. */
 export function createServices(db: Database, options: ServicesOptions) {
-  const { changesRetentionMs, onFailure = () => undefined } = options;
+  const { changesRetentionMs, webhooksAllowPrivate: allowPrivate, onFailure = () => undefined } = options;
   const receipts = createReceipts(options.receipts);
   const totals = createTotals(db, onFailure);
   const projects = createProjects(db, randomBytes, onFailure);
+  const changes = createChanges(db, changesRetentionMs, onFailure);
   return {
     totals,
     projects,
@@ -47,6 +51,7 @@ export function createServices(db: Database, options: ServicesOptions) {
     wallets: createWallets(db, receipts),
     logins: createLogins(db),
     transfers: createTransfers(db, totals),
-    changes: createChanges(db, changesRetentionMs, onFailure),
+    changes,
+    webhooks: createWebhooks(db, changes, randomBytes, { allowPrivate, onFailure }),
   };
 }

@@ -33,7 +33,13 @@ export interface MetricsOptions {
     findOldestWriter(): Promise<{ readonly seconds: number } | null>;
     openStreams(): number;
   };
+  readonly webhooks: {
+    countOutcomes(): ReadonlyMap<string, number>;
+    findFigures(): Promise<Record<(typeof WEBHOOK_STATES)[number] | 'lagSeconds', number>>;
+  };
 }
+
+const WEBHOOK_STATES = ['enabled', 'failing', 'paused', 'disabled'] as const;
 
 /** In seconds: what is answered from memory, most answers, and up to the time that a request has (REQUEST_TIMEOUT_MS). */
 const DURATIONS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
@@ -54,7 +60,7 @@ export interface Metrics {
  * Measures what `app` does. Load this module only where metrics are wanted. The only label that comes from a request is the
  * name of a GraphQL operation, and their number is limited.
  */
-export function measure(app: FastifyInstance, { admission, db, changes }: MetricsOptions): Metrics {
+export function measure(app: FastifyInstance, { admission, db, changes, webhooks }: MetricsOptions): Metrics {
   const register = new Registry();
   collectDefaultMetrics({ register });
   measureRequests(app, register);
@@ -63,6 +69,7 @@ export function measure(app: FastifyInstance, { admission, db, changes }: Metric
   readDatabase(db, register);
   if (db.replica !== null) readReplica(db.replica, register);
   readChanges(changes, register);
+  readWebhooks(webhooks, register);
   return { text: () => register.metrics(), json: () => register.getMetricsAsJSON() };
 }
 
@@ -255,6 +262,47 @@ function readChanges(changes: MetricsOptions['changes'], register: Registry): vo
     async collect() {
       const oldest = await changes.findOldestWriter().catch(() => null);
       this.set(oldest?.seconds ?? 0);
+    },
+  });
+}
+
+function readWebhooks({ countOutcomes, findFigures }: MetricsOptions['webhooks'], register: Registry): void {
+  new Counter({
+    name: 'userdir_webhook_attempts_total',
+    help: 'Attempts to deliver a change to a webhook, by their outcome.',
+    labelNames: ['outcome'],
+    registers: [register],
+    collect() {
+      this.reset();
+      for (const [outcome, count] of countOutcomes()) this.inc({ outcome }, count);
+    },
+  });
+  let reading: ReturnType<typeof findFigures> | null = null;
+  /** One statement for both gauges. */
+  const read = () => {
+    reading ??= findFigures().finally(() => {
+      reading = null;
+    });
+    return reading.catch(() => null);
+  };
+  new Gauge({
+    name: 'userdir_webhook_lag_seconds',
+    help: 'The age of the oldest change that an enabled webhook has not been sent.',
+    registers: [register],
+    aggregator: 'max',
+    async collect() {
+      this.set((await read())?.lagSeconds ?? 0);
+    },
+  });
+  new Gauge({
+    name: 'userdir_webhooks',
+    help: 'Webhooks by their state. Those that fail are enabled, too.',
+    labelNames: ['state'],
+    registers: [register],
+    aggregator: 'max',
+    async collect() {
+      const figures = await read();
+      for (const state of WEBHOOK_STATES) this.set({ state }, figures?.[state] ?? 0);
     },
   });
 }

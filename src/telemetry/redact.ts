@@ -4,6 +4,7 @@
  */
 const FORMS: readonly [form: RegExp, word: string][] = [
   [/\buds_[\w-]{8,}/g, '[secret]'],
+  [/\bwhsec_[\w+/=-]{8,}/g, '[secret]'],
   [/[^\s"'`<>()[\]{},;:=@]{1,64}@[^\s"'`<>()[\]{},;:=@\\]{1,253}\.[^\s"'`<>()[\]{},;:=@\\.]{2,63}/g, '[email]'],
   [/\bG[A-Z2-7]{55}\b/g, '[address]'],
   [/\b0x[0-9a-f]{40}\b/gi, '[address]'],

@@ -1,11 +1,12 @@
 /**
  * What the feed of changes costs and how fast it is, on PostgreSQL:
  *
- *   TEST_DATABASE_URL=postgres://… node test/bench/changes.mjs [logins|streams|latency]
+ *   TEST_DATABASE_URL=postgres://… node test/bench/changes.mjs [logins|streams|latency|webhooks]
  *
  * - logins: first logins a second with the triggers of the feed ÷ without them, in alternating rounds of one run.
  * - streams: the memory of 1,000 open subscriptions.
  * - latency: from the commit of a change to its arrival at a stream, at 1,000 changes a second.
+ * - webhooks: the same to a subscription and to two webhooks at once. The receiver is a process of its own. SECONDS is how long (20).
  */
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
@@ -28,7 +29,7 @@ const ROUNDS = Number(process.env.ROUNDS ?? 40);
 const ROUND_MS = Number(process.env.ROUND_MS ?? 700);
 const STREAMS = Number(process.env.STREAMS ?? 1_000);
 const CHANGES_PER_SECOND = 1_000;
-const LATENCY_SECONDS = 20;
+const LATENCY_SECONDS = Number(process.env.SECONDS ?? 20);
 
 const name = `userdir_bench_${randomUUID().slice(0, 8)}`;
 const url = Object.assign(new URL(SERVER), { pathname: `/${name}` }).href;
@@ -43,7 +44,10 @@ const quantile = (values, q) =>
   values.toSorted((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * q))];
 
 async function open() {
-  const context = createContext(parseConfig({ DATABASE_URL: url, DATABASE_POOL_SIZE: '16' }), { command: 'bench' });
+  const context = createContext(
+    parseConfig({ DATABASE_URL: url, DATABASE_POOL_SIZE: '16', WEBHOOKS_ALLOW_PRIVATE: 'on' }),
+    { command: 'bench' },
+  );
   await context.open();
   const credentials = await context.services.projects.createProject('Bench');
   return { context, ...credentials, scope: await context.services.projects.getScope(credentials.appId) };
@@ -120,7 +124,14 @@ async function logins(opened) {
 
 async function serve() {
   const child = spawn(process.execPath, [CLI, 'serve', '--json'], {
-    env: { ...process.env, DATABASE_URL: url, PORT: '0', DEMO: 'off', LOG_LEVEL: 'warn' },
+    env: {
+      ...process.env,
+      DATABASE_URL: url,
+      PORT: '0',
+      DEMO: 'off',
+      LOG_LEVEL: 'warn',
+      WEBHOOKS_ALLOW_PRIVATE: 'on',
+    },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   const [line] = await once(createInterface({ input: child.stdout }), 'line');
@@ -178,18 +189,10 @@ async function streams(opened) {
   };
 }
 
-async function latency(opened) {
-  const server = await serve();
-  const committed = new Map();
-  const delays = [];
-  const socket = await openStream(server.port, opened, false, (line) => {
-    const { user_id: id, type } = line.startsWith('data: ') ? JSON.parse(line.slice(6)) : {};
-    const at = committed.get(id);
-    // A change may arrive before its writer hears of the commit.
-    if (type === 'user.created') delays.push(at === undefined ? 0 : performance.now() - at);
-  });
-  const { pool } = opened.context.db;
-  const { rows } = await pool.query('SELECT id FROM projects WHERE app_id = $1', [opened.appId]);
+/** Writes users by plain SQL at a fixed rate, and hands each commit to `onCommit`. Returns the rate. */
+async function writeAtRate({ context, appId }, onCommit) {
+  const { pool } = context.db;
+  const { rows } = await pool.query('SELECT id FROM projects WHERE app_id = $1', [appId]);
   let written = 0;
   const started = performance.now();
   const write = async () => {
@@ -201,19 +204,88 @@ async function latency(opened) {
         `INSERT INTO users (project_id, auth_method, auth_value, auth_value_key) SELECT $1, 'x', k, k FROM (SELECT gen_random_uuid()::text AS k) AS n RETURNING id`,
         [rows[0].id],
       );
-      committed.set(Number(inserted.rows[0].id), performance.now());
+      onCommit(Number(inserted.rows[0].id));
     }
   };
   await Promise.all(Array.from({ length: 12 }, write));
-  const seconds = (performance.now() - started) / 1_000;
+  return Math.round((written * 1_000) / (performance.now() - started));
+}
+
+const latencies = (delays) => ({
+  arrived: delays.length,
+  p50_ms: Math.round(quantile(delays, 0.5)),
+  p99_ms: Math.round(quantile(delays, 0.99)),
+});
+
+async function latency(opened) {
+  const server = await serve();
+  const committed = new Map();
+  const delays = [];
+  const socket = await openStream(server.port, opened, false, (line) => {
+    const { user_id: id, type } = line.startsWith('data: ') ? JSON.parse(line.slice(6)) : {};
+    const at = committed.get(id);
+    // A change may arrive before its writer hears of the commit.
+    if (type === 'user.created') delays.push(at === undefined ? 0 : performance.now() - at);
+  });
+  const rate = await writeAtRate(opened, (id) => committed.set(id, performance.now()));
   await sleep(2_000);
   socket.destroy();
   await stop(server);
+  return { changes_per_second: rate, ...latencies(delays) };
+}
+
+/** Accepts everything, and prints the path, the user and the time (of the machine) of each message. */
+const RECEIVER = `
+  const { createServer } = require('node:http');
+  createServer((request, response) => {
+    let body = '';
+    request.on('data', (chunk) => { body += chunk; });
+    request.on('end', () => {
+      const at = performance.timeOrigin + performance.now();
+      response.writeHead(204).end();
+      process.stdout.write(request.url + ' ' + JSON.parse(body).data.user_id + ' ' + at + '\\n');
+    });
+  }).listen(0, '127.0.0.1', function () { process.stdout.write(this.address().port + '\\n'); });`;
+
+async function webhooks(opened) {
+  const server = await serve();
+  const receiver = spawn(process.execPath, ['-e', RECEIVER], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const lines = createInterface({ input: receiver.stdout });
+  const [port] = await once(lines, 'line');
+  const { services } = opened.context;
+  for (const path of ['one', 'two']) {
+    const given = { url: `http://127.0.0.1:${port}/${path}`, description: '', types: null };
+    await services.webhooks.addWebhook(opened.scope, given);
+  }
+  const now = () => performance.timeOrigin + performance.now();
+  const committed = new Map();
+  const arrivals = { '/one': [], '/two': [], subscription: [] };
+  lines.on('line', (line) => {
+    const [path, id, at] = line.split(' ');
+    arrivals[path].push([Number(id), Number(at)]);
+  });
+  const socket = await openStream(server.port, opened, true, (line) => {
+    const change = line.startsWith('data: {') ? JSON.parse(line.slice(6)).data?.changes : undefined;
+    if (change?.type === 'USER_CREATED') arrivals.subscription.push([Number(change.userId), now()]);
+  });
+  // Until both are noticed and connected to.
+  await services.logins.recordLogin(opened.scope, profile());
+  while (Object.values(arrivals).some(({ length }) => length === 0)) await sleep(50);
+  for (const list of Object.values(arrivals)) list.length = 0;
+  const rate = await writeAtRate(opened, (id) => committed.set(id, now()));
+  const wanted = committed.size;
+  for (let waited = 0; waited < 60 && arrivals['/two'].length < wanted; waited += 1) await sleep(1_000);
+  await sleep(1_000);
+  socket.destroy();
+  receiver.kill();
+  await stop(server);
+  const delaysOf = (list) =>
+    list.flatMap(([id, at]) => (committed.has(id) ? [Math.max(0, at - committed.get(id))] : []));
   return {
-    changes_per_second: Math.round(written / seconds),
-    arrived: delays.length,
-    p50_ms: Math.round(quantile(delays, 0.5)),
-    p99_ms: Math.round(quantile(delays, 0.99)),
+    changes_per_second: rate,
+    subscription: latencies(delaysOf(arrivals.subscription)),
+    webhook_one: latencies(delaysOf(arrivals['/one'])),
+    webhook_two: latencies(delaysOf(arrivals['/two'])),
   };
 }
 
@@ -221,7 +293,7 @@ await onServer(`CREATE DATABASE ${name}`);
 try {
   const opened = await open();
   const wanted = process.argv.slice(2);
-  for (const [what, measure] of Object.entries({ logins, streams, latency })) {
+  for (const [what, measure] of Object.entries({ logins, streams, latency, webhooks })) {
     if (wanted.length > 0 && !wanted.includes(what)) continue;
     process.stdout.write(`${JSON.stringify({ [what]: await measure(opened) })}\n`);
   }

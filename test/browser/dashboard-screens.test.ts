@@ -39,6 +39,7 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     `/${project.appId}/users/${userId}`,
     `/${project.appId}/secrets`,
     `/${project.appId}/bans`,
+    `/${project.appId}/webhooks`,
     `/${project.appId}/audit`,
     `/${project.appId}/settings`,
     '/operators',
@@ -74,6 +75,7 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
       [`/${project.appId}/secrets`, 'Add secret'],
       [`/${project.appId}/secrets`, 'Rotate…'],
       [`/${project.appId}/bans`, 'Ban an identity'],
+      [`/${project.appId}/webhooks`, 'Add webhook'],
       [`/${project.appId}/settings`, 'Delete the project…'],
       ['/operators', 'Add operator'],
     ];

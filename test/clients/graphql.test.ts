@@ -76,6 +76,17 @@ describe.runIf(hasClients)('GraphQL clients (installed by: npm ci --prefix test/
     });
   });
 
+  test('graphql-sse follows the feed of changes, resumes after a change, and receives refusals', async () => {
+    expect(await runClient('graphql-sse')).toEqual({
+      followed: [
+        ['USER_CREATED', 'first@example.com'],
+        ['USER_CREATED', 'second@example.com'],
+      ],
+      resumed: ['second@example.com'],
+      refusals: ['BAD_USER_INPUT', 401],
+    });
+  });
+
   test('Apollo Client merges pages in its cache, newer users first, and each user once', async () => {
     expect(await runClient('apollo')).toEqual({
       sizes: [10, 20, 25],

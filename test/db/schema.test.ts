@@ -39,6 +39,7 @@ const BEYOND_PRISMA: readonly string[] = [
   'collation idempotency_keys.key: C',
   'collation changes_feed.timeline: C',
   'collation changes_timelines.timeline: C',
+  'collation webhooks.timeline: C',
   'collation operators.name: C',
   'collation operators.subject: C',
   // Prisma has no limits of sequences. An id must be exact in JSON (at most 2^53 - 1).
@@ -96,6 +97,10 @@ const BEYOND_PRISMA: readonly string[] = [
   'function forget_changes()',
   'function delete_project_changes()',
   'options of changes_feed: fillfactor=10',
+  // An endpoint has a reason only while it is stopped, and its secrets have a length that Standard Webhooks allows.
+  "constraint webhooks_reason_unless_enabled of webhooks: CHECK (((status = 'enabled'::webhook_status) = (reason IS NULL)))",
+  'constraint webhook_secrets_secret_has_32_bytes of webhook_secrets: CHECK ((octet_length(secret) = 32))',
+  'options of webhooks: fillfactor=50',
   // Rows of these tables are updated often, so their pages keep free space.
   'options of tallies: fillfactor=60',
   'options of tally_slices: fillfactor=60',

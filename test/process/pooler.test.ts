@@ -17,6 +17,7 @@ import {
   userdirJson,
 } from '../support/command.js';
 import { createEmptyDatabase, type TestDatabase } from '../support/engines.js';
+import { startReceiver } from '../support/receiver.js';
 
 /** The service behind PgBouncer in transaction mode, with the configuration of docs/operating.md, where a PgBouncer is found that can do it. */
 
@@ -96,7 +97,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPgBouncer())('behind PgBoun
       { timeout: 30_000, interval: 100 },
     );
     project = await userdirJson(env, ['project', 'create', '--name', 'Pooled']);
-    server = await startServer({ ...env, DEMO: 'off', WORKERS: '2' });
+    server = await startServer({ ...env, DEMO: 'off', WORKERS: '2', WEBHOOKS_ALLOW_PRIVATE: 'on' });
   });
   afterAll(async () => {
     await server?.stop();
@@ -123,6 +124,25 @@ describe.runIf(inject('engine') === 'postgres' && hasPgBouncer())('behind PgBoun
     );
     // Four of the pooler, and of each worker one that listens and one that may vacuum.
     expect(rows[0].sessions).toBeLessThanOrEqual(8);
+  });
+
+  test('changes are delivered to a webhook', async () => {
+    const receiver = await startReceiver();
+    const { secret } = await userdirJson({ ...env, WEBHOOKS_ALLOW_PRIVATE: 'on' }, [
+      'webhook',
+      'add',
+      '--project',
+      project.app_id,
+      '--url',
+      receiver.url('/pooled'),
+    ]);
+    receiver.expectSecret('/pooled', secret);
+    const logins = Array.from({ length: 20 }, (_, n) => ({ authMethod: 'passkey', authValue: `hooked-${n}` }));
+    await Promise.all(logins.map((login) => recordLogin(server.url, project, login)));
+    await receiver.until(() => receiver.usersAt('/pooled').length === 20);
+    expect(receiver.mostOpen.get('/pooled')).toBe(1);
+    expect(receiver.faults).toEqual([]);
+    await receiver.close();
   });
 
   test('commands import, export and check', async () => {

@@ -4,6 +4,7 @@
  */
 const NEVER: Record<string, RegExp> = {
   'an App Secret': /\buds_[\w-]{10,}/,
+  'a secret of a webhook': /\bwhsec_[\w+/-]{10,}/,
   'the hash of a secret': /\b[0-9a-f]{64}\b|\b[A-Za-z0-9+/]{43}=/,
   'an email': /[\w.+-]+@[\w-]+\.[a-z]{2,}/i,
   'a Stellar address': /\bG[A-Z2-7]{55}\b/,

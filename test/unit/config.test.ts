@@ -33,6 +33,7 @@ test('the default is the embedded database in ./data on loopback, with GraphiQL 
     compression: 'remote',
     shutdownDelayMs: 0,
     changesRetentionMs: 2_592_000_000,
+    webhooksAllowPrivate: false,
     metricsPort: null,
     tracesUrl: null,
   });
@@ -55,6 +56,7 @@ test('every setting is read', () => {
       COMPRESSION: 'on',
       SHUTDOWN_DELAY_MS: '5000',
       CHANGES_RETENTION: '36h',
+      WEBHOOKS_ALLOW_PRIVATE: 'on',
       RATE_LIMIT: '600',
       REDIS_URL: 'rediss://:secret@cache.example/1',
       DATA_DIR: '/srv/userdir',
@@ -112,6 +114,7 @@ test('every setting is read', () => {
     compression: 'on',
     shutdownDelayMs: 5_000,
     changesRetentionMs: 129_600_000,
+    webhooksAllowPrivate: true,
     metricsPort: 9464,
     tracesUrl: 'https://collector.example.com/otlp/v1/traces',
   });

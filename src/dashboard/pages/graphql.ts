@@ -12,7 +12,7 @@ type Tada = initGraphQLTada<{
 export const graphql = ((source: string, fragments: readonly string[] = []) =>
   [source, ...fragments].join('\n')) as unknown as Tada;
 
-export type { VariablesOf } from 'gql.tada';
+export type { ResultOf, VariablesOf } from 'gql.tada';
 export type Operation<Result, Variables> = TadaDocumentNode<Result, Variables>;
 
 /** Why a request was refused or failed, in words for a reader. */

@@ -14,6 +14,7 @@ export const paths = {
   user: (appId: string, id: string) => segments(appId, 'users', id),
   secrets: (appId: string) => segments(appId, 'secrets'),
   bans: (appId: string) => segments(appId, 'bans'),
+  webhooks: (appId: string) => segments(appId, 'webhooks'),
   audit: (appId: string) => segments(appId, 'audit'),
   settings: (appId: string) => segments(appId, 'settings'),
 };

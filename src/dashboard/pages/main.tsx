@@ -20,6 +20,7 @@ import { Status } from './status.js';
 import './theme.js';
 import { User } from './user.js';
 import { Users } from './users.js';
+import { Webhooks } from './webhooks.js';
 
 /** A screen inside of a project, made anew for another project. */
 const inProject = (Screen: (props: { appId: string; id: string }) => ComponentChildren) =>
@@ -39,6 +40,7 @@ const screens = {
   user: inProject(User),
   secrets: inProject(Secrets),
   bans: inProject(Bans),
+  webhooks: inProject(Webhooks),
   audit: inProject(Audit),
   settings: inProject(Settings),
 };
@@ -76,6 +78,7 @@ function Screens() {
         <Route path="/dashboard/:appId/users/:id" component={screens.user} />
         <Route path="/dashboard/:appId/secrets" component={screens.secrets} />
         <Route path="/dashboard/:appId/bans" component={screens.bans} />
+        <Route path="/dashboard/:appId/webhooks" component={screens.webhooks} />
         <Route path="/dashboard/:appId/audit" component={screens.audit} />
         <Route path="/dashboard/:appId/settings" component={screens.settings} />
         <Route default component={Unknown} />

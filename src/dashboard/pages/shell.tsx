@@ -94,6 +94,7 @@ function Navigation() {
           {link(paths.users(project.appId), 'Users', true)}
           {link(paths.secrets(project.appId), 'Secrets')}
           {link(paths.bans(project.appId), 'Bans')}
+          {link(paths.webhooks(project.appId), 'Webhooks')}
           {link(paths.audit(project.appId), 'Audit')}
           {link(paths.settings(project.appId), 'Settings')}
         </div>

@@ -1,0 +1,169 @@
+import ipaddr from 'ipaddr.js';
+import type { WebhookStatus } from '../db/generated/prisma/enums.js';
+import { type AppError, badInput } from '../errors.js';
+import { type Change, CHANGE_TYPES, type ChangeType } from './changes.js';
+import { atMost, INPUT_LIMITS, isTooLong } from './input-limits.js';
+
+/* Webhooks: what an endpoint is, which URLs it may have, what is sent to it and when it is tried again. */
+
+/** Endpoints of a project, and secrets of an endpoint that are valid at a time. */
+export const MAX_WEBHOOKS = 10;
+export const MAX_WEBHOOK_SECRETS = 5;
+
+/** `paused`: given up after failures, or its place is gone. `disabled`: the endpoint answered 410. An operator can enable both. */
+export type { WebhookStatus } from '../db/generated/prisma/enums.js';
+
+/** One attempt to deliver a message. */
+export interface Attempt {
+  /** ISO 8601. */
+  readonly at: string;
+  /** The `webhook-id`: the cursor of the change. */
+  readonly id: string;
+  readonly type: string;
+  readonly ok: boolean;
+  /** The status of the answer; null if there was none. */
+  readonly status: number | null;
+  readonly ms: number;
+  /** Why it failed, in our words: never a text of the endpoint. */
+  readonly error: string | null;
+}
+
+/** How many attempts are kept of an endpoint. */
+export const MAX_ATTEMPTS_KEPT = 10;
+
+/** A secret of an endpoint, without its value. Instants are ISO 8601 text. */
+export interface WebhookSecret {
+  readonly id: number;
+  readonly createdAt: string;
+  /** Null if it does not expire. */
+  readonly expiresAt: string | null;
+}
+
+export interface Webhook {
+  readonly id: number;
+  readonly url: string;
+  readonly description: string;
+  /** Empty: all. */
+  readonly types: readonly ChangeType[];
+  readonly status: WebhookStatus;
+  /** Why it is not enabled. */
+  readonly reason: string | null;
+  readonly createdAt: string;
+  /** A cursor: everything up to it has been delivered. */
+  readonly cursor: string;
+  /** When the oldest change came that is not delivered yet; null where all are. */
+  readonly pendingSince: string | null;
+  /** Failed attempts since the last one that was accepted. */
+  readonly failures: number;
+  /** When the next attempt is due; null unless it waits for a retry. */
+  readonly nextAttemptAt: string | null;
+  readonly lastDeliveredAt: string | null;
+  /** The newest first. */
+  readonly attempts: readonly Attempt[];
+  /** Those that are valid, the newest first. */
+  readonly secrets: readonly WebhookSecret[];
+}
+
+/** What is sent: the headers of Standard Webhooks are made of the id and the time, and the body of the rest. */
+export interface Message {
+  readonly id: string;
+  readonly type: string;
+  readonly body: string;
+}
+
+/** Thin: it says what has changed, and no personal data leaves the service. */
+export function messageOf({ id, type, at, userId, fields }: Change): Message {
+  const data = { user_id: userId, ...(fields.length > 0 && { fields }) };
+  return { id, type, body: JSON.stringify({ type, timestamp: at, data }) };
+}
+
+export const TEST_TYPE = 'webhook.test';
+
+export function testMessage(id: string, at: Date): Message {
+  return { id, type: TEST_TYPE, body: JSON.stringify({ type: TEST_TYPE, timestamp: at.toISOString(), data: {} }) };
+}
+
+const SECRET_BYTES = 32;
+const SECRET_PREFIX = 'whsec_';
+
+export function makeWebhookSecret(randomBytes: (size: number) => Buffer): Buffer {
+  return randomBytes(SECRET_BYTES);
+}
+
+/** The form in which Standard Webhooks passes a secret on. */
+export function formatWebhookSecret(secret: Uint8Array): string {
+  return SECRET_PREFIX + Buffer.from(secret).toString('base64');
+}
+
+/** A URL that is kept for an endpoint. BAD_USER_INPUT. */
+export function requireWebhookUrl(text: string, allowPrivate: boolean): string {
+  const form = `${allowPrivate ? 'an http:// or https://' : 'an https://'} URL of ${atMost('webhookUrl')}, without credentials and fragment`;
+  if (isTooLong('webhookUrl', text) || !URL.canParse(text)) throw badInput('url', text, form);
+  const url = new URL(text);
+  const hasScheme = url.protocol === 'https:' || (allowPrivate && url.protocol === 'http:');
+  if (!hasScheme || url.username + url.password + url.hash !== '' || isTooLong('webhookUrl', url.href))
+    throw badInput('url', text, form);
+  if (!allowPrivate && isPrivateName(url.hostname)) throw privateTarget(text);
+  return url.href;
+}
+
+export function privateTarget(url: string): AppError {
+  return badInput(
+    'url',
+    url,
+    'the URL of a public host; private, loopback and link-local addresses need WEBHOOKS_ALLOW_PRIVATE=on',
+  );
+}
+
+const PRIVATE_NAME = /(^|\.)(localhost|local|internal|home\.arpa)\.?$/;
+
+/** Whether a host name stands for a machine that is not public, as far as the name tells. */
+export function isPrivateName(hostname: string): boolean {
+  const address = hostname.replace(/^\[(.*)\]$/, '$1');
+  return ipaddr.isValid(address) ? !isPublicAddress(address) : PRIVATE_NAME.test(hostname.toLowerCase());
+}
+
+/** Whether an address belongs to the public internet: not private, loopback, link-local (as metadata services are), multicast or reserved. */
+export function isPublicAddress(address: string): boolean {
+  if (!ipaddr.isValid(address)) return false;
+  // `process` reads the IPv4 address out of an IPv6 one that maps it.
+  return ipaddr.process(address).range() === 'unicast';
+}
+
+export function requireWebhookDescription(text: string): string {
+  const trimmed = isTooLong('webhookDescription', text) ? null : text.trim();
+  if (trimmed !== null && !/[\p{Cc}\p{Cs}]/u.test(trimmed)) return trimmed;
+  throw badInput('description', text, `text of ${atMost('webhookDescription')} on one line`);
+}
+
+/** Types without doubles, in the order of all types; all of them are kept as none. */
+export function normalizeTypes(types: readonly ChangeType[] | null): ChangeType[] {
+  const wanted = CHANGE_TYPES.filter((type) => types?.includes(type));
+  return wanted.length === CHANGE_TYPES.length ? [] : wanted;
+}
+
+/** The first retry comes after so long, each further one after twice the time of the last, up to the most. */
+const FIRST_RETRY_MS = 5_000;
+const MAX_RETRY_MS = 6 * 3_600_000;
+/** An endpoint that has failed for so long is paused. */
+export const GIVE_UP_MS = 3 * 86_400_000;
+/** Retries come up to a fifth earlier or later, so that endpoints of one host do not come back together. */
+const JITTER = 0.2;
+
+/**
+ * How long to wait after a number of failed attempts, one after another. The endpoint may ask for more (Retry-After), within the
+ * same bound; it may not ask for less. `random` is from 0 to 1.
+ */
+export function retryDelayMs(failures: number, retryAfterMs: number | null, random: number): number {
+  const backoff = Math.min(FIRST_RETRY_MS * 2 ** Math.min(failures - 1, 30), MAX_RETRY_MS);
+  const jittered = backoff * (1 - JITTER + 2 * JITTER * random);
+  return Math.round(Math.max(jittered, Math.min(retryAfterMs ?? 0, MAX_RETRY_MS)));
+}
+
+/** The time that a Retry-After header asks for; null if it has none that can be read. */
+export function parseRetryAfter(header: string | undefined, now: Date): number | null {
+  if (header === undefined || header.length > INPUT_LIMITS.date.max) return null;
+  if (/^\d{1,9}$/.test(header)) return Number(header) * 1_000;
+  const at = header.endsWith(' GMT') ? Date.parse(header) : Number.NaN;
+  return Number.isNaN(at) ? null : Math.max(0, at - now.getTime());
+}

@@ -1,0 +1,230 @@
+import { lookup, Resolver } from 'node:dns/promises';
+import { Webhook as Signer } from 'standardwebhooks';
+import { Agent, request } from 'undici';
+import { isPublicAddress, type Message, parseRetryAfter, requireWebhookUrl } from '../domain/webhooks.js';
+
+export type WebhookSender = ReturnType<typeof createWebhookSender>;
+
+/** How long a whole exchange may take: to resolve the name, to connect, to send, and to read the answer. */
+export const EXCHANGE_MS = 15_000;
+/** So much of an answer is read. What matters is its status. */
+const MAX_ANSWER_BYTES = 4_096;
+const RESOLVE_MS = 3_000;
+/** Of several addresses, each is tried for so long. */
+const ADDRESS_MS = 2_500;
+const KEEP_ALIVE_MS = 1_000;
+const GONE = 410;
+
+export interface SenderOptions {
+  readonly allowPrivate: boolean;
+  readonly exchangeMs?: number;
+  /** The addresses of a name. */
+  readonly resolve?: Resolve;
+}
+
+type Resolve = (hostname: string) => Promise<string[]>;
+
+/** How `net.connect` asks for addresses. */
+type LookUp = (
+  hostname: string,
+  options: { readonly all?: boolean | undefined },
+  callback: (error: Error | null, found: string | { address: string; family: number }[], family?: number) => void,
+) => void;
+
+export interface Target {
+  readonly url: string;
+  /** In base64. Each of them signs. */
+  readonly secrets: readonly string[];
+}
+
+/** How an exchange ended. */
+export interface Exchange {
+  readonly ok: boolean;
+  /** The status of the answer; null if there was none. */
+  readonly status: number | null;
+  readonly ms: number;
+  readonly error: string | null;
+  /** Whether the endpoint wants nothing any more. */
+  readonly isGone: boolean;
+  readonly retryAfterMs: number | null;
+  /** The kind of outcome, for metrics. */
+  readonly outcome: Outcome;
+}
+
+export const OUTCOMES = ['delivered', 'refused', 'timeout', 'unreachable', 'aborted'] as const;
+export type Outcome = (typeof OUTCOMES)[number];
+
+/**
+ * Sends messages to endpoints, signed as Standard Webhooks asks. An endpoint is not trusted: it has a limited time, no more than the beginning of its
+ * answer is read, and redirects are not followed. The name is resolved here, once for each connection, and the connection goes to an address that
+ * was found good: a name that means another address a moment later gains nothing.
+ */
+export function createWebhookSender({ allowPrivate, exchangeMs = EXCHANGE_MS, resolve }: SenderOptions) {
+  const findAddresses = resolve ?? (allowPrivate ? resolveAsSystem : createResolver());
+  const lookUp: LookUp = (hostname, { all }, callback) => {
+    findAddresses(hostname)
+      .then((found) => {
+        if (!allowPrivate && !found.every(isPublicAddress)) throw new Refusal('its name leads to a private address');
+        return found.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
+      })
+      .then((addresses) => {
+        const [first] = addresses;
+        if (first === undefined) throw Object.assign(new Error('no address'), { code: 'ENOTFOUND' });
+        if (all) callback(null, addresses);
+        else callback(null, first.address, first.family);
+      })
+      .catch((error) => callback(error, ''));
+  };
+  const agent = new Agent({
+    connect: {
+      lookup: lookUp,
+      timeout: exchangeMs,
+      autoSelectFamily: true,
+      autoSelectFamilyAttemptTimeout: ADDRESS_MS,
+    },
+    // The limit of the whole exchange comes first.
+    headersTimeout: exchangeMs,
+    bodyTimeout: exchangeMs,
+    // Shorter than servers keep them open: one that closes it while a message is on its way makes a failure of it.
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    keepAliveMaxTimeout: KEEP_ALIVE_MS,
+  });
+
+  return {
+    /** Sends one message. Never rejects. `signal` ends it early. */
+    async send({ url, secrets }: Target, message: Message, signal?: AbortSignal): Promise<Exchange> {
+      const startedAt = performance.now();
+      const stop = new AbortController();
+      const abort = () => stop.abort(new Aborted());
+      const timer = setTimeout(() => stop.abort(new TimedOut()), exchangeMs);
+      signal?.addEventListener('abort', abort, { once: true });
+      if (signal?.aborted) abort();
+      const ended = (known: Partial<Exchange> & Pick<Exchange, 'outcome' | 'error'>): Exchange => ({
+        ok: known.outcome === 'delivered',
+        status: null,
+        isGone: false,
+        retryAfterMs: null,
+        ms: Math.round(performance.now() - startedAt),
+        ...known,
+      });
+      try {
+        requireTarget(url, allowPrivate);
+        const { statusCode, headers, body } = await request(url, {
+          method: 'POST',
+          dispatcher: agent,
+          signal: stop.signal,
+          headers: headersOf(message, secrets),
+          body: message.body,
+        });
+        await readBeginning(body);
+        // A status below 200 never gets here.
+        if (statusCode < 300) return ended({ outcome: 'delivered', status: statusCode, error: null });
+        const retryAfter = headers['retry-after'];
+        return ended({
+          outcome: 'refused',
+          status: statusCode,
+          error: `answered ${statusCode}${statusCode < 400 ? ', and redirects are not followed' : ''}`,
+          isGone: statusCode === GONE,
+          retryAfterMs: parseRetryAfter(Array.isArray(retryAfter) ? retryAfter[0] : retryAfter, new Date()),
+        });
+      } catch (error) {
+        const reason = stop.signal.aborted ? stop.signal.reason : error;
+        if (reason instanceof TimedOut)
+          return ended({ outcome: 'timeout', error: `no complete answer within ${exchangeMs / 1_000} s` });
+        if (reason instanceof Aborted) return ended({ outcome: 'aborted', error: 'ended before there was an answer' });
+        return ended({ outcome: 'unreachable', error: explain(reason) });
+      } finally {
+        clearTimeout(timer);
+        signal?.removeEventListener('abort', abort);
+      }
+    },
+
+    close: (): Promise<void> => agent.destroy(),
+  };
+}
+
+class TimedOut extends Error {}
+class Aborted extends Error {}
+/** Its message may be shown. */
+class Refusal extends Error {}
+
+function requireTarget(url: string, allowPrivate: boolean): void {
+  try {
+    requireWebhookUrl(url, allowPrivate);
+  } catch {
+    throw new Refusal('its URL is not that of a public host over https, and WEBHOOKS_ALLOW_PRIVATE is off');
+  }
+}
+
+function headersOf({ id, body }: Message, secrets: readonly string[]): Record<string, string> {
+  const now = new Date();
+  return {
+    'content-type': 'application/json',
+    'user-agent': 'userdir',
+    'webhook-id': id,
+    'webhook-timestamp': String(Math.floor(now.getTime() / 1_000)),
+    'webhook-signature': secrets.map((secret) => new Signer(secret).sign(id, now, body)).join(' '),
+  };
+}
+
+/** Reads an answer to its end, or up to a limit. Throws if it ends before it is complete. */
+async function readBeginning(body: AsyncIterable<Buffer> & { destroy(): unknown }): Promise<void> {
+  let bytes = 0;
+  for await (const chunk of body) {
+    bytes += chunk.length;
+    // Leaving the loop destroys the body, and its connection.
+    if (bytes > MAX_ANSWER_BYTES) return;
+  }
+}
+
+/** The resolver of DNS of this process. Unlike that of the system, it waits in no queue that other work shares, so a slow name server holds up only its own names. */
+function createResolver(): Resolve {
+  const resolver = new Resolver({ timeout: RESOLVE_MS, tries: 2 });
+  return async (hostname) => {
+    const answers = await Promise.allSettled([resolver.resolve4(hostname), resolver.resolve6(hostname)]);
+    const found = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []));
+    if (found.length > 0) return found;
+    throw answers.find((answer) => answer.status === 'rejected')?.reason ?? new Refusal('its name has no address');
+  };
+}
+
+async function resolveAsSystem(hostname: string): Promise<string[]> {
+  return (await lookup(hostname, { all: true, verbatim: true })).map(({ address }) => address);
+}
+
+/** Whether a name leads to a private address, as this machine resolves it now. False if it cannot be resolved in time. */
+export async function leadsToPrivateAddress(hostname: string, resolve: Resolve = resolveAsSystem): Promise<boolean> {
+  const timeout = new Promise<string[]>((done) => {
+    setTimeout(() => done([]), RESOLVE_MS).unref();
+  });
+  const found = await Promise.race([resolve(hostname).catch(() => []), timeout]);
+  return !found.every(isPublicAddress);
+}
+
+const WORDS: Record<string, string> = {
+  ENOTFOUND: 'its name cannot be resolved',
+  ENODATA: 'its name cannot be resolved',
+  EAI_AGAIN: 'its name cannot be resolved',
+  ETIMEOUT: 'its name cannot be resolved',
+  ESERVFAIL: 'its name cannot be resolved',
+  ECONNREFUSED: 'the connection was refused',
+  UND_ERR_CONNECT_TIMEOUT: 'it cannot be connected to',
+  UND_ERR_SOCKET: 'the connection was closed before the answer was complete',
+  ECONNRESET: 'the connection was closed before the answer was complete',
+  EPIPE: 'the connection was closed before the answer was complete',
+  UND_ERR_HEADERS_OVERFLOW: 'its answer is not HTTP as it should be',
+  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: 'its answer is not as long as it says',
+};
+
+/** An error of the connection in our words. It never repeats what the endpoint sent. */
+function explain(error: unknown): string {
+  if (error instanceof Refusal) return error.message;
+  const { name, code = '', errors } = error as { name?: unknown; code?: unknown; errors?: unknown[] };
+  const known = WORDS[String(code)];
+  if (known !== undefined) return known;
+  // One error for each address that was tried.
+  if (Array.isArray(errors) && errors.length > 0) return explain(errors[0]);
+  if (name === 'HTTPParserError') return WORDS['UND_ERR_HEADERS_OVERFLOW'] as string;
+  if (/CERT|SSL|TLS|ALTNAME/.test(String(code))) return `TLS failed (${/^\w{1,60}$/.exec(String(code)) ?? 'error'})`;
+  return `the connection failed${/^\w{1,60}$/.test(String(code)) ? ` (${code})` : ''}`;
+}

@@ -1,0 +1,623 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { CHANGE_TYPES, type ChangeType } from '#dist/domain/changes.js';
+import type { Webhook } from '#dist/domain/webhooks.js';
+import { createWebhookDelivery, type DeliveryLimits } from '#dist/services/webhook-delivery.js';
+import { createWebhookSender } from '#dist/services/webhook-sender.js';
+import { type TestProject, useTestApp } from '../support/app.js';
+import { type Answer, type Receiver, startReceiver, verify, verifyByText } from '../support/receiver.js';
+
+const app = useTestApp({ ownDatabase: true, env: { WEBHOOKS_ALLOW_PRIVATE: 'on' } });
+let receiver: Receiver;
+beforeAll(async () => {
+  receiver = await startReceiver();
+  app.context.services.changes.start();
+});
+afterAll(() => receiver.close());
+
+const PATIENCE = { timeout: 60_000, interval: 10 };
+const QUICK: Partial<DeliveryLimits> = { pollMs: 50, renewMs: 100, closeMs: 100, retryDelayMs: () => 20 };
+const deliveries: { close(): Promise<void> }[] = [];
+
+/** Delivers as a server does, until the test ends. */
+function deliver(limits: Partial<DeliveryLimits> = {}, exchangeMs = 10_000) {
+  const sender = createWebhookSender({ allowPrivate: true, exchangeMs });
+  const { db, services } = app.context;
+  const onFailure = (error: unknown) => {
+    throw error;
+  };
+  const delivery = createWebhookDelivery(db, services.changes, async () => sender, onFailure, { ...QUICK, ...limits });
+  delivery.start();
+  const close = async () => {
+    await delivery.close();
+    await sender.close();
+  };
+  deliveries.push({ close });
+  return { ...delivery, close };
+}
+
+afterEach(async () => {
+  await Promise.all(deliveries.splice(0).map((each) => each.close()));
+  expect(receiver.faults).toEqual([]);
+  // What a test leaves would be delivered in the next one.
+  await run('DELETE FROM webhooks');
+});
+
+const run = (sql: string, values: unknown[] = []) => app.context.db.pool.query(sql, values);
+const scopeOf = (project: TestProject) => app.context.services.projects.getScope(project.appId);
+const webhooks = () => app.context.services.webhooks;
+
+let serial = 0;
+async function login(project: TestProject): Promise<number> {
+  serial += 1;
+  const { data } = await project.graphql(
+    'mutation ($input: RecordLoginInput!) { recordLogin(input: $input) { user { id } } }',
+    { input: { authMethod: 'email', authValue: `user${serial}@example.com` } },
+  );
+  return Number(data.recordLogin.user.id);
+}
+const loginMany = async (project: TestProject, count: number) => {
+  const ids: number[] = [];
+  for (let index = 0; index < count; index += 1) ids.push(await login(project));
+  return ids;
+};
+
+/** An endpoint of a project at a path of its own. */
+async function add(
+  project: TestProject,
+  { types = null, answer }: { types?: ChangeType[] | null; answer?: Answer } = {},
+) {
+  serial += 1;
+  const path = `/hook-${serial}`;
+  if (answer) receiver.answer(path, answer);
+  const scope = await scopeOf(project);
+  const { id, secret } = await webhooks().addWebhook(scope, { url: receiver.url(path), description: '', types });
+  receiver.expectSecret(path, secret);
+  const state = () => webhooks().getWebhook(scope, id);
+  const until = (condition: (webhook: Webhook) => boolean) =>
+    vi.waitUntil(async () => {
+      const webhook = await state();
+      return condition(webhook) && webhook;
+    }, PATIENCE) as Promise<Webhook>;
+  return { id, path, secret, scope, state, until, isIdle: () => until((one) => one.pendingSince === null) };
+}
+
+test('every change is delivered once, in order, thin and signed as two verifiers accept', async () => {
+  const project = await app.createProject();
+  await login(project);
+  const hook = await add(project);
+  const ids = await loginMany(project, 8);
+  deliver();
+  await project.rest(`/server/users/${ids[0]}`, { method: 'DELETE' });
+  await receiver.until(() => receiver.at(hook.path).length === 9);
+  await hook.isIdle();
+  const received = receiver.at(hook.path);
+  expect(received.map(({ type, userId }) => [type, userId])).toEqual([
+    ...ids.map((id) => ['user.created', id]),
+    ['user.removed', ids[0]],
+  ]);
+  const [first] = received;
+  expect(first?.body).toEqual({
+    type: 'user.created',
+    timestamp: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+    data: { user_id: ids[0] },
+  });
+  expect(first?.headers).toMatchObject({ 'content-type': 'application/json', 'user-agent': 'userdir' });
+  expect(receiver.mostOpen.get(hook.path)).toBe(1);
+  // The id is a cursor of the feed.
+  const { data } = await project.graphql('query ($after: String) { changes(after: $after) { nodes { id } } }', {
+    after: first?.id,
+  });
+  expect(data.changes.nodes.map(({ id }: { id: string }) => id)).toEqual(received.slice(1).map(({ id }) => id));
+  const state = await hook.state();
+  expect(state).toMatchObject({ status: 'enabled', failures: 0, cursor: received.at(-1)?.id, nextAttemptAt: null });
+  expect(state.attempts).toHaveLength(9);
+  expect(state.attempts[0]).toMatchObject({ id: received.at(-1)?.id, type: 'user.removed', ok: true, status: 204 });
+});
+
+test('the verifiers refuse what was changed, and what is signed by another secret', async () => {
+  const project = await app.createProject();
+  const hook = await add(project);
+  const other = await add(project);
+  deliver();
+  await login(project);
+  await receiver.until(() => receiver.at(hook.path).length === 1);
+  const [{ body, headers } = { body: {}, headers: {} }] = receiver.at(hook.path);
+  const text = JSON.stringify(body);
+  for (const check of [verify, verifyByText]) {
+    check(text, headers, hook.secret);
+    expect(() => check(text.replace('created', 'removed'), headers, hook.secret)).toThrow();
+    expect(() => check(text, { ...headers, 'webhook-id': 'x' }, hook.secret)).toThrow();
+    expect(() => check(text, { ...headers, 'webhook-timestamp': '1700000000' }, hook.secret)).toThrow();
+    expect(() => check(text, headers, other.secret)).toThrow();
+  }
+});
+
+test('an endpoint gets only the types that it wants, and only the changes of its project', async () => {
+  const [project, stranger] = [await app.createProject(), await app.createProject()];
+  const hook = await add(project, { types: ['user.removed'] });
+  deliver({ changesPerRead: 3 });
+  const ids = await loginMany(project, 8);
+  await login(stranger);
+  await project.rest(`/server/users/${ids[3]}`, { method: 'DELETE' });
+  await receiver.until(() => receiver.at(hook.path).length === 1);
+  await hook.isIdle();
+  expect(receiver.at(hook.path).map(({ type, userId }) => [type, userId])).toEqual([['user.removed', ids[3]]]);
+  const all = await add(project, { types: [...CHANGE_TYPES] });
+  expect((await all.state()).types).toEqual([]);
+});
+
+test('a message that failed is sent again with its id, and the next one waits for it', async () => {
+  const project = await app.createProject();
+  let refusals = 3;
+  const hook = await add(project, {
+    answer: (response) => {
+      refusals -= 1;
+      response.writeHead(refusals >= 0 ? 500 : 200).end('{}');
+    },
+  });
+  deliver();
+  const ids = await loginMany(project, 3);
+  await receiver.until(() => receiver.usersAt(hook.path).length === 3);
+  const received = receiver.at(hook.path);
+  expect(received.map(({ userId }) => userId)).toEqual([ids[0], ids[0], ids[0], ...ids]);
+  expect(new Set(received.slice(0, 4).map(({ id }) => id)).size).toBe(1);
+  const { failures, attempts } = await hook.isIdle();
+  expect(failures).toBe(0);
+  expect(attempts.map(({ status, ok, error }) => [status, ok, error]).toReversed()).toEqual([
+    ...Array.from({ length: 3 }, () => [500, false, 'answered 500']),
+    ...Array.from({ length: 3 }, () => [200, true, null]),
+  ]);
+});
+
+const raw =
+  (text: string, more?: (write: (text: string) => boolean) => void): Answer =>
+  ({ socket }) => {
+    socket?.write(text);
+    if (more) more((chunk) => socket?.writable === true && socket.write(chunk));
+    else socket?.end();
+  };
+
+describe('hostile endpoints', () => {
+  const HOSTILE: [string, Answer, string | null][] = [
+    [
+      'redirects',
+      (response) => response.writeHead(302, { location: '/elsewhere' }).end(),
+      'answered 302, and redirects are not followed',
+    ],
+    [
+      'closes without an answer',
+      ({ socket }) => socket?.destroy(),
+      'the connection was closed before the answer was complete',
+    ],
+    [
+      'ends its answer too early',
+      raw('HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nshort'),
+      'the connection was closed before the answer was complete',
+    ],
+    ['is no HTTP server', raw('hello, this is not HTTP\r\n\r\n'), 'its answer is not HTTP as it should be'],
+    [
+      'sends endless headers',
+      raw('HTTP/1.1 200 OK\r\n', (write) => {
+        for (let n = 0; n < 3_000; n += 1) write(`x-${n}: ${'y'.repeat(90)}\r\n`);
+      }),
+      'its answer is not HTTP as it should be',
+    ],
+    ['never answers', () => undefined, 'no complete answer within 0.5 s'],
+    [
+      'never ends its answer',
+      raw('HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nx', () => undefined),
+      'no complete answer within 0.5 s',
+    ],
+    [
+      'only says that it goes on',
+      raw('HTTP/1.1 102 Processing\r\n\r\n', () => undefined),
+      'no complete answer within 0.5 s',
+    ],
+    // The status is known by then.
+    [
+      'sends a body without end',
+      raw('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n', (write) => {
+        while (write(`4000\r\n${'x'.repeat(0x4000)}\r\n`));
+      }),
+      null,
+    ],
+    ['sends more than it says', raw('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok and more'), null],
+  ];
+
+  test.each(HOSTILE)('one that %s', async (_name, answer, error) => {
+    const [project, other] = [await app.createProject(), await app.createProject()];
+    const hook = await add(project, { answer });
+    const good = await add(other);
+    deliver({ retryDelayMs: () => 600_000 }, 500);
+    await login(project);
+    const ids = await loginMany(other, 3);
+    await receiver.until(() => receiver.at(good.path).length === 3);
+    expect(receiver.at(good.path).map(({ userId }) => userId)).toEqual(ids);
+    const { attempts, failures } = await hook.until((one) => one.attempts.length > 0);
+    expect(attempts[0]).toMatchObject({ ok: error === null, error });
+    expect(failures).toBe(error === null ? 0 : 1);
+    expect(receiver.at('/elsewhere')).toEqual([]);
+  });
+
+  test('projects whose endpoints hang take no more than their part', async () => {
+    const hanging = await app.createProject();
+    for (let index = 0; index < 4; index += 1) await add(hanging, { answer: () => undefined });
+    await login(hanging);
+    deliver({ maxInFlight: 3, maxPerProject: 2 }, 600_000);
+    await receiver.until(() => receiver.received.filter(({ userId }) => userId !== null).length >= 2);
+    const other = await app.createProject();
+    const good = await add(other);
+    const ids = await loginMany(other, 3);
+    await receiver.until(() => receiver.at(good.path).length === 3);
+    expect(receiver.usersAt(good.path)).toEqual(ids);
+  });
+});
+
+test('410 disables an endpoint; enabled again, it goes on where it was', async () => {
+  const project = await app.createProject();
+  const hook = await add(project, { answer: (response) => response.writeHead(410).end() });
+  deliver();
+  const ids = await loginMany(project, 2);
+  const { reason } = await hook.until(({ status }) => status === 'disabled');
+  expect(reason).toBe('The endpoint answered 410 (gone).');
+  expect(receiver.at(hook.path)).toHaveLength(1);
+  receiver.answer(hook.path, null);
+  await webhooks().enableWebhook(hook.scope, hook.id);
+  expect(await hook.isIdle()).toMatchObject({ status: 'enabled', reason: null });
+  expect(receiver.usersAt(hook.path)).toEqual(ids);
+});
+
+test('an endpoint that stays dead is paused and says why', async () => {
+  const project = await app.createProject();
+  const hook = await add(project, { answer: (response) => response.writeHead(503).end() });
+  deliver({ giveUpMs: 200 });
+  await login(project);
+  const { reason, failures } = await hook.until(({ status }) => status === 'paused');
+  expect(reason).toMatch(/^Every attempt of \S+ days failed; the last one: answered 503\.$/);
+  expect(failures).toBeGreaterThan(1);
+  const stopped = await webhooks().findStopped();
+  expect(stopped).toEqual([{ appId: project.appId, id: hook.id, status: 'paused', reason }]);
+});
+
+test('Retry-After is handed to the rule of the delays', async () => {
+  const project = await app.createProject();
+  const hook = await add(project, { answer: (response) => response.writeHead(429, { 'retry-after': '7' }).end() });
+  const asked: unknown[] = [];
+  deliver({
+    retryDelayMs: (failures, retryAfterMs) => {
+      asked.push([failures, retryAfterMs]);
+      return 3_600_000;
+    },
+  });
+  await login(project);
+  const { nextAttemptAt, status } = await hook.until(({ failures }) => failures === 1);
+  expect(asked).toEqual([[1, 7_000]]);
+  expect(status).toBe('enabled');
+  expect(Date.parse(String(nextAttemptAt)) - Date.now()).toBeGreaterThan(1_800_000);
+});
+
+test('during a rotation both secrets sign; then only the new one', async () => {
+  const project = await app.createProject();
+  const hook = await add(project);
+  const made = await webhooks().rotateSecret(hook.scope, { id: hook.id, overlapMs: 3_600_000 });
+  expect(made.secret).not.toBe(hook.secret);
+  deliver();
+  await login(project);
+  await receiver.until(() => receiver.at(hook.path).length === 1);
+  const [both] = receiver.at(hook.path);
+  for (const secret of [hook.secret, made.secret]) verify(JSON.stringify(both?.body), both?.headers ?? {}, secret);
+  expect((await hook.state()).secrets.map(({ expiresAt }) => expiresAt)).toEqual([null, made.previousExpiresAt]);
+
+  const last = await webhooks().rotateSecret(hook.scope, { id: hook.id, overlapMs: 0 });
+  receiver.expectSecret(hook.path, last.secret);
+  await hook.isIdle();
+  await login(project);
+  await receiver.until(() => receiver.at(hook.path).length === 2);
+  const newest = receiver.at(hook.path)[1];
+  for (const secret of [hook.secret, made.secret])
+    expect(() => verify(JSON.stringify(newest?.body), newest?.headers ?? {}, secret)).toThrow();
+  expect((await hook.state()).secrets).toHaveLength(1);
+  for (let index = 0; index < 4; index += 1)
+    await webhooks().rotateSecret(hook.scope, { id: hook.id, overlapMs: 3_600_000 });
+  await expect(webhooks().rotateSecret(hook.scope, { id: hook.id, overlapMs: 1 })).rejects.toMatchObject({
+    code: 'CONFLICT',
+  });
+});
+
+test('a replay sends again what comes after a cursor, also while a message is in flight', async () => {
+  const project = await app.createProject();
+  const hook = await add(project);
+  deliver();
+  const ids = await loginMany(project, 4);
+  await receiver.until(() => receiver.at(hook.path).length === 4);
+  await hook.isIdle();
+  const timeline = String(receiver.at(hook.path)[0]?.id);
+  const [after] = await parseCursor(timeline);
+  await webhooks().replayWebhook(hook.scope, { id: hook.id, after });
+  await receiver.until(() => receiver.at(hook.path).length === 7);
+  expect(receiver.at(hook.path).map(({ userId }) => userId)).toEqual([...ids, ...ids.slice(1)]);
+
+  let release: () => void = () => undefined;
+  receiver.answer(hook.path, (response) => {
+    release = () => response.writeHead(204).end();
+  });
+  const late = await login(project);
+  await receiver.until(() => receiver.at(hook.path).length === 8);
+  await webhooks().replayWebhook(hook.scope, { id: hook.id, after });
+  receiver.answer(hook.path, null);
+  release();
+  await receiver.until(() => receiver.at(hook.path).length === 12);
+  expect(
+    receiver
+      .at(hook.path)
+      .slice(8)
+      .map(({ userId }) => userId),
+  ).toEqual([...ids.slice(1), late]);
+  expect(receiver.mostOpen.get(hook.path)).toBe(1);
+});
+
+test('a replay from now skips what is waiting', async () => {
+  const project = await app.createProject();
+  const hook = await add(project, { answer: (response) => response.writeHead(410).end() });
+  deliver();
+  await loginMany(project, 2);
+  await hook.until(({ status }) => status === 'disabled');
+  // Both are published.
+  await project.graphql('{ changes { nodes { id } } }');
+  receiver.answer(hook.path, null);
+  await webhooks().replayWebhook(hook.scope, { id: hook.id, after: 'now' });
+  const next = await login(project);
+  await receiver.until(() => receiver.at(hook.path).length === 2);
+  expect(receiver.at(hook.path)[1]?.userId).toBe(next);
+});
+
+test('an endpoint whose changes are no longer kept is paused; a replay takes it up again', async () => {
+  const project = await app.createProject();
+  const hook = await add(project);
+  await loginMany(project, 2);
+  await run(
+    `INSERT INTO changes_pruned (project_id, through) SELECT p.id, max(c.id) FROM projects p JOIN changes c ON c.project_id = p.id WHERE p.app_id = $1 GROUP BY p.id`,
+    [project.appId],
+  );
+  await run('DELETE FROM changes WHERE project_id = (SELECT id FROM projects WHERE app_id = $1)', [project.appId]);
+  deliver();
+  const { reason } = await hook.until(({ status }) => status === 'paused');
+  expect(reason).toMatch(/^What it has not been sent is no longer kept, or the feed began anew/);
+  expect(receiver.at(hook.path)).toEqual([]);
+  await project.graphql('{ changes { nodes { id } } }');
+  await webhooks().replayWebhook(hook.scope, { id: hook.id, after: 'now' });
+  const id = await login(project);
+  await receiver.until(() => receiver.at(hook.path).length === 1);
+  expect(receiver.at(hook.path)[0]?.userId).toBe(id);
+});
+
+test('an endpoint that comes with a dump into a feed that began anew is paused', async () => {
+  const project = await app.createProject();
+  const [behind, ahead] = [await add(project), await add(project)];
+  await run(`UPDATE webhooks SET timeline = 'ffffffff' WHERE id = $1`, [behind.id]);
+  await run(`UPDATE webhooks SET timeline = 'ffffffff', place = 9000000000000000 WHERE id = $1`, [ahead.id]);
+  await login(project);
+  deliver();
+  for (const hook of [behind, ahead]) expect((await hook.until(({ status }) => status === 'paused')).failures).toBe(0);
+  expect(receiver.at(behind.path)).toEqual([]);
+});
+
+test('two processes share the endpoints: in order, and one message of an endpoint in flight', async () => {
+  const project = await app.createProject();
+  const other = await app.createProject();
+  const hooks = [];
+  for (const one of [project, project, project, other, other]) hooks.push(await add(one));
+  // A turn is one message.
+  const limits = { changesPerRead: 2, turnMs: -1, maxInFlight: 2 };
+  const both = [deliver(limits), deliver(limits)];
+  const ids = await loginMany(project, 10);
+  const otherIds = await loginMany(other, 10);
+  for (const [index, hook] of hooks.entries()) {
+    const expected = index < 3 ? ids : otherIds;
+    await receiver.until(() => receiver.usersAt(hook.path).length === 10);
+    expect(receiver.at(hook.path).map(({ userId }) => userId)).toEqual(expected);
+    expect(receiver.mostOpen.get(hook.path)).toBe(1);
+  }
+  for (const each of both) expect(each.countOutcomes().get('delivered')).toBeGreaterThan(0);
+});
+
+test.each([1, 2, 3])(
+  'random history %d: whatever fails, stops and is replayed, messages come in order and none is lost',
+  async (seed) => {
+    let state = seed;
+    const chance = (part: number) => {
+      state = (state * 48_271) % 2_147_483_647;
+      return state / 2_147_483_647 < part;
+    };
+    const project = await app.createProject();
+    const hostile: Answer = (response) => {
+      if (chance(0.6)) response.writeHead(204).end();
+      else if (chance(0.5)) response.writeHead(chance(0.5) ? 500 : 302).end();
+      else response.socket?.destroy();
+    };
+    const hooks = [await add(project, { answer: hostile }), await add(project, { answer: hostile })];
+    const running = [deliver({ changesPerRead: 3 }), deliver({ changesPerRead: 3 })];
+    const ids: number[] = [];
+    for (let step = 0; step < 30; step += 1) {
+      ids.push(await login(project));
+      if (chance(0.2)) {
+        await running.shift()?.close();
+        running.push(deliver({ changesPerRead: 3, turnMs: chance(0.5) ? 1_000 : -1 }));
+      }
+      const { path, id, scope } = hooks[step % 2] as (typeof hooks)[number];
+      const first = receiver.at(path)[0]?.id;
+      if (chance(0.1) && first !== undefined)
+        await webhooks().replayWebhook(scope, { id, after: (await parseCursor(first))[0] });
+    }
+    for (const { path } of hooks) {
+      await receiver.until(() => receiver.usersAt(path).length === ids.length);
+      expect(receiver.usersAt(path)).toEqual(ids);
+      expect(receiver.mostOpen.get(path)).toBe(1);
+    }
+  },
+);
+
+test('what a dead process has leased is taken over when the lease has ended; a live one keeps its lease', async () => {
+  const project = await app.createProject();
+  const hook = await add(project);
+  const id = await login(project);
+  await run(
+    `UPDATE webhooks SET leased_by = 'dead', leased_until = now() + interval '700 milliseconds' WHERE id = $1`,
+    [hook.id],
+  );
+  deliver();
+  await receiver.until(() => receiver.at(hook.path).length === 1);
+  await hook.isIdle();
+  expect(receiver.usersAt(hook.path)).toEqual([id]);
+
+  // Longer than a lease: it is renewed meanwhile.
+  let release: () => void = () => undefined;
+  const slow = await add(project, {
+    answer: (response) => {
+      release = () => response.writeHead(204).end();
+    },
+  });
+  deliver({ leaseMs: 600, renewMs: 100 });
+  deliver({ leaseMs: 600, renewMs: 100 });
+  await login(project);
+  await receiver.until(() => receiver.at(slow.path).length === 1);
+  const until = async () =>
+    (await run('SELECT leased_until FROM webhooks WHERE id = $1', [slow.id])).rows[0].leased_until;
+  const first = await until();
+  await vi.waitUntil(async () => (await until()) - first > 1_500, PATIENCE);
+  expect(receiver.at(slow.path)).toHaveLength(1);
+  receiver.answer(slow.path, null);
+  release();
+  await slow.isIdle();
+  expect(receiver.at(slow.path)).toHaveLength(1);
+});
+
+test('a process that ends gives up what is in flight, and another sends it again at once', async () => {
+  const project = await app.createProject();
+  const hook = await add(project, { answer: () => undefined });
+  const first = deliver({ leaseMs: 600_000 }, 600_000);
+  const id = await login(project);
+  await receiver.until(() => receiver.at(hook.path).length === 1);
+  await first.close();
+  expect(await hook.state()).toMatchObject({ failures: 0, attempts: [] });
+  receiver.answer(hook.path, null);
+  deliver();
+  await hook.isIdle();
+  expect(receiver.at(hook.path).map(({ userId }) => userId)).toEqual([id, id]);
+});
+
+test('while its project is disabled nothing is sent; a removed endpoint gets nothing more', async () => {
+  const project = await app.createProject();
+  const hook = await add(project);
+  const removed = await add(project);
+  const { lifecycle } = app.context.services;
+  const id = await login(project);
+  await lifecycle.disableProject(hook.scope);
+  await webhooks().removeWebhook(hook.scope, removed.id);
+  deliver();
+  const other = await app.createProject();
+  const good = await add(other);
+  await login(other);
+  await receiver.until(() => receiver.at(good.path).length === 1);
+  expect(receiver.at(hook.path)).toEqual([]);
+  await lifecycle.enableProject(hook.scope);
+  await receiver.until(() => receiver.at(hook.path).length === 1);
+  expect(receiver.usersAt(hook.path)).toEqual([id]);
+  expect(receiver.at(removed.path)).toEqual([]);
+});
+
+test('a test sends one signed message and changes nothing', async () => {
+  const project = await app.createProject();
+  const hook = await add(project);
+  const before = await hook.state();
+  expect(await webhooks().testWebhook(hook.scope, { id: hook.id })).toEqual({
+    ok: true,
+    status: 204,
+    ms: expect.any(Number),
+    error: null,
+  });
+  expect(receiver.at(hook.path)).toMatchObject([{ type: 'webhook.test', body: { data: {} } }]);
+  expect(await hook.state()).toEqual(before);
+  receiver.answer(hook.path, () => undefined);
+  expect(await webhooks().testWebhook(hook.scope, { id: hook.id, timeoutMs: 100 })).toMatchObject({
+    ok: false,
+    status: null,
+    error: 'no complete answer within 0.1 s',
+  });
+});
+
+test('a project has at most ten endpoints, and no one else sees them', async () => {
+  const [project, stranger] = [await app.createProject(), await app.createProject()];
+  const hooks = [];
+  for (let index = 0; index < 10; index += 1) hooks.push(await add(project));
+  await expect(add(project)).rejects.toMatchObject({ code: 'CONFLICT' });
+  const [first] = hooks;
+  const scope = await scopeOf(stranger);
+  const id = first?.id as number;
+  const missing = { code: 'NOT_FOUND', message: `The project has no webhook ${id}.` };
+  await expect(webhooks().getWebhook(scope, id)).rejects.toMatchObject(missing);
+  await expect(webhooks().removeWebhook(scope, id)).rejects.toMatchObject(missing);
+  await expect(webhooks().enableWebhook(scope, id)).rejects.toMatchObject(missing);
+  await expect(webhooks().testWebhook(scope, { id })).rejects.toMatchObject(missing);
+  await expect(webhooks().rotateSecret(scope, { id, overlapMs: 0 })).rejects.toMatchObject(missing);
+  await expect(webhooks().replayWebhook(scope, { id, after: 'now' })).rejects.toMatchObject(missing);
+  expect(await webhooks().listWebhooks(scope)).toEqual([]);
+});
+
+test('what an operator does is in the audit trail, without a secret and without the path of the URL', async () => {
+  const project = await app.createProject();
+  const hook = await add(project);
+  const { secret } = await webhooks().rotateSecret(hook.scope, { id: hook.id, overlapMs: 0 });
+  receiver.expectSecret(hook.path, secret);
+  await webhooks().testWebhook(hook.scope, { id: hook.id });
+  await webhooks().replayWebhook(hook.scope, { id: hook.id, after: 'now' });
+  await webhooks().enableWebhook(hook.scope, hook.id);
+  await webhooks().removeWebhook(hook.scope, hook.id);
+  const entries = await app.context.services.audit.listEntries(hook.scope, null, 10);
+  expect(entries.slice(1).map(({ action, details }) => [action, details])).toEqual([
+    ['add_webhook', { webhook: hook.id, origin: receiver.url('') }],
+    ['rotate_webhook', { webhook: hook.id, ended_at: expect.any(String) }],
+    ['test_webhook', { webhook: hook.id }],
+    ['replay_webhook', { webhook: hook.id, after: expect.any(String) }],
+    ['enable_webhook', { webhook: hook.id }],
+    ['remove_webhook', { webhook: hook.id }],
+  ]);
+  expect(JSON.stringify(entries)).not.toMatch(/whsec|hook-/);
+});
+
+test('a viewer lists endpoints, and may not change them', async () => {
+  const project = await app.createProject();
+  const hook = await add(project);
+  const viewer = await app.context.services.projects.getScope(project.appId, { name: 'vera', role: 'viewer' });
+  const [listed] = await webhooks().listWebhooks(viewer);
+  expect(listed?.id).toBe(hook.id);
+  expect(JSON.stringify(listed)).not.toContain('whsec');
+  const forbidden = { code: 'FORBIDDEN' };
+  const given = { url: receiver.url('/x'), description: '', types: null };
+  await expect(webhooks().addWebhook(viewer, given)).rejects.toMatchObject(forbidden);
+  await expect(webhooks().removeWebhook(viewer, hook.id)).rejects.toMatchObject(forbidden);
+  await expect(webhooks().testWebhook(viewer, { id: hook.id })).rejects.toMatchObject(forbidden);
+  await expect(webhooks().enableWebhook(viewer, hook.id)).rejects.toMatchObject(forbidden);
+  await expect(webhooks().replayWebhook(viewer, { id: hook.id, after: 'now' })).rejects.toMatchObject(forbidden);
+  await expect(webhooks().rotateSecret(viewer, { id: hook.id, overlapMs: 0 })).rejects.toMatchObject(forbidden);
+});
+
+test('endpoints that are due together share the search and the read of the feed', async () => {
+  const project = await app.createProject();
+  const hooks: Awaited<ReturnType<typeof add>>[] = [];
+  for (let index = 0; index < 4; index += 1) hooks.push(await add(project));
+  await login(project);
+  await project.graphql('{ changes { nodes { id } } }');
+  const before = app.statements.length;
+  deliver({ pollMs: 600_000 });
+  await receiver.until(() => hooks.every(({ path }) => receiver.at(path).length === 1));
+  for (const hook of hooks) await hook.isIdle();
+  const sent = app.statements.slice(before);
+  expect(sent.filter((sql) => sql.includes('SKIP LOCKED')).length).toBeLessThanOrEqual(6);
+  expect(sent.filter((sql) => sql.includes('AS "keyIndex"'))).toHaveLength(1);
+});
+
+async function parseCursor(text: string) {
+  const { changeCursor } = await import('#dist/domain/changes.js');
+  return [changeCursor('after').parse(text) as { timeline: string; id: number }] as const;
+}

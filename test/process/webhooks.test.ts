@@ -1,0 +1,255 @@
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest';
+import type { Json } from '../support/app.js';
+import { ROOT } from '../support/checkout.js';
+import { freePort } from '../support/cluster.js';
+import {
+  type Credentials,
+  type RunningServer,
+  recordLogin,
+  startServer,
+  userdir,
+  userdirJson,
+} from '../support/command.js';
+import { copyTemplate, type TestDatabase } from '../support/engines.js';
+import { readPage } from '../support/examples.js';
+import { type Receiver, startReceiver } from '../support/receiver.js';
+
+const PATIENCE = { timeout: 60_000, interval: 100 };
+let database: TestDatabase;
+let settings: Record<string, string>;
+let server: RunningServer;
+let receiver: Receiver;
+beforeAll(async () => {
+  receiver = await startReceiver();
+  database = await copyTemplate();
+  settings = { ...database.env, DEMO: 'off', WEBHOOKS_ALLOW_PRIVATE: 'on' };
+  // Several processes share the work where they can.
+  server = await startServer({
+    ...settings,
+    METRICS_PORT: '0',
+    ...(inject('engine') === 'postgres' && { WORKERS: '2' }),
+  });
+});
+afterAll(async () => {
+  await server?.stop();
+  await receiver?.close();
+  await database?.drop();
+});
+
+let serial = 0;
+async function login(project: Credentials): Promise<number> {
+  serial += 1;
+  const { body } = await recordLogin(server.url, project, { authMethod: 'email', authValue: `u${serial}@example.com` });
+  return Number(body.data.recordLogin.user.id);
+}
+const createProject = (): Promise<Credentials> => userdirJson(settings, ['project', 'create', '--name', 'Test']);
+
+test('the command adds, lists, tests, rotates, replays, enables and removes webhooks, and all is in the audit trail', async () => {
+  const project = await createProject();
+  const run = (name: string, ...args: string[]): Promise<Json> =>
+    userdirJson(settings, ['webhook', name, '--project', project.app_id, ...args]);
+  expect(await run('list')).toEqual([]);
+  const url = receiver.url('/process');
+  const made = await run('add', '--url', url, '--types', 'user.created', '--description', 'the CRM');
+  expect(made).toEqual({ id: expect.any(Number), url, secret: expect.stringMatching(/^whsec_[A-Za-z0-9+/]{43}=$/) });
+  const id = String(made.id);
+  receiver.expectSecret('/process', made.secret);
+
+  expect(await run('test', id)).toEqual({ ok: true, status: 204, ms: expect.any(Number), error: null });
+  const first = await login(project);
+  await receiver.until(() => receiver.at('/process').length === 2);
+  expect(receiver.at('/process').map(({ type, userId }) => [type, userId])).toEqual([
+    ['webhook.test', null],
+    ['user.created', first],
+  ]);
+  expect(receiver.faults).toEqual([]);
+  const [listed] = await vi.waitUntil(async () => {
+    const list = await run('list');
+    return list[0].last_delivered_at !== null && list;
+  }, PATIENCE);
+  expect(listed).toEqual({
+    id: made.id,
+    url,
+    description: 'the CRM',
+    types: ['user.created'],
+    status: 'enabled',
+    reason: null,
+    created_at: expect.any(String),
+    cursor: expect.any(String),
+    pending_since: null,
+    failures: 0,
+    next_attempt_at: null,
+    last_delivered_at: expect.any(String),
+    attempts: [
+      {
+        at: expect.any(String),
+        id: receiver.at('/process')[1]?.id,
+        type: 'user.created',
+        ok: true,
+        status: 204,
+        ms: expect.any(Number),
+        error: null,
+      },
+    ],
+    secrets: [{ id: expect.any(Number), created_at: expect.any(String), expires_at: null }],
+  });
+
+  const rotated = await run('rotate', id, '--overlap', '24h');
+  expect(rotated).toEqual({
+    id: made.id,
+    url,
+    secret: expect.stringMatching(/^whsec_/),
+    previous_expires_at: expect.any(String),
+  });
+  const second = await login(project);
+  await receiver.until(() => receiver.at('/process').length === 3);
+  receiver.expectSecret('/process', rotated.secret);
+  expect(await run('replay', id, '--after', listed.cursor)).toEqual({ id: made.id, after: listed.cursor });
+  await receiver.until(() => receiver.at('/process').length === 4);
+  expect(receiver.usersAt('/process')).toEqual([null, first, second]);
+  expect(receiver.faults).toEqual([]);
+  expect(await run('enable', id)).toEqual({ id: made.id });
+
+  const metrics = await (await fetch(server.metricsUrl)).text();
+  expect(metrics).toMatch(/^userdir_webhook_attempts_total\{outcome="delivered"[^}]*\} 3$/m);
+  expect(metrics).toMatch(/^userdir_webhooks\{state="enabled"[^}]*\} 1$/m);
+
+  expect(await run('remove', id)).toEqual({ id: made.id });
+  expect(await run('list')).toEqual([]);
+  const audit: Json[] = await userdirJson(settings, ['audit', '--project', project.app_id]);
+  expect(audit.map(({ action, actor }) => `${action} ${actor}`).filter((line) => line.includes('webhook'))).toEqual(
+    ['add', 'test', 'rotate', 'replay', 'enable', 'remove'].map((each) => `${each}_webhook operator:tester`),
+  );
+  expect(JSON.stringify(audit)).not.toContain('whsec');
+});
+
+test('what is wrong is refused with a reason', async () => {
+  const project = await createProject();
+  const refused = async (...args: string[]) => {
+    const [name = '', ...rest] = args;
+    const { code, stderr } = await userdir(settings, ['webhook', name, '--project', project.app_id, ...rest]);
+    expect(code).toBe(1);
+    return stderr;
+  };
+  expect(await refused('add', '--url', 'ftp://example.com')).toContain('url: got "ftp://example.com", expected');
+  expect(await refused('add', '--url', 'https://example.com', '--types', 'x')).toContain('--types: got "x", expected');
+  expect(await refused('replay', '1', '--after', 'x')).toContain('--after: got "x", expected');
+  expect(await refused('test', '999')).toContain('The project has no webhook 999.');
+  const { id } = await userdirJson(settings, [
+    'webhook',
+    'add',
+    '--project',
+    project.app_id,
+    '--url',
+    receiver.url('/no'),
+  ]);
+  receiver.answer('/no', (response) => response.writeHead(500).end());
+  const { code, stdout } = await userdir(settings, ['webhook', 'test', '--project', project.app_id, String(id)]);
+  expect(code).toBe(1);
+  expect(stdout).toMatch(/^Failed after \d+ ms: answered 500\.\n$/);
+});
+
+test('the reports for people show the state, and the secret once', async () => {
+  const project = await createProject();
+  const run = async (...args: string[]) => {
+    const [name = '', ...rest] = args;
+    return (await userdir(settings, ['webhook', name, '--project', project.app_id, ...rest])).stdout;
+  };
+  expect(await run('list')).toContain('The project has no webhook. Add one: userdir webhook add');
+  const added = await run('add', '--url', receiver.url('/people'));
+  expect(added).toMatch(/Secret +whsec_/);
+  expect(added).toContain('The secret is shown only once.');
+  const list = await run('list');
+  expect(list).toContain('enabled');
+  expect(list).not.toContain('whsec');
+  const id = /ID +(\d+)/.exec(added)?.[1] ?? '';
+  expect(await run('rotate', id, '--yes')).toContain('The old secret no longer signs.');
+  expect(await run('test', id)).toMatch(/^Accepted with 204 after \d+ ms\.\n$/);
+});
+
+test('the receiver of docs/changes.md verifies what it gets, and handles each message once', async () => {
+  const project = await createProject();
+  const { examples } = await readPage('docs/changes.md');
+  const folder = await mkdtemp(join(tmpdir(), 'userdir-receiver-'));
+  const packages = join(ROOT, 'node_modules');
+  await symlink(packages, join(folder, 'node_modules'));
+  await writeFile(join(folder, 'package.json'), '{ "type": "module" }');
+  await writeFile(join(folder, 'receiver.ts'), examples.find(({ file }) => file === 'receiver.ts')?.code ?? '');
+  const options = ['--strict', '--target', 'es2022', '--module', 'nodenext', '--types', 'node', '--skipLibCheck'];
+  await promisify(execFile)(process.execPath, [join(packages, 'typescript/bin/tsc'), ...options, 'receiver.ts'], {
+    cwd: folder,
+  });
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}/`;
+  const made = await userdirJson(settings, ['webhook', 'add', '--project', project.app_id, '--url', url]);
+  const env = { PATH: process.env['PATH'] ?? '', PORT: String(port), WEBHOOK_SECRET: made.secret };
+  const example = spawn(process.execPath, [join(folder, 'receiver.js')], { env, stdio: ['ignore', 'pipe', 'inherit'] });
+  let output = '';
+  example.stdout.setEncoding('utf8').on('data', (text: string) => {
+    output += text;
+  });
+  try {
+    const of = ['--project', project.app_id, String(made.id)];
+    await vi.waitUntil(async () => (await userdir(settings, ['webhook', 'test', ...of])).code === 0, PATIENCE);
+    const [before] = await userdirJson(settings, ['webhook', 'list', '--project', project.app_id]);
+    const ids = [await login(project), await login(project)];
+    const lines = () => output.split('\n').filter((line) => line.startsWith('user.created'));
+    await vi.waitUntil(() => lines().length === 2, PATIENCE);
+    // They come again, and are known.
+    await userdirJson(settings, ['webhook', 'replay', ...of, '--after', before.cursor]);
+    const third = await login(project);
+    await vi.waitUntil(() => lines().length === 3, PATIENCE);
+    expect(lines()).toEqual([...ids, third].map((id) => `user.created: ${id}`));
+    expect((await fetch(url, { method: 'POST', body: '{}' })).status).toBe(401);
+  } finally {
+    const ended = once(example, 'close');
+    example.kill();
+    await ended;
+    await rm(folder, { recursive: true });
+  }
+});
+
+test('a server that is told to stop ends in order, though a receiver hangs', async () => {
+  const project = await createProject();
+  const own = inject('engine') === 'postgres' ? await startServer({ ...settings, LOG_LEVEL: 'info' }) : server;
+  receiver.answer('/hangs', () => undefined);
+  const url = receiver.url('/hangs');
+  await userdirJson(settings, ['webhook', 'add', '--project', project.app_id, '--url', url]);
+  await login(project);
+  await receiver.until(() => receiver.at('/hangs').length > 0);
+  const { code, signal } = await own.stop();
+  expect({ code, signal }).toEqual({ code: 0, signal: null });
+  if (own === server) server = await startServer(settings);
+  const [{ failures }] = await userdirJson(settings, ['webhook', 'list', '--project', project.app_id]);
+  expect(failures).toBe(0);
+  receiver.answer('/hangs', null);
+});
+
+test('doctor names webhooks that nothing is sent to', async () => {
+  const project = await createProject();
+  const { id } = await userdirJson(settings, [
+    'webhook',
+    'add',
+    '--project',
+    project.app_id,
+    '--url',
+    receiver.url('/gone'),
+  ]);
+  receiver.answer('/gone', (response) => response.writeHead(410).end());
+  await login(project);
+  const finding = await vi.waitUntil(
+    async () => {
+      const { findings } = await userdirJson(settings, ['doctor', '--no-totals']);
+      const found = findings.find((each: Json) => each.id === 'webhooks');
+      return found.status === 'warning' && found;
+    },
+    { timeout: 60_000, interval: 500 },
+  );
+  expect(finding.found).toBe(`${id} of ${project.app_id} is disabled`);
+});
