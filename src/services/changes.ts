@@ -202,7 +202,7 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
      * after them. CURSOR_EXPIRED.
      */
     async readAfter(projectId: number, place: ChangeCursor, limit: number): Promise<ChangesAfter> {
-      const rows = await read({ projectId, after: place.id, limit });
+      const rows = await readNow({ projectId, after: place.id, limit });
       const feed = rows[0] as ChangeRow;
       // A place that is never moved may be older than the timelines that are kept.
       if (isKnown(place, feed) || timelinesOf(feed).length < MAX_TIMELINES) requireKept(place, feed, retentionMs);
