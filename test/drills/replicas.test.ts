@@ -220,6 +220,7 @@ describe.skipIf(missingPrograms.length > 0)('a service with two standbys under P
         gapMs = Math.max(gapMs, performance.now() - last.at);
         if (reads > last.reads) last = { at: performance.now(), reads };
       }
+      expect(last.reads).toBeGreaterThan(before.reads);
       const { failures } = await service.readMetrics();
       return `longest time without a list from a standby ${Math.round(gapMs)} ms, ${failures - before.failures} reads made again`;
     });
