@@ -61,17 +61,17 @@ export function createProjectLifecycle(db: Database, totals: Totals, onChanged: 
       await sql.beginDeletion(db, actor);
       onChanged();
       let users = 0;
-      for (const table of sql.LARGE_TABLE_NAMES) {
+      for (const table of sql.LARGE_TABLES) {
         for (let deleted = BATCH_SIZE; deleted === BATCH_SIZE; ) {
           signal.throwIfAborted();
           deleted = await db.transaction('READ COMMITTED', (tx) =>
             sql.deleteRows(tx, actor.projectId, table, BATCH_SIZE),
           );
-          if (table !== 'users') continue;
+          if (table.name !== 'users') continue;
           users += deleted;
           progress(users);
         }
-        if (table === 'users') await totals.fold(scope);
+        if (table.name === 'users') await totals.fold(scope);
       }
       await db.transaction('READ COMMITTED', (tx) => sql.deleteProject(tx, actor));
       onChanged();
