@@ -4,8 +4,9 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { runThenClose } from '../closers.js';
 import { type Config, type Environment, parseConfig } from '../config/config.js';
 import { createDatabase, type Database } from '../db/database.js';
+import type { AppError } from '../errors.js';
 import { readProjectIds, setProjectIds } from '../services/cells.js';
-import { abortMove, inspectMove, type MoveOptions, moveProject } from '../services/project-move.js';
+import { abortMove, findMoved, inspectMove, type MoveOptions, moveProject } from '../services/project-move.js';
 import { examples, jsonOption } from './arguments.js';
 import type { Io, OperationContext } from './operation.js';
 import type { CommandContext } from './run.js';
@@ -19,7 +20,7 @@ any time, and goes on when the same command is run again. Each of the three comm
 USERDIR_APP_ID, must change every balancer, and may run more than once.
 ${examples(
   'project move app_1 --to postgres://userdir@cell2.example.com/userdir --dry-run',
-  `project move app_1 --to postgres://userdir@cell2.example.com/userdir --hold-command './cells.sh hold' --map-command './cells.sh cell2' --release-command './cells.sh release'`,
+  'project move app_1 --to postgres://userdir@cell2.example.com/userdir --hold-command "cells.sh hold" --map-command "cells.sh cell2" --release-command "cells.sh release"',
 )}`;
 
 interface MoveParams {
@@ -90,7 +91,8 @@ async function moveOrAbort(env: Environment, context: OperationContext, params: 
   const target = createDatabase({ engine: 'postgres', url: params.to, ...TARGET });
   return runThenClose(async () => {
     await requireReachable(target);
-    const scope = await services.projects.getScope(params.appId, operator);
+    const scope = await services.projects.getScope(params.appId, operator).catch((error) => error as AppError);
+    if (scope instanceof Error) return alreadyMoved(target, params, scope);
     const actor = scope.actorFor('operate', null);
     const options = { ...moveOptions(params, io, env), source: db, target, actor };
     const moved = { app_id: params.appId, id: actor.projectId, to: options.to };
@@ -106,6 +108,15 @@ async function moveOrAbort(env: Environment, context: OperationContext, params: 
     const { rows, copyMs, heldMs, deleteMs } = await moveProject(options);
     return { ...moved, outcome: 'moved' as const, rows, copy_ms: copyMs, held_ms: heldMs, delete_ms: deleteMs };
   }, [() => target.close()]);
+}
+
+/** The result of a command that was killed when it had done everything. */
+async function alreadyMoved(target: Database, { appId, to }: MoveParams, error: AppError) {
+  const id = error.code === 'NOT_FOUND' ? await findMoved(target, appId) : null;
+  if (id === null) throw error;
+  const { host, pathname } = new URL(to);
+  const nothing = { rows: null, copy_ms: null, held_ms: null, delete_ms: null };
+  return { app_id: appId, id, to: host + pathname, outcome: 'moved' as const, ...nothing };
 }
 
 /** One connection for the statements, and one beside it. */

@@ -6,6 +6,7 @@ import { AppError } from '../errors.js';
 import { haveEnded, takeTransactionId } from '../sql/changes.js';
 import { deleteRows, type ProjectTable } from '../sql/project-lifecycle.js';
 import * as sql from '../sql/project-move.js';
+import { findProjectId } from '../sql/projects.js';
 import { findMove, requireMovable } from './cells.js';
 
 /** A project moves from the database of one cell to that of another while it is used (docs/decisions/cells.md). */
@@ -65,6 +66,12 @@ export async function inspectMove({ source, target, appId, actor }: MoveOptions)
   const tables = await sql.listMovedTables(source);
   const move = await requireMovable(source, target, { projectId, appId }, tables);
   return { tables: tables.map(({ name }) => name), step: move?.step ?? null };
+}
+
+/** The id of a project that an earlier run has moved to the target, or null. */
+export async function findMoved(target: Database, appId: string): Promise<number | null> {
+  const id = await findProjectId(target, appId);
+  return id !== null && (await sql.findMove(target, id)) === null ? id : null;
 }
 
 /** Moves a project, or continues from where an earlier run has stopped. CONFLICT. */
