@@ -4,7 +4,7 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { runThenClose } from '../closers.js';
 import { type Config, type Environment, parseConfig } from '../config/config.js';
 import { createDatabase, type Database } from '../db/database.js';
-import type { AppError } from '../errors.js';
+import { AppError } from '../errors.js';
 import { readProjectIds, setProjectIds } from '../services/cells.js';
 import { abortMove, findMoved, inspectMove, type MoveOptions, moveProject } from '../services/project-move.js';
 import { examples, jsonOption } from './arguments.js';
@@ -19,8 +19,8 @@ Copies the project while it is used, and then holds its requests for about a sec
 any time, and goes on when the same command is run again. Each of the three commands runs in a shell that has
 USERDIR_APP_ID, must change every balancer, and may run more than once.
 ${examples(
-  'project move app_1 --to postgres://userdir@cell2.example.com/userdir --dry-run',
-  'project move app_1 --to postgres://userdir@cell2.example.com/userdir --hold-command "cells.sh hold" --map-command "cells.sh cell2" --release-command "cells.sh release"',
+  'project move app_1 --to postgres://cell2.example.com/userdir --dry-run',
+  'project move app_1 --to postgres://cell2.example.com/userdir --hold-command "cells.sh hold" --map-command "cells.sh cell2" --release-command "cells.sh release"',
 )}`;
 
 interface MoveParams {
@@ -40,8 +40,8 @@ export function addCellCommands(project: Command, { env, operation }: CommandCon
     .description("move a project to another cell's database while it is used")
     .addHelpText('after', MOVE_HELP)
     .argument('<APP_ID>', 'the App ID of the project')
-    .requiredOption('--to <URL>', 'the database of the other cell', parseDatabaseUrl)
-    .option('--from <URL>', 'how that database connects to this one; by default as DATABASE_URL says', parseDatabaseUrl)
+    .requiredOption('--to <URL>', 'the database of the other cell')
+    .option('--from <URL>', 'how that database connects to this one; by default as DATABASE_URL says')
     .option('--hold-command <CMD>', 'lets every balancer refuse the requests of the project')
     .option('--map-command <CMD>', 'lets every balancer send them to the other cell')
     .option('--release-command <CMD>', 'lets every balancer accept them again')
@@ -51,8 +51,8 @@ export function addCellCommands(project: Command, { env, operation }: CommandCon
     .action(async (appId: string, { to, from, holdCommand, mapCommand, releaseCommand, dryRun, abort, ...options }) => {
       const params: MoveParams = {
         appId,
-        to,
-        from: from ?? directUrlOf(parseConfig(env)) ?? '',
+        to: requireDatabaseUrl('--to', to),
+        from: from === undefined ? directUrlOf(parseConfig(env)) : requireDatabaseUrl('--from', from),
         hold: holdCommand ?? null,
         map: mapCommand ?? null,
         release: releaseCommand ?? null,
@@ -169,13 +169,11 @@ async function runCommand(option: string, command: string, env: Environment): Pr
   if (code !== 0) throw new Error(`The command of ${option} ended with ${code ?? signal}.`);
 }
 
-function parseDatabaseUrl(text: string): string {
+/** The error does not repeat the text, which may have a password. */
+function requireDatabaseUrl(option: string, text: string): string {
   const url = URL.canParse(text) ? new URL(text) : null;
   if (url !== null && ['postgres:', 'postgresql:'].includes(url.protocol) && url.host !== '') return text;
-  // The text may have a password.
-  throw new InvalidArgumentError(
-    'Expected the URL of a database, such as postgres://userdir@cell2.example.com/userdir.',
-  );
+  throw new AppError('BAD_USER_INPUT', `${option}: expected a URL such as postgres://cell2.example.com/userdir.`);
 }
 
 function parseRange(text: string): [number, number] {
@@ -184,8 +182,9 @@ function parseRange(text: string): [number, number] {
   throw new InvalidArgumentError('Expected the first and the last id, such as 1000001-2000000.');
 }
 
-function directUrlOf({ db }: Config): string | null {
-  return db.engine === 'postgres' ? (db.directUrl ?? db.url) : null;
+/** Empty for the embedded database, which is refused later. */
+function directUrlOf({ db }: Config): string {
+  return db.engine === 'postgres' ? (db.directUrl ?? db.url) : '';
 }
 
 function report(result: Awaited<ReturnType<typeof moveOrAbort>>): string {

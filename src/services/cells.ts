@@ -27,7 +27,7 @@ export function setProjectIds(db: Database, first: number, last: number): Promis
 }
 
 /** What keeps a project from moving from one database to another, in sentences. */
-async function findObstacles(source: Database, target: Database, tables: readonly sql.MovedTable[]) {
+async function findObstacles(source: Database, target: Database, projectId: number, tables: readonly sql.MovedTable[]) {
   const [from, to] = [await sql.readCellFacts(source), await sql.readCellFacts(target)];
   const unfiltered = tables.filter(({ isFiltered }) => !isFiltered).map(({ name }) => name);
   const obstacles: [boolean, string][] = [
@@ -54,6 +54,10 @@ async function findObstacles(source: Database, target: Database, tables: readonl
     [
       from.firstId <= to.lastId && to.firstId <= from.lastId,
       `Both databases draw ids of new projects from one range: the source from ${from.firstId} to ${from.lastId}, the target from ${to.firstId} to ${to.lastId}. Give each its own: userdir project ids --range 1000001-2000000.`,
+    ],
+    [
+      to.drawnId < projectId && projectId <= to.lastId && projectId >= to.firstId,
+      `The target will give the id ${projectId} of this project to a new one. Give it another range: userdir project ids --range 1000001-2000000.`,
     ],
     [
       !from.mayPublish,
@@ -102,12 +106,12 @@ export async function requireMovable(
     throw conflict('The move of this project is being undone. Run with --abort to end that.');
   // What the move has made says nothing against it.
   if (atSource !== null) return atSource;
-  const obstacles = await findObstacles(source, target, tables);
+  const obstacles = await findObstacles(source, target, project.projectId, tables);
   if (atTarget !== null)
     obstacles.push('The target has the rest of an earlier move of this project. Run with --abort.');
   else if (await sql.hasProject(target, project.projectId, project.appId))
     obstacles.push(`The target has a project with the id ${project.projectId} or this App ID already.`);
-  if (obstacles.length > 0) throw conflict(obstacles.join('\n'));
+  if (obstacles.length > 0) throw conflict(obstacles.join(' '));
   return null;
 }
 

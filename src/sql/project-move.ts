@@ -67,6 +67,8 @@ export interface CellFacts {
   /** The range from which ids of new projects are drawn. */
   readonly firstId: number;
   readonly lastId: number;
+  /** The id that was drawn last. */
+  readonly drawnId: number;
   /** What the role may do. */
   readonly mayPublish: boolean;
   readonly mayReplicate: boolean;
@@ -84,14 +86,14 @@ export async function readCellFacts(db: Queryable): Promise<CellFacts> {
              SELECT migration_name || ' ' || checksum FROM _prisma_migrations WHERE rolled_back_at IS NULL
              ORDER BY migration_name
            ) AS migrations,
-           ids.seqmin AS "firstId", ids.seqmax AS "lastId",
+           ids.seqmin AS "firstId", ids.seqmax AS "lastId", drawn.last_value AS "drawnId",
            pg_has_role(projects.relowner, 'USAGE')
              AND has_database_privilege(current_database(), 'CREATE') AS "mayPublish",
            role.rolsuper OR role.rolreplication AS "mayReplicate",
            role.rolsuper OR EXISTS (
              SELECT FROM pg_roles r WHERE r.rolname = 'pg_create_subscription' AND pg_has_role(r.oid, 'USAGE')
            ) AS "maySubscribe"
-    FROM pg_roles role, pg_sequence ids, pg_class projects
+    FROM pg_roles role, pg_sequence ids, projects_id_seq drawn, pg_class projects
     WHERE role.rolname = current_user AND ids.seqrelid = 'projects_id_seq'::regclass
       AND projects.oid = 'projects'::regclass`);
   return facts as CellFacts;
