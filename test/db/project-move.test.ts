@@ -74,11 +74,20 @@ describe('the database refuses writes by itself', () => {
     'the project': `DELETE FROM projects WHERE id = ${id}`,
     'a repair of totals': `INSERT INTO tallies SELECT ${id}, 'all', '1970-01-01', 'wallet', 1`,
   });
-  const attempt = (text: string) =>
-    sql(`BEGIN; ${text}; ROLLBACK`).then(
-      () => 'done',
-      async (error) => (await sql('ROLLBACK'), error.message),
-    );
+  /** What becomes of a write, which is undone. */
+  async function attempt(text: string): Promise<string> {
+    const client = await app.context.db.pool.connect();
+    try {
+      await client.query('BEGIN');
+      return await client.query(text).then(
+        () => 'done',
+        (error) => error.message,
+      );
+    } finally {
+      await client.query('ROLLBACK');
+      client.release();
+    }
+  }
   const attemptAll = async (id: number) => {
     const outcomes: Record<string, string> = {};
     for (const [what, text] of Object.entries(writesOf(id))) outcomes[what] = await attempt(text);

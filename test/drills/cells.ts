@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
@@ -11,6 +11,7 @@ import { type RunningServer, type Settings, startServer, userdirJson } from '../
 
 /** Two cells, each a PostgreSQL and a service, behind HAProxy with the files of docs/cells, on loopback ports. */
 
+const SCRIPT = join(ROOT, 'docs/cells/cells.sh');
 const PROGRAMS = ['/usr/sbin/haproxy', '/usr/bin/socat', '/usr/bin/flock'];
 
 /** What this machine lacks for the drills. */
@@ -86,7 +87,7 @@ export async function startCells() {
       const cell = { cell1, cell2 };
       const script = (option: string, argument: string) => [
         option,
-        `${join(ROOT, 'docs/cells/cells.sh')} ${argument}${after[option] ? ` && ${after[option]}` : ''}`,
+        `${SCRIPT} ${argument}${after[option] ? ` && ${after[option]}` : ''}`,
       ];
       const args = [
         ...['project', 'move', appId, '--to', cell[to].databaseUrl],
@@ -95,6 +96,10 @@ export async function startCells() {
         ...script('--release-command', 'release'),
       ];
       return { settings: { ...cell[from].settings, ...scripts }, args };
+    },
+    /** Sends a project to a cell. */
+    mapTo(appId: string, name: CellName): void {
+      execFileSync(SCRIPT, [name], { env: { ...process.env, ...scripts, USERDIR_APP_ID: appId } });
     },
     async stop(): Promise<void> {
       for (const close of closers.reverse()) await close();
