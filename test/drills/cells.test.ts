@@ -76,11 +76,17 @@ describe.skipIf(missingPrograms.length > 0)('a project of one of two cells', () 
 
   test('moves under load: held for two seconds at most, nothing lost, others undisturbed', async ({ annotate }) => {
     const cursor = await cursorOf();
+    // Clients of a balancer that was not told of the move.
+    const missed = startLoad(drill.cells.cell1.server.url, large, 2, drill.url);
     let result: Json;
     const load = await underLoad(large, async () => {
       const { settings, args } = drill.moveCommand(large.app_id, 'cell1', 'cell2');
       result = await userdirJson(settings, args);
     });
+    const { acknowledged, lost, failures } = await missed.stop();
+    expect([acknowledged > 0, lost]).toEqual([true, 0]);
+    // Refused while the project is in neither cell, and not known to the first one afterwards.
+    expect([...failures.keys()].filter((what) => !RETRYABLE.test(what) && !/^(401|429) /.test(what))).toEqual([]);
     expect(result).toMatchObject({ outcome: 'moved', rows: expect.any(Number) });
     expect(result.held_ms).toBeLessThan(MAX_HELD_MS);
     await expectOnlyIn('cell2', large);

@@ -25,8 +25,8 @@ export async function graphql(url: string, project: Credentials, query: string, 
 /** What failed could be sent again: it is 503, and says when. */
 export const RETRYABLE: RegExp = /^503 (UNAVAILABLE|read) 1$/;
 
-/** Starts clients. `stop` returns what happened. */
-export function startLoad(url: string, project: Credentials, clients: number) {
+/** Starts clients. `stop` returns what happened, and looks at `whole` for what was acknowledged. */
+export function startLoad(url: string, project: Credentials, clients: number, whole = url) {
   const acknowledged: string[] = [];
   const successes: number[] = [];
   const failures = new Map<string, number>();
@@ -60,7 +60,7 @@ export function startLoad(url: string, project: Credentials, clients: number) {
       await Promise.all(running);
       successes.sort((a, b) => a - b);
       const gapMs = Math.max(0, ...successes.map((at, index) => at - (successes[index - 1] ?? at)));
-      const lost = await countLost(url, project, acknowledged);
+      const lost = await countLost(whole, project, acknowledged);
       return { acknowledged: acknowledged.length, failures, missing, gapMs: Math.round(gapMs), lost };
     },
   };
