@@ -15,6 +15,11 @@ export function readProjectIds(db: Database): Promise<sql.ProjectIds> {
   return sql.readProjectIds(db);
 }
 
+/** The projects that are on their way to or from another database, the longest first. */
+export function listMoves(db: Database): Promise<sql.OpenMove[]> {
+  return sql.listMoves(db);
+}
+
 /** Gives a cell its range. Projects keep the ids that they have. BAD_USER_INPUT. */
 export function setProjectIds(db: Database, first: number, last: number): Promise<sql.ProjectIds> {
   const isRange = [first, last].every(Number.isSafeInteger) && first >= 1 && first < last && last <= LAST_PROJECT_ID;

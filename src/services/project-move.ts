@@ -75,7 +75,11 @@ export async function findMoved(target: Database, appId: string): Promise<number
 }
 
 /** Moves a project, or continues from where an earlier run has stopped. CONFLICT. */
-export async function moveProject(options: MoveOptions): Promise<MoveReport> {
+export function moveProject(options: MoveOptions): Promise<MoveReport> {
+  return alone(options, () => moveAlone(options));
+}
+
+async function moveAlone(options: MoveOptions): Promise<MoveReport> {
   const { source, target, appId, actor, notice } = options;
   const { projectId } = actor;
   const tables = await sql.listMovedTables(source);
@@ -93,7 +97,11 @@ export async function moveProject(options: MoveOptions): Promise<MoveReport> {
 }
 
 /** Brings a project back to where it was before its move. CONFLICT once the map may have been switched. */
-export async function abortMove(options: MoveOptions): Promise<void> {
+export function abortMove(options: MoveOptions): Promise<void> {
+  return alone(options, () => abortAlone(options));
+}
+
+async function abortAlone(options: MoveOptions): Promise<void> {
   const { source, target, actor, notice } = options;
   const { projectId } = actor;
   const move: Move = { ...options, projectId, tables: await sql.listMovedTables(source) };
@@ -101,13 +109,31 @@ export async function abortMove(options: MoveOptions): Promise<void> {
   if (atSource === null && atTarget === null) throw new AppError('CONFLICT', 'The project is not being moved.');
   if (atSource?.step === 'mapping' || atSource?.step === 'leaving')
     throw new AppError('CONFLICT', 'The map was switched already. Run the command without --abort to end the move.');
-  if (atTarget !== null) await sql.setStep(target, projectId, 'leaving');
+  if (atTarget !== null) await sql.setStep(target, projectId, ['arriving'], 'leaving');
   if (atSource !== null) await reopen(move);
   notice('The source serves the project. Deleting what was copied');
   await endReplication(move);
   await deleteAllRows(target, move);
   await sql.deleteArrival(target, projectId);
   await sql.deleteMove(source, projectId);
+}
+
+/** PostgreSQL may need a moment to notice that a killed run has gone. */
+const ALONE_TRIES = 25;
+
+/** Runs `work` unless another run of the command moves the same project. */
+async function alone<Result>({ target, actor }: MoveOptions, work: () => Promise<Result>): Promise<Result> {
+  const session = await target.pool.connect();
+  try {
+    for (let tries = 1; !(await sql.tryToMoveAlone(session, actor.projectId)); tries += 1) {
+      if (tries === ALONE_TRIES) throw new AppError('CONFLICT', 'Another run of this command is moving the project.');
+      await sleep(POLL_MS);
+    }
+    return await work();
+  } finally {
+    // Ends the session, and with it the lock.
+    session.release(true);
+  }
 }
 
 /** Copies the project while it is used, until the target lacks no more than the last moment. */
@@ -193,7 +219,7 @@ async function close(move: Move, step: sql.MoveStep): Promise<void> {
 
 /** The source serves the project as before the switch. */
 async function reopen({ source, projectId, release }: Move): Promise<void> {
-  await sql.setStep(source, projectId, 'copying');
+  await sql.setStep(source, projectId, ['switching'], 'copying');
   await release();
 }
 
@@ -202,7 +228,7 @@ async function open(move: Move): Promise<void> {
   const { source, target, projectId, tables } = move;
   await sql.dropSubscription(target, projectId);
   await sql.advanceSequences(target, projectId, tables);
-  await sql.setStep(source, projectId, 'mapping');
+  await sql.setStep(source, projectId, ['switching'], 'mapping');
   await move.switchMap();
   // From here on there is no way back: the target accepts writes.
   await sql.deleteMove(target, projectId);

@@ -24,6 +24,18 @@ export const STAYING_TABLES: readonly string[] = ['project_moves'];
 /** As in the migration: who writes rows of a project that is copied shares this lock, and who closes the project has it alone. */
 const WRITERS_LOCK = 1_968_399_459;
 
+/** An arbitrary constant: the lock of the command that moves a project. */
+const COMMAND_LOCK = 1_968_399_460;
+
+/** Makes this session the only one that moves a project, until it ends. False if another one does. */
+export async function tryToMoveAlone(session: pg.ClientBase, projectId: number): Promise<boolean> {
+  const { rows } = await session.query('SELECT pg_try_advisory_lock($1::int, $2::int) AS alone', [
+    COMMAND_LOCK,
+    projectId,
+  ]);
+  return rows[0].alone;
+}
+
 /** The publication, the subscription and the slot of a project. */
 export const replicationName = (projectId: number) => `userdir_move_${projectId}`;
 
@@ -40,6 +52,23 @@ export async function findMove(db: Queryable, projectId: number): Promise<Move |
   return move ?? null;
 }
 
+/** A project on its way to or from another database, and for how long. */
+export interface OpenMove {
+  readonly projectId: number;
+  /** Null for a project of which nothing has arrived yet. */
+  readonly appId: string | null;
+  readonly step: MoveStep;
+  readonly seconds: number;
+}
+
+export function listMoves(db: Queryable): Promise<OpenMove[]> {
+  return db.query(Prisma.sql`
+    SELECT m.project_id AS "projectId", p.app_id AS "appId", m.step::text AS step,
+           extract(epoch FROM now() - m.started_at)::float8 AS seconds
+    FROM project_moves m LEFT JOIN projects p ON p.id = m.project_id
+    ORDER BY m.started_at, m.project_id`);
+}
+
 /** Does nothing if the project is on its way already. */
 export async function insertMove(db: Queryable, projectId: number, step: MoveStep, other: string): Promise<void> {
   await db.query(Prisma.sql`
@@ -47,8 +76,13 @@ export async function insertMove(db: Queryable, projectId: number, step: MoveSte
     ON CONFLICT DO NOTHING`);
 }
 
-export async function setStep(db: Queryable, projectId: number, step: MoveStep): Promise<void> {
-  await db.query(Prisma.sql`UPDATE project_moves SET step = ${step}::move_step WHERE project_id = ${projectId}::int`);
+/** Throws unless the project is at one of the steps `from`, or at the new one already. */
+export async function setStep(db: Queryable, projectId: number, from: readonly MoveStep[], step: MoveStep) {
+  const changed = await db.query(Prisma.sql`
+    UPDATE project_moves SET step = ${step}::move_step
+    WHERE project_id = ${projectId}::int AND step::text = ANY (${[...from, step]}::text[])
+    RETURNING 1`);
+  if (changed.length === 0) throw new Error(`The project is not at the step ${from.join(' or ')} any more.`);
 }
 
 export async function deleteMove(db: Queryable, projectId: number): Promise<void> {
@@ -266,7 +300,8 @@ export async function closeProject(tx: Queryable, actor: Actor, to: string, wait
   const [mark] = await tx.query<{ id: number }>(Prisma.sql`${entry} RETURNING id`);
   // Another statement: the trigger of the entry runs at the end of its own, and refuses rows of a closed project.
   await tx.query(Prisma.sql`
-    UPDATE project_moves SET step = 'switching', mark = ${mark?.id}::bigint WHERE project_id = ${projectId}::int`);
+    UPDATE project_moves SET step = 'switching', mark = ${mark?.id}::bigint
+    WHERE project_id = ${projectId}::int AND step = 'copying'`);
 }
 
 export async function hasEntry(target: Queryable, projectId: number, id: number): Promise<boolean> {
@@ -306,7 +341,7 @@ const EVERY_CHANGE = 9_007_199_254_740_991n;
 
 /** The other database serves the project. Here its secrets end, and so do all cursors: nobody is told that users go. */
 export async function leaveProject(tx: Queryable, projectId: number): Promise<void> {
-  await setStep(tx, projectId, 'leaving');
+  await setStep(tx, projectId, ['mapping'], 'leaving');
   await tx.query(Prisma.sql`DELETE FROM app_secrets WHERE project_id = ${projectId}::int`);
   await tx.query(Prisma.sql`
     INSERT INTO changes_pruned (project_id, through) VALUES (${projectId}::int, ${EVERY_CHANGE}::bigint)

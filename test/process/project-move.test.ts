@@ -232,6 +232,12 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('between two data
     const secret = await userdir(cell(0).settings, ['project', 'add-secret', project.app_id, '--label', 'third']);
     expect(secret.code).toBe(1);
     expect((await move(0, project, '--abort')).stderr).toContain('The map was switched already.');
+    await sql(0, `UPDATE project_moves SET started_at = now() - interval '50 hours'`);
+    const { findings } = await userdirJson(cell(0).settings, ['doctor', '--no-totals']);
+    expect(findings.find(({ id }: Json) => id === 'moves')).toMatchObject({
+      status: 'warning',
+      found: `${project.app_id} has been moving for 50 h (mapping)`,
+    });
     expect((await move(0, project)).code).toBe(0);
     expect(await statusOf(1, project)).toBe(200);
   });
@@ -247,6 +253,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('between two data
     await client.query(
       `BEGIN; INSERT INTO bans (project_id, auth_method, auth_value, auth_value_key) VALUES (${project.id}, 'passkey', 'l', 'l')`,
     );
+    expect((await move(0, project)).stderr).toContain('Another run of this command is moving the project.');
     writeFileSync(written, '');
     expect((await failed).stderr).toContain(
       'A transaction has been writing the project for more than a second. The project stays in the source. Run the command again to go on.',
