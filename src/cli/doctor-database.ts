@@ -4,6 +4,7 @@ import { VERSION } from '../config/version.js';
 import type { Database } from '../db/database.js';
 import { inspectMigrations } from '../db/migrate.js';
 import type { Services } from '../services/services.js';
+import { listMoves } from '../services/cells.js';
 import { counted, explainFailure } from './terminal.js';
 
 /** What `userdir doctor` checks in an open database. It runs in its own process, or in the server that holds the database. */
@@ -78,6 +79,7 @@ export async function examineDatabase(
   findings.push(await ifMigrated('rights', () => checkPrivileges(db)));
   findings.push(await ifMigrated('changes', () => checkChanges(services)));
   findings.push(await ifMigrated('webhooks', () => checkWebhooks(services)));
+  findings.push(await ifMigrated('moves', () => checkMoves(db)));
   const totals = () => checkTotals(services);
   findings.push(
     params.totals ? await ifMigrated('totals', totals) : skipped('totals', 'not checked because of --no-totals'),
@@ -305,6 +307,22 @@ async function checkWebhooks({ webhooks }: Services): Promise<Finding> {
     'webhooks',
     `${named.join(', ')}${more > 0 ? `, and ${more} more are not enabled` : ''}`,
     'userdir webhook list says why. Enable it, or remove it.',
+  );
+}
+
+/** A younger move is nothing unusual. */
+const MAX_MOVE_SECONDS = 86_400;
+
+/** Names a project whose move was interrupted and forgotten. */
+async function checkMoves(db: Database): Promise<Finding> {
+  const [oldest] = await listMoves(db);
+  if (oldest === undefined || oldest.seconds < MAX_MOVE_SECONDS)
+    return passed('moves', 'no project has been moving for long');
+  const { appId, projectId, step, seconds } = oldest;
+  return warning(
+    'moves',
+    `${appId ?? `the project ${projectId}`} has been moving for ${Math.floor(seconds / 3_600)} h (${step})`,
+    'Run its project move again, or with --abort: meanwhile PostgreSQL keeps the log of its source.',
   );
 }
 

@@ -4,6 +4,7 @@ import { MAIN_LABEL, SECRET_SCOPES } from '../domain/projects.js';
 import { examples, jsonOption, parseDuration, parseScopes, parseWholeNumber } from './arguments.js';
 import type { OperationContext } from './operation.js';
 import { addLifecycleCommands, projectJson } from './project-lifecycle.js';
+import { addCellCommands } from './project-move.js';
 import type { CommandContext } from './run.js';
 import { canAsk, confirm, fields, table } from './terminal.js';
 
@@ -33,6 +34,7 @@ export function addProjectCommands(program: Command, context: CommandContext): v
       await list({}, { ...options, print: projectTable });
     });
   addLifecycleCommands(project, context);
+  addCellCommands(project, context);
   addSecretCommands(project, context);
 }
 

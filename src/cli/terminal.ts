@@ -20,7 +20,8 @@ export async function writeToStdout(chunk: string): Promise<void> {
 
 /** Writes to stderr, so that stdout contains the result only. */
 export function writeNotice(sentence: string): void {
-  process.stderr.write(`userdir: ${sentence}\n`);
+  // On a terminal the line may have a progress bar.
+  process.stderr.write(`${process.stderr.isTTY ? '\r\x1b[K' : ''}userdir: ${sentence}\n`);
 }
 
 /** Whether a person can be asked: input and questions are on a terminal. */

@@ -45,8 +45,25 @@ const BROKEN =
   'The connection to the database broke. What was to be written may or may not have been written: send the request again ' +
   'if it only reads, or if it has an idempotency key.';
 
-/** UNAVAILABLE where the database is away, or is a standby after a failover; any other error as it is. */
+/** What the database raises for a write of a project that is on its way to another one (migration project_moves). */
+const MOVING_CODE = 'UD001';
+
+/** The database has refused a write of a project that is on its way to another one. */
+export function isMoving(error: unknown): boolean {
+  return codeOf(error) === MOVING_CODE;
+}
+
+/** The project is for a moment in neither database. */
+export function movingProject(cause?: unknown): AppError {
+  return new AppError('UNAVAILABLE', 'The project is being moved to another database. Send the request again.', {
+    cause,
+    headers: { 'retry-after': '1' },
+  });
+}
+
+/** UNAVAILABLE where the database is away, is a standby after a failover, or is not that of the project; any other error as it is. */
 export function toUnavailable(error: unknown): unknown {
+  if (isMoving(error)) return movingProject(error);
   if (error instanceof AppError || !(isUnreachable(error) || isReadOnly(error))) return error;
   return new AppError('UNAVAILABLE', isNotStarted(error) ? AWAY : BROKEN, {
     cause: error,
@@ -67,6 +84,11 @@ export function isConflict(error: unknown): boolean {
 /** The server has become a read-only standby. A new connection may reach the server that took over. */
 export function isReadOnly(error: unknown): boolean {
   return codeOf(error) === '25006';
+}
+
+/** Another transaction has held a lock for longer than was to be waited. */
+export function isLockTimeout(error: unknown): boolean {
+  return codeOf(error) === '55P03';
 }
 
 /** Another row has the same key. */

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { isConflict, isQueryTimeout, isReadOnly, toUnavailable } from './failures.js';
+import { isConflict, isMoving, isQueryTimeout, isReadOnly, toUnavailable } from './failures.js';
 import { type createStatements, Prisma, type Queryable } from './statements.js';
 import type { TimeLimit } from './time-limit.js';
 
@@ -54,7 +54,7 @@ export function createTransactions(
     work: (tx: Queryable) => Promise<Result>,
   ): Promise<Result> {
     const outcome = await onOneConnection((connection) => attempt(connection, isolation, limit, work));
-    if ('undoneBy' in outcome) throw outcome.undoneBy;
+    if ('undoneBy' in outcome) throw isMoving(outcome.undoneBy) ? toUnavailable(outcome.undoneBy) : outcome.undoneBy;
     return outcome.result;
   }
 

@@ -112,6 +112,7 @@ export const OPERATOR_ACTIONS = [
   'log_out',
   'revoke_session',
   'delete_project',
+  'move_project',
   'refuse',
 ] as const;
 export type OperatorAction = (typeof OPERATOR_ACTIONS)[number];

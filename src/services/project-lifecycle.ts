@@ -1,7 +1,8 @@
 import type { Database } from '../db/database.js';
 import { type ProjectScope, requireProjectName } from '../domain/projects.js';
-import { badInput } from '../errors.js';
+import { AppError, badInput } from '../errors.js';
 import * as sql from '../sql/project-lifecycle.js';
+import { findMove } from '../sql/project-move.js';
 import type { Totals } from './totals.js';
 
 /** Rows in a transaction of a deletion. A user may have 100 accounts, which go with the user. */
@@ -50,7 +51,7 @@ export function createProjectLifecycle(db: Database, totals: Totals, onChanged: 
 
     /**
      * Deletes the project and everything that it has, in transactions of bounded size. It is disabled first. This cannot be undone.
-     * Its totals are exact until the end. Returns the number of deleted users, removed ones included.
+     * Its totals are exact until the end. Returns the number of deleted users, removed ones included. CONFLICT while it is being moved.
      */
     async deleteProject(
       scope: ProjectScope,
@@ -58,20 +59,25 @@ export function createProjectLifecycle(db: Database, totals: Totals, onChanged: 
       requestId: string | null = null,
     ): Promise<number> {
       const actor = scope.actorFor('operate', requestId);
+      if ((await findMove(db, actor.projectId)) !== null)
+        throw new AppError(
+          'CONFLICT',
+          'The project is being moved to another database. End the move or abort it first.',
+        );
       await sql.beginDeletion(db, actor);
       onChanged();
       let users = 0;
-      for (const table of sql.LARGE_TABLE_NAMES) {
+      for (const table of sql.LARGE_TABLES) {
         for (let deleted = BATCH_SIZE; deleted === BATCH_SIZE; ) {
           signal.throwIfAborted();
           deleted = await db.transaction('READ COMMITTED', (tx) =>
             sql.deleteRows(tx, actor.projectId, table, BATCH_SIZE),
           );
-          if (table !== 'users') continue;
+          if (table.name !== 'users') continue;
           users += deleted;
           progress(users);
         }
-        if (table === 'users') await totals.fold(scope);
+        if (table.name === 'users') await totals.fold(scope);
       }
       await db.transaction('READ COMMITTED', (tx) => sql.deleteProject(tx, actor));
       onChanged();

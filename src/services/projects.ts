@@ -2,6 +2,7 @@ import { timingSafeEqual } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { createBatchedRead } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
+import { movingProject } from '../db/failures.js';
 import type { Position } from '../domain/filters.js';
 import { atMost, isTooLong } from '../domain/input-limits.js';
 import {
@@ -116,6 +117,10 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
         'The project is disabled. Its data is kept, and its operator can enable it.',
       );
     }
+    if (match.isMoving) {
+      cache.delete(key);
+      throw movingProject();
+    }
     if (!match.isMarked) markUsed(match);
     const authenticated = secretScope(appId, match);
     cache.add(key, authenticated, query, match.leftMs);
@@ -138,7 +143,7 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
       return cache.find(keyOf(appId, hashSecretAsText(appSecret)));
     },
 
-    /** The project of an App ID and App Secret; UNAUTHENTICATED if either is wrong (spec, "Authentication"), PROJECT_DISABLED. */
+    /** The project of an App ID and App Secret; UNAUTHENTICATED if either is wrong (spec, "Authentication"), PROJECT_DISABLED, UNAVAILABLE. */
     authenticate({ appId, appSecret }: Credentials): Promise<ProjectScope> {
       return check(appId, hashSecret(appSecret));
     },

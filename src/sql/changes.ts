@@ -143,8 +143,12 @@ export async function publishChanges(db: Queryable, upto: number): Promise<numbe
   return (row as { published: number }).published;
 }
 
+/** The projects whose old changes may be deleted: all but those that arrive from another database, which deletes them. */
 export async function listProjectIds(db: Queryable): Promise<number[]> {
-  const rows = await db.query<{ id: number }>(Prisma.sql`SELECT id FROM projects ORDER BY id`);
+  const rows = await db.query<{ id: number }>(Prisma.sql`
+    SELECT id FROM projects
+    WHERE NOT EXISTS (SELECT FROM project_moves m WHERE m.project_id = projects.id AND m.step = 'arriving')
+    ORDER BY id`);
   return rows.map(({ id }) => id);
 }
 

@@ -56,20 +56,32 @@ export async function beginDeletion(db: Queryable, actor: Actor): Promise<void> 
     ${insertAuditEntries(actor, 'delete', Prisma.sql`SELECT NULL::bigint, '{}'::jsonb FROM disabled`)}`);
 }
 
-/** Primary keys, beside the project, of the tables in which a project may have many rows. The rest goes by foreign keys. */
-const LARGE_TABLES = {
-  users: 'id',
-  bans: 'auth_method, auth_value_key',
-  idempotency_keys: 'key',
-  audit_log: 'id',
-};
-export type LargeTable = keyof typeof LARGE_TABLES;
-/** The trail comes last, so that it tells of a deletion that was interrupted. */
-export const LARGE_TABLE_NAMES: readonly LargeTable[] = ['users', 'bans', 'idempotency_keys', 'audit_log'];
+/** A table with rows of projects. */
+export interface ProjectTable {
+  readonly name: string;
+  /** The columns of its primary key after the project, separated by commas. */
+  readonly key: string;
+}
+
+/**
+ * The tables in which a project may have many rows. The rest goes by foreign keys. The trail comes last, so that it tells of a deletion
+ * that was interrupted.
+ */
+export const LARGE_TABLES: readonly ProjectTable[] = [
+  { name: 'users', key: 'id' },
+  { name: 'bans', key: 'auth_method, auth_value_key' },
+  { name: 'idempotency_keys', key: 'key' },
+  { name: 'audit_log', key: 'id' },
+];
 
 /** Deletes up to `limit` rows that a project has in a table, and what belongs to them. Returns how many rows. */
-export async function deleteRows(db: Queryable, projectId: number, table: LargeTable, limit: number): Promise<number> {
-  const [name, key] = [Prisma.raw(table), Prisma.raw(LARGE_TABLES[table])];
+export async function deleteRows(
+  db: Queryable,
+  projectId: number,
+  table: ProjectTable,
+  limit: number,
+): Promise<number> {
+  const [name, key] = [Prisma.raw(table.name), Prisma.raw(table.key)];
   // In the order of the key: a scan of the table would pass over what earlier batches have deleted each time.
   const [row] = await db.query<{ deleted: number }>(Prisma.sql`
     WITH deleted AS (

@@ -17,6 +17,8 @@ export interface SecretRow {
   leftMs: number | null;
   /** Whether the project refuses all its credentials. */
   isDisabled: boolean;
+  /** Whether the project is on its way to another database, and refuses all requests. */
+  isMoving: boolean;
   /** The project's own limit of requests in a minute, if it has one. */
   requestsPerMinute: number | null;
   /** How often the project's documents have changed. */
@@ -27,7 +29,7 @@ export interface SecretRow {
 
 /** An App ID without secrets takes the same path as one with a secret, so that both take the same time. */
 type NoSecretRow = { [Column in Exclude<keyof SecretRow, ProjectColumn>]: null } & Pick<SecretRow, ProjectColumn>;
-type ProjectColumn = 'isDisabled' | 'requestsPerMinute' | 'documentsVersion';
+type ProjectColumn = 'isDisabled' | 'isMoving' | 'requestsPerMinute' | 'documentsVersion';
 
 const IS_LIVE = Prisma.sql`(expires_at IS NULL OR expires_at > now())`;
 const NEW_SECRET = Prisma.sql`id, scopes::text[] AS scopes, documents_only AS "documentsOnly", expires_at AS "expiresAt"`;
@@ -42,7 +44,9 @@ export const findSecrets = keyedStatement<string, SecretRow | NoSecretRow>(
     SELECT k.key_index::int AS "keyIndex", s.project_id AS "projectId", s.id, s.secret_hash AS "secretHash", s.label,
            array_to_string(s.scopes, ' ') AS scopes, s.last_used_at > now() - interval '1 minute' AS "isMarked",
            ((extract(epoch FROM s.expires_at) - extract(epoch FROM now())) * 1000)::float8 AS "leftMs",
-           p.disabled_at IS NOT NULL AS "isDisabled", p.requests_per_minute AS "requestsPerMinute",
+           p.disabled_at IS NOT NULL AS "isDisabled",
+           EXISTS (SELECT FROM project_moves m WHERE m.project_id = p.id AND m.step <> 'copying') AS "isMoving",
+           p.requests_per_minute AS "requestsPerMinute",
            p.documents_version AS "documentsVersion", s.documents_only AS "documentsOnly"
     FROM ${appIds}
     LEFT JOIN projects p ON p.app_id = k.app_id

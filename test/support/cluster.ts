@@ -50,12 +50,17 @@ export function unprivilegedUser(): { uid?: number; gid?: number } {
   return { uid: idOf('-u'), gid: idOf('-g') };
 }
 
-export function createCluster(): Promise<Cluster> {
-  return startCluster('initdb', ['-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--no-locale']);
+/** `settings` are those of the server, such as `wal_level=logical`. */
+export function createCluster(settings: readonly string[] = []): Promise<Cluster> {
+  return startCluster('initdb', ['-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--no-locale'], settings);
 }
 
 /** A server in a new directory, which `program` fills. */
-async function startCluster(program: 'initdb' | 'pg_basebackup', options: string[]): Promise<Cluster> {
+async function startCluster(
+  program: 'initdb' | 'pg_basebackup',
+  options: string[],
+  settings: readonly string[] = [],
+): Promise<Cluster> {
   const user = unprivilegedUser();
   const directory = mkdtempSync(join(tmpdir(), 'userdir-cluster-'));
   if (user.uid !== undefined && user.gid !== undefined) chownSync(directory, user.uid, user.gid);
@@ -66,7 +71,8 @@ async function startCluster(program: 'initdb' | 'pg_basebackup', options: string
 
   async function start(): Promise<void> {
     for (;;) {
-      const args = ['-D', directory, '-p', String(port), '-k', directory, '-c', 'listen_addresses=127.0.0.1'];
+      const all = ['listen_addresses=127.0.0.1', ...settings].flatMap((setting) => ['-c', setting]);
+      const args = ['-D', directory, '-p', String(port), '-k', directory, ...all];
       const started = spawn(`${BIN}/postgres`, args, { ...user, cwd: directory, stdio: 'ignore' });
       if (await comesUp(started)) {
         server = started;

@@ -1,0 +1,399 @@
+import pg from 'pg';
+import { Prisma, type Queryable } from '../db/statements.js';
+import type { Actor } from '../domain/projects.js';
+import { insertAuditEntries } from './audit.js';
+import { insertLogEntries } from './operators.js';
+import type { ProjectTable } from './project-lifecycle.js';
+
+/* Statements for a project on its way from the database of one cell to that of another. */
+
+/** How far it has come: see the migration. */
+export type MoveStep = 'copying' | 'switching' | 'mapping' | 'leaving' | 'arriving';
+
+export interface Move {
+  readonly step: MoveStep;
+  /** The other database, as `identify` names it. */
+  readonly other: string;
+  /** The entry of the audit trail that was written last. */
+  readonly mark: number | null;
+}
+
+/** Tables with rows of projects of which each cell has its own. */
+export const STAYING_TABLES: readonly string[] = ['project_moves'];
+
+/** As in the migration: who writes rows of a project that is copied shares this lock, and who closes the project has it alone. */
+const WRITERS_LOCK = 1_968_399_459;
+
+/** An arbitrary constant: the lock of the command that moves a project. */
+const COMMAND_LOCK = 1_968_399_460;
+
+/** Makes this session the only one that moves a project, until it ends. False if another one does. */
+export async function tryToMoveAlone(session: pg.ClientBase, projectId: number): Promise<boolean> {
+  const { rows } = await session.query('SELECT pg_try_advisory_lock($1::int, $2::int) AS alone', [
+    COMMAND_LOCK,
+    projectId,
+  ]);
+  return rows[0].alone;
+}
+
+/** The publication, the subscription and the slot of a project. */
+export const replicationName = (projectId: number) => `userdir_move_${projectId}`;
+
+/** Which database this is, on whatever address. */
+export async function identify(db: Queryable): Promise<string> {
+  const [row] = await db.query<{ name: string }>(Prisma.sql`
+    SELECT system_identifier::text || '/' || current_database() AS name FROM pg_control_system()`);
+  return (row as { name: string }).name;
+}
+
+export async function findMove(db: Queryable, projectId: number): Promise<Move | null> {
+  const [move] = await db.query<Move>(Prisma.sql`
+    SELECT step::text AS step, other, mark FROM project_moves WHERE project_id = ${projectId}::int`);
+  return move ?? null;
+}
+
+/** A project on its way to or from another database, and for how long. */
+export interface OpenMove {
+  readonly projectId: number;
+  /** Null for a project of which nothing has arrived yet. */
+  readonly appId: string | null;
+  readonly step: MoveStep;
+  readonly seconds: number;
+}
+
+export function listMoves(db: Queryable): Promise<OpenMove[]> {
+  return db.query(Prisma.sql`
+    SELECT m.project_id AS "projectId", p.app_id AS "appId", m.step::text AS step,
+           extract(epoch FROM now() - m.started_at)::float8 AS seconds
+    FROM project_moves m LEFT JOIN projects p ON p.id = m.project_id
+    ORDER BY m.started_at, m.project_id`);
+}
+
+/** Does nothing if the project is on its way already. */
+export async function insertMove(db: Queryable, projectId: number, step: MoveStep, other: string): Promise<void> {
+  await db.query(Prisma.sql`
+    INSERT INTO project_moves (project_id, step, other) VALUES (${projectId}::int, ${step}::move_step, ${other}::text)
+    ON CONFLICT DO NOTHING`);
+}
+
+/** Throws unless the project is at one of the steps `from`, or at the new one already. */
+export async function setStep(db: Queryable, projectId: number, from: readonly MoveStep[], step: MoveStep) {
+  const changed = await db.query(Prisma.sql`
+    UPDATE project_moves SET step = ${step}::move_step
+    WHERE project_id = ${projectId}::int AND step::text = ANY (${[...from, step]}::text[])
+    RETURNING 1`);
+  if (changed.length === 0) throw new Error(`The project is not at the step ${from.join(' or ')} any more.`);
+}
+
+export async function deleteMove(db: Queryable, projectId: number): Promise<void> {
+  await db.query(Prisma.sql`DELETE FROM project_moves WHERE project_id = ${projectId}::int`);
+}
+
+/** What decides whether two databases can be cells. */
+export interface CellFacts {
+  readonly version: number;
+  readonly walLevel: string;
+  readonly freeSlots: number;
+  readonly freeSenders: number;
+  readonly freeWorkers: number;
+  /** Names and checksums of the migrations. */
+  readonly migrations: string[];
+  /** The range from which ids of new projects are drawn. */
+  readonly firstId: number;
+  readonly lastId: number;
+  /** The id that was drawn last. */
+  readonly drawnId: number;
+  /** What the role may do. */
+  readonly mayPublish: boolean;
+  readonly mayReplicate: boolean;
+  readonly maySubscribe: boolean;
+}
+
+export async function readCellFacts(db: Queryable): Promise<CellFacts> {
+  const [facts] = await db.query<CellFacts>(Prisma.sql`
+    SELECT current_setting('server_version_num')::int AS version, current_setting('wal_level') AS "walLevel",
+           current_setting('max_replication_slots')::int - (SELECT count(*)::int FROM pg_replication_slots) AS "freeSlots",
+           current_setting('max_wal_senders')::int - (SELECT count(*)::int FROM pg_stat_replication) AS "freeSenders",
+           current_setting('max_logical_replication_workers')::int
+             - (SELECT count(pid)::int FROM pg_stat_subscription) AS "freeWorkers",
+           ARRAY(
+             SELECT migration_name || ' ' || checksum FROM _prisma_migrations WHERE rolled_back_at IS NULL
+             ORDER BY migration_name
+           ) AS migrations,
+           ids.seqmin AS "firstId", ids.seqmax AS "lastId", drawn.last_value AS "drawnId",
+           pg_has_role(projects.relowner, 'USAGE')
+             AND has_database_privilege(current_database(), 'CREATE') AS "mayPublish",
+           role.rolsuper OR role.rolreplication AS "mayReplicate",
+           role.rolsuper OR EXISTS (
+             SELECT FROM pg_roles r WHERE r.rolname = 'pg_create_subscription' AND pg_has_role(r.oid, 'USAGE')
+           ) AS "maySubscribe"
+    FROM pg_roles role, pg_sequence ids, projects_id_seq drawn, pg_class projects
+    WHERE role.rolname = current_user AND ids.seqrelid = 'projects_id_seq'::regclass
+      AND projects.oid = 'projects'::regclass`);
+  return facts as CellFacts;
+}
+
+/** Whether the database has a project with this id or App ID. */
+export async function hasProject(db: Queryable, projectId: number, appId: string): Promise<boolean> {
+  const found = await db.query(
+    Prisma.sql`SELECT FROM projects WHERE id = ${projectId}::int OR app_id = ${appId}::text`,
+  );
+  return found.length > 0;
+}
+
+export interface MovedTable extends ProjectTable {
+  /** Whether changes of its rows can be told by project: its replica identity has the project. */
+  readonly isFiltered: boolean;
+}
+
+/** Every table with rows of projects, except those that stay, in the order of their names. */
+export function listMovedTables(db: Queryable): Promise<MovedTable[]> {
+  return db.query(Prisma.sql`
+    SELECT c.relname AS name,
+           coalesce((
+             SELECT string_agg(quote_ident(k.attname), ', ' ORDER BY array_position(i.indkey::int2[], k.attnum))
+             FROM pg_index i JOIN pg_attribute k ON k.attrelid = c.oid AND k.attnum = ANY (i.indkey)
+             WHERE i.indrelid = c.oid AND i.indisprimary AND k.attname <> 'project_id'
+           ), 'project_id') AS key,
+           c.relreplident = 'f' OR EXISTS (
+             SELECT FROM pg_index i
+             WHERE i.indrelid = c.oid AND a.attnum = ANY (i.indkey)
+               AND CASE c.relreplident WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident END
+           ) AS "isFiltered"
+    FROM pg_attribute a
+    JOIN pg_class c ON c.oid = a.attrelid
+    WHERE a.attname = 'project_id' AND NOT a.attisdropped AND c.relkind IN ('r', 'p')
+      AND c.relnamespace = current_schema()::regnamespace AND c.relname <> ALL (${STAYING_TABLES}::text[])
+    ORDER BY c.relname`);
+}
+
+/** The number of rows that a project has in tables. */
+export async function countRows(db: Queryable, projectId: number, tables: readonly ProjectTable[]): Promise<number> {
+  const counts = tables.map(
+    ({ name }) =>
+      Prisma.sql`(SELECT count(*) FROM ${Prisma.raw(pg.escapeIdentifier(name))} WHERE project_id = ${projectId}::int)`,
+  );
+  const [row] = await db.query<{ rows: number }>(Prisma.sql`SELECT (${Prisma.join(counts, ' + ')})::bigint AS rows`);
+  return row?.rows ?? 0;
+}
+
+/* Replication. These statements take no parameters. */
+
+export async function createPublication(db: Queryable, projectId: number, tables: readonly ProjectTable[]) {
+  const name = replicationName(projectId);
+  if ((await db.query(Prisma.sql`SELECT FROM pg_publication WHERE pubname = ${name}`)).length > 0) return;
+  const rows = tables.map((table) => `${pg.escapeIdentifier(table.name)} WHERE (project_id = ${projectId})`);
+  // TRUNCATE has no rows to choose from: it would empty the tables of the other cell.
+  await db.query(
+    Prisma.raw(
+      `CREATE PUBLICATION ${name} FOR TABLE projects WHERE (id = ${projectId}), ${rows.join(', ')} WITH (publish = 'insert, update, delete')`,
+    ),
+  );
+}
+
+export async function dropPublication(db: Queryable, projectId: number): Promise<void> {
+  await db.query(Prisma.raw(`DROP PUBLICATION IF EXISTS ${replicationName(projectId)}`));
+}
+
+/** Waits for the transactions that are open. Made apart from the subscription, whose own transaction would be waited for on one server. */
+export async function createSlot(db: Queryable, projectId: number): Promise<void> {
+  const name = replicationName(projectId);
+  await db.query(Prisma.sql`
+    SELECT pg_create_logical_replication_slot(${name}, 'pgoutput')::text
+    WHERE NOT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = ${name})`);
+}
+
+/** Does nothing where there is none, as after `dropSubscription`. */
+export async function dropSlot(db: Queryable, projectId: number): Promise<void> {
+  const name = replicationName(projectId);
+  await db.query(
+    Prisma.sql`SELECT pg_drop_replication_slot(slot_name)::text FROM pg_replication_slots WHERE slot_name = ${name}`,
+  );
+}
+
+/** In the other database, which connects to this one by `from`. Copies the rows, and follows their changes. */
+export async function createSubscription(target: Queryable, projectId: number, from: string): Promise<void> {
+  const name = replicationName(projectId);
+  if (await findSubscription(target, projectId)) return;
+  await target.query(
+    Prisma.raw(
+      `CREATE SUBSCRIPTION ${name} CONNECTION ${pg.escapeLiteral(from)} PUBLICATION ${name} WITH (create_slot = false, slot_name = ${pg.escapeLiteral(name)})`,
+    ),
+  );
+}
+
+async function findSubscription(target: Queryable, projectId: number): Promise<boolean> {
+  const name = replicationName(projectId);
+  const found = await target.query(Prisma.sql`
+    SELECT FROM pg_subscription WHERE subname = ${name}
+      AND subdbid = (SELECT oid FROM pg_database WHERE datname = current_database())`);
+  return found.length > 0;
+}
+
+/** Ends the subscription and its slot. Does nothing where there is none. */
+export async function dropSubscription(target: Queryable, projectId: number): Promise<void> {
+  await target.query(Prisma.raw(`DROP SUBSCRIPTION IF EXISTS ${replicationName(projectId)}`));
+}
+
+export interface CopyProgress {
+  /** Tables that are copied and follow, of all. */
+  readonly ready: number;
+  readonly tables: number;
+  /** Rows copied so far, by the number of the table, of the tables that are being copied. */
+  readonly copying: Record<string, number>;
+  /** How often replication has failed and begun again. */
+  readonly failures: number;
+}
+
+export async function readCopyProgress(target: Queryable, projectId: number): Promise<CopyProgress> {
+  const [row] = await target.query<CopyProgress>(Prisma.sql`
+    SELECT count(*) FILTER (WHERE r.srsubstate = 'r') AS ready, count(r.srrelid) AS tables,
+           coalesce((
+             SELECT jsonb_object_agg(c.relid, c.tuples_processed) FROM pg_stat_progress_copy c
+             WHERE c.datname = current_database() AND c.type = 'CALLBACK'
+           ), '{}') AS copying,
+           coalesce(min(e.apply_error_count + e.sync_error_count), 0) AS failures
+    FROM pg_subscription s
+    LEFT JOIN pg_subscription_rel r ON r.srsubid = s.oid
+    LEFT JOIN pg_stat_subscription_stats e ON e.subid = s.oid
+    WHERE s.subname = ${replicationName(projectId)}`);
+  return row as CopyProgress;
+}
+
+export async function currentLsn(db: Queryable): Promise<string> {
+  const [row] = await db.query<{ lsn: string }>(Prisma.sql`SELECT pg_current_wal_lsn()::text AS lsn`);
+  return (row as { lsn: string }).lsn;
+}
+
+/** Whether the subscription has come as far as a place in the log of the source. */
+export async function hasReceived(target: Queryable, projectId: number, lsn: string): Promise<boolean> {
+  const [row] = await target.query<{ received: boolean }>(Prisma.sql`
+    SELECT coalesce(bool_or(received_lsn >= ${lsn}::text::pg_lsn), false) AS received FROM pg_stat_subscription
+    WHERE subname = ${replicationName(projectId)} AND relid IS NULL`);
+  return row?.received === true;
+}
+
+/* The switch. */
+
+/** The open transactions that have written rows of a project that is copied. */
+export async function findProjectWriters(db: Queryable, projectId: number): Promise<string[]> {
+  const rows = await db.query<{ writer: string }>(Prisma.sql`
+    SELECT virtualtransaction AS writer FROM pg_locks
+    WHERE locktype = 'advisory' AND classid = ${WRITERS_LOCK}::bigint AND objid = ${projectId}::bigint AND objsubid = 2
+      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`);
+  return rows.map(({ writer }) => writer);
+}
+
+/**
+ * Refuses every write of a project from now on, in a transaction that comes after all that have written: it waits for those, for `waitMs` at
+ * most. Its entry in the audit trail is the last row that the other database will get.
+ */
+export async function closeProject(tx: Queryable, actor: Actor, to: string, waitMs: number): Promise<void> {
+  const { projectId } = actor;
+  await tx.query(Prisma.raw(`SET LOCAL lock_timeout = ${Math.round(waitMs)}`));
+  await tx.query(Prisma.sql`SELECT pg_advisory_xact_lock(${WRITERS_LOCK}::int, ${projectId}::int)::text`);
+  const entry = insertAuditEntries(
+    actor,
+    'move',
+    Prisma.sql`SELECT NULL::bigint, jsonb_build_object('to', ${to}::text)`,
+  );
+  const [mark] = await tx.query<{ id: number }>(Prisma.sql`${entry} RETURNING id`);
+  // Another statement: the trigger of the entry runs at the end of its own, and refuses rows of a closed project.
+  await tx.query(Prisma.sql`
+    UPDATE project_moves SET step = 'switching', mark = ${mark?.id}::bigint
+    WHERE project_id = ${projectId}::int AND step = 'copying'`);
+}
+
+export async function hasEntry(target: Queryable, projectId: number, id: number): Promise<boolean> {
+  const found = await target.query(
+    Prisma.sql`SELECT FROM audit_log WHERE project_id = ${projectId}::int AND id = ${id}::bigint`,
+  );
+  return found.length > 0;
+}
+
+/** By how much a sequence is set beyond the largest id that came: more than anyone draws between the two halves of the statement. */
+const SPARE_IDS = 10_000;
+
+/** Sets the sequences of the tables past the ids that came with a project. Those that are past them stay. */
+export async function advanceSequences(target: Queryable, projectId: number, tables: readonly ProjectTable[]) {
+  const owned = await target.query<{ sequence: string; table: string; column: string }>(Prisma.sql`
+    SELECT d.objid::regclass::text AS sequence, d.refobjid::regclass::text AS table, quote_ident(a.attname) AS column
+    FROM pg_depend d
+    JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S'
+    JOIN pg_class t ON t.oid = d.refobjid AND t.relnamespace = current_schema()::regnamespace
+    JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
+    WHERE d.classid = 'pg_class'::regclass AND d.deptype IN ('a', 'i')
+      AND t.relname = ANY (${tables.map(({ name }) => name)}::text[])`);
+  for (const each of owned) {
+    const [sequence, table, column] = [each.sequence, each.table, each.column].map((name) => Prisma.raw(name));
+    await target.query(Prisma.sql`
+      SELECT setval(${each.sequence}::text::regclass, moved.last + ${SPARE_IDS}::bigint) FROM ${sequence} AS drawn, (
+        SELECT max(${column}) AS last FROM ${table} WHERE project_id = ${projectId}::int
+      ) AS moved
+      WHERE moved.last >= drawn.last_value`);
+  }
+}
+
+/* The end. */
+
+/** The largest id of a change. */
+const EVERY_CHANGE = 9_007_199_254_740_991n;
+
+/** The other database serves the project. Here its secrets end, and so do all cursors: nobody is told that users go. */
+export async function leaveProject(tx: Queryable, projectId: number): Promise<void> {
+  await setStep(tx, projectId, ['mapping'], 'leaving');
+  await tx.query(Prisma.sql`DELETE FROM app_secrets WHERE project_id = ${projectId}::int`);
+  await tx.query(Prisma.sql`
+    INSERT INTO changes_pruned (project_id, through) VALUES (${projectId}::int, ${EVERY_CHANGE}::bigint)
+    ON CONFLICT (project_id) DO UPDATE SET through = excluded.through`);
+}
+
+/** Deletes what is left of a project that has moved. The log of the operators keeps where it is. */
+export async function finishMove(db: Queryable, actor: Actor, to: string): Promise<void> {
+  const entry = Prisma.sql`SELECT jsonb_build_object('app_id', app_id, 'name', name, 'to', ${to}::text) FROM deleted`;
+  await db.query(Prisma.sql`
+    WITH moved AS (
+      DELETE FROM project_moves WHERE project_id = ${actor.projectId}::int
+    ), deleted AS (
+      DELETE FROM projects WHERE id = ${actor.projectId}::int RETURNING app_id, name
+    )
+    ${insertLogEntries(actor, 'move_project', entry)}`);
+}
+
+/** Forgets a project that was to arrive. */
+export async function deleteArrival(target: Queryable, projectId: number): Promise<void> {
+  await target.query(Prisma.sql`
+    WITH moved AS (
+      DELETE FROM project_moves WHERE project_id = ${projectId}::int
+    )
+    DELETE FROM projects WHERE id = ${projectId}::int`);
+}
+
+/* Ids of projects. */
+
+export interface ProjectIds {
+  readonly first: number;
+  readonly last: number;
+  /** The next id that is drawn. */
+  readonly next: number;
+}
+
+export async function readProjectIds(db: Queryable): Promise<ProjectIds> {
+  const [ids] = await db.query<ProjectIds>(Prisma.sql`
+    SELECT s.seqmin AS first, s.seqmax AS last, drawn.last_value + drawn.is_called::int AS next
+    FROM pg_sequence s, projects_id_seq drawn WHERE s.seqrelid = 'projects_id_seq'::regclass`);
+  return ids as ProjectIds;
+}
+
+/** From now on ids of new projects are drawn from this range, after those that projects have. Writers of projects wait. */
+export async function setProjectIds(tx: Queryable, first: number, last: number): Promise<ProjectIds> {
+  await tx.query(Prisma.raw('LOCK TABLE projects IN SHARE ROW EXCLUSIVE MODE'));
+  const { next } = await readProjectIds(tx);
+  const [taken] = await tx.query<{ next: number }>(Prisma.sql`
+    SELECT coalesce(max(id), 0)::bigint + 1 AS next FROM projects WHERE id BETWEEN ${first}::int AND ${last}::int`);
+  const start = Math.max(first, taken?.next ?? first, next <= last ? next : first);
+  await tx.query(
+    Prisma.raw(`ALTER SEQUENCE projects_id_seq MINVALUE ${first} MAXVALUE ${last} START ${first} RESTART ${start}`),
+  );
+  return { first, last, next: start };
+}

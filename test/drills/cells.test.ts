@@ -1,0 +1,140 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Json } from '../support/app.js';
+import { type Credentials, outcomeOf, spawnUserdir, userdir, userdirJson } from '../support/command.js';
+import { type CellName, missingPrograms, startCells } from './cells.js';
+import { graphql, headersOf, RETRYABLE, startLoad } from './load.js';
+
+/** A project moves between two cells while it is used: how long it is held, and whether anything acknowledged is lost. */
+
+/** Load before a move, and after it. */
+const STEADY_MS = 2_000;
+const MAX_HELD_MS = 2_000;
+
+describe.skipIf(missingPrograms.length > 0)('a project of one of two cells', () => {
+  let drill: Awaited<ReturnType<typeof startCells>>;
+  /** Two that move, and one in each cell that stays. */
+  let large: Credentials;
+  let small: Credentials;
+  let neighbors: Credentials[];
+
+  beforeAll(async () => {
+    drill = await startCells();
+    large = await createProject('cell1', 20_000);
+    small = await createProject('cell1', 2_000);
+    neighbors = [await createProject('cell1', 100), await createProject('cell2', 100)];
+  });
+  afterAll(() => drill?.stop());
+
+  async function createProject(name: CellName, users: number): Promise<Credentials> {
+    const { settings } = drill.cells[name];
+    const project: Credentials = await userdirJson(settings, ['project', 'create', '--name', 'Drill']);
+    await userdirJson(settings, ['seed', '--project', project.app_id, '--users', String(users)]);
+    if (name === 'cell2') drill.mapTo(project.app_id, name);
+    return project;
+  }
+
+  /** Puts load on a project and its neighbors through `work`. Expects that nothing is lost, and that the neighbors notice nothing. */
+  async function underLoad(project: Credentials, work: () => Promise<void>) {
+    const loads = [project, ...neighbors].map((each, index) => startLoad(drill.url, each, index === 0 ? 4 : 1));
+    await sleep(STEADY_MS);
+    await work();
+    await sleep(STEADY_MS);
+    const all = await Promise.all(loads.map((load) => load.stop()));
+    const [moved, ...others] = all;
+    if (moved === undefined) throw new Error('There is no load.');
+    expect(all.map(({ lost, missing }) => [lost, missing])).toEqual(all.map(() => [0, 0]));
+    expect(others.map(({ failures }) => [...failures])).toEqual(others.map(() => []));
+    expect([...moved.failures.keys()].filter((what) => !RETRYABLE.test(what))).toEqual([]);
+    return { ...moved, failed: [...moved.failures.values()].reduce((sum, count) => sum + count, 0) };
+  }
+
+  /** Expects that a cell has the project and the other nothing of it, and that all totals are exact. */
+  async function expectOnlyIn(name: CellName, { app_id: appId }: Credentials): Promise<void> {
+    for (const cell of Object.values(drill.cells)) {
+      const projects: Json[] = await userdirJson(cell.settings, ['project', 'list']);
+      expect(projects.some(({ app_id }) => app_id === appId)).toBe(cell.name === name);
+      expect(await userdirJson(cell.settings, ['totals', 'check'])).toMatchObject({ differences: [] });
+      expect(await countRests(cell.databaseUrl)).toEqual({ moves: 0, publications: 0, subscriptions: 0, slots: 0 });
+    }
+  }
+
+  async function countRests(url: string): Promise<Json> {
+    const client = new pg.Client({ connectionString: url });
+    await client.connect();
+    const { rows } = await client.query(`
+      SELECT (SELECT count(*)::int FROM project_moves) AS moves, (SELECT count(*)::int FROM pg_publication) AS publications,
+             (SELECT count(*)::int FROM pg_subscription) AS subscriptions, (SELECT count(*)::int FROM pg_replication_slots) AS slots`);
+    await client.end();
+    return rows[0];
+  }
+
+  const cursorOf = async () =>
+    (await graphql(drill.url, large, '{ changes(after: "now") { pageInfo { endCursor } } }')).body.data.changes.pageInfo
+      .endCursor;
+
+  test('moves under load: held for two seconds at most, nothing lost, others undisturbed', async ({ annotate }) => {
+    const cursor = await cursorOf();
+    // Clients of a balancer that was not told of the move.
+    const missed = startLoad(drill.cells.cell1.server.url, large, 2, drill.url);
+    let result: Json;
+    const load = await underLoad(large, async () => {
+      const { settings, args } = drill.moveCommand(large.app_id, 'cell1', 'cell2');
+      result = await userdirJson(settings, args);
+    });
+    const { acknowledged, lost, failures } = await missed.stop();
+    expect([acknowledged > 0, lost]).toEqual([true, 0]);
+    // Refused while the project is in neither cell, and not known to the first one afterwards.
+    expect([...failures.keys()].filter((what) => !RETRYABLE.test(what) && !/^(401|429) /.test(what))).toEqual([]);
+    expect(result).toMatchObject({ outcome: 'moved', rows: expect.any(Number) });
+    expect(result.held_ms).toBeLessThan(MAX_HELD_MS);
+    await expectOnlyIn('cell2', large);
+    // Those who follow the project read it again.
+    const response = await fetch(`${drill.url}/changes?after=${cursor}`, { headers: headersOf(large) });
+    expect(response.status).toBe(410);
+    await annotate(
+      `${result.rows} rows copied in ${result.copy_ms} ms, held ${result.held_ms} ms, longest gap ${load.gapMs} ms, ` +
+        `${load.acknowledged} acknowledged, ${load.lost} lost, ${load.failed} answered with 503, deleted in ${result.delete_ms} ms`,
+    );
+  });
+
+  /** Kills the command when it says what it begins, or at the end of one of its commands. */
+  const KILLS: { readonly at: string; readonly notice?: string; readonly option?: string }[] = [
+    { at: 'preparing', notice: 'Preparing' },
+    { at: 'copying', notice: 'Copying' },
+    { at: 'waiting for the target', notice: 'Waiting' },
+    { at: 'switching', notice: 'Switching' },
+    { at: 'the end of the hold command', option: '--hold-command' },
+    { at: 'the end of the map command', option: '--map-command' },
+    { at: 'the end of the release command', option: '--release-command' },
+    { at: 'deleting', notice: 'Deleting' },
+  ];
+
+  test('goes on after kill -9 of the command at any step, and loses nothing', async ({ annotate }) => {
+    let [from, to]: [CellName, CellName] = ['cell1', 'cell2'];
+    const load = await underLoad(small, async () => {
+      for (const { at, notice, option } of KILLS) {
+        const { settings, args } = drill.moveCommand(
+          small.app_id,
+          from,
+          to,
+          option ? { [option]: 'kill -9 $PPID' } : {},
+        );
+        const child = spawnUserdir(settings, args);
+        child.stderr.on('data', (text) => {
+          if (notice !== undefined && String(text).includes(notice)) child.kill('SIGKILL');
+        });
+        expect([at, (await outcomeOf(child)).signal]).toEqual([at, 'SIGKILL']);
+        const command = drill.moveCommand(small.app_id, from, to);
+        const { code, stderr } = await userdir(command.settings, command.args);
+        expect([at, code, code === 0 ? '' : stderr]).toEqual([at, 0, '']);
+        [from, to] = [to, from];
+      }
+    });
+    await expectOnlyIn(from, small);
+    await annotate(
+      `${KILLS.length} moves, each killed once: ${load.acknowledged} acknowledged, ${load.lost} lost, ${load.failed} answered with 503`,
+    );
+  });
+});
