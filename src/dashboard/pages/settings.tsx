@@ -58,7 +58,7 @@ function Rename({ project: { appId, name } }: OfProject) {
         }}
       >
         <Field label="Name of the project" hint="For people. The App ID stays the same.">
-          <input value={wanted} maxLength={200} required onInput={(event) => setWanted(event.currentTarget.value)} />
+          <input value={wanted} required onInput={(event) => setWanted(event.currentTarget.value)} />
         </Field>
         <Problem failure={rename.failure} />
         <button type="submit" disabled={rename.busy || wanted.trim() === '' || wanted === name}>
