@@ -314,5 +314,12 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     await until(() => page.getByRole('alert').first().innerText()).toMatch(/does not answer/);
     await page.unroute('**/dashboard/graphql');
     await page.getByRole('table', { name: 'Secrets' }).waitFor();
+    // One who opens the page in the meantime is not asked to sign in anew.
+    await page.route('**/dashboard/graphql', (route) => route.abort());
+    await page.reload();
+    await until(() => page.getByRole('alert').first().innerText()).toMatch(/goes on by itself/);
+    expect(await page.getByRole('heading', { name: /Sign in/ }).count()).toBe(0);
+    await page.unroute('**/dashboard/graphql');
+    await page.getByRole('table', { name: 'Secrets' }).waitFor();
   });
 });

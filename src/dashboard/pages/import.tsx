@@ -56,7 +56,7 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
           >
             Import another file
           </button>
-          {!skipInvalid && report.failed > 0 && (
+          {!skipInvalid && report.failed > 0 && !isOtherFormat(report) && (
             <button type="button" onClick={() => start(true)}>
               Skip these lines, import the rest
             </button>
@@ -154,6 +154,12 @@ function outcome({ imported, skipped, failed }: ImportReport): string {
   return skipped > 0 ? 'Nothing was to be imported' : 'The file has no users';
 }
 
+/** Not one line was read as a user: it is another kind of file. */
+const isOtherFormat = ({ imported, skipped, errors }: ImportReport) =>
+  imported + skipped === 0 &&
+  errors.length > 0 &&
+  errors.every(({ error }) => /not valid (JSON|UTF-8)|expected a JSON object/.test(error));
+
 const MOST_LINES = 5;
 
 function Report({ report }: { report: ImportReport }) {
@@ -161,8 +167,6 @@ function Report({ report }: { report: ImportReport }) {
   const groups = new Map<string, number[]>();
   for (const { line, error } of errors) groups.set(error, [...(groups.get(error) ?? []), line]);
   const nothing = failed > 0 && imported === 0 && skipped === 0;
-  const isOtherFormat =
-    nothing && errors.every(({ error }) => /not valid (JSON|UTF-8)|expected a JSON object/.test(error));
   return (
     <div role="status">
       <dl class="facts">
@@ -181,7 +185,7 @@ function Report({ report }: { report: ImportReport }) {
       </dl>
       {nothing && (
         <p class="problem">
-          {isOtherFormat
+          {isOtherFormat(report)
             ? 'This is not NDJSON: each line has to be one user, as a JSON object of its own.'
             : 'Mend the lines below and import the file again, or skip them.'}
         </p>

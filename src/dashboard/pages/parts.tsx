@@ -110,7 +110,7 @@ export function Problem({ failure, retry = false }: { failure: Failure | undefin
 /** Asks quietly whether the service answers again. */
 function refreshWhenBack(): () => void {
   const timer = setInterval(async () => {
-    const isBack = await fetch('/livez').then(
+    const isBack = await fetch('/readyz').then(
       ({ status }) => status < 500,
       () => false,
     );

@@ -274,17 +274,20 @@ function NotFound({ search, all }: { search: string; all: string }) {
   const removed = query['removed'] === '1';
   const method = LOGIN_METHODS.find((name) => name === search.toUpperCase());
   const [id, ...others] = search.match(/\d+/g) ?? [];
+  const isPadded = id !== undefined && others.length === 0 && id !== search && /^\W*\w*\W*\d+\W*$/.test(search);
+  const links = [
+    method && <a href={href({ q: null, removed: null, method })}>Users with the login method {METHOD_NAMES[method]}</a>,
+    isPadded && <a href={href({ q: id })}>Search for {id}</a>,
+    !removed && <a href={href({ removed: '1' })}>Look among removed users</a>,
+    <a href={all}>Show all users</a>,
+  ].filter((link) => link);
   return (
     <Empty title={`No ${removed ? 'removed ' : ''}user has this ID, email, address or identity.`}>
-      The search finds whole values only: <code>42</code>, <code>ada@example.com</code>, <code>0x…</code>,{' '}
-      <code>G…</code>.{cutAddress(search)}{' '}
-      {method && (
-        <a href={href({ q: null, removed: null, method })}>Users with the login method {METHOD_NAMES[method]}</a>
-      )}{' '}
-      {id !== undefined && others.length === 0 && id !== search && /^\W*\w*\W*\d+\W*$/.test(search) && (
-        <a href={href({ q: id })}>Search for {id}</a>
-      )}{' '}
-      {!removed && <a href={href({ removed: '1' })}>Look among removed users</a>} <a href={all}>Show all users</a>
+      <p>
+        The search finds whole values only: <code>42</code>, <code>ada@example.com</code>, <code>0x…</code>,{' '}
+        <code>G…</code>.{cutAddress(search)}
+      </p>
+      <p class="choices-line">{links}</p>
     </Empty>
   );
 }
