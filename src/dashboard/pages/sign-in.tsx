@@ -2,11 +2,11 @@ import { signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { asFailure, Failure, graphql, post, send } from './graphql.js';
 import { Loading, Problem } from './parts.js';
-import { me } from './session.js';
+import { hasEnded, me } from './session.js';
 
 const ME = graphql(`query Me { me { name role sessionId expiresAt idleMinutes version can } }`);
 
-/** Where to go after single sign-on, which leaves the page. */
+/** Where to go after a sign-in that leaves the page. */
 const RETURN_TO = 'userdir-return-to';
 
 const failure = signal<Failure | undefined>(undefined);
@@ -24,6 +24,7 @@ export async function startSession(): Promise<void> {
     unused = undefined;
     await fetchMe();
     failure.value = undefined;
+    hasEnded.value = false;
     returnToPlace();
   } catch (error) {
     me.value = null;
@@ -81,6 +82,7 @@ const rememberPlace = () => sessionStorage.setItem(RETURN_TO, location.pathname 
 export function SignIn() {
   useEffect(() => {
     document.title = 'Sign in · userdir';
+    if (hasEnded.value) rememberPlace();
     fetch('/dashboard/config.json')
       .then((response) => response.json())
       .then((config: { sso?: boolean }) => {
@@ -94,6 +96,11 @@ export function SignIn() {
   return (
     <main class="sign-in" id="main">
       <h1>Sign in to userdir</h1>
+      {hasEnded.value && !reason && (
+        <p class="banner warn" role="alert">
+          Your session has ended. A link that you open in this tab leads back to where you were.
+        </p>
+      )}
       {reason?.code === 'UNAUTHENTICATED' ? (
         <div class="problem" role="alert">
           <p>
