@@ -221,6 +221,8 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     await visit(app, page, `/${project.appId}?from=2000-01-01&to=2026-01-31`);
     // What the service refuses is shown with its reason.
     expect(await page.getByRole('alert').innerText()).toMatch(/400/);
+    await page.getByRole('link', { name: 'Show months' }).click();
+    await page.getByText('60 sign-ups, as a table').waitFor();
   });
 
   test('export what the filter shows, with formulas made harmless', async () => {

@@ -98,7 +98,7 @@ export function Problem({ failure, retry = false }: { failure: Failure | undefin
       <p>
         <strong>{failure.message}</strong> {advice}
       </p>
-      {retry && (
+      {retry && failure.code !== 'BAD_USER_INPUT' && (
         <button type="button" onClick={refresh}>
           Try again
         </button>

@@ -82,7 +82,7 @@ const rememberPlace = () => sessionStorage.setItem(RETURN_TO, location.pathname 
 export function SignIn() {
   useEffect(() => {
     document.title = 'Sign in · userdir';
-    if (hasEnded.value) rememberPlace();
+    if (location.pathname.startsWith('/dashboard/')) rememberPlace();
     fetch('/dashboard/config.json')
       .then((response) => response.json())
       .then((config: { sso?: boolean }) => {
@@ -113,7 +113,7 @@ export function SignIn() {
       )}
       {offersSso.value && (
         <p>
-          <a class="button primary wide" href="/dashboard/oidc/login" onClick={rememberPlace}>
+          <a class="button primary wide" href="/dashboard/oidc/login">
             Continue with single sign-on
           </a>
         </p>
