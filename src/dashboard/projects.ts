@@ -18,6 +18,10 @@ export const projectType = builder.objectRef<OpenProject>('Project').implement({
       nullable: true,
       description: 'Since when its credentials are refused; null where they are accepted.',
     }),
+    requestsPerMinute: t.exposeInt('requestsPerMinute', {
+      nullable: true,
+      description: 'Its own limit of requests in a minute; null where RATE_LIMIT holds.',
+    }),
     totalsByMethod: t.field({
       type: [methodTotalType],
       description: 'The exact number of current users by login method: always all four, in the same order.',
@@ -189,6 +193,19 @@ builder.mutationFields((t) => ({
     args: { appId: t.arg.id(appIdArgument) },
     resolve: async (_root, { appId }, context) => {
       await context.services.lifecycle.enableProject(await context.scopeOf(appId), context.requestId);
+      return openAgain(context, appId);
+    },
+  }),
+  limitProject: t.field({
+    type: projectType,
+    description:
+      'Gives a project a limit of requests of its own, within a second. Needs ADMIN. NOT_FOUND; BAD_USER_INPUT.',
+    args: {
+      appId: t.arg.id(appIdArgument),
+      rate: t.arg.int({ description: 'Requests in a minute; null for what RATE_LIMIT says.' }),
+    },
+    resolve: async (_root, { appId, rate }, context) => {
+      await context.services.lifecycle.limitProject(await context.scopeOf(appId), rate ?? null, context.requestId);
       return openAgain(context, appId);
     },
   }),

@@ -41,11 +41,15 @@ export function createProjectLifecycle(db: Database, totals: Totals, onChanged: 
     },
 
     /** The project's own rate limit instead of RATE_LIMIT; null for RATE_LIMIT. In effect within a second. BAD_USER_INPUT. */
-    async limitProject(scope: ProjectScope, requestsPerMinute: number | null): Promise<void> {
+    async limitProject(
+      scope: ProjectScope,
+      requestsPerMinute: number | null,
+      requestId: string | null = null,
+    ): Promise<void> {
       const isInRange = (rate: number) => Number.isInteger(rate) && rate >= 1 && rate <= MAX_REQUESTS_PER_MINUTE;
       if (requestsPerMinute !== null && !isInRange(requestsPerMinute))
         throw badInput('rate', requestsPerMinute, `a whole number from 1 to ${MAX_REQUESTS_PER_MINUTE}`);
-      await sql.limitProject(db, scope.actorFor('operate', null), requestsPerMinute);
+      await sql.limitProject(db, scope.actorFor('operate', requestId), requestsPerMinute);
       onChanged();
     },
 

@@ -71,12 +71,16 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
     read: (appIds: readonly string[]) => findProjects(db, appIds),
     answer: ([row]) => row ?? null,
   });
-  const open = ({ id, appId, name, createdAt, disabledAt }: ProjectRow, operator: Operator): OpenProject => ({
+  const open = (
+    { id, appId, name, createdAt, disabledAt, requestsPerMinute }: ProjectRow,
+    operator: Operator,
+  ): OpenProject => ({
     id,
     appId,
     name,
     createdAt,
     disabledAt,
+    requestsPerMinute,
     scope: operatorScope(id, appId, operator),
   });
   const mintCredentials = (): Credentials => ({

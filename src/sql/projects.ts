@@ -46,10 +46,13 @@ export interface ProjectRow {
   readonly createdAt: string;
   /** Since when its credentials are refused; null where they are accepted. */
   readonly disabledAt: string | null;
+  /** Its own limit; null where RATE_LIMIT holds. */
+  readonly requestsPerMinute: number | null;
 }
 
 const PROJECT = Prisma.sql`
-  p.id, p.app_id AS "appId", p.name, p.created_at AS "createdAt", p.disabled_at AS "disabledAt"`;
+  p.id, p.app_id AS "appId", p.name, p.created_at AS "createdAt", p.disabled_at AS "disabledAt",
+  p.requests_per_minute AS "requestsPerMinute"`;
 
 /** Projects by App ID: at most one row for each key. */
 export function findProjects(db: Queryable, appIds: readonly string[]): Promise<KeyedRow<ProjectRow>[]> {

@@ -252,8 +252,13 @@ describe('mutations', () => {
     expect(await call()).toBe(401);
     await admin.ask('mutation ($appId: ID!) { enableProject(appId: $appId) { disabledAt } }', variables);
     expect(await call()).toBe(200);
+    const LIMIT =
+      'mutation ($appId: ID!, $rate: Int) { limitProject(appId: $appId, rate: $rate) { requestsPerMinute } }';
+    const limited = await admin.ask(LIMIT, { ...variables, rate: 600 });
+    expect(limited.limitProject).toEqual({ requestsPerMinute: 600 });
+    expect(codesOf(await admin.graphql(LIMIT, { ...variables, rate: 0 }))).toEqual(['BAD_USER_INPUT']);
     const { audit } = await ask(viewer, project, 'audit { nodes { actor action requestId } }');
-    expect(audit.nodes.map(({ action }: Json) => action)).toEqual(['enable', 'disable', 'rename', 'create']);
+    expect(audit.nodes.map(({ action }: Json) => action)).toEqual(['limit', 'enable', 'disable', 'rename', 'create']);
     for (const entry of audit.nodes)
       expect(entry).toMatchObject({ actor: `operator:${admin.name}`, requestId: expect.any(String) });
     const DELETE = 'mutation ($appId: ID!, $name: String!) { deleteProject(appId: $appId, name: $name) }';
@@ -420,6 +425,7 @@ describe('roles', () => {
     renameProject: ['admin', 'appId: $appId, name: "x"', 'name'],
     disableProject: ['admin', 'appId: $appId', 'name'],
     enableProject: ['admin', 'appId: $appId', 'name'],
+    limitProject: ['admin', 'appId: $appId, rate: 60', 'name'],
     deleteProject: ['admin', 'appId: $appId, name: "Test"'],
     addSecret: ['admin', 'appId: $appId, label: "x", scopes: [READ]', 'appSecret'],
     rotateSecret: ['admin', 'appId: $appId, label: "main"', 'appSecret'],

@@ -57,7 +57,12 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
 
     await button(page, 'Create project').click();
     await dialog.getByLabel('Name').fill('The journey');
-    await button(dialog, 'Create').click();
+    await page.keyboard.press('Enter');
+    await dialog.getByText('The project is created').waitFor();
+    // A second Enter copies the secret. Escape does not lose it either, the first time.
+    await until(() => page.evaluate('document.activeElement?.ariaLabel')).toBe('Copy the App Secret');
+    await page.keyboard.press('Escape');
+    await dialog.getByText('has not been copied').waitFor();
     const appSecret = await dialog.getByText(/^uds_\S+$/).innerText();
     const firstRequest = await dialog.locator('pre').innerText();
     expect(await runInShell(firstRequest)).toContain('"total_user":0');
@@ -74,7 +79,12 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
     await button(dialog, 'Import').click();
     await dialog.getByText('Nothing was imported').waitFor();
     expect(await dialog.getByRole('row').nth(1).innerText()).toMatch(/^2\s+.*auth_value/);
+    await button(dialog, 'Skip these lines, import the rest').waitFor();
     await button(dialog, 'Import another file').click();
+    await dialog.getByLabel('File').setInputFiles({ name: 'users.csv', mimeType: 'text/csv', buffer: Buffer.alloc(0) });
+    await dialog.getByText('The file is empty.').waitFor();
+    await dialog.getByText('reads NDJSON only').waitFor();
+    expect(await button(dialog, 'Import').isDisabled()).toBe(true);
     const social = { auth_method: 'google', auth_value: '1234', email: 'grace@example.com' };
     const account = { network: 'stellar', public_key: stellarAddress(7) };
     const others = Array.from({ length: 30 }, (_, index) => email(`user${index}`));

@@ -94,6 +94,7 @@ describe.skipIf(!hasBrowser)('the dashboard is safe against', () => {
     await until(() => row.count()).toBe(0);
     await page.getByRole('link', { name: 'Secrets' }).click();
     await page.getByRole('heading', { name: 'Sign in to userdir' }).waitFor();
+    await page.getByText('Your session has ended.').waitFor();
     // What was shown is gone.
     expect(await page.content()).not.toContain('ada@example.com');
   });

@@ -223,6 +223,8 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     await visit(app, page, `/${project.appId}?from=2000-01-01&to=2026-01-31`);
     // What the service refuses is shown with its reason.
     expect(await page.getByRole('alert').innerText()).toMatch(/400/);
+    await page.getByRole('link', { name: 'Show months' }).click();
+    await page.getByText('60 sign-ups, as a table').waitFor();
   });
 
   test('export what the filter shows, with formulas made harmless', async () => {
@@ -260,17 +262,54 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     await visit(app, page, `/${project.appId}/users?method=EMAIL&limit=10`);
     await page.getByRole('button', { name: 'API' }).click();
     const dialog = page.getByRole('dialog');
-    const [operation = '', variables = ''] = (await dialog.locator('pre').first().innerText()).split('# Variables');
+    const [operation = '', variables = ''] = await dialog.locator('pre').allInnerTexts();
     const { data } = await project.graphql(operation, JSON.parse(variables));
     expect([data.userPage.totalUser, data.userPage.users.length]).toEqual([20, 10]);
     await page.getByRole('button', { name: 'Copy the curl version' }).click();
     const copied = (await page.evaluate('navigator.clipboard.readText()')) as string;
     const path = /'(http[^']*)'/.exec(copied)?.[1]?.replace(app.url, '') ?? '';
     expect((await project.rest(path)).body.result.total_user).toBe(20);
-    expect(await dialog.locator('pre').last().innerText()).toBe(`userdir user export --project ${project.appId}`);
+    // The command cannot export a part, so it is offered for the whole list only.
+    const command = `userdir user export --project ${project.appId}`;
+    expect(await dialog.getByText(command).count()).toBe(0);
+    await visit(app, page, `/${project.appId}/users`);
+    await page.getByRole('button', { name: 'API' }).click();
+    expect(await dialog.locator('pre').last().innerText()).toBe(command);
   });
 
-  test('say what to do when the service does not answer', async () => {
+  test('say what may have been meant when a search finds nothing', async () => {
+    await using opened = await openDashboard(app, browser, 'admin');
+    const { page } = opened;
+    const find = (text: string) => visit(app, page, `/${project.appId}/users?q=${encodeURIComponent(text)}`);
+    await find('wallet');
+    await page.getByRole('link', { name: 'Users with the login method Wallet' }).waitFor();
+    await find('0x1234');
+    await page.getByText('has 40 hex digits after 0x; here are 4').waitFor();
+    await find(`user ${userId}`);
+    await page.getByRole('link', { name: `Search for ${userId}` }).click();
+    await page.getByText('1 user found').waitFor();
+    await visit(app, page, `/${project.appId}/users?start=2026-02-01&end=2026-01-01`);
+    await page.getByText('The first day is after the last day.').waitFor();
+  });
+
+  test('select a range of rows with Shift, and the rows stay where they are', async () => {
+    await using opened = await openDashboard(app, browser, 'admin');
+    const { page } = opened;
+    await visit(app, page, `/${project.appId}/users?limit=50`);
+    const boxes = page.getByRole('row').getByRole('checkbox');
+    const before = await boxes.nth(2).boundingBox();
+    await boxes.nth(2).click();
+    expect(await boxes.nth(2).boundingBox()).toEqual(before);
+    await boxes.nth(6).click({ modifiers: ['Shift'] });
+    await page.getByText('5 users selected').waitFor();
+    await boxes.nth(3).click();
+    await page.getByText('4 users selected').waitFor();
+    await page.getByRole('button', { name: 'Ban…', exact: true }).click();
+    await page.getByRole('dialog').getByText('The same as userdir').click();
+    expect((await page.getByRole('dialog').locator('pre').innerText()).split('\n')).toHaveLength(4);
+  });
+
+  test('say what to do when the service does not answer, and go on when it answers again', async () => {
     await using opened = await openDashboard(app, browser, 'viewer');
     const { page } = opened;
     await visit(app, page, `/${project.appId}/users`);
@@ -278,7 +317,13 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     await page.getByRole('link', { name: 'Secrets' }).click();
     await until(() => page.getByRole('alert').first().innerText()).toMatch(/does not answer/);
     await page.unroute('**/dashboard/graphql');
-    await page.getByRole('button', { name: 'Try again' }).first().click();
+    await page.getByRole('table', { name: 'Secrets' }).waitFor();
+    // One who opens the page in the meantime is not asked to sign in anew.
+    await page.route('**/dashboard/graphql', (route) => route.abort());
+    await page.reload();
+    await until(() => page.getByRole('alert').first().innerText()).toMatch(/goes on by itself/);
+    expect(await page.getByRole('heading', { name: /Sign in/ }).count()).toBe(0);
+    await page.unroute('**/dashboard/graphql');
     await page.getByRole('table', { name: 'Secrets' }).waitFor();
   });
 });

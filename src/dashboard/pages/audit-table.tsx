@@ -1,3 +1,4 @@
+import { formatDateTime, formatNumber } from './format.js';
 import { paths } from './location.js';
 import { Table, Time } from './parts.js';
 
@@ -72,7 +73,12 @@ export function AuditTable(props: AuditTableProps) {
   );
 }
 
-/** `{"label":"main","ended_at":null}` → "label main, ended at –". */
+/** What comes first, and what is counted. Details arrive in no order that a reader would expect. */
+const COUNTED = ['imported', 'created', 'updated', 'unchanged', 'skipped', 'bans', 'purged', 'users'];
+const ORDER = ['label', 'secret', ...COUNTED, 'from', 'to', 'ended', 'ended_at'];
+const NAMES: Record<string, string> = { ended: 'replaces', ended_at: 'which ends' };
+
+/** `{"label":"main","ended":[3],"ended_at":null}` → "label main, replaces 3, which ends –". */
 function describe(details: string): string {
   try {
     return inWords(JSON.parse(details) as unknown);
@@ -85,7 +91,17 @@ function inWords(value: unknown): string {
   if (value === null) return '–';
   if (Array.isArray(value)) return value.map(inWords).join(' and ');
   if (typeof value !== 'object') return String(value);
+  const rank = (name: string) => (ORDER.includes(name) ? ORDER.indexOf(name) : ORDER.length);
   return Object.entries(value)
-    .map(([name, part]) => `${name.replaceAll('_', ' ')} ${inWords(part)}`)
+    .toSorted(([one], [other]) => rank(one) - rank(other))
+    .map(([name, part]) => `${NAMES[name] ?? name.replaceAll('_', ' ')} ${inWords(readable(name, part))}`)
     .join(', ');
+}
+
+/** A time in the reader's zone, a number with its thousands apart. */
+function readable(name: string, part: unknown): unknown {
+  if (typeof part === 'number' && COUNTED.includes(name)) return formatNumber(part);
+  return typeof part === 'string' && name.endsWith('_at') && !Number.isNaN(Date.parse(part))
+    ? formatDateTime(part)
+    : part;
 }

@@ -47,7 +47,7 @@ export function Audit({ appId }: { appId: string }) {
   const isFiltered = Object.values(filter).some((value) => value !== null);
   return (
     <>
-      <Header title="Audit" note="Removals, bans, imports, purges and changes of secrets, newest first.">
+      <Header title="Audit" note="Who changed what in this project, newest first. Logins are not recorded here.">
         <SameByApi
           recipe={{ userdir: ['audit', '--project', appId, ...(filter.since ? ['--since', filter.since] : [])] }}
         />

@@ -146,7 +146,6 @@ function BanIdentity({ appId, onClose }: { appId: string; onClose: () => void })
         <Field label="Auth method" hint="email, passkey, wallet, or the name of a social provider">
           <input
             value={authMethod}
-            maxLength={64}
             required
             list="auth-methods"
             onInput={(event) => setMethod(event.currentTarget.value.trim())}
@@ -158,7 +157,7 @@ function BanIdentity({ appId, onClose }: { appId: string; onClose: () => void })
           ))}
         </datalist>
         <Field label="Auth value" hint="the login email, the address, or the ID at the provider">
-          <input value={authValue} maxLength={1500} required onInput={(event) => setValue(event.currentTarget.value)} />
+          <input value={authValue} required onInput={(event) => setValue(event.currentTarget.value)} />
         </Field>
         <SameByApiDetails recipe={banRecipe(appId, 'ban', authMethod || 'METHOD', authValue || 'VALUE')} />
       </DialogForm>

@@ -2,9 +2,10 @@ import { useState } from 'preact/hooks';
 import { Dialog, DialogForm } from './dialog.js';
 import { plural } from './format.js';
 import { graphql, send } from './graphql.js';
+import { paths } from './location.js';
 import { Badge, Table } from './parts.js';
 import { useAction } from './query.js';
-import { SameByApiDetails } from './recipes.js';
+import { type Recipe, SameByApiDetails } from './recipes.js';
 import { banRecipe, removalRecipe } from './user-recipes.js';
 
 const REMOVE = graphql(
@@ -28,7 +29,7 @@ const ACTIONS = {
     verb: 'Remove',
     done: 'removed',
     effect:
-      'A removed user is gone from every list, total and search. The same identity may register again, and gets a new ID. Until a purge, a removal can be undone.',
+      'A removed user is gone from every list, total and search. The same identity may register again, and gets a new ID. Until a purge, a removal can be undone on the page of the user.',
   },
   restore: {
     operation: RESTORE,
@@ -58,6 +59,15 @@ interface Target {
 
 type Result = { readonly id: string; readonly ok: boolean; readonly message: string | null };
 
+/** Of many users, the lines for a shell: what removes one by GraphQL does not say more when it is repeated. */
+function recipesFor(appId: string, action: BulkAction, users: readonly Target[]): readonly Recipe[] {
+  if (action === 'restore') return users.map(({ id }) => ({ userdir: ['user', 'restore', '--project', appId, id] }));
+  if (action !== 'remove')
+    return users.map(({ authMethod, authValue }) => banRecipe(appId, action, authMethod, authValue));
+  const removals = users.map(({ id }) => removalRecipe(appId, id));
+  return users.length === 1 ? removals : removals.map(({ graphql: _one, ...lines }) => lines);
+}
+
 /** The most users of one request. */
 const BATCH = 100;
 
@@ -83,8 +93,8 @@ export function BulkDialog({ appId, action, users, onClose }: BulkProps) {
   });
   const close = () => onClose(results !== null);
   const count = [...(results?.values() ?? [])].filter(({ ok }) => ok).length;
-  const [only] = users;
-  const list = <Targets users={users} results={results} done={done} />;
+  const recipes = recipesFor(appId, action, users);
+  const list = <Targets appId={appId} users={users} results={results} done={done} />;
   if (results && !change.busy)
     return (
       <Dialog key="results" title={`${plural(count, 'user')} of ${users.length} ${done}`} onClose={close}>
@@ -108,22 +118,20 @@ export function BulkDialog({ appId, action, users, onClose }: BulkProps) {
       >
         <p>{effect}</p>
         {list}
-        {only && action === 'remove' && <SameByApiDetails recipe={removalRecipe(appId, only.id)} />}
-        {only && (action === 'ban' || action === 'unban') && (
-          <SameByApiDetails recipe={banRecipe(appId, action, only.authMethod, only.authValue)} />
-        )}
+        <SameByApiDetails recipe={recipes} />
       </DialogForm>
     </Dialog>
   );
 }
 
 interface TargetsProps {
+  readonly appId: string;
   readonly users: readonly Target[];
   readonly results: ReadonlyMap<string, Result> | null;
   readonly done: string;
 }
 
-function Targets({ users, results, done }: TargetsProps) {
+function Targets({ appId, users, results, done }: TargetsProps) {
   return (
     <div class="dialog-list">
       <Table caption={results ? 'Results' : 'Users concerned'}>
@@ -139,7 +147,7 @@ function Targets({ users, results, done }: TargetsProps) {
             const result = results?.get(id);
             return (
               <tr key={id}>
-                <td class="number">{id}</td>
+                <td class="number">{result ? <a href={paths.user(appId, id)}>{id}</a> : id}</td>
                 <td class="main-cell" title={authValue}>
                   <bdi>{authValue}</bdi>
                   <span class="second-line">

@@ -1,6 +1,6 @@
 import type { initGraphQLTada, TadaDocumentNode } from 'gql.tada';
 import type { introspection } from './generated/introspection.js';
-import { me } from './session.js';
+import { hasEnded, me } from './session.js';
 
 type Tada = initGraphQLTada<{
   introspection: introspection;
@@ -47,6 +47,7 @@ export async function send<Result, Variables>(
   const { data, errors } = (await response.json().catch(() => ({}))) as Answer<Result>;
   const error = errors?.[0];
   if (response.status === 401 || error?.extensions?.code === 'UNAUTHENTICATED') {
+    if (me.value) hasEnded.value = true;
     me.value = null;
     throw new Failure('Your session has ended. Sign in again.', 'UNAUTHENTICATED');
   }

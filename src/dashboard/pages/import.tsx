@@ -25,13 +25,15 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
   const upload = useRef<AbortController | null>(null);
   const busy = progress !== null;
 
-  const start = async () => {
+  const start = async (skip: boolean) => {
     if (!file) return;
+    setReport(null);
+    setSkipInvalid(skip);
     setFailure(undefined);
     setProgress({ phase: 'Sending', fraction: 0, lines: 0 });
     upload.current = new AbortController();
     try {
-      const options = { appId, file, onConflict, skipInvalid, signal: upload.current.signal };
+      const options = { appId, file, onConflict, skipInvalid: skip, signal: upload.current.signal };
       setReport(await uploadUsers(options, setProgress));
     } catch (error) {
       setFailure(error instanceof Failure ? error : new Failure(String(error), 'INTERNAL_SERVER_ERROR'));
@@ -42,12 +44,23 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
 
   if (report)
     return (
-      <Dialog key="report" title="Import finished" onClose={onClose}>
+      <Dialog key="report" title={outcome(report)} onClose={onClose}>
         <Report report={report} />
         <div class="dialog-actions">
-          <button type="button" onClick={() => setReport(null)}>
+          <button
+            type="button"
+            onClick={() => {
+              setReport(null);
+              setFile(null);
+            }}
+          >
             Import another file
           </button>
+          {!skipInvalid && report.failed > 0 && !isOtherFormat(report) && (
+            <button type="button" onClick={() => start(true)}>
+              Skip these lines, import the rest
+            </button>
+          )}
           <button type="button" class="primary" onClick={onClose}>
             Done
           </button>
@@ -62,23 +75,35 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
     <Dialog title="Import users" onClose={onClose} busy={busy}>
       <DialogForm
         submit="Import"
-        onSubmit={start}
+        onSubmit={() => start(skipInvalid)}
         onCancel={onClose}
         busy={busy}
         failure={failure}
-        disabled={file === null}
+        disabled={!file || file.size === 0}
       >
         <label class="field">
           <span>File</span>
           <input
             type="file"
             accept=".ndjson,.jsonl,.json,application/x-ndjson"
+            disabled={busy}
             onChange={(event) => setFile(event.currentTarget.files?.[0] ?? null)}
           />
           <small class="quiet">
-            NDJSON, one user a line: <code>{'{"auth_method": "email", "auth_value": "ada@example.com"}'}</code>
+            {busy && file ? (
+              <bdi>{file.name}</bdi>
+            ) : (
+              <>
+                NDJSON, as the export writes it: one user a line,{' '}
+                <code>{'{"auth_method": "email", "auth_value": "ada@example.com"}'}</code>
+              </>
+            )}
           </small>
         </label>
+        {file?.size === 0 && <p class="banner warn">The file is empty.</p>}
+        {file && /\.csv$/i.test(file.name) && (
+          <p class="banner warn">This is a CSV file by its name. The import reads NDJSON only.</p>
+        )}
         <label class="field">
           <span>A user who exists already</span>
           <select value={onConflict} onChange={(event) => setOnConflict(event.currentTarget.value as Conflict)}>
@@ -122,6 +147,21 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
 /** Equal errors are one row. */
 const MOST_GROUPS = 100;
 
+/** In every report the first thing to know. */
+function outcome({ imported, skipped, failed }: ImportReport): string {
+  if (imported > 0) return 'Import finished';
+  if (failed > 0) return 'Nothing was imported';
+  return skipped > 0 ? 'Nothing was to be imported' : 'The file has no users';
+}
+
+/** Not one line was read as a user: it is another kind of file. */
+const isOtherFormat = ({ imported, skipped, errors }: ImportReport) =>
+  imported + skipped === 0 &&
+  errors.length > 0 &&
+  errors.every(({ error }) => /not valid (JSON|UTF-8)|expected a JSON object/.test(error));
+
+const MOST_LINES = 5;
+
 function Report({ report }: { report: ImportReport }) {
   const { imported, skipped, failed, errors, bans = 0 } = report;
   const groups = new Map<string, number[]>();
@@ -143,7 +183,13 @@ function Report({ report }: { report: ImportReport }) {
         <dt>Failed</dt>
         <dd>{formatNumber(failed)}</dd>
       </dl>
-      {nothing && <p class="problem">Nothing was imported. Mend the lines below, or choose to skip wrong lines.</p>}
+      {nothing && (
+        <p class="problem">
+          {isOtherFormat(report)
+            ? 'This is not NDJSON: each line has to be one user, as a JSON object of its own.'
+            : 'Mend the lines below and import the file again, or skip them.'}
+        </p>
+      )}
       {errors.length > 0 && (
         <div class="dialog-list">
           <Table caption="Lines that failed">
@@ -159,8 +205,10 @@ function Report({ report }: { report: ImportReport }) {
               {[...groups].slice(0, MOST_GROUPS).map(([error, lines]) => (
                 <tr key={error}>
                   <td class="number">
-                    {formatNumber(lines[0] ?? 0)}
-                    {lines.length > 1 && <span class="second-line">and {formatNumber(lines.length - 1)} more</span>}
+                    {lines.slice(0, MOST_LINES).map(formatNumber).join(', ')}
+                    {lines.length > MOST_LINES && (
+                      <span class="second-line">and {formatNumber(lines.length - MOST_LINES)} more</span>
+                    )}
                   </td>
                   <td>
                     <bdi>{error}</bdi>

@@ -100,4 +100,6 @@ function Dashboard() {
 
 await startSession();
 const root = document.getElementById('app');
+// Preact would leave the text that stood there while this loaded.
+root?.replaceChildren();
 if (root) render(<Dashboard />, root);

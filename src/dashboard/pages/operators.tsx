@@ -147,8 +147,11 @@ function AddOperator({ onClose, onAdded }: { onClose: () => void; onAdded: (name
   return (
     <Dialog title="Add operator" onClose={onClose} busy={add.busy}>
       <DialogForm submit="Add" onSubmit={submit} onCancel={onClose} {...add} disabled={name.trim() === ''}>
-        <Field label="Name" hint="As the audit trail shows it: one name for each person.">
-          <input value={name} required maxLength={64} onInput={(event) => setName(event.currentTarget.value)} />
+        <Field
+          label="Name"
+          hint="As the audit trail shows it, one for each person: letters a to z, digits and . _ @ + -"
+        >
+          <input value={name} required onInput={(event) => setName(event.currentTarget.value)} />
         </Field>
         <fieldset class="choices">
           <legend>Role</legend>

@@ -171,6 +171,7 @@ function SignUps({ appId }: { appId: string }) {
         </div>
       </div>
       <Problem failure={answer.failure} retry />
+      {answer.failure?.code === 'BAD_USER_INPUT' && by === 'DAY' && <a href={href({ by: 'month' })}>Show months</a>}
       <Figures answer={answer} by={by} />
       <p class="quiet note">Days and months are those of UTC.</p>
     </section>

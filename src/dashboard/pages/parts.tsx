@@ -1,6 +1,6 @@
 import { signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { formatDateTime, formatDay, formatRemaining, formatUtc } from './format.js';
 import type { Failure } from './graphql.js';
 import { refresh } from './query.js';
@@ -49,7 +49,7 @@ export function CountDown({ until }: { until: string }) {
 }
 
 /** Copies a text, and says that it did. `what` completes "Copy …" for screen readers. */
-export function Copy({ text, what }: { text: string; what: string }) {
+export function Copy({ text, what, onCopied }: { text: string; what: string; onCopied?: () => void }) {
   const [state, setState] = useState<'Copy' | 'Copied' | 'Failed'>('Copy');
   const copy = async () => {
     const done = await navigator.clipboard?.writeText(text).then(
@@ -57,6 +57,7 @@ export function Copy({ text, what }: { text: string; what: string }) {
       () => false,
     );
     setState(done ? 'Copied' : 'Failed');
+    if (done) onCopied?.();
     announce(done ? `Copied ${what}.` : 'The browser does not allow copying here. Select the text instead.');
   };
   return (
@@ -77,26 +78,45 @@ const ADVICE: Record<string, string> = {
   RATE_LIMITED: 'Wait a minute, then try again.',
   UNAVAILABLE: 'Try again in a moment.',
   REQUEST_TIMEOUT: 'The service is busy. Try again in a moment, or with a smaller range.',
-  UNREACHABLE: 'Nothing is lost. Try again in a moment.',
+  UNREACHABLE: 'Nothing is lost.',
   INTERNAL_SERVER_ERROR: 'The log of the service says more. Try again in a moment.',
 };
 
 /** Why something was refused or failed, and what to do about it. */
 export function Problem({ failure, retry = false }: { failure: Failure | undefined; retry?: boolean }) {
+  const box = useRef<HTMLDivElement>(null);
+  const isUnreachable = retry && failure?.code === 'UNREACHABLE';
+  // It stands above a list; the one who asked for the next page is at its end.
+  useEffect(() => box.current?.scrollIntoView({ block: 'nearest' }), [failure]);
+  useEffect(() => (isUnreachable ? refreshWhenBack() : undefined), [isUnreachable]);
   if (!failure) return null;
-  const advice = ADVICE[failure.code];
+  const advice = isUnreachable
+    ? 'Nothing is lost. The page goes on by itself as soon as it can.'
+    : ADVICE[failure.code];
   return (
-    <div class="problem" role="alert">
+    <div class="problem" role="alert" ref={box}>
       <p>
         <strong>{failure.message}</strong> {advice}
       </p>
-      {retry && (
+      {retry && failure.code !== 'BAD_USER_INPUT' && (
         <button type="button" onClick={refresh}>
           Try again
         </button>
       )}
     </div>
   );
+}
+
+/** Asks quietly whether the service answers again. */
+function refreshWhenBack(): () => void {
+  const timer = setInterval(async () => {
+    const isBack = await fetch('/readyz').then(
+      ({ status }) => status < 500,
+      () => false,
+    );
+    if (isBack) refresh();
+  }, 3000);
+  return () => clearInterval(timer);
 }
 
 /** What to show while there is nothing to show: the next step. */
@@ -195,7 +215,7 @@ export function FilterInput({ label, value, isDate = false, onCommit }: FilterIn
       {isDate ? (
         <input type="date" value={value} onChange={(event) => commit(event.currentTarget)} />
       ) : (
-        <input value={value} onChange={(event) => commit(event.currentTarget)} />
+        <input value={value} placeholder="then Enter" onChange={(event) => commit(event.currentTarget)} />
       )}
     </Field>
   );

@@ -7,12 +7,15 @@ import { paths } from './location.js';
 import { Empty, Header, Loading, Problem } from './parts.js';
 import { useQuery } from './query.js';
 
-const PROJECT = graphql(`query Project($appId: ID!) { project(appId: $appId) { appId name disabledAt } }`);
+const PROJECT = graphql(
+  `query Project($appId: ID!) { project(appId: $appId) { appId name disabledAt requestsPerMinute } }`,
+);
 
 export interface CurrentProject {
   readonly appId: string;
   readonly name: string;
   readonly disabledAt: string | null;
+  readonly requestsPerMinute: number | null;
 }
 
 const newest = signal<CurrentProject | null>(null);

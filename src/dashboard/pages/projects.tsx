@@ -7,7 +7,7 @@ import { CursorPager } from './pager.js';
 import { Badge, Copy, Empty, Field, Header, Loading, Problem, Table, Time } from './parts.js';
 import { useAction, useQuery } from './query.js';
 import { SameByApi, SameByApiDetails } from './recipes.js';
-import { SecretOnce } from './secret-once.js';
+import { SecretDialog } from './secret-once.js';
 import { may } from './session.js';
 import { Sparkline } from './sparkline.js';
 
@@ -128,23 +128,20 @@ function CreateProject({ onClose }: { onClose: () => void }) {
   };
   if (created)
     return (
-      <Dialog key="created" title="The project is created" onClose={onClose}>
-        <SecretOnce {...created} />
-        <div class="dialog-actions">
-          <button type="button" onClick={onClose}>
-            Done
-          </button>
-          <a class="button primary" href={paths.project(created.appId)}>
-            Open the project
-          </a>
-        </div>
-      </Dialog>
+      <SecretDialog key="created" title="The project is created" {...created} onClose={onClose}>
+        <button type="button" onClick={onClose}>
+          Done
+        </button>
+        <a class="button primary" href={paths.project(created.appId)}>
+          Open the project
+        </a>
+      </SecretDialog>
     );
   return (
     <Dialog title="Create project" onClose={onClose} busy={create.busy}>
       <DialogForm submit="Create" onSubmit={submit} onCancel={onClose} {...create} disabled={name.trim() === ''}>
         <Field label="Name" hint="For people; it can be changed later.">
-          <input value={name} maxLength={200} required onInput={(event) => setName(event.currentTarget.value)} />
+          <input value={name} required onInput={(event) => setName(event.currentTarget.value)} />
         </Field>
         <SameByApiDetails recipe={{ userdir: ['project', 'create', '--name', name || 'NAME'] }} />
       </DialogForm>

@@ -17,6 +17,8 @@ export interface CurlRequest {
   readonly method?: string;
 }
 
+const VARIABLES = 'GraphQL variables';
+
 /** A word for a POSIX shell. */
 const quote = (word: string) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`);
 
@@ -30,12 +32,18 @@ const curlGraphql = (body: object) =>
 export const firstRequest = (appId: string, appSecret: string) =>
   `curl -s -u ${quote(`${appId}:${appSecret}`)} ${quote(`${location.origin}/server/users/count`)}`;
 
-function ways({ graphql, curl, userdir }: Recipe): { name: string; text: string }[] {
-  const found: { name: string; text: string }[] = [];
+interface Way {
+  readonly name: string;
+  readonly text: string;
+}
+
+/** Each is complete when pasted: an operation and its variables go into two editors, so they are two. */
+function ways({ graphql, curl, userdir }: Recipe): Way[] {
+  const found: Way[] = [];
   if (graphql) {
     const { operation, variables } = graphql;
-    const shown = variables ? `${operation}\n\n# Variables\n${JSON.stringify(variables, null, 2)}` : operation;
-    found.push({ name: 'GraphQL', text: shown });
+    found.push({ name: 'GraphQL', text: operation });
+    if (variables) found.push({ name: VARIABLES, text: JSON.stringify(variables, null, 2) });
     if (!curl) found.push({ name: 'curl', text: curlGraphql({ query: operation, ...(variables && { variables }) }) });
   }
   if (curl) found.push({ name: 'curl', text: curlLine(curl) });
@@ -43,10 +51,18 @@ function ways({ graphql, curl, userdir }: Recipe): { name: string; text: string 
   return found;
 }
 
-function Recipes({ recipe }: { recipe: Recipe }) {
+/** The ways of several recipes, those of one name below one another. */
+function waysOf(recipes: readonly Recipe[]): Way[] {
+  const texts = new Map<string, string[]>();
+  for (const { name, text } of recipes.flatMap(ways)) texts.set(name, [...(texts.get(name) ?? []), text]);
+  return [...texts].map(([name, lines]) => ({ name, text: lines.join('\n') }));
+}
+
+function Recipes({ recipes }: { recipes: readonly Recipe[] }) {
+  const needsSecret = recipes.some(({ curl, graphql }) => curl || graphql);
   return (
     <>
-      {ways(recipe).map(({ name, text }) => (
+      {waysOf(recipes).map(({ name, text }) => (
         <figure class="recipe" key={name}>
           <figcaption>
             {name} <Copy text={text} what={`the ${name} version`} />
@@ -55,6 +71,19 @@ function Recipes({ recipe }: { recipe: Recipe }) {
           <pre tabIndex={0}>{text}</pre>
         </figure>
       ))}
+      <p class="quiet note">
+        {needsSecret && (
+          <>
+            <code>APP_ID</code> and <code>APP_SECRET</code> are those of the project.{' '}
+          </>
+        )}
+        {recipes.some(({ userdir }) => userdir) && (
+          <>
+            <code>userdir</code> has the settings of the service; in a checkout it is <code>npm run -s userdir --</code>
+            .
+          </>
+        )}
+      </p>
     </>
   );
 }
@@ -69,29 +98,26 @@ export function SameByApi({ recipe }: { recipe: Recipe }) {
       </button>
       {open && (
         <Dialog title="The same without the dashboard" onClose={() => setOpen(false)}>
-          <Recipes recipe={recipe} />
-          {(recipe.curl || recipe.graphql) && (
-            <p class="quiet">
-              <code>APP_ID</code> and <code>APP_SECRET</code> are those of the project.
-            </p>
-          )}
+          <Recipes recipes={[recipe]} />
         </Dialog>
       )}
     </>
   );
 }
 
-/** The same inside of a dialog. */
-export function SameByApiDetails({ recipe }: { recipe: Recipe }) {
+/** The same inside of a dialog, for one change or for many. */
+export function SameByApiDetails({ recipe }: { recipe: Recipe | readonly Recipe[] }) {
+  const recipes = [recipe].flat();
   return (
     <details class="recipes">
       <summary>
         The same as{' '}
-        {ways(recipe)
+        {waysOf(recipes)
           .map(({ name }) => name)
+          .filter((name) => name !== VARIABLES)
           .join(', ')}
       </summary>
-      <Recipes recipe={recipe} />
+      <Recipes recipes={recipes} />
     </details>
   );
 }

@@ -7,7 +7,7 @@ import { Badge, CountDown, Empty, Field, Header, Loading, Problem, Table, Time }
 import { useCurrentProject } from './project-frame.js';
 import { useAction, useQuery } from './query.js';
 import { type Recipe, SameByApi, SameByApiDetails } from './recipes.js';
-import { SecretOnce } from './secret-once.js';
+import { SecretDialog } from './secret-once.js';
 import { may } from './session.js';
 
 const SECRETS = graphql(`
@@ -98,7 +98,7 @@ export function Secrets({ appId }: { appId: string }) {
                 <td class="main-cell">
                   <bdi>{secret.label}</bdi> <span class="quiet">#{secret.id}</span>
                 </td>
-                <td class="nowrap">
+                <td class="scopes">
                   {secret.scopes.map((scope) => scope.toLowerCase()).join(', ')}
                   {secret.documentsOnly && <Badge>documents only</Badge>}
                 </td>
@@ -162,6 +162,7 @@ interface NewSecretProps<Variables> {
   readonly operation: Operation<{ made: { appSecret: string } }, Variables>;
   readonly variables: Variables;
   readonly recipe: Recipe;
+  readonly mayRead: boolean;
   readonly onClose: () => void;
   readonly disabled?: boolean;
   readonly children: ComponentChildren;
@@ -169,19 +170,23 @@ interface NewSecretProps<Variables> {
 
 /** A dialog that makes a secret and shows it, once. */
 function NewSecretDialog<Variables>(props: NewSecretProps<Variables>) {
-  const { title, submit, appId, operation, variables, recipe, onClose, disabled = false, children } = props;
+  const { title, submit, appId, operation, variables, recipe, mayRead, onClose, disabled = false, children } = props;
   const make = useAction(async () => (await send(operation, variables)).made.appSecret);
   const [appSecret, setAppSecret] = useState<string | undefined>();
   if (appSecret !== undefined)
     return (
-      <Dialog key="made" title="The new secret" onClose={onClose}>
-        <SecretOnce appId={appId} appSecret={appSecret} />
-        <div class="dialog-actions">
-          <button type="button" class="primary" onClick={onClose}>
-            I have copied it
-          </button>
-        </div>
-      </Dialog>
+      <SecretDialog
+        key="made"
+        title="The new secret"
+        appId={appId}
+        appSecret={appSecret}
+        mayRead={mayRead}
+        onClose={onClose}
+      >
+        <button type="button" class="primary" onClick={onClose}>
+          I have copied it
+        </button>
+      </SecretDialog>
     );
   return (
     <Dialog title={title} onClose={onClose} busy={make.busy}>
@@ -237,11 +242,12 @@ function AddSecret({ appId, onClose }: { appId: string; onClose: () => void }) {
           ...documents,
         ],
       }}
+      mayRead={scopes.includes('READ')}
       onClose={onClose}
       disabled={label.trim() === '' || scopes.length === 0}
     >
       <Field label="Label" hint="Names the backend that uses it; the audit trail shows it.">
-        <input value={label} maxLength={64} required onInput={(event) => setLabel(event.currentTarget.value)} />
+        <input value={label} required onInput={(event) => setLabel(event.currentTarget.value)} />
       </Field>
       <fieldset class="choices">
         <legend>It may</legend>
@@ -302,6 +308,7 @@ function RotateSecret({ appId, secret, onClose }: OneSecret) {
       recipe={{
         userdir: ['project', 'rotate', appId, '--label', secret.label, ...(overlap ? ['--overlap', overlap] : [])],
       }}
+      mayRead={secret.scopes.includes('READ')}
       onClose={onClose}
     >
       <p>A new secret with the same label and scopes is made. Both are accepted during the overlap.</p>

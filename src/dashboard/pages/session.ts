@@ -15,6 +15,9 @@ export interface Me {
 /** The operator who is signed in; null: not signed in; undefined: not known yet. */
 export const me = signal<Me | null | undefined>(undefined);
 
+/** Whether the session ended while the page was in use, and not by Log out. */
+export const hasEnded = signal(false);
+
 /** What a role may allow (domain/operators.ts). Everyone who is signed in may read. */
 export type Permission = 'remove' | 'restore' | 'ban' | 'operate';
 

@@ -12,13 +12,16 @@ import { may } from './session.js';
 const RENAME = graphql(
   `mutation RenameProject($appId: ID!, $name: String!) { renameProject(appId: $appId, name: $name) { name } }`,
 );
+const LIMIT = graphql(
+  `mutation LimitProject($appId: ID!, $rate: Int) { limitProject(appId: $appId, rate: $rate) { requestsPerMinute } }`,
+);
 const DISABLE = graphql(`mutation DisableProject($appId: ID!) { disableProject(appId: $appId) { disabledAt } }`);
 const ENABLE = graphql(`mutation EnableProject($appId: ID!) { enableProject(appId: $appId) { disabledAt } }`);
 const DELETE = graphql(
   `mutation DeleteProject($appId: ID!, $name: String!) { deleteProject(appId: $appId, name: $name) }`,
 );
 
-/** Name, state and end of a project. */
+/** Name, limit, state and end of a project. */
 export function Settings({ appId }: { appId: string }) {
   const project = useCurrentProject();
   useTitle('Settings', project?.name ?? '');
@@ -29,6 +32,7 @@ export function Settings({ appId }: { appId: string }) {
       {may('operate') ? (
         <>
           <Rename key={project.name} project={project} />
+          <Limit key={`limit ${project.requestsPerMinute}`} project={project} />
           <Availability project={project} />
           <Deletion project={project} />
         </>
@@ -58,13 +62,46 @@ function Rename({ project: { appId, name } }: OfProject) {
         }}
       >
         <Field label="Name of the project" hint="For people. The App ID stays the same.">
-          <input value={wanted} maxLength={200} required onInput={(event) => setWanted(event.currentTarget.value)} />
+          <input value={wanted} required onInput={(event) => setWanted(event.currentTarget.value)} />
         </Field>
         <Problem failure={rename.failure} />
         <button type="submit" disabled={rename.busy || wanted.trim() === '' || wanted === name}>
           Rename
         </button>
         <SameByApiDetails recipe={{ userdir: ['project', 'rename', appId, wanted] }} />
+      </form>
+    </section>
+  );
+}
+
+function Limit({ project: { appId, requestsPerMinute } }: OfProject) {
+  const now = String(requestsPerMinute ?? '');
+  const [wanted, setWanted] = useState(now);
+  const rate = wanted === '' ? null : Number(wanted);
+  const limit = useAction(() => send(LIMIT, { appId, rate }));
+  return (
+    <section class="setting">
+      <h2>Rate limit</h2>
+      <form
+        onSubmit={async (event) => {
+          event.preventDefault();
+          if (await limit.run()) announce('The limit is changed.');
+        }}
+      >
+        <Field label="Requests in a minute" hint="Empty: what the setting RATE_LIMIT says.">
+          <input
+            type="number"
+            min={1}
+            max={100_000_000}
+            value={wanted}
+            onInput={(event) => setWanted(event.currentTarget.value)}
+          />
+        </Field>
+        <Problem failure={limit.failure} />
+        <button type="submit" disabled={limit.busy || wanted === now}>
+          Change the limit
+        </button>
+        <SameByApiDetails recipe={{ userdir: ['project', 'limit', appId, '--rate', String(rate ?? 'default')] }} />
       </form>
     </section>
   );

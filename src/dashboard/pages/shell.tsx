@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { useLocation } from 'preact-iso';
-import { useEffect } from 'preact/hooks';
+import { useEffect, useRef } from 'preact/hooks';
 import { graphql, send } from './graphql.js';
 import { paths } from './location.js';
 import { announcement } from './parts.js';
@@ -37,12 +37,25 @@ export function Shell({ children }: { children: ComponentChildren }) {
       </header>
       <Navigation />
       <main id="main" tabIndex={-1}>
+        <ProjectName />
         {children}
       </main>
       <div class="announcement" role="status" aria-live="polite">
         {announcement.value}
       </div>
     </div>
+  );
+}
+
+/** On a phone, where the navigation has no room for it. */
+function ProjectName() {
+  const { path } = useLocation();
+  const project = useCurrentProject();
+  if (!project || path === paths.project(project.appId)) return null;
+  return (
+    <p class="project-name quiet">
+      <bdi>{project.name}</bdi>
+    </p>
   );
 }
 
@@ -76,14 +89,20 @@ function Account() {
 function Navigation() {
   const { path } = useLocation();
   const project = useCurrentProject();
+  const side = useRef<HTMLElement>(null);
   useEffect(() => closeMenusOnEscape(), []);
+  // On a phone the links are one line, which scrolls.
+  useEffect(() => {
+    const current = side.current?.querySelector<HTMLElement>('[aria-current]');
+    if (side.current && current) side.current.scrollLeft = current.offsetLeft - 40;
+  }, [path, project]);
   const link = (href: string, name: string, isBranch = false) => (
     <a href={href} aria-current={path === href || (isBranch && path.startsWith(`${href}/`)) ? 'page' : undefined}>
       {name}
     </a>
   );
   return (
-    <nav class="side" aria-label="Main">
+    <nav class="side" aria-label="Main" ref={side}>
       {link(paths.projects, 'Projects')}
       {project && (
         <div class="side-project">
@@ -107,12 +126,14 @@ function Navigation() {
   );
 }
 
-/** Menus close with Escape and with a click elsewhere, as dialogs do. */
+const isLink = (target: EventTarget | null) => target instanceof Element && target.closest('a') !== null;
+
+/** Menus close with Escape, with a click elsewhere, and when what they offer is chosen. */
 function closeMenusOnEscape(): () => void {
   const close = (event: Event) => {
     if (event instanceof KeyboardEvent && event.key !== 'Escape') return;
     for (const menu of document.querySelectorAll<HTMLDetailsElement>('details.menu[open]')) {
-      if (event.type === 'click' && menu.contains(event.target as Node)) continue;
+      if (event.type === 'click' && menu.contains(event.target as Node) && !isLink(event.target)) continue;
       menu.open = false;
       if (event.type === 'keydown') menu.querySelector('summary')?.focus();
     }

@@ -2,30 +2,60 @@ import { signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { asFailure, Failure, graphql, post, send } from './graphql.js';
 import { Loading, Problem } from './parts.js';
-import { me } from './session.js';
+import { hasEnded, me } from './session.js';
 
 const ME = graphql(`query Me { me { name role sessionId expiresAt idleMinutes version can } }`);
 
-/** Where to go after single sign-on, which leaves the page. */
+/** Where to go after a sign-in that leaves the page. */
 const RETURN_TO = 'userdir-return-to';
 
 const failure = signal<Failure | undefined>(undefined);
 const offersSso = signal(false);
 
+/** The token of a link that has not reached the service yet. */
+let unused: string | undefined;
+
 /** Who is signed in. A login link (`#login=TOKEN`) is used first, and leaves the address bar and the history at once. */
 export async function startSession(): Promise<void> {
-  const token = /^#login=(.+)$/.exec(location.hash)?.[1];
-  if (token !== undefined) history.replaceState(null, '', location.pathname + location.search);
-  failure.value = undefined;
+  const token = /^#login=(.+)$/.exec(location.hash)?.[1] ?? unused;
+  if (location.hash.startsWith('#login=')) history.replaceState(null, '', location.pathname + location.search);
   try {
     if (token !== undefined) await useLink(token);
+    unused = undefined;
     await fetchMe();
+    failure.value = undefined;
+    hasEnded.value = false;
     returnToPlace();
   } catch (error) {
     me.value = null;
     const reason = asFailure(error);
-    if (reason.code !== 'UNAUTHENTICATED' || token !== undefined) failure.value = reason;
+    const isRefused = reason.code === 'UNAUTHENTICATED';
+    unused = isRefused ? undefined : token;
+    failure.value = isRefused && token === undefined ? undefined : reason;
   }
+}
+
+const RETRY_MS = 3000;
+
+/** The service restarts, or cannot be reached: nobody has to sign in anew because of that. */
+function NotNow({ reason }: { reason: Failure }) {
+  useEffect(() => {
+    const timer = setInterval(startSession, RETRY_MS);
+    return () => clearInterval(timer);
+  }, []);
+  return (
+    <main class="sign-in" id="main">
+      <h1>userdir</h1>
+      <div class="problem" role="alert">
+        <p>
+          <strong>{reason.message}</strong> The page goes on by itself as soon as it can.
+        </p>
+        <button type="button" onClick={startSession}>
+          Try again
+        </button>
+      </div>
+    </main>
+  );
 }
 
 async function fetchMe(): Promise<void> {
@@ -52,6 +82,7 @@ const rememberPlace = () => sessionStorage.setItem(RETURN_TO, location.pathname 
 export function SignIn() {
   useEffect(() => {
     document.title = 'Sign in · userdir';
+    if (location.pathname.startsWith('/dashboard/')) rememberPlace();
     fetch('/dashboard/config.json')
       .then((response) => response.json())
       .then((config: { sso?: boolean }) => {
@@ -61,9 +92,15 @@ export function SignIn() {
   }, []);
   if (me.value === undefined) return <Loading lines={3} />;
   const reason = failure.value;
+  if (reason && ['UNAVAILABLE', 'UNREACHABLE'].includes(reason.code)) return <NotNow reason={reason} />;
   return (
     <main class="sign-in" id="main">
       <h1>Sign in to userdir</h1>
+      {hasEnded.value && !reason && (
+        <p class="banner warn" role="alert">
+          Your session has ended. A link that you open in this tab leads back to where you were.
+        </p>
+      )}
       {reason?.code === 'UNAUTHENTICATED' ? (
         <div class="problem" role="alert">
           <p>
@@ -76,7 +113,7 @@ export function SignIn() {
       )}
       {offersSso.value && (
         <p>
-          <a class="button primary wide" href="/dashboard/oidc/login" onClick={rememberPlace}>
+          <a class="button primary wide" href="/dashboard/oidc/login">
             Continue with single sign-on
           </a>
         </p>

@@ -35,12 +35,12 @@ export function FilterBar() {
   return (
     <form class="filters" aria-label="Filter" onSubmit={(event) => event.preventDefault()}>
       <FilterInput
-        label="Created from"
+        label="Created from (UTC)"
         isDate
         value={filter.startDate ?? ''}
         onCommit={(start) => filterBy({ start })}
       />
-      <FilterInput label="Created to" isDate value={filter.endDate ?? ''} onCommit={(end) => filterBy({ end })} />
+      <FilterInput label="Created to (UTC)" isDate value={filter.endDate ?? ''} onCommit={(end) => filterBy({ end })} />
       <fieldset class="chips">
         <legend class="hidden">Login method</legend>
         {LOGIN_METHODS.map((method) => (

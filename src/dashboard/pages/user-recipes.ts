@@ -3,13 +3,14 @@ import type { UserFilter } from './user-filter.js';
 
 /** What the list of users shows, by the project's API. */
 export function recipeFor(appId: string, query: Record<string, string | undefined>, filter: UserFilter): Recipe {
-  if (query['q']) return searchRecipe(appId, query['q']);
+  if (query['q']) return searchRecipe(appId, query['q'], query['removed'] === '1');
   const limit = Number(query['limit'] ?? 25);
   const page = Number(query['page'] ?? 1);
-  const userdir = ['user', 'export', '--project', appId];
+  // The command exports all users, so it shows the same only without a filter.
+  const userdir = Object.keys(filter).length === 0 && { userdir: ['user', 'export', '--project', appId] };
   if (query['by'] === 'cursor') {
     const variables = { filter, first: limit, after: query['after'] ?? null };
-    return { graphql: { operation: WALK, variables }, userdir };
+    return { graphql: { operation: WALK, variables }, ...userdir };
   }
   const parameters = new URLSearchParams({ page: String(page), limit: String(limit) });
   if (filter.startDate) parameters.set('start_date', filter.startDate);
@@ -18,20 +19,25 @@ export function recipeFor(appId: string, query: Record<string, string | undefine
   return {
     graphql: { operation: LIST, variables: { filter, page, limit } },
     curl: { path: `/server/users?${parameters}` },
-    userdir,
+    ...userdir,
   };
 }
 
-function searchRecipe(appId: string, any: string): Recipe {
-  const userdir = ['user', 'search', '--project', appId, any];
+/** Backends find current users, by ID, email or address. */
+function searchRecipe(appId: string, any: string, removed: boolean): Recipe {
+  const userdir = ['user', 'search', '--project', appId, ...(removed ? ['--removed'] : []), any];
+  const kind = any.includes('@') ? 'email' : ADDRESS.test(any) ? 'address' : null;
+  if (removed) return { userdir };
   if (/^\d+$/.test(any)) return { ...userRecipe(any), userdir };
-  const kind = any.includes('@') ? 'email' : 'address';
+  if (!kind) return { userdir };
   return {
     graphql: { operation: SEARCH, variables: { by: { [kind]: any } } },
     curl: { path: `/server/users/search?${new URLSearchParams({ [kind]: any })}` },
     userdir,
   };
 }
+
+const ADDRESS = /^(0x[\da-f]{40}|G[A-Z2-7]{55})$/i;
 
 /** One user, by the project's API. */
 export const userRecipe = (id: string): Recipe => ({

@@ -1,3 +1,4 @@
+import { useRef } from 'preact/hooks';
 import { formatNumber } from './format.js';
 import { Table, Time } from './parts.js';
 import { type NamedUser, UserName } from './user-name.js';
@@ -20,6 +21,7 @@ interface UserTableProps {
 
 /** Users as a table. The selection holds rows of other pages, too. */
 export function UserTable({ appId, rows, busy, selected, onSelect }: UserTableProps) {
+  const clicked = useRef<string | undefined>(undefined);
   const select = (chosen: readonly Row[], isChosen: boolean) => {
     const next = new Map(selected);
     for (const row of chosen) {
@@ -27,6 +29,13 @@ export function UserTable({ appId, rows, busy, selected, onSelect }: UserTablePr
       else next.delete(row.id);
     }
     onSelect?.(next);
+  };
+  /** With Shift, all rows from the one that was clicked before. */
+  const toggle = (index: number, isChosen: boolean, isRange: boolean) => {
+    const before = isRange ? rows.findIndex(({ id }) => id === clicked.current) : -1;
+    const from = before < 0 ? index : before;
+    clicked.current = rows[index]?.id;
+    select(rows.slice(Math.min(from, index), Math.max(from, index) + 1), isChosen);
   };
   const chosenHere = rows.filter(({ id }) => selected?.has(id)).length;
   return (
@@ -57,7 +66,7 @@ export function UserTable({ appId, rows, busy, selected, onSelect }: UserTablePr
         </tr>
       </thead>
       <tbody>
-        {rows.map((user) => (
+        {rows.map((user, index) => (
           <tr key={user.id} class={selected?.has(user.id) ? 'selected' : ''}>
             {selected && (
               <td class="check">
@@ -65,7 +74,7 @@ export function UserTable({ appId, rows, busy, selected, onSelect }: UserTablePr
                   type="checkbox"
                   aria-label={`Select user ${user.id}`}
                   checked={selected.has(user.id)}
-                  onChange={(event) => select([user], event.currentTarget.checked)}
+                  onClick={(event) => toggle(index, event.currentTarget.checked, event.shiftKey)}
                 />
               </td>
             )}

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import { type BulkAction, BulkDialog } from './bulk.js';
-import { plural } from './format.js';
+import { LOGIN_METHODS, METHOD_NAMES, plural } from './format.js';
 import { graphql } from './graphql.js';
 import { ImportDialog } from './import.js';
 import { useTitle, useUrlState } from './location.js';
@@ -77,7 +77,18 @@ export function Users({ appId }: { appId: string }) {
           </button>
         )}
       </Header>
-      {!search && <FilterBar />}
+      {search ? <AmongRemoved isChosen={query['removed'] === '1'} /> : <FilterBar />}
+      <Problem failure={list.failure} retry />
+      {!list.rows && list.loading && <Loading lines={10} />}
+      {list.rows?.length === 0 && <NoRows appId={appId} search={search} isFiltered={isFiltered(filter)} />}
+      {list.rows && list.rows.length > 0 && (
+        <UserTable
+          appId={appId}
+          rows={list.rows}
+          busy={list.loading}
+          {...((may('remove') || may('ban')) && { selected, onSelect: setSelected })}
+        />
+      )}
       {selected.size > 0 && (
         <div class="selection" role="toolbar" aria-label="Selected users">
           <span>{plural(selected.size, 'user')} selected</span>
@@ -100,17 +111,6 @@ export function Users({ appId }: { appId: string }) {
             Clear the selection
           </button>
         </div>
-      )}
-      <Problem failure={list.failure} retry />
-      {!list.rows && list.loading && <Loading lines={10} />}
-      {list.rows?.length === 0 && <NoRows appId={appId} search={search} isFiltered={isFiltered(filter)} />}
-      {list.rows && list.rows.length > 0 && (
-        <UserTable
-          appId={appId}
-          rows={list.rows}
-          busy={list.loading}
-          {...((may('remove') || may('ban')) && { selected, onSelect: setSelected })}
-        />
       )}
       {list.pages}
       {action && (
@@ -159,7 +159,7 @@ function useUserList(appId: string, filter: UserFilter, query: Record<string, st
   );
   if (search) {
     const rows = found.data?.project?.findUsers;
-    return { ...found, rows, total: rows?.length, pages: <AmongRemoved isChosen={query['removed'] === '1'} /> };
+    return { ...found, rows, total: rows?.length, pages: null };
   }
   const numbered = page.data?.project?.userPage;
   const walked = walk.data?.project?.users;
@@ -179,7 +179,7 @@ function useUserList(appId: string, filter: UserFilter, query: Record<string, st
 function AmongRemoved({ isChosen }: { isChosen: boolean }) {
   const { href } = useUrlState();
   return (
-    <div class="list-footer">
+    <div class="filters">
       <div class="segments">
         <a href={href({ removed: null })} aria-current={isChosen ? undefined : 'true'}>
           Current users
@@ -240,6 +240,7 @@ function NoRows({
   isFiltered: boolean;
 }) {
   const { query, href } = useUrlState();
+  const isBackwards = (query['start'] ?? '') > (query['end'] || '9999');
   const isFirst = !query['page'] && !query['after'] && !query['before'];
   const all = href({
     q: null,
@@ -251,16 +252,10 @@ function NoRows({
     after: null,
     before: null,
   });
-  if (search)
-    return (
-      <Empty title="No user has this ID, email, address or identity.">
-        The search finds whole values only: <code>42</code>, <code>ada@example.com</code>, <code>0x…</code>,{' '}
-        <code>G…</code>. <a href={all}>Show all users</a>
-      </Empty>
-    );
+  if (search) return <NotFound search={search} all={all} />;
   if (filtered)
     return (
-      <Empty title="No user matches the filter.">
+      <Empty title={isBackwards ? 'The first day is after the last day.' : 'No user matches the filter.'}>
         <a href={all}>Show all users</a>
       </Empty>
     );
@@ -271,6 +266,39 @@ function NoRows({
       </Empty>
     );
   return <NoUsers appId={appId} />;
+}
+
+/** A search that found nothing, and what may have been meant. */
+function NotFound({ search, all }: { search: string; all: string }) {
+  const { query, href } = useUrlState();
+  const removed = query['removed'] === '1';
+  const method = LOGIN_METHODS.find((name) => name === search.toUpperCase());
+  const [id, ...others] = search.match(/\d+/g) ?? [];
+  const isPadded = id !== undefined && others.length === 0 && id !== search && /^\W*\w*\W*\d+\W*$/.test(search);
+  const links = [
+    method && <a href={href({ q: null, removed: null, method })}>Users with the login method {METHOD_NAMES[method]}</a>,
+    isPadded && <a href={href({ q: id })}>Search for {id}</a>,
+    !removed && <a href={href({ removed: '1' })}>Look among removed users</a>,
+    <a href={all}>Show all users</a>,
+  ].filter((link) => link);
+  return (
+    <Empty title={`No ${removed ? 'removed ' : ''}user has this ID, email, address or identity.`}>
+      <p>
+        The search finds whole values only: <code>42</code>, <code>ada@example.com</code>, <code>0x…</code>,{' '}
+        <code>G…</code>.{cutAddress(search)}
+      </p>
+      <p class="choices-line">{links}</p>
+    </Empty>
+  );
+}
+
+/** An address that lost its end when it was copied. */
+function cutAddress(text: string): string {
+  if (/^0x[\da-f]+$/i.test(text) && text.length !== 42)
+    return ` An Ethereum address has 40 hex digits after 0x; here are ${text.length - 2}.`;
+  if (/^G[A-Z2-7]{20,}$/.test(text) && text.length !== 56)
+    return ` A Stellar address has 56 characters; here are ${text.length}.`;
+  return '';
 }
 
 function ExportMenu({ appId, filter }: { appId: string; filter: UserFilter }) {
