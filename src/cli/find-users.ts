@@ -23,7 +23,7 @@ export function addLookupCommands(user: Command, { operation }: CommandContext):
   const search = operation('user search', searchUsers);
   user
     .command('search')
-    .description('find users by ID, email, address or identity, newest first')
+    .description('find users by ID, external ID, email, address or identity, newest first')
     .addHelpText(
       'after',
       examples(
@@ -32,7 +32,7 @@ export function addLookupCommands(user: Command, { operation }: CommandContext):
         'user search --project app_1 --removed ada@example.com',
       ),
     )
-    .argument('[ANY]', 'a user ID, an email, an address, or the value of an identity')
+    .argument('[ANY]', 'a user ID, an external ID, an email, an address, or the value of an identity')
     .addOption(projectOption())
     .option('--method <METHOD>', 'with --value: email, passkey, wallet, or the name of a social provider')
     .option('--value <VALUE>', 'the login email, the address, or the ID at the provider or of the passkey')
@@ -72,6 +72,7 @@ function toJson(user: UserDetails) {
     auth_value: user.authValue,
     email: user.loginEmail,
     wallet: user.wallet,
+    external_id: user.externalId,
     created_at: user.createdAt,
     last_login: user.lastLogin,
     login_count: user.loginCount,
@@ -101,6 +102,7 @@ function userFields(user: ShownUser): string {
     ['Value', user.auth_value],
     ['Email', user.email ?? 'none'],
     ['Wallet', user.wallet ?? 'none'],
+    ['External ID', user.external_id ?? 'none'],
     ['Registered', user.created_at],
     ['Last login', user.last_login ?? 'never'],
     ['Logins', String(user.login_count)],

@@ -10,7 +10,7 @@ import {
   userFilter,
   userId,
 } from '../domain/filters.js';
-import { camelCase, parseIdentity, requireEmail } from '../domain/identities.js';
+import { camelCase, parseIdentity, requireEmail, requireExternalId } from '../domain/identities.js';
 import type { User } from '../domain/users.js';
 import { accountType } from './accounts.js';
 import { builder, loginMethodEnum } from './builder.js';
@@ -49,6 +49,11 @@ export const userType = builder.prismaObject('User', {
     wallet: t.exposeString('wallet', {
       nullable: true,
       description: 'The external wallet address used to log in; null when there is none.',
+    }),
+    externalId: t.exposeString('externalId', {
+      nullable: true,
+      description:
+        "The user's ID in your own system, by which `userByExternalId` finds the user; null when none was given to `recordLogin` or to an import. No two users of the project have the same.",
     }),
     createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When the user registered.' }),
     lastLogin: t.expose('lastLogin', {
@@ -139,6 +144,21 @@ builder.queryField('userByIdentity', (t) =>
     extensions: costs({ surcharge: SURCHARGES.search }),
     resolve: (_root, identity, { scope, services }, info) =>
       services.users.findIdentity(scope, parseIdentity(identity, camelCase), {
+        withAccounts: selects(info, 'User.accounts'),
+      }),
+  }),
+);
+
+builder.queryField('userByExternalId', (t) =>
+  t.field({
+    type: userType,
+    nullable: true,
+    description:
+      'The user with this ID in your own system, as `recordLogin` or an import was given it; null when the project has no such user. It is compared exactly: upper and lower case differ.',
+    args: { externalId: t.arg.string({ required: true, description: "The user's ID in your own system." }) },
+    extensions: costs({ surcharge: SURCHARGES.search }),
+    resolve: (_root, { externalId }, { scope, services }, info) =>
+      services.users.findByExternalId(scope, requireExternalId('externalId', externalId), {
         withAccounts: selects(info, 'User.accounts'),
       }),
   }),

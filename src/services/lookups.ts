@@ -1,7 +1,7 @@
 import type { Database } from '../db/database.js';
 import { parseAddress } from '../domain/addresses.js';
 import { LARGEST_ID, parseUserId } from '../domain/filters.js';
-import { foldEmail, type Identity, parseValueKey } from '../domain/identities.js';
+import { foldEmail, type Identity, isExternalId, parseValueKey } from '../domain/identities.js';
 import type { ProjectScope } from '../domain/projects.js';
 import type { User, UserDetails } from '../domain/users.js';
 import { describeUsers, findIdsByValue, findRemovedIds, type Mark } from '../sql/look-up-users.js';
@@ -17,10 +17,11 @@ export interface Reads {
   readonly byEmail: (key: SearchKey) => Promise<User[]>;
   readonly byAddress: (key: SearchKey) => Promise<User[]>;
   readonly byIdentity: (projectId: number, identity: Identity) => Promise<User | null>;
+  readonly byExternalId: (projectId: number, externalId: string) => Promise<User | null>;
 }
 
-/** Finds users for people, who have an id from a log, an email, an address or an identity. */
-export function createLookups(db: Database, { byEmail, byAddress, byIdentity }: Reads) {
+/** Finds users for people, who have an id from a log or from another system, an email, an address or an identity. */
+export function createLookups(db: Database, { byEmail, byAddress, byIdentity, byExternalId }: Reads) {
   async function describe(projectId: number, ids: readonly bigint[]): Promise<UserDetails[]> {
     const users: UserDetails[] = [];
     for (let start = 0; start < ids.length; start += BATCH_SIZE)
@@ -28,12 +29,13 @@ export function createLookups(db: Database, { byEmail, byAddress, byIdentity }: 
     return users;
   }
 
-  async function idsOf(projectId: number, { identity, value, email, addressKey }: Mark): Promise<bigint[]> {
+  async function idsOf(projectId: number, { identity, value, email, addressKey, externalId }: Mark): Promise<bigint[]> {
     const key = (text: string) => ({ projectId, value: text, withAccounts: false });
     const found = await Promise.all([
       identity === undefined ? null : byIdentity(projectId, identity),
       email === undefined ? [] : byEmail(key(email)),
       addressKey === undefined ? [] : byAddress(key(addressKey)),
+      externalId === undefined ? null : byExternalId(projectId, externalId),
     ]);
     const ids = found.flat().flatMap((user) => (user === null ? [] : BigInt(user.id)));
     return value === undefined ? ids : [...ids, ...(await findIdsByValue(db, projectId, value))];
@@ -52,7 +54,7 @@ export function createLookups(db: Database, { byEmail, byAddress, byIdentity }: 
 
     /**
      * The users whom a text means, newest first: a user id, also of a removed user; a login email; an address; or else the value of
-     * an identity under any method. With `removed`, at most 100 removed users instead of current ones. BAD_USER_INPUT.
+     * an identity under any method; and in any case an external id. With `removed`, at most 100 removed users instead of current ones. BAD_USER_INPUT.
      */
     async searchAny(scope: ProjectScope, text: string, removed = false): Promise<UserDetails[]> {
       const projectId = scope.projectIdFor('inspect');
@@ -72,10 +74,12 @@ export function createLookups(db: Database, { byEmail, byAddress, byIdentity }: 
 
 /** What a text from a log, a mail or a wallet may mean. */
 function parseAny(text: string): Mark & { id: bigint | null } {
+  // The caller chooses external ids, which may be anything.
+  const externalId = isExternalId(text.trim()) ? { externalId: text.trim() } : {};
   const email = foldEmail(text);
-  if (email !== null) return { id: null, email };
+  if (email !== null) return { id: null, email, ...externalId };
   const address = parseAddress(text.trim());
-  if (!('reason' in address)) return { id: null, addressKey: address.key };
+  if (!('reason' in address)) return { id: null, addressKey: address.key, ...externalId };
   // An ID at a social provider may be digits, too.
-  return { id: parseUserId(text.trim()), value: parseValueKey('search', text) };
+  return { id: parseUserId(text.trim()), value: parseValueKey('search', text), ...externalId };
 }

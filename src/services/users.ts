@@ -7,7 +7,14 @@ import type { Identity } from '../domain/identities.js';
 import type { Actor, ProjectScope } from '../domain/projects.js';
 import type { User } from '../domain/users.js';
 import { AppError, show } from '../errors.js';
-import { findUsersById, findUsersByIdentity, type IdentityKey, type UserKey } from '../sql/find-users.js';
+import {
+  type ExternalIdKey,
+  findUsersByExternalId,
+  findUsersById,
+  findUsersByIdentity,
+  type IdentityKey,
+  type UserKey,
+} from '../sql/find-users.js';
 import {
   type Beyond,
   type CountKey,
@@ -53,6 +60,12 @@ export function createUsers(db: Database, totals: Totals) {
   const byIdentity = createBatchedRead({
     name: 'users by identity',
     read: (keys: readonly IdentityKey[]) => findUsersByIdentity(db, keys),
+    answer: ([row]: KeyedRow<UserRow>[]) => (row === undefined ? null : toUser(row)),
+    weigh: ({ withAccounts }) => userWeight(withAccounts),
+  });
+  const byExternalId = createBatchedRead({
+    name: 'users by external id',
+    read: (keys: readonly ExternalIdKey[]) => findUsersByExternalId(db, keys),
     answer: ([row]: KeyedRow<UserRow>[]) => (row === undefined ? null : toUser(row)),
     weigh: ({ withAccounts }) => userWeight(withAccounts),
   });
@@ -107,11 +120,21 @@ export function createUsers(db: Database, totals: Totals) {
       byEmail,
       byAddress,
       byIdentity: (projectId, identity) => findByIdentity(projectId, identity, false),
+      byExternalId: (projectId, externalId) => byExternalId({ projectId, externalId, withAccounts: false }),
     }),
 
     /** The user with this identity; null if there is none. */
     async findIdentity(scope: ProjectScope, identity: Identity, { withAccounts } = EVERYTHING): Promise<User | null> {
       return findByIdentity(scope.projectIdFor('read'), identity, withAccounts);
+    },
+
+    /** The user with this external id; null if there is none. */
+    async findByExternalId(
+      scope: ProjectScope,
+      externalId: string,
+      { withAccounts } = EVERYTHING,
+    ): Promise<User | null> {
+      return byExternalId({ projectId: scope.projectIdFor('read'), externalId, withAccounts });
     },
 
     /** The user, or NOT_FOUND (spec, "GET /server/users/{user_id}"). */
@@ -179,7 +202,7 @@ export function createUsers(db: Database, totals: Totals) {
 
     /**
      * Makes a removed user current again, with id, history and accounts, as long as they are not erased. NOT_FOUND; CONFLICT if the
-     * user is current, or if the identity has registered again.
+     * user is current, if the identity has registered again, or if another user has the external id.
      */
     async restoreUser(scope: ProjectScope, id: bigint, requestId: string | null = null): Promise<void> {
       const actor = scope.actorFor('restore', requestId);
@@ -189,10 +212,11 @@ export function createUsers(db: Database, totals: Totals) {
       if (outcome === 'unknown') throw notFound(id);
       if (outcome === 'current') throw new AppError('CONFLICT', `User ${id} is not removed.`);
       const other = takenBy === null ? 'another user' : `user ${takenBy}`;
-      throw new AppError(
-        'CONFLICT',
-        `User ${id} cannot be restored: the identity has registered again, as ${other}. Remove that user first.`,
-      );
+      const why =
+        outcome === 'identity taken'
+          ? `the identity has registered again, as ${other}`
+          : `${other} has the external ID now`;
+      throw new AppError('CONFLICT', `User ${id} cannot be restored: ${why}. Remove that user first.`);
     },
 
     /** The number of users that `purgeRemoved` would erase. */

@@ -26,6 +26,8 @@ const IDENTITIES = [
   { authMethod: 'passkey', authValue: 'Key' },
   { authMethod: 'wallet', authValue: ADDRESSES[0] as string },
 ] as const;
+/** The external ids of the same users in both projects. */
+const externalIdOf = (identity: number) => `external-${identity}`;
 
 interface ModelUser {
   readonly identity: number;
@@ -59,7 +61,7 @@ const write = fc.record({
   isRest,
 });
 const read = fc.record({
-  kind: fc.constantFrom('list', 'count', 'email', 'address', 'get', 'verify', 'verify pinned'),
+  kind: fc.constantFrom('list', 'count', 'email', 'address', 'external id', 'get', 'verify', 'verify pinned'),
   owner: both,
   method: fc.constantFrom(null, 'email', 'socials', 'passkey', 'wallet'),
   address: fc.constantFrom(...ADDRESSES),
@@ -80,7 +82,7 @@ async function login(model: Model, { identity, addresses }: Write, known: Readon
   const accounts = addresses.map((publicKey) => ({ network: 'STELLAR', publicKey }));
   const { data, errors } = await model.project.graphql(
     'mutation ($input: RecordLoginInput!) { recordLogin(input: $input) { created user { id loginCount accounts { id publicKey } } } }',
-    { input: { ...IDENTITIES[identity], accounts } },
+    { input: { ...IDENTITIES[identity], accounts, externalId: externalIdOf(identity) } },
   );
   if (model.banned.has(identity)) {
     expect(errors?.map(({ extensions }) => extensions.code)).toEqual(['BANNED']);
@@ -188,6 +190,17 @@ async function ask(models: readonly [Model, Model], given: Read): Promise<{ answ
             .users
         : (await project.graphql('query ($by: UserSearch!) { searchUsers(by: $by) { id } }', { by })).data.searchUsers;
       return { answered: idsIn(users), right };
+    }
+    case 'external id': {
+      const identity = given.target % IDENTITIES.length;
+      const { data } = await project.graphql('query ($id: String!) { userByExternalId(externalId: $id) { id } }', {
+        id: externalIdOf(identity),
+      });
+      const found = data.userByExternalId;
+      return {
+        answered: found && Number(found.id),
+        right: idsWhere(model, (user) => user.identity === identity)[0] ?? null,
+      };
     }
     case 'get': {
       const right = isTargetLive ? [target, targetUser?.logins] : null;

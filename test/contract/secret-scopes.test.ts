@@ -80,6 +80,7 @@ const FIELDS: readonly [needs: Scope, query: () => string][] = [
   ['read', () => '{ userCount }'],
   ['read', () => '{ searchUsers(by: { email: "a@example.com" }) { id } }'],
   ['read', () => '{ userByIdentity(authMethod: "email", authValue: "a@example.com") { id } }'],
+  ['read', () => '{ userByExternalId(externalId: "A-1") { id } }'],
   ['read', () => `{ usersByIds(ids: [${userId}]) { id } }`],
   ['verify', () => `{ verifyWallet(address: "${ethereumAddress(1)}") { exists } }`],
   ['changes', () => '{ changes { nodes { id } } }'],

@@ -253,7 +253,7 @@ function NoRows({
   });
   if (search)
     return (
-      <Empty title="No user has this ID, email, address or identity.">
+      <Empty title="No user has this ID, external ID, email, address or identity.">
         The search finds whole values only: <code>42</code>, <code>ada@example.com</code>, <code>0x…</code>,{' '}
         <code>G…</code>. <a href={all}>Show all users</a>
       </Empty>
