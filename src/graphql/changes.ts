@@ -6,7 +6,8 @@ import { badInput } from '../errors.js';
 import { builder, type GraphQLContext } from './builder.js';
 import { costs, SURCHARGES } from './field-cost.js';
 import { selects } from './selection.js';
-import { pageInfoType, userType } from './users.js';
+import { pageInfoType } from './user-lists.js';
+import { userType } from './users.js';
 
 /** A change whose user was read with it, if that was wanted and is permitted. */
 interface ShownChange extends Change {

@@ -5,6 +5,7 @@ import { builder, type GraphQLContext } from './builder.js';
 import './accounts.js';
 import './changes.js';
 import './logins.js';
+import './user-lists.js';
 import './users.js';
 import './wallets.js';
 

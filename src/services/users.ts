@@ -2,7 +2,7 @@ import { createBatchedRead, type KeyedRow } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
 import type { Queryable } from '../db/statements.js';
 import type { Address } from '../domain/addresses.js';
-import { LARGEST_ID, type UserFilter } from '../domain/filters.js';
+import { LARGEST_ID, type Position, type StateFilter, type UserFilter } from '../domain/filters.js';
 import type { Identity } from '../domain/identities.js';
 import type { Actor, ProjectScope } from '../domain/projects.js';
 import type { User } from '../domain/users.js';
@@ -29,6 +29,7 @@ import {
   windowGroupKey,
 } from '../sql/list-users.js';
 import { countRemoved, purgeRemoved, removeUser, restoreUser } from '../sql/remove-users.js';
+import { type Reached, SCANNED, type ScanKey, scanGroupKey, scanUserWindows } from '../sql/scan-users.js';
 import type { Total } from '../sql/totals/totals.js';
 import { toUser, type UserRow, usersOf } from '../sql/user-columns.js';
 import { withIdempotencyKey } from './idempotency.js';
@@ -42,6 +43,7 @@ const PURGE_BATCH = 5_000;
 
 type Page = Omit<PageKey, keyof CountKey>;
 type Window = Omit<WindowKey, keyof CountKey>;
+type Scan = Omit<ScanKey, keyof CountKey | 'state'>;
 
 /** Which parts of users are read. REST shows all of them. */
 export interface Wanted {
@@ -90,6 +92,13 @@ export function createUsers(db: Database, totals: Totals) {
     answer: (rows: ListRow<Beyond>[]) => ({ users: usersOf(rows), beyond: rows[0] as ListRow<Beyond> }),
     groupKey: windowGroupKey,
     weigh: listWeight,
+  });
+  const scans = createBatchedRead({
+    name: 'scans of users',
+    read: (keys: readonly ScanKey[]) => scanUserWindows(db, keys),
+    answer: (rows: ListRow<Reached>[]) => ({ users: usersOf(rows), reached: rows[0] as ListRow<Reached> }),
+    groupKey: scanGroupKey,
+    weigh: () => SCANNED,
   });
   const notFound = (id: bigint) => new AppError('NOT_FOUND', `There is no user ${show(id)} in this project.`);
 
@@ -164,6 +173,28 @@ export function createUsers(db: Database, totals: Totals) {
         hasOlder: older || (hasMore && from === 'newest'),
         total: total === null ? null : readTotal(projectId, { total, pending }),
       };
+    },
+
+    /**
+     * The users between two positions whose state matches, and whether there may be more beyond `end`. It looks at a limited number
+     * of users, so it may return fewer than the limit, even none, although there are more.
+     */
+    async scanWindow(
+      scope: ProjectScope,
+      filter: UserFilter,
+      state: StateFilter,
+      window: Scan,
+    ): Promise<{ users: User[]; hasMore: boolean; end: Position | null }> {
+      const projectId = scope.projectIdFor('read');
+      const { users: found, reached } = await scans({ projectId, filter, state, ...window });
+      const { from, limit } = window;
+      const users = from === 'newest' ? found.slice(0, limit) : found.slice(-limit);
+      const last = from === 'newest' ? users.at(-1) : users[0];
+      const isFull = found.length > limit;
+      const { reachedAt, reachedId } = reached;
+      if (!isFull && reachedAt !== null && reachedId !== null)
+        return { users, hasMore: true, end: { createdAt: new Date(reachedAt), id: reachedId } };
+      return { users, hasMore: isFull, end: last ? { createdAt: new Date(last.createdAt), id: last.id } : null };
     },
 
     /** The exact number of matching users (spec, "GET /server/users/count"). */

@@ -36,6 +36,21 @@ describe('the cost of an operation', () => {
     [62, '{ users(first: 50) { nodes { id } } }'],
     [62, '{ users(last: 50) { nodes { id } } }'],
     [112, '{ users(first: 2000000000) { nodes { id } } }'],
+    // A filter by state looks at users one by one, whether it stands in the document or in variables.
+    [522, '{ users(filter: { banned: false }) { nodes { id } } }'],
+    [
+      522,
+      'query ($b: Boolean) { users(filter: { banned: $b, startDate: "2026-01-01" }) { nodes { id } } }',
+      { b: true },
+    ],
+    [522, 'query ($f: UserFilter) { users(filter: $f) { nodes { id } } }', { f: { lastLoginBefore: '2026-01-01' } }],
+    [
+      22,
+      'query ($f: UserFilter) { users(filter: $f) { nodes { id } } }',
+      { f: { lastLoginBefore: null, endDate: '2026-01-01' } },
+    ],
+    [22, 'query ($b: Boolean) { users(filter: { banned: $b, lastLoginAfter: null }) { nodes { id } } }', {}],
+    [22, 'query ($f: UserFilter) { users(filter: $f) { nodes { id } } }', {}],
     // An empty list costs as much as a list of one row.
     [13, '{ users(first: -5) { nodes { id } } }'],
     [12, '{ usersByIds(ids: []) { id } }'],
