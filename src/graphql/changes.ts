@@ -47,7 +47,7 @@ const changeType = builder.objectRef<ShownChange>('Change').implement({
     }),
     fields: t.stringList({
       description:
-        'Of `USER_UPDATED`: the fields that have changed: `authMethod`, `authValue`, `email`, `wallet`, `createdAt` or `accounts`. Otherwise empty.',
+        'Of `USER_UPDATED`: the fields that have changed: `authMethod`, `authValue`, `email`, `wallet`, `externalId`, `createdAt` or `accounts`. Otherwise empty.',
       resolve: ({ fields }) => fields.map(camelCase),
     }),
     user: t.field({

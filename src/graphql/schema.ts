@@ -3,6 +3,7 @@ import { isSliceOver, nextSlice } from '../http/event-loop.js';
 import { withSpan } from '../telemetry/request-trace.js';
 import { builder, type GraphQLContext } from './builder.js';
 import './accounts.js';
+import './bans.js';
 import './changes.js';
 import './logins.js';
 import './user-lists.js';

@@ -191,7 +191,7 @@ export const pageInfoType = builder.objectRef<PageInfo>('PageInfo').implement({
     endCursor: t.exposeString('endCursor', {
       nullable: true,
       description:
-        'The cursor of the last item of this page, to be given as `after`; null when a page of users is empty, except where a filter selects by last login or ban: then it is where the search of this page ended. A page of changes always has one.',
+        'The cursor of the last item of this page, to be given as `after`; null when a page of users or bans is empty, except where a filter selects by last login or ban: then it is where the search of this page ended. A page of changes always has one.',
     }),
   }),
 });

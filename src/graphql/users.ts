@@ -2,7 +2,6 @@ import { AppError } from '../errors.js';
 import { requireAddress } from '../domain/addresses.js';
 import { parse, userId } from '../domain/filters.js';
 import { camelCase, parseIdentity, requireEmail, requireExternalId } from '../domain/identities.js';
-import type { User } from '../domain/users.js';
 import { accountType } from './accounts.js';
 import { builder, loginMethodEnum } from './builder.js';
 import { ACCOUNTS_PER_USER, costs, SURCHARGES, USERS_PER_SEARCH } from './field-cost.js';
@@ -157,5 +156,24 @@ builder.queryField('searchUsers', (t) =>
         ? services.users.searchByEmail(scope, requireEmail('email', by.email), wanted)
         : services.users.searchByAddress(scope, requireAddress('address', by.address ?? ''), wanted);
     },
+  }),
+);
+
+builder.queryField('findUser', (t) =>
+  t.field({
+    type: [userType],
+    description:
+      "The current users whom a text means, newest first, for people who search in one box: a user ID, a login email, an address, or an ID of your own system (`externalId`). Usually one or none; one email can belong to several. Where you know what a value is, ask by it: another user's external ID may look like an ID or an email.",
+    args: {
+      any: t.arg.string({
+        required: true,
+        description:
+          'A user ID, a login email, an address, or an external ID, whole. White space at its ends is ignored.',
+      }),
+    },
+    // An external ID may look like any of the others, so each text is looked up twice.
+    extensions: costs({ surcharge: 2 * SURCHARGES.search, rows: USERS_PER_SEARCH }),
+    resolve: (_root, { any }, { scope, services }, info) =>
+      services.users.findAny(scope, 'any', any, { withAccounts: selects(info, 'User.accounts') }),
   }),
 );

@@ -7,7 +7,16 @@ import { atMost, isTooLong } from '../domain/input-limits.js';
 import type { ProjectScope } from '../domain/projects.js';
 import type { User } from '../domain/users.js';
 import { AppError, badInput } from '../errors.js';
-import { type BannedKey, type BanPageKey, deleteBan, findBanned, insertBan, listBanPage } from '../sql/bans.js';
+import {
+  type BannedKey,
+  type BanPageKey,
+  type BanWindowKey,
+  deleteBan,
+  findBanned,
+  findBanWindows,
+  insertBan,
+  listBanPage,
+} from '../sql/bans.js';
 import { findRegistered, recordLogin } from '../sql/record-login.js';
 import { withIdempotencyKey } from './idempotency.js';
 
@@ -43,6 +52,14 @@ export function createLogins(db: Database) {
     name: 'bans of users',
     read: (keys: readonly BannedKey[]) => findBanned(db, keys),
     answer: ([ban]) => ban !== undefined,
+  });
+
+  const banWindows = createBatchedRead({
+    name: 'windows of bans',
+    read: (keys: readonly BanWindowKey[]) => findBanWindows(db, keys),
+    answer: (bans: ListedBan[]) => bans,
+    groupKey: () => '',
+    weigh: ({ limit }) => limit,
   });
 
   return {
@@ -102,6 +119,15 @@ export function createLogins(db: Database) {
       const last = bans.at(-1);
       const hasNext = found.length > limit && last !== undefined;
       return { bans, next: hasNext ? encodeCursor({ createdAt: new Date(last.createdAt), id: last.id }) : null };
+    },
+
+    /** A page of bans for the project's backends, newest first, and whether there are more. */
+    async readBans(
+      scope: ProjectScope,
+      { after, limit }: Pick<BanWindowKey, 'after' | 'limit'>,
+    ): Promise<{ bans: ListedBan[]; hasMore: boolean }> {
+      const bans = await banWindows({ projectId: scope.projectIdFor('read'), after, limit });
+      return { bans: bans.slice(0, limit), hasMore: bans.length > limit };
     },
 
     /** Lifts a ban. Idempotent. */

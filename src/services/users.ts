@@ -34,7 +34,7 @@ import type { Total } from '../sql/totals/totals.js';
 import { toUser, type UserRow, usersOf } from '../sql/user-columns.js';
 import { withIdempotencyKey } from './idempotency.js';
 import { createLookups } from './lookups.js';
-import { createSearch, userWeight } from './searches.js';
+import { createSearch, userWeight, type Wanted } from './searches.js';
 import type { Totals } from './totals.js';
 
 export type Users = ReturnType<typeof createUsers>;
@@ -45,10 +45,7 @@ type Page = Omit<PageKey, keyof CountKey>;
 type Window = Omit<WindowKey, keyof CountKey>;
 type Scan = Omit<ScanKey, keyof CountKey | 'state'>;
 
-/** Which parts of users are read. REST shows all of them. */
-export interface Wanted {
-  readonly withAccounts: boolean;
-}
+/** REST shows all of a user. */
 const EVERYTHING: Wanted = { withAccounts: true };
 
 /** The current users of a project, which are those who were not removed. Users come with their accounts unless not wanted. */
@@ -129,7 +126,8 @@ export function createUsers(db: Database, totals: Totals) {
       byEmail,
       byAddress,
       byIdentity: (projectId, identity) => findByIdentity(projectId, identity, false),
-      byExternalId: (projectId, externalId) => byExternalId({ projectId, externalId, withAccounts: false }),
+      byId,
+      byExternalId,
     }),
 
     /** The user with this identity; null if there is none. */

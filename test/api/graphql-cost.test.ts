@@ -51,6 +51,9 @@ describe('the cost of an operation', () => {
     ],
     [22, 'query ($b: Boolean) { users(filter: { banned: $b, lastLoginAfter: null }) { nodes { id } } }', {}],
     [22, 'query ($f: UserFilter) { users(filter: $f) { nodes { id } } }', {}],
+    [22, '{ bans { nodes { authValue } } }'],
+    [812, '{ bans(first: 100) { nodes { user { id } } } }'],
+    [24, '{ findUser(any: "x") { id } }'],
     // An empty list costs as much as a list of one row.
     [13, '{ users(first: -5) { nodes { id } } }'],
     [12, '{ usersByIds(ids: []) { id } }'],
@@ -118,10 +121,12 @@ describe('the cost of an operation', () => {
     });
     const namesOf = (some: typeof lists) => some.map(({ name }) => name).toSorted();
     const bounded = lists.filter(({ rows }) => rows !== undefined);
-    expect(namesOf(bounded)).toEqual(['Query.searchUsers', 'Query.usersByIds', 'User.accounts']);
-    // The lists below Query.users, Query.userPage and Query.changes, and the names of the fields of a user.
+    expect(namesOf(bounded)).toEqual(['Query.findUser', 'Query.searchUsers', 'Query.usersByIds', 'User.accounts']);
+    // The lists below Query.users, Query.userPage, Query.bans and Query.changes, and the names of the fields of a user.
     const byTheField = lists.filter(({ rows }) => rows === undefined);
     expect(namesOf(byTheField)).toEqual([
+      'BanConnection.edges',
+      'BanConnection.nodes',
       'Change.fields',
       'ChangeConnection.edges',
       'ChangeConnection.nodes',

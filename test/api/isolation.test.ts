@@ -61,7 +61,18 @@ const write = fc.record({
   isRest,
 });
 const read = fc.record({
-  kind: fc.constantFrom('list', 'count', 'email', 'address', 'external id', 'get', 'verify', 'verify pinned'),
+  kind: fc.constantFrom(
+    'list',
+    'count',
+    'email',
+    'address',
+    'external id',
+    'any',
+    'bans',
+    'get',
+    'verify',
+    'verify pinned',
+  ),
   owner: both,
   method: fc.constantFrom(null, 'email', 'socials', 'passkey', 'wallet'),
   address: fc.constantFrom(...ADDRESSES),
@@ -190,6 +201,23 @@ async function ask(models: readonly [Model, Model], given: Read): Promise<{ answ
             .users
         : (await project.graphql('query ($by: UserSearch!) { searchUsers(by: $by) { id } }', { by })).data.searchUsers;
       return { answered: idsIn(users), right };
+    }
+    case 'any': {
+      const any = given.isRest ? EMAIL : String(target);
+      const { data } = await project.graphql('query ($any: String!) { findUser(any: $any) { id } }', { any });
+      const byEmail = (user: ModelUser) => IDENTITIES[user.identity]?.authValue === EMAIL;
+      const right = given.isRest ? idsWhere(model, byEmail) : isTargetLive ? [target] : [];
+      return { answered: idsIn(data.findUser), right };
+    }
+    case 'bans': {
+      const { data } = await project.graphql('{ bans { nodes { authMethod authValue user { id } } } }');
+      const userOf = (identity: number) => idsWhere(model, (user) => user.identity === identity)[0];
+      const right = [...model.banned].map((identity) => ({
+        ...IDENTITIES[identity],
+        user: userOf(identity) === undefined ? null : { id: String(userOf(identity)) },
+      }));
+      const sorted = (bans: Json[]) => bans.map((ban) => JSON.stringify(ban)).toSorted();
+      return { answered: sorted(data.bans.nodes), right: sorted(right) };
     }
     case 'external id': {
       const identity = given.target % IDENTITIES.length;

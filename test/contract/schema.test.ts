@@ -99,10 +99,10 @@ describe('the names and types that clients rely on do not change', () => {
   });
 });
 
-test('the schema adds only accounts of a login, idempotency keys, emails, external IDs, users by identity, and the feed of changes', () => {
+test('the schema adds only accounts of a login, idempotency keys, emails, external IDs, users by identity, bans, and the feed of changes', () => {
   const fixed = entriesOf(FIXED);
-  const isOfFeed = (name: string) => /^(Change|Subscription|Query\.changes)/.test(name);
-  const extras = [...entriesOf(actual)].filter(([name]) => !fixed.has(name) && !isOfFeed(name));
+  const isOfFeedOrBans = (name: string) => /^(Change|Subscription|Query\.changes|Ban|Query\.bans)/.test(name);
+  const extras = [...entriesOf(actual)].filter(([name]) => !fixed.has(name) && !isOfFeedOrBans(name));
   expect(Object.fromEntries(extras.map(([name, { type }]) => [name, type]))).toEqual({
     AccountInput: 'GraphQLInputObjectType',
     'AccountInput.network': 'Network!',
@@ -114,6 +114,8 @@ test('the schema adds only accounts of a login, idempotency keys, emails, extern
     'UserFilter.banned': 'Boolean',
     'UserFilter.lastLoginAfter': 'String',
     'UserFilter.lastLoginBefore': 'String',
+    'Query.findUser': '[User!]!',
+    'Query.findUser(any)': 'String!',
     'Query.userByExternalId': 'User',
     'Query.userByExternalId(externalId)': 'String!',
     'Query.userByIdentity': 'User',
