@@ -85,7 +85,7 @@ describe('searchAny', () => {
 });
 
 describe('findUser', () => {
-  const find = async (any: string, of = project) => {
+  const find = async (any: string, of = mine) => {
     const { data, errors } = await of.graphql(
       'query ($any: String!) { findUser(any: $any) { id authValue accounts { publicKey } } }',
       {
