@@ -1,12 +1,12 @@
-import type { Command } from 'commander';
-import { parse, userId } from '../domain/filters.js';
+import { type Command, Option } from 'commander';
+import { parse, type Position, userFilter, userId } from '../domain/filters.js';
 import { parseIdentity, snakeCase } from '../domain/identities.js';
-import type { UserDetails } from '../domain/users.js';
+import type { User, UserDetails } from '../domain/users.js';
 import { AppError, show } from '../errors.js';
-import { examples, jsonOption, projectOption } from './arguments.js';
-import type { OperationContext } from './operation.js';
+import { examples, jsonOption, parseSince, projectOption } from './arguments.js';
+import type { Io, OperationContext } from './operation.js';
 import type { CommandContext } from './run.js';
-import { fields, table } from './terminal.js';
+import { counted, fields, table } from './terminal.js';
 
 export function addLookupCommands(user: Command, { operation }: CommandContext): void {
   const get = operation('user get', getUser);
@@ -23,7 +23,7 @@ export function addLookupCommands(user: Command, { operation }: CommandContext):
   const search = operation('user search', searchUsers);
   user
     .command('search')
-    .description('find users by ID, email, address or identity, newest first')
+    .description('find users by ID, external ID, email, address or identity, newest first')
     .addHelpText(
       'after',
       examples(
@@ -32,7 +32,7 @@ export function addLookupCommands(user: Command, { operation }: CommandContext):
         'user search --project app_1 --removed ada@example.com',
       ),
     )
-    .argument('[ANY]', 'a user ID, an email, an address, or the value of an identity')
+    .argument('[ANY]', 'a user ID, an external ID, an email, an address, or the value of an identity')
     .addOption(projectOption())
     .option('--method <METHOD>', 'with --value: email, passkey, wallet, or the name of a social provider')
     .option('--value <VALUE>', 'the login email, the address, or the ID at the provider or of the passkey')
@@ -45,6 +45,67 @@ export function addLookupCommands(user: Command, { operation }: CommandContext):
       const what = isIdentity ? { method, value } : { any: any as string };
       await search({ project, ...what, removed: removed === true }, { ...options, print: userTable });
     });
+}
+
+const INACTIVE_HELP = `
+Each line is one JSON object, newest user first. A user who never logged in counts by the registration:
+  {"id":42,"auth_method":"email","auth_value":"ada@example.com","email":"ada@example.com","external_id":null,
+   "created_at":"2026-01-31T12:00:00.000Z","last_login":null,"login_count":0}   (on one line)`;
+
+export function addInactiveCommand(user: Command, { operation }: CommandContext): void {
+  const inactive = operation('user inactive', writeInactive, { isLive: true });
+  user
+    .command('inactive')
+    .description('write the users who have not logged in for some time to stdout as NDJSON')
+    .addHelpText('after', INACTIVE_HELP)
+    .addHelpText('after', examples('user inactive --project app_1 --since 90d > inactive.ndjson'))
+    .addOption(projectOption())
+    .requiredOption('--since <TIME>', 'without a login since: a time such as 90d, or a date', parseSince)
+    .addOption(new Option('--json', 'print the report on stderr as JSON; stdout is NDJSON in any case'))
+    .action(async ({ project, since, json }) => {
+      const report = await inactive(
+        { project, since },
+        { unit: 'users', interrupted: 'Interrupted. The list is incomplete.', print: () => '' },
+      );
+      const text = `${counted(report.inactive, 'user')} without a login since ${report.since}.`;
+      process.stderr.write(`${json ? JSON.stringify(report) : text}\n`);
+    });
+}
+
+/** How many users one read may return. */
+const INACTIVE_PAGE = 1_000;
+
+async function writeInactive(
+  { services, operator }: OperationContext,
+  { project, since }: { project: string; since: string },
+  { write, progress, signal }: Io,
+) {
+  const scope = await services.projects.getScope(project, operator);
+  const state = { lastLoginBefore: new Date(since), lastLoginAfter: null, banned: null };
+  const window = { before: null, from: 'newest', limit: INACTIVE_PAGE, withAccounts: false } as const;
+  const report = { inactive: 0, since };
+  for (let after: Position | null = null, hasMore = true; hasMore; ) {
+    const page = await services.users.scanWindow(scope, userFilter({}), state, { ...window, after });
+    signal.throwIfAborted();
+    if (page.users.length > 0) await write(page.users.map((user) => `${JSON.stringify(toLine(user))}\n`).join(''));
+    report.inactive += page.users.length;
+    progress({ done: report.inactive });
+    ({ end: after, hasMore } = page);
+  }
+  return report;
+}
+
+function toLine(user: User) {
+  return {
+    id: user.id,
+    auth_method: user.authMethod,
+    auth_value: user.authValue,
+    email: user.loginEmail,
+    external_id: user.externalId,
+    created_at: user.createdAt,
+    last_login: user.lastLogin,
+    login_count: user.loginCount,
+  };
 }
 
 const userIdArgument = userId('USER_ID');
@@ -72,6 +133,7 @@ function toJson(user: UserDetails) {
     auth_value: user.authValue,
     email: user.loginEmail,
     wallet: user.wallet,
+    external_id: user.externalId,
     created_at: user.createdAt,
     last_login: user.lastLogin,
     login_count: user.loginCount,
@@ -101,6 +163,7 @@ function userFields(user: ShownUser): string {
     ['Value', user.auth_value],
     ['Email', user.email ?? 'none'],
     ['Wallet', user.wallet ?? 'none'],
+    ['External ID', user.external_id ?? 'none'],
     ['Registered', user.created_at],
     ['Last login', user.last_login ?? 'never'],
     ['Logins', String(user.login_count)],

@@ -3,7 +3,7 @@ import { parse, userFilter, userId } from '../domain/filters.js';
 import type { OnConflict } from '../domain/import-format.js';
 import { examples, fileArgument, jsonOption, openInput, parseDuration, projectOption } from './arguments.js';
 import { addBanCommands } from './bans.js';
-import { addLookupCommands } from './find-users.js';
+import { addInactiveCommand, addLookupCommands } from './find-users.js';
 import { countBytes, type Io, listAppIds, type OperationContext, progressOf } from './operation.js';
 import { type CommandContext, ReportedFailure } from './run.js';
 import { counted } from './terminal.js';
@@ -20,6 +20,7 @@ A ban has its own line:
 export function addUserCommands(program: Command, context: CommandContext): void {
   const user = program.command('user').description('find, import, export, remove, restore, purge and ban users');
   addLookupCommands(user, context);
+  addInactiveCommand(user, context);
   addImportCommand(user, context);
   addExportCommand(user, context);
   addRemovalCommands(user, context);

@@ -34,6 +34,10 @@ export const userType = builder.objectRef<ProjectUser>('User').implement({
       description: 'The login email in the form in which it is compared; null where none is known.',
     }),
     wallet: t.exposeString('wallet', { nullable: true, description: 'The wallet used to log in; null without one.' }),
+    externalId: t.exposeString('externalId', {
+      nullable: true,
+      description: "The user's ID in the caller's own system; null where none was given.",
+    }),
     createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When the user registered.' }),
     lastLogin: t.expose('lastLogin', {
       type: 'DateTime',
@@ -223,7 +227,7 @@ builder.objectFields(projectType, (t) => ({
   findUsers: t.field({
     type: [userType],
     description:
-      'The users whom a text means, newest first: a user ID (also of a removed user), a login email, an address, or else the value of an identity under any method.',
+      'The users whom a text means, newest first: a user ID (also of a removed user), a login email, an address, or else the value of an identity under any method; and in any case an external ID.',
     args: {
       any: t.arg.string({ required: true, description: 'What is known of the user.' }),
       removed: t.arg.boolean({

@@ -13,6 +13,13 @@ export interface UserFilter {
   readonly loginMethods: readonly LoginMethod[] | null;
 }
 
+/** Selects users by their last login (from `lastLoginAfter` to before `lastLoginBefore`) and by whether they are banned; null: any. */
+export interface StateFilter {
+  readonly lastLoginBefore: Date | null;
+  readonly lastLoginAfter: Date | null;
+  readonly banned: boolean | null;
+}
+
 /** A position in the list of users, newest first. It stays valid when its user is removed. */
 export interface Position {
   readonly createdAt: Date;

@@ -48,6 +48,7 @@ export interface ProfileInput {
   readonly authValue: string;
   readonly email?: string | null | undefined;
   readonly wallet?: string | null | undefined;
+  readonly externalId?: string | null | undefined;
   readonly accounts?: readonly AccountInput[] | null | undefined;
 }
 
@@ -67,6 +68,7 @@ const AUTH_METHOD = /^[a-z0-9][a-z0-9._-]{0,63}$/;
 const AUTH_METHOD_FORM =
   'email, passkey, wallet or the name of a social provider in lower-case letters, digits, "." "_" "-"';
 const AUTH_VALUE_FORM = `text of 1 to ${INPUT_LIMITS.authValue.max} bytes without control or invisible characters`;
+const EXTERNAL_ID_FORM = `text of 1 to ${INPUT_LIMITS.externalId.max} bytes without control or invisible characters, and without white space at its ends`;
 const EMAIL_FORM = 'an email address';
 /** How many accounts a user can have. */
 export const MAX_ACCOUNTS = 100;
@@ -165,8 +167,34 @@ export function parseProfile(input: ProfileInput, spelling: Spelling): Profile {
     ...identity,
     loginEmail: parseLoginEmail(input.email, identity, spelling),
     wallet: wallet?.publicKey ?? null,
+    externalId: input.externalId == null ? null : requireExternalId(spelling('external_id'), input.externalId),
     accounts: parseAccounts(input.accounts ?? [], wallet, spelling),
   };
+}
+
+/** The id of a user in the system of the caller, or BAD_USER_INPUT. It is compared exactly, and nothing of it is folded. */
+export function requireExternalId(name: string, text: string): string {
+  if (isExternalId(text)) return text;
+  throw badInput(name, text, EXTERNAL_ID_FORM);
+}
+
+/** Whether a user could have this external id. */
+export function isExternalId(text: string): boolean {
+  return (
+    text !== '' &&
+    !isTooLong('externalId', text) &&
+    text.trim() === text &&
+    !/[\p{Cc}\p{Cs}]/u.test(text) &&
+    !INVISIBLE.test(text)
+  );
+}
+
+export function externalIdTaken(): AppError {
+  return new AppError('CONFLICT', 'Another user of this project has this external ID.');
+}
+
+export function externalIdKept(): AppError {
+  return new AppError('CONFLICT', 'This user has another external ID.');
 }
 
 function parseWallet(input: ProfileInput, identity: Identity, spelling: Spelling): Address | null {

@@ -131,6 +131,7 @@ const CSV_COLUMNS = [
   'created_at',
   'last_login',
   'login_count',
+  'external_id',
 ] as const;
 export const CSV_HEAD: string = formatCsvLine([...CSV_COLUMNS, 'accounts']);
 

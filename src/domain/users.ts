@@ -12,6 +12,8 @@ export interface UserColumn {
   readonly isShown?: true;
   /** Who gives the value: a login and an import line, or an import line alone. Absent where the database gives it. */
   readonly from?: 'login' | 'import';
+  /** A login sets it once; a later login with another value fails. An import may replace it. */
+  readonly isSetOnce?: true;
   /** Part of the unique key of current users, so that it never changes. */
   readonly isIdentity?: true;
   readonly isNullable?: true;
@@ -42,6 +44,7 @@ export const USER_COLUMNS = {
   loginMethod: { name: 'login_method', type: 'login_method', isShown: true },
   loginEmail: { name: 'login_email', type: 'text', isNullable: true, isShown: true, from: 'login', line: 'email' },
   wallet: { name: 'wallet', type: 'text', isNullable: true, isShown: true, from: 'login', line: 'wallet' },
+  externalId: { name: 'external_id', type: 'text', isNullable: true, isShown: true, from: 'login', isSetOnce: true, line: 'external_id' },
   createdAt: { name: 'created_at', type: 'timestamptz', isShown: true, from: 'import', line: 'created_at', ifAbsent: 'now()' },
   lastLogin: { name: 'last_login', type: 'timestamptz', isNullable: true, isShown: true, from: 'import', line: 'last_login' },
   loginCount: { name: 'login_count', type: 'int', isShown: true, from: 'import', line: 'login_count', ifAbsent: '0' },
@@ -81,6 +84,7 @@ export function pickUser(row: Omit<User, 'accounts'>): User {
     loginMethod: row.loginMethod,
     loginEmail: row.loginEmail,
     wallet: row.wallet,
+    externalId: row.externalId,
     createdAt: row.createdAt,
     lastLogin: row.lastLogin,
     loginCount: row.loginCount,

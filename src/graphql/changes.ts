@@ -6,7 +6,8 @@ import { badInput } from '../errors.js';
 import { builder, type GraphQLContext } from './builder.js';
 import { costs, SURCHARGES } from './field-cost.js';
 import { selects } from './selection.js';
-import { pageInfoType, userType } from './users.js';
+import { pageInfoType } from './user-lists.js';
+import { userType } from './users.js';
 
 /** A change whose user was read with it, if that was wanted and is permitted. */
 interface ShownChange extends Change {
@@ -46,7 +47,7 @@ const changeType = builder.objectRef<ShownChange>('Change').implement({
     }),
     fields: t.stringList({
       description:
-        'Of `USER_UPDATED`: the fields that have changed: `authMethod`, `authValue`, `email`, `wallet`, `createdAt` or `accounts`. Otherwise empty.',
+        'Of `USER_UPDATED`: the fields that have changed: `authMethod`, `authValue`, `email`, `wallet`, `externalId`, `createdAt` or `accounts`. Otherwise empty.',
       resolve: ({ fields }) => fields.map(camelCase),
     }),
     user: t.field({

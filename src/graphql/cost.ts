@@ -68,7 +68,8 @@ export function operationCost(document: DocumentNode, operation: OperationDefini
     const { once, perRow, field, rows } = walk(type, node);
     fixed += once;
     add(typeof rows === 'object' ? readRows(field, node, rows) : atLeastOne(rows ?? 1), perRow);
-    const { items } = costOf(field);
+    const { items, options } = costOf(field);
+    if (options !== undefined) add(readOptions(node, options.of), options.surcharge);
     if (items !== undefined) add(readItems(node, items.of), items.each);
   }
   return (variables) => varying.reduce((cost, term) => cost + term(variables), fixed);
@@ -185,6 +186,20 @@ function readItems(node: FieldNode, [argument, field]: readonly [string, string?
   }
   const length = readLength(value, true) ?? 0;
   return typeof length === 'string' ? (variables) => lengthOf(variables[length]) ?? 0 : length;
+}
+
+/** 1 if any of some fields of an input object is given, which may be a literal or a variable, otherwise 0. */
+function readOptions(node: FieldNode, [argument, fields]: readonly [string, readonly string[]]): Cost {
+  const value = argumentOf(node, argument);
+  const isGiven = (variables: Record<string, unknown>, field: string): boolean => {
+    if (value?.kind === 'Variable')
+      return (variables[value.name.value] as Record<string, unknown> | null | undefined)?.[field] != null;
+    const given =
+      value?.kind === 'ObjectValue' ? value.fields.find(({ name }) => name.value === field)?.value : undefined;
+    if (given?.kind === 'Variable') return variables[given.name.value] != null;
+    return given !== undefined && given.kind !== 'NullValue';
+  };
+  return (variables) => (fields.some((field) => isGiven(variables, field)) ? 1 : 0);
 }
 
 function argumentOf({ arguments: given = [] }: FieldNode, name: string): ValueNode | undefined {

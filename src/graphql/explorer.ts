@@ -161,12 +161,16 @@ query WalkByCursor($after: String) {
 `;
 
 const SEARCH_USERS = `# By the whole login email, or by an address.
-# Several users may have the same.
+# Several users may have the same. The box of
+# \`findUser\` also takes IDs, yours too.
 query SearchUsers($email: String!, $address: String!) {
   byEmail: searchUsers(by: { email: $email }) {
     ...Found
   }
   byAddress: searchUsers(by: { address: $address }) {
+    ...Found
+  }
+  inOneBox: findUser(any: $email) {
     ...Found
   }
 }

@@ -6,6 +6,11 @@ export interface FieldCost {
   readonly surcharge?: number;
   /** The number of rows of the field's own list, or of the lists below it that do not declare it themselves. */
   readonly rows?: Rows;
+  /** Fields of an input object that is an argument: what it costs if any of them is given. */
+  readonly options?: {
+    readonly of: readonly [argument: string, fields: readonly string[]];
+    readonly surcharge: number;
+  };
   /** A list in the arguments: where it is, and what each of its items costs. */
   readonly items?: { readonly of: readonly [argument: string, field?: string]; readonly each: number };
 }
@@ -20,6 +25,8 @@ export const SURCHARGES = {
   write: 100,
   /** An exact total is read. */
   total: 200,
+  /** Users are looked at one by one, up to a limit. */
+  scan: 500,
   /** One of many users is looked up. */
   id: 8,
   /** One of many addresses is parsed and written. */

@@ -1,5 +1,6 @@
 import { parse, userId } from '../domain/filters.js';
 import { requireKey } from '../services/idempotency.js';
+import { INPUT_LIMITS } from '../domain/input-limits.js';
 import { camelCase, parseProfile } from '../domain/identities.js';
 import type { User } from '../domain/users.js';
 import { builder, networkEnum } from './builder.js';
@@ -67,6 +68,9 @@ const loginInput = builder.inputType('RecordLoginInput', {
       description:
         'The external wallet address used to log in. Not needed for `authMethod: "wallet"`, where it is `authValue`.',
     }),
+    externalId: t.string({
+      description: `The user's ID in your own system: 1 to ${INPUT_LIMITS.externalId.max} bytes, compared exactly (upper and lower case differ, nothing is trimmed). It is set once: on a new user, or on one who has none. Fails with \`CONFLICT\`, and records nothing, where the user has another one or another user has this one. The one of a removed user is free again.`,
+    }),
     accounts: t.field({
       type: [accountInput],
       description:
@@ -92,7 +96,7 @@ builder.mutationField('recordLogin', (t) =>
   t.field({
     type: loginPayload,
     description:
-      'Records a login. The first login of an identity registers a user; each later one is counted and can link more accounts. Fails with `BANNED` where the identity is banned.',
+      'Records a login. The first login of an identity registers a user; each later one is counted and can link more accounts. Fails with `BANNED` where the identity is banned, and with `CONFLICT` where the external ID is not that of this user.',
     args: {
       input: t.arg({ type: loginInput, required: true, description: 'Who logged in, and how.' }),
       idempotencyKey: t.arg.string({ description: KEY_DESCRIPTION }),

@@ -4,8 +4,10 @@ import { withSpan } from '../telemetry/request-trace.js';
 import { builder, type GraphQLContext } from './builder.js';
 import { introspectAs, printSubgraph, withoutFederation } from './federation.js';
 import './accounts.js';
+import './bans.js';
 import './changes.js';
 import './logins.js';
+import './user-lists.js';
 import './users.js';
 import './wallets.js';
 

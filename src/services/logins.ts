@@ -7,7 +7,16 @@ import { atMost, isTooLong } from '../domain/input-limits.js';
 import type { ProjectScope } from '../domain/projects.js';
 import type { User } from '../domain/users.js';
 import { AppError, badInput } from '../errors.js';
-import { type BannedKey, type BanPageKey, deleteBan, findBanned, insertBan, listBanPage } from '../sql/bans.js';
+import {
+  type BannedKey,
+  type BanPageKey,
+  type BanWindowKey,
+  deleteBan,
+  findBanned,
+  findBanWindows,
+  insertBan,
+  listBanPage,
+} from '../sql/bans.js';
 import { findRegistered, recordLogin } from '../sql/record-login.js';
 import { withIdempotencyKey } from './idempotency.js';
 
@@ -27,6 +36,16 @@ async function login(db: Queryable, projectId: number, profile: Profile) {
   throw new AppError('BANNED', 'This identity is banned from the project and cannot log in or register.');
 }
 
+/** Tries a login again after a CONFLICT: of two first logins of a user at once, the later may find the external id taken before the user. */
+async function twice<Answer>(attempt: () => Promise<Answer>): Promise<Answer> {
+  try {
+    return await attempt();
+  } catch (error) {
+    if ((error as AppError).code !== 'CONFLICT') throw error;
+    return attempt();
+  }
+}
+
 /** Logins, registration, and the bans that refuse both. */
 export function createLogins(db: Database) {
   const banOf = createBatchedRead({
@@ -35,10 +54,18 @@ export function createLogins(db: Database) {
     answer: ([ban]) => ban !== undefined,
   });
 
+  const banWindows = createBatchedRead({
+    name: 'windows of bans',
+    read: (keys: readonly BanWindowKey[]) => findBanWindows(db, keys),
+    answer: (bans: ListedBan[]) => bans,
+    groupKey: () => '',
+    weigh: ({ limit }) => limit,
+  });
+
   return {
     /**
      * Registers the identity, or counts a login of it and adds accounts. BANNED; BAD_USER_INPUT if the user would have too
-     * many accounts. With a key, a retry is not counted again. It is answered with the user as they are by then, or with
+     * many accounts; CONFLICT if the external id is that of another user, or the user has another one. With a key, a retry is not counted again. It is answered with the user as they are by then, or with
      * NOT_FOUND if they were erased.
      */
     async recordLogin(
@@ -48,14 +75,16 @@ export function createLogins(db: Database) {
     ): Promise<{ user: User; created: boolean }> {
       const projectId = scope.projectIdFor('write');
       if (key === null) {
-        const { created, ...user } = await login(db, projectId, profile);
+        const { created, ...user } = await twice(() => login(db, projectId, profile));
         return { user, created };
       }
-      const retryable = { key, request: ['login', profile] };
-      const { id, created } = await withIdempotencyKey(db, projectId, retryable, async (tx) => {
+      // Without an external id it is the request that it was before there were any, so that a retry across an upgrade is known.
+      const request = ['login', { ...profile, externalId: profile.externalId ?? undefined }];
+      const work = async (tx: Queryable) => {
         const user = await login(tx, projectId, profile);
         return { id: user.id, created: user.created };
-      });
+      };
+      const { id, created } = await twice(() => withIdempotencyKey(db, projectId, { key, request }, work));
       const user = await findRegistered(db, projectId, id);
       if (user === null) throw new AppError('NOT_FOUND', 'The user of this login has been erased since.');
       return { user, created };
@@ -90,6 +119,15 @@ export function createLogins(db: Database) {
       const last = bans.at(-1);
       const hasNext = found.length > limit && last !== undefined;
       return { bans, next: hasNext ? encodeCursor({ createdAt: new Date(last.createdAt), id: last.id }) : null };
+    },
+
+    /** A page of bans for the project's backends, newest first, and whether there are more. */
+    async readBans(
+      scope: ProjectScope,
+      { after, limit }: Pick<BanWindowKey, 'after' | 'limit'>,
+    ): Promise<{ bans: ListedBan[]; hasMore: boolean }> {
+      const bans = await banWindows({ projectId: scope.projectIdFor('read'), after, limit });
+      return { bans: bans.slice(0, limit), hasMore: bans.length > limit };
     },
 
     /** Lifts a ban. Idempotent. */

@@ -23,6 +23,11 @@ const MAX_MATCHES = 10_000;
 /** How many links of an address one statement reads. Links of removed users are skipped, and there may be any number. */
 const MAX_LINKS_READ = 2_000;
 
+/** Which parts of users are read. */
+export interface Wanted {
+  readonly withAccounts: boolean;
+}
+
 /** The weight of a user in a batch (`weigh`): with accounts a user is more rows. */
 export function userWeight(withAccounts: boolean): number {
   return withAccounts ? 4 : 1;

@@ -3,7 +3,7 @@ import type { Database } from '../db/database.js';
 import { cacheKey } from '../db/batched-read.js';
 import type { Queryable } from '../db/statements.js';
 import { type UserFilter, userFilter } from '../domain/filters.js';
-import { type Ban, MAX_ACCOUNTS, tooManyAccounts, type UserRecord } from '../domain/identities.js';
+import type { Ban, UserRecord } from '../domain/identities.js';
 import {
   CSV_HEAD,
   formatBan,
@@ -17,11 +17,11 @@ import { type Line, splitLines } from '../domain/ndjson.js';
 import type { ProjectScope } from '../domain/projects.js';
 import { fromUnknown } from '../errors.js';
 import { recordAction } from '../sql/audit.js';
-import { exportBans, importBans } from '../sql/bans.js';
+import { exportBans } from '../sql/bans.js';
 import { exportUsers } from '../sql/export-users.js';
-import { findOverfull, writeUsers } from '../sql/import-users.js';
-import { redact } from '../telemetry/redact.js';
+import { writeUsers } from '../sql/import-users.js';
 import { findSnapshotCursor } from './changes.js';
+import { fail, type ImportReport, type ParsedLine, writeBatch } from './import-lines.js';
 import type { Totals } from './totals.js';
 
 export interface ImportOptions {
@@ -47,31 +47,6 @@ export interface ExportOptions {
   readonly signal: AbortSignal;
 }
 
-export interface ImportReport {
-  /** Users who were written: the sum of the next three. */
-  imported: number;
-  created: number;
-  updated: number;
-  /** Users who had all that their lines give, with `onConflict: 'update'`. */
-  unchanged: number;
-  /** Lines whose user exists, with `onConflict: 'skip'`. */
-  skipped: number;
-  failed: number;
-  /** The first MAX_REPORTED_ERRORS failed lines, in order. */
-  errors: { line: number; error: string }[];
-  /** All failed lines by their error, in the order of the first: at most MAX_ERROR_KINDS kinds, then all others as one. */
-  error_kinds: ErrorKind[];
-  /** How many identities were banned; absent without lines of bans. The other numbers count users. */
-  bans?: number;
-}
-
-export interface ErrorKind {
-  readonly error: string;
-  lines: number;
-  /** The numbers of the first MAX_EXAMPLES lines. */
-  readonly first: number[];
-}
-
 export interface Exported {
   users: number;
   bans: number;
@@ -79,12 +54,6 @@ export interface Exported {
   cursor: string;
 }
 
-/** Enough to correct a file, and few enough to limit the memory. */
-export const MAX_REPORTED_ERRORS = 1_000;
-const MAX_REASON_LENGTH = 500;
-const MAX_ERROR_KINDS = 20;
-const OTHER_ERRORS = 'Other errors.';
-const MAX_EXAMPLES = 5;
 const BATCH_SIZE = 1_000;
 /** How many records are made in one tick of the event loop. */
 const ITEMS_PER_TICK = 100;
@@ -129,7 +98,7 @@ export function createTransfers(db: Database, totals: Totals) {
       /** Imports the batches of one transaction, with its audit entry. */
       async function write(tx: Queryable, parts: Iterable<ParsedLine[]> | AsyncIterable<ParsedLine[]>) {
         const { imported, skipped, bans = 0 } = report;
-        for await (const part of parts) await writeBatch(tx, actor.projectId, part, report, options);
+        for await (const part of parts) await writeBatch(tx, actor.projectId, part, report, options.onConflict);
         const banned = (report.bans ?? 0) - bans;
         if (report.imported === imported && banned === 0) return;
         const details = {
@@ -218,42 +187,6 @@ function describeFilter({ createdFrom, createdTo, loginMethods }: UserFilter) {
 /** Thrown to undo an import whose report has the reason. */
 class Undone extends Error {}
 
-interface ParsedLine {
-  line: number;
-  record: LineRecord;
-}
-
-/** A line with a user. */
-interface UserLine {
-  line: number;
-  record: UserRecord;
-}
-
-function fail(report: ImportReport, line: number, reason: string): void {
-  report.failed += 1;
-  // The message of a JSON parser repeats the text.
-  const redacted = redact(reason);
-  const shown = redacted.length <= MAX_REASON_LENGTH ? redacted : `${redacted.slice(0, MAX_REASON_LENGTH)}…`;
-  const kind = kindOf(report.error_kinds, shown);
-  kind.lines += 1;
-  if (kind.first.length < MAX_EXAMPLES) kind.first.push(line);
-  if (report.errors.length < MAX_REPORTED_ERRORS) report.errors.push({ line, error: kept(shown) });
-}
-
-function kindOf(kinds: ErrorKind[], error: string): ErrorKind {
-  const isFull = kinds.length >= MAX_ERROR_KINDS;
-  const known = kinds.find((kind) => kind.error === error) ?? (isFull ? kinds[MAX_ERROR_KINDS] : undefined);
-  if (known !== undefined) return known;
-  const kind = { error: isFull ? OTHER_ERRORS : kept(error), lines: 0, first: [] };
-  kinds.push(kind);
-  return kind;
-}
-
-/** Copied through bytes, because a slice of a string keeps the whole string in memory. */
-function kept(text: string): string {
-  return Buffer.from(text).toString();
-}
-
 /** The valid lines of the input, in batches. The others go into the report. */
 async function* parsedBatches(
   input: AsyncIterable<Buffer>,
@@ -318,70 +251,4 @@ async function* readAhead<Item>(items: AsyncGenerator<Item>): AsyncGenerator<Ite
     // Not awaited: it ends only after the item in preparation, which may wait for input from a terminal.
     items.return(undefined).catch(() => undefined);
   }
-}
-
-async function writeBatch(
-  db: Queryable,
-  projectId: number,
-  batch: ParsedLine[],
-  report: ImportReport,
-  { onConflict }: ImportOptions,
-): Promise<void> {
-  const bans = batch.flatMap(({ record }) => ('ban' in record ? [record.ban] : []));
-  if (bans.length > 0) report.bans = (report.bans ?? 0) + (await importBans(db, projectId, bans));
-  const users = batch.flatMap(({ line, record }) => ('user' in record ? [{ line, record: record.user }] : []));
-  for (const part of byDistinctIdentity(users)) {
-    const distinct = onConflict === 'update' ? await withoutOverfull(db, projectId, part, report) : part;
-    const records = distinct.map(({ record }) => record);
-    const rows = await writeUsers(db, projectId, records, onConflict);
-    const written = new Set(rows.map(({ recordIndex }) => recordIndex));
-    report.imported += written.size;
-    for (const { outcome } of rows) report[outcome] += 1;
-    for (const [index, { line, record }] of distinct.entries()) {
-      if (written.has(index)) continue;
-      if (onConflict === 'skip') report.skipped += 1;
-      else
-        fail(
-          report,
-          line,
-          `A user with auth_method ${JSON.stringify(record.authMethod)} and this auth_value exists already.`,
-        );
-    }
-  }
-}
-
-/** The lines except those that would give a user too many accounts, which go into the report. */
-async function withoutOverfull(
-  tx: Queryable,
-  projectId: number,
-  lines: UserLine[],
-  report: ImportReport,
-): Promise<UserLine[]> {
-  const records = lines.map(({ record }) => record);
-  const overfull = new Map(
-    (await findOverfull(tx, projectId, records, MAX_ACCOUNTS)).map(({ recordIndex, accounts }) => [
-      recordIndex,
-      accounts,
-    ]),
-  );
-  for (const [index, accounts] of overfull) fail(report, lines[index]?.line ?? 0, tooManyAccounts(accounts).message);
-  return lines.filter((_, index) => !overfull.has(index));
-}
-
-/**
- * The batch in parts without repeated identities, in the order of the lines. A statement cannot write one row twice, and the
- * second line of an identity must find the user of the first.
- */
-function byDistinctIdentity(batch: UserLine[]): UserLine[][] {
-  const parts: UserLine[][] = [];
-  const occurrences = new Map<string, number>();
-  for (const parsed of batch) {
-    const identity = `${parsed.record.authMethod} ${parsed.record.authValueKey}`;
-    const occurrence = occurrences.get(identity) ?? 0;
-    occurrences.set(identity, occurrence + 1);
-    const part = parts[occurrence];
-    if (part === undefined) parts.push([parsed]);
-    else part.push(parsed);
-  }
-  return parts;
 }

@@ -2,12 +2,19 @@ import { createBatchedRead, type KeyedRow } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
 import type { Queryable } from '../db/statements.js';
 import type { Address } from '../domain/addresses.js';
-import { LARGEST_ID, type UserFilter } from '../domain/filters.js';
+import { LARGEST_ID, type Position, type StateFilter, type UserFilter } from '../domain/filters.js';
 import type { Identity } from '../domain/identities.js';
 import type { Actor, ProjectScope } from '../domain/projects.js';
 import type { User } from '../domain/users.js';
 import { AppError, show } from '../errors.js';
-import { findUsersById, findUsersByIdentity, type IdentityKey, type UserKey } from '../sql/find-users.js';
+import {
+  type ExternalIdKey,
+  findUsersByExternalId,
+  findUsersById,
+  findUsersByIdentity,
+  type IdentityKey,
+  type UserKey,
+} from '../sql/find-users.js';
 import {
   type Beyond,
   type CountKey,
@@ -22,11 +29,12 @@ import {
   windowGroupKey,
 } from '../sql/list-users.js';
 import { countRemoved, purgeRemoved, removeUser, restoreUser } from '../sql/remove-users.js';
+import { type Reached, SCANNED, type ScanKey, scanGroupKey, scanUserWindows } from '../sql/scan-users.js';
 import type { Total } from '../sql/totals/totals.js';
 import { toUser, type UserRow, usersOf } from '../sql/user-columns.js';
 import { withIdempotencyKey } from './idempotency.js';
 import { createLookups } from './lookups.js';
-import { createSearch, userWeight } from './searches.js';
+import { createSearch, userWeight, type Wanted } from './searches.js';
 import type { Totals } from './totals.js';
 
 export type Users = ReturnType<typeof createUsers>;
@@ -35,11 +43,9 @@ const PURGE_BATCH = 5_000;
 
 type Page = Omit<PageKey, keyof CountKey>;
 type Window = Omit<WindowKey, keyof CountKey>;
+type Scan = Omit<ScanKey, keyof CountKey | 'state'>;
 
-/** Which parts of users are read. REST shows all of them. */
-export interface Wanted {
-  readonly withAccounts: boolean;
-}
+/** REST shows all of a user. */
 const EVERYTHING: Wanted = { withAccounts: true };
 
 /** The current users of a project, which are those who were not removed. Users come with their accounts unless not wanted. */
@@ -53,6 +59,12 @@ export function createUsers(db: Database, totals: Totals) {
   const byIdentity = createBatchedRead({
     name: 'users by identity',
     read: (keys: readonly IdentityKey[]) => findUsersByIdentity(db, keys),
+    answer: ([row]: KeyedRow<UserRow>[]) => (row === undefined ? null : toUser(row)),
+    weigh: ({ withAccounts }) => userWeight(withAccounts),
+  });
+  const byExternalId = createBatchedRead({
+    name: 'users by external id',
+    read: (keys: readonly ExternalIdKey[]) => findUsersByExternalId(db, keys),
     answer: ([row]: KeyedRow<UserRow>[]) => (row === undefined ? null : toUser(row)),
     weigh: ({ withAccounts }) => userWeight(withAccounts),
   });
@@ -77,6 +89,13 @@ export function createUsers(db: Database, totals: Totals) {
     answer: (rows: ListRow<Beyond>[]) => ({ users: usersOf(rows), beyond: rows[0] as ListRow<Beyond> }),
     groupKey: windowGroupKey,
     weigh: listWeight,
+  });
+  const scans = createBatchedRead({
+    name: 'scans of users',
+    read: (keys: readonly ScanKey[]) => scanUserWindows(db, keys),
+    answer: (rows: ListRow<Reached>[]) => ({ users: usersOf(rows), reached: rows[0] as ListRow<Reached> }),
+    groupKey: scanGroupKey,
+    weigh: () => SCANNED,
   });
   const notFound = (id: bigint) => new AppError('NOT_FOUND', `There is no user ${show(id)} in this project.`);
 
@@ -107,11 +126,22 @@ export function createUsers(db: Database, totals: Totals) {
       byEmail,
       byAddress,
       byIdentity: (projectId, identity) => findByIdentity(projectId, identity, false),
+      byId,
+      byExternalId,
     }),
 
     /** The user with this identity; null if there is none. */
     async findIdentity(scope: ProjectScope, identity: Identity, { withAccounts } = EVERYTHING): Promise<User | null> {
       return findByIdentity(scope.projectIdFor('read'), identity, withAccounts);
+    },
+
+    /** The user with this external id; null if there is none. */
+    async findByExternalId(
+      scope: ProjectScope,
+      externalId: string,
+      { withAccounts } = EVERYTHING,
+    ): Promise<User | null> {
+      return byExternalId({ projectId: scope.projectIdFor('read'), externalId, withAccounts });
     },
 
     /** The user, or NOT_FOUND (spec, "GET /server/users/{user_id}"). */
@@ -141,6 +171,28 @@ export function createUsers(db: Database, totals: Totals) {
         hasOlder: older || (hasMore && from === 'newest'),
         total: total === null ? null : readTotal(projectId, { total, pending }),
       };
+    },
+
+    /**
+     * The users between two positions whose state matches, and whether there may be more beyond `end`. It looks at a limited number
+     * of users, so it may return fewer than the limit, even none, although there are more.
+     */
+    async scanWindow(
+      scope: ProjectScope,
+      filter: UserFilter,
+      state: StateFilter,
+      window: Scan,
+    ): Promise<{ users: User[]; hasMore: boolean; end: Position | null }> {
+      const projectId = scope.projectIdFor('read');
+      const { users: found, reached } = await scans({ projectId, filter, state, ...window });
+      const { from, limit } = window;
+      const users = from === 'newest' ? found.slice(0, limit) : found.slice(-limit);
+      const last = from === 'newest' ? users.at(-1) : users[0];
+      const isFull = found.length > limit;
+      const { reachedAt, reachedId } = reached;
+      if (!isFull && reachedAt !== null && reachedId !== null)
+        return { users, hasMore: true, end: { createdAt: new Date(reachedAt), id: reachedId } };
+      return { users, hasMore: isFull, end: last ? { createdAt: new Date(last.createdAt), id: last.id } : null };
     },
 
     /** The exact number of matching users (spec, "GET /server/users/count"). */
@@ -179,7 +231,7 @@ export function createUsers(db: Database, totals: Totals) {
 
     /**
      * Makes a removed user current again, with id, history and accounts, as long as they are not erased. NOT_FOUND; CONFLICT if the
-     * user is current, or if the identity has registered again.
+     * user is current, if the identity has registered again, or if another user has the external id.
      */
     async restoreUser(scope: ProjectScope, id: bigint, requestId: string | null = null): Promise<void> {
       const actor = scope.actorFor('restore', requestId);
@@ -189,10 +241,11 @@ export function createUsers(db: Database, totals: Totals) {
       if (outcome === 'unknown') throw notFound(id);
       if (outcome === 'current') throw new AppError('CONFLICT', `User ${id} is not removed.`);
       const other = takenBy === null ? 'another user' : `user ${takenBy}`;
-      throw new AppError(
-        'CONFLICT',
-        `User ${id} cannot be restored: the identity has registered again, as ${other}. Remove that user first.`,
-      );
+      const why =
+        outcome === 'identity taken'
+          ? `the identity has registered again, as ${other}`
+          : `${other} has the external ID now`;
+      throw new AppError('CONFLICT', `User ${id} cannot be restored: ${why}. Remove that user first.`);
     },
 
     /** The number of users that `purgeRemoved` would erase. */

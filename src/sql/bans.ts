@@ -5,6 +5,7 @@ import type { Ban, BanRecord, Identity, ListedBan } from '../domain/identities.j
 import type { Actor } from '../domain/projects.js';
 import { insertAuditEntries } from './audit.js';
 import { userById } from './find-users.js';
+import { keyedStatement } from './keyed-statement.js';
 
 const BAN = Prisma.sql`
   auth_method AS "authMethod", auth_value AS "authValue", auth_value_key AS "authValueKey", created_at AS "createdAt"`;
@@ -78,6 +79,33 @@ export function listBanPage(
     ORDER BY created_at ${direction}, id ${direction}
     LIMIT ${limit}::bigint`);
 }
+
+/** Asks for the bans of a project after a position, newest first. */
+export interface BanWindowKey {
+  readonly projectId: number;
+  readonly after: Position | null;
+  readonly limit: number;
+}
+
+/** Pages of bans, each with one ban more than its limit if there are more. */
+export const findBanWindows = keyedStatement<BanWindowKey, ListedBan>(
+  {
+    project_id: ['int', (key) => key.projectId],
+    after_at: ['timestamptz', ({ after }) => after?.createdAt ?? 'infinity'],
+    after_id: ['bigint', ({ after }) => after?.id ?? 0],
+    size: ['bigint', ({ limit }) => limit + 1],
+  },
+  (keys) => Prisma.sql`
+    SELECT k.key_index::int AS "keyIndex", ${BAN}, id
+    FROM ${keys}
+    CROSS JOIN LATERAL (
+      SELECT b.* FROM bans b
+      WHERE b.project_id = k.project_id AND (b.created_at, b.id) < (k.after_at, k.after_id)
+      ORDER BY b.created_at DESC, b.id DESC
+      LIMIT k.size
+    ) AS b
+    ORDER BY k.key_index, created_at DESC, id DESC`,
+);
 
 /** The next `limit` bans after one, in the order of their keys; after null the first. */
 export function exportBans(db: Queryable, projectId: number, after: Identity | null, limit: number): Promise<Ban[]> {

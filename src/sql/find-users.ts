@@ -46,6 +46,30 @@ export const findUsersByIdentity = keyedStatement<IdentityKey, UserRow>(
     ) AS u`,
 );
 
+export interface ExternalIdKey {
+  readonly projectId: number;
+  readonly externalId: string;
+  readonly withAccounts: boolean;
+}
+
+/** Current users by external id, at most one for each key. A range and an order for the reason that findUsersByIdentity has. */
+export const findUsersByExternalId = keyedStatement<ExternalIdKey, UserRow>(
+  {
+    project_id: ['int', (key) => key.projectId],
+    external_id: ['text', (key) => key.externalId],
+    with_accounts: ['boolean', (key) => key.withAccounts],
+  },
+  (keys) => Prisma.sql`
+    ${KEYED_USER}
+    FROM ${keys}
+    CROSS JOIN LATERAL (
+      SELECT * FROM users u
+      WHERE u.project_id = k.project_id AND u.external_id >= k.external_id AND u.external_id <= k.external_id AND u.deleted_at IS NULL
+      ORDER BY u.external_id
+      LIMIT 1
+    ) AS u`,
+);
+
 /**
  * The user, current or removed, whose id is in a column of `source`. The caller checks outside of it whether the user is current.
  * Inside, a plan made while the table was empty would use an index of current users, and read a whole project for each id.

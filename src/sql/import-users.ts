@@ -1,6 +1,7 @@
 import { Prisma, type Queryable } from '../db/statements.js';
 import type { UserRecord } from '../domain/identities.js';
 import type { OnConflict } from '../domain/import-format.js';
+import { throwExternalIdError } from './external-ids.js';
 import { isToBeLinked, throwLinkingError } from './linked-accounts.js';
 import {
   importedFields,
@@ -22,7 +23,8 @@ export interface WrittenUser {
 /**
  * Writes users with their accounts in one statement, and returns the written ones; the users of the other records exist.
  * With 'update', the fields that a record gives replace those of the user, and accounts are added but never removed. No two
- * records may have the same identity. BAD_USER_INPUT if a user would have too many accounts.
+ * records may have the same identity. BAD_USER_INPUT if a user would have too many accounts; CONFLICT if another user has the
+ * external id of one.
  */
 export function writeUsers(
   db: Queryable,
@@ -90,7 +92,7 @@ export function writeUsers(
     LEFT JOIN (
       SELECT user_id, count(*) FILTER (WHERE is_new)::int AS accounts, count(*) AS changes FROM added GROUP BY user_id
     ) AS linked ON linked.user_id = written.id`;
-  return db.query<WrittenUser>(statement).catch(throwLinkingError);
+  return db.query<WrittenUser>(statement).catch(throwExternalIdError).catch(throwLinkingError);
 }
 
 /**

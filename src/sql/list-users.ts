@@ -15,8 +15,8 @@ import { SHOWN_COLUMNS, type UserRow } from './user-columns.js';
 /** A page that starts within this distance of either end is read by OFFSET, which is cheaper than finding its start. */
 const SHALLOW = 500n;
 
-const NEWEST_FIRST = Prisma.sql`u.created_at DESC, u.id DESC`;
-const OLDEST_FIRST = Prisma.sql`u.created_at ASC, u.id ASC`;
+export const NEWEST_FIRST = Prisma.sql`u.created_at DESC, u.id DESC`;
+export const OLDEST_FIRST = Prisma.sql`u.created_at ASC, u.id ASC`;
 const PROJECT = Prisma.sql`k.project_id`;
 
 /** The current users `u` of the project of `k` within the dates of a filter. */
@@ -41,7 +41,7 @@ interface Slice {
  * Matching users in order. A filter by login methods reads each method from its own index and merges the results. The common
  * index would read a whole project to find ten users of a rare method.
  */
-function slice(filter: UserFilter, { where, order, limit, offset }: Slice): Prisma.Sql {
+export function slice(filter: UserFilter, { where, order, limit, offset }: Slice): Prisma.Sql {
   if (filter.loginMethods === null) {
     return Prisma.sql`SELECT u.* ${withinDates(filter)} ${where} ORDER BY ${order} LIMIT ${limit} OFFSET ${offset}`;
   }
@@ -235,7 +235,8 @@ export const listUserWindows = shapedStatement(
   },
 );
 
-const AFTER = Prisma.sql`(k.after_at, k.after_id)`;
-const BEFORE = Prisma.sql`(k.before_at, k.before_id)`;
+/** The bounds of the keys of windows. */
+export const AFTER = Prisma.sql`(k.after_at, k.after_id)`;
+export const BEFORE = Prisma.sql`(k.before_at, k.before_id)`;
 const NO = Prisma.sql`false`;
 const NO_TOTAL = Prisma.sql`SELECT NULL::bigint AS total, 0 AS pending`;

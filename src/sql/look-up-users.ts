@@ -41,19 +41,20 @@ export async function findIdsByValue(db: Queryable, projectId: number, authValue
   return rows.map(({ id }) => BigInt(id));
 }
 
-/** A mark of users: an identity, a compared value under any method, a folded email, or the key of an address. */
+/** A mark of users: an identity, a compared value under any method, a folded email, the key of an address, or an external id. */
 export interface Mark {
   readonly identity?: Identity;
   readonly value?: string;
   readonly email?: string;
   readonly addressKey?: string;
+  readonly externalId?: string;
 }
 
 /** The ids of at most `limit` removed users with one of the marks, the last removed first. It reads all removed users. */
 export async function findRemovedIds(
   db: Queryable,
   projectId: number,
-  { identity, value, email, addressKey }: Mark,
+  { identity, value, email, addressKey, externalId }: Mark,
   limit: number,
 ): Promise<bigint[]> {
   const rows = await db.query<{ id: number }>(Prisma.sql`
@@ -62,6 +63,7 @@ export async function findRemovedIds(
       (u.auth_method = ${identity?.authMethod ?? null}::text AND u.auth_value_key = ${identity?.authValueKey ?? null}::text)
       OR u.auth_value_key = ${value ?? null}::text
       OR u.login_email = ${email ?? null}::text
+      OR u.external_id = ${externalId ?? null}::text
       OR u.id IN (
         SELECT a.user_id FROM accounts a WHERE a.project_id = ${projectId}::int AND a.address_key = ${addressKey ?? null}::text
       )

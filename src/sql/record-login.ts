@@ -1,6 +1,7 @@
 import { Prisma, type Queryable } from '../db/statements.js';
 import type { Profile } from '../domain/identities.js';
 import type { User } from '../domain/users.js';
+import { throwExternalIdError } from './external-ids.js';
 import { isToBeLinked, throwLinkingError } from './linked-accounts.js';
 import { LOGIN_COLUMN_NAMES, LOGIN_UPDATES, loginValues, SHOWN_COLUMNS } from './user-columns.js';
 
@@ -8,7 +9,7 @@ import { LOGIN_COLUMN_NAMES, LOGIN_UPDATES, loginValues, SHOWN_COLUMNS } from '.
  * Registers the identity or counts a login of it, and links the accounts that are new. It is one statement, so one transaction:
  * of two first logins at the same time, the unique index of current identities makes the later one count as a login. The login
  * wallet becomes external where it was linked as custodial. Null if the identity is banned; BAD_USER_INPUT if the user would
- * have too many accounts.
+ * have too many accounts; CONFLICT if the external id is that of another user, or the user has another one.
  */
 export async function recordLogin(
   db: Queryable,
@@ -45,6 +46,7 @@ export async function recordLogin(
         WHERE linked.wallet_type = 'custodial' AND excluded.wallet_type = 'external'
     )
     SELECT ${SHOWN_COLUMNS}, u.created FROM u`)
+    .catch(throwExternalIdError)
     .catch(throwLinkingError);
   return rows[0] ?? null;
 }

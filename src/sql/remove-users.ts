@@ -2,6 +2,7 @@ import { isUniqueViolation } from '../db/failures.js';
 import { Prisma, type Queryable } from '../db/statements.js';
 import type { Actor } from '../domain/projects.js';
 import { insertAuditEntries } from './audit.js';
+import { isExternalIdTaken } from './external-ids.js';
 
 /** Removes a current user, with an audit entry; false if there is no such user. */
 export async function removeUser(db: Queryable, actor: Actor, id: bigint): Promise<boolean> {
@@ -19,13 +20,13 @@ export async function removeUser(db: Queryable, actor: Actor, id: bigint): Promi
   return removed.length > 0;
 }
 
-/** What became of a restoration. `takenBy` is the current user who has the identity now, if that user is known. */
+/** What became of a restoration. `takenBy` is the current user who has the identity or the external id now, if that user is known. */
 export interface Restoration {
-  readonly outcome: 'restored' | 'current' | 'unknown' | 'taken';
+  readonly outcome: 'restored' | 'current' | 'unknown' | 'identity taken' | 'external id taken';
   readonly takenBy: number | null;
 }
 
-/** Makes a removed user current again, with an audit entry, unless another user has the identity by now. */
+/** Makes a removed user current again, with an audit entry, unless another user has the identity or the external id by now. */
 export async function restoreUser(db: Queryable, actor: Actor, id: bigint): Promise<Restoration> {
   const { projectId } = actor;
   const statement = Prisma.sql`
@@ -34,24 +35,30 @@ export async function restoreUser(db: Queryable, actor: Actor, id: bigint): Prom
         SELECT other.id FROM users other
         WHERE other.project_id = u.project_id AND other.auth_method = u.auth_method
           AND other.auth_value_key = u.auth_value_key AND other.deleted_at IS NULL
-      ) AS taken_by
+      ) AS taken_by, (
+        SELECT other.id FROM users other
+        WHERE other.project_id = u.project_id AND other.external_id = u.external_id AND other.deleted_at IS NULL
+      ) AS external_id_taken_by
       FROM users u WHERE u.project_id = ${projectId}::int AND u.id = ${id}::bigint
     ), restored AS (
       UPDATE users u SET deleted_at = NULL FROM before
       WHERE u.project_id = ${projectId}::int AND u.id = before.id AND u.deleted_at IS NOT NULL AND before.taken_by IS NULL
+        AND before.external_id_taken_by IS NULL
       RETURNING u.id
     ), audited AS (
       ${insertAuditEntries(actor, 'restore', Prisma.sql`SELECT id, '{}'::jsonb FROM restored`)}
     )
     SELECT CASE
         WHEN EXISTS (SELECT FROM restored) THEN 'restored'
-        WHEN removed AND taken_by IS NOT NULL THEN 'taken'
+        WHEN removed AND taken_by IS NOT NULL THEN 'identity taken'
+        WHEN removed AND external_id_taken_by IS NOT NULL THEN 'external id taken'
         ELSE 'current'
-      END AS outcome, taken_by AS "takenBy"
+      END AS outcome, coalesce(taken_by, external_id_taken_by) AS "takenBy"
     FROM before`;
   const [restoration] = await db.query<Restoration>(statement).catch((error): Restoration[] => {
-    // The identity has registered while this statement ran.
-    if (isUniqueViolation(error)) return [{ outcome: 'taken', takenBy: null }];
+    // Another user has got the external id, or the identity has registered, while this statement ran.
+    if (isExternalIdTaken(error)) return [{ outcome: 'external id taken', takenBy: null }];
+    if (isUniqueViolation(error)) return [{ outcome: 'identity taken', takenBy: null }];
     throw error;
   });
   return restoration ?? { outcome: 'unknown', takenBy: null };

@@ -39,7 +39,11 @@ export function loginValues(fields: LoginFields): Prisma.Sql {
 }
 
 /** What a login changes of a user who exists: it adds what was given. */
-export const LOGIN_UPDATES = sqlList(LOGIN_COLUMNS.filter(({ isNullable }) => isNullable).map(replaceIfGiven));
+export const LOGIN_UPDATES = sqlList(
+  LOGIN_COLUMNS.filter(({ isNullable }) => isNullable).map((column) =>
+    column.isSetOnce ? setOnce(column) : replaceIfGiven(column),
+  ),
+);
 
 /** The columns that an import writes. */
 export const IMPORTED_COLUMN_NAMES = sqlList(WRITTEN_COLUMNS.map(({ name }) => name));
@@ -66,6 +70,11 @@ export const IMPORT_UPDATES = sqlList(
 export function importedFields(table: string): Prisma.Sql {
   const columns = WRITTEN_COLUMNS.filter(({ isIdentity }) => !isIdentity).map(({ name }) => `${table}.${name}`);
   return Prisma.raw(`ROW(${columns.join(', ')})`);
+}
+
+/** A function of the database refuses another value. A login that gives none does not call it. */
+function setOnce({ name }: UserColumn): string {
+  return `${name} = CASE WHEN excluded.${name} IS NULL THEN existing.${name} ELSE keep_${name}(existing.${name}, excluded.${name}) END`;
 }
 
 function replaceIfGiven({ name }: UserColumn): string {

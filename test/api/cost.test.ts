@@ -76,6 +76,10 @@ describe('the exact number of statements per operation', () => {
     users: [1, `{ users(first: 2) { totalCount pageInfo { hasNextPage } nodes { ${user} } } }`],
     userPage: [1, `{ userPage { totalUser users { ${user} } } }`],
     userByIdentity: [1, `{ userByIdentity(authMethod: "email", authValue: "ada@example.com") { ${user} } }`],
+    userByExternalId: [1, `{ userByExternalId(externalId: "A-1") { ${user} } }`],
+    // Here no user is banned; with one it is 2 (bans.test.ts).
+    bans: [1, `{ bans { nodes { authValue user { ${user} } } } }`],
+    findUser: [2, `{ findUser(any: "ada@example.com") { ${user} } }`],
     userCount: [1, '{ userCount }'],
     searchUsers: [1, `{ searchUsers(by: { email: "ada@example.com" }) { ${user} } }`],
     usersByIds: [1, `{ usersByIds(ids: [1, 2, 3, 99]) { ${user} } }`],

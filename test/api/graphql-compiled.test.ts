@@ -127,6 +127,8 @@ const filter = fc.constantFrom(
   ', filter: { startDate: "2026-02-30" }',
   ', filter: { startDate: "2020-01-01", endDate: null }',
   ', filter: $filter',
+  ', filter: { banned: false, lastLoginBefore: "2026-01-01" }',
+  ', filter: { lastLoginAfter: "never" }',
 );
 const size = fc.constantFrom('1', '7', '100', '0', '$size');
 
@@ -149,6 +151,15 @@ const rootField = fc.oneof(
   fc
     .constantFrom(ethereumAddress(1), stellarAddress(2), 'nonsense')
     .map((address) => `verifyWallet(address: "${address}") { exists userId network walletType authMethod }`),
+  fc
+    .tuple(fc.constantFrom('ada@example.com', '1', '', 'nobody'), userSelection)
+    .map(([any, user]) => `findUser(any: "${any}") ${user}`),
+  fc
+    .tuple(fc.constantFrom('A-1', ' ', 'nobody'), userSelection)
+    .map(([externalId, user]) => `userByExternalId(externalId: "${externalId}") ${user}`),
+  fc
+    .tuple(fc.constantFrom('1', '0', '$size'), userSelection)
+    .map(([first, user]) => `bans(first: ${first}) { nodes { authValue user ${user} } pageInfo { endCursor } }`),
   fc.constantFrom('userCount', 'userCount(filter: $filter)', '__typename'),
 );
 

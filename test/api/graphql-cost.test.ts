@@ -37,6 +37,24 @@ describe('the cost of an operation', () => {
     [62, '{ users(first: 50) { nodes { id } } }'],
     [62, '{ users(last: 50) { nodes { id } } }'],
     [112, '{ users(first: 2000000000) { nodes { id } } }'],
+    // A filter by state looks at users one by one, whether it stands in the document or in variables.
+    [522, '{ users(filter: { banned: false }) { nodes { id } } }'],
+    [
+      522,
+      'query ($b: Boolean) { users(filter: { banned: $b, startDate: "2026-01-01" }) { nodes { id } } }',
+      { b: true },
+    ],
+    [522, 'query ($f: UserFilter) { users(filter: $f) { nodes { id } } }', { f: { lastLoginBefore: '2026-01-01' } }],
+    [
+      22,
+      'query ($f: UserFilter) { users(filter: $f) { nodes { id } } }',
+      { f: { lastLoginBefore: null, endDate: '2026-01-01' } },
+    ],
+    [22, 'query ($b: Boolean) { users(filter: { banned: $b, lastLoginAfter: null }) { nodes { id } } }', {}],
+    [22, 'query ($f: UserFilter) { users(filter: $f) { nodes { id } } }', {}],
+    [22, '{ bans { nodes { authValue } } }'],
+    [1_012, '{ bans(first: 100) { nodes { user { id } } } }'],
+    [24, '{ findUser(any: "x") { id } }'],
     // An empty list costs as much as a list of one row.
     [13, '{ users(first: -5) { nodes { id } } }'],
     [12, '{ usersByIds(ids: []) { id } }'],
@@ -117,10 +135,18 @@ describe('the cost of an operation', () => {
     });
     const namesOf = (some: typeof lists) => some.map(({ name }) => name).toSorted();
     const bounded = lists.filter(({ rows }) => rows !== undefined);
-    expect(namesOf(bounded)).toEqual(['Query._entities', 'Query.searchUsers', 'Query.usersByIds', 'User.accounts']);
-    // The lists below Query.users, Query.userPage, Query.verifyWallets and Query.changes, and the names of the fields of a user.
+    expect(namesOf(bounded)).toEqual([
+      'Query._entities',
+      'Query.findUser',
+      'Query.searchUsers',
+      'Query.usersByIds',
+      'User.accounts',
+    ]);
+    // The lists below Query.users, Query.userPage, Query.bans, Query.verifyWallets and Query.changes, and the names of the fields of a user.
     const byTheField = lists.filter(({ rows }) => rows === undefined);
     expect(namesOf(byTheField)).toEqual([
+      'BanConnection.edges',
+      'BanConnection.nodes',
       'Change.fields',
       'ChangeConnection.edges',
       'ChangeConnection.nodes',

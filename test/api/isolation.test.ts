@@ -26,6 +26,8 @@ const IDENTITIES = [
   { authMethod: 'passkey', authValue: 'Key' },
   { authMethod: 'wallet', authValue: ADDRESSES[0] as string },
 ] as const;
+/** The external ids of the same users in both projects. */
+const externalIdOf = (identity: number) => `external-${identity}`;
 
 interface ModelUser {
   readonly identity: number;
@@ -64,6 +66,9 @@ const read = fc.record({
     'count',
     'email',
     'address',
+    'external id',
+    'any',
+    'bans',
     'get',
     'entities',
     'verify',
@@ -90,7 +95,7 @@ async function login(model: Model, { identity, addresses }: Write, known: Readon
   const accounts = addresses.map((publicKey) => ({ network: 'STELLAR', publicKey }));
   const { data, errors } = await model.project.graphql(
     'mutation ($input: RecordLoginInput!) { recordLogin(input: $input) { created user { id loginCount accounts { id publicKey } } } }',
-    { input: { ...IDENTITIES[identity], accounts } },
+    { input: { ...IDENTITIES[identity], accounts, externalId: externalIdOf(identity) } },
   );
   if (model.banned.has(identity)) {
     expect(errors?.map(({ extensions }) => extensions.code)).toEqual(['BANNED']);
@@ -207,6 +212,34 @@ async function ask(models: readonly [Model, Model], given: Read): Promise<{ answ
             .users
         : (await project.graphql('query ($by: UserSearch!) { searchUsers(by: $by) { id } }', { by })).data.searchUsers;
       return { answered: idsIn(users), right };
+    }
+    case 'any': {
+      const any = given.isRest ? EMAIL : String(target);
+      const { data } = await project.graphql('query ($any: String!) { findUser(any: $any) { id } }', { any });
+      const byEmail = (user: ModelUser) => IDENTITIES[user.identity]?.authValue === EMAIL;
+      const right = given.isRest ? idsWhere(model, byEmail) : isTargetLive ? [target] : [];
+      return { answered: idsIn(data.findUser), right };
+    }
+    case 'bans': {
+      const { data } = await project.graphql('{ bans { nodes { authMethod authValue user { id } } } }');
+      const userOf = (identity: number) => idsWhere(model, (user) => user.identity === identity)[0];
+      const right = [...model.banned].map((identity) => ({
+        ...IDENTITIES[identity],
+        user: userOf(identity) === undefined ? null : { id: String(userOf(identity)) },
+      }));
+      const sorted = (bans: Json[]) => bans.map((ban) => JSON.stringify(ban)).toSorted();
+      return { answered: sorted(data.bans.nodes), right: sorted(right) };
+    }
+    case 'external id': {
+      const identity = given.target % IDENTITIES.length;
+      const { data } = await project.graphql('query ($id: String!) { userByExternalId(externalId: $id) { id } }', {
+        id: externalIdOf(identity),
+      });
+      const found = data.userByExternalId;
+      return {
+        answered: found && Number(found.id),
+        right: idsWhere(model, (user) => user.identity === identity)[0] ?? null,
+      };
     }
     case 'get': {
       const right = isTargetLive ? [target, targetUser?.logins] : null;

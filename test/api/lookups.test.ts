@@ -84,6 +84,74 @@ describe('searchAny', () => {
   });
 });
 
+describe('findUser', () => {
+  const find = async (any: string, of = mine) => {
+    const { data, errors } = await of.graphql(
+      'query ($any: String!) { findUser(any: $any) { id authValue accounts { publicKey } } }',
+      {
+        any,
+      },
+    );
+    expect(errors).toBeUndefined();
+    return data.findUser;
+  };
+  let mine: TestProject;
+  let ids: Record<string, string>;
+  beforeAll(async () => {
+    mine = await app.createProject();
+    const users = [
+      { auth_method: 'email', auth_value: 'Ada@example.com' },
+      { auth_method: 'google', auth_value: '1234', email: 'ada@example.com', external_id: 'Customer 7' },
+      { auth_method: 'wallet', auth_value: ethereumAddress(1), external_id: 'ada@example.com' },
+      { auth_method: 'apple', auth_value: 'a.1', accounts: [{ network: 'stellar', public_key: stellarAddress(1) }] },
+    ].map((user, n) => ({ ...user, created_at: `2026-01-0${n + 1}T00:00:00Z` }));
+    await (await app.createProject()).addUsers(...users);
+    await mine.addUsers(...users);
+    const { data } = await mine.graphql('{ users { nodes { id authValue } } }');
+    ids = Object.fromEntries(data.users.nodes.map(({ id, authValue }: Record<string, string>) => [authValue, id]));
+  });
+
+  test.each<[what: string, text: () => string, found: string[]]>([
+    ['an id', () => ` ${ids['a.1']} `, ['a.1']],
+    ['an id of another project', () => `${Number(ids['Ada@example.com']) - 1}`, []],
+    [
+      'an email, which is also an external id',
+      () => 'ada@example.com',
+      [ethereumAddress(1), '1234', 'Ada@example.com'],
+    ],
+    ['an email in another case', () => 'ADA@example.com ', ['1234', 'Ada@example.com']],
+    ['an address', () => stellarAddress(1), ['a.1']],
+    ['an external id', () => 'Customer 7', ['1234']],
+    ['an external id in another case', () => 'customer 7', []],
+    ['the value of an identity, which it does not look up', () => '1234', []],
+    ['an id that no user has', () => '99999999999999999999', []],
+  ])('finds %s', async (_what, text, found) => {
+    expect((await find(text())).map(({ authValue }: { authValue: string }) => authValue)).toEqual(found);
+  });
+
+  test('gives accounts, and no removed user', async () => {
+    expect(await find(ids['a.1'] as string)).toMatchObject([{ accounts: [{ publicKey: stellarAddress(1) }] }]);
+    await mine.addUsers({ auth_method: 'google', auth_value: 'gone', external_id: 'gone' });
+    const [{ id }] = await find('gone');
+    await mine.rest(`/server/users/${id}`, { method: 'DELETE' });
+    for (const text of [id, 'gone']) expect(await find(text)).toEqual([]);
+  });
+
+  test('takes two statements for many texts of a kind', async () => {
+    const fields = Array.from({ length: 20 }, (_, n) => `u${n}: findUser(any: "${n}@example.com") { id }`);
+    app.statements.length = 0;
+    await mine.graphql(`{ ${fields.join(' ')} }`);
+    expect(app.statements.filter((sql) => !/app_secrets/.test(sql))).toHaveLength(2);
+  });
+
+  test('refuses what can be none of them', async () => {
+    for (const any of ['', ' ', 'a\u0000b', 'x'.repeat(256), 'x'.repeat(1_501)]) {
+      const { errors } = await mine.graphql('query ($any: String!) { findUser(any: $any) { id } }', { any });
+      expect(errors?.[0]?.extensions).toEqual({ code: 'BAD_USER_INPUT', argument: 'any' });
+    }
+  });
+});
+
 describe('listBans', () => {
   let banScope: ProjectScope;
   const list = (page: object) => app.context.services.logins.listBans(banScope, { limit: 10, ...page });

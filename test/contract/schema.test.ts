@@ -106,16 +106,25 @@ describe('the names and types that clients rely on do not change', () => {
   });
 });
 
-test('the schema adds only accounts of a login, idempotency keys, emails, users by identity, and the feed of changes', () => {
+test('the schema adds only accounts of a login, idempotency keys, emails, external IDs, users by identity, bans, and the feed of changes', () => {
   const fixed = entriesOf(FIXED);
-  const isOfFeed = (name: string) => /^(Change|Subscription|Query\.changes)/.test(name);
-  const extras = [...entriesOf(actual)].filter(([name]) => !fixed.has(name) && !isOfFeed(name));
+  const isOfFeedOrBans = (name: string) => /^(Change|Subscription|Query\.changes|Ban|Query\.bans)/.test(name);
+  const extras = [...entriesOf(actual)].filter(([name]) => !fixed.has(name) && !isOfFeedOrBans(name));
   expect(Object.fromEntries(extras.map(([name, { type }]) => [name, type]))).toEqual({
     AccountInput: 'GraphQLInputObjectType',
     'AccountInput.network': 'Network!',
     'AccountInput.publicKey': 'String!',
     'RecordLoginInput.accounts': '[AccountInput!]',
+    'RecordLoginInput.externalId': 'String',
     'User.email': 'String',
+    'User.externalId': 'String',
+    'UserFilter.banned': 'Boolean',
+    'UserFilter.lastLoginAfter': 'String',
+    'UserFilter.lastLoginBefore': 'String',
+    'Query.findUser': '[User!]!',
+    'Query.findUser(any)': 'String!',
+    'Query.userByExternalId': 'User',
+    'Query.userByExternalId(externalId)': 'String!',
     'Query.userByIdentity': 'User',
     'Query.userByIdentity(authMethod)': 'String!',
     'Query.userByIdentity(authValue)': 'String!',

@@ -20,6 +20,7 @@ const LINES: readonly Json[] = [
   {
     auth_method: 'email',
     auth_value: 'Ada@Example.com',
+    external_id: 'Ada-1',
     created_at: '2025-01-02T03:04:05.678Z',
     last_login: '2025-02-03T04:05:06.789Z',
     login_count: 7,
@@ -29,6 +30,7 @@ const LINES: readonly Json[] = [
     auth_method: 'google',
     auth_value: 'Google-1',
     email: 'bob@example.com',
+    external_id: 'bob:2',
     wallet: `0x${ethereumAddress(1).slice(2).toUpperCase()}`,
     created_at: '2024-01-02T03:04:05.006Z',
     last_login: '2024-02-03T04:05:06.007Z',

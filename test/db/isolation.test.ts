@@ -296,6 +296,17 @@ describe('with many users in many projects', () => {
     ],
     ['a cursor and a total', ['users_newest_idx'], graphql('{ users(first: 10) { totalCount nodes { id } } }')],
     ['the oldest', LIST, graphql('{ users(last: 10) { nodes { id accounts { id } } } }')],
+    [
+      'users by last login',
+      LIST,
+      graphql('{ users(filter: { lastLoginBefore: "2025-01-01" }) { nodes { id accounts { id } } } }'),
+    ],
+    [
+      'the banned among the users',
+      ['users_newest_idx'],
+      graphql('{ users(filter: { banned: true }, last: 3) { nodes { id } } }'),
+    ],
+    ['a user by external id', ['users_external_id_key'], graphql('{ userByExternalId(externalId: "x") { id } }')],
     ['users by ids', ONE, () => graphql(`{ usersByIds(ids: [${user.id}, 1, 2]) { id accounts { id } } }`)()],
     ['a removal', ['users_pkey'], () => project.rest('/server/users/9007199254740991', { method: 'DELETE' })],
   ])('%s uses indexes that start with project_id, and no sequential scan', async (_name, by, ask) => {

@@ -17,6 +17,7 @@ async function expectLookUps() {
   for (let time = 0; time < 7; time += 1) {
     await services.users.findUser(scope, 1n);
     await services.users.findIdentity(scope, { authMethod: 'google', authValue: 'x', authValueKey: 'x' });
+    await services.users.findByExternalId(scope, 'x');
     await services.users.searchByEmail(scope, 'nobody@example.com');
     await services.users.searchByAddress(scope, address);
     await services.wallets.findOwner(scope, { address, userId: null });
@@ -26,7 +27,7 @@ async function expectLookUps() {
   const prepared = await db.query<{ name: string; parameters: number; statement: string }>(Prisma.sql`
     SELECT name, cardinality(parameter_types) AS parameters, statement FROM pg_prepared_statements
     WHERE statement ~ '(FROM|UPDATE) (users|accounts) ' AND statement !~ 'pg_prepared_statements|INSERT INTO users'`);
-  expect(prepared).toHaveLength(7);
+  expect(prepared).toHaveLength(8);
   for (const { name, parameters, statement } of prepared) {
     const nothing = new Array(parameters).fill('NULL').join();
     const { rows } = await db.pool.query(`EXPLAIN (COSTS off) EXECUTE ${name}(${nothing})`);

@@ -32,6 +32,7 @@ const BEYOND_PRISMA: readonly string[] = [
   'collation users.auth_method: C',
   'collation users.auth_value_key: C',
   'collation users.login_email: C',
+  'collation users.external_id: C',
   'collation accounts.address_key: C',
   'collation bans.auth_method: C',
   'collation bans.auth_value_key: C',
@@ -56,6 +57,7 @@ const BEYOND_PRISMA: readonly string[] = [
   'trigger: CREATE TRIGGER users_tally_truncate AFTER TRUNCATE ON users FOR EACH STATEMENT EXECUTE FUNCTION forget_tallies()',
   // The id of a project cannot change, and a user has at most 100 accounts.
   'trigger: CREATE TRIGGER projects_id_is_fixed BEFORE UPDATE OF id ON projects FOR EACH ROW WHEN (old.id IS DISTINCT FROM new.id) EXECUTE FUNCTION refuse_new_project_id()',
+  'function keep_external_id(text,text)',
   'function refuse_new_project_id()',
   'function require_account_room(integer,bigint,text[])',
   // A project that goes takes its deltas, which have no foreign key.

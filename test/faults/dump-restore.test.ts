@@ -59,7 +59,14 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('totals are exact
         // Enough logins on one day to create slices.
         return {
           ...identity,
-          ...{ loginEmail: value, wallet: null, accounts: [], lastLogin: null, loginCount: null },
+          ...{
+            loginEmail: value,
+            wallet: null,
+            externalId: `id-${value}`,
+            accounts: [],
+            lastLogin: null,
+            loginCount: null,
+          },
           createdAt: new Date(Date.UTC(2026, 0, 1, 0, 0, index)),
         };
       });

@@ -12,7 +12,50 @@ const addLines = (project: Credentials, ...lines: Json[]) =>
 const search = (project: Credentials, ...args: string[]): Promise<Json[]> =>
   runJson('user', 'search', ...inProject(project), ...args);
 
-test('user search finds a user by ID, email, address or identity, and user get prints the user', async () => {
+test('user inactive writes the users without a login since a time as NDJSON, and reports their number on stderr', async () => {
+  const project = await createProject();
+  await addLines(
+    project,
+    {
+      auth_method: 'google',
+      auth_value: 'old',
+      created_at: '2025-01-01T00:00:00Z',
+      last_login: '2025-02-01T00:00:00Z',
+    },
+    { auth_method: 'google', auth_value: 'never', created_at: '2025-01-02T00:00:00Z', external_id: 'n' },
+    {
+      auth_method: 'google',
+      auth_value: 'active',
+      created_at: '2025-01-03T00:00:00Z',
+      last_login: new Date().toISOString(),
+    },
+    { auth_method: 'google', auth_value: 'new' },
+  );
+  const inactive = (...args: string[]) => run('user', 'inactive', ...inProject(project), ...args);
+  const { stdout, stderr, code } = await inactive('--since', '90d');
+  const [never, old, ...more] = stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+  expect([code, more]).toEqual([0, []]);
+  expect(never).toEqual({
+    id: expect.any(Number),
+    ...{ auth_method: 'google', auth_value: 'never', email: null, external_id: 'n' },
+    ...{ created_at: '2025-01-02T00:00:00.000Z', last_login: null, login_count: 0 },
+  });
+  expect(old).toMatchObject({ auth_value: 'old', last_login: '2025-02-01T00:00:00.000Z' });
+  expect(stderr).toMatch(/^2 users without a login since 20.*Z\.\n$/);
+  const since = '2025-01-01T12:00:00.000Z';
+  expect(await inactive('--since', since, '--json')).toMatchObject({
+    code: 0,
+    stdout: '',
+    stderr: `${JSON.stringify({ inactive: 0, since })}\n`,
+  });
+  expect(await inactive()).toMatchObject({ code: 2, stdout: '' });
+  expect(await inactive('--since', 'yesterday')).toMatchObject({ code: 2, stdout: '' });
+});
+
+test('user search finds a user by ID, external ID, email, address or identity, and user get prints the user', async () => {
   const project = await createProject();
   await addLines(
     project,
@@ -20,6 +63,7 @@ test('user search finds a user by ID, email, address or identity, and user get p
       auth_method: 'google',
       auth_value: 'g-1',
       email: 'Ada@example.com',
+      external_id: 'customer-1',
       created_at: '2026-01-02T00:00:00Z',
       login_count: 3,
       accounts: [{ network: 'stellar', public_key: stellarAddress(1) }],
@@ -33,6 +77,7 @@ test('user search finds a user by ID, email, address or identity, and user get p
     auth_value: 'g-1',
     email: 'ada@example.com',
     wallet: null,
+    external_id: 'customer-1',
     created_at: '2026-01-02T00:00:00.000Z',
     last_login: null,
     login_count: 3,
@@ -41,7 +86,8 @@ test('user search finds a user by ID, email, address or identity, and user get p
     removed_at: null,
     accounts: [{ id: expect.any(Number), network: 'stellar', public_key: stellarAddress(1), wallet_type: 'custodial' }],
   });
-  for (const any of [String(ada.id), stellarAddress(1), 'g-1']) expect(await search(project, any)).toEqual([ada]);
+  for (const any of [String(ada.id), stellarAddress(1), 'g-1', 'customer-1'])
+    expect(await search(project, any)).toEqual([ada]);
   expect(await runJson('user', 'get', ...inProject(project), String(ada.id))).toEqual(ada);
   const [passkey] = await search(project, '--method', 'passkey', '--value', 'cGFzc2tleQ');
   expect(passkey).toMatchObject({ auth_method: 'passkey', email: null });

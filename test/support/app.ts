@@ -66,6 +66,7 @@ export interface ImportedUser {
   auth_value: string;
   email?: string | null;
   wallet?: string | null;
+  external_id?: string | null;
   created_at?: string | null;
   last_login?: string | null;
   login_count?: number | null;

@@ -325,6 +325,7 @@ describe('the wallet of a profile', () => {
       authValueKey: ethereumAddress(1),
       loginEmail: null,
       wallet: address,
+      externalId: null,
       accounts: [{ network: 'ethereum', publicKey: address, addressKey: ethereumAddress(1), walletType: 'external' }],
     });
   });

@@ -15,7 +15,7 @@ const USER = graphql(`
   query User($appId: ID!, $id: ID!) {
     project(appId: $appId) {
       user(id: $id) {
-        id authMethod authValue loginMethod email wallet createdAt lastLogin loginCount banned removedAt
+        id authMethod authValue loginMethod email wallet externalId createdAt lastLogin loginCount banned removedAt
         accounts { id network publicKey checksummed walletType }
       }
       audit(userId: $id, first: 20) {
@@ -112,6 +112,7 @@ interface Known {
   readonly loginMethod: LoginMethod;
   readonly email: string | null;
   readonly wallet: string | null;
+  readonly externalId: string | null;
   readonly createdAt: string;
   readonly lastLogin: string | null;
   readonly loginCount: number;
@@ -138,6 +139,16 @@ function Facts({ user }: { user: Known }) {
       <dd>{user.email ? <Value>{user.email}</Value> : none}</dd>
       <dt>Wallet</dt>
       <dd>{user.wallet ? <Value mono>{user.wallet}</Value> : none}</dd>
+      <dt>External ID</dt>
+      <dd>
+        {user.externalId ? (
+          <>
+            <Value>{user.externalId}</Value> <Copy text={user.externalId} what="the external ID" />
+          </>
+        ) : (
+          none
+        )}
+      </dd>
       <dt>Created</dt>
       <dd>
         <Time at={user.createdAt} />

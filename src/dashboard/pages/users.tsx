@@ -282,7 +282,7 @@ function NotFound({ search, all }: { search: string; all: string }) {
     <a href={all}>Show all users</a>,
   ].filter((link) => link);
   return (
-    <Empty title={`No ${removed ? 'removed ' : ''}user has this ID, email, address or identity.`}>
+    <Empty title={`No ${removed ? 'removed ' : ''}user has this ID, external ID, email, address or identity.`}>
       <p>
         The search finds whole values only: <code>42</code>, <code>ada@example.com</code>, <code>0x…</code>,{' '}
         <code>G…</code>.{cutAddress(search)}

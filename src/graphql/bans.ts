@@ -1,0 +1,118 @@
+import { badInput } from '../errors.js';
+import { cursor, encodeCursor, PAGE_SIZE, parse } from '../domain/filters.js';
+import type { ListedBan } from '../domain/identities.js';
+import type { User } from '../domain/users.js';
+import { builder } from './builder.js';
+import { costs, SURCHARGES } from './field-cost.js';
+import { selects } from './selection.js';
+import { pageInfoType } from './user-lists.js';
+import { userType } from './users.js';
+
+/** A ban with its user, if that was asked for. */
+interface ShownBan extends ListedBan {
+  readonly user?: User | null;
+}
+
+const banType = builder.objectRef<ShownBan>('Ban').implement({
+  description: 'An identity that can neither log in nor register. A ban outlives the removal of its user.',
+  fields: (t) => ({
+    authMethod: t.exposeString('authMethod', { description: 'The method of the identity.' }),
+    authValue: t.exposeString('authValue', { description: 'The value of the identity, spelled as it was banned.' }),
+    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'Since when the identity is banned.' }),
+    user: t.field({
+      type: userType,
+      nullable: true,
+      description: 'The current user with this identity; null where the project has none.',
+      extensions: costs({ surcharge: SURCHARGES.id }),
+      resolve: ({ user = null }) => user,
+    }),
+  }),
+});
+
+interface BanConnection {
+  readonly bans: readonly ShownBan[];
+  readonly hasMore: boolean;
+  readonly isFirst: boolean;
+}
+
+const banEdgeType = builder.objectRef<ShownBan>('BanEdge').implement({
+  description: 'A ban in a connection, with its cursor.',
+  fields: (t) => ({
+    cursor: t.string({
+      description: 'The place of this ban in the list, for `after`. It stays valid when the ban is lifted. Opaque.',
+      resolve: (ban) => cursorOf(ban),
+    }),
+    node: t.field({ type: banType, description: 'The ban at this place.', resolve: (ban) => ban }),
+  }),
+});
+
+const banConnectionType = builder.objectRef<BanConnection>('BanConnection').implement({
+  description: 'A page of bans, newest first (Relay).',
+  fields: (t) => ({
+    edges: t.field({
+      type: [banEdgeType],
+      description: 'The bans of this page, each with a cursor.',
+      resolve: ({ bans }) => [...bans],
+    }),
+    nodes: t.field({
+      type: [banType],
+      description: 'The bans of this page, without cursors.',
+      resolve: ({ bans }) => [...bans],
+    }),
+    pageInfo: t.field({
+      type: pageInfoType,
+      description: 'What is before and after this page.',
+      resolve: ({ bans, hasMore, isFirst }) => {
+        const [first, last] = [bans[0], bans.at(-1)];
+        return {
+          hasNextPage: hasMore,
+          hasPreviousPage: !isFirst,
+          startCursor: first ? cursorOf(first) : null,
+          endCursor: last ? cursorOf(last) : null,
+        };
+      },
+    }),
+  }),
+});
+
+const afterCursor = cursor('after');
+
+builder.queryField('bans', (t) =>
+  t.field({
+    type: banConnectionType,
+    description:
+      'The banned identities of the project, newest ban first, by cursor. Bans that come and go meanwhile never make others appear twice or go missing. They are not counted.',
+    args: {
+      first: t.arg.int({
+        required: true,
+        defaultValue: PAGE_SIZE.default,
+        description: `The number of bans, 1 to ${PAGE_SIZE.max}.`,
+      }),
+      after: t.arg.string({ description: 'A cursor: only bans after it in the list, which are older.' }),
+    },
+    extensions: costs({
+      surcharge: SURCHARGES.search,
+      rows: { of: ['first'], otherwise: PAGE_SIZE.default, atMost: PAGE_SIZE.max },
+    }),
+    resolve: async (_root, { first, after }, { scope, services }, info) => {
+      if (first < 1 || first > PAGE_SIZE.max)
+        throw badInput('first', first, `a whole number from 1 to ${PAGE_SIZE.max}`);
+      const { bans, hasMore } = await services.logins.readBans(scope, {
+        after: after == null ? null : parse(afterCursor, after),
+        limit: first,
+      });
+      const isFirst = after == null;
+      if (!selects(info, 'Ban.user')) return { bans, hasMore, isFirst };
+      const wanted = { withAccounts: selects(info, 'User.accounts') };
+      const withUser = async (ban: ListedBan) => ({
+        ...ban,
+        user: await services.users.findIdentity(scope, ban, wanted),
+      });
+      return { bans: await Promise.all(bans.map(withUser)), hasMore, isFirst };
+    },
+  }),
+);
+
+function cursorOf({ createdAt, id }: ListedBan): string {
+  return encodeCursor({ createdAt: new Date(createdAt), id });
+}

@@ -1,0 +1,315 @@
+import { AppError, badInput } from '../errors.js';
+import {
+  cursor,
+  dateBound,
+  encodeCursor,
+  PAGE_SIZE,
+  parse,
+  type Position,
+  type StateFilter,
+  type UserFilter,
+  userFilter,
+} from '../domain/filters.js';
+import type { User } from '../domain/users.js';
+import type { Services } from '../services/services.js';
+import { builder, loginMethodEnum } from './builder.js';
+import { costs, SURCHARGES } from './field-cost.js';
+import { selects } from './selection.js';
+import { userType } from './users.js';
+
+/* Users in lists: by cursor, by page number, and their number. */
+
+const cursors = { after: cursor('after'), before: cursor('before') };
+const dates = { startDate: dateBound('startDate', 'first').nullish(), endDate: dateBound('endDate', 'last').nullish() };
+const logins = {
+  before: dateBound('lastLoginBefore', 'first').nullish(),
+  after: dateBound('lastLoginAfter', 'first').nullish(),
+};
+/** The fields of a filter that only `users` knows, and without a total. */
+const STATE_FIELDS = ['lastLoginBefore', 'lastLoginAfter', 'banned'] as const;
+const ONLY_USERS = 'Only in `users`, and without `totalCount`: such users are not counted.';
+
+const filterInput = builder.inputType('UserFilter', {
+  description: 'Selects users who meet every condition given. A field that is absent or null is no condition.',
+  fields: (t) => ({
+    startDate: t.string({
+      description:
+        'Created on or after this: a date (`2026-01-31`, from its first instant in UTC) or an RFC 3339 date-time (`2026-01-31T12:00:00Z`).',
+    }),
+    endDate: t.string({
+      description:
+        'Created on or before this: a date (`2026-01-31`, through its last instant in UTC) or an RFC 3339 date-time (`2026-01-31T12:00:00Z`).',
+    }),
+    loginMethods: t.field({
+      type: [loginMethodEnum],
+      description: 'With one of these kinds of login. An empty list is refused.',
+    }),
+    lastLoginBefore: t.string({
+      description: `Last logged in before this, a date (its first instant in UTC) or an RFC 3339 date-time; a user who never logged in counts by the registration. ${ONLY_USERS}`,
+    }),
+    lastLoginAfter: t.string({
+      description: `Last logged in on or after this, a date (its first instant in UTC) or an RFC 3339 date-time. ${ONLY_USERS}`,
+    }),
+    banned: t.boolean({
+      description: `Whether the identity of the user is banned. ${ONLY_USERS} To list the banned, ask for \`bans\`, which need not look at all users.`,
+    }),
+  }),
+});
+
+const filterArgument = { type: filterInput, description: 'Which users to select; without it, all.' } as const;
+
+type FilterInput = typeof filterInput.$inferInput | null | undefined;
+
+/** The conditions on the state of a user; null where there is none. */
+function toState(input: FilterInput): StateFilter | null {
+  if (!hasState(input)) return null;
+  return {
+    lastLoginBefore: parse(logins.before, input?.lastLoginBefore) ?? null,
+    lastLoginAfter: parse(logins.after, input?.lastLoginAfter) ?? null,
+    banned: input?.banned ?? null,
+  };
+}
+
+function hasState(input: FilterInput): boolean {
+  return STATE_FIELDS.some((field) => input?.[field] != null);
+}
+
+/** The filter of a total, which the tallies have to know. */
+function toCountedFilter(what: string, input: FilterInput): UserFilter {
+  if (!hasState(input)) return toFilter(input);
+  throw new AppError(
+    'BAD_USER_INPUT',
+    `filter: ${what} cannot select by lastLoginBefore, lastLoginAfter or banned, because such users are not counted; ask for users without totalCount.`,
+  );
+}
+
+function toFilter(input: FilterInput): UserFilter {
+  if (input?.loginMethods?.length === 0)
+    throw badInput('loginMethods', [], 'at least one login method, or null for all');
+  return userFilter({
+    createdFrom: parse(dates.startDate, input?.startDate),
+    createdTo: parse(dates.endDate, input?.endDate),
+    loginMethods: input?.loginMethods,
+  });
+}
+
+builder.queryField('userCount', (t) =>
+  t.int({
+    description: 'The exact number of users that the filter selects.',
+    args: { filter: t.arg(filterArgument) },
+    extensions: costs({ surcharge: SURCHARGES.total }),
+    resolve: (_root, { filter }, { scope, services }) =>
+      services.users.countUsers(scope, toCountedFilter('userCount', filter)),
+  }),
+);
+
+interface UserPage {
+  page: number;
+  limit: number;
+  totalUser: number;
+  users: User[];
+}
+
+const userPageType = builder.objectRef<UserPage>('UserPage').implement({
+  description: 'A numbered page of users, newest first. The total and the users are of the same instant.',
+  fields: (t) => ({
+    page: t.exposeInt('page', { description: 'The number of this page, as asked.' }),
+    limit: t.exposeInt('limit', {
+      description: 'The number of users a page has, as asked; the last page may have fewer.',
+    }),
+    totalUser: t.exposeInt('totalUser', {
+      description: 'The exact number of users that the filter selects, on all pages together.',
+    }),
+    users: t.expose('users', { type: [userType], description: 'The users of this page; empty past the last page.' }),
+  }),
+});
+
+builder.queryField('userPage', (t) =>
+  t.field({
+    type: userPageType,
+    description:
+      'Users, newest first, by page number, as the REST interface lists them. Users who register meanwhile shift the pages; to walk through all users, use `users`.',
+    args: {
+      filter: t.arg(filterArgument),
+      page: t.arg.int({ required: true, defaultValue: 1, description: 'The page number, from 1.' }),
+      limit: t.arg.int({
+        required: true,
+        defaultValue: PAGE_SIZE.default,
+        description: `The number of users per page, 1 to ${PAGE_SIZE.max}. Other values are refused.`,
+      }),
+    },
+    // The page always has its total.
+    extensions: costs({
+      surcharge: SURCHARGES.search + SURCHARGES.total,
+      rows: { of: ['limit'], otherwise: PAGE_SIZE.default, atMost: PAGE_SIZE.max },
+    }),
+    resolve: async (_root, { filter, page, limit }, { scope, services }, info) => {
+      if (page < 1) throw badInput('page', page, 'a whole number, 1 and up');
+      requirePageSize('limit', limit);
+      const { total, users } = await services.users.listPage(scope, toCountedFilter('userPage', filter), {
+        page,
+        limit,
+        withAccounts: selects(info, 'User.accounts'),
+      });
+      return { page, limit, totalUser: total, users };
+    },
+  }),
+);
+
+interface UserConnection {
+  users: User[];
+  hasNextPage: boolean;
+  hasPreviousPage: boolean;
+  total: number | null;
+  /** Where a scan ended, which may be no user of this page. */
+  end?: { readonly of: 'startCursor' | 'endCursor'; readonly position: Position | null };
+}
+
+interface PageInfo {
+  hasNextPage: boolean;
+  hasPreviousPage: boolean;
+  startCursor: string | null;
+  endCursor: string | null;
+}
+
+export const pageInfoType = builder.objectRef<PageInfo>('PageInfo').implement({
+  description: 'Where a page of a connection stands in the whole list (Relay).',
+  // Other subgraphs have connections too.
+  directives: { shareable: {} },
+  fields: (t) => ({
+    hasNextPage: t.exposeBoolean('hasNextPage', {
+      description:
+        'Whether there is more after this page. Exact, in whichever direction you page, except where a filter selects by last login or ban.',
+    }),
+    hasPreviousPage: t.exposeBoolean('hasPreviousPage', {
+      description:
+        'Whether there is more before this page. Exact for users, in whichever direction you page; for changes and bans, and where a filter selects by last login or ban, whether `after` was given.',
+    }),
+    startCursor: t.exposeString('startCursor', {
+      nullable: true,
+      description:
+        'The cursor of the first item of this page; null when the page is empty, except where a filter selects by last login or ban.',
+    }),
+    endCursor: t.exposeString('endCursor', {
+      nullable: true,
+      description:
+        'The cursor of the last item of this page, to be given as `after`; null when a page of users or bans is empty, except where a filter selects by last login or ban: then it is where the search of this page ended. A page of changes always has one.',
+    }),
+  }),
+});
+
+const userEdgeType = builder.objectRef<User>('UserEdge').implement({
+  description: 'A user in a connection, with the cursor of their place in the list.',
+  fields: (t) => ({
+    cursor: t.string({
+      description:
+        'The place of this user in the list, for `after` and `before`. It stays valid while users come and go, even when this user is removed. Opaque: pass it on as it is.',
+      resolve: (user) => cursorOf(user),
+    }),
+    node: t.field({ type: userType, description: 'The user at this place.', resolve: (user) => user }),
+  }),
+});
+
+const userConnectionType = builder.objectRef<UserConnection>('UserConnection').implement({
+  description: 'A page of users, newest first (Relay).',
+  fields: (t) => ({
+    edges: t.field({
+      type: [userEdgeType],
+      description: 'The users of this page, each with a cursor.',
+      resolve: ({ users }) => users,
+    }),
+    nodes: t.field({
+      type: [userType],
+      description: 'The users of this page, without cursors.',
+      resolve: ({ users }) => users,
+    }),
+    pageInfo: t.field({
+      type: pageInfoType,
+      description: 'What is before and after this page.',
+      resolve: ({ users, hasNextPage, hasPreviousPage, end }) => ({
+        hasNextPage,
+        hasPreviousPage,
+        startCursor: users.length === 0 ? null : cursorOf(users[0] as User),
+        endCursor: users.length === 0 ? null : cursorOf(users.at(-1) as User),
+        ...(end && { [end.of]: end.position && encodeCursor(end.position) }),
+      }),
+    }),
+    totalCount: t.int({
+      description:
+        'The exact number of users that the filter selects, on all pages together, of the same instant as the users of this page. Refused where the filter has `lastLoginBefore`, `lastLoginAfter` or `banned`.',
+      extensions: costs({ surcharge: SURCHARGES.total }),
+      // Counted with the rows, in one statement, because `selects` has found this field.
+      resolve: ({ total }) => total as number,
+    }),
+  }),
+});
+
+builder.queryField('users', (t) =>
+  t.field({
+    type: userConnectionType,
+    description:
+      'Users, newest first, by cursor. Page towards older users with `first` and `after: endCursor`, towards newer ones with `last` and `before: startCursor`. Users who register or are removed meanwhile never make others appear twice or go missing. Without `first` and `last` it is the first 10; both together are refused. A filter with `lastLoginBefore`, `lastLoginAfter` or `banned` looks at 1,000 users a page: a page may have fewer users than `first`, even none, although `hasNextPage` is true.',
+    args: {
+      filter: t.arg(filterArgument),
+      first: t.arg.int({
+        description: `The number of users to take from the newest end of what is selected, 1 to ${PAGE_SIZE.max}.`,
+      }),
+      after: t.arg.string({ description: 'A cursor: only users after it in the list, which are older.' }),
+      last: t.arg.int({
+        description: `The number of users to take from the oldest end of what is selected, 1 to ${PAGE_SIZE.max}. They still come newest first.`,
+      }),
+      before: t.arg.string({ description: 'A cursor: only users before it in the list, which are newer.' }),
+    },
+    extensions: costs({
+      surcharge: SURCHARGES.search,
+      options: { of: ['filter', STATE_FIELDS], surcharge: SURCHARGES.scan },
+      rows: { of: ['first', 'last'], otherwise: PAGE_SIZE.default, atMost: PAGE_SIZE.max },
+    }),
+    resolve: async (_root, { filter, first, after, last, before }, { scope, services }, info) => {
+      if (first != null && last != null) {
+        throw new AppError('BAD_USER_INPUT', 'first, last: got both, expected one of them or neither.');
+      }
+      const limit = first ?? last ?? PAGE_SIZE.default;
+      requirePageSize(last == null ? 'first' : 'last', limit);
+      const window = {
+        after: after == null ? null : parse(cursors.after, after),
+        before: before == null ? null : parse(cursors.before, before),
+        from: last == null ? 'newest' : 'oldest',
+        limit,
+        withAccounts: selects(info, 'User.accounts'),
+      } as const;
+      const withTotal = selects(info, 'UserConnection.totalCount');
+      const selected = withTotal ? toCountedFilter('totalCount', filter) : toFilter(filter);
+      const state = toState(filter);
+      if (state !== null) {
+        const found = await services.users.scanWindow(scope, selected, state, window);
+        return scanned(found, window);
+      }
+      const rows = await services.users.listWindow(scope, selected, { ...window, withTotal });
+      return { users: rows.users, hasNextPage: rows.hasOlder, hasPreviousPage: rows.hasNewer, total: rows.total };
+    },
+  }),
+);
+
+/** The page of a scan: what lies behind its start is only known from the arguments. */
+function scanned(
+  { users, hasMore, end }: Awaited<ReturnType<Services['users']['scanWindow']>>,
+  { from, after, before }: { from: 'newest' | 'oldest'; after: Position | null; before: Position | null },
+): UserConnection {
+  const isForward = from === 'newest';
+  return {
+    users,
+    total: null,
+    hasNextPage: before !== null || (isForward && hasMore),
+    hasPreviousPage: after !== null || (!isForward && hasMore),
+    end: { of: isForward ? 'endCursor' : 'startCursor', position: end },
+  };
+}
+
+function cursorOf({ createdAt, id }: User): string {
+  return encodeCursor({ createdAt: new Date(createdAt), id });
+}
+
+function requirePageSize(name: string, value: number): void {
+  if (value < 1 || value > PAGE_SIZE.max) throw badInput(name, value, `a whole number from 1 to ${PAGE_SIZE.max}`);
+}

@@ -1,0 +1,94 @@
+import { beforeAll, describe, expect, test } from 'vitest';
+import { camelCase, parseIdentity } from '#dist/domain/identities.js';
+import { type Json, type TestProject, useTestApp } from '../support/app.js';
+import { codesOf } from '../support/graphql.js';
+
+/** The bans of a project, for its backends. */
+
+const app = useTestApp();
+const identity = (authMethod: string, authValue: string) => parseIdentity({ authMethod, authValue }, camelCase);
+const BANS = `query ($first: Int! = 10, $after: String) { bans(first: $first, after: $after) {
+  nodes { authMethod authValue createdAt user { id authValue accounts { id } } }
+  edges { cursor node { authValue } }
+  pageInfo { hasNextPage hasPreviousPage startCursor endCursor }
+} }`;
+
+let project: TestProject;
+beforeAll(async () => {
+  project = await app.createProject();
+  const other = await app.createProject();
+  const { projects, logins } = app.context.services;
+  const [scope, foreign] = [await projects.getScope(project.appId), await projects.getScope(other.appId)];
+  for (const each of [project, other])
+    await each.addUsers(
+      { auth_method: 'google', auth_value: 'value-3' },
+      { auth_method: 'email', auth_value: 'Eve@example.com' },
+    );
+  for (let n = 0; n < 25; n += 1) await logins.ban(scope, identity('google', `value-${n}`));
+  await logins.ban(scope, identity('email', 'EVE@example.com'));
+  await logins.ban(foreign, identity('passkey', 'foreign'));
+});
+const ask = async (variables: Json): Promise<Json> => {
+  const { data, errors } = await project.graphql(BANS, variables);
+  expect(errors).toBeUndefined();
+  return data.bans;
+};
+
+describe('bans', () => {
+  test.each([1, 7, 13, 26, 100])('by %d show each ban of the project once, newest first', async (first) => {
+    const walked: string[] = [];
+    let after: string | null = null;
+    for (let goesOn = true; goesOn; ) {
+      const { nodes, edges, pageInfo }: Json = await ask({ first, after });
+      expect(edges.map(({ node }: Json) => node)).toEqual(nodes.map(({ authValue }: Json) => ({ authValue })));
+      expect(pageInfo).toMatchObject({
+        hasPreviousPage: after !== null,
+        startCursor: edges[0].cursor,
+        endCursor: edges.at(-1).cursor,
+      });
+      walked.push(...nodes.map(({ authValue }: Json) => authValue));
+      after = pageInfo.endCursor;
+      goesOn = pageInfo.hasNextPage;
+    }
+    expect(walked).toEqual(['EVE@example.com', ...Array.from({ length: 25 }, (_, n) => `value-${24 - n}`)]);
+  });
+
+  test('name the current user of each identity, and take two statements with users, one without', async () => {
+    app.statements.length = 0;
+    const { nodes } = await ask({ first: 100 });
+    const issued = () => app.statements.filter((sql) => !/app_secrets/.test(sql)).length;
+    expect(issued()).toBe(2);
+    const named = nodes.filter(({ user }: Json) => user !== null).map(({ user }: Json) => user.authValue);
+    expect(named).toEqual(['Eve@example.com', 'value-3']);
+    app.statements.length = 0;
+    await project.graphql('{ a: bans(first: 3) { nodes { authValue } } b: bans { nodes { createdAt } } }');
+    expect(issued()).toBe(1);
+  });
+
+  test('answer the same when the query is compiled, and an empty page has no cursors', async () => {
+    const answers: Json[] = [];
+    for (let time = 0; time < 5; time += 1) answers.push(await ask({ first: 5 }));
+    for (const answer of answers) expect(answer).toEqual(answers[0]);
+    const empty = await app.createProject();
+    expect((await empty.graphql(BANS)).data.bans).toEqual({
+      nodes: [],
+      edges: [],
+      pageInfo: { hasNextPage: false, hasPreviousPage: false, startCursor: null, endCursor: null },
+    });
+  });
+
+  test.each<[string, Json]>([
+    ['first', { first: 0 }],
+    ['first', { first: 101 }],
+    ['after', { after: 'x' }],
+    ['after', { after: 'x'.repeat(65) }],
+  ])('refuse a bad %s: %j', async (argument, variables) => {
+    const answer = await project.graphql(BANS, variables);
+    expect(answer.errors?.[0]?.extensions).toEqual({ code: 'BAD_USER_INPUT', argument });
+  });
+
+  test('change by no request of a project', async () => {
+    const answer = await project.graphql('mutation { ban(authMethod: "email", authValue: "a@example.com") { id } }');
+    expect(codesOf(answer)).toEqual(['BAD_USER_INPUT']);
+  });
+});

@@ -1,0 +1,319 @@
+import { beforeAll, describe, expect, test } from 'vitest';
+import { type Json, type TestProject, useTestApp } from '../support/app.js';
+import { codesOf } from '../support/graphql.js';
+
+/** The ids of users in the caller's own system. */
+
+const app = useTestApp();
+const scopeOf = ({ appId }: TestProject) => app.context.services.projects.getScope(appId);
+
+const recordLogin = (project: TestProject, input: Json, key?: string) =>
+  project.graphql(
+    `mutation ($input: RecordLoginInput!, $key: String) { recordLogin(input: $input, idempotencyKey: $key) {
+      created user { id externalId loginCount wallet }
+    } }`,
+    { input, key },
+  );
+const find = async (project: TestProject, externalId: string): Promise<Json> => {
+  const { data, errors } = await project.graphql(
+    'query ($id: String!) { userByExternalId(externalId: $id) { id authValue externalId accounts { id } } }',
+    { id: externalId },
+  );
+  expect(errors).toBeUndefined();
+  return data.userByExternalId;
+};
+const countOf = async (project: TestProject) => (await project.graphql('{ userCount }')).data.userCount;
+const ada = { authMethod: 'email', authValue: 'ada@example.com' };
+const grace = { authMethod: 'google', authValue: 'grace' };
+const remove = (project: TestProject, id: string) => project.rest(`/server/users/${id}`, { method: 'DELETE' });
+
+describe('a login', () => {
+  test('sets it on a new user, on one without, and leaves the same', async () => {
+    const project = await app.createProject();
+    const first = (await recordLogin(project, { ...ada, externalId: 'A-1' })).data.recordLogin;
+    expect(first).toMatchObject({ created: true, user: { externalId: 'A-1', loginCount: 1 } });
+    const again = (await recordLogin(project, { ...ada, externalId: 'A-1' })).data.recordLogin;
+    expect(again).toMatchObject({ created: false, user: { externalId: 'A-1', loginCount: 2 } });
+    const without = (await recordLogin(project, ada)).data.recordLogin;
+    expect(without.user).toMatchObject({ externalId: 'A-1', loginCount: 3 });
+    expect((await recordLogin(project, { ...grace, externalId: null })).data.recordLogin.user.externalId).toBe(null);
+    const later = (await recordLogin(project, { ...grace, externalId: 'a-1' })).data.recordLogin;
+    expect(later).toMatchObject({ created: false, user: { externalId: 'a-1', loginCount: 2 } });
+  });
+
+  test('with another one, or that of another user, is a CONFLICT and changes nothing, with a key too', async () => {
+    const project = await app.createProject();
+    const { user } = (await recordLogin(project, { ...ada, externalId: 'A-1' })).data.recordLogin;
+    await recordLogin(project, grace);
+    const cases: [Json, string][] = [
+      [{ ...ada, externalId: 'A-2' }, 'This user has another external ID.'],
+      [{ ...grace, externalId: 'A-1' }, 'Another user of this project has this external ID.'],
+      [
+        { authMethod: 'passkey', authValue: 'new', externalId: 'A-1' },
+        'Another user of this project has this external ID.',
+      ],
+    ];
+    for (const [input, message] of cases) {
+      for (const key of [undefined, `key-${input['authValue']}`]) {
+        const answer = await recordLogin(project, { ...input, wallet: `0x${'1'.repeat(40)}` }, key);
+        expect(codesOf(answer)).toEqual(['CONFLICT']);
+        expect(answer.errors?.[0]?.message).toBe(message);
+        expect(answer.data).toBe(null);
+      }
+    }
+    const { data } = await project.graphql('{ userPage { totalUser users { externalId loginCount wallet } } }');
+    expect(data.userPage).toEqual({
+      totalUser: 2,
+      users: [
+        { externalId: null, loginCount: 1, wallet: null },
+        { externalId: 'A-1', loginCount: 1, wallet: null },
+      ],
+    });
+    // A key whose request failed is free for a request that succeeds.
+    expect(
+      (await recordLogin(project, { ...ada, externalId: 'A-1' }, 'key-ada@example.com')).data.recordLogin.user.id,
+    ).toBe(user.id);
+  });
+
+  test('of a banned identity is BANNED, whatever its external id', async () => {
+    const project = await app.createProject();
+    await recordLogin(project, { ...ada, externalId: 'A-1' });
+    const { logins } = app.context.services;
+    await logins.ban(await scopeOf(project), { ...ada, authValueKey: ada.authValue });
+    expect(codesOf(await recordLogin(project, { ...ada, externalId: 'A-2' }))).toEqual(['BANNED']);
+    expect(codesOf(await recordLogin(project, { ...grace, externalId: 'A-1' }))).toEqual(['CONFLICT']);
+  });
+
+  test('a retry with a key is answered with the external id', async () => {
+    const project = await app.createProject();
+    const first = await recordLogin(project, { ...ada, externalId: 'A-1' }, 'k');
+    expect((await recordLogin(project, { ...ada, externalId: 'A-1' }, 'k')).data).toEqual(first.data);
+    expect(codesOf(await recordLogin(project, { ...ada, externalId: 'A-2' }, 'k'))).toEqual(['IDEMPOTENCY_KEY_REUSED']);
+    expect(codesOf(await recordLogin(project, ada, 'k'))).toEqual(['IDEMPOTENCY_KEY_REUSED']);
+  });
+
+  test('first logins of one user at once, with and without a key, make one user', async () => {
+    for (let round = 0; round < 5; round += 1) {
+      const project = await app.createProject();
+      const answers = await Promise.all(
+        Array.from({ length: 8 }, (_, n) =>
+          recordLogin(project, { ...ada, externalId: 'A-1' }, n % 2 ? `key-${n}` : undefined),
+        ),
+      );
+      expect(answers.flatMap(codesOf)).toEqual([]);
+      expect(new Set(answers.map(({ data }) => data.recordLogin.user.id)).size).toBe(1);
+    }
+  });
+
+  test('of several users who want one external id at once, one gets it', async () => {
+    const project = await app.createProject();
+    const inputs = Array.from({ length: 8 }, (_, n) => ({ authMethod: 'google', authValue: `${n}` }));
+    await Promise.all(inputs.slice(0, 4).map((input) => recordLogin(project, input)));
+    const answers = await Promise.all(inputs.map((input) => recordLogin(project, { ...input, externalId: 'one' })));
+    expect(answers.flatMap(codesOf)).toEqual(new Array(7).fill('CONFLICT'));
+    expect((await find(project, 'one'))?.externalId).toBe('one');
+  });
+
+  test.each<[string, string]>([
+    ['an empty text', ''],
+    ['white space at an end', ' a'],
+    ['a control character', 'a\u0000'],
+    ['a line break', 'a\nb'],
+    ['an invisible character', 'a\u200bb'],
+    ['half of a surrogate pair', '\ud800'],
+    ['more than 255 bytes', `${'ä'.repeat(127)}aa`],
+  ])('refuses %s', async (_what, externalId) => {
+    const project = await app.createProject();
+    const answer = await recordLogin(project, { ...ada, externalId });
+    expect(codesOf(answer)).toEqual(['BAD_USER_INPUT']);
+    expect(answer.errors?.[0]?.extensions).toEqual({ code: 'BAD_USER_INPUT', argument: 'input.externalId' });
+    expect(answer.errors?.[0]?.message).toMatch(/^externalId: got .*expected text of 1 to 255 bytes/);
+    expect(await countOf(project)).toBe(0);
+    const read = await project.graphql('query ($id: String!) { userByExternalId(externalId: $id) { id } }', {
+      id: externalId,
+    });
+    expect(codesOf(read)).toEqual(['BAD_USER_INPUT']);
+  });
+});
+
+describe('userByExternalId', () => {
+  let project: TestProject;
+  beforeAll(async () => {
+    project = await app.createProject();
+    const other = await app.createProject();
+    for (const each of [other, project])
+      await each.addUsers(
+        { auth_method: 'email', auth_value: 'ada@example.com', external_id: 'A-1' },
+        { auth_method: 'google', auth_value: 'b', external_id: `${'ä'.repeat(127)}a` },
+        { auth_method: 'google', auth_value: 'c', external_id: '7' },
+        { auth_method: 'google', auth_value: 'd' },
+      );
+  });
+
+  test('finds the user of this project, exactly', async () => {
+    expect(await find(project, 'A-1')).toMatchObject({ authValue: 'ada@example.com', externalId: 'A-1', accounts: [] });
+    expect(await find(project, `${'ä'.repeat(127)}a`)).toMatchObject({ authValue: 'b' });
+    // Another case, a part, a decomposed letter.
+    for (const other of ['a-1', 'A-', `${'a\u0308'.repeat(80)}a`, 'd']) expect(await find(project, other)).toBe(null);
+    expect(await find(await app.createProject(), 'A-1')).toBe(null);
+  });
+
+  test('takes one statement for many, and answers the same when it is compiled', async () => {
+    const fields = Array.from(
+      { length: 20 },
+      (_, n) => `u${n}: userByExternalId(externalId: "${n}") { id accounts { id } }`,
+    );
+    const answers: Json[] = [];
+    for (let time = 0; time < 5; time += 1) {
+      app.statements.length = 0;
+      answers.push((await project.graphql(`{ ${fields.join(' ')} }`)).data);
+      expect(app.statements.filter((sql) => !/app_secrets/.test(sql))).toHaveLength(1);
+    }
+    expect(answers[0]).toMatchObject({ u6: null, u7: { id: expect.any(String) } });
+    for (const answer of answers) expect(answer).toEqual(answers[0]);
+  });
+
+  test('REST answers have no new field', async () => {
+    const { body } = await project.rest('/server/users?limit=1');
+    expect(Object.keys(body.result.users[0])).toEqual([
+      ...['id', 'auth_method', 'auth_value', 'wallet', 'created_at', 'last_login', 'login_count', 'accounts'],
+    ]);
+  });
+});
+
+test('the external id of a removed user is free, and a user is not restored while another has theirs', async () => {
+  const project = await app.createProject();
+  const { users } = app.context.services;
+  const scope = await scopeOf(project);
+  const { user } = (await recordLogin(project, { ...ada, externalId: 'A-1' })).data.recordLogin;
+  await remove(project, user.id);
+  expect(await find(project, 'A-1')).toBe(null);
+  const other = (await recordLogin(project, { ...grace, externalId: 'A-1' })).data.recordLogin.user;
+  expect((await find(project, 'A-1')).id).toBe(other.id);
+  await expect(users.restoreUser(scope, BigInt(user.id))).rejects.toMatchObject({
+    code: 'CONFLICT',
+    message: `User ${user.id} cannot be restored: user ${other.id} has the external ID now. Remove that user first.`,
+  });
+  expect(await users.searchAny(scope, 'A-1', true)).toMatchObject([{ id: Number(user.id), externalId: 'A-1' }]);
+  await remove(project, other.id);
+  await users.restoreUser(scope, BigInt(user.id));
+  expect((await find(project, 'A-1')).id).toBe(user.id);
+});
+
+test('a search finds a user by external id, also one that looks like an id, an email or an address', async () => {
+  const project = await app.createProject();
+  const { users } = app.context.services;
+  const scope = await scopeOf(project);
+  const { user } = (await recordLogin(project, { ...grace, externalId: 'Ada@Example.com' })).data.recordLogin;
+  await recordLogin(project, ada);
+  const found = async (text: string) => (await users.searchAny(scope, text)).map(({ authValue }) => authValue);
+  expect(await found(' Ada@Example.com ')).toEqual(['ada@example.com', 'grace']);
+  expect(await found('ada@example.com')).toEqual(['ada@example.com']);
+  await recordLogin(project, { authMethod: 'google', authValue: 'x', externalId: user.id });
+  expect(await found(user.id)).toEqual(['x', 'grace']);
+  await recordLogin(project, { authMethod: 'google', authValue: 'y', externalId: `0x${'a'.repeat(40)}` });
+  expect(await found(`0x${'a'.repeat(40)}`)).toEqual(['y']);
+});
+
+test('the feed names the field of a user who gets an external id', async () => {
+  const project = await app.createProject();
+  const changes = async (after: string | null): Promise<Json> => {
+    const { data } = await project.graphql(
+      'query ($after: String) { changes(after: $after, first: 100) { nodes { id type fields userId } } }',
+      { after },
+    );
+    return data.changes.nodes;
+  };
+  await recordLogin(project, ada);
+  await expect.poll(async () => (await changes(null)).length, { timeout: 60_000 }).toBe(1);
+  const [{ id: after }] = await changes(null);
+  await recordLogin(project, ada);
+  await recordLogin(project, { ...ada, externalId: 'A-1' });
+  await recordLogin(project, { ...ada, externalId: 'A-1' });
+  const { user } = (await recordLogin(project, { ...grace, externalId: 'A-2' })).data.recordLogin;
+  await expect.poll(async () => (await changes(after)).length, { timeout: 60_000 }).toBe(2);
+  expect(await changes(after)).toMatchObject([
+    { type: 'USER_UPDATED', fields: ['externalId'] },
+    { type: 'USER_CREATED', userId: user.id },
+  ]);
+});
+
+describe('an import', () => {
+  const line = (value: string, externalId?: string, more: Json = {}): Json => ({
+    ...{ auth_method: 'google', auth_value: value, ...more },
+    ...(externalId !== undefined && { external_id: externalId }),
+  });
+  async function importLines(
+    project: TestProject,
+    lines: Json[],
+    onConflict: 'skip' | 'update' | 'fail' = 'update',
+    skipInvalid = true,
+  ) {
+    async function* input() {
+      yield Buffer.from(lines.map((each) => JSON.stringify(each)).join('\n'));
+    }
+    const options = { onConflict, skipInvalid, progress: () => undefined, signal: new AbortController().signal };
+    const report = await app.context.services.transfers.importUsers(await scopeOf(project), input(), options);
+    const { imported, created, updated, unchanged, skipped, errors } = report;
+    return { imported, created, updated, unchanged, skipped, failed: errors.map((each) => each.line), errors };
+  }
+  const ids = async (project: TestProject): Promise<Json> => {
+    const { data } = await project.graphql('{ userPage(limit: 100) { users { authValue externalId } } }');
+    return Object.fromEntries(data.userPage.users.map(({ authValue, externalId }: Json) => [authValue, externalId]));
+  };
+
+  test('sets, keeps and replaces external ids as its rule for users who exist says', async () => {
+    const project = await app.createProject();
+    expect(await importLines(project, [line('a', '1'), line('b'), line('c', '3')], 'fail')).toMatchObject({
+      created: 3,
+    });
+    expect(await importLines(project, [line('a', '9'), line('b', '1')], 'skip')).toMatchObject({
+      skipped: 2,
+      failed: [],
+    });
+    expect(await ids(project)).toEqual({ a: '1', b: null, c: '3' });
+    const lines = [line('a', '9'), line('b', '2'), line('c'), line('c', '3')];
+    expect(await importLines(project, lines)).toMatchObject({ updated: 2, unchanged: 2, failed: [] });
+    expect(await ids(project)).toEqual({ a: '9', b: '2', c: '3' });
+  });
+
+  test('fails the lines whose external id another user has at that line, and no other', async () => {
+    const project = await app.createProject();
+    await importLines(project, [line('a', '1'), line('b', '2')]);
+    const report = await importLines(project, [
+      line('c', '1'), // a has it
+      line('a', '3'),
+      line('d', '1'), // free by now
+      line('e', '1'), // d has it
+      line('e', '4'),
+      line('f', '4'), // e has it
+      line('b', '2'),
+    ]);
+    expect(report).toMatchObject({ created: 2, updated: 1, unchanged: 1, failed: [1, 4, 6] });
+    expect(report.errors[0]?.error).toBe('Another user of this project has this external ID.');
+    expect(await ids(project)).toEqual({ a: '3', b: '2', d: '1', e: '4' });
+  });
+
+  test('with a taken external id changes nothing unless invalid lines are skipped', async () => {
+    const project = await app.createProject();
+    const report = await importLines(project, [line('a', '1'), line('b', '1'), line('c', 'x\n')], 'fail', false);
+    expect(report).toMatchObject({ imported: 0, failed: [2, 3] });
+    expect(report.errors[1]?.error).toMatch(/^external_id: got .*expected text of 1 to 255 bytes/);
+    expect(await ids(project)).toEqual({});
+  });
+
+  test('of many contested lines has the outcome of one line after another', async () => {
+    const project = await app.createProject();
+    const lines = Array.from({ length: 600 }, (_, n) => line(`u${n % 150}`, `x${(n * 7) % 90}`));
+    const model: Record<string, string> = {};
+    const failed: number[] = [];
+    for (const [index, { auth_value, external_id }] of lines.entries()) {
+      const holder = Object.entries(model).find(([, id]) => id === external_id)?.[0] ?? auth_value;
+      if (holder === auth_value) model[auth_value] = external_id;
+      else failed.push(index + 1);
+    }
+    expect((await importLines(project, lines)).failed).toEqual(failed);
+    for (const [value, id] of Object.entries(model)) expect((await find(project, id)).authValue).toBe(value);
+    expect(await countOf(project)).toBe(Object.keys(model).length);
+  });
+});

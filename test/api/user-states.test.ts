@@ -1,0 +1,184 @@
+import fc from 'fast-check';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { camelCase, parseIdentity } from '#dist/domain/identities.js';
+import { SCANNED } from '#dist/sql/scan-users.js';
+import { type Json, type TestProject, useTestApp } from '../support/app.js';
+import { codesOf } from '../support/graphql.js';
+
+/** Users by last login and by ban. No total is kept for them, and no index: a page looks at a limited number of users. */
+
+const app = useTestApp();
+const DAY_MS = 86_400_000;
+const JANUARY = Date.parse('2026-01-01T00:00:00.000Z');
+const day = (n: number) => new Date(JANUARY + n * DAY_MS).toISOString();
+
+interface Known {
+  readonly authValue: string;
+  readonly method: string;
+  readonly createdAt: string;
+  readonly lastLogin: string | null;
+  readonly banned: boolean;
+}
+
+const LIST = `query ($filter: UserFilter, $first: Int, $after: String, $last: Int, $before: String) {
+  users(filter: $filter, first: $first, after: $after, last: $last, before: $before) {
+    nodes { authValue } edges { cursor } pageInfo { hasNextPage hasPreviousPage startCursor endCursor }
+  }
+}`;
+
+async function list(project: TestProject, variables: Json): Promise<Json> {
+  const { data, errors } = await project.graphql(LIST, variables);
+  expect(errors).toBeUndefined();
+  return data.users;
+}
+
+/** All users of a filter, page by page, and how many pages there were. */
+async function walk(project: TestProject, filter: Json, size: number, direction: 'first' | 'last' = 'first') {
+  const [by, end, more] =
+    direction === 'first' ? ['after', 'endCursor', 'hasNextPage'] : ['before', 'startCursor', 'hasPreviousPage'];
+  const found: string[] = [];
+  let pages = 0;
+  for (let cursor: string | null = null, goesOn = true; goesOn; pages += 1) {
+    const page: Json = await list(project, { filter, [direction]: size, [by as string]: cursor });
+    expect(page['nodes'].length).toBeLessThanOrEqual(size);
+    const values = page['nodes'].map(({ authValue }: Json) => authValue);
+    if (direction === 'first') found.push(...values);
+    else found.unshift(...values);
+    cursor = page['pageInfo'][end as string];
+    goesOn = page['pageInfo'][more as string];
+    if (goesOn) expect(cursor).toEqual(expect.any(String));
+  }
+  return { found, pages };
+}
+
+describe('a filter by last login or ban', () => {
+  let project: TestProject;
+  /** Newest first. */
+  const users: Known[] = [];
+  beforeAll(async () => {
+    project = await app.createProject();
+    const other = await app.createProject();
+    const { projects, logins } = app.context.services;
+    const [scope, otherScope] = [await projects.getScope(project.appId), await projects.getScope(other.appId)];
+    for (let n = 0; n < 60; n += 1) {
+      users.unshift({
+        authValue: `user-${n}`,
+        method: ['google', 'passkey', 'github'][n % 3] as string,
+        createdAt: day(n),
+        lastLogin: n % 4 === 0 ? null : day(n + ((n * 7) % 40)),
+        banned: n % 5 === 0,
+      });
+    }
+    const lines = users.map(({ authValue, method, createdAt, lastLogin }) => ({
+      ...{ auth_method: method, auth_value: authValue, created_at: createdAt, last_login: lastLogin },
+    }));
+    await project.addUsers(...lines);
+    await other.addUsers(...lines);
+    for (const { method, authValue, banned } of users) {
+      const identity = parseIdentity({ authMethod: method, authValue }, camelCase);
+      await logins.ban(banned ? scope : otherScope, identity);
+    }
+  });
+
+  const matches = (user: Known, { lastLoginBefore, lastLoginAfter, banned, loginMethods, startDate, endDate }: Json) =>
+    (lastLoginBefore == null || (user.lastLogin ?? user.createdAt) < lastLoginBefore) &&
+    (lastLoginAfter == null || (user.lastLogin !== null && user.lastLogin >= lastLoginAfter)) &&
+    (banned == null || user.banned === banned) &&
+    (loginMethods == null || loginMethods.includes(user.method === 'passkey' ? 'PASSKEY' : 'SOCIALS')) &&
+    (startDate == null || user.createdAt >= startDate) &&
+    (endDate == null || user.createdAt <= endDate);
+
+  test('selects what a filter of all users would, in every direction and page size', async () => {
+    const instant = fc.option(fc.integer({ min: -2, max: 100 }).map(day), { freq: 3 });
+    const filters = fc.record({
+      lastLoginBefore: instant,
+      lastLoginAfter: instant,
+      banned: fc.option(fc.boolean()),
+      loginMethods: fc.option(fc.constantFrom(['PASSKEY'], ['SOCIALS'], ['SOCIALS', 'EMAIL'])),
+      startDate: instant,
+      endDate: instant,
+    });
+    await fc.assert(
+      fc.asyncProperty(
+        filters,
+        fc.integer({ min: 1, max: 70 }),
+        fc.constantFrom('first', 'last'),
+        async (filter, size, direction) => {
+          const right = users.filter((user) => matches(user, filter)).map(({ authValue }) => authValue);
+          expect((await walk(project, filter, size, direction)).found).toEqual(right);
+        },
+      ),
+      { numRuns: 25 },
+    );
+  });
+
+  test('reads a date as its first instant', async () => {
+    const before = await list(project, { filter: { lastLoginBefore: '2026-01-02' }, first: 100 });
+    expect(before['nodes']).toEqual([{ authValue: 'user-0' }]);
+    const { found } = await walk(
+      project,
+      { lastLoginAfter: '2026-01-09', lastLoginBefore: '2026-01-09T00:00:00.001Z' },
+      5,
+    );
+    expect(found).toEqual(users.filter(({ lastLogin }) => lastLogin === day(8)).map(({ authValue }) => authValue));
+    expect(found.length).toBeGreaterThan(0);
+  });
+
+  test('takes one statement for a page', async () => {
+    app.statements.length = 0;
+    await project.graphql(
+      '{ users(filter: { banned: true }) { nodes { id accounts { id } } pageInfo { endCursor } } }',
+    );
+    expect(app.statements.filter((sql) => !/app_secrets/.test(sql))).toHaveLength(1);
+  });
+
+  test.each([
+    ['userCount', 'query ($f: UserFilter) { userCount(filter: $f) }'],
+    ['userPage', 'query ($f: UserFilter) { userPage(filter: $f) { users { id } } }'],
+    ['totalCount', 'query ($f: UserFilter) { users(filter: $f) { totalCount } }'],
+  ])('is refused by %s, which has an exact total', async (what, query) => {
+    for (const f of [{ banned: false }, { lastLoginBefore: '2026-01-01' }, { lastLoginAfter: '2026-01-01' }]) {
+      const answer = await project.graphql(query, { f });
+      expect(codesOf(answer)).toEqual(['BAD_USER_INPUT']);
+      expect(answer.errors?.[0]?.message).toBe(
+        `filter: ${what} cannot select by lastLoginBefore, lastLoginAfter or banned, because such users are not counted; ask for users without totalCount.`,
+      );
+    }
+    const none = { f: { banned: null, lastLoginBefore: null, lastLoginAfter: null } };
+    expect((await project.graphql(query, none)).errors).toBeUndefined();
+  });
+
+  test.each(['lastLoginBefore', 'lastLoginAfter'])('refuses a %s that is no date', async (field) => {
+    for (const text of ['', '2026-13-01', 'x'.repeat(65), 'now']) {
+      const answer = await project.graphql(LIST, { filter: { [field]: text } });
+      expect(answer.errors?.[0]?.extensions).toEqual({ code: 'BAD_USER_INPUT', argument: `filter.${field}` });
+    }
+  });
+});
+
+test('a page looks at a limited number of users, and goes on where it ended', async () => {
+  const project = await app.createProject();
+  const { pool } = app.context.db;
+  const size = 2 * SCANNED + 500;
+  await pool.query(
+    `INSERT INTO users (project_id, auth_method, auth_value, auth_value_key, created_at, last_login)
+     SELECT p.id, 'google', n::text, n::text, $2::timestamptz + n / 3 * interval '1 second', $2::timestamptz + n * interval '1 hour'
+     FROM projects p, generate_series(0, $3::int - 1) AS n WHERE p.app_id = $1`,
+    [project.appId, day(0), size],
+  );
+  // The ten users who logged in first are the oldest of all.
+  const filter = { lastLoginBefore: new Date(JANUARY + 10 * 3_600_000).toISOString() };
+  const first = await list(project, { filter, first: 5 });
+  expect(first).toMatchObject({
+    nodes: [],
+    pageInfo: { hasNextPage: true, hasPreviousPage: false, startCursor: null },
+  });
+  const forward = await walk(project, filter, 5);
+  expect(forward.found.toSorted((a, b) => Number(a) - Number(b))).toEqual(Array.from({ length: 10 }, (_, n) => `${n}`));
+  expect(forward.pages).toBe(4);
+  const late = { lastLoginAfter: new Date(JANUARY + (size - 10) * 3_600_000).toISOString() };
+  const backward = await walk(project, late, 100, 'last');
+  expect([backward.found.length, backward.pages]).toEqual([10, 3]);
+  const byMethod = await walk(project, { ...filter, loginMethods: ['SOCIALS', 'WALLET'] }, 100);
+  expect(byMethod.found).toEqual(forward.found);
+});
