@@ -110,6 +110,7 @@ describe('while a server runs on the same database,', () => {
       auth_value: '1',
       email: null,
       wallet: null,
+      external_id: null,
       created_at: expect.stringMatching(TIMESTAMP),
       last_login: null,
       login_count: 3,
