@@ -203,11 +203,9 @@ query VerifyWallet($address: String!, $userId: ID!) {
   several: verifyWallets(
     inputs: [{ address: $address }, { address: "0x12" }]
   ) {
+    verdict
+    reason
     asOf
-    verdicts {
-      verdict
-      reason
-    }
   }
 }
 `;

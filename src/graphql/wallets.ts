@@ -2,7 +2,7 @@ import type { Address } from '../domain/addresses.js';
 import { isChecksumValid, parseAddress, requireAddress } from '../domain/addresses.js';
 import { parse, userId } from '../domain/filters.js';
 import type { WalletOwner } from '../domain/users.js';
-import { MAX_WALLETS, readWallet, VERDICTS, type WalletVerdict, type WalletVerdicts } from '../domain/wallets.js';
+import { MAX_WALLETS, readWallet, VERDICTS, type WalletVerdict } from '../domain/wallets.js';
 import { AppError } from '../errors.js';
 import { builder, networkEnum, walletTypeEnum } from './builder.js';
 import { costs, SURCHARGES } from './field-cost.js';
@@ -91,7 +91,7 @@ const verdictEnum = builder.enumType('WalletVerdictKind', {
   ) as Record<WalletVerdict['verdict'], { value: WalletVerdict['verdict']; description: string }>,
 });
 
-const verdictType = builder.objectRef<WalletVerdict>('WalletVerdict').implement({
+const verdictType = builder.objectRef<WalletVerdict & { readonly asOf: string }>('WalletVerdict').implement({
   description: 'The decision about one wallet of `verifyWallets`.',
   fields: (t) => ({
     verdict: t.expose('verdict', { type: verdictEnum, description: 'The decision.' }),
@@ -122,26 +122,15 @@ const verdictType = builder.objectRef<WalletVerdict>('WalletVerdict').implement(
         'How that user authenticates: `email`, `passkey`, `wallet`, or the name of a social provider. Null unless it is verified.',
       resolve: ({ owner }) => owner?.authMethod,
     }),
+    asOf: t.expose('asOf', {
+      type: 'DateTime',
+      description:
+        'The instant of the decision, the same for all of an answer, by the clock of the database: all that was committed before it counts.',
+    }),
     receipt: t.exposeString('receipt', {
       nullable: true,
       description: `${RECEIPT_DESCRIPTION} Null for a malformed wallet.`,
       extensions: costs({ surcharge: SURCHARGES.receipt }),
-    }),
-  }),
-});
-
-const verdictsType = builder.objectRef<WalletVerdicts>('WalletVerdicts').implement({
-  description: 'The result of `verifyWallets`: all verdicts are of the same instant.',
-  fields: (t) => ({
-    asOf: t.expose('asOf', {
-      type: 'DateTime',
-      description:
-        'The instant of the verdicts, by the clock of the database: all that was committed before it counts.',
-    }),
-    verdicts: t.field({
-      type: [verdictType],
-      description: 'One for each of the `inputs`, in their order.',
-      resolve: ({ verdicts }) => verdicts as WalletVerdict[],
     }),
   }),
 });
@@ -159,9 +148,9 @@ const walletInput = builder.inputType('WalletInput', {
 
 builder.queryField('verifyWallets', (t) =>
   t.field({
-    type: verdictsType,
+    type: [verdictType],
     description:
-      'Decides for many wallets at once what `verifyWallet` decides for one, all at the same instant. A malformed wallet is a verdict here, so that the others are answered.',
+      'Decides for many wallets at once what `verifyWallet` decides for one, all at the same instant: a verdict for each of the `inputs`, in their order. A malformed wallet is a verdict here, so that the others are answered.',
     args: {
       inputs: t.arg({ type: [walletInput], required: true, description: `The wallets, at most ${MAX_WALLETS}.` }),
     },
@@ -170,14 +159,15 @@ builder.queryField('verifyWallets', (t) =>
       rows: { of: ['inputs'], otherwise: 0, atMost: MAX_WALLETS },
       items: { of: ['inputs'], each: SURCHARGES.wallet },
     }),
-    resolve: (_root, { inputs }, { scope, services }, info) => {
+    resolve: async (_root, { inputs }, { scope, services }, info) => {
       if (inputs.length > MAX_WALLETS)
         throw new AppError('BAD_USER_INPUT', `inputs: got ${inputs.length}, expected at most ${MAX_WALLETS}.`);
-      return services.wallets.verifyWallets(
+      const { asOf, verdicts } = await services.wallets.verifyWallets(
         scope,
         inputs.map(({ address, userId: pinned }) => readWallet(requiredUserId, { address, userId: pinned })),
         { withReceipts: selects(info, 'WalletVerdict.receipt') },
       );
+      return verdicts.map((verdict) => ({ ...verdict, asOf }));
     },
   }),
 );

@@ -88,7 +88,7 @@ describe('the exact number of statements per operation', () => {
     verifyWallet: [1, `{ verifyWallet(address: "${ethereumAddress(0)}") { exists } }`],
     verifyWallets: [
       1,
-      `{ verifyWallets(inputs: [{ address: "${ethereumAddress(0)}" }, { address: "x" }, { address: "${ethereumAddress(1)}", userId: 2 }]) { asOf verdicts { verdict } } }`,
+      `{ verifyWallets(inputs: [{ address: "${ethereumAddress(0)}" }, { address: "x" }, { address: "${ethereumAddress(1)}", userId: 2 }]) { asOf verdict } }`,
     ],
     parseAddress: [0, `{ parseAddress(address: "${ethereumAddress(0)}") { network } }`],
     deleteUser: [1, 'mutation { deleteUser(id: 3) { id } }'],

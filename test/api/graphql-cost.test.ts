@@ -102,10 +102,10 @@ describe('the cost of an operation', () => {
     [20, 'query ($ids: [ID!]!) { usersByIds(ids: $ids) { id } }', { ids: '5' }],
     [20, 'query ($id: ID!) { usersByIds(ids: [$id]) { id } }', { id: 5 }],
     // Of many wallets, each costs 2, and 1 for each field of its verdict.
-    [25, `${VERIFY_MANY} { asOf verdicts { verdict userId } } }`, { wallets: Array(3).fill({ address: 'x' }) }],
-    [14, `${VERIFY_MANY} { verdicts { verdict reason } } }`, { wallets: [] }],
+    [26, `${VERIFY_MANY} { asOf verdict userId } }`, { wallets: Array(3).fill({ address: 'x' }) }],
+    [13, `${VERIFY_MANY} { verdict reason } }`, { wallets: [] }],
     // A receipt costs 12 more.
-    [60, `${VERIFY_MANY} { verdicts { verdict receipt } } }`, { wallets: Array(3).fill({ address: 'x' }) }],
+    [59, `${VERIFY_MANY} { verdict receipt } }`, { wallets: Array(3).fill({ address: 'x' }) }],
     [25, '{ verifyWallet(address: "x") { exists receipt } }'],
     [0, 'query ($n: Int!) { users(first: $n) { nodes { id } } }', { n: 'many' }],
     // Fragments count at each spread. Fields that a directive skips count too.
@@ -140,9 +140,10 @@ describe('the cost of an operation', () => {
       'Query.findUser',
       'Query.searchUsers',
       'Query.usersByIds',
+      'Query.verifyWallets',
       'User.accounts',
     ]);
-    // The lists below Query.users, Query.userPage, Query.bans, Query.verifyWallets and Query.changes, and the names of the fields of a user.
+    // The lists below Query.users, Query.userPage, Query.bans and Query.changes, and the names of the fields of a user.
     const byTheField = lists.filter(({ rows }) => rows === undefined);
     expect(namesOf(byTheField)).toEqual([
       'BanConnection.edges',
@@ -153,7 +154,6 @@ describe('the cost of an operation', () => {
       'UserConnection.edges',
       'UserConnection.nodes',
       'UserPage.users',
-      'WalletVerdicts.verdicts',
     ]);
   });
 

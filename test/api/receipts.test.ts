@@ -17,7 +17,7 @@ const WALLET = ethereumAddress(2);
 const NOBODYS = stellarAddress(404);
 const ONE = `query ($address: String!, $userId: ID) { verifyWallet(address: $address, userId: $userId) { exists receipt } }`;
 const ONE_OF_ANY = 'query ($address: String!) { verifyWallet(address: $address) { exists receipt } }';
-const MANY = 'query ($inputs: [WalletInput!]!) { verifyWallets(inputs: $inputs) { verdicts { verdict receipt } } }';
+const MANY = 'query ($inputs: [WalletInput!]!) { verifyWallets(inputs: $inputs) { verdict receipt } }';
 
 async function projectWithWallets(app: TestApp): Promise<TestProject> {
   const project = await app.createProject();
@@ -64,7 +64,7 @@ describe('with a key that signs and the next one,', () => {
 
   const receiptsOf = async (inputs: Json[]): Promise<(string | null)[]> => {
     const { data } = await project.graphql(MANY, { inputs });
-    return data.verifyWallets.verdicts.map(({ receipt }: Json) => receipt);
+    return data.verifyWallets.map(({ receipt }: Json) => receipt);
   };
 
   test('each verdict is signed, a no as well, and another library accepts it', async () => {

@@ -23,7 +23,7 @@ const BATCH = 500;
 const BATCHES = 64;
 
 const QUERY = `query ($inputs: [WalletInput!]!) {
-  verifyWallets(inputs: $inputs) { asOf verdicts { verdict reason userId network walletType authMethod } }
+  verifyWallets(inputs: $inputs) { asOf verdict reason userId network walletType authMethod }
 }`;
 
 const median = (values) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];

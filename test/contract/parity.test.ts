@@ -143,10 +143,10 @@ function inGraphQLWords({ user_id, ...wallet }: Record<string, unknown>): Record
 const VERIFY_MANY: Question = {
   text: `query ($inputs: [WalletInput!]!) {
     answer: verifyWallets(inputs: $inputs) {
-      verdicts { verdict reason user_id: userId network wallet_type: walletType auth_method: authMethod }
+      verdict reason user_id: userId network wallet_type: walletType auth_method: authMethod
     }
   }`,
-  read: ({ verdicts }) => alone(verdicts),
+  read: alone,
 };
 
 async function askGraphQL(

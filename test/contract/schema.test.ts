@@ -25,7 +25,7 @@ const FIXED = buildSchema(`
     searchUsers(by: UserSearch!): [User!]!
     usersByIds(ids: [ID!]!): [User]!
     verifyWallet(address: String!, userId: ID): WalletVerification!
-    verifyWallets(inputs: [WalletInput!]!): WalletVerdicts!
+    verifyWallets(inputs: [WalletInput!]!): [WalletVerdict!]!
     parseAddress(address: String!): AddressReport!
   }
   type Mutation {
@@ -37,9 +37,8 @@ const FIXED = buildSchema(`
   type Account { id: ID!  network: Network!  publicKey: String!  walletType: WalletType! }
   type WalletVerification { exists: Boolean!  userId: ID  network: Network  walletType: WalletType  authMethod: String
                             receipt: String }
-  type WalletVerdicts { asOf: DateTime!  verdicts: [WalletVerdict!]! }
   type WalletVerdict { verdict: WalletVerdictKind!  reason: String  userId: ID  network: Network  walletType: WalletType
-                       authMethod: String  receipt: String }
+                       authMethod: String  asOf: DateTime!  receipt: String }
   input WalletInput { address: String!  userId: ID }
   enum WalletVerdictKind { VERIFIED NOT_OWNED MALFORMED }
   type UserConnection { edges: [UserEdge!]!  nodes: [User!]!  pageInfo: PageInfo!  totalCount: Int! }
