@@ -113,6 +113,8 @@ async function abortAlone(options: MoveOptions): Promise<void> {
   if (atSource !== null) await reopen(move);
   notice('The source serves the project. Deleting what was copied');
   await endReplication(move);
+  // To delete users is recorded too, for a moment, and must not get ids that have come.
+  await sql.advanceSequences(target, projectId, move.tables);
   await deleteAllRows(target, move);
   await sql.deleteArrival(target, projectId);
   await sql.deleteMove(source, projectId);
@@ -138,7 +140,7 @@ async function alone<Result>({ target, actor }: MoveOptions, work: () => Promise
 
 /** Copies the project while it is used, until the target lacks no more than the last moment. */
 async function copy(move: Move): Promise<{ rows: number; copyMs: number }> {
-  const { source, target, projectId, tables, from, notice, signal } = move;
+  const { source, target, projectId, tables, notice, signal } = move;
   const started = performance.now();
   notice('Preparing both databases, when the transactions that are open have ended');
   await sql.insertMove(source, projectId, 'copying', await sql.identify(target));
@@ -146,10 +148,8 @@ async function copy(move: Move): Promise<{ rows: number; copyMs: number }> {
   // From then on, whoever writes rows of the project knows that it moves, and shares the lock of its writers.
   const xid = await takeTransactionId(source);
   await poll(() => haveEnded(source, xid), signal);
-  await sql.createPublication(source, projectId, tables);
-  await sql.createSlot(source, projectId);
+  await replicate(move);
   notice('Copying');
-  await sql.createSubscription(target, projectId, from);
   await waitForCopy(move);
   // Plans of an empty table would read all of it.
   await target.vacuum();
@@ -157,13 +157,38 @@ async function copy(move: Move): Promise<{ rows: number; copyMs: number }> {
   return { rows, copyMs: since(started) };
 }
 
-async function waitForCopy({ target, projectId, progress, signal }: Move): Promise<void> {
+/** Begins to replicate, unless an earlier run has. */
+async function replicate({ source, target, projectId, appId, tables, from }: Move): Promise<void> {
+  const isCopied = await sql.hasSubscription(target, projectId);
+  // After a failover the slot is gone. With a new one, changes in between would be missing.
+  const isBroken = isCopied
+    ? !(await sql.hasSlot(source, projectId))
+    : (await sql.hasProject(target, projectId, appId)) || (await sql.countRows(target, projectId, tables)) > 0;
+  if (isBroken)
+    throw new AppError('CONFLICT', 'The replication of the project was lost. Run with --abort, and then begin again.');
+  if (isCopied) return;
+  await sql.createPublication(source, projectId, tables);
+  await sql.createSlot(source, projectId);
+  await sql.createSubscription(target, projectId, from);
+}
+
+/** Asks how far replication has come. Throws once it has failed several times. */
+async function watchReplication({ target, projectId }: Move): Promise<() => Promise<sql.CopyProgress>> {
+  const read = () => sql.readCopyProgress(target, projectId);
+  const earlier = (await read()).failures;
+  return async () => {
+    const progress = await read();
+    if (progress.failures - earlier < MAX_FAILURES) return progress;
+    throw new Error('Replication fails again and again. The log of the target database says why.');
+  };
+}
+
+async function waitForCopy(move: Move): Promise<void> {
+  const { progress, signal } = move;
   const rows = new Map<string, number>();
-  const earlier = (await sql.readCopyProgress(target, projectId)).failures;
+  const watch = await watchReplication(move);
   await poll(async () => {
-    const { ready, tables, copying, failures } = await sql.readCopyProgress(target, projectId);
-    if (failures - earlier >= MAX_FAILURES)
-      throw new Error('Replication fails again and again. The log of the target database says why.');
+    const { ready, tables, copying } = await watch();
     for (const [table, copied] of Object.entries(copying)) rows.set(table, Math.max(rows.get(table) ?? 0, copied));
     progress([...rows.values()].reduce((sum, copied) => sum + copied, 0));
     return tables > 0 && ready === tables;
@@ -171,12 +196,17 @@ async function waitForCopy({ target, projectId, progress, signal }: Move): Promi
 }
 
 /** Waits until the target is hardly behind, and the project has no transaction that has been open for long. */
-async function waitForCalm({ source, target, projectId, signal }: Move): Promise<void> {
+async function waitForCalm(move: Move): Promise<void> {
+  const { source, target, projectId, signal } = move;
+  const watch = await watchReplication(move);
   await poll(async () => {
     const started = performance.now();
     const lsn = await sql.currentLsn(source);
     const writers = await sql.findProjectWriters(source, projectId);
-    await poll(() => sql.hasReceived(target, projectId, lsn), signal, SWITCH_POLL_MS);
+    await poll(async () => {
+      await watch();
+      return sql.hasReceived(target, projectId, lsn);
+    }, signal);
     if (since(started) > CLOSE_BEHIND_MS) return false;
     await sleep(POLL_MS);
     const open = await sql.findProjectWriters(source, projectId);
@@ -193,28 +223,34 @@ async function switchOver(move: Move, step: sql.MoveStep): Promise<number> {
   }
   notice('Switching');
   const started = performance.now();
-  if (step !== 'mapping') await close(move, step);
-  await open(move).catch((cause) => {
+  if (step === 'copying') await close(move);
+  try {
+    if (step === 'switching') await waitForLastRows(move);
+    await open(move);
+    await move.release();
+  } catch (cause) {
     throw new Error(`${messageOf(cause)} The project refuses requests until the command has run again.`, { cause });
-  });
-  await move.release();
+  }
   return since(started);
 }
 
 /** The source takes no more writes, and the target has all of them. After a failure the source serves the project again. */
-async function close(move: Move, step: sql.MoveStep): Promise<void> {
-  const { source, target, projectId, actor, to } = move;
+async function close(move: Move): Promise<void> {
+  const { source, actor, to } = move;
   try {
     await move.hold();
-    if (step === 'copying')
-      await source.transaction('READ COMMITTED', (tx) => sql.closeProject(tx, actor, to, WRITERS_WAIT_MS));
-    const { mark } = (await sql.findMove(source, projectId)) as sql.Move;
-    const until = AbortSignal.timeout(LAST_ROWS_WAIT_MS);
-    await poll(() => sql.hasEntry(target, projectId, mark as number), until, SWITCH_POLL_MS);
+    await source.transaction('READ COMMITTED', (tx) => sql.closeProject(tx, actor, to, WRITERS_WAIT_MS));
+    await waitForLastRows(move);
   } catch (cause) {
     await reopen(move);
     throw new Error(`${messageOf(cause)} The project stays in the source. Run the command again to go on.`, { cause });
   }
+}
+
+async function waitForLastRows({ source, target, projectId }: Move): Promise<void> {
+  const { mark } = (await sql.findMove(source, projectId)) as sql.Move;
+  const until = AbortSignal.timeout(LAST_ROWS_WAIT_MS);
+  await poll(() => sql.hasEntry(target, projectId, mark as number), until, SWITCH_POLL_MS);
 }
 
 /** The source serves the project as before the switch. */
@@ -251,9 +287,12 @@ async function leave(move: Move): Promise<void> {
   await source.vacuum();
 }
 
-async function endReplication({ source, target, projectId }: Move): Promise<void> {
+async function endReplication({ source, target, projectId, signal }: Move): Promise<void> {
   await sql.dropSubscription(target, projectId);
-  await sql.dropSlot(source, projectId);
+  await poll(async () => {
+    await sql.dropIdleSlot(source, projectId);
+    return !(await sql.hasSlot(source, projectId));
+  }, signal);
   await sql.dropPublication(source, projectId);
 }
 

@@ -203,18 +203,24 @@ export async function createSlot(db: Queryable, projectId: number): Promise<void
     WHERE NOT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = ${name})`);
 }
 
-/** Does nothing where there is none, as after `dropSubscription`. */
-export async function dropSlot(db: Queryable, projectId: number): Promise<void> {
+export async function hasSlot(db: Queryable, projectId: number): Promise<boolean> {
+  const found = await db.query(
+    Prisma.sql`SELECT FROM pg_replication_slots WHERE slot_name = ${replicationName(projectId)}`,
+  );
+  return found.length > 0;
+}
+
+/** Does nothing while the other database still reads from it. */
+export async function dropIdleSlot(db: Queryable, projectId: number): Promise<void> {
   const name = replicationName(projectId);
   await db.query(
-    Prisma.sql`SELECT pg_drop_replication_slot(slot_name)::text FROM pg_replication_slots WHERE slot_name = ${name}`,
+    Prisma.sql`SELECT pg_drop_replication_slot(slot_name)::text FROM pg_replication_slots WHERE slot_name = ${name} AND NOT active`,
   );
 }
 
 /** In the other database, which connects to this one by `from`. Copies the rows, and follows their changes. */
 export async function createSubscription(target: Queryable, projectId: number, from: string): Promise<void> {
   const name = replicationName(projectId);
-  if (await findSubscription(target, projectId)) return;
   await target.query(
     Prisma.raw(
       `CREATE SUBSCRIPTION ${name} CONNECTION ${pg.escapeLiteral(from)} PUBLICATION ${name} WITH (create_slot = false, slot_name = ${pg.escapeLiteral(name)})`,
@@ -222,7 +228,7 @@ export async function createSubscription(target: Queryable, projectId: number, f
   );
 }
 
-async function findSubscription(target: Queryable, projectId: number): Promise<boolean> {
+export async function hasSubscription(target: Queryable, projectId: number): Promise<boolean> {
   const name = replicationName(projectId);
   const found = await target.query(Prisma.sql`
     SELECT FROM pg_subscription WHERE subname = ${name}
@@ -230,9 +236,13 @@ async function findSubscription(target: Queryable, projectId: number): Promise<b
   return found.length > 0;
 }
 
-/** Ends the subscription and its slot. Does nothing where there is none. */
+/** Ends the subscription, if there is one. Its slot stays: after a failover of the source it may be gone, and to drop both would fail. */
 export async function dropSubscription(target: Queryable, projectId: number): Promise<void> {
-  await target.query(Prisma.raw(`DROP SUBSCRIPTION IF EXISTS ${replicationName(projectId)}`));
+  if (!(await hasSubscription(target, projectId))) return;
+  const name = replicationName(projectId);
+  await target.query(Prisma.raw(`ALTER SUBSCRIPTION ${name} DISABLE`));
+  await target.query(Prisma.raw(`ALTER SUBSCRIPTION ${name} SET (slot_name = NONE)`));
+  await target.query(Prisma.raw(`DROP SUBSCRIPTION ${name}`));
 }
 
 export interface CopyProgress {

@@ -280,6 +280,23 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('between two data
     expect((await move(0, project)).code).toBe(0);
   });
 
+  test('a copy whose slot is lost, as after a failover, is not continued but undone', async () => {
+    const project = await createFullProject(0);
+    await move(0, project, '--hold-command', 'exit 3');
+    const name = `userdir_move_${project.id}`;
+    await sql(1, `ALTER SUBSCRIPTION ${name} DISABLE`);
+    const isDropped = () =>
+      sql(0, `SELECT pg_drop_replication_slot('${name}')`).then(
+        () => true,
+        () => false,
+      );
+    await vi.waitUntil(isDropped, { timeout: 60_000 });
+    expect((await move(0, project)).stderr).toContain('The replication of the project was lost. Run with --abort');
+    expect(await move(0, project, '--abort')).toMatchObject({ code: 0, stderr: expect.stringContaining('Deleting') });
+    expect((await move(0, project)).code).toBe(0);
+    expect(await statusOf(1, project)).toBe(200);
+  });
+
   test('what keeps a project from moving is said at once', async () => {
     const project = await createFullProject(0);
     await sql(1, `UPDATE _prisma_migrations SET checksum = 'x' WHERE migration_name LIKE '%_init'`);
