@@ -65,7 +65,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('between two data
   }
 
   beforeAll(async () => {
-    cluster = await createCluster(['wal_level=logical']);
+    cluster = await createCluster(['wal_level=logical', 'wal_retrieve_retry_interval=100ms']);
     admin = new pg.Client({ connectionString: cluster.url });
     await admin.connect();
     await startCell('one', '1-1000');
