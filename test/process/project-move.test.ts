@@ -53,7 +53,7 @@ describe.runIf(inject('engine') === 'embedded')('on the embedded database', () =
 describe.runIf(inject('engine') === 'postgres' && hasPostgres)('between two databases', () => {
   let cluster: Cluster;
   let admin: pg.Client;
-  const folder = mkdtempSync(join(tmpdir(), 'userdir-move-'));
+  let folder: string;
   const cells: { settings: Settings; url: string; server: RunningServer }[] = [];
 
   async function startCell(name: string, range: string) {
@@ -65,7 +65,8 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('between two data
   }
 
   beforeAll(async () => {
-    cluster = await createCluster(['wal_level=logical']);
+    folder = mkdtempSync(join(tmpdir(), 'userdir-move-'));
+    cluster = await createCluster(['wal_level=logical', 'wal_retrieve_retry_interval=100ms']);
     admin = new pg.Client({ connectionString: cluster.url });
     await admin.connect();
     await startCell('one', '1-1000');
