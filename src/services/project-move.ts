@@ -266,6 +266,7 @@ async function open(move: Move): Promise<void> {
   await sql.advanceSequences(target, projectId, tables);
   await sql.setStep(source, projectId, ['switching'], 'mapping');
   await move.switchMap();
+  await sql.adoptWebhooks(target, projectId);
   // From here on there is no way back: the target accepts writes.
   await sql.deleteMove(target, projectId);
   await source.transaction('READ COMMITTED', (tx) => sql.leaveProject(tx, projectId));

@@ -2,6 +2,7 @@ import pg from 'pg';
 import { Prisma, type Queryable } from '../db/statements.js';
 import type { Actor } from '../domain/projects.js';
 import { insertAuditEntries } from './audit.js';
+import { publishChanges } from './changes.js';
 import { insertLogEntries } from './operators.js';
 import type { ProjectTable } from './project-lifecycle.js';
 
@@ -342,6 +343,15 @@ export async function advanceSequences(target: Queryable, projectId: number, tab
       ) AS moved
       WHERE moved.last >= drawn.last_value`);
   }
+}
+
+/** Places in the feed keep their ids, and belong to the timeline of this database from now on. */
+export async function adoptWebhooks(target: Queryable, projectId: number): Promise<void> {
+  // Makes the feed where no service has published yet.
+  await publishChanges(target, 0);
+  await target.query(Prisma.sql`
+    UPDATE webhooks SET timeline = f.timeline, leased_by = NULL, leased_until = NULL
+    FROM changes_feed f WHERE webhooks.project_id = ${projectId}::int`);
 }
 
 /* The end. */

@@ -69,6 +69,8 @@ describe('the database refuses writes by itself', () => {
     'an account': `DELETE FROM accounts WHERE project_id = ${id}`,
     'a ban': `INSERT INTO bans (project_id, auth_method, auth_value, auth_value_key) VALUES (${id}, 'passkey', 'n', 'n')`,
     'a secret': `UPDATE app_secrets SET expires_at = now() WHERE project_id = ${id}`,
+    'a webhook': `INSERT INTO webhooks (project_id, url, description, types, place, timeline)
+      VALUES (${id}, 'https://example.com', '', '{}', 1, 'x')`,
     'an act': `INSERT INTO audit_log (project_id, actor, action, details) VALUES (${id}, 'x', 'remove', '{}')`,
     'a setting': `UPDATE projects SET requests_per_minute = 5 WHERE id = ${id}`,
     'the project': `DELETE FROM projects WHERE id = ${id}`,

@@ -82,6 +82,11 @@ CREATE TRIGGER tallies_refuse_moving AFTER INSERT OR UPDATE OR DELETE ON tallies
     FOR EACH ROW EXECUTE FUNCTION refuse_moving_rows();
 CREATE TRIGGER tally_slices_refuse_moving AFTER INSERT OR UPDATE OR DELETE ON tally_slices
     FOR EACH ROW EXECUTE FUNCTION refuse_moving_rows();
+-- Not of its place and its attempts: deliveries stop before the project is closed for them, and what is under way is sent again.
+CREATE TRIGGER webhooks_refuse_moving AFTER INSERT OR UPDATE OF url, description, types OR DELETE ON webhooks
+    FOR EACH ROW EXECUTE FUNCTION refuse_moving_rows();
+CREATE TRIGGER webhook_secrets_refuse_moving AFTER INSERT OR UPDATE OR DELETE ON webhook_secrets
+    FOR EACH ROW EXECUTE FUNCTION refuse_moving_rows();
 CREATE TRIGGER projects_refuse_moving AFTER UPDATE OR DELETE ON projects
     FOR EACH ROW EXECUTE FUNCTION refuse_moving_project();
 

@@ -30,3 +30,9 @@ ALTER TABLE "app_secrets" ADD COLUMN "documents_only" BOOLEAN NOT NULL DEFAULT f
 DROP TRIGGER app_secrets_announce ON app_secrets;
 CREATE TRIGGER app_secrets_announce AFTER UPDATE OF project_id, secret_hash, label, scopes, expires_at, documents_only OR DELETE ON app_secrets
     FOR EACH STATEMENT EXECUTE FUNCTION announce_secrets();
+
+-- Documents themselves need none: each of their changes updates the project.
+DROP TRIGGER app_secrets_refuse_moving ON app_secrets;
+CREATE TRIGGER app_secrets_refuse_moving
+    AFTER INSERT OR UPDATE OF project_id, secret_hash, label, scopes, expires_at, documents_only OR DELETE ON app_secrets
+    FOR EACH ROW EXECUTE FUNCTION refuse_moving_rows();
