@@ -45,7 +45,8 @@ describe.runIf(inject('engine') === 'postgres')(
           { value: { authValue: 'quick@example.com' } },
           {},
         ]);
-        expect(statements).toHaveLength(3);
+        // Not what happens in the background.
+        expect(statements.filter((sql) => sql.includes('key_index'))).toHaveLength(3);
       } finally {
         await directory.close();
         await database.drop();

@@ -205,7 +205,9 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('between two data
     const { code, stdout } = await move(0, project, '--dry-run');
     expect(code).toBe(0);
     expect(stdout).toMatch(
-      new RegExp(`^${project.app_id} with \\d+ users can move to .*: rows of accounts, .* webhooks\\. It has not begun`),
+      new RegExp(
+        `^${project.app_id} with \\d+ users can move to .*: rows of accounts, .* webhooks\\. It has not begun`,
+      ),
     );
     expect(await rowsOf(0, project.id)).toEqual(before);
     expect(await sql(0, 'SELECT FROM project_moves')).toEqual([]);

@@ -34,7 +34,7 @@ const EXCEPTIONS = {
     'error',
     {
       exceptions: {
-        types: ['AddressReport', 'PageInfo', 'UserPage', 'WalletVerification'],
+        types: ['AddressReport', 'Ban', 'PageInfo', 'UserPage', 'WalletVerdict', 'WalletVerification'],
         suffixes: ['Payload', 'Connection', 'Edge'],
       },
     },
