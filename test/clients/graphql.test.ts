@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -120,7 +120,8 @@ describe.runIf(hasClients)('GraphQL clients (installed by: npm ci --prefix test/
   });
 
   test('a client sends the documents that the Relay compiler has written, by their id, with a secret for these only', async () => {
-    // The compiler adds to a manifest that exists, and its directory has to exist.
+    // The compiler adds to a manifest that exists, its directory has to exist, and it leaves out what it has written before.
+    await rm(join(PACKAGE, 'generated/relay'), { recursive: true, force: true });
     await mkdir(join(PACKAGE, 'generated/relay'), { recursive: true });
     await writeFile(join(PACKAGE, 'generated/relay.json'), '{}');
     expect(await run('../node_modules/.bin/relay-compiler', ['relay.persisted.json'])).toMatchObject({ code: 0 });
