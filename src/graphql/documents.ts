@@ -152,7 +152,16 @@ interface Entry {
   /** The project that sent it first. The document counts towards this project's memory. */
   readonly project: string;
   readonly bytes: number;
+  usedAt: number;
 }
+
+/**
+ * A document that was used so recently is not evicted for another one of its project. Otherwise documents that come in turns, and do not
+ * fit together, would all be parsed, compiled and evicted again and again.
+ */
+const KEPT_MS = 10_000;
+/** How many documents are looked at to make room for one. */
+const MAX_LOOKED_AT = 16;
 
 /** How many projects, and documents of each, are remembered as seen once. */
 const MAX_SEEN_PROJECTS = 1_000;
@@ -161,10 +170,11 @@ const MAX_SEEN_OF_PROJECT = 200;
 /**
  * A cache of valid documents, from the second time that a project sends them. A document that never comes again would only
  * stay in memory until it is evicted, and the garbage collector would copy it twice. A project that sends many evicts its own
- * oldest documents and not those of other projects.
+ * documents and not those of other projects.
  */
 export function createDocumentCache() {
   const projects = new Map<string, { bytes: number; readonly texts: Set<string> }>();
+  const bytesOf = (project: string) => projects.get(project)?.bytes ?? 0;
   const documents = new LRUCache<string, Entry>({
     maxSize: MAX_BYTES,
     sizeCalculation: ({ bytes }) => bytes,
@@ -199,20 +209,43 @@ export function createDocumentCache() {
     projects.set(project, own);
     own.bytes += bytes;
     own.texts.add(document.text);
-    documents.set(document.text, { document, project, bytes });
+    documents.set(document.text, { document, project, bytes, usedAt: performance.now() });
     for (const oldest of own.texts) {
       if (own.bytes <= MAX_BYTES_OF_PROJECT) return;
       documents.delete(oldest);
     }
   }
 
-  return {
-    find: (text: string): ReadDocument | null => documents.get(text)?.document ?? null,
+  /** Evicts documents of a project that were not used for long. Returns whether there is room then. */
+  function makeRoom(bytes: number, project: string): boolean {
+    const isFull = () => bytesOf(project) + bytes > MAX_BYTES_OF_PROJECT;
+    if (!isFull()) return true;
+    const texts = projects.get(project)?.texts ?? new Set();
+    for (const text of [...texts].slice(0, MAX_LOOKED_AT)) {
+      const { usedAt = 0 } = documents.peek(text) ?? {};
+      if (performance.now() - usedAt > KEPT_MS) documents.delete(text);
+      else {
+        // The next time, others are looked at.
+        texts.delete(text);
+        texts.add(text);
+      }
+      if (!isFull()) break;
+    }
+    return !isFull();
+  }
 
-    /** Caches a valid document for the project that has sent it, unless it is the first time. */
+  return {
+    find(text: string): ReadDocument | null {
+      const entry = documents.get(text);
+      if (entry === undefined) return null;
+      entry.usedAt = performance.now();
+      return entry.document;
+    },
+
+    /** Caches a valid document for the project that has sent it, unless it is the first time or there is no room. */
     add(document: ReadDocument, project: string): void {
-      if (document.errors.length === 0 && wasSeen(document.text, project) && !documents.has(document.text))
-        add(document, project);
+      if (document.errors.length > 0 || !wasSeen(document.text, project) || documents.has(document.text)) return;
+      if (makeRoom(sizeOf(document), project)) add(document, project);
     },
 
     /** Reads, compiles and caches a document before it is sent. Returns false once the project's memory is full. */
@@ -220,7 +253,7 @@ export function createDocumentCache() {
       if (documents.has(text)) return true;
       const document = readDocument(text);
       for (const operation of document.operations()) operation.compile();
-      const hasRoom = (projects.get(project)?.bytes ?? 0) + sizeOf(document) <= MAX_BYTES_OF_PROJECT;
+      const hasRoom = bytesOf(project) + sizeOf(document) <= MAX_BYTES_OF_PROJECT;
       if (hasRoom && document.errors.length === 0) add(document, project);
       return hasRoom;
     },

@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { AppError } from '../errors.js';
 import type { RunWithAdmission } from './admit-requests.js';
@@ -100,6 +100,12 @@ export function readInSlices(app: FastifyInstance): void {
 /** One unit of admission in bytes of a JSON body to parse. */
 const BYTES_PER_UNIT = 16_384;
 
+/**
+ * A large body keeps its place in admission for as long as this speed says, while its project may start no other one beside those of other
+ * projects. A faster stream of them makes V8 collect all garbage many times a second, because of their buffers.
+ */
+const BYTES_PER_MS = 50_000;
+
 /** The weight of parsing a body; 0 for a small one, which is not admitted by itself. */
 export function weightOfBody(bytes: number): number {
   return bytes < BYTES_PER_UNIT ? 0 : Math.ceil(bytes / BYTES_PER_UNIT);
@@ -113,7 +119,7 @@ export function parseWithAdmission(parse: BodyParser, runWithAdmission: RunWithA
     if (body.length < BYTES_PER_UNIT) return parse(request, body, done);
     const parsed = async () => {
       parse(request, body, done);
-      await nextTurn();
+      await sleep(body.length / BYTES_PER_MS);
     };
     runWithAdmission(request.scope.appId, parsed, weightOfBody(body.length)).catch(done);
   };
