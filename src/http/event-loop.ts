@@ -2,7 +2,7 @@
  * How long work that can wait may take in one turn of the event loop, in milliseconds. Between two turns the loop reads
  * new requests, so that no caller waits until all work of another caller is done.
  */
-const SLICE_MS = 2;
+const SLICE_MS = 1;
 
 /** When the first work of this slice was noticed; null until then. */
 let startedAt: number | null = null;
