@@ -145,7 +145,7 @@ async function copy(move: Move): Promise<{ rows: number; copyMs: number }> {
   notice('Preparing both databases, when the transactions that are open have ended');
   await sql.insertMove(source, projectId, 'copying', await sql.identify(target));
   await sql.insertMove(target, projectId, 'arriving', await sql.identify(source));
-  // From then on, whoever writes rows of the project knows that it moves, and shares the lock of its writers.
+  // From then on, every transaction that writes rows of the project knows that it moves, and shares the lock of its writers.
   const xid = await takeTransactionId(source);
   await poll(() => haveEnded(source, xid), signal);
   await replicate(move);

@@ -359,7 +359,7 @@ export async function adoptWebhooks(target: Queryable, projectId: number): Promi
 /** The largest id of a change. */
 const EVERY_CHANGE = 9_007_199_254_740_991n;
 
-/** The other database serves the project. Here its secrets end, and so do all cursors: nobody is told that users go. */
+/** The other database serves the project. Here its secrets end, and so do all cursors: no follower is told that users go. */
 export async function leaveProject(tx: Queryable, projectId: number): Promise<void> {
   await setStep(tx, projectId, ['mapping'], 'leaving');
   await tx.query(Prisma.sql`DELETE FROM app_secrets WHERE project_id = ${projectId}::int`);

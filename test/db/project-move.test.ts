@@ -122,30 +122,33 @@ describe('the database refuses writes by itself', () => {
     await sql('DELETE FROM project_moves');
   });
 
-  test.runIf(inject('engine') === 'postgres')('of whoever comes while the project is being closed', async () => {
-    const project = await app.createProject();
-    const id = await idOf(project);
-    await move(project, 'copying');
-    const [writer, closer] = [await app.context.db.pool.connect(), await app.context.db.pool.connect()];
-    try {
-      await writer.query(`BEGIN; ${writesOf(id)['a registration']}`);
-      const closing = closer.query(`BEGIN; SELECT pg_advisory_xact_lock(1968399459, ${id})`);
-      await vi.waitUntil(
-        async () => (await sql(`SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`)).length === 1,
-        { timeout: 60_000 },
-      );
-      expect((await login(project)).status).toBe(503);
-      await writer.query('COMMIT');
-      await closing;
-      expect((await login(project)).status).toBe(503);
-      await closer.query('ROLLBACK');
-      expect((await login(project)).status).toBe(200);
-      expect(await sql(`SELECT count(*)::int AS users FROM users WHERE project_id = ${id}`)).toEqual([{ users: 2 }]);
-    } finally {
-      writer.release(true);
-      closer.release(true);
-    }
-  });
+  test.runIf(inject('engine') === 'postgres')(
+    'of transactions that come while the project is being closed',
+    async () => {
+      const project = await app.createProject();
+      const id = await idOf(project);
+      await move(project, 'copying');
+      const [writer, closer] = [await app.context.db.pool.connect(), await app.context.db.pool.connect()];
+      try {
+        await writer.query(`BEGIN; ${writesOf(id)['a registration']}`);
+        const closing = closer.query(`BEGIN; SELECT pg_advisory_xact_lock(1968399459, ${id})`);
+        await vi.waitUntil(
+          async () => (await sql(`SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`)).length === 1,
+          { timeout: 60_000 },
+        );
+        expect((await login(project)).status).toBe(503);
+        await writer.query('COMMIT');
+        await closing;
+        expect((await login(project)).status).toBe(503);
+        await closer.query('ROLLBACK');
+        expect((await login(project)).status).toBe(200);
+        expect(await sql(`SELECT count(*)::int AS users FROM users WHERE project_id = ${id}`)).toEqual([{ users: 2 }]);
+      } finally {
+        writer.release(true);
+        closer.release(true);
+      }
+    },
+  );
 });
 
 test('a project that is copied cannot be deleted', async () => {

@@ -19,7 +19,7 @@ CREATE TABLE "project_moves" (
 
 ALTER TYPE "audit_action" ADD VALUE 'move';
 
--- Refuses a write of a project that is on its way, except while it is copied. Whoever closes the project takes the same lock alone and
+-- Refuses a write of a project that is on its way, except while it is copied. The transaction that closes the project takes the same lock alone and
 -- changes the step under it: it waits for the transactions that have written, and later ones find the new step. Only a snapshot of its own
 -- sees that, so this is meant for READ COMMITTED, in which everything here writes.
 CREATE FUNCTION require_project_here(project integer, operation text) RETURNS void LANGUAGE plpgsql AS $$

@@ -37,7 +37,7 @@ export async function startSession(): Promise<void> {
 
 const RETRY_MS = 3000;
 
-/** The service restarts, or cannot be reached: nobody has to sign in anew because of that. */
+/** The service restarts, or cannot be reached: that is no reason to sign in anew. */
 function NotNow({ reason }: { reason: Failure }) {
   useEffect(() => {
     const timer = setInterval(startSession, RETRY_MS);
