@@ -24,9 +24,19 @@ export interface IdentityKey extends Pick<Identity, 'authMethod' | 'authValueKey
 }
 
 /**
- * Current users by identity, at most one for each key. The value is compared as a range and ordered, because only the index of
- * identities has that order: a plan made while the table was empty would use another index, and read a whole project for each key.
+ * The current user with a value that only one has, from a column that the key has too. The value is compared as a range and ordered, because
+ * only its own index has that order: a plan made while the table was empty would use another index, and read a whole project for each key.
  */
+function currentUserBy(name: 'auth_value_key' | 'external_id', others = Prisma.empty): Prisma.Sql {
+  const column = Prisma.raw(name);
+  return Prisma.sql`
+      SELECT * FROM users u
+      WHERE u.project_id = k.project_id ${others} AND u.${column} >= k.${column} AND u.${column} <= k.${column} AND u.deleted_at IS NULL
+      ORDER BY u.${column}
+      LIMIT 1`;
+}
+
+/** Current users by identity, at most one for each key. */
 export const findUsersByIdentity = keyedStatement<IdentityKey, UserRow>(
   {
     project_id: ['int', (key) => key.projectId],
@@ -37,13 +47,7 @@ export const findUsersByIdentity = keyedStatement<IdentityKey, UserRow>(
   (keys) => Prisma.sql`
     ${KEYED_USER}
     FROM ${keys}
-    CROSS JOIN LATERAL (
-      SELECT * FROM users u
-      WHERE u.project_id = k.project_id AND u.auth_method = k.auth_method
-        AND u.auth_value_key >= k.auth_value_key AND u.auth_value_key <= k.auth_value_key AND u.deleted_at IS NULL
-      ORDER BY u.auth_value_key
-      LIMIT 1
-    ) AS u`,
+    CROSS JOIN LATERAL (${currentUserBy('auth_value_key', Prisma.sql`AND u.auth_method = k.auth_method`)}) AS u`,
 );
 
 export interface ExternalIdKey {
@@ -52,7 +56,7 @@ export interface ExternalIdKey {
   readonly withAccounts: boolean;
 }
 
-/** Current users by external id, at most one for each key. A range and an order for the reason that findUsersByIdentity has. */
+/** Current users by external id, at most one for each key. */
 export const findUsersByExternalId = keyedStatement<ExternalIdKey, UserRow>(
   {
     project_id: ['int', (key) => key.projectId],
@@ -62,12 +66,7 @@ export const findUsersByExternalId = keyedStatement<ExternalIdKey, UserRow>(
   (keys) => Prisma.sql`
     ${KEYED_USER}
     FROM ${keys}
-    CROSS JOIN LATERAL (
-      SELECT * FROM users u
-      WHERE u.project_id = k.project_id AND u.external_id >= k.external_id AND u.external_id <= k.external_id AND u.deleted_at IS NULL
-      ORDER BY u.external_id
-      LIMIT 1
-    ) AS u`,
+    CROSS JOIN LATERAL (${currentUserBy('external_id')}) AS u`,
 );
 
 /**
