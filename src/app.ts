@@ -19,7 +19,7 @@ import { servePublicKeys } from './http/jwks.js';
 import { answerUnusualRequests, refuseMalformedHttp, routableUrl } from './http/malformed-requests.js';
 import { logRequests } from './http/request-log.js';
 import { decorateRequests } from './request.js';
-import { jsonBodyParser, readInSlices } from './http/body.js';
+import { jsonBodyParser } from './http/body.js';
 import type { Logger } from './telemetry/logger.js';
 import { traceRequests } from './http/server-timing.js';
 import { createStreams, type StreamLimits } from './http/streams.js';
@@ -125,7 +125,6 @@ export async function createServer({
   traceRequests(app, await loadTracing(config, log));
   await limitRates(app, config.rateLimit, log);
   logRequests(app, log);
-  readInSlices(app);
   compressAnswers(app, config.compression);
   const streams = createStreams(app, services.projects, runWithAdmission, streamLimits);
   if (config.metricsPort !== null) {

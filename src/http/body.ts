@@ -2,7 +2,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { AppError } from '../errors.js';
 import type { RunWithAdmission } from './admit-requests.js';
-import { isSliceOver, nextSlice } from './event-loop.js';
 
 /** How deep JSON may nest: all code that parses or walks it recurses. No valid request needs a quarter of it. */
 const MAX_DEPTH = 32;
@@ -78,23 +77,6 @@ export function jsonBodyParser(app: FastifyInstance, limit = Number.POSITIVE_INF
     }
     done(null, parsed);
   };
-}
-
-/**
- * Reads the bodies of authenticated requests in slices: what arrives when a turn of the event loop has taken long waits for a later turn, and
- * projects take turns. Otherwise a turn would read a large body of every connection. Call it before the routes are registered.
- */
-export function readInSlices(app: FastifyInstance): void {
-  app.addHook('preParsing', (request, _reply, payload, done) => {
-    if (request.scope) {
-      payload.on('data', () => {
-        if (!isSliceOver()) return;
-        payload.pause();
-        void nextSlice(request.scope.appId).then(() => payload.resume());
-      });
-    }
-    done(null, payload);
-  });
 }
 
 /** One unit of admission in bytes of a JSON body to parse. */
