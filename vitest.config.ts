@@ -47,6 +47,9 @@ const kinds: Record<string, Kind> = {
   alone: { include: COMPARES_TIMES, test: { maxWorkers: 1 } },
 };
 
+// .ci/run runs the drills beside all others.
+if (process.env['WITHOUT_DRILLS'] === 'yes') delete kinds['drills'];
+
 const projects = Object.entries(kinds).flatMap(([name, { engines = EVERY_ENGINE, include, exclude = [], test }]) =>
   engines.map((engine) => ({
     name: engine === 'postgres' ? `${name}-postgres` : name,

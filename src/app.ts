@@ -9,7 +9,7 @@ import { compressAnswers } from './http/compression.js';
 import type { Config } from './config/config.js';
 import { limitRequestTime } from './http/request-timeout.js';
 import type { Context } from './context.js';
-import { AppError } from './errors.js';
+import { unavailable } from './errors.js';
 import { isSliceOver } from './http/event-loop.js';
 import type { Check } from './dashboard/builder.js';
 import { graphqlPlugin } from './graphql/plugin.js';
@@ -30,6 +30,7 @@ import { serveOpenApi } from './rest/openapi.js';
 import { changesPlugin } from './rest/changes.js';
 import { restPlugin } from './rest/plugin.js';
 import { verdictsPlugin } from './rest/verdicts.js';
+import { createSecondThread } from './threads/second-thread.js';
 import { VERSION } from './config/version.js';
 
 export interface ServerOptions {
@@ -86,11 +87,9 @@ export async function createServer({
   const { services } = context;
   const unreadMs = timeouts.stalledMs + config.requestTimeoutMs;
   const app = Fastify({
-    loggerInstance: log as FastifyBaseLogger,
+    loggerInstance: withoutChildren(log),
     // logRequests logs one line for each request.
     logController: new LogController({ disableRequestLogging: true }),
-    // A child logger for each request would cost more than most requests. Each log line has the request ID instead.
-    childLoggerFactory: (logger) => logger,
     trustProxy: trustedProxies(config.trustProxy),
     bodyLimit: BODY_LIMIT_BYTES,
     requestTimeout: timeouts.headersMs + config.requestTimeoutMs,
@@ -127,26 +126,33 @@ export async function createServer({
   logRequests(app, log);
   compressAnswers(app, config.compression);
   const streams = createStreams(app, services.projects, runWithAdmission, streamLimits);
+  const secondThread = createSecondThread(config, {
+    openPort: context.db.openPort,
+    isAlone: admission.isAlone,
+    onFailure: (err, what) => log.error({ err }, what),
+  });
   if (config.metricsPort !== null) {
     // Loaded only where it is used, because it takes time and memory.
     const { measure, serveMetrics } = await import('./telemetry/metrics.js');
     const { lagSeconds, findOldestWriter } = services.changes;
     const changes = { lagSeconds, findOldestWriter, openStreams: streams.count };
-    const metrics = measure(app, { admission, db: context.db, changes, webhooks: services.webhooks });
+    const { db } = context;
+    const metrics = measure(app, { admission, db, changes, webhooks: services.webhooks, secondThread });
     app.decorate('readMetrics', metrics.json);
     const address = { host: config.host, port: config.metricsPort };
     if (checkWorkers === undefined) serveWhileListening(app, () => serveMetrics(address, metrics.text));
   }
+  app.addHook('onClose', () => secondThread.close());
   const isClosing = closeInOrder(app);
   app.setErrorHandler(sendFailure);
   app.setNotFoundHandler(refuseUnknownRoutes(app));
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, jsonBodyParser(app));
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, jsonBodyParser());
 
   const authenticate = createAuthenticate(services.projects, runWithAdmission);
   const requireOpen = () => {
     if (context.isOpen()) return;
-    throw new AppError('UNAVAILABLE', 'The service is starting or closing.', { headers: { 'retry-after': '1' } });
+    throw unavailable('The service is starting or closing.');
   };
   const authenticateWhenOpen: typeof authenticate = (caller) => {
     requireOpen();
@@ -156,7 +162,12 @@ export async function createServer({
   servePublicKeys(app, services.receipts);
   await app.register(restPlugin, { prefix: '/server', services, authenticate: authenticateWhenOpen });
   await app.register(changesPlugin, { changes: services.changes, authenticate: authenticateWhenOpen, streams });
-  await app.register(verdictsPlugin, { services, authenticate: authenticateWhenOpen, runWithAdmission });
+  await app.register(verdictsPlugin, {
+    services,
+    authenticate: authenticateWhenOpen,
+    runWithAdmission,
+    elsewhere: secondThread.elsewhere('verdicts'),
+  });
   await app.register(graphqlPlugin, {
     services,
     authenticate: authenticateWhenOpen,
@@ -165,6 +176,7 @@ export async function createServer({
     graphiql: config.graphiql,
     demoCredentials,
     documentsDir: config.documentsDir,
+    elsewhere: secondThread.elsewhere('graphql'),
   });
   if (config.dashboard) {
     // Loaded only where it is used, because it takes time and memory.
@@ -203,6 +215,16 @@ async function loadTracing({ tracesUrl, tracesHeaders = '' }: Config, log: Logge
   if (tracesUrl === null) return null;
   const { createTracing } = await import('./telemetry/tracing.js');
   return createTracing(tracesUrl, tracesHeaders, log);
+}
+
+/**
+ * A logger that is its own child. A child for each request would cost more than most requests, so each log line has the request ID instead.
+ * Not a `childLoggerFactory`, of which Fastify checks for each request that it made a logger.
+ */
+function withoutChildren(log: Logger): FastifyBaseLogger {
+  const shared: FastifyBaseLogger = Object.create(log);
+  shared.child = () => shared;
+  return shared;
 }
 
 /** A request ID is logged, so it must not contain a secret, an email or an address. */

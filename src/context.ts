@@ -4,7 +4,7 @@ import { createDatabase, type Database, type DatabaseOptions } from './db/databa
 import { type DataDirLock, type DataDirLostError, type LockOptions, lockDataDir } from './db/lock.js';
 import { migrate } from './db/migrate.js';
 import type { OnFailure } from './services/background.js';
-import { createServices, type Services } from './services/services.js';
+import { createServices, type Services, type ServicesOptions } from './services/services.js';
 
 /** The database and its services, without GraphQL and REST. The server and the commands share it. */
 export interface Context {
@@ -32,16 +32,19 @@ export interface ContextOptions extends DatabaseOptions {
   readonly onDoubt?: LockOptions['onDoubt'];
 }
 
+/** What the services take from the settings. */
+export function servicesOptions(config: ServicesConfig): ServicesOptions {
+  const { changesRetentionMs, receiptKeys: keys, publicUrl: issuer, webhooksAllowPrivate } = config;
+  return { changesRetentionMs, receipts: { keys, issuer }, webhooksAllowPrivate };
+}
+
+export type ServicesConfig = Pick<Config, 'changesRetentionMs' | 'receiptKeys' | 'publicUrl' | 'webhooksAllowPrivate'>;
+
 export function createContext(config: Config, options: ContextOptions): Context {
-  const { db: dbConfig, changesRetentionMs, receiptKeys: keys, publicUrl: issuer, webhooksAllowPrivate } = config;
   const { command, controlSocket, lockWaitMs: waitMs = 0, onDoubt } = options;
+  const { db: dbConfig } = config;
   const db = createDatabase(dbConfig, options);
-  const services = createServices(db, {
-    changesRetentionMs,
-    receipts: { keys, issuer },
-    webhooksAllowPrivate,
-    onFailure: options.onBackgroundFailure,
-  });
+  const services = createServices(db, { ...servicesOptions(config), onFailure: options.onBackgroundFailure });
   let lock: DataDirLock | null = null;
   let open = false;
 
@@ -70,6 +73,7 @@ export function createContext(config: Config, options: ContextOptions): Context 
       await lockDataDirectory();
       await db.start();
       await db.check();
+      if (options.serving) await db.requireSessions();
       const applied = await migrate(db.direct);
       open = true;
       if (options.serving) {

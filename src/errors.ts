@@ -71,6 +71,14 @@ export class AppError extends Error {
   }
 }
 
+/** Of a failure that is over soon. */
+export const RETRY_SOON = { 'retry-after': '1' };
+
+/** UNAVAILABLE for a moment: the caller is to send the request again. */
+export function unavailable(message: string, cause?: unknown): AppError {
+  return new AppError('UNAVAILABLE', message, { cause, headers: RETRY_SOON });
+}
+
 /** Any thrown value as an AppError. An unknown one becomes INTERNAL_SERVER_ERROR and keeps its cause for the log. */
 export function fromUnknown(error: unknown): AppError {
   if (error instanceof AppError) return error;

@@ -29,6 +29,10 @@ declare module 'fastify' {
     measuredCost: MeasuredCost | null;
     /** The parameters of a GraphQL request, once they are found well-formed. */
     graphqlParameters: Parameters | null;
+    /** The JSON of the body of a GraphQL request. */
+    json: Buffer | null;
+    /** Whether another thread executes a GraphQL request (graphql/elsewhere.ts). */
+    isForElsewhere: boolean;
     /** A GraphQL request, once it is read and its cost is known. */
     graphql: PreparedRequest | null;
     /** The operation that a GraphQL request asks for, once it is known. */
@@ -64,10 +68,12 @@ export function decorateRequests(app: FastifyInstance): void {
     'measuredCost',
     'graphqlParameters',
     'graphql',
+    'json',
     'operation',
     'session',
   ] as const) {
     app.decorateRequest(name, null);
   }
+  app.decorateRequest('isForElsewhere', false);
   app.decorateRequest('timeoutSlot', NO_SLOT);
 }

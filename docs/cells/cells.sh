@@ -4,8 +4,7 @@
 # cells.sh CELL       sends them to a cell, by the name of its backend in haproxy.cfg
 #
 # For `userdir project move`, which says which project by USERDIR_APP_ID. Changes the HAProxy of this machine and the files that it reads
-# when it starts. Each of the three may run twice. With several machines, run it on each and fail if one fails:
-#   --map-command 'for lb in lb1 lb2; do ssh "$lb" USERDIR_APP_ID="$USERDIR_APP_ID" cells.sh cell2 || exit 1; done'
+# when it starts. Each of the three may run twice. With several machines, balancers.sh runs it on all.
 set -eu
 : "${USERDIR_APP_ID:?}" "${HAPROXY_SOCKET:=/run/haproxy/admin.sock}"
 : "${CELLS_MAP:=/etc/haproxy/cells.map}" "${HELD_MAP:=/etc/haproxy/held.map}"
@@ -14,8 +13,13 @@ set -eu
 exec 9>"$CELLS_MAP.lock"
 flock 9
 
-# One command to HAProxy. It answers with nothing but an empty line, or says what is wrong.
-tell() { echo "$1" | socat -t 5 - "UNIX-CONNECT:$HAPROXY_SOCKET"; }
+# change COMMAND MAP TEXT [VALUE]: a command to HAProxy, and whether it then says this of the project. One that hangs or dies says nothing.
+change() {
+  answer=$(echo "$1 map $2 $USERDIR_APP_ID ${4-}; get map $2 $USERDIR_APP_ID" | socat -t 3 - "UNIX-CONNECT:$HAPROXY_SOCKET")
+  case $answer in *"$3"*) ;; *) return 1 ;; esac
+}
+
+fail() { echo "HAProxy: ${answer:-no answer}" >&2; exit 1; }
 
 # rewrite MAP [VALUE]: the file with this value for the project, or without the project.
 rewrite() {
@@ -26,15 +30,13 @@ rewrite() {
 
 put() {
   rewrite "$1" "$2"
-  answer=$(tell "set map $1 $USERDIR_APP_ID $2")
-  case $answer in *"not found"*) answer=$(tell "add map $1 $USERDIR_APP_ID $2") ;; esac
-  if [ -n "$answer" ]; then echo "$answer" >&2; exit 1; fi
+  # An entry that is not there can only be added, and one that is would be there twice.
+  change set "$1" "value=\"$2\"" "$2" || change add "$1" "value=\"$2\"" "$2" || fail
 }
 
 remove() {
   rewrite "$1"
-  answer=$(tell "del map $1 $USERDIR_APP_ID")
-  case $answer in '' | *"not found"*) ;; *) echo "$answer" >&2; exit 1 ;; esac
+  change del "$1" found=no || fail
 }
 
 case ${1:?} in

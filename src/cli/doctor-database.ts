@@ -1,36 +1,20 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../config/config.js';
 import { VERSION } from '../config/version.js';
+import { poolSizeOfSecondThread } from '../threads/second-thread.js';
 import type { Database } from '../db/database.js';
 import { inspectMigrations } from '../db/migrate.js';
 import type { Services } from '../services/services.js';
 import { listMoves } from '../services/cells.js';
+import { checkDirect, checkPooler, IDENTITY } from './doctor-pooler.js';
+import { type Finding, failed, passed, QUERY_TIMEOUT, skipped, warning } from './finding.js';
 import { counted, explainFailure } from './terminal.js';
 
 /** What `userdir doctor` checks in an open database. It runs in its own process, or in the server that holds the database. */
 
-export interface Finding {
-  /** Never changes, so that scripts can rely on it. */
-  readonly id: string;
-  readonly status: 'passed' | 'warning' | 'failed' | 'skipped';
-  readonly found: string;
-  /** How to solve the problem. */
-  readonly advice: string | null;
-}
-
-export const passed = (id: string, found: string): Finding => ({ id, status: 'passed', found, advice: null });
-export const skipped = (id: string, found: string): Finding => ({ id, status: 'skipped', found, advice: null });
-export const warning = (id: string, found: string, advice: string): Finding => ({
-  id,
-  status: 'warning',
-  found,
-  advice,
-});
-export const failed = (id: string, found: string, advice: string): Finding => ({ id, status: 'failed', found, advice });
-
 export interface ExaminationParams {
   readonly engine: 'embedded' | 'postgres';
-  /** How many connections the service opens, with all its workers. */
+  /** How many connections to PostgreSQL the service opens, with all its workers. Those to a pooler are the pooler's. */
   readonly connections: number;
   /** Whether DATABASE_DIRECT_URL is set. */
   readonly hasDirectUrl: boolean;
@@ -41,13 +25,15 @@ export interface ExaminationParams {
 /** What to examine in the database of a configuration. */
 export function examinationOf({ db, workers }: Config, totals: boolean): ExaminationParams {
   if (db.engine === 'embedded') return { engine: db.engine, connections: 1, hasDirectUrl: false, totals };
-  // Of each worker: the pool, and connections that listen for changed secrets, publish changes, vacuum and watch the replication.
-  const connections = (db.poolSize + (db.replicaUrl === undefined ? 3 : 4)) * workers;
-  return { engine: db.engine, connections, hasDirectUrl: db.directUrl !== undefined, totals };
+  // Of each worker: the pools of two threads, and connections that listen for changed secrets, publish changes, and of each thread
+  // vacuum and watch the replication. A pooler has the pools.
+  const outside = db.replicaUrl === undefined ? 4 : 6;
+  const pools = db.poolSize + poolSizeOfSecondThread(db.poolSize);
+  const hasDirectUrl = db.directUrl !== undefined;
+  const connections = (outside + (hasDirectUrl ? 0 : pools)) * workers;
+  return { engine: db.engine, connections, hasDirectUrl, totals };
 }
 
-/** node-postgres has this option; its types lack it. */
-const QUERY_TIMEOUT = { query_timeout: 10_000 };
 /** How often the standby is asked whether it has replayed everything. */
 const REPLICA_POLL_MS = 100;
 const OLDEST_VERSION = 15;
@@ -66,7 +52,8 @@ export async function examineDatabase(
   if (params.engine === 'postgres') {
     findings.push(await attempt('writable', () => checkWritable(db)));
     findings.push(await attempt('connections', () => checkConnections(db, params.connections)));
-    if (params.hasDirectUrl) findings.push(await attempt('direct-connection', () => checkDirect(db)));
+    findings.push(await attempt('direct-connection', () => checkDirect(db, params.hasDirectUrl)));
+    if (params.hasDirectUrl) findings.push(await attempt('pooler', () => checkPooler(db)));
     const { replica } = db;
     if (replica !== null) findings.push(await attempt('replica', () => checkReplica(db, replica)));
     findings.push(await attempt('durability', () => checkDurability(db)));
@@ -153,22 +140,6 @@ async function checkConnections(db: Database, needed: number): Promise<Finding> 
   const found = `${used} of ${allowed} in use; the service opens up to ${needed}`;
   if (Number(allowed) - Number(used) >= needed) return passed('connections', found);
   return warning('connections', found, 'Raise max_connections, or lower DATABASE_POOL_SIZE or WORKERS.');
-}
-
-/** Which database a connection reaches. */
-const IDENTITY = 'SELECT system_identifier, current_database() AS name FROM pg_control_system()';
-
-async function checkDirect(db: Database): Promise<Finding> {
-  const [pooled, direct] = await Promise.all(
-    [db.pool, db.direct].map(async (pool) => (await pool.query({ text: IDENTITY, ...QUERY_TIMEOUT })).rows[0]),
-  );
-  if (pooled.system_identifier === direct.system_identifier && pooled.name === direct.name)
-    return passed('direct-connection', 'DATABASE_DIRECT_URL leads to the database of DATABASE_URL');
-  return failed(
-    'direct-connection',
-    `DATABASE_DIRECT_URL leads to another database: ${direct.name} instead of ${pooled.name}, or one of another server`,
-    'Correct DATABASE_DIRECT_URL.',
-  );
 }
 
 const MIGRATED = 'SELECT count(*)::text AS migrations FROM _prisma_migrations';

@@ -1,5 +1,5 @@
 import { type Config, isLoopback } from '../config/config.js';
-import { type Finding, failed, warning } from './doctor-database.js';
+import { type Finding, failed, warning } from './finding.js';
 
 /** What `userdir doctor` finds in the URL of the database: what node-postgres ignores in silence, and what is not verified. */
 

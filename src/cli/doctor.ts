@@ -12,17 +12,9 @@ import { createContext } from '../context.js';
 import { DataDirLockedError, LOCK_WAIT_MS } from '../db/lock.js';
 import { examples, jsonOption } from './arguments.js';
 import { NotListeningError, runRemotely } from './control-socket.js';
-import {
-  type ExaminationParams,
-  examinationOf,
-  examineDatabase,
-  type Finding,
-  failed,
-  passed,
-  skipped,
-  warning,
-} from './doctor-database.js';
+import { type ExaminationParams, examinationOf, examineDatabase } from './doctor-database.js';
 import { checkDatabaseUrls } from './doctor-url.js';
+import { type Finding, failed, passed, skipped, warning } from './finding.js';
 import { type CommandContext, ReportedFailure } from './run.js';
 import { counted, explainFailure, formatFindings, paint, writeNotice } from './terminal.js';
 
@@ -212,6 +204,7 @@ async function checkDatabase(config: Config | null, totals: boolean): Promise<Fi
 async function examine(config: Config, params: ExaminationParams): Promise<Finding[]> {
   const context = createContext(config, {
     command: 'userdir doctor',
+    asRequests: true,
     lockWaitMs: LOCK_WAIT_MS,
     onDoubt: writeNotice,
   });

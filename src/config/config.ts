@@ -35,6 +35,8 @@ export interface Config {
   readonly requestTimeoutMs: number;
   /** Whose answers are compressed if they ask for it: clients on other machines, all clients, or none. */
   readonly compression: 'remote' | 'on' | 'off';
+  /** Whether heavy requests get a thread of their own when other projects are active. */
+  readonly secondThread: 'auto' | 'off';
   /** How many requests a project may make in a minute, unless it has its own limit. */
   readonly rateLimit: RateLimitConfig;
   /** How long it accepts requests after a signal, while it is not ready, so that load balancers can leave it. */
@@ -157,6 +159,7 @@ export function parseConfig(env: Environment): Config {
     trustProxy: values.TRUST_PROXY,
     requestTimeoutMs: values.REQUEST_TIMEOUT_MS,
     compression: values.COMPRESSION,
+    secondThread: values.SECOND_THREAD,
     shutdownDelayMs: values.SHUTDOWN_DELAY_MS,
     changesRetentionMs: values.CHANGES_RETENTION,
     webhooksAllowPrivate: values.WEBHOOKS_ALLOW_PRIVATE,

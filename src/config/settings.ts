@@ -127,7 +127,7 @@ export const DECLARATIONS = {
     ...url('postgres', 'postgresql'),
     default: null,
     absent: '`DATABASE_URL`',
-    does: 'The same database without the connection pooler that `DATABASE_URL` leads to. Migrations, vacuuming and notices of revoked secrets use it.',
+    does: 'The same database without the connection pooler that `DATABASE_URL` leads to. Commands, migrations, vacuuming, the feed of changes and notices of revoked secrets use it. Behind a pooler of transactions it must be set.',
     secret: true,
   },
   DATABASE_REPLICA_URL: {
@@ -156,7 +156,7 @@ export const DECLARATIONS = {
   DATABASE_POOL_SIZE: {
     ...wholeNumber(1, 1000),
     default: '10',
-    does: 'PostgreSQL connections of each worker. They stay open. Three more of each go to `DATABASE_DIRECT_URL`: one listens for revoked secrets, one publishes changes, one vacuums at times. With `DATABASE_REPLICA_URL` there is one more, and as many and one more go to the standby.',
+    does: 'PostgreSQL connections of each worker. They stay open. Half as many are added when heavy requests get a thread of their own. Up to four more of each go to `DATABASE_DIRECT_URL`: one listens for revoked secrets, one publishes changes, and one of each thread vacuums at times. With `DATABASE_REPLICA_URL` there is one more for each thread, and as many and one more go to the standby.',
   },
   DATABASE_POOL_TIMEOUT_MS: {
     ...wholeNumber(100, 600_000),
@@ -193,6 +193,11 @@ export const DECLARATIONS = {
     ...oneOf('remote', 'on', 'off'),
     default: 'remote',
     does: 'Whose answers of more than 1 KiB are compressed, where the client asks for it by `Accept-Encoding`: those of clients on other machines, of all clients (`on`), or none (`off`).',
+  },
+  SECOND_THREAD: {
+    ...oneOf('auto', 'off'),
+    default: 'auto',
+    does: 'Whether heavy requests (GraphQL that is not known to be light, verdicts on many wallets) are answered in a thread of their own, so that they do not keep other projects waiting. With `auto` each worker starts it when a project sends one beside others, and ends it after five idle minutes. It takes 50 to 150 MiB of memory.',
   },
   SHUTDOWN_DELAY_MS: {
     ...wholeNumber(0, 600_000),

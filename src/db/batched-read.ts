@@ -33,10 +33,18 @@ export interface BatchedRead<Key, Row, Answer> {
   readonly groupKey?: (key: Key) => string;
   /** How many rows a key may return; 1 without it. */
   readonly weigh?: (key: Key) => number;
+  /** With so many keys a batch leaves before the end of the tick while the database has little to do; 6 without it. */
+  readonly leavesWith?: number;
 }
 
-/** A batch of this many keys is dispatched before the end of the tick. */
-const EARLY_DISPATCH_SIZE = 16;
+/**
+ * A batch leaves before the end of the tick with SMALL_BATCH keys while fewer than BUSY_WITH batches are being read, and always with
+ * FULL_BATCH keys. Otherwise the database would wait until the process has read all requests, and the process until the database has
+ * answered them all.
+ */
+const SMALL_BATCH = 6;
+const BUSY_WITH = 2;
+const FULL_BATCH = 16;
 /** A statement for several keys returns at most this many rows. */
 export const MAX_WEIGHT = 1_000;
 /** How many statements of one batch run at the same time, so that it does not take every connection. */
@@ -49,8 +57,8 @@ const MAX_FAILED_RETRIES = 4;
 /**
  * Collects the keys of all requests during one tick of the event loop, and reads them by one statement for each group.
  *
- * Dispatched at the end of the tick, or as soon as 16 keys are queued, so that the database works while the tick goes on. A
- * caller must not change the answer, because other callers may have the same object.
+ * Dispatched at the end of the tick, or earlier with enough keys (FULL_BATCH), so that the database works while the tick goes on. A caller
+ * must not change the answer, because other callers may have the same object.
  *
  * A batch that would return many rows is split into statements that run one after the other. The project with the fewest rows
  * comes first, and a key is answered as soon as its own statement is.
@@ -58,9 +66,10 @@ const MAX_FAILED_RETRIES = 4;
 export function createBatchedRead<Key extends BatchKey, Row, Answer>(
   batched: BatchedRead<Key, Row, Answer>,
 ): (key: Key) => Promise<Answer> {
-  const { name } = batched;
+  const { name, leavesWith = SMALL_BATCH } = batched;
   const tracesOf = createTraces();
-  let queued = 0;
+  const batch = createBatch<Answer>();
+  let reading = 0;
   let dispatchNow = () => {};
 
   /** Starts a statement, at once or after the one before it. */
@@ -68,9 +77,18 @@ export function createBatchedRead<Key extends BatchKey, Row, Answer>(
     const traces = tracesOf.take(keys);
     const start = () => {
       if (batchChannel.hasSubscribers) batchChannel.publish({ name, keys: keys.length } satisfies BatchSize);
-      return withSharedSpan(traces, { kind: 'batch', name, keys: keys.length }, () => answerKeys(batched, keys));
+      return withSharedSpan(traces, { kind: 'batch', name, keys: keys.length }, () => readCounted(keys));
     };
     return before === undefined ? start() : before.then(start);
+  }
+
+  async function readCounted(keys: readonly Key[]): Promise<(Answer | Error)[]> {
+    reading += 1;
+    try {
+      return await answerKeys(batched, keys);
+    } finally {
+      reading -= 1;
+    }
   }
 
   /** Starts several statements and returns a promise for each key, which is resolved by the key's own statement. */
@@ -103,9 +121,8 @@ export function createBatchedRead<Key extends BatchKey, Row, Answer>(
     },
     {
       cacheKeyFn: cacheKey,
-      cacheMap: createBatchCache(),
+      cacheMap: batch,
       batchScheduleFn: (dispatch) => {
-        queued = 0;
         dispatchNow = atMostOnce(dispatch);
         setImmediate(dispatchNow);
       },
@@ -114,9 +131,10 @@ export function createBatchedRead<Key extends BatchKey, Row, Answer>(
   return (key) => {
     tracesOf.add(key);
     const answer = loader.load(key);
-    queued += 1;
+    const keys = batch.size();
     // Not synchronously, so that the other keys of the same request come along.
-    if (queued === EARLY_DISPATCH_SIZE) queueMicrotask(dispatchNow);
+    const isEarly = keys === FULL_BATCH || (keys === leavesWith && reading < BUSY_WITH);
+    if (isEarly) queueMicrotask(dispatchNow);
     return answer;
   };
 }
@@ -125,9 +143,10 @@ export function createBatchedRead<Key extends BatchKey, Row, Answer>(
  * The keys of one batch. `clear` starts a new Map: when V8 clears or rehashes a Map that has become old, its dead table keeps the
  * answers alive until the next full collection.
  */
-function createBatchCache<Answer>() {
+function createBatch<Answer>() {
   let answers = new Map<string, Promise<Answer>>();
   return {
+    size: () => answers.size,
     get: (key: string) => answers.get(key),
     set: (key: string, answer: Promise<Answer>) => answers.set(key, answer),
     delete: (key: string) => answers.delete(key),

@@ -1,11 +1,13 @@
+import type { MessagePort } from 'node:worker_threads';
 import { PrismaPg } from '@prisma/adapter-pg';
 import pg from 'pg';
 import { closeAll } from '../closers.js';
 import type { DatabaseConfig } from '../config/config.js';
 import { connectionOptions } from './connection-options.js';
-import { createEmbeddedEngine, type EngineUsage } from './embedded.js';
+import { createEmbeddedEngine, type EmbeddedEngine, EmbeddedStream, type EngineUsage } from './embedded.js';
 import { PrismaClient } from './generated/prisma/client.js';
 import { keepConnection, listen } from './listen.js';
+import { sharesSessions } from './pooler.js';
 import { createReplica, type Lagging, REPLICA_STATEMENT_MS, type Replica } from './replica.js';
 import { createStatements, type Queryable, statementName } from './statements.js';
 import { createTimeLimit } from './time-limit.js';
@@ -25,6 +27,8 @@ export interface Database extends Queryable {
    * when it is idle. On the embedded engine it is that of the pool.
    */
   readonly direct: pg.Pool;
+  /** Throws if the direct connection leads through a pooler of transactions, where sessions keep neither locks nor LISTEN. */
+  requireSessions(): Promise<void>;
   /**
    * Reads lists, counts and exports, which may be somewhat old: on the standby of DATABASE_REPLICA_URL while it is good, otherwise and
    * without one on the primary. All that has to see what was just written is read here, and not there.
@@ -47,6 +51,8 @@ export interface Database extends Queryable {
    * only session is the pool's.
    */
   keepSession(work: (session: Session) => Promise<void>): void;
+  /** Opens a connection to the embedded engine for another thread (EmbeddedEngine); null on PostgreSQL. */
+  readonly openPort: EmbeddedEngine['openPort'] | null;
   /** Load of the embedded engine; null on PostgreSQL, which has statistics of its own. */
   engineUsage(): EngineUsage | null;
   /** Throws if the database does not answer, or if its settings would make our answers wrong. */
@@ -73,8 +79,12 @@ export interface DatabaseOptions {
   readonly onReplica?: (reason: unknown) => void;
   /** Called when an idle connection broke. The pool has replaced it by then. */
   readonly onIdleError?: (error: Error) => void;
+  /** In another thread than that of the embedded engine: opens a connection to it. */
+  readonly openEnginePort?: () => Promise<MessagePort>;
   /** Whether this process answers requests, whose statements have the time limits of the settings. */
   readonly serving?: boolean;
+  /** Whether its statements go the way of those of requests, for what examines that way. Other commands go past a pooler. */
+  readonly asRequests?: boolean;
 }
 
 const EMBEDDED_CONNECT_TIMEOUT_MS = 30_000;
@@ -87,10 +97,11 @@ const DIRECT_IDLE_MS = 1_000;
 
 export function createDatabase(config: DatabaseConfig, options: DatabaseOptions = {}): Database {
   if (config.engine === 'postgres') {
-    const { serving = false } = options;
+    const { serving = false, asRequests = serving } = options;
     const limitMs = serving ? config.statementTimeoutMs : 0;
-    const connection = connectionOptions(config, serving, limitMs);
     const withoutPooler = connectionOptions({ ...config, url: config.directUrl ?? config.url }, serving, 0);
+    // A pooler would not pass on that the statements of commands may take long.
+    const connection = asRequests ? connectionOptions(config, serving, limitMs) : withoutPooler;
     const direct = new pg.Pool({ ...withoutPooler, max: 1, idleTimeoutMillis: DIRECT_IDLE_MS });
     direct.on('error', (error) => options.onIdleError?.(error));
     const stops: (() => Promise<void>)[] = [() => direct.end()];
@@ -100,8 +111,16 @@ export function createDatabase(config: DatabaseConfig, options: DatabaseOptions 
     const replicaLimitMs = Math.min(statementTimeoutMs, REPLICA_STATEMENT_MS);
     return fromPool(new pg.Pool({ ...connection, max: config.poolSize, idleTimeoutMillis: 0 }), limitMs, options, {
       direct,
+      async requireSessions() {
+        if (!(await sharesSessions(withoutPooler))) return;
+        const name = config.directUrl === undefined ? 'DATABASE_URL' : 'DATABASE_DIRECT_URL';
+        throw new Error(
+          `${name} leads through a pooler of transactions, where locks and notices do not work. Set DATABASE_DIRECT_URL to the same database past the pooler.`,
+        );
+      },
       start: async () => undefined,
       abandon: () => undefined,
+      openPort: null,
       engineUsage: () => null,
       listen: (...subscription) => void stops.push(listen(withoutPooler, ...subscription)),
       keepSession: keep,
@@ -120,9 +139,11 @@ export function createDatabase(config: DatabaseConfig, options: DatabaseOptions 
       close: () => closeAll(stops),
     });
   }
-  const engine = createEmbeddedEngine(config.dataDir);
+  const { openEnginePort } = options;
+  const engine = openEnginePort === undefined ? createEmbeddedEngine(config.dataDir) : ENGINE_ELSEWHERE;
+  const openPort = openEnginePort ?? (() => engine.openPort(0));
   const pool = new pg.Pool({
-    stream: () => engine.connect(),
+    stream: () => new EmbeddedStream(openPort),
     user: 'postgres',
     database: 'postgres',
     // PGlite has one session; a second connection would share it.
@@ -133,6 +154,7 @@ export function createDatabase(config: DatabaseConfig, options: DatabaseOptions 
   return fromPool(pool, 0, options, {
     ...engine,
     direct: pool,
+    requireSessions: async () => undefined,
     engineUsage: engine.usage,
     listen: () => undefined,
     keepSession: () => undefined,
@@ -140,7 +162,19 @@ export function createDatabase(config: DatabaseConfig, options: DatabaseOptions 
   });
 }
 
-type Engine = Pick<Database, 'direct' | 'start' | 'abandon' | 'listen' | 'keepSession' | 'engineUsage' | 'close'> & {
+/** The engine as a thread has it that has not started it. */
+const ENGINE_ELSEWHERE: EmbeddedEngine = {
+  start: async () => undefined,
+  openPort: () => Promise.reject(new Error('Only the thread that has started the embedded engine opens connections.')),
+  close: async () => undefined,
+  abandon: () => undefined,
+  usage: () => ({ busySeconds: 0, starts: 0 }),
+};
+
+type Engine = Pick<
+  Database,
+  'openPort' | 'direct' | 'requireSessions' | 'start' | 'abandon' | 'listen' | 'keepSession' | 'engineUsage' | 'close'
+> & {
   readonly createReplica: (primary: Lagging) => Replica | null;
 };
 
@@ -168,6 +202,7 @@ function fromPool(pool: pg.Pool, limitMs: number, options: DatabaseOptions, engi
     prisma,
     pool,
     direct,
+    requireSessions: () => engine.requireSessions(),
     ...primary,
     lagging: replica ?? primary,
     replica,
@@ -175,6 +210,7 @@ function fromPool(pool: pg.Pool, limitMs: number, options: DatabaseOptions, engi
       withRetries(() => inTransaction(isolation, limit, work)),
     start: () => engine.start(),
     abandon: () => engine.abandon(),
+    openPort: engine.openPort,
     engineUsage: () => engine.engineUsage(),
     listen: (...subscription) => engine.listen(...subscription),
     keepSession: (work) => engine.keepSession(work),

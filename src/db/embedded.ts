@@ -3,7 +3,7 @@ import { chmod, mkdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Duplex } from 'node:stream';
 import { fileURLToPath } from 'node:url';
-import { Worker } from 'node:worker_threads';
+import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads';
 import type { FromWorker, ToWorker, WorkerData } from './embedded-worker.js';
 
 /**
@@ -15,8 +15,11 @@ import type { FromWorker, ToWorker, WorkerData } from './embedded-worker.js';
 export interface EmbeddedEngine {
   /** Opens the database, and creates it first if there is none. */
   start(): Promise<void>;
-  /** A new connection, to be used as the `stream` of node-postgres. */
-  connect(): Duplex;
+  /**
+   * Opens a connection, which speaks PostgreSQL's protocol. A thread has one at a time, and `client` tells threads apart: a new one replaces
+   * the one before.
+   */
+  openPort(client: number): Promise<MessagePort>;
   close(): Promise<void>;
   /**
    * Stops the engine at once and for good, as if the process was killed. For a directory that another process may have locked:
@@ -43,7 +46,6 @@ export function createEmbeddedEngine(dataDir: string): EmbeddedEngine {
   /** The current thread, also while it starts. */
   let running: Worker | null = null;
   let abandoned = false;
-  let connections = 0;
   let starts = 0;
   /** Busy time of the current worker. */
   let busyMs = () => 0;
@@ -97,9 +99,11 @@ export function createEmbeddedEngine(dataDir: string): EmbeddedEngine {
       worker = startCounted();
       await worker;
     },
-    connect() {
-      connections += 1;
-      return new EmbeddedStream(connections, findWorker);
+    async openPort(client) {
+      const engine = await findWorker();
+      const { port1: near, port2: far } = new MessageChannel();
+      engine.postMessage({ open: far, client } satisfies ToWorker, [far]);
+      return near;
     },
     async close() {
       const last = worker;
@@ -117,10 +121,7 @@ export function createEmbeddedEngine(dataDir: string): EmbeddedEngine {
 }
 
 function createWorker(workerData: WorkerData): Worker {
-  const worker = new Worker(new URL('./embedded-worker.js', import.meta.url), { workerData });
-  // Each connection has listeners while it lasts, and there is one connection at a time.
-  worker.setMaxListeners(0);
-  return worker;
+  return new Worker(new URL('./embedded-worker.js', import.meta.url), { workerData });
 }
 
 function untilReady(worker: Worker, dataDir: string): Promise<Worker> {
@@ -144,25 +145,20 @@ async function closeWorker(worker: Worker): Promise<void> {
   await closed.finally(() => worker.terminate());
 }
 
-/** Takes the place of the net.Socket of node-postgres. The other end is the worker. */
-class EmbeddedStream extends Duplex {
-  #worker: Worker | null = null;
+/** Takes the place of the net.Socket of node-postgres. The other end is the thread of the engine. */
+export class EmbeddedStream extends Duplex {
+  #port: MessagePort | null = null;
 
-  constructor(
-    readonly connection: number,
-    readonly findWorker: () => Promise<Worker>,
-  ) {
+  constructor(readonly openPort: () => Promise<MessagePort>) {
     super();
   }
 
   connect(): this {
-    this.findWorker().then(
-      (worker) => {
-        this.#worker = worker;
-        worker.on('message', this.#receive);
-        worker.on('error', this.#lose);
-        worker.on('exit', this.#lose);
-        worker.postMessage({ open: this.connection } satisfies ToWorker);
+    this.openPort().then(
+      (port) => {
+        this.#port = port;
+        port.on('message', (bytes: Uint8Array) => this.push(bytes));
+        port.on('close', this.#lose);
         this.emit('connect');
       },
       (error: Error) => this.destroy(error),
@@ -170,11 +166,9 @@ class EmbeddedStream extends Duplex {
     return this;
   }
 
-  #receive = (message: FromWorker) => {
-    if ('bytes' in message && message.connection === this.connection) this.push(message.bytes);
+  #lose = () => {
+    if (!this.destroyed) this.destroy(new Error('The embedded database stopped unexpectedly.'));
   };
-
-  #lose = (cause: unknown) => this.destroy(new Error('The embedded database stopped unexpectedly.', { cause }));
 
   override _read(): void {
     // The worker pushes its answers. Each is complete before the next query is sent, so there is no backpressure.
@@ -182,7 +176,7 @@ class EmbeddedStream extends Duplex {
 
   override _write(chunk: Buffer, _encoding: BufferEncoding, done: () => void): void {
     // A copy, because node-postgres reuses its buffers.
-    this.#worker?.postMessage({ connection: this.connection, bytes: new Uint8Array(chunk) } satisfies ToWorker);
+    this.#port?.postMessage(new Uint8Array(chunk));
     done();
   }
 
@@ -192,9 +186,7 @@ class EmbeddedStream extends Duplex {
   }
 
   override _destroy(error: Error | null, done: (error: Error | null) => void): void {
-    this.#worker?.off('message', this.#receive);
-    this.#worker?.off('error', this.#lose);
-    this.#worker?.off('exit', this.#lose);
+    this.#port?.close();
     done(error);
   }
 

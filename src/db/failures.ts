@@ -1,4 +1,4 @@
-import { AppError } from '../errors.js';
+import { AppError, unavailable } from '../errors.js';
 
 /** What a failure of the database means for the caller: whether to try again, and whether it can answer at all. */
 
@@ -55,20 +55,14 @@ export function isMoving(error: unknown): boolean {
 
 /** The project is for a moment in neither database. */
 export function movingProject(cause?: unknown): AppError {
-  return new AppError('UNAVAILABLE', 'The project is being moved to another database. Send the request again.', {
-    cause,
-    headers: { 'retry-after': '1' },
-  });
+  return unavailable('The project is being moved to another database. Send the request again.', cause);
 }
 
 /** UNAVAILABLE where the database is away, is a standby after a failover, or is not that of the project; any other error as it is. */
 export function toUnavailable(error: unknown): unknown {
   if (isMoving(error)) return movingProject(error);
   if (error instanceof AppError || !(isUnreachable(error) || isReadOnly(error))) return error;
-  return new AppError('UNAVAILABLE', isNotStarted(error) ? AWAY : BROKEN, {
-    cause: error,
-    headers: { 'retry-after': '1' },
-  });
+  return unavailable(isNotStarted(error) ? AWAY : BROKEN, error);
 }
 
 /** Whether we gave up waiting for the answer to a statement. */

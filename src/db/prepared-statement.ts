@@ -25,6 +25,16 @@ const EXECUTE = Buffer.concat([serialize.execute(), serialize.sync()]);
 const describedOn = new WeakMap<Connection, Map<string, readonly Column[]>>();
 
 /**
+ * An array as a parameter, in the text that PostgreSQL reads. Made ahead of its statement, so that the connection need not wait for it.
+ * JSON has the same form, but for its escapes, and takes half the time of pg.
+ */
+export function arrayText(values: readonly (string | number | Date | null)[]): string {
+  const json = JSON.stringify(values);
+  // pg would write a date in the time zone of the process.
+  return json.includes('\\') ? prepareValue(JSON.parse(json)) : `{${json.slice(1, -1)}}`;
+}
+
+/**
  * A named statement that pg runs (`client.query(statement)`), instead of pg's own Query. It asks once for a connection, and not
  * with each execution, which columns it returns, and it emits no events. That spares a tenth of the CPU of a request.
  */

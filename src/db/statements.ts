@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { threadId } from 'node:worker_threads';
 import pg from 'pg';
 import { currentTrace, withSpan } from '../telemetry/request-trace.js';
 import type { Prisma } from './generated/prisma/client.js';
@@ -65,6 +66,9 @@ function namedStatement(sql: Prisma.Sql): Statement {
   return { name: statementName(text), text, values };
 }
 
+/** Threads share the session of the embedded database, and each prepares its own statements. */
+const PREFIX = threadId === 0 ? 'userdir_' : `userdir_${threadId}_`;
+
 /**
  * A named statement is parsed and planned once for each connection, which doubles the rate of queries. There are few texts,
  * because a list is passed as one array parameter, so there are few names.
@@ -72,7 +76,7 @@ function namedStatement(sql: Prisma.Sql): Statement {
 export function statementName(sql: string): string {
   let name = names.get(sql);
   if (name === undefined) {
-    name = `userdir_${createHash('sha1').update(sql).digest('hex')}`;
+    name = `${PREFIX}${createHash('sha1').update(sql).digest('hex')}`;
     names.set(sql, name);
   }
   return name;

@@ -243,11 +243,13 @@ export function encodeCursor(position: Position): string {
 
 /** A cursor from `encodeCursor`. */
 export function cursor(name: string) {
-  const error = says(name, 'a cursor from an earlier answer');
-  return z
-    .string({ error })
-    .refine((text) => decodeCursor(text) !== null, { error })
-    .transform((text) => decodeCursor(text) as Position);
+  const form = 'a cursor from an earlier answer';
+  return z.string({ error: says(name, form) }).transform((text, context) => {
+    const position = decodeCursor(text);
+    if (position !== null) return position;
+    context.addIssue({ code: 'custom', input: text, message: expected(name, text, form) });
+    return z.NEVER;
+  });
 }
 
 function decodeCursor(text: string): Position | null {

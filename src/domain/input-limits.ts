@@ -39,14 +39,16 @@ export const INPUT_LIMITS = {
   text: { max: 4_096, unit: 'bytes' },
 } as const;
 
+/** UTF-8 writes a unit of a text in at most three bytes. */
+const MOST_BYTES = 3;
+
 /** The largest answer to one request. A larger one is refused, if possible before it is read, and never cut short. */
 export const LARGEST_ANSWER_BYTES = 8 * 2 ** 20;
 
 /** Whether an answer has too many bytes. Counts them only if the number of characters does not decide it. */
 export function isTooLargeAnswer(text: string): boolean {
   if (text.length > LARGEST_ANSWER_BYTES) return true;
-  const mostBytes = 3 * text.length;
-  return mostBytes > LARGEST_ANSWER_BYTES && Buffer.byteLength(text) > LARGEST_ANSWER_BYTES;
+  return MOST_BYTES * text.length > LARGEST_ANSWER_BYTES && Buffer.byteLength(text) > LARGEST_ANSWER_BYTES;
 }
 
 export type InputKind = keyof typeof INPUT_LIMITS;
@@ -54,7 +56,7 @@ export type InputKind = keyof typeof INPUT_LIMITS;
 /** Whether a text is longer than its kind may be. Takes the same time for every text that is too long. */
 export function isTooLong(kind: InputKind, text: string): boolean {
   const { max, unit } = INPUT_LIMITS[kind];
-  return text.length > max || (unit === 'bytes' && Buffer.byteLength(text) > max);
+  return text.length > max || (unit === 'bytes' && MOST_BYTES * text.length > max && Buffer.byteLength(text) > max);
 }
 
 /** What is accepted of a kind, for an error: "at most 320 characters". */

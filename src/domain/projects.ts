@@ -30,6 +30,12 @@ export interface Actor {
 }
 
 declare const minted: unique symbol;
+declare const granted: unique symbol;
+
+/** What a scope grants, as plain data for another thread of this process. Only `services/projects.ts` reads it. */
+export interface Grant {
+  readonly [granted]: true;
+}
 
 /**
  * The right to act on one project. Every function of the services takes one. Only `services/projects.ts` makes them: for a
@@ -50,6 +56,8 @@ export interface ProjectScope {
   actorFor(permission: Permission, requestId: string | null, orPermission?: Permission): Actor;
   /** Whether the caller has the permission. */
   permits(permission: Permission): boolean;
+  /** The same right for another thread, which makes a scope of it again (`scopeOfGrant` in services/projects.ts). */
+  grant(): Grant;
   readonly [minted]: true;
 }
 

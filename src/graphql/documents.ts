@@ -192,12 +192,17 @@ export function createDocumentCache() {
 
   /** Whether the project has sent the document before, as far as is remembered. */
   function wasSeen(text: string, project: string): boolean {
+    return seen.get(project)?.has(hashOf(text)) === true;
+  }
+
+  /** Remembers that the project has sent the document. Returns whether it had before. */
+  function see(text: string, project: string): boolean {
     let ofProject = seen.get(project);
     if (ofProject === undefined) {
       ofProject = new LRUCache({ max: MAX_SEEN_OF_PROJECT });
       seen.set(project, ofProject);
     }
-    const hash = createHash('sha1').update(text).digest('base64');
+    const hash = hashOf(text);
     if (ofProject.has(hash)) return true;
     ofProject.set(hash, true);
     return false;
@@ -235,6 +240,9 @@ export function createDocumentCache() {
   }
 
   return {
+    wasSeen,
+    see,
+
     find(text: string): ReadDocument | null {
       const entry = documents.get(text);
       if (entry === undefined) return null;
@@ -244,8 +252,17 @@ export function createDocumentCache() {
 
     /** Caches a valid document for the project that has sent it, unless it is the first time or there is no room. */
     add(document: ReadDocument, project: string): void {
-      if (document.errors.length > 0 || !wasSeen(document.text, project) || documents.has(document.text)) return;
+      if (document.errors.length > 0 || !see(document.text, project) || documents.has(document.text)) return;
       if (makeRoom(sizeOf(document), project)) add(document, project);
+    },
+
+    /** The cached document, or else one that is read now, and cached if it has come before. */
+    findOrRead(text: string, project: string): ReadDocument {
+      const known = this.find(text);
+      if (known !== null) return known;
+      const document = readDocument(text);
+      this.add(document, project);
+      return document;
     },
 
     /** Reads, compiles and caches a document before it is sent. Returns false once the project's memory is full. */
@@ -269,6 +286,10 @@ export function createDocumentCache() {
 }
 
 export type DocumentCache = ReturnType<typeof createDocumentCache>;
+
+function hashOf(text: string): string {
+  return createHash('sha1').update(text).digest('base64');
+}
 
 function sizeOf({ text, tree, compiled }: ReadDocument): number {
   const ofTree = (tree?.tokenCount ?? 0) * BYTES_PER_TOKEN;

@@ -16,6 +16,8 @@ export interface Parameters {
   readonly operationName: string | undefined;
   /** The hash under which the query is to be kept, if it is valid (registered-documents.ts). */
   readonly hash?: string | undefined;
+  /** Whether it is a JSON POST with these parameters only. Yoga knows the others. */
+  readonly isPlain?: boolean;
   /** Whether the caller takes a stream, which a subscription needs. */
   readonly acceptsEvents?: boolean;
 }
@@ -41,6 +43,9 @@ export function prepareRequest(document: ReadDocument, parameters: Parameters): 
   const operation = document.operation(operationName);
   const prepared = { ...parameters, document, operation, coerced: {}, cost: 0, refusal: null, isUnavailable: false };
   if (operation === null) return prepared;
+  const { length } = parameters.query;
+  if (operation.node.operation === 'subscription' && length > LIMITS.subscriptionCharacters)
+    return { ...prepared, refusal: [new GraphQLError(limitExceeded('subscriptionCharacters', length))] };
   const definitions = operation.node.variableDefinitions ?? [];
   for (const { variable } of definitions) {
     const { value: name } = variable.name;

@@ -1,4 +1,3 @@
-import type { FastifyRequest } from 'fastify';
 import type { GraphQLContext } from './builder.js';
 import type { DocumentCache } from './documents.js';
 import { executeRequest, type PreparedRequest, tooLarge } from './execution.js';
@@ -11,13 +10,12 @@ import { executeRequest, type PreparedRequest, tooLarge } from './execution.js';
  * Returns the body of the answer, or null where Yoga has to answer.
  */
 export async function answerFast(
-  request: FastifyRequest,
   prepared: PreparedRequest,
   context: GraphQLContext,
   documents: DocumentCache,
 ): Promise<string | null> {
   const { operation, document } = prepared;
-  if (operation === null || prepared.refusal !== null || !isPlainPost(request)) return null;
+  if (operation === null || prepared.refusal !== null || !prepared.isPlain) return null;
   if (operation.run !== null) {
     const answer = await operation.run(prepared.coerced, context);
     if (answer === 'too large') prepared.refusal ??= [tooLarge()];
@@ -30,10 +28,10 @@ export async function answerFast(
   return JSON.stringify(result);
 }
 
-/** Whether a request has only the parameters that are read here. Yoga knows the others. */
-function isPlainPost({ method, body }: FastifyRequest): boolean {
+/** Whether a request has only the parameters that are read here. */
+export function isPlainPost(method: string, body: object): boolean {
   if (method !== 'POST') return false;
-  for (const name in body as object) {
+  for (const name in body) {
     if (!PLAIN_PARAMETERS.has(name) && !(name === 'extensions' && isPersistedQuery(body))) return false;
   }
   return true;
@@ -42,7 +40,7 @@ function isPlainPost({ method, body }: FastifyRequest): boolean {
 const PLAIN_PARAMETERS = new Set(['query', 'documentId', 'variables', 'operationName']);
 
 /** Whether the only extension of a request is the hash of its query. */
-function isPersistedQuery(body: unknown): boolean {
-  const names = Object.keys((body as { extensions: object | null }).extensions ?? {});
+function isPersistedQuery(body: object): boolean {
+  const names = Object.keys((body as { extensions?: object | null }).extensions ?? {});
   return names.length === 1 && names[0] === 'persistedQuery';
 }

@@ -21,6 +21,8 @@ import { atMost, type InputKind, isTooLong } from '../domain/input-limits.js';
 export const LIMITS = {
   /** Of the text. Checked before it is parsed. */
   characters: 50_000,
+  /** Of the text of a document whose subscription is opened. The thread that keeps the streams reads it (elsewhere.ts). */
+  subscriptionCharacters: 5_000,
   tokens: 4_000,
   /** GraphQL.js counts the lines again for each error, to report its position. */
   lines: 2_000,
@@ -35,7 +37,10 @@ export const LIMITS = {
   cost: 20_000,
 } as const;
 
-const NAMES: Partial<Record<keyof typeof LIMITS, string>> = { rootFields: 'root fields' };
+const NAMES: Partial<Record<keyof typeof LIMITS, string>> = {
+  rootFields: 'root fields',
+  subscriptionCharacters: 'characters of a subscription',
+};
 
 /** The message for a limit that is exceeded: its name, what arrived, what is accepted. */
 export function limitExceeded(limit: keyof typeof LIMITS, arrived: number | string): string {

@@ -1,24 +1,24 @@
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
-import { parse } from 'graphql';
-import { createYoga, type Plugin, shouldRenderGraphiQL } from 'graphql-yoga';
+import { shouldRenderGraphiQL } from 'graphql-yoga';
+import { atMost, isTooLong } from '../domain/input-limits.js';
+import { AppError, badInput, fromUnknown } from '../errors.js';
 import type { RunWithAdmission } from '../http/admit-requests.js';
 import { type Authenticate, authenticated } from '../http/authentication.js';
-import { AppError, badInput, fromUnknown } from '../errors.js';
+import { jsonBodyParser, parseJson, parseWithAdmission } from '../http/body.js';
+import { askerOf, bytesOf, type Elsewhere, sendBytes } from '../http/elsewhere.js';
 import { reportFailure } from '../http/failures.js';
 import type { DemoCredentials } from '../http/front-page.js';
 import { refuseMalformedUrl } from '../http/malformed-requests.js';
-import { atMost, isTooLong } from '../domain/input-limits.js';
-import { createJsonParser, jsonBodyParser, type ParseJson, parseWithAdmission } from '../http/body.js';
-import type { Services } from '../services/services.js';
-import type { GraphQLContext } from './builder.js';
-import { createDocumentCache } from './documents.js';
-import { toGraphQLError, toGraphQLErrors } from './errors.js';
-import { executeRequest, type Parameters, type PreparedRequest } from './execution.js';
-import { createExplorer } from './explorer.js';
-import { answerFast } from './fast-path.js';
-import { LIMITS } from './limits.js';
 import { accepts, EVENT_STREAM, type Streams } from '../http/streams.js';
-import { schema } from './schema.js';
+import type { Services } from '../services/services.js';
+import { createAnswerer, type HttpRequest } from './answer.js';
+import { contextOf } from './context.js';
+import { createDocumentCache } from './documents.js';
+import type { AnsweredElsewhere, AskedElsewhere } from './elsewhere.js';
+import type { Parameters, PreparedRequest } from './execution.js';
+import { createExplorer } from './explorer.js';
+import { isPlainPost } from './fast-path.js';
+import { LIMITS } from './limits.js';
 import {
   createPersistedQueries,
   createTextFinder,
@@ -26,8 +26,8 @@ import {
   readGivenDocument,
   warmDocuments,
 } from './registered-documents.js';
+import { createRequestReader } from './request.js';
 import { subscriptionEvents } from './subscriptions.js';
-import { contextOf, createRequestReader } from './request.js';
 
 export interface GraphQLOptions {
   readonly services: Services;
@@ -39,24 +39,22 @@ export interface GraphQLOptions {
   readonly demoCredentials: DemoCredentials;
   /** The directory of documents that all projects may name; null for none. */
   readonly documentsDir: string | null;
-}
-
-/** What Yoga makes its context from. */
-interface ServerContext {
-  readonly fastify: FastifyRequest;
+  /** Executes heavy requests. */
+  readonly elsewhere: Elsewhere<AskedElsewhere, AnsweredElsewhere>;
 }
 
 const METHODS = ['GET', 'POST'];
-const RETRY_SOON = { 'retry-after': '1' };
 /** A body holds a document, which has its own limit, and its variables. */
 const BODY_LIMIT_BYTES = 262_144;
 
 /** The GraphQL interface at /graphql. A browser that opens it without a query gets GraphiQL. */
 export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, options) => {
-  const { services, authenticate, runWithAdmission, streams, graphiql, demoCredentials, documentsDir } = options;
+  const { services, authenticate, runWithAdmission, streams, graphiql, demoCredentials, documentsDir, elsewhere } =
+    options;
   const documents = createDocumentCache();
   const persisted = createPersistedQueries();
-  const reader = createRequestReader(documents, persisted);
+  const reader = createRequestReader(documents, persisted, elsewhere);
+  const answerer = createAnswerer(documents, (err) => app.log.error({ err }, 'A request failed.'));
   const shared = documentsDir === null ? new Map<string, string>() : await readDocumentsDir(documentsDir);
   await warmDocuments(documents, '', shared);
   const findText = createTextFinder({ registered: services.documents, shared, persisted, runWithAdmission });
@@ -64,27 +62,7 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
     'onClose',
     services.documents.onRead((appId, texts) => warmDocuments(documents, appId, texts)),
   );
-  const yoga = createYoga<ServerContext, GraphQLContext>({
-    schema,
-    context: ({ fastify }) => contextOf(fastify, services),
-    parserAndValidationCache: false,
-    plugins: [usePreparedRequest()],
-    // executeRequest masks the errors of resolvers, because it knows the request.
-    maskedErrors: {
-      maskError: (error: unknown) =>
-        toGraphQLError(error, (failure) => app.log.error({ err: failure.cause }, 'A request failed.')),
-    },
-    // Yoga would log each refused request as an error, with the refused value.
-    logging: false,
-    graphiql: false,
-    landingPage: false,
-    // No CORS: a secret does not belong in a page of another origin. Fastify limits the body. Uploads are not used.
-    cors: false,
-    maxRequestBodySize: false,
-    multipart: false,
-  });
   const explore = graphiql ? await createExplorer(services) : null;
-  const parseJson = createJsonParser(app);
   const setScope = authenticated(authenticate);
 
   app.setErrorHandler((error, request, reply) => {
@@ -93,16 +71,19 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
     return reply.code(failure.status).headers(failure.headers).send(toBody(failure));
   });
   app.removeContentTypeParser('application/json');
-  app.addContentTypeParser(
-    'application/json',
-    { parseAs: 'buffer' },
-    parseWithAdmission(jsonBodyParser(app), runWithAdmission),
-  );
+  const parseBody = parseWithAdmission(jsonBodyParser(), runWithAdmission);
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body: Buffer, done) => {
+    request.json = body;
+    parseBody(request, body, done);
+  });
   // A request with `Userdir-Cost: 1` (http/server-timing.ts) gets its cost at the end of the answer.
   app.addHook('onSend', ({ measuredCost, operation }, _reply, payload, done) => {
-    if (!measuredCost || !operation || typeof payload !== 'string') return done();
+    if (!measuredCost || !operation) return done();
     const cost = { requested: operation.cost, limit: LIMITS.cost, statements: measuredCost.statements };
-    done(null, `${payload.slice(0, -1)},"extensions":${JSON.stringify({ cost })}}`);
+    const extensions = `,"extensions":${JSON.stringify({ cost })}}`;
+    if (typeof payload === 'string') done(null, payload.slice(0, -1) + extensions);
+    else if (Buffer.isBuffer(payload)) done(null, Buffer.concat([payload.subarray(0, -1), Buffer.from(extensions)]));
+    else done();
   });
   app.route({
     url: '/graphql',
@@ -118,13 +99,18 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
     },
     preValidation(request, _reply, done) {
       if (explore && asksForPage(request)) return done();
-      const given = request.method === 'GET' ? urlParameters(request, parseJson) : request.body;
+      const given = request.method === 'GET' ? urlParameters(request) : request.body;
       const { accept } = request.raw.headers;
       const { document, ...parameters } = toParameters(given as Record<string, unknown> | null | undefined);
       request.raw.headers.accept = mediaTypeOf(accept);
       const proceed = (query: string) => {
-        const { hash } = document;
-        request.graphqlParameters = { ...parameters, query, hash, acceptsEvents: accepts(accept, EVENT_STREAM) };
+        request.graphqlParameters = {
+          ...parameters,
+          query,
+          hash: document.hash,
+          isPlain: isPlainPost(request.method, given as object),
+          acceptsEvents: accepts(accept, EVENT_STREAM),
+        };
         done();
       };
       const text = findText(request.scope, document);
@@ -151,37 +137,76 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
     },
     handler: () => undefined,
   });
-  app.addHook('onClose', () => yoga.dispose());
+  app.addHook('onClose', () => answerer.dispose());
 
   async function answer(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
-    const { graphql } = request;
-    if (graphql === null) {
-      const { html, policy } = await (explore as NonNullable<typeof explore>)(demoCredentials(request));
-      if (reply.sent) return reply;
-      return reply.type('text/html; charset=utf-8').header('content-security-policy', policy).send(html);
+    if (request.graphqlParameters === null) return answerPage(request, reply);
+    if (request.isForElsewhere && elsewhere.isReady()) {
+      const isAnswered = await answerElsewhere(request, reply);
+      if (isAnswered) return reply;
     }
-    if (graphql.refusal === null && graphql.operation?.node.operation === 'subscription') {
-      if (!graphql.acceptsEvents) {
-        throw badInput('Accept', request.raw.headers.accept, `${EVENT_STREAM} for a subscription`);
-      }
+    request.isForElsewhere = false;
+    await reader.read(request);
+    return answerHere(request, reply, request.graphql as PreparedRequest);
+  }
+
+  async function answerPage(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const { html, policy } = await (explore as NonNullable<typeof explore>)(demoCredentials(request));
+    if (reply.sent) return reply;
+    return reply.type('text/html; charset=utf-8').header('content-security-policy', policy).send(html);
+  }
+
+  async function answerHere(request: FastifyRequest, reply: FastifyReply, prepared: PreparedRequest) {
+    const asker = askerOf(request);
+    if (prepared.refusal === null && prepared.operation?.node.operation === 'subscription') {
+      requireStream(request);
       return streams.send(request, reply, 'changes', (stream) =>
-        subscriptionEvents(graphql, contextOf(request, services, stream), stream),
+        subscriptionEvents(prepared, contextOf(asker, prepared, services, stream), stream),
       );
     }
-    const body = await answerFast(request, graphql, contextOf(request, services), documents);
+    const { status, headers, body } = await answerer.answer(
+      httpRequestOf(request),
+      prepared,
+      contextOf(asker, prepared, services),
+    );
     // True if the request timed out (http/request-timeout.ts). Fastify would log the URL of a second answer.
     if (reply.sent) return reply;
-    if (body !== null) {
-      if (graphql.isUnavailable) reply.code(503).headers(RETRY_SOON);
-      return reply.type(`${request.raw.headers.accept}; charset=utf-8`).send(body);
+    return reply.code(status).headers(headers).send(body);
+  }
+
+  /** Returns false for a subscription, which has to be answered here. */
+  async function answerElsewhere(request: FastifyRequest, reply: FastifyReply): Promise<boolean> {
+    const { variables: _, ...parameters } = request.graphqlParameters as Parameters;
+    const isWeighed = request.graphql !== null;
+    const asked = { ...httpRequestOf(request), body: bytesOf(request.json), parameters, isWeighed };
+    // What waits for the other thread keeps as little as it can.
+    request.graphql = null;
+    request.body = undefined;
+    const { answer, body, operation, isValid, weight } = await elsewhere.answer(request, asked);
+    request.operation = operation;
+    if (answer === null || body === null) {
+      // Before the document is read again.
+      requireStream(request);
+      return false;
     }
-    const response = await yoga.handleNodeRequestAndResponse(request, reply, { fastify: request });
-    if (reply.sent) return reply;
-    reply.code(response.status).headers(Object.fromEntries(response.headers.entries()));
-    if (graphql.isUnavailable) reply.code(503).headers(RETRY_SOON);
-    return reply.send(await response.text());
+    if (isValid) {
+      reader.keepQuery(request);
+      reader.noteLight(parameters.query, request.scope.appId, weight);
+    }
+    if (!reply.sent) sendBytes(reply.code(answer.status).headers(answer.headers), body);
+    return true;
   }
 };
+
+/** Refuses a subscription whose caller takes no stream. */
+function requireStream({ graphqlParameters, raw }: FastifyRequest): void {
+  if (!graphqlParameters?.acceptsEvents)
+    throw badInput('Accept', raw.headers.accept, `${EVENT_STREAM} for a subscription`);
+}
+
+function httpRequestOf({ method, url, raw, json }: FastifyRequest): HttpRequest {
+  return { method, url, accept: raw.headers.accept as string, body: json };
+}
 
 /**
  * Drops what a request has read. A request that has waited may lie in the old generation: until the next full collection, V8
@@ -189,42 +214,9 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
  */
 function forget(request: FastifyRequest): void {
   request.body = undefined;
+  request.json = null;
   request.graphqlParameters = null;
   request.graphql = null;
-}
-
-/** Stands for a document that is not valid. Yoga answers the errors of its validation and does not read it. */
-const NO_DOCUMENT = parse('{ __typename }');
-
-/**
- * Hands the prepared request (request.ts) to Yoga, so that Yoga does not read it again. GraphQL.js executes it, because
- * Yoga's own executor answers fields in the order in which they resolve. The specification asks for the order of the
- * query (section 7.2.2).
- */
-function usePreparedRequest(): Plugin {
-  const preparedOf = (context: unknown) => (context as ServerContext).fastify.graphql as PreparedRequest;
-  return {
-    onParams({ setParams, context }) {
-      const { query, variables, operationName, document } = preparedOf(context);
-      setParams({
-        query,
-        ...(variables && { variables }),
-        // NO_DOCUMENT has no operation of that name.
-        ...(document.tree !== null && operationName !== undefined && { operationName }),
-      });
-    },
-    onParse({ context, setParsedDocument }) {
-      setParsedDocument(preparedOf(context).document.tree ?? NO_DOCUMENT);
-    },
-    onValidate({ context, setResult }) {
-      // Yoga does not mask validation errors.
-      setResult(toGraphQLErrors(preparedOf(context).document.errors, () => undefined));
-    },
-    onExecute({ args, setExecuteFn }) {
-      const context = args.contextValue as unknown as GraphQLContext;
-      setExecuteFn(() => executeRequest(preparedOf(context), context));
-    },
-  };
 }
 
 /**
@@ -237,7 +229,7 @@ function asksForPage({ method, headers }: FastifyRequest): boolean {
 }
 
 /** The parameters of a URL, as a body would have them. Two are JSON. An empty parameter counts as absent. */
-function urlParameters(request: FastifyRequest, parseJson: ParseJson): Record<string, unknown> {
+function urlParameters(request: FastifyRequest): Record<string, unknown> {
   const { query, documentId, operationName, ...given } = request.query as Record<string, unknown>;
   const parameters: Record<string, unknown> = {
     query,
@@ -248,7 +240,7 @@ function urlParameters(request: FastifyRequest, parseJson: ParseJson): Record<st
     const text = given[name];
     if (text === undefined || text === '') continue;
     if (typeof text !== 'string') throw badInput(name, text, 'a JSON object');
-    parameters[name] = parseJson(request, Buffer.from(text), name);
+    parameters[name] = parseJson(Buffer.from(text), name);
   }
   return parameters;
 }

@@ -15,6 +15,8 @@ export interface Admission {
   addWeight(request: QueuedRequest, units: number): void;
   /** Ends a request, whether it has started or not. A second call does nothing. */
   release(request: QueuedRequest): void;
+  /** Whether no other project is active, or was a moment ago. */
+  isAlone(project: string): boolean;
   /** Resolves when nothing is in flight and nothing is queued. */
   idle(): Promise<void>;
   /** Units in flight, units queued, and the number of refused requests since the start. */
@@ -200,8 +202,9 @@ export function createAdmission(
       startQueued();
       const roomBefore = maxQueued - (load.queued - weight);
       if (request.state !== 'queued' || tenant.queued <= roomBefore) return true;
-      // Not left in the queue as done: one project may be refused very often, and the queue would grow.
-      tenant.queue.pop();
+      // Not left in the queue as done: one project may be refused very often, and the queue would grow. It need not be the last one: a
+      // request that has just started may have sent another.
+      tenant.queue.splice(tenant.queue.lastIndexOf(request), 1);
       load.refused += 1;
       release(request);
       return false;
@@ -212,6 +215,7 @@ export function createAdmission(
       addInFlight(tenants.get(request.project) as TenantQueue, units);
     },
     release,
+    isAlone: activity.isAlone,
     load,
     idle: () => (tenants.size === 0 ? Promise.resolve() : new Promise((resolve) => whenIdle.push(resolve))),
   };

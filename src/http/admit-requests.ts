@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { AppError } from '../errors.js';
+import { type AppError, unavailable } from '../errors.js';
 import { startStep, currentTrace, type RequestTrace, runInTrace } from '../telemetry/request-trace.js';
 import type { Admission, QueuedRequest } from './admission.js';
 import { createUnreadAnswers } from './unread-answers.js';
@@ -102,8 +102,4 @@ function overloaded(): AppError {
 
 function notRead(): AppError {
   return unavailable('Earlier answers to this project have not been read. Read them before you send more requests.');
-}
-
-function unavailable(message: string): AppError {
-  return new AppError('UNAVAILABLE', message, { headers: { 'retry-after': '1' } });
 }

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyRequest } from 'fastify';
+import secureJson from 'secure-json-parse';
 import { AppError } from '../errors.js';
 import type { RunWithAdmission } from './admit-requests.js';
 
@@ -8,45 +9,31 @@ const MAX_DEPTH = 32;
 /** How many values JSON may have: objects with many keys take long to build. */
 const MAX_VALUES = 10_000;
 
-/** Parses JSON that a caller has sent. Errors call it `name`. Throws BAD_USER_INPUT. */
-export type ParseJson = (request: FastifyRequest, json: Buffer, name: string) => unknown;
-
-/**
- * A strict parser. It refuses bytes that are not UTF-8, and keys that would reach into a prototype. It counts levels
- * and values before it parses, and refuses too many.
- */
-export function createJsonParser(app: FastifyInstance): ParseJson {
-  const utf8 = new TextDecoder('utf-8', { fatal: true });
-  // Fastify's own parser refuses those keys. It calls back before it returns.
-  const parseJson = app.getDefaultJsonParser('error', 'error') as (
-    request: FastifyRequest,
-    text: string,
-    done: (error: Error | null, parsed?: unknown) => void,
-  ) => void;
-  return (request, json, name) => {
-    const fault = findExcess(json);
-    if (fault !== null) throw new AppError('BAD_USER_INPUT', `${name} ${fault}.`);
-    let text: string;
-    try {
-      text = utf8.decode(json);
-    } catch (cause) {
-      throw new AppError('BAD_USER_INPUT', `${name} is not valid UTF-8.`, { cause });
-    }
-    let value: unknown;
-    parseJson(request, text, (cause, parsed) => {
-      if (cause !== null) {
-        const reason = isJson(text) ? FORBIDDEN_KEY_MESSAGE : 'is not valid JSON.';
-        throw new AppError('BAD_USER_INPUT', `${name} ${reason}`, { cause });
-      }
-      value = parsed;
-    });
-    return value;
-  };
-}
-
+const UTF8 = new TextDecoder('utf-8', { fatal: true });
 const FORBIDDEN_KEY_MESSAGE = 'has the key "__proto__", or "constructor" with a "prototype", which no request needs.';
 
-/** JSON that Fastify's parser refuses has a forbidden key. */
+/**
+ * Parses JSON that a caller has sent, strictly: it refuses bytes that are not UTF-8, and keys that would reach into a prototype. It counts
+ * levels and values before it parses, and refuses too many. Errors call it `name`. BAD_USER_INPUT.
+ */
+export function parseJson(json: Uint8Array, name: string): unknown {
+  const refused = (fault: string, cause?: unknown) => new AppError('BAD_USER_INPUT', `${name} ${fault}`, { cause });
+  const excess = findExcess(json);
+  if (excess !== null) throw refused(`${excess}.`);
+  let text: string;
+  try {
+    text = UTF8.decode(json);
+  } catch (cause) {
+    throw refused('is not valid UTF-8.', cause);
+  }
+  try {
+    return secureJson.parse(text, { protoAction: 'error', constructorAction: 'error' });
+  } catch (cause) {
+    throw refused(isJson(text) ? FORBIDDEN_KEY_MESSAGE : 'is not valid JSON.', cause);
+  }
+}
+
+/** JSON that the strict parser refuses has a forbidden key. */
 function isJson(text: string): boolean {
   try {
     JSON.parse(text);
@@ -57,20 +44,22 @@ function isJson(text: string): boolean {
 }
 
 /**
- * A Fastify parser of JSON bodies. An empty body counts as absent. A body of more than `limit` bytes is refused
- * before it is parsed; white space around the JSON does not count.
+ * The value of a JSON body; undefined for an empty one, which counts as absent. A body of more than `limit` bytes is refused before it is
+ * parsed; white space around the JSON does not count. BAD_USER_INPUT.
  */
-export function jsonBodyParser(app: FastifyInstance, limit = Number.POSITIVE_INFINITY) {
-  const parseJson = createJsonParser(app);
-  const read = (request: FastifyRequest, body: Buffer) => {
-    const json = withoutSpaceAround(body);
-    if (json.length <= limit) return parseJson(request, json, 'The body');
-    throw new AppError('BAD_USER_INPUT', `body: got ${json.length} bytes, expected at most ${limit}.`);
-  };
-  return (request: FastifyRequest, body: Buffer, done: (error: Error | null, parsed?: unknown) => void): void => {
+export function readJsonBody(body: Uint8Array, limit = Number.POSITIVE_INFINITY): unknown {
+  if (body.length === 0) return undefined;
+  const json = withoutSpaceAround(body);
+  if (json.length <= limit) return parseJson(json, 'The body');
+  throw new AppError('BAD_USER_INPUT', `body: got ${json.length} bytes, expected at most ${limit}.`);
+}
+
+/** A Fastify parser of JSON bodies. */
+export function jsonBodyParser(limit?: number) {
+  return (_request: FastifyRequest, body: Buffer, done: (error: Error | null, parsed?: unknown) => void): void => {
     let parsed: unknown;
     try {
-      parsed = body.length === 0 ? undefined : read(request, body);
+      parsed = readJsonBody(body, limit);
     } catch (error) {
       done(error as Error);
       return;
@@ -86,7 +75,7 @@ const BYTES_PER_UNIT = 16_384;
  * A large body keeps its place in admission for as long as this speed says, while its project may start no other one beside those of other
  * projects. A faster stream of them makes V8 collect all garbage many times a second, because of their buffers.
  */
-const BYTES_PER_MS = 50_000;
+const BYTES_PER_MS = 20_000;
 
 /** The weight of parsing a body; 0 for a small one, which is not admitted by itself. */
 export function weightOfBody(bytes: number): number {
@@ -111,7 +100,7 @@ const [TAB, LINE_FEED, CARRIAGE_RETURN, SPACE] = [0x09, 0x0a, 0x0d, 0x20];
 const isSpace = (byte: number | undefined) =>
   byte === SPACE || byte === LINE_FEED || byte === CARRIAGE_RETURN || byte === TAB;
 
-function withoutSpaceAround(body: Buffer): Buffer {
+function withoutSpaceAround(body: Uint8Array): Uint8Array {
   let [start, end] = [0, body.length];
   while (start < end && isSpace(body[start])) start += 1;
   while (start < end && isSpace(body[end - 1])) end -= 1;
@@ -122,7 +111,7 @@ const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c];
 const [LIST, LIST_END, OBJECT, OBJECT_END] = [0x5b, 0x5d, 0x7b, 0x7d];
 
 /** Finds what exceeds a limit, in one pass over the bytes; null if nothing does. They need not be valid JSON. */
-function findExcess(json: Buffer): string | null {
+function findExcess(json: Uint8Array): string | null {
   let depth = 0;
   let values = 1;
   let isInText = false;

@@ -8,7 +8,7 @@ import { isLoopback } from '../config/config.js';
 const SMALLEST_BYTES = 1_025;
 
 /** The lowest levels: higher ones take up to twice the time and save a few percent (docs/decisions/compression.md). */
-const ENCODERS: Record<string, (text: string, done: CompressCallback) => void> = {
+const ENCODERS: Record<string, (text: string | Buffer, done: CompressCallback) => void> = {
   br: (text, done) => brotliCompress(text, { params: { [constants.BROTLI_PARAM_QUALITY]: 1 } }, done),
   gzip: (text, done) => gzip(text, { level: 1 }, done),
 };
@@ -30,7 +30,7 @@ export function compressAnswers(app: FastifyInstance, compression: Config['compr
     const encoding = negotiate(request.headers['accept-encoding'] ?? 'identity', ENCODINGS) ?? 'identity';
     const encode = ENCODERS[encoding];
     if (encode === undefined) return done();
-    encode(payload as string, (error, bytes) => {
+    encode(payload as string | Buffer, (error, bytes) => {
       // The client takes it as it is, too.
       if (error !== null) return done();
       reply.header('content-encoding', encoding);
@@ -45,7 +45,9 @@ export function compressAnswers(app: FastifyInstance, compression: Config['compr
 
 /** Whether it is the text of an answer behind credentials, and worth it. */
 function mayCompress({ scope }: FastifyRequest, payload: unknown): boolean {
-  return Boolean(scope) && typeof payload === 'string' && Buffer.byteLength(payload) >= SMALLEST_BYTES;
+  if (!scope || (typeof payload !== 'string' && !Buffer.isBuffer(payload))) return false;
+  // A text has at least as many bytes as characters, and to count the bytes of a long one takes long.
+  return payload.length >= SMALLEST_BYTES || Buffer.byteLength(payload) >= SMALLEST_BYTES;
 }
 
 /** By the connection, and not by what a proxy says of its client. */

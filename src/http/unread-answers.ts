@@ -14,7 +14,8 @@ export function createUnreadAnswers() {
   return {
     isFull: (project: string) => (unread.get(project) ?? 0) > MAX_UNREAD_CHARACTERS,
     add(project: string, payload: unknown, { raw, request }: FastifyReply): void {
-      if (typeof payload !== 'string' || payload.length < SMALL_ANSWER || request.socket.destroyed) return;
+      if (typeof payload !== 'string' && !Buffer.isBuffer(payload)) return;
+      if (payload.length < SMALL_ANSWER || request.socket.destroyed) return;
       const { length } = payload;
       unread.set(project, (unread.get(project) ?? 0) + length);
       const forget = onConnectionEnd(request.socket, release);

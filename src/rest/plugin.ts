@@ -51,7 +51,7 @@ export const restPlugin: FastifyPluginAsync<{ services: Services; authenticate: 
     return sendFailure(badInput('content-type', request.headers['content-type'], 'application/json'), request, reply);
   });
   app.removeContentTypeParser('application/json');
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, jsonBodyParser(app, MAX_JSON_BYTES));
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, jsonBodyParser(MAX_JSON_BYTES));
   // A body of another type counts as one without parameters: 400 names what is missing.
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, _body, done) => done(null, undefined));
 

@@ -1,14 +1,13 @@
 import type { FastifyPluginAsync } from 'fastify';
-import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
-import { objectError, says } from '../domain/filters.js';
+import { objectError, parse, says } from '../domain/filters.js';
 import { formatVerdict, MAX_WALLETS, readWalletObject, walletObject } from '../domain/wallets.js';
 import { AppError } from '../errors.js';
 import type { RunWithAdmission } from '../http/admit-requests.js';
 import { type Authenticate, authenticated } from '../http/authentication.js';
-import { jsonBodyParser, parseWithAdmission } from '../http/body.js';
+import { parseWithAdmission, readJsonBody } from '../http/body.js';
+import { type Asker, askerOf, bytesOf, type Elsewhere, type PlainData, sendBytes } from '../http/elsewhere.js';
 import type { Services } from '../services/services.js';
-import { compileValidator } from './plugin.js';
 import { answer, EXAMPLE_ADDRESS, verdicts } from './shapes.js';
 import { BODY_FORM } from './wallets.js';
 
@@ -16,6 +15,14 @@ export interface VerdictsOptions {
   readonly services: Services;
   readonly authenticate: Authenticate;
   readonly runWithAdmission: RunWithAdmission;
+  /** Answers heavy requests. */
+  readonly elsewhere: Elsewhere<AskedVerdicts, AnsweredVerdicts>;
+}
+
+/** The body of a request to another thread (threads/second-thread.ts), and the JSON of its answer. */
+export type AskedVerdicts = PlainData;
+export interface AnsweredVerdicts extends PlainData {
+  readonly body: Uint8Array<ArrayBuffer>;
 }
 
 /** Twice as much as the longest wallets need. */
@@ -23,6 +30,10 @@ const BODY_LIMIT_BYTES = 262_144;
 /** So many look-ups in one statement, or so many signatures, are about the work of one user. */
 const WALLETS_PER_UNIT = 8;
 const RECEIPTS_PER_UNIT = 4;
+/** So many wallets usually need. The rest of the weight is added when they have been counted. */
+const BYTES_PER_UNIT = 64 * WALLETS_PER_UNIT;
+/** A body of more bytes is heavy. */
+const LIGHT_BYTES = 2_048;
 
 const verdictsBody = z.strictObject(
   {
@@ -44,28 +55,63 @@ function weightOf({ wallets, receipts }: VerdictsBody): number {
   return 1 + lookups + (receipts ? Math.floor(wallets.length / RECEIPTS_PER_UNIT) : 0);
 }
 
+/** The weight of a request of which only the length is known. */
+function weightOfBytes(body: Uint8Array | null): number {
+  return 1 + Math.floor((body?.length ?? 0) / BYTES_PER_UNIT);
+}
+
+/** Reads a body. BAD_USER_INPUT. */
+function readVerdictsBody(body: Uint8Array | null): VerdictsBody {
+  const given = body === null ? undefined : readJsonBody(body);
+  const { wallets } = (given ?? {}) as Partial<VerdictsBody>;
+  // Before the wallets are checked one by one.
+  if (Array.isArray(wallets) && wallets.length > MAX_WALLETS)
+    throw new AppError('BAD_USER_INPUT', `wallets: got ${wallets.length}, expected at most ${MAX_WALLETS}.`);
+  return parse(verdictsBody, given);
+}
+
+/** Decides about the wallets of a body, in the thread that has the request or in another one. */
+export function createVerdicts({ wallets }: Pick<Services, 'wallets'>) {
+  async function decide({ scope, addWeight }: Asker, json: Uint8Array | null) {
+    const body = readVerdictsBody(json);
+    addWeight(Math.max(0, weightOf(body) - weightOfBytes(json)));
+    const questions = body.wallets.map(readWalletObject);
+    const { asOf, verdicts: found } = await wallets.verifyWallets(scope, questions, { withReceipts: body.receipts });
+    return { message: 'Wallets verified.', result: { as_of: asOf, verdicts: found.map(formatVerdict) } };
+  }
+  const encoder = new TextEncoder();
+  return {
+    decide,
+    answer: async (asker: Asker, { body }: AskedVerdicts): Promise<AnsweredVerdicts> => ({
+      body: encoder.encode(JSON.stringify(await decide(asker, body))),
+    }),
+  };
+}
+
 /** Verification of many wallets at once, at /wallets/verify. */
 export const verdictsPlugin: FastifyPluginAsync<VerdictsOptions> = async (app, options) => {
   app.addHook('onRequest', authenticated(options.authenticate));
-  app.setValidatorCompiler(compileValidator);
   app.setSerializerCompiler(() => JSON.stringify);
+  // The wallets are read by the thread that decides about them.
+  app.setValidatorCompiler(() => (value) => ({ value }));
   app.removeContentTypeParser('application/json');
   app.addContentTypeParser(
     'application/json',
     { parseAs: 'buffer' },
-    parseWithAdmission(jsonBodyParser(app), options.runWithAdmission),
+    parseWithAdmission((_request, body, done) => done(null, body), options.runWithAdmission),
   );
   await app.register(verifyRoute, options);
 };
 
-const verifyRoute: FastifyPluginAsyncZod<VerdictsOptions> = async (app, { services }) => {
+const verifyRoute: FastifyPluginAsync<VerdictsOptions> = async (app, { services, elsewhere }) => {
+  const { decide } = createVerdicts(services);
   app.post(
     '/wallets/verify',
     {
       bodyLimit: BODY_LIMIT_BYTES,
       config: {
         permission: 'verify',
-        weight: ({ body }) => weightOf(body as VerdictsBody),
+        weight: (request) => weightOfBytes(bodyOf(request)),
       },
       schema: {
         operationId: 'verifyWallets',
@@ -96,19 +142,20 @@ const verifyRoute: FastifyPluginAsyncZod<VerdictsOptions> = async (app, { servic
         },
       },
       onRequest: async ({ scope }) => void scope.projectIdFor('verify'),
-      // Before the wallets are checked one by one.
-      preValidation: async ({ body }) => {
-        const { wallets } = (body ?? {}) as Partial<VerdictsBody>;
-        if (Array.isArray(wallets) && wallets.length > MAX_WALLETS)
-          throw new AppError('BAD_USER_INPUT', `wallets: got ${wallets.length}, expected at most ${MAX_WALLETS}.`);
-      },
     },
-    async ({ scope, body }) => {
-      const wallets = body.wallets.map(readWalletObject);
-      const { asOf, verdicts: found } = await services.wallets.verifyWallets(scope, wallets, {
-        withReceipts: body.receipts,
-      });
-      return { message: 'Wallets verified.', result: { as_of: asOf, verdicts: found.map(formatVerdict) } };
+    async (request, reply) => {
+      const body = bodyOf(request);
+      const isHeavy = body !== null && body.length > LIGHT_BYTES;
+      if (!(isHeavy && elsewhere.takes(request))) return decide(askerOf(request), body);
+      const answered = await elsewhere.answer(request, { body: bytesOf(body) });
+      // True if the request timed out (http/request-timeout.ts).
+      if (reply.sent) return reply;
+      return sendBytes(reply.type('application/json; charset=utf-8'), answered.body);
     },
   );
 };
+
+/** The bytes of a body; null for none. */
+function bodyOf({ body }: { readonly body: unknown }): Buffer | null {
+  return Buffer.isBuffer(body) ? body : null;
+}

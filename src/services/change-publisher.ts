@@ -141,7 +141,9 @@ export function createChangePublisher(db: Database, retentionMs: number, onFailu
     return pruning;
   }
 
+  /** Does nothing once closed: a session may still become the leader while the database closes. */
   function schedulePruning(): void {
+    if (stopped.signal.aborted) return;
     void pruneInBackground();
     pruneTimer ??= setInterval(() => {
       if (leads || isEmbedded) void pruneInBackground();

@@ -5,6 +5,7 @@ import type { Actor } from '../domain/projects.js';
 import { AppError } from '../errors.js';
 import { haveEnded, takeTransactionId } from '../sql/changes.js';
 import { deleteRows, type ProjectTable } from '../sql/project-lifecycle.js';
+import { identify } from '../sql/cells.js';
 import * as sql from '../sql/project-move.js';
 import { findProjectId } from '../sql/projects.js';
 import { findMove, requireMovable } from './cells.js';
@@ -61,10 +62,10 @@ const LAST_ROWS_WAIT_MS = 5_000;
 const MAX_FAILURES = 3;
 
 /** Whether a project can move, and how far it has come. CONFLICT with everything that is in the way. */
-export async function inspectMove({ source, target, appId, actor }: MoveOptions) {
+export async function inspectMove({ source, target, appId, actor, from }: MoveOptions) {
   const { projectId } = actor;
   const tables = await sql.listMovedTables(source);
-  const move = await requireMovable(source, target, { projectId, appId }, tables);
+  const move = await requireMovable(source, target, { projectId, appId, from }, tables);
   return { tables: tables.map(({ name }) => name), step: move?.step ?? null };
 }
 
@@ -80,11 +81,11 @@ export function moveProject(options: MoveOptions): Promise<MoveReport> {
 }
 
 async function moveAlone(options: MoveOptions): Promise<MoveReport> {
-  const { source, target, appId, actor, notice } = options;
+  const { source, target, appId, actor, from, notice } = options;
   const { projectId } = actor;
   const tables = await sql.listMovedTables(source);
   const move: Move = { ...options, projectId, tables };
-  const begun = await requireMovable(source, target, { projectId, appId }, tables);
+  const begun = await requireMovable(source, target, { projectId, appId, from }, tables);
   const isCopying = begun === null || begun.step === 'copying';
   const copied = isCopying ? await copy(move) : { rows: null, copyMs: null };
   const heldMs = begun?.step === 'leaving' ? null : await switchOver(move, begun?.step ?? 'copying');
@@ -143,8 +144,8 @@ async function copy(move: Move): Promise<{ rows: number; copyMs: number }> {
   const { source, target, projectId, tables, notice, signal } = move;
   const started = performance.now();
   notice('Preparing both databases, when the transactions that are open have ended');
-  await sql.insertMove(source, projectId, 'copying', await sql.identify(target));
-  await sql.insertMove(target, projectId, 'arriving', await sql.identify(source));
+  await sql.insertMove(source, projectId, 'copying', await identify(target));
+  await sql.insertMove(target, projectId, 'arriving', await identify(source));
   // From then on, every transaction that writes rows of the project knows that it moves, and shares the lock of its writers.
   const xid = await takeTransactionId(source);
   await poll(() => haveEnded(source, xid), signal);
@@ -242,7 +243,12 @@ async function close(move: Move): Promise<void> {
     await source.transaction('READ COMMITTED', (tx) => sql.closeProject(tx, actor, to, WRITERS_WAIT_MS));
     await waitForLastRows(move);
   } catch (cause) {
-    await reopen(move);
+    await reopen(move).catch((error) => {
+      throw new Error(
+        `${messageOf(cause)} ${messageOf(error)} The project stays in the source, but a balancer may still refuse its requests. Run the command again to go on, or with --abort.`,
+        { cause },
+      );
+    });
     throw new Error(`${messageOf(cause)} The project stays in the source. Run the command again to go on.`, { cause });
   }
 }

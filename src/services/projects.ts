@@ -15,6 +15,7 @@ import {
 import {
   type Actor,
   type Credentials,
+  type Grant,
   type Permission,
   type ProjectScope,
   type ProjectSummary,
@@ -238,12 +239,20 @@ function keyOf(appId: string, presented: string): string {
   return `${appId} ${presented}`;
 }
 
-function secretScope(appId: string, secret: SecretRow): ProjectScope {
-  const scopes = secret.scopes.split(' ') as SecretScope[];
-  const { projectId, label } = secret;
-  return mintScope({ projectId, appId, actor: label, permissions: scopes, limits: secret }, (...needed) => {
+function secretScope(appId: string, { projectId, label, scopes, ...limits }: SecretRow): ProjectScope {
+  return mintSecretScope({ projectId, appId, actor: label, permissions: scopes.split(' ') as SecretScope[], limits });
+}
+
+/** The scope of a secret that was checked in another thread of this process. */
+export function scopeOfGrant(grant: Grant): ProjectScope {
+  return mintSecretScope(grant as unknown as Mint);
+}
+
+function mintSecretScope(mint: Mint): ProjectScope {
+  return mintScope(mint, (...needed) => {
     const missing = [...new Set(needed)].join(' or ');
-    throw new AppError('FORBIDDEN', `The App Secret lacks the scope ${missing}; it has ${scopes.join(', ')}.`);
+    const has = mint.permissions.join(', ');
+    throw new AppError('FORBIDDEN', `The App Secret lacks the scope ${missing}; it has ${has}.`);
   });
 }
 
@@ -291,6 +300,10 @@ function mintScope(
     projectIdFor,
     actorFor,
     permits,
+    grant: () => {
+      const limits = { requestsPerMinute, documentsVersion, documentsOnly };
+      return { projectId, appId, actor, permissions, limits } as unknown as Grant;
+    },
   } as ProjectScope;
 }
 

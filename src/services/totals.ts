@@ -58,7 +58,9 @@ export function createTotals(db: Database, onFailure: OnFailure) {
 
     /** Counts the project's users and returns where its tallies differ. */
     check(scope: ProjectScope): Promise<TallyDifference[]> {
-      return compareTallies(db, scope.projectIdFor('operate'));
+      const projectId = scope.projectIdFor('operate');
+      // To count takes as long as it takes: a transaction has no time limit, behind a pooler either.
+      return db.transaction('READ COMMITTED', (tx) => compareTallies(tx, projectId));
     },
 
     /** Corrects the tallies and returns the differences. */

@@ -19,9 +19,16 @@ import { fromUnknown } from '../errors.js';
 import { recordAction } from '../sql/audit.js';
 import { exportBans } from '../sql/bans.js';
 import { exportUsers } from '../sql/export-users.js';
-import { writeUsers } from '../sql/import-users.js';
+import { toImportRows, writeUsers } from '../sql/import-users.js';
 import { findSnapshotCursor } from './changes.js';
-import { fail, type ImportReport, type ParsedLine, writeBatch } from './import-lines.js';
+import {
+  fail,
+  type ImportReport,
+  type ParsedLine,
+  type PreparedBatch,
+  prepareBatch,
+  writeBatch,
+} from './import-lines.js';
 import type { Totals } from './totals.js';
 
 export interface ImportOptions {
@@ -81,7 +88,7 @@ export function createTransfers(db: Database, totals: Totals) {
         ...{ skipped: 0, failed: 0, errors: [], error_kinds: [] },
       };
       const actor = scope.actorFor('operate', options.requestId ?? null);
-      const batches = readAhead(parsedBatches(input, report, options));
+      const batches = readAhead(preparedBatches(input, report, options));
       if (options.skipInvalid) {
         for await (const batch of batches) {
           await db.transaction('READ COMMITTED', (tx) => write(tx, [batch]));
@@ -96,7 +103,7 @@ export function createTransfers(db: Database, totals: Totals) {
       return report;
 
       /** Imports the batches of one transaction, with its audit entry. */
-      async function write(tx: Queryable, parts: Iterable<ParsedLine[]> | AsyncIterable<ParsedLine[]>) {
+      async function write(tx: Queryable, parts: Iterable<PreparedBatch> | AsyncIterable<PreparedBatch>) {
         const { imported, skipped, bans = 0 } = report;
         for await (const part of parts) await writeBatch(tx, actor.projectId, part, report, options.onConflict);
         const banned = (report.bans ?? 0) - bans;
@@ -125,9 +132,9 @@ export function createTransfers(db: Database, totals: Totals) {
       const added = { users: 0, accounts: 0 };
       let done = 0;
       for await (const batch of readAhead(inBatches(records))) {
-        const written = await writeUsers(db, projectId, batch, 'skip');
+        const written = await writeUsers(db, projectId, toImportRows(batch), 'skip');
         added.users += written.length;
-        added.accounts += written.reduce((sum, user) => sum + user.accounts, 0);
+        added.accounts += written.reduce((sum, { place }) => sum + (batch[place - 1]?.accounts.length ?? 0), 0);
         done += batch.length;
         progress(done);
       }
@@ -187,12 +194,12 @@ function describeFilter({ createdFrom, createdTo, loginMethods }: UserFilter) {
 /** Thrown to undo an import whose report has the reason. */
 class Undone extends Error {}
 
-/** The valid lines of the input, in batches. The others go into the report. */
-async function* parsedBatches(
+/** The valid lines of the input, in batches that only need to be sent. The others go into the report. */
+async function* preparedBatches(
   input: AsyncIterable<Buffer>,
   report: ImportReport,
   { progress, signal }: ImportOptions,
-): AsyncGenerator<ParsedLine[]> {
+): AsyncGenerator<PreparedBatch> {
   let number = 0;
   let batch: ParsedLine[] = [];
   for await (const lines of splitLines(input)) {
@@ -202,14 +209,14 @@ async function* parsedBatches(
       const record = parseOrReport(bytes, number, report);
       if (record !== null) batch.push({ line: number, record });
       if (batch.length < BATCH_SIZE) continue;
-      yield batch;
+      yield prepareBatch(batch);
       batch = [];
     }
     progress(number);
-    // Gives the socket time to send the rest of the previous batch.
+    // Gives the socket time.
     await nextTick();
   }
-  if (batch.length > 0) yield batch;
+  if (batch.length > 0) yield prepareBatch(batch);
 }
 
 /** The record of a line; null if the line is empty, or invalid and so reported. */
@@ -242,7 +249,8 @@ async function* readAhead<Item>(items: AsyncGenerator<Item>): AsyncGenerator<Ite
     for (let next = items.next(); ; ) {
       const { done, value } = await next;
       if (done) return;
-      next = items.next();
+      // In the next turn, so that the item is sent first.
+      next = nextTick().then(() => items.next());
       // If the consumer stops first, its own error matters and not this one.
       next.catch(() => undefined);
       yield value;

@@ -48,6 +48,9 @@ type Scan = Omit<ScanKey, keyof CountKey | 'state'>;
 /** REST shows all of a user. */
 const EVERYTHING: Wanted = { withAccounts: true };
 
+/** How many lists are enough for a statement while none is being read. */
+const LISTS_AT_ONCE = 4;
+
 /** The current users of a project, which are those who were not removed. Users come with their accounts unless not wanted. */
 export function createUsers(db: Database, totals: Totals) {
   const byId = createBatchedRead({
@@ -82,6 +85,7 @@ export function createUsers(db: Database, totals: Totals) {
     answer: (rows: ListRow<Total>[]) => ({ users: usersOf(rows), whole: rows[0] as ListRow<Total> }),
     groupKey: pageGroupKey,
     weigh: listWeight,
+    leavesWith: LISTS_AT_ONCE,
   });
   const windows = createBatchedRead({
     name: 'windows of users',
@@ -89,6 +93,7 @@ export function createUsers(db: Database, totals: Totals) {
     answer: (rows: ListRow<Beyond>[]) => ({ users: usersOf(rows), beyond: rows[0] as ListRow<Beyond> }),
     groupKey: windowGroupKey,
     weigh: listWeight,
+    leavesWith: LISTS_AT_ONCE,
   });
   const scans = createBatchedRead({
     name: 'scans of users',

@@ -6,7 +6,13 @@ import type { ProjectScope } from '../domain/projects.js';
 import type { WalletOwner } from '../domain/users.js';
 import type { MalformedWallet, WalletQuestion, WalletVerdict, WalletVerdicts } from '../domain/wallets.js';
 import type { Receipts, SignReceipt } from './receipts.js';
-import { findWalletOwners, type WalletKey, type WalletRow } from '../sql/find-wallet-owner.js';
+import {
+  findWalletOwners,
+  findOwnersOfBatch,
+  type VerdictRow,
+  type WalletKey,
+  type WalletRow,
+} from '../sql/find-wallet-owner.js';
 
 /** How many links of an address a shared statement reads. */
 const MAX_SHARED_LINKS = 8;
@@ -24,13 +30,13 @@ interface ManyWallets {
 export function createWallets(db: Database, receipts: Receipts) {
   const owners = createBatchedRead({
     name: 'wallet owners',
-    read: (keys: readonly WalletKey[]) => findWalletOwners(db, keys),
-    answer: ([row]) => row as KeyedRow<WalletRow>,
+    read: (keys: readonly WalletKey[]) => findOwnersOfBatch(db, keys),
+    answer: ([row]) => row as KeyedRow<VerdictRow>,
   });
 
   /** The first owner after the last link that was read. */
-  const findLaterOwner = oneAtATime(async (key: WalletKey): Promise<WalletRow | undefined> => {
-    let [found] = await findWalletOwners(db, [key]);
+  const findLaterOwner = oneAtATime(async (key: WalletKey): Promise<VerdictRow | undefined> => {
+    let [found]: VerdictRow[] = await findWalletOwners(db, [key]);
     while (typeof found?.lastLink === 'number') {
       [found] = await findWalletOwners(db, [{ ...key, afterLink: found.lastLink }]);
     }
@@ -105,7 +111,7 @@ export function createWallets(db: Database, receipts: Receipts) {
   };
 }
 
-function ownerOf(row: WalletRow | undefined): WalletOwner | null {
+function ownerOf(row: VerdictRow | undefined): WalletOwner | null {
   return row === undefined || row.userId === null ? null : (row as WalletOwner);
 }
 

@@ -35,10 +35,13 @@ export interface ChangeRow extends FeedRow {
   readonly at: string;
 }
 
+/** The id that was given out last. By the function, because a role that only serves may use the sequence and not read it. */
+const LAST_ID = Prisma.sql`coalesce(pg_sequence_last_value('changes_id_seq'), 0)`;
+
 /** Before the first publication there is no row, and nothing is published. */
 const FEED = Prisma.sql`
   SELECT coalesce(f.timeline, '') AS timeline, coalesce(f.published, 1) AS published,
-         (SELECT last_value FROM changes_id_seq) AS last,
+         ${LAST_ID} AS last,
          (SELECT string_agg(t.timeline || ' ' || t.published, ' ' ORDER BY t.published) FROM changes_timelines t) AS timelines
   FROM (VALUES (1)) AS one (id)
   LEFT JOIN changes_feed f USING (id)`;
@@ -101,7 +104,7 @@ export async function tryToLead(session: Queryable): Promise<boolean> {
 
 /** The id of a change that was given out last. Not transactional: it may belong to a transaction that is still open. */
 export async function lastChangeId(db: Queryable): Promise<number> {
-  const [row] = await db.query<{ last: number }>(Prisma.sql`SELECT last_value AS last FROM changes_id_seq`);
+  const [row] = await db.query<{ last: number }>(Prisma.sql`SELECT ${LAST_ID} AS last`);
   return (row as { last: number }).last;
 }
 

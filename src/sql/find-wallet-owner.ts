@@ -1,4 +1,5 @@
-import { Prisma } from '../db/statements.js';
+import type { KeyedRow } from '../db/batched-read.js';
+import { Prisma, type Queryable } from '../db/statements.js';
 import type { WalletOwner } from '../domain/users.js';
 import { userById } from './find-users.js';
 import { keyedStatement } from './keyed-statement.js';
@@ -14,22 +15,18 @@ export interface WalletKey {
   readonly links: number;
 }
 
-/**
- * The owner, or nulls. Without an owner, `lastLink` is the last link that was read if there may be more. The row of the first
- * key has the instant before which the statement saw all that was committed.
- */
-export type WalletRow = { [Column in keyof WalletOwner]: WalletOwner[Column] | null } & {
-  lastLink: number | null;
-  asOf: string | null;
-};
+/** The owner, or nulls. Without an owner, `lastLink` is the last link that was read if there may be more. */
+export type VerdictRow = { [Column in keyof WalletOwner]: WalletOwner[Column] | null } & { lastLink: number | null };
+
+/** The row of the first key has the instant before which the statement saw all that was committed. */
+export type WalletRow = VerdictRow & { asOf: string | null };
 
 /** Account `a` with its current user `u`. */
 const OWNER = Prisma.sql`
   SELECT a.id AS link, a.user_id AS "userId", a.network::text AS network, a.wallet_type::text AS "walletType",
          u.auth_method AS "authMethod"`;
-const CURRENT_USER = Prisma.sql`
-  CROSS JOIN LATERAL (${userById('a', 'user_id')}) AS u
-  WHERE u.deleted_at IS NULL`;
+const LINKED_USER = Prisma.sql`CROSS JOIN LATERAL (${userById('a', 'user_id')}) AS u`;
+const CURRENT_USER = Prisma.sql`${LINKED_USER} WHERE u.deleted_at IS NULL`;
 
 /** The links of the address of key `k`, oldest first. */
 const LINKS = Prisma.sql`
@@ -68,3 +65,59 @@ export const findWalletOwners = keyedStatement<WalletKey, WalletRow>(
       (${OWNER} FROM (SELECT * ${LINKS} LIMIT k.links) AS a ${CURRENT_USER} ORDER BY a.id LIMIT 1)
     ) AS owner ON true`,
 );
+
+/** A link of the address of a lone key, oldest first, whether its user is current or not. */
+type LinkRow = KeyedRow<WalletOwner & { link: number; isCurrent: boolean }>;
+
+const LINK = Prisma.sql`${OWNER}, u.deleted_at IS NULL AS "isCurrent", k.key_index AS "keyIndex"`;
+
+const linksOfAddress = keyedStatement<WalletKey, LinkRow>(
+  {
+    project_id: ['int', (key) => key.projectId],
+    address_key: ['text', (key) => key.addressKey],
+    after_link: ['bigint', (key) => key.afterLink],
+    links: ['bigint', (key) => key.links],
+  },
+  (keys) => Prisma.sql`
+    ${LINK}
+    FROM ${keys}
+    CROSS JOIN LATERAL (
+      SELECT * FROM accounts a
+      WHERE a.project_id = k.project_id AND a.address_key = k.address_key AND a.id > k.after_link
+      ORDER BY a.id LIMIT k.links
+    ) AS a
+    ${LINKED_USER}
+    ORDER BY a.id`,
+);
+
+const linkOfUser = keyedStatement<WalletKey, LinkRow>(
+  {
+    project_id: ['int', (key) => key.projectId],
+    address_key: ['text', (key) => key.addressKey],
+    user_id: ['bigint', (key) => key.userId],
+  },
+  (keys) => Prisma.sql`
+    ${LINK}
+    FROM ${keys}
+    CROSS JOIN LATERAL (
+      SELECT * FROM accounts a WHERE a.project_id = k.project_id AND a.user_id = k.user_id OFFSET 0
+    ) AS a
+    ${LINKED_USER}
+    WHERE a.address_key = k.address_key`,
+);
+
+/**
+ * As `findWalletOwners`, without `asOf`. A lone key, the most frequent question, has statements of its own: they read the same links, and
+ * leave to us what the other one does for each key, which saves PostgreSQL a third of its time.
+ */
+export async function findOwnersOfBatch(db: Queryable, keys: readonly WalletKey[]): Promise<KeyedRow<VerdictRow>[]> {
+  const [key] = keys;
+  if (key === undefined || keys.length > 1) return findWalletOwners(db, keys);
+  const links = await (key.userId === null ? linksOfAddress : linkOfUser)(db, keys);
+  const owner = links.find(({ isCurrent }) => isCurrent);
+  if (owner !== undefined) return [{ ...owner, lastLink: null }];
+  const hasMore = key.userId === null && links.length === key.links;
+  return [{ ...NO_OWNER, lastLink: hasMore ? (links.at(-1) as LinkRow).link : null }];
+}
+
+const NO_OWNER = { keyIndex: 1, userId: null, network: null, walletType: null, authMethod: null };

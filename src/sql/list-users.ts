@@ -217,9 +217,9 @@ export const listUserWindows = shapedStatement(
       {
         project_id: ['int', ({ projectId }) => projectId],
         size: ['bigint', ({ limit }) => limit + 1],
-        after_at: ['timestamptz', (each) => each.after?.createdAt ?? null],
+        after_at: ['timestamptz', (each) => each.after?.createdAt.toISOString() ?? null],
         after_id: ['bigint', (each) => each.after?.id ?? null],
-        before_at: ['timestamptz', (each) => each.before?.createdAt ?? null],
+        before_at: ['timestamptz', (each) => each.before?.createdAt.toISOString() ?? null],
         before_id: ['bigint', (each) => each.before?.id ?? null],
       },
       (keys) => Prisma.sql`

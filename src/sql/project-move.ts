@@ -40,13 +40,6 @@ export async function tryToMoveAlone(session: pg.ClientBase, projectId: number):
 /** The publication, the subscription and the slot of a project. */
 export const replicationName = (projectId: number) => `userdir_move_${projectId}`;
 
-/** Which database this is, on whatever address. */
-export async function identify(db: Queryable): Promise<string> {
-  const [row] = await db.query<{ name: string }>(Prisma.sql`
-    SELECT system_identifier::text || '/' || current_database() AS name FROM pg_control_system()`);
-  return (row as { name: string }).name;
-}
-
 export async function findMove(db: Queryable, projectId: number): Promise<Move | null> {
   const [move] = await db.query<Move>(Prisma.sql`
     SELECT step::text AS step, other, mark FROM project_moves WHERE project_id = ${projectId}::int`);
@@ -88,50 +81,6 @@ export async function setStep(db: Queryable, projectId: number, from: readonly M
 
 export async function deleteMove(db: Queryable, projectId: number): Promise<void> {
   await db.query(Prisma.sql`DELETE FROM project_moves WHERE project_id = ${projectId}::int`);
-}
-
-/** What decides whether two databases can be cells. */
-export interface CellFacts {
-  readonly version: number;
-  readonly walLevel: string;
-  readonly freeSlots: number;
-  readonly freeSenders: number;
-  readonly freeWorkers: number;
-  /** Names and checksums of the migrations. */
-  readonly migrations: string[];
-  /** The range from which ids of new projects are drawn. */
-  readonly firstId: number;
-  readonly lastId: number;
-  /** The id that was drawn last. */
-  readonly drawnId: number;
-  /** What the role may do. */
-  readonly mayPublish: boolean;
-  readonly mayReplicate: boolean;
-  readonly maySubscribe: boolean;
-}
-
-export async function readCellFacts(db: Queryable): Promise<CellFacts> {
-  const [facts] = await db.query<CellFacts>(Prisma.sql`
-    SELECT current_setting('server_version_num')::int AS version, current_setting('wal_level') AS "walLevel",
-           current_setting('max_replication_slots')::int - (SELECT count(*)::int FROM pg_replication_slots) AS "freeSlots",
-           current_setting('max_wal_senders')::int - (SELECT count(*)::int FROM pg_stat_replication) AS "freeSenders",
-           current_setting('max_logical_replication_workers')::int
-             - (SELECT count(pid)::int FROM pg_stat_subscription) AS "freeWorkers",
-           ARRAY(
-             SELECT migration_name || ' ' || checksum FROM _prisma_migrations WHERE rolled_back_at IS NULL
-             ORDER BY migration_name
-           ) AS migrations,
-           ids.seqmin AS "firstId", ids.seqmax AS "lastId", drawn.last_value AS "drawnId",
-           pg_has_role(projects.relowner, 'USAGE')
-             AND has_database_privilege(current_database(), 'CREATE') AS "mayPublish",
-           role.rolsuper OR role.rolreplication AS "mayReplicate",
-           role.rolsuper OR EXISTS (
-             SELECT FROM pg_roles r WHERE r.rolname = 'pg_create_subscription' AND pg_has_role(r.oid, 'USAGE')
-           ) AS "maySubscribe"
-    FROM pg_roles role, pg_sequence ids, projects_id_seq drawn, pg_class projects
-    WHERE role.rolname = current_user AND ids.seqrelid = 'projects_id_seq'::regclass
-      AND projects.oid = 'projects'::regclass`);
-  return facts as CellFacts;
 }
 
 /** Whether the database has a project with this id or App ID. */
@@ -387,33 +336,4 @@ export async function deleteArrival(target: Queryable, projectId: number): Promi
       DELETE FROM project_moves WHERE project_id = ${projectId}::int
     )
     DELETE FROM projects WHERE id = ${projectId}::int`);
-}
-
-/* Ids of projects. */
-
-export interface ProjectIds {
-  readonly first: number;
-  readonly last: number;
-  /** The next id that is drawn. */
-  readonly next: number;
-}
-
-export async function readProjectIds(db: Queryable): Promise<ProjectIds> {
-  const [ids] = await db.query<ProjectIds>(Prisma.sql`
-    SELECT s.seqmin AS first, s.seqmax AS last, drawn.last_value + drawn.is_called::int AS next
-    FROM pg_sequence s, projects_id_seq drawn WHERE s.seqrelid = 'projects_id_seq'::regclass`);
-  return ids as ProjectIds;
-}
-
-/** From now on ids of new projects are drawn from this range, after those that projects have. Writers of projects wait. */
-export async function setProjectIds(tx: Queryable, first: number, last: number): Promise<ProjectIds> {
-  await tx.query(Prisma.raw('LOCK TABLE projects IN SHARE ROW EXCLUSIVE MODE'));
-  const { next } = await readProjectIds(tx);
-  const [taken] = await tx.query<{ next: number }>(Prisma.sql`
-    SELECT coalesce(max(id), 0)::bigint + 1 AS next FROM projects WHERE id BETWEEN ${first}::int AND ${last}::int`);
-  const start = Math.max(first, taken?.next ?? first, next <= last ? next : first);
-  await tx.query(
-    Prisma.raw(`ALTER SEQUENCE projects_id_seq MINVALUE ${first} MAXVALUE ${last} START ${first} RESTART ${start}`),
-  );
-  return { first, last, next: start };
 }

@@ -37,6 +37,8 @@ export interface MetricsOptions {
     countOutcomes(): ReadonlyMap<string, number>;
     findFigures(): Promise<Record<(typeof WEBHOOK_STATES)[number] | 'lagSeconds', number>>;
   };
+  /** Answers heavy requests. */
+  readonly secondThread: { usage(): { readonly requests: number; readonly starts: number } };
 }
 
 const WEBHOOK_STATES = ['enabled', 'failing', 'paused', 'disabled'] as const;
@@ -60,7 +62,8 @@ export interface Metrics {
  * Measures what `app` does. Load this module only where metrics are wanted. The only label that comes from a request is the
  * name of a GraphQL operation, and their number is limited.
  */
-export function measure(app: FastifyInstance, { admission, db, changes, webhooks }: MetricsOptions): Metrics {
+export function measure(app: FastifyInstance, options: MetricsOptions): Metrics {
+  const { admission, db, changes, webhooks, secondThread } = options;
   const register = new Registry();
   collectDefaultMetrics({ register });
   measureRequests(app, register);
@@ -70,6 +73,7 @@ export function measure(app: FastifyInstance, { admission, db, changes, webhooks
   if (db.replica !== null) readReplica(db.replica, register);
   readChanges(changes, register);
   readWebhooks(webhooks, register);
+  readSecondThread(secondThread, register);
   return { text: () => register.metrics(), json: () => register.getMetricsAsJSON() };
 }
 
@@ -326,6 +330,21 @@ function readGauge(
 }
 
 /** A counter whose value is kept elsewhere. */
+function readSecondThread({ usage }: MetricsOptions['secondThread'], register: Registry): void {
+  readCounter(
+    register,
+    'userdir_second_thread_requests_total',
+    'Requests that were answered in the second thread, because they were not known to be light.',
+    () => usage().requests,
+  );
+  readCounter(
+    register,
+    'userdir_second_thread_starts_total',
+    'How often the second thread was started: when it was needed, after it was idle for long, and after it failed.',
+    () => usage().starts,
+  );
+}
+
 function readCounter(register: Registry, name: string, help: string, read: () => number): void {
   new Counter({
     name,

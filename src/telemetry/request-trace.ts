@@ -39,6 +39,8 @@ export interface RequestCost {
   readonly queuedMs: number;
   begin(step: Step): void;
   end(step: Step): void;
+  /** Adds what another thread has measured. */
+  add(other: Pick<RequestCost, 'statements' | 'databaseMs'>): void;
 }
 
 const storage = new AsyncLocalStorage<RequestTrace | undefined>();
@@ -65,6 +67,18 @@ export function currentTrace(): RequestTrace | undefined {
 export function runInTrace<Result>(trace: RequestTrace | null, work: () => Result): Result {
   const wanted = trace ?? undefined;
   return activeTraces === 0 || storage.getStore() === wanted ? work() : storage.run(wanted, work);
+}
+
+/** Runs work that does not belong to a trace, and measures what it costs. */
+export async function measureCost<Result>(work: () => Promise<Result>) {
+  const cost = createRequestCost();
+  const disable = enableTraces();
+  try {
+    const result = await runInTrace({ costs: [cost], span: null }, work);
+    return { result, cost: { statements: cost.statements, databaseMs: cost.databaseMs } };
+  } finally {
+    disable();
+  }
 }
 
 /** Runs a step of the current request. */
@@ -141,6 +155,11 @@ class MeasuredSteps implements RequestCost {
     this.#stopwatchOf(step)?.stop();
   }
 
+  add({ statements, databaseMs }: Pick<RequestCost, 'statements' | 'databaseMs'>): void {
+    this.statements += statements;
+    this.#statement.add(databaseMs);
+  }
+
   #stopwatchOf({ kind }: Step) {
     if (kind === 'queue') return this.#queue;
     return kind === 'statement' ? this.#statement : null;
@@ -162,6 +181,9 @@ function createStopwatch() {
   const read = () => elapsed + (running === 0 ? 0 : performance.now() - startedAt);
   return {
     read,
+    add(ms: number): void {
+      elapsed += ms;
+    },
     start(): void {
       if (running === 0) startedAt = performance.now();
       running += 1;

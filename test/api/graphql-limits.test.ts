@@ -38,6 +38,10 @@ test.each([
   ],
   ['number: got 4097 characters, expected at most 4096 bytes.', `{ user(id: 1${'0'.repeat(4_096)}) { id } }`],
   ['characters: got 50001, expected at most 50000.', `{ userCount } #${' '.repeat(50_001 - 15)}`],
+  [
+    'characters of a subscription: got 5001, expected at most 5000.',
+    `subscription { changes { id } } #${' '.repeat(5_001 - 33)}`,
+  ],
   ['tokens: got more, expected at most 4000.', `{ ${'userCount '.repeat(4_000)} }`],
   ['tokens: got more, expected at most 4000.', `{ usersByIds(ids: [${'1 '.repeat(20_000)}]) { id } }`],
   ['depth: got 21, expected at most 20.', wrap('{ users ', 20, '{ x }', '}')],

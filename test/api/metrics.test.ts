@@ -158,8 +158,13 @@ test('the metrics of batches, admission and the database have the correct values
   expect(await growth(ids, () => project.graphql(query))).toEqual([1, 3]);
 
   const [refused = 0] = await growth(['userdir_admission_refused_total'], async () => {
-    const answers = await Promise.all(Array.from({ length: 60 }, () => project.rest('/server/users/1')));
-    expect(answers.some(({ status }) => status === 503)).toBe(true);
+    // On a busy machine the requests may arrive so slowly that none has to wait.
+    let statuses: number[] = [];
+    for (let round = 1; round <= 50 && !statuses.includes(503); round += 1) {
+      const answers = await Promise.all(Array.from({ length: 60 }, () => project.rest('/server/users/1')));
+      statuses = answers.map(({ status }) => status);
+    }
+    expect(statuses).toContain(503);
   });
   expect(refused).toBeGreaterThan(0);
 

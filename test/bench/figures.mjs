@@ -1,13 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
-import { createWriteStream } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import pg from 'pg';
-import { createDatabase, fold, prepareData, stellarAddress, withClient } from './data.mjs';
+import { createDatabase, fold, prepareData, withClient } from './data.mjs';
 import { load } from './load.mjs';
-import { COMMAND, oursEnv, rssMiB, startProcess, startServer, userdir } from './processes.mjs';
+import { startServer, userdir } from './processes.mjs';
 import { headersFor } from './questions.mjs';
 
 /** Figures without peers. Each prints a table and returns its numbers. */
@@ -88,68 +83,6 @@ function depthQuestions(users) {
     'first page + total, by methods and instants': [`/server/users?limit=10&${filter}`],
     'total, by methods and instants': [`/server/users/count?${filter}`],
   };
-}
-
-/** An import of users with one or two accounts by the command, including the start of the process. */
-export async function measureImport({ options, cleanup, print }) {
-  const url = await createDatabase(
-    options.serverUrl,
-    `userdir_bench_import_${randomBytes(4).toString('hex')}`,
-    cleanup,
-  );
-  const { app_id: appId } = await userdir(url, ['project', 'create', '--name', 'Import']);
-  const directory = await mkdtemp(join(tmpdir(), 'userdir-bench-import-'));
-  cleanup.push(() => rm(directory, { recursive: true, force: true }));
-  const file = join(directory, 'users.ndjson');
-  await writeLines(file, options.lines);
-
-  const startedAt = performance.now();
-  const { child, ended } = startProcess([COMMAND, 'user', 'import', '--project', appId, '--json', file], oursEnv(url), [
-    'ignore',
-    'pipe',
-    'inherit',
-  ]);
-  const samples = [];
-  const timer = setInterval(() => samples.push(rssMiB(child.pid)), 100);
-  child.stdout.on('data', () => undefined);
-  const code = await ended;
-  clearInterval(timer);
-  const seconds = (performance.now() - startedAt) / 1_000;
-  if (code !== 0) throw new Error(`The import ended with ${code}.`);
-  const { imported } = await withClient(url, async (client) => {
-    const { rows } = await client.query('SELECT count(*)::int AS imported FROM users');
-    return rows[0];
-  });
-  if (imported !== options.lines) throw new Error(`${imported} of ${options.lines} users arrived.`);
-
-  const rss = samples.filter((value) => value !== null && !Number.isNaN(value));
-  const quarter = Math.ceil(rss.length / 4);
-  const quarters = [0, 1, 2, 3].map((nth) => Math.max(...rss.slice(nth * quarter, (nth + 1) * quarter)));
-  const result = { users: imported, seconds, usersPerSecond: imported / seconds, peakRssMiBByQuarter: quarters };
-  print('| users with accounts | seconds | users/s | peak RSS MiB in each quarter of the time |');
-  print('|---:|---:|---:|---|');
-  const memory = quarters.map((mib) => mib.toFixed(0)).join(', ');
-  print(`| ${imported} | ${seconds.toFixed(1)} | ${result.usersPerSecond.toFixed(0)} | ${memory} |`);
-  return { import: result };
-}
-
-async function writeLines(file, lines) {
-  const out = createWriteStream(file);
-  for (let line = 0; line < lines; line += 1) {
-    const accounts = [{ network: 'stellar', public_key: stellarAddress() }];
-    if (line % 5 > 2) accounts.push({ network: 'ethereum', public_key: `0x${randomBytes(20).toString('hex')}` });
-    const createdAt = new Date(Date.UTC(2024, 0, 1) + line * 60_000).toISOString();
-    const user = {
-      auth_method: 'email',
-      auth_value: `person.${line}@example.com`,
-      created_at: createdAt,
-      login_count: 1,
-      accounts,
-    };
-    if (!out.write(`${JSON.stringify(user)}\n`)) await once(out, 'drain');
-  }
-  out.end();
-  await once(out, 'close');
 }
 
 const LOGIN_SESSIONS = 10;

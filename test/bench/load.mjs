@@ -48,7 +48,7 @@ async function loadByWrk({ url, headers, requests, connections, seconds }) {
   }
 }
 
-function rawRequest(host, headers, { method, path, body }) {
+export function rawRequest(host, headers, { method, path, body }) {
   const lines = [`${method} ${path} HTTP/1.1`, `Host: ${host}`];
   for (const [name, value] of Object.entries(headers)) {
     if (body !== undefined || name !== 'content-type') lines.push(`${name}: ${value}`);

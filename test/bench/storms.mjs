@@ -18,6 +18,19 @@ export function stormsOn({ firstId, users, headers }) {
   return {
     'one user': { requests: list(2_000, (n) => get(`/server/users/${id(n)}`)) },
     'pages of 100': { requests: list(500, (n) => get(`/server/users?limit=100&page=${n + 1}`)) },
+    'verdicts, 500 a request': {
+      requests: list(20, (n) => ({
+        method: 'POST',
+        path: '/wallets/verify',
+        body: JSON.stringify({
+          wallets: list(500, (m) => ({ address: `0x${(n * 500 + m).toString(16).padStart(40, '0')}` })),
+        }),
+      })),
+    },
+    'one user, with the cost': {
+      requests: list(2_000, (n) => get(`/server/users/${id(n)}`)),
+      headers: { ...headers, 'userdir-cost': '1' },
+    },
     searches: { requests: list(500, (n) => get(`/server/users/search?email=nobody.${n}@example.com`)) },
     'wrong secrets': {
       requests: list(500, (n) => get(`/server/users/${id(n)}`)),
@@ -70,6 +83,9 @@ export function stormsOn({ firstId, users, headers }) {
       requests: list(1_500, (n) =>
         graphql(`{ ${many(60, (m) => `a${n}x${m}: users(first: 1) { nodes { accounts { id } } }`)} }`),
       ),
+    },
+    'subscriptions that are refused': {
+      requests: list(50, (n) => graphql(`subscription { changes { ${many(900, (m) => `a${n}x${m}: id`)} } }`)),
     },
     'bodies of 250 KiB that are refused': {
       requests: [graphql('{ __typename }', Object.fromEntries(list(18_000, (n) => [`k${n}`, n])))],

@@ -1,5 +1,6 @@
-import { prepareData } from './data.mjs';
+import { prepareData, withClient } from './data.mjs';
 import { load } from './load.mjs';
+import { PARTS, startMachineMeter } from './machine.mjs';
 import { startServer } from './processes.mjs';
 import { headersFor } from './questions.mjs';
 
@@ -31,7 +32,7 @@ export async function measureWorkers({ options, cleanup, generator, print, media
         const results = new Map();
         // Every second round runs in reverse, so that neither service always follows the other.
         for (const service of round % 2 === 0 ? services : services.toReversed())
-          results.set(service.workers, await ask(service, connections));
+          results.set(service.workers, await profiled(service, () => ask(service, connections)));
         rounds.push({ one: results.get(1), two: results.get(2) });
       }
       const ratios = rounds.map(({ one, two }) => two.rps / one.rps);
@@ -44,8 +45,50 @@ export async function measureWorkers({ options, cleanup, generator, print, media
     }
   }
   print(`\nTo reach with 32 connections or more: ${TO_REACH}.\n`);
+  printProfiles(measured, print);
+
+  async function profiled(service, work) {
+    const meter = startMachineMeter({ service: service.pid, sessions: await sessionsOf(data) });
+    const result = await work();
+    return { ...result, seconds: meter.stop() };
+  }
   for (const { entry } of services) await entry.stop();
   return { workers: measured };
+}
+
+/** The processes of PostgreSQL that work for our services. They stay, because the pool is full after the first load. */
+async function sessionsOf(data) {
+  return withClient(data.ours, async (client) => {
+    const { rows } = await client.query(
+      'SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()',
+    );
+    return rows.map(({ pid }) => pid);
+  });
+}
+
+/**
+ * Where the time of the machine goes, in µs of CPU for a request. What two workers can reach is limited by what one process leaves idle: the most
+ * would be reached if they used all of that, and each request took as much CPU as with one.
+ */
+function printProfiles(measured, print) {
+  print('µs of CPU for a request, of all threads of the machine:\n');
+  print('| question | connections | workers | service | PostgreSQL | load | other programs | idle | at most ÷ one |');
+  print('|---|---:|---:|---:|---:|---:|---:|---:|---:|');
+  for (const { question, connections, rounds } of measured) {
+    for (const [name, workers] of [
+      ['one', 1],
+      ['two', 2],
+    ]) {
+      const responses = rounds.reduce((sum, round) => sum + round[name].responses, 0);
+      const micros = PARTS.map(
+        (part) => rounds.reduce((sum, round) => sum + round[name].seconds[part] * 1e6, 0) / responses,
+      );
+      const [idle, whole] = [micros.at(-1), micros.reduce((sum, part) => sum + part, 0)];
+      const most = name === 'one' ? (whole / (whole - idle)).toFixed(2) : '';
+      print(`| ${[question, connections, workers, ...micros.map((part) => part.toFixed(1)), most].join(' | ')} |`);
+    }
+  }
+  print();
 }
 
 /** One in which wrk and PostgreSQL take as much of the machine as the service, and one that is mostly work of the service. */

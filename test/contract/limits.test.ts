@@ -24,7 +24,10 @@ test('the table of GraphQL documents lists the limits that the service enforces'
   const documented = (await tableBelow('A GraphQL document')).map(([name = '', value = '']) => {
     return [name.split(':')[0], Number(value.replaceAll(',', ''))];
   });
-  const names: Record<string, string> = { rootFields: 'root fields' };
+  const names: Record<string, string> = {
+    rootFields: 'root fields',
+    subscriptionCharacters: 'characters of a subscription',
+  };
   const expected = Object.entries(LIMITS).map(([name, value]) => [names[name] ?? name, value]);
   expect(documented.filter(([, value]) => !Number.isNaN(value))).toEqual(expected);
 });

@@ -21,13 +21,15 @@ async function expectLookUps() {
     await services.users.searchByEmail(scope, 'nobody@example.com');
     await services.users.searchByAddress(scope, address);
     await services.wallets.findOwner(scope, { address, userId: null });
+    await services.wallets.findOwner(scope, { address, userId: 1n });
+    await Promise.all([1n, 2n].map((userId) => services.wallets.findOwner(scope, { address, userId })));
     await services.accounts.listAccounts(scope, 1);
     await expect(services.users.removeUser(scope, 1n, null)).rejects.toThrow('no user');
   }
   const prepared = await db.query<{ name: string; parameters: number; statement: string }>(Prisma.sql`
     SELECT name, cardinality(parameter_types) AS parameters, statement FROM pg_prepared_statements
     WHERE statement ~ '(FROM|UPDATE) (users|accounts) ' AND statement !~ 'pg_prepared_statements|INSERT INTO users'`);
-  expect(prepared).toHaveLength(8);
+  expect(prepared).toHaveLength(10);
   for (const { name, parameters, statement } of prepared) {
     const nothing = new Array(parameters).fill('NULL').join();
     const { rows } = await db.pool.query(`EXPLAIN (COSTS off) EXECUTE ${name}(${nothing})`);
@@ -58,3 +60,48 @@ test('the same plans are chosen when most users have the same email and address'
   await db.pool.query('DISCARD PLANS');
   await expectLookUps();
 });
+
+interface PlanNode {
+  'Node Type': string;
+  'Index Cond'?: string;
+  Plans?: PlanNode[];
+}
+
+function nodesOf(node: PlanNode): PlanNode[] {
+  return [node, ...(node.Plans ?? []).flatMap(nodesOf)];
+}
+
+test('an import compares no row of a batch with each other row: it joins them by hashes, or looks them up in an index', async () => {
+  const { services, db } = app.context;
+  const scope = await services.projects.getScope((await services.projects.createProject('Imported')).appId);
+  const line = (n: number) =>
+    JSON.stringify({
+      ...{ auth_method: 'google', auth_value: `imported ${n}`, external_id: `external ${n}`, login_count: 1 },
+      accounts: [{ network: 'ethereum', public_key: ethereumAddress(n + 1) }],
+    });
+  const input = Buffer.from(`${[1, 2, 3].map(line).join('\n')}\n`);
+  for (const onConflict of ['skip', 'update'] as const) {
+    const options = { onConflict, skipInvalid: false, progress: () => undefined, signal: AbortSignal.timeout(60_000) };
+    await services.transfers.importUsers(scope, toAsync([input]), options);
+  }
+  const prepared = await db.query<{ name: string; parameters: number }>(Prisma.sql`
+    SELECT name, cardinality(parameter_types) AS parameters FROM pg_prepared_statements
+    WHERE statement ~ 'record AS MATERIALIZED|AS r.record_index' AND statement !~ 'pg_prepared_statements'`);
+  expect(prepared).toHaveLength(4);
+  await db.pool.query('SET plan_cache_mode = force_generic_plan');
+  for (const { name, parameters } of prepared) {
+    const nothing = new Array(parameters).fill('NULL').join();
+    const { rows } = await db.pool.query(`EXPLAIN (FORMAT json) EXECUTE ${name}(${nothing})`);
+    const nodes = nodesOf(rows[0]['QUERY PLAN'][0].Plan);
+    const inner = nodes
+      .filter((node) => node['Node Type'] === 'Nested Loop')
+      .flatMap(({ Plans = [] }) => Plans.slice(1));
+    const conditions = nodes.flatMap((node) => node['Index Cond']?.split(' AND ').length ?? []);
+    expect(Math.min(...conditions)).toBeGreaterThan(1);
+    expect(inner.flatMap(nodesOf).map((node) => node['Node Type'])).not.toContain('CTE Scan');
+  }
+});
+
+async function* toAsync<Item>(items: Item[]): AsyncGenerator<Item> {
+  yield* items;
+}

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { arrayText } from '#dist/db/prepared-statement.js';
 import { Prisma } from '#dist/db/statements.js';
 import { keyedStatement } from '#dist/sql/keyed-statement.js';
 import { useTestApp } from '../support/app.js';
@@ -23,6 +24,33 @@ test('later executions return the same rows as the first, with values of every t
     bytes: Buffer.from([0, 255]),
   };
   for (const id of [1, 2 ** 53 - 1, null]) expect(await query(all(id))).toEqual([{ id, ...expected }]);
+});
+
+test('an array that was made ahead arrives as it is, whatever its values', async () => {
+  const texts = [
+    '',
+    'null',
+    'NULL',
+    null,
+    ' a ',
+    'a,b',
+    '{"c"}',
+    '"',
+    '\\',
+    '\\n',
+    '"\\"',
+    '\n\t\u0001',
+    'é 你 𝒳 \u2028',
+    "'",
+  ];
+  const dates = [new Date(Date.UTC(1970, 0, 1)), null, new Date(Date.UTC(9999, 11, 31, 23, 59, 59, 999))];
+  for (const list of [texts, texts.filter((text) => text !== null && !/[\\\n]/.test(text) && text !== '"'), []]) {
+    expect(await query(Prisma.sql`SELECT ${arrayText(list)}::text[] AS list`)).toEqual([{ list }]);
+  }
+  expect(
+    await query(Prisma.sql`SELECT ${arrayText([1, null, -3])}::int[] AS numbers, instant
+      FROM unnest(${arrayText(dates)}::timestamptz[]) AS instant`),
+  ).toEqual(dates.map((date) => ({ numbers: [1, null, -3], instant: date?.toISOString() ?? null })));
 });
 
 test('a statement without rows, and one that returns none, can be repeated', async () => {

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { Json } from '../support/app.js';
 import { type Credentials, outcomeOf, spawnUserdir, userdir, userdirJson } from '../support/command.js';
 import { type CellName, missingPrograms, startCells } from './cells.js';
-import { graphql, headersOf, RETRYABLE, startLoad } from './load.js';
+import { graphql, headersOf, RETRYABLE, startLoad } from '../support/writers.js';
 
 /** A project moves between two cells while it is used: how long it is held, and whether anything acknowledged is lost. */
 
@@ -37,18 +37,26 @@ describe.skipIf(missingPrograms.length > 0)('a project of one of two cells', () 
 
   /** Puts load on a project and its neighbors through `work`. Expects that nothing is lost, and that the neighbors notice nothing. */
   async function underLoad(project: Credentials, work: () => Promise<void>) {
-    const loads = [project, ...neighbors].map((each, index) => startLoad(drill.url, each, index === 0 ? 4 : 1));
+    const [one, two] = [startLoad(urlOf(0), project, 2), startLoad(urlOf(1), project, 2)];
+    const loads = [one, two, ...neighbors.map((each, index) => startLoad(urlOf(index as 0 | 1), each, 1))];
     await sleep(STEADY_MS);
     await work();
     await sleep(STEADY_MS);
     const all = await Promise.all(loads.map((load) => load.stop()));
-    const [moved, ...others] = all;
-    if (moved === undefined) throw new Error('There is no load.');
+    const [moved, others] = [all.slice(0, 2), all.slice(2)];
     expect(all.map(({ lost, missing }) => [lost, missing])).toEqual(all.map(() => [0, 0]));
     expect(others.map(({ failures }) => [...failures])).toEqual(others.map(() => []));
-    expect([...moved.failures.keys()].filter((what) => !RETRYABLE.test(what))).toEqual([]);
-    return { ...moved, failed: [...moved.failures.values()].reduce((sum, count) => sum + count, 0) };
+    expect(moved.flatMap(({ failures }) => [...failures.keys()]).filter((what) => !RETRYABLE.test(what))).toEqual([]);
+    const sum = (numberOf: (load: (typeof all)[number]) => number) => moved.map(numberOf).reduce((a, b) => a + b, 0);
+    return {
+      acknowledged: sum(({ acknowledged }) => acknowledged),
+      lost: sum(({ lost }) => lost),
+      gapMs: Math.max(...moved.map(({ gapMs }) => gapMs)),
+      failed: sum(({ failures }) => [...failures.values()].reduce((count, more) => count + more, 0)),
+    };
   }
+
+  const urlOf = (balancer: 0 | 1) => drill.balancers[balancer]?.url as string;
 
   /** Expects that a cell has the project and the other nothing of it, and that all totals are exact. */
   async function expectOnlyIn(name: CellName, { app_id: appId }: Credentials): Promise<void> {
@@ -71,13 +79,13 @@ describe.skipIf(missingPrograms.length > 0)('a project of one of two cells', () 
   }
 
   const cursorOf = async () =>
-    (await graphql(drill.url, large, '{ changes(after: "now") { pageInfo { endCursor } } }')).body.data.changes.pageInfo
+    (await graphql(urlOf(0), large, '{ changes(after: "now") { pageInfo { endCursor } } }')).body.data.changes.pageInfo
       .endCursor;
 
   test('moves under load: held for two seconds at most, nothing lost, others undisturbed', async ({ annotate }) => {
     const cursor = await cursorOf();
     // Clients of a balancer that was not told of the move.
-    const missed = startLoad(drill.cells.cell1.server.url, large, 2, drill.url);
+    const missed = startLoad(drill.cells.cell1.server.url, large, 2, urlOf(0));
     let result: Json;
     const load = await underLoad(large, async () => {
       const { settings, args } = drill.moveCommand(large.app_id, 'cell1', 'cell2');
@@ -91,7 +99,7 @@ describe.skipIf(missingPrograms.length > 0)('a project of one of two cells', () 
     expect(result.held_ms).toBeLessThan(MAX_HELD_MS);
     await expectOnlyIn('cell2', large);
     // Those who follow the project read it again.
-    const response = await fetch(`${drill.url}/changes?after=${cursor}`, { headers: headersOf(large) });
+    const response = await fetch(`${urlOf(1)}/changes?after=${cursor}`, { headers: headersOf(large) });
     expect(response.status).toBe(410);
     await annotate(
       `${result.rows} rows copied in ${result.copy_ms} ms, held ${result.held_ms} ms, longest gap ${load.gapMs} ms, ` +
@@ -119,7 +127,7 @@ describe.skipIf(missingPrograms.length > 0)('a project of one of two cells', () 
           small.app_id,
           from,
           to,
-          option ? { [option]: 'kill -9 $PPID' } : {},
+          option ? { [option]: { after: 'kill -9 $PPID' } } : {},
         );
         const child = spawnUserdir(settings, args);
         child.stderr.on('data', (text) => {
@@ -137,4 +145,58 @@ describe.skipIf(missingPrograms.length > 0)('a project of one of two cells', () 
       `${KILLS.length} moves, each killed once: ${load.acknowledged} acknowledged, ${load.lost} lost, ${load.failed} answered with 503`,
     );
   });
+
+  /** How the second balancer fails at which command, what the move then says, and what the first balancer answers until it has run again. */
+  const DEATHS = [
+    {
+      how: 'hangs',
+      signal: 'STOP',
+      at: '--hold-command',
+      says: 'The project stays in the source, but a balancer may still refuse',
+      status: 200,
+    },
+    {
+      how: 'dies',
+      signal: 'KILL',
+      at: '--map-command',
+      says: 'The project refuses requests until the command has run again.',
+      status: 503,
+    },
+  ] as const;
+
+  test.for(DEATHS)(
+    'a balancer that $how at $at ends the move, which goes on later and loses nothing',
+    async (death) => {
+      const { at, signal, says, status } = death;
+      const from: CellName = (await isIn('cell1', small)) ? 'cell1' : 'cell2';
+      const to: CellName = from === 'cell1' ? 'cell2' : 'cell1';
+      const second = drill.balancers[1] as (typeof drill.balancers)[number];
+      const load = startLoad(urlOf(0), small, 2);
+      await sleep(STEADY_MS);
+      const dying = { [at]: { before: `kill -${signal} ${second.pid()}` } };
+      const { settings, args } = drill.moveCommand(small.app_id, from, to, dying);
+      const { code, stderr } = await userdir(settings, args);
+      expect([code, stderr]).toEqual([1, expect.stringContaining(says)]);
+      const count = () => fetch(`${urlOf(0)}/server/users/count`, { headers: headersOf(small) });
+      await vi.waitUntil(async () => (await count()).status === status, { timeout: 10_000 });
+      await second.kill();
+      await second.start();
+      const again = drill.moveCommand(small.app_id, from, to);
+      expect((await userdir(again.settings, again.args)).code).toBe(0);
+      await sleep(STEADY_MS);
+      const { lost, missing, failures, acknowledged } = await load.stop();
+      expect({ lost, missing }).toEqual({ lost: 0, missing: 0 });
+      expect(acknowledged).toBeGreaterThan(0);
+      expect([...failures.keys()].filter((what) => !RETRYABLE.test(what))).toEqual([]);
+      // Both balancers lead to the other cell.
+      await expectOnlyIn(to, small);
+      for (const balancer of [0, 1] as const)
+        expect((await fetch(`${urlOf(balancer)}/server/users/count`, { headers: headersOf(small) })).status).toBe(200);
+    },
+  );
+
+  async function isIn(name: CellName, { app_id: appId }: Credentials): Promise<boolean> {
+    const projects: Json[] = await userdirJson(drill.cells[name].settings, ['project', 'list']);
+    return projects.some(({ app_id }) => app_id === appId);
+  }
 });

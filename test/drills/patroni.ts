@@ -158,6 +158,8 @@ export async function startPatroni() {
     return found;
   }
 
+  const leader = async () => (await members()).find(({ Role }) => Role === 'Leader')?.Member;
+
   const nodeOf = (name: NodeName) => nodes.find((node) => node.name === name) as Node;
   const postmasterOf = ({ dataDir }: Node) =>
     Number(readFileSync(join(dataDir, 'postmaster.pid'), 'utf8').split('\n')[0]);
@@ -170,6 +172,8 @@ export async function startPatroni() {
     synchronousUrl: `postgres://postgres:change-me-1@127.0.0.1:${synchronousPort}/postgres`,
     folder,
     healthy,
+    /** The node that leads now; undefined while none does. */
+    leader,
     switchOver: (from: NodeName, to: NodeName) =>
       patronictl('switchover', 'userdir', '--master', from, '--candidate', to, '--force'),
     /** Ends Patroni and PostgreSQL of a node at once, as a power cut does. */

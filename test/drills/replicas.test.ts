@@ -3,9 +3,13 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { type Cluster, createCluster, hasPostgres } from '../support/cluster.js';
 import { type Credentials, type RunningServer, startServer, userdirJson } from '../support/command.js';
-import { missingPrograms, startPatroni } from './patroni.js';
+import { countLost } from '../support/writers.js';
+import { missingPrograms, type NodeName, startPatroni } from './patroni.js';
 
-/** Lists, logins and gets while a standby dies, freezes or falls behind: whether anything fails, and how long lists still come from it. */
+/**
+ * Lists, logins and gets while a standby dies, freezes or falls behind, and while the primary is replaced: whether anything fails, and how long
+ * lists still come from a standby that is not good.
+ */
 
 const CLIENTS = 8;
 const LOGIN = `mutation ($value: String!) { recordLogin(input: { authMethod: "passkey", authValue: $value }) { user { id } } }`;
@@ -13,30 +17,49 @@ const WINDOW = '{ users(first: 20) { nodes { id accounts { network } } totalCoun
 const CHANGES = '{ changes(first: 20) { nodes { id } } }';
 const STEADY_MS = 2_000;
 const LEFT_WITHIN_MS = 3_000;
+/** Each of which has to leave a standby. */
+const WORKERS = 2;
 const LIMIT = { timeout: 60_000, interval: 25 };
 
+/** What a request answers while there is no primary. */
+const AWAY = /^503 1 /;
+/** Between two requests that fail. */
+const PAUSE_MS = 20;
+/** How old a list may be: DATABASE_REPLICA_MAX_LAG_MS and a quarter of a second, as documented, and the time of a request. */
+const MAX_AGE_MS = 2_000;
+
 /** A service with a project, for the drills of one kind of standby. */
-async function startService(settings: Record<string, string>) {
+async function startService(settings: Record<string, string>, workers = 1) {
   const project: Credentials = await userdirJson(settings, ['project', 'create', '--name', 'Drill']);
   const headers = {
     'service-app-id': project.app_id,
     'service-app-secret': project.app_secret,
     'content-type': 'application/json',
   };
-  const server: RunningServer = await startServer({ ...settings, METRICS_PORT: '0', LOG_LEVEL: 'fatal', DEMO: 'off' });
+  const server: RunningServer = await startServer({
+    ...settings,
+    WORKERS: String(workers),
+    METRICS_PORT: '0',
+    LOG_LEVEL: 'fatal',
+    DEMO: 'off',
+  });
   const outcomes = { answers: 0, errors: [] as string[], longestMs: 0, oldestMs: 0 };
   /** When each user was acknowledged, in order. */
   const acknowledged: number[] = [];
+  /** Those of the present load. */
+  let ids: string[] = [];
 
   async function send(path: string, init: RequestInit = {}) {
     const startedAt = performance.now();
     const known = acknowledged.length;
     const response = await fetch(server.url + path, { headers, ...init });
-    const body = (await response.json()) as { errors?: unknown; data?: never; result?: { total_user: number } };
+    const body = (await response.json()) as { errors?: unknown; data?: unknown; result?: { total_user: number } };
     outcomes.answers += 1;
     outcomes.longestMs = Math.max(outcomes.longestMs, performance.now() - startedAt);
-    if (response.status !== 200 || body.errors)
-      outcomes.errors.push(`${path} ${response.status} ${JSON.stringify(body)}`);
+    if (response.status !== 200 || body.errors) {
+      outcomes.errors.push(`${response.status} ${response.headers.get('retry-after')} ${path} ${JSON.stringify(body)}`);
+      await sleep(PAUSE_MS);
+    }
     return { body, startedAt, known };
   }
   const graphql = (query: string, variables = {}) =>
@@ -45,8 +68,10 @@ async function startService(settings: Record<string, string>) {
   /** Registers a user, gets them, and reads lists; also notes how old a count is. */
   async function turn(value: string): Promise<void> {
     const { body } = await graphql(LOGIN, { value });
+    const { id } = (body.data as { recordLogin: { user: { id: string } } } | null | undefined)?.recordLogin.user ?? {};
+    if (id === undefined) return;
     acknowledged.push(performance.now());
-    const { id } = (body.data as unknown as { recordLogin: { user: { id: string } } }).recordLogin.user;
+    ids.push(id);
     await send(`/server/users/${id}`);
     const { body: count, startedAt, known } = await send('/server/users/count');
     const total = count.result?.total_user ?? known;
@@ -66,21 +91,43 @@ async function startService(settings: Record<string, string>) {
           ?.split(' ')[1],
       );
     return {
-      isUsed: value('userdir_replica_used') > 0,
+      /** The workers that read on the standby. */
+      users: value('userdir_replica_used'),
       reads: value('userdir_replica_reads_total{server="replica"}'),
       failures: value('userdir_replica_failures_total'),
     };
   }
 
+  /** By every worker, or by none. */
   const untilUsed = async (isUsed: boolean) => {
     const since = performance.now();
-    await vi.waitUntil(async () => (await readMetrics()).isUsed === isUsed, LIMIT);
+    await vi.waitUntil(async () => (await readMetrics()).users === (isUsed ? workers : 0), LIMIT);
     return Math.round(performance.now() - since);
   };
 
-  /** Runs `work` under load. Returns what happened meanwhile. */
+  /** Runs `work` under load, in which nothing fails. Returns what happened meanwhile. */
   async function underLoad(work: () => Promise<string>): Promise<string> {
+    const { done, report } = await load(work);
+    expect(outcomes.errors).toEqual([]);
+    expect(outcomes.longestMs).toBeLessThan(LEFT_WITHIN_MS);
+    return `${done}; ${report}`;
+  }
+
+  /** Runs `work` under load while the primary is replaced. What fails meanwhile can be sent again, and nothing is lost. */
+  async function throughFailover(work: () => Promise<string>, limitMs: number): Promise<string> {
+    const { done, report } = await load(work);
+    expect(outcomes.errors.filter((error) => !AWAY.test(error))).toEqual([]);
+    expect(outcomes.oldestMs).toBeLessThan(MAX_AGE_MS);
+    const times = acknowledged.slice(-ids.length);
+    const gapMs = Math.round(Math.max(...times.map((at, index) => at - (times[index - 1] ?? at))));
+    expect(gapMs).toBeLessThan(limitMs);
+    expect(await countLost(server.url, project, ids)).toBe(0);
+    return `${done}; longest time without a login ${gapMs} ms, ${ids.length} acknowledged, 0 lost, ${outcomes.errors.length} answered with 503; ${report}`;
+  }
+
+  async function load(work: () => Promise<string>) {
     Object.assign(outcomes, { answers: 0, errors: [], longestMs: 0, oldestMs: 0 });
+    ids = [];
     let isOver = false;
     const clients = Array.from({ length: CLIENTS }, async (_, client) => {
       for (let number = 0; !isOver; number += 1) await turn(`${performance.now()}-${client}-${number}`);
@@ -91,17 +138,16 @@ async function startService(settings: Record<string, string>) {
     });
     await finished;
     const { answers, errors, longestMs, oldestMs } = outcomes;
-    expect(errors).toEqual([]);
-    expect(longestMs).toBeLessThan(LEFT_WITHIN_MS);
-    return `${done}; ${answers} answers without an error, longest ${Math.round(longestMs)} ms, oldest count ${Math.round(oldestMs)} ms`;
+    const report = `${answers - errors.length} answers without an error, longest ${Math.round(longestMs)} ms, oldest count ${Math.round(oldestMs)} ms`;
+    return { done, report };
   }
 
-  return { underLoad, untilUsed, readMetrics, stop: () => server.stop() };
+  return { underLoad, throughFailover, untilUsed, readMetrics, stop: () => server.stop() };
 }
 
 type Service = Awaited<ReturnType<typeof startService>>;
 
-describe.skipIf(!hasPostgres)('a service with one standby', () => {
+describe.skipIf(!hasPostgres)('a service with two workers and one standby', () => {
   let primary: Cluster;
   let standby: Cluster;
   let service: Service;
@@ -109,7 +155,7 @@ describe.skipIf(!hasPostgres)('a service with one standby', () => {
   beforeAll(async () => {
     primary = await createCluster();
     standby = await primary.createStandby({ isSynchronous: false });
-    service = await startService({ DATABASE_URL: primary.url, DATABASE_REPLICA_URL: standby.url });
+    service = await startService({ DATABASE_URL: primary.url, DATABASE_REPLICA_URL: standby.url }, WORKERS);
   });
   afterAll(async () => {
     await service?.stop();
@@ -229,4 +275,35 @@ describe.skipIf(missingPrograms.length > 0)('a service with two standbys under P
     else patroni.thaw(other);
     await patroni.healthy();
   });
+
+  const FAILOVERS: [
+    name: string,
+    limitMs: number,
+    begin: (now: { leader: NodeName; standby: NodeName }) => Promise<unknown>,
+  ][] = [
+    ['is switched over', 5_000, ({ leader, standby }) => patroni.switchOver(leader, standby)],
+    ['dies', 15_000, async ({ leader }) => patroni.kill(leader)],
+  ];
+
+  test.for(FAILOVERS)(
+    'loses nothing when the primary %s, and reads lists on a standby again',
+    async ([name, limitMs, begin], { annotate }) => {
+      const nodes = await patroni.healthy();
+      const report = await service.throughFailover(async () => {
+        await service.untilUsed(true);
+        await sleep(STEADY_MS);
+        await begin(nodes);
+        const begunAt = performance.now();
+        await vi.waitUntil(async () => (await patroni.leader()) === nodes.standby, LIMIT);
+        const { reads } = await service.readMetrics();
+        await vi.waitUntil(async () => (await service.readMetrics()).reads > reads, LIMIT);
+        const backMs = Math.round(performance.now() - begunAt);
+        await sleep(STEADY_MS);
+        return `lists on a standby of the new primary after ${backMs} ms`;
+      }, limitMs);
+      await annotate(report);
+      if (name === 'dies') patroni.restart(nodes.leader);
+      await patroni.healthy();
+    },
+  );
 });

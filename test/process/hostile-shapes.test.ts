@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { readDocument } from '#dist/graphql/documents.js';
 import { prepareRequest } from '#dist/graphql/execution.js';
 import { LIMITS } from '#dist/graphql/limits.js';
-import { weightOfCost, weightOfReading } from '#dist/graphql/request.js';
+import { weightOfCost, weightOfReading } from '#dist/graphql/weight.js';
 import { weightOfBody } from '#dist/http/body.js';
 import { LARGEST_ANSWER_BYTES } from '#dist/domain/input-limits.js';
 import type { Json } from '../support/app.js';

@@ -6,10 +6,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import pg from 'pg';
-import { describe, expect, inject, test } from 'vitest';
+import { describe, expect, inject, test, vi } from 'vitest';
 import { SETTINGS } from '#dist/config/settings.js';
 import { ROOT } from '../support/checkout.js';
 import { CLI, call, recordLogin, startServer, userdir, userdirJson } from '../support/command.js';
+import { headersOf } from '../support/writers.js';
 
 /** What docs/operating.md has in its `sql` and `ini` blocks. */
 
@@ -50,6 +51,9 @@ describe.runIf(inject('engine') === 'postgres')('the roles', () => {
       const running = await startServer({ ...service, DEMO: 'off' });
       await recordLogin(running.url, project, { authMethod: 'google', authValue: '1' });
       expect((await call(running.url, project, '/server/users/count')).body.result.total_user).toBe(2_501);
+      // Also what is done in the background, such as to publish changes.
+      const changes = () => fetch(`${running.url}/changes?limit=1`, { headers: headersOf(project) });
+      await vi.waitUntil(async () => (await (await changes()).text()).includes('"user.created"'), { timeout: 30_000 });
       expect((await running.stop()).code).toBe(0);
       await expect(runSql(service.DATABASE_URL, 'DROP TABLE users')).rejects.toThrow('must be owner');
       expect((await userdir(service, ['project', 'delete', project.app_id, '--yes'])).code).toBe(0);

@@ -14,9 +14,11 @@ import {
   recordLogin,
   type RunningServer,
   startServer,
+  userdir,
   userdirJson,
 } from '../support/command.js';
 import { createEmptyDatabase, type TestDatabase } from '../support/engines.js';
+import { RETRYABLE, startLoad } from '../support/writers.js';
 import { startReceiver } from '../support/receiver.js';
 
 /** The service behind PgBouncer in transaction mode, with the configuration of docs/operating.md, where a PgBouncer is found that can do it. */
@@ -53,6 +55,26 @@ describe.runIf(inject('engine') === 'postgres' && hasPgBouncer())('behind PgBoun
     );
   };
 
+  async function startBouncer(): Promise<void> {
+    bouncer = spawn('pgbouncer', [join(folder, 'pgbouncer.ini')], { ...unprivilegedUser(), stdio: 'ignore' });
+    await vi.waitUntil(
+      async () => {
+        const client = new pg.Client(env['DATABASE_URL']);
+        client.on('error', () => undefined);
+        return client.connect().then(
+          () => client.end().then(() => true),
+          () => false,
+        );
+      },
+      { timeout: 30_000, interval: 100 },
+    );
+  }
+
+  async function stopBouncer(): Promise<void> {
+    bouncer.kill('SIGINT');
+    await once(bouncer, 'exit');
+  }
+
   beforeAll(async () => {
     database = await createEmptyDatabase();
     const direct = new URL(database.env['DATABASE_URL'] as string);
@@ -76,33 +98,21 @@ describe.runIf(inject('engine') === 'postgres' && hasPgBouncer())('behind PgBoun
         'userdir = host=127.0.0.1 port=5432 dbname=userdir',
         `${name} = host=${direct.hostname} port=${direct.port || 5432} dbname=${name} user=${role}`,
       )
-      .replace(
-        '[pgbouncer]',
-        `[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = ${port}\nunix_socket_dir =\nauth_type = any\ndefault_pool_size = 4`,
-      );
+      .replace('listen_port = 6432', `listen_port = ${port}\nunix_socket_dir =`)
+      .replace('auth_type = scram-sha-256', 'auth_type = any')
+      .replace(/auth_file = .*\n/, '')
+      .replace('default_pool_size = 20', 'default_pool_size = 4');
     writeFileSync(config, ini, { mode: 0o644 });
-    bouncer = spawn('pgbouncer', [config], { ...unprivilegedUser(), stdio: 'ignore' });
     const pooled = new URL(direct.href);
     pooled.port = String(port);
     env = { ...database.env, DATABASE_URL: pooled.href, DATABASE_DIRECT_URL: direct.href };
-    await vi.waitUntil(
-      async () => {
-        const client = new pg.Client(pooled.href);
-        client.on('error', () => undefined);
-        return client.connect().then(
-          () => client.end().then(() => true),
-          () => false,
-        );
-      },
-      { timeout: 30_000, interval: 100 },
-    );
+    await startBouncer();
     project = await userdirJson(env, ['project', 'create', '--name', 'Pooled']);
     server = await startServer({ ...env, DEMO: 'off', WORKERS: '2', WEBHOOKS_ALLOW_PRIVATE: 'on' });
   });
   afterAll(async () => {
     await server?.stop();
-    bouncer?.kill('SIGINT');
-    if (bouncer !== undefined) await once(bouncer, 'exit');
+    if (bouncer !== undefined) await stopBouncer();
     await admin?.end();
     await database?.drop();
     const client = new pg.Client(process.env['TEST_DATABASE_URL']);
@@ -122,8 +132,8 @@ describe.runIf(inject('engine') === 'postgres' && hasPgBouncer())('behind PgBoun
     const { rows } = await admin.query(
       `SELECT count(*)::int AS sessions FROM pg_stat_activity WHERE usename = '${role}' AND application_name <> ''`,
     );
-    // Four of the pooler, and of each worker one that listens and one that may vacuum.
-    expect(rows[0].sessions).toBeLessThanOrEqual(8);
+    // Four of the pooler, and of each worker one that listens, one that publishes and one that may vacuum.
+    expect(rows[0].sessions).toBeLessThanOrEqual(10);
   });
 
   test('changes are delivered to a webhook', async () => {
@@ -150,6 +160,52 @@ describe.runIf(inject('engine') === 'postgres' && hasPgBouncer())('behind PgBoun
     expect(await userdirJson(env, ['totals', 'check'])).toMatchObject({ differences: [] });
     const { findings } = await userdirJson(env, ['doctor']);
     expect(findings.filter(({ status }: { status: string }) => status === 'failed')).toEqual([]);
+    expect(findings).toContainEqual(expect.objectContaining({ id: 'pooler', status: 'passed' }));
+  });
+
+  test('without DATABASE_DIRECT_URL the service does not start, and doctor says why', async () => {
+    const { DATABASE_DIRECT_URL: _, ...pooledOnly } = env;
+    const why = expect.stringContaining('DATABASE_URL leads through a pooler of transactions');
+    expect(await userdir({ ...pooledOnly, PORT: '0' }, ['serve'])).toMatchObject({ code: 1, stderr: why });
+    const { code, stdout } = await userdir(pooledOnly, ['doctor', '--json']);
+    expect(code).toBe(1);
+    const { findings } = JSON.parse(stdout);
+    expect(findings).toContainEqual(expect.objectContaining({ id: 'direct-connection', status: 'failed', found: why }));
+  });
+
+  test('a command may take longer than a statement of a request, and doctor names the settings that the role lacks', async () => {
+    const name = new URL(env['DATABASE_URL'] as string).pathname.slice(1);
+    const set = (setting: string) => admin.query(`ALTER ROLE ${role} IN DATABASE ${name} ${setting}`);
+    // Sessions of the pooler keep the settings with which they began.
+    const restart = () => stopBouncer().then(startBouncer);
+    await set("SET statement_timeout = '1ms'");
+    await restart();
+    expect(await userdirJson(env, ['totals', 'check'])).toMatchObject({ differences: [] });
+    await userdirJson(env, ['seed', '--project', project.app_id, '--users', '2000', '--seed', '2']);
+    await set('RESET statement_timeout');
+    await restart();
+    const { findings } = await userdirJson(env, ['doctor']);
+    expect(findings).toContainEqual({
+      id: 'pooler',
+      status: 'warning',
+      found: 'the pooler drops settings of the service: statement_timeout is 0',
+      advice: expect.stringContaining(`ALTER ROLE ${role} IN DATABASE ${name} SET statement_timeout = '5s';`),
+    });
+  });
+
+  test('a restart of the pooler fails requests with 503 and Retry-After, and loses nothing', async () => {
+    const load = startLoad(server.url, project, 4);
+    const soon = async () => {
+      const before = load.successes.length;
+      await vi.waitUntil(() => load.successes.length > before + 20, { timeout: 30_000 });
+    };
+    await soon();
+    await stopBouncer();
+    await startBouncer();
+    await soon();
+    const { lost, missing, failures } = await load.stop();
+    expect({ lost, missing }).toEqual({ lost: 0, missing: 0 });
+    expect([...failures.keys()].filter((what) => !RETRYABLE.test(what))).toEqual([]);
   });
 
   test('a secret that is rotated ends in every worker', async () => {

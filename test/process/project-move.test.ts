@@ -329,4 +329,57 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('between two data
     expect((await move(0, project, '--to', TO)).stderr).toContain('The database of --to cannot be used');
     expect(await sql(0, 'SELECT FROM project_moves')).toEqual([]);
   });
+
+  test('a dry run names the rights that are lacking, and a role that is no superuser moves with those alone', async () => {
+    await admin.query('CREATE ROLE mover LOGIN; CREATE ROLE server LOGIN');
+    const urlOf = (user: string, name: string) =>
+      Object.assign(new URL(cluster.url), { username: user, pathname: `/${name}` }).href;
+    for (const [name, range] of [
+      ['three', '2001-3000'],
+      ['four', '3001-4000'],
+    ] as const) {
+      await admin.query(`CREATE DATABASE ${name} OWNER mover`);
+      await userdirJson({ DATABASE_URL: urlOf('mover', name) }, ['project', 'ids', '--range', range]);
+    }
+    const source = { DATABASE_URL: urlOf('mover', 'three') };
+    const project: Credentials = await userdirJson(source, ['project', 'create', '--name', 'Moving']);
+    await userdirJson(source, ['seed', '--project', project.app_id, '--users', '50']);
+    const dryRun = async (from: string, to: string, ...options: string[]) => {
+      const args = ['project', 'move', project.app_id, '--to', urlOf(to, 'four'), '--dry-run', ...options];
+      return userdir({ DATABASE_URL: urlOf(from, 'three') }, args);
+    };
+
+    await admin.query('GRANT pg_read_all_data TO server; REVOKE CREATE ON DATABASE three FROM mover');
+    expect((await dryRun('server', 'mover')).stderr).toContain('Run the command as mover, which does.');
+    const { code, stderr } = await dryRun('mover', 'mover');
+    expect(code).toBe(1);
+    expect(stderr).toContain('In the source, run as a superuser: GRANT CREATE ON DATABASE three TO mover;');
+    expect(stderr).toContain('In the source, run as a superuser: ALTER ROLE mover REPLICATION;');
+    expect(stderr).toMatch(
+      /The role mover may not subscribe: .*Name one in --to\.|GRANT pg_create_subscription TO mover;/,
+    );
+    await admin.query('ALTER ROLE mover REPLICATION; GRANT CREATE ON DATABASE three TO mover');
+
+    // How the target sees the source is tried as well.
+    const elsewhere = await dryRun('mover', 'postgres', '--from', urlOf('mover', 'one'));
+    expect(elsewhere.stderr).toContain('leads to another database. Name the right one in --from.');
+    const asServer = await dryRun('mover', 'postgres', '--from', urlOf('server', 'three'));
+    expect(asServer.stderr).toContain('The target cannot subscribe to the source: could not connect to the publisher');
+    expect((await dryRun('mover', 'postgres')).code).toBe(0);
+    for (const name of ['three', 'four']) {
+      const client = new pg.Client({ connectionString: urlOf('postgres', name) });
+      await client.connect();
+      const { rows } = await client.query(
+        'SELECT pubname FROM pg_publication UNION ALL SELECT subname FROM pg_subscription',
+      );
+      expect(rows).toEqual([]);
+      await client.end();
+    }
+
+    const moved = await userdirJson(source, ['project', 'move', project.app_id, '--to', urlOf('postgres', 'four')]);
+    expect(moved).toMatchObject({ outcome: 'moved' });
+    const target = { DATABASE_URL: urlOf('mover', 'four') };
+    expect(await userdirJson(target, ['totals', 'check'])).toMatchObject({ differences: [] });
+    expect(await userdirJson(target, ['project', 'list'])).toMatchObject([{ app_id: project.app_id, total_user: 50 }]);
+  });
 });

@@ -6,7 +6,7 @@ import type { AdmissionOptions } from '#dist/http/admission.js';
 import type { StreamLimits } from '#dist/http/streams.js';
 import type {} from '#dist/request.js';
 import { createServer, type Timeouts } from '#dist/app.js';
-import { parseConfig } from '#dist/config/config.js';
+import { type Config, parseConfig } from '#dist/config/config.js';
 import { type Context, createContext } from '#dist/context.js';
 import { createLogger } from '#dist/telemetry/logger.js';
 import { copyTemplate } from './engines.js';
@@ -19,6 +19,7 @@ export interface TestApp {
   /** Only with METRICS_PORT. */
   readonly metricsUrl: string;
   readonly context: Context;
+  readonly config: Config;
   readonly dataDir: string;
   /** The SQL of every statement that the service sends to its database while it runs. */
   readonly statements: string[];
@@ -107,7 +108,8 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
   const watcher: Watcher = { statements: [], replicaStatements: [], logged: [] };
   const { context, settings, watchers, close } = await (ownDatabase ? openContext(env) : openSharedContext());
   watchers.add(watcher);
-  const config = parseConfig({ ...settings, PORT: '0', ...env });
+  // Tests count the statements of one thread. Those of the second thread have an app with it.
+  const config = parseConfig({ ...settings, PORT: '0', SECOND_THREAD: 'off', ...env });
   const server = await createServer({
     config,
     log: logFor(watcher),
@@ -124,6 +126,7 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
     url,
     metricsUrl: server.metricsUrl ?? '',
     context,
+    config,
     dataDir: config.dataDir,
     ...watcher,
     async createProject(name = 'Test') {

@@ -213,4 +213,61 @@ describe('admission', () => {
       }),
     );
   });
+
+  const nested = fc.record({
+    kind: fc.constantFrom('enter', 'enter', 'enter', 'leave', 'turn'),
+    project: fc.constantFrom('a', 'b'),
+    weight: fc.integer({ min: 1, max: 6 }),
+    /** Weights of the requests that it sends in turn when it starts, as the handler of a body that was read does. */
+    sends: fc.array(fc.integer({ min: 1, max: 6 }), { maxLength: 3 }),
+    endsAtOnce: fc.boolean(),
+    isBusy: fc.boolean(),
+    which: fc.nat(),
+  });
+  test('requests that send others when they start: every accepted one starts, and no refused one', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(nested, { maxLength: 40 }), async (steps) => {
+        let isBusy = false;
+        const options = { maxInFlight: 8, maxInFlightPerProject: 4, maxQueued: 10 };
+        const admission = createAdmission(options, () => isBusy);
+        const [accepted, refused, started] = [
+          new Set<QueuedRequest>(),
+          new Set<QueuedRequest>(),
+          new Set<QueuedRequest>(),
+        ];
+        const enter = (project: string, weight: number, sends: readonly number[], endsAtOnce: boolean): void => {
+          const request: QueuedRequest = {
+            project,
+            weight,
+            state: 'new',
+            start() {
+              started.add(request);
+              const [next, ...later] = sends;
+              if (next !== undefined) enter(project, next, later, endsAtOnce);
+              if (endsAtOnce) admission.release(request);
+            },
+          };
+          (admission.submit(request) ? accepted : refused).add(request);
+        };
+        const open = () => [...started].filter(({ state }) => state === 'inFlight');
+        for (const step of steps) {
+          ({ isBusy } = step);
+          const inFlight = open();
+          if (step.kind === 'enter') enter(step.project, step.weight, step.sends, step.endsAtOnce);
+          else if (step.kind === 'turn') await new Promise(setImmediate);
+          else if (inFlight.length > 0) admission.release(inFlight[step.which % inFlight.length] as QueuedRequest);
+        }
+        isBusy = false;
+        for (let turn = 0; turn < 200 && started.size < accepted.size; turn += 1) {
+          for (const each of open()) admission.release(each);
+          await new Promise(setImmediate);
+        }
+        for (const each of open()) admission.release(each);
+        expect(started).toEqual(accepted);
+        expect([...refused].filter((each) => started.has(each))).toEqual([]);
+        expect(admission.load).toMatchObject({ inFlight: 0, queued: 0, refused: refused.size });
+      }),
+      { numRuns: 400 },
+    );
+  });
 });

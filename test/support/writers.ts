@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Json } from '../support/app.js';
-import type { Credentials } from '../support/command.js';
+import type { Json } from './app.js';
+import type { Credentials } from './command.js';
 
 /** Clients of a project that register users and read each one right after, through whatever happens. */
 
@@ -67,7 +67,7 @@ export function startLoad(url: string, project: Credentials, clients: number, wh
 }
 
 /** How many of the users are not there. */
-async function countLost(url: string, project: Credentials, ids: readonly string[]): Promise<number> {
+export async function countLost(url: string, project: Credentials, ids: readonly string[]): Promise<number> {
   let lost = 0;
   for (let start = 0; start < ids.length; start += 100) {
     const { body } = await graphql(url, project, 'query ($ids: [ID!]!) { usersByIds(ids: $ids) { id } }', {

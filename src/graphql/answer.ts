@@ -1,0 +1,119 @@
+import { parse } from 'graphql';
+import { createYoga, type Plugin } from 'graphql-yoga';
+import { RETRY_SOON } from '../errors.js';
+import type { GraphQLContext } from './builder.js';
+import type { DocumentCache } from './documents.js';
+import { toGraphQLError, toGraphQLErrors } from './errors.js';
+import { executeRequest, type PreparedRequest } from './execution.js';
+import { answerFast } from './fast-path.js';
+import { schema } from './schema.js';
+
+/** The answer to a GraphQL request over HTTP. */
+export interface Answer {
+  readonly status: number;
+  readonly headers: Record<string, string>;
+  readonly body: string;
+}
+
+/** A request as Yoga reads it, where Yoga has to answer. */
+export interface HttpRequest {
+  readonly method: string;
+  /** The path with its parameters. */
+  readonly url: string;
+  /** The media type of the answer: one of the two that this service knows. */
+  readonly accept: string;
+  /** The JSON of a POST. */
+  readonly body: string | Uint8Array | null;
+}
+
+/** What Yoga makes its context from. */
+interface ServerContext {
+  readonly prepared: PreparedRequest;
+  readonly context: GraphQLContext;
+}
+
+export type Answerer = ReturnType<typeof createAnswerer>;
+
+/** Answers prepared requests. `onFailure` is told of errors that belong to no resolver. */
+export function createAnswerer(documents: DocumentCache, onFailure: (cause: unknown) => void) {
+  const yoga = createYoga<ServerContext, GraphQLContext>({
+    schema,
+    context: ({ context }) => context,
+    parserAndValidationCache: false,
+    plugins: [usePreparedRequest()],
+    // executeRequest masks the errors of resolvers, because it knows the request.
+    maskedErrors: { maskError: (error: unknown) => toGraphQLError(error, ({ cause }) => onFailure(cause)) },
+    // Yoga would log each refused request as an error, with the refused value.
+    logging: false,
+    graphiql: false,
+    landingPage: false,
+    // No CORS: a secret does not belong in a page of another origin. Fastify limits the body. Uploads are not used.
+    cors: false,
+    maxRequestBodySize: false,
+    multipart: false,
+  });
+
+  async function answerByYoga(request: HttpRequest, prepared: PreparedRequest, context: GraphQLContext) {
+    const { method, url, accept, body } = request;
+    const headers = { accept, ...(body !== null && { 'content-type': 'application/json' }) };
+    const given = body === null ? {} : { body: typeof body === 'string' ? body : Buffer.from(body) };
+    const response = await yoga.fetch(`http://localhost${url}`, { method, headers, ...given }, { prepared, context });
+    return {
+      status: response.status,
+      headers: Object.fromEntries(response.headers.entries()),
+      body: await response.text(),
+    };
+  }
+
+  return {
+    async answer(request: HttpRequest, prepared: PreparedRequest, context: GraphQLContext): Promise<Answer> {
+      const body = await answerFast(prepared, context, documents);
+      const answer: Answer =
+        body === null
+          ? await answerByYoga(request, prepared, context)
+          : { status: 200, headers: { 'content-type': `${request.accept}; charset=utf-8` }, body };
+      if (!prepared.isUnavailable) return answer;
+      return { ...answer, status: 503, headers: { ...answer.headers, ...RETRY_SOON } };
+    },
+    dispose: async () => yoga.dispose(),
+  };
+}
+
+/** Stands for a document that is not valid. Yoga answers the errors of its validation and does not read it. */
+const NO_DOCUMENT = parse('{ __typename }');
+
+/**
+ * Hands the prepared request (request.ts) to Yoga, so that Yoga does not read it again. GraphQL.js executes it, because
+ * Yoga's own executor answers fields in the order in which they resolve. The specification asks for the order of the
+ * query (section 7.2.2).
+ */
+function usePreparedRequest(): Plugin {
+  const preparedOf = (context: unknown) => (context as ServerContext).prepared;
+  return {
+    onParams({ setParams, context }) {
+      const { query, variables, operationName, document } = preparedOf(context);
+      setParams({
+        query,
+        ...(variables && { variables }),
+        // NO_DOCUMENT has no operation of that name.
+        ...(document.tree !== null && operationName !== undefined && { operationName }),
+      });
+    },
+    onParse({ context, setParsedDocument }) {
+      setParsedDocument(preparedOf(context).document.tree ?? NO_DOCUMENT);
+    },
+    onValidate({ context, setResult }) {
+      // Yoga does not mask validation errors.
+      setResult(toGraphQLErrors(preparedOf(context).document.errors, () => undefined));
+    },
+    onExecute({ args, setExecuteFn }) {
+      const context = args.contextValue as unknown as GraphQLContext;
+      setExecuteFn(() => executeRequest(preparedOf(context), context));
+    },
+    // A subscription that is refused: others do not come here (plugin.ts).
+    onSubscribe({ args, setSubscribeFn }) {
+      const context = args.contextValue as unknown as GraphQLContext;
+      setSubscribeFn(() => executeRequest(preparedOf(context), context));
+    },
+  };
+}

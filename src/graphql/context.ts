@@ -1,0 +1,46 @@
+import { GraphQLError } from 'graphql';
+import type { Asker } from '../http/elsewhere.js';
+import type { LoggedOperation } from '../http/request-log.js';
+import type { Services } from '../services/services.js';
+import type { GraphQLContext } from './builder.js';
+import type { PreparedRequest } from './execution.js';
+import { limitExceeded, LIMITS } from './limits.js';
+import { unitsOfCost } from './weight.js';
+
+/** A smaller operation starts all its root fields at once, so that their reads share statements. */
+const LARGE_COST = 2_000;
+const ASK_FOR_LESS =
+  'The users that match, or their accounts, are more than one answer can have: ask for fewer at once.';
+
+/** The context of the resolvers of a request. */
+export function contextOf(
+  { id, scope, addWeight, report }: Asker,
+  prepared: PreparedRequest | null,
+  services: Services,
+  follower: GraphQLContext['follower'] = null,
+): GraphQLContext {
+  let charged = prepared?.cost ?? 0;
+  return {
+    scope,
+    services,
+    requestId: id,
+    follower,
+    isLarge: charged >= LARGE_COST,
+    charge(cost) {
+      charged += cost;
+      addWeight(unitsOfCost(cost));
+      // A change that is not sent would be skipped.
+      if (charged <= LIMITS.cost || follower !== null || prepared === null) return true;
+      // A mutation is always answered, because its work is done.
+      if (prepared.operation?.node.operation === 'mutation') return true;
+      prepared.refusal ??= [new GraphQLError(`${limitExceeded('cost', 'more')} ${ASK_FOR_LESS}`)];
+      return false;
+    },
+    report,
+  };
+}
+
+/** The operation of a request as the log and the metrics name it. */
+export function operationOf({ operation, cost }: PreparedRequest): LoggedOperation | null {
+  return operation && { type: operation.node.operation, name: operation.loggedName, cost };
+}
