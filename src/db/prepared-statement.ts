@@ -1,14 +1,17 @@
-import type pg from 'pg';
+import pg from 'pg';
 import { serialize } from 'pg-protocol';
 // @ts-expect-error pg has no types for it. It turns a value into the text or bytes that PostgreSQL reads.
 import { prepareValue } from 'pg/lib/utils.js';
 import { QUERY_TIMEOUT_MESSAGE } from './failures.js';
 import type { Limited } from './time-limit.js';
 
-/** The columns of a result, in order. */
+/** Makes a row from the texts of its columns, in order. */
+type MakeRow = (texts: readonly (string | null)[]) => unknown;
+
+/** A column of a result. */
 interface Column {
   readonly name: string;
-  readonly parse: (text: string) => unknown;
+  readonly dataTypeID: number;
 }
 
 /** The connection that pg hands to a statement. Its types leave this out. */
@@ -21,8 +24,51 @@ interface Connection {
 const DESCRIBE = serialize.describe({ type: 'P' });
 const EXECUTE = Buffer.concat([serialize.execute(), serialize.sync()]);
 
-/** The columns of the statements that a connection has prepared. They never change: PostgreSQL refuses a plan whose result would. */
-const describedOn = new WeakMap<Connection, Map<string, readonly Column[]>>();
+/**
+ * What makes the rows of the statements that a connection has prepared. Their columns never change: PostgreSQL refuses a plan whose result
+ * would.
+ */
+const describedOn = new WeakMap<Connection, Map<string, MakeRow>>();
+
+/** What makes rows of these columns, which the connections share. */
+const rowMakers = new Map<string, MakeRow>();
+
+/**
+ * A function of its own for each list of columns, which makes the object in one step. A loop that adds one property after the other takes
+ * four times as long, which is 4 % of the CPU of a list.
+ */
+function rowMakerOf(columns: readonly Column[]): MakeRow {
+  const shape = JSON.stringify(columns.map(({ name, dataTypeID }) => [name, dataTypeID]));
+  const known = rowMakers.get(shape);
+  if (known !== undefined) return known;
+  const properties = columns.map(
+    ({ name }, at) => `${JSON.stringify(name)}: texts[${at}] === null ? null : parse${at}(texts[${at}])`,
+  );
+  const parsers = columns.map(({ dataTypeID }) => PARSERS[dataTypeID] ?? pg.types.getTypeParser(dataTypeID, 'text'));
+  const source = `return (texts) => ({ ${properties.join(', ')} });`;
+  const make = new Function(...parsers.map((_, at) => `parse${at}`), source)(...parsers) as MakeRow;
+  rowMakers.set(shape, make);
+  return make;
+}
+
+/** How values are read from the text that PostgreSQL sends; those of other types as pg does. */
+const PARSERS: Record<number, (text: string) => unknown> = {
+  [pg.types.builtins.INT8]: toSafeInteger,
+  [pg.types.builtins.TIMESTAMPTZ]: toIsoInstant,
+};
+
+/** The sequences of the ids end at 2^53 - 1, so that every id and every total is exact in JSON. */
+function toSafeInteger(text: string): number {
+  const value = Number(text);
+  if (Number.isSafeInteger(value)) return value;
+  throw new RangeError('The database returned an integer that JSON cannot represent exactly.');
+}
+
+/** From `2026-01-31 12:00:00.12+00`, the form that sessions use, to ISO 8601 with milliseconds. */
+function toIsoInstant(text: string): string {
+  const fraction = text.slice(19, -3);
+  return `${text.slice(0, 10)}T${text.slice(11, 19)}${fraction === '' ? '.000' : fraction.padEnd(4, '0')}Z`;
+}
 
 /**
  * An array as a parameter, in the text that PostgreSQL reads. Made ahead of its statement, so that the connection need not wait for it.
@@ -40,16 +86,15 @@ export function arrayText(values: readonly (string | number | Date | null)[]): s
  */
 export class PreparedStatement<Row> implements pg.Submittable, Limited {
   readonly #rows: Row[] = [];
-  #columns: readonly Column[] | undefined;
+  #makeRow: MakeRow | undefined;
   #fault: Error | null = null;
   #isSettled = false;
 
-  /** `types` reads values from their text. `settle` is called once, with an error or with the rows. */
+  /** `settle` is called once, with an error or with the rows. */
   constructor(
     readonly name: string,
     readonly text: string,
     readonly values: readonly unknown[],
-    private readonly types: pg.CustomTypesConfig,
     private readonly settle: (error: Error | null, rows: Row[]) => void,
   ) {}
 
@@ -65,43 +110,34 @@ export class PreparedStatement<Row> implements pg.Submittable, Limited {
     } catch (error) {
       return error as Error;
     }
-    this.#columns = describedOn.get(connection)?.get(name);
+    this.#makeRow = describedOn.get(connection)?.get(name);
     const messages = [serialize.bind({ statement: name, values }), EXECUTE];
-    if (this.#columns === undefined) messages.splice(1, 0, DESCRIBE);
+    if (this.#makeRow === undefined) messages.splice(1, 0, DESCRIBE);
     if (known === undefined) messages.unshift(serialize.parse({ name, text }));
     // One write: pg's own methods write each message.
     if (connection.stream.writable) connection.stream.write(Buffer.concat(messages));
     return undefined;
   }
 
-  handleRowDescription({ fields }: { fields: readonly { name: string; dataTypeID: number }[] }): void {
-    this.#columns = fields.map(({ name, dataTypeID }) => ({
-      name,
-      parse: this.types.getTypeParser(dataTypeID, 'text'),
-    }));
+  handleRowDescription({ fields }: { fields: readonly Column[] }): void {
+    this.#makeRow = rowMakerOf(fields);
   }
 
   handleDataRow({ fields }: { fields: readonly (string | null)[] }): void {
     if (this.#fault !== null) return;
-    const columns = this.#columns as readonly Column[];
-    const row: Record<string, unknown> = {};
     try {
-      for (let place = 0; place < fields.length; place += 1) {
-        const { name, parse } = columns[place] as Column;
-        const value = fields[place] as string | null;
-        row[name] = value === null ? null : parse(value);
-      }
+      this.#rows.push((this.#makeRow as MakeRow)(fields) as Row);
     } catch (error) {
       this.#fault = error as Error;
     }
-    this.#rows.push(row as Row);
   }
 
   handleReadyForQuery(connection: Connection): void {
-    const described = describedOn.get(connection);
     // A statement that returns no rows has no description.
-    if (described === undefined) describedOn.set(connection, new Map([[this.name, this.#columns ?? []]]));
-    else if (!described.has(this.name)) described.set(this.name, this.#columns ?? []);
+    const makeRow = this.#makeRow ?? rowMakerOf([]);
+    const described = describedOn.get(connection);
+    if (described === undefined) describedOn.set(connection, new Map([[this.name, makeRow]]));
+    else if (!described.has(this.name)) described.set(this.name, makeRow);
     this.#end(this.#fault);
   }
 

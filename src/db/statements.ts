@@ -49,7 +49,7 @@ function send<Row>(connection: Connection, { name, text, values }: Statement, li
     );
 
     function run(client: pg.ClientBase, release: (error?: Error) => void): void {
-      const statement = new PreparedStatement<Row>(name, text, values, TYPES, (error, rows) => {
+      const statement = new PreparedStatement<Row>(name, text, values, (error, rows) => {
         limit?.close(slot);
         release(error ?? undefined);
         if (error === null) resolve(rows);
@@ -82,27 +82,3 @@ export function statementName(sql: string): string {
   return name;
 }
 const names = new Map<string, string>();
-
-/** How `query` reads values from the text that PostgreSQL sends; for other types as pg does. */
-const PARSERS: Record<number, (text: string) => unknown> = {
-  [pg.types.builtins.INT8]: toSafeInteger,
-  [pg.types.builtins.TIMESTAMPTZ]: toIsoInstant,
-};
-
-const TYPES: pg.CustomTypesConfig = {
-  getTypeParser: (oid: number, format?: 'text' | 'binary') =>
-    PARSERS[oid] ?? pg.types.getTypeParser(oid, format as 'text'),
-};
-
-/** The sequences of the ids end at 2^53 - 1, so that every id and every total is exact in JSON. */
-function toSafeInteger(text: string): number {
-  const value = Number(text);
-  if (Number.isSafeInteger(value)) return value;
-  throw new RangeError('The database returned an integer that JSON cannot represent exactly.');
-}
-
-/** From `2026-01-31 12:00:00.12+00`, the form that sessions use, to ISO 8601 with milliseconds. */
-function toIsoInstant(text: string): string {
-  const fraction = text.slice(19, -3);
-  return `${text.slice(0, 10)}T${text.slice(11, 19)}${fraction === '' ? '.000' : fraction.padEnd(4, '0')}Z`;
-}

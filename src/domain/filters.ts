@@ -178,11 +178,11 @@ export function userFilter(parts: {
   createdTo?: Date | null | undefined;
   loginMethods?: readonly LoginMethod[] | null | undefined;
 }): UserFilter {
-  const methods = new Set(parts.loginMethods ?? LOGIN_METHODS);
+  const methods = parts.loginMethods && LOGIN_METHODS.filter((method) => parts.loginMethods?.includes(method));
   return {
     createdFrom: parts.createdFrom ?? EARLIEST,
     createdTo: parts.createdTo ?? LATEST,
-    loginMethods: methods.size === LOGIN_METHODS.length ? null : LOGIN_METHODS.filter((method) => methods.has(method)),
+    loginMethods: methods && methods.length < LOGIN_METHODS.length ? methods : null,
   };
 }
 
