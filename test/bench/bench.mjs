@@ -6,6 +6,7 @@ import { measureDepth, measureStartup, measureTallies } from './figures.mjs';
 import { measureImport } from './import.mjs';
 import { findGenerator, load } from './load.mjs';
 import { measureOverload } from './overload.mjs';
+import { endedChildrenSeconds, keepAwake } from './machine.mjs';
 import { addBuilds, cpuSeconds, likeOf, SERVERS, startServer } from './processes.mjs';
 import { measureWorkers } from './workers.mjs';
 import { ask, drawItems, headersFor, readCursors, SCENARIOS, seededRandom } from './questions.mjs';
@@ -29,6 +30,7 @@ const HELP = `npm run bench -- [options]
   --pool N             PostgreSQL connections of each server (10)
   --generator NAME     wrk or autocannon (wrk where it is installed)
   --keep, --reuse      keep the databases; take those that an earlier run kept, or make and keep them
+  --awake              keep the processors of a virtual machine from sleeping, which distorts the figures of one connection
   --out FILE           also write everything as JSON
   --smoke              tiny data, short measurements: does it all still work?
   --only FIGURE        instead of the comparison: startup, depth (--sizes LIST), import (--lines N), tallies, overload or workers
@@ -49,6 +51,7 @@ const { values: given } = parseArgs({
     generator: { type: 'string' },
     keep: { type: 'boolean', default: false },
     reuse: { type: 'boolean', default: false },
+    awake: { type: 'boolean', default: false },
     out: { type: 'string' },
     smoke: { type: 'boolean', default: false },
     only: { type: 'string' },
@@ -137,7 +140,7 @@ async function checkAnswers(scenarios, data) {
   const items = await drawItems(data, seededRandom(1), { count: 40, pages: options.pages });
   const expected = new Map();
   let compared = 0;
-  for (const name of options.servers) {
+  for (const name of options.servers.filter((each) => !SERVERS[each].isCeiling)) {
     const server = await startServer(name, data, options.pool);
     const entry = keepServer(server);
     for (const scenario of scenarios.filter(({ ask: words }) => words[likeOf(name)] !== undefined)) {
@@ -243,6 +246,7 @@ async function settled(data) {
 async function startMeters(server, data) {
   const memory = watchMemory(server);
   const [cpuBefore, databaseBefore, before] = [server.cpuSeconds(), await databaseCpu(data), server.scavenges()];
+  const loadBefore = endedChildrenSeconds();
   return {
     async stop(responses) {
       const [cpu, database, after] = [server.cpuSeconds(), await databaseCpu(data), server.scavenges()];
@@ -252,6 +256,7 @@ async function startMeters(server, data) {
       return {
         cpuUs: ((cpu - cpuBefore) * 1e6) / responses,
         databaseUs: (databaseSeconds * 1e6) / responses,
+        loadUs: ((endedChildrenSeconds() - loadBefore) * 1e6) / responses,
         scavenges,
         scavengeMs: scavenges === 0 ? 0 : (after.ms - before.ms) / scavenges,
         promotedMiB: scavenges === 0 ? 0 : (after.promotedMiB - before.promotedMiB) / scavenges,
@@ -310,6 +315,7 @@ function summarise(names, measured) {
         p99Ms: of('p99Ms'),
         cpuUs: of('cpuUs'),
         databaseUs: of('databaseUs'),
+        loadUs: of('loadUs'),
         scavenges: of('scavenges'),
         scavengeMs: of('scavengeMs'),
         promotedMiB: of('promotedMiB'),
@@ -329,16 +335,17 @@ function isInvalid({ failures, responses }) {
 function printScenario({ name, rows }) {
   print(`### ${name}\n`);
   print(
-    '| connections | server | requests/s | ours ÷ peer | p50 ms | p99 ms | CPU µs/request: server | database | scavenges | ms each | promoted by each, MiB | RSS MiB |',
+    '| connections | server | requests/s | ours ÷ peer | p50 ms | p99 ms | CPU µs/request: server | database | load | scavenges | ms each | promoted by each, MiB | RSS MiB |',
   );
-  print('|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|');
+  print('|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|');
   for (const row of rows) {
     const ours = rows.find(({ server, connections }) => server === 'ours' && connections === row.connections);
     const ratio = row.server === 'ours' || ours === undefined ? '' : (ours.rps / row.rps).toFixed(2);
     const fault = isInvalid(row) ? ` — **INVALID: ${row.failures} failures, ${row.responses} answers**` : '';
     const title = `${SERVERS[row.server].title}${fault}`;
     const rate = row.rps.toFixed(row.rps < 100 ? 1 : 0);
-    const times = [row.p50Ms.toFixed(2), row.p99Ms.toFixed(2), row.cpuUs.toFixed(0), row.databaseUs.toFixed(0)];
+    const cpu = [row.cpuUs, row.databaseUs, row.loadUs].map((us) => us.toFixed(0));
+    const times = [row.p50Ms.toFixed(2), row.p99Ms.toFixed(2), ...cpu];
     const garbage = [row.scavenges.toFixed(0), row.scavengeMs.toFixed(1), row.promotedMiB.toFixed(2)];
     print(`| ${[row.connections, title, rate, ratio, ...times, ...garbage, row.rssMiB.toFixed(0)].join(' | ')} |`);
   }
@@ -442,7 +449,11 @@ async function main() {
     return rows[0].version;
   });
   const about = `Node ${process.version}, PostgreSQL ${postgres}, ${cpus().length} × ${cpus()[0]?.model}, load by ${generator}`;
-  print(`${about}\n`);
+  print(`${about}${given.awake ? ', processors kept awake' : ''}\n`);
+  if (given.awake) {
+    const letSleep = keepAwake();
+    cleanup.push(async () => letSleep());
+  }
   const result = figure
     ? await figure({ options, cleanup, generator, print, median, keepServer })
     : await runComparison(generator);

@@ -1,4 +1,6 @@
+import { spawn } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { cpuSeconds } from './processes.mjs';
 
 /** Where the CPU of this machine goes while a service is loaded: to the service, PostgreSQL, the generator of load, other programs, or nowhere. */
@@ -56,9 +58,32 @@ function fieldsOf(pid) {
   }
 }
 
+/**
+ * Keeps the processors awake by loops that every other process displaces, and returns a function that ends them. A virtual processor
+ * without work is taken away, and comes back tens of microseconds later: on one connection, one server may meet that with each request and
+ * another with none.
+ */
+export function keepAwake() {
+  const loops = Array.from({ length: availableParallelism() }, () =>
+    spawn('chrt', ['--idle', '0', process.execPath, '-e', 'for (;;);'], { stdio: ['ignore', 'ignore', 'inherit'] }),
+  );
+  const end = () => {
+    for (const loop of loops) loop.kill('SIGKILL');
+  };
+  for (const loop of loops) {
+    loop.once('error', ({ message }) => {
+      process.stderr.write(`--awake needs chrt, which is in util-linux: ${message}\n`);
+      process.exit(1);
+    });
+  }
+  process.once('exit', end);
+  return end;
+}
+
 const parentOf = (pid) => Number(fieldsOf(pid)?.[1] ?? Number.NaN);
 
-function endedChildrenSeconds() {
+/** CPU time of the children of this process that have ended, such as the generator of load. */
+export function endedChildrenSeconds() {
   const fields = fieldsOf(process.pid);
   return (Number(fields[13]) + Number(fields[14])) * TICK_SECONDS;
 }
