@@ -1,6 +1,8 @@
-import { readFile } from 'node:fs/promises';
+import { chmodSync, existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
 import { PGlite } from '@electric-sql/pglite';
+import { extract } from 'tar';
 
 /*
  * The thread in which PGlite runs, so that a query never blocks HTTP.
@@ -15,9 +17,8 @@ export type ToWorker = { readonly open: MessagePort; readonly client: number } |
 export type FromWorker = { readonly ready: true } | { readonly closed: true };
 
 export interface WorkerData {
+  /** The directory of the database, which is made where there is none. */
   readonly dataDir: string;
-  /** The file of a database to begin with, as PGlite dumps one. Only where there is none in `dataDir`. */
-  readonly archive: string | null;
 }
 
 /** A connection of a client. */
@@ -41,11 +42,14 @@ const [PARSE, TERMINATE, READY, IDLE] = [0x50, 0x58, 0x5a, 0x49];
 /** The length of ReadyForQuery, which is the last message of an answer. Its last byte is the state of the transaction. */
 const READY_BYTES = 6;
 
-const { dataDir, archive } = workerData as WorkerData;
-const database = await PGlite.create({
-  dataDir,
-  ...(archive && { loadDataDir: new Blob([new Uint8Array(await readFile(archive))]) }),
-});
+/** Made by the build (empty-database.js). */
+const EMPTY_DATABASE = fileURLToPath(new URL('./empty-database.tgz', import.meta.url));
+
+const { dataDir } = workerData as WorkerData;
+if (!existsSync(dataDir)) makeDatabase();
+// PGlite makes most of its files writable for all users, and the directory may be accessible to them.
+chmodSync(dataDir, 0o700);
+const database = await PGlite.create({ dataDir });
 const send = (message: FromWorker) => port.postMessage(message);
 
 const connections = new Map<number, Connection>();
@@ -65,6 +69,15 @@ port.on('message', (message: ToWorker) => {
   else next(() => open(message));
 });
 send({ ready: true });
+
+/** Unpacks it in another directory, which is renamed when complete. So a killed process leaves no incomplete database. */
+function makeDatabase(): void {
+  const draft = `${dataDir}.draft`;
+  rmSync(draft, { recursive: true, force: true });
+  mkdirSync(draft, { mode: 0o700 });
+  extract({ file: EMPTY_DATABASE, cwd: draft, preserveOwner: false, sync: true });
+  renameSync(draft, dataDir);
+}
 
 async function close(): Promise<void> {
   await database.close();

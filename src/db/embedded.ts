@@ -1,8 +1,5 @@
-import { existsSync } from 'node:fs';
-import { chmod, mkdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Duplex } from 'node:stream';
-import { fileURLToPath } from 'node:url';
 import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads';
 import type { FromWorker, ToWorker, WorkerData } from './embedded-worker.js';
 
@@ -35,9 +32,6 @@ export interface EngineUsage {
   readonly starts: number;
 }
 
-/** Made by the build (empty-database.js). */
-const EMPTY_DATABASE = fileURLToPath(new URL('./empty-database.tgz', import.meta.url));
-
 const NOT_OPEN = 'The embedded database is not open.';
 
 export function createEmbeddedEngine(dataDir: string): EmbeddedEngine {
@@ -51,16 +45,17 @@ export function createEmbeddedEngine(dataDir: string): EmbeddedEngine {
   let busyMs = () => 0;
   let busyBeforeMs = 0;
 
-  function start(dir: string, archive: string | null = null): Promise<Worker> {
+  function start(): Promise<Worker> {
     if (abandoned) throw new Error(NOT_OPEN);
-    running = createWorker({ dataDir: dir, archive });
-    return untilReady(running, dir);
+    const workerData: WorkerData = { dataDir: databaseDir };
+    running = new Worker(new URL('./embedded-worker.js', import.meta.url), { workerData });
+    return untilReady(running, databaseDir);
   }
 
   async function startCounted(): Promise<Worker> {
     busyBeforeMs += busyMs();
     starts += 1;
-    const started = await start(databaseDir);
+    const started = await start();
     let last = 0;
     // After a thread has ended its busy time can no longer be read.
     busyMs = () => {
@@ -81,21 +76,8 @@ export function createEmbeddedEngine(dataDir: string): EmbeddedEngine {
     return worker;
   }
 
-  /** Created in another directory, which is renamed when complete. So a killed process leaves no incomplete database. */
-  async function makeDatabase(): Promise<void> {
-    const draft = `${databaseDir}.draft`;
-    await rm(draft, { recursive: true, force: true });
-    await mkdir(draft, { mode: 0o700 });
-    await closeWorker(await start(draft, EMPTY_DATABASE));
-    if (abandoned) throw new Error(NOT_OPEN);
-    await rename(draft, databaseDir);
-  }
-
   return {
     async start() {
-      if (!existsSync(databaseDir)) await makeDatabase();
-      // PGlite makes most of its files writable for all users, and the data directory may be accessible to them.
-      await chmod(databaseDir, 0o700);
       worker = startCounted();
       await worker;
     },
@@ -118,10 +100,6 @@ export function createEmbeddedEngine(dataDir: string): EmbeddedEngine {
     },
     usage: () => ({ busySeconds: (busyBeforeMs + busyMs()) / 1_000, starts }),
   };
-}
-
-function createWorker(workerData: WorkerData): Worker {
-  return new Worker(new URL('./embedded-worker.js', import.meta.url), { workerData });
 }
 
 function untilReady(worker: Worker, dataDir: string): Promise<Worker> {
