@@ -70,13 +70,22 @@ port.on('message', (message: ToWorker) => {
 });
 send({ ready: true });
 
-/** Unpacks it in another directory, which is renamed when complete. So a killed process leaves no incomplete database. */
+/**
+ * Unpacks it in another directory, which is renamed when complete. So neither a killed process nor a full disk leaves an incomplete
+ * database.
+ */
 function makeDatabase(): void {
   const draft = `${dataDir}.draft`;
   rmSync(draft, { recursive: true, force: true });
   mkdirSync(draft, { mode: 0o700 });
-  extract({ file: EMPTY_DATABASE, cwd: draft, preserveOwner: false, sync: true });
+  extract({ file: EMPTY_DATABASE, cwd: draft, preserveOwner: false, sync: true, onwarn: throwWarning });
   renameSync(draft, dataDir);
+}
+
+/** For tar, a file that cannot be written is only a warning. It also tells that names in the archive begin with a slash. */
+function throwWarning(code: string, message: string | Error): void {
+  if (code === 'TAR_ENTRY_INFO') return;
+  throw message instanceof Error ? message : new Error(message);
 }
 
 async function close(): Promise<void> {

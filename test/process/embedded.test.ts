@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync } from 'node:fs';
 import { chmod, mkdir, mkdtemp, readFile, rm, stat } from 'node:fs/promises';
@@ -42,6 +42,24 @@ describe.runIf(inject('engine') === 'embedded')('the data directory', () => {
     expect((await fetch(`${server.url}/readyz`)).status).toBe(200);
     await server.stop();
     expect(lockFiles()).toEqual([]);
+  });
+
+  test('that does not fit on its disk gets no database, and gets it once there is room', async ({ skip }) => {
+    const disk = await mkdtemp(join(tmpdir(), 'userdir-full-'));
+    const mount = (...options: string[]) => spawnSync('mount', ['-o', ...options, disk]).status === 0;
+    try {
+      skip(!mount('size=20m', '-t', 'tmpfs', 'tmpfs'), 'This user cannot make a small disk.');
+      const env = { ...database.env, DATA_DIR: join(disk, 'data') };
+      const refused = await userdir(env, ['project', 'list']);
+      expect(refused).toMatchObject({ code: 1, stdout: '' });
+      expect(refused.stderr).toMatch(/^userdir: The embedded database in \S+ cannot be opened: ENOSPC[^\n]+\n$/);
+      expect(existsSync(join(disk, 'data/pgdata'))).toBe(false);
+      expect(mount('remount,size=400m')).toBe(true);
+      expect(await userdir(env, ['project', 'list'])).toMatchObject({ code: 0 });
+    } finally {
+      spawnSync('umount', [disk]);
+      await rm(disk, { recursive: true, force: true });
+    }
   });
 
   test('makes a second command wait, and names the holder after a while', async () => {
