@@ -2,7 +2,6 @@ import { chmodSync, existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
 import { PGlite } from '@electric-sql/pglite';
-import { extract } from 'tar';
 
 /*
  * The thread in which PGlite runs, so that a query never blocks HTTP.
@@ -46,7 +45,7 @@ const READY_BYTES = 6;
 const EMPTY_DATABASE = fileURLToPath(new URL('./empty-database.tgz', import.meta.url));
 
 const { dataDir } = workerData as WorkerData;
-if (!existsSync(dataDir)) makeDatabase();
+if (!existsSync(dataDir)) await makeDatabase();
 // PGlite makes most of its files writable for all users, and the directory may be accessible to them.
 chmodSync(dataDir, 0o700);
 const database = await PGlite.create({ dataDir });
@@ -71,10 +70,12 @@ port.on('message', (message: ToWorker) => {
 send({ ready: true });
 
 /**
- * Unpacks it in another directory, which is renamed when complete. So neither a killed process nor a full disk leaves an incomplete
+ * Unpacks EMPTY_DATABASE in another directory, which is renamed when complete. So neither a killed process nor a full disk leaves an incomplete
  * database.
  */
-function makeDatabase(): void {
+async function makeDatabase(): Promise<void> {
+  // Loaded only where it is used, because it takes time and memory.
+  const { extract } = await import('tar');
   const draft = `${dataDir}.draft`;
   rmSync(draft, { recursive: true, force: true });
   mkdirSync(draft, { mode: 0o700 });

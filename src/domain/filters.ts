@@ -178,7 +178,8 @@ export function userFilter(parts: {
   createdTo?: Date | null | undefined;
   loginMethods?: readonly LoginMethod[] | null | undefined;
 }): UserFilter {
-  const methods = parts.loginMethods && LOGIN_METHODS.filter((method) => parts.loginMethods?.includes(method));
+  const { loginMethods } = parts;
+  const methods = loginMethods && LOGIN_METHODS.filter((method) => loginMethods.includes(method));
   return {
     createdFrom: parts.createdFrom ?? EARLIEST,
     createdTo: parts.createdTo ?? LATEST,

@@ -450,10 +450,7 @@ async function main() {
   });
   const about = `Node ${process.version}, PostgreSQL ${postgres}, ${cpus().length} × ${cpus()[0]?.model}, load by ${generator}`;
   print(`${about}${given.awake ? ', processors kept awake' : ''}\n`);
-  if (given.awake) {
-    const letSleep = keepAwake();
-    cleanup.push(async () => letSleep());
-  }
+  if (given.awake) keepAwake();
   const result = figure
     ? await figure({ options, cleanup, generator, print, median, keepServer })
     : await runComparison(generator);

@@ -59,7 +59,7 @@ function fieldsOf(pid) {
 }
 
 /**
- * Keeps the processors awake by loops that every other process displaces, and returns a function that ends them. A virtual processor
+ * Keeps the processors awake, until this process ends, by loops that every other process displaces. A virtual processor
  * without work is taken away, and comes back tens of microseconds later: on one connection, one server may meet that with each request and
  * another with none.
  */
@@ -67,17 +67,14 @@ export function keepAwake() {
   const loops = Array.from({ length: availableParallelism() }, () =>
     spawn('chrt', ['--idle', '0', process.execPath, '-e', 'for (;;);'], { stdio: ['ignore', 'ignore', 'inherit'] }),
   );
-  const end = () => {
-    for (const loop of loops) loop.kill('SIGKILL');
-  };
   for (const loop of loops) {
+    loop.unref();
+    process.once('exit', () => loop.kill('SIGKILL'));
     loop.once('error', ({ message }) => {
       process.stderr.write(`--awake needs chrt, which is in util-linux: ${message}\n`);
       process.exit(1);
     });
   }
-  process.once('exit', end);
-  return end;
 }
 
 const parentOf = (pid) => Number(fieldsOf(pid)?.[1] ?? Number.NaN);
