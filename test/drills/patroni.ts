@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { vi } from 'vitest';
 import { ROOT } from '../support/checkout.js';
-import { freePort, signalAll, unprivilegedUser } from '../support/cluster.js';
+import { freePort, freezeServer, thawServer, unprivilegedUser } from '../support/cluster.js';
 
 /**
  * Three nodes of PostgreSQL under Patroni, with etcd and HAProxy, on loopback ports and in a directory of their own. The files are those of
@@ -183,8 +183,8 @@ export async function startPatroni() {
       process.kill(postmasterOf(node), 'SIGKILL');
     },
     /** Stops the processes of PostgreSQL where they are, and leaves Patroni running. */
-    freeze: (name: NodeName) => signalAll(postmasterOf(nodeOf(name)), 'SIGSTOP'),
-    thaw: (name: NodeName) => signalAll(postmasterOf(nodeOf(name)), 'SIGCONT'),
+    freeze: (name: NodeName) => freezeServer(postmasterOf(nodeOf(name))),
+    thaw: (name: NodeName) => thawServer(postmasterOf(nodeOf(name))),
     restart: (name: NodeName) => startNode(nodeOf(name)),
     async stop(): Promise<void> {
       const children = [...running];

@@ -253,7 +253,7 @@ describe.skipIf(missingPrograms.length > 0)('a service with two standbys under P
   test.for(['dies', 'freezes'])('fails no request when one of the two %s', async (fault, { annotate }) => {
     // Not the synchronous one: commits would wait for it until Patroni has chosen another.
     const { other } = await patroni.healthy();
-    const report = await service.underLoad(async () => {
+    const work = async () => {
       await service.untilUsed(true);
       await sleep(STEADY_MS);
       const before = await service.readMetrics();
@@ -269,10 +269,13 @@ describe.skipIf(missingPrograms.length > 0)('a service with two standbys under P
       expect(last.reads).toBeGreaterThan(before.reads);
       const { failures } = await service.readMetrics();
       return `longest time without a list from a standby ${Math.round(gapMs)} ms, ${failures - before.failures} reads made again`;
-    });
-    await annotate(report);
-    if (fault === 'dies') patroni.restart(other);
-    else patroni.thaw(other);
+    };
+    await annotate(
+      await service.underLoad(work).finally(() => {
+        if (fault === 'dies') patroni.restart(other);
+        else patroni.thaw(other);
+      }),
+    );
     await patroni.healthy();
   });
 

@@ -117,8 +117,8 @@ async function startCluster(
     url,
     start,
     kill,
-    freeze: () => signalAll(server?.pid as number, 'SIGSTOP'),
-    thaw: () => signalAll(server?.pid as number, 'SIGCONT'),
+    freeze: () => freezeServer(server?.pid as number),
+    thaw: () => thawServer(server?.pid as number),
     async createStandby({ isSynchronous } = { isSynchronous: true }) {
       const standby = await startCluster('pg_basebackup', ['-d', url, '-R', '-X', 'stream', '-c', 'fast']);
       if (!isSynchronous) return standby;
@@ -136,10 +136,22 @@ async function startCluster(
   };
 }
 
-/** Signals a postmaster and its children, which are not in its process group. */
-export function signalAll(postmaster: number, signal: NodeJS.Signals): void {
-  const children = execFileSync('ps', ['-o', 'pid=', '--ppid', String(postmaster)], { encoding: 'utf8' });
-  for (const pid of [postmaster, ...children.trim().split(/\s+/).map(Number)]) process.kill(pid, signal);
+/** Stops a postmaster where it is, then its children: once it has stopped, none begins and none that ended disappears. */
+export function freezeServer(postmaster: number): void {
+  process.kill(postmaster, 'SIGSTOP');
+  for (const child of childrenOf(postmaster)) process.kill(child, 'SIGSTOP');
+}
+
+/** The postmaster is last: it collects children that ended. */
+export function thawServer(postmaster: number): void {
+  for (const child of childrenOf(postmaster)) process.kill(child, 'SIGCONT');
+  process.kill(postmaster, 'SIGCONT');
+}
+
+/** They are not in its process group. */
+function childrenOf(postmaster: number): number[] {
+  const found = execFileSync('ps', ['-o', 'pid=', '--ppid', String(postmaster)], { encoding: 'utf8' });
+  return found.trim().split(/\s+/).map(Number);
 }
 
 export async function freePort(): Promise<number> {
