@@ -78,6 +78,7 @@ async function add(
       const webhook = await state();
       return condition(webhook) && webhook;
     }, PATIENCE) as Promise<Webhook>;
+  // A change that is not published yet does not count as waiting: wait for its message first.
   return { id, path, secret, scope, state, until, isIdle: () => until((one) => one.pendingSince === null) };
 }
 
@@ -263,8 +264,9 @@ test('410 disables an endpoint; enabled again, it goes on where it was', async (
   expect(receiver.at(hook.path)).toHaveLength(1);
   receiver.answer(hook.path, null);
   await webhooks().enableWebhook(hook.scope, hook.id);
-  expect(await hook.isIdle()).toMatchObject({ status: 'enabled', reason: null });
+  await receiver.until(() => receiver.usersAt(hook.path).length === 2);
   expect(receiver.usersAt(hook.path)).toEqual(ids);
+  expect(await hook.isIdle()).toMatchObject({ status: 'enabled', reason: null });
 });
 
 test('an endpoint that stays dead is paused and says why', async () => {
