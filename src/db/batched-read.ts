@@ -33,18 +33,13 @@ export interface BatchedRead<Key, Row, Answer> {
   readonly groupKey?: (key: Key) => string;
   /** How many rows a key may return; 1 without it. */
   readonly weigh?: (key: Key) => number;
-  /** With so many keys a batch leaves before the end of the tick while the database has little to do; 6 without it. */
-  readonly leavesWith?: number;
 }
 
 /**
- * A batch leaves before the end of the tick with SMALL_BATCH keys while fewer than BUSY_WITH batches are being read, and always with
- * FULL_BATCH keys. Otherwise the database would wait until the process has read all requests, and the process until the database has
- * answered them all.
+ * With so many keys a batch leaves before the end of the tick. Otherwise the database would wait until the process has read all requests,
+ * and the process until the database has answered them all. With fewer keys, what each statement costs by itself would weigh more.
  */
-const SMALL_BATCH = 6;
-const BUSY_WITH = 2;
-const FULL_BATCH = 16;
+const FULL_BATCH = 24;
 /** A statement for several keys returns at most this many rows. */
 export const MAX_WEIGHT = 1_000;
 /** How many statements of one batch run at the same time, so that it does not take every connection. */
@@ -66,10 +61,9 @@ const MAX_FAILED_RETRIES = 4;
 export function createBatchedRead<Key extends BatchKey, Row, Answer>(
   batched: BatchedRead<Key, Row, Answer>,
 ): (key: Key) => Promise<Answer> {
-  const { name, leavesWith = SMALL_BATCH } = batched;
+  const { name } = batched;
   const tracesOf = createTraces();
   const batch = createBatch<Answer>();
-  let reading = 0;
   let dispatchNow = () => {};
 
   /** Starts a statement, at once or after the one before it. */
@@ -77,18 +71,9 @@ export function createBatchedRead<Key extends BatchKey, Row, Answer>(
     const traces = tracesOf.take(keys);
     const start = () => {
       if (batchChannel.hasSubscribers) batchChannel.publish({ name, keys: keys.length } satisfies BatchSize);
-      return withSharedSpan(traces, { kind: 'batch', name, keys: keys.length }, () => readCounted(keys));
+      return withSharedSpan(traces, { kind: 'batch', name, keys: keys.length }, () => answerKeys(batched, keys));
     };
     return before === undefined ? start() : before.then(start);
-  }
-
-  async function readCounted(keys: readonly Key[]): Promise<(Answer | Error)[]> {
-    reading += 1;
-    try {
-      return await answerKeys(batched, keys);
-    } finally {
-      reading -= 1;
-    }
   }
 
   /** Starts several statements and returns a promise for each key, which is resolved by the key's own statement. */
@@ -131,10 +116,8 @@ export function createBatchedRead<Key extends BatchKey, Row, Answer>(
   return (key) => {
     tracesOf.add(key);
     const answer = loader.load(key);
-    const keys = batch.size();
     // Not synchronously, so that the other keys of the same request come along.
-    const isEarly = keys === FULL_BATCH || (keys === leavesWith && reading < BUSY_WITH);
-    if (isEarly) queueMicrotask(dispatchNow);
+    if (batch.size() === FULL_BATCH) queueMicrotask(dispatchNow);
     return answer;
   };
 }

@@ -4,7 +4,7 @@ import { LARGEST_ID, parseUserId } from '../domain/filters.js';
 import { foldEmail, type Identity, isExternalId, parseValueKey } from '../domain/identities.js';
 import { isTooLong } from '../domain/input-limits.js';
 import type { ProjectScope } from '../domain/projects.js';
-import type { User, UserDetails } from '../domain/users.js';
+import { byNewest, type User, type UserDetails } from '../domain/users.js';
 import { badInput } from '../errors.js';
 import { describeUsers, findIdsByValue, findRemovedIds, type Mark } from '../sql/look-up-users.js';
 import type { ExternalIdKey, SearchKey, UserKey } from '../sql/find-users.js';
@@ -84,9 +84,7 @@ export function createLookups(db: Database, { byId, byEmail, byAddress, byIdenti
         externalId === undefined ? null : byExternalId({ projectId, externalId, withAccounts }),
       ]);
       const users = new Map(found.flat().flatMap((user) => (user === null ? [] : [[user.id, user] as const])));
-      return [...users.values()].sort((a, b) =>
-        a.createdAt === b.createdAt ? b.id - a.id : a.createdAt < b.createdAt ? 1 : -1,
-      );
+      return [...users.values()].sort(byNewest);
     },
 
     /** The user with an identity, or with `removed` at most 100 removed users who had it, newest first. */

@@ -91,12 +91,12 @@ test('keys of another group go into a separate read', async () => {
 test('a full batch is read before the tick ends, with all keys that are requested synchronously', async () => {
   const { read, reads } = batched(echo);
   const keys = (name: string, count: number) => Array.from({ length: count }, (_, index) => `${name}${index}`);
-  const first = Promise.all(keys('a', 15).map(read));
+  const first = Promise.all(keys('a', 23).map(read));
   expect(reads).toEqual([]);
-  const second = Promise.all(keys('b', 15).map(read));
+  const second = Promise.all(keys('b', 23).map(read));
   await Promise.resolve();
   const third = read('c');
-  expect(reads).toEqual([[...keys('a', 15), ...keys('b', 15)]]);
+  expect(reads).toEqual([[...keys('a', 23), ...keys('b', 23)]]);
   await Promise.all([first, second, third]);
   expect(reads[1]).toEqual(['c']);
 });
@@ -290,7 +290,15 @@ describe('the cache key', () => {
   const filter = { createdFrom: new Date(0), createdTo: new Date(1), loginMethods: ['email'] as LoginMethod[] };
   const count = { projectId: 1, filter };
   const page = { ...count, page: 1, limit: 10, withAccounts: true };
-  const window = { ...page, after: null, before: null, from: 'newest', withTotal: true } as const;
+  const window = {
+    ...page,
+    after: null,
+    before: null,
+    from: 'newest',
+    withTotal: true,
+    withNewer: false,
+    withOlder: false,
+  } as const;
 
   test('contains every property, including nested and future properties', () => {
     const variants = [
@@ -332,7 +340,11 @@ describe('the cache key', () => {
     for (const [shape, key, own] of [
       [countGroupKey, count, { projectId: 2 }],
       [pageGroupKey, page, { projectId: 2, page: 2, limit: 20 }],
-      [windowGroupKey, { ...window, after: place }, { projectId: 2, limit: 20, after: { ...place, id: 2 } }],
+      [
+        windowGroupKey,
+        { ...window, after: place },
+        { projectId: 2, limit: 20, after: { ...place, id: 2 }, withNewer: true, withOlder: true },
+      ],
     ] as const) {
       const shapeOf = shape as (key: object) => string;
       expect(shapeOf({ ...key, ...own })).toBe(shapeOf(key));
