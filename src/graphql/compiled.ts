@@ -6,7 +6,10 @@ import {
   type GraphQLObjectType,
   type GraphQLOutputType,
   type GraphQLResolveInfo,
+  type GraphQLEnumType,
+  type GraphQLLeafType,
   getArgumentValues,
+  getNullableType,
   isEnumType,
   isLeafType,
   isListType,
@@ -54,9 +57,16 @@ type Read = (parent: unknown, execution: Execution) => unknown;
 /** Writes a value as JSON. Throws BAILOUT where the value does not fit its type. */
 type Write = (value: unknown, execution: Execution) => string;
 
-interface CompiledField {
+/** The field nodes of a selection that have one key in the answer. */
+interface SelectedField {
   /** The key as JSON, with the brace or comma before it and the colon after it. */
   readonly key: string;
+  readonly name: string;
+  readonly nodes: readonly FieldNode[];
+}
+
+/** A field of the query itself, whose value may be a promise. */
+interface RootField {
   readonly read: Read;
   readonly write: Write;
 }
@@ -77,7 +87,10 @@ export function compile(document: DocumentNode, operation: OperationDefinitionNo
   const fragments = Object.fromEntries(fragmentsOf(document));
   try {
     const type = schema.getQueryType() as GraphQLObjectType;
-    const fields = compileFields({ operation, fragments, size }, type, [operation.selectionSet], true);
+    const source = { operation, fragments, size };
+    const fields = selectedFields(source, type, [operation.selectionSet]).map((field) =>
+      compileRoot(source, type, field),
+    );
     return (variables, context) => execute(fields, { context, variables });
   } catch (error) {
     if (error === BAILOUT) return null;
@@ -85,13 +98,13 @@ export function compile(document: DocumentNode, operation: OperationDefinitionNo
   }
 }
 
-async function execute(fields: readonly CompiledField[], execution: Execution): Promise<Compiled> {
+async function execute(fields: readonly RootField[], execution: Execution): Promise<Compiled> {
   try {
     // Async functions, so that a resolver that throws does not leave the promise of another without a handler.
     const values = await Promise.all(fields.map(async ({ read }) => read(undefined, execution)));
     let body = '{"data":';
-    for (const [index, { key, write }] of fields.entries()) {
-      body += key + write(values[index], execution);
+    for (const [index, { write }] of fields.entries()) {
+      body += write(values[index], execution);
       if (body.length > LARGEST_ANSWER_BYTES) throw TOO_LARGE;
       if (index + 1 < fields.length && isSliceOver()) await nextSlice(execution.context.scope.appId);
     }
@@ -102,31 +115,53 @@ async function execute(fields: readonly CompiledField[], execution: Execution): 
   }
 }
 
-/** The fields of an object, in the order of the answer. */
-function compileFields(
+/** The fields that an object has in the answer, in its order. */
+function selectedFields(
   source: Source,
   type: GraphQLObjectType,
   selections: readonly SelectionSetNode[],
-  isRoot: boolean,
-): CompiledField[] {
-  const nodes = new Map<string, FieldNode[]>();
+): SelectedField[] {
+  const selected = new Map<string, FieldNode[]>();
   const visited = new Set<string>();
-  for (const selection of selections) collectFields(source, type, selection, nodes, visited);
-  source.size.fields += nodes.size;
+  for (const selection of selections) collectFields(source, type, selection, selected, visited);
+  source.size.fields += selected.size;
   if (source.size.fields > source.size.most) throw BAILOUT;
-  return [...nodes].map(([key, alike], place) => {
-    const name = (alike[0] as FieldNode).name.value;
-    const named = { key: `${place === 0 ? '{' : ','}${JSON.stringify(key)}:` };
-    if (name === '__typename') {
-      const text = JSON.stringify(type.name);
-      return { ...named, read: () => undefined, write: () => text };
-    }
-    const field = type.getFields()[name];
-    // Introspection.
-    if (field === undefined) throw BAILOUT;
-    const read = isRoot ? readRoot(source, type, field, alike, key) : readBelow(field, alike);
-    return { ...named, read, write: compileValue(source, field.type, alike) };
-  });
+  return [...selected].map(([key, nodes], place) => ({
+    key: `${place === 0 ? '{' : ','}${JSON.stringify(key)}:`,
+    name: (nodes[0] as FieldNode).name.value,
+    nodes,
+  }));
+}
+
+function compileRoot(source: Source, type: GraphQLObjectType, selected: SelectedField): RootField {
+  if (selected.name === '__typename') return { read: () => undefined, write: writeTypename(type, selected) };
+  const field = fieldOf(type, selected);
+  const write = compileValue(source, field.type, selected.nodes);
+  return {
+    read: readRoot(source, type, field, selected),
+    write: (value, execution) => selected.key + write(value, execution),
+  };
+}
+
+/** Writes a field of its parent, with its key. One function, because a list calls it for each field of each item. */
+function compileField(source: Source, type: GraphQLObjectType, selected: SelectedField): Write {
+  const { key, name, nodes } = selected;
+  if (name === '__typename') return writeTypename(type, selected);
+  const field = fieldOf(type, selected);
+  const read = readBelow(field, nodes);
+  if (isLeafType(getNullableType(field.type))) return writeLeaf(key, field.type, read);
+  const write = compileValue(source, field.type, nodes);
+  return (parent, execution) => key + write(read(parent, execution), execution);
+}
+
+function writeTypename(type: GraphQLObjectType, { key }: SelectedField): Write {
+  const text = `${key}"${type.name}"`;
+  return () => text;
+}
+
+function fieldOf(type: GraphQLObjectType, { name }: SelectedField): Field {
+  // Introspection.
+  return type.getFields()[name] ?? bailOut();
 }
 
 /** Adds the fields of a selection to `nodes`, by their key in the answer. Visits fragments once, like GraphQL.js. */
@@ -163,15 +198,15 @@ function readRoot(
   { operation, fragments }: Source,
   parentType: GraphQLObjectType,
   field: Field,
-  fieldNodes: readonly FieldNode[],
-  key: string,
+  { nodes: fieldNodes }: SelectedField,
 ): Read {
   const { resolve, name: fieldName, type: returnType } = field;
   if (resolve === undefined) throw BAILOUT;
-  const path = { prev: undefined, key, typename: parentType.name };
+  const node = fieldNodes[0] as FieldNode;
+  const path = { prev: undefined, key: (node.alias ?? node.name).value, typename: parentType.name };
   const fixed = { fieldName, fieldNodes, returnType, parentType, path, schema, fragments, operation };
   return (_parent, { context, variables: variableValues }) => {
-    const args = getArgumentValues(field, fieldNodes[0] as FieldNode, variableValues);
+    const args = getArgumentValues(field, node, variableValues);
     const info: GraphQLResolveInfo = { ...fixed, rootValue: undefined, variableValues };
     return resolve(undefined, args, context, info);
   };
@@ -199,26 +234,71 @@ function ignored(promise: Promise<unknown>): Error {
 }
 
 function compileValue(source: Source, type: GraphQLOutputType, nodes: readonly FieldNode[]): Write {
-  if (isNonNullType(type)) {
-    const write = compilePresent(source, type.ofType, nodes);
-    return (value, execution) => (value == null ? bailOut() : write(value, execution));
-  }
-  const write = compilePresent(source, type, nodes);
-  return (value, execution) => (value == null ? 'null' : write(value, execution));
+  if (isLeafType(getNullableType(type))) return writeLeaf('', type, (value) => value);
+  const write = compilePresent(source, getNullableType(type), nodes);
+  return (value, execution) => (value == null ? writeNull('', type) : write(value, execution));
 }
 
-/** Writes a value that is not null. */
+/** Writes a list or an object that is not null. */
 function compilePresent(source: Source, type: GraphQLOutputType, nodes: readonly FieldNode[]): Write {
   if (isListType(type)) return writeList(compileValue(source, type.ofType, nodes));
-  if (isEnumType(type)) {
-    const names = new Map(type.getValues().map(({ name, value }) => [value, JSON.stringify(name)]));
-    return (value) => names.get(value) ?? bailOut();
-  }
-  if (isLeafType(type)) return (value) => quote(type.serialize(value));
   const objectType = objectTypeOf(type);
   if (objectType === null || objectType.isTypeOf) throw BAILOUT;
   const selections = nodes.flatMap((node) => node.selectionSet ?? []);
-  return writeObject(compileFields(source, objectType, selections, false));
+  const fields = selectedFields(source, objectType, selections);
+  return writeObject(fields.map((field) => compileField(source, objectType, field)));
+}
+
+/** Characters that JSON escapes: quotes, backslashes, controls, and halves of surrogate pairs. */
+const ESCAPED = /["\\\p{Cc}\p{Cs}]/u;
+
+/**
+ * Writes a leaf behind its key. An id that is a number, an instant (which this service has written) and a text without escapes are put
+ * between quotes, which is faster than JSON.stringify. All other values are left to `serialize`.
+ */
+function writeLeaf(key: string, returned: GraphQLOutputType, read: Read): Write {
+  const type = getNullableType(returned) as GraphQLLeafType;
+  if (isEnumType(type)) return writeEnum(key, returned, read);
+  const start = `${key}"`;
+  const other = (value: unknown) => {
+    if (value == null) return writeNull(key, returned);
+    return key + (JSON.stringify(type.serialize(value)) ?? bailOut());
+  };
+  switch (type.name) {
+    case 'ID':
+      return (parent, execution) => {
+        const value = read(parent, execution);
+        return Number.isSafeInteger(value) ? `${start}${value}"` : other(value);
+      };
+    case 'DateTime':
+      return (parent, execution) => {
+        const value = read(parent, execution);
+        return typeof value === 'string' ? `${start}${value}"` : other(value);
+      };
+    case 'String':
+      return (parent, execution) => {
+        const value = read(parent, execution);
+        return typeof value === 'string' && !ESCAPED.test(value) ? `${start}${value}"` : other(value);
+      };
+    default:
+      return (parent, execution) => other(read(parent, execution));
+  }
+}
+
+/** Enums have few values: to compare a text with each of them takes less time than to hash it for a Map. */
+function writeEnum(key: string, returned: GraphQLOutputType, read: Read): Write {
+  const known = (getNullableType(returned) as GraphQLEnumType).getValues();
+  const values = known.map(({ value }) => value);
+  const texts = known.map(({ name }) => `"${name}"`);
+  return (parent, execution) => {
+    const value = read(parent, execution);
+    for (let place = 0; place < values.length; place += 1) if (values[place] === value) return key + texts[place];
+    return value == null ? writeNull(key, returned) : bailOut();
+  };
+}
+
+function writeNull(key: string, returned: GraphQLOutputType): string {
+  return isNonNullType(returned) ? bailOut() : `${key}null`;
 }
 
 function writeList(writeItem: Write): Write {
@@ -233,22 +313,13 @@ function writeList(writeItem: Write): Write {
   };
 }
 
-function writeObject(fields: readonly CompiledField[]): Write {
+function writeObject(fields: readonly Write[]): Write {
   return (value, execution) => {
     if (typeof value !== 'object' || value instanceof Error) throw BAILOUT;
     let text = '';
-    for (const { key, read, write } of fields) text += key + write(read(value, execution), execution);
+    for (const write of fields) text += write(value, execution);
     return `${text}}`;
   };
-}
-
-/** Characters that JSON escapes: quotes, backslashes, controls, and halves of surrogate pairs. */
-const ESCAPED = /["\\\p{Cc}\p{Cs}]/u;
-
-/** A serialized leaf as JSON. Most are plain strings, and quoting these is faster than JSON.stringify. */
-function quote(leaf: unknown): string {
-  if (typeof leaf === 'string') return ESCAPED.test(leaf) ? JSON.stringify(leaf) : `"${leaf}"`;
-  return JSON.stringify(leaf) ?? bailOut();
 }
 
 function bailOut(): never {
