@@ -210,6 +210,8 @@ builder.objectFields(projectType, (t) => ({
         limit: readLimit(last == null ? 'first' : 'last', first ?? last ?? DEFAULT_PAGE),
         withAccounts: false,
         withTotal: true,
+        withNewer: true,
+        withOlder: true,
       });
       const [newest, oldest] = [found.users[0], found.users.at(-1)];
       return {

@@ -75,6 +75,12 @@ export interface User extends AsRead<Pick<UserModel, ShownField>> {
   accounts?: Account[];
 }
 
+/** Compares users by their place in a list, newest first. */
+export function byNewest(a: Pick<User, 'id' | 'createdAt'>, b: Pick<User, 'id' | 'createdAt'>): number {
+  if (a.createdAt === b.createdAt) return b.id - a.id;
+  return a.createdAt < b.createdAt ? 1 : -1;
+}
+
 /** The shown fields of a row that has more. Written out, because a loop over the table takes five times as long. */
 export function pickUser(row: Omit<User, 'accounts'>): User {
   return {

@@ -285,7 +285,12 @@ builder.queryField('users', (t) =>
         const found = await services.users.scanWindow(scope, selected, state, window);
         return scanned(found, window);
       }
-      const rows = await services.users.listWindow(scope, selected, { ...window, withTotal });
+      const rows = await services.users.listWindow(scope, selected, {
+        ...window,
+        withTotal,
+        withNewer: selects(info, 'PageInfo.hasPreviousPage'),
+        withOlder: selects(info, 'PageInfo.hasNextPage'),
+      });
       return { users: rows.users, hasNextPage: rows.hasOlder, hasPreviousPage: rows.hasNewer, total: rows.total };
     },
   }),

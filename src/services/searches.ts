@@ -2,7 +2,7 @@ import { createBatchedRead, MAX_WEIGHT } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
 import { oneAtATime } from '../db/one-at-a-time.js';
 import { LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';
-import type { User } from '../domain/users.js';
+import { byNewest, type User } from '../domain/users.js';
 import { AppError } from '../errors.js';
 import {
   type FewRow,
@@ -61,9 +61,7 @@ async function findManyUsers(db: Database, by: SearchedBy, key: SearchKey): Prom
   if (measured.reduce((total, { bytes }) => total + bytes, 0) > LARGEST_ANSWER_BYTES) {
     throw tooMuch(by, `the ${measured.length.toLocaleString('en')} users who match take more than 8 MiB`);
   }
-  const newestFirst = measured.sort((a, b) =>
-    a.createdAt === b.createdAt ? b.id - a.id : a.createdAt < b.createdAt ? 1 : -1,
-  );
+  const newestFirst = measured.sort(byNewest);
   const { projectId, withAccounts } = key;
   const users: User[] = [];
   const partSize = MAX_WEIGHT / userWeight(withAccounts);
@@ -73,7 +71,7 @@ async function findManyUsers(db: Database, by: SearchedBy, key: SearchKey): Prom
       db,
       part.map(({ id }) => ({ projectId, id: BigInt(id), withAccounts })),
     );
-    users.push(...usersOf(rows.sort((a, b) => a.keyIndex - b.keyIndex)));
+    users.push(...usersOf(rows));
   }
   return users;
 }

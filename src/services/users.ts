@@ -48,9 +48,6 @@ type Scan = Omit<ScanKey, keyof CountKey | 'state'>;
 /** REST shows all of a user. */
 const EVERYTHING: Wanted = { withAccounts: true };
 
-/** How many lists are enough for a statement while none is being read. */
-const LISTS_AT_ONCE = 4;
-
 /** The current users of a project, which are those who were not removed. Users come with their accounts unless not wanted. */
 export function createUsers(db: Database, totals: Totals) {
   const byId = createBatchedRead({
@@ -85,7 +82,6 @@ export function createUsers(db: Database, totals: Totals) {
     answer: (rows: ListRow<Total>[]) => ({ users: usersOf(rows), whole: rows[0] as ListRow<Total> }),
     groupKey: pageGroupKey,
     weigh: listWeight,
-    leavesWith: LISTS_AT_ONCE,
   });
   const windows = createBatchedRead({
     name: 'windows of users',
@@ -93,12 +89,14 @@ export function createUsers(db: Database, totals: Totals) {
     answer: (rows: ListRow<Beyond>[]) => ({ users: usersOf(rows), beyond: rows[0] as ListRow<Beyond> }),
     groupKey: windowGroupKey,
     weigh: listWeight,
-    leavesWith: LISTS_AT_ONCE,
   });
   const scans = createBatchedRead({
     name: 'scans of users',
     read: (keys: readonly ScanKey[]) => scanUserWindows(db, keys),
-    answer: (rows: ListRow<Reached>[]) => ({ users: usersOf(rows), reached: rows[0] as ListRow<Reached> }),
+    answer: (rows: ListRow<Reached>[]) => ({
+      users: usersOf(rows),
+      reached: rows[0] as ListRow<Reached>,
+    }),
     groupKey: scanGroupKey,
     weigh: () => SCANNED,
   });
@@ -163,7 +161,10 @@ export function createUsers(db: Database, totals: Totals) {
       return { users, total: readTotal(projectId, whole) };
     },
 
-    /** The users between two positions, whether there are more on either side, and the exact total if wanted, in one snapshot. */
+    /**
+     * The users between two positions; where wanted, whether there are more on either side, and the exact total; all in one snapshot.
+     * What is not wanted is false, and null.
+     */
     async listWindow(scope: ProjectScope, filter: UserFilter, window: Window) {
       const projectId = scope.projectIdFor('read');
       const { users, beyond } = await windows({ projectId, filter, ...window });
@@ -172,9 +173,9 @@ export function createUsers(db: Database, totals: Totals) {
       const hasMore = users.length > limit;
       return {
         users: from === 'newest' ? users.slice(0, limit) : users.slice(-limit),
-        hasNewer: newer || (hasMore && from === 'oldest'),
-        hasOlder: older || (hasMore && from === 'newest'),
-        total: total === null ? null : readTotal(projectId, { total, pending }),
+        hasNewer: newer === true || (hasMore && from === 'oldest'),
+        hasOlder: older === true || (hasMore && from === 'newest'),
+        total: total === null || pending === null ? null : readTotal(projectId, { total, pending }),
       };
     },
 

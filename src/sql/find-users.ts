@@ -123,7 +123,7 @@ const MATCHING: Record<SearchedBy, (limit: number) => Prisma.Sql> = {
 /** A row of `findFewUsers`; the id is null if the user was removed. */
 export type FewRow = KeyedRow<{ [Column in keyof UserRow]: UserRow[Column] | null }>;
 
-/** Current users for each key, newest first. A key with `limit` rows may match more users. */
+/** Current users for each key, in no order. A key with `limit` rows may match more users. */
 export const findFewUsers = (by: SearchedBy, limit: number): KeyedRead<SearchKey, FewRow> =>
   keyedStatement(
     {
@@ -134,8 +134,7 @@ export const findFewUsers = (by: SearchedBy, limit: number): KeyedRead<SearchKey
     (keys) => Prisma.sql`
       ${KEYED_USER}
       FROM ${keys}
-      CROSS JOIN LATERAL (${MATCHING[by](limit)}) AS u
-      ORDER BY u.created_at DESC, u.id DESC`,
+      CROSS JOIN LATERAL (${MATCHING[by](limit)}) AS u`,
   );
 
 /** A user who matches, with what is needed to decide whether the answer is too large. */

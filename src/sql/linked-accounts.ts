@@ -9,7 +9,7 @@ import { keyedStatement } from './keyed-statement.js';
  */
 const LINKED = Prisma.sql`
   coalesce((
-    SELECT string_agg(a.id || ' ' || a.network || ' ' || a.wallet_type || ' ' || a.public_key, ' ')
+    SELECT string_agg(concat_ws(' ', a.id, a.network, a.wallet_type, a.public_key), ' ')
     FROM accounts a
     WHERE a.project_id = u.project_id AND a.user_id = u.id
   ), '')`;

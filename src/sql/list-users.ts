@@ -10,10 +10,15 @@ import { SHOWN_COLUMNS, type UserRow } from './user-columns.js';
 /*
  * A statement answers several keys `k` of one group. They share the filter and everything else in the text of the statement;
  * each has its own project, size and position. A statement is one snapshot, so rows and their total are consistent.
+ *
+ * The rows come in no order (`usersOf`).
  */
 
 /** A page that starts within this distance of either end is read by OFFSET, which is cheaper than finding its start. */
 const SHALLOW = 500n;
+
+/** Keeps the planner from computing the columns of a subquery again for each row that has them. */
+const ONCE = Prisma.sql`OFFSET 0`;
 
 export const NEWEST_FIRST = Prisma.sql`u.created_at DESC, u.id DESC`;
 export const OLDEST_FIRST = Prisma.sql`u.created_at ASC, u.id ASC`;
@@ -132,8 +137,7 @@ export const listUserPages = shapedStatement(pageGroupKey, (key: PageKey): Keyed
     limit: Prisma.sql`k.size`,
     offset: Prisma.sql`k.rank`,
   };
-  // OFFSET 0 keeps the planner from repeating the count wherever it is used.
-  const counted = Prisma.sql`${totalOf(PROJECT, filter, cover)} OFFSET 0`;
+  const counted = Prisma.sql`${totalOf(PROJECT, filter, cover)} ${ONCE}`;
   const fromEnd = Prisma.sql`(counted.total - k.rank)`;
   const listed = isShallow
     ? slice(filter, rows)
@@ -163,8 +167,7 @@ export const listUserPages = shapedStatement(pageGroupKey, (key: PageKey): Keyed
       SELECT k.key_index::int AS "keyIndex", counted.*, ${SHOWN_COLUMNS}, ${withAccounts ? LINKED_ACCOUNTS : NO_ACCOUNTS}
       FROM ${keys}
       CROSS JOIN LATERAL (${counted}) AS counted
-      LEFT JOIN LATERAL (${listed}) AS u ON true
-      ORDER BY k.key_index, ${NEWEST_FIRST}`,
+      LEFT JOIN LATERAL (${listed}) AS u ON true`,
   );
 });
 
@@ -176,24 +179,36 @@ export interface WindowKey extends CountKey {
   readonly limit: number;
   readonly withAccounts: boolean;
   readonly withTotal: boolean;
-}
-
-/** What lies outside a window: whether the filter matches users on either side, and how many in all where wanted. */
-export interface Beyond {
-  newer: boolean;
-  older: boolean;
-  total: number | null;
-  pending: number;
-}
-
-/** As `countGroupKey`. */
-export function windowGroupKey({ projectId: _, limit: __, after, before, ...shared }: WindowKey): string {
-  return `${after !== null} ${before !== null} ${cacheKey(shared)}`;
+  /** Whether to find out if there are users on that side of the window. */
+  readonly withNewer: boolean;
+  readonly withOlder: boolean;
 }
 
 /**
- * Windows for keys of one group. Each has one user more than its limit if there are more users at the far end. They seek by
- * (created_at, id), which costs the same at any depth, and works although the users at the ends may be removed.
+ * What lies outside a window: whether the filter matches users beyond each bound that was given, and how many in all. Nulls where that is
+ * not wanted, because each row of the window repeats these values.
+ */
+export interface Beyond {
+  newer: boolean | null;
+  older: boolean | null;
+  total: number | null;
+  pending: number | null;
+}
+
+/** As `countGroupKey`. */
+export function windowGroupKey(key: WindowKey): string {
+  const { projectId: _, limit: __, withNewer: ___, withOlder: ____, after, before, ...shared } = key;
+  return `${after !== null} ${before !== null} ${cacheKey(shared)}`;
+}
+
+/** Whether a window has one user more than its limit, if there is one, to tell whether the list goes on at its far end. */
+function showsMore({ from, withNewer, withOlder }: WindowKey): boolean {
+  return from === 'newest' ? withOlder : withNewer;
+}
+
+/**
+ * Windows for keys of one group. They seek by (created_at, id), which costs the same at any depth, and works although the users at
+ * the ends may be removed.
  */
 export const listUserWindows = shapedStatement(
   windowGroupKey,
@@ -216,21 +231,24 @@ export const listUserWindows = shapedStatement(
     return keyedStatement(
       {
         project_id: ['int', ({ projectId }) => projectId],
-        size: ['bigint', ({ limit }) => limit + 1],
+        size: ['bigint', (each) => each.limit + (showsMore(each) ? 1 : 0)],
         after_at: ['timestamptz', (each) => each.after?.createdAt.toISOString() ?? null],
         after_id: ['bigint', (each) => each.after?.id ?? null],
         before_at: ['timestamptz', (each) => each.before?.createdAt.toISOString() ?? null],
         before_id: ['bigint', (each) => each.before?.id ?? null],
+        with_newer: ['boolean', ({ withNewer }) => withNewer],
+        with_older: ['boolean', ({ withOlder }) => withOlder],
       },
       (keys) => Prisma.sql`
       SELECT k.key_index::int AS "keyIndex", beyond.*, ${SHOWN_COLUMNS}, ${withAccounts ? LINKED_ACCOUNTS : NO_ACCOUNTS}
       FROM ${keys}
       CROSS JOIN LATERAL (
-        SELECT ${after === null ? NO : newer} AS newer, ${before === null ? NO : older} AS older, counted.*
+        SELECT ${after === null ? UNKNOWN : Prisma.sql`CASE WHEN k.with_newer THEN ${newer} END`} AS newer,
+               ${before === null ? UNKNOWN : Prisma.sql`CASE WHEN k.with_older THEN ${older} END`} AS older, counted.*
         FROM (${withTotal ? totalOf(PROJECT, filter, bucketCoverOf(filter)) : NO_TOTAL}) AS counted
+        ${ONCE}
       ) AS beyond
-      LEFT JOIN LATERAL (${listed}) AS u ON true
-      ORDER BY k.key_index, ${NEWEST_FIRST}`,
+      LEFT JOIN LATERAL (${listed}) AS u ON true`,
     );
   },
 );
@@ -238,5 +256,5 @@ export const listUserWindows = shapedStatement(
 /** The bounds of the keys of windows. */
 export const AFTER = Prisma.sql`(k.after_at, k.after_id)`;
 export const BEFORE = Prisma.sql`(k.before_at, k.before_id)`;
-const NO = Prisma.sql`false`;
-const NO_TOTAL = Prisma.sql`SELECT NULL::bigint AS total, 0 AS pending`;
+const UNKNOWN = Prisma.sql`NULL::boolean`;
+const NO_TOTAL = Prisma.sql`SELECT NULL::bigint AS total, NULL::int AS pending`;

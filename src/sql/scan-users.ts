@@ -10,7 +10,7 @@ import { SHOWN_COLUMNS } from './user-columns.js';
 export const SCANNED = 1_000;
 
 /** Asks for the users of a window whose state matches. */
-export interface ScanKey extends Omit<WindowKey, 'withTotal'> {
+export interface ScanKey extends Omit<WindowKey, 'withTotal' | 'withNewer' | 'withOlder'> {
   readonly state: StateFilter;
 }
 
@@ -53,8 +53,7 @@ export function scanUserWindows(db: Queryable, keys: readonly ScanKey[]): Promis
       LEFT JOIN LATERAL (SELECT u.created_at, u.id FROM (${last}) AS u) AS reached ON true
       LEFT JOIN LATERAL (
         SELECT u.* FROM (${scanned}) AS u WHERE true ${stateIs(state)} ORDER BY ${order} LIMIT k.size
-      ) AS u ON true
-      ORDER BY k.key_index, ${NEWEST_FIRST}`,
+      ) AS u ON true`,
   );
   return read(db, keys);
 }

@@ -167,6 +167,36 @@ test('after and before together select exactly the users between two cursors, in
   );
 });
 
+test('a page has the same fields, whichever of them are selected', async () => {
+  const project = await app.createProject();
+  await project.addUsers(...Array.from({ length: 9 }, (_, index) => newUser('email', INSTANTS[index % 2] as string)));
+  const all = await askStretch(project, { first: 9 });
+  const cursor = fc.option(fc.constantFrom(...all.cursors));
+  const fields = fc.subarray(['hasNextPage', 'hasPreviousPage', 'startCursor', 'endCursor'], { minLength: 1 });
+  await fc.assert(
+    fc.asyncProperty(
+      fc.record({ after: cursor, before: cursor }),
+      fc.constantFrom('first', 'last'),
+      fc.integer({ min: 1, max: 10 }),
+      fields,
+      async (between, end, size, selected) => {
+        const query = `query ($after: String, $before: String) {
+          all: users(${end}: ${size}, after: $after, before: $before) {
+            nodes { id } pageInfo { hasNextPage hasPreviousPage startCursor endCursor }
+          }
+          some: users(${end}: ${size}, after: $after, before: $before) { nodes { id } pageInfo { ${selected.join(' ')} } }
+          none: users(${end}: ${size}, after: $after, before: $before) { nodes { id } }
+        }`;
+        const { data } = await project.graphql(query, between);
+        const { nodes, pageInfo } = data.all;
+        const some = Object.fromEntries(selected.map((field) => [field, pageInfo[field]]));
+        expect(data).toEqual({ all: { nodes, pageInfo }, some: { nodes, pageInfo: some }, none: { nodes } });
+      },
+    ),
+    { numRuns: 60 },
+  );
+});
+
 test('a cursor stays valid after its user is removed, also among users of the same instant', async () => {
   const project = await app.createProject();
   const createdAt = '2026-01-01T00:00:00.000Z';

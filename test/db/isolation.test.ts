@@ -170,6 +170,8 @@ interface Plan {
   'Relation Name'?: string;
   'Index Name'?: string;
   'Index Cond'?: string;
+  /** How often it ran, with ANALYZE. */
+  'Actual Loops'?: number;
   Plans?: Plan[];
 }
 
@@ -321,5 +323,20 @@ describe('with many users in many projects', () => {
       expect(indexed).not.toEqual([]);
       expect(indexed.map((node) => node['Index Name'])).toEqual(expect.arrayContaining(by));
     }
+  });
+
+  test.each<[string, string, (size: number, after: string) => string]>([
+    ['pages', 'tallies', (size) => `userPage(limit: ${size}) { totalUser users { id } }`],
+    ['windows', 'tallies', (size) => `users(first: ${size}) { totalCount nodes { id } }`],
+    ['windows', 'users', (size, after) => `users(first: ${size}, after: "${after}") { pageInfo { hasPreviousPage } }`],
+  ])('%s of one statement read %s once for each key, and not for each user', async (_name, table, ask) => {
+    const { data } = await project.graphql('{ users(first: 3) { pageInfo { endCursor } } }');
+    const page = (size: number) => ask(size, data.users.pageInfo.endCursor);
+    const statements = await capture(graphql(`{ one: ${page(10)} other: ${page(11)} }`));
+    const [{ text, values }] = statements.filter((statement) => statement.text.includes('unnest')) as [Statement];
+    const rows = await query(`EXPLAIN (ANALYZE, FORMAT JSON) ${text}`, values);
+    const reads = nodesOf(rows[0]?.['QUERY PLAN'][0].Plan).filter((node) => node['Relation Name'] === table);
+    expect(reads).not.toEqual([]);
+    for (const read of reads) expect(read['Actual Loops']).toBeLessThanOrEqual(2);
   });
 });
