@@ -71,14 +71,26 @@ function toIsoInstant(text: string): string {
 }
 
 /**
- * An array as a parameter, in the text that PostgreSQL reads. Made ahead of its statement, so that the connection need not wait for it.
- * JSON has the same form, but for its escapes, and takes half the time of pg.
+ * An array as a parameter, in the text that PostgreSQL reads. Made ahead of its statement, so that the connection need not wait for it, and in
+ * a fifth of the time that pg takes.
  */
-export function arrayText(values: readonly (string | number | Date | null)[]): string {
-  const json = JSON.stringify(values);
-  // pg would write a date in the time zone of the process.
-  return json.includes('\\') ? prepareValue(JSON.parse(json)) : `{${json.slice(1, -1)}}`;
+export function arrayText(values: readonly ArrayItem[]): string {
+  let text = '';
+  for (let place = 0; place < values.length; place += 1)
+    text += (place === 0 ? '' : ',') + itemText(values[place] as ArrayItem);
+  return `{${text}}`;
 }
+
+export type ArrayItem = string | number | bigint | boolean | Date | null | undefined;
+
+function itemText(value: ArrayItem): string {
+  if (typeof value === 'string') return `"${TO_ESCAPE.test(value) ? value.replace(/["\\]/g, '\\$&') : value}"`;
+  if (value == null) return 'NULL';
+  // pg would write a date in the time zone of the process.
+  return value instanceof Date ? `"${value.toISOString()}"` : String(value);
+}
+
+const TO_ESCAPE = /["\\]/;
 
 /**
  * A named statement that pg runs (`client.query(statement)`), instead of pg's own Query. It asks once for a connection, and not

@@ -1,8 +1,9 @@
 import type { KeyedRow } from '../db/batched-read.js';
+import { type ArrayItem, arrayText } from '../db/prepared-statement.js';
 import { Prisma, type Queryable, statementName } from '../db/statements.js';
 
 /** A column of the keys `k` of a statement: its type in PostgreSQL, and its value. */
-type KeyColumn<Key> = readonly [type: string, value: (key: Key) => unknown];
+type KeyColumn<Key> = readonly [type: string, value: (key: Key) => ArrayItem];
 export type KeyColumns<Key> = Readonly<Record<string, KeyColumn<Key>>>;
 
 /** Reads the rows of keys: a statement of a batched read (db/batched-read.ts). */
@@ -10,7 +11,7 @@ export type KeyedRead<Key, Row> = (db: Queryable, keys: readonly Key[]) => Promi
 
 /** Stands among the values of a statement for those of a column of its keys. */
 class Placeholder<Key> {
-  constructor(readonly ofKey: (key: Key) => unknown) {}
+  constructor(readonly ofKey: (key: Key) => ArrayItem) {}
 }
 
 /**
@@ -39,7 +40,7 @@ export function keyedStatement<Key, Row>(
   return (db, keys) => {
     const isLone = keys.length === 1;
     const statement = isLone ? one() : many();
-    const fill = ({ ofKey }: Placeholder<Key>) => (isLone ? ofKey(keys[0] as Key) : keys.map(ofKey));
+    const fill = ({ ofKey }: Placeholder<Key>) => (isLone ? ofKey(keys[0] as Key) : arrayText(keys.map(ofKey)));
     return db.query({
       ...statement,
       values: statement.values.map((value) => (value instanceof Placeholder ? fill(value) : value)),

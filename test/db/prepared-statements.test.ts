@@ -51,6 +51,13 @@ test('an array that was made ahead arrives as it is, whatever its values', async
     await query(Prisma.sql`SELECT ${arrayText([1, null, -3])}::int[] AS numbers, instant
       FROM unnest(${arrayText(dates)}::timestamptz[]) AS instant`),
   ).toEqual(dates.map((date) => ({ numbers: [1, null, -3], instant: date?.toISOString() ?? null })));
+  const [flags, ids] = [
+    [true, false, null],
+    [9_007_199_254_740_993n, 0n, null],
+  ];
+  expect(
+    await query(Prisma.sql`SELECT ${arrayText(flags)}::boolean[] AS flags, ${arrayText(ids)}::bigint[]::text[] AS ids`),
+  ).toEqual([{ flags, ids: ['9007199254740993', '0', null] }]);
 });
 
 test('a statement without rows, and one that returns none, can be repeated', async () => {
