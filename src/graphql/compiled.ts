@@ -8,7 +8,6 @@ import {
   type GraphQLResolveInfo,
   type GraphQLEnumType,
   type GraphQLLeafType,
-  getArgumentValues,
   getNullableType,
   isEnumType,
   isLeafType,
@@ -24,6 +23,7 @@ import { rowCostOf } from './cost.js';
 import { fragmentsOf } from './limits.js';
 import { schema } from './schema.js';
 import { objectTypeOf } from './selection.js';
+import { argumentsReader } from './variables.js';
 
 /**
  * Compiles queries that come again and again into closures. An execution then does not walk the document, and writes JSON
@@ -100,8 +100,7 @@ export function compile(document: DocumentNode, operation: OperationDefinitionNo
 
 async function execute(fields: readonly RootField[], execution: Execution): Promise<Compiled> {
   try {
-    // Async functions, so that a resolver that throws does not leave the promise of another without a handler.
-    const values = await Promise.all(fields.map(async ({ read }) => read(undefined, execution)));
+    const values = await readAll(fields, execution);
     let body = '{"data":';
     for (const [index, { write }] of fields.entries()) {
       body += write(values[index], execution);
@@ -113,6 +112,14 @@ async function execute(fields: readonly RootField[], execution: Execution): Prom
     // GraphQL.js will meet any other error again, and will answer and report it.
     return error === TOO_LARGE ? 'too large' : 'bailout';
   }
+}
+
+/** The values of root fields, of which nearly every query has one: to await it alone spares three promises. */
+async function readAll(fields: readonly RootField[], execution: Execution): Promise<unknown[]> {
+  const [first] = fields;
+  if (fields.length === 1 && first !== undefined) return [await first.read(undefined, execution)];
+  // Async functions, so that a resolver that throws does not leave the promise of another without a handler.
+  return Promise.all(fields.map(async ({ read }) => read(undefined, execution)));
 }
 
 /** The fields that an object has in the answer, in its order. */
@@ -204,11 +211,11 @@ function readRoot(
   if (resolve === undefined) throw BAILOUT;
   const node = fieldNodes[0] as FieldNode;
   const path = { prev: undefined, key: (node.alias ?? node.name).value, typename: parentType.name };
+  const readArguments = argumentsReader(field, node);
   const fixed = { fieldName, fieldNodes, returnType, parentType, path, schema, fragments, operation };
   return (_parent, { context, variables: variableValues }) => {
-    const args = getArgumentValues(field, node, variableValues);
     const info: GraphQLResolveInfo = { ...fixed, rootValue: undefined, variableValues };
-    return resolve(undefined, args, context, info);
+    return resolve(undefined, readArguments(variableValues), context, info);
   };
 }
 

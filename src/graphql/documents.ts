@@ -16,6 +16,7 @@ import { type Cost, operationCost } from './cost.js';
 import { MAX_ERRORS } from './errors.js';
 import { dropTokens, limitExceeded, findExceededLimit, LIMITS } from './limits.js';
 import { schema } from './schema.js';
+import { type ReadVariables, variablesReader } from './variables.js';
 
 /** A document after parsing and validation. `tree` is null where it is not valid. */
 export interface ReadDocument {
@@ -36,6 +37,7 @@ export interface KnownOperation {
   /** Its name for the log. Null where it has none, or one that could be a secret or an address. */
   readonly loggedName: string | null;
   readonly cost: Cost;
+  readonly readVariables: ReadVariables;
   /** The compiled operation, once it has been executed often enough. */
   readonly run: Run | null;
   /** Counts an execution without an error. Returns true where it has just set `run`. */
@@ -117,6 +119,7 @@ function knownOperation(tree: DocumentNode, node: OperationDefinitionNode, compi
     node,
     loggedName: loggedNameOf(node),
     cost: operationCost(tree, node),
+    readVariables: variablesReader(node.variableDefinitions ?? []),
     run: null as Run | null,
     countExecution() {
       executions += 1;

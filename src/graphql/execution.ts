@@ -1,8 +1,8 @@
-import { type ExecutionResult, execute, GraphQLError, getVariableValues } from 'graphql';
+import { type ExecutionResult, execute, GraphQLError } from 'graphql';
 import { atMost, isTooLargeAnswer, isTooLong, LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';
 import type { GraphQLContext } from './builder.js';
 import type { KnownOperation, ReadDocument } from './documents.js';
-import { BAD_REQUEST, MAX_ERRORS, toGraphQLErrors } from './errors.js';
+import { BAD_REQUEST, toGraphQLErrors } from './errors.js';
 import { limitExceeded, LIMITS } from './limits.js';
 import { chargeForRows } from './rows.js';
 import { schema } from './schema.js';
@@ -52,7 +52,7 @@ export function prepareRequest(document: ReadDocument, parameters: Parameters): 
     const fault = findLongValue(variables[name], name, 1);
     if (fault !== null) return { ...prepared, refusal: [fault] };
   }
-  const { coerced, errors } = getVariableValues(schema, definitions, variables, { maxErrors: MAX_ERRORS });
+  const { coerced, errors = [] } = operation.readVariables(variables);
   if (coerced === undefined) return { ...prepared, refusal: errors.map(asBadRequest) };
   const cost = operation.cost(coerced);
   const refusal = cost > LIMITS.cost ? [new GraphQLError(limitExceeded('cost', cost))] : null;

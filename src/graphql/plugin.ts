@@ -146,7 +146,8 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
       if (isAnswered) return reply;
     }
     request.isForElsewhere = false;
-    await reader.read(request);
+    const reading = reader.read(request);
+    if (reading !== undefined) await reading;
     return answerHere(request, reply, request.graphql as PreparedRequest);
   }
 
@@ -248,10 +249,8 @@ function urlParameters(request: FastifyRequest): Record<string, unknown> {
 /** Checks the parameters of a request. Throws BAD_USER_INPUT. Yoga would answer some with 200 or name another fault. */
 function toParameters(given: Record<string, unknown> | null | undefined) {
   const { variables, operationName, extensions } = given ?? {};
-  for (const [name, value] of Object.entries({ variables, extensions })) {
-    if (value != null && (typeof value !== 'object' || Array.isArray(value)))
-      throw badInput(name, value, 'a JSON object');
-  }
+  requireObject('variables', variables);
+  requireObject('extensions', extensions);
   const isName = typeof operationName === 'string' && !isTooLong('graphqlName', operationName);
   if (operationName != null && !isName) {
     throw badInput('operationName', operationName, `the name of an operation, ${atMost('graphqlName')}`);
@@ -261,6 +260,11 @@ function toParameters(given: Record<string, unknown> | null | undefined) {
     variables: (variables ?? undefined) as Parameters['variables'],
     operationName: (operationName ?? undefined) as Parameters['operationName'],
   };
+}
+
+function requireObject(name: string, value: unknown): void {
+  if (value != null && (typeof value !== 'object' || Array.isArray(value)))
+    throw badInput(name, value, 'a JSON object');
 }
 
 const MEDIA_TYPES = ['application/json', 'application/graphql-response+json'];
