@@ -204,27 +204,42 @@ test('a client that goes away ends its export, and leaves nothing behind', async
 });
 
 test('an upload may take longer than a request', async () => {
+  const { lines } = await uploadWithPause({ stalledMs: 30_000, pauseMs: 1_500 });
+  expect(lines.at(-1)).toMatchObject({ report: { imported: 2 } });
+});
+
+test('the connection of an upload that stops is closed', async () => {
+  const { lines } = await uploadWithPause({ stalledMs: 300, pauseMs: 20_000 });
+  expect(lines).not.toContainEqual(expect.objectContaining({ report: expect.anything() }));
+});
+
+/** Uploads two users with a pause between them, longer than a request may take. Returns the lines that came back until the connection ended. */
+async function uploadWithPause({ stalledMs, pauseMs }: { stalledMs: number; pauseMs: number }) {
   const own = await startTestApp({
     env: { REQUEST_TIMEOUT_MS: '300' },
-    timeouts: { headersMs: 300, stalledMs: 30_000, idleMs: 72_000, checkMs: 50 },
+    timeouts: { headersMs: 300, stalledMs, idleMs: 72_000, checkMs: 50 },
   });
+  const isOver = new AbortController();
+  async function* body() {
+    yield Buffer.from(toLines([email('a')]));
+    await sleep(pauseMs, undefined, { signal: isOver.signal });
+    yield Buffer.from(toLines([email('b')]));
+  }
   try {
     const project = await own.createProject();
     const slow = await logIn(own, 'admin');
-    async function* body() {
-      yield Buffer.from(toLines([email('a')]));
-      // Longer than both limits together; that it takes longer still would not matter.
-      await sleep(1_500);
-      yield Buffer.from(toLines([email('b')]));
-    }
-    const response = await slow.fetch(path(project, 'import'), {
-      method: 'POST',
-      headers: { 'content-type': 'application/x-ndjson' },
-      body: body() as unknown as NonNullable<RequestInit['body']>,
-      duplex: 'half',
-    } as RequestInit);
-    expect(linesOf(await response.text()).at(-1)).toMatchObject({ report: { imported: 2 } });
+    const text = await slow
+      .fetch(path(project, 'import'), {
+        method: 'POST',
+        headers: { 'content-type': 'application/x-ndjson' },
+        body: body() as unknown as NonNullable<RequestInit['body']>,
+        duplex: 'half',
+      } as RequestInit)
+      .then((response) => response.text())
+      .catch(() => '');
+    return { lines: linesOf(text) };
   } finally {
+    isOver.abort();
     await own.close();
   }
-});
+}
