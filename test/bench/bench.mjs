@@ -193,6 +193,9 @@ async function cursorsOf(server, scenario, data) {
   return needed ? readCursors(server, data, options.pages) : [];
 }
 
+/** V8 compiles what has run some thousand times, and only some seconds later as well as it can. */
+const WARM_UP_SECONDS = 3;
+
 async function compare(scenario, data, generator) {
   const names = options.servers.filter((name) => scenario.ask[likeOf(name)] !== undefined);
   if (names.length < 2) return null;
@@ -212,7 +215,7 @@ async function compare(scenario, data, generator) {
         const requests = items[scenario.items].map((item) => scenario.ask[likeOf(server.name)](item, server.cursors));
         const target = { url: server.url, headers: headersFor(server.name, data), requests };
         const isCold = !options.smoke && round === 0 && connections === options.connections[0];
-        if (isCold) await load(generator, { ...target, connections: 16, seconds: options.seconds });
+        if (isCold) await load(generator, { ...target, connections: 16, seconds: WARM_UP_SECONDS });
         await settled(data);
         const meters = await startMeters(server, data);
         const result = await load(generator, { ...target, connections, seconds: options.seconds });
