@@ -206,15 +206,11 @@ function splitKeys<Key extends BatchKey>(
 ): number[][][] {
   const weights = keys.map(weigh);
   const isLight = sum(weights) <= MAX_WEIGHT;
-  if (isLight && areEqual(keys.map(groupKey))) return [[[...keys.keys()]]];
+  if (isLight && keys.length === 1) return [[[0]]];
   const groups = groupBy(isLight ? [...keys.keys()] : lightestProjectFirst(keys, weights), (keyIndex) =>
     groupKey(keys[keyIndex] as Key),
   );
   return groups.map((keyIndexes) => (isLight ? [keyIndexes] : splitByWeight(keyIndexes, weights)));
-}
-
-function areEqual(texts: readonly string[]): boolean {
-  return texts.every((text) => text === texts[0]);
 }
 
 function lightestProjectFirst(keys: readonly BatchKey[], weights: readonly number[]): number[] {

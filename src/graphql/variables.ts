@@ -1,13 +1,13 @@
 import {
   type FieldNode,
-  type GraphQLField,
   type GraphQLError,
+  type GraphQLField,
   type GraphQLLeafType,
   getArgumentValues,
+  getNullableType,
   getVariableValues,
   isLeafType,
   isNonNullType,
-  getNullableType,
   typeFromAST,
   type VariableDefinitionNode,
 } from 'graphql';
@@ -73,9 +73,9 @@ function coercePlain(variables: readonly Variable[], given: Values): Values | nu
 /** What reads the arguments of a field from coerced variables. */
 export function argumentsReader(field: GraphQLField<unknown, unknown>, node: FieldNode): (variables: Values) => Values {
   const slow = (variables: Values) => getArgumentValues(field, node, variables);
-  const given = (node.arguments ?? []).map(({ name, value }) => ({ name: name.value, value }));
+  const given = node.arguments ?? [];
   const names = given.flatMap(({ name, value }) =>
-    value.kind === 'Variable' ? [[name, value.name.value] as const] : [],
+    value.kind === 'Variable' ? [[name.value, value.name.value] as const] : [],
   );
   const hasDefaults = field.args.some(({ defaultValue }) => defaultValue !== undefined);
   if (hasDefaults || names.length < given.length) return slow;

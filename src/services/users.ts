@@ -93,10 +93,7 @@ export function createUsers(db: Database, totals: Totals) {
   const scans = createBatchedRead({
     name: 'scans of users',
     read: (keys: readonly ScanKey[]) => scanUserWindows(db, keys),
-    answer: (rows: ListRow<Reached>[]) => ({
-      users: usersOf(rows),
-      reached: rows[0] as ListRow<Reached>,
-    }),
+    answer: (rows: ListRow<Reached>[]) => ({ users: usersOf(rows), reached: rows[0] as ListRow<Reached> }),
     groupKey: scanGroupKey,
     weigh: () => SCANNED,
   });

@@ -204,12 +204,12 @@ test('a client that goes away ends its export, and leaves nothing behind', async
 });
 
 test('an upload may take longer than a request', async () => {
-  const { lines } = await uploadWithPause({ stalledMs: 30_000, pauseMs: 1_500 });
+  const lines = await uploadWithPause({ stalledMs: 30_000, pauseMs: 1_500 });
   expect(lines.at(-1)).toMatchObject({ report: { imported: 2 } });
 });
 
 test('the connection of an upload that stops is closed', async () => {
-  const { lines } = await uploadWithPause({ stalledMs: 300, pauseMs: 20_000 });
+  const lines = await uploadWithPause({ stalledMs: 300, pauseMs: 20_000 });
   expect(lines).not.toContainEqual(expect.objectContaining({ report: expect.anything() }));
 });
 
@@ -237,7 +237,7 @@ async function uploadWithPause({ stalledMs, pauseMs }: { stalledMs: number; paus
       } as RequestInit)
       .then((response) => response.text())
       .catch(() => '');
-    return { lines: linesOf(text) };
+    return linesOf(text);
   } finally {
     isOver.abort();
     await own.close();
