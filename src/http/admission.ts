@@ -59,13 +59,18 @@ interface TenantQueue {
   readonly queue: QueuedRequest[];
 }
 
+/** After so many milliseconds of a turn of the event loop, each project starts at most one request in it. */
+const TURN_MS = 1;
 /**
- * `isBusy` tells whether this turn of the event loop has already taken long. If so, each project starts at most one
- * request per turn.
+ * The same for a project that is alone. The more requests start in a turn, the more share a statement. Another project's first request may
+ * have to wait for one turn of this length.
  */
+const TURN_ALONE_MS = 4;
+
+/** `turnMs` tells how long this turn of the event loop has taken. */
 export function createAdmission(
   { maxInFlight, maxInFlightPerProject, maxQueued }: AdmissionOptions,
-  isBusy = () => false,
+  turnMs = () => 0,
 ): Admission {
   /** Every project with work in flight or queued. */
   const tenants = new Map<string, TenantQueue>();
@@ -89,7 +94,8 @@ export function createAdmission(
    * table keeps the tables after it alive until the next full collection.
    */
   let startedThisTurn = new Set<string>();
-  const mayStartThisTurn = ({ project }: TenantQueue) => !startedThisTurn.has(project) || !isBusy();
+  const mayStartThisTurn = ({ project }: TenantQueue) =>
+    !startedThisTurn.has(project) || turnMs() <= (activity.isAlone(project) ? TURN_ALONE_MS : TURN_MS);
 
   /** Whether the other projects leave room for a request. */
   const fitsGlobally = ({ inFlight }: TenantQueue, weight: number) =>

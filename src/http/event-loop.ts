@@ -9,8 +9,13 @@ let startedAt: number | null = null;
 
 /** Whether this turn of the event loop has used up its time, so that more work should wait for the next turn. */
 export function isSliceOver(): boolean {
+  return sliceMs() > SLICE_MS;
+}
+
+/** How long the work of this slice has taken, in milliseconds. */
+export function sliceMs(): number {
   if (startedAt === null) beginSlice();
-  return performance.now() - (startedAt as number) > SLICE_MS;
+  return performance.now() - (startedAt as number);
 }
 
 function beginSlice(): void {

@@ -107,8 +107,8 @@ describe('admission', () => {
 
   test('on a busy event loop a project starts one request per tick, and another one starts immediately', async () => {
     const started: string[] = [];
-    let isBusy = false;
-    const admission = createAdmission({ maxInFlight: 8, maxInFlightPerProject: 8, maxQueued: 100 }, () => isBusy);
+    let turnMs = 0;
+    const admission = createAdmission({ maxInFlight: 8, maxInFlightPerProject: 8, maxQueued: 100 }, () => turnMs);
     const enter = (project: string) => {
       const request: QueuedRequest = {
         project,
@@ -116,7 +116,7 @@ describe('admission', () => {
         state: 'new',
         start: () => {
           started.push(project);
-          isBusy = true;
+          turnMs = 10;
           admission.release(request);
         },
       };
@@ -126,6 +126,21 @@ describe('admission', () => {
     expect(started).toEqual(['storm', 'calm']);
     await admission.idle();
     expect(started).toEqual(['storm', 'calm', 'storm', 'storm']);
+  });
+
+  test('a project that is alone may start requests for longer in a turn, until another one is active', () => {
+    let turnMs = 0;
+    const started: string[] = [];
+    const admission = createAdmission({ maxInFlight: 99, maxInFlightPerProject: 99, maxQueued: 99 }, () => turnMs);
+    const submit = (project: string) =>
+      admission.submit({ project, weight: 1, state: 'new', start: () => started.push(project) });
+    submit('a');
+    turnMs = 3;
+    submit('a');
+    expect(started).toEqual(['a', 'a']);
+    for (const project of ['b', 'a', 'b']) submit(project);
+    expect(started).toEqual(['a', 'a', 'b']);
+    expect(admission.load.queued).toBe(2);
   });
 
   test('thousands of requests that end immediately do not overflow the call stack', () => {
@@ -229,7 +244,7 @@ describe('admission', () => {
       fc.asyncProperty(fc.array(nested, { maxLength: 40 }), async (steps) => {
         let isBusy = false;
         const options = { maxInFlight: 8, maxInFlightPerProject: 4, maxQueued: 10 };
-        const admission = createAdmission(options, () => isBusy);
+        const admission = createAdmission(options, () => (isBusy ? 10 : 0));
         const [accepted, refused, started] = [
           new Set<QueuedRequest>(),
           new Set<QueuedRequest>(),
