@@ -69,6 +69,12 @@ const FIELDS = [
   'user(id: "7")',
   'users(first: $first, after: $after)',
   'users(first: 2, after: $after)',
+  'users(first: null, after: "text")',
+  'users(first: 2147483648)',
+  'users(first: 2, filter: { banned: true })',
+  'users(first: 2, filter: null)',
+  'user(id: 7)',
+  'userPage(page: 2, limit: $first)',
   'users',
 ];
 
