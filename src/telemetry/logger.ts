@@ -1,4 +1,4 @@
-import { type DestinationStream, type Logger, pino } from 'pino';
+import { type DestinationStream, type Logger, pino, symbols } from 'pino';
 import pretty from 'pino-pretty';
 import { redact } from './redact.js';
 
@@ -22,7 +22,47 @@ export function createLogger(level: string, destination: DestinationStream = std
 function stderr(): DestinationStream {
   return process.stderr.isTTY
     ? pretty({ destination: 2, sync: true, colorize: true, ignore: 'pid,hostname', translateTime: 'HH:MM:ss.l' })
-    : pino.destination({ dest: 2, sync: true });
+    : byTicks(toStderr());
+}
+
+/** So many bytes are kept while they cannot be written. */
+const MOST_UNWRITTEN = 1_048_576;
+
+/** Where stderr is a file on a full disk, log lines are kept and then dropped, and the service goes on. */
+function toStderr(): DestinationStream {
+  const destination = pino.destination({ dest: 2, sync: true, maxLength: MOST_UNWRITTEN });
+  destination.on('error', () => undefined);
+  return destination;
+}
+
+/** A line of this level or above is written at once. */
+const URGENT = pino.levels.values['warn'] as number;
+/** So many characters are written before the next tick. */
+const MOST_KEPT = 65_536;
+
+/**
+ * Writes lines at the next tick of the process. Many answers end between two ticks, and a system call for the line of each took 3 % of the
+ * CPU of a busy service. A warning or an error is written at once, after the lines before it, and so is the rest when the process exits.
+ */
+function byTicks(destination: DestinationStream): DestinationStream {
+  let lines = '';
+  const flush = () => {
+    const text = lines;
+    lines = '';
+    if (text !== '') destination.write(text);
+  };
+  process.on('exit', flush);
+  const buffered = {
+    // With this symbol, pino sets `lastLevel` before each line.
+    [symbols.needsMetadataGsym]: true,
+    lastLevel: 0,
+    write(line: string) {
+      if (lines === '') process.nextTick(flush);
+      lines += line;
+      if (buffered.lastLevel >= URGENT || lines.length > MOST_KEPT) flush();
+    },
+  };
+  return buffered;
 }
 
 /**

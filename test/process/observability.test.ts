@@ -1,9 +1,10 @@
+import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { createServer } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startCollector } from '../support/collector.js';
-import { call, startServer, userdir } from '../support/command.js';
+import { CLI, call, startServer, userdir } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
 
 /** Where a process serves metrics and sends traces, and that neither delays its exit. */
@@ -68,4 +69,53 @@ test('a metrics port in use is a clear error', async () => {
     `userdir: Port ${port} on 127.0.0.1 is in use by another process; set METRICS_PORT to a free one.\n`,
   ]);
   other.close();
+});
+
+test.each([
+  ['exits', "for (const n of [1, 2, 3]) log.info({ n }, 'line'); process.exit(0);"],
+  [
+    'is killed right after a warning',
+    "log.info({ n: 1 }, 'line'); log.info({ n: 2 }, 'line'); log.warn({ n: 3 }, 'line'); process.kill(process.pid, 'SIGKILL');",
+  ],
+  [
+    'is killed a tick later',
+    "for (const n of [1, 2, 3]) log.info({ n }, 'line'); setImmediate(() => process.kill(process.pid, 'SIGKILL'));",
+  ],
+  ['throws', "for (const n of [1, 2, 3]) log.info({ n }, 'line'); throw new Error('The end.');"],
+])('no log line is lost or out of order when a process %s', (_, end) => {
+  const script = `import { createLogger } from '#dist/telemetry/logger.js'; const log = createLogger('info'); ${end}`;
+  const { stderr } = spawnSync(process.execPath, ['--input-type=module', '--eval', script], { encoding: 'utf8' });
+  const lines = stderr.split('\n').filter((line) => line.startsWith('{'));
+  expect(lines.map((line) => JSON.parse(line).n)).toEqual([1, 2, 3]);
+});
+
+test('long log lines are written whole, without waiting for the next tick', () => {
+  const script = `
+    import { createLogger } from '#dist/telemetry/logger.js';
+    const log = createLogger('info');
+    for (let n = 0; n < 50; n += 1) log.info({ n, text: 'x'.repeat(5000) }, 'line');
+    process.kill(process.pid, 'SIGKILL');`;
+  const { stderr } = spawnSync(process.execPath, ['--input-type=module', '--eval', script], { encoding: 'utf8' });
+  const lines = stderr
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line).n);
+  expect(lines.length).toBeGreaterThan(30);
+  expect(lines).toEqual([...lines.keys()]);
+});
+
+test('a full disk under the log costs log lines, and not the service', async () => {
+  const server = await startServer(settings({ DEMO: 'on' }), [
+    '/bin/sh',
+    '-c',
+    'exec "$@" 2>/dev/full',
+    'sh',
+    process.execPath,
+    CLI,
+  ]);
+  if (server.demo === null) throw new Error('There is no demo project.');
+  for (let n = 0; n < 20; n += 1) {
+    expect((await call(server.url, server.demo, '/server/users?limit=1')).status).toBe(200);
+  }
+  expect(await server.stop()).toMatchObject({ code: 0, stderr: '' });
 });
