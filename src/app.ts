@@ -10,7 +10,7 @@ import type { Config } from './config/config.js';
 import { limitRequestTime } from './http/request-timeout.js';
 import type { Context } from './context.js';
 import { unavailable } from './errors.js';
-import { sliceMs } from './http/event-loop.js';
+import * as eventLoop from './http/event-loop.js';
 import type { Check } from './dashboard/builder.js';
 import { graphqlPlugin } from './graphql/plugin.js';
 import { refuseUnknownRoutes, sendFailure, setCommonHeaders } from './http/failures.js';
@@ -119,7 +119,7 @@ export async function createServer({
   decorateRequests(app);
   answerUnusualRequests(app);
   limitRequestTime(app, { timeoutMs: config.requestTimeoutMs, unreadMs });
-  const admission = createAdmission(admissionOptions, sliceMs);
+  const admission = createAdmission(admissionOptions, eventLoop);
   const runWithAdmission = admitRequests(app, admission);
   traceRequests(app, await loadTracing(config, log));
   await limitRates(app, config.rateLimit, log);

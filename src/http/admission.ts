@@ -59,18 +59,17 @@ interface TenantQueue {
   readonly queue: QueuedRequest[];
 }
 
-/** After so many milliseconds of a turn of the event loop, each project starts at most one request in it. */
-const TURN_MS = 1;
-/**
- * The same for a project that is alone. The more requests start in a turn, the more share a statement. Another project's first request may
- * have to wait for one turn of this length.
- */
-const TURN_ALONE_MS = 4;
+/** The turns of the event loop (http/event-loop.ts). */
+interface EventLoop {
+  /** Whether this turn has already taken long. If so, each project starts at most one request in it. */
+  isSliceOver(): boolean;
+  /** Is told with each request whether its project is alone. */
+  setAlone(isAlone: boolean): void;
+}
 
-/** `turnMs` tells how long this turn of the event loop has taken. */
 export function createAdmission(
   { maxInFlight, maxInFlightPerProject, maxQueued }: AdmissionOptions,
-  turnMs = () => 0,
+  { isSliceOver, setAlone }: EventLoop = { isSliceOver: () => false, setAlone: () => undefined },
 ): Admission {
   /** Every project with work in flight or queued. */
   const tenants = new Map<string, TenantQueue>();
@@ -94,8 +93,7 @@ export function createAdmission(
    * table keeps the tables after it alive until the next full collection.
    */
   let startedThisTurn = new Set<string>();
-  const mayStartThisTurn = ({ project }: TenantQueue) =>
-    !startedThisTurn.has(project) || turnMs() <= (activity.isAlone(project) ? TURN_ALONE_MS : TURN_MS);
+  const mayStartThisTurn = ({ project }: TenantQueue) => !startedThisTurn.has(project) || !isSliceOver();
 
   /** Whether the other projects leave room for a request. */
   const fitsGlobally = ({ inFlight }: TenantQueue, weight: number) =>
@@ -197,7 +195,10 @@ export function createAdmission(
   return {
     submit(request) {
       const { project, weight } = request;
-      if (project !== UNAUTHENTICATED) activity.record(project);
+      if (project !== UNAUTHENTICATED) {
+        activity.record(project);
+        setAlone(activity.isAlone(project));
+      }
       const tenant = tenants.get(project) ?? { project, inFlight: 0, queued: 0, lastStart: 0, queue: [] };
       tenants.set(project, tenant);
       if (load.queued === 0 && fitsGlobally(tenant, weight) && fitsTenant(tenant, weight) && mayStartThisTurn(tenant)) {

@@ -107,8 +107,11 @@ describe('admission', () => {
 
   test('on a busy event loop a project starts one request per tick, and another one starts immediately', async () => {
     const started: string[] = [];
-    let turnMs = 0;
-    const admission = createAdmission({ maxInFlight: 8, maxInFlightPerProject: 8, maxQueued: 100 }, () => turnMs);
+    let isBusy = false;
+    const admission = createAdmission(
+      { maxInFlight: 8, maxInFlightPerProject: 8, maxQueued: 100 },
+      { isSliceOver: () => isBusy, setAlone: () => undefined },
+    );
     const enter = (project: string) => {
       const request: QueuedRequest = {
         project,
@@ -116,7 +119,7 @@ describe('admission', () => {
         state: 'new',
         start: () => {
           started.push(project);
-          turnMs = 10;
+          isBusy = true;
           admission.release(request);
         },
       };
@@ -128,19 +131,15 @@ describe('admission', () => {
     expect(started).toEqual(['storm', 'calm', 'storm', 'storm']);
   });
 
-  test('a project that is alone may start requests for longer in a turn, until another one is active', () => {
-    let turnMs = 0;
-    const started: string[] = [];
-    const admission = createAdmission({ maxInFlight: 99, maxInFlightPerProject: 99, maxQueued: 99 }, () => turnMs);
-    const submit = (project: string) =>
-      admission.submit({ project, weight: 1, state: 'new', start: () => started.push(project) });
-    submit('a');
-    turnMs = 3;
-    submit('a');
-    expect(started).toEqual(['a', 'a']);
-    for (const project of ['b', 'a', 'b']) submit(project);
-    expect(started).toEqual(['a', 'a', 'b']);
-    expect(admission.load.queued).toBe(2);
+  test('the event loop is told whether one project is alone, of which requests without credentials are none', () => {
+    const { request } = requests();
+    const told: boolean[] = [];
+    const admission = createAdmission(
+      { maxInFlight: 8, maxInFlightPerProject: 8, maxQueued: 100 },
+      { isSliceOver: () => false, setAlone: (isAlone) => told.push(isAlone) },
+    );
+    for (const project of ['a', UNAUTHENTICATED, 'a', 'b', 'a']) admission.submit(request(project));
+    expect(told).toEqual([true, true, false, false]);
   });
 
   test('thousands of requests that end immediately do not overflow the call stack', () => {
@@ -244,7 +243,7 @@ describe('admission', () => {
       fc.asyncProperty(fc.array(nested, { maxLength: 40 }), async (steps) => {
         let isBusy = false;
         const options = { maxInFlight: 8, maxInFlightPerProject: 4, maxQueued: 10 };
-        const admission = createAdmission(options, () => (isBusy ? 10 : 0));
+        const admission = createAdmission(options, { isSliceOver: () => isBusy, setAlone: () => undefined });
         const [accepted, refused, started] = [
           new Set<QueuedRequest>(),
           new Set<QueuedRequest>(),
