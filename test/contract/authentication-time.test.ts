@@ -28,10 +28,11 @@ function median(values: number[]): number {
   return values.toSorted((a, b) => a - b)[values.length >> 1] as number;
 }
 
+// Repeated where it fails: the noise of a busy machine passes, the time of a missing look-up does not.
 test.for<[string, () => string]>([
   ['an unknown App ID', () => `app_${randomBytes(12).toString('hex')}`],
   ['what is no App ID', () => randomBytes(12).toString('hex')],
-])('%s is refused in the same time as a wrong secret', async ([, unknown], { annotate }) => {
+])('%s is refused in the same time as a wrong secret', { retry: 2 }, async ([, unknown], { annotate }) => {
   const times = { known: [] as number[], unknown: [] as number[] };
   // Interleaved, so that a slow moment of the machine affects both.
   for (let sample = -50; sample < SAMPLES; sample += 1) {
