@@ -19,20 +19,16 @@ export function createLogger(level: string, destination: DestinationStream = std
   return pino({ level, redact: { paths, remove: true }, serializers: { err: errorForLog } }, destination);
 }
 
-function stderr(): DestinationStream {
-  return process.stderr.isTTY
-    ? pretty({ destination: 2, sync: true, colorize: true, ignore: 'pid,hostname', translateTime: 'HH:MM:ss.l' })
-    : byTicks(toStderr());
-}
-
 /** So many bytes are kept while they cannot be written. */
 const MOST_UNWRITTEN = 1_048_576;
 
-/** Where stderr is a file on a full disk, log lines are kept and then dropped, and the service goes on. */
-function toStderr(): DestinationStream {
+function stderr(): DestinationStream {
+  if (process.stderr.isTTY)
+    return pretty({ destination: 2, sync: true, colorize: true, ignore: 'pid,hostname', translateTime: 'HH:MM:ss.l' });
   const destination = pino.destination({ dest: 2, sync: true, maxLength: MOST_UNWRITTEN });
+  // Where stderr is a file on a full disk, lines are kept and then dropped, and the service goes on.
   destination.on('error', () => undefined);
-  return destination;
+  return byTicks(destination);
 }
 
 /** A line of this level or above is written at once. */

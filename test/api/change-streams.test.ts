@@ -110,7 +110,8 @@ test('the end of a secret ends its streams, and not those of another secret', as
   expect(other?.isEnded()).toBe(false);
 });
 
-test('many streams of one project share their reads', async () => {
+// Repeated where it fails: on a slow machine fewer of them start in a turn of the event loop.
+test('many streams of one project share their reads', { retry: 2 }, async () => {
   const project = await app.createProject();
   const streams = await Promise.all(Array.from({ length: 40 }, () => follow(project)));
   await login(project, 'warm');
@@ -119,9 +120,8 @@ test('many streams of one project share their reads', async () => {
   const id = await login(project, 'a');
   await Promise.all(streams.map((stream) => stream.waitFor(2)));
   expect(streams.every(({ events }) => JSON.parse(String(events[1]?.data)).user_id === Number(id))).toBe(true);
-  // Six, and more where the machine is slow: fewer of them start in a turn of the event loop then.
   const reads = app.statements.filter((sql) => sql.includes('FROM unnest') && sql.includes('changes'));
-  expect(reads.length).toBeLessThan(streams.length - 10);
+  expect(reads.length).toBeLessThan(10);
 });
 
 describe('a service that closes', () => {

@@ -7,7 +7,7 @@ import { startCollector } from '../support/collector.js';
 import { CLI, call, startServer, userdir } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
 
-/** Where a process serves metrics and sends traces, and that neither delays its exit. */
+/** Where a process serves metrics and sends traces, that neither delays its exit, and that its log is whole. */
 
 let database: TestDatabase;
 beforeAll(async () => {
@@ -71,6 +71,14 @@ test('a metrics port in use is a clear error', async () => {
   other.close();
 });
 
+/** The numbers `n` of the lines that a process logs by `script`. */
+function loggedBy(script: string): number[] {
+  const source = `import { createLogger } from '#dist/telemetry/logger.js'; const log = createLogger('info'); ${script}`;
+  const { stderr } = spawnSync(process.execPath, ['--input-type=module', '--eval', source], { encoding: 'utf8' });
+  const lines = stderr.split('\n').filter((line) => line.startsWith('{'));
+  return lines.map((line) => JSON.parse(line).n);
+}
+
 test.each([
   ['exits', "for (const n of [1, 2, 3]) log.info({ n }, 'line'); process.exit(0);"],
   [
@@ -83,25 +91,15 @@ test.each([
   ],
   ['throws', "for (const n of [1, 2, 3]) log.info({ n }, 'line'); throw new Error('The end.');"],
 ])('no log line is lost or out of order when a process %s', (_, end) => {
-  const script = `import { createLogger } from '#dist/telemetry/logger.js'; const log = createLogger('info'); ${end}`;
-  const { stderr } = spawnSync(process.execPath, ['--input-type=module', '--eval', script], { encoding: 'utf8' });
-  const lines = stderr.split('\n').filter((line) => line.startsWith('{'));
-  expect(lines.map((line) => JSON.parse(line).n)).toEqual([1, 2, 3]);
+  expect(loggedBy(end)).toEqual([1, 2, 3]);
 });
 
 test('long log lines are written whole, without waiting for the next tick', () => {
-  const script = `
-    import { createLogger } from '#dist/telemetry/logger.js';
-    const log = createLogger('info');
+  const numbers = loggedBy(`
     for (let n = 0; n < 50; n += 1) log.info({ n, text: 'x'.repeat(5000) }, 'line');
-    process.kill(process.pid, 'SIGKILL');`;
-  const { stderr } = spawnSync(process.execPath, ['--input-type=module', '--eval', script], { encoding: 'utf8' });
-  const lines = stderr
-    .trim()
-    .split('\n')
-    .map((line) => JSON.parse(line).n);
-  expect(lines.length).toBeGreaterThan(30);
-  expect(lines).toEqual([...lines.keys()]);
+    process.kill(process.pid, 'SIGKILL');`);
+  expect(numbers.length).toBeGreaterThan(30);
+  expect(numbers).toEqual([...numbers.keys()]);
 });
 
 test('a full disk under the log costs log lines, and not the service', async () => {
