@@ -40,6 +40,11 @@ export interface BatchedRead<Key, Row, Answer> {
  * and the process until the database has answered them all. With fewer keys, what each statement costs by itself would weigh more.
  */
 const FULL_BATCH = 24;
+/**
+ * The same while no statement of the read is under way: the database has nothing to do for it. With 16 connections all requests would
+ * otherwise share one statement, and the process and the database would work by turns.
+ */
+const FIRST_BATCH = 8;
 /** A statement for several keys returns at most this many rows. */
 export const MAX_WEIGHT = 1_000;
 /** How many statements of one batch run at the same time, so that it does not take every connection. */
@@ -52,8 +57,8 @@ const MAX_FAILED_RETRIES = 4;
 /**
  * Collects the keys of all requests during one tick of the event loop, and reads them by one statement for each group.
  *
- * Dispatched at the end of the tick, or earlier with enough keys (FULL_BATCH), so that the database works while the tick goes on. A caller
- * must not change the answer, because other callers may have the same object.
+ * Dispatched at the end of the tick, or earlier with enough keys (FIRST_BATCH, FULL_BATCH), so that the database works while the tick
+ * goes on. A caller must not change the answer, because other callers may have the same object.
  *
  * A batch that would return many rows is split into statements that run one after the other. The project with the fewest rows
  * comes first, and a key is answered as soon as its own statement is.
@@ -65,6 +70,8 @@ export function createBatchedRead<Key extends BatchKey, Row, Answer>(
   const tracesOf = createTraces();
   const batch = createBatch<Answer>();
   let dispatchNow = () => {};
+  /** Statements that are not answered yet. */
+  let underWay = 0;
 
   /** Starts a statement, at once or after the one before it. */
   function issue(keys: readonly Key[], before: Promise<unknown> | undefined): Promise<(Answer | Error)[]> {
@@ -73,7 +80,14 @@ export function createBatchedRead<Key extends BatchKey, Row, Answer>(
       if (batchChannel.hasSubscribers) batchChannel.publish({ name, keys: keys.length } satisfies BatchSize);
       return withSharedSpan(traces, { kind: 'batch', name, keys: keys.length }, () => answerKeys(batched, keys));
     };
-    return before === undefined ? start() : before.then(start);
+    const found = before === undefined ? start() : before.then(start);
+    underWay += 1;
+    found.then(ended, ended);
+    return found;
+  }
+
+  function ended(): void {
+    underWay -= 1;
   }
 
   /** Starts several statements and returns a promise for each key, which is resolved by the key's own statement. */
@@ -117,7 +131,7 @@ export function createBatchedRead<Key extends BatchKey, Row, Answer>(
     tracesOf.add(key);
     const answer = loader.load(key);
     // Not synchronously, so that the other keys of the same request come along.
-    if (batch.size() === FULL_BATCH) queueMicrotask(dispatchNow);
+    if (batch.size() >= (underWay === 0 ? FIRST_BATCH : FULL_BATCH)) queueMicrotask(dispatchNow);
     return answer;
   };
 }

@@ -9,13 +9,14 @@ import { countGroupKey, pageGroupKey, windowGroupKey } from '#dist/sql/list-user
 
 type Row = { value: string; keyIndex: number };
 
-/** A batched read that returns `answer`, and the keys of each of its reads. */
-function batched(answer: (keys: readonly string[]) => Row[]) {
+/** A batched read that returns `answer` after `wait`, and the keys of each of its reads. */
+function batched(answer: (keys: readonly string[]) => Row[], wait: () => Promise<void> | undefined = () => undefined) {
   const reads: (readonly string[])[] = [];
   const read = createBatchedRead({
     name: 'echoes',
     read: async (keys: readonly string[]) => {
       reads.push(keys);
+      await wait();
       return answer(keys);
     },
     answer: (rows: Row[]) => rows.map(({ value }) => ({ value })),
@@ -88,17 +89,57 @@ test('keys of another group go into a separate read', async () => {
   ]);
 });
 
-test('a full batch is read before the tick ends, with all keys that are requested synchronously', async () => {
+const keysOf = (name: string, count: number) => Array.from({ length: count }, (_, index) => `${name}${index}`);
+
+test('eight keys are read before the tick ends, with all keys that are requested synchronously', async () => {
   const { read, reads } = batched(echo);
-  const keys = (name: string, count: number) => Array.from({ length: count }, (_, index) => `${name}${index}`);
-  const first = Promise.all(keys('a', 23).map(read));
-  expect(reads).toEqual([]);
-  const second = Promise.all(keys('b', 23).map(read));
+  const first = Promise.all(keysOf('a', 7).map(read));
   await Promise.resolve();
-  const third = read('c');
-  expect(reads).toEqual([[...keys('a', 23), ...keys('b', 23)]]);
-  await Promise.all([first, second, third]);
-  expect(reads[1]).toEqual(['c']);
+  expect(reads).toEqual([]);
+  const second = Promise.all(keysOf('b', 23).map(read));
+  expect(reads).toEqual([]);
+  await Promise.resolve();
+  expect(reads).toEqual([[...keysOf('a', 7), ...keysOf('b', 23)]]);
+  await Promise.all([first, second]);
+});
+
+test('while a read is under way, keys wait for the end of the tick, or until they are 24', async () => {
+  let answerFirst = () => {};
+  const firstAnswer = new Promise<void>((resolve) => {
+    answerFirst = resolve;
+  });
+  const { read, reads } = batched(echo, () => firstAnswer);
+  const first = Promise.all(keysOf('a', 8).map(read));
+  await Promise.resolve();
+  const second = Promise.all(keysOf('b', 23).map(read));
+  await Promise.resolve();
+  expect(reads).toEqual([keysOf('a', 8)]);
+  const third = Promise.all(keysOf('c', 2).map(read));
+  await Promise.resolve();
+  expect(reads[1]).toEqual([...keysOf('b', 23), ...keysOf('c', 2)]);
+  const fourth = Promise.all(keysOf('d', 8).map(read));
+  await Promise.resolve();
+  expect(reads).toHaveLength(2);
+  await nextTurn();
+  expect(reads[2]).toEqual(keysOf('d', 8));
+  answerFirst();
+  await Promise.all([first, second, third, fourth]);
+});
+
+test('after all reads have ended, also by an error, eight keys are enough again', async () => {
+  let isAway = true;
+  const { read, reads } = batched((keys) => {
+    if (isAway) throw new Error('The database is away.');
+    return echo(keys);
+  });
+  const failed = await Promise.allSettled(keysOf('a', 8).map(read));
+  expect(failed.every(({ status }) => status === 'rejected')).toBe(true);
+  isAway = false;
+  await nextTurn();
+  const answers = Promise.all(keysOf('b', 8).map(read));
+  await Promise.resolve();
+  expect(reads.at(-1)).toEqual(keysOf('b', 8));
+  await answers;
 });
 
 test('a value that the database refuses fails only for its own key', async () => {
