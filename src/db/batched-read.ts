@@ -69,7 +69,7 @@ export function createBatchedRead<Key extends BatchKey, Row, Answer>(
   const { name } = batched;
   const tracesOf = createTraces();
   const batch = createBatch<Answer>();
-  let dispatchNow = () => {};
+  let dispatchSoon = () => {};
   /** Statements that are not answered yet. */
   let underWay = 0;
 
@@ -122,16 +122,17 @@ export function createBatchedRead<Key extends BatchKey, Row, Answer>(
       cacheKeyFn: cacheKey,
       cacheMap: batch,
       batchScheduleFn: (dispatch) => {
-        dispatchNow = atMostOnce(dispatch);
-        setImmediate(dispatchNow);
+        const dispatchOnce = atMostOnce(dispatch);
+        setImmediate(dispatchOnce);
+        // Not synchronously, so that the other keys of the same request come along.
+        dispatchSoon = atMostOnce(() => queueMicrotask(dispatchOnce));
       },
     },
   );
   return (key) => {
     tracesOf.add(key);
     const answer = loader.load(key);
-    // Not synchronously, so that the other keys of the same request come along.
-    if (batch.size() >= (underWay === 0 ? FIRST_BATCH : FULL_BATCH)) queueMicrotask(dispatchNow);
+    if (batch.size() >= (underWay === 0 ? FIRST_BATCH : FULL_BATCH)) dispatchSoon();
     return answer;
   };
 }
