@@ -22,6 +22,7 @@ const HELP = `npm run bench -- [options]
   --database-url URL   a PostgreSQL where databases may be made (BENCH_DATABASE_URL, postgres://postgres@127.0.0.1:5432/postgres)
   --users N            users of the big project (1000000)
   --rounds N           rounds of each measurement (3)
+  --processes N        start each server so many times, and divide the rounds among them (1)
   --seconds N          length of each (5)
   --connections LIST   at once (1,16,64)
   --servers LIST       which, of ${Object.keys(SERVERS).join(',')} (ours,ours+,a,b,c,d)
@@ -42,6 +43,7 @@ const { values: given } = parseArgs({
     'database-url': { type: 'string' },
     users: { type: 'string' },
     rounds: { type: 'string' },
+    processes: { type: 'string', default: '1' },
     seconds: { type: 'string' },
     connections: { type: 'string' },
     servers: { type: 'string' },
@@ -90,6 +92,7 @@ const options = {
   users: Number(given.users ?? defaults.users),
   smallProjects: defaults.smallProjects,
   rounds: Number(given.rounds ?? defaults.rounds),
+  processes: Number(given.processes),
   seconds: Number(given.seconds ?? defaults.seconds),
   connections: numbers(given.connections ?? defaults.connections),
   servers: [...(given.servers ?? defaults.servers).split(','), ...addBuilds(given.builds?.split(',') ?? [])],
@@ -200,32 +203,41 @@ async function compare(scenario, data, generator) {
   const names = options.servers.filter((name) => scenario.ask[likeOf(name)] !== undefined);
   if (names.length < 2) return null;
   log(scenario.name);
-  const servers = [];
-  for (const name of names) {
-    const server = await startServer(name, data, options.pool);
-    const entry = keepServer(server);
-    servers.push({ ...server, entry, cursors: await cursorsOf(server, scenario, data) });
-  }
   const measured = [];
-  for (let round = 0; round < options.rounds; round += 1) {
-    const items = await drawItems(data, seededRandom(1_000 + round), { count: 4_000, pages: options.pages });
-    for (const connections of options.connections) {
-      // Every second round runs in reverse, so that no server always follows the same one.
-      for (const server of round % 2 === 0 ? servers : servers.toReversed()) {
-        const requests = items[scenario.items].map((item) => scenario.ask[likeOf(server.name)](item, server.cursors));
-        const target = { url: server.url, headers: headersFor(server.name, data), requests };
-        const isCold = !options.smoke && round === 0 && connections === options.connections[0];
-        if (isCold) await load(generator, { ...target, connections: 16, seconds: WARM_UP_SECONDS });
-        await settled(data);
-        const meters = await startMeters(server, data);
-        const result = await load(generator, { ...target, connections, seconds: options.seconds });
-        measured.push({ server: server.name, connections, round, ...result, ...(await meters.stop(result.responses)) });
-      }
+  const endOf = (start) => Math.floor((options.rounds * (start + 1)) / options.processes);
+  for (let start = 0, round = 0; start < options.processes; start += 1) {
+    const servers = [];
+    for (const name of names) {
+      const server = await startServer(name, data, options.pool);
+      const entry = keepServer(server);
+      servers.push({ ...server, entry, isCold: !options.smoke, cursors: await cursorsOf(server, scenario, data) });
+    }
+    for (; round < endOf(start); round += 1) {
+      measured.push(...(await measureRound(round, { scenario, data, generator, servers })));
+    }
+    await settled(data);
+    for (const { entry } of servers) await entry.stop();
+  }
+  return { name: scenario.name, toReach: scenario.toReach, rows: summarise(names, measured), measured };
+}
+
+async function measureRound(round, { scenario, data, generator, servers }) {
+  const measured = [];
+  const items = await drawItems(data, seededRandom(1_000 + round), { count: 4_000, pages: options.pages });
+  for (const connections of options.connections) {
+    // Every second round runs in reverse, so that no server always follows the same one.
+    for (const server of round % 2 === 0 ? servers : servers.toReversed()) {
+      const requests = items[scenario.items].map((item) => scenario.ask[likeOf(server.name)](item, server.cursors));
+      const target = { url: server.url, headers: headersFor(server.name, data), requests };
+      if (server.isCold) await load(generator, { ...target, connections: 16, seconds: WARM_UP_SECONDS });
+      server.isCold = false;
+      await settled(data);
+      const meters = await startMeters(server, data);
+      const result = await load(generator, { ...target, connections, seconds: options.seconds });
+      measured.push({ server: server.name, connections, round, ...result, ...(await meters.stop(result.responses)) });
     }
   }
-  await settled(data);
-  for (const { entry } of servers) await entry.stop();
-  return { name: scenario.name, toReach: scenario.toReach, rows: summarise(names, measured), measured };
+  return measured;
 }
 
 const SETTLE_TIMEOUT_MS = 180_000;
