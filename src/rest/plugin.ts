@@ -3,6 +3,7 @@ import type { z } from 'zod';
 import { type Authenticate, authenticated, CHALLENGE } from '../http/authentication.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
 import { codeHeader, refuseUnknownRoutes, sendFailure } from '../http/failures.js';
+import { takeArrivedBody } from '../http/arrived-body.js';
 import { jsonBodyParser } from '../http/body.js';
 import { redact } from '../telemetry/redact.js';
 import { parse } from '../domain/filters.js';
@@ -50,6 +51,7 @@ export const restPlugin: FastifyPluginAsync<{ services: Services; authenticate: 
     if (failure.code !== 'UNSUPPORTED_MEDIA_TYPE') return sendFailure(failure, request, reply);
     return sendFailure(badInput('content-type', request.headers['content-type'], 'application/json'), request, reply);
   });
+  app.addHook('preParsing', takeArrivedBody);
   app.removeContentTypeParser('application/json');
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, jsonBodyParser(MAX_JSON_BYTES));
   // A body of another type counts as one without parameters: 400 names what is missing.
