@@ -107,6 +107,10 @@ const options = {
   log,
 };
 
+if (!(options.processes >= 1 && options.processes <= options.rounds)) {
+  throw new Error(`--processes: got ${given.processes}, expected 1 to ${options.rounds}, the number of rounds.`);
+}
+
 function numbers(list) {
   return list.split(',').map(Number);
 }
