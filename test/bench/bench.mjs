@@ -107,8 +107,8 @@ const options = {
   log,
 };
 
-if (!(options.processes >= 1 && options.processes <= options.rounds)) {
-  throw new Error(`--processes: got ${given.processes}, expected 1 to ${options.rounds}, the number of rounds.`);
+if (!(Number.isInteger(options.processes) && options.processes >= 1 && options.processes <= options.rounds)) {
+  throw new Error(`--processes: got ${given.processes}, expected a whole number from 1 to ${options.rounds}, the number of rounds.`);
 }
 
 function numbers(list) {
