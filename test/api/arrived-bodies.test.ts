@@ -1,10 +1,8 @@
-import { once } from 'node:events';
-import { connect } from 'node:net';
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import fc from 'fast-check';
 import { beforeAll, expect, test } from 'vitest';
 import { stellarAddress } from '../support/addresses.js';
 import { type TestProject, useTestApp } from '../support/app.js';
+import { parseAnswer, sendPieces } from '../support/rest.js';
 
 /** Bodies that arrive with their headers, after them and in pieces, and several requests that arrive at once. */
 
@@ -46,24 +44,7 @@ function post({ path, body, isChunked = false, secret, isLast = true }: Sent): B
   return Buffer.concat([`POST ${path} HTTP/1.1\r\n`, ...lines, '\r\n', ...parts].map((part) => Buffer.from(part)));
 }
 
-/** Sends pieces, each in a packet of its own, and returns all that the server answers until it ends the connection. */
-async function send(pieces: Buffer[], between: () => Promise<unknown> = nextTurn): Promise<string> {
-  const { hostname, port } = new URL(app.url);
-  const socket = connect({ host: hostname, port: Number(port), noDelay: true });
-  const received: Buffer[] = [];
-  socket.on('data', (chunk: Buffer) => received.push(chunk));
-  await once(socket, 'connect');
-  const closed = once(socket, 'close');
-  for (const piece of pieces) {
-    socket.write(piece);
-    await between();
-  }
-  await closed;
-  return Buffer.concat(received).toString();
-}
-
 const statusesOf = (answers: string) => [...answers.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => Number(status));
-const bodyOf = (answer: string) => JSON.parse(answer.slice(answer.indexOf('{'), answer.lastIndexOf('}') + 1));
 const verify = (rest: Partial<Sent> = {}) =>
   post({ path: '/server/wallets/verify', body: JSON.stringify({ address: ADDRESS }), ...rest });
 
@@ -93,7 +74,7 @@ test.each(REQUESTS)('a body is read the same in any pieces: $name', async ({ sen
       const bytes = post({ ...sent, isChunked });
       const ends = [...new Set(places.map((place) => place % bytes.length)), bytes.length].sort((a, b) => a - b);
       const pieces = ends.map((end, index) => bytes.subarray(ends[index - 1] ?? 0, end));
-      expect(bodyOf(await send(pieces))).toEqual(answer());
+      expect(parseAnswer(await sendPieces(app.url, pieces)).body).toEqual(answer());
     }),
     { numRuns: 40 },
   );
@@ -103,15 +84,17 @@ test('a body is read when its headers came long before it', async () => {
   const bytes = verify();
   const headEnd = bytes.indexOf('\r\n\r\n') + 4;
   // The server has read the headers by the time it answers a later request.
-  const answer = await send([bytes.subarray(0, headEnd), bytes.subarray(headEnd)], () => send([verify()]));
-  expect(bodyOf(answer)).toMatchObject({ result: { exists: true } });
+  const answer = await sendPieces(app.url, [bytes.subarray(0, headEnd), bytes.subarray(headEnd)], () =>
+    sendPieces(app.url, [verify()]),
+  );
+  expect(parseAnswer(answer).body).toMatchObject({ result: { exists: true } });
 });
 
 test('requests that arrive at once are each authenticated by their own secret', async () => {
   const right = verify({ isLast: false });
   const wrong = verify({ isLast: false, secret: `${project.credentials['service-app-secret']}x` });
   const last = verify();
-  expect(statusesOf(await send([Buffer.concat([right, wrong, right, wrong, last])]))).toEqual([
+  expect(statusesOf(await sendPieces(app.url, [Buffer.concat([right, wrong, right, wrong, last])]))).toEqual([
     200, 401, 200, 401, 200,
   ]);
 });

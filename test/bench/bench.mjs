@@ -108,7 +108,9 @@ const options = {
 };
 
 if (!(Number.isInteger(options.processes) && options.processes >= 1 && options.processes <= options.rounds)) {
-  throw new Error(`--processes: got ${given.processes}, expected a whole number from 1 to ${options.rounds}, the number of rounds.`);
+  throw new Error(
+    `--processes: got ${given.processes}, expected a whole number from 1 to ${options.rounds}, the number of rounds.`,
+  );
 }
 
 function numbers(list) {

@@ -1,4 +1,5 @@
 import { connect } from 'node:net';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect } from 'vitest';
 import { stellarAddress } from './addresses.js';
 import type { Json, RestAnswer, TestProject } from './app.js';
@@ -61,16 +62,35 @@ export interface RawAnswer {
 
 /** Writes raw bytes to the server, and reads the answer until the server closes the connection. */
 export async function sendRaw(url: string, bytes: string | Buffer): Promise<RawAnswer> {
+  return parseAnswer(await sendPieces(url, [bytes]));
+}
+
+/** The same with pieces, each in a packet of its own, and waits after each; returns all answers as text. */
+export async function sendPieces(
+  url: string,
+  pieces: (string | Buffer)[],
+  between: () => Promise<unknown> = nextTurn,
+): Promise<string> {
   const { hostname, port } = new URL(url);
   const chunks: Buffer[] = [];
   await new Promise<void>((resolve, reject) => {
-    const socket = connect(Number(port), hostname, () => socket.write(bytes));
+    const write = async () => {
+      for (const piece of pieces) {
+        socket.write(piece);
+        await between();
+      }
+    };
+    const socket = connect({ port: Number(port), host: hostname, noDelay: true }, () => write().catch(reject));
     socket.setTimeout(10_000, () => socket.destroy(new Error('The server did not answer.')));
     socket.on('data', (chunk: Buffer) => chunks.push(chunk));
     socket.on('error', (error) => (chunks.length > 0 ? resolve() : reject(error)));
     socket.on('close', () => resolve());
   });
-  const [head = '', ...rest] = Buffer.concat(chunks).toString().split('\r\n\r\n');
+  return Buffer.concat(chunks).toString();
+}
+
+export function parseAnswer(answer: string): RawAnswer {
+  const [head = '', ...rest] = answer.split('\r\n\r\n');
   const [statusLine = '', ...lines] = head.split('\r\n');
   const text = rest.join('\r\n\r\n');
   return {
