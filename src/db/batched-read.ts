@@ -58,7 +58,8 @@ const MAX_FAILED_RETRIES = 4;
  * Collects the keys of all requests during one tick of the event loop, and reads them by one statement for each group.
  *
  * Dispatched at the end of the tick, or earlier with enough keys (FIRST_BATCH, FULL_BATCH), so that the database works while the tick
- * goes on. A caller must not change the answer, because other callers may have the same object.
+ * goes on. While keys come one at a time, there is nothing to collect: then the database works while the process ends what the request
+ * began. A caller must not change the answer, because other callers may have the same object.
  *
  * A batch that would return many rows is split into statements that run one after the other. The project with the fewest rows
  * comes first, and a key is answered as soon as its own statement is.
@@ -72,6 +73,8 @@ export function createBatchedRead<Key extends BatchKey, Row, Answer>(
   let dispatchSoon = () => {};
   /** Statements that are not answered yet. */
   let underWay = 0;
+  /** Keys of the batch that left last. */
+  let lastBatch = 0;
 
   /** Starts a statement, at once or after the one before it. */
   function issue(keys: readonly Key[], before: Promise<unknown> | undefined): Promise<(Answer | Error)[]> {
@@ -113,6 +116,7 @@ export function createBatchedRead<Key extends BatchKey, Row, Answer>(
   const loader = new DataLoader<Key, Answer, string>(
     async (keys) => {
       loader.clearAll();
+      lastBatch = keys.length;
       const groups = splitKeys(batched, keys);
       if (groups.length === 1 && groups[0]?.length === 1) return issue(keys, undefined);
       // DataLoader resolves a key with its promise, and so waits for each of them separately.
@@ -123,7 +127,8 @@ export function createBatchedRead<Key extends BatchKey, Row, Answer>(
       cacheMap: batch,
       batchScheduleFn: (dispatch) => {
         const dispatchOnce = atMostOnce(dispatch);
-        setImmediate(dispatchOnce);
+        if (lastBatch === 1 && underWay === 0) afterPromises(dispatchOnce);
+        else setImmediate(dispatchOnce);
         // Not synchronously, so that the other keys of the same request come along.
         dispatchSoon = atMostOnce(() => queueMicrotask(dispatchOnce));
       },
@@ -172,6 +177,11 @@ export function cacheKey(value: unknown): string {
   // Faster than Object.keys, and equal to it for a plain object.
   for (const name in value) text += `${name}=${cacheKey((value as Record<string, unknown>)[name])},`;
   return `${text}}`;
+}
+
+/** Once no promise of this request is left to run: all its keys are there by then, and a tick would bring only those of other requests. */
+function afterPromises(run: () => void): void {
+  queueMicrotask(() => process.nextTick(run));
 }
 
 function atMostOnce(run: () => void): () => void {

@@ -7,6 +7,9 @@ import type { LoginMethod } from '#dist/domain/users.js';
 
 import { countGroupKey, pageGroupKey, windowGroupKey } from '#dist/sql/list-users.js';
 
+/** After the callbacks and promises of now, and those that they make, and before the event loop turns. */
+const nextTick = () => new Promise<void>((resolve) => queueMicrotask(() => process.nextTick(resolve)));
+
 type Row = { value: string; keyIndex: number };
 
 /** A batched read that returns `answer` after `wait`, and the keys of each of its reads. */
@@ -140,6 +143,41 @@ test('after all reads have ended, also by an error, eight keys are enough again'
   await Promise.resolve();
   expect(reads.at(-1)).toEqual(keysOf('b', 8));
   await answers;
+});
+
+test('after a read of one key, the next keys do not wait for the end of the turn, but for the promises of their request', async () => {
+  const { read, reads } = batched(echo);
+  await read('a');
+  const later = async () => {
+    for (let step = 0; step < 10; step += 1) await Promise.resolve();
+    return read('c');
+  };
+  const answers = Promise.all([read('b'), later()]);
+  expect(reads).toEqual([['a']]);
+  await nextTick();
+  expect(reads).toEqual([['a'], ['b', 'c']]);
+  await answers;
+});
+
+test('after a read of several keys, or while one is under way, a key waits for the end of the turn', async () => {
+  const ends: (() => void)[] = [];
+  const { read, reads } = batched(echo, () => new Promise((resolve) => void ends.push(resolve)));
+  const first = Promise.all([read('a'), read('b')]);
+  await nextTurn();
+  ends[0]?.();
+  await first;
+  const second = read('c');
+  await nextTick();
+  expect(reads).toEqual([['a', 'b']]);
+  await nextTurn();
+  expect(reads).toEqual([['a', 'b'], ['c']]);
+  const third = read('d');
+  await nextTick();
+  expect(reads).toHaveLength(2);
+  await nextTurn();
+  expect(reads).toEqual([['a', 'b'], ['c'], ['d']]);
+  for (const end of ends) end();
+  await Promise.all([second, third]);
 });
 
 test('a value that the database refuses fails only for its own key', async () => {
