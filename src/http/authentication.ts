@@ -47,16 +47,16 @@ export function createAuthenticate(projects: Projects, runWithAdmission: RunWith
     if (appId !== null) await countWithAppId(appId);
     throw new AppError('UNAUTHENTICATED', error.message, { headers: CHALLENGE });
   };
-  return (caller) => {
-    const credentials = readCredentials(caller.headers);
+  return ({ headers, ip }) => {
+    const credentials = readCredentials(headers);
     if (credentials === null) {
-      return runWithAdmission(UNAUTHENTICATED, () => refuse(caller.ip, null, new AppError('UNAUTHENTICATED', MISSING)));
+      return runWithAdmission(UNAUTHENTICATED, () => refuse(ip, null, new AppError('UNAUTHENTICATED', MISSING)));
     }
     const { appId } = credentials;
     const known = projects.cachedCredentials(credentials);
     if (typeof known === 'object') return known;
     return runWithAdmission(known === 'stale' ? appId : UNAUTHENTICATED, () =>
-      projects.authenticate(credentials).catch((error: unknown) => refuse(caller.ip, appId, error)),
+      projects.authenticate(credentials).catch((error: unknown) => refuse(ip, appId, error)),
     );
   };
 }

@@ -1,6 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { networkOf } from '#dist/http/authentication.js';
+import { AppError } from '#dist/errors.js';
+import { createAuthenticate, networkOf } from '#dist/http/authentication.js';
+import type { Projects } from '#dist/services/projects.js';
 
 describe('authentication failures are counted together', () => {
   test.each([
@@ -41,4 +43,21 @@ describe('authentication failures are counted together', () => {
       }),
     );
   });
+});
+
+test('a failure counts for the address of its caller, also when the connection has ended by the time it is known', async () => {
+  const refuse = () => Promise.reject(new AppError('UNAUTHENTICATED', 'The App ID or the App Secret is invalid.'));
+  const projects = { cachedCredentials: () => 'miss', authenticate: refuse } as unknown as Projects;
+  const authenticate = createAuthenticate(projects, (_project, work) => work());
+  const codeOf = async (place: number, ip = '192.0.2.7') => {
+    const headers = { 'service-app-id': `app_${place}`, 'service-app-secret': 'wrong' };
+    const caller: { headers: typeof headers; ip: string | undefined } = { headers, ip };
+    const answer = Promise.resolve(authenticate(caller)).catch(({ code }: AppError) => code);
+    caller.ip = undefined;
+    return answer;
+  };
+  const codes = await Promise.all(Array.from({ length: 601 }, (_, place) => codeOf(place)));
+  expect(codes.filter((code) => code === 'UNAUTHENTICATED')).toHaveLength(600);
+  expect(codes.at(-1)).toBe('RATE_LIMITED');
+  expect(await codeOf(601, '192.0.2.8')).toBe('UNAUTHENTICATED');
 });
