@@ -5,7 +5,7 @@ import { withClient } from './data.mjs';
 import { rawRequest } from './load.mjs';
 import { SERVERS, startServer } from './processes.mjs';
 import { headersFor } from './questions.mjs';
-import { prepareScenario, SCENARIO_OPTIONS } from './scenario.mjs';
+import { prepareScenario, quantile, SCENARIO_OPTIONS } from './scenario.mjs';
 
 /**
  * The CPU of a request, of several servers on a machine that others use too. The servers take turns every few milliseconds, so that what
@@ -79,8 +79,6 @@ async function openConnections(url, requests, count) {
     },
   };
 }
-
-const quantile = (values, share) => values.toSorted((a, b) => a - b)[Math.floor(values.length * share)];
 
 async function backends(data) {
   const names = [data.ours, data.peers].map((url) => new URL(url).pathname.slice(1));

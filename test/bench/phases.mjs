@@ -5,7 +5,7 @@ import { parseArgs } from 'node:util';
 import { findGenerator, load } from './load.mjs';
 import { SERVERS, startServer } from './processes.mjs';
 import { headersFor } from './questions.mjs';
-import { prepareScenario, SCENARIO_OPTIONS } from './scenario.mjs';
+import { prepareScenario, quantile, SCENARIO_OPTIONS } from './scenario.mjs';
 
 /**
  * What a server does with a lone request, and for how long: between its system calls, by the kernel's events (bpftrace, as root). A CPU profile
@@ -23,6 +23,10 @@ const { values: given } = parseArgs({
     turns: { type: 'string', default: '8' },
   },
 });
+
+const turns = Number(given.turns);
+if (!Number.isInteger(turns) || turns < 1)
+  throw new Error(`--turns: got ${given.turns}, expected a whole number, 1 and up.`);
 
 const ATTACH_TIMEOUT_MS = 30_000;
 const WARM_UP_SECONDS = 5;
@@ -111,8 +115,6 @@ async function measure(server, target, generator) {
   return { ...phases, 'from one answer to the next': 1e6 / result.rps };
 }
 
-const quantile = (values, share) => values.toSorted((a, b) => a - b)[Math.floor(values.length * share)];
-
 const { scenario, data, names, requestsTo } = await prepareScenario(given);
 const generator = await findGenerator();
 const servers = [];
@@ -122,7 +124,7 @@ for (const name of names) {
   for (const connections of [16, 1]) await load(generator, { ...target, connections, seconds: WARM_UP_SECONDS });
   servers.push({ server, target, found: [] });
 }
-for (let turn = 0; turn < Number(given.turns); turn += 1) {
+for (let turn = 0; turn < turns; turn += 1) {
   for (const { server, target, found } of turn % 2 === 0 ? servers : servers.toReversed()) {
     found.push(await measure(server, target, generator));
   }

@@ -46,3 +46,6 @@ export async function prepareScenario(given) {
     },
   };
 }
+
+/** The value below which this share of the others is: 0.5 is the median. */
+export const quantile = (values, share) => values.toSorted((a, b) => a - b)[Math.floor(values.length * share)];
