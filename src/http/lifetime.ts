@@ -131,7 +131,7 @@ export function createLifetimes(app: FastifyInstance, runWithAdmission: RunWithA
   app.addHook('onClose', async () => clearInterval(timer));
 
   /**
-   * Begins work that outlives its request, and returns the body of the answer, which is what the work writes. A work that fails breaks the
+   * Begins work that outlives its request, unless the client has gone, and returns the body of the answer, which is what the work writes. A work that fails breaks the
    * answer off, so that no part is taken for the whole. What `places.take` throws where there are too many.
    */
   function begin<Permit>(
@@ -159,11 +159,11 @@ export function createLifetimes(app: FastifyInstance, runWithAdmission: RunWithA
       isGone = true;
       controller.abort(new Error('The client has gone.'));
     };
-    // It may have gone while the request waited. Then no event tells of it.
+    // It may have gone while the request waited: then it is told at once, and the work does not begin.
     const forgetConnection = onConnectionEnd(socket, gone);
     open.add(each);
     if (isClosing && terms.endsAtClose) each.end(closing());
-    work({
+    const lifetime: Lifetime<Permit> = {
       signal,
       isGone: () => isGone,
       write: body.write,
@@ -171,13 +171,12 @@ export function createLifetimes(app: FastifyInstance, runWithAdmission: RunWithA
         if (unread.isFull(terms.tenant)) throw notRead();
         return runWithAdmission(terms.tenant, async (addWeight) => piece(await terms.permit(), addWeight), weight);
       },
-    })
-      .then(body.end, body.breakOff)
-      .finally(() => {
-        forgetConnection();
-        open.delete(each);
-        leave();
-      });
+    };
+    (isGone ? Promise.reject(signal.reason as Error) : work(lifetime)).then(body.end, body.breakOff).finally(() => {
+      forgetConnection();
+      open.delete(each);
+      leave();
+    });
     return body.stream;
   }
 
