@@ -280,6 +280,18 @@ test.each([
   expect(asGraphQL.headers.get('content-type')).toBe('application/graphql-response+json; charset=utf-8');
 });
 
+test('variables in the URL of a POST are refused: without them a question could be about any user', async () => {
+  const body = JSON.stringify({ query: 'query ($id: ID) { verifyWallet(address: "G", userId: $id) { exists } }' });
+  const headers = { ...project.credentials, ...json };
+  const search = `?${new URLSearchParams({ variables: '{"id":5}' })}`;
+  const answer = await requestGraphQL(app, { method: 'POST', headers, body }, search);
+  expect(answer.status).toBe(400);
+  expect(expectGraphQLRefusal(answer.text)).toEqual({
+    code: 'BAD_USER_INPUT',
+    message: 'variables: got them in the URL, expected them in the body of a POST.',
+  });
+});
+
 test('variables of a wrong type are BAD_USER_INPUT with 400', async () => {
   for (const variables of [{}, { id: 1.5 }, { id: null }]) {
     const answer = await post(JSON.stringify({ query: 'query ($id: ID!) { user(id: $id) { id } }', variables }));
