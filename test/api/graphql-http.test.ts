@@ -267,6 +267,8 @@ test.each([
   ['no selection', '{ users }'],
   ['an unknown enum value', '{ userCount(filter: { loginMethods: [TELEPATHY] }) }'],
   ['a subscription', 'subscription { userCount }'],
+  ['a subscription with a condition', 'subscription { changes @include(if: false) { id } }'],
+  ['a subscription with a condition on a fragment', 'subscription { ... @skip(if: true) { changes { id } } }'],
   ['@defer', '{ users { ... @defer { totalCount } } }'],
 ])('a document with %s is BAD_USER_INPUT, with 200 as application/json and 400 as GraphQL', async (_, query) => {
   const body = JSON.stringify({ query });
