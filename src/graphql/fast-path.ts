@@ -16,16 +16,34 @@ export async function answerFast(
 ): Promise<string | null> {
   const { operation, document } = prepared;
   if (operation === null || prepared.refusal !== null || !prepared.isPlain) return null;
+  let asker = context;
   if (operation.run !== null) {
-    const answer = await operation.run(prepared.coerced, context);
+    const { first, again } = chargingOnce(context);
+    const answer = await operation.run(prepared.coerced, first);
     if (answer === 'too large') prepared.refusal ??= [tooLarge()];
     if (prepared.refusal !== null) return null;
     if (answer !== 'bailout') return (answer as { body: string }).body;
+    asker = again();
   }
-  const result = await executeRequest(prepared, context);
+  const result = await executeRequest(prepared, asker);
   if (result.data === undefined) return null;
   if (result.errors === undefined && operation.countExecution()) documents.updateSize(document);
   return JSON.stringify(result);
+}
+
+/** The contexts of two executions of one request. What the first has charged for rows, the other charges only beyond that. */
+function chargingOnce(context: GraphQLContext): { first: GraphQLContext; again: () => GraphQLContext } {
+  let paid = 0;
+  const first = (cost: number) => {
+    paid += cost;
+    return context.charge(cost);
+  };
+  const rest = (cost: number) => {
+    const due = Math.max(0, cost - paid);
+    paid -= cost - due;
+    return due === 0 || context.charge(due);
+  };
+  return { first: { ...context, charge: first }, again: () => ({ ...context, charge: rest }) };
 }
 
 /** Whether a request has only the parameters that are read here. */
