@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { INPUT_LIMITS } from '../domain/input-limits.js';
 import { ADDRESS_FORMS, requireAddress } from '../domain/addresses.js';
 import { objectError, says } from '../domain/filters.js';
+import { AppError } from '../errors.js';
 import type { Services } from '../services/services.js';
 import { answer, EXAMPLE_ADDRESS, verification } from './shapes.js';
 
@@ -29,6 +30,15 @@ const verifyBody = z.strictObject(
   },
   { error: objectError('body', BODY_FORM, 'address and user_id') },
 );
+const KEYS = Object.keys(verifyBody.shape);
+
+/** Refuses keys of a body that stand in the URL: an ignored `user_id` would turn the request into one about any user. BAD_USER_INPUT. */
+export function refuseMisplaced(query: unknown, keys: readonly string[]): void {
+  const misplaced = keys.find((key) => Object.hasOwn(query as object, key));
+  if (misplaced !== undefined)
+    throw new AppError('BAD_USER_INPUT', `${misplaced}: got it in the URL, expected it in the body.`);
+}
+
 const OWNED = {
   exists: true,
   user_id: 42,
@@ -60,7 +70,8 @@ export const walletRoutes: FastifyPluginAsyncZod<{ services: Services }> = async
         },
       },
     },
-    async ({ scope, body }) => {
+    async ({ scope, query, body }) => {
+      refuseMisplaced(query, KEYS);
       const address = requireAddress('address', body.address);
       const userId = body.user_id === undefined ? null : BigInt(body.user_id);
       const owner = await services.wallets.findOwner(scope, { address, userId });
