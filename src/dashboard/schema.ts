@@ -12,17 +12,20 @@ import './users.js';
 import './webhooks.js';
 
 export const schema = builder.toSchema();
-for (const type of [schema.getQueryType(), schema.getMutationType()]) {
-  for (const field of Object.values((type as GraphQLObjectType<unknown, DashboardContext>).getFields())) {
-    recordRefusals(field);
-  }
-}
+const fieldsOf = (type: unknown) => Object.values((type as GraphQLObjectType<unknown, DashboardContext>).getFields());
+for (const field of fieldsOf(schema.getQueryType())) guard(field, async (context) => context);
+// A document may have many changes, and take long: before each it is read again what the operator may do.
+for (const field of fieldsOf(schema.getMutationType())) guard(field, (context) => context.renew());
 
 /** Records what an operator is refused: in the audit trail of the project, or in the log of the operators. */
-function recordRefusals(field: GraphQLField<unknown, DashboardContext>): void {
+function guard(
+  field: GraphQLField<unknown, DashboardContext>,
+  contextNow: (context: DashboardContext) => Promise<DashboardContext>,
+): void {
   const { name, resolve } = field;
   if (resolve === undefined) throw new Error(`The field ${name} has no resolver.`);
-  field.resolve = async (root, args, context, info) => {
+  field.resolve = async (root, args, given, info) => {
+    const context = await contextNow(given);
     try {
       return await resolve(root, args, context, info);
     } catch (error) {
