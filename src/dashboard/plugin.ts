@@ -31,7 +31,7 @@ const BODY_LIMIT_BYTES = 131_072;
 export const dashboardPlugin: FastifyPluginAsync<DashboardOptions> = async (app, options) => {
   const { config, services, requireOpen } = options;
   const place: Place = { host: config.host, publicUrl: config.publicUrl };
-  const sessions = createSessions(services.operators);
+  const sessions = createSessions(services.operators, config.publicUrl);
   await readCookies(app);
 
   app.addHook('onRequest', async (request, reply) => {
