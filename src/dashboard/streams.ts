@@ -8,6 +8,7 @@ import { pipeline } from 'node:stream/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Config } from '../config/config.js';
 import { dateBound, loginMethods, parse, userFilter } from '../domain/filters.js';
+import { requireNoNul } from '../domain/input-limits.js';
 import type { OnConflict } from '../domain/import-format.js';
 import type { ProjectScope } from '../domain/projects.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
@@ -199,6 +200,7 @@ function readFormat({ query }: FastifyRequest): ExportFormat {
 /** The conditions on entries of the audit trail, each given at most once. */
 function readQuestion({ query }: FastifyRequest): AuditQuestion {
   const given = query as Record<string, unknown>;
+  requireNoNul('query', given);
   const read = (name: string): string | undefined => {
     const value = given[name];
     if (value === undefined || typeof value === 'string') return value;
