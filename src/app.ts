@@ -22,7 +22,9 @@ import { decorateRequests } from './request.js';
 import { jsonBodyParser } from './http/body.js';
 import type { Logger } from './telemetry/logger.js';
 import { traceRequests } from './http/server-timing.js';
+import { createLifetimes } from './http/lifetime.js';
 import { createStreams, type StreamLimits } from './http/streams.js';
+import { createUnreadBytes } from './http/unread-bytes.js';
 import { healthPlugin } from './http/health.js';
 import { limitRates } from './http/rate-limit.js';
 import { redact } from './telemetry/redact.js';
@@ -120,12 +122,14 @@ export async function createServer({
   answerUnusualRequests(app);
   limitRequestTime(app, { timeoutMs: config.requestTimeoutMs, unreadMs });
   const admission = createAdmission(admissionOptions, eventLoop);
-  const runWithAdmission = admitRequests(app, admission);
+  const unread = createUnreadBytes();
+  const runWithAdmission = admitRequests(app, admission, unread);
   traceRequests(app, await loadTracing(config, log));
   await limitRates(app, config.rateLimit, log);
   logRequests(app, log);
   compressAnswers(app, config.compression);
-  const streams = createStreams(app, services.projects, runWithAdmission, streamLimits);
+  const lifetimes = createLifetimes(app, runWithAdmission, unread);
+  const streams = createStreams(app, services.projects, lifetimes, streamLimits);
   const secondThread = createSecondThread(config, {
     openPort: context.db.openPort,
     isAlone: admission.isAlone,
@@ -186,7 +190,7 @@ export async function createServer({
     ]);
     const isEmbedded = config.db.engine === 'embedded';
     const status = createStatus({ admission, pool: context.db.pool, isEmbedded, examine });
-    await app.register(dashboardPlugin, { config, services, status, runWithAdmission, requireOpen });
+    await app.register(dashboardPlugin, { config, services, status, runWithAdmission, lifetimes, requireOpen });
   }
   await app.register(frontPagePlugin, {
     graphiql: config.graphiql,

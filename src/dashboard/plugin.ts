@@ -5,6 +5,7 @@ import type { ProjectScope } from '../domain/projects.js';
 import { AppError, fromUnknown } from '../errors.js';
 import type { RunWithAdmission } from '../http/admit-requests.js';
 import { reportFailure, setCommonHeaders } from '../http/failures.js';
+import type { Lifetimes } from '../http/lifetime.js';
 import { refuseMalformedUrl } from '../http/malformed-requests.js';
 import type { Services } from '../services/services.js';
 import type { DashboardContext, StatusSource } from './builder.js';
@@ -19,6 +20,8 @@ export interface DashboardOptions {
   readonly services: Services;
   readonly status: StatusSource;
   readonly runWithAdmission: RunWithAdmission;
+  /** Downloads and uploads outlive their requests. */
+  readonly lifetimes: Lifetimes;
   /** Throws UNAVAILABLE while the service is starting or closing. */
   readonly requireOpen: () => void;
 }

@@ -1,3 +1,4 @@
+import type { GraphQLError } from 'graphql';
 import { type Change, CHANGE_TYPES, CHANGES_PAGE, type ChangeType, changeCursor } from '../domain/changes.js';
 import { parse } from '../domain/filters.js';
 import { camelCase } from '../domain/identities.js';
@@ -9,9 +10,9 @@ import { selects } from './selection.js';
 import { pageInfoType } from './user-lists.js';
 import { userType } from './users.js';
 
-/** A change whose user was read with it, if that was wanted and is permitted. */
-interface ShownChange extends Change {
-  readonly user?: User | null;
+/** A change whose user was read with it, if that was wanted and is permitted; or an error, if it cannot be answered. */
+export interface ShownChange extends Change {
+  readonly user?: User | GraphQLError | null;
 }
 
 const DESCRIPTIONS: Record<ChangeType, string> = {
@@ -58,7 +59,7 @@ const changeType = builder.objectRef<ShownChange>('Change').implement({
       extensions: costs({ surcharge: SURCHARGES.id }),
       // Read with the change, in `withUsers`; here only where that is not permitted.
       resolve: (change, _args, { scope, services }) =>
-        change.user !== undefined ? change.user : findUser(change, scope, services, false),
+        change.user !== undefined ? (change.user as User | null) : findUser(change, scope, services, false),
     }),
   }),
 });
@@ -191,8 +192,11 @@ builder.subscriptionField('changes', (t) =>
       const lists = services.changes.follow(scope, { after: place, types: wanted }, follower.signal, follower.admit);
       return eachOf(lists);
     },
-    resolve: async (change, _args, context, info) => {
-      const wanted = { user: selects(info, 'Change.user'), accounts: selects(info, 'User.accounts') };
+    resolve: async (change: ShownChange, _args, context, info) => {
+      const wanted = {
+        user: change.user === undefined && selects(info, 'Change.user'),
+        accounts: selects(info, 'User.accounts'),
+      };
       const [shown] = await withUsers([change], wanted, context);
       return shown as ShownChange;
     },

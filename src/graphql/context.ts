@@ -12,29 +12,32 @@ const LARGE_COST = 2_000;
 const ASK_FOR_LESS =
   'The users that match, or their accounts, are more than one answer can have: ask for fewer at once.';
 
-/** The context of the resolvers of a request. */
+/** The context of the resolvers of a request, or of an event of a subscription. */
 export function contextOf(
   { id, scope, addWeight, report }: Asker,
   prepared: PreparedRequest | null,
   services: Services,
   follower: GraphQLContext['follower'] = null,
 ): GraphQLContext {
-  let charged = prepared?.cost ?? 0;
+  const paid = prepared?.cost ?? 0;
+  let charged = paid;
   return {
     scope,
     services,
     requestId: id,
     follower,
-    isLarge: charged >= LARGE_COST,
+    isLarge: paid >= LARGE_COST,
     charge(cost) {
       charged += cost;
       addWeight(unitsOfCost(cost));
-      // A change that is not sent would be skipped.
-      if (charged <= LIMITS.cost || follower !== null || prepared === null) return true;
+      if (charged <= LIMITS.cost || prepared === null) return true;
       // A mutation is always answered, because its work is done.
       if (prepared.operation?.node.operation === 'mutation') return true;
       prepared.refusal ??= [new GraphQLError(`${limitExceeded('cost', 'more')} ${ASK_FOR_LESS}`)];
       return false;
+    },
+    chargeAnew() {
+      charged = paid;
     },
     report,
   };

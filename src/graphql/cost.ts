@@ -32,16 +32,16 @@ const INTROSPECTED_PER_TYPE = 2;
 /** The cost of an operation with its coerced variables. */
 export type Cost = (variables: Readonly<Record<string, unknown>>) => number;
 
-/** For a field whose number of rows is an estimate: the estimate, and what each row costs with all that is below it. */
+/** What is paid for a list before it is read: for how many rows, and for each of them with all that is below it. */
 export interface RowCost {
-  readonly rows: number;
+  readonly rows: number | Cost;
   readonly perRow: number;
 }
 
 /** Set when the cost of its operation is computed, before anything is executed. */
 const rowCosts = nodeProperty<FieldNode, RowCost>('cost of a row');
 
-/** What a row of this field costs; undefined where the number of rows is known beforehand. */
+/** What is paid for this field if it is a list that declares its rows. */
 export function rowCostOf(node: FieldNode): RowCost | undefined {
   return rowCosts.get(node);
 }
@@ -53,11 +53,13 @@ export function rowCostOf(node: FieldNode): RowCost | undefined {
  *
  * The document is walked once, here, and each fragment once, however often it is spread. The result is a sum with one
  * term for each root field whose number of rows depends on variables.
+ *
+ * With `isLargest` every list has as many rows as it ever can, instead of an estimate.
  */
-export function operationCost(document: DocumentNode, operation: OperationDefinitionNode): Cost {
+export function operationCost(document: DocumentNode, operation: OperationDefinitionNode, isLargest = false): Cost {
   const fragments = fragmentsOf(document);
   const type = schema.getRootType(operation.operation) as GraphQLObjectType;
-  const walk = createCostWalk(fragments);
+  const walk = createCostWalk(fragments, isLargest);
   let fixed = 0;
   const varying: Cost[] = [];
   const add = (count: number | Cost, each: number) => {
@@ -67,7 +69,7 @@ export function operationCost(document: DocumentNode, operation: OperationDefini
   for (const node of rootFieldsOf(operation, fragments)) {
     const { once, perRow, field, rows } = walk(type, node);
     fixed += once;
-    add(typeof rows === 'object' ? readRows(field, node, rows) : atLeastOne(rows ?? 1), perRow);
+    add(rows ?? 1, perRow);
     const { items, options } = costOf(field);
     if (options !== undefined) add(readOptions(node, options.of), options.surcharge);
     if (items !== undefined) add(readItems(node, items.of), items.each);
@@ -87,17 +89,24 @@ interface CostParts {
 }
 
 /** Computes the cost of fields with all that is below them. Walks each fragment once, however often it is spread. */
-function createCostWalk(fragments: ReadonlyMap<string, FragmentDefinitionNode>) {
+function createCostWalk(fragments: ReadonlyMap<string, FragmentDefinitionNode>, isLargest: boolean) {
   const known = new Map<string, CostParts>();
 
-  const costOfField = (parent: GraphQLObjectType, node: FieldNode) => {
+  /** Below the root, variables are not read: the largest length counts. */
+  const rowsOf = (field: Field, node: FieldNode, rows: Rows, isRoot: boolean): number | Cost => {
+    if (rows.of === undefined) return atLeastOne(isLargest ? rows.atMost : rows.otherwise);
+    return isRoot ? readRows(field, node, rows.of, rows) : rows.atMost;
+  };
+
+  const costOfField = (parent: GraphQLObjectType, node: FieldNode, isRoot: boolean) => {
     const field = fieldOf(parent, node.name.value);
-    const { surcharge = 0, rows = introspectedRows(parent, field) } = costOf(field);
+    const { surcharge = 0, rows: declared } = costOf(field);
+    const rows = declared === undefined ? introspectedRows(parent, field) : rowsOf(field, node, declared, isRoot);
     const type = objectTypeOf(field.type);
     const below = node.selectionSet && type ? costOfSelections(type, node.selectionSet) : FREE;
     const isList = isListType(getNullableType(field.type));
     const perRow = isList ? below.once + below.perRow : below.perRow;
-    if (typeof rows === 'number') rowCosts.set(node, { rows, perRow });
+    if (isList && declared !== undefined && rows !== undefined && !isLargest) rowCosts.set(node, { rows, perRow });
     return { field, rows, once: 1 + surcharge + (isList ? 0 : below.once), perRow };
   };
 
@@ -109,11 +118,9 @@ function createCostWalk(fragments: ReadonlyMap<string, FragmentDefinitionNode>) 
     };
     for (const selection of selections) {
       if (selection.kind === 'Field') {
-        const { once, perRow, rows } = costOfField(type, selection);
-        // Below the root, variables are not read: the largest length counts.
-        const most = typeof rows === 'object' ? rows.atMost : rows;
-        if (most === undefined) add(once, perRow);
-        else add(once + atLeastOne(most) * perRow, 0);
+        const { once, perRow, rows } = costOfField(type, selection, false);
+        if (typeof rows === 'number') add(once + rows * perRow, 0);
+        else add(once, perRow);
       } else {
         const { once, perRow } =
           selection.kind === 'FragmentSpread'
@@ -135,7 +142,7 @@ function createCostWalk(fragments: ReadonlyMap<string, FragmentDefinitionNode>) 
     return parts;
   };
 
-  return costOfField;
+  return (parent: GraphQLObjectType, node: FieldNode) => costOfField(parent, node, true);
 }
 
 const FREE: CostParts = { once: 0, perRow: 0 };
@@ -156,7 +163,7 @@ function introspectedRows(parent: GraphQLObjectType, { name, type }: Field): num
 }
 
 /** How many rows the arguments of a field ask for: a number, or a function of the variables if one of them decides. */
-function readRows({ args }: Field, node: FieldNode, { of, otherwise, atMost }: Exclude<Rows, number>): number | Cost {
+function readRows({ args }: Field, node: FieldNode, of: readonly string[], { otherwise, atMost }: Rows): number | Cost {
   const candidates = of.map((name) => {
     const isList = isListType(getNullableType(args.find((arg) => arg.name === name)?.type));
     return readLength(argumentOf(node, name), isList);

@@ -37,6 +37,8 @@ export interface KnownOperation {
   /** Its name for the log. Null where it has none, or one that could be a secret or an address. */
   readonly loggedName: string | null;
   readonly cost: Cost;
+  /** Of a subscription: what its largest event costs. */
+  readonly largestCost: Cost | null;
   readonly readVariables: ReadVariables;
   /** The compiled operation, once it has been executed often enough. */
   readonly run: Run | null;
@@ -119,6 +121,7 @@ function knownOperation(tree: DocumentNode, node: OperationDefinitionNode, compi
     node,
     loggedName: loggedNameOf(node),
     cost: operationCost(tree, node),
+    largestCost: node.operation === 'subscription' ? operationCost(tree, node, true) : null,
     readVariables: variablesReader(node.variableDefinitions ?? []),
     run: null as Run | null,
     countExecution() {

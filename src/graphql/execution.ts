@@ -55,8 +55,12 @@ export function prepareRequest(document: ReadDocument, parameters: Parameters): 
   const { coerced, errors = [] } = operation.readVariables(variables);
   if (coerced === undefined) return { ...prepared, refusal: errors.map(asBadRequest) };
   const cost = operation.cost(coerced);
-  const refusal = cost > LIMITS.cost ? [new GraphQLError(limitExceeded('cost', cost))] : null;
-  return { ...prepared, coerced, cost, refusal };
+  return { ...prepared, coerced, cost, refusal: findTooCostly(cost, operation.largestCost?.(coerced) ?? 0) };
+}
+
+function findTooCostly(cost: number, ofEvent: number): GraphQLError[] | null {
+  if (cost > LIMITS.cost) return [new GraphQLError(limitExceeded('cost', cost))];
+  return ofEvent > LIMITS.eventCost ? [new GraphQLError(limitExceeded('eventCost', ofEvent))] : null;
 }
 
 /** Deeper than any input type of the schema. */
@@ -128,7 +132,8 @@ export function tooLarge(): GraphQLError {
 /** JSON writes a character in at most six bytes. */
 const BYTES_OF_CHARACTER = 6;
 
-function isTooLarge({ data }: ExecutionResult): boolean {
+/** Whether the answer would be too large to be sent. */
+export function isTooLarge({ data }: ExecutionResult): boolean {
   // Estimated first: serializing a far too large result would take long, or fail.
   const characters = lengthOf(data, 0);
   if (characters * BYTES_OF_CHARACTER <= LARGEST_ANSWER_BYTES) return false;

@@ -1,4 +1,5 @@
 import type { GraphQLField } from 'graphql';
+import { MAX_ACCOUNTS } from '../domain/identities.js';
 
 /** What a field costs beyond the 1 that every field costs. The field declares it in its `extensions`. */
 export interface FieldCost {
@@ -15,8 +16,15 @@ export interface FieldCost {
   readonly items?: { readonly of: readonly [argument: string, field?: string]; readonly each: number };
 }
 
-/** An estimate, or the value of the first argument in `of` that is given. The field refuses more than `atMost`. */
-export type Rows = number | { readonly of: readonly string[]; readonly otherwise: number; readonly atMost: number };
+/** How many rows a list has. */
+export interface Rows {
+  /** The arguments of which the first that is given says it: the number, or a list with an item a row. */
+  readonly of?: readonly string[];
+  /** An estimate where no argument says it. Rows beyond it are charged when they are read (rows.ts). */
+  readonly otherwise: number;
+  /** There are never more. */
+  readonly atMost: number;
+}
 
 export const SURCHARGES = {
   /** An index is searched. */
@@ -39,10 +47,10 @@ export const SURCHARGES = {
   receipt: 12,
 } as const;
 
-/** Most users have few accounts. Rows beyond this estimate are charged when they are read (rows.ts). */
-export const ACCOUNTS_PER_USER = 3;
-/** An email or an address nearly always belongs to one user. Rows beyond this estimate are charged in the same way. */
-export const USERS_PER_SEARCH = 3;
+/** Most users have few accounts. */
+export const ACCOUNTS_PER_USER: Rows = { otherwise: 3, atMost: MAX_ACCOUNTS };
+/** An email or an address nearly always belongs to one user. */
+export const USERS_PER_SEARCH: Rows = { otherwise: 3, atMost: Number.POSITIVE_INFINITY };
 
 /** The `extensions` of a field that costs more than 1. */
 export function costs(cost: FieldCost): { readonly cost: FieldCost } {

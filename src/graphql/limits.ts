@@ -23,6 +23,8 @@ export const LIMITS = {
   characters: 50_000,
   /** Of the text of a document whose subscription is opened. The thread that keeps the streams reads it (elsewhere.ts). */
   subscriptionCharacters: 5_000,
+  /** Of the body of such a request, or of its URL: the stream keeps what it declares. */
+  subscriptionBytes: 8_192,
   tokens: 4_000,
   /** GraphQL.js counts the lines again for each error, to report its position. */
   lines: 2_000,
@@ -35,11 +37,15 @@ export const LIMITS = {
   /** Fragment definitions, spreads and inline fragments. */
   fragments: 200,
   cost: 20_000,
+  /** Of the largest event of a subscription. The thread that keeps the streams executes it. */
+  eventCost: 5_000,
 } as const;
 
 const NAMES: Partial<Record<keyof typeof LIMITS, string>> = {
   rootFields: 'root fields',
   subscriptionCharacters: 'characters of a subscription',
+  subscriptionBytes: 'bytes of a request for a subscription',
+  eventCost: 'cost of the largest event',
 };
 
 /** The message for a limit that is exceeded: its name, what arrived, what is accepted. */

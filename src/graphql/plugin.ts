@@ -19,7 +19,7 @@ import type { AnsweredElsewhere, AskedElsewhere } from './elsewhere.js';
 import type { Parameters, PreparedRequest } from './execution.js';
 import { createExplorer } from './explorer.js';
 import { isPlainPost } from './fast-path.js';
-import { LIMITS } from './limits.js';
+import { limitExceeded, LIMITS } from './limits.js';
 import {
   createPersistedQueries,
   createTextFinder,
@@ -28,7 +28,7 @@ import {
   warmDocuments,
 } from './registered-documents.js';
 import { createRequestReader } from './request.js';
-import { subscriptionEvents } from './subscriptions.js';
+import { keepSubscription, subscriptionEvents } from './subscriptions.js';
 
 export interface GraphQLOptions {
   readonly services: Services;
@@ -163,8 +163,9 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
     const asker = askerOf(request);
     if (prepared.refusal === null && prepared.operation?.node.operation === 'subscription') {
       requireStream(request);
+      const subscription = keepSubscription(prepared);
       return streams.send(request, reply, 'changes', (stream) =>
-        subscriptionEvents(prepared, contextOf(asker, prepared, services, stream), stream),
+        subscriptionEvents(subscription, { asker, documents, services, stream }),
       );
     }
     const { status, headers, body } = await answerer.answer(
@@ -201,10 +202,13 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
   }
 };
 
-/** Refuses a subscription whose caller takes no stream. */
-function requireStream({ graphqlParameters, raw }: FastifyRequest): void {
+/** Refuses a subscription whose caller takes no stream, or which is so long that the stream would keep much. */
+function requireStream({ graphqlParameters, raw, json, url }: FastifyRequest): void {
   if (!graphqlParameters?.acceptsEvents)
     throw badInput('Accept', raw.headers.accept, `${EVENT_STREAM} for a subscription`);
+  const { length } = json ?? url;
+  if (length > LIMITS.subscriptionBytes)
+    throw new AppError('PAYLOAD_TOO_LARGE', limitExceeded('subscriptionBytes', length));
 }
 
 function httpRequestOf({ method, url, raw, json }: FastifyRequest): HttpRequest {

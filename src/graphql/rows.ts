@@ -1,19 +1,19 @@
-import { defaultFieldResolver, type GraphQLField, isObjectType } from 'graphql';
+import { defaultFieldResolver, type GraphQLField, getNullableType, isListType, isObjectType } from 'graphql';
 import type { GraphQLContext } from './builder.js';
 import { rowCostOf } from './cost.js';
 import { costOf } from './field-cost.js';
 import { schema } from './schema.js';
 
 /**
- * Charges for lists whose length is not known beforehand: users who share an email, accounts of a user. The operation
- * pays an estimate before it starts. Each row beyond the estimate is charged as soon as it is read, before it is
- * answered.
+ * Charges for the lists that declare their rows: users who share an email, accounts of a user, users by their ids. The operation pays
+ * for some rows before it starts: those that its arguments ask for, or an estimate. Each row beyond that is charged as soon as it is
+ * read, before it is answered.
  */
 export function chargeForRows(): void {
   for (const type of Object.values(schema.getTypeMap())) {
     if (!isObjectType(type)) continue;
     for (const field of Object.values(type.getFields())) {
-      if (typeof costOf(field).rows === 'number') chargeForRowsOf(field);
+      if (costOf(field).rows !== undefined && isListType(getNullableType(field.type))) chargeForRowsOf(field);
     }
   }
 }
@@ -22,10 +22,13 @@ function chargeForRowsOf(field: GraphQLField<unknown, GraphQLContext>): void {
   const { resolve = defaultFieldResolver } = field;
   field.resolve = (parent, args, context, info) => {
     const charged = (list: unknown): unknown => {
+      const found = countRows(list);
       let cost = 0;
       for (const node of info.fieldNodes) {
-        const each = rowCostOf(node);
-        if (each !== undefined) cost += ((list as unknown[]).length - each.rows) * each.perRow;
+        const paid = rowCostOf(node);
+        if (paid === undefined) continue;
+        const rows = typeof paid.rows === 'number' ? paid.rows : paid.rows(info.variableValues);
+        cost += (found - rows) * paid.perRow;
       }
       // The operation is refused, so the fields of this list need not be resolved.
       return cost > 0 && !context.charge(cost) ? [] : list;
@@ -33,4 +36,10 @@ function chargeForRowsOf(field: GraphQLField<unknown, GraphQLContext>): void {
     const list = resolve(parent, args, context, info);
     return list instanceof Promise ? list.then(charged) : charged(list);
   };
+}
+
+/** The rows of a list, or of the lists in it. */
+function countRows(list: unknown): number {
+  if (!Array.isArray(list)) return 0;
+  return Array.isArray(list[0]) ? list.reduce<number>((rows, item) => rows + countRows(item), 0) : list.length;
 }

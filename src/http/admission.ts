@@ -15,6 +15,8 @@ export interface Admission {
   addWeight(request: QueuedRequest, units: number): void;
   /** Ends a request, whether it has started or not. A second call does nothing. */
   release(request: QueuedRequest): void;
+  /** The most that one piece of work may weigh to be sure that it can start: what may be in flight, and may wait. */
+  readonly budget: number;
   /** Whether no other project is active, or was a moment ago. */
   isAlone(project: string): boolean;
   /** Resolves when nothing is in flight and nothing is queued. */
@@ -222,6 +224,7 @@ export function createAdmission(
       addInFlight(tenants.get(request.project) as TenantQueue, units);
     },
     release,
+    budget: Math.min(maxInFlight, maxQueued),
     isAlone: activity.isAlone,
     load,
     idle: () => (tenants.size === 0 ? Promise.resolve() : new Promise((resolve) => whenIdle.push(resolve))),

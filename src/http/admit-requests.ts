@@ -2,12 +2,15 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { type AppError, unavailable } from '../errors.js';
 import { startStep, currentTrace, type RequestTrace, runInTrace } from '../telemetry/request-trace.js';
 import type { Admission, QueuedRequest } from './admission.js';
-import { createUnreadAnswers } from './unread-answers.js';
+import { notRead, type UnreadBytes } from './unread-bytes.js';
 
-/** Runs work of `weight` units (default 1) when the project's queue lets it start. Throws UNAVAILABLE if it is full. */
+/**
+ * Runs work of `weight` units (default 1) when the project's queue lets it start. More than may be in flight counts as that, so that it can
+ * start at all. `addWeight` adds what turns out to be needed. Throws UNAVAILABLE if the queue is full.
+ */
 export type RunWithAdmission = <Result>(
   project: string,
-  work: () => Promise<Result>,
+  work: (addWeight: (units: number) => void) => Promise<Result>,
   weight?: number,
 ) => Promise<Result>;
 
@@ -15,8 +18,7 @@ export type RunWithAdmission = <Result>(
  * Makes every authenticated request wait for admission before its handler, and releases it when it is answered.
  * Returns a function that does the same for other work. Call it before the routes are registered.
  */
-export function admitRequests(app: FastifyInstance, admission: Admission): RunWithAdmission {
-  const unreadAnswers = createUnreadAnswers();
+export function admitRequests(app: FastifyInstance, admission: Admission, unread: UnreadBytes): RunWithAdmission {
   const refuse = createRefusals();
 
   app.decorateRequest('addWeight', function addWeight(units) {
@@ -25,12 +27,12 @@ export function admitRequests(app: FastifyInstance, admission: Admission): RunWi
   app.addHook('preHandler', (request, reply, done) => {
     const { scope, routeOptions } = request;
     if (!scope) return done();
-    if (unreadAnswers.isFull(scope.appId)) return done(notRead());
+    if (unread.isFull(scope.appId)) return done(notRead());
     admit(request, reply, routeOptions.config.weight?.(request) ?? 1, done);
   });
   app.addHook('onSend', (request, reply, payload, done) => {
     if (request.queued !== null) admission.release(request.queued);
-    if (request.scope) unreadAnswers.add(request.scope.appId, payload, reply);
+    if (request.scope) unread.addAnswer(request.scope.appId, payload, reply);
     done();
   });
   // The database closes next. Work for a client that has gone may still use a connection, so this waits for it.
@@ -63,10 +65,10 @@ export function admitRequests(app: FastifyInstance, admission: Admission): RunWi
     const trace = currentTrace() ?? null;
     return new Promise((resolve, reject) => {
       const start = () =>
-        void runInTrace(trace, work)
+        void runInTrace(trace, () => work((units) => admission.addWeight(queued, units)))
           .finally(() => admission.release(queued))
           .then(resolve, reject);
-      const queued: QueuedRequest = { project, weight, start, state: 'new' };
+      const queued: QueuedRequest = { project, weight: Math.min(weight, admission.budget), start, state: 'new' };
       submit(queued, trace, reject);
     });
   };
@@ -98,8 +100,4 @@ function createRefusals(): (project: string, done: (error: Error) => void) => vo
 
 function overloaded(): AppError {
   return unavailable('The service is overloaded: the queue is full.');
-}
-
-function notRead(): AppError {
-  return unavailable('Earlier answers to this project have not been read. Read them before you send more requests.');
 }

@@ -3,17 +3,17 @@ import { createServer, type Server } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import type { FastifyReply } from 'fastify';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { createUnreadAnswers } from '#dist/http/unread-answers.js';
+import { createUnreadBytes } from '#dist/http/unread-bytes.js';
 
 /** A project may leave five of these answers unread, but not six. */
 const ANSWER = 'x'.repeat(6 * 1_048_576);
 
-let unread: ReturnType<typeof createUnreadAnswers>;
+let unread: ReturnType<typeof createUnreadBytes>;
 let server: Server;
 beforeEach(async () => {
-  unread = createUnreadAnswers();
+  unread = createUnreadBytes();
   server = createServer((request, raw) => {
-    unread.add('project', ANSWER, { raw, request: { socket: request.socket } } as unknown as FastifyReply);
+    unread.addAnswer('project', ANSWER, { raw, request: { socket: request.socket } } as unknown as FastifyReply);
     raw.end(ANSWER);
   });
   server.listen(0, '127.0.0.1');
@@ -65,6 +65,7 @@ test('answers count until they are read, and do not affect another project', asy
 
 test('an answer on a connection that has ended does not count', async () => {
   const socket = { destroyed: true } as Socket;
-  for (let n = 0; n < 6; n += 1) unread.add('project', ANSWER, { request: { socket } } as unknown as FastifyReply);
+  for (let n = 0; n < 6; n += 1)
+    unread.addAnswer('project', ANSWER, { request: { socket } } as unknown as FastifyReply);
   expect(unread.isFull('project')).toBe(false);
 });

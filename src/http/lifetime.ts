@@ -1,0 +1,214 @@
+import { Readable } from 'node:stream';
+import { once } from 'node:events';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { AppError } from '../errors.js';
+import type { RunWithAdmission } from './admit-requests.js';
+import { notRead, onConnectionEnd, type UnreadBytes } from './unread-bytes.js';
+
+/*
+ * What outlives its request: streams of events, downloads, uploads. An answer of one piece is weighed, permitted and bounded once,
+ * because it is over soon. What goes on is weighed, permitted and bounded here, again at each piece of its work. Only this file listens
+ * for the end of such a client (test/unit/source.test.ts).
+ */
+
+/** How often the permission of what is open is read again, so that it ends within a second of its permission. */
+const CHECK_MS = 400;
+/** After its end, a client has this time to read what is left. */
+const LINGER_MS = 1_000;
+
+/** On which terms something outlives its request. */
+export interface Terms<Permit> {
+  /** Whose it is in the fair queue: its work and its unread bytes are charged to this tenant. */
+  readonly tenant: string;
+  readonly places: Places;
+  /** Who takes one of the places. */
+  readonly holder: string;
+  /** What is the same for all that have the same permission: it is read once for all of them. */
+  readonly permission: string;
+  /** Reads the permission again. Throws an AppError where it is gone. */
+  readonly permit: () => Promise<Permit>;
+  /** Whether it ends as soon as the service closes. Otherwise the service waits for it. */
+  readonly endsAtClose: boolean;
+}
+
+export interface Lifetime<Permit> {
+  /** Aborts when the work has to end: the client or the permission is gone, or the service closes. */
+  readonly signal: AbortSignal;
+  /** Whether the client has gone, so that nothing can be sent. */
+  isGone(): boolean;
+  /**
+   * Runs a piece of work when the fair queue lets it, with the permission as it is then. `weight` is in units of admission, and `addWeight`
+   * adds what turns out to be needed. UNAVAILABLE while the queue is full or the tenant has left too much unread.
+   */
+  admit<Result>(
+    work: (permit: Permit, addWeight: (units: number) => void) => Promise<Result>,
+    weight?: number,
+  ): Promise<Result>;
+  /**
+   * Sends a piece of the answer, and resolves when the client has room for the next one. Once `signal` has aborted it waits for nothing, so
+   * that the client can be told why. Rejects if the client has gone.
+   */
+  write(piece: string | Buffer): Promise<void>;
+}
+
+/** How many may be open at once. */
+export interface Places {
+  /** Takes one; throws where there is none. Returns what gives it back. */
+  take(holder: string): () => void;
+  /** How many are taken. */
+  count(): number;
+}
+
+export function createPlaces(
+  { perHolder, inAll }: { readonly perHolder: number; readonly inAll: number },
+  refusal: (isOwn: boolean) => AppError,
+): Places {
+  const taken = new Map<string, number>();
+  let all = 0;
+  return {
+    count: () => all,
+    take(holder) {
+      const own = taken.get(holder) ?? 0;
+      if (own >= perHolder || all >= inAll) throw refusal(own >= perHolder);
+      taken.set(holder, own + 1);
+      all += 1;
+      return () => {
+        all -= 1;
+        const left = (taken.get(holder) as number) - 1;
+        if (left === 0) taken.delete(holder);
+        else taken.set(holder, left);
+      };
+    },
+  };
+}
+
+/** One that is open. */
+interface Open {
+  readonly terms: Terms<unknown>;
+  end(reason: AppError): void;
+}
+
+export type Lifetimes = ReturnType<typeof createLifetimes>;
+
+/** Call it before the routes are registered. */
+export function createLifetimes(app: FastifyInstance, runWithAdmission: RunWithAdmission, unread: UnreadBytes) {
+  const open = new Set<Open>();
+  let isClosing = false;
+  let checking = false;
+
+  async function checkPermissions(): Promise<void> {
+    const groups = new Map<string, Open[]>();
+    for (const each of open) {
+      const group = groups.get(each.terms.permission);
+      if (group === undefined) groups.set(each.terms.permission, [each]);
+      else group.push(each);
+    }
+    await Promise.all([...groups.values()].map(checkGroup));
+  }
+
+  async function checkGroup(group: Open[]): Promise<void> {
+    const [{ terms }] = group as [Open];
+    try {
+      await terms.permit();
+    } catch (error) {
+      // While the database is away, nothing is read either.
+      if (!(error instanceof AppError) || error.code === 'UNAVAILABLE') return;
+      for (const each of group) each.end(error);
+    }
+  }
+
+  const timer = setInterval(() => {
+    if (checking || open.size === 0) return;
+    checking = true;
+    void checkPermissions().finally(() => {
+      checking = false;
+    });
+  }, CHECK_MS).unref();
+  app.addHook('preClose', async () => {
+    isClosing = true;
+    for (const each of [...open]) if (each.terms.endsAtClose) each.end(closing());
+  });
+  app.addHook('onClose', async () => clearInterval(timer));
+
+  /**
+   * Begins work that outlives its request, unless the client has gone, and returns the body of the answer, which is what the work writes. A work that fails breaks the
+   * answer off, so that no part is taken for the whole. What `places.take` throws where there are too many.
+   */
+  function begin<Permit>(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    terms: Terms<Permit>,
+    work: (lifetime: Lifetime<Permit>) => Promise<void>,
+  ): Readable {
+    const leave = terms.places.take(terms.holder);
+    const controller = new AbortController();
+    const { signal } = controller;
+    const { socket } = request.raw;
+    const body = createBody(reply, terms.tenant, signal, unread);
+    let isGone = false;
+    const each: Open = {
+      terms,
+      end(reason) {
+        if (signal.aborted) return;
+        controller.abort(reason);
+        // A client that does not read would keep it open.
+        setTimeout(() => socket.destroy(), LINGER_MS).unref();
+      },
+    };
+    const gone = () => {
+      isGone = true;
+      controller.abort(new Error('The client has gone.'));
+    };
+    // It may have gone while the request waited: then it is told at once, and the work does not begin.
+    const forgetConnection = onConnectionEnd(socket, gone);
+    open.add(each);
+    if (isClosing && terms.endsAtClose) each.end(closing());
+    const lifetime: Lifetime<Permit> = {
+      signal,
+      isGone: () => isGone,
+      write: body.write,
+      async admit(piece, weight = 1) {
+        if (unread.isFull(terms.tenant)) throw notRead();
+        return runWithAdmission(terms.tenant, async (addWeight) => piece(await terms.permit(), addWeight), weight);
+      },
+    };
+    (isGone ? Promise.reject(signal.reason as Error) : work(lifetime)).then(body.end, body.breakOff).finally(() => {
+      forgetConnection();
+      open.delete(each);
+      leave();
+    });
+    return body.stream;
+  }
+
+  return { begin };
+}
+
+/** A body that is written by pieces, each when the client has room for it. What waits in memory counts as unread. */
+function createBody({ raw }: FastifyReply, tenant: string, signal: AbortSignal, unread: UnreadBytes) {
+  let wake = () => {};
+  const stream = new Readable({ highWaterMark: 1, read: () => wake() });
+  signal.addEventListener('abort', () => wake(), { once: true });
+  return {
+    stream,
+    end: () => void stream.push(null),
+    breakOff: (error: Error) => void stream.destroy(error),
+    async write(piece: string | Buffer): Promise<void> {
+      if (stream.destroyed) throw signal.reason ?? new Error('The client has gone.');
+      const taken = new Promise<void>((resolve) => {
+        wake = resolve;
+      });
+      stream.push(piece);
+      if (!signal.aborted) await taken;
+      // Here the stream has handed the piece to the connection.
+      if (signal.aborted || !raw.writableNeedDrain) return;
+      const forget = unread.add(tenant, raw.writableLength);
+      await once(raw, 'drain', { signal })
+        .catch(() => undefined)
+        .finally(forget);
+    },
+  };
+}
+
+function closing(): AppError {
+  return new AppError('UNAVAILABLE', 'The service is closing. Connect again, with the last id that you have handled.');
+}
