@@ -5,6 +5,7 @@ import { type DataDirLock, type DataDirLostError, type LockOptions, lockDataDir 
 import { migrate } from './db/migrate.js';
 import type { OnFailure } from './services/background.js';
 import { createServices, type Services, type ServicesOptions } from './services/services.js';
+import { createSpool } from './services/spool.js';
 
 /** The database and its services, without GraphQL and REST. The server and the commands share it. */
 export interface Context {
@@ -35,10 +36,13 @@ export interface ContextOptions extends DatabaseOptions {
 /** What the services take from the settings. */
 export function servicesOptions(config: ServicesConfig): ServicesOptions {
   const { changesRetentionMs, receiptKeys: keys, publicUrl: issuer, webhooksAllowPrivate } = config;
-  return { changesRetentionMs, receipts: { keys, issuer }, webhooksAllowPrivate };
+  return { changesRetentionMs, receipts: { keys, issuer }, webhooksAllowPrivate, spool: createSpool(config.db) };
 }
 
-export type ServicesConfig = Pick<Config, 'changesRetentionMs' | 'receiptKeys' | 'publicUrl' | 'webhooksAllowPrivate'>;
+export type ServicesConfig = Pick<
+  Config,
+  'db' | 'changesRetentionMs' | 'receiptKeys' | 'publicUrl' | 'webhooksAllowPrivate'
+>;
 
 export function createContext(config: Config, options: ContextOptions): Context {
   const { command, controlSocket, lockWaitMs: waitMs = 0, onDoubt } = options;

@@ -4,7 +4,6 @@ import type { QueuedRequest } from './http/admission.js';
 import type { LoggedOperation } from './http/request-log.js';
 import { NO_SLOT } from './http/request-timeout.js';
 import type { MeasuredCost } from './http/server-timing.js';
-import type { ActiveSession } from './domain/operators.js';
 import type { Permission, ProjectScope } from './domain/projects.js';
 import type { Measurements } from './telemetry/metrics.js';
 import type { RequestTrace } from './telemetry/request-trace.js';
@@ -15,8 +14,6 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** The project whose credentials came with the request. Set only behind authentication. */
     scope: ProjectScope;
-    /** The session of an operator, behind the log-in of the dashboard. */
-    session: ActiveSession | null;
     /** Its slot in http/request-timeout.ts; NO_SLOT when it is not open. */
     timeoutSlot: number;
     /** Its place in admission; null until it is submitted. */
@@ -70,7 +67,6 @@ export function decorateRequests(app: FastifyInstance): void {
     'graphql',
     'json',
     'operation',
-    'session',
   ] as const) {
     app.decorateRequest(name, null);
   }

@@ -1,5 +1,5 @@
-import { createReadStream, createWriteStream, mkdtempSync } from 'node:fs';
-import { chmod, mkdir, mkdtemp, open, rm, stat } from 'node:fs/promises';
+import { mkdtempSync } from 'node:fs';
+import { chmod, rm } from 'node:fs/promises';
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import { once } from 'node:events';
 import { tmpdir } from 'node:os';
@@ -48,7 +48,7 @@ export async function removeControlSocket(socketPath: string, dataDir: string): 
 
 /**
  * Runs the operations that commands send to `socketPath`, until it is closed. The caller holds the data directory, so an existing
- * socket and spooled input are left over from a server that was killed.
+ * socket is left over from a server that was killed, and so is spooled input, of a version that gave it names.
  */
 export async function serveControlSocket(
   socketPath: string,
@@ -56,11 +56,9 @@ export async function serveControlSocket(
   operations: Operations,
   context: Omit<OperationContext, 'operator'>,
 ): Promise<{ close(): Promise<void> }> {
-  const spoolDir = join(dataDir, 'spool');
-  await Promise.all([socketPath, spoolDir].map((path) => rm(path, { recursive: true, force: true })));
-  await mkdir(spoolDir, { mode: 0o700 });
+  await Promise.all([socketPath, join(dataDir, 'spool')].map((path) => rm(path, { recursive: true, force: true })));
   const server = createServer({ requestTimeout: 0 }, (incoming, response) => {
-    respond(operations, context, spoolDir, incoming, response).catch(() => response.destroy());
+    respond(operations, context, incoming, response).catch(() => response.destroy());
   });
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
@@ -84,11 +82,10 @@ export async function serveControlSocket(
 async function respond(
   operations: Operations,
   context: Omit<OperationContext, 'operator'>,
-  spoolDir: string,
   incoming: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
-  const spool = await mkdtemp(join(spoolDir, 'operation-'));
+  const { spool } = context.services;
   const disconnected = new AbortController();
   response.on('close', () => disconnected.abort(new Error('The command was interrupted.')));
   const sendFrame = (frame: Frame) => response.write(`${JSON.stringify(frame)}\n`);
@@ -101,26 +98,24 @@ async function respond(
     if (operation === undefined)
       throw new AppError('BAD_USER_INPUT', `The running server does not know the operation "${name}".`);
     const params = JSON.parse(Buffer.from(String(incoming.headers[PARAMS_HEADER]), 'base64url').toString());
-    await pipeline(incoming, createWriteStream(join(spool, 'input'), { mode: 0o600 }));
-    const output = await open(join(spool, 'output'), 'w', 0o600);
-    const io: Io = {
-      input: createReadStream(join(spool, 'input')),
-      inputBytes: (await stat(join(spool, 'input'))).size,
-      write: operation.isLive ? sendOutput : async (chunk) => void (await output.write(chunk)),
-      progress: (progress) => sendFrame({ progress }),
-      signal: disconnected.signal,
-    };
     // Only the same system user can connect, so the name is believed.
     const operator = { ...THE_OPERATOR, name: String(incoming.headers[OPERATOR_HEADER] ?? '') };
-    const result = await operation.run({ ...context, operator }, params as never, io).finally(() => output.close());
-    await pipeline(
-      createReadStream(join(spool, 'output'), 'utf8'),
-      async function* (chunks: AsyncIterable<string>) {
-        for await (const chunk of chunks) yield `${JSON.stringify({ output: chunk } satisfies Frame)}\n`;
-      },
-      response,
-      { end: false },
-    );
+    const result = await spool.withFile(async (input) => {
+      for await (const chunk of incoming) await input.write(chunk);
+      return spool.withFile(async (output) => {
+        const io: Io = {
+          input,
+          inputBytes: input.bytes,
+          write: operation.isLive ? sendOutput : (chunk) => output.write(chunk),
+          progress: (progress) => sendFrame({ progress }),
+          signal: disconnected.signal,
+        };
+        const done = await operation.run({ ...context, operator }, params as never, io);
+        const text = new TextDecoder();
+        for await (const chunk of output) await sendOutput(text.decode(chunk, { stream: true }));
+        return done;
+      });
+    });
     sendFrame({ result });
   } catch (error) {
     const { code, publicMessage, cause } = fromUnknown(error);
@@ -130,7 +125,6 @@ async function respond(
     });
   } finally {
     response.end();
-    await rm(spool, { recursive: true, force: true });
   }
 }
 

@@ -78,6 +78,8 @@ export interface OidcConfig {
   /** The scopes that are asked for, separated by spaces. */
   readonly scope: string;
   readonly roleClaim: string;
+  /** The claim that names an operator. */
+  readonly nameClaim: string;
   /** The values of the claim that give each role. */
   readonly roles: Readonly<Record<'admin' | 'support' | 'viewer', readonly string[]>>;
 }
@@ -260,7 +262,8 @@ function oidcOf(values: SettingValues): OidcConfig | null {
   const { OIDC_ISSUER: issuer, OIDC_CLIENT_ID: clientId, OIDC_CLIENT_SECRET: clientSecret } = values;
   const roles = rolesOf(values.OIDC_ROLES);
   if (issuer === undefined || clientId === undefined || clientSecret === undefined || roles === null) return null;
-  return { issuer, clientId, clientSecret, scope: values.OIDC_SCOPE, roleClaim: values.OIDC_ROLE_CLAIM, roles };
+  const { OIDC_SCOPE: scope, OIDC_ROLE_CLAIM: roleClaim, OIDC_NAME_CLAIM: nameClaim } = values;
+  return { issuer, clientId, clientSecret, scope, roleClaim, nameClaim, roles };
 }
 
 /** `role=value` pairs; null if they cannot be read. */

@@ -298,6 +298,11 @@ export const DECLARATIONS = {
     default: 'admin=admin,support=support,viewer=viewer',
     does: 'Which value of the claim gives which role: `admin`, `support` or `viewer`. Of several roles the one that allows most counts.',
   },
+  OIDC_NAME_CLAIM: {
+    ...text('the name of a claim'),
+    default: 'sub',
+    does: 'The claim of the ID token that names an operator in the audit trail, from the first login on. It has to have the form of `OPERATOR`. Take only one that people cannot choose for themselves at the provider, such as `email` where it is verified.',
+  },
   LOG_LEVEL: { ...oneOf(...LOG_LEVELS), default: 'info', does: 'The least severe log lines that are written.' },
   METRICS_PORT: {
     ...wholeNumber(0, 65535),
@@ -317,12 +322,7 @@ export const DECLARATIONS = {
     absent: 'see `OTEL_EXPORTER_OTLP_ENDPOINT`',
     does: 'The whole URL to which traces are sent. It takes precedence over `OTEL_EXPORTER_OTLP_ENDPOINT`.',
   },
-  OTEL_EXPORTER_OTLP_HEADERS: {
-    ...headerList,
-    default: null,
-    does: 'Headers to send to the collector.',
-    secret: true,
-  },
+  OTEL_EXPORTER_OTLP_HEADERS: { ...headerList, default: null, does: 'Headers to send to the collector.', secret: true },
   OTEL_EXPORTER_OTLP_TRACES_HEADERS: {
     ...headerList,
     default: null,

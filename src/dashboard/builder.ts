@@ -21,6 +21,8 @@ export interface DashboardContext {
   readonly status: StatusSource;
   /** The operator's right to act on a project, found once for a request. NOT_FOUND. */
   readonly scopeOf: (appId: string) => Promise<ProjectScope>;
+  /** The same with the session and the role as they are now: for an effect, before which time has passed. UNAUTHENTICATED. */
+  readonly renew: () => Promise<DashboardContext>;
   /** Is told of an error that the people who run the service should know of. */
   readonly report: (failure: AppError) => void;
   /** Ends the session in the browser too. */

@@ -1,10 +1,11 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { isLoopback, type OidcConfig } from '../config/config.js';
-import { type OperatorRole, operatorNameOf } from '../domain/operators.js';
-import { AppError, fromUnknown } from '../errors.js';
+import { parse } from '../domain/filters.js';
+import { type OperatorRole, operatorName } from '../domain/operators.js';
+import { AppError, badInput, fromUnknown } from '../errors.js';
 import { logIds } from '../http/request-log.js';
 import type { Services } from '../services/services.js';
-import { cookieOf, type Sessions } from './session.js';
+import type { Sessions } from './session.js';
 
 /*
  * Single sign-on by OpenID Connect (authorization code with PKCE). The person is known by the provider's subject, and a claim decides
@@ -72,7 +73,7 @@ export async function serveOidc(app: FastifyInstance, options: OidcOptions): Pro
           code_challenge: await client.calculatePKCECodeChallenge(pending.verifier),
           code_challenge_method: 'S256',
         });
-        keep(request, reply, pending);
+        keep(sessions, request, reply, pending);
         return reply.redirect(url.href, 303);
       } catch (error) {
         return leave(request, reply, error);
@@ -86,7 +87,7 @@ export async function serveOidc(app: FastifyInstance, options: OidcOptions): Pro
     handler: async (request, reply) => {
       requireOpen();
       try {
-        const pending = take(request, reply);
+        const pending = take(sessions, request, reply);
         if (pending === null)
           throw new AppError('UNAUTHENTICATED', 'This login was not begun here, or it took too long.');
         const returned = new URL(`${callbackOf(request)}${new URL(request.originalUrl, originOf(request)).search}`);
@@ -99,7 +100,7 @@ export async function serveOidc(app: FastifyInstance, options: OidcOptions): Pro
         const claims = tokens.claims() as Readonly<Record<string, unknown>> & { iss: string; sub: string };
         const role = roleOf(claims[oidc.roleClaim], oidc);
         if (role === null) throw new AppError('FORBIDDEN', 'The account has no role here.');
-        const person = { subject: `${claims.iss} ${claims.sub}`, name: nameOf(claims), role };
+        const person = { subject: `${claims.iss} ${claims.sub}`, name: () => nameOf(claims, oidc), role };
         sessions.begin(request, reply, await services.operators.logInSubject(person, sessions.callerOf(request)));
         return reply.redirect('/dashboard', 303);
       } catch (error) {
@@ -116,26 +117,30 @@ function roleOf(claim: unknown, { roles }: OidcConfig): OperatorRole | null {
   return ROLES.find((role) => roles[role].some((value) => values.includes(value))) ?? null;
 }
 
-/** What people call the person: their name at the provider, or their email, or else the subject. */
-function nameOf(claims: Readonly<Record<string, unknown>>): string {
-  const texts = ['preferred_username', 'email', 'sub'].map((name) => claims[name]);
-  return operatorNameOf(texts.find((text): text is string => typeof text === 'string' && text !== '') ?? '');
+/**
+ * The name of the person in the audit trail. It is not made to fit: two people could get the same one, or one that only looks like
+ * that of another.
+ */
+function nameOf(claims: Readonly<Record<string, unknown>>, { nameClaim }: OidcConfig): string {
+  if (nameClaim === 'email' && claims['email_verified'] === false)
+    throw badInput('email_verified', false, 'true, because the email names the operator');
+  return parse(operatorName(nameClaim), claims[nameClaim]);
 }
 
-function pendingCookieOf(request: FastifyRequest) {
+function pendingCookieOf({ cookieOf }: Sessions, request: FastifyRequest) {
   const { name, attributes } = cookieOf(request);
   return { name: `${name}-oidc`, attributes: { ...attributes, sameSite: 'lax' } as const };
 }
 
-function keep(request: FastifyRequest, reply: FastifyReply, pending: Pending): void {
-  const { name, attributes } = pendingCookieOf(request);
+function keep(sessions: Sessions, request: FastifyRequest, reply: FastifyReply, pending: Pending): void {
+  const { name, attributes } = pendingCookieOf(sessions, request);
   const value = Buffer.from(JSON.stringify(pending)).toString('base64url');
   reply.setCookie(name, value, { ...attributes, maxAge: PENDING_SECONDS });
 }
 
 /** What was kept, which counts once; null where nothing was. */
-function take(request: FastifyRequest, reply: FastifyReply): Pending | null {
-  const { name, attributes } = pendingCookieOf(request);
+function take(sessions: Sessions, request: FastifyRequest, reply: FastifyReply): Pending | null {
+  const { name, attributes } = pendingCookieOf(sessions, request);
   reply.clearCookie(name, attributes);
   try {
     const { state, nonce, verifier } = JSON.parse(Buffer.from(request.cookies[name] ?? '', 'base64url').toString());

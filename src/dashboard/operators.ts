@@ -2,9 +2,11 @@ import { VERSION } from '../config/version.js';
 import {
   IDLE_MS,
   type KnownOperator,
+  type Operator,
   type OperatorLogEntry,
   type OperatorSession,
   PERMISSIONS_OF_ROLE,
+  requirePermission,
 } from '../domain/operators.js';
 import { AppError, badInput } from '../errors.js';
 import { builder, roleEnum } from './builder.js';
@@ -150,7 +152,7 @@ builder.mutationFields((t) => ({
       'Gives another operator a role, in effect from their next request on. Needs ADMIN. NOT_FOUND; CONFLICT for oneself.',
     args: { name: t.arg.string(nameArgument), role: t.arg(roleArgument) },
     resolve: (_root, { name, role }, { services, operator, requestId }) => {
-      refuseOneself(operator.name, name);
+      refuseOneself(operator, name);
       return services.operators.setRole(operator, name, role, requestId);
     },
   }),
@@ -158,7 +160,7 @@ builder.mutationFields((t) => ({
     description: 'Removes another operator, whose sessions end at once. Needs ADMIN. NOT_FOUND; CONFLICT for oneself.',
     args: { name: t.arg.string(nameArgument) },
     resolve: async (_root, { name }, { services, operator, requestId }) => {
-      refuseOneself(operator.name, name);
+      refuseOneself(operator, name);
       await services.operators.removeOperator(operator, name, requestId);
       return true;
     },
@@ -174,9 +176,10 @@ builder.mutationFields((t) => ({
   }),
 }));
 
-/** So that an admin always remains. The command can remove anyone. */
-function refuseOneself(self: string, name: string): void {
-  if (name.toLowerCase() !== self) return;
+/** So that an admin always remains. The command can remove anyone. Who is no admin lacks the permission, and that is recorded. */
+function refuseOneself(operator: Operator, name: string): void {
+  requirePermission(operator, 'operate');
+  if (name.toLowerCase() !== operator.name) return;
   throw new AppError('CONFLICT', 'You cannot change or remove yourself: ask another admin, or use the command.');
 }
 

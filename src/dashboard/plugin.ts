@@ -34,7 +34,7 @@ const BODY_LIMIT_BYTES = 131_072;
 export const dashboardPlugin: FastifyPluginAsync<DashboardOptions> = async (app, options) => {
   const { config, services, requireOpen } = options;
   const place: Place = { host: config.host, publicUrl: config.publicUrl };
-  const sessions = createSessions(services.operators);
+  const sessions = createSessions(services.operators, config.publicUrl);
   await readCookies(app);
 
   app.addHook('onRequest', async (request, reply) => {
@@ -83,15 +83,16 @@ function serveGraphQL(app: FastifyInstance, sessions: Sessions, options: Dashboa
     onRequest: async (request) => {
       requireOpen();
       const session = await runWithAdmission(TENANT, () => sessions.require(request));
-      request.session = session;
       if (!isForeign(request)) return;
       await services.operators.recordRefusal(operatorOf(session), request.id, 'request from another site');
       refuseForeign(request);
     },
     handler: async (request, reply) => {
       const asked = readRequest(request.body);
-      const context = contextOf(request, reply, sessions, options);
-      const result = await runWithAdmission(TENANT, () => run(asked, context));
+      // Again: the operator may have lost the session while the body arrived, or in the queue.
+      const result = await runWithAdmission(TENANT, async () =>
+        run(asked, await contextOf(request, reply, sessions, options)),
+      );
       if (reply.sent) return reply;
       return reply.type('application/json; charset=utf-8').send(toBody(result));
     },
@@ -141,13 +142,14 @@ function createScopes({ projects }: Services, operator: DashboardContext['operat
   };
 }
 
-function contextOf(
+async function contextOf(
   request: FastifyRequest,
   reply: FastifyReply,
   sessions: Sessions,
-  { config, services, status }: DashboardOptions,
-): DashboardContext {
-  const session = request.session as NonNullable<FastifyRequest['session']>;
+  options: DashboardOptions,
+): Promise<DashboardContext> {
+  const { config, services, status } = options;
+  const session = await sessions.require(request);
   const operator = operatorOf(session);
   return {
     session,
@@ -159,6 +161,7 @@ function contextOf(
     dashboardUrl: `${originIn(request, config)}/dashboard`,
     report: (failure) => reportFailure(failure, request, 'A resolver of the dashboard failed.'),
     scopeOf: createScopes(services, operator),
+    renew: () => contextOf(request, reply, sessions, options),
     forgetSession: () => sessions.forget(request, reply),
   };
 }

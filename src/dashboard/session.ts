@@ -14,25 +14,26 @@ const MAX_FAILURES = 20;
 
 const MISSING = 'There is no session: log in by a link of `userdir dashboard`.';
 
-/**
- * The cookie of a session. A browser keeps one with the prefix __Host- only if it is Secure, and for this very host. Over plain
- * HTTP on a loopback address not every browser keeps a Secure one, so there it has another name, with the port: cookies do not
- * tell ports apart.
- */
-export function cookieOf({ protocol, headers, socket }: FastifyRequest) {
-  const isLocal = protocol === 'http' && isLoopback(hostnameOf(headers.host));
-  const name = isLocal ? `userdir-dashboard-${socket.localPort}` : '__Host-userdir-dashboard';
-  return { name, attributes: { path: '/', httpOnly: true, secure: !isLocal, sameSite: 'strict' } as const };
-}
-
 export function operatorOf({ operator, role }: ActiveSession): Operator {
   return { name: operator, role };
 }
 
 export type Sessions = ReturnType<typeof createSessions>;
 
-export function createSessions(operators: Operators) {
+/** `publicUrl`: where browsers reach the service, if the settings say it. */
+export function createSessions(operators: Operators, publicUrl: string | null) {
   const countFailure = createFailureLimit(MAX_FAILURES, 'from this address', 'attempts to log in');
+
+  /**
+   * The cookie of a session. A browser keeps one with the prefix __Host- only if it is Secure, and for this very host. Over plain
+   * HTTP on a loopback address not every browser keeps a Secure one, so there it has another name, with the port: cookies do not
+   * tell ports apart. Where browsers come by HTTPS, a proxy may pass their requests on as local ones.
+   */
+  function cookieOf({ protocol, headers, socket }: FastifyRequest) {
+    const isSecure = publicUrl?.startsWith('https:') || protocol !== 'http' || !isLoopback(hostnameOf(headers.host));
+    const name = isSecure ? '__Host-userdir-dashboard' : `userdir-dashboard-${socket.localPort}`;
+    return { name, attributes: { path: '/', httpOnly: true, secure: isSecure, sameSite: 'strict' } as const };
+  }
 
   /** The session of a request, or UNAUTHENTICATED. */
   async function require(request: FastifyRequest): Promise<ActiveSession> {
@@ -61,6 +62,7 @@ export function createSessions(operators: Operators) {
   }
 
   return {
+    cookieOf,
     require,
     begin,
     forget,

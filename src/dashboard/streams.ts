@@ -1,13 +1,9 @@
-import { randomUUID } from 'node:crypto';
-import { createReadStream, createWriteStream } from 'node:fs';
-import { mkdir, open, rm, stat } from 'node:fs/promises';
 import { once } from 'node:events';
-import { join } from 'node:path';
-import { PassThrough, type Readable, Transform } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
+import { addAbortSignal, PassThrough, type Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Config } from '../config/config.js';
 import { dateBound, loginMethods, parse, userFilter } from '../domain/filters.js';
+import { requireNoNul } from '../domain/input-limits.js';
 import type { OnConflict } from '../domain/import-format.js';
 import type { ProjectScope } from '../domain/projects.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
@@ -15,6 +11,7 @@ import { reportFailure } from '../http/failures.js';
 import { allowLongUpload } from '../http/malformed-requests.js';
 import type { AuditQuestion } from '../services/audit.js';
 import type { Services } from '../services/services.js';
+import type { Stored } from '../services/spool.js';
 import type { ExportFormat } from '../services/transfers.js';
 
 /*
@@ -46,7 +43,7 @@ export interface StreamOptions {
 }
 
 export function serveStreams(app: FastifyInstance, scopeOf: ScopeOf, { config, services }: StreamOptions): void {
-  const spoolDir = join(config.dataDir, 'spool');
+  const { spool } = services;
   const isSpooled = config.db.engine === 'embedded';
   let transfers = 0;
 
@@ -61,13 +58,6 @@ export function serveStreams(app: FastifyInstance, scopeOf: ScopeOf, { config, s
     };
   }
 
-  /** A file for this process only, which `work` may use. */
-  async function withFile<Result>(work: (path: string) => Promise<Result>): Promise<Result> {
-    await mkdir(spoolDir, { recursive: true, mode: 0o700 });
-    const path = join(spoolDir, `dashboard-${randomUUID()}`);
-    return work(path).finally(() => rm(path, { force: true }));
-  }
-
   /** Answers with what `produce` writes, as fast as the client reads. */
   function download(request: FastifyRequest, reply: FastifyReply, name: string, produce: Produce): FastifyReply {
     const format = readFormat(request);
@@ -78,10 +68,9 @@ export function serveStreams(app: FastifyInstance, scopeOf: ScopeOf, { config, s
       if (!output.write(chunk)) await once(output, 'drain', { signal });
     };
     const work = isSpooled
-      ? withFile(async (path) => {
-          const file = await open(path, 'w', 0o600);
-          await produce(async (chunk) => void (await file.write(chunk)), signal).finally(() => file.close());
-          for await (const chunk of createReadStream(path)) await writeOut(chunk as Buffer);
+      ? spool.withFile(async (file) => {
+          await produce(file.write, signal);
+          for await (const chunk of file) await writeOut(chunk);
         })
       : produce(writeOut, signal);
     work
@@ -151,19 +140,18 @@ export function serveStreams(app: FastifyInstance, scopeOf: ScopeOf, { config, s
         const output = new PassThrough();
         const frame = (value: object) => void output.write(`${JSON.stringify(value)}\n`);
         const endUpload = allowLongUpload(request);
-        withFile(async (path) => {
-          const upload = request.body as Readable;
-          await pipeline(upload, limitBytes(), createWriteStream(path, { mode: 0o600 }), { signal });
-          endUpload();
-          const { size } = await stat(path);
-          const progress = progressFrames(size, frame);
-          return services.transfers.importUsers(scope, countedBytes(path, progress), {
-            ...how,
-            requestId: request.id,
-            progress: progress.lines,
-            signal,
-          });
-        })
+        spool
+          .withFile(async (file) => {
+            for await (const chunk of addAbortSignal(signal, request.body as Readable)) await file.write(chunk);
+            endUpload();
+            const progress = progressFrames(file.bytes, frame);
+            return services.transfers.importUsers(scope, countedBytes(file, progress), {
+              ...how,
+              requestId: request.id,
+              progress: progress.lines,
+              signal,
+            });
+          }, MAX_UPLOAD_BYTES)
           .then((report) => frame({ report }))
           .catch((error: unknown) => {
             const failure = fromUnknown(error);
@@ -199,6 +187,7 @@ function readFormat({ query }: FastifyRequest): ExportFormat {
 /** The conditions on entries of the audit trail, each given at most once. */
 function readQuestion({ query }: FastifyRequest): AuditQuestion {
   const given = query as Record<string, unknown>;
+  requireNoNul('query', given);
   const read = (name: string): string | undefined => {
     const value = given[name];
     if (value === undefined || typeof value === 'string') return value;
@@ -224,17 +213,6 @@ function readImportOptions({ query }: FastifyRequest) {
   return { onConflict, skipInvalid: skip_invalid === 'true' };
 }
 
-function limitBytes(): Transform {
-  let bytes = 0;
-  return new Transform({
-    transform(chunk: Buffer, _encoding, done) {
-      bytes += chunk.length;
-      if (bytes <= MAX_UPLOAD_BYTES) return done(null, chunk);
-      done(new AppError('PAYLOAD_TOO_LARGE', `body: got more, expected at most ${MAX_UPLOAD_BYTES} bytes.`));
-    },
-  });
-}
-
 interface ProgressFrames {
   read(bytes: number): void;
   lines(count: number): void;
@@ -257,9 +235,9 @@ function progressFrames(size: number, frame: (value: object) => void): ProgressF
   };
 }
 
-async function* countedBytes(path: string, progress: ProgressFrames): AsyncGenerator<Buffer> {
-  for await (const chunk of createReadStream(path)) {
-    progress.read((chunk as Buffer).length);
-    yield chunk as Buffer;
+async function* countedBytes(file: Stored, progress: ProgressFrames): AsyncGenerator<Buffer> {
+  for await (const chunk of file) {
+    progress.read(chunk.length);
+    yield chunk;
   }
 }

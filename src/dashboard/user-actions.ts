@@ -79,15 +79,16 @@ for (const [name, { permission, description, act }] of Object.entries(ACTIONS)) 
         ids: t.arg.idList({ required: true, description: `The user IDs, at most ${MAX_PAGE}.` }),
       },
       resolve: async (_root, { appId, ids }, context) => {
-        const scope = await context.scopeOf(appId);
-        scope.projectIdFor(permission);
+        (await context.scopeOf(appId)).projectIdFor(permission);
         if (ids.length > MAX_PAGE)
           throw new AppError('BAD_USER_INPUT', `ids: got ${ids.length}, expected at most ${MAX_PAGE}.`);
         const parsed = ids.map((id) => parse(idArgument, id));
         const results: UserResult[] = [];
         // One after the other, so that no other tenant waits for a hundred statements at once.
         for (const [index, id] of parsed.entries()) {
-          const failure = await act(context, scope, id).then(
+          // Each is a change of its own, so each asks again what the operator may do.
+          const acted = context.renew().then(async (now) => act(now, await now.scopeOf(appId), id));
+          const failure = await acted.then(
             () => null,
             (error: unknown) => fromUnknown(error),
           );

@@ -4,7 +4,7 @@ import type { Account, User, UserDetails } from '../domain/users.js';
 import { AppError, badInput } from '../errors.js';
 import type { OpenProject } from '../services/projects.js';
 import { builder, loginMethodEnum, networkEnum, type PageInfo, pageInfoType, walletTypeEnum } from './builder.js';
-import { readLimit } from './paging.js';
+import { DEFAULT_PAGE, readLimit } from './paging.js';
 import { projectType } from './projects.js';
 
 /** A user with the project to which they belong, for the fields that ask for more. */
@@ -153,7 +153,6 @@ const userConnectionType = builder.objectRef<UserConnection>('UserConnection').i
 const filterArgument = { type: filterInput, description: 'Which users; without it, all.' } as const;
 const cursors = { after: cursor('after'), before: cursor('before') };
 const idArgument = userId('id');
-const DEFAULT_PAGE = 25;
 
 builder.objectFields(projectType, (t) => ({
   userCount: t.int({

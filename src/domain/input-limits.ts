@@ -1,3 +1,5 @@
+import { badInput } from '../errors.js';
+
 /**
  * The longest text that is accepted for each kind of value. It is checked before the text is trimmed, normalised, parsed,
  * hashed, compared or repeated in an error. So no value costs more than its request was charged for.
@@ -63,4 +65,12 @@ export function isTooLong(kind: InputKind, text: string): boolean {
 export function atMost(kind: InputKind): string {
   const { max, unit } = INPUT_LIMITS[kind];
   return `at most ${max} ${unit}`;
+}
+
+/** Refuses the character U+0000, which no text of PostgreSQL has, wherever it is in a value that may nest. BAD_USER_INPUT. */
+export function requireNoNul(name: string, value: unknown): void {
+  if (typeof value === 'string' && value.includes('\0'))
+    throw badInput(name, value, 'text without the character U+0000');
+  if (typeof value !== 'object' || value === null) return;
+  for (const [key, item] of Object.entries(value)) requireNoNul(Array.isArray(value) ? name : key, item);
 }

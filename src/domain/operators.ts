@@ -43,16 +43,19 @@ export function requirePermission({ name, role }: Operator, ...permissions: read
 }
 
 const NAME_FORM = '1 to 64 letters (a to z), digits and . _ @ + -, beginning with a letter or a digit';
-const NAME = /^[a-z0-9][a-z0-9._@+-]{0,63}$/;
+const NAME = /^[a-z0-9][a-z0-9._@+-]{0,63}$/i;
 
 /** The name of an operator. Upper and lower case are the same. */
 export const operatorName = (argument: string) => {
   const error = says(argument, NAME_FORM);
-  return z
-    .string({ error })
-    .refine((text) => !isTooLong('operatorName', text), { error, abort: true })
-    .transform((text) => text.toLowerCase())
-    .refine((text) => NAME.test(text), { error });
+  return (
+    z
+      .string({ error })
+      .refine((text) => !isTooLong('operatorName', text), { error, abort: true })
+      // Before the case is dropped: the Kelvin sign would become a k.
+      .refine((text) => NAME.test(text), { error })
+      .transform((text) => text.toLowerCase())
+  );
 };
 
 export const operatorRole = (argument: string) =>

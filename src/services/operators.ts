@@ -27,7 +27,7 @@ import {
   type LogIn,
   recordRefusal,
   updateRole,
-  upsertSubject,
+  updateSubject,
   useSession,
 } from '../sql/operators.js';
 
@@ -52,10 +52,11 @@ export interface SessionCaller {
   readonly requestId: string | null;
 }
 
-/** A person of the single sign-on: `subject` is theirs for ever, the name is shown. */
+/** A person of the single sign-on: `subject` is theirs for ever. */
 export interface Subject {
   readonly subject: string;
-  readonly name: string;
+  /** The name of a new operator (`operatorName`), who keeps it. Throws BAD_USER_INPUT if the provider gives none. */
+  readonly name: () => string;
   readonly role: OperatorRole;
 }
 
@@ -156,14 +157,21 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
       );
     },
 
-    /** Begins a session for a person of the single sign-on. CONFLICT if the name belongs to another operator. */
+    /** Begins a session for a person of the single sign-on. BAD_USER_INPUT; CONFLICT if the name belongs to another operator. */
     async logInSubject({ subject, name, role }: Subject, caller: SessionCaller): Promise<BegunSession> {
-      const parsed = parse(nameArgument, name);
-      const by = { name: parsed, role };
-      const operator = await upsertSubject(db, logActor(by, caller.requestId), { subject, name: parsed, role });
-      const session = operator && (await begin({ name: operator.name }, caller));
+      let known = await updateSubject(db, caller.requestId, subject, role);
+      if (known === undefined) {
+        const added = { name: name(), role, subject };
+        known = (await insertOperator(db, logActor(added, caller.requestId), added))?.name;
+        if (known === undefined)
+          throw new AppError(
+            'CONFLICT',
+            `The name ${show(added.name)} belongs to another operator. Remove that one first.`,
+          );
+      }
+      const session = await begin({ name: known }, caller);
       if (session) return session;
-      throw new AppError('CONFLICT', `The name ${show(parsed)} belongs to another operator. Remove that one first.`);
+      throw new AppError('UNAUTHENTICATED', `The operator ${show(known)} was removed in this moment.`);
     },
 
     /** The active session of a token; null for any other. Its use is recorded. */

@@ -11,6 +11,7 @@ import { createProjectLifecycle } from './project-lifecycle.js';
 import { createProjects } from './projects.js';
 import { createReceipts, type ReceiptOptions } from './receipts.js';
 import { createSecrets } from './secrets.js';
+import type { Spool } from './spool.js';
 import { createStatistics } from './statistics.js';
 import { createTotals } from './totals.js';
 import { createTransfers } from './transfers.js';
@@ -26,6 +27,7 @@ export interface ServicesOptions {
   readonly receipts: ReceiptOptions;
   /** Whether webhooks may lead to private addresses, and over http. */
   readonly webhooksAllowPrivate: boolean;
+  readonly spool: Spool;
   readonly onFailure?: OnFailure | undefined;
 }
 
@@ -51,6 +53,7 @@ export function createServices(db: Database, options: ServicesOptions) {
     wallets: createWallets(db, receipts),
     logins: createLogins(db),
     transfers: createTransfers(db, totals),
+    spool: options.spool,
     changes,
     webhooks: createWebhooks(db, changes, randomBytes, { allowPrivate, onFailure }),
   };

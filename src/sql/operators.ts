@@ -41,20 +41,28 @@ export function listOperators(db: Queryable): Promise<KnownOperator[]> {
   return db.query(Prisma.sql`SELECT ${OPERATOR} FROM operators ORDER BY name`);
 }
 
-/** Adds an operator; nothing if there is one of this name. With `onlyAsFirst`, nothing if there is any. */
+/** Adds an operator; nothing if there is one of this name or subject. With `onlyAsFirst`, nothing if there is any. */
 export async function insertOperator(
   db: Queryable,
   actor: LogActor,
-  { name, role, onlyAsFirst = false }: { name: string; role: OperatorRole; onlyAsFirst?: boolean },
+  {
+    name,
+    role,
+    subject = null,
+    onlyAsFirst = false,
+  }: { name: string; role: OperatorRole; subject?: string | null; onlyAsFirst?: boolean },
 ): Promise<KnownOperator | undefined> {
   const condition = onlyAsFirst ? Prisma.sql`WHERE NOT EXISTS (SELECT FROM operators)` : Prisma.empty;
+  const by = subject === null ? '{}' : '{"by":"sso"}';
+  const entry = Prisma.sql`SELECT jsonb_build_object('operator', name, 'role', role) || ${by}::jsonb FROM added`;
   const [added] = await db.query<KnownOperator>(Prisma.sql`
     WITH added AS (
-      INSERT INTO operators (name, role) SELECT ${name}::text, ${role}::operator_role ${condition}
+      INSERT INTO operators (name, role, subject)
+      SELECT ${name}::text, ${role}::operator_role, ${subject}::text ${condition}
       ON CONFLICT DO NOTHING
       RETURNING *
     ), logged AS (
-      ${insertLogEntries(actor, 'add_operator', Prisma.sql`SELECT jsonb_build_object('operator', name, 'role', role) FROM added`)}
+      ${insertLogEntries(actor, 'add_operator', entry)}
     )
     SELECT ${OPERATOR} FROM added`);
   return added;
@@ -90,30 +98,27 @@ export async function deleteOperator(db: Queryable, actor: LogActor, name: strin
 }
 
 /**
- * The operator of a subject of the single sign-on, added or with the role of this login. Nothing if the name belongs to another
- * operator.
+ * Gives the operator of a subject of the single sign-on the role of this login, and returns the name; nothing if there is none of this
+ * subject. A change is recorded.
  */
-export async function upsertSubject(
+export async function updateSubject(
   db: Queryable,
-  actor: LogActor,
-  { name, role, subject }: { name: string; role: OperatorRole; subject: string },
-): Promise<KnownOperator | undefined> {
-  const changed = Prisma.sql`SELECT jsonb_build_object('operator', name, 'role', role) FROM written WHERE is_new`;
-  const [written] = await db.query<KnownOperator>(Prisma.sql`
-    WITH known AS (
-      UPDATE operators SET role = ${role}::operator_role WHERE subject = ${subject}::text RETURNING *, false AS is_new
-    ), added AS (
-      INSERT INTO operators (name, role, subject)
-      SELECT ${name}::text, ${role}::operator_role, ${subject}::text WHERE NOT EXISTS (SELECT FROM known)
-      ON CONFLICT DO NOTHING
-      RETURNING *, true AS is_new
-    ), written AS (
-      SELECT * FROM known UNION ALL SELECT * FROM added
+  requestId: string | null,
+  subject: string,
+  role: OperatorRole,
+): Promise<string | undefined> {
+  const [known] = await db.query<{ name: string }>(Prisma.sql`
+    WITH changed AS (
+      UPDATE operators SET role = ${role}::operator_role
+      WHERE subject = ${subject}::text AND role <> ${role}::operator_role
+      RETURNING name, role
     ), logged AS (
-      ${insertLogEntries(actor, 'add_operator', changed)}
+      INSERT INTO operator_log (actor, request_id, action, details)
+      SELECT 'operator:' || name, ${requestId}::text, 'set_role', jsonb_build_object('operator', name, 'role', role, 'by', 'sso')
+      FROM changed
     )
-    SELECT ${OPERATOR} FROM written`);
-  return written;
+    SELECT name FROM operators WHERE subject = ${subject}::text`);
+  return known?.name;
 }
 
 /** Adds a link that logs an operator in, and returns its end; nothing if there is no operator of this name. */

@@ -37,7 +37,7 @@ type Asked<Name extends TaskName> = Parameters<Tasks[Name]>[1];
 export type Answered<Name extends TaskName> = Awaited<ReturnType<Tasks[Name]>>;
 
 /** What the thread needs of the settings. */
-export type ThreadData = ServicesConfig & Pick<Config, 'db'>;
+export type ThreadData = ServicesConfig;
 type SecondThreadConfig = ThreadData & Pick<Config, 'secondThread'>;
 
 function threadData({ db, changesRetentionMs, receiptKeys, publicUrl, webhooksAllowPrivate }: ThreadData): ThreadData {

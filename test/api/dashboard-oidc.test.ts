@@ -1,45 +1,53 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { THE_OPERATOR } from '#dist/domain/operators.js';
 import { type Json, startTestApp, type TestApp } from '../support/app.js';
-import { CLIENT, createBrowser, startProvider } from '../support/oidc-provider.js';
+import { CLIENT, createBrowser, type Person, startProvider } from '../support/oidc-provider.js';
 
 /** Single sign-on with a real provider. */
 const PEOPLE = {
   'sub-ada': { preferred_username: 'Ada.Lovelace', roles: ['staff', 'platform'] },
-  'sub-bob': { email: 'bob@example.com', roles: 'readers' },
+  'sub-bob': { preferred_username: 'bob@example.com', roles: 'readers' },
   'sub-eve': { preferred_username: 'eve', roles: ['staff'] },
   'sub-twin': { preferred_username: 'twin', roles: 'readers' },
-} as Record<string, { preferred_username?: string; email?: string; roles?: string | string[] }>;
+  'sub-grace': { preferred_username: 'grace', roles: 'readers' },
+  'sub-heidi': { email: 'heidi@example.com', email_verified: false, roles: 'readers' },
+} as Record<string, Person>;
 
 let provider: Awaited<ReturnType<typeof startProvider>>;
 let app: TestApp;
 beforeAll(async () => {
   provider = await startProvider(PEOPLE);
-  app = await startTestApp({
-    env: {
-      OIDC_ISSUER: provider.issuer,
-      OIDC_CLIENT_ID: CLIENT.id,
-      OIDC_CLIENT_SECRET: CLIENT.secret,
-      OIDC_ROLE_CLAIM: 'roles',
-      OIDC_ROLES: 'admin=platform,viewer=readers,viewer=platform',
-    },
-  });
-  provider.allow(`${app.url}/dashboard/oidc/callback`);
+  app = await startService({ OIDC_NAME_CLAIM: 'preferred_username' });
 });
 afterAll(async () => {
   await app.close();
   await provider.close();
 });
 
-const callback = () => `${app.url}/dashboard/oidc/callback`;
-async function logIn(person: string) {
+async function startService(env: Record<string, string>): Promise<TestApp> {
+  const started = await startTestApp({
+    env: {
+      OIDC_ISSUER: provider.issuer,
+      OIDC_CLIENT_ID: CLIENT.id,
+      OIDC_CLIENT_SECRET: CLIENT.secret,
+      OIDC_ROLE_CLAIM: 'roles',
+      OIDC_ROLES: 'admin=platform,viewer=readers,viewer=platform',
+      ...env,
+    },
+  });
+  provider.allow(callback(started));
+  return started;
+}
+
+const callback = ({ url } = app) => `${url}/dashboard/oidc/callback`;
+async function logIn(person: string, service = app) {
   const browser = createBrowser();
-  const response = await browser.logIn(`${app.url}/dashboard/oidc/login`, person, callback());
+  const response = await browser.logIn(`${service.url}/dashboard/oidc/login`, person, callback(service));
   return { browser, response, location: response.headers.get('location') };
 }
 
-async function me(cookie: string): Promise<Json> {
-  const response = await fetch(`${app.url}/dashboard/graphql`, {
+async function me(cookie: string, { url } = app): Promise<Json> {
+  const response = await fetch(`${url}/dashboard/graphql`, {
     method: 'POST',
     headers: { cookie, 'content-type': 'application/json', 'sec-fetch-site': 'same-origin' },
     body: JSON.stringify({ query: '{ me { name role } }' }),
@@ -81,6 +89,68 @@ test('a person without a role does not come in, and is recorded', async () => {
 test('a person never becomes an operator of the same name whom the command has added', async () => {
   await app.context.services.operators.addOperator(THE_OPERATOR, 'twin', 'admin');
   expect((await logIn('sub-twin')).location).toBe('/dashboard#sso=conflict');
+});
+
+const log = async (actor: string) =>
+  (
+    await app.context.db.pool.query('SELECT action, details FROM operator_log WHERE actor = $1 ORDER BY id', [actor])
+  ).rows.filter(({ action }) => action !== 'log_in');
+
+test('a role that the provider changes is in the log, once', async () => {
+  await logIn('sub-grace');
+  await logIn('sub-grace');
+  PEOPLE['sub-grace'] = { ...PEOPLE['sub-grace'], roles: 'platform' };
+  await logIn('sub-grace');
+  await logIn('sub-grace');
+  const operator = 'grace';
+  expect(await log(`operator:${operator}`)).toEqual([
+    { action: 'add_operator', details: { operator, role: 'viewer', by: 'sso' } },
+    { action: 'set_role', details: { operator, role: 'admin', by: 'sso' } },
+  ]);
+});
+
+test.each([
+  ['a blank', 'ada lovelace'],
+  ['another alphabet', 'аda'],
+  ['the Kelvin sign, whose small letter is a k', '\u212Aate'],
+  ['65 characters', 'a'.repeat(65)],
+  ['nothing in it', ''],
+  ['no claim at all', undefined],
+])('a name with %s is refused, and not made to fit', async (_what, preferred_username) => {
+  PEOPLE['sub-ivan'] = { ...(preferred_username !== undefined && { preferred_username }), roles: 'platform' };
+  const before = await app.context.services.operators.listOperators(THE_OPERATOR);
+  expect((await logIn('sub-ivan')).location).toBe('/dashboard#sso=failed');
+  expect(await app.context.services.operators.listOperators(THE_OPERATOR)).toEqual(before);
+});
+
+test('an operator who is known keeps the name, whatever the provider says later', async () => {
+  PEOPLE['sub-judy'] = { preferred_username: 'judy', roles: 'readers' };
+  await logIn('sub-judy');
+  PEOPLE['sub-judy'] = { preferred_username: 'Ada Lovelace', roles: 'readers' };
+  expect(await me((await logIn('sub-judy')).browser.cookieFor(app.url))).toEqual({ name: 'judy', role: 'VIEWER' });
+});
+
+test('without a setting the subject names an operator, and not what people call themselves', async () => {
+  const own = await startService({});
+  try {
+    PEOPLE['sub-mallory'] = { preferred_username: 'chief-of-all', roles: 'readers' };
+    const { browser } = await logIn('sub-mallory', own);
+    expect(await me(browser.cookieFor(own.url), own)).toEqual({ name: 'sub-mallory', role: 'VIEWER' });
+  } finally {
+    await own.close();
+  }
+});
+
+test('an email that the provider has not verified names no operator', async () => {
+  const own = await startService({ OIDC_NAME_CLAIM: 'email' });
+  try {
+    expect((await logIn('sub-heidi', own)).location).toBe('/dashboard#sso=failed');
+    PEOPLE['sub-heidi'] = { ...PEOPLE['sub-heidi'], email_verified: true };
+    const { browser } = await logIn('sub-heidi', own);
+    expect(await me(browser.cookieFor(own.url), own)).toEqual({ name: 'heidi@example.com', role: 'VIEWER' });
+  } finally {
+    await own.close();
+  }
 });
 
 test('an answer of the provider counts once, for the browser that has asked', async () => {

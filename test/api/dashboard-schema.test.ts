@@ -191,23 +191,32 @@ describe('queries', () => {
       }
       return Math.min(...counts);
     };
-    // One is for the session. What is asked of many projects may take two.
+    // Two are for the session: before the body is read, and when it is there. What is asked of many projects may take two.
     const LIST = `{ projects(first: 50) { totalCount nodes { appId name createdAt userCount
       signUps(from: "2026-02-01", to: "2026-02-28", by: DAY) { total } } } }`;
-    expect(await count(LIST)).toBeLessThanOrEqual(6);
+    expect(await count(LIST)).toBeLessThanOrEqual(7);
     const USERS = of('name userPage(limit: 100) { totalCount nodes { id authValue banned accounts { checksummed } } }');
-    expect(await count(USERS, { appId: project.appId })).toBeLessThanOrEqual(5);
+    expect(await count(USERS, { appId: project.appId })).toBeLessThanOrEqual(6);
     const OVERVIEW = of(`userCount totalsByMethod { total } userPage(limit: 5) { nodes { id } }
       signUps(from: "2026-01-01", to: "2026-12-31", by: MONTH) { total email passkey wallet socials }`);
-    expect(await count(OVERVIEW, { appId: project.appId })).toBeLessThanOrEqual(6);
+    expect(await count(OVERVIEW, { appId: project.appId })).toBeLessThanOrEqual(7);
   });
 
   test('documents beyond the limits are refused before they do anything', async () => {
     const before = app.statements.length;
+    const aliases = (count: number, field: string) =>
+      Array.from({ length: count }, (_, index) => `a${index}: ${field}`).join(' ');
     const nested = `${'project(appId: "x") { userPage(limit: 100) { nodes { audit(first: 100) { nodes { id } } } } }'}`;
     const refused = [
       `{ ${nested} }`,
       `{ projects(first: 100) { nodes { users(first: 100) { nodes { accounts { id } } } } } }`,
+      // A list without its length is as long as a page, and each page of the audit trail is a read.
+      `{ project(appId: "x") { users { nodes { ${aliases(50, 'audit { __typename }')} } } } }`,
+      `{ project(appId: "x") { users(first: null, last: null) { nodes { ${aliases(50, 'audit { __typename }')} } } } }`,
+      `{ project(appId: "x") { findUsers(any: "x", removed: true) { ${aliases(50, 'audit { __typename }')} } } }`,
+      `{ projects(first: 100) { nodes { ${aliases(90, 'audit(first: 1) { __typename }')} } } }`,
+      `{ projects(first: 100) { nodes { ${aliases(90, 'user(id: 1) { __typename }')} } } }`,
+      `{ projects(first: 100) { nodes { ${aliases(90, 'secrets { id }')} } } }`,
       `{ ${Array.from({ length: 300 }, (_, index) => `a${index}: me { name }`).join(' ')} }`,
       `{ me { name } } # ${'x'.repeat(20_000)}`,
       '{ me { nothing } }',
@@ -493,6 +502,28 @@ describe('roles', () => {
     expect(codesOf(await admin.graphql(query))).toEqual([]);
   });
 
+  test('what would promote or remove the operator who asks is refused and recorded', async () => {
+    for (const who of [viewer, support]) {
+      const name = who.name.toUpperCase();
+      const promoted = await who.graphql(
+        'mutation ($name: String!) { setOperatorRole(name: $name, role: ADMIN) { role } }',
+        {
+          name,
+        },
+      );
+      const removed = await who.graphql('mutation ($name: String!) { removeOperator(name: $name) }', { name });
+      expect([codesOf(promoted), codesOf(removed)]).toEqual([['FORBIDDEN'], ['FORBIDDEN']]);
+      const refusals = await sql(
+        `SELECT details FROM operator_log WHERE actor = $1 AND action = 'refuse' ORDER BY id DESC LIMIT 2`,
+        `operator:${who.name}`,
+      );
+      expect(refusals.map(({ details }) => details.refused)).toEqual(['removeOperator', 'setOperatorRole']);
+    }
+    expect(
+      codesOf(await admin.graphql(`mutation { setOperatorRole(name: "${admin.name}", role: VIEWER) { role } }`)),
+    ).toEqual(['CONFLICT']);
+  });
+
   test('a link made in the dashboard logs its operator in', async () => {
     await admin.ask('mutation { addOperator(name: "Linked", role: VIEWER) { name role source } }');
     const { createLoginLink } = await admin.ask('mutation { createLoginLink(operator: "linked") { url expiresAt } }');
@@ -505,5 +536,79 @@ describe('roles', () => {
     );
     expect(status.figures.map(({ name }: Json) => name)).toContain('in_flight');
     expect(new Date(status.startedAt).getTime()).toBeLessThanOrEqual(Date.now());
+  });
+});
+
+describe('the character U+0000, which PostgreSQL does not store', () => {
+  test('is refused in every text of an operation, in variables and in the document', async () => {
+    const { appId } = await app.createProject();
+    const { __schema } = await admin.ask(`{ __schema { types { name kind
+      fields { name args { name type { ...T } } type { ...T } } inputFields { name type { ...T } } } } }
+      fragment T on __Type { kind name ofType { kind name ofType { kind name ofType { kind name } } } }`);
+    const named = (type: Json): Json => (type.ofType ? named(type.ofType) : type);
+    const isText = (type: Json) => ['String', 'ID', 'Date', 'DateTime'].includes(named(type).name);
+    const written = (type: Json, text: string): string => {
+      if (type.kind === 'NON_NULL') return written(type.ofType, text);
+      if (type.kind === 'LIST') return `[${written(type.ofType, text)}]`;
+      const { kind, inputFields, name } = __schema.types.find((each: Json) => each.name === type.name);
+      if (kind === 'INPUT_OBJECT') {
+        const { name: key, type: of } = inputFields.find((field: Json) => isText(field.type));
+        return `{ ${key}: ${written(of, text)} }`;
+      }
+      if (isText(type)) return text;
+      return (
+        {
+          Int: '1',
+          Boolean: 'false',
+          OperatorRole: 'VIEWER',
+          SecretScope: 'READ',
+          Interval: 'DAY',
+          LoginMethod: 'EMAIL',
+          ChangeType: 'USER_CREATED',
+        }[name as string] ?? '1'
+      );
+    };
+    const PARENTS: Record<string, (field: string) => string> = {
+      Query: (field) => `{ ${field} }`,
+      Mutation: (field) => `mutation { ${field} }`,
+      Project: (field) => `{ project(appId: "${appId}") { ${field} } }`,
+    };
+    let texts = 0;
+    for (const [type, within] of Object.entries(PARENTS)) {
+      for (const { name, args, type: answer } of __schema.types.find((each: Json) => each.name === type).fields) {
+        for (const argument of args.filter(
+          (each: Json) => isText(each.type) || named(each.type).kind === 'INPUT_OBJECT',
+        )) {
+          const others = args.filter((each: Json) => each !== argument && each.type.kind === 'NON_NULL');
+          const given = [
+            `${argument.name}: ${written(argument.type, '"a\\u0000b"')}`,
+            ...others.map((each: Json) => `${each.name}: ${written(each.type, '"1"')}`),
+          ].join(', ');
+          const isLeaf = ['SCALAR', 'ENUM'].includes(named(answer).kind);
+          const { errors } = await admin.graphql(within(`${name}(${given}) ${isLeaf ? '' : '{ __typename }'}`));
+          expect([name, argument.name, errors?.map(({ message, extensions }) => [extensions.code, message])]).toEqual([
+            name,
+            argument.name,
+            [['BAD_USER_INPUT', expect.stringMatching(/: got .*, expected text without the character U\+0000\.$/)]],
+          ]);
+          texts += 1;
+        }
+      }
+    }
+    expect(texts).toBeGreaterThan(40);
+    const byVariable = await admin.graphql('query ($s: String) { projects(search: $s) { totalCount } }', { s: 'a\0' });
+    expect(codesOf(byVariable)).toEqual(['BAD_USER_INPUT']);
+  });
+
+  test('is refused in what a download asks for', async () => {
+    const { appId } = await app.createProject();
+    for (const query of ['audit?actor=%00', 'audit?user_id=1%00', 'export?start_date=2026-01-01%00']) {
+      const response = await admin.fetch(`/dashboard/projects/${appId}/${query}`);
+      expect([query, response.status, await response.json()]).toMatchObject([
+        query,
+        400,
+        { error: { code: 'BAD_USER_INPUT' } },
+      ]);
+    }
   });
 });

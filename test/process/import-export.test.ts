@@ -423,9 +423,9 @@ describe('beside a running server,', () => {
       stdout: '',
       stderr: 'userdir: The running server ended before the operation was done.\n',
     });
+    expect(await readdir(join(database.env['DATA_DIR'] ?? '', 'spool'))).toEqual([]);
     server = await startServer({ ...database.env, DEMO: 'off' });
     expect(await listUsers(server.url, project)).toEqual([]);
-    expect(await readdir(join(database.env['DATA_DIR'] ?? '', 'spool'))).toEqual([]);
   });
 });
 

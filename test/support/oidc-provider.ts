@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net';
 export interface Person {
   readonly preferred_username?: string;
   readonly email?: string;
+  readonly email_verified?: boolean;
   readonly roles?: string | string[];
 }
 
@@ -28,7 +29,7 @@ export async function startProvider(people: Record<string, Person>) {
         grant_types: ['authorization_code'],
       },
     ],
-    claims: { openid: ['sub', 'preferred_username', 'email', 'roles'] },
+    claims: { openid: ['sub', 'preferred_username', 'email', 'email_verified', 'roles'] },
     conformIdTokenClaims: false,
     cookies: { keys: ['a-key-of-this-test'] },
     pkce: { required: () => true },

@@ -1,0 +1,69 @@
+import { randomUUID } from 'node:crypto';
+import { mkdir, open, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { DatabaseConfig } from '../config/config.js';
+import { AppError } from '../errors.js';
+
+/*
+ * Files between the network and the database: a transaction must not wait for the one that sends its input, or reads its output. A file loses
+ * its name when it is made. So it ends with the process, also by kill -9, and no other process can open it.
+ */
+
+/** Bytes that can be read from their start any number of times. */
+export interface Stored extends AsyncIterable<Buffer> {
+  /** How many there are. */
+  readonly bytes: number;
+}
+
+export interface SpoolFile extends Stored {
+  /** Appends a chunk. To be awaited before the next one. PAYLOAD_TOO_LARGE if the file would have more than its bound. */
+  write(chunk: string | Uint8Array): Promise<void>;
+}
+
+export type Spool = ReturnType<typeof createSpool>;
+
+/** The bound of a file in bytes, where its user gives no other. */
+export const MAX_SPOOLED_BYTES = 64 * 2 ** 30;
+const READ_BYTES = 65_536;
+
+/** Where files are made: beside the embedded database, or in the temporary directory, because PostgreSQL needs no data directory. */
+export function createSpool(db: DatabaseConfig) {
+  const dir = db.engine === 'embedded' ? join(db.dataDir, 'spool') : tmpdir();
+  return {
+    /** A file for `work` alone, which is gone when `work` has ended. */
+    async withFile<Result>(
+      work: (file: SpoolFile) => Promise<Result>,
+      maxBytes: number = MAX_SPOOLED_BYTES,
+    ): Promise<Result> {
+      await mkdir(dir, { recursive: true, mode: 0o700 });
+      const path = join(dir, `userdir-${randomUUID()}`);
+      const handle = await open(path, 'wx+', 0o600);
+      let bytes = 0;
+      try {
+        await rm(path);
+        return await work({
+          get bytes() {
+            return bytes;
+          },
+          async write(chunk) {
+            bytes += Buffer.byteLength(chunk);
+            if (bytes > maxBytes)
+              throw new AppError('PAYLOAD_TOO_LARGE', `input: got more, expected at most ${maxBytes} bytes.`);
+            await handle.appendFile(chunk);
+          },
+          async *[Symbol.asyncIterator]() {
+            for (let position = 0; ; ) {
+              const { bytesRead, buffer } = await handle.read(Buffer.allocUnsafe(READ_BYTES), 0, READ_BYTES, position);
+              if (bytesRead === 0) return;
+              position += bytesRead;
+              yield buffer.subarray(0, bytesRead);
+            }
+          },
+        });
+      } finally {
+        await handle.close();
+      }
+    },
+  };
+}
