@@ -30,13 +30,11 @@ const verifyBody = z.strictObject(
   },
   { error: objectError('body', BODY_FORM, 'address and user_id') },
 );
-const KEYS = Object.keys(verifyBody.shape);
 
-/** Refuses keys of a body that stand in the URL: an ignored `user_id` would turn the request into one about any user. BAD_USER_INPUT. */
-export function refuseMisplaced(query: unknown, keys: readonly string[]): void {
-  const misplaced = keys.find((key) => Object.hasOwn(query as object, key));
-  if (misplaced !== undefined)
-    throw new AppError('BAD_USER_INPUT', `${misplaced}: got it in the URL, expected it in the body.`);
+/** Refuses a pin in the URL: ignored, it would turn the question into one about any user. BAD_USER_INPUT. */
+export function refuseMisplacedPin(query: unknown): void {
+  if (Object.hasOwn(query as object, 'user_id'))
+    throw new AppError('BAD_USER_INPUT', 'user_id: got it in the URL, expected it in the body.');
 }
 
 const OWNED = {
@@ -71,7 +69,7 @@ export const walletRoutes: FastifyPluginAsyncZod<{ services: Services }> = async
       },
     },
     async ({ scope, query, body }) => {
-      refuseMisplaced(query, KEYS);
+      refuseMisplacedPin(query);
       const address = requireAddress('address', body.address);
       const userId = body.user_id === undefined ? null : BigInt(body.user_id);
       const owner = await services.wallets.findOwner(scope, { address, userId });
