@@ -18,6 +18,9 @@ export interface FieldCost {
 /** An estimate, or the value of the first argument in `of` that is given. The field refuses more than `atMost`. */
 export type Rows = number | { readonly of: readonly string[]; readonly otherwise: number; readonly atMost: number };
 
+/** The cost of one unit of admission (weight.ts). */
+export const COST_PER_UNIT = 50;
+
 export const SURCHARGES = {
   /** An index is searched. */
   search: 10,

@@ -6,7 +6,11 @@ export interface ChangesKey {
   readonly projectId: number;
   /** Changes with a larger id. */
   readonly after: number;
+  /** Null: all. */
+  readonly types: readonly ChangeType[] | null;
   readonly limit: number;
+  /** How many changes are looked at for those of the types; without types, as many as `limit`. */
+  readonly scan: number;
 }
 
 /** The state of the feed. */
@@ -28,6 +32,8 @@ export interface ChangeRow extends FeedRow {
   /** The changes of the project up to this id have been deleted; null if none has. */
   readonly prunedThrough: number | null;
   readonly id: number | null;
+  /** It is the how manieth that was looked at. */
+  readonly place: number | null;
   readonly type: ChangeType;
   readonly userId: number | null;
   /** Separated by spaces. */
@@ -46,24 +52,36 @@ const FEED = Prisma.sql`
   FROM (VALUES (1)) AS one (id)
   LEFT JOIN changes_feed f USING (id)`;
 
-/** The next published changes of projects, in the order of their ids. At least one row for each key, which has the state of the feed. */
+/**
+ * The next published changes of projects, in the order of their ids; the keys have the same types. At least one row for each key, which has
+ * the state of the feed. The last change that may be looked at is returned whatever its type, because the next read begins after it.
+ */
 export function readChanges(db: Queryable, keys: readonly ChangesKey[]): Promise<KeyedRow<ChangeRow>[]> {
+  const types = keys[0]?.types ?? null;
   return db.query(Prisma.sql`
     SELECT k.key_index::int AS "keyIndex", f.timeline, f.published, f.last,
-           CASE WHEN c.place IS NULL OR c.place = 1 THEN f.timelines END AS timelines, p.through AS "prunedThrough",
+           CASE WHEN c.nth IS NULL OR c.nth = 1 THEN f.timelines END AS timelines, p.through AS "prunedThrough",
            (SELECT max(n.id) FROM changes n WHERE n.project_id = k.project_id) AS newest,
-           c.id, c.type::text AS type, c.user_id AS "userId", c.fields, c.at
+           c.id, c.place::int AS place, c.type::text AS type, c.user_id AS "userId", c.fields, c.at
     FROM unnest(
       ${keys.map(({ projectId }) => projectId)}::int[],
       ${keys.map(({ after }) => after)}::bigint[],
-      ${keys.map(({ limit }) => limit)}::bigint[]
-    ) WITH ORDINALITY AS k(project_id, after, most, key_index)
+      ${keys.map(({ limit }) => limit)}::bigint[],
+      ${keys.map(({ scan }) => scan)}::bigint[]
+    ) WITH ORDINALITY AS k(project_id, after, most, scan, key_index)
     CROSS JOIN (${FEED}) AS f
     LEFT JOIN changes_pruned p ON p.project_id = k.project_id
     LEFT JOIN LATERAL (
-      SELECT *, row_number() OVER (ORDER BY changes.id) AS place FROM changes
-      WHERE changes.project_id = k.project_id AND changes.id > k.after AND changes.id <= f.published
-      ORDER BY changes.id
+      SELECT scanned.*, row_number() OVER (ORDER BY scanned.id) AS nth
+      FROM (
+        SELECT *, row_number() OVER (ORDER BY changes.id) AS place FROM changes
+        WHERE changes.project_id = k.project_id AND changes.id > k.after AND changes.id <= f.published
+        ORDER BY changes.id
+        LIMIT k.scan
+      ) AS scanned
+      WHERE ${types}::text[] IS NULL OR scanned.place = k.scan
+        OR scanned.type = ANY (ARRAY(SELECT wanted::change_type FROM unnest(${types}::text[]) AS wanted))
+      ORDER BY scanned.id
       LIMIT k.most
     ) AS c ON true
     ORDER BY k.key_index, c.id`);
