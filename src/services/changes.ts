@@ -17,6 +17,7 @@ import {
   type ChangeRow,
   type ChangesKey,
   type FeedRow,
+  findLeader,
   findOldestWriter,
   readChanges,
   readFeed,
@@ -262,6 +263,8 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
     lagSeconds: publisher.lagSeconds,
     /** The transaction that holds up the feed for longest. Null if none is open that has written changes. */
     findOldestWriter: () => findOldestWriter(db),
+    /** The session that publishes; null if none does, and on the embedded database. */
+    findLeader: () => findLeader(db),
     prune: publisher.prune,
     close: publisher.close,
   };

@@ -120,6 +120,60 @@ export async function tryToLead(session: Queryable): Promise<boolean> {
   return row?.leads === true;
 }
 
+/** What the session of a leader is called, with the id of its process. Only one that no pooler can lend to others may have the name. */
+const LEADER_NAME = 'userdir leads the feed: ';
+
+/** Lets other processes end this session, which leads, when it gives no sign of life. */
+export async function nameLeader(session: Queryable): Promise<void> {
+  await session.query(
+    Prisma.sql`SELECT set_config('application_name', ${LEADER_NAME}::text || pg_backend_pid(), false) AS name`,
+  );
+}
+
+/** The session that publishes. */
+export interface Leader {
+  readonly pid: number;
+  readonly role: string;
+  /** Of its process; null where it is on the machine of the database, or where this role may not see it. */
+  readonly address: string | null;
+  /** How old the session is; null where this role may not see it. */
+  readonly seconds: number | null;
+  /**
+   * Since its last statement. A leader asks for the last id several times a second, which is its heartbeat; PostgreSQL records the time.
+   * Null where this role may not see it.
+   */
+  readonly silentSeconds: number | null;
+  /** Whether it is the session of the leader alone. */
+  readonly isNamed: boolean;
+}
+
+const LEADER = Prisma.sql`
+  SELECT a.pid, a.usename::text AS role, host(a.client_addr) AS address,
+         extract(epoch FROM clock_timestamp() - a.backend_start)::float8 AS seconds,
+         CASE WHEN a.state = 'idle' THEN extract(epoch FROM clock_timestamp() - a.state_change)::float8
+              WHEN a.state IS NOT NULL THEN 0 END AS "silentSeconds",
+         a.application_name = ${LEADER_NAME}::text || a.pid AS "isNamed"
+  FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+  WHERE l.locktype = 'advisory' AND l.classid = 0 AND l.objid = ${PUBLISHER_LOCK}::bigint AND l.objsubid = 1 AND l.granted
+    AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())`;
+
+/** The session that publishes; null if none does. The embedded database, which has one session, needs none. */
+export async function findLeader(db: Queryable): Promise<Leader | null> {
+  const [leader] = await db.query<Leader>(LEADER);
+  return leader ?? null;
+}
+
+/**
+ * Ends the session that publishes if it has been silent for so long: its process is frozen. Never one without the name, which may do the work
+ * of another client by now. False if there is none to end.
+ */
+export async function endSilentLeader(session: Queryable, silentSeconds: number): Promise<boolean> {
+  const [ended] = await session.query<{ isEnded: boolean }>(Prisma.sql`
+    SELECT pg_terminate_backend(leader.pid) AS "isEnded" FROM (${LEADER}) AS leader
+    WHERE leader."isNamed" AND leader."silentSeconds" > ${silentSeconds}::float8`);
+  return ended?.isEnded === true;
+}
+
 /** The id of a change that was given out last. Not transactional: it may belong to a transaction that is still open. */
 export async function lastChangeId(db: Queryable): Promise<number> {
   const [row] = await db.query<{ last: number }>(Prisma.sql`SELECT ${LAST_ID} AS last`);
@@ -218,7 +272,9 @@ export async function findOldestWriter(db: Queryable): Promise<OpenTransaction |
            coalesce(extract(epoch FROM clock_timestamp() - coalesce(a.xact_start, p.prepared)), 0)::float8 AS seconds
     FROM (SELECT DISTINCT l.pid, l.virtualtransaction FROM ${WRITERS}) AS held
     LEFT JOIN pg_stat_activity a ON a.pid = held.pid
-    LEFT JOIN pg_prepared_xacts p ON held.virtualtransaction = '-1/' || p.transaction
+    -- A prepared transaction keeps the virtual id of its session until the next restart, and has the lock of its own id.
+    LEFT JOIN pg_locks t ON held.pid IS NULL AND t.pid IS NULL AND t.locktype = 'transactionid' AND t.virtualtransaction = held.virtualtransaction
+    LEFT JOIN pg_prepared_xacts p ON p.transaction = t.transactionid
     WHERE held.pid IS DISTINCT FROM pg_backend_pid()
     ORDER BY seconds DESC
     LIMIT 1`);

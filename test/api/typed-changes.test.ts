@@ -34,7 +34,7 @@ function watchReads(of: TestApp, before: (read: number) => Promise<void> = async
   const { db } = of.context;
   const query = db.query.bind(db);
   vi.spyOn(db, 'query').mockImplementation(async (sql: Json) => {
-    if (!/FROM unnest[^]*changes_pruned/.test(sql.text)) return query(sql);
+    if (!/FROM unnest[\s\S]*changes_pruned/.test(sql.text)) return query(sql);
     const read = { sql, rows: 0 };
     reads.push(read);
     await before(reads.length);
