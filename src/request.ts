@@ -18,8 +18,13 @@ declare module 'fastify' {
     timeoutSlot: number;
     /** Its place in admission; null until it is submitted. */
     queued: QueuedRequest | null;
-    /** Adds units of work beyond the weight of the route, once the size of the answer is known. */
-    addWeight(units: number): void;
+    /** Whether it was answered because its time had run out (http/request-timeout.ts). */
+    hasTimedOut: boolean;
+    /**
+     * Adds units of work beyond the weight of the route, once the size of the answer is known. False where no client waits for the answer any
+     * more: then work that can end does.
+     */
+    addWeight(units: number): boolean;
     /** Set if the caller asked for the cost, or if the operator traces this request. */
     trace: RequestTrace | null;
     /** The cost of the request, if its caller sent `Userdir-Cost: 1`. */
@@ -71,5 +76,6 @@ export function decorateRequests(app: FastifyInstance): void {
     app.decorateRequest(name, null);
   }
   app.decorateRequest('isForElsewhere', false);
+  app.decorateRequest('hasTimedOut', false);
   app.decorateRequest('timeoutSlot', NO_SLOT);
 }
