@@ -16,6 +16,10 @@ export interface Stored extends AsyncIterable<Buffer> {
   readonly bytes: number;
 }
 
+export function isStored(input: AsyncIterable<Buffer>): input is Stored {
+  return 'bytes' in input;
+}
+
 export interface SpoolFile extends Stored {
   /** Appends a chunk. To be awaited before the next one. PAYLOAD_TOO_LARGE if the file would have more than its bound. */
   write(chunk: string | Uint8Array): Promise<void>;
