@@ -232,6 +232,7 @@ async function examineRemotely(socket: string, params: ExaminationParams): Promi
     input: (async function* () {})(),
     write: async () => undefined,
     progress: () => undefined,
+    notice: () => undefined,
     signal: new AbortController().signal,
   });
   if (version === VERSION) return findings;

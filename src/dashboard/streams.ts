@@ -11,7 +11,6 @@ import { reportFailure } from '../http/failures.js';
 import { allowLongUpload } from '../http/malformed-requests.js';
 import type { AuditQuestion } from '../services/audit.js';
 import type { Services } from '../services/services.js';
-import type { Stored } from '../services/spool.js';
 import type { ExportFormat } from '../services/transfers.js';
 
 /*
@@ -24,6 +23,8 @@ const MAX_TRANSFERS = 2;
 /** The largest upload: about ten million users. */
 const MAX_UPLOAD_BYTES = 4 * 2 ** 30;
 const PROGRESS_INTERVAL_MS = 200;
+/** How long an import waits for another one of its project. It has one of the few places meanwhile. */
+const IMPORT_WAIT_MS = 30_000;
 
 /** Writes what is to be downloaded. */
 type Produce = (write: (chunk: string) => Promise<void>, signal: AbortSignal) => Promise<unknown>;
@@ -144,11 +145,11 @@ export function serveStreams(app: FastifyInstance, scopeOf: ScopeOf, { config, s
           .withFile(async (file) => {
             for await (const chunk of addAbortSignal(signal, request.body as Readable)) await file.write(chunk);
             endUpload();
-            const progress = progressFrames(file.bytes, frame);
-            return services.transfers.importUsers(scope, countedBytes(file, progress), {
+            return services.transfers.importUsers(scope, file, {
               ...how,
               requestId: request.id,
-              progress: progress.lines,
+              progress: progressFrames(frame),
+              waitMs: IMPORT_WAIT_MS,
               signal,
             });
           }, MAX_UPLOAD_BYTES)
@@ -213,31 +214,13 @@ function readImportOptions({ query }: FastifyRequest) {
   return { onConflict, skipInvalid: skip_invalid === 'true' };
 }
 
-interface ProgressFrames {
-  read(bytes: number): void;
-  lines(count: number): void;
-}
-
-/** Reports progress now and then, as the lines that are read and the part of the file. */
-function progressFrames(size: number, frame: (value: object) => void): ProgressFrames {
-  let readBytes = 0;
+/** Reports progress now and then, as the lines that are read and the part of the work. */
+function progressFrames(frame: (value: object) => void) {
   let sentAt = 0;
-  return {
-    read(bytes) {
-      readBytes += bytes;
-    },
-    lines(count) {
-      const now = performance.now();
-      if (now - sentAt < PROGRESS_INTERVAL_MS) return;
-      sentAt = now;
-      frame({ progress: { lines: count, fraction: size === 0 ? 1 : readBytes / size } });
-    },
+  return (lines: number, fraction = 0) => {
+    const now = performance.now();
+    if (now - sentAt < PROGRESS_INTERVAL_MS) return;
+    sentAt = now;
+    frame({ progress: { lines, fraction } });
   };
-}
-
-async function* countedBytes(file: Stored, progress: ProgressFrames): AsyncGenerator<Buffer> {
-  for await (const chunk of file) {
-    progress.read(chunk.length);
-    yield chunk;
-  }
 }
