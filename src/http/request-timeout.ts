@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { AppError } from '../errors.js';
-import { currentAnswer } from './malformed-requests.js';
+import { currentAnswer } from './connections.js';
 
 /** In milliseconds. */
 export interface TimeLimits {
