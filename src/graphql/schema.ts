@@ -16,7 +16,8 @@ export const schema = builder.toSchema();
 export const shownSchema = withoutFederation(schema);
 introspectAs(schema, shownSchema);
 for (const type of [schema.getQueryType(), schema.getMutationType()]) traceFields(type as GraphQLObjectType);
-sliceFields(schema.getQueryType() as GraphQLObjectType<unknown, GraphQLContext>);
+for (const type of [schema.getQueryType(), schema.getSubscriptionType()])
+  sliceFields(type as GraphQLObjectType<unknown, GraphQLContext>);
 
 /** Makes each resolver of a type a step of the request's trace (telemetry/request-trace.ts). */
 function traceFields(type: GraphQLObjectType): void {
@@ -28,8 +29,8 @@ function traceFields(type: GraphQLObjectType): void {
 }
 
 /**
- * Spreads the root fields of a query over several turns of the event loop, because together they may have thousands
- * of rows. The fields of a large query also start in several turns. Those of a smaller one start together, so that
+ * Spreads the root fields of a query, and the events of subscriptions, over several turns of the event loop, because together they may
+ * have thousands of rows. The fields of a large query also start in several turns. Those of a smaller one start together, so that
  * their reads share statements.
  */
 function sliceFields(type: GraphQLObjectType<unknown, GraphQLContext>): void {
