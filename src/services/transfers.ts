@@ -38,6 +38,8 @@ export interface ImportOptions {
   readonly requestId?: string | null;
   readonly progress: (lines: number) => void;
   readonly signal: AbortSignal;
+  /** Called at the end of each transaction; what it throws undoes the transaction. By default what was allowed at the start is. */
+  readonly permit?: (tx: Queryable) => Promise<unknown>;
 }
 
 export const EXPORT_FORMATS = ['ndjson', 'csv'] as const;
@@ -114,6 +116,7 @@ export function createTransfers(db: Database, totals: Totals) {
           ...(banned > 0 && { bans: banned }),
         };
         await recordAction(tx, actor, 'import', details);
+        await options.permit?.(tx);
       }
       async function undoIfFailed(tx: Queryable) {
         await write(tx, batches);
