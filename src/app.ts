@@ -114,6 +114,7 @@ export async function createServer({
       connectionsCheckingInterval: timeouts.checkMs,
     },
   });
+  const isClosing = closeInOrder(app, config.requestTimeoutMs);
   app.addHook('onRequest', (request, reply, done) => {
     setCommonHeaders(request, reply);
     done();
@@ -147,7 +148,6 @@ export async function createServer({
     if (checkWorkers === undefined) serveWhileListening(app, () => serveMetrics(address, metrics.text));
   }
   app.addHook('onClose', () => secondThread.close());
-  const isClosing = closeInOrder(app);
   app.setErrorHandler(sendFailure);
   app.setNotFoundHandler(refuseUnknownRoutes(app));
   app.removeAllContentTypeParsers();

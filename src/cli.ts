@@ -1,44 +1,16 @@
 #!/usr/bin/env node
-import cluster from 'node:cluster';
-import { CommanderError } from 'commander';
-import { createProgram } from './cli/program.js';
-import { ReportedFailure } from './cli/run.js';
-import { explainFailure } from './cli/terminal.js';
-import { ConfigError } from './config/config.js';
-import { findMisspelt } from './config/setting-names.js';
+import { BUILD_ADVICE, findBuildFault } from './config/build.js';
 
-/** Exit codes: 0 done, 1 refused or failed with a reason on stderr, 2 wrong usage. */
-const FAILED = 1;
-const WRONG_USAGE = 2;
-
-// A reader that closes the pipe early (`| head`) is not a failure.
-process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : FAILED));
-
-// Files in DATA_DIR are readable for this system user only, from their creation on.
-process.umask(0o077);
-
-// Some libraries let FORCE_COLOR override NO_COLOR.
-if (process.env['NO_COLOR'] || process.argv.includes('--no-color')) {
-  process.env['NO_COLOR'] = '1';
-  delete process.env['FORCE_COLOR'];
+// Before the other files are loaded, of which some may be missing. Doctor tells a fault with all else that it finds, if it can be loaded.
+const fault = findBuildFault();
+const command =
+  fault === null || process.argv[2] === 'doctor'
+    ? await import('./cli/main.js').catch((error) => {
+        if (fault === null) throw error;
+      })
+    : undefined;
+if (command === undefined) {
+  process.stderr.write(`userdir: ${fault}. ${BUILD_ADVICE}\n`);
+  process.exit(1);
 }
-
-try {
-  await createProgram(process.env).parseAsync();
-} catch (error) {
-  process.exitCode = report(error);
-}
-// Unread standard input would keep the process alive.
-process.stdin.unref?.();
-// The connection of a worker to the primary process too.
-cluster.worker?.disconnect();
-
-function report(error: unknown): number {
-  if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : WRONG_USAGE;
-  if (error instanceof ReportedFailure) return FAILED;
-  // A missing setting may be set under a misspelt name.
-  if (error instanceof ConfigError)
-    process.stderr.write(`${[error.message, ...findMisspelt(process.env)].join('\n')}\n`);
-  else process.stderr.write(`userdir: ${explainFailure(error)}\n`);
-  return FAILED;
-}
+await command.main();

@@ -1,3 +1,5 @@
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { closeAll } from './closers.js';
 import type { Config } from './config/config.js';
 import { createDatabase, type Database, type DatabaseOptions } from './db/database.js';
@@ -35,8 +37,10 @@ export interface ContextOptions extends DatabaseOptions {
 
 /** What the services take from the settings. */
 export function servicesOptions(config: ServicesConfig): ServicesOptions {
-  const { changesRetentionMs, receiptKeys: keys, publicUrl: issuer, webhooksAllowPrivate } = config;
-  return { changesRetentionMs, receipts: { keys, issuer }, webhooksAllowPrivate, spool: createSpool(config.db) };
+  const { db, changesRetentionMs, receiptKeys: keys, publicUrl: issuer, webhooksAllowPrivate } = config;
+  // PostgreSQL needs no data directory.
+  const spool = createSpool(db.engine === 'embedded' ? join(db.dataDir, 'spool') : tmpdir());
+  return { changesRetentionMs, receipts: { keys, issuer }, webhooksAllowPrivate, spool };
 }
 
 export type ServicesConfig = Pick<

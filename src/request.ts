@@ -18,8 +18,13 @@ declare module 'fastify' {
     timeoutSlot: number;
     /** Its place in admission; null until it is submitted. */
     queued: QueuedRequest | null;
-    /** Adds units of work beyond the weight of the route, once the size of the answer is known. */
-    addWeight(units: number): void;
+    /** Whether it was answered because its time had run out (http/request-timeout.ts). */
+    hasTimedOut: boolean;
+    /**
+     * Adds units of work beyond the weight of the route, once the size of the answer is known. False where no client waits for the answer any
+     * more: then work that can end does.
+     */
+    addWeight(units: number): boolean;
     /** Set if the caller asked for the cost, or if the operator traces this request. */
     trace: RequestTrace | null;
     /** The cost of the request, if its caller sent `Userdir-Cost: 1`. */
@@ -46,8 +51,10 @@ declare module 'fastify' {
   }
 
   interface FastifyInstance {
-    /** From now on the service is not ready, and each connection ends with its next answer. */
+    /** From now on the service is not ready, and each connection that it has ends with its next answer. It accepts new ones. */
     drain(): void;
+    /** Resolves when no new connections are accepted. */
+    stopListening(): Promise<void>;
     /** Rejects while this process cannot answer requests. */
     checkReady(): Promise<void>;
     /** The URL of the metrics, once the server listens. Absent without METRICS_PORT, and in a worker. */
@@ -71,5 +78,6 @@ export function decorateRequests(app: FastifyInstance): void {
     app.decorateRequest(name, null);
   }
   app.decorateRequest('isForElsewhere', false);
+  app.decorateRequest('hasTimedOut', false);
   app.decorateRequest('timeoutSlot', NO_SLOT);
 }

@@ -4,6 +4,7 @@ import type { Readable } from 'node:stream';
 import { Argument, InvalidArgumentError, Option } from 'commander';
 import { dateBound, parse } from '../domain/filters.js';
 import { SECRET_SCOPES, type SecretScope } from '../domain/projects.js';
+import type { Stored } from '../services/spool.js';
 
 /** Options that several commands have, and parsers of arguments. Each parser throws InvalidArgumentError. */
 
@@ -93,10 +94,10 @@ export function parseScopes(text: string): SecretScope[] {
 }
 
 /** Opens the FILE of a command; `what` says what a person types at a terminal. */
-export async function openInput(file: string, what: string): Promise<{ input: Readable; inputBytes?: number }> {
+export async function openInput(file: string, what: string): Promise<Readable | Stored> {
   if (file === '-') {
     if (process.stdin.isTTY) process.stderr.write(`Reading ${what} from standard input. Press Ctrl+D to end it.\n`);
-    return { input: process.stdin };
+    return process.stdin;
   }
   await access(file, constants.R_OK).catch((error: NodeJS.ErrnoException) => {
     const why = error.code === 'ENOENT' ? 'does not exist' : 'cannot be read';
@@ -104,6 +105,7 @@ export async function openInput(file: string, what: string): Promise<{ input: Re
   });
   const stats = await stat(file);
   if (stats.isDirectory()) throw new Error(`${file} is a directory, not a file.`);
-  // The size of a pipe is not known.
-  return { input: createReadStream(file), ...(stats.isFile() && { inputBytes: stats.size }) };
+  const read = () => createReadStream(file);
+  // A pipe has no size, and can be read once.
+  return stats.isFile() ? { bytes: stats.size, [Symbol.asyncIterator]: () => read()[Symbol.asyncIterator]() } : read();
 }

@@ -18,6 +18,7 @@ import type { Io, Operation, OperationContext, Operations, Progress } from './op
  */
 type Frame =
   | { progress: Progress }
+  | { notice: string }
   | { output: string }
   | { result: unknown }
   | { error: { code: ErrorCode; message: string } };
@@ -105,9 +106,9 @@ async function respond(
       return spool.withFile(async (output) => {
         const io: Io = {
           input,
-          inputBytes: input.bytes,
           write: operation.isLive ? sendOutput : (chunk) => output.write(chunk),
           progress: (progress) => sendFrame({ progress }),
+          notice: (notice) => sendFrame({ notice }),
           signal: disconnected.signal,
         };
         const done = await operation.run({ ...context, operator }, params as never, io);
@@ -140,6 +141,7 @@ export async function runRemotely<Params, Result>(
   for await (const line of createInterface({ input: incoming })) {
     const frame: Frame = JSON.parse(line);
     if ('progress' in frame) io.progress(frame.progress);
+    else if ('notice' in frame) io.notice(frame.notice);
     else if ('output' in frame) await io.write(frame.output);
     else if ('error' in frame)
       throw new AppError(frame.error.code, frame.error.message, { cause: new Error(frame.error.message) });

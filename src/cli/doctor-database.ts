@@ -246,26 +246,42 @@ async function checkPrivileges(db: Database): Promise<Finding> {
 
 /** A younger transaction is nothing unusual. */
 const MAX_TRANSACTION_SECONDS = 60;
+/** A leader that works is never silent for so long. */
+const MAX_SILENT_SECONDS = 5;
 
-/** Names the transaction that holds up the feed of changes. */
+/** Names the process that publishes changes, and what holds up the feed. */
 async function checkChanges({ changes }: Services): Promise<Finding> {
-  const oldest = await changes.findOldestWriter();
+  const id = 'changes';
+  const [oldest, leader] = [await changes.findOldestWriter(), await changes.findLeader()];
+  if (leader !== null && (leader.silentSeconds ?? 0) > MAX_SILENT_SECONDS)
+    return warning(
+      id,
+      `${describeLeader(leader)}: its process is frozen, and the feed of changes with it`,
+      `Another server ends its session after 10 s. Without one: SELECT pg_terminate_backend(${leader.pid}).`,
+    );
   if (oldest === null || oldest.seconds < MAX_TRANSACTION_SECONDS)
-    return passed('changes', 'no old transaction holds up the feed');
+    return passed(id, `no old transaction holds up the feed${leader === null ? '' : `; ${describeLeader(leader)}`}`);
   const { pid, name, role, state, seconds } = oldest;
-  const minutes = Math.floor(seconds / 60);
-  const where = `of role ${role}, open for ${minutes} min (${state}),`;
+  const where = `of role ${role}, open for ${Math.floor(seconds / 60)} min (${state}),`;
   if (pid === null)
     return warning(
-      'changes',
+      id,
       `the prepared transaction ${JSON.stringify(name)} ${where} holds up the feed of changes`,
       'Run COMMIT PREPARED or ROLLBACK PREPARED.',
     );
   return warning(
-    'changes',
+    id,
     `process ${pid} (${name || 'without a name'}) ${where} holds up the feed of changes`,
     `End its transaction; if it is stuck: SELECT pg_terminate_backend(${pid}).`,
   );
+}
+
+type Leader = NonNullable<Awaited<ReturnType<Services['changes']['findLeader']>>>;
+
+function describeLeader({ pid, role, address, seconds, silentSeconds }: Leader): string {
+  const age = seconds === null ? '' : ` for ${Math.round(seconds)} s`;
+  const silence = silentSeconds === null ? '' : `, silent for ${silentSeconds.toFixed(1)} s`;
+  return `process ${pid} of role ${role}${address === null ? '' : ` at ${address}`} leads it${age}${silence}`;
 }
 
 /** Names webhooks that nothing is sent to. */

@@ -4,6 +4,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import type { Command } from 'commander';
 import { runThenClose } from '../closers.js';
+import { BUILD_ADVICE, findBuildFault } from '../config/build.js';
 import { type Config, ConfigError, type Environment, isLoopback, parseConfig } from '../config/config.js';
 import { findMisspelt } from '../config/setting-names.js';
 import { SETTINGS } from '../config/settings.js';
@@ -60,6 +61,7 @@ async function diagnose(env: Environment, totals: boolean): Promise<Finding[]> {
     ...findings,
     checkNode(),
     checkPackages(),
+    checkBuild(),
     await checkDataDir(config),
     ...(await checkDatabase(config, totals)),
     await checkRedis(config),
@@ -139,6 +141,11 @@ function checkPackages(): Finding {
   if (wrong.length > 0)
     return failed('packages', wrong.join(', '), 'Run npm ci, which installs the versions of the lock file.');
   return passed('packages', `${Object.keys(PACKAGE.dependencies).length} installed, all of the expected versions`);
+}
+
+function checkBuild(): Finding {
+  const fault = findBuildFault();
+  return fault === null ? passed('build', 'complete') : failed('build', fault, BUILD_ADVICE);
 }
 
 const MIN_FREE_BYTES = 200 * 2 ** 20;
@@ -232,6 +239,7 @@ async function examineRemotely(socket: string, params: ExaminationParams): Promi
     input: (async function* () {})(),
     write: async () => undefined,
     progress: () => undefined,
+    notice: () => undefined,
     signal: new AbortController().signal,
   });
   if (version === VERSION) return findings;

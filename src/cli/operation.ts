@@ -1,6 +1,7 @@
 import type { Database } from '../db/database.js';
 import type { Operator } from '../domain/operators.js';
 import type { Services } from '../services/services.js';
+import { isStored, type Stored } from '../services/spool.js';
 
 /**
  * What a command does to a database. It runs in the process of the command or, while a server holds the embedded database, in that
@@ -29,11 +30,11 @@ export interface OperationContext {
 }
 
 export interface Io {
-  readonly input: AsyncIterable<Buffer>;
-  /** The length of the input, if it is known in advance. */
-  readonly inputBytes?: number | undefined;
+  readonly input: AsyncIterable<Buffer> | Stored;
   readonly write: (chunk: string) => Promise<void>;
   readonly progress: (progress: Progress) => void;
+  /** Tells a person something before the end. */
+  readonly notice: (sentence: string) => void;
   readonly signal: AbortSignal;
 }
 
@@ -55,7 +56,7 @@ export async function listAppIds(services: Services, appId: string | null): Prom
 }
 
 /** The input, and how much of it has been read, if its length is known. */
-export function countBytes(input: Io['input'], inputBytes: number | undefined) {
+export function countBytes(input: Io['input']) {
   let readBytes = 0;
   async function* chunks() {
     for await (const chunk of input) {
@@ -63,5 +64,5 @@ export function countBytes(input: Io['input'], inputBytes: number | undefined) {
       yield chunk;
     }
   }
-  return { chunks: chunks(), fraction: () => (inputBytes ? { fraction: readBytes / inputBytes } : {}) };
+  return { chunks: chunks(), fraction: () => (isStored(input) ? { fraction: readBytes / input.bytes } : {}) };
 }

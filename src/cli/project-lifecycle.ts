@@ -114,12 +114,13 @@ function changeProject<Params extends { appId: string }>(
 async function deleteProject(
   { services, operator }: OperationContext,
   { appId }: { appId: string },
-  { progress, signal }: Io,
+  { progress, notice, signal }: Io,
 ) {
   const scope = await services.projects.getScope(appId, operator);
   const { id, name, totalUser } = await services.projects.getProject(scope);
   const users = await services.lifecycle.deleteProject(scope, {
     progress: (done) => progress(progressOf(done, Math.max(done, totalUser))),
+    onWait: notice,
     signal,
   });
   return { id, name, app_id: appId, users };

@@ -1,5 +1,5 @@
 import { userInfo } from 'node:os';
-import { addAbortSignal, type Readable } from 'node:stream';
+import { addAbortSignal, Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { runThenClose } from '../closers.js';
 import { type Config, type Environment, parseConfig } from '../config/config.js';
@@ -8,6 +8,7 @@ import { type Context, createContext } from '../context.js';
 import { DataDirLockedError, LOCK_WAIT_MS } from '../db/lock.js';
 import { parse } from '../domain/filters.js';
 import { type Operator, operatorName, operatorNameOf } from '../domain/operators.js';
+import type { Stored } from '../services/spool.js';
 import { NotListeningError, runRemotely } from './control-socket.js';
 import type { Io, Operation, Operations } from './operation.js';
 import { progressBar, writeNotice, writeToStdout } from './terminal.js';
@@ -32,8 +33,7 @@ export type Run<Params, Result> = (params: Params, presentation: Presentation<Re
 
 interface Presentation<Result> {
   readonly json?: boolean;
-  readonly input?: Readable;
-  readonly inputBytes?: number | undefined;
+  readonly input?: Readable | Stored;
   /** What the progress bar counts; without it there is no bar. */
   readonly unit?: string;
   /** What to say when Ctrl+C ends the operation. */
@@ -70,11 +70,12 @@ async function runAndPrint<Params, Result>(
   // The first Ctrl+C stops the operation cleanly, a second one ends the process.
   process.once('SIGINT', interrupt);
   const bar = progressBar(presentation.unit);
+  const { input = noInput() } = presentation;
   const io: Io = {
-    input: presentation.input === undefined ? noInput() : addAbortSignal(signal, presentation.input),
-    inputBytes: presentation.inputBytes,
+    input: input instanceof Readable ? addAbortSignal(signal, input) : input,
     write: writeToStdout,
     progress: bar.update,
+    notice: writeNotice,
     signal,
   };
   const result = await runWhereReachable(config, operation, params, io, (error) => interruption.abort(error))

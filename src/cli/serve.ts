@@ -13,7 +13,7 @@ import type { Credentials } from '../domain/projects.js';
 import { AppError } from '../errors.js';
 import type { Logger } from '../telemetry/logger.js';
 import type { Started } from '../workers/channel.js';
-import { connectToPrimary, type Supervisor } from '../workers/worker.js';
+import { alone, connectToPrimary, type Supervisor } from '../workers/worker.js';
 import { examples, jsonOption } from './arguments.js';
 import { printBanner } from './banner.js';
 import { controlSocketPath, removeControlSocket, serveControlSocket } from './control-socket.js';
@@ -49,7 +49,7 @@ export function addServeCommand(program: Command, { env, operations }: CommandCo
       if (primary === null) for (const warning of findMisspelt(env)) log.warn(warning);
       const announce = (started: Started) => printBanner(started, config, json === true);
       if (primary !== null) await serve(config, log, operations, primary).finally(primary.leave);
-      else if (config.workers === 1) await serve(config, log, operations, alone(log, announce));
+      else if (config.workers === 1) await serve(config, log, operations, alone(config, log, announce));
       else if (!(await superviseWorkers(config, log, announce))) throw new ReportedFailure();
       log.info('Stopped.');
     });
@@ -62,12 +62,8 @@ export function addServeCommand(program: Command, { env, operations }: CommandCo
  */
 const GC_FLAGS = '--no-allocation-site-pretenuring';
 
-/** How long closing may take beyond the longest request. */
-const SHUTDOWN_GRACE_MS = 2_000;
-
-function alone(log: Logger, started: Supervisor['started']): Supervisor {
-  return { untilStopped: () => untilSignal(log), started, serve: () => undefined };
-}
+/** How long closing may take beyond the longest request: http/closing.ts needs two seconds of it. */
+const SHUTDOWN_GRACE_MS = 3_000;
 
 async function superviseWorkers(config: Config, log: Logger, announce: Supervisor['started']): Promise<boolean> {
   const { serveWithWorkers } = await import('../workers/primary.js');
@@ -124,6 +120,9 @@ async function serve(config: Config, log: Logger, operations: Operations, superv
           ? demo
           : null,
     });
+    // Waits for commands that run, and so closes after the server.
+    let control: Awaited<ReturnType<typeof serveControlSocket>> | undefined;
+    closers.push(() => control?.close());
     closers.push(() => server.close());
     // Before listening, so that a second server reports who holds the data directory, not that the port is in use.
     await context.lockDataDirectory();
@@ -136,13 +135,12 @@ async function serve(config: Config, log: Logger, operations: Operations, superv
       const dashboardUrl = dashboardUrlOf(config, url);
       if (controlSocket !== undefined) {
         const { db, services } = context;
-        const control = await serveControlSocket(controlSocket, config.dataDir, operations, {
+        control = await serveControlSocket(controlSocket, config.dataDir, operations, {
           db,
           services,
           applied: [],
           dashboardUrl,
         });
-        closers.push(() => control.close());
       }
       if (config.demo) await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
       demo = await openDemo(context.services, config.dataDir, config.demo);
@@ -156,9 +154,8 @@ async function serve(config: Config, log: Logger, operations: Operations, superv
         projects: await context.services.projects.countProjects(),
       });
     }
-    const delayMs = (await stopped) ?? config.shutdownDelayMs;
-    server.drain();
-    await sleep(delayMs, undefined, { signal: lost.signal });
+    await stopped;
+    await server.stopListening();
   }
   const work = () =>
     serveUntilStopped()
@@ -215,21 +212,6 @@ async function openWhenReachable(context: Context, log: Logger, stopped: Promise
     }
     if (await Promise.race([signal, sleep(RETRY_MS, false)])) return false;
   }
-}
-
-/** Resolves at the first SIGINT or SIGTERM; a second one ends the process immediately. */
-function untilSignal(log: Logger): Promise<null> {
-  return new Promise((resolve) => {
-    let signals = 0;
-    const stop = (signal: NodeJS.Signals) => {
-      signals += 1;
-      if (signals > 1) process.exit(1);
-      log.info(`${signal}: finishing the requests in flight.`);
-      resolve(null);
-    };
-    process.on('SIGINT', stop);
-    process.on('SIGTERM', stop);
-  });
 }
 
 /** Names the setting to change if the address or the port cannot be used. */

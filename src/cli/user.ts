@@ -4,7 +4,7 @@ import type { OnConflict } from '../domain/import-format.js';
 import { examples, fileArgument, jsonOption, openInput, parseDuration, projectOption } from './arguments.js';
 import { addBanCommands } from './bans.js';
 import { addInactiveCommand, addLookupCommands } from './find-users.js';
-import { countBytes, type Io, listAppIds, type OperationContext, progressOf } from './operation.js';
+import { type Io, listAppIds, type OperationContext, progressOf } from './operation.js';
 import { type CommandContext, ReportedFailure } from './run.js';
 import { counted } from './terminal.js';
 
@@ -54,7 +54,7 @@ function addImportCommand(user: Command, { operation }: CommandContext): void {
         { project, onConflict: onConflict as OnConflict, skipInvalid: skipInvalid === true },
         {
           ...options,
-          ...(await openInput(file, 'users')),
+          input: await openInput(file, 'users'),
           unit: 'lines',
           interrupted: skipInvalid
             ? 'Interrupted. The users imported so far remain. Import the file again with --on-conflict skip to add the others.'
@@ -137,14 +137,14 @@ function addRemovalCommands(user: Command, { operation }: CommandContext): void 
 async function importUsers(
   { services, operator }: OperationContext,
   params: { project: string; onConflict: OnConflict; skipInvalid: boolean },
-  { input, inputBytes, progress, signal }: Io,
+  { input, progress, notice, signal }: Io,
 ) {
   const scope = await services.projects.getScope(params.project, operator);
-  const { chunks, fraction } = countBytes(input, inputBytes);
-  return services.transfers.importUsers(scope, chunks, {
+  return services.transfers.importUsers(scope, input, {
     onConflict: params.onConflict,
     skipInvalid: params.skipInvalid,
-    progress: (done) => progress({ done, ...fraction() }),
+    progress: (done, fraction) => progress({ done, ...(fraction !== undefined && { fraction }) }),
+    onWait: notice,
     signal,
   });
 }

@@ -57,7 +57,7 @@ export function addWalletCommands(program: Command, { operation }: CommandContex
       const report = await verify(
         { project, withReceipts: receipts === true },
         {
-          ...(await openInput(file, 'wallets')),
+          input: await openInput(file, 'wallets'),
           unit: 'lines',
           interrupted: 'Interrupted. The lines that were not written are not verified.',
           print: () => '',
@@ -85,11 +85,11 @@ interface WalletLine {
 async function verifyWallets(
   { services, operator }: OperationContext,
   params: { project: string; withReceipts: boolean },
-  { input, inputBytes, write, progress, signal }: Io,
+  { input, write, progress, signal }: Io,
 ): Promise<Report> {
   const scope = await services.projects.getScope(params.project, operator);
   const report: Report = { verified: 0, not_owned: 0, malformed: 0, errors: [] };
-  const { chunks, fraction } = countBytes(input, inputBytes);
+  const { chunks, fraction } = countBytes(input);
   const verdicts = inOrder(walletLines(chunks), (lines) => verifyLines(services, scope, lines, params));
   for await (const answered of verdicts) {
     signal.throwIfAborted();

@@ -3,7 +3,6 @@ import {
   type ExecutionResult,
   execute,
   GraphQLError,
-  type GraphQLObjectType,
   getOperationAST,
   getVariableValues,
   parse,
@@ -80,10 +79,12 @@ export function createExecutor() {
     const operation = getOperationAST(tree, operationName);
     if (!operation)
       return refuse([new GraphQLError('operationName: expected the name of one operation of the document.')]);
+    const root = schema.getRootType(operation.operation);
+    if (!root)
+      return refuse([new GraphQLError(`operation: got a ${operation.operation}, expected a query or a mutation.`)]);
     const definitions = operation.variableDefinitions ?? [];
     const coerced = getVariableValues(schema, definitions, variables, { maxErrors: MAX_ERRORS });
     if (coerced.errors) return refuse(coerced.errors);
-    const root = schema.getRootType(operation.operation) as GraphQLObjectType;
     const costly = refuseCostly(root, operation, fragmentsOf(tree), coerced.coerced);
     if (costly !== null) return refuse([costly]);
     const result = await execute({

@@ -11,7 +11,7 @@ import type { Lifetime, Lifetimes, Terms } from '../http/lifetime.js';
 import { allowLongUpload } from '../http/malformed-requests.js';
 import type { AuditQuestion } from '../services/audit.js';
 import type { Services } from '../services/services.js';
-import type { SpoolFile, Stored } from '../services/spool.js';
+import type { SpoolFile } from '../services/spool.js';
 import type { ExportFormat, ImportOptions } from '../services/transfers.js';
 
 /*
@@ -22,6 +22,8 @@ import type { ExportFormat, ImportOptions } from '../services/transfers.js';
 /** The largest upload: about ten million users. */
 const MAX_UPLOAD_BYTES = 4 * 2 ** 30;
 const PROGRESS_INTERVAL_MS = 200;
+/** How long an import waits for another one of its project. It has one of the few places meanwhile. */
+const IMPORT_WAIT_MS = 30_000;
 
 /** What says that the operator has lost the right. */
 const LOST: readonly ErrorCode[] = ['UNAUTHENTICATED', 'FORBIDDEN'];
@@ -167,13 +169,13 @@ export function serveStreams(
         const transfer = (open: Open) =>
           spool.withFile(async (file) => {
             await receive(request, open.signal, file);
-            const progress = progressFrames(file.bytes, open);
             // The upload may have taken long.
             const scope = await right.terms.permit();
-            const report = await services.transfers.importUsers(scope, countedBytes(file, progress), {
+            const report = await services.transfers.importUsers(scope, file, {
               ...how,
               requestId: request.id,
-              progress: progress.lines,
+              progress: progressFrames(open),
+              waitMs: IMPORT_WAIT_MS,
               signal: open.signal,
               permit: right.permitWithin,
             });
@@ -239,38 +241,20 @@ function readImportOptions({ query }: FastifyRequest) {
   return { onConflict, skipInvalid: skip_invalid === 'true' };
 }
 
-interface ProgressFrames {
-  read(bytes: number): void;
-  lines(count: number): void;
-}
-
-/** Reports progress now and then, as the lines that are read and the part of the file; not while the client has yet to read. */
-function progressFrames(size: number, { write }: Open): ProgressFrames {
-  let readBytes = 0;
+/** Reports progress now and then, as the lines that are read and the part of the work; not while the client has yet to read. */
+function progressFrames({ write }: Open) {
   let sentAt = 0;
   let isUnread = false;
-  return {
-    read(bytes) {
-      readBytes += bytes;
-    },
-    lines(count) {
-      const now = performance.now();
-      if (isUnread || now - sentAt < PROGRESS_INTERVAL_MS) return;
-      sentAt = now;
-      isUnread = true;
-      write(frame({ progress: { lines: count, fraction: size === 0 ? 1 : readBytes / size } })).then(
-        () => {
-          isUnread = false;
-        },
-        () => undefined,
-      );
-    },
+  return (lines: number, fraction = 0) => {
+    const now = performance.now();
+    if (isUnread || now - sentAt < PROGRESS_INTERVAL_MS) return;
+    sentAt = now;
+    isUnread = true;
+    write(frame({ progress: { lines, fraction } })).then(
+      () => {
+        isUnread = false;
+      },
+      () => undefined,
+    );
   };
-}
-
-async function* countedBytes(file: Stored, progress: ProgressFrames): AsyncGenerator<Buffer> {
-  for await (const chunk of file) {
-    progress.read(chunk.length);
-    yield chunk;
-  }
 }

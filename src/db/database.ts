@@ -7,7 +7,7 @@ import { connectionOptions } from './connection-options.js';
 import { createEmbeddedEngine, type EmbeddedEngine, EmbeddedStream, type EngineUsage } from './embedded.js';
 import { PrismaClient } from './generated/prisma/client.js';
 import { keepConnection, listen } from './listen.js';
-import { sharesSessions } from './pooler.js';
+import { isDirect, sharesSessions } from './pooler.js';
 import { createReplica, type Lagging, REPLICA_STATEMENT_MS, type Replica } from './replica.js';
 import { createStatements, type Queryable, statementName } from './statements.js';
 import { createTimeLimit } from './time-limit.js';
@@ -68,6 +68,10 @@ export interface Database extends Queryable {
 export interface Session extends Queryable {
   /** Aborts when the database is closed. */
   readonly signal: AbortSignal;
+  /** Whether no pooler is in between, so that no other client can ever get this session. */
+  isDirect(): Promise<boolean>;
+  /** Whether a pooler of transactions lends this session to other clients: a lock would stay behind in it. */
+  isShared(): Promise<boolean>;
   /** Calls back with the text of every notice of a channel. */
   listen(channel: string, onNotice: (text: string) => void): Promise<void>;
 }
@@ -251,6 +255,8 @@ function keepSession(
     await work({
       ...statementsOn(client, limit),
       signal,
+      isDirect: () => isDirect(client),
+      isShared: async () => !(await isDirect(client)) && sharesSessions(connection),
       async listen(channel, onNotice) {
         client.on('notification', ({ payload = '' }) => onNotice(payload));
         await client.query(`LISTEN ${channel}`);

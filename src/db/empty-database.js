@@ -2,10 +2,14 @@
  * Makes dist/db/empty-database.tgz, a part of the build: an embedded database as initdb leaves it. A first start unpacks it in a fifth of the
  * time that initdb takes in PGlite.
  */
-import { writeFile } from 'node:fs/promises';
+import { rename, writeFile } from 'node:fs/promises';
 import { PGlite } from '@electric-sql/pglite';
 
 const database = await PGlite.create();
 const archive = await database.dumpDataDir('gzip');
 await database.close();
-await writeFile(new URL('../../dist/db/empty-database.tgz', import.meta.url), Buffer.from(await archive.arrayBuffer()));
+const file = new URL('../../dist/db/empty-database.tgz', import.meta.url);
+// A build that is killed here must not leave a half of it.
+const part = new URL('empty-database.part', file);
+await writeFile(part, Buffer.from(await archive.arrayBuffer()));
+await rename(part, file);

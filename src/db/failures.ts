@@ -85,6 +85,16 @@ export function isLockTimeout(error: unknown): boolean {
   return codeOf(error) === '55P03';
 }
 
+/** The role lacks a right. */
+export function isForbidden(error: unknown): boolean {
+  return codeOf(error) === '42501';
+}
+
+/** No connection of the pool has become free in time. */
+export function isBusy(error: unknown): boolean {
+  return (error as Error).message === 'timeout exceeded when trying to connect';
+}
+
 /** Another row has the same key. */
 export function isUniqueViolation(error: unknown): boolean {
   return codeOf(error) === '23505';

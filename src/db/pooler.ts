@@ -8,8 +8,7 @@ const TURNS = 5;
  */
 export async function sharesSessions(options: pg.ClientConfig): Promise<boolean> {
   return withConnection(options, async (one) => {
-    // PostgreSQL itself tells the id of its process when it accepts a connection; poolers tell an invented one.
-    if ((await sessionOf(one)) === (one as pg.Client & { processID: number }).processID) return false;
+    if (await isDirect(one)) return false;
     return withConnection(options, async (other) => {
       const [ofOne, ofOther] = [new Set<number>(), new Set<number>()];
       for (let turn = 0; turn < TURNS; turn += 1) {
@@ -19,6 +18,11 @@ export async function sharesSessions(options: pg.ClientConfig): Promise<boolean>
       return ofOne.size + ofOther.size !== new Set([...ofOne, ...ofOther]).size || ofOne.size > 1 || ofOther.size > 1;
     });
   });
+}
+
+/** Whether no pooler is in between. PostgreSQL itself tells the id of its process when it accepts a connection; poolers tell an invented one. */
+export async function isDirect(client: pg.Client): Promise<boolean> {
+  return (await sessionOf(client)) === (client as pg.Client & { processID: number }).processID;
 }
 
 async function sessionOf(client: pg.Client): Promise<number> {

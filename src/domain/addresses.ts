@@ -45,11 +45,15 @@ export function parseAddress(text: string): Address | { readonly reason: string 
 export function requireAddress(name: string, text: string): Address {
   const address = parseAddress(text);
   if ('reason' in address) {
-    // A text that looks like a secret seed is not repeated.
-    const shown = SECRET_SEED.test(text) ? 'a secret' : show(text);
-    throw new AppError('BAD_USER_INPUT', `${name}: got ${shown}, expected ${ADDRESS_FORMS}; ${address.reason}.`);
+    throw new AppError('BAD_USER_INPUT', `${name}: got ${shown(text)}, expected ${ADDRESS_FORMS}; ${address.reason}.`);
   }
   return address;
+}
+
+/** A malformed address as an error repeats it. A text that looks like a secret seed is not repeated. */
+function shown(text: string): string {
+  if (SECRET_SEED.test(text.trim())) return 'a secret';
+  return text === text.trim() ? show(text) : 'a text with blanks around it';
 }
 
 /** The StrKey of an ed25519 public key (SEP-23): the version, the key, and the CRC-16 of both, low byte first. */
@@ -87,14 +91,15 @@ export function checksumAddress(key: string): string {
 function malformedReason(text: string): string {
   if (text === '') return 'it is empty';
   if (/^M[A-Z2-7]{68}$/.test(text)) return 'a muxed address (M…) names a sub-account; send the G… address inside it';
-  if (SECRET_SEED.test(text)) return 'this looks like a secret seed (S…), which must never be sent anywhere';
+  if (SECRET_SEED.test(text.trim())) return 'this looks like a secret seed (S…), which must never be sent anywhere';
+  if (text !== text.trim()) return 'an address has no blanks around it';
   if (/^[gG][a-zA-Z2-7]{55}$/.test(text)) return 'a Stellar address is written in upper case';
   if (/^0X/.test(text)) return 'an Ethereum address starts with 0x in lower case';
   if (/^0x/.test(text))
     return `an Ethereum address has 40 hex digits after 0x, and ${misfit(text.slice(2), 40, /[^0-9a-fA-F]/u)}`;
   if (/^G/.test(text))
     return `a Stellar address has 56 characters of A-Z and 2-7, and ${misfit(text, 56, /[^A-Z2-7]/u)}`;
-  return 'it is neither';
+  return 'it begins neither with G (Stellar) nor with 0x (Ethereum)';
 }
 
 /** What is wrong with a text that must have one length and one alphabet. */

@@ -115,8 +115,9 @@ function foldDomain(domain: string): string {
 /** The folded email, or BAD_USER_INPUT. */
 export function requireEmail(name: string, text: string): string {
   const folded = foldEmail(text);
-  if (folded === null) throw badInput(name, text, EMAIL_FORM);
-  return folded;
+  if (folded !== null) return folded;
+  const hint = text.trim().includes(' ') ? ' without blanks; in a URL, + is written %2B' : '';
+  throw badInput(name, text, EMAIL_FORM + hint);
 }
 
 /**

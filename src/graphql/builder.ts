@@ -18,8 +18,8 @@ export interface GraphQLContext {
   readonly isLarge: boolean;
   /** Adds to the cost of the operation (rows.ts); false where it cannot be answered for that. */
   readonly charge: (cost: number) => boolean;
-  /** Forgets what was charged, because the operation is executed again for the same answer. */
-  readonly chargeAnew: () => void;
+  /** The context of a second execution for the same answer: it is charged only for what it costs beyond the first. */
+  readonly again: () => GraphQLContext;
   /** How long a subscription goes on, and how it reads. Null for any other operation. */
   readonly follower: { readonly signal: AbortSignal; readonly admit: Admit } | null;
   /** Is told of an error of a resolver as an operator should know of it. */

@@ -5,7 +5,7 @@ import { camelCase } from '../domain/identities.js';
 import type { User } from '../domain/users.js';
 import { badInput } from '../errors.js';
 import { builder, type GraphQLContext } from './builder.js';
-import { costs, SURCHARGES } from './field-cost.js';
+import { COST_PER_UNIT, costs, SURCHARGES } from './field-cost.js';
 import { selects } from './selection.js';
 import { pageInfoType } from './user-lists.js';
 import { userType } from './users.js';
@@ -160,11 +160,11 @@ builder.queryField('changes', (t) =>
       const { scope, services } = context;
       if (first < 1 || first > CHANGES_PAGE.max)
         throw badInput('first', first, `a whole number from 1 to ${CHANGES_PAGE.max}`);
-      const page = await services.changes.listChanges(scope, {
-        after: after == null ? null : parse(afterCursor, after),
-        types: requireTypes(types),
-        first,
-      });
+      const page = await services.changes.listChanges(
+        scope,
+        { after: after == null ? null : parse(afterCursor, after), types: requireTypes(types), first },
+        (units) => context.charge(units * COST_PER_UNIT),
+      );
       const wanted = { user: selects(info, 'Change.user'), accounts: selects(info, 'User.accounts') };
       return { ...page, changes: await withUsers(page.changes, wanted, context), isFirst: after == null };
     },

@@ -20,27 +20,37 @@ export function contextOf(
   follower: GraphQLContext['follower'] = null,
 ): GraphQLContext {
   const paid = prepared?.cost ?? 0;
-  let charged = paid;
-  return {
-    scope,
-    services,
-    requestId: id,
-    follower,
-    isLarge: paid >= LARGE_COST,
-    charge(cost) {
+  /** The most that was charged: a second execution weighs only what is beyond the first. */
+  let weighed = paid;
+
+  /** Counts the cost of one execution. */
+  function countCost(): GraphQLContext['charge'] {
+    let charged = paid;
+    return (cost) => {
       charged += cost;
-      addWeight(unitsOfCost(cost));
+      if (charged > weighed) {
+        addWeight(unitsOfCost(charged) - unitsOfCost(weighed));
+        weighed = charged;
+      }
       if (charged <= LIMITS.cost || prepared === null) return true;
       // A mutation is always answered, because its work is done.
       if (prepared.operation?.node.operation === 'mutation') return true;
       prepared.refusal ??= [new GraphQLError(`${limitExceeded('cost', 'more')} ${ASK_FOR_LESS}`)];
       return false;
-    },
-    chargeAnew() {
-      charged = paid;
-    },
+    };
+  }
+
+  const context: GraphQLContext = {
+    scope,
+    services,
+    requestId: id,
+    follower,
+    isLarge: paid >= LARGE_COST,
+    charge: countCost(),
+    again: () => ({ ...context, charge: countCost() }),
     report,
   };
+  return context;
 }
 
 /** The operation of a request as the log and the metrics name it. */

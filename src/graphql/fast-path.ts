@@ -21,7 +21,7 @@ export async function answerFast(
     if (answer === 'too large') prepared.refusal ??= [tooLarge()];
     if (prepared.refusal !== null) return null;
     if (answer !== 'bailout') return (answer as { body: string }).body;
-    context.chargeAnew();
+    context = context.again();
   }
   const result = await executeRequest(prepared, context);
   if (result.data === undefined) return null;

@@ -26,6 +26,9 @@ export interface Rows {
   readonly atMost: number;
 }
 
+/** The cost of one unit of admission (weight.ts). */
+export const COST_PER_UNIT = 50;
+
 export const SURCHARGES = {
   /** An index is searched. */
   search: 10,

@@ -101,7 +101,7 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
     },
     preValidation(request, _reply, done) {
       if (explore && asksForPage(request)) return done();
-      const given = request.method === 'GET' ? urlParameters(request) : request.body;
+      const given = request.method === 'GET' ? urlParameters(request) : bodyParameters(request);
       const { accept } = request.raw.headers;
       const { document, ...parameters } = toParameters(given as Record<string, unknown> | null | undefined);
       request.raw.headers.accept = mediaTypeOf(accept);
@@ -233,6 +233,14 @@ function forget(request: FastifyRequest): void {
 function asksForPage({ method, headers }: FastifyRequest): boolean {
   if (method !== 'GET') return false;
   return shouldRenderGraphiQL({ method, headers: new Headers({ accept: headers.accept ?? '' }) } as Request);
+}
+
+/** The parameters of a body. Variables in the URL are refused: without its `$userId`, a question would be about any user. */
+function bodyParameters({ query, body }: FastifyRequest): unknown {
+  const { variables } = query as Record<string, unknown>;
+  if (variables !== undefined)
+    throw new AppError('BAD_USER_INPUT', 'variables: got them in the URL, expected them in the body of a POST.');
+  return body;
 }
 
 /** The parameters of a URL, as a body would have them. Two are JSON. An empty parameter counts as absent. */

@@ -18,7 +18,8 @@ export function chargeForRows(): void {
   }
 }
 
-function chargeForRowsOf(field: GraphQLField<unknown, GraphQLContext>): void {
+/** Makes a field charge for its rows. */
+export function chargeForRowsOf(field: GraphQLField<unknown, GraphQLContext>): void {
   const { resolve = defaultFieldResolver } = field;
   field.resolve = (parent, args, context, info) => {
     const charged = (list: unknown): unknown => {

@@ -1,10 +1,9 @@
 import type { PreparedRequest } from './execution.js';
+import { COST_PER_UNIT } from './field-cost.js';
 import { LIMITS } from './limits.js';
 
 /** The weight of GraphQL requests in units of admission (http/admission.ts). A unit is about the work of one user. */
 
-/** The GraphQL cost of one unit. */
-const COST_PER_UNIT = 50;
 /** One unit in characters of a document to parse and validate. */
 const CHARACTERS_PER_UNIT = 500;
 

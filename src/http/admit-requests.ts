@@ -23,6 +23,7 @@ export function admitRequests(app: FastifyInstance, admission: Admission, unread
 
   app.decorateRequest('addWeight', function addWeight(units) {
     if (this.queued !== null) admission.addWeight(this.queued, units);
+    return !this.hasTimedOut && !this.socket.destroyed;
   });
   app.addHook('preHandler', (request, reply, done) => {
     const { scope, routeOptions } = request;

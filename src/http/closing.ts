@@ -1,32 +1,115 @@
 import type { Socket } from 'node:net';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
-
-/** A connection on which nothing has arrived ends so long after the server has begun to close. */
-const SILENT_MS = 1_000;
+import { currentAnswer, endGently, hasNewerRequest } from './connections.js';
 
 /**
- * Lets the server close in order: each connection ends with its next answer. Node ends those between two requests, and waits for those that
- * have not sent any; clients open some of them in advance. Returns whether the server drains or closes.
+ * A connection that is silent for so long ends while the server closes. Until then its client may be about to send a request, which would be
+ * reset.
  */
-export function closeInOrder(app: FastifyInstance): () => boolean {
+const GRACE_MS = 1_000;
+const CHECK_MS = 20;
+/** After the longest request, its answer may take so long to be read. */
+const READ_MS = 1_000;
+/** The server stops listening when no connection has come for so long, and at the latest after the longer time. */
+const QUIET_MS = 20;
+const BUSY_MS = 250;
+
+/**
+ * Lets the server close in order. While it drains it accepts connections, but each of those that it had before ends with its next answer. When
+ * it closes, it stops listening, and each connection ends with its next answer, or when it was silent for long. What is still open after
+ * the longest request, such as an upload, is broken off. Returns whether the server drains or closes. Call it before all other hooks.
+ */
+export function closeInOrder(app: FastifyInstance, requestTimeoutMs: number): () => boolean {
   const connections = new Set<Socket>();
+  let accepted = 0;
+  /** The connections from before the server drains; null until then. */
+  let old: Set<Socket> | null = null;
+  let stopped: Promise<void> | null = null;
+  /** Requests that wait until no process of the service listens; null where none has to. */
+  let held: (() => void)[] | null = null;
   let isClosing = false;
+  // Node calls it when the server stops listening. Clients may be about to send a request on such connections.
+  app.server.closeIdleConnections = () => undefined;
   app.server.on('connection', (socket) => {
+    accepted += 1;
     connections.add(socket);
-    socket.once('close', () => connections.delete(socket));
+    // What Node calls after an answer with `Connection: close`.
+    socket.destroySoon = () => endGently(socket);
+    socket.once('close', () => {
+      connections.delete(socket);
+      old?.delete(socket);
+    });
   });
-  app.decorate('drain', () => {
-    isClosing = true;
+  app.addHook('onRequest', ({ raw }, _reply, done) => {
+    // It has arrived behind the last answer, and could not be answered.
+    if (raw.socket.writableEnded) return;
+    if (held === null) done();
+    else held.push(done);
   });
-  app.addHook('preClose', async () => {
-    app.drain();
-    setTimeout(() => {
-      for (const socket of connections) if (socket.bytesRead === 0) socket.destroy();
-    }, SILENT_MS).unref();
-  });
-  app.addHook('onSend', (_request, reply, _payload, done) => {
-    if (isClosing) reply.header('connection', 'close');
+  app.addHook('onSend', ({ raw }, reply, _payload, done) => {
+    if (isClosing || old?.has(raw.socket)) {
+      // The answers to requests that came behind it would be lost.
+      if (hasNewerRequest(raw)) reply.raw.removeHeader('connection');
+      else reply.header('connection', 'close');
+    }
     done();
   });
-  return () => isClosing;
+  app.decorate('drain', () => {
+    old ??= new Set(connections);
+  });
+  app.decorate('stopListening', () => {
+    stopped ??= stopListening();
+    return stopped;
+  });
+  app.addHook('preClose', async () => {
+    await app.stopListening();
+    isClosing = true;
+    for (const resume of held ?? []) resume();
+    held = null;
+    void endConnections();
+  });
+
+  /**
+   * A connection that waits to be accepted when the listener closes is reset. So all are accepted first, and no answer ends a connection
+   * meanwhile, whose client would connect again.
+   */
+  async function stopListening(): Promise<void> {
+    if (!app.server.listening) return;
+    held = [];
+    const startedAt = performance.now();
+    for (let before = -1; before !== accepted && performance.now() - startedAt < BUSY_MS; ) {
+      before = accepted;
+      await sleep(QUIET_MS);
+      // Timers come before new connections in a turn of the event loop.
+      await nextTurn();
+    }
+    app.server.close();
+  }
+
+  async function endConnections(): Promise<void> {
+    const startedAt = performance.now();
+    const known = new Map<Socket, { readonly bytesRead: number; readonly since: number }>();
+    while (connections.size > 0) {
+      const now = performance.now();
+      if (now - startedAt > GRACE_MS + requestTimeoutMs + READ_MS) breakOff();
+      for (const socket of connections) {
+        const { bytesRead, writable } = socket;
+        const before = known.get(socket);
+        if (currentAnswer(socket) !== null || before?.bytesRead !== bytesRead)
+          known.set(socket, { bytesRead, since: now });
+        else if (now - before.since > GRACE_MS && writable) endGently(socket);
+      }
+      await sleep(CHECK_MS);
+    }
+  }
+
+  function breakOff(): void {
+    app.log.warn(
+      `${connections.size} connections were in use for longer than a request may take, and were broken off.`,
+    );
+    for (const socket of connections) socket.destroy();
+  }
+
+  return () => old !== null || stopped !== null;
 }

@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { ProjectScope } from '../domain/projects.js';
-import type { AppError } from '../errors.js';
+import { AppError } from '../errors.js';
 import { reportFailure } from './failures.js';
 
 /** Requests that another thread of this process answers (threads/second-thread.ts): one kind of them. */
@@ -22,7 +22,7 @@ export interface Asker {
   /** Of the request. */
   readonly id: string;
   readonly scope: ProjectScope;
-  /** Adds units of work (admission.ts) that turned out to be needed. */
+  /** Adds units of work (admission.ts) that turned out to be needed. Throws where no client waits for the answer any more. */
   addWeight(units: number): void;
   /** Is told of an error of a resolver as an operator should know of it. */
   readonly report: (failure: AppError) => void;
@@ -32,9 +32,16 @@ export function askerOf(request: FastifyRequest): Asker {
   return {
     id: request.id,
     scope: request.scope,
-    addWeight: (units) => request.addWeight(units),
+    addWeight(units) {
+      if (!request.addWeight(units)) throw abandoned();
+    },
     report: (failure) => reportFailure(failure, request, 'A resolver failed.'),
   };
+}
+
+/** What ends the work for a client that has gone, or that was answered because its time had run out. */
+export function abandoned(): AppError {
+  return new AppError('REQUEST_TIMEOUT', 'No client waits for the answer.');
 }
 
 /** A copy of a body that can be handed over. The buffer of the body may hold bytes of other requests. */

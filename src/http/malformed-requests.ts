@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { AppError, badInput, type ErrorCode } from '../errors.js';
+import { currentAnswer, endGently } from './connections.js';
 
 /** Answers requests that HTTP or URL syntax forbids, and those that Node would answer itself, like all others. */
 
@@ -149,8 +150,6 @@ const MALFORMED_HTTP: Record<string, { status: string; code: ErrorCode; error: s
   },
 };
 
-const LINGER_MS = 2_000;
-
 /** Connections that have been refused. All that arrives on them later is malformed too. */
 const refused = new WeakSet<Socket>();
 
@@ -177,11 +176,6 @@ export function allowLongUpload({ raw: { socket } }: FastifyRequest): () => void
   return () => void uploading.delete(socket);
 }
 
-/** The answer that is being sent on a connection. Node has it only in a private property. */
-export function currentAnswer(socket: Socket): ServerResponse | null {
-  return (socket as { _httpMessage?: ServerResponse | null })._httpMessage ?? null;
-}
-
 /** Calls back when every complete request of a connection is answered. */
 function whenAnswered(socket: Socket, then: () => void): void {
   const answer = currentAnswer(socket);
@@ -204,11 +198,10 @@ function writeRefusal(error: { readonly code?: string }, socket: Socket): void {
     error: 'The request is not valid HTTP.',
   };
   const body = JSON.stringify({ error: message });
-  // A client that never closes its side would keep the socket open, and with it the server.
-  socket.setTimeout(LINGER_MS, () => socket.destroy());
   socket.end(
     `HTTP/1.1 ${status}\r\nContent-Type: application/json; charset=utf-8\r\nCache-Control: no-store\r\n` +
       `X-Request-Id: ${randomUUID()}\r\nUserdir-Error-Code: ${code}\r\n` +
       `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
   );
+  endGently(socket);
 }

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { AppError } from '../errors.js';
-import { currentAnswer } from './malformed-requests.js';
+import { currentAnswer } from './connections.js';
 
 /** In milliseconds. */
 export interface TimeLimits {
@@ -42,6 +42,7 @@ export function limitRequestTime(app: FastifyInstance, { timeoutMs, unreadMs }: 
     endUnread();
     for (const reply of open.arrivedBefore(performance.now() - timeoutMs)) {
       open.remove(reply.request);
+      reply.request.hasTimedOut = true;
       if (reply.request.socket.destroyed) continue;
       // A connection whose client is still sending cannot be used again.
       if (!reply.request.raw.complete) reply.header('connection', 'close');

@@ -111,7 +111,9 @@ const changesRoute: FastifyPluginAsyncZod<ChangesOptions> = async (app, { change
           changeEvents(changes.follow(scope, { ...wanted, after }, stream.signal, stream.admit), stream),
         );
       }
-      const page = await changes.listChanges(scope, { ...wanted, first: query.limit });
+      const page = await changes.listChanges(scope, { ...wanted, first: query.limit }, (units) =>
+        request.addWeight(units),
+      );
       if (reply.sent) return reply;
       reply.headers({ 'userdir-next-cursor': page.end, 'userdir-has-more': String(page.hasMore) });
       return reply

@@ -9,7 +9,7 @@ import { parseWithAdmission, readJsonBody } from '../http/body.js';
 import { type Asker, askerOf, bytesOf, type Elsewhere, type PlainData, sendBytes } from '../http/elsewhere.js';
 import type { Services } from '../services/services.js';
 import { answer, EXAMPLE_ADDRESS, verdicts } from './shapes.js';
-import { BODY_FORM } from './wallets.js';
+import { BODY_FORM, refuseMisplacedPin } from './wallets.js';
 
 export interface VerdictsOptions {
   readonly services: Services;
@@ -144,6 +144,7 @@ const verifyRoute: FastifyPluginAsync<VerdictsOptions> = async (app, { services,
       onRequest: async ({ scope }) => void scope.projectIdFor('verify'),
     },
     async (request, reply) => {
+      refuseMisplacedPin(request.query);
       const body = bodyOf(request);
       const isHeavy = body !== null && body.length > LIGHT_BYTES;
       if (!(isHeavy && elsewhere.takes(request))) return decide(askerOf(request), body);

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { INPUT_LIMITS } from '../domain/input-limits.js';
 import { ADDRESS_FORMS, requireAddress } from '../domain/addresses.js';
 import { objectError, says } from '../domain/filters.js';
+import { AppError } from '../errors.js';
 import type { Services } from '../services/services.js';
 import { answer, EXAMPLE_ADDRESS, verification } from './shapes.js';
 
@@ -29,6 +30,13 @@ const verifyBody = z.strictObject(
   },
   { error: objectError('body', BODY_FORM, 'address and user_id') },
 );
+
+/** Refuses a pin in the URL: ignored, it would turn the question into one about any user. BAD_USER_INPUT. */
+export function refuseMisplacedPin(query: unknown): void {
+  if (Object.hasOwn(query as object, 'user_id'))
+    throw new AppError('BAD_USER_INPUT', 'user_id: got it in the URL, expected it in the body.');
+}
+
 const OWNED = {
   exists: true,
   user_id: 42,
@@ -60,7 +68,8 @@ export const walletRoutes: FastifyPluginAsyncZod<{ services: Services }> = async
         },
       },
     },
-    async ({ scope, body }) => {
+    async ({ scope, query, body }) => {
+      refuseMisplacedPin(query);
       const address = requireAddress('address', body.address);
       const userId = body.user_id === undefined ? null : BigInt(body.user_id);
       const owner = await services.wallets.findOwner(scope, { address, userId });

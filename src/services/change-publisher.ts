@@ -1,9 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Database, Session } from '../db/database.js';
+import { isForbidden } from '../db/failures.js';
 import {
+  endSilentLeader,
+  findLeader,
   findWriters,
   haveEnded,
   lastChangeId,
+  nameLeader,
   listProjectIds,
   PUBLISHED_CHANNEL,
   pruneChanges,
@@ -26,6 +30,8 @@ const MIN_SETTLE_MS = 2;
 const MAX_SETTLE_MS = 200;
 /** How often another process asks whether the leader has gone. */
 const LEAD_RETRY_MS = 1_000;
+/** A leader that is silent for so long is frozen. */
+const SILENT_SECONDS = 10;
 /** How long a reader waits for what is committed to be published, and while the session of this process is not there yet. */
 const WAIT_MS = 1_000;
 const CONNECT_WAIT_MS = 5_000;
@@ -72,11 +78,14 @@ export function createChangePublisher(db: Database, retentionMs: number, onFailu
     await session.listen(PUBLISHED_CHANNEL, (text) => {
       if (!leads) announce(Number(text));
     });
-    while (!(await tryToLead(session))) {
+    const isShared = await session.isShared();
+    while (isShared || !(await tryToLead(session))) {
       const feed = await readFeed(session);
       announce(feed.published, feed.last);
+      await watchLeader(session);
       await pause(LEAD_RETRY_MS, session.signal);
     }
+    if (await session.isDirect()) await nameLeader(session);
     leads = true;
     schedulePruning();
     // Begins a new timeline where the database may have lost changes.
@@ -84,6 +93,34 @@ export function createChangePublisher(db: Database, retentionMs: number, onFailu
     await publishAll(session).finally(() => {
       leads = false;
     });
+  }
+
+  /**
+   * Ends the session of a leader that is frozen, which gives its lock back. When it wakes up, it publishes nothing: whatever it does as the
+   * leader, it does in that session.
+   */
+  async function watchLeader(session: Session): Promise<void> {
+    const leader = await findLeader(session);
+    if (leader === null) return;
+    const { pid, role, silentSeconds, isNamed } = leader;
+    const report = (what: string) =>
+      inBackground('Watching the process that publishes changes', () =>
+        Promise.reject(new Error(`The session ${pid} of role ${role} publishes changes, ${what}`)),
+      );
+    if (silentSeconds === null)
+      return report('and this role may not see whether it is alive. Give both processes the same role.');
+    if (silentSeconds < SILENT_SECONDS) return;
+    const silent = `and has been silent for ${Math.round(silentSeconds)} s`;
+    if (!isNamed)
+      return report(
+        `${silent}. A pooler may have lent it to another client, so it is not ended: set DATABASE_DIRECT_URL.`,
+      );
+    try {
+      if (await endSilentLeader(session, SILENT_SECONDS)) await report(`${silent}, so it was ended.`);
+    } catch (error) {
+      if (!isForbidden(error)) throw error;
+      await report(`${silent}. This role may not end it. As a superuser: SELECT pg_terminate_backend(${pid}).`);
+    }
   }
 
   async function publishAll(session: Session): Promise<void> {

@@ -17,21 +17,24 @@ import {
   type ChangeRow,
   type ChangesKey,
   type FeedRow,
-  findChangedProjects,
+  findLeader,
   findOldestWriter,
   readChanges,
   readFeed,
 } from '../sql/changes.js';
+import { createNews } from './change-news.js';
 import { createChangePublisher } from './change-publisher.js';
 import type { OnFailure } from './background.js';
 
 export type Changes = ReturnType<typeof createChanges>;
 
-/** A page looks at most at so many changes for those of its types. */
+/** A page looks at about so many changes at most for those of its types, and at so many in one statement. */
 const MAX_SCANNED = 10_000;
 const SCANNED_AT_ONCE = 1_000;
-/** How many changes a follower reads at once. */
-const FOLLOWED_AT_ONCE = 100;
+/** To look at so many for their type is one unit of work (http/admission.ts). */
+const SCANNED_PER_UNIT = 200;
+/** How many changes a follower reads at once: one unit of work. */
+const FOLLOWED_AT_ONCE = 50;
 /** A follower tries again for so long while the service is overloaded or the database is away. */
 const RETRY_MS = 500;
 const MAX_RETRIES = 60;
@@ -49,6 +52,9 @@ export interface ChangesPage {
   readonly hasMore: boolean;
 }
 
+/** Adds units of work that a request turned out to cost. False where the work is to end, because the request is refused or its client has gone. */
+export type Charge = (units: number) => boolean;
+
 /** Runs a read when admission lets it. */
 export type Admit = <Result>(work: () => Promise<Result>) => Promise<Result>;
 
@@ -56,7 +62,7 @@ export type Admit = <Result>(work: () => Promise<Result>) => Promise<Result>;
 interface Part {
   readonly changes: Change[];
   readonly end: ChangeCursor;
-  /** Whether there were as many as asked for, so that there may be more. */
+  /** Whether there were as many as asked for, or as may be looked at, so that there may be more. */
   readonly isFull: boolean;
   readonly published: number;
   /** The newest change that is committed, which may not be published yet. */
@@ -67,9 +73,22 @@ interface Part {
 export interface ChangesAfter {
   readonly changes: { readonly change: Change; readonly id: number }[];
   readonly end: number;
+  /** Whether there may be more. */
+  readonly isFull: boolean;
   /** The present one of the feed. */
   readonly timeline: string;
 }
+
+/** What is read at once: so many changes, of the types, of so many that are looked at. */
+type Extent = Pick<ChangesKey, 'types' | 'limit' | 'scan'>;
+
+/** One read, for which a request has paid with its weight. */
+const extentOf = (types: ChangesKey['types'], limit: number): Extent => ({
+  types,
+  limit,
+  scan: types === null ? limit : Math.max(limit, SCANNED_PER_UNIT),
+});
+const ONE = extentOf(null, 1);
 
 /** The feed of changes of a project. It keeps what is not older than `retentionMs`. */
 export function createChanges(db: Database, retentionMs: number, onFailure: OnFailure) {
@@ -79,19 +98,25 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
       name: 'changes',
       read: (keys: readonly ChangesKey[]) => readChanges(on, keys),
       answer: (rows: KeyedRow<ChangeRow>[]) => rows,
-      weigh: ({ limit }) => limit,
+      groupKey: ({ types }) => types?.join() ?? '',
+      weigh: ({ scan }) => scan,
     });
   const readNow = readOn(db);
   const readLagging = db.replica === null ? readNow : readOn(db.lagging);
   const news = createNews(db, publisher.listen);
 
-  async function readPart(projectId: number, after: ChangeCursor | null, limit: number, read = readNow): Promise<Part> {
-    const rows = await read({ projectId, after: after?.id ?? 0, limit });
+  async function readPart(
+    projectId: number,
+    after: ChangeCursor | null,
+    extent: Extent,
+    read = readNow,
+  ): Promise<Part> {
+    const rows = await read({ projectId, after: after?.id ?? 0, ...extent });
     const feed = rows[0] as ChangeRow;
     const cursorOf = cursorsOf(feed);
     if (after !== null) requireKept(after, feed, retentionMs);
-    const changes = rows.flatMap((row) => (row.id === null ? [] : [toChange(row, cursorOf(row.id))]));
-    const isFull = changes.length === limit;
+    const changes = wantedOf(rows, extent).map((row) => toChange(row, cursorOf(row.id)));
+    const isFull = isFullOf(rows, extent);
     // A cursor that is ahead, because another server has published less so far, stays where it is.
     const endId = isFull ? (rows.at(-1)?.id as number) : feed.published;
     const end = after !== null && after.id >= endId ? after : cursorOf(endId);
@@ -99,10 +124,10 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
   }
 
   /** Of a page. A standby does not know every cursor yet, so the primary decides which have expired. */
-  function readPagePart(projectId: number, after: ChangeCursor | null, limit: number): Promise<Part> {
-    return readPart(projectId, after, limit, readLagging).catch((error) => {
+  function readPagePart(projectId: number, after: ChangeCursor | null, extent: Extent): Promise<Part> {
+    return readPart(projectId, after, extent, readLagging).catch((error) => {
       if (db.replica === null || (error as Partial<AppError>).code !== 'CURSOR_EXPIRED') throw error;
-      return readPart(projectId, after, limit);
+      return readPart(projectId, after, extent);
     });
   }
 
@@ -123,35 +148,34 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
 
     /**
      * The next changes in the order in which they were committed, at least those committed before the call, unless a transaction that is
-     * still open holds them up. A page for few types may have fewer than `first` although there are more. CURSOR_EXPIRED.
+     * still open holds them up. A page for few types may have fewer than `first` although there are more: it looks at a bounded number of
+     * changes, and each read after the first is charged before it is made. CURSOR_EXPIRED.
      */
     async listChanges(
       scope: ProjectScope,
       { after, types, first }: ChangesQuery & { readonly first: number },
+      charge: Charge = () => true,
     ): Promise<ChangesPage> {
       const projectId = scope.projectIdFor('changes');
       publisher.start();
       const changes: Change[] = [];
       let isWaiting = true;
       let place = after === 'now' ? await findEnd() : after;
+      let extent = extentOf(types, first);
       for (let scanned = 0; ; ) {
-        const limit = types === null ? first - changes.length : SCANNED_AT_ONCE;
-        const part = await readPagePart(projectId, place, limit);
+        const part = await readPagePart(projectId, place, extent);
         place = part.end;
-        scanned += limit;
-        const wanted = ofTypes(part.changes, types);
-        changes.push(...wanted.slice(0, first - changes.length));
-        if (changes.length === first) {
-          const hasMore = part.isFull || changes.at(-1)?.id !== part.changes.at(-1)?.id;
-          return { changes, end: (changes.at(-1) as Change).id, hasMore };
-        }
-        if (part.isFull && scanned < MAX_SCANNED) continue;
+        scanned += extent.scan;
+        changes.push(...part.changes);
+        const hasMore = part.isFull && place.id < part.newest;
+        const limit = first - changes.length;
         if (!part.isFull && part.newest > part.published && isWaiting) {
           isWaiting = false;
           await publisher.waitFor(part.newest);
-          continue;
-        }
-        return { changes, end: encodeChangeCursor(place), hasMore: part.isFull };
+          extent = extentOf(types, limit);
+        } else if (hasMore && limit > 0 && scanned < MAX_SCANNED && charge(SCANNED_AT_ONCE / SCANNED_PER_UNIT)) {
+          extent = { types, limit, scan: SCANNED_AT_ONCE };
+        } else return { changes, end: encodeChangeCursor(place), hasMore };
       }
     },
 
@@ -172,11 +196,10 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
         // Before the read, so that nothing is published unnoticed after it.
         const newer = news.of(projectId, signal);
         try {
-          const part = await admit(() => readPart(projectId, place, FOLLOWED_AT_ONCE));
+          const part = await admit(() => readPart(projectId, place, extentOf(types, FOLLOWED_AT_ONCE)));
           retries = 0;
           place = part.end;
-          const wanted = ofTypes(part.changes, types);
-          if (wanted.length > 0) yield wanted;
+          if (part.changes.length > 0) yield part.changes;
           if (!part.isFull) await newer.wait();
         } catch (error) {
           if (!isTransient(error) || retries === MAX_RETRIES) throw error;
@@ -193,7 +216,7 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
       const projectId = scope.projectIdFor('changes');
       publisher.start();
       if (after === null || after === 'now') return findEnd();
-      await readPart(projectId, after, 1);
+      await readPart(projectId, after, ONE);
       return after;
     },
 
@@ -201,18 +224,22 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
      * The next changes after a place that this database keeps itself, such as that of a webhook, each with its own place, and the place
      * after them. CURSOR_EXPIRED.
      */
-    async readAfter(projectId: number, place: ChangeCursor, limit: number): Promise<ChangesAfter> {
-      const rows = await readNow({ projectId, after: place.id, limit });
+    async readAfter(
+      projectId: number,
+      place: ChangeCursor,
+      { types, limit }: Pick<Extent, 'types' | 'limit'>,
+    ): Promise<ChangesAfter> {
+      const extent = { types, limit, scan: types === null ? limit : SCANNED_AT_ONCE };
+      const rows = await readNow({ projectId, after: place.id, ...extent });
       const feed = rows[0] as ChangeRow;
       // A place that is never moved may be older than the timelines that are kept.
       if (isKnown(place, feed) || timelinesOf(feed).length < MAX_TIMELINES) requireKept(place, feed, retentionMs);
       else requireNotPruned(place.id, feed, retentionMs);
       const cursorOf = cursorsOf(feed);
-      const changes = rows.flatMap((row) =>
-        row.id === null ? [] : [{ change: toChange(row, cursorOf(row.id)), id: row.id }],
-      );
-      const end = changes.length === limit ? (changes.at(-1)?.id as number) : Math.max(place.id, feed.published);
-      return { changes, end, timeline: feed.timeline };
+      const changes = wantedOf(rows, extent).map((row) => ({ change: toChange(row, cursorOf(row.id)), id: row.id }));
+      const isFull = isFullOf(rows, extent);
+      const end = isFull ? (rows.at(-1)?.id as number) : Math.max(place.id, feed.published);
+      return { changes, end, isFull, timeline: feed.timeline };
     },
 
     /** The place of a cursor, or the present end, for what is kept in this database. Every change that is not committed yet comes after it. CURSOR_EXPIRED. */
@@ -220,7 +247,7 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
       const projectId = scope.projectIdFor('changes');
       const end = await findEnd();
       if (after === 'now') return end;
-      await readPart(projectId, after, 1);
+      await readPart(projectId, after, ONE);
       return after;
     },
 
@@ -236,6 +263,8 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
     lagSeconds: publisher.lagSeconds,
     /** The transaction that holds up the feed for longest. Null if none is open that has written changes. */
     findOldestWriter: () => findOldestWriter(db),
+    /** The session that publishes; null if none does, and on the embedded database. */
+    findLeader: () => findLeader(db),
     prune: publisher.prune,
     close: publisher.close,
   };
@@ -247,8 +276,16 @@ export async function findSnapshotCursor(tx: Queryable): Promise<string> {
   return encodeChangeCursor(cursorsOf(feed)(feed.published));
 }
 
-function ofTypes(changes: Change[], types: readonly ChangeType[] | null): Change[] {
-  return types === null ? changes : changes.filter(({ type }) => types.includes(type));
+/** The changes that were asked for. The last one that was looked at may be of another type. */
+function wantedOf(rows: ChangeRow[], { types }: Extent): (ChangeRow & { readonly id: number })[] {
+  const isWanted = (row: ChangeRow): row is ChangeRow & { readonly id: number } =>
+    row.id !== null && (types === null || types.includes(row.type));
+  return rows.filter(isWanted);
+}
+
+function isFullOf(rows: ChangeRow[], { limit, scan }: Extent): boolean {
+  const last = rows.at(-1) as ChangeRow;
+  return last.id !== null && (rows.length === limit || last.place === scan);
 }
 
 function toChange({ type, at, userId, fields }: ChangeRow, cursor: ChangeCursor): Change {
@@ -297,53 +334,4 @@ function requireNotPruned(place: number, { prunedThrough }: ChangeRow, retention
 
 function isTransient(error: unknown): boolean {
   return error instanceof AppError ? error.code === 'UNAVAILABLE' : isUnreachable(error);
-}
-
-/** Tells followers when their project has new changes: one statement for all projects that are followed, at each publication. */
-function createNews(db: Database, listen: (listener: (published: number) => void) => () => void) {
-  const waiting = new Map<number, Set<() => void>>();
-  let checked: number | null = null;
-  let stopListening: (() => void) | null = null;
-  let checking: Promise<void> = Promise.resolve();
-
-  function wake(projectIds: Iterable<number>): void {
-    for (const projectId of projectIds) for (const resolve of waiting.get(projectId) ?? []) resolve();
-  }
-
-  async function check(published: number): Promise<void> {
-    const from = checked;
-    checked = published;
-    // A smaller number is that of a database that was restored.
-    if (from === null || published < from) return wake([...waiting.keys()]);
-    await findChangedProjects(db, [...waiting.keys()], from, published).then(wake, () => wake([...waiting.keys()]));
-  }
-
-  return {
-    /** `wait` resolves once the project may have changes that were not published when this was called, or when `signal` aborts. */
-    of(projectId: number, signal: AbortSignal) {
-      stopListening ??= listen((published) => {
-        checking = checking.then(() => check(published));
-      });
-      let resolve = () => {};
-      const woken = new Promise<void>((done) => {
-        resolve = done;
-      });
-      const ofProject = waiting.get(projectId) ?? new Set();
-      waiting.set(projectId, ofProject.add(resolve));
-      signal.addEventListener('abort', resolve, { once: true });
-      if (signal.aborted) resolve();
-      return {
-        wait: () => woken,
-        forget() {
-          signal.removeEventListener('abort', resolve);
-          ofProject.delete(resolve);
-          if (ofProject.size === 0) waiting.delete(projectId);
-          if (waiting.size > 0 || stopListening === null) return;
-          stopListening();
-          stopListening = null;
-          checked = null;
-        },
-      };
-    },
-  };
 }

@@ -1,8 +1,10 @@
 import type { Database } from '../db/database.js';
+import type { Queryable } from '../db/statements.js';
 import { type ProjectScope, requireProjectName } from '../domain/projects.js';
 import { AppError, badInput } from '../errors.js';
 import * as sql from '../sql/project-lifecycle.js';
 import { findMove } from '../sql/project-move.js';
+import { type Waiting, withoutImport } from './one-import.js';
 import type { Totals } from './totals.js';
 
 /** Rows in a transaction of a deletion. A user may have 100 accounts, which go with the user. */
@@ -10,11 +12,10 @@ const BATCH_SIZE = 2_000;
 /** As many as RATE_LIMIT accepts. */
 const MAX_REQUESTS_PER_MINUTE = 100_000_000;
 
-export interface DeletionOptions {
+/** The signal ends a deletion before it is complete. The project stays disabled, and a second deletion deletes the rest. */
+export interface DeletionOptions extends Waiting {
   /** Called with the number of users who are deleted so far, removed ones included. */
   readonly progress: (users: number) => void;
-  /** Ends a deletion before it is complete. The project stays disabled, and a second deletion deletes the rest. */
-  readonly signal: AbortSignal;
 }
 
 /**
@@ -55,14 +56,17 @@ export function createProjectLifecycle(db: Database, totals: Totals, onChanged: 
 
     /**
      * Deletes the project and everything that it has, in transactions of bounded size. It is disabled first. This cannot be undone.
-     * Its totals are exact until the end. Returns the number of deleted users, removed ones included. CONFLICT while it is being moved.
+     * Its totals are exact until the end. Returns the number of deleted users, removed ones included. CONFLICT while it is being moved;
+     * UNAVAILABLE if an import of it runs for longer than `waitMs`.
      */
     async deleteProject(
       scope: ProjectScope,
-      { progress, signal }: DeletionOptions,
+      options: DeletionOptions,
       requestId: string | null = null,
     ): Promise<number> {
       const actor = scope.actorFor('operate', requestId);
+      const alone = <Result>(work: (tx: Queryable) => Promise<Result>) =>
+        withoutImport(db, actor.projectId, options, work);
       if ((await findMove(db, actor.projectId)) !== null)
         throw new AppError(
           'CONFLICT',
@@ -73,17 +77,14 @@ export function createProjectLifecycle(db: Database, totals: Totals, onChanged: 
       let users = 0;
       for (const table of sql.LARGE_TABLES) {
         for (let deleted = BATCH_SIZE; deleted === BATCH_SIZE; ) {
-          signal.throwIfAborted();
-          deleted = await db.transaction('READ COMMITTED', (tx) =>
-            sql.deleteRows(tx, actor.projectId, table, BATCH_SIZE),
-          );
+          deleted = await alone((tx) => sql.deleteRows(tx, actor.projectId, table, BATCH_SIZE));
           if (table.name !== 'users') continue;
           users += deleted;
-          progress(users);
+          options.progress(users);
         }
         if (table.name === 'users') await totals.fold(scope);
       }
-      await db.transaction('READ COMMITTED', (tx) => sql.deleteProject(tx, actor));
+      await alone((tx) => sql.deleteProject(tx, actor));
       onChanged();
       if (users > BATCH_SIZE) await db.vacuum();
       return users;

@@ -20,6 +20,7 @@ import {
   type ProjectScope,
   type ProjectSummary,
   requireProjectName,
+  SECRET_SCOPES,
   type SecretScope,
 } from '../domain/projects.js';
 import { hashSecret, hashSecretAsText, makeSecret } from '../domain/secret-format.js';
@@ -250,9 +251,11 @@ export function scopeOfGrant(grant: Grant): ProjectScope {
 
 function mintSecretScope(mint: Mint): ProjectScope {
   return mintScope(mint, (...needed) => {
-    const missing = [...new Set(needed)].join(' or ');
+    const missing = SECRET_SCOPES.filter((scope) => needed.includes(scope)).join(' or ');
     const has = mint.permissions.join(', ');
-    throw new AppError('FORBIDDEN', `The App Secret lacks the scope ${missing}; it has ${has}.`);
+    const refusal =
+      missing === '' ? 'Only operators may do this.' : `The App Secret lacks the scope ${missing}; it has ${has}.`;
+    throw new AppError('FORBIDDEN', refusal);
   });
 }
 

@@ -52,7 +52,7 @@ export function createServices(db: Database, options: ServicesOptions) {
     receipts,
     wallets: createWallets(db, receipts),
     logins: createLogins(db),
-    transfers: createTransfers(db, totals),
+    transfers: createTransfers(db, totals, options.spool),
     spool: options.spool,
     changes,
     webhooks: createWebhooks(db, changes, randomBytes, { allowPrivate, onFailure }),

@@ -1,8 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, open, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { DatabaseConfig } from '../config/config.js';
 import { AppError } from '../errors.js';
 
 /*
@@ -16,6 +14,10 @@ export interface Stored extends AsyncIterable<Buffer> {
   readonly bytes: number;
 }
 
+export function isStored(input: AsyncIterable<Buffer>): input is Stored {
+  return 'bytes' in input;
+}
+
 export interface SpoolFile extends Stored {
   /** Appends a chunk. To be awaited before the next one. PAYLOAD_TOO_LARGE if the file would have more than its bound. */
   write(chunk: string | Uint8Array): Promise<void>;
@@ -27,9 +29,8 @@ export type Spool = ReturnType<typeof createSpool>;
 export const MAX_SPOOLED_BYTES = 64 * 2 ** 30;
 const READ_BYTES = 65_536;
 
-/** Where files are made: beside the embedded database, or in the temporary directory, because PostgreSQL needs no data directory. */
-export function createSpool(db: DatabaseConfig) {
-  const dir = db.engine === 'embedded' ? join(db.dataDir, 'spool') : tmpdir();
+/** Makes files in a directory, which need not exist. */
+export function createSpool(dir: string) {
   return {
     /** A file for `work` alone, which is gone when `work` has ended. */
     async withFile<Result>(

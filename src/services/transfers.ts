@@ -29,15 +29,17 @@ import {
   prepareBatch,
   writeBatch,
 } from './import-lines.js';
+import { type Waiting, withoutImport } from './one-import.js';
+import { isStored, type Spool, type SpoolFile, type Stored } from './spool.js';
 import type { Totals } from './totals.js';
 
-export interface ImportOptions {
+export interface ImportOptions extends Waiting {
   readonly onConflict: OnConflict;
   /** Import the valid lines and report the others, in transactions of bounded size. Without it, all lines or none. */
   readonly skipInvalid: boolean;
   readonly requestId?: string | null;
-  readonly progress: (lines: number) => void;
-  readonly signal: AbortSignal;
+  /** Called with the lines that are read so far, and the part of the work that is done, 0 to 1, where the length of the input is known. */
+  readonly progress: (lines: number, fraction?: number) => void;
   /** Called at the end of each transaction; what it throws undoes the transaction. By default what was allowed at the start is. */
   readonly permit?: (tx: Queryable) => Promise<unknown>;
 }
@@ -67,7 +69,16 @@ const BATCH_SIZE = 1_000;
 /** How many records are made in one tick of the event loop. */
 const ITEMS_PER_TICK = 100;
 
-export function createTransfers(db: Database, totals: Totals) {
+/** The part of an import that one reading of its input is: where it begins, and how much it is, 0 to 1. */
+interface Pass {
+  readonly start: number;
+  readonly share: number;
+}
+const WHOLE: Pass = { start: 0, share: 1 };
+const CHECKING: Pass = { start: 0, share: 0.2 };
+const WRITING: Pass = { start: 0.2, share: 0.8 };
+
+export function createTransfers(db: Database, totals: Totals, spool: Spool) {
   /** After many new users, so that the next reads are fast. */
   async function foldAndVacuum(scope: ProjectScope, users: number): Promise<void> {
     if (users <= BATCH_SIZE) return;
@@ -77,12 +88,14 @@ export function createTransfers(db: Database, totals: Totals) {
 
   return {
     /**
-     * Imports NDJSON and reports invalid lines by number. Without `skipInvalid`, one invalid line (or the signal) undoes the whole
-     * import. Lines are read, checked and written in batches, so memory does not grow with the file.
+     * Imports NDJSON and reports invalid lines by number. With `skipInvalid`, the valid lines are written as they come. Without, one invalid
+     * line (or the signal) undoes the whole import: all lines are read and checked, and kept in a file if the input is not stored, before
+     * the transaction begins. Memory does not grow with the input. UNAVAILABLE if another import of the project runs for longer than
+     * `waitMs`.
      */
     async importUsers(
       scope: ProjectScope,
-      input: AsyncIterable<Buffer>,
+      input: AsyncIterable<Buffer> | Stored,
       options: ImportOptions,
     ): Promise<ImportReport> {
       const report: ImportReport = {
@@ -90,15 +103,13 @@ export function createTransfers(db: Database, totals: Totals) {
         ...{ skipped: 0, failed: 0, errors: [], error_kinds: [] },
       };
       const actor = scope.actorFor('operate', options.requestId ?? null);
-      const batches = readAhead(preparedBatches(input, report, options));
+      const batchesOf = (from: AsyncIterable<Buffer>, pass: Pass) =>
+        readAhead(preparedBatches(parsedBatches(from, report, options, pass)));
+      const alone = (work: (tx: Queryable) => Promise<void>) => withoutImport(db, actor.projectId, options, work);
       if (options.skipInvalid) {
-        for await (const batch of batches) {
-          await db.transaction('READ COMMITTED', (tx) => write(tx, [batch]));
-        }
-      } else {
-        // Without a time limit, because the file may be long; the signal can end it.
-        await db.transaction('READ COMMITTED', undoIfFailed).catch(ignoreUndone);
-      }
+        for await (const batch of batchesOf(input, WHOLE)) await alone((tx) => write(tx, [batch]));
+      } else if (isStored(input)) await importAll(input, input);
+      else await spool.withFile((file) => importAll(file, kept(input, file)));
       await foldAndVacuum(scope, report.imported);
       report.errors.sort((a, b) => a.line - b.line);
       for (const { first } of report.error_kinds) first.sort((a, b) => a - b);
@@ -118,9 +129,14 @@ export function createTransfers(db: Database, totals: Totals) {
         await recordAction(tx, actor, 'import', details);
         await options.permit?.(tx);
       }
-      async function undoIfFailed(tx: Queryable) {
-        await write(tx, batches);
-        if (report.failed > 0) throw new Undone();
+      /** Imports all of `stored` or nothing, once `checked`, which has the same bytes, has been read without a fault. */
+      async function importAll(stored: Stored, checked: AsyncIterable<Buffer>) {
+        for await (const _ of parsedBatches(checked, report, options, CHECKING));
+        if (report.failed > 0) return;
+        await alone(async (tx) => {
+          await write(tx, batchesOf(stored, WRITING));
+          if (report.failed > 0) throw new Undone();
+        }).catch(ignoreUndone);
       }
       function ignoreUndone(error: unknown) {
         if (!(error instanceof Undone)) throw error;
@@ -197,29 +213,51 @@ function describeFilter({ createdFrom, createdTo, loginMethods }: UserFilter) {
 /** Thrown to undo an import whose report has the reason. */
 class Undone extends Error {}
 
-/** The valid lines of the input, in batches that only need to be sent. The others go into the report. */
-async function* preparedBatches(
+/** The input, which is kept in a file as it is read. */
+async function* kept(input: AsyncIterable<Buffer>, file: SpoolFile): AsyncGenerator<Buffer> {
+  for await (const chunk of input) {
+    await file.write(chunk);
+    yield chunk;
+  }
+}
+
+/** The valid lines of the input, in batches. The others go into the report. */
+async function* parsedBatches(
   input: AsyncIterable<Buffer>,
   report: ImportReport,
   { progress, signal }: ImportOptions,
-): AsyncGenerator<PreparedBatch> {
+  { start, share }: Pass,
+): AsyncGenerator<ParsedLine[]> {
+  let bytes = 0;
   let number = 0;
   let batch: ParsedLine[] = [];
-  for await (const lines of splitLines(input)) {
+  for await (const lines of splitLines(counted())) {
     signal.throwIfAborted();
-    for (const bytes of lines) {
+    for (const line of lines) {
       number += 1;
-      const record = parseOrReport(bytes, number, report);
+      const record = parseOrReport(line, number, report);
       if (record !== null) batch.push({ line: number, record });
       if (batch.length < BATCH_SIZE) continue;
-      yield prepareBatch(batch);
+      yield batch;
       batch = [];
     }
-    progress(number);
+    progress(number, isStored(input) ? start + (share * bytes) / input.bytes : undefined);
     // Gives the socket time.
     await nextTick();
   }
-  if (batch.length > 0) yield prepareBatch(batch);
+  if (batch.length > 0) yield batch;
+
+  async function* counted() {
+    for await (const chunk of input) {
+      bytes += chunk.length;
+      yield chunk;
+    }
+  }
+}
+
+/** The same, in the form that only needs to be sent. */
+async function* preparedBatches(batches: AsyncIterable<ParsedLine[]>): AsyncGenerator<PreparedBatch> {
+  for await (const batch of batches) yield prepareBatch(batch);
 }
 
 /** The record of a line; null if the line is empty, or invalid and so reported. */

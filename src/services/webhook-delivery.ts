@@ -59,7 +59,7 @@ const LIMITS: DeliveryLimits = {
 };
 const PLACE_IS_GONE =
   'What it has not been sent is no longer kept, or the feed began anew with a restore. Replay it from a cursor, or from now.';
-/** A search for work rests for so long, and for so many times as long as it took. It looks at all endpoints. */
+/** A search for work, which looks at all endpoints, rests for so long, and for so many times as long as it took. So does one for changes of few types. */
 const MIN_REST_MS = 5;
 const REST_FACTOR = 4;
 
@@ -213,21 +213,25 @@ export function createWebhookDelivery(
   /** Sends what comes after the place, until there is no more, an attempt fails or the time of the turn is over. */
   async function deliver({ webhook, stop }: Turn, progress: Progress): Promise<void> {
     const sender = await getSender();
-    const { projectId, types } = webhook;
+    const { projectId } = webhook;
+    const extent = { types: webhook.types.length === 0 ? null : webhook.types, limit: limits.changesPerRead };
     const startedAt = performance.now();
     const isOver = () => closing.signal.aborted || stop.signal.aborted || performance.now() - startedAt > limits.turnMs;
     do {
       const { timeline, place } = progress;
-      const part = await changes.readAfter(projectId, { timeline, id: place }, limits.changesPerRead);
+      const askedAt = performance.now();
+      const part = await changes.readAfter(projectId, { timeline, id: place }, extent);
+      const tookMs = performance.now() - askedAt;
       progress.timeline = part.timeline;
       for (const { change, id } of part.changes) {
-        const isWanted = types.length === 0 || types.includes(change.type);
-        if (isWanted && !(await attempt(messageOf(change)))) return;
+        if (!(await attempt(messageOf(change)))) return;
         progress.place = id;
         if (isOver() && id !== part.changes.at(-1)?.id) return;
       }
       progress.place = part.end;
-      if (part.changes.length < limits.changesPerRead) return;
+      if (!part.isFull) return;
+      // Where there is little to send, nothing else slows down the reads.
+      if (part.changes.length < extent.limit) await pause(REST_FACTOR * tookMs);
     } while (!isOver());
 
     /** Returns whether the message was accepted. One that this process has ended counts neither as delivered nor as failed. */

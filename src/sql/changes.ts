@@ -6,7 +6,11 @@ export interface ChangesKey {
   readonly projectId: number;
   /** Changes with a larger id. */
   readonly after: number;
+  /** Null: all. */
+  readonly types: readonly ChangeType[] | null;
   readonly limit: number;
+  /** How many changes are looked at for those of the types; without types, as many as `limit`. */
+  readonly scan: number;
 }
 
 /** The state of the feed. */
@@ -28,6 +32,8 @@ export interface ChangeRow extends FeedRow {
   /** The changes of the project up to this id have been deleted; null if none has. */
   readonly prunedThrough: number | null;
   readonly id: number | null;
+  /** It is the how manieth that was looked at. */
+  readonly place: number | null;
   readonly type: ChangeType;
   readonly userId: number | null;
   /** Separated by spaces. */
@@ -46,24 +52,36 @@ const FEED = Prisma.sql`
   FROM (VALUES (1)) AS one (id)
   LEFT JOIN changes_feed f USING (id)`;
 
-/** The next published changes of projects, in the order of their ids. At least one row for each key, which has the state of the feed. */
+/**
+ * The next published changes of projects, in the order of their ids; the keys have the same types. At least one row for each key, which has
+ * the state of the feed. The last change that may be looked at is returned whatever its type, because the next read begins after it.
+ */
 export function readChanges(db: Queryable, keys: readonly ChangesKey[]): Promise<KeyedRow<ChangeRow>[]> {
+  const types = keys[0]?.types ?? null;
   return db.query(Prisma.sql`
     SELECT k.key_index::int AS "keyIndex", f.timeline, f.published, f.last,
-           CASE WHEN c.place IS NULL OR c.place = 1 THEN f.timelines END AS timelines, p.through AS "prunedThrough",
+           CASE WHEN c.nth IS NULL OR c.nth = 1 THEN f.timelines END AS timelines, p.through AS "prunedThrough",
            (SELECT max(n.id) FROM changes n WHERE n.project_id = k.project_id) AS newest,
-           c.id, c.type::text AS type, c.user_id AS "userId", c.fields, c.at
+           c.id, c.place::int AS place, c.type::text AS type, c.user_id AS "userId", c.fields, c.at
     FROM unnest(
       ${keys.map(({ projectId }) => projectId)}::int[],
       ${keys.map(({ after }) => after)}::bigint[],
-      ${keys.map(({ limit }) => limit)}::bigint[]
-    ) WITH ORDINALITY AS k(project_id, after, most, key_index)
+      ${keys.map(({ limit }) => limit)}::bigint[],
+      ${keys.map(({ scan }) => scan)}::bigint[]
+    ) WITH ORDINALITY AS k(project_id, after, most, scan, key_index)
     CROSS JOIN (${FEED}) AS f
     LEFT JOIN changes_pruned p ON p.project_id = k.project_id
     LEFT JOIN LATERAL (
-      SELECT *, row_number() OVER (ORDER BY changes.id) AS place FROM changes
-      WHERE changes.project_id = k.project_id AND changes.id > k.after AND changes.id <= f.published
-      ORDER BY changes.id
+      SELECT scanned.*, row_number() OVER (ORDER BY scanned.id) AS nth
+      FROM (
+        SELECT *, row_number() OVER (ORDER BY changes.id) AS place FROM changes
+        WHERE changes.project_id = k.project_id AND changes.id > k.after AND changes.id <= f.published
+        ORDER BY changes.id
+        LIMIT k.scan
+      ) AS scanned
+      WHERE ${types}::text[] IS NULL OR scanned.place = k.scan
+        OR scanned.type = ANY (ARRAY(SELECT wanted::change_type FROM unnest(${types}::text[]) AS wanted))
+      ORDER BY scanned.id
       LIMIT k.most
     ) AS c ON true
     ORDER BY k.key_index, c.id`);
@@ -100,6 +118,60 @@ export async function tryToLead(session: Queryable): Promise<boolean> {
     Prisma.sql`SELECT pg_try_advisory_lock(${PUBLISHER_LOCK}::bigint) AS leads`,
   );
   return row?.leads === true;
+}
+
+/** What the session of a leader is called, with the id of its process. Only one that no pooler can lend to others may have the name. */
+const LEADER_NAME = 'userdir leads the feed: ';
+
+/** Lets other processes end this session, which leads, when it gives no sign of life. */
+export async function nameLeader(session: Queryable): Promise<void> {
+  await session.query(
+    Prisma.sql`SELECT set_config('application_name', ${LEADER_NAME}::text || pg_backend_pid(), false) AS name`,
+  );
+}
+
+/** The session that publishes. */
+export interface Leader {
+  readonly pid: number;
+  readonly role: string;
+  /** Of its process; null where it is on the machine of the database, or where this role may not see it. */
+  readonly address: string | null;
+  /** How old the session is; null where this role may not see it. */
+  readonly seconds: number | null;
+  /**
+   * Since its last statement. A leader asks for the last id several times a second, which is its heartbeat; PostgreSQL records the time.
+   * Null where this role may not see it.
+   */
+  readonly silentSeconds: number | null;
+  /** Whether it is the session of the leader alone. */
+  readonly isNamed: boolean;
+}
+
+const LEADER = Prisma.sql`
+  SELECT a.pid, a.usename::text AS role, host(a.client_addr) AS address,
+         extract(epoch FROM clock_timestamp() - a.backend_start)::float8 AS seconds,
+         CASE WHEN a.state = 'idle' THEN extract(epoch FROM clock_timestamp() - a.state_change)::float8
+              WHEN a.state IS NOT NULL THEN 0 END AS "silentSeconds",
+         a.application_name = ${LEADER_NAME}::text || a.pid AS "isNamed"
+  FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+  WHERE l.locktype = 'advisory' AND l.classid = 0 AND l.objid = ${PUBLISHER_LOCK}::bigint AND l.objsubid = 1 AND l.granted
+    AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())`;
+
+/** The session that publishes; null if none does. The embedded database, which has one session, needs none. */
+export async function findLeader(db: Queryable): Promise<Leader | null> {
+  const [leader] = await db.query<Leader>(LEADER);
+  return leader ?? null;
+}
+
+/**
+ * Ends the session that publishes if it has been silent for so long: its process is frozen. Never one without the name, which may do the work
+ * of another client by now. False if there is none to end.
+ */
+export async function endSilentLeader(session: Queryable, silentSeconds: number): Promise<boolean> {
+  const [ended] = await session.query<{ isEnded: boolean }>(Prisma.sql`
+    SELECT pg_terminate_backend(leader.pid) AS "isEnded" FROM (${LEADER}) AS leader
+    WHERE leader."isNamed" AND leader."silentSeconds" > ${silentSeconds}::float8`);
+  return ended?.isEnded === true;
 }
 
 /** The id of a change that was given out last. Not transactional: it may belong to a transaction that is still open. */
@@ -200,7 +272,9 @@ export async function findOldestWriter(db: Queryable): Promise<OpenTransaction |
            coalesce(extract(epoch FROM clock_timestamp() - coalesce(a.xact_start, p.prepared)), 0)::float8 AS seconds
     FROM (SELECT DISTINCT l.pid, l.virtualtransaction FROM ${WRITERS}) AS held
     LEFT JOIN pg_stat_activity a ON a.pid = held.pid
-    LEFT JOIN pg_prepared_xacts p ON held.virtualtransaction = '-1/' || p.transaction
+    -- A prepared transaction keeps the virtual id of its session until the next restart, and has the lock of its own id.
+    LEFT JOIN pg_locks t ON held.pid IS NULL AND t.pid IS NULL AND t.locktype = 'transactionid' AND t.virtualtransaction = held.virtualtransaction
+    LEFT JOIN pg_prepared_xacts p ON p.transaction = t.transactionid
     WHERE held.pid IS DISTINCT FROM pg_backend_pid()
     ORDER BY seconds DESC
     LIMIT 1`);

@@ -58,6 +58,17 @@ export function writeUsers(
   return db.query<WrittenUser>(statement).catch(throwExternalIdError).catch(throwLinkingError);
 }
 
+/** The first key of the lock that the transaction of an import holds; the second is the project. */
+const IMPORT_LOCK = 1968399460;
+
+/** Keeps other imports of a project away until the transaction ends; false if one is running. */
+export async function tryToImportAlone(tx: Queryable, projectId: number): Promise<boolean> {
+  const [row] = await tx.query<{ alone: boolean }>(
+    Prisma.sql`SELECT pg_try_advisory_xact_lock(${IMPORT_LOCK}::int, ${projectId}::int) AS alone`,
+  );
+  return row?.alone === true;
+}
+
 const record = (users: Prisma.Sql) => Prisma.sql`
   record AS MATERIALIZED (
     SELECT r.*, nextval('users_id_seq') AS id

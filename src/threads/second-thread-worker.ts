@@ -7,6 +7,7 @@ import { servicesOptions } from '../context.js';
 import { createDatabase } from '../db/database.js';
 import { type AppError, fromUnknown } from '../errors.js';
 import { createAnswererElsewhere } from '../graphql/elsewhere.js';
+import { abandoned } from '../http/elsewhere.js';
 import { createVerdicts } from '../rest/verdicts.js';
 import { scopeOfGrant } from '../services/projects.js';
 import { createServices } from '../services/services.js';
@@ -47,12 +48,14 @@ const db = createDatabase(config.db, { serving: true, openEnginePort });
 const services = createServices(db, servicesOptions(config));
 const graphql = createAnswererElsewhere(services, (cause) => send({ lostError: toPlainError(cause) }));
 const tasks: Tasks = { graphql: graphql.answer, verdicts: createVerdicts(services).answer };
-let inFlight = 0;
+/** The requests in flight. */
+const inFlight = new Map<number, { isAbandoned: boolean }>();
 let whenIdle: () => void = () => undefined;
 
 port.on('message', (message: ToThread) => {
   if ('close' in message) void close();
   else if ('ping' in message) send({ isAlive: true });
+  else if ('abandoned' in message) abandon(message.abandoned);
   else if ('port' in message) ports.shift()?.(message.port);
   else void handle(message);
 });
@@ -72,11 +75,15 @@ function yieldToFirstThread(): void {
 }
 
 async function handle({ request, task, caller, asked }: Extract<ToThread, { request: number }>): Promise<void> {
-  inFlight += 1;
+  const state = { isAbandoned: false };
+  inFlight.set(request, state);
   const asker = {
     id: caller.id,
     scope: scopeOfGrant(caller.grant),
-    addWeight: (units: number) => void (units > 0 && send({ request, units })),
+    addWeight(units: number) {
+      if (state.isAbandoned) throw abandoned();
+      if (units > 0) send({ request, units });
+    },
     report: (failure: AppError) => send({ request, reported: toFailure(failure) }),
   };
   // Each task gets what it was asked.
@@ -87,8 +94,13 @@ async function handle({ request, task, caller, asked }: Extract<ToThread, { requ
   } catch (error) {
     send({ request, failure: toFailure(fromUnknown(error)) });
   }
-  inFlight -= 1;
-  if (inFlight === 0) whenIdle();
+  inFlight.delete(request);
+  if (inFlight.size === 0) whenIdle();
+}
+
+function abandon(request: number): void {
+  const state = inFlight.get(request);
+  if (state !== undefined) state.isAbandoned = true;
 }
 
 function toFailure({ code, message, headers, cause }: AppError): Failure {
@@ -102,7 +114,7 @@ function toPlainError(error: unknown): PlainError {
 }
 
 async function close(): Promise<void> {
-  if (inFlight > 0) {
+  if (inFlight.size > 0) {
     await new Promise<void>((resolve) => {
       whenIdle = resolve;
     });

@@ -53,6 +53,8 @@ export type ToThread =
       readonly caller: Caller;
       readonly asked: Asked<TaskName>;
     }
+  /** The number of a request whose client has gone. */
+  | { readonly abandoned: number }
   /** A connection to the embedded engine. */
   | { readonly port: MessagePort }
   | { readonly ping: true }
@@ -175,8 +177,10 @@ export function createSecondThread(
 
   function receiveOf(message: Extract<FromThread, { request: number }>, waits: Waiting | undefined): void {
     if (waits === undefined) return;
-    if ('units' in message) waits.asker.addWeight(message.units);
-    else if ('reported' in message) waits.asker.report(toAppError(message.reported));
+    if ('units' in message) {
+      if (!waits.request.addWeight(message.units))
+        running?.worker.postMessage({ abandoned: message.request } satisfies ToThread);
+    } else if ('reported' in message) waits.asker.report(toAppError(message.reported));
     else if ('failure' in message) {
       waiting.delete(message.request);
       waits.reject(toAppError(message.failure));

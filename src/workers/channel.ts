@@ -11,13 +11,19 @@ export interface WorkerActions {
   /** Rejects while this worker cannot answer requests. */
   checkReady(): Promise<void>;
   readMetrics(): Promise<Measurements>;
-  /** Accepts requests for `delayMs` more, finishes those in flight and ends. */
-  stop(delayMs: number): Promise<void>;
+  /** The service stops soon: connections end with their next answer, and new ones are accepted. */
+  drain(): Promise<void>;
+  /** Resolves when it accepts no new connections. */
+  stopListening(): Promise<void>;
+  /** Finishes the requests in flight and ends. */
+  stop(): Promise<void>;
 }
 
 /** What a worker calls in the primary process. */
 export interface PrimaryActions {
   started(started: Started): Promise<void>;
+  /** SIGTERM has reached the worker. */
+  terminated(): Promise<void>;
   /** Rejects unless all workers can answer requests. */
   checkReady(): Promise<void>;
   /** The last metrics of a worker that ends. */

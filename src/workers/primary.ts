@@ -6,6 +6,7 @@ import { shareLimits } from '../http/limiter.js';
 import type { Logger } from '../telemetry/logger.js';
 import type { Measurements } from '../telemetry/metrics.js';
 import { type Call, connect, type PrimaryActions, type Started, type WorkerActions } from './channel.js';
+import { SAME_SIGNAL_MS, untilSignal } from './worker.js';
 
 /**
  * The primary process of a service with several workers. It accepts connections and hands them to the workers in turn,
@@ -27,8 +28,6 @@ interface Member {
 const FIRST_DELAY_MS = 250;
 const LONGEST_DELAY_MS = 30_000;
 const RECENT_MS = 60_000;
-/** Within this time a worker that is replaced ends its open connections, each with an answer. */
-const REPLACED_DELAY_MS = 1_000;
 /** How much longer a worker may take to end than it allows itself. */
 const KILL_GRACE_MS = 1_000;
 
@@ -56,7 +55,7 @@ export async function serveWithWorkers(
   function start(isFirst = false): Member {
     // The first worker creates the demo project.
     const worker = cluster.fork(isFirst ? {} : { DEMO: 'off' });
-    const member = createMember(worker, checkReady);
+    const member: Member = createMember(worker, { checkReady, terminated: () => endIfAlone(member) });
     alive.add(member);
     void member.ended.then(() => {
       alive.delete(member);
@@ -102,17 +101,31 @@ export async function serveWithWorkers(
     return Promise.race([started, member.ended.then(() => false), aborted.then(() => false)]);
   }
 
-  async function end(member: Member, delayMs: number): Promise<void> {
-    member.isServing = false;
-    const force = setTimeout(
-      () => {
-        log.error(`Worker ${member.pid} did not end in time and is killed.`);
-        member.kill();
-      },
-      delayMs + longestDrainMs + KILL_GRACE_MS,
-    );
-    await Promise.allSettled([member.call('stop', delayMs), member.ended]);
+  /**
+   * Ends workers. Only when none of them accepts connections do they end those that they have: their clients connect again, and could come to a
+   * worker that is about to stop listening.
+   */
+  async function end(leaving: readonly Member[]): Promise<void> {
+    for (const member of leaving) member.isServing = false;
+    await Promise.allSettled(leaving.map(({ call }) => call('stopListening')));
+    await Promise.all(leaving.map(stopOne));
+  }
+
+  async function stopOne(member: Member): Promise<void> {
+    const force = setTimeout(() => {
+      log.error(`Worker ${member.pid} did not end in time and is killed.`);
+      member.kill();
+    }, longestDrainMs + KILL_GRACE_MS);
+    await Promise.allSettled([member.call('stop'), member.ended]);
     clearTimeout(force);
+  }
+
+  /** SIGTERM has reached a worker. Often it has reached every process: then the service stops by itself. */
+  async function endIfAlone(member: Member): Promise<void> {
+    await sleep(SAME_SIGNAL_MS, undefined, { signal }).then(
+      () => end([member]),
+      () => undefined,
+    );
   }
 
   /** Replaces the workers one after another. Each new one serves before the old one stops. */
@@ -126,7 +139,7 @@ export async function serveWithWorkers(
       }
       const old = members[place] as Member;
       members[place] = next;
-      await end(old, Math.max(config.shutdownDelayMs, REPLACED_DELAY_MS));
+      await end([old]);
     }
     log.info('All workers are replaced.');
   }
@@ -141,7 +154,7 @@ export async function serveWithWorkers(
     announce({ ...(await (members[0] as Member).started), metricsUrl: metrics?.url });
   }
 
-  untilSignal(log, stop);
+  void untilSignal(log, 'stopping all workers').then(() => stop(true));
   // Whatever ends this process ends its workers.
   process.once('exit', () => {
     for (const member of alive) member.kill();
@@ -149,17 +162,18 @@ export async function serveWithWorkers(
   const started = startAll();
   onHangUp(log, () => started.then(replaceAll));
   await aborted;
-  const outcomes = await Promise.all(
-    [...alive].map(async (member) => {
-      await end(member, config.shutdownDelayMs);
-      return member.ended;
-    }),
-  );
+  const leaving = [...alive];
+  if (config.shutdownDelayMs > 0) {
+    for (const { call } of leaving) call('drain').catch(() => undefined);
+    await sleep(config.shutdownDelayMs);
+  }
+  await end(leaving);
+  const outcomes = await Promise.all(leaving.map(({ ended }) => ended));
   await metrics?.close();
   return signal.reason === true && outcomes.every((outcome) => outcome === 'code 0');
 }
 
-function createMember(worker: Worker, checkReady: PrimaryActions['checkReady']): Member {
+function createMember(worker: Worker, service: Pick<PrimaryActions, 'checkReady' | 'terminated'>): Member {
   let begin: (started: Started) => void = () => undefined;
   const started = new Promise<Started>((resolve) => {
     begin = resolve;
@@ -169,7 +183,7 @@ function createMember(worker: Worker, checkReady: PrimaryActions['checkReady']):
       member.isServing = true;
       begin(announced);
     },
-    checkReady,
+    ...service,
     leaving: async (last) => {
       member.measured = last;
     },
@@ -227,19 +241,6 @@ async function collectMetrics({ host, metricsPort }: Config, alive: ReadonlySet<
       ended.push(last);
     },
   };
-}
-
-/** The first signal stops the service, a second one ends it at once. */
-function untilSignal(log: Logger, stop: (isGood: boolean) => void): void {
-  let signals = 0;
-  for (const name of ['SIGINT', 'SIGTERM'] as const) {
-    process.on(name, () => {
-      signals += 1;
-      if (signals > 1) process.exit(1);
-      log.info(`${name}: stopping all workers.`);
-      stop(true);
-    });
-  }
 }
 
 /** Calls `replaceAll` on SIGHUP, and once more if another one comes meanwhile. Not at a terminal, which sends it when it is closed. */

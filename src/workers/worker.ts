@@ -1,19 +1,23 @@
 import cluster from 'node:cluster';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Config } from '../config/config.js';
 import type { Logger } from '../telemetry/logger.js';
 import type { Measurements } from '../telemetry/metrics.js';
 import { connect, type PrimaryActions, type Started, type WorkerActions } from './channel.js';
 
-/** The parts of the server that the primary asks for. */
+/** The parts of the server that a supervisor needs. */
 interface Server {
+  drain(): void;
+  stopListening(): Promise<void>;
   checkReady(): Promise<void>;
   readMetrics?(): Promise<Measurements>;
 }
 
 /** What tells a serving process when to stop, and is told when it serves: the primary process, or this process itself. */
 export interface Supervisor {
-  /** Resolves when the process has to stop: with the time for which it still accepts requests, or null for the usual one. */
-  untilStopped(): Promise<number | null>;
   serve(by: Server): void;
+  /** Called after `serve`. Resolves when the process has to stop. */
+  untilStopped(): Promise<void>;
   started(started: Started): Promise<void> | void;
   /** In a worker: rejects unless all workers can answer requests. */
   readonly checkReady?: () => Promise<void>;
@@ -29,14 +33,22 @@ export function connectToPrimary(log: Logger): Primary | null {
   const { worker } = cluster;
   if (worker === undefined) return null;
   let server: Server | undefined;
-  const { promise: stopped, stop } = untilTold(log);
+  let stop = () => {};
+  const stopped = new Promise<void>((resolve) => {
+    stop = resolve;
+  });
   const actions: WorkerActions = {
     checkReady: async () => {
       if (server === undefined) throw new Error('The worker is starting.');
       await server.checkReady();
     },
     readMetrics: async () => (await server?.readMetrics?.()) ?? [],
-    stop: async (delayMs) => stop(delayMs),
+    drain: async () => server?.drain(),
+    stopListening: async () => {
+      log.info('Finishing the requests in flight.');
+      await server?.stopListening();
+    },
+    stop: async () => stop(),
   };
   const call = connect<PrimaryActions>(
     {
@@ -47,6 +59,9 @@ export function connectToPrimary(log: Logger): Primary | null {
     },
     { ...actions },
   );
+  // The primary decides when workers end. A terminal and systemd send their signals to every process.
+  for (const signal of ['SIGINT', 'SIGHUP']) process.on(signal, () => undefined);
+  process.on('SIGTERM', () => void call('terminated').catch(() => undefined));
   return {
     untilStopped: () => stopped,
     serve: (by) => {
@@ -61,14 +76,38 @@ export function connectToPrimary(log: Logger): Primary | null {
   };
 }
 
-/** The primary decides when workers end. A terminal and systemd send their signals to every process. */
-function untilTold(log: Logger) {
-  let stop: (delayMs: number | null) => void = () => undefined;
-  const promise = new Promise<number | null>((resolve) => {
-    stop = resolve;
+/** The supervisor of a process that serves by itself. */
+export function alone({ shutdownDelayMs }: Config, log: Logger, started: Supervisor['started']): Supervisor {
+  let server: Server | undefined;
+  return {
+    serve: (by) => {
+      server = by;
+    },
+    async untilStopped() {
+      await untilSignal(log, 'finishing the requests in flight');
+      if (shutdownDelayMs === 0) return;
+      server?.drain();
+      await sleep(shutdownDelayMs);
+    },
+    started,
+  };
+}
+
+/** npm and many supervisors pass on a signal that has reached the whole group of processes: it arrives twice. */
+export const SAME_SIGNAL_MS = 1_000;
+
+/** Resolves at the first SIGINT or SIGTERM. Another one ends the process immediately, unless it is the same one once more. */
+export function untilSignal(log: Logger, what: string): Promise<void> {
+  return new Promise((resolve) => {
+    let first: { readonly signal: NodeJS.Signals; readonly at: number } | null = null;
+    const stop = (signal: NodeJS.Signals) => {
+      if (first?.signal === signal && performance.now() - first.at < SAME_SIGNAL_MS) return;
+      if (first !== null) process.exit(1);
+      first = { signal, at: performance.now() };
+      log.info(`${signal}: ${what}.`);
+      resolve();
+    };
+    process.on('SIGINT', stop);
+    process.on('SIGTERM', stop);
   });
-  for (const signal of ['SIGINT', 'SIGHUP']) process.on(signal, () => undefined);
-  process.on('SIGTERM', () => stop(null));
-  void promise.then(() => log.info('Finishing the requests in flight.'));
-  return { promise, stop };
 }

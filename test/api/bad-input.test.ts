@@ -47,6 +47,11 @@ describe('every 400 in the contract names the parameter, the received value and 
     ['/server/users/search', 'email, address: got neither, expected exactly one of the two.'],
     ['/server/users/search?email=ada', 'email: got "ada", expected an email address.'],
     ['/server/users/search?email=a@b.c&email=d@e.f', 'email: got ["a@b.c","d@e.f"], expected one email address.'],
+    [
+      '/server/users/search?email=ada+work@example.com',
+      'email: got "ada [email]", expected an email address without blanks; in a URL, + is written %2B.',
+    ],
+    ['/server/users/search?address=+G', `address: got a text with blanks around it, ${addressForms}; `],
     ['/server/users/search?address=0xyz', `address: got "0xyz", ${addressForms}; `],
   ])('%s', async (path, sentence) => {
     const error = expectError(await project.rest(path), 400);

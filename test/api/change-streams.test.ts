@@ -93,6 +93,18 @@ test('what cannot be streamed is refused before the stream begins, or as its onl
   expect((await follow(project, '/changes', { 'last-event-id': 'x' })).status).toBe(400);
 });
 
+test('a subscription is refused at opening where an event could be too large, or where the stream would keep much', async () => {
+  const project = await app.createProject();
+  const fields = Array.from({ length: 28 }, (_, n) => `f${n}: publicKey`).join(' ');
+  const users = Array.from({ length: 190 }, (_, n) => `u${n}: accounts { ...F }`).join(' ');
+  const query = `subscription { changes { user { ${users} } } } fragment F on Account { ${fields} }`;
+  const large = await keep(subscribe(app.url, project.credentials, query));
+  expect(large.status).toBe(200);
+  expect(large.headers.get('content-type')).toContain('application/json');
+  const long = await subscribeTo(project, { undeclared: 'x'.repeat(8_192) });
+  expect(long.status).toBe(413);
+});
+
 test('the end of a secret ends its streams, and not those of another secret', async () => {
   const project = await app.createProject();
   const { secrets } = app.context.services;

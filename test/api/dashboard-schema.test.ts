@@ -221,6 +221,8 @@ describe('queries', () => {
       `{ me { name } } # ${'x'.repeat(20_000)}`,
       '{ me { nothing } }',
       'query A { me { name } } query B { me { name } }',
+      'subscription { x }',
+      'subscription { __typename }',
     ];
     for (const query of refused) {
       const { errors, data } = await viewer.graphql(query);

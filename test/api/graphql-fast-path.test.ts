@@ -1,4 +1,8 @@
 import { beforeAll, expect, test } from 'vitest';
+import { contextOf } from '#dist/graphql/context.js';
+import { createDocumentCache, readDocument } from '#dist/graphql/documents.js';
+import { prepareRequest } from '#dist/graphql/execution.js';
+import { answerFast } from '#dist/graphql/fast-path.js';
 import { ethereumAddress } from '../support/addresses.js';
 import { type TestProject, useTestApp } from '../support/app.js';
 
@@ -48,4 +52,39 @@ test.each([
     await ask({ query: '{ __typename }' }, { accept });
     expect(await ask(body, { accept })).toEqual(long);
   }
+});
+
+test('rows are charged once for a compiled query that GraphQL.js has to execute again', async () => {
+  const shared = await app.createProject();
+  const email = 'shared@example.com';
+  await shared.addUsers(
+    ...Array.from({ length: 60 }, (_, n) => ({ auth_method: 'google', auth_value: `g${n}`, email })),
+  );
+  const fields = Array.from({ length: 240 }, (_, n) => `a${n}: id`).join(' ');
+  const query = `query ($id: ID!) { searchUsers(by: { email: "${email}" }) { ${fields} } user(id: $id) { id } }`;
+  const { services } = app.context;
+  const scope = await services.projects.getScope(shared.appId);
+  const document = readDocument(query);
+  const units = async (id: string) => {
+    let added = 0;
+    const addWeight = (more: number) => {
+      added += more;
+    };
+    const prepared = {
+      ...prepareRequest(document, { query, variables: { id }, operationName: undefined }),
+      isPlain: true,
+    };
+    const context = contextOf({ id: 'a', scope, addWeight, report: () => undefined }, prepared, services);
+    const body = await answerFast(prepared, context, createDocumentCache());
+    return { added, isCompiled: document.operation(undefined)?.run !== null, answer: JSON.parse(body ?? 'null') };
+  };
+  const bySlowWay = await units('x');
+  for (let time = 0; time < 4; time += 1) await units('999999');
+  const afterBailOut = await units('x');
+  expect([bySlowWay.isCompiled, afterBailOut.isCompiled]).toEqual([false, true]);
+  expect(bySlowWay.added).toBeGreaterThan(0);
+  expect(afterBailOut.added).toBe(bySlowWay.added);
+  expect(afterBailOut.answer).toEqual(bySlowWay.answer);
+  expect(afterBailOut.answer).toMatchObject({ data: { user: null }, errors: [{ path: ['user'] }] });
+  expect(afterBailOut.answer.data.searchUsers).toHaveLength(60);
 });

@@ -137,8 +137,8 @@ test.each([
   [`S${'A'.repeat(55)}`, /secret seed/],
   ['0x5aaeb6053f3e94c9b9a09f33669435e7ef1beae', /40 hex digits.*here are 39/],
   ['0X5aaeb6053f3e94c9b9a09f33669435e7ef1beaed', /lower case/],
-  [' 0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed', /neither/],
-  ['0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed\n', /40 hex digits/],
+  [' 0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed', /no blanks around/],
+  ['0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed\n', /no blanks around/],
   ['\u0000\ud800', /neither/],
 ])('parseAddress gives the reason why %j is not an address', async (address, reason) => {
   expect(await parse(address)).toEqual({

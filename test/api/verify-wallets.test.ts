@@ -127,7 +127,9 @@ test('an address that is too long is malformed', async () => {
 test('no wallet, and wallets that are all malformed, are answered without a statement', async () => {
   app.statements.length = 0;
   expect(await verdictsOn([])).toEqual([]);
-  expect(await verdictsOn([{ address: 'x' }])).toEqual([malformed('it is neither')]);
+  expect(await verdictsOn([{ address: 'x' }])).toEqual([
+    malformed('it begins neither with G (Stellar) nor with 0x (Ethereum)'),
+  ]);
   expect(app.statements.filter((sql) => !/app_secrets/.test(sql))).toEqual([]);
 });
 
@@ -237,7 +239,7 @@ describe('an address that many removed users have had', () => {
       NOT_OWNED,
       verified(owner),
       { verdict: 'VERIFIED', user_id: last },
-      malformed('it is neither'),
+      malformed('it begins neither with G (Stellar) nor with 0x (Ethereum)'),
       NOT_OWNED,
     ]);
     app.statements.length = 0;

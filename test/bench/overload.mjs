@@ -83,7 +83,9 @@ const WARM_MS = 1_500;
 async function measureNeighbour({ options, generator, print, median, keepServer, engine, url }) {
   const stormed = await startStormed({ options, keepServer, url });
   const other = await startStormed({ options, keepServer, url });
-  const measure = async (server, storm, connections) => {
+  const measure = async (server, { before, streams, ...storm }, connections) => {
+    if (before !== undefined) await send(server.url, storm.headers, before);
+    const open = streams === undefined ? null : await openStreams(server.url, storm.headers, streams);
     const under = load(generator, {
       url: server.url,
       ...storm,
@@ -93,6 +95,7 @@ async function measureNeighbour({ options, generator, print, median, keepServer,
     await sleep(WARM_MS);
     const latency = await stormed.neighbour(options.seconds);
     await under;
+    open?.close();
     return latency;
   };
 
@@ -143,6 +146,34 @@ async function startStormed({ options, keepServer, url }) {
     async stop() {
       await entry.stop();
       await rm(dataDir, { recursive: true, force: true });
+    },
+  };
+}
+
+async function send(url, headers, { method, path, body }) {
+  const response = await fetch(url + path, { method, headers, body });
+  if (!response.ok) throw new Error(`${path} answered ${response.status}.`);
+  await response.text();
+}
+
+/** Opens streams of events, and reads every second one. */
+async function openStreams(url, headers, { count, request: { method, path, body } }) {
+  const agent = new Agent({ maxSockets: Number.POSITIVE_INFINITY });
+  const open = (_, index) =>
+    new Promise((resolve, reject) => {
+      const asked = request(url + path, { method, agent, headers: { ...headers, accept: 'text/event-stream' } });
+      asked.on('response', (response) => {
+        response.on('error', () => undefined);
+        if (index % 2 === 0) response.resume();
+        resolve(asked);
+      });
+      asked.on('error', reject).end(body);
+    });
+  const opened = await Promise.all(Array.from({ length: count }, open));
+  return {
+    close() {
+      for (const each of opened) each.on('error', () => undefined).destroy();
+      agent.destroy();
     },
   };
 }

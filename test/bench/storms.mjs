@@ -11,7 +11,24 @@ const graphql = (query, variables) => ({
   body: JSON.stringify({ query, variables }),
 });
 
-/** Storms by name: requests on a project whose user ids start at `firstId`, and `headers` if they differ. */
+/** A user with as many accounts as one can have, who changes with each of these logins. */
+const changing = (n) =>
+  graphql(
+    'mutation ($email: String!) { recordLogin(input: { authMethod: "github", authValue: "changing", email: $email }) { created } }',
+    { email: `changing.${n}@example.com` },
+  );
+const manyAccounts = () =>
+  graphql(
+    `mutation { recordLogin(input: { authMethod: "github", authValue: "changing", accounts: [${many(100, (n) => `{ network: ETHEREUM, publicKey: "0x${(n + 1).toString(16).padStart(40, '0')}" }`)}] }) { created } }`,
+  );
+/** The largest events that a subscription may have. */
+const subscription = () =>
+  graphql(`subscription { changes { id user { ${many(12, (n) => `a${n}: accounts { id network publicKey }`)} } } }`);
+
+/**
+ * Storms by name: requests on a project whose user ids start at `firstId`, and `headers` if they differ; `before` is sent once, and
+ * `streams` are open meanwhile, of which every second is not read.
+ */
 export function stormsOn({ firstId, users, headers }) {
   const id = (n) => firstId + ((n * 7_919) % users);
   const list = (count, make) => Array.from({ length: count }, (_, n) => make(n));
@@ -86,6 +103,21 @@ export function stormsOn({ firstId, users, headers }) {
     },
     'subscriptions that are refused': {
       requests: list(50, (n) => graphql(`subscription { changes { ${many(900, (m) => `a${n}x${m}: id`)} } }`)),
+    },
+    'changes of a type, 1 of 1': { requests: [get('/changes?limit=1&types=user.removed')] },
+    'changes of a type, 150 a request': {
+      requests: [
+        graphql(`{ ${many(150, (m) => `a${m}: changes(first: 1, types: [USER_REMOVED]) { nodes { id } }`)} }`),
+      ],
+    },
+    'events of 30 subscriptions': {
+      before: manyAccounts(),
+      streams: { count: 30, request: subscription() },
+      requests: list(500, changing),
+    },
+    'events of 1,000 streams': {
+      streams: { count: 1_000, request: get('/changes') },
+      requests: list(500, changing),
     },
     'bodies of 250 KiB that are refused': {
       requests: [graphql('{ __typename }', Object.fromEntries(list(18_000, (n) => [`k${n}`, n])))],

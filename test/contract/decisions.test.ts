@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
-import { expectError, idOf, values, verify } from '../support/rest.js';
+import { expectError, idOf, jsonPost, values, verify } from '../support/rest.js';
 
 /**
  * Decisions of this service where the contract (docs/spec.md) is silent: the rows of docs/decisions/rest.md on users
@@ -125,7 +125,7 @@ describe('addresses', () => {
   ])('a malformed address has the same error in search and in verification: %s', async (_kind, address) => {
     const searched = await project.rest(`/server/users/search?address=${encodeURIComponent(address)}`);
     const verified = await verify(project, { address });
-    expect(expectError(searched, 400)).toMatch(/^address: got ".*expected /);
+    expect(expectError(searched, 400)).toMatch(/^address: got .*expected a Stellar address /);
     expectError(verified, 400);
     expect(verified.body).toEqual(searched.body);
   });
@@ -293,10 +293,10 @@ describe('list parameters', () => {
     const some = (await empty.rest(`/server/users?${encodeURI(wide)}`)).headers.get('userdir-ignored-parameters');
     expect(some?.split(', ')).toEqual([0, 1].map((index) => `${index}${encodeURIComponent('例'.repeat(63))}`));
   });
-  test('the verify route ignores and names the parameters of its query', async () => {
+  test('the verify route ignores and names the other parameters of its query', async () => {
     const init = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' };
-    const { status, headers } = await empty.rest('/server/wallets/verify?user_id=54', init);
-    expect([status, headers.get('userdir-ignored-parameters')]).toEqual([400, 'user_id']);
+    const { status, headers } = await empty.rest('/server/wallets/verify?userId=54', init);
+    expect([status, headers.get('userdir-ignored-parameters')]).toEqual([400, 'userId']);
   });
   test('the count route ignores page and limit', async () => {
     expect((await empty.rest('/server/users/count?page=0&limit=0')).status).toBe(200);
@@ -337,6 +337,15 @@ describe('user id in a path', () => {
 });
 
 describe('verify body', () => {
+  test.each([
+    ['/server/wallets/verify', { address: stellarAddress(1) }],
+    ['/wallets/verify', { wallets: [{ address: stellarAddress(1) }] }],
+  ])('user_id in the URL is 400, because an ignored pin would widen the question: %s', async (path, body) => {
+    expect((await empty.rest(path, jsonPost(body))).status).toBe(200);
+    expect((await empty.rest(`${path}?other=5`, jsonPost(body))).status).toBe(200);
+    const answer = await empty.rest(`${path}?user_id=5`, jsonPost(body));
+    expect(expectError(answer, 400)).toBe('user_id: got it in the URL, expected it in the body.');
+  });
   const address = stellarAddress(5);
   test.each([null, '1', 1.5, 0, -1, true, [], {}])(
     'user_id, if present, must be a JSON integer from 1; any other value is 400: %j',

@@ -27,6 +27,8 @@ test('the table of GraphQL documents lists the limits that the service enforces'
   const names: Record<string, string> = {
     rootFields: 'root fields',
     subscriptionCharacters: 'characters of a subscription',
+    subscriptionBytes: 'bytes of a request for a subscription',
+    eventCost: 'cost of the largest event',
   };
   const expected = Object.entries(LIMITS).map(([name, value]) => [names[name] ?? name, value]);
   expect(documented.filter(([, value]) => !Number.isNaN(value))).toEqual(expected);

@@ -157,6 +157,14 @@ test.each(SCOPES)('a secret for %s may parse addresses and read the schema', asy
   expect(answer.data.__schema.queryType.name).toBe('Query');
 });
 
+test('a refusal names only scopes that exist', async () => {
+  const { projects, users, accounts, secrets: ofProject } = app.context.services;
+  const scope = await projects.authenticate({ appId: project.appId, appSecret: secrets.verify });
+  await expect(async () => users.removeUser(scope, 1n, 'a', null)).rejects.toThrow('lacks the scope write; it has');
+  await expect(async () => accounts.listAccounts(scope, 1)).rejects.toThrow('lacks the scope read or write; it has');
+  await expect(async () => ofProject.listSecrets(scope)).rejects.toThrow(/^Only operators may do this\.$/);
+});
+
 test('operator actions are refused to every secret, with any scopes', async () => {
   const { projects, secrets: ofProject, audit, transfers, users, logins, lifecycle } = app.context.services;
   const deletion = { progress: () => undefined, signal: new AbortController().signal };

@@ -5,6 +5,8 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { parseConfig } from '#dist/config/config.js';
+import { createContext } from '#dist/context.js';
 import type { Json } from '../support/app.js';
 import { BIN, type Cluster, createCluster, hasPostgres } from '../support/cluster.js';
 import { type Credentials, recordLogin, type RunningServer, startServer, userdirJson } from '../support/command.js';
@@ -145,7 +147,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('on PostgreSQL', 
   let settings: Record<string, string>;
   let project: Credentials;
   beforeAll(async () => {
-    cluster = await createCluster();
+    cluster = await createCluster(['max_prepared_transactions=2']);
     settings = { DATABASE_URL: cluster.url, DEMO: 'off', LOG_LEVEL: 'silent', DATA_DIR: '/nonexistent' };
     project = await userdirJson(settings, ['project', 'create', '--name', 'Test']);
   });
@@ -244,5 +246,38 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('on PostgreSQL', 
     expect((await changes()).status).toBe('passed');
     expect(rows[0].pid).toBeGreaterThan(0);
     await client.end();
+  });
+
+  test('a prepared transaction that holds up the feed is named, before and after a restart', async () => {
+    const server = await startServer({ ...settings, METRICS_PORT: '0' });
+    const url = new URL('/metrics', server.metricsUrl);
+    const age = async () => {
+      const text = await (await fetch(url)).text();
+      return Number(/^userdir_changes_oldest_transaction_seconds (.*)$/m.exec(text)?.[1]);
+    };
+    expect(await age()).toBe(0);
+    const client = new pg.Client(cluster.url);
+    await client.connect();
+    await client.query('BEGIN');
+    await client.query(
+      `INSERT INTO users (project_id, auth_method, auth_value, auth_value_key) SELECT id, 'x', 'prepared', 'prepared' FROM projects WHERE app_id = $1`,
+      [project.app_id],
+    );
+    await client.query(`PREPARE TRANSACTION 'forgotten'`);
+    await client.end();
+    const context = createContext(parseConfig(settings), { command: 'test' });
+    const oldest = () => context.services.changes.findOldestWriter();
+    const forgotten = { pid: null, name: 'forgotten', role: 'postgres', state: 'prepared' };
+    await vi.waitUntil(async () => (await age()) > 0, PATIENCE);
+    expect(await oldest()).toMatchObject(forgotten);
+    expect((await oldest())?.seconds).toBeGreaterThan(0);
+    await cluster.kill();
+    await cluster.start();
+    await vi.waitUntil(() => oldest().then(Boolean, () => false), PATIENCE);
+    expect(await oldest()).toMatchObject(forgotten);
+    await onDatabase(cluster.url, `ROLLBACK PREPARED 'forgotten'`);
+    expect(await oldest()).toBe(null);
+    await context.close();
+    await server.stop();
   });
 });

@@ -1,12 +1,12 @@
 import { execFile } from 'node:child_process';
-import { access, mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { access, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import type { Json } from '../support/app.js';
 import { CHECKOUT, copyCheckout, ROOT } from '../support/checkout.js';
-import { type Command, call, type RunningServer, startServer } from '../support/command.js';
+import { type Command, call, outcomeOf, type RunningServer, spawnUserdir, startServer } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
 
 // An installation takes as long as the registry.
@@ -46,6 +46,7 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
     const others = [
       'README.md',
       'dist/**/*.js',
+      'dist/build.json',
       'dist/dashboard/pages',
       'dist/db/empty-database.tgz',
       'docs/**/*.md',
@@ -56,12 +57,77 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
       'subgraph.graphql',
     ];
     expect([...built].sort()).toEqual([...others, ...migrations].sort());
-    expect(packed.unpackedSize).toBeLessThan(6_700_000);
+    expect(packed.unpackedSize).toBeLessThan(6_750_000);
   });
 
   test('adds only the build to the checkout', async () => {
     const left = await readdir(join(dir, 'checkout'));
     expect(left.filter((name) => !CHECKOUT.includes(name))).toEqual(['dist', 'node_modules']);
+  });
+
+  describe('a build', () => {
+    const checkout = () => join(dir, 'checkout');
+    const settings = () => ({ DATA_DIR: join(dir, 'data-of-build'), PORT: '0' });
+    /** The command without the build before it. */
+    const userdir = (...args: string[]) =>
+      outcomeOf(spawnUserdir(settings(), args, [process.execPath, join(checkout(), 'dist/cli.js')]));
+    const build = () => npm(checkout(), ['run', '-s', 'build']);
+    async function findingOfBuild(): Promise<Json> {
+      const { findings } = JSON.parse((await userdir('doctor', '--json')).stdout);
+      return findings.find(({ id }: Json) => id === 'build');
+    }
+    /** Spoils a file for `work`. */
+    async function spoil(file: string, work: () => Promise<void>): Promise<void> {
+      const path = join(checkout(), file);
+      const text = await readFile(path, 'utf8');
+      await writeFile(path, `${text}\nexport const wrong: string = 1 as;\n`);
+      await work().finally(() => writeFile(path, text));
+    }
+
+    test.each(['src/errors.ts', 'src/dashboard/pages/main.tsx'])(
+      'that fails in %s is not one, for any command, and the next one is',
+      async (file) => {
+        await spoil(file, async () => {
+          const before = await readFile(join(checkout(), 'dist/errors.js'));
+          await expect(build()).rejects.toMatchObject({ code: expect.any(Number) });
+          expect(await readFile(join(checkout(), 'dist/errors.js'))).toEqual(before);
+          await expect(npm(checkout(), ['run', '-s', 'userdir', '--', '--version'])).rejects.toMatchObject({
+            stdout: '',
+          });
+          expect(await findingOfBuild()).toMatchObject({ status: 'failed', found: 'the build has not ended' });
+          const { code, stdout, stderr } = await userdir('serve');
+          expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+          expect(stderr).toMatch(/^userdir: the build has not ended\. Run .*npm run build.*\n$/);
+        });
+        await build();
+        expect(await findingOfBuild()).toMatchObject({ status: 'passed' });
+      },
+    );
+
+    test.each([
+      'dist/app.js',
+      'dist/dashboard/pages/index.html',
+      'dist/db/empty-database.tgz',
+      'prisma/migrations/20261121000000_init/migration.sql',
+    ])('is incomplete without %s, and doctor says so', async (file) => {
+      const path = join(checkout(), file);
+      await rename(path, `${path}.away`);
+      const finding = await findingOfBuild().finally(() => rename(`${path}.away`, path));
+      expect(finding).toMatchObject({ status: 'failed', found: `the build lacks ${file}` });
+    });
+
+    test('is incomplete without a file that doctor itself needs', async () => {
+      const generated = join(checkout(), 'dist/db/generated');
+      await rename(generated, `${generated}.away`);
+      const outcome = await userdir('doctor').finally(() => rename(`${generated}.away`, generated));
+      expect(outcome).toMatchObject({
+        code: 1,
+        stdout: '',
+        stderr: expect.stringMatching(
+          /^userdir: the build lacks dist\/db\/generated\/.*, and \d+ more files\. Run .*\n$/,
+        ),
+      });
+    });
   });
 
   describe('installed in an empty folder', () => {
@@ -113,7 +179,7 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
       await run('tar', ['-xzf', join(dir, packed.filename), '-C', app, '--strip-components=1']);
       const [install = '', prune = ''] = instructions('RUN').slice(2, 4);
       expect(install).toMatch(/^npm ci /);
-      await run('sh', ['-c', `${install} ${NPM_OPTIONS.join(' ')} && ${prune}`], { cwd: app });
+      await run('sh', ['-c', `${install} ${NPM_OPTIONS.join(' ')} && ${prune}`], { cwd: app, env: env({}) });
     });
     afterAll(async () => {
       await server?.stop();

@@ -216,4 +216,17 @@ describe.runIf(inject('engine') === 'postgres' && hasPgBouncer())('behind PgBoun
     });
     expect((await call(server.url, next, '/server/users/count')).status).toBe(200);
   });
+
+  test('a command behind the pooler alone does not lead: its lock would stay behind in the session of another client', async () => {
+    await recordLogin(server.url, project, { authMethod: 'passkey', authValue: 'the last one' });
+    await server.stop();
+    const { DATABASE_DIRECT_URL: _, ...pooledOnly } = env;
+    const { code, stdout } = await userdir(pooledOnly, ['changes', '--project', project.app_id]);
+    expect([code, stdout === '']).toEqual([0, false]);
+    const { rows } = await admin.query(
+      `SELECT FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+       WHERE l.locktype = 'advisory' AND l.objid = 1968399458 AND a.usename = '${role}'`,
+    );
+    expect(rows).toEqual([]);
+  });
 });

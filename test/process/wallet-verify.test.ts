@@ -79,7 +79,7 @@ test('malformed lines have a reason, never repeat an address, and end the comman
     '10 VERIFIED',
   ]);
   expect(lines.slice(1, 9).map(({ reason }) => reason)).toEqual([
-    'it is neither',
+    'it begins neither with G (Stellar) nor with 0x (Ethereum)',
     'this looks like a secret seed (S…), which must never be sent anywhere',
     expect.stringMatching(/^The line is not valid JSON: /),
     'wallet: got the unknown key "userId", expected only address and user_id.',
@@ -90,7 +90,7 @@ test('malformed lines have a reason, never repeat an address, and end the comman
   ]);
   expect(stdout + stderr).not.toContain(seed);
   expect(stderr).toMatch(
-    /^line 2: it is neither\nline 3: .*\nline 4: .*\nline 5: .*\nline 6: .*\n3 more malformed lines\.\nVerified 2, not owned 0, malformed 8\.\n$/,
+    /^line 2: it begins neither with G .*\nline 3: .*\nline 4: .*\nline 5: .*\nline 6: .*\n3 more malformed lines\.\nVerified 2, not owned 0, malformed 8\.\n$/,
   );
 });
 

@@ -6,6 +6,7 @@ export const ROOT: string = fileURLToPath(new URL('../..', import.meta.url));
 
 /** All files that a build and `npm pack` read. */
 export const CHECKOUT: readonly string[] = [
+  '.npmrc',
   'package.json',
   'package-lock.json',
   'prisma',
@@ -18,11 +19,16 @@ export const CHECKOUT: readonly string[] = [
   'tsconfig.json',
 ];
 
+/** What `git clone` makes: nothing is installed, generated or built. */
+export async function cloneCheckout(to: string): Promise<void> {
+  const generated = ['src/db/generated', 'src/dashboard/pages/generated'].map((path) => join(ROOT, path));
+  for (const name of CHECKOUT) {
+    await cp(join(ROOT, name), join(to, name), { recursive: true, filter: (path) => !generated.includes(path) });
+  }
+}
+
 /** A checkout after `npm ci` without a build. A test can build there while other tests use the main build. */
 export async function copyCheckout(to: string): Promise<void> {
-  const generated = join(ROOT, 'src/db/generated');
-  for (const name of CHECKOUT) {
-    await cp(join(ROOT, name), join(to, name), { recursive: true, filter: (path) => path !== generated });
-  }
+  await cloneCheckout(to);
   await symlink(join(ROOT, 'node_modules'), join(to, 'node_modules'));
 }

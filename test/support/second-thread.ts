@@ -3,7 +3,7 @@ import type { ProjectScope } from '#dist/domain/projects.js';
 
 /** A request as the second thread needs it. */
 export function requestOf(scope: Pick<ProjectScope, 'appId' | 'grant'>): FastifyRequest {
-  return { id: 'a', trace: null, measuredCost: null, scope, addWeight: () => undefined } as unknown as FastifyRequest;
+  return { id: 'a', trace: null, measuredCost: null, scope, addWeight: () => true } as unknown as FastifyRequest;
 }
 
 /** A light query, as the second thread is asked it. */

@@ -196,8 +196,13 @@ describe('a malformed address is refused with a specific reason', () => {
     ['an Ethereum address with a digit too many', `${ethereumAddress(1)}0`, 'here are 41 characters'],
     ['an Ethereum address with a letter that is no hex digit', `${ethereumAddress(1).slice(0, -1)}g`, '"g" is none'],
     ['an Ethereum address after 0X', ethereumAddress(1).replace('0x', '0X'), '0x in lower case'],
-    ['an Ethereum address without 0x', ethereumAddress(1).slice(2), 'it is neither'],
-    ['white space before it', ` ${stellarAddress(1)}`, 'it is neither'],
+    [
+      'an Ethereum address without 0x',
+      ethereumAddress(1).slice(2),
+      'it begins neither with G (Stellar) nor with 0x (Ethereum)',
+    ],
+    ['white space before it', ` ${stellarAddress(1)}`, 'no blanks around it'],
+    ['a secret seed and white space', `S${'A'.repeat(55)}\n`, 'secret seed'],
   ])('%s', (_name, text, reason) => {
     expect(reasonFor(text)).toContain(reason);
   });
@@ -213,8 +218,16 @@ test('the error for a malformed address names the parameter, the value and what 
   const refused = () => requireAddress('address', 'nonsense');
   expect(refused).toThrow(AppError);
   expect(refused).toThrow(
-    'address: got "nonsense", expected a Stellar address (G and 55 more characters) or an Ethereum address (0x and 40 hex digits); it is neither.',
+    'address: got "nonsense", expected a Stellar address (G and 55 more characters) or an Ethereum address (0x and 40 hex digits); it begins neither with G (Stellar) nor with 0x (Ethereum).',
   );
+});
+
+test('the error for an address with blanks around it says so, and does not repeat it', () => {
+  for (const text of [` ${stellarAddress(1)}`, `${ethereumAddress(1)}\n`, '\t']) {
+    expect(() => requireAddress('wallet', text)).toThrow(
+      'wallet: got a text with blanks around it, expected a Stellar address (G and 55 more characters) or an Ethereum address (0x and 40 hex digits); an address has no blanks around it.',
+    );
+  }
 });
 
 test('the error does not repeat a secret seed that was sent by mistake', () => {

@@ -1,0 +1,46 @@
+import cluster from 'node:cluster';
+import { CommanderError } from 'commander';
+import { createProgram } from './program.js';
+import { ReportedFailure } from './run.js';
+import { explainFailure } from './terminal.js';
+import { ConfigError } from '../config/config.js';
+import { findMisspelt } from '../config/setting-names.js';
+
+/** Exit codes: 0 done, 1 refused or failed with a reason on stderr, 2 wrong usage. */
+const FAILED = 1;
+const WRONG_USAGE = 2;
+
+/** Runs the command of the command line. */
+export async function main(): Promise<void> {
+  // A reader that closes the pipe early (`| head`) is not a failure.
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : FAILED));
+
+  // Files in DATA_DIR are readable for this system user only, from their creation on.
+  process.umask(0o077);
+
+  // Some libraries let FORCE_COLOR override NO_COLOR.
+  if (process.env['NO_COLOR'] || process.argv.includes('--no-color')) {
+    process.env['NO_COLOR'] = '1';
+    delete process.env['FORCE_COLOR'];
+  }
+
+  try {
+    await createProgram(process.env).parseAsync();
+  } catch (error) {
+    process.exitCode = report(error);
+  }
+  // Unread standard input would keep the process alive.
+  process.stdin.unref?.();
+  // The connection of a worker to the primary process too.
+  cluster.worker?.disconnect();
+}
+
+function report(error: unknown): number {
+  if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : WRONG_USAGE;
+  if (error instanceof ReportedFailure) return FAILED;
+  // A missing setting may be set under a misspelt name.
+  if (error instanceof ConfigError)
+    process.stderr.write(`${[error.message, ...findMisspelt(process.env)].join('\n')}\n`);
+  else process.stderr.write(`userdir: ${explainFailure(error)}\n`);
+  return FAILED;
+}

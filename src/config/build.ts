@@ -1,0 +1,30 @@
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url));
+/** The files of a complete build, as paths from the root. `npm run build` deletes this list first and writes it last. */
+const LIST = join(ROOT, 'dist/build.json');
+const IS_PART = /^dist\/(dashboard\/pages\/.*|.*\.(js|tgz))$|^prisma\/migrations\/.*\.sql$/;
+
+/** The last step of the build. */
+export function listBuild(): void {
+  const entries = ['dist', 'prisma/migrations'].flatMap((folder) =>
+    readdirSync(join(ROOT, folder), { recursive: true, withFileTypes: true }),
+  );
+  const files = entries
+    .filter((entry) => entry.isFile())
+    .map((entry) => relative(ROOT, join(entry.parentPath, entry.name)));
+  writeFileSync(LIST, JSON.stringify(files.filter((file) => IS_PART.test(file)).sort(), null, 1));
+}
+
+/** Why the build cannot be run, in a few words. Null if all of it is there. */
+export function findBuildFault(): string | null {
+  if (!existsSync(LIST)) return 'the build has not ended';
+  const files: string[] = JSON.parse(readFileSync(LIST, 'utf8'));
+  const missing = files.filter((file) => !existsSync(join(ROOT, file)));
+  if (missing.length === 0) return null;
+  return `the build lacks ${missing[0]}${missing.length > 1 ? `, and ${missing.length - 1} more files` : ''}`;
+}
+
+export const BUILD_ADVICE = 'Run rm -rf dist && npm run build, or install the package again.';

@@ -1,0 +1,48 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Database } from '../db/database.js';
+import { isBusy } from '../db/failures.js';
+import type { Queryable } from '../db/statements.js';
+import { unavailable } from '../errors.js';
+import { tryToImportAlone } from '../sql/import-users.js';
+
+const RETRY_MS = 250;
+/** Longer than a million users take. */
+const WAIT_MS = 900_000;
+
+export interface Waiting {
+  /** How long to wait for an import to end, in milliseconds. */
+  readonly waitMs?: number;
+  /** Called once, with a sentence for people, if it has to wait. */
+  readonly onWait?: (sentence: string) => void;
+  /** Ends the waiting, too. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Runs `work` in a transaction beside which no import of the project runs: each would wait for rows of the other. It holds no connection
+ * while it waits. UNAVAILABLE if it has waited for too long.
+ */
+export async function withoutImport<Result>(
+  db: Database,
+  projectId: number,
+  { waitMs = WAIT_MS, onWait, signal }: Waiting,
+  work: (tx: Queryable) => Promise<Result>,
+): Promise<Result> {
+  const deadline = performance.now() + waitMs;
+  for (let hasToldSo = false; ; hasToldSo = true) {
+    signal.throwIfAborted();
+    const attempt = db.transaction('READ COMMITTED', async (tx) =>
+      (await tryToImportAlone(tx, projectId)) ? { result: await work(tx) } : null,
+    );
+    // The one session of the embedded database is held by the import itself.
+    const done = await attempt.catch((error: unknown) => {
+      if (isBusy(error)) return null;
+      throw error;
+    });
+    if (done !== null) return done.result;
+    if (!hasToldSo) onWait?.('An import of this project is running. Waiting for its end.');
+    if (performance.now() >= deadline)
+      throw unavailable('An import of this project is running. Try again when it has ended.');
+    await sleep(RETRY_MS, undefined, { signal });
+  }
+}

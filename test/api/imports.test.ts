@@ -1,0 +1,119 @@
+import { EventEmitter, once } from 'node:events';
+import { expect, inject, test, vi } from 'vitest';
+import { type Json, type TestProject, useTestApp } from '../support/app.js';
+
+/** Imports beside other work. */
+const app = useTestApp();
+const line = (name: string, more: Json = {}) =>
+  Buffer.from(`${JSON.stringify({ auth_method: 'google', auth_value: name, ...more })}\n`);
+const scopeOf = ({ appId }: TestProject) => app.context.services.projects.getScope(appId);
+const begun = () => app.statements.filter((sql) => sql.startsWith('BEGIN')).length;
+
+interface Options {
+  readonly waitMs?: number;
+  readonly onWait?: (sentence: string) => void;
+  readonly signal?: AbortSignal;
+}
+async function importFrom(project: TestProject, input: AsyncIterable<Buffer>, options: Options = {}) {
+  const signal = new AbortController().signal;
+  const defaults = { onConflict: 'fail', skipInvalid: false, progress: () => undefined, signal } as const;
+  return app.context.services.transfers.importUsers(await scopeOf(project), input, { ...defaults, ...options });
+}
+async function* linesOf(...names: string[]) {
+  for (const name of names) yield line(name);
+}
+const names = async (project: TestProject): Promise<string[]> => {
+  const { data } = await project.graphql('{ userPage(limit: 100) { users { authValue } } }');
+  return data.userPage.users.map(({ authValue }: Json) => authValue).sort();
+};
+
+test('an import begins no transaction until its input has ended and every line is valid', async () => {
+  const project = await app.createProject();
+  const before = begun();
+  const interrupted = new AbortController();
+  const asked = new EventEmitter();
+  async function* endless() {
+    yield line('a');
+    asked.emit('again');
+    await once(asked, 'never', { signal: interrupted.signal });
+  }
+  const waiting = once(asked, 'again');
+  const imported = importFrom(project, endless(), { signal: interrupted.signal });
+  await waiting;
+  const login = 'mutation { recordLogin(input: { authMethod: "google", authValue: "a" }) { created } }';
+  expect((await project.graphql(login)).data.recordLogin.created).toBe(true);
+  interrupted.abort(new Error('Stopped.'));
+  await expect(imported).rejects.toThrow();
+  const report = await importFrom(project, linesOf('b', '', 'c'));
+  expect(report).toMatchObject({ imported: 0, failed: 1, errors: [{ line: 2 }] });
+  expect(begun()).toBe(before);
+  expect(await names(project)).toEqual(['a']);
+});
+
+/** An import whose transaction is open until `finish` is called. */
+async function holdImport(project: TestProject) {
+  const events = new EventEmitter();
+  let passes = 0;
+  const input = {
+    bytes: line('a').length,
+    async *[Symbol.asyncIterator]() {
+      passes += 1;
+      yield line('a');
+      if (passes === 1) return;
+      const finished = once(events, 'finish');
+      events.emit('begun');
+      await finished;
+    },
+  };
+  const inTransaction = once(events, 'begun');
+  const done = importFrom(project, input);
+  await inTransaction;
+  const finish = () => {
+    events.emit('finish');
+    return done;
+  };
+  return { finish };
+}
+
+const isPostgres = inject('engine') === 'postgres';
+const WAITS = 'An import of this project is running. Waiting for its end.';
+
+test('imports of one project run one after the other, and say what they wait for', async () => {
+  const project = await app.createProject();
+  const first = await holdImport(project);
+  const onWait = vi.fn();
+  const second = importFrom(project, linesOf('b'), { onWait });
+  if (isPostgres) {
+    await vi.waitUntil(() => onWait.mock.calls.length > 0);
+    expect(onWait.mock.calls).toEqual([[WAITS]]);
+    await expect(importFrom(project, linesOf('c'), { waitMs: 0 })).rejects.toMatchObject({
+      code: 'UNAVAILABLE',
+      message: 'An import of this project is running. Try again when it has ended.',
+    });
+    const gone = new AbortController();
+    const left = importFrom(project, linesOf('d'), { signal: gone.signal, onWait: () => gone.abort() });
+    await expect(left).rejects.toThrow('aborted');
+    // Imports of another project do not wait.
+    expect(await importFrom(await app.createProject(), linesOf('a'))).toMatchObject({ imported: 1 });
+  }
+  expect(await first.finish()).toMatchObject({ imported: 1 });
+  expect(await second).toMatchObject({ imported: 1 });
+  expect(await names(project)).toEqual(['a', 'b']);
+});
+
+test.runIf(isPostgres)('a deletion disables a project at once, and deletes it when its import has ended', async () => {
+  const project = await app.createProject();
+  const first = await holdImport(project);
+  const { lifecycle } = app.context.services;
+  const options = { progress: () => undefined, signal: new AbortController().signal };
+  await expect(lifecycle.deleteProject(await scopeOf(project), { ...options, waitMs: 0 })).rejects.toMatchObject({
+    message: 'An import of this project is running. Try again when it has ended.',
+  });
+  expect((await project.rest('/server/users')).status).toBe(401);
+  const onWait = vi.fn();
+  const deletion = lifecycle.deleteProject(await scopeOf(project), { ...options, onWait });
+  await vi.waitUntil(() => onWait.mock.calls.length > 0);
+  expect(onWait.mock.calls).toEqual([[WAITS]]);
+  expect(await first.finish()).toMatchObject({ imported: 1 });
+  expect(await deletion).toBe(1);
+});
