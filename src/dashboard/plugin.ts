@@ -1,18 +1,19 @@
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import type { Config } from '../config/config.js';
 import { VERSION } from '../config/version.js';
+import { requirePermission } from '../domain/operators.js';
 import type { ProjectScope } from '../domain/projects.js';
 import { AppError, fromUnknown } from '../errors.js';
 import type { RunWithAdmission } from '../http/admit-requests.js';
 import { reportFailure, setCommonHeaders } from '../http/failures.js';
-import type { Lifetimes } from '../http/lifetime.js';
+import { createPlaces, type Lifetimes } from '../http/lifetime.js';
 import { refuseMalformedUrl } from '../http/malformed-requests.js';
 import type { Services } from '../services/services.js';
 import type { DashboardContext, StatusSource } from './builder.js';
 import { createExecutor, readRequest, toBody } from './graphql.js';
 import { isForeign, type Place, requireOwnName, setPageHeaders } from './guard.js';
 import { servePages } from './pages.js';
-import { type ScopeOf, serveStreams } from './streams.js';
+import { type RightOf, serveStreams } from './streams.js';
 import { createSessions, operatorOf, readCookies, type Sessions } from './session.js';
 
 export interface DashboardOptions {
@@ -59,7 +60,7 @@ export const dashboardPlugin: FastifyPluginAsync<DashboardOptions> = async (app,
     handler: (request, reply) => options.runWithAdmission(TENANT, () => sessions.logIn(request, reply)),
   });
   serveGraphQL(app, sessions, options);
-  serveStreams(app, createScopeOf(sessions, options), options);
+  serveStreams(app, createRightOf(sessions, options), options);
   if (config.oidc !== null) {
     const { serveOidc } = await import('./oidc.js');
     const originOf = (request: FastifyRequest) => originIn(request, config);
@@ -114,21 +115,46 @@ function refuseForeign(request: FastifyRequest): void {
     throw new AppError('FORBIDDEN', 'Only pages of the dashboard may send this: the request comes from another site.');
 }
 
-/** The scope of an operator in the project of a download or an upload. A refusal is recorded. */
-function createScopeOf(sessions: Sessions, { services, requireOpen, runWithAdmission }: DashboardOptions): ScopeOf {
+/** How many transfers run at the same time in this process, and of one operator: so none can take all places. */
+const TRANSFERS = { inAll: 2, perHolder: 1 };
+
+function tooManyTransfers(isOwn: boolean): AppError {
+  const running = isOwn ? 'An export or import of yours is' : `${TRANSFERS.inAll} exports or imports are`;
+  const message = `${running} running already. Try again when it has ended: an operator has one at a time, all together ${TRANSFERS.inAll}.`;
+  return new AppError('UNAVAILABLE', message, { headers: { 'retry-after': '10' } });
+}
+
+/** The right of an operator in the project of a download or an upload. A refusal is recorded. */
+function createRightOf(sessions: Sessions, { services, requireOpen, runWithAdmission }: DashboardOptions): RightOf {
+  const places = createPlaces(TRANSFERS, tooManyTransfers);
   return async (request, permission) => {
     requireOpen();
-    const operator = operatorOf(await runWithAdmission(TENANT, () => sessions.require(request)));
+    const session = await runWithAdmission(TENANT, () => sessions.require(request));
     refuseForeign(request);
     const { appId } = request.params as { appId: string };
-    const scope = await services.projects.getScope(appId, operator);
-    try {
-      scope.projectIdFor(permission);
-    } catch (error) {
-      await services.audit.recordRefusal(scope, request.id, permission === 'operate' ? 'import' : 'export');
-      throw error;
+    const scope = await services.projects.getScope(appId, operatorOf(session));
+    const recordRefusal = () =>
+      services.audit.recordRefusal(scope, request.id, permission === 'operate' ? 'import' : 'export');
+    async function permit(): Promise<ProjectScope> {
+      const now = await services.projects.getScope(appId, operatorOf(await sessions.require(request)));
+      now.projectIdFor(permission);
+      return now;
     }
-    return scope;
+    if (!scope.permits(permission)) await recordRefusal();
+    scope.projectIdFor(permission);
+    return {
+      scope,
+      recordRefusal,
+      permitWithin: async (tx) => requirePermission(operatorOf(await sessions.require(request, tx)), permission),
+      terms: {
+        tenant: TENANT,
+        places,
+        holder: session.operator,
+        permission: `${session.id} ${appId} ${permission}`,
+        permit,
+        endsAtClose: false,
+      },
+    };
   };
 }
 

@@ -18,6 +18,8 @@ export function operatorOf({ operator, role }: ActiveSession): Operator {
   return { name: operator, role };
 }
 
+type WithinTransaction = Parameters<Operators['findSession']> extends [unknown, ...infer Rest] ? Rest : never;
+
 export type Sessions = ReturnType<typeof createSessions>;
 
 /** `publicUrl`: where browsers reach the service, if the settings say it. */
@@ -35,9 +37,9 @@ export function createSessions(operators: Operators, publicUrl: string | null) {
     return { name, attributes: { path: '/', httpOnly: true, secure: isSecure, sameSite: 'strict' } as const };
   }
 
-  /** The session of a request, or UNAUTHENTICATED. */
-  async function require(request: FastifyRequest): Promise<ActiveSession> {
-    const session = await operators.findSession(request.cookies[cookieOf(request).name]);
+  /** The session of a request as it is now, also as a transaction sees it, or UNAUTHENTICATED. */
+  async function require(request: FastifyRequest, ...tx: WithinTransaction): Promise<ActiveSession> {
+    const session = await operators.findSession(request.cookies[cookieOf(request).name], ...tx);
     if (session === null) throw new AppError('UNAUTHENTICATED', MISSING);
     return session;
   }

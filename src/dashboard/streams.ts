@@ -1,36 +1,51 @@
-import { once } from 'node:events';
-import { addAbortSignal, PassThrough, type Readable } from 'node:stream';
+import type { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Config } from '../config/config.js';
 import { dateBound, loginMethods, parse, userFilter } from '../domain/filters.js';
 import { requireNoNul } from '../domain/input-limits.js';
 import type { OnConflict } from '../domain/import-format.js';
 import type { ProjectScope } from '../domain/projects.js';
-import { AppError, badInput, fromUnknown } from '../errors.js';
+import { type AppError, badInput, type ErrorCode, fromUnknown } from '../errors.js';
 import { reportFailure } from '../http/failures.js';
+import type { Lifetime, Lifetimes, Terms } from '../http/lifetime.js';
 import { allowLongUpload } from '../http/malformed-requests.js';
 import type { AuditQuestion } from '../services/audit.js';
 import type { Services } from '../services/services.js';
-import type { ExportFormat } from '../services/transfers.js';
+import type { SpoolFile } from '../services/spool.js';
+import type { ExportFormat, ImportOptions } from '../services/transfers.js';
 
 /*
  * Downloads and uploads, which may be of any length. A transfer holds a connection to the database, so there are few at a time. The
  * embedded database has only one connection: there, a file stands between it and the network, whose slowness it must not wait for.
  */
 
-/** How many transfers run at the same time in this process. */
-const MAX_TRANSFERS = 2;
 /** The largest upload: about ten million users. */
 const MAX_UPLOAD_BYTES = 4 * 2 ** 30;
 const PROGRESS_INTERVAL_MS = 200;
 /** How long an import waits for another one of its project. It has one of the few places meanwhile. */
 const IMPORT_WAIT_MS = 30_000;
 
+/** What says that the operator has lost the right. */
+const LOST: readonly ErrorCode[] = ['UNAUTHENTICATED', 'FORBIDDEN'];
+
+type Open = Lifetime<ProjectScope>;
+
 /** Writes what is to be downloaded. */
 type Produce = (write: (chunk: string) => Promise<void>, signal: AbortSignal) => Promise<unknown>;
 
-/** Finds the scope of the operator in the project of a request, who needs the permission. Throws what the answer shall be. */
-export type ScopeOf = (request: FastifyRequest, permission: 'inspect' | 'operate') => Promise<ProjectScope>;
+/** The right of an operator to a transfer of a project. */
+export interface Right {
+  readonly scope: ProjectScope;
+  /** The right is read again as long as the transfer runs. */
+  readonly terms: Terms<ProjectScope>;
+  /** Reads it within a transaction. Throws where it is gone. */
+  readonly permitWithin: NonNullable<ImportOptions['permit']>;
+  /** Records that the operator was refused. */
+  recordRefusal(): Promise<void>;
+}
+
+/** Finds the right of the operator in the project of a request, who needs the permission. Throws what the answer shall be. */
+export type RightOf = (request: FastifyRequest, permission: 'inspect' | 'operate') => Promise<Right>;
 
 const dates = {
   start: dateBound('start_date', 'first').nullish(),
@@ -41,65 +56,79 @@ const dates = {
 export interface StreamOptions {
   readonly config: Config;
   readonly services: Services;
+  readonly lifetimes: Lifetimes;
 }
 
-export function serveStreams(app: FastifyInstance, scopeOf: ScopeOf, { config, services }: StreamOptions): void {
+export function serveStreams(
+  app: FastifyInstance,
+  rightOf: RightOf,
+  { config, services, lifetimes }: StreamOptions,
+): void {
   const { spool } = services;
   const isSpooled = config.db.engine === 'embedded';
-  let transfers = 0;
 
-  function beginTransfer(): () => void {
-    if (transfers >= MAX_TRANSFERS) {
-      const message = `${MAX_TRANSFERS} exports or imports are running already. Try again when one has ended.`;
-      throw new AppError('UNAVAILABLE', message, { headers: { 'retry-after': '10' } });
-    }
-    transfers += 1;
-    return () => {
-      transfers -= 1;
-    };
+  /** Begins a transfer, and returns the body of its answer. `fail` tells the client of a failure, or throws it, which breaks the answer off. */
+  function begin(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    { terms, recordRefusal }: Right,
+    transfer: (open: Open) => Promise<unknown>,
+    fail: (open: Open, failure: AppError) => Promise<void>,
+  ): Readable {
+    return lifetimes.begin(request, reply, terms, async (open) => {
+      try {
+        await transfer(open);
+      } catch (error) {
+        // What ends a transfer is the reason of all that fails then.
+        const failure = fromUnknown(open.signal.aborted ? open.signal.reason : error);
+        if (LOST.includes(failure.code)) await recordRefusal();
+        else if (!open.isGone()) reportFailure(failure, request, 'A transfer failed.');
+        await fail(open, failure);
+      }
+    });
   }
 
   /** Answers with what `produce` writes, as fast as the client reads. */
-  function download(request: FastifyRequest, reply: FastifyReply, name: string, produce: Produce): FastifyReply {
+  function download(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    right: Right,
+    name: string,
+    produce: Produce,
+  ): FastifyReply {
     const format = readFormat(request);
-    const end = beginTransfer();
-    const signal = untilClosed(reply);
-    const output = new PassThrough();
-    const writeOut = async (chunk: string | Buffer) => {
-      if (!output.write(chunk)) await once(output, 'drain', { signal });
-    };
-    const work = isSpooled
-      ? spool.withFile(async (file) => {
-          await produce(file.write, signal);
-          for await (const chunk of file) await writeOut(chunk);
-        })
-      : produce(writeOut, signal);
-    work
-      .then(() => output.end())
-      .catch((error: unknown) => {
-        if (!signal.aborted) reportFailure(fromUnknown(error), request, 'A download failed.');
-        // The connection breaks off, so that no part is taken for the whole.
-        output.destroy(error as Error);
-      })
-      .finally(end);
+    const transfer = ({ write, signal }: Open) =>
+      isSpooled
+        ? spool.withFile(async (file) => {
+            await produce(file.write, signal);
+            for await (const chunk of file) {
+              signal.throwIfAborted();
+              await write(chunk);
+            }
+          })
+        : produce(write, signal);
+    const body = begin(request, reply, right, transfer, async (_open, failure) => {
+      throw failure;
+    });
     return reply
       .type(format === 'csv' ? 'text/csv; charset=utf-8' : 'application/x-ndjson; charset=utf-8')
       .header('content-disposition', `attachment; filename="${name}.${format}"`)
-      .send(output);
+      .send(body);
   }
 
   app.get('/dashboard/projects/:appId/export', {
     schema: { hide: true },
     exposeHeadRoute: false,
     handler: async (request, reply) => {
-      const scope = await scopeOf(request, 'inspect');
+      const right = await rightOf(request, 'inspect');
+      const { scope } = right;
       const { start_date, end_date, login_method } = request.query as Record<string, unknown>;
       const filter = userFilter({
         createdFrom: parse(dates.start, start_date),
         createdTo: parse(dates.end, end_date),
         loginMethods: parse(dates.methods, login_method),
       });
-      return download(request, reply, `users-${scope.appId}`, (write, signal) =>
+      return download(request, reply, right, `users-${scope.appId}`, (write, signal) =>
         services.transfers.exportUsers(scope, {
           filter,
           format: readFormat(request),
@@ -116,12 +145,13 @@ export function serveStreams(app: FastifyInstance, scopeOf: ScopeOf, { config, s
     schema: { hide: true },
     exposeHeadRoute: false,
     handler: async (request, reply) => {
-      const scope = await scopeOf(request, 'inspect');
+      const right = await rightOf(request, 'inspect');
+      const { scope } = right;
       const question = readQuestion(request);
       // Says what is wrong with the conditions before the answer begins.
       await services.audit.listPage(scope, question, { after: null, limit: 1 });
       const format = readFormat(request);
-      return download(request, reply, `audit-${scope.appId}`, (write, signal) =>
+      return download(request, reply, right, `audit-${scope.appId}`, (write, signal) =>
         services.audit.exportEntries(scope, question, { format, write, signal }),
       );
     },
@@ -134,49 +164,46 @@ export function serveStreams(app: FastifyInstance, scopeOf: ScopeOf, { config, s
       schema: { hide: true },
       bodyLimit: MAX_UPLOAD_BYTES,
       handler: async (request, reply) => {
-        const scope = await scopeOf(request, 'operate');
+        const right = await rightOf(request, 'operate');
         const how = readImportOptions(request);
-        const end = beginTransfer();
-        const signal = untilClosed(reply);
-        const output = new PassThrough();
-        const frame = (value: object) => void output.write(`${JSON.stringify(value)}\n`);
-        const endUpload = allowLongUpload(request);
-        spool
-          .withFile(async (file) => {
-            for await (const chunk of addAbortSignal(signal, request.body as Readable)) await file.write(chunk);
-            endUpload();
-            return services.transfers.importUsers(scope, file, {
+        const transfer = (open: Open) =>
+          spool.withFile(async (file) => {
+            await receive(request, open.signal, file);
+            // The upload may have taken long.
+            const scope = await right.terms.permit();
+            const report = await services.transfers.importUsers(scope, file, {
               ...how,
               requestId: request.id,
-              progress: progressFrames(frame),
+              progress: progressFrames(open),
               waitMs: IMPORT_WAIT_MS,
-              signal,
+              signal: open.signal,
+              permit: right.permitWithin,
             });
-          }, MAX_UPLOAD_BYTES)
-          .then((report) => frame({ report }))
-          .catch((error: unknown) => {
-            const failure = fromUnknown(error);
-            if (!signal.aborted) reportFailure(failure, request, 'An import failed.');
-            frame({ error: { code: failure.code, message: failure.publicMessage } });
-          })
-          .finally(() => {
-            endUpload();
-            end();
-            output.end();
-          });
-        return reply.type('application/x-ndjson; charset=utf-8').send(output);
+            await open.write(frame({ report }));
+          }, MAX_UPLOAD_BYTES);
+        const body = begin(request, reply, right, transfer, ({ write }, { code, publicMessage: message }) =>
+          write(frame({ error: { code, message } })),
+        );
+        // One that has to end ends its connection. Not so a download: without keep-alive, some clients take a part for the whole.
+        return reply.type('application/x-ndjson; charset=utf-8').header('connection', 'close').send(body);
       },
     });
   });
 }
 
-/** Aborts when the connection closes before the answer is sent. */
-function untilClosed(reply: FastifyReply): AbortSignal {
-  const closed = new AbortController();
-  reply.raw.once('close', () => {
-    if (!reply.raw.writableFinished) closed.abort(new Error('The client has gone.'));
-  });
-  return closed.signal;
+const frame = (value: object) => `${JSON.stringify(value)}\n`;
+
+/** Takes an upload, as slowly as it comes. The connection is left open, so that the client can be told why it ends. */
+async function receive(request: FastifyRequest, signal: AbortSignal, file: SpoolFile): Promise<void> {
+  const endUpload = allowLongUpload(request);
+  try {
+    for await (const chunk of (request.body as Readable).iterator({ destroyOnReturn: false })) {
+      signal.throwIfAborted();
+      await file.write(chunk);
+    }
+  } finally {
+    endUpload();
+  }
 }
 
 function readFormat({ query }: FastifyRequest): ExportFormat {
@@ -214,13 +241,20 @@ function readImportOptions({ query }: FastifyRequest) {
   return { onConflict, skipInvalid: skip_invalid === 'true' };
 }
 
-/** Reports progress now and then, as the lines that are read and the part of the work. */
-function progressFrames(frame: (value: object) => void) {
+/** Reports progress now and then, as the lines that are read and the part of the work; not while the client has yet to read. */
+function progressFrames({ write }: Open) {
   let sentAt = 0;
+  let isUnread = false;
   return (lines: number, fraction = 0) => {
     const now = performance.now();
-    if (now - sentAt < PROGRESS_INTERVAL_MS) return;
+    if (isUnread || now - sentAt < PROGRESS_INTERVAL_MS) return;
     sentAt = now;
-    frame({ progress: { lines, fraction } });
+    isUnread = true;
+    write(frame({ progress: { lines, fraction } })).then(
+      () => {
+        isUnread = false;
+      },
+      () => undefined,
+    );
   };
 }

@@ -1,4 +1,5 @@
 import type { Database } from '../db/database.js';
+import type { Queryable } from '../db/statements.js';
 import {
   type ActiveSession,
   actorNameOf,
@@ -174,10 +175,10 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
       throw new AppError('UNAUTHENTICATED', `The operator ${show(known)} was removed in this moment.`);
     },
 
-    /** The active session of a token; null for any other. Its use is recorded. */
-    async findSession(token: unknown): Promise<ActiveSession | null> {
+    /** The active session of a token, also as a transaction sees it; null for any other. Its use is recorded. */
+    async findSession(token: unknown, tx: Queryable = db): Promise<ActiveSession | null> {
       const tokenHash = hashToken(token);
-      return (tokenHash && (await useSession(db, tokenHash))) ?? null;
+      return (tokenHash && (await useSession(tx, tokenHash))) ?? null;
     },
 
     /** The active sessions that an operator may see: their own, or for an admin all. */

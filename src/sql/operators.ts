@@ -189,20 +189,21 @@ export async function insertSession(
 const SESSION = Prisma.sql`
   s.id, o.name AS operator, s.created_at AS "createdAt", s.last_seen_at AS "lastSeenAt", s.expires_at AS "expiresAt",
   s.user_agent AS "userAgent"`;
-/** A session ends at its end, or when it was not used for a time. */
-const IS_ACTIVE = Prisma.sql`s.expires_at > now() AND s.last_seen_at > now() - ${milliseconds(IDLE_MS)}`;
+/** A session ends at its end, or when it was not used for a time, also during a transaction, for which now() is its beginning. */
+const NOW = Prisma.sql`statement_timestamp()`;
+const IS_ACTIVE = Prisma.sql`s.expires_at > ${NOW} AND s.last_seen_at > ${NOW} - ${milliseconds(IDLE_MS)}`;
 
 /** The session of a token, if it is active. Its use is recorded, at most once a minute. */
 export async function useSession(db: Queryable, tokenHash: Uint8Array): Promise<ActiveSession | undefined> {
   const [session] = await db.query<ActiveSession>(Prisma.sql`
     WITH found AS (
-      SELECT s.*, s.last_seen_at <= now() - interval '1 minute' AS is_due
+      SELECT s.*, s.last_seen_at <= ${NOW} - interval '1 minute' AS is_due
       FROM operator_sessions s
       WHERE s.token_hash = ${tokenHash}::bytea AND ${IS_ACTIVE}
     ), marked AS (
-      UPDATE operator_sessions s SET last_seen_at = now() FROM found f WHERE s.id = f.id AND f.is_due
+      UPDATE operator_sessions s SET last_seen_at = ${NOW} FROM found f WHERE s.id = f.id AND f.is_due
     ), seen AS (
-      UPDATE operators o SET last_seen_at = now() FROM found f WHERE o.id = f.operator_id AND f.is_due
+      UPDATE operators o SET last_seen_at = ${NOW} FROM found f WHERE o.id = f.operator_id AND f.is_due
     )
     SELECT ${SESSION}, o.role::text AS role FROM found s JOIN operators o ON o.id = s.operator_id`);
   return session;

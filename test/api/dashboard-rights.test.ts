@@ -1,7 +1,9 @@
 import { request as httpRequest } from 'node:http';
-import { beforeAll, describe, expect, test, vi } from 'vitest';
+import { createConnection } from 'node:net';
+import { beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { Prisma } from '#dist/db/statements.js';
 import { THE_OPERATOR } from '#dist/domain/operators.js';
-import { type Json, useTestApp } from '../support/app.js';
+import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { logIn, type TestOperator } from '../support/dashboard.js';
 import { codesOf } from '../support/graphql.js';
 
@@ -15,28 +17,64 @@ beforeAll(async () => {
 const operators = () => app.context.services.operators;
 const sql = async (text: string, ...values: unknown[]): Promise<Json[]> =>
   (await app.context.db.pool.query(text, values)).rows;
+const path = ({ appId }: TestProject, rest: string) => `/dashboard/projects/${appId}/${rest}`;
+const lines = (from: number, count: number) =>
+  Array.from(
+    { length: count },
+    (_, index) => `${JSON.stringify({ auth_method: 'custom', auth_value: `${from + index}` })}\n`,
+  ).join('');
+const lastFrame = (text: string): Json => JSON.parse(text.trim().split('\n').at(-1) as string);
+const userCount = async ({ appId }: TestProject) =>
+  (await chief.ask('query ($appId: ID!) { project(appId: $appId) { userCount } }', { appId })).project.userCount;
+const refusals = async ({ appId }: TestProject, { name }: TestOperator): Promise<Json[]> =>
+  (
+    await sql(
+      `SELECT details->>'refused' AS what FROM audit_log a JOIN projects p ON p.id = project_id
+       WHERE app_id = $1 AND actor = $2 AND action = 'refuse'`,
+      appId,
+      `operator:${name}`,
+    )
+  ).map(({ what }) => what);
 
-/** What takes the right away from an operator, and what is answered then. */
-const ENDS: [what: string, end: (who: TestOperator) => Promise<unknown>, code: string][] = [
-  ['removed', ({ name }) => operators().removeOperator(THE_OPERATOR, name), 'UNAUTHENTICATED'],
-  ['demoted', ({ name }) => operators().setRole(THE_OPERATOR, name, 'viewer'), 'FORBIDDEN'],
+const OF_OPERATOR = (name: string) => `operator_id = (SELECT id FROM operators WHERE name = '${name}')`;
+/** What takes the right away from an operator, as SQL, and what is answered then. */
+const ENDS: [what: string, sql: (name: string) => string, code: string][] = [
+  ['removed', (name) => `DELETE FROM operators WHERE name = '${name}'`, 'UNAUTHENTICATED'],
+  ['demoted', (name) => `UPDATE operators SET role = 'viewer' WHERE name = '${name}'`, 'FORBIDDEN'],
+  ['logged out', (name) => `DELETE FROM operator_sessions WHERE ${OF_OPERATOR(name)}`, 'UNAUTHENTICATED'],
   [
-    'logged out',
-    ({ name }) =>
-      sql('DELETE FROM operator_sessions WHERE operator_id = (SELECT id FROM operators WHERE name = $1)', name),
+    'idle for too long',
+    (name) => `UPDATE operator_sessions SET last_seen_at = now() - interval '30 minutes' WHERE ${OF_OPERATOR(name)}`,
     'UNAUTHENTICATED',
   ],
   [
-    'idle for too long',
-    ({ name }) =>
-      sql(
-        `UPDATE operator_sessions SET last_seen_at = now() - interval '30 minutes'
-         WHERE operator_id = (SELECT id FROM operators WHERE name = $1)`,
-        name,
-      ),
+    'there for twelve hours',
+    (name) => `UPDATE operator_sessions SET expires_at = now() WHERE ${OF_OPERATOR(name)}`,
     'UNAUTHENTICATED',
   ],
 ];
+
+let large: Promise<TestProject> | undefined;
+/** A project whose downloads are larger than the buffers on the way to a client. */
+function largeProject(): Promise<TestProject> {
+  large ??= makeLargeProject();
+  return large;
+}
+
+async function makeLargeProject(): Promise<TestProject> {
+  const project = await app.createProject();
+  const text = 'x'.repeat(1_000);
+  await project.addUsers(
+    ...Array.from({ length: 12_000 }, (_, index) => ({ auth_method: 'custom', auth_value: `${index}-${text}` })),
+  );
+  await sql(
+    `INSERT INTO audit_log (project_id, actor, action, details)
+     SELECT id, 'operator:x', 'export', jsonb_build_object('x', $2::text) FROM projects, generate_series(1, 12000) WHERE app_id = $1`,
+    project.appId,
+    text,
+  );
+  return project;
+}
 
 /** Sends a body in two parts. The second one is sent when `pause` is over, which begins once the session was looked for. */
 async function postSlowly(
@@ -71,7 +109,9 @@ async function postSlowly(
   return answered;
 }
 
-describe.each(ENDS)('an operator who is %s', (what, end, code) => {
+describe.each(ENDS)('an operator who is %s', (what, endOf, code) => {
+  const end = ({ name }: TestOperator) => sql(endOf(name));
+
   test('while the body of a change arrives does not act', async () => {
     const who = await logIn(app, 'admin');
     const name = `added-${what.replaceAll(' ', '-')}`;
@@ -99,6 +139,65 @@ describe.each(ENDS)('an operator who is %s', (what, end, code) => {
     expect(answer.errors?.[0]?.path).toEqual(['renameProject']);
     expect(await sql('SELECT name FROM projects WHERE app_id = $1', project.appId)).toEqual([{ name: 'before' }]);
   });
+
+  test('while a file arrives imports nothing, and that is recorded', async () => {
+    const [who, project] = [await logIn(app, 'admin'), await app.createProject()];
+    const body = lines(0, 3);
+    const parts: [string, string] = [body.slice(0, -1), body.slice(-1)];
+    const { text } = await postSlowly(who, path(project, 'import'), parts, () => end(who));
+    expect(lastFrame(text).error.code).toBe(code);
+    expect(await userCount(project)).toBe(0);
+    expect(await refusals(project, who)).toEqual(['import']);
+  });
+
+  test.each([
+    ['all', '', 0],
+    ['all but what was committed before', '?skip_invalid=true', 1_000],
+  ])('while an import runs has it undone: %s', async (_what, query, remain) => {
+    const [who, project] = [await logIn(app, 'admin'), await app.createProject()];
+    const { transfers } = app.context.services;
+    const importUsers = vi.spyOn(transfers, 'importUsers').mockImplementationOnce((scope, input, options) => {
+      importUsers.mockRestore();
+      let commits = 0;
+      const permit: typeof options.permit = async (tx) => {
+        commits += 1;
+        if (query === '' || commits === 2) {
+          // The embedded database has one connection, which the import holds.
+          if (inject('engine') === 'embedded') await tx.query(Prisma.raw(endOf(who.name)));
+          else await end(who);
+        }
+        return options.permit?.(tx);
+      };
+      return transfers.importUsers(scope, input, { ...options, permit });
+    });
+    const response = await who.fetch(path(project, `import${query}`), {
+      method: 'POST',
+      headers: { 'content-type': 'application/x-ndjson' },
+      body: lines(0, 1_500),
+    });
+    expect(lastFrame(await response.text()).error.code).toBe(code);
+    expect(await userCount(project)).toBe(remain);
+    expect(await refusals(project, who)).toEqual(['import']);
+  });
+
+  // Every role may export.
+  test.runIf(code === 'UNAUTHENTICATED').each(['export', 'audit'])(
+    'while a download of the %s runs does not get all of it',
+    async (what) => {
+      const [who, project] = [await logIn(app, 'viewer'), await largeProject()];
+      const response = await who.fetch(path(project, what));
+      expect(response.status).toBe(200);
+      const reader = (response.body as ReadableStream<Uint8Array>).getReader();
+      await reader.read();
+      await end(who);
+      const rest = async () => {
+        while (!(await reader.read()).done);
+      };
+      // Not before the service has noticed it.
+      await vi.waitFor(async () => expect(await refusals(project, who)).toEqual(['export']), { timeout: 30_000 });
+      await expect(rest()).rejects.toThrow();
+    },
+  );
 });
 
 test('an operator who is demoted in the middle of many users goes no further', async () => {
@@ -126,8 +225,72 @@ test('an operator who is demoted in the middle of many users goes no further', a
     { ok: false, code: 'FORBIDDEN' },
     { ok: false, code: 'FORBIDDEN' },
   ]);
-  const { project: seen } = await chief.ask('query ($appId: ID!) { project(appId: $appId) { userCount } }', {
-    appId: project.appId,
+  expect(await userCount(project)).toBe(2);
+});
+
+describe('the places for transfers', () => {
+  test.each(['GET export', 'GET audit', 'POST import'])(
+    'are free again after requests that end as they begin: %s',
+    async (what) => {
+      const [method, rest] = what.split(' ') as [string, string];
+      const [project, second] = [await app.createProject(), await logIn(app, 'admin')];
+      for (const { cookie } of [chief, second]) {
+        const { hostname, port, host } = new URL(app.url);
+        const socket = createConnection({ host: hostname, port: Number(port) });
+        const closed = new Promise((resolve) => socket.once('close', resolve));
+        const { projects } = app.context.services;
+        const begun = new Promise<void>((resolve) => {
+          const getScope = vi.spyOn(projects, 'getScope').mockImplementationOnce(async (...args) => {
+            getScope.mockRestore();
+            socket.destroy();
+            await closed;
+            // The service learns of it before it answers these.
+            for (let time = 0; time < 3; time += 1) await fetch(`${app.url}/livez`);
+            resolve();
+            return projects.getScope(...args);
+          });
+        });
+        socket.write(
+          `${method} ${path(project, rest)} HTTP/1.1\r\nHost: ${host}\r\nCookie: ${cookie}\r\nSec-Fetch-Site: same-origin\r\n` +
+            (method === 'POST' ? 'Content-Type: application/x-ndjson\r\nContent-Length: 100\r\n\r\n{' : '\r\n'),
+        );
+        await begun;
+      }
+      await vi.waitFor(
+        async () => {
+          const both = await Promise.all([chief, second].map((who) => who.fetch(path(project, 'audit'))));
+          for (const response of both) await response.text();
+          expect(both.map(({ status }) => status)).toEqual([200, 200]);
+        },
+        { timeout: 20_000 },
+      );
+      expect(await userCount(project)).toBe(0);
+    },
+  );
+
+  test('are two, of which one operator has one', async () => {
+    const project = await app.createProject();
+    const [first, second, third] = [await logIn(app, 'admin'), await logIn(app, 'admin'), await logIn(app, 'viewer')];
+    const ask = async (who: TestOperator) => {
+      const response = await who.fetch(path(project, 'audit'));
+      const text = await response.text();
+      return [
+        response.status,
+        response.headers.get('retry-after'),
+        text.includes('of yours'),
+        text.includes('2 exports'),
+      ];
+    };
+    const refusedAs = (isOwn: boolean) => [503, '10', isOwn, !isOwn];
+    const hold = (who: TestOperator, until: () => Promise<unknown>) =>
+      postSlowly(who, path(project, 'import'), ['{', '}'], until);
+    await hold(first, async () => {
+      await vi.waitFor(async () => expect(await ask(first)).toEqual(refusedAs(true)), { timeout: 20_000 });
+      expect((await ask(third))[0]).toBe(200);
+      await hold(second, () =>
+        vi.waitFor(async () => expect(await ask(third)).toEqual(refusedAs(false)), { timeout: 20_000 }),
+      );
+    });
+    expect((await ask(third))[0]).toBe(200);
   });
-  expect(seen.userCount).toBe(2);
 });
