@@ -8,15 +8,14 @@ import {
   haveEnded,
   lastChangeId,
   nameLeader,
-  listProjectIds,
   PUBLISHED_CHANNEL,
-  pruneChanges,
   publishChanges,
   readFeed,
   takeTransactionId,
   tryToLead,
 } from '../sql/changes.js';
 import { createBackground, type OnFailure } from './background.js';
+import { deleteOldRows } from './upkeep.js';
 
 export type ChangePublisher = ReturnType<typeof createChangePublisher>;
 
@@ -36,7 +35,6 @@ const SILENT_SECONDS = 10;
 const WAIT_MS = 1_000;
 const CONNECT_WAIT_MS = 5_000;
 const PRUNE_INTERVAL_MS = 600_000;
-const PRUNED_AT_ONCE = 1_000;
 
 /**
  * Settles up to where the feed can be read, in one process of all that share a database; the others are told. Ids are given out before
@@ -165,16 +163,10 @@ export function createChangePublisher(db: Database, retentionMs: number, onFailu
     }
   }
 
-  async function prune(): Promise<void> {
-    for (const projectId of await listProjectIds(db)) {
-      while (!stopped.signal.aborted) {
-        if ((await pruneChanges(db, projectId, retentionMs, PRUNED_AT_ONCE)) < PRUNED_AT_ONCE) break;
-      }
-    }
-  }
-
   function pruneInBackground(): Promise<void> {
-    pruning = pruning.then(() => inBackground('Deleting old changes', prune));
+    pruning = pruning.then(() =>
+      inBackground('Deleting what is no longer kept', () => deleteOldRows(db, retentionMs, stopped.signal)),
+    );
     return pruning;
   }
 
@@ -226,7 +218,7 @@ export function createChangePublisher(db: Database, retentionMs: number, onFailu
 
     lagSeconds,
 
-    /** Deletes what is older than the retention. */
+    /** Deletes what is no longer kept (upkeep.ts). */
     prune: pruneInBackground,
 
     async close(): Promise<void> {

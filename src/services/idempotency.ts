@@ -3,7 +3,7 @@ import type { Database } from '../db/database.js';
 import type { Queryable } from '../db/statements.js';
 import { INPUT_LIMITS, isTooLong } from '../domain/input-limits.js';
 import { AppError, badInput } from '../errors.js';
-import { claimKey, deleteExpiredKeys, findAnswer, storeAnswer } from '../sql/idempotency-keys.js';
+import { claimKey, findAnswer, storeAnswer } from '../sql/idempotency-keys.js';
 
 /** A request that may be retried: the caller's key, and the request itself, so that another request with the key is noticed. */
 export interface Retryable {
@@ -35,18 +35,12 @@ export function withIdempotencyKey<Answer>(
 ): Promise<Answer> {
   const requestHash = hash('sha256', JSON.stringify(request), 'buffer');
   return db.requestTransaction(async (tx) => {
-    await deleteExpiredKeys(tx, projectId);
     if (await claimKey(tx, projectId, key, requestHash)) {
       const answer = await work(tx);
       await storeAnswer(tx, projectId, key, answer);
       return answer;
     }
     const first = await findAnswer<Answer>(tx, projectId, key, requestHash);
-    // The key expired between the two statements. A retry will run as a first request.
-    if (first === undefined)
-      throw new AppError('UNAVAILABLE', 'The idempotency key has just expired. Send the request again.', {
-        headers: { 'retry-after': '0' },
-      });
     if (!first.isSame)
       throw new AppError('IDEMPOTENCY_KEY_REUSED', 'The idempotency key was used for another request.');
     return first.answer;

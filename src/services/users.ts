@@ -36,6 +36,7 @@ import { withIdempotencyKey } from './idempotency.js';
 import { createLookups } from './lookups.js';
 import { createSearch, userWeight, type Wanted } from './searches.js';
 import type { Totals } from './totals.js';
+import { deleteOldKeys } from './upkeep.js';
 
 export type Users = ReturnType<typeof createUsers>;
 
@@ -258,10 +259,11 @@ export function createUsers(db: Database, totals: Totals) {
 
     /**
      * Erases the users of a project who were removed more than `olderThanMs` ago, with their accounts, in transactions of bounded
-     * size. This cannot be undone. Returns their number.
+     * size, and expired idempotency keys. This cannot be undone. Returns the number of users.
      */
     async purgeRemoved(scope: ProjectScope, olderThanMs: number, progress: (purged: number) => void): Promise<number> {
       const actor = scope.actorFor('operate', null);
+      await deleteOldKeys(db, actor.projectId);
       for (let purged = 0; ; ) {
         const batch = await purgeRemoved(db, actor, olderThanMs, PURGE_BATCH);
         purged += batch;

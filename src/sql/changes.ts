@@ -218,16 +218,16 @@ export async function publishChanges(db: Queryable, upto: number): Promise<numbe
   return (row as { published: number }).published;
 }
 
-/** The projects whose old changes may be deleted: all but those that arrive from another database, which deletes them. */
-export async function listProjectIds(db: Queryable): Promise<number[]> {
+/** The projects that have changes older than `olderThanMs`. Not those that arrive from another database, which deletes them. */
+export async function listProjectsWithOldChanges(db: Queryable, olderThanMs: number): Promise<number[]> {
   const rows = await db.query<{ id: number }>(Prisma.sql`
-    SELECT id FROM projects
-    WHERE NOT EXISTS (SELECT FROM project_moves m WHERE m.project_id = projects.id AND m.step = 'arriving')
-    ORDER BY id`);
+    SELECT p.id FROM projects p, LATERAL (SELECT at FROM changes WHERE project_id = p.id ORDER BY id LIMIT 1) AS oldest
+    WHERE oldest.at < now() - ${olderThanMs}::float8 * interval '1 millisecond'
+      AND NOT EXISTS (SELECT FROM project_moves m WHERE m.project_id = p.id AND m.step = 'arriving')`);
   return rows.map(({ id }) => id);
 }
 
-/** Deletes up to `limit` of the oldest changes of a project, as far as they are older than `olderThanMs`. Returns their number. */
+/** Deletes up to `limit` of the oldest changes of a project, up to the first that is not older than `olderThanMs`. Returns their number. */
 export async function pruneChanges(
   db: Queryable,
   projectId: number,
@@ -236,14 +236,14 @@ export async function pruneChanges(
 ): Promise<number> {
   const [row] = await db.query<{ pruned: number }>(Prisma.sql`
     WITH oldest AS (
-      SELECT id, at FROM changes
+      SELECT id, at < now() - ${olderThanMs}::float8 * interval '1 millisecond' AS is_old FROM changes
       WHERE project_id = ${projectId}::int AND id <= (SELECT published FROM changes_feed)
       ORDER BY id
       LIMIT ${limit}::bigint
     ), pruned AS (
       DELETE FROM changes
       WHERE project_id = ${projectId}::int
-        AND id IN (SELECT id FROM oldest WHERE at < now() - ${olderThanMs}::float8 * interval '1 millisecond')
+        AND id < (SELECT coalesce(min(id) FILTER (WHERE NOT is_old), max(id) + 1) FROM oldest)
       RETURNING id
     ), marked AS (
       INSERT INTO changes_pruned AS known (project_id, through)

@@ -75,6 +75,22 @@ test('every way to change a user is in the feed, in order and with the names of 
   expect(page.edges.map(({ cursor }: Json) => cursor)).toEqual(page.nodes.map(({ id }: Json) => id));
 });
 
+test('an UPDATE of bans is in the feed as far as other identities are banned after it', async () => {
+  const project = await app.createProject();
+  const [ada, eve] = [await login(project, 'ada@example.com'), await login(project, 'eve@example.com')];
+  await setBan(project, 'ban', 'ada@example.com');
+  const { pageInfo } = await readPage(project);
+  const update = (set: string) =>
+    run(`UPDATE bans b SET ${set} FROM projects p WHERE p.id = b.project_id AND p.app_id = $1`, [project.appId]);
+  await update('auth_value = upper(auth_value), created_at = b.created_at');
+  expect(summary(await readPage(project, { after: pageInfo.endCursor }))).toEqual([]);
+  await update(`auth_value = 'eve@example.com', auth_value_key = 'eve@example.com'`);
+  expect(summary(await readPage(project, { after: pageInfo.endCursor }))).toEqual([
+    ['IDENTITY_UNBANNED', ada],
+    ['IDENTITY_BANNED', eve],
+  ]);
+});
+
 test('an import is in the feed once it is committed, with the changes of the users who existed', async () => {
   const project = await app.createProject();
   const user = (auth_value: string, more = {}) => ({ auth_method: 'email', auth_value, ...more });
@@ -230,7 +246,10 @@ test('changes older than the retention are deleted, and cursors before them have
      WHERE p.id = c.project_id AND p.app_id = $1 AND c.user_id <= $2`,
     [project.appId, second.userId],
   );
+  app.statements.length = 0;
   await app.context.services.changes.prune();
+  // It visits the projects that have something to delete.
+  expect(app.statements.filter((sql) => sql.includes('DELETE FROM changes'))).toHaveLength(1);
   expect((await readPage(project)).nodes).toHaveLength(1);
   expect((await readPage(project, { after: second.id })).nodes).toHaveLength(1);
   const expired = await project.graphql(PAGE, { after: start });

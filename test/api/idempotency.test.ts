@@ -122,6 +122,54 @@ test('a key can be used again after a day', async () => {
   expect((await remove(id, 'key-13')).status).toBe(404);
 });
 
+/** Keys of a project that expired so many hours ago. */
+const addExpired = (of: TestProject, count: number, hours: number) =>
+  app.context.db.pool.query(
+    `INSERT INTO idempotency_keys (project_id, key, request_hash, created_at)
+     SELECT p.id, 'old-' || n, '\\x00', now() - ($3 + 24) * interval '1 hour' FROM projects p, generate_series(1, $2) AS n WHERE p.app_id = $1`,
+    [of.appId, count, hours],
+  );
+const countKeys = async (of: TestProject) => {
+  const { rows } = await app.context.db.pool.query(
+    'SELECT count(*)::int AS count FROM idempotency_keys k JOIN projects p ON p.id = k.project_id WHERE p.app_id = $1',
+    [of.appId],
+  );
+  return rows[0].count;
+};
+
+test('an expired key is not answered, however many older ones there are', async () => {
+  const id = await register();
+  await remove(id, 'key-14');
+  const { pool } = app.context.db;
+  await pool.query('UPDATE users SET deleted_at = NULL WHERE id = $1', [id]);
+  expect((await remove(id, 'key-14')).status).toBe(200);
+  expect((await project.rest(`/server/users/${id}`)).status).toBe(200);
+  await pool.query(`UPDATE idempotency_keys SET created_at = created_at - interval '25 hours' WHERE key = 'key-14'`);
+  await addExpired(project, 150, 2);
+  // Of several at once, one does the work, and its answer is that of the key again.
+  const answers = await Promise.all(Array.from({ length: 5 }, () => remove(id, 'key-14')));
+  expect(answers.map(({ status }) => status)).toEqual(new Array(5).fill(200));
+  expect((await project.rest(`/server/users/${id}`)).status).toBe(404);
+  expect((await remove(id, 'key-14')).status).toBe(200);
+});
+
+test('expired keys of all projects are deleted in the background, and by a purge', async () => {
+  const [one, other] = [await app.createProject(), await app.createProject()];
+  await addExpired(one, 2_500, 1);
+  await addExpired(other, 1, 1);
+  const input = newcomer();
+  await other.graphql(LOGIN, { input, key: 'young' });
+  await app.context.services.changes.prune();
+  expect([await countKeys(one), await countKeys(other)]).toEqual([0, 1]);
+  await addExpired(other, 3, 1);
+  await app.context.services.users.purgeRemoved(
+    await app.context.services.projects.getScope(other.appId),
+    0,
+    () => undefined,
+  );
+  expect(await countKeys(other)).toBe(1);
+});
+
 test.each(['', ' ', 'two words', 'é', 'k'.repeat(256)])('the key %j is refused', async (key) => {
   const id = await register();
   const { errors } = await project.graphql(DELETE, { id, key });

@@ -88,6 +88,8 @@ const BEYOND_PRISMA: readonly string[] = [
   'trigger: CREATE TRIGGER bans_changes_insert AFTER INSERT ON bans REFERENCING NEW TABLE AS new_bans FOR EACH STATEMENT EXECUTE FUNCTION record_bans()',
   'trigger: CREATE TRIGGER bans_changes_update AFTER UPDATE ON bans REFERENCING OLD TABLE AS old_bans NEW TABLE AS new_bans FOR EACH STATEMENT EXECUTE FUNCTION record_bans()',
   'trigger: CREATE TRIGGER bans_changes_delete AFTER DELETE ON bans REFERENCING OLD TABLE AS old_bans FOR EACH STATEMENT EXECUTE FUNCTION record_bans()',
+  'trigger: CREATE TRIGGER accounts_changes_truncate AFTER TRUNCATE ON accounts FOR EACH STATEMENT EXECUTE FUNCTION forget_changes()',
+  'trigger: CREATE TRIGGER bans_changes_truncate AFTER TRUNCATE ON bans FOR EACH STATEMENT EXECUTE FUNCTION forget_changes()',
   'trigger: CREATE TRIGGER projects_changes_delete AFTER DELETE ON projects REFERENCING OLD TABLE AS old_projects FOR EACH STATEMENT EXECUTE FUNCTION delete_project_changes()',
   'function changes_incarnation()',
   'function publish_changes(bigint)',
