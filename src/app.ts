@@ -158,9 +158,9 @@ export async function createServer({
     if (context.isOpen()) return;
     throw unavailable('The service is starting or closing.');
   };
-  const authenticateWhenOpen: typeof authenticate = (caller) => {
+  const authenticateWhenOpen: typeof authenticate = (...caller) => {
     requireOpen();
-    return authenticate(caller);
+    return authenticate(...caller);
   };
   await serveOpenApi(app, VERSION);
   servePublicKeys(app, services.receipts);

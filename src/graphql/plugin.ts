@@ -3,7 +3,7 @@ import { shouldRenderGraphiQL } from 'graphql-yoga';
 import { atMost, isTooLong } from '../domain/input-limits.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
 import type { RunWithAdmission } from '../http/admit-requests.js';
-import { type Authenticate, authenticated } from '../http/authentication.js';
+import { type Authenticate, authenticated, stillAuthenticated } from '../http/authentication.js';
 import { takeArrivedBody } from '../http/arrived-body.js';
 import { jsonBodyParser, parseJson, parseWithAdmission } from '../http/body.js';
 import { askerOf, bytesOf, type Elsewhere, sendBytes } from '../http/elsewhere.js';
@@ -71,6 +71,7 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
     reportFailure(failure, request);
     return reply.code(failure.status).headers(failure.headers).send(toBody(failure));
   });
+  app.addHook('preHandler', stillAuthenticated(authenticate));
   app.addHook('preParsing', takeArrivedBody);
   app.removeContentTypeParser('application/json');
   const parseBody = parseWithAdmission(jsonBodyParser(), runWithAdmission);

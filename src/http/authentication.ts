@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { isIPv6 } from 'node:net';
 import { crc32 } from 'node:zlib';
-import type { onRequestHookHandler } from 'fastify';
+import type { onRequestHookHandler, preHandlerHookHandler } from 'fastify';
 import { RateLimiterRes } from 'rate-limiter-flexible';
 import { UNAUTHENTICATED } from './admission.js';
 import type { RunWithAdmission } from './admit-requests.js';
@@ -19,8 +19,11 @@ export interface Caller {
   readonly ip: string | undefined;
 }
 
-/** Returns at once for credentials that were valid a moment ago. */
-export type Authenticate = (caller: Caller) => ProjectScope | Promise<ProjectScope>;
+/** Returns at once for credentials that were valid a moment ago. Others are checked when `run` lets it. */
+export type Authenticate = (caller: Caller, run?: RunWithAdmission) => ProjectScope | Promise<ProjectScope>;
+
+/** For a request that admission has let in: it would wait for itself. */
+const AT_ONCE: RunWithAdmission = (_project, work) => work();
 
 /** Header of every 401. */
 export const CHALLENGE = { 'www-authenticate': 'Basic realm="userdir"' };
@@ -47,15 +50,15 @@ export function createAuthenticate(projects: Projects, runWithAdmission: RunWith
     if (appId !== null) await countWithAppId(appId);
     throw new AppError('UNAUTHENTICATED', error.message, { headers: CHALLENGE });
   };
-  return ({ headers, ip }) => {
+  return ({ headers, ip }, run = runWithAdmission) => {
     const credentials = readCredentials(headers);
     if (credentials === null) {
-      return runWithAdmission(UNAUTHENTICATED, () => refuse(ip, null, new AppError('UNAUTHENTICATED', MISSING)));
+      return run(UNAUTHENTICATED, () => refuse(ip, null, new AppError('UNAUTHENTICATED', MISSING)));
     }
     const { appId } = credentials;
     const known = projects.cachedCredentials(credentials);
     if (typeof known === 'object') return known;
-    return runWithAdmission(known === 'stale' ? appId : UNAUTHENTICATED, () =>
+    return run(known === 'stale' ? appId : UNAUTHENTICATED, () =>
       projects.authenticate(credentials).catch((error: unknown) => refuse(ip, appId, error)),
     );
   };
@@ -77,6 +80,23 @@ export function authenticated(authenticate: Authenticate): onRequestHookHandler 
       proceed(known);
       done();
     }
+  };
+}
+
+/** A request that has taken longer is authenticated again before its handler. */
+const WAITED_MS = 1_000;
+
+/**
+ * A hook for the end of all waiting: a secret may have ended, or its project, while the body arrived or the request was queued. The request
+ * then does nothing.
+ */
+export function stillAuthenticated(authenticate: Authenticate): preHandlerHookHandler {
+  return (request, { elapsedTime }, done) => {
+    if (elapsedTime < WAITED_MS || !request.scope) return done();
+    const check = async () => {
+      request.scope = await authenticate(request, AT_ONCE);
+    };
+    check().then(() => done(), done);
   };
 }
 

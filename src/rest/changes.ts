@@ -3,7 +3,7 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { type Change, CHANGE_TYPES, changeCursor, changesLimit, changeTypes, formatChange } from '../domain/changes.js';
 import { parse } from '../domain/filters.js';
-import type { Authenticate } from '../http/authentication.js';
+import { type Authenticate, stillAuthenticated } from '../http/authentication.js';
 import { refuseMalformedUrl } from '../http/malformed-requests.js';
 import { accepts, EVENT_STREAM, HEARTBEAT, type OpenStream, type Streams } from '../http/streams.js';
 import type { Changes, ChangesQuery } from '../services/changes.js';
@@ -62,6 +62,7 @@ export const changesPlugin: FastifyPluginAsync<ChangesOptions> = async (app, opt
     request.scope.projectIdFor('changes');
     refuseMalformedUrl(request);
   });
+  app.addHook('preHandler', stillAuthenticated(options.authenticate));
   app.setValidatorCompiler(compileValidator);
   app.setSerializerCompiler(() => String);
   await app.register(changesRoute, options);

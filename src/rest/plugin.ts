@@ -1,6 +1,6 @@
 import type { FastifyPluginAsync, FastifySchemaCompiler } from 'fastify';
 import type { z } from 'zod';
-import { type Authenticate, authenticated, CHALLENGE } from '../http/authentication.js';
+import { type Authenticate, authenticated, CHALLENGE, stillAuthenticated } from '../http/authentication.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
 import { codeHeader, refuseUnknownRoutes, sendFailure } from '../http/failures.js';
 import { takeArrivedBody } from '../http/arrived-body.js';
@@ -20,6 +20,7 @@ export const restPlugin: FastifyPluginAsync<{ services: Services; authenticate: 
   options,
 ) => {
   app.addHook('onRequest', authenticated(options.authenticate));
+  app.addHook('preHandler', stillAuthenticated(options.authenticate));
   // The services check it too, but only after the parameters, and 401 has to come before every other error.
   app.addHook('onRoute', (route) => {
     const permission = route.config?.permission;

@@ -4,7 +4,7 @@ import { objectError, parse, says } from '../domain/filters.js';
 import { formatVerdict, MAX_WALLETS, readWalletObject, walletObject } from '../domain/wallets.js';
 import { AppError } from '../errors.js';
 import type { RunWithAdmission } from '../http/admit-requests.js';
-import { type Authenticate, authenticated } from '../http/authentication.js';
+import { type Authenticate, authenticated, stillAuthenticated } from '../http/authentication.js';
 import { parseWithAdmission, readJsonBody } from '../http/body.js';
 import { type Asker, askerOf, bytesOf, type Elsewhere, type PlainData, sendBytes } from '../http/elsewhere.js';
 import type { Services } from '../services/services.js';
@@ -91,6 +91,7 @@ export function createVerdicts({ wallets }: Pick<Services, 'wallets'>) {
 /** Verification of many wallets at once, at /wallets/verify. */
 export const verdictsPlugin: FastifyPluginAsync<VerdictsOptions> = async (app, options) => {
   app.addHook('onRequest', authenticated(options.authenticate));
+  app.addHook('preHandler', stillAuthenticated(options.authenticate));
   app.setSerializerCompiler(() => JSON.stringify);
   // The wallets are read by the thread that decides about them.
   app.setValidatorCompiler(() => (value) => ({ value }));

@@ -1,9 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { beforeEach, expect, inject, test } from 'vitest';
+import { beforeEach, describe, expect, inject, test } from 'vitest';
 import { createProjects } from '#dist/services/projects.js';
 import { findSecrets } from '#dist/sql/secrets.js';
+import { stellarAddress } from '../support/addresses.js';
 import { type TestProject, useTestApp } from '../support/app.js';
+import { idOf, parseAnswer, sendPieces } from '../support/rest.js';
 
 /** Accepted credentials are cached for a short time. A secret that ends in any way is refused within a second. */
 
@@ -60,6 +62,49 @@ test('the process that rotates a secret refuses the old one at once', async () =
 test('the credentials of a deleted project are refused within a second', async () => {
   await sql('DELETE FROM projects');
   expect(await acceptedMs()).toBeLessThan(1_000);
+});
+
+describe('a request whose body arrives later than a second after its headers', () => {
+  const wallet = { address: stellarAddress(1) };
+  const REQUESTS: [line: string, body: (id: number) => unknown, revoked: number, disabled: number][] = [
+    ['DELETE /server/users/ID', () => ({}), 401, 401],
+    ['POST /graphql', (id) => ({ query: `mutation { deleteUser(id: ${id}) { id } }` }), 401, 403],
+    ['POST /server/wallets/verify', () => wallet, 401, 401],
+    ['POST /wallets/verify', () => ({ wallets: [wallet] }), 401, 403],
+  ];
+  /** The status of a request of which the last byte is sent after `meanwhile` and more than a second. */
+  async function send(line: string, body: unknown, meanwhile: () => Promise<unknown>): Promise<number> {
+    const text = JSON.stringify(body);
+    const headers = { ...project.credentials, host: 'a', connection: 'close', 'content-type': 'application/json' };
+    const lines = Object.entries({ ...headers, 'content-length': text.length }).map(
+      ([name, value]) => `${name}: ${value}`,
+    );
+    const pieces = [`${line} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n${text.slice(0, -1)}`, text.slice(-1)];
+    let isFirst = true;
+    const between = async () => {
+      if (!isFirst) return;
+      isFirst = false;
+      await meanwhile();
+      await sleep(1_100);
+    };
+    return parseAnswer(await sendPieces(app.url, pieces, between)).status;
+  }
+
+  test.each(REQUESTS)(
+    'does nothing if its secret or its project has ended meanwhile: %s',
+    async (line, body, ...statuses) => {
+      await project.addUsers({ auth_method: 'passkey', auth_value: 'a' });
+      const id = await idOf(project, 'a');
+      const ends = ['UPDATE app_secrets SET expires_at = now()', 'UPDATE projects SET disabled_at = now()'];
+      for (const [place, end] of ends.entries()) {
+        expect(await send(line.replace('ID', String(id)), body(id), () => sql(end))).toBe(statuses[place]);
+        await sql('UPDATE app_secrets SET expires_at = NULL');
+        await sql('UPDATE projects SET disabled_at = NULL');
+        expect(await idOf(project, 'a')).toBe(id);
+      }
+      expect(await send(line.replace('ID', String(id)), body(id), async () => undefined)).toBe(200);
+    },
+  );
 });
 
 // An embedded database has only one process, so there is no other process to notify.
