@@ -139,7 +139,10 @@ export function serveStreams(app: FastifyInstance, scopeOf: ScopeOf, { config, s
 
   app.register(async (uploads) => {
     uploads.removeAllContentTypeParsers();
-    uploads.addContentTypeParser('application/x-ndjson', (_request, body, done) => done(null, body));
+    uploads.addContentTypeParser('application/x-ndjson', ({ headers }, body, done) => {
+      if (Number(headers['content-length']) > MAX_UPLOAD_BYTES) done(tooLarge());
+      else done(null, body);
+    });
     uploads.post('/dashboard/projects/:appId/import', {
       schema: { hide: true },
       bodyLimit: MAX_UPLOAD_BYTES,
@@ -230,9 +233,15 @@ function limitBytes(): Transform {
     transform(chunk: Buffer, _encoding, done) {
       bytes += chunk.length;
       if (bytes <= MAX_UPLOAD_BYTES) return done(null, chunk);
-      done(new AppError('PAYLOAD_TOO_LARGE', `body: got more, expected at most ${MAX_UPLOAD_BYTES} bytes.`));
+      done(tooLarge());
     },
   });
+}
+
+function tooLarge(): AppError {
+  const message = `body: got more, expected at most ${MAX_UPLOAD_BYTES} bytes.`;
+  // The rest is not read.
+  return new AppError('PAYLOAD_TOO_LARGE', message, { headers: { connection: 'close' } });
 }
 
 interface ProgressFrames {
