@@ -23,6 +23,7 @@ type Frame =
   | { error: { code: ErrorCode; message: string } };
 
 const SERVER_ENDED = 'The running server ended before the operation was done.';
+const CLOSING = 'The running server closes.';
 const PARAMS_HEADER = 'userdir-params';
 const OPERATOR_HEADER = 'userdir-operator';
 /** The path of a Unix socket has at most 108 bytes, 104 on some systems. */
@@ -59,8 +60,15 @@ export async function serveControlSocket(
   const spoolDir = join(dataDir, 'spool');
   await Promise.all([socketPath, spoolDir].map((path) => rm(path, { recursive: true, force: true })));
   await mkdir(spoolDir, { mode: 0o700 });
+  const running = new Set<Running>();
   const server = createServer({ requestTimeout: 0 }, (incoming, response) => {
-    respond(operations, context, spoolDir, incoming, response).catch(() => response.destroy());
+    const started: Running = { disconnected: new AbortController(), isLive: false };
+    running.add(started);
+    // Before anything is awaited: the command may be gone by then.
+    response.on('close', () => started.disconnected.abort(new Error('The command was interrupted.')));
+    respond(operations, context, spoolDir, incoming, response, started)
+      .catch(() => response.destroy())
+      .finally(() => running.delete(started));
   });
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
@@ -72,8 +80,17 @@ export async function serveControlSocket(
       new Promise((resolve) => {
         server.close(() => resolve());
         server.closeIdleConnections();
+        // They go on until they are interrupted.
+        for (const { isLive, disconnected } of running)
+          if (isLive) disconnected.abort(new AppError('UNAVAILABLE', CLOSING));
       }),
   };
+}
+
+/** An operation that a command has sent. */
+interface Running {
+  readonly disconnected: AbortController;
+  isLive: boolean;
 }
 
 /**
@@ -87,13 +104,13 @@ async function respond(
   spoolDir: string,
   incoming: IncomingMessage,
   response: ServerResponse,
+  running: Running,
 ): Promise<void> {
+  const { signal } = running.disconnected;
   const spool = await mkdtemp(join(spoolDir, 'operation-'));
-  const disconnected = new AbortController();
-  response.on('close', () => disconnected.abort(new Error('The command was interrupted.')));
   const sendFrame = (frame: Frame) => response.write(`${JSON.stringify(frame)}\n`);
   const sendOutput = async (output: string) => {
-    if (!sendFrame({ output })) await once(response, 'drain', { signal: disconnected.signal });
+    if (!sendFrame({ output })) await once(response, 'drain', { signal });
   };
   try {
     const name = decodeURIComponent((incoming.url ?? '/').slice(1));
@@ -108,8 +125,9 @@ async function respond(
       inputBytes: (await stat(join(spool, 'input'))).size,
       write: operation.isLive ? sendOutput : async (chunk) => void (await output.write(chunk)),
       progress: (progress) => sendFrame({ progress }),
-      signal: disconnected.signal,
+      signal,
     };
+    running.isLive = operation.isLive === true;
     // Only the same system user can connect, so the name is believed.
     const operator = { ...THE_OPERATOR, name: String(incoming.headers[OPERATOR_HEADER] ?? '') };
     const result = await operation.run({ ...context, operator }, params as never, io).finally(() => output.close());
