@@ -24,6 +24,7 @@ type Frame =
   | { error: { code: ErrorCode; message: string } };
 
 const SERVER_ENDED = 'The running server ended before the operation was done.';
+const CLOSING = 'The running server closes.';
 const PARAMS_HEADER = 'userdir-params';
 const OPERATOR_HEADER = 'userdir-operator';
 /** The path of a Unix socket has at most 108 bytes, 104 on some systems. */
@@ -58,8 +59,15 @@ export async function serveControlSocket(
   context: Omit<OperationContext, 'operator'>,
 ): Promise<{ close(): Promise<void> }> {
   await Promise.all([socketPath, join(dataDir, 'spool')].map((path) => rm(path, { recursive: true, force: true })));
+  const running = new Set<Running>();
   const server = createServer({ requestTimeout: 0 }, (incoming, response) => {
-    respond(operations, context, incoming, response).catch(() => response.destroy());
+    const started: Running = { disconnected: new AbortController(), isLive: false };
+    running.add(started);
+    // Before anything is awaited: the command may be gone by then.
+    response.on('close', () => started.disconnected.abort(new Error('The command was interrupted.')));
+    respond(operations, context, incoming, response, started)
+      .catch(() => response.destroy())
+      .finally(() => running.delete(started));
   });
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
@@ -71,8 +79,17 @@ export async function serveControlSocket(
       new Promise((resolve) => {
         server.close(() => resolve());
         server.closeIdleConnections();
+        // They go on until they are interrupted.
+        for (const { isLive, disconnected } of running)
+          if (isLive) disconnected.abort(new AppError('UNAVAILABLE', CLOSING));
       }),
   };
+}
+
+/** An operation that a command has sent. */
+interface Running {
+  readonly disconnected: AbortController;
+  isLive: boolean;
 }
 
 /**
@@ -85,13 +102,13 @@ async function respond(
   context: Omit<OperationContext, 'operator'>,
   incoming: IncomingMessage,
   response: ServerResponse,
+  running: Running,
 ): Promise<void> {
   const { spool } = context.services;
-  const disconnected = new AbortController();
-  response.on('close', () => disconnected.abort(new Error('The command was interrupted.')));
+  const { signal } = running.disconnected;
   const sendFrame = (frame: Frame) => response.write(`${JSON.stringify(frame)}\n`);
   const sendOutput = async (output: string) => {
-    if (!sendFrame({ output })) await once(response, 'drain', { signal: disconnected.signal });
+    if (!sendFrame({ output })) await once(response, 'drain', { signal });
   };
   try {
     const name = decodeURIComponent((incoming.url ?? '/').slice(1));
@@ -99,6 +116,7 @@ async function respond(
     if (operation === undefined)
       throw new AppError('BAD_USER_INPUT', `The running server does not know the operation "${name}".`);
     const params = JSON.parse(Buffer.from(String(incoming.headers[PARAMS_HEADER]), 'base64url').toString());
+    running.isLive = operation.isLive === true;
     // Only the same system user can connect, so the name is believed.
     const operator = { ...THE_OPERATOR, name: String(incoming.headers[OPERATOR_HEADER] ?? '') };
     const result = await spool.withFile(async (input) => {
@@ -109,7 +127,7 @@ async function respond(
           write: operation.isLive ? sendOutput : (chunk) => output.write(chunk),
           progress: (progress) => sendFrame({ progress }),
           notice: (notice) => sendFrame({ notice }),
-          signal: disconnected.signal,
+          signal,
         };
         const done = await operation.run({ ...context, operator }, params as never, io);
         const text = new TextDecoder();

@@ -5,7 +5,7 @@ import { dateBound, loginMethods, parse, userFilter } from '../domain/filters.js
 import { requireNoNul } from '../domain/input-limits.js';
 import type { OnConflict } from '../domain/import-format.js';
 import type { ProjectScope } from '../domain/projects.js';
-import { type AppError, badInput, type ErrorCode, fromUnknown } from '../errors.js';
+import { AppError, badInput, type ErrorCode, fromUnknown } from '../errors.js';
 import { reportFailure } from '../http/failures.js';
 import type { Lifetime, Lifetimes, Terms } from '../http/lifetime.js';
 import { allowLongUpload } from '../http/malformed-requests.js';
@@ -159,7 +159,10 @@ export function serveStreams(
 
   app.register(async (uploads) => {
     uploads.removeAllContentTypeParsers();
-    uploads.addContentTypeParser('application/x-ndjson', (_request, body, done) => done(null, body));
+    uploads.addContentTypeParser('application/x-ndjson', ({ headers }, body, done) => {
+      if (Number(headers['content-length']) > MAX_UPLOAD_BYTES) done(tooLarge());
+      else done(null, body);
+    });
     uploads.post('/dashboard/projects/:appId/import', {
       schema: { hide: true },
       bodyLimit: MAX_UPLOAD_BYTES,
@@ -239,6 +242,12 @@ function readImportOptions({ query }: FastifyRequest) {
   if (skip_invalid !== 'true' && skip_invalid !== 'false')
     throw badInput('skip_invalid', skip_invalid, 'true or false');
   return { onConflict, skipInvalid: skip_invalid === 'true' };
+}
+
+function tooLarge(): AppError {
+  const message = `body: got more, expected at most ${MAX_UPLOAD_BYTES} bytes.`;
+  // The rest is not read.
+  return new AppError('PAYLOAD_TOO_LARGE', message, { headers: { connection: 'close' } });
 }
 
 /** Reports progress now and then, as the lines that are read and the part of the work; not while the client has yet to read. */

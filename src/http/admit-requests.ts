@@ -49,6 +49,7 @@ export function admitRequests(app: FastifyInstance, admission: Admission, unread
       // The client has gone, or the request has timed out and is answered.
       if (request.socket.destroyed || reply.sent) {
         admission.release(queued);
+        request.measuredCost?.close();
         return;
       }
       const begun = request.routeOptions.config.begin?.(request);

@@ -4,7 +4,6 @@ import { crc32 } from 'node:zlib';
 import type { onRequestHookHandler, preHandlerHookHandler } from 'fastify';
 import { RateLimiterRes } from 'rate-limiter-flexible';
 import { UNAUTHENTICATED } from './admission.js';
-import type { RunWithAdmission } from './admit-requests.js';
 import { AppError } from '../errors.js';
 import { createLimiter } from './limiter.js';
 import { refuseMalformedUrl } from './malformed-requests.js';
@@ -19,11 +18,14 @@ export interface Caller {
   readonly ip: string | undefined;
 }
 
+/** Runs work in a queue of the fair queue, or at once. */
+type Run = <Result>(project: string, work: () => Promise<Result>) => Promise<Result>;
+
 /** Returns at once for credentials that were valid a moment ago. Others are checked when `run` lets it. */
-export type Authenticate = (caller: Caller, run?: RunWithAdmission) => ProjectScope | Promise<ProjectScope>;
+export type Authenticate = (caller: Caller, run?: Run) => ProjectScope | Promise<ProjectScope>;
 
 /** For a request that admission has let in: it would wait for itself. */
-const AT_ONCE: RunWithAdmission = (_project, work) => work();
+const AT_ONCE: Run = (_project, work) => work();
 
 /** Header of every 401. */
 export const CHALLENGE = { 'www-authenticate': 'Basic realm="userdir"' };
@@ -41,7 +43,7 @@ const BUCKETS = 65_536;
  * or its App ID. Only failures are counted and limited: valid credentials always pass, so no attacker can lock a
  * project out.
  */
-export function createAuthenticate(projects: Projects, runWithAdmission: RunWithAdmission): Authenticate {
+export function createAuthenticate(projects: Projects, runWithAdmission: Run): Authenticate {
   const countOfAddress = createFailureLimit(FAILURES_OF_ADDRESS, 'from this address');
   const countWithAppId = createFailureLimit(FAILURES_WITH_APP_ID, 'with this App ID');
   const refuse = async (ip: string | undefined, appId: string | null, error: unknown): Promise<never> => {

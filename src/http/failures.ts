@@ -34,7 +34,7 @@ export function sendFailure(error: unknown, request: FastifyRequest, reply: Fast
 }
 
 /**
- * Returns a handler for unknown routes: 405 with the methods of the path, or 404 if the path has none. It knows the
+ * Returns a handler for what is not found: 405 with the methods of the path, or 404 if the path has none or has this one. It knows the
  * routes that are registered on `app` after this call.
  */
 export function refuseUnknownRoutes(app: FastifyInstance): (request: FastifyRequest) => never {
@@ -46,7 +46,9 @@ export function refuseUnknownRoutes(app: FastifyInstance): (request: FastifyRequ
   return ({ method, raw }) => {
     const path = (raw.url ?? '').replace(/\?.*$/s, '');
     const allowed = routes.filter((route) => route.path.test(path)).map((route) => route.method);
-    if (allowed.length === 0) throw new AppError('NOT_FOUND', 'There is nothing at this path.');
+    // The route of the method has found nothing, such as a file of a page.
+    if (allowed.length === 0 || allowed.includes(method))
+      throw new AppError('NOT_FOUND', 'There is nothing at this path.');
     const allow = [...new Set(allowed)].join(', ');
     throw new AppError('METHOD_NOT_ALLOWED', `${method} is not allowed here; use ${allow}.`, { headers: { allow } });
   };

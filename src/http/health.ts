@@ -22,7 +22,7 @@ export const healthPlugin: FastifyPluginAsync<HealthOptions> = async (app, { che
       // Load balancers ask every few seconds. One line tells it, until the reason changes.
       if (reason !== reported) request.log.warn({ ...logIds(request), reason }, 'Not ready.');
       reported = reason;
-      throw new AppError('UNAVAILABLE', 'The service is not ready.', { cause });
+      throw new AppError('UNAVAILABLE', 'The service is not ready.');
     }
     return { status: 'ready' };
   });

@@ -185,18 +185,19 @@ export function createLifetimes(app: FastifyInstance, runWithAdmission: RunWithA
 
 /** A body that is written by pieces, each when the client has room for it. What waits in memory counts as unread. */
 function createBody({ raw }: FastifyReply, tenant: string, signal: AbortSignal, unread: UnreadBytes) {
-  let wake = () => {};
-  const stream = new Readable({ highWaterMark: 1, read: () => wake() });
-  signal.addEventListener('abort', () => wake(), { once: true });
+  const waiting: (() => void)[] = [];
+  const wake = () => {
+    for (const resolve of waiting.splice(0)) resolve();
+  };
+  const stream = new Readable({ highWaterMark: 1, read: wake });
+  signal.addEventListener('abort', wake, { once: true });
   return {
     stream,
     end: () => void stream.push(null),
     breakOff: (error: Error) => void stream.destroy(error),
     async write(piece: string | Buffer): Promise<void> {
       if (stream.destroyed) throw signal.reason ?? new Error('The client has gone.');
-      const taken = new Promise<void>((resolve) => {
-        wake = resolve;
-      });
+      const taken = new Promise<void>((resolve) => waiting.push(resolve));
       stream.push(piece);
       if (!signal.aborted) await taken;
       // Here the stream has handed the piece to the connection.

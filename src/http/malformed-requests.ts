@@ -181,7 +181,7 @@ function whenAnswered(socket: Socket, then: () => void): void {
   const answer = currentAnswer(socket);
   if (answer?.req.complete) answer.once('close', () => whenAnswered(socket, then));
   // The malformed request itself is answered already.
-  else if (answer?.headersSent) socket.end();
+  else if (answer?.headersSent) endGently(socket);
   else then();
 }
 

@@ -29,14 +29,13 @@ export function traceRequests(app: FastifyInstance, tracing: Tracing | null): vo
     });
   }
   const measure = createMeasurements();
-  app.addHook('preValidation', (request, reply, done) => {
+  app.addHook('preValidation', (request, _reply, done) => {
     const { headers, scope } = request;
     if (headers['userdir-cost'] === '1' && scope) {
       const cost = measure(scope.appId);
       if (cost !== null) {
         request.measuredCost = cost;
         request.trace = { costs: [cost], span: request.trace?.span ?? null };
-        reply.raw.once('close', cost.close);
       }
     }
     done();

@@ -2,8 +2,9 @@ import type { Socket } from 'node:net';
 import type { FastifyReply } from 'fastify';
 import { LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';
 import { type AppError, unavailable } from '../errors.js';
+import { currentAnswer } from './connections.js';
 
-/** Smaller answers fit into the buffers of the operating system. */
+/** A smaller answer fits into the buffers of the operating system, unless it waits behind others on its connection. */
 const SMALL_ANSWER = 65_536;
 /** What a project may leave unread. */
 const MAX_UNREAD_BYTES = 4 * LARGEST_ANSWER_BYTES;
@@ -30,7 +31,8 @@ export function createUnreadBytes() {
     /** Counts an answer until it is read. The characters of a text are taken for its bytes. */
     addAnswer(project: string, payload: unknown, { raw, request }: FastifyReply): void {
       if (typeof payload !== 'string' && !Buffer.isBuffer(payload)) return;
-      if (payload.length < SMALL_ANSWER || request.socket.destroyed) return;
+      if (request.socket.destroyed) return;
+      if (payload.length < SMALL_ANSWER && currentAnswer(request.socket) === raw) return;
       const remove = add(project, payload.length);
       const forget = onConnectionEnd(request.socket, release);
       raw.once('close', release);

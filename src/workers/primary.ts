@@ -163,7 +163,7 @@ export async function serveWithWorkers(
   onHangUp(log, () => started.then(replaceAll));
   await aborted;
   const leaving = [...alive];
-  if (config.shutdownDelayMs > 0) {
+  if (signal.reason === true && config.shutdownDelayMs > 0) {
     for (const { call } of leaving) call('drain').catch(() => undefined);
     await sleep(config.shutdownDelayMs);
   }
@@ -188,8 +188,6 @@ function createMember(worker: Worker, service: Pick<PrimaryActions, 'checkReady'
       member.measured = last;
     },
   };
-  // A message to a worker that has just died fails; its end is noticed below.
-  worker.on('error', () => undefined);
   const member: Member = {
     pid: worker.process.pid,
     call: connect(
@@ -202,15 +200,26 @@ function createMember(worker: Worker, service: Pick<PrimaryActions, 'checkReady'
       { ...actions },
     ),
     started,
-    ended: once(worker, 'exit').then(([code, name]) => {
+    ended: endOf(worker).then((outcome) => {
       member.isServing = false;
-      return name === null ? `code ${code}` : String(name);
+      return outcome;
     }),
     isServing: false,
     measured: [],
     kill: () => void worker.process.kill('SIGKILL'),
   };
   return member;
+}
+
+/** Resolves when a worker has ended, or could not be started. Not by `once` of node:events, which rejects at an error. */
+function endOf(worker: Worker): Promise<string> {
+  return new Promise((resolve) => {
+    worker.once('exit', (code, signal) => resolve(signal ?? `code ${code}`));
+    // A message to a worker that has just died fails, too; its end follows.
+    worker.on('error', ({ message }) => {
+      if (worker.process.pid === undefined) resolve(message);
+    });
+  });
 }
 
 /** Serves the metrics of all workers as those of one service. */

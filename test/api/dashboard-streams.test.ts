@@ -7,6 +7,7 @@ import { beforeAll, expect, test, vi } from 'vitest';
 import { formatCsvLine } from '#dist/domain/csv.js';
 import { type ImportedUser, type Json, startTestApp, type TestProject, useTestApp } from '../support/app.js';
 import { logIn, type TestOperator } from '../support/dashboard.js';
+import { sendRaw } from '../support/rest.js';
 
 /** Downloads and uploads of the dashboard. */
 const app = useTestApp();
@@ -197,6 +198,20 @@ test('a client that goes away ends its export, and leaves nothing behind', async
     },
     { timeout: 30_000 },
   );
+});
+
+test('an upload that says it is too large is refused before it arrives', async () => {
+  const project = await app.createProject();
+  const head = [
+    `POST ${path(project, 'import')} HTTP/1.1`,
+    `Host: ${new URL(app.url).host}`,
+    `Cookie: ${admin.cookie}`,
+    'Sec-Fetch-Site: same-origin',
+    'Content-Type: application/x-ndjson',
+    `Content-Length: ${93 * 2 ** 30}`,
+  ];
+  const { status, body } = await sendRaw(app.url, `${head.join('\r\n')}\r\n\r\n`);
+  expect({ status, code: body.error.code }).toEqual({ status: 413, code: 'PAYLOAD_TOO_LARGE' });
 });
 
 test('an upload may take longer than a request', async () => {

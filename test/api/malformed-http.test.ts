@@ -82,6 +82,7 @@ describe('invalid HTTP is refused before authentication, the same with and witho
     ['a URL over 16 KiB', 431, () => request(`GET /server/users?x=${LONG} HTTP/1.1`)],
     ['an App Secret over 16 KiB', 431, () => request('GET /server/users HTTP/1.1', [`service-app-secret: ${LONG}`])],
     ['CONNECT', 400, () => request('CONNECT /server/users HTTP/1.1')],
+    ['a port above 65535 in the URL', 400, () => request('GET http://userdir:99999/server/users HTTP/1.1')],
     ['CONNECT to another machine', 400, () => request('CONNECT example.com:443 HTTP/1.1')],
   ];
   test.each(cases)('%s: %d', async (_what, status, bytes) => {

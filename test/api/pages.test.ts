@@ -59,3 +59,12 @@ test('the page is not cached, contacts no other host, and runs only its own scri
     /^default-src 'none'; connect-src 'self'; img-src 'self' data:; script-src 'sha256-\S+'; style-src 'sha256-\S+'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'$/,
   );
 });
+
+test.each(['/docs/static/none.js', '/dashboard/assets/none.js'])(
+  '%s: a file that is not there is 404',
+  async (path) => {
+    for (const [method, status] of Object.entries({ GET: 404, HEAD: 404, POST: 405 })) {
+      expect({ method, status: (await fetch(app.url + path, { method })).status }).toEqual({ method, status });
+    }
+  },
+);

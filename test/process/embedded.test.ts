@@ -2,6 +2,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync } from 'node:fs';
 import { chmod, mkdir, mkdtemp, readFile, rm, stat } from 'node:fs/promises';
+import { connect } from 'node:net';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -9,6 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
 import {
   CLI,
+  type Credentials,
   call,
   outcomeOf,
   recordLogin,
@@ -30,6 +32,28 @@ describe.runIf(inject('engine') === 'embedded')('the data directory', () => {
   afterEach(() => database.drop());
 
   const lockFiles = () => readdirSync(dataDir).filter((name) => name.startsWith('lock'));
+
+  test('a server that stops ends the commands that follow changes, also those that have gone', async () => {
+    const server = await startServer(database.env);
+    const { app_id } = server.demo as Credentials;
+    const params = { project: app_id, after: null, types: null, follow: true };
+    // Most are gone before the server has read them.
+    for (let time = 0; time < 20; time += 1) {
+      const gone = connect(join(dataDir, 'control.sock'));
+      gone.write(
+        `POST /changes HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 0\r\n` +
+          `userdir-params: ${Buffer.from(JSON.stringify(params)).toString('base64url')}\r\n\r\n`,
+        () => gone.destroy(),
+      );
+      await once(gone, 'close');
+    }
+    await expect.poll(() => readdirSync(join(dataDir, 'spool')), { timeout: 30_000 }).toEqual([]);
+    const follower = spawnUserdir(database.env, ['changes', '--project', app_id, '--follow']);
+    const outcome = outcomeOf(follower);
+    await once(follower.stdout, 'data');
+    expect(await server.stop()).toMatchObject({ code: 0, signal: null });
+    expect(await outcome).toMatchObject({ code: 1, stderr: 'userdir: The running server closes.\n' });
+  });
 
   test('refuses a second server with an error that names the holder', async () => {
     const server = await startServer(database.env);

@@ -144,6 +144,14 @@ describe.runIf(isPostgres)('a service with two workers', () => {
     expect(await running.stop('SIGTERM')).toMatchObject({ code: 0, signal: null });
   });
 
+  test('replaces a worker that alone gets SIGTERM, once it has ended in order', async () => {
+    const running = await start();
+    const [asked = 0] = workersOf(running);
+    process.kill(asked, 'SIGTERM');
+    await running.logged(`Worker ${asked} ended with code 0. A new one starts in 250 ms.`);
+    await running.logged('serves in its place');
+  });
+
   test('ends its workers when the primary process is killed', async () => {
     const running = await start();
     const workers = workersOf(running);

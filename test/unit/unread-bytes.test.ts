@@ -1,4 +1,4 @@
-import { once } from 'node:events';
+import { EventEmitter, once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import type { FastifyReply } from 'fastify';
@@ -67,5 +67,20 @@ test('an answer on a connection that has ended does not count', async () => {
   const socket = { destroyed: true } as Socket;
   for (let n = 0; n < 6; n += 1)
     unread.addAnswer('project', ANSWER, { request: { socket } } as unknown as FastifyReply);
+  expect(unread.isFull('project')).toBe(false);
+});
+
+test('a small answer counts only where it waits behind others on its connection', () => {
+  const answer = 'x'.repeat(1_024);
+  const raw = new EventEmitter();
+  const behind = Object.assign(new EventEmitter(), { destroyed: false, _httpMessage: raw });
+  for (let n = 0; n < 40_000; n += 1)
+    unread.addAnswer('project', answer, { raw, request: { socket: behind } } as unknown as FastifyReply);
+  expect(unread.isFull('project')).toBe(false);
+  const queued = new EventEmitter().setMaxListeners(0);
+  for (let n = 0; n < 40_000; n += 1)
+    unread.addAnswer('project', answer, { raw: queued, request: { socket: behind } } as unknown as FastifyReply);
+  expect(unread.isFull('project')).toBe(true);
+  behind.emit('close');
   expect(unread.isFull('project')).toBe(false);
 });
