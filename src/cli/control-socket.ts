@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
 import { THE_OPERATOR } from '../domain/operators.js';
 import { AppError, type ErrorCode, fromUnknown } from '../errors.js';
@@ -13,9 +13,14 @@ import type { Io, Operation, OperationContext, Operations, Progress } from './op
 
 /**
  * Only one process can open the embedded database. While a server has it open, a command sends its operation to that server over a
- * Unix socket in the data directory, which only the same system user can connect to. The request is an HTTP POST with the input of
- * the operation as its body. The response is a stream of frames, one JSON object per line.
+ * Unix socket in the data directory, which only the same system user can connect to. The request is an HTTP POST. Its body is a Call as
+ * JSON, whose length a header says, and then the input of the operation. The response is a stream of frames, one JSON object per line.
  */
+interface Call {
+  readonly params: unknown;
+  readonly operator: string;
+}
+
 type Frame =
   | { progress: Progress }
   | { output: string }
@@ -23,8 +28,8 @@ type Frame =
   | { error: { code: ErrorCode; message: string } };
 
 const SERVER_ENDED = 'The running server ended before the operation was done.';
-const PARAMS_HEADER = 'userdir-params';
-const OPERATOR_HEADER = 'userdir-operator';
+const OTHER_VERSION = 'The running server is of another version than the command. Restart it.';
+const CALL_BYTES_HEADER = 'userdir-call-bytes';
 /** The path of a Unix socket has at most 108 bytes, 104 on some systems. */
 const MAX_SOCKET_PATH_BYTES = 100;
 
@@ -100,19 +105,24 @@ async function respond(
     const operation = operations.get(name);
     if (operation === undefined)
       throw new AppError('BAD_USER_INPUT', `The running server does not know the operation "${name}".`);
-    const params = JSON.parse(Buffer.from(String(incoming.headers[PARAMS_HEADER]), 'base64url').toString());
-    await pipeline(incoming, createWriteStream(join(spool, 'input'), { mode: 0o600 }));
+    const callBytes = Number(incoming.headers[CALL_BYTES_HEADER]);
+    if (!(callBytes > 0)) throw new AppError('BAD_USER_INPUT', OTHER_VERSION);
+    const body = join(spool, 'body');
+    await pipeline(incoming, createWriteStream(body, { mode: 0o600 }));
+    const call: Call = JSON.parse(await text(createReadStream(body, { end: callBytes - 1 })));
     const output = await open(join(spool, 'output'), 'w', 0o600);
     const io: Io = {
-      input: createReadStream(join(spool, 'input')),
-      inputBytes: (await stat(join(spool, 'input'))).size,
+      input: createReadStream(body, { start: callBytes }),
+      inputBytes: (await stat(body)).size - callBytes,
       write: operation.isLive ? sendOutput : async (chunk) => void (await output.write(chunk)),
       progress: (progress) => sendFrame({ progress }),
       signal: disconnected.signal,
     };
     // Only the same system user can connect, so the name is believed.
-    const operator = { ...THE_OPERATOR, name: String(incoming.headers[OPERATOR_HEADER] ?? '') };
-    const result = await operation.run({ ...context, operator }, params as never, io).finally(() => output.close());
+    const operator = { ...THE_OPERATOR, name: call.operator };
+    const result = await operation
+      .run({ ...context, operator }, call.params as never, io)
+      .finally(() => output.close());
     await pipeline(
       createReadStream(join(spool, 'output'), 'utf8'),
       async function* (chunks: AsyncIterable<string>) {
@@ -142,7 +152,9 @@ export async function runRemotely<Params, Result>(
   io: Io,
   operatorName = '',
 ): Promise<Result> {
-  const incoming = await sendRequest(socketPath, name, params, io, operatorName);
+  const incoming = await sendRequest(socketPath, name, { params: params ?? null, operator: operatorName }, io);
+  if (incoming.statusCode !== 200)
+    throw new Error(`The running server refused the operation: ${incoming.statusCode} ${incoming.statusMessage}.`);
   for await (const line of createInterface({ input: incoming })) {
     const frame: Frame = JSON.parse(line);
     if ('progress' in frame) io.progress(frame.progress);
@@ -157,20 +169,17 @@ export async function runRemotely<Params, Result>(
 async function sendRequest(
   socketPath: string,
   name: string,
-  params: unknown,
+  call: Call,
   { input, signal }: Io,
-  operatorName: string,
 ): Promise<IncomingMessage> {
+  const head = Buffer.from(JSON.stringify(call));
   const outgoing = request({
     socketPath,
     method: 'POST',
     path: `/${encodeURIComponent(name)}`,
     // A connection of its own: that it is made is what the input waits for.
     agent: false,
-    headers: {
-      [PARAMS_HEADER]: Buffer.from(JSON.stringify(params ?? null)).toString('base64url'),
-      [OPERATOR_HEADER]: operatorName,
-    },
+    headers: { [CALL_BYTES_HEADER]: head.length },
     signal,
   });
   const answered = new Promise<IncomingMessage>((resolve, reject) => {
@@ -186,8 +195,13 @@ async function sendRequest(
     throw cause.code === 'ENOENT' || cause.code === 'ECONNREFUSED' ? new NotListeningError({ cause }) : cause;
   });
   // A response may come before all input is sent. It says more than the broken pipe.
-  pipeline(Readable.from(input), outgoing).catch(() => undefined);
+  pipeline(prepend(head, input), outgoing).catch(() => undefined);
   return answered.catch((cause) => {
     throw new Error(SERVER_ENDED, { cause });
   });
+}
+
+async function* prepend(head: Buffer, rest: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  yield head;
+  yield* rest;
 }

@@ -85,6 +85,11 @@ export function isLockTimeout(error: unknown): boolean {
   return codeOf(error) === '55P03';
 }
 
+/** The role lacks a right. */
+export function isNotPermitted(error: unknown): boolean {
+  return codeOf(error) === '42501';
+}
+
 /** Another row has the same key. */
 export function isUniqueViolation(error: unknown): boolean {
   return codeOf(error) === '23505';
