@@ -228,6 +228,8 @@ async function loadTracing({ tracesUrl, tracesHeaders = '' }: Config, log: Logge
 function withoutChildren(log: Logger): FastifyBaseLogger {
   const shared: FastifyBaseLogger = Object.create(log);
   shared.child = () => shared;
+  // Fastify writes one line of this level, that it listens. `serve` does, when it knows that the database can be used.
+  shared.info = () => undefined;
   return shared;
 }
 

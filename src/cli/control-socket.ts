@@ -5,7 +5,6 @@ import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { THE_OPERATOR } from '../domain/operators.js';
 import { AppError, type ErrorCode, fromUnknown } from '../errors.js';
@@ -13,9 +12,14 @@ import type { Io, Operation, OperationContext, Operations, Progress } from './op
 
 /**
  * Only one process can open the embedded database. While a server has it open, a command sends its operation to that server over a
- * Unix socket in the data directory, which only the same system user can connect to. The request is an HTTP POST with the input of
- * the operation as its body. The response is a stream of frames, one JSON object per line.
+ * Unix socket in the data directory, which only the same system user can connect to. The request is an HTTP POST. Its body is a Call as
+ * JSON, whose length a header says, and then the input of the operation. The response is a stream of frames, one JSON object per line.
  */
+interface Call {
+  readonly params: unknown;
+  readonly operator: string;
+}
+
 type Frame =
   | { progress: Progress }
   | { notice: string }
@@ -25,8 +29,10 @@ type Frame =
 
 const SERVER_ENDED = 'The running server ended before the operation was done.';
 const CLOSING = 'The running server closes.';
-const PARAMS_HEADER = 'userdir-params';
-const OPERATOR_HEADER = 'userdir-operator';
+const OTHER_VERSION = 'The running server is of another version than the command. Restart it.';
+const CALL_BYTES_HEADER = 'userdir-call-bytes';
+/** A longer call is refused. The longest has a text in its arguments, and these have a limit of the system. */
+const MAX_CALL_BYTES = 16 * 2 ** 20;
 /** The path of a Unix socket has at most 108 bytes, 104 on some systems. */
 const MAX_SOCKET_PATH_BYTES = 100;
 
@@ -115,12 +121,14 @@ async function respond(
     const operation = operations.get(name);
     if (operation === undefined)
       throw new AppError('BAD_USER_INPUT', `The running server does not know the operation "${name}".`);
-    const params = JSON.parse(Buffer.from(String(incoming.headers[PARAMS_HEADER]), 'base64url').toString());
     running.isLive = operation.isLive === true;
+    const body = incoming[Symbol.asyncIterator]() as AsyncIterableIterator<Buffer>;
+    const { call, rest } = await readCall(body, Number(incoming.headers[CALL_BYTES_HEADER]));
     // Only the same system user can connect, so the name is believed.
-    const operator = { ...THE_OPERATOR, name: String(incoming.headers[OPERATOR_HEADER] ?? '') };
+    const operator = { ...THE_OPERATOR, name: call.operator };
     const result = await spool.withFile(async (input) => {
-      for await (const chunk of incoming) await input.write(chunk);
+      await input.write(rest);
+      for await (const chunk of body) await input.write(chunk);
       return spool.withFile(async (output) => {
         const io: Io = {
           input,
@@ -129,7 +137,7 @@ async function respond(
           notice: (notice) => sendFrame({ notice }),
           signal,
         };
-        const done = await operation.run({ ...context, operator }, params as never, io);
+        const done = await operation.run({ ...context, operator }, call.params as never, io);
         const text = new TextDecoder();
         for await (const chunk of output) await sendOutput(text.decode(chunk, { stream: true }));
         return done;
@@ -147,6 +155,18 @@ async function respond(
   }
 }
 
+/** Reads the call at the beginning of a body. `rest` is what has come with it of the input. */
+async function readCall(body: AsyncIterator<Buffer>, callBytes: number): Promise<{ call: Call; rest: Buffer }> {
+  if (!(callBytes > 0 && callBytes <= MAX_CALL_BYTES)) throw new AppError('BAD_USER_INPUT', OTHER_VERSION);
+  let read = Buffer.alloc(0);
+  while (read.length < callBytes) {
+    const { done, value } = await body.next();
+    if (done) throw new AppError('BAD_USER_INPUT', 'The command ended before it had sent its arguments.');
+    read = Buffer.concat([read, value]);
+  }
+  return { call: JSON.parse(read.toString('utf8', 0, callBytes)), rest: read.subarray(callBytes) };
+}
+
 /** Runs an operation in the server behind `socketPath`; throws the error of the operation. */
 export async function runRemotely<Params, Result>(
   socketPath: string,
@@ -155,7 +175,9 @@ export async function runRemotely<Params, Result>(
   io: Io,
   operatorName = '',
 ): Promise<Result> {
-  const incoming = await sendRequest(socketPath, name, params, io, operatorName);
+  const incoming = await sendRequest(socketPath, name, { params: params ?? null, operator: operatorName }, io);
+  if (incoming.statusCode !== 200)
+    throw new Error(`The running server refused the operation: ${incoming.statusCode} ${incoming.statusMessage}.`);
   for await (const line of createInterface({ input: incoming })) {
     const frame: Frame = JSON.parse(line);
     if ('progress' in frame) io.progress(frame.progress);
@@ -171,20 +193,17 @@ export async function runRemotely<Params, Result>(
 async function sendRequest(
   socketPath: string,
   name: string,
-  params: unknown,
+  call: Call,
   { input, signal }: Io,
-  operatorName: string,
 ): Promise<IncomingMessage> {
+  const head = Buffer.from(JSON.stringify(call));
   const outgoing = request({
     socketPath,
     method: 'POST',
     path: `/${encodeURIComponent(name)}`,
     // A connection of its own: that it is made is what the input waits for.
     agent: false,
-    headers: {
-      [PARAMS_HEADER]: Buffer.from(JSON.stringify(params ?? null)).toString('base64url'),
-      [OPERATOR_HEADER]: operatorName,
-    },
+    headers: { [CALL_BYTES_HEADER]: head.length },
     signal,
   });
   const answered = new Promise<IncomingMessage>((resolve, reject) => {
@@ -200,8 +219,13 @@ async function sendRequest(
     throw cause.code === 'ENOENT' || cause.code === 'ECONNREFUSED' ? new NotListeningError({ cause }) : cause;
   });
   // A response may come before all input is sent. It says more than the broken pipe.
-  pipeline(Readable.from(input), outgoing).catch(() => undefined);
+  pipeline(prepend(head, input), outgoing).catch(() => undefined);
   return answered.catch((cause) => {
     throw new Error(SERVER_ENDED, { cause });
   });
+}
+
+async function* prepend(head: Buffer, rest: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  yield head;
+  yield* rest;
 }

@@ -7,6 +7,8 @@ import { inspectMigrations } from '../db/migrate.js';
 import type { Services } from '../services/services.js';
 import { listMoves } from '../services/cells.js';
 import { checkDirect, checkPooler, IDENTITY } from './doctor-pooler.js';
+import { adviseConnection } from './connection-failure.js';
+import { checkAutovacuum, checkStatistics } from './doctor-statistics.js';
 import { type Finding, failed, passed, QUERY_TIMEOUT, skipped, warning } from './finding.js';
 import { counted, explainFailure } from './terminal.js';
 
@@ -55,8 +57,11 @@ export async function examineDatabase(
     findings.push(await attempt('direct-connection', () => checkDirect(db, params.hasDirectUrl)));
     if (params.hasDirectUrl) findings.push(await attempt('pooler', () => checkPooler(db)));
     const { replica } = db;
-    if (replica !== null) findings.push(await attempt('replica', () => checkReplica(db, replica)));
+    if (replica !== null)
+      findings.push(await attempt('replica', () => checkReplica(db, replica), 'DATABASE_REPLICA_URL'));
     findings.push(await attempt('durability', () => checkDurability(db)));
+    findings.push(await attempt('autovacuum', () => checkAutovacuum(db)));
+    findings.push(await attempt('statistics', () => checkStatistics(db)));
   }
   const migrations = await attempt('migrations', () => checkMigrations(db));
   findings.push(migrations);
@@ -74,9 +79,11 @@ export async function examineDatabase(
   return { version: VERSION, findings };
 }
 
-/** A check that throws is a failed finding; the other checks still run. */
-async function attempt(id: string, check: () => Promise<Finding>): Promise<Finding> {
-  return check().catch((error) => failed(id, explainFailure(error), 'See the log of the database.'));
+/** A check that throws is a failed finding; the other checks still run. `setting` has the URL of its connection. */
+async function attempt(id: string, check: () => Promise<Finding>, setting = 'DATABASE_URL'): Promise<Finding> {
+  return check().catch((error) =>
+    failed(id, explainFailure(error), adviseConnection(error, setting) ?? 'See the log of the database.'),
+  );
 }
 
 async function queryRow(db: Database, text: string): Promise<Record<string, string>> {
@@ -204,12 +211,13 @@ async function checkDurability(db: Database): Promise<Finding> {
 
 async function checkMigrations(db: Database): Promise<Finding> {
   const { missing, unknown } = await inspectMigrations(db.pool);
-  if (missing.length > 0)
-    return failed(
-      'migrations',
-      `missing: ${missing.join(', ')}`,
-      'Run userdir migrate, or serve, which applies them too.',
-    );
+  if (missing.length > 0) {
+    const { may } = await queryRow(db, "SELECT has_schema_privilege(current_schema(), 'CREATE') AS may");
+    const advice = may
+      ? 'Run userdir migrate, or serve, which applies them too.'
+      : 'Run userdir migrate as the owner of the tables. This role may not.';
+    return failed('migrations', `missing: ${missing.join(', ')}`, advice);
+  }
   if (unknown.length === 0) return passed('migrations', 'all applied');
   const found = `all applied, and also ${unknown.join(', ')}, which this version does not know`;
   return warning('migrations', found, `A newer userdir has migrated this database. Upgrade this one, ${VERSION}.`);
@@ -262,16 +270,18 @@ async function checkChanges({ changes }: Services): Promise<Finding> {
   if (oldest === null || oldest.seconds < MAX_TRANSACTION_SECONDS)
     return passed(id, `no old transaction holds up the feed${leader === null ? '' : `; ${describeLeader(leader)}`}`);
   const { pid, name, role, state, seconds } = oldest;
-  const where = `of role ${role}, open for ${Math.floor(seconds / 60)} min (${state}),`;
-  if (pid === null)
+  const where = `of role ${role}, open for ${Math.floor(seconds / 60)} min`;
+  if (pid === null) {
+    const gid = `'${name.replaceAll("'", "''")}'`;
     return warning(
       id,
-      `the prepared transaction ${JSON.stringify(name)} ${where} holds up the feed of changes`,
-      'Run COMMIT PREPARED or ROLLBACK PREPARED.',
+      `the prepared transaction ${gid} ${where}, holds up the feed of changes`,
+      `It has no process. Run in this database: ROLLBACK PREPARED ${gid}; or COMMIT PREPARED ${gid};`,
     );
+  }
   return warning(
     id,
-    `process ${pid} (${name || 'without a name'}) ${where} holds up the feed of changes`,
+    `process ${pid} (${name || 'without a name'}) ${where} (${state}), holds up the feed of changes`,
     `End its transaction; if it is stuck: SELECT pg_terminate_backend(${pid}).`,
   );
 }

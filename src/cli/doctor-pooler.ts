@@ -1,5 +1,7 @@
 import type { Database } from '../db/database.js';
+import { adviseConnection } from './connection-failure.js';
 import { type Finding, failed, passed, QUERY_TIMEOUT, warning } from './finding.js';
+import { explainFailure } from './terminal.js';
 
 /** What `userdir doctor` checks where DATABASE_URL leads through a pooler, or should not. */
 
@@ -9,11 +11,14 @@ export const IDENTITY = 'SELECT system_identifier, current_database() AS name FR
 /** Whether the direct connection has sessions of its own, and leads to the database of the pool. */
 export async function checkDirect(db: Database, hasDirectUrl: boolean): Promise<Finding> {
   const id = 'direct-connection';
-  const fault = await db.requireSessions().then(
+  const fault: unknown = await db.requireSessions().then(
     () => null,
-    (error: Error) => error.message,
+    (error) => error,
   );
-  if (fault !== null) return failed(id, fault, 'Without it, the feed of changes stops at the next restart.');
+  if (fault !== null) {
+    const advice = adviseConnection(fault, hasDirectUrl ? 'DATABASE_DIRECT_URL' : 'DATABASE_URL');
+    return failed(id, explainFailure(fault), advice ?? 'Without it, the feed of changes stops at the next restart.');
+  }
   if (!hasDirectUrl) return passed(id, 'DATABASE_URL leads to PostgreSQL without a pooler of transactions');
   const [pooled, direct] = await Promise.all(
     [db.pool, db.direct].map(async (pool) => (await pool.query({ text: IDENTITY, ...QUERY_TIMEOUT })).rows[0]),

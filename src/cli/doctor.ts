@@ -12,6 +12,7 @@ import { PACKAGE, VERSION } from '../config/version.js';
 import { createContext } from '../context.js';
 import { DataDirLockedError, LOCK_WAIT_MS } from '../db/lock.js';
 import { examples, jsonOption } from './arguments.js';
+import { adviseConnection } from './connection-failure.js';
 import { NotListeningError, runRemotely } from './control-socket.js';
 import { type ExaminationParams, examinationOf, examineDatabase } from './doctor-database.js';
 import { checkDatabaseUrls } from './doctor-url.js';
@@ -249,22 +250,9 @@ async function examineRemotely(socket: string, params: ExaminationParams): Promi
   ];
 }
 
-const ADVICE: Readonly<Record<string, string>> = {
-  ECONNREFUSED: 'Start PostgreSQL, or correct the host and port in DATABASE_URL.',
-  ENOTFOUND: 'Correct the host in DATABASE_URL.',
-  '28P01': 'Correct the user or the password in DATABASE_URL.',
-  '28000': 'Correct the user in DATABASE_URL, or pg_hba.conf of the server.',
-  '3D000': 'Create the database, or correct its name in DATABASE_URL.',
-  '53300': 'Raise max_connections, or close unused connections.',
-};
-
 function adviceFor(error: unknown, engine: ExaminationParams['engine']): string {
-  const { code = '' } = error as { code?: string };
-  const general =
-    engine === 'postgres'
-      ? 'Check DATABASE_URL and the log of PostgreSQL.'
-      : 'Try again. If it fails again, restore DATA_DIR from a backup.';
-  return ADVICE[code] ?? general;
+  if (engine === 'embedded') return 'Try again. If it fails again, restore DATA_DIR from a backup.';
+  return adviseConnection(error, 'DATABASE_URL') ?? 'Check DATABASE_URL and the log of PostgreSQL.';
 }
 
 const REDIS_TIMEOUT_MS = 2_000;

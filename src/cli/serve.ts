@@ -132,6 +132,7 @@ async function serve(config: Config, log: Logger, operations: Operations, superv
     // Awaited below; until then a rejection must not count as unhandled.
     stopped.catch(() => undefined);
     if (await openWhenReachable(context, log, stopped)) {
+      log.info(`Server listening at ${url}`);
       const dashboardUrl = dashboardUrlOf(config, url);
       if (controlSocket !== undefined) {
         const { db, services } = context;

@@ -3,6 +3,7 @@ import cliProgress, { type GenericFormatter } from 'cli-progress';
 import Table from 'cli-table3';
 import { read } from 'read';
 import { AppError } from '../errors.js';
+import { explainConnection } from './connection-failure.js';
 import type { Progress } from './operation.js';
 
 /** What a person at a terminal sees: colours, tables, findings, progress bars and notices. */
@@ -48,6 +49,8 @@ export function explainFailure(error: unknown): string {
   const hasReason = error instanceof AppError && ['INTERNAL_SERVER_ERROR', 'UNAVAILABLE'].includes(error.code);
   const cause = hasReason ? (error.cause ?? error) : error;
   if (cause instanceof AggregateError) return cause.errors.map(explainFailure).join('; ');
+  const known = explainConnection(cause);
+  if (known !== null) return known;
   const { code = '', syscall = '' } = cause as NodeJS.ErrnoException;
   if (['connect', 'getaddrinfo'].includes(syscall))
     return `The database of DATABASE_URL cannot be reached: ${(cause as Error).message || code}.`;

@@ -86,7 +86,7 @@ export function isLockTimeout(error: unknown): boolean {
 }
 
 /** The role lacks a right. */
-export function isForbidden(error: unknown): boolean {
+export function isNotPermitted(error: unknown): boolean {
   return codeOf(error) === '42501';
 }
 

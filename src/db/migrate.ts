@@ -3,6 +3,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Pool, PoolClient } from 'pg';
+import { isNotPermitted } from './failures.js';
 
 /** The migrations of this package in Prisma's layout: one folder for each, applied in the order of their names. */
 const MIGRATIONS_DIR = fileURLToPath(new URL('../../prisma/migrations/', import.meta.url));
@@ -38,22 +39,35 @@ interface Migration {
 export async function migrate(pool: Pool, migrationsDir = MIGRATIONS_DIR): Promise<string[]> {
   const migrations = await readMigrations(migrationsDir);
   const client = await pool.connect();
+  let missing: Migration[] = [];
   try {
     await client.query('BEGIN');
     await client.query('SET LOCAL statement_timeout = 0');
     await client.query('SELECT pg_advisory_xact_lock($1)', [ADVISORY_LOCK]);
     // Not IF NOT EXISTS, which needs the right to create tables even if the table exists.
-    if (!(await hasHistory(client))) await client.query(HISTORY_TABLE);
-    const missing = await findMissing(client, migrations);
+    const isNew = !(await hasHistory(client));
+    missing = isNew ? migrations : await findMissing(client, migrations);
+    if (isNew) await client.query(HISTORY_TABLE);
     for (const migration of missing) await apply(client, migration);
     await client.query('COMMIT');
     return missing.map(({ name }) => name);
   } catch (error) {
     await client.query('ROLLBACK').catch(() => undefined);
-    throw error;
+    throw isNotPermitted(error) ? await explainRefusal(client, missing, error as Error) : error;
   } finally {
     client.release();
   }
+}
+
+/** Says which role may not apply which migration, or may not read which ones are applied. */
+async function explainRefusal(client: PoolClient, [next, ...others]: Migration[], cause: Error): Promise<Error> {
+  const { rows } = await client.query<{ role: string }>('SELECT current_user AS role');
+  const more = others.length === 0 ? '' : ` and ${others.length} more`;
+  const what = next === undefined ? 'read which migrations are applied' : `apply the migration ${next.name}${more}`;
+  return new Error(
+    `The role ${rows[0]?.role} may not ${what}: ${cause.message}. Run userdir migrate as the owner of the tables.`,
+    { cause },
+  );
 }
 
 /** The migrations that `migrate` would apply, and those that it does not know. Changes nothing; throws where `migrate` would. */

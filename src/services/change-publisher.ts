@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Database, Session } from '../db/database.js';
-import { isForbidden } from '../db/failures.js';
+import { isNotPermitted } from '../db/failures.js';
 import {
   endSilentLeader,
   findLeader,
@@ -116,7 +116,7 @@ export function createChangePublisher(db: Database, retentionMs: number, onFailu
     try {
       if (await endSilentLeader(session, SILENT_SECONDS)) await report(`${silent}, so it was ended.`);
     } catch (error) {
-      if (!isForbidden(error)) throw error;
+      if (!isNotPermitted(error)) throw error;
       await report(`${silent}. This role may not end it. As a superuser: SELECT pg_terminate_backend(${pid}).`);
     }
   }

@@ -2,12 +2,15 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync } from 'node:fs';
 import { chmod, mkdir, mkdtemp, readFile, rm, stat } from 'node:fs/promises';
+import { createServer } from 'node:http';
 import { connect } from 'node:net';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
+import { runRemotely } from '#dist/cli/control-socket.js';
 import {
   CLI,
   type Credentials,
@@ -180,6 +183,38 @@ describe.runIf(inject('engine') === 'embedded')('the data directory', () => {
     expect(lost).toEqual([]);
     expect(acknowledged.size).toBeGreaterThanOrEqual(120);
     await server.stop();
+  });
+
+  test('a server runs a command with long arguments, with the answer that the command gives alone', async () => {
+    const name = 'ü'.repeat(20_000);
+    const alone = await userdir(database.env, ['project', 'create', '--name', name]);
+    const server = await startServer(database.env);
+    const { app_id: appId } = server.demo ?? { app_id: '' };
+    expect(await userdir(database.env, ['project', 'create', '--name', name])).toEqual(alone);
+    expect(alone).toMatchObject({ code: 1, stderr: expect.stringContaining("A project's name is text of") });
+    // What goes with input, and what has characters of several bytes.
+    expect(await userdirJson(database.env, ['project', 'rename', appId, '--name', 'Ünï ✓'])).toMatchObject({
+      name: 'Ünï ✓',
+    });
+    const line = JSON.stringify({ auth_method: 'email', auth_value: 'ada@example.com' });
+    expect(await userdirJson(database.env, ['user', 'import', '--project', appId], line)).toMatchObject({ created: 1 });
+    await server.stop();
+  });
+
+  test('a command says what the server answers where it does not run the operation', async () => {
+    const socket = join(dataDir, 'test.sock');
+    const server = createServer({ maxHeaderSize: 1 }).listen(socket);
+    await once(server, 'listening');
+    const io = {
+      input: Readable.from([]),
+      write: async () => undefined,
+      progress: () => undefined,
+      notice: () => undefined,
+      signal: new AbortController().signal,
+    };
+    const run = runRemotely(socket, { name: 'migrate', run: async () => null }, {}, io);
+    await expect(run).rejects.toThrow('The running server refused the operation: 431 Request Header Fields Too Large.');
+    server.close();
   });
 
   test('works under a path that is too long for a socket', async () => {

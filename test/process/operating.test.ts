@@ -39,11 +39,36 @@ describe.runIf(inject('engine') === 'postgres')('the roles', () => {
     const dataDir = await mkdtemp(join(tmpdir(), 'userdir-roles-'));
     const owner = { DATA_DIR: dataDir, DATABASE_URL: urlOf(`${name}_owner`, name) };
     const service = { ...owner, DATABASE_URL: urlOf(name, name) };
+    /** Whatever needs the missing migrations says who may not apply which, and the service does not say before that it listens. */
+    async function requireRefusal(migrations: RegExp) {
+      for (const args of [['migrate'], ['serve'], ['project', 'list']]) {
+        const { code, stdout, stderr } = await userdir({ ...service, PORT: '0' }, args);
+        expect({ args, code, stdout }).toEqual({ args, code: 1, stdout: '' });
+        const [, role, missing] =
+          /^userdir: The role (\S+) may not apply the migration (.*?): (?:permission denied|must be owner).*\. Run userdir migrate as the owner of the tables\.$/m.exec(
+            stderr,
+          ) ?? [];
+        expect({ role, stderr }).toEqual({ role: name, stderr: expect.not.stringMatching(/listening/i) });
+        expect(missing).toMatch(migrations);
+      }
+      const { stdout } = await userdir(service, ['doctor', '--json']);
+      const found = JSON.parse(stdout).findings.find(({ id }: { id: string }) => id === 'migrations');
+      expect(found).toMatchObject({ status: 'failed', advice: expect.stringContaining('as the owner of the tables') });
+    }
     try {
       await runSql(server.href, asSuperuser);
       await runSql(owner.DATABASE_URL, asOwner);
-      expect((await userdir(service, ['migrate'])).code).toBe(1);
-      expect((await userdirJson(owner, ['migrate'])).applied.length).toBeGreaterThan(5);
+      await requireRefusal(/^\d+_init and \d+ more$/);
+      const { applied } = await userdirJson(owner, ['migrate']);
+      expect(applied.length).toBeGreaterThan(5);
+      // The tables are there, and what comes next is missing.
+      const last = applied.at(-1);
+      await runSql(
+        owner.DATABASE_URL,
+        `UPDATE _prisma_migrations SET rolled_back_at = now() WHERE migration_name = '${last}'`,
+      );
+      await requireRefusal(new RegExp(`^${last}$`));
+      await runSql(owner.DATABASE_URL, 'UPDATE _prisma_migrations SET rolled_back_at = NULL');
       const { findings } = await userdirJson(service, ['doctor']);
       expect(findings.filter(({ status }: { status: string }) => status === 'failed')).toEqual([]);
       const project = await userdirJson(service, ['project', 'create', '--name', 'Test']);
@@ -54,7 +79,10 @@ describe.runIf(inject('engine') === 'postgres')('the roles', () => {
       // Also what is done in the background, such as to publish changes.
       const changes = () => fetch(`${running.url}/changes?limit=1`, { headers: headersOf(project) });
       await vi.waitUntil(async () => (await (await changes()).text()).includes('"user.created"'), { timeout: 30_000 });
-      expect((await running.stop()).code).toBe(0);
+      expect(await running.stop()).toMatchObject({
+        code: 0,
+        stderr: expect.stringContaining('Server listening at http://'),
+      });
       await expect(runSql(service.DATABASE_URL, 'DROP TABLE users')).rejects.toThrow('must be owner');
       expect((await userdir(service, ['project', 'delete', project.app_id, '--yes'])).code).toBe(0);
     } finally {

@@ -1,0 +1,79 @@
+/** The failures of a connection to PostgreSQL, in words that say what to change. */
+
+/**
+ * By the code and the message of a failure: what it means, and what to do. Null: the message says it. In the advice, % stands for the setting
+ * with the URL.
+ */
+const FAILURES: readonly (readonly [is: RegExp, found: string | null, advice: string])[] = [
+  [/^ECONNREFUSED /, null, 'Start PostgreSQL, or correct the host and port in %.'],
+  [/^ENOTFOUND /, null, 'Correct the host in %.'],
+  [
+    /client password must be|empty password returned/,
+    'the server asks for a password, and none is set',
+    'Put the password of the role into %.',
+  ],
+  [/^28P01 /, null, 'Correct the user or the password in %.'],
+  [
+    /^28000 .*pg_hba\.conf/,
+    null,
+    'Add a line for this connection to pg_hba.conf of the server. Where it has only a line with hostssl, set sslmode=verify-full in %.',
+  ],
+  [
+    /valid client certificate|CERTIFICATE_REQUIRED/,
+    'the server asks for a certificate of the client',
+    'Name it by sslcert and sslkey in %.',
+  ],
+  [/^28000 /, null, 'Correct the user in %, or pg_hba.conf of the server.'],
+  [
+    /^42501 permission denied for database/,
+    null,
+    'Run as the owner of the database: GRANT CONNECT ON DATABASE … TO ….',
+  ],
+  [/^3D000 /, null, 'Create the database, or correct its name in %.'],
+  [/^53300 /, null, 'Raise max_connections, or close unused connections.'],
+  [
+    /server does not support SSL/,
+    'sslmode asks for TLS, and the server has none',
+    'Turn ssl on in postgresql.conf of the server, or take sslmode out of %.',
+  ],
+  [
+    /^CERT_HAS_EXPIRED /,
+    'the certificate of the server has expired',
+    'Renew it on the server. If it is valid there, correct the clock of this machine.',
+  ],
+  [
+    /^CERT_NOT_YET_VALID /,
+    'the certificate of the server is not valid yet',
+    'Correct the clock of this machine, or the certificate on the server.',
+  ],
+  [
+    /^ERR_TLS_CERT_ALTNAME_INVALID /,
+    'the certificate of the server is for another host name',
+    'Use a host name of the certificate in %, or give the server a certificate for the one that is there.',
+  ],
+  [
+    /^DEPTH_ZERO_SELF_SIGNED_CERT /,
+    'the certificate of the server is self-signed, and it is not trusted',
+    'Name the certificate by sslrootcert in %.',
+  ],
+  [
+    /^(SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_VERIFY_LEAF_SIGNATURE|UNABLE_TO_GET_ISSUER_CERT\w*) /,
+    'the certificate of the server is of an authority that is not trusted',
+    'Name the certificate of that authority by sslrootcert in %.',
+  ],
+];
+
+function find(error: unknown) {
+  const { code = '', message = '' } = error as { code?: unknown; message?: unknown };
+  return FAILURES.find(([is]) => is.test(`${code} ${message}`));
+}
+
+/** What a failure means, in one clause; null if its message says it, or if it is unknown. */
+export function explainConnection(error: unknown): string | null {
+  return find(error)?.[1] ?? null;
+}
+
+/** What to do about a failure of the connection of a setting; null if it is unknown. */
+export function adviseConnection(error: unknown, setting: string): string | null {
+  return find(error)?.[2].replaceAll('%', setting) ?? null;
+}

@@ -1,0 +1,281 @@
+import { execFileSync } from 'node:child_process';
+import { chownSync, mkdtempSync, readdirSync, writeFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { parseConfig } from '#dist/config/config.js';
+import { examineDatabase } from '#dist/cli/doctor-database.js';
+import { createContext } from '#dist/context.js';
+import type { Json } from '../support/app.js';
+import { type Cluster, createCluster, hasPostgres, unprivilegedUser } from '../support/cluster.js';
+import { userdir, userdirJson } from '../support/command.js';
+
+/** What doctor says of a PostgreSQL with settings of its own: passwords, certificates, autovacuum. */
+
+const PASSWORD = 'correct-horse';
+/** Lines for roles without TLS, with it, and with none. */
+const HBA = `
+host    all postgres 127.0.0.1/32 trust
+host    all ada      127.0.0.1/32 scram-sha-256
+host    all clear    127.0.0.1/32 password
+hostssl all tls      127.0.0.1/32 scram-sha-256
+hostssl all cert     127.0.0.1/32 cert
+`;
+
+// The engine of the other tests does not matter.
+describe.runIf(inject('engine') === 'embedded' && hasPostgres)('of a PostgreSQL of its own, doctor says', () => {
+  let folder: string;
+  let cluster: Cluster;
+  const path = (name: string) => join(folder, name);
+
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'userdir-tls-'));
+    makeCertificates();
+    writeFileSync(path('pg_hba.conf'), HBA);
+    const { uid, gid } = unprivilegedUser();
+    for (const name of ['', ...readdirSync(folder)]) if (uid && gid) chownSync(path(name), uid, gid);
+    cluster = await createCluster([`hba_file=${path('pg_hba.conf')}`, `ssl_ca_file=${path('ca.pem')}`]);
+    const create = ['ada', 'clear', 'tls', 'cert'].map((role) => `CREATE ROLE ${role} LOGIN PASSWORD '${PASSWORD}'`);
+    await administer(...create, 'CREATE DATABASE closed', 'REVOKE CONNECT ON DATABASE closed FROM public');
+  });
+  afterAll(async () => {
+    await cluster?.drop();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  /** Certificates for 127.0.0.1, of which all but the first cannot be trusted. */
+  function makeCertificates(): void {
+    const openssl = (...args: string[]) => execFileSync('openssl', args, { cwd: folder, stdio: 'ignore' });
+    const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes'];
+    const here = 'subjectAltName=IP:127.0.0.1';
+    for (const name of ['ca', 'self-signed']) {
+      const extension = name === 'ca' ? [] : ['-addext', here];
+      openssl(
+        'req',
+        '-x509',
+        ...key,
+        '-keyout',
+        `${name}.key`,
+        '-out',
+        `${name}.pem`,
+        '-subj',
+        `/CN=${name}`,
+        ...extension,
+      );
+    }
+    for (const [name, san, days] of [
+      ['good', here, '30'],
+      ['other', 'subjectAltName=DNS:db.example.com', '30'],
+      ['expired', here, '-1'],
+    ] as const) {
+      writeFileSync(path('extension'), san);
+      openssl('req', ...key, '-keyout', `${name}.key`, '-out', `${name}.csr`, '-subj', `/CN=${name}`);
+      const by = ['-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial', '-extfile', 'extension'];
+      openssl('x509', '-req', '-in', `${name}.csr`, '-out', `${name}.pem`, '-days', days, ...by);
+    }
+  }
+
+  async function administer(...statements: string[]): Promise<void> {
+    const client = new pg.Client({ connectionString: cluster.url });
+    await client.connect();
+    try {
+      for (const statement of statements) await client.query(statement);
+    } finally {
+      await client.end();
+    }
+  }
+
+  /** Starts the server anew, with a certificate or without TLS. */
+  async function present(certificate: string | null): Promise<void> {
+    await administer(
+      `ALTER SYSTEM SET ssl = ${certificate === null ? 'off' : 'on'}`,
+      `ALTER SYSTEM SET ssl_cert_file = '${path(`${certificate}.pem`)}'`,
+      `ALTER SYSTEM SET ssl_key_file = '${path(`${certificate}.key`)}'`,
+    );
+    await cluster.kill();
+    await cluster.start();
+  }
+
+  function urlOf(role: string, password: string, query = '', database = 'postgres'): string {
+    const url = new URL(`${cluster.url}${query}`);
+    return Object.assign(url, { username: role, password, pathname: database }).href;
+  }
+
+  /** The failed finding, in which there is neither a password nor a stack. */
+  async function examine(settings: Record<string, string>, wanted = 'database'): Promise<Json> {
+    const { code, stdout, stderr } = await userdir(settings, ['doctor', '--json', '--no-totals']);
+    expect(code).toBe(1);
+    for (const secret of [PASSWORD, 'wrong-horse', '    at ']) expect(stdout + stderr).not.toContain(secret);
+    const { status, found, advice } = JSON.parse(stdout).findings.find(({ id }: Json) => id === wanted);
+    expect(status).toBe('failed');
+    return { found, advice };
+  }
+
+  describe('without TLS,', () => {
+    beforeAll(() => present(null));
+
+    test.each([
+      [
+        'a wrong password',
+        'ada',
+        'wrong-horse',
+        '',
+        'password authentication failed for user "ada"',
+        'or the password',
+      ],
+      ['a missing password', 'ada', '', '', 'the server asks for a password, and none is set', 'Put the password'],
+      [
+        'a missing password that is sent as it is',
+        'clear',
+        '',
+        '',
+        'the server asks for a password',
+        'Put the password',
+      ],
+      ['a role without a line in pg_hba.conf', 'eve', PASSWORD, '', 'no pg_hba.conf entry for host', 'Add a line'],
+      [
+        'a role that may connect with TLS only',
+        'tls',
+        PASSWORD,
+        '',
+        'no encryption',
+        'sslmode=verify-full in DATABASE_URL',
+      ],
+      [
+        'a server without TLS',
+        'ada',
+        PASSWORD,
+        '?sslmode=verify-full',
+        'sslmode asks for TLS, and the server has none',
+        'Turn ssl on',
+      ],
+    ])('that it is %s', async (_name, role, password, query, found, advice) => {
+      expect(await examine({ DATABASE_URL: urlOf(role, password, query) })).toEqual({
+        found: expect.stringContaining(found),
+        advice: expect.stringContaining(advice),
+      });
+    });
+
+    test('that the role may not connect to the database', async () => {
+      const finding = await examine({ DATABASE_URL: urlOf('ada', PASSWORD, '', 'closed') });
+      expect(finding).toMatchObject({ advice: expect.stringContaining('GRANT CONNECT') });
+    });
+
+    test('which setting is wrong, where there are several', async () => {
+      const good = { DATABASE_URL: urlOf('postgres', '') };
+      const wrong = urlOf('ada', 'wrong-horse');
+      expect(await examine({ ...good, DATABASE_DIRECT_URL: wrong }, 'direct-connection')).toEqual({
+        found: 'password authentication failed for user "ada"',
+        advice: 'Correct the user or the password in DATABASE_DIRECT_URL.',
+      });
+      expect(await examine({ ...good, DATABASE_REPLICA_URL: wrong }, 'replica')).toEqual({
+        found: 'password authentication failed for user "ada"',
+        advice: 'Correct the user or the password in DATABASE_REPLICA_URL.',
+      });
+    });
+
+    test('that a file of the URL cannot be read', async () => {
+      const url = urlOf('ada', PASSWORD, `?sslmode=verify-full&sslrootcert=${path('nothing.pem')}`);
+      expect(await examine({ DATABASE_URL: url }, 'database-url')).toEqual({
+        found: `DATABASE_URL: ${path('nothing.pem')}, the file of sslrootcert, cannot be read`,
+        advice: 'Correct sslrootcert in DATABASE_URL, or the rights of the file.',
+      });
+    });
+  });
+
+  const TRUSTED = 'sslmode=verify-full&sslrootcert=ca.pem';
+  describe.each([
+    ['self-signed', 'sslmode=verify-full', 'self-signed, and it is not trusted', 'sslrootcert in DATABASE_URL'],
+    ['good', 'sslmode=verify-full', 'of an authority that is not trusted', 'sslrootcert in DATABASE_URL'],
+    ['other', TRUSTED, 'for another host name', 'Use a host name of the certificate in DATABASE_URL'],
+    ['expired', TRUSTED, 'has expired', 'Renew it on the server.'],
+  ])('with the certificate "%s",', (certificate, query, found, advice) => {
+    test(`that it is ${found}`, async () => {
+      await present(certificate);
+      const settings = { DATABASE_URL: urlOf('tls', PASSWORD, `?${query.replace('ca.pem', path('ca.pem'))}`) };
+      const said = `the certificate of the server ${/^(has|is)/.test(found) ? '' : 'is '}${found}`;
+      expect(await examine(settings)).toEqual({ found: said, advice: expect.stringContaining(advice) });
+      // Every other command says it too.
+      expect(await userdir({ ...settings, PORT: '0' }, ['serve'])).toMatchObject({
+        code: 1,
+        stderr: expect.stringMatching(new RegExp(`^(?![^]*listening)[^]*userdir: ${said}\\n$`, 'i')),
+      });
+    });
+  });
+
+  test('that it asks for a certificate of the client, and nothing where all is right', async () => {
+    await present('good');
+    const query = `?${TRUSTED.replace('ca.pem', path('ca.pem'))}`;
+    expect(await examine({ DATABASE_URL: urlOf('cert', '', query) })).toEqual({
+      found: 'the server asks for a certificate of the client',
+      advice: 'Name it by sslcert and sslkey in DATABASE_URL.',
+    });
+    const { stdout } = await userdir({ DATABASE_URL: urlOf('tls', PASSWORD, query) }, ['doctor', '--json']);
+    expect(JSON.parse(stdout).findings.find(({ id }: Json) => id === 'database')).toMatchObject({ status: 'passed' });
+  });
+
+  async function findingOf(wanted: string): Promise<Json> {
+    const { findings } = await userdirJson({ DATABASE_URL: cluster.url }, ['doctor', '--no-totals']);
+    return findings.find(({ id }: Json) => id === wanted);
+  }
+
+  test('that autovacuum is off, for the server and for tables', async () => {
+    await userdirJson({ DATABASE_URL: cluster.url }, ['migrate']);
+    const finding = () => findingOf('autovacuum');
+    expect(await finding()).toMatchObject({ status: 'passed' });
+    await administer(
+      'ALTER SYSTEM SET autovacuum = off',
+      'SELECT pg_reload_conf()',
+      'ALTER TABLE users SET (autovacuum_enabled = off)',
+      'ALTER TABLE accounts SET (autovacuum_enabled = false, fillfactor = 90)',
+      'ALTER TABLE app_secrets SET (autovacuum_enabled = true)',
+    );
+    await expect.poll(finding, { timeout: 30_000 }).toMatchObject({
+      status: 'warning',
+      found: 'autovacuum off; autovacuum off for accounts, users: dead rows stay, and statistics grow old',
+    });
+    const { advice } = await finding();
+    expect(advice).toMatch(/^Turn autovacuum on in postgresql\.conf\.\nRun as the owner of the tables:\n/);
+    await administer(advice.replace(/^[^]*tables:\n/, ''), 'ALTER SYSTEM RESET autovacuum', 'SELECT pg_reload_conf()');
+    await expect.poll(finding, { timeout: 30_000 }).toMatchObject({ status: 'passed', found: 'on' });
+  });
+
+  test('which tables were filled and never analyzed, as after a restore', async () => {
+    await userdirJson({ DATABASE_URL: cluster.url }, ['migrate']);
+    expect(await findingOf('statistics')).toMatchObject({ status: 'passed' });
+    await administer(
+      'ALTER TABLE operator_log SET (autovacuum_enabled = off)',
+      "INSERT INTO operator_log (actor, action, details) SELECT 'ada', 'login', '{}' FROM generate_series(1, 200)",
+    );
+    // PostgreSQL counts the rows of a transaction a moment after its end.
+    await expect
+      .poll(() => findingOf('statistics'), { timeout: 30_000 })
+      .toMatchObject({
+        status: 'warning',
+        found: 'never analyzed: operator_log, so PostgreSQL guesses how to read them',
+        advice: 'Run as the owner of the tables: ANALYZE operator_log;',
+      });
+    await administer('ANALYZE operator_log', 'ALTER TABLE operator_log RESET (autovacuum_enabled)');
+    await expect.poll(() => findingOf('statistics'), { timeout: 30_000 }).toMatchObject({ status: 'passed' });
+  });
+
+  test('how to end a prepared transaction, which has no process', async () => {
+    const context = createContext(parseConfig({ DATABASE_URL: cluster.url }), { command: 'test' });
+    await context.open();
+    const changes = {
+      ...context.services.changes,
+      findOldestWriter: async () => ({ pid: null, name: "o'clock", role: 'ada', state: 'prepared', seconds: 180 }),
+    };
+    const examined = { db: context.db, services: { ...context.services, changes } };
+    const params = { engine: 'postgres', connections: 1, hasDirectUrl: false, totals: false } as const;
+    const { findings } = await examineDatabase(examined, params).finally(() => context.close());
+    expect(findings.find(({ id }) => id === 'changes')).toEqual({
+      id: 'changes',
+      status: 'warning',
+      found: "the prepared transaction 'o''clock' of role ada, open for 3 min, holds up the feed of changes",
+      advice: "It has no process. Run in this database: ROLLBACK PREPARED 'o''clock'; or COMMIT PREPARED 'o''clock';",
+    });
+  });
+});
