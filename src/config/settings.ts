@@ -202,7 +202,7 @@ export const DECLARATIONS = {
   SHUTDOWN_DELAY_MS: {
     ...wholeNumber(0, 600_000),
     default: '0',
-    does: 'How long the service still accepts requests after SIGTERM, in milliseconds. `/readyz` answers 503 meanwhile. Behind a load balancer, choose more than its health checks need to notice.',
+    does: 'How long the service still accepts connections after SIGTERM, in milliseconds. `/readyz` answers 503 meanwhile. Behind a load balancer, choose more than its health checks need to notice.',
   },
   CHANGES_RETENTION: {
     ...duration,
