@@ -228,6 +228,25 @@ test('an operator who is demoted in the middle of many users goes no further', a
   expect(await userCount(project)).toBe(2);
 });
 
+test('a session does not rest while a transfer runs', async () => {
+  const [who, project] = [await logIn(app, 'admin'), await app.createProject()];
+  const answer = await postSlowly(who, path(project, 'import'), ['{', '}'], async () => {
+    await sql(
+      `UPDATE operator_sessions SET last_seen_at = now() - interval '29 minutes' WHERE ${OF_OPERATOR(who.name)}`,
+    );
+    await vi.waitFor(
+      async () =>
+        expect(
+          await sql(
+            `SELECT 1 FROM operator_sessions WHERE last_seen_at > now() - interval '28 minutes' AND ${OF_OPERATOR(who.name)}`,
+          ),
+        ).toHaveLength(1),
+      { timeout: 20_000 },
+    );
+  });
+  expect(lastFrame(answer.text).report.failed).toBe(1);
+});
+
 describe('the places for transfers', () => {
   test.each(['GET export', 'GET audit', 'POST import'])(
     'are free again after requests that end as they begin: %s',
