@@ -72,3 +72,22 @@ test('the source contains no hosts except example domains and localhost', () => 
   expect(hosts.filter((found) => !allowed.test(found) && !names.includes(found))).toEqual([]);
   expect(hosts.length).toBeGreaterThan(0);
 });
+
+test('what outlives its request begins in http/lifetime.ts: no other place makes an answer that goes on', () => {
+  // Work that is only told of the end of an answer goes on without a weight, a bound and a permission.
+  const ends = /'(close|drain|finish|aborted|end)'/;
+  const listens =
+    /\b(reply|response|request|raw|req|res)\b[.\w]*\.(on|once)\(|\bonce\((reply|response|raw|res|output)\b/;
+  const answering = sources.filter(
+    ({ path }) => /^(rest|graphql|dashboard|services)\//.test(path) && !path.includes('pages/'),
+  );
+  expect(answering.length).toBeGreaterThan(60);
+  const listening = answering.flatMap(({ path, text }) =>
+    text.split('\n').flatMap((line) => (ends.test(line) && listens.test(line) ? [`${path} ${line.trim()}`] : [])),
+  );
+  expect(listening).toEqual([]);
+  // A stream that is an answer comes from `begin`, which has the terms of its life.
+  const serving = sources.filter(({ path }) => !path.startsWith('cli/'));
+  const streams = serving.filter(({ text }) => /\bnew (PassThrough|Readable|Transform)\(|Readable\.from\(/.test(text));
+  expect(streams.map(({ path }) => path)).toEqual(['http/lifetime.ts']);
+});
