@@ -176,11 +176,11 @@ describe.runIf(inject('engine') === 'embedded' && hasPostgres)('of a PostgreSQL 
       });
     });
 
-    test('that a file of the URL cannot be read', async () => {
+    test('that a file of the URL does not exist', async () => {
       const url = urlOf('ada', PASSWORD, `?sslmode=verify-full&sslrootcert=${path('nothing.pem')}`);
       expect(await examine({ DATABASE_URL: url }, 'database-url')).toEqual({
-        found: `DATABASE_URL: ${path('nothing.pem')}, the file of sslrootcert, cannot be read`,
-        advice: 'Correct sslrootcert in DATABASE_URL, or the rights of the file.',
+        found: `DATABASE_URL: ${path('nothing.pem')}, the file of sslrootcert, does not exist`,
+        advice: 'Correct sslrootcert in DATABASE_URL.',
       });
     });
   });
