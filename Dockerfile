@@ -2,7 +2,7 @@
 # test/package/package.test.ts runs the last two of the first stage, the HEALTHCHECK, the ENTRYPOINT and the CMD.
 FROM node:24-bookworm-slim AS build
 WORKDIR /checkout
-COPY package.json package-lock.json ./
+COPY package.json package-lock.json .npmrc ./
 RUN npm ci
 COPY . .
 RUN npm pack && mkdir /app && tar -xzf userdir-*.tgz -C /app --strip-components=1

@@ -29,6 +29,7 @@ const FAILURES: readonly (readonly [is: RegExp, found: string | null, advice: st
     null,
     'Run as the owner of the database: GRANT CONNECT ON DATABASE … TO ….',
   ],
+  [/^42501 /, null, 'Grant the right to the role of %, as "PostgreSQL: roles and TLS" in docs/operating.md shows.'],
   [/^3D000 /, null, 'Create the database, or correct its name in %.'],
   [/^53300 /, null, 'Raise max_connections, or close unused connections.'],
   [

@@ -1,4 +1,4 @@
-import { accessSync, constants } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { type Config, isLoopback } from '../config/config.js';
 import { type Finding, failed, warning } from './finding.js';
 
@@ -30,12 +30,8 @@ function* checkUrl(
   }
   for (const name of FILES) {
     const file = searchParams.get(name);
-    if (file === null || isReadable(file)) continue;
-    yield failed(
-      id,
-      `${setting}: ${file}, the file of ${name}, cannot be read`,
-      `Correct ${name} in ${setting}, or the rights of the file.`,
-    );
+    if (file !== null && !existsSync(file))
+      yield failed(id, `${setting}: ${file}, the file of ${name}, does not exist`, `Correct ${name} in ${setting}.`);
   }
   const isLocal = hosts === '' || hosts.startsWith('/') || isLoopback(hosts.replace(/^\[(.*)\]$/, '$1'));
   const fault = isLocal ? null : findUnverified(searchParams);
@@ -44,15 +40,6 @@ function* checkUrl(
 
 /** Parameters that name a file, which node-postgres reads before it connects. */
 const FILES = ['sslrootcert', 'sslcert', 'sslkey'];
-
-function isReadable(file: string): boolean {
-  try {
-    accessSync(file, constants.R_OK);
-    return true;
-  } catch {
-    return false;
-  }
-}
 
 /** node-postgres verifies with every other mode, unless it is told to do as libpq does. */
 function findUnverified(params: URLSearchParams): string | null {
