@@ -53,8 +53,8 @@ declare module 'fastify' {
   interface FastifyInstance {
     /** From now on the service is not ready, and each connection that it has ends with its next answer. It accepts new ones. */
     drain(): void;
-    /** Resolves when no new connections are accepted. */
-    stopListening(): Promise<void>;
+    /** Resolves when no new connections are accepted. `turn` lets the process that accepts them take what waits; by default it is this one. */
+    stopListening(turn?: () => Promise<unknown>): Promise<void>;
     /** Rejects while this process cannot answer requests. */
     checkReady(): Promise<void>;
     /** The URL of the metrics, once the server listens. Absent without METRICS_PORT, and in a worker. */

@@ -58,8 +58,8 @@ export function closeInOrder(app: FastifyInstance, requestTimeoutMs: number): ()
   app.decorate('drain', () => {
     old ??= new Set(connections);
   });
-  app.decorate('stopListening', () => {
-    stopped ??= stopListening();
+  app.decorate('stopListening', (turn: () => Promise<unknown> = nextTurn) => {
+    stopped ??= stopListening(turn);
     return stopped;
   });
   app.addHook('preClose', async () => {
@@ -74,14 +74,14 @@ export function closeInOrder(app: FastifyInstance, requestTimeoutMs: number): ()
    * A connection that waits to be accepted when the listener closes is reset. So all are accepted first, and no answer ends a connection
    * meanwhile, whose client would connect again.
    */
-  async function stopListening(): Promise<void> {
+  async function stopListening(turn: () => Promise<unknown>): Promise<void> {
     if (!app.server.listening) return;
     held = [];
     for (let looks = 0, before = -1; looks < LOOKS && before !== accepted; looks += 1) {
       before = accepted;
       await sleep(QUIET_MS);
       // Timers come before new connections in a turn of the event loop.
-      await nextTurn();
+      await turn();
     }
     app.server.close();
   }

@@ -22,6 +22,8 @@ export interface WorkerActions {
 /** What a worker calls in the primary process. */
 export interface PrimaryActions {
   started(started: Started): Promise<void>;
+  /** Resolves when the primary process has looked for new connections once more, and has handed over those that it had. */
+  turn(): Promise<void>;
   /** SIGTERM has reached the worker. */
   terminated(): Promise<void>;
   /** Rejects unless all workers can answer requests. */

@@ -1,6 +1,6 @@
 import cluster, { type Worker } from 'node:cluster';
 import { once } from 'node:events';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../config/config.js';
 import { shareLimits } from '../http/limiter.js';
 import type { Logger } from '../telemetry/logger.js';
@@ -107,7 +107,9 @@ export async function serveWithWorkers(
    */
   async function end(leaving: readonly Member[]): Promise<void> {
     for (const member of leaving) member.isServing = false;
-    await Promise.allSettled(leaving.map(({ call }) => call('stopListening')));
+    // Once more where it takes long: the second call waits for the same.
+    const stopListening = ({ call }: Member) => call('stopListening').catch(() => call('stopListening'));
+    await Promise.allSettled(leaving.map(stopListening));
     await Promise.all(leaving.map(stopOne));
   }
 
@@ -184,6 +186,7 @@ function createMember(worker: Worker, service: Pick<PrimaryActions, 'checkReady'
       begin(announced);
     },
     ...service,
+    turn: () => nextTurn(),
     leaving: async (last) => {
       member.measured = last;
     },

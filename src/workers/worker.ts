@@ -8,7 +8,7 @@ import { connect, type PrimaryActions, type Started, type WorkerActions } from '
 /** The parts of the server that a supervisor needs. */
 interface Server {
   drain(): void;
-  stopListening(): Promise<void>;
+  stopListening(turn: () => Promise<unknown>): Promise<void>;
   checkReady(): Promise<void>;
   readMetrics?(): Promise<Measurements>;
 }
@@ -44,11 +44,11 @@ export function connectToPrimary(log: Logger): Primary | null {
     },
     readMetrics: async () => (await server?.readMetrics?.()) ?? [],
     drain: async () => server?.drain(),
-    stopListening: async () => {
+    stopListening: async () => server?.stopListening(() => call('turn').catch(() => undefined)),
+    stop: async () => {
       log.info('Finishing the requests in flight.');
-      await server?.stopListening();
+      stop();
     },
-    stop: async () => stop(),
   };
   const call = connect<PrimaryActions>(
     {
