@@ -227,7 +227,7 @@ function fromPool(pool: pg.Pool, limitMs: number, options: DatabaseOptions, engi
         throw new Error(`The encoding of the database must be UTF8, but it is ${rows[0].encoding}.`);
     },
     async vacuum() {
-      await direct.query('VACUUM (ANALYZE) users, accounts, tallies, tally_slices, tally_deltas');
+      await direct.query('VACUUM (ANALYZE) users, accounts, bans, tallies, tally_slices, tally_deltas');
     },
     async vacuumDeltas() {
       // To truncate would lock the table for a moment, and the next deltas need its space anyway.

@@ -58,9 +58,16 @@ export function movingProject(cause?: unknown): AppError {
   return unavailable('The project is being moved to another database. Send the request again.', cause);
 }
 
-/** UNAVAILABLE where the database is away, is a standby after a failover, or is not that of the project; any other error as it is. */
+const LOCKED =
+  'What this request changes is locked, by an import or another long change. Nothing was changed. Send the request again.';
+
+/**
+ * UNAVAILABLE where the database is away, is a standby after a failover, is not that of the project, or keeps a row locked; any other error as
+ * it is.
+ */
 export function toUnavailable(error: unknown): unknown {
   if (isMoving(error)) return movingProject(error);
+  if (isLockTimeout(error)) return unavailable(LOCKED, error);
   if (error instanceof AppError || !(isUnreachable(error) || isReadOnly(error))) return error;
   return unavailable(isNotStarted(error) ? AWAY : BROKEN, error);
 }
@@ -80,9 +87,21 @@ export function isReadOnly(error: unknown): boolean {
   return codeOf(error) === '25006';
 }
 
-/** Another transaction has held a lock for longer than was to be waited. */
+/** What PostgreSQL was doing when it waited for the transaction that holds a row. */
+const AT_A_ROW = /^while (updating|deleting|locking|inserting index|rechecking|checking) /;
+
+/** Another transaction has held a lock for longer than was to be waited, or than a statement may take. */
 export function isLockTimeout(error: unknown): boolean {
-  return codeOf(error) === '55P03';
+  const { where } = error as { where?: unknown };
+  return codeOf(error) === '55P03' || (codeOf(error) === '57014' && AT_A_ROW.test(String(where)));
+}
+
+/**
+ * A value, a rule of the data or another transaction was in the way: the statement is undone, and the session is as it was before. A new one
+ * would have to prepare every statement again.
+ */
+export function leavesSession(error: unknown): boolean {
+  return /^(22...|23...|40...|UD...|55P03|57014)$/.test(codeOf(error));
 }
 
 /** The role lacks a right. */

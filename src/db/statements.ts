@@ -3,6 +3,7 @@ import { threadId } from 'node:worker_threads';
 import pg from 'pg';
 import { currentTrace, withSpan } from '../telemetry/request-trace.js';
 import type { Prisma } from './generated/prisma/client.js';
+import { leavesSession } from './failures.js';
 import { PreparedStatement } from './prepared-statement.js';
 import type { TimeLimit } from './time-limit.js';
 
@@ -40,7 +41,7 @@ export function createStatements(onStatement: ((sql: string) => void) | undefine
   });
 }
 
-/** A pool gives the statement a connection of its own. A connection that has failed is closed. */
+/** A pool gives the statement a connection of its own. A connection that has failed is closed, but not for a statement that was refused. */
 function send<Row>(connection: Connection, { name, text, values }: Statement, limit: TimeLimit | null): Promise<Row[]> {
   return new Promise((resolve, reject) => {
     if (!(connection instanceof pg.Pool)) return run(connection, () => undefined);
@@ -51,7 +52,7 @@ function send<Row>(connection: Connection, { name, text, values }: Statement, li
     function run(client: pg.ClientBase, release: (error?: Error) => void): void {
       const statement = new PreparedStatement<Row>(name, text, values, (error, rows) => {
         limit?.close(slot);
-        release(error ?? undefined);
+        release(error === null || leavesSession(error) ? undefined : error);
         if (error === null) resolve(rows);
         else reject(error);
       });

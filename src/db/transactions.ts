@@ -68,7 +68,7 @@ export function createTransactions(
     const tx = statementsOn(connection, limit);
     await tx.query(Prisma.raw(`BEGIN ISOLATION LEVEL ${isolation}`));
     try {
-      if (limit === null) await connection.query('SET LOCAL statement_timeout = 0');
+      if (limit === null) await connection.query('SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0');
       const result = await work(tx);
       await tx.query(COMMIT);
       return { result };

@@ -238,18 +238,19 @@ function parseAccounts(
     if (accounts.has(address.key)) {
       throw badInput(name, publicKey, 'each address once');
     }
-    accounts.set(address.key, { ...linkedAccount(address, wallet), ...(walletType && { walletType }) });
+    accounts.set(address.key, linkedAccount(address, wallet, walletType));
   }
   if (wallet !== null && !accounts.has(wallet.key)) accounts.set(wallet.key, linkedAccount(wallet, wallet));
   return [...accounts.values()];
 }
 
-function linkedAccount(address: Address, wallet: Address | null): LinkedAccount {
+/** The login wallet is external, whatever is given. */
+function linkedAccount(address: Address, wallet: Address | null, given?: WalletType | null): LinkedAccount {
   return {
     network: address.network,
     publicKey: address.publicKey,
     addressKey: address.key,
-    walletType: address.key === wallet?.key ? 'external' : 'custodial',
+    walletType: address.key === wallet?.key ? 'external' : (given ?? 'custodial'),
   };
 }
 

@@ -125,10 +125,17 @@ export function isPrivateName(hostname: string): boolean {
 
 /** Whether an address belongs to the public internet: not private, loopback, link-local (as metadata services are), multicast or reserved. */
 export function isPublicAddress(address: string): boolean {
-  if (!ipaddr.isValid(address)) return false;
+  // ipaddr takes an IPv4-compatible address (::8.8.8.8) for one that maps IPv4.
+  if (!ipaddr.isValid(address) || /^::\d+\./.test(address)) return false;
   // `process` reads the IPv4 address out of an IPv6 one that maps it.
-  return ipaddr.process(address).range() === 'unicast';
+  const parsed = ipaddr.process(address);
+  if (parsed.range() !== 'unicast') return false;
+  return parsed.kind() === 'ipv4' || (parsed.match(GLOBAL_UNICAST) && !RESERVED.some((range) => parsed.match(range)));
 }
+
+/** The IPv6 addresses that are given out, and the parts of them for protocols and for documentation. */
+const GLOBAL_UNICAST = ipaddr.parseCIDR('2000::/3');
+const RESERVED = ['2001::/23', '3fff::/20'].map((range) => ipaddr.parseCIDR(range));
 
 export function requireWebhookDescription(text: string): string {
   const trimmed = isTooLong('webhookDescription', text) ? null : text.trim();

@@ -79,9 +79,9 @@ const CHECKING: Pass = { start: 0, share: 0.2 };
 const WRITING: Pass = { start: 0.2, share: 0.8 };
 
 export function createTransfers(db: Database, totals: Totals, spool: Spool) {
-  /** After many new users, so that the next reads are fast. */
-  async function foldAndVacuum(scope: ProjectScope, users: number): Promise<void> {
-    if (users <= BATCH_SIZE) return;
+  /** After many new rows, so that the next reads are fast. */
+  async function foldAndVacuum(scope: ProjectScope, rows: number): Promise<void> {
+    if (rows <= BATCH_SIZE) return;
     await totals.fold(scope);
     await db.vacuum();
   }
@@ -110,7 +110,7 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
         for await (const batch of batchesOf(input, WHOLE)) await alone((tx) => write(tx, [batch]));
       } else if (isStored(input)) await importAll(input, input);
       else await spool.withFile((file) => importAll(file, kept(input, file)));
-      await foldAndVacuum(scope, report.imported);
+      await foldAndVacuum(scope, report.imported + (report.bans ?? 0));
       report.errors.sort((a, b) => a.line - b.line);
       for (const { first } of report.error_kinds) first.sort((a, b) => a - b);
       return report;

@@ -39,11 +39,13 @@ export async function isAnyExternalIdTaken(
       LIMIT 1
     ) AS holder
     WHERE (holder.auth_method, holder.auth_value_key) IS DISTINCT FROM (r.auth_method, r.auth_value_key)
-      AND (${onConflict === 'update'}::boolean OR NOT EXISTS (
-        SELECT FROM users u
+      AND (${onConflict === 'update'}::boolean OR (
+        SELECT u.id FROM users u
         WHERE u.project_id = ${projectId}::int AND u.auth_method = r.auth_method
           AND u.auth_value_key >= r.auth_value_key AND u.auth_value_key <= r.auth_value_key AND u.deleted_at IS NULL
-      ))
+        ORDER BY u.auth_value_key
+        LIMIT 1
+      ) IS NULL)
     LIMIT 1`);
   return found.length > 0;
 }

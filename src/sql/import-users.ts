@@ -3,7 +3,7 @@ import { Prisma, type Queryable } from '../db/statements.js';
 import type { UserRecord } from '../domain/identities.js';
 import type { OnConflict } from '../domain/import-format.js';
 import { throwExternalIdError } from './external-ids.js';
-import { isToBeLinked, throwLinkingError } from './linked-accounts.js';
+import { isToBeLinked, linkedAccount, throwLinkingError } from './linked-accounts.js';
 import {
   IMPORT_UPDATES,
   IMPORTED_COLUMN_NAMES,
@@ -23,6 +23,8 @@ export interface WrittenUser {
 export interface ImportRows {
   readonly users: Prisma.Sql;
   readonly accounts: Prisma.Sql;
+  /** The keys of the accounts of each record, separated by spaces. */
+  readonly addressKeys: string;
 }
 
 /** Arrays, because PostgreSQL reads them in half the time of JSON. The account of a record has its place, from 1. */
@@ -30,8 +32,10 @@ export function toImportRows(records: readonly UserRecord[]): ImportRows {
   const accounts = records.flatMap((record, index) =>
     record.accounts.map((account) => ({ place: index + 1, account })),
   );
+  const keysOf = (record: UserRecord) => record.accounts.map(({ addressKey }) => addressKey).join(' ');
   return {
     users: importedArrays(records),
+    addressKeys: arrayText(records.map(keysOf)),
     accounts: Prisma.join([
       Prisma.sql`${arrayText(accounts.map(({ place }) => place))}::int[]`,
       Prisma.sql`${arrayText(accounts.map(({ account }) => account.network))}::network[]`,
@@ -61,11 +65,14 @@ export function writeUsers(
 /** The first key of the lock that the transaction of an import holds; the second is the project. */
 const IMPORT_LOCK = 1968399460;
 
-/** Keeps other imports of a project away until the transaction ends; false if one is running. */
+/**
+ * Keeps other imports of a project away until the transaction ends; false if one is running. The transaction may fill empty tables, of which
+ * the planner knows nothing until it ends: all indexes look alike to it, and it is to take the one that has the order of a look-up.
+ */
 export async function tryToImportAlone(tx: Queryable, projectId: number): Promise<boolean> {
-  const [row] = await tx.query<{ alone: boolean }>(
-    Prisma.sql`SELECT pg_try_advisory_xact_lock(${IMPORT_LOCK}::int, ${projectId}::int) AS alone`,
-  );
+  const [row] = await tx.query<{ alone: boolean }>(Prisma.sql`
+    SELECT pg_try_advisory_xact_lock(${IMPORT_LOCK}::int, ${projectId}::int) AS alone,
+           set_config('enable_sort', 'off', true), set_config('enable_seqscan', 'off', true)`);
   return row?.alone === true;
 }
 
@@ -80,7 +87,17 @@ const insertUsers = (projectId: number) => Prisma.sql`
   SELECT ${projectId}::int, id, ${IMPORTED_VALUES} FROM record
   ON CONFLICT (project_id, auth_method, auth_value_key) WHERE deleted_at IS NULL`;
 
-/** A new user has no accounts yet, and the id of the record: so the rest is found by numbers. */
+/** A column of the row of `placed` that has the place of account `a`, from an array that is made once; null where there is none. */
+function ofPlace(column: string): Prisma.Sql {
+  return Prisma.raw(
+    `(SELECT array_agg(${column} ORDER BY record.place) FROM record LEFT JOIN placed USING (place))[a.place]`,
+  );
+}
+
+/**
+ * A new user has no accounts yet, and the id of the record: so the rest is found by numbers. Accounts find their user in an array: a join
+ * would not keep their order.
+ */
 function addMissing(projectId: number, { users, accounts }: ImportRows): Prisma.Sql {
   return Prisma.sql`
     WITH ${record(users)}, written AS (
@@ -90,10 +107,10 @@ function addMissing(projectId: number, { users, accounts }: ImportRows): Prisma.
       SELECT record.place, record.id FROM record JOIN written USING (id)
     ), added AS (
       INSERT INTO accounts (project_id, user_id, network, public_key, address_key, wallet_type)
-      SELECT ${projectId}::int, placed.id, a.network, a.public_key, a.address_key, a.wallet_type
-      FROM unnest(${accounts}) WITH ORDINALITY AS a(place, network, public_key, address_key, wallet_type, ordinal)
-      JOIN placed USING (place)
-      ORDER BY a.ordinal
+      SELECT ${projectId}::int, u.id, a.network, a.public_key, a.address_key, a.wallet_type
+      FROM unnest(${accounts}) AS a(place, network, public_key, address_key, wallet_type)
+      CROSS JOIN LATERAL (SELECT ${ofPlace('placed.id')} AS id OFFSET 0) AS u
+      WHERE u.id IS NOT NULL
     )
     SELECT place, 'created' AS outcome FROM placed`;
 }
@@ -102,7 +119,7 @@ function addMissing(projectId: number, { users, accounts }: ImportRows): Prisma.
  * An existing user may have the login wallet as a custodial account. One who registers while the statement runs counts as updated.
  * Rows are joined by one value, because PostgreSQL takes two for so selective that it would compare each row with each.
  */
-function addOrUpdate(projectId: number, { users, accounts }: ImportRows): Prisma.Sql {
+function addOrUpdate(projectId: number, { users, accounts, addressKeys }: ImportRows): Prisma.Sql {
   return Prisma.sql`
     WITH ${record(users)}, before AS MATERIALIZED (
       -- Found as in findUsersByIdentity.
@@ -121,16 +138,14 @@ function addOrUpdate(projectId: number, { users, accounts }: ImportRows): Prisma
     ), placed AS MATERIALIZED (
       SELECT before.place, written.project_id, written.id, written.is_new, written.fields IS DISTINCT FROM before.fields AS is_changed
       FROM before JOIN written USING (identity)
-    ), given AS MATERIALIZED (
-      SELECT * FROM unnest(${accounts}) WITH ORDINALITY AS a(place, network, public_key, address_key, wallet_type, ordinal)
     ), added AS (
       INSERT INTO accounts AS linked (project_id, user_id, network, public_key, address_key, wallet_type)
       SELECT u.project_id, u.id, a.network, a.public_key, a.address_key, a.wallet_type
-      FROM given a
-      JOIN placed u USING (place)
-      JOIN (SELECT place, array_agg(address_key) AS address_keys FROM given GROUP BY place) AS every USING (place)
-      WHERE ${isToBeLinked(Prisma.sql`u.is_new`, Prisma.sql`every.address_keys`)}
-      ORDER BY a.ordinal
+      FROM unnest(${accounts}) AS a(place, network, public_key, address_key, wallet_type)
+      CROSS JOIN LATERAL (
+        SELECT ${projectId}::int AS project_id, ${ofPlace('placed.id')} AS id, ${ofPlace('placed.is_new')} AS is_new OFFSET 0
+      ) AS u
+      WHERE ${isToBeLinked(Prisma.sql`u.is_new`, Prisma.sql`string_to_array((${addressKeys}::text[])[a.place], ' ')`)}
       ON CONFLICT (project_id, user_id, address_key) DO UPDATE SET wallet_type = 'external'
         WHERE linked.wallet_type = 'custodial' AND excluded.wallet_type = 'external'
       RETURNING user_id
@@ -181,16 +196,22 @@ export async function findOverfull(
   if (existing.length === 0) return [];
   return tx.query(Prisma.sql`
     SELECT r.record_index AS "recordIndex", (has.accounts + adds.accounts)::int AS accounts
-    FROM jsonb_to_recordset(${JSON.stringify(existing)}::jsonb) AS r(record_index int, id bigint, keys jsonb)
+    FROM (
+      SELECT ${projectId}::int AS project_id, given.*
+      FROM jsonb_to_recordset(${JSON.stringify(existing)}::jsonb) AS given(record_index int, id bigint, keys jsonb)
+    ) AS r
     CROSS JOIN LATERAL (
-      SELECT count(*) AS accounts FROM accounts a WHERE a.project_id = ${projectId}::int AND a.user_id = r.id
+      SELECT count(*) AS accounts FROM (
+        SELECT a.id FROM accounts a
+        WHERE a.project_id = r.project_id AND a.user_id >= r.id AND a.user_id <= r.id
+        ORDER BY a.user_id
+        OFFSET 0
+      ) AS ordered
     ) AS has
     CROSS JOIN LATERAL (
       SELECT count(*) AS accounts
       FROM jsonb_array_elements_text(r.keys) AS given(key)
-      WHERE (
-        SELECT a.id FROM accounts a WHERE a.project_id = ${projectId}::int AND a.user_id = r.id AND a.address_key = given.key
-      ) IS NULL
+      WHERE ${linkedAccount('id', 'given.key', 'r')} IS NULL
     ) AS adds
     WHERE adds.accounts > 0 AND has.accounts + adds.accounts > ${most}::int
     ORDER BY r.record_index`);

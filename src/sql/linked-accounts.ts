@@ -45,15 +45,26 @@ export const findAccountsByUser = keyedStatement<{ projectId: number; userId: nu
 );
 
 /**
+ * What user `u` has linked of the accounts with `key`, as a column of it, or null. As in findUsersByIdentity, the order leaves one index: the
+ * others begin with what many users may share.
+ */
+export function linkedAccount(column: string, key: string, user: string): Prisma.Sql {
+  const [name, wanted, u] = [column, key, user].map((text) => Prisma.raw(text)) as [Prisma.Sql, Prisma.Sql, Prisma.Sql];
+  return Prisma.sql`(
+      SELECT known.${name} FROM accounts known
+      WHERE known.project_id = ${u}.project_id AND known.user_id >= ${u}.id AND known.user_id <= ${u}.id AND known.address_key = ${wanted}
+      ORDER BY known.user_id
+      LIMIT 1
+    )`;
+}
+
+/**
  * Whether account `a` is to be written for user `u`: it is new and the user has room for it, or it becomes external. An account
  * that stays as it is does not even get its row locked. A subquery, because every plan for it is good; a new user needs none.
  */
 export function isToBeLinked(isNewUser: Prisma.Sql, addressKeys: Prisma.Sql): Prisma.Sql {
   return Prisma.sql`
-    (${isNewUser} OR CASE (
-      SELECT known.wallet_type FROM accounts known
-      WHERE known.project_id = u.project_id AND known.user_id = u.id AND known.address_key = a.address_key
-    )
+    (${isNewUser} OR CASE ${linkedAccount('wallet_type', 'a.address_key', 'u')}
       WHEN 'external' THEN false
       WHEN 'custodial' THEN a.wallet_type::text = 'external'
       ELSE require_account_room(u.project_id, u.id, ${addressKeys})

@@ -27,6 +27,27 @@ const ada = { authMethod: 'email', authValue: 'ada@example.com' };
 const grace = { authMethod: 'google', authValue: 'grace' };
 const remove = (project: TestProject, id: string) => project.rest(`/server/users/${id}`, { method: 'DELETE' });
 
+test('logins that are refused keep the connection, with all that it has prepared', async () => {
+  const project = await app.createProject();
+  await recordLogin(project, { ...ada, externalId: 'A-1' });
+  const { pool } = app.context.db;
+  let connections = 0;
+  const count = () => {
+    connections += 1;
+  };
+  pool.on('connect', count);
+  for (let time = 0; time < 10; time += 1) {
+    const refused = await Promise.all([
+      recordLogin(project, { ...grace, externalId: 'A-1' }),
+      recordLogin(project, { ...ada, externalId: 'A-2' }, `key-${time}`),
+    ]);
+    expect(refused.flatMap(codesOf)).toEqual(['CONFLICT', 'CONFLICT']);
+  }
+  pool.off('connect', count);
+  // PostgreSQL may open a second one for two requests at once.
+  expect(connections).toBeLessThanOrEqual(1);
+});
+
 describe('a login', () => {
   test('sets it on a new user, on one without, and leaves the same', async () => {
     const project = await app.createProject();

@@ -1,5 +1,8 @@
 import { EventEmitter, once } from 'node:events';
+import { Readable } from 'node:stream';
 import { expect, inject, test, vi } from 'vitest';
+import { checksumAddress } from '#dist/domain/addresses.js';
+import { ethereumAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 
 /** Imports beside other work. */
@@ -116,4 +119,31 @@ test.runIf(isPostgres)('a deletion disables a project at once, and deletes it wh
   expect(onWait.mock.calls).toEqual([[WAITS]]);
   expect(await first.finish()).toMatchObject({ imported: 1 });
   expect(await deletion).toBe(1);
+});
+
+test('export, import and export of a user whose account is their own login wallet are the same', async () => {
+  const { transfers } = app.context.services;
+  const options = { progress: () => undefined, signal: new AbortController().signal };
+  const exported = async (project: TestProject) => {
+    const chunks: string[] = [];
+    const write = async (chunk: string) => void chunks.push(chunk);
+    await transfers.exportUsers(await scopeOf(project), { ...options, write });
+    return chunks.join('');
+  };
+  const [one, other] = [await app.createProject(), await app.createProject()];
+  const wallet = ethereumAddress(1);
+  const custodial = (address: string) => [{ network: 'ethereum', public_key: address, wallet_type: 'custodial' }];
+  const users = [
+    line(wallet, { auth_method: 'wallet', accounts: custodial(wallet) }),
+    // The same address in another spelling.
+    line('g', { wallet, accounts: custodial(checksumAddress(wallet)) }),
+  ];
+  await importFrom(one, Readable.from(users));
+  const first = await exported(one);
+  expect(first).not.toContain('custodial');
+  await importFrom(other, Readable.from([Buffer.from(first)]));
+  expect(await exported(other)).toBe(first);
+  const { data } = await other.graphql('{ userPage { users { accounts { walletType } } } }');
+  const external = { accounts: [{ walletType: 'EXTERNAL' }] };
+  expect(data.userPage.users).toEqual([external, external]);
 });

@@ -64,11 +64,18 @@ test('the same plans are chosen when most users have the same email and address'
 interface PlanNode {
   'Node Type': string;
   'Index Cond'?: string;
+  'Parent Relationship'?: string;
   Plans?: PlanNode[];
 }
 
 function nodesOf(node: PlanNode): PlanNode[] {
   return [node, ...(node.Plans ?? []).flatMap(nodesOf)];
+}
+
+/** What is done again with each execution of a node: not what it reads once (InitPlan). */
+function repeatedNodesOf(node: PlanNode): PlanNode[] {
+  const repeated = (node.Plans ?? []).filter((child) => child['Parent Relationship'] !== 'InitPlan');
+  return [node, ...repeated.flatMap(repeatedNodesOf)];
 }
 
 test('an import compares no row of a batch with each other row: it joins them by hashes, or looks them up in an index', async () => {
@@ -86,7 +93,7 @@ test('an import compares no row of a batch with each other row: it joins them by
   }
   const prepared = await db.query<{ name: string; parameters: number }>(Prisma.sql`
     SELECT name, cardinality(parameter_types) AS parameters FROM pg_prepared_statements
-    WHERE statement ~ 'record AS MATERIALIZED|AS r.record_index' AND statement !~ 'pg_prepared_statements'`);
+    WHERE statement ~ 'record AS MATERIALIZED|AS (r|given).record_index' AND statement !~ 'pg_prepared_statements'`);
   expect(prepared).toHaveLength(4);
   await db.pool.query('SET plan_cache_mode = force_generic_plan');
   for (const { name, parameters } of prepared) {
@@ -98,7 +105,7 @@ test('an import compares no row of a batch with each other row: it joins them by
       .flatMap(({ Plans = [] }) => Plans.slice(1));
     const conditions = nodes.flatMap((node) => node['Index Cond']?.split(' AND ').length ?? []);
     expect(Math.min(...conditions)).toBeGreaterThan(1);
-    expect(inner.flatMap(nodesOf).map((node) => node['Node Type'])).not.toContain('CTE Scan');
+    expect(inner.flatMap(repeatedNodesOf).map((node) => node['Node Type'])).not.toContain('CTE Scan');
   }
 });
 

@@ -81,7 +81,7 @@ describe.runIf(inject('engine') === 'postgres')('with DATABASE_DIRECT_URL', () =
     });
     await services.totals.fold(scope);
     await context.close();
-    expect(texts).toContain('SET LOCAL statement_timeout = 0');
+    expect(texts).toContain('SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0');
     expect(
       texts.filter((text) => /^\s*(SET (?!LOCAL)|RESET|LISTEN|VACUUM|PREPARE|DECLARE)|pg_advisory_lock/i.test(text)),
     ).toEqual([]);

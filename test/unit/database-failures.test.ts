@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { toUnavailable } from '#dist/db/failures.js';
+import type { AppError } from '#dist/errors.js';
 
 /** How failures of the database are told apart. The tests in test/faults meet the most important ones on a real server. */
 
@@ -30,6 +31,16 @@ test.each([
   const { code, message } = toUnavailable(cause) as { code: string; message: string };
   expect(code).toBe('UNAVAILABLE');
   expect(message).toMatch(/^The connection to the database broke\. .* may or may not have been written: /);
+});
+
+test.each([
+  ['a lock that was not given', fault({ code: '55P03', severity: 'ERROR' })],
+  ['no time left at a row', fault({ code: '57014', where: 'while updating tuple (0,1) in relation "users"' })],
+  ['no time left at a key', fault({ code: '57014', where: 'while inserting index tuple (0,1) in relation "x"' })],
+])('%s is UNAVAILABLE, and nothing was changed', (_what, cause) => {
+  const { code, headers, message } = toUnavailable(cause) as AppError;
+  expect([code, headers]).toEqual(['UNAVAILABLE', { 'retry-after': '1' }]);
+  expect(message).toMatch(/ is locked, .* Nothing was changed\./);
 });
 
 test.each([

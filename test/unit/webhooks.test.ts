@@ -95,6 +95,47 @@ describe('URLs of endpoints', () => {
     );
     expect(isPublicAddress('not an address')).toBe(false);
   });
+
+  test('an IPv6 address is public only among those that are given out: 2000::/3', () => {
+    const rest = fc.array(fc.integer({ min: 0, max: 0xffff }), { minLength: 7, maxLength: 7 });
+    const textOf = (parts: number[]) => parts.map((part) => part.toString(16)).join(':');
+    const outside = fc.integer({ min: 0x0100, max: 0xffff }).filter((first) => first >> 13 !== 1);
+    fc.assert(
+      fc.property(outside, rest, (first, parts) => {
+        expect(isPublicAddress(textOf([first, ...parts]))).toBe(false);
+      }),
+    );
+    fc.assert(
+      fc.property(fc.integer({ min: 0x2400, max: 0x2dff }), rest, (first, parts) => {
+        expect(isPublicAddress(textOf([first, ...parts]))).toBe(true);
+      }),
+    );
+  });
+
+  test.each([
+    ['::', false],
+    ['::1', false],
+    ['::8.8.8.8', false],
+    ['64:ff9b::808:808', false],
+    ['64:ff9b:1::1', false],
+    ['100::1', false],
+    ['2001::1', false],
+    ['2001:2::1', false],
+    ['2001:db8::1', false],
+    ['2002:808:808::1', false],
+    ['3fff::1', false],
+    ['4000::1', false],
+    ['5f00::1', false],
+    ['fc00::1', false],
+    ['fe80::1%eth0', false],
+    ['fec0::1', false],
+    ['ff02::1', false],
+    ['2001:4860:4860::8888', true],
+    ['2606:4700::1111', true],
+    ['2a00:1450::1', true],
+  ])('%s is public: %s', (address, isPublic) => {
+    expect(isPublicAddress(address)).toBe(isPublic);
+  });
 });
 
 test('descriptions are on one line and short', () => {
