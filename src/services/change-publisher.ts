@@ -165,7 +165,7 @@ export function createChangePublisher(db: Database, retentionMs: number, onFailu
 
   function pruneInBackground(): Promise<void> {
     pruning = pruning.then(() =>
-      inBackground('Deleting what is no longer kept', () => deleteOldRows(db, retentionMs, stopped.signal)),
+      inBackground('Deleting what has expired', () => deleteOldRows(db, retentionMs, stopped.signal)),
     );
     return pruning;
   }
@@ -218,7 +218,7 @@ export function createChangePublisher(db: Database, retentionMs: number, onFailu
 
     lagSeconds,
 
-    /** Deletes what is no longer kept (upkeep.ts). */
+    /** Deletes what has expired (upkeep.ts). */
     prune: pruneInBackground,
 
     async close(): Promise<void> {

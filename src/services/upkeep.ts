@@ -4,7 +4,7 @@ import { deleteExpiredKeys, listProjectsWithExpiredKeys } from '../sql/idempoten
 
 const AT_ONCE = 1_000;
 
-/** Deletes what is no longer kept of all projects, in short statements: changes that are older than `retentionMs`, and expired idempotency keys. */
+/** Deletes what has expired, of all projects, in short statements: changes that are older than `retentionMs`, and expired idempotency keys. */
 export async function deleteOldRows(db: Queryable, retentionMs: number, signal: AbortSignal): Promise<void> {
   for (const projectId of await listProjectsWithOldChanges(db, retentionMs))
     await inBatches((limit) => pruneChanges(db, projectId, retentionMs, limit), signal);

@@ -341,6 +341,27 @@ describe('the thread', () => {
     expect(failures).toEqual([]);
   });
 
+  test('ends the work of a request whose client has gone, at its next charge', async () => {
+    const { thread, elsewhere, request } = await startThread();
+    const project = await two.createProject();
+    await two.context.db.pool.query(
+      `INSERT INTO changes (project_id, type) SELECT p.id, 'user.created' FROM projects p, generate_series(1, 8000) WHERE p.app_id = $1`,
+      [project.appId],
+    );
+    const scope = await two.context.services.projects.getScope(project.appId);
+    // All of them are published then.
+    await two.context.services.changes.findStart(scope, 'now');
+    const read = async (isThere: boolean) => {
+      const own = Object.assign(Object.create(request), { scope, addWeight: () => isThere });
+      const { body } = await elsewhere.answer(own, asked('{ changes(types: [USER_REMOVED]) { nodes { id } } }'));
+      return JSON.parse(Buffer.from(body as Uint8Array).toString());
+    };
+    expect(await read(true)).toEqual({ data: { changes: { nodes: [] } } });
+    expect((await read(false)).errors).toMatchObject([{ extensions: { code: 'REQUEST_TIMEOUT' } }]);
+    await thread.close();
+    expect(failures).toEqual([]);
+  });
+
   test('ends when it was not used for long, and can be started again', async () => {
     const { thread, elsewhere, request } = await startThread({ idleMs: 1_000 });
     await vi.waitFor(() => expect(thread.usage().isRunning).toBe(false), PATIENCE);

@@ -128,6 +128,35 @@ test('the cost of an operation counts what is looked at, so that many aliases ar
   expect(scanned).toBeLessThan(150 * 200 + 80 * 1_000);
 });
 
+test('a webhook looks at many changes at a time, and gets those of its types alone', async () => {
+  const project = await app.createProject();
+  await addMany(project, MANY);
+  await app.context.db.pool.query(
+    `DELETE FROM users u USING projects p WHERE p.id = u.project_id AND p.app_id = $1 AND u.id % 1000 = 0`,
+    [project.appId],
+  );
+  const { changes, projects } = app.context.services;
+  const projectId = (await projects.getScope(project.appId)).projectIdFor('changes');
+  await vi.waitUntil(async () => {
+    await changes.findStart(await projects.getScope(project.appId), 'now');
+    return changes.lagSeconds() === 0;
+  }, PATIENCE);
+  const reads = watchReads(app);
+  const seen: string[] = [];
+  let place = { timeline: '00000000', id: 0 };
+  for (let isFull = true; isFull; ) {
+    const part = await changes.readAfter(projectId, place, { types: ['user.removed'], limit: 2 });
+    seen.push(...part.changes.map(({ change }) => change.type));
+    place = { timeline: part.timeline, id: part.end };
+    isFull = part.isFull;
+  }
+  expect(seen.length).toBeGreaterThanOrEqual(3);
+  expect(new Set(seen)).toEqual(new Set(['user.removed']));
+  // At most a thousand at a time, and at most two that it wants.
+  expect(reads.length).toBeLessThanOrEqual(7);
+  for (const { rows } of reads) expect(rows).toBeLessThanOrEqual(2);
+});
+
 test('a follower is sent what is of its types, past many others', async () => {
   const project = await app.createProject();
   const first = await read(project, '/changes?after=now');

@@ -18,6 +18,8 @@ test('a session that becomes the leader while the service closes deletes no old 
   } as unknown as Database;
   const session = {
     signal: closing.signal,
+    isDirect: async () => true,
+    isShared: async () => false,
     listen: async () => undefined,
     query: async () => [{ leads: true, published: 0, last: 0 }],
   } as unknown as Session;
