@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { cursor, encodeCursor, parse } from '../domain/filters.js';
 import type { LoginMethod } from '../domain/users.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
+import type { DeletionOptions } from '../services/project-lifecycle.js';
 import type { OpenProject } from '../services/projects.js';
 import { MAX_BUCKETS, type SignUps } from '../services/statistics.js';
 import { builder, type DashboardContext, loginMethodEnum, type PageInfo, pageInfoType } from './builder.js';
@@ -211,22 +212,33 @@ builder.mutationFields((t) => ({
   }),
   deleteProject: t.boolean({
     description:
-      'Deletes a project with all its users, for ever. Needs ADMIN. True once it is done; false where it takes longer: the project is disabled, and the deletion goes on. NOT_FOUND; BAD_USER_INPUT if the name is not that of the project.',
+      'Deletes a project with all its users, for ever. Needs ADMIN. True once it is done; false where it takes longer: the project is disabled, and the deletion goes on as long as you are an ADMIN. NOT_FOUND; BAD_USER_INPUT if the name is not that of the project.',
     args: {
       appId: t.arg.id(appIdArgument),
       name: t.arg.string({ required: true, description: 'The name of the project, as a confirmation.' }),
     },
     resolve: async (_root, { appId, name }, context) => {
-      const { services, scopeOf, requestId, report } = context;
+      const { services, operator, scopeOf, requestId, report } = context;
       const scope = await scopeOf(appId);
       scope.projectIdFor('operate');
       const project = await openAgain(context, appId);
       if (project.name !== name) throw badInput('name', name, 'the name of the project');
-      const options = { progress: () => undefined, signal: new AbortController().signal };
+      const options: DeletionOptions = {
+        progress: () => undefined,
+        signal: new AbortController().signal,
+        // It does not end with the session, so that one can log out meanwhile.
+        permit: (tx) => services.operators.requireStill(operator, 'operate', tx),
+      };
       const done = services.lifecycle.deleteProject(scope, options, requestId).then(() => true);
       const late = sleep(DELETION_WAIT_MS, false, { ref: false });
       const outcome = await Promise.race([done, late]);
-      if (!outcome) done.catch((error) => report(fromUnknown(error)));
+      if (!outcome)
+        done
+          .catch(async (error) => {
+            if (fromUnknown(error).code !== 'FORBIDDEN') throw error;
+            await services.audit.recordRefusal(scope, requestId, 'deleteProject');
+          })
+          .catch((error) => report(fromUnknown(error)));
       return outcome;
     },
   }),

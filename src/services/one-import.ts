@@ -16,6 +16,8 @@ export interface Waiting {
   readonly onWait?: (sentence: string) => void;
   /** Ends the waiting, too. */
   readonly signal: AbortSignal;
+  /** Called at the end of each transaction; what it throws undoes the transaction. Without it, what was allowed at the start stays so. */
+  readonly permit?: (tx: Queryable) => Promise<unknown>;
 }
 
 /**
@@ -25,15 +27,18 @@ export interface Waiting {
 export async function withoutImport<Result>(
   db: Database,
   projectId: number,
-  { waitMs = WAIT_MS, onWait, signal }: Waiting,
+  { waitMs = WAIT_MS, onWait, signal, permit }: Waiting,
   work: (tx: Queryable) => Promise<Result>,
 ): Promise<Result> {
   const deadline = performance.now() + waitMs;
   for (let hasToldSo = false; ; hasToldSo = true) {
     signal.throwIfAborted();
-    const attempt = db.transaction('READ COMMITTED', async (tx) =>
-      (await tryToImportAlone(tx, projectId)) ? { result: await work(tx) } : null,
-    );
+    const attempt = db.transaction('READ COMMITTED', async (tx) => {
+      if (!(await tryToImportAlone(tx, projectId))) return null;
+      const result = await work(tx);
+      await permit?.(tx);
+      return { result };
+    });
     // The one session of the embedded database is held by the import itself.
     const done = await attempt.catch((error: unknown) => {
       if (isBusy(error)) return null;

@@ -15,10 +15,12 @@ import {
   requirePermission,
 } from '../domain/operators.js';
 import { parse } from '../domain/filters.js';
+import type { Permission } from '../domain/projects.js';
 import { AppError, show } from '../errors.js';
 import {
   deleteOperator,
   deleteSession,
+  findRole,
   insertLink,
   insertOperator,
   insertSession,
@@ -179,6 +181,13 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
     async findSession(token: unknown, tx: Queryable = db): Promise<ActiveSession | null> {
       const tokenHash = hashToken(token);
       return (tokenHash && (await useSession(tx, tokenHash))) ?? null;
+    },
+
+    /** Refuses what an operator has begun and may no longer do, as a transaction sees it. Their session may have ended. FORBIDDEN. */
+    async requireStill({ name }: Operator, permission: Permission, tx: Queryable): Promise<void> {
+      const role = await findRole(tx, name);
+      if (role === undefined) throw new AppError('FORBIDDEN', `The operator ${show(name)} has been removed.`);
+      requirePermission({ name, role }, permission);
     },
 
     /** The active sessions that an operator may see: their own, or for an admin all. */

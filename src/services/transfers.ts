@@ -40,8 +40,6 @@ export interface ImportOptions extends Waiting {
   readonly requestId?: string | null;
   /** Called with the lines that are read so far, and the part of the work that is done, 0 to 1, where the length of the input is known. */
   readonly progress: (lines: number, fraction?: number) => void;
-  /** Called at the end of each transaction; what it throws undoes the transaction. By default what was allowed at the start is. */
-  readonly permit?: (tx: Queryable) => Promise<unknown>;
 }
 
 export const EXPORT_FORMATS = ['ndjson', 'csv'] as const;
@@ -127,7 +125,6 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
           ...(banned > 0 && { bans: banned }),
         };
         await recordAction(tx, actor, 'import', details);
-        await options.permit?.(tx);
       }
       /** Imports all of `stored` or nothing, once `checked`, which has the same bytes, has been read without a fault. */
       async function importAll(stored: Stored, checked: AsyncIterable<Buffer>) {

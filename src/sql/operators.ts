@@ -41,6 +41,14 @@ export function listOperators(db: Queryable): Promise<KnownOperator[]> {
   return db.query(Prisma.sql`SELECT ${OPERATOR} FROM operators ORDER BY name`);
 }
 
+/** The role of an operator as it is now; nothing if there is none of this name. */
+export async function findRole(db: Queryable, name: string): Promise<OperatorRole | undefined> {
+  const [found] = await db.query<{ role: OperatorRole }>(
+    Prisma.sql`SELECT role::text AS role FROM operators WHERE name = ${name}::text`,
+  );
+  return found?.role;
+}
+
 /** Adds an operator; nothing if there is one of this name or subject. With `onlyAsFirst`, nothing if there is any. */
 export async function insertOperator(
   db: Queryable,

@@ -228,6 +228,56 @@ test('an operator who is demoted in the middle of many users goes no further', a
   expect(await userCount(project)).toBe(2);
 });
 
+test.each(ENDS.slice(0, 2))('the deletion of a project stops when its admin is %s', async (_what, endOf) => {
+  const [who, project] = [await logIn(app, 'admin'), await app.createProject('doomed')];
+  await sql(
+    `INSERT INTO bans (project_id, auth_method, auth_value, auth_value_key)
+     SELECT id, 'custom', n::text, n::text FROM projects, generate_series(1, 5000) AS n WHERE app_id = $1`,
+    project.appId,
+  );
+  const { lifecycle } = app.context.services;
+  const deleteProject = vi.spyOn(lifecycle, 'deleteProject').mockImplementationOnce((scope, options, requestId) => {
+    deleteProject.mockRestore();
+    let transactions = 0;
+    const permit: typeof options.permit = async (tx) => {
+      transactions += 1;
+      // The first one deletes users, of whom there are none.
+      if (transactions === 3) {
+        if (inject('engine') === 'embedded') await tx.query(Prisma.raw(endOf(who.name)));
+        else await sql(endOf(who.name));
+      }
+      return options.permit?.(tx);
+    };
+    return lifecycle.deleteProject(scope, { ...options, permit }, requestId);
+  });
+  await who.graphql('mutation ($appId: ID!) { deleteProject(appId: $appId, name: "doomed") }', {
+    appId: project.appId,
+  });
+  await vi.waitFor(async () => expect(await refusals(project, who)).toEqual(['deleteProject']), { timeout: 30_000 });
+  const [left] = await sql(
+    'SELECT count(*)::int AS bans, disabled_at IS NOT NULL AS disabled FROM bans b JOIN projects p ON p.id = b.project_id WHERE app_id = $1 GROUP BY 2',
+    project.appId,
+  );
+  expect(left).toEqual({ bans: 3_000, disabled: true });
+});
+
+test('the deletion of a project does not stop when its admin logs out', async () => {
+  const [who, project] = [await logIn(app, 'admin'), await app.createProject('doomed')];
+  const { lifecycle } = app.context.services;
+  const deleteProject = vi.spyOn(lifecycle, 'deleteProject').mockImplementationOnce(async (...args) => {
+    deleteProject.mockRestore();
+    await sql(`DELETE FROM operator_sessions WHERE ${OF_OPERATOR(who.name)}`);
+    return lifecycle.deleteProject(...args);
+  });
+  await who.graphql('mutation ($appId: ID!) { deleteProject(appId: $appId, name: "doomed") }', {
+    appId: project.appId,
+  });
+  await vi.waitFor(
+    async () => expect(await sql('SELECT 1 FROM projects WHERE app_id = $1', project.appId)).toEqual([]),
+    { timeout: 30_000 },
+  );
+});
+
 test('a session does not rest while a transfer runs', async () => {
   const [who, project] = [await logIn(app, 'admin'), await app.createProject()];
   const answer = await postSlowly(who, path(project, 'import'), ['{', '}'], async () => {
