@@ -31,11 +31,10 @@ function withoutOptions(url: string): string {
  *
  * - UTC: Prisma's adapter reads a timestamp as UTC, whatever offset the session writes (prisma#26786).
  * - No JIT: it would compile for a second what runs for a millisecond.
- * - A lock is waited for a little less than a statement may take, so that the answer can say what was waited for.
  * - Generic plans: every statement is written to have one good plan, and planning costs more than running it.
  */
 function sessionOptions(url: string, limitMs: number): string {
   const given = new URL(url).searchParams.get('options') ?? '';
   const ours = `-c TimeZone=UTC -c DateStyle=ISO -c jit=off -c plan_cache_mode=force_generic_plan`;
-  return `${given} ${ours} -c statement_timeout=${limitMs} -c lock_timeout=${Math.ceil(limitMs * 0.8)}`.trim();
+  return `${given} ${ours} -c statement_timeout=${limitMs}`.trim();
 }

@@ -96,6 +96,9 @@ const EMBEDDED_CONNECT_TIMEOUT_MS = 30_000;
 /** How much longer than the server's own limit an answer is waited for, before the connection counts as broken. */
 const QUERY_TIMEOUT_MARGIN_MS = 1_000;
 
+/** A lock is waited for a little less than a statement may take, so that the answer can say what was waited for. */
+const LOCK_PART = 0.8;
+
 /** How long the direct connection stays open without use. */
 const DIRECT_IDLE_MS = 1_000;
 
@@ -113,7 +116,14 @@ export function createDatabase(config: DatabaseConfig, options: DatabaseOptions 
       void stops.push(keepSession(withoutPooler, work, options.onIdleError));
     const { replicaUrl, replicaMaxLagMs, statementTimeoutMs, poolSize } = config;
     const replicaLimitMs = Math.min(statementTimeoutMs, REPLICA_STATEMENT_MS);
-    return fromPool(new pg.Pool({ ...connection, max: config.poolSize, idleTimeoutMillis: 0 }), limitMs, options, {
+    // No option of the connection, which a pooler would refuse; nor a setting of its session, which other clients have next.
+    const limitLocks = (client: pg.ClientBase) => client.query(`SET lock_timeout = ${Math.ceil(limitMs * LOCK_PART)}`);
+    const isPooled = config.directUrl !== undefined;
+    const pool = new pg.Pool({
+      ...{ ...connection, max: config.poolSize, idleTimeoutMillis: 0 },
+      ...(limitMs > 0 && !isPooled && { onConnect: limitLocks }),
+    });
+    return fromPool(pool, limitMs, options, {
       direct,
       async requireSessions() {
         if (!(await sharesSessions(withoutPooler))) return;
