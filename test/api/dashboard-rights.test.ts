@@ -101,8 +101,9 @@ async function postSlowly(
     });
   });
   sent.write(head);
-  await vi.waitFor(() =>
-    expect(app.statements.slice(before).some((text) => text.includes('operator_sessions'))).toBe(true),
+  await vi.waitFor(
+    () => expect(app.statements.slice(before).some((text) => text.includes('operator_sessions'))).toBe(true),
+    { timeout: 20_000 },
   );
   await pause();
   sent.end(rest);
