@@ -78,12 +78,12 @@ export async function purgeRemoved(db: Queryable, actor: Actor, olderThanMs: num
   const [row] = await db.query<{ purged: number }>(Prisma.sql`
     WITH purged AS (
       DELETE FROM users
-      WHERE project_id = ${actor.projectId} AND id IN (
+      WHERE project_id = ${actor.projectId} AND id = ANY (ARRAY(
         SELECT id FROM users
         WHERE project_id = ${actor.projectId} AND deleted_at < now() - ${olderThanMs}::float8 * interval '1 millisecond'
         ORDER BY deleted_at
         LIMIT ${limit}::bigint
-      )
+      ))
       RETURNING id
     ), audited AS (
       ${insertAuditEntries(actor, 'purge', entry)}
