@@ -10,7 +10,7 @@ import { unitsOfCost } from './weight.js';
 /** A smaller operation starts all its root fields at once, so that their reads share statements. */
 const LARGE_COST = 2_000;
 const ASK_FOR_LESS =
-  'The users that match, or their accounts, are more than one answer can have: ask for fewer at once.';
+  'The users that match, their accounts, or the changes that were looked at, are more than one answer can have: ask for fewer at once.';
 
 /** The context of the resolvers of a request, or of an event of a subscription. */
 export function contextOf(

@@ -121,6 +121,18 @@ test.runIf(isPostgres)('a deletion disables a project at once, and deletes it wh
   expect(await deletion).toBe(1);
 });
 
+test('an import of a project that was deleted meanwhile says so', async () => {
+  const project = await app.createProject();
+  const scope = await scopeOf(project);
+  const options = { progress: () => undefined, signal: new AbortController().signal };
+  await app.context.services.lifecycle.deleteProject(scope, options);
+  const late = app.context.services.transfers.importUsers(scope, Readable.from([line('a')]), {
+    ...{ onConflict: 'fail', skipInvalid: false },
+    ...options,
+  });
+  await expect(late).rejects.toMatchObject({ code: 'NOT_FOUND', message: 'The project has been deleted.' });
+});
+
 test('export, import and export of a user whose account is their own login wallet are the same', async () => {
   const { transfers } = app.context.services;
   const options = { progress: () => undefined, signal: new AbortController().signal };
