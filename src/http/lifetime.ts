@@ -131,8 +131,8 @@ export function createLifetimes(app: FastifyInstance, runWithAdmission: RunWithA
   app.addHook('onClose', async () => clearInterval(timer));
 
   /**
-   * Begins work that outlives its request, unless the client has gone, and returns the body of the answer, which is what the work writes. A work that fails breaks the
-   * answer off, so that no part is taken for the whole. What `places.take` throws where there are too many.
+   * Begins work that outlives its request, unless the client has gone, and returns the body of the answer, which is what the work writes. A
+   * work that fails breaks the answer off, so that no part is taken for the whole. What `places.take` throws where there are too many.
    */
   function begin<Permit>(
     request: FastifyRequest,
