@@ -133,3 +133,8 @@ export function requireProjectName(name: string): string {
     `A project's name is text of 1 to ${INPUT_LIMITS.projectName.max} characters on one line.`,
   );
 }
+
+/** NOT_FOUND for a project that was deleted while a request or a command for it waited. */
+export function projectDeleted(): AppError {
+  return new AppError('NOT_FOUND', 'The project has been deleted.');
+}

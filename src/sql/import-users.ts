@@ -2,7 +2,7 @@ import { arrayText } from '../db/prepared-statement.js';
 import { Prisma, type Queryable } from '../db/statements.js';
 import type { UserRecord } from '../domain/identities.js';
 import type { OnConflict } from '../domain/import-format.js';
-import { AppError } from '../errors.js';
+import { projectDeleted } from '../domain/projects.js';
 import { throwExternalIdError } from './external-ids.js';
 import { isToBeLinked, linkedAccount, throwLinkingError } from './linked-accounts.js';
 import {
@@ -66,7 +66,7 @@ export function writeUsers(
 /** NOT_FOUND for a project that was deleted while its import waited or was sent. */
 function throwProjectError(error: unknown): never {
   if ((error as { constraint?: unknown }).constraint !== 'users_project_id_fkey') throw error;
-  throw new AppError('NOT_FOUND', 'The project has been deleted.');
+  throw projectDeleted();
 }
 
 /** The first key of the lock that the transaction of an import holds; the second is the project. */
