@@ -19,8 +19,8 @@ const PAGE = `query ($after: String, $first: Int! = 1, $types: [ChangeType!] = [
 async function addMany(project: TestProject, count: number, from: TestApp = app): Promise<void> {
   await from.context.db.pool.query(
     `INSERT INTO users (project_id, auth_method, auth_value, auth_value_key)
-     SELECT p.id, 'x', n::text, n::text
-     FROM projects p, (SELECT coalesce(max(id), 0) AS last FROM users) AS u, generate_series(u.last + 1, u.last + $2) AS n WHERE p.app_id = $1`,
+     SELECT p.id, 'x', v.text, v.text
+     FROM projects p, (SELECT gen_random_uuid()::text AS text FROM generate_series(1, $2::int)) AS v WHERE p.app_id = $1`,
     [project.appId, count],
   );
   await vi.waitUntil(async () => {
