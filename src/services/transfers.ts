@@ -128,7 +128,9 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
       }
       /** Imports all of `stored` or nothing, once `checked`, which has the same bytes, has been read without a fault. */
       async function importAll(stored: Stored, checked: AsyncIterable<Buffer>) {
-        for await (const _ of parsedBatches(checked, report, options, CHECKING));
+        for await (const batch of parsedBatches(checked, report, options, CHECKING)) {
+          if (batch.some(({ record }) => 'ban' in record)) report.bans = 0;
+        }
         if (report.failed > 0) return;
         await alone(async (tx) => {
           await write(tx, batchesOf(stored, WRITING));
