@@ -131,7 +131,7 @@ async function serve(config: Config, log: Logger, operations: Operations, superv
     const stopped = Promise.race([supervisor.untilStopped(), untilAborted(lost.signal)]);
     // Awaited below; until then a rejection must not count as unhandled.
     stopped.catch(() => undefined);
-    if (await openWhenReachable(context, log, stopped)) {
+    if (await openWhenReachable(context, log, url, stopped)) {
       log.info(`Server listening at ${url}`);
       const dashboardUrl = dashboardUrlOf(config, url);
       if (controlSocket !== undefined) {
@@ -197,7 +197,12 @@ const RETRY_MS = 500;
 const TRIES_PER_LOG_LINE = 20;
 
 /** Opens the database, and waits while it cannot be reached. Returns false if a signal arrived first. */
-async function openWhenReachable(context: Context, log: Logger, stopped: Promise<unknown>): Promise<boolean> {
+async function openWhenReachable(
+  context: Context,
+  log: Logger,
+  url: string,
+  stopped: Promise<unknown>,
+): Promise<boolean> {
   const signal = stopped.then(() => true);
   signal.catch(() => undefined);
   for (let tries = 0; ; tries += 1) {
@@ -209,7 +214,7 @@ async function openWhenReachable(context: Context, log: Logger, stopped: Promise
       const { code, message } = error as NodeJS.ErrnoException;
       const reason = message || code;
       if (tries % TRIES_PER_LOG_LINE === 0)
-        log.warn({ reason }, 'The database cannot be reached. The service starts as soon as it can be.');
+        log.warn({ reason }, `The database cannot be reached. Until it can be, ${url} answers 503.`);
     }
     if (await Promise.race([signal, sleep(RETRY_MS, false)])) return false;
   }

@@ -59,7 +59,7 @@ export function movingProject(cause?: unknown): AppError {
 }
 
 const LOCKED =
-  'What this request changes is locked, by an import or another long change. Nothing was changed. Send the request again.';
+  'What this request needs is locked, by an import or another long change. Nothing was changed. Send the request again.';
 
 /**
  * UNAVAILABLE where the database is away, is a standby after a failover, is not that of the project, or keeps a row locked; any other error as

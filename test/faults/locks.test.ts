@@ -50,7 +50,7 @@ describe.runIf(inject('engine') === 'postgres')(
         expect([status, headers.get('retry-after')]).toEqual([503, '1']);
         const { error, errors }: Json = body;
         expect(error ?? errors[0].message).toBe(
-          'What this request changes is locked, by an import or another long change. Nothing was changed. Send the request again.',
+          'What this request needs is locked, by an import or another long change. Nothing was changed. Send the request again.',
         );
         if (errors) expect(errors[0].extensions.code).toBe('UNAVAILABLE');
       }
