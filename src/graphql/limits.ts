@@ -23,7 +23,7 @@ export const LIMITS = {
   characters: 50_000,
   /** Of the text of a document whose subscription is opened. The thread that keeps the streams reads it (elsewhere.ts). */
   subscriptionCharacters: 5_000,
-  /** Of the body of such a request, or of its URL: the stream keeps what it declares. */
+  /** Of the body or the URL of a request for a subscription: its stream keeps what it declares. */
   subscriptionBytes: 8_192,
   tokens: 4_000,
   /** GraphQL.js counts the lines again for each error, to report its position. */

@@ -7,8 +7,8 @@ import { notRead, onConnectionEnd, type UnreadBytes } from './unread-bytes.js';
 
 /*
  * What outlives its request: streams of events, downloads, uploads. An answer of one piece is weighed, permitted and bounded once,
- * because it is over soon. What goes on is weighed, permitted and bounded here, again at each piece of its work. Only this file listens
- * for the end of such a client (test/unit/source.test.ts).
+ * because it is over soon. What goes on is weighed, permitted and bounded here, again at each piece of its work. Routes and services do not
+ * listen for the end of an answer themselves (test/unit/source.test.ts).
  */
 
 /** How often the permission of what is open is read again, so that it ends within a second of its permission. */
