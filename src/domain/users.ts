@@ -131,7 +131,7 @@ export type LineOf<ValueOf extends Record<LineField, unknown>> = {
   [Field in LineField as Table[Field]['line']]: ValueOf[Field];
 };
 
-/** A user in the form of the import format, with the id by which the export continues. */
+/** A user in the form of the import format, with the id, which CSV shows. */
 export type ExportedUser = LineOf<AsRead<UserModel>> & {
   id: number;
   /** Oldest first. */
