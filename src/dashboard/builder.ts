@@ -136,23 +136,3 @@ export const walletTypeEnum = builder.enumType('WalletType', {
   description: 'Who holds the private key of an account.',
   values: valuesOf(WalletType, { custodial: 'The service.', external: 'The user.' }),
 });
-
-export interface PageInfo {
-  readonly startCursor: string | null;
-  readonly endCursor: string | null;
-  readonly hasNextPage: boolean;
-  readonly hasPreviousPage: boolean;
-}
-
-export const pageInfoType = builder.objectRef<PageInfo>('PageInfo').implement({
-  description: 'Where a page stands in the whole list.',
-  fields: (t) => ({
-    startCursor: t.exposeString('startCursor', { nullable: true, description: 'The cursor of the first item.' }),
-    endCursor: t.exposeString('endCursor', {
-      nullable: true,
-      description: 'The cursor of the last item, for `after`; null where the page is empty.',
-    }),
-    hasNextPage: t.exposeBoolean('hasNextPage', { description: 'Whether there are items after this page.' }),
-    hasPreviousPage: t.exposeBoolean('hasPreviousPage', { description: 'Whether there are items before this page.' }),
-  }),
-});
