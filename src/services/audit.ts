@@ -1,6 +1,6 @@
 import type { Database } from '../db/database.js';
 import { formatCsvLine } from '../domain/csv.js';
-import { cursor, dateBound, encodeCursor, parse, userId } from '../domain/filters.js';
+import { cursor, dateBound, parse, userId } from '../domain/filters.js';
 import { atMost, isTooLong } from '../domain/input-limits.js';
 import { AuditAction, type AuditEntry, type ProjectScope } from '../domain/projects.js';
 import { badInput } from '../errors.js';
@@ -82,11 +82,6 @@ function formatEntry({ id, at, actor, requestId, action, userId: user_id, detail
 
 function formatCsvEntry({ id, at, actor, action, userId: user, requestId, details }: AuditEntry): string {
   return formatCsvLine([id, at, actor, action, user, requestId, JSON.stringify(details)]);
-}
-
-/** The cursor of an entry in a list, newest first. */
-export function cursorOfEntry({ at, id }: AuditEntry): string {
-  return encodeCursor({ createdAt: new Date(at), id });
 }
 
 function readQuestion({ actor, action, userId: id, since, until }: AuditQuestion): AuditFilter {
