@@ -16,6 +16,8 @@ interface Kind {
 
 const EVERY_ENGINE: readonly Engine[] = process.env['TEST_DATABASE_URL'] ? ['embedded', 'postgres'] : ['embedded'];
 const SLOW = { testTimeout: 240_000, hookTimeout: 240_000 };
+/** What they test is the same on every engine: the service as a program of an operating system, its terminal, its log. */
+const OF_NO_ENGINE = ['test/unit/**', 'test/process/{completion,observability,terminal}.test.ts'];
 const JOURNEYS = ['test/browser/dashboard-journeys.test.ts'];
 /** What compares times is not run beside anything else. */
 const COMPARES_TIMES = ['test/contract/authentication-time.test.ts'];
@@ -54,7 +56,7 @@ const projects = Object.entries(kinds).flatMap(([name, { engines = EVERY_ENGINE,
   engines.map((engine) => ({
     name: engine === 'postgres' ? `${name}-postgres` : name,
     include,
-    exclude: [...configDefaults.exclude, ...exclude, ...(engine === 'postgres' ? ['test/unit/**'] : [])],
+    exclude: [...configDefaults.exclude, ...exclude, ...(engine === 'postgres' ? OF_NO_ENGINE : [])],
     provide: { engine },
     ...test,
   })),
