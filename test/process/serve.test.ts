@@ -250,7 +250,9 @@ describe('a server', () => {
 describe('a start is refused', () => {
   async function refusal(settings: Settings) {
     const database = await copyTemplate();
-    const outcome = await userdir({ LOG_LEVEL: 'silent', PORT: '0', ...database.env, ...settings }, ['serve']);
+    const outcome = await userdir({ LOG_LEVEL: 'silent', PORT: '0', DEMO: 'off', ...database.env, ...settings }, [
+      'serve',
+    ]);
     await database.drop();
     return outcome;
   }
@@ -280,7 +282,7 @@ describe('a start is refused', () => {
   });
 
   test('by a HOST that this machine does not have', async () => {
-    const { code, stderr } = await refusal({ HOST: '192.0.2.1', DEMO: 'off' });
+    const { code, stderr } = await refusal({ HOST: '192.0.2.1' });
     expect({ code, stderr }).toEqual({
       code: 1,
       stderr: 'userdir: HOST 192.0.2.1 is not an address of this machine.\n',
