@@ -4,7 +4,7 @@ import { LongestFirst } from './test/support/sequencer.js';
 
 /**
  * The tests by what they need. `npm test` runs `fast`; `npm run test:all` runs all of them, on the embedded database and, where
- * TEST_DATABASE_URL names a server, on that PostgreSQL too. One kind runs after the other.
+ * TEST_DATABASE_URL names a server, on that PostgreSQL too. They start in this order, without waiting for the end of a kind.
  */
 interface Kind {
   readonly include: string[];
@@ -16,28 +16,30 @@ interface Kind {
 
 const EVERY_ENGINE: readonly Engine[] = process.env['TEST_DATABASE_URL'] ? ['embedded', 'postgres'] : ['embedded'];
 const SLOW = { testTimeout: 240_000, hookTimeout: 240_000 };
+/** What they test is the same on every engine: the service as a program of an operating system, its terminal, its log. */
+const OF_NO_ENGINE = ['test/unit/**', 'test/process/{completion,observability,terminal}.test.ts'];
 const JOURNEYS = ['test/browser/dashboard-journeys.test.ts'];
 /** What compares times is not run beside anything else. */
 const COMPARES_TIMES = ['test/contract/authentication-time.test.ts'];
 
 const kinds: Record<string, Kind> = {
+  // What is packed and installed, and what the guides tell. An installation takes as long as the registry.
+  package: { include: ['test/package/**/*.test.ts'], test: SLOW },
+  // The command and the server as processes.
+  process: { include: ['test/process/**/*.test.ts'], test: { isolate: false, ...SLOW } },
+  // Processes that are killed, servers that go away, directories that two want.
+  faults: { include: ['test/faults/**/*.test.ts'], test: SLOW },
+  // What they look at is the same on every engine.
+  browser: { include: ['test/browser/**/*.test.ts'], exclude: JOURNEYS, engines: ['embedded'], test: SLOW },
+  // What operators do in a browser, down to the database.
+  journeys: { include: JOURNEYS, test: SLOW },
+  clients: { include: ['test/clients/*.test.ts'], engines: ['embedded'], test: SLOW },
   // The service in the process of the test. The files of a worker run one after the other, on a database that they share.
   fast: {
     include: ['test/{unit,api,contract,db}/**/*.test.ts'],
     exclude: COMPARES_TIMES,
     test: { isolate: false },
   },
-  // The command and the server as processes.
-  process: { include: ['test/process/**/*.test.ts'], test: { isolate: false, ...SLOW } },
-  // Processes that are killed, servers that go away, directories that two want.
-  faults: { include: ['test/faults/**/*.test.ts'], test: SLOW },
-  // What is packed and installed, and what the guides tell. An installation takes as long as the registry.
-  package: { include: ['test/package/**/*.test.ts'], test: SLOW },
-  // What they look at is the same on every engine.
-  browser: { include: ['test/browser/**/*.test.ts'], exclude: JOURNEYS, engines: ['embedded'], test: SLOW },
-  // What operators do in a browser, down to the database.
-  journeys: { include: JOURNEYS, test: SLOW },
-  clients: { include: ['test/clients/*.test.ts'], engines: ['embedded'], test: SLOW },
   // What happens when a PostgreSQL under Patroni fails. Stands aside where the programs are missing.
   drills: {
     include: ['test/drills/**/*.test.ts'],
@@ -54,7 +56,7 @@ const projects = Object.entries(kinds).flatMap(([name, { engines = EVERY_ENGINE,
   engines.map((engine) => ({
     name: engine === 'postgres' ? `${name}-postgres` : name,
     include,
-    exclude: [...configDefaults.exclude, ...exclude, ...(engine === 'postgres' ? ['test/unit/**'] : [])],
+    exclude: [...configDefaults.exclude, ...exclude, ...(engine === 'postgres' ? OF_NO_ENGINE : [])],
     provide: { engine },
     ...test,
   })),
@@ -64,7 +66,7 @@ export default defineConfig({
   test: {
     globalSetup: ['test/support/setup.ts'],
     sequence: { sequencer: LongestFirst },
-    projects: projects.map((project, groupOrder) => ({
+    projects: projects.map((project, index) => ({
       test: {
         pool: 'forks',
         // The build runs as Node runs it; Vite would resolve `graphql` to a second copy, whose errors are of another class.
@@ -72,7 +74,8 @@ export default defineConfig({
         maxWorkers: 3,
         testTimeout: 60_000,
         hookTimeout: 60_000,
-        sequence: { groupOrder },
+        // What runs alone runs after all others.
+        sequence: { groupOrder: project.maxWorkers === undefined ? 0 : index },
         ...project,
       },
     })),

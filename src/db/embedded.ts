@@ -68,12 +68,14 @@ export function createEmbeddedEngine(dataDir: string): EmbeddedEngine {
   /** Replaces a worker that ended, because its memory is limited. The log of the database restores acknowledged changes. */
   async function findWorker(): Promise<Worker> {
     if (worker === null) throw new Error(NOT_OPEN);
-    const isAlive = await worker.then(
+    const known = worker;
+    const isAlive = await known.then(
       ({ threadId }) => threadId !== -1,
       () => false,
     );
-    if (!isAlive) worker = startCounted();
-    return worker;
+    // Unless another caller has replaced it meanwhile, or the database was closed: two threads must not open one directory.
+    if (!isAlive && worker === known) worker = startCounted();
+    return worker ?? findWorker();
   }
 
   return {

@@ -34,6 +34,17 @@ describe.runIf(inject('engine') === 'embedded')('an embedded database', () => {
     expect(await count(project)).toBe(1);
   });
 
+  test('whose thread dies is reopened once, however many ask for it', async () => {
+    const { project, worker } = await start();
+    const { db } = app.context;
+    const { starts } = db.engineUsage() as { starts: number };
+    await worker.terminate();
+    const ports = await Promise.all([1, 2, 3].map((client) => db.openPort?.(client)));
+    expect(db.engineUsage()).toMatchObject({ starts: starts + 1 });
+    for (const port of ports) port?.close();
+    expect(await count(project)).toBe(1);
+  });
+
   test('that cannot be reopened is tried again with every request', async () => {
     const { project, worker } = await start();
     const databaseDir = join(app.dataDir, 'pgdata');

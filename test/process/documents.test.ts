@@ -2,8 +2,9 @@ import { createHash } from 'node:crypto';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { type Credentials, call, startServer, TIMESTAMP, userdir, userdirJson, useServer } from '../support/command.js';
+import { copyTemplate, type TestDatabase } from '../support/engines.js';
 
 /** The commands for registered documents, while a server runs on the same database, and a directory of documents at the start. */
 
@@ -120,13 +121,20 @@ test('a secret with --documents-only executes only registered documents', async 
   expect((await run('project', 'secrets', project.app_id)).stdout).toContain('documents only');
 });
 
-describe('DOCUMENTS_DIR', () => {
+// The engine has no part in it.
+describe.runIf(inject('engine') === 'embedded')('DOCUMENTS_DIR', () => {
+  let database: TestDatabase;
+  beforeAll(async () => {
+    database = await copyTemplate();
+  });
+  afterAll(() => database.drop());
+
   test('has documents that every project may execute', async () => {
     const directory = join(folder, 'shared');
     await mkdir(directory);
     await writeFile(join(directory, 'count.graphql'), COUNT);
     await writeFile(join(directory, 'README.md'), 'Not a document.');
-    const env = { DATA_DIR: join(folder, 'shared-data'), DOCUMENTS_DIR: directory };
+    const env = { ...database.env, DOCUMENTS_DIR: directory };
     const server = await startServer(env);
     try {
       const other = await userdirJson(env, ['project', 'create', '--name', 'Other']);
@@ -142,7 +150,7 @@ describe('DOCUMENTS_DIR', () => {
     const directory = join(folder, 'invalid');
     await mkdir(directory);
     await writeFile(join(directory, 'bad.graphql'), '{\n  nothing\n}');
-    const env = { DATA_DIR: join(folder, 'data'), PORT: '0', DOCUMENTS_DIR: directory };
+    const env = { ...database.env, PORT: '0', DOCUMENTS_DIR: directory };
     const refused = await userdir(env, ['serve']);
     expect(refused.code).toBe(1);
     expect(refused.stderr).toContain('bad.graphql: line 2: Cannot query field "nothing" on type "Query".');

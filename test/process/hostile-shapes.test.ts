@@ -20,7 +20,10 @@ const MAX_CPU_MS_OF_A_UNIT = inject('engine') === 'embedded' ? 10 : 5;
 /** Allowed for any weight: the minimum of every request, and other work of the machine. */
 const FREE_CPU_MS = 40;
 const MAX_PAUSE_MS = 200;
-const TIMES = 6;
+/** Three executions make an operation a compiled one. For figures instead of a test, TIMES says how often each is sent at least. */
+const [COMPILED, YOGA] = [4, 1].map((least) => Math.max(least, Number(process.env['TIMES'] ?? 1))) as [number, number];
+/** So often where other work of the machine disturbs. */
+const MOST_TIMES = 20;
 
 let database: TestDatabase;
 let server: RunningServer;
@@ -110,11 +113,16 @@ describe('a request costs no more than its weight', () => {
     '$name',
     async (shape) => {
       const { asked, units } = largest(shape);
-      for (const more of [{}, { extensions: {} }]) {
+      for (const [more, least] of [
+        [{}, COMPILED],
+        [{ extensions: {} }, YOGA],
+      ] as const) {
         let cpuMs = Number.POSITIVE_INFINITY;
         let pauseMs = Number.POSITIVE_INFINITY;
         let bytes = 0;
-        for (let time = 0; time < TIMES; time += 1) {
+        const each = () => Math.max(0, cpuMs - FREE_CPU_MS) / units;
+        const isRight = () => each() < MAX_CPU_MS_OF_A_UNIT && pauseMs < MAX_PAUSE_MS;
+        for (let time = 0; time < least || (time < MOST_TIMES && !isRight()); time += 1) {
           const before = await usage();
           const answer = await ask(asked, more);
           const after = await usage();
@@ -126,11 +134,10 @@ describe('a request costs no more than its weight', () => {
           pauseMs = Math.min(pauseMs, after.pauseMs);
           bytes = answer.bytes;
         }
-        const each = Math.max(0, cpuMs - FREE_CPU_MS) / units;
         table.push(
           `| ${shape.name} | ${units} | ${cpuMs.toFixed(0)} | ${(cpuMs / units).toFixed(2)} | ${pauseMs.toFixed(0)} | ${(bytes / 1024).toFixed(0)} |`,
         );
-        expect(each).toBeLessThan(MAX_CPU_MS_OF_A_UNIT);
+        expect(each()).toBeLessThan(MAX_CPU_MS_OF_A_UNIT);
         expect(pauseMs).toBeLessThan(MAX_PAUSE_MS);
       }
     },

@@ -26,18 +26,21 @@ test.runIf(inject('engine') === 'embedded')(
   },
 );
 
-test('a server and a command warn about a misspelt setting and continue', async () => {
-  const database = await copyTemplate();
-  const settings = { ...database.env, DEMO: 'off', RATE_LIMITS: '5' };
-  const server = await startServer(settings);
-  expect((await fetch(`${server.url}/readyz`)).status).toBe(200);
-  const { code, stderr } = await userdir(settings, ['project', 'list']);
-  const sentence = 'RATE_LIMITS is not a setting and is ignored. Did you mean RATE_LIMIT?';
-  expect({ code, stderr }).toEqual({ code: 0, stderr: `userdir: ${sentence}\n` });
-  const logged = (await server.stop()).stderr.split('\n').filter((line) => line.includes('RATE_LIMITS'));
-  expect(logged.map((line) => JSON.parse(line))).toEqual([expect.objectContaining({ level: 40, msg: sentence })]);
-  await database.drop();
-});
+test.runIf(inject('engine') === 'embedded')(
+  'a server and a command warn about a misspelt setting and continue',
+  async () => {
+    const database = await copyTemplate();
+    const settings = { ...database.env, DEMO: 'off', RATE_LIMITS: '5' };
+    const server = await startServer(settings);
+    expect((await fetch(`${server.url}/readyz`)).status).toBe(200);
+    const { code, stderr } = await userdir(settings, ['project', 'list']);
+    const sentence = 'RATE_LIMITS is not a setting and is ignored. Did you mean RATE_LIMIT?';
+    expect({ code, stderr }).toEqual({ code: 0, stderr: `userdir: ${sentence}\n` });
+    const logged = (await server.stop()).stderr.split('\n').filter((line) => line.includes('RATE_LIMITS'));
+    expect(logged.map((line) => JSON.parse(line))).toEqual([expect.objectContaining({ level: 40, msg: sentence })]);
+    await database.drop();
+  },
+);
 
 test.runIf(inject('engine') === 'postgres')(
   'DATABASE_URL is read from a file, and errors do not show its password',

@@ -5,7 +5,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { CLI, type Credentials, type Settings, userdir, useServer } from '../support/command.js';
 
 const SCRIPT = '/usr/bin/script';
@@ -26,8 +26,7 @@ async function runOnTerminal(settings: Settings, columns: number, ...args: strin
   return stdout.replaceAll('\r\n', '\n');
 }
 
-// Terminal output does not depend on the engine.
-describe.runIf(inject('engine') === 'embedded' && existsSync(SCRIPT))('on a terminal,', () => {
+describe.runIf(existsSync(SCRIPT))('on a terminal,', () => {
   const { settings, createProject } = useServer();
   let folder: string;
   let project: Credentials;

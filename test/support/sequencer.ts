@@ -1,6 +1,6 @@
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
-/** The slowest files, slowest first: a slow file that starts last would run alone at the end. */
+/** The slowest files of `fast`, which ends a run, slowest first: a slow file that starts last would run alone at the end. */
 const LONGEST = [
   'db/totals',
   'api/graphql-limits',
@@ -14,10 +14,6 @@ const LONGEST = [
   'unit/identities',
   'api/cursors',
   'unit/addresses',
-  'process/embedded',
-  'process/import-export',
-  'process/serve',
-  'process/commands',
 ];
 
 export class LongestFirst extends BaseSequencer {
@@ -26,6 +22,7 @@ export class LongestFirst extends BaseSequencer {
       const found = LONGEST.findIndex((name) => moduleId.endsWith(`/${name}.test.ts`));
       return found < 0 ? LONGEST.length : found;
     };
-    return (await super.sort(files)).sort((a, b) => place(a) - place(b));
+    const kind = ({ project }: TestSpecification) => this.ctx.projects.indexOf(project);
+    return (await super.sort(files)).sort((a, b) => kind(a) - kind(b) || place(a) - place(b));
   }
 }
