@@ -62,8 +62,8 @@ export function addServeCommand(program: Command, { env, operations }: CommandCo
  */
 const GC_FLAGS = '--no-allocation-site-pretenuring';
 
-/** How long closing may take beyond the longest request: http/closing.ts needs two seconds of it. */
-const SHUTDOWN_GRACE_MS = 3_000;
+/** How long closing may take beyond the longest request: http/closing.ts needs two seconds of it, on a machine that is not busy. */
+const SHUTDOWN_GRACE_MS = 5_000;
 
 async function superviseWorkers(config: Config, log: Logger, announce: Supervisor['started']): Promise<boolean> {
   const { serveWithWorkers } = await import('../workers/primary.js');
