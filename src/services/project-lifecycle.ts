@@ -2,6 +2,7 @@ import type { Database } from '../db/database.js';
 import type { Queryable } from '../db/statements.js';
 import { type ProjectScope, requireProjectName } from '../domain/projects.js';
 import { AppError, badInput } from '../errors.js';
+import { pruneChanges } from '../sql/changes.js';
 import * as sql from '../sql/project-lifecycle.js';
 import { findMove } from '../sql/project-move.js';
 import { type Waiting, withoutImport } from './one-import.js';
@@ -76,7 +77,7 @@ export function createProjectLifecycle(db: Database, totals: Totals, onChanged: 
       onChanged();
       let users = 0;
       for (const table of sql.LARGE_TABLES) {
-        for (let deleted = BATCH_SIZE; deleted === BATCH_SIZE; ) {
+        for (let deleted = BATCH_SIZE; deleted > 0; ) {
           deleted = await alone((tx) => sql.deleteRows(tx, actor.projectId, table, BATCH_SIZE));
           if (table.name !== 'users') continue;
           users += deleted;
@@ -84,6 +85,8 @@ export function createProjectLifecycle(db: Database, totals: Totals, onChanged: 
         }
         if (table.name === 'users') await totals.fold(scope);
       }
+      // The rest of the changes goes with the project.
+      while ((await alone((tx) => pruneChanges(tx, actor.projectId, 0, BATCH_SIZE))) > 0);
       await alone((tx) => sql.deleteProject(tx, actor));
       onChanged();
       if (users > BATCH_SIZE) await db.vacuum();

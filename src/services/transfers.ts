@@ -1,6 +1,6 @@
 import { setImmediate as nextTick } from 'node:timers/promises';
-import type { Database } from '../db/database.js';
 import { cacheKey } from '../db/batched-read.js';
+import type { Database } from '../db/database.js';
 import type { Queryable } from '../db/statements.js';
 import { type UserFilter, userFilter } from '../domain/filters.js';
 import type { Ban, UserRecord } from '../domain/identities.js';
@@ -175,13 +175,12 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
         const exported = { users: 0, bans: 0, cursor: await findSnapshotCursor(tx) };
         if (format === 'csv') await write(CSV_HEAD);
         for (let afterId = 0; ; ) {
-          const users = await exportUsers(tx, actor.projectId, filter, afterId, BATCH_SIZE);
+          const { lastId, users } = await exportUsers(tx, actor.projectId, filter, afterId, BATCH_SIZE);
           signal.throwIfAborted();
-          const last = users.at(-1);
-          if (last === undefined) break;
+          if (lastId === null) break;
           await write(users.map(format === 'csv' ? formatCsvUser : formatLine).join(''));
           exported.users += users.length;
-          afterId = last.id;
+          afterId = lastId;
           progress(exported.users);
         }
         for (let after: Ban | null = null; isWhole && format === 'ndjson'; ) {

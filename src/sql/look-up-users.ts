@@ -36,7 +36,12 @@ export async function findIdsByValue(db: Queryable, projectId: number, authValue
       FROM methods WHERE methods.auth_method IS NOT NULL
     )
     SELECT found.id FROM methods CROSS JOIN LATERAL (
-      SELECT u.id FROM users u WHERE ${current} AND u.auth_method = methods.auth_method AND u.auth_value_key = ${authValueKey}::text
+      -- Found as in findUsersByIdentity.
+      SELECT u.id FROM users u
+      WHERE ${current} AND u.auth_method = methods.auth_method
+        AND u.auth_value_key >= ${authValueKey}::text AND u.auth_value_key <= ${authValueKey}::text
+      ORDER BY u.auth_value_key
+      LIMIT 1
     ) AS found`);
   return rows.map(({ id }) => BigInt(id));
 }

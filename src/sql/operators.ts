@@ -1,4 +1,5 @@
 import { Prisma, type Queryable } from '../db/statements.js';
+import { LARGEST_ID } from '../domain/filters.js';
 import {
   type ActiveSession,
   IDLE_MS,
@@ -129,6 +130,15 @@ export async function updateSubject(
   return known?.name;
 }
 
+/** Some of what has expired. In the order of its index, which finds it whatever the statistics say. */
+function deleteExpired(table: 'login_links' | 'operator_sessions'): Prisma.Sql {
+  const name = Prisma.raw(table);
+  return Prisma.sql`
+    DELETE FROM ${name} WHERE id = ANY (ARRAY(
+      SELECT id FROM ${name} WHERE expires_at <= now() ORDER BY expires_at LIMIT 100
+    ))`;
+}
+
 /** Adds a link that logs an operator in, and returns its end; nothing if there is no operator of this name. */
 export async function insertLink(
   db: Queryable,
@@ -138,7 +148,7 @@ export async function insertLink(
 ): Promise<string | undefined> {
   const [link] = await db.query<{ expiresAt: string }>(Prisma.sql`
     WITH late AS (
-      DELETE FROM login_links WHERE expires_at <= now()
+      ${deleteExpired('login_links')}
     ), added AS (
       INSERT INTO login_links (operator_id, token_hash, expires_at)
       SELECT id, ${tokenHash}::bytea, now() + ${milliseconds(LINK_MS)} FROM operators WHERE name = ${name}::text
@@ -178,7 +188,7 @@ export async function insertSession(
   const by = 'linkHash' in logIn ? 'link' : 'sso';
   const [session] = await db.query<{ operator: string; expiresAt: string }>(Prisma.sql`
     WITH ${operators}, ended AS (
-      DELETE FROM operator_sessions WHERE expires_at <= now()
+      ${deleteExpired('operator_sessions')}
     ), added AS (
       INSERT INTO operator_sessions (operator_id, token_hash, user_agent, expires_at)
       SELECT id, ${tokenHash}::bytea, ${userAgent}::text, now() + ${milliseconds(SESSION_MS)} FROM operator
@@ -223,7 +233,7 @@ export function listSessions(db: Queryable, name: string | null): Promise<Operat
     SELECT ${SESSION}
     FROM operator_sessions s
     JOIN operators o ON o.id = s.operator_id
-    WHERE ${IS_ACTIVE} AND (${name}::text IS NULL OR o.name = ${name}::text)
+    WHERE ${IS_ACTIVE} ${name === null ? Prisma.empty : Prisma.sql`AND o.name = ${name}::text`}
     ORDER BY s.last_seen_at DESC, s.id DESC
     LIMIT 1000`);
 }
@@ -259,7 +269,7 @@ export function listLogEntries(db: Queryable, before: number | null, limit: numb
   return db.query(Prisma.sql`
     SELECT ${LOG_ENTRY}
     FROM operator_log
-    WHERE ${before}::bigint IS NULL OR id < ${before}::bigint
+    WHERE id < ${before ?? LARGEST_ID}::bigint
     ORDER BY id DESC
     LIMIT ${limit}::bigint`);
 }

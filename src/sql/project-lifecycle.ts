@@ -82,12 +82,13 @@ export async function deleteRows(
   limit: number,
 ): Promise<number> {
   const [name, key] = [Prisma.raw(table.name), Prisma.raw(table.key)];
-  // In the order of the key: a scan of the table would pass over what earlier batches have deleted each time.
+  // In the order of the key: a scan of the table would pass over what earlier batches have deleted each time. By their places in the table
+  // (ctid), for which there is one plan. A row that is changed meanwhile has another place, and is left to a later batch.
   const [row] = await db.query<{ deleted: number }>(Prisma.sql`
     WITH deleted AS (
-      DELETE FROM ${name} WHERE project_id = ${projectId}::int AND (${key}) IN (
-        SELECT ${key} FROM ${name} WHERE project_id = ${projectId}::int ORDER BY ${key} LIMIT ${limit}::bigint
-      )
+      DELETE FROM ${name} WHERE project_id = ${projectId}::int AND ctid = ANY (ARRAY(
+        SELECT ctid FROM ${name} WHERE project_id = ${projectId}::int ORDER BY ${key} LIMIT ${limit}::bigint
+      ))
       RETURNING 1
     )
     SELECT count(*) AS deleted FROM deleted`);

@@ -35,12 +35,14 @@ export function scanUserWindows(db: Queryable, keys: readonly ScanKey[]): Promis
   const where = Prisma.sql`
     ${after === null ? Prisma.empty : Prisma.sql`AND (u.created_at, u.id) < ${AFTER}`}
     ${before === null ? Prisma.empty : Prisma.sql`AND (u.created_at, u.id) > ${BEFORE}`}`;
-  const scanned = slice(filter, { where, order, limit: Prisma.raw(String(SCANNED)), offset: Prisma.sql`0` });
-  const last = slice(filter, { where, order, limit: Prisma.sql`1`, offset: Prisma.raw(String(SCANNED - 1)) });
+  const scanned = slice(filter, { where, order, limit: Prisma.sql`k.scanned`, offset: Prisma.sql`0` });
+  const last = slice(filter, { where, order, limit: Prisma.sql`1`, offset: Prisma.sql`(k.scanned - 1)` });
   const read = keyedStatement<ScanKey, ListRow<Reached>>(
     {
       project_id: ['int', ({ projectId }) => projectId],
       size: ['bigint', ({ limit }) => limit + 1],
+      // A limit that the planner does not know: of a known one it would think that a table without statistics hardly has as many rows, and sort.
+      scanned: ['bigint', () => SCANNED],
       after_at: ['timestamptz', (each) => each.after?.createdAt ?? null],
       after_id: ['bigint', (each) => each.after?.id ?? null],
       before_at: ['timestamptz', (each) => each.before?.createdAt ?? null],

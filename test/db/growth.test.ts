@@ -1,0 +1,674 @@
+import { createHash } from 'node:crypto';
+import { readdirSync } from 'node:fs';
+import { sep } from 'node:path';
+import { expect, test } from 'vitest';
+import { parseConfig } from '#dist/config/config.js';
+import { createDatabase } from '#dist/db/database.js';
+import { createStatements, type Queryable } from '#dist/db/statements.js';
+import { EARLIEST, LATEST, type UserFilter } from '#dist/domain/filters.js';
+import type { Identity, UserRecord } from '#dist/domain/identities.js';
+import type { Actor } from '#dist/domain/projects.js';
+import * as audit from '#dist/sql/audit.js';
+import * as bans from '#dist/sql/bans.js';
+import * as changes from '#dist/sql/changes.js';
+import * as documents from '#dist/sql/documents.js';
+import * as transfers from '#dist/sql/export-users.js';
+import * as externalIds from '#dist/sql/external-ids.js';
+import * as findUsers from '#dist/sql/find-users.js';
+import * as owners from '#dist/sql/find-wallet-owner.js';
+import * as keys from '#dist/sql/idempotency-keys.js';
+import * as imports from '#dist/sql/import-users.js';
+import * as accounts from '#dist/sql/linked-accounts.js';
+import * as lists from '#dist/sql/list-users.js';
+import * as lookUps from '#dist/sql/look-up-users.js';
+import * as operators from '#dist/sql/operators.js';
+import * as lifecycle from '#dist/sql/project-lifecycle.js';
+import * as moves from '#dist/sql/project-move.js';
+import * as projects from '#dist/sql/projects.js';
+import * as logins from '#dist/sql/record-login.js';
+import * as removals from '#dist/sql/remove-users.js';
+import * as scans from '#dist/sql/scan-users.js';
+import * as secrets from '#dist/sql/secrets.js';
+import * as tallies from '#dist/sql/totals/check-tallies.js';
+import * as signUps from '#dist/sql/totals/sign-ups.js';
+import * as totals from '#dist/sql/totals/totals.js';
+import * as webhooks from '#dist/sql/webhooks.js';
+import { copyTemplate } from '../support/engines.js';
+import { CROWDED_DAY, fillTables, SHARED, stayUnanalyzed } from '../support/many-rows.js';
+
+/**
+ * Every statement of the service, on tables with many rows: what it reads grows with what it answers, and never with a table. With
+ * statistics and without, with plans of now and with plans that were made while the tables were empty.
+ */
+const ROWS = 100_000;
+const PROJECTS = 20_000;
+
+/** What one call may read beside its answer: rows of tables and entries of indexes, and pages of both. */
+const ROWS_A_CALL = 150;
+const PAGES_A_CALL = 400;
+/** What it may read for each row of the answer; a user comes with accounts. */
+const ROWS_A_ROW = 6;
+const PAGES_A_ROW = 25;
+
+/** A project with nearly all rows, and one of the many that have one row of each kind. */
+interface Where {
+  readonly projectId: number;
+  readonly appId: string;
+  /** A user of the project, in the middle, and the n of its texts. */
+  readonly id: number;
+  readonly n: number;
+}
+const LARGE: Where = { projectId: 1, appId: 'app_1', id: ROWS / 2, n: ROWS / 2 };
+const SMALL: Where = { projectId: 777, appId: 'app_777', id: 2 * ROWS + 776, n: 1 };
+
+type Run = (db: Queryable, at: Where) => Promise<unknown>;
+interface Case {
+  readonly run: Run;
+  /** How many rows the call is about, where it does not return them. */
+  readonly about: number;
+}
+/** A call that is about more rows than it returns. */
+const about = (rows: number, run: Run): Case => ({ run, about: rows });
+
+const hash = (text: string) => createHash('sha256').update(text).digest();
+const actor = ({ projectId }: Where): Actor => ({ projectId, actor: 'main', requestId: null });
+const logActor = { actor: 'operator', requestId: null };
+const identity = ({ n }: Where): Identity => ({ authMethod: 'google', authValue: `u${n}`, authValueKey: `u${n}` });
+const ALL: UserFilter = { createdFrom: EARLIEST, createdTo: LATEST, loginMethods: null };
+const email = ({ projectId, n }: Where) => (projectId === 1 ? `u${n}@example.com` : 'u1@example.com');
+const filters: readonly UserFilter[] = [
+  ALL,
+  { ...ALL, loginMethods: ['email'] },
+  { ...ALL, createdFrom: new Date('2024-03-05T05:00:00Z'), createdTo: new Date('2024-06-07T08:09:10Z') },
+  { ...ALL, createdFrom: new Date(`${CROWDED_DAY}T02:00:00Z`), createdTo: new Date(`${CROWDED_DAY}T08:09:10Z`) },
+];
+const POSITION = { createdAt: new Date('2025-03-01T00:00:00Z'), id: ROWS / 2 };
+
+/** One call after the other, as the rows of all. */
+async function each<Item>(items: readonly Item[], run: (item: Item) => Promise<unknown>): Promise<unknown[]> {
+  const all: unknown[] = [];
+  for (const item of items) {
+    const answer = await run(item);
+    if (Array.isArray(answer)) all.push(...answer);
+    else all.push(answer);
+  }
+  return all;
+}
+
+/** Records of users, of which every other one exists, with an account that is new. */
+function userRecords(at: Where, count: number): UserRecord[] {
+  return Array.from({ length: count }, (_, index) => {
+    const n = at.n === 1 ? 1 : 4 * index + 4;
+    const exists = at.n === 1 ? index === 0 : index % 2 === 0;
+    const mark = exists ? `u${n}` : `new ${index}`;
+    return {
+      ...{ authMethod: 'google', authValue: mark, authValueKey: mark, loginEmail: null, wallet: null },
+      ...{ externalId: exists ? `x${n}` : mark, createdAt: null, lastLogin: null, loginCount: null },
+      accounts: [{ network: 'ethereum', publicKey: 'new', addressKey: `new ${index}`, walletType: 'external' }],
+    };
+  });
+}
+
+/** Every exported statement, by the module that has it. */
+const STATEMENTS: Record<string, Record<string, Run | Case>> = {
+  audit: {
+    findAuditEntryBefore: about(20, (db, { projectId }) => audit.findAuditEntryBefore(db, projectId, null, 20)),
+    listAuditEntries: (db, { projectId }) =>
+      each([null, POSITION], (after) => audit.listAuditEntries(db, projectId, after, 20)),
+    listAuditPage: (db, at) => {
+      const anyEntry = { actor: null, action: null, userId: null, since: null, until: null };
+      const conditions = [
+        anyEntry,
+        { ...anyEntry, actor: 'rare' },
+        { ...anyEntry, action: 'remove' as const },
+        { ...anyEntry, userId: BigInt(at.id) },
+        { ...anyEntry, since: new Date('2025-01-01T05:00:00Z'), until: new Date('2025-01-01T06:00:00Z') },
+      ];
+      return each(conditions, (filter) =>
+        each([null, POSITION], (after) => audit.listAuditPage(db, at.projectId, filter, after, 20)),
+      );
+    },
+    recordAction: (db, at) => audit.recordAction(db, actor(at), 'export', {}),
+  },
+  bans: {
+    deleteBan: (db, at) => bans.deleteBan(db, actor(at), identity(at)),
+    exportBans: (db, { projectId }) =>
+      each([null, { authMethod: 'github', authValue: 'u5', authValueKey: 'u5' }], (after) =>
+        bans.exportBans(db, projectId, after, 50),
+      ),
+    findBanWindows: (db, at) =>
+      bans.findBanWindows(
+        db,
+        [at, SMALL].map(({ projectId }) => ({ projectId, after: POSITION, limit: 20 })),
+      ),
+    findBanned: (db, at) =>
+      bans.findBanned(
+        db,
+        [at, SMALL].map(({ projectId, id }) => ({ projectId, userId: id })),
+      ),
+    importBans: about(20, (db, { projectId }) =>
+      bans.importBans(
+        db,
+        projectId,
+        Array.from({ length: 20 }, (_, n) => ({ ...identity({ ...LARGE, n: 1000 + n }), createdAt: null })),
+      ),
+    ),
+    insertBan: (db, at) => bans.insertBan(db, actor(at), identity({ ...at, n: 4 })),
+    listBanPage: (db, { projectId }) =>
+      each(['newest first', 'oldest first'] as const, (order) =>
+        bans.listBanPage(db, projectId, { after: POSITION, limit: 20, order, contains: null }),
+      ),
+  },
+  changes: {
+    endSilentLeader: (db) => changes.endSilentLeader(db, 1e6),
+    findChangedProjects: about(100, (db) =>
+      changes.findChangedProjects(
+        db,
+        Array.from({ length: 100 }, (_, n) => n + 1),
+        ROWS - 10,
+        ROWS,
+      ),
+    ),
+    findLeader: (db) => changes.findLeader(db),
+    findOldestWriter: (db) => changes.findOldestWriter(db),
+    findWriters: (db) => changes.findWriters(db),
+    haveEnded: (db) => changes.haveEnded(db, '3'),
+    lastChangeId: (db) => changes.lastChangeId(db),
+    listProjectsWithOldChanges: about(PROJECTS, (db) => changes.listProjectsWithOldChanges(db, 30 * 86_400_000)),
+    nameLeader: (db) => changes.nameLeader(db),
+    pruneChanges: about(100, (db, { projectId }) => changes.pruneChanges(db, projectId, 30 * 86_400_000, 100)),
+    publishChanges: (db) => changes.publishChanges(db, ROWS),
+    readChanges: about(200, (db, { projectId }) =>
+      each([null, ['account.added']] as const, (types) =>
+        changes.readChanges(db, [{ projectId, after: ROWS / 2, types, limit: 50, scan: types === null ? 50 : 200 }]),
+      ),
+    ),
+    readFeed: (db) => changes.readFeed(db),
+    takeTransactionId: (db) => changes.takeTransactionId(db),
+    tryToLead: (db) => changes.tryToLead(db),
+  },
+  documents: {
+    deleteDocument: (db, at) => documents.deleteDocument(db, actor(at), hash(`{ a${at.projectId} }`).toString('hex')),
+    insertDocuments: (db, at) =>
+      documents.insertDocuments(db, actor(at), [{ id: hash('{ x }').toString('hex'), name: 'x', text: '{ x }' }]),
+    listDocuments: (db, { projectId }) => documents.listDocuments(db, projectId),
+    // At the start of a process.
+    listProjectsWithDocuments: about(2 * PROJECTS, (db) => documents.listProjectsWithDocuments(db, 50)),
+    readDocuments: (db, { appId }) => documents.readDocuments(db, appId),
+  },
+  'export-users': {
+    exportUsers: (db, at) =>
+      each(
+        filters.slice(0, 2),
+        async (filter) => (await transfers.exportUsers(db, at.projectId, filter, ROWS / 2, 50)).users,
+      ),
+  },
+  'external-ids': {
+    isAnyExternalIdTaken: about(60, (db, at) =>
+      each(['skip', 'update', 'fail'] as const, (onConflict) =>
+        externalIds.isAnyExternalIdTaken(db, at.projectId, userRecords(at, 20), onConflict),
+      ),
+    ),
+  },
+  'find-users': {
+    findUsersById: (db, at) =>
+      each([[at], [at, LARGE, SMALL]], (users) =>
+        findUsers.findUsersById(
+          db,
+          users.map(({ projectId, id }) => ({ projectId, id: BigInt(id), withAccounts: true })),
+        ),
+      ),
+    findUsersByIdentity: (db, at) =>
+      each([[at], [at, LARGE, SMALL]], (users) =>
+        findUsers.findUsersByIdentity(
+          db,
+          users.map((each) => ({ projectId: each.projectId, ...identity(each), withAccounts: true })),
+        ),
+      ),
+    findUsersByExternalId: (db, at) =>
+      each([[at], [at, LARGE, SMALL]], (users) =>
+        findUsers.findUsersByExternalId(
+          db,
+          users.map(({ projectId, n }) => ({ projectId, externalId: `x${n}`, withAccounts: true })),
+        ),
+      ),
+    findFewUsers: (db, at) => {
+      const searches = [
+        ['email', email(at)],
+        ['email', SHARED.email],
+        ['address', `a${at.id}`],
+        ['address', SHARED.address],
+      ] as const;
+      return each(searches, ([by, value]) =>
+        each([1, 2], (count) =>
+          findUsers.findFewUsers(by, 20)(db, Array(count).fill({ projectId: at.projectId, value, withAccounts: true })),
+        ),
+      );
+    },
+    measureByEmail: (db, { projectId }) =>
+      findUsers.measureByEmail(db, { projectId, value: SHARED.email, withAccounts: true }, 50),
+    measureByAddress: (db, { projectId }) =>
+      findUsers.measureByAddress(db, { projectId, value: SHARED.address, withAccounts: true }, 0, 50),
+  },
+  'find-wallet-owner': {
+    findWalletOwners: about(80, (db, at) => ownersOf(at, (wanted) => owners.findWalletOwners(db, wanted))),
+    findOwnersOfBatch: about(80, (db, at) => ownersOf(at, (wanted) => owners.findOwnersOfBatch(db, wanted))),
+  },
+  'idempotency-keys': {
+    claimKey: (db, { projectId }) => keys.claimKey(db, projectId, 'key 5', hash('x')),
+    deleteExpiredKeys: about(50, (db, { projectId }) => keys.deleteExpiredKeys(db, projectId, 50)),
+    findAnswer: (db, { projectId }) => keys.findAnswer(db, projectId, 'key 5', hash('x')),
+    listProjectsWithExpiredKeys: about(PROJECTS, (db) => keys.listProjectsWithExpiredKeys(db)),
+    storeAnswer: (db, { projectId }) => keys.storeAnswer(db, projectId, 'key 5', {}),
+  },
+  'import-users': {
+    findOverfull: about(40, (db, at) => imports.findOverfull(db, at.projectId, userRecords(at, 40), 0)),
+    tryToImportAlone: (db, { projectId }) => imports.tryToImportAlone(db, projectId),
+    writeUsers: about(150, (db, at) =>
+      each(['skip', 'update'] as const, async (onConflict) => {
+        await imports.tryToImportAlone(db, at.projectId);
+        return imports.writeUsers(db, at.projectId, imports.toImportRows(userRecords(at, 30)), onConflict);
+      }),
+    ),
+  },
+  'linked-accounts': {
+    findAccountsByUser: (db, at) =>
+      each([[at], [at, SMALL]], (users) =>
+        accounts.findAccountsByUser(
+          db,
+          users.map(({ projectId, id }) => ({ projectId, userId: id })),
+        ),
+      ),
+  },
+  'list-users': {
+    countUsers: about(2_500, (db, { projectId }) =>
+      each(filters, (filter) => lists.countUsers(db, [{ projectId, filter }])),
+    ),
+    listUserPages: about(8_000, (db, { projectId }) =>
+      each(filters, (filter) =>
+        each([1, 3, 500], (page) =>
+          lists.listUserPages(db, [{ projectId, filter, page, limit: 20, withAccounts: true }]),
+        ),
+      ),
+    ),
+    listUserWindows: about(4_000, (db, { projectId }) =>
+      each(filters, (filter) =>
+        each([null, POSITION], (after) =>
+          each(['newest', 'oldest'] as const, (from) =>
+            lists.listUserWindows(db, [
+              {
+                projectId,
+                filter,
+                after,
+                before: null,
+                from,
+                limit: 20,
+                withAccounts: true,
+                withTotal: from === 'newest',
+                withNewer: true,
+                withOlder: true,
+              },
+            ]),
+          ),
+        ),
+      ),
+    ),
+  },
+  'look-up-users': {
+    describeUsers: (db, at) => lookUps.describeUsers(db, at.projectId, [BigInt(at.id), BigInt(ROWS + 5)]),
+    findIdsByValue: (db, at) => lookUps.findIdsByValue(db, at.projectId, `u${at.n}`),
+    findRemovedIds: about(ROWS, (db, at) =>
+      each(
+        [
+          { identity: identity(at) },
+          { value: `u${at.n}` },
+          { email: email(at) },
+          { addressKey: `a${ROWS + 5}` },
+          { externalId: `x${at.n}` },
+        ],
+        (mark) => lookUps.findRemovedIds(db, at.projectId, mark, 20),
+      ),
+    ),
+  },
+  operators: {
+    deleteOperator: about(50, (db) => operators.deleteOperator(db, logActor, 'operator7')),
+    deleteSession: (db) => operators.deleteSession(db, logActor, { id: 500, of: null, action: 'revoke_session' }),
+    findRole: (db) => operators.findRole(db, 'operator7'),
+    insertLink: (db) => operators.insertLink(db, logActor, 'operator7', hash('new link')),
+    insertOperator: (db) =>
+      operators.insertOperator(db, logActor, { name: 'newcomer', role: 'viewer', onlyAsFirst: true }),
+    insertSession: (db) =>
+      each([{ linkHash: hash('link 500') }, { name: 'operator7' }], (logIn) =>
+        operators.insertSession(db, logIn, {
+          tokenHash: hash(JSON.stringify(logIn)),
+          userAgent: 'test',
+          requestId: null,
+        }),
+      ),
+    findLogEntryBefore: about(20, (db) => operators.findLogEntryBefore(db, 20)),
+    listLogEntries: (db) => each([null, ROWS / 2], (before) => operators.listLogEntries(db, before, 20)),
+    listLogEntriesAfter: (db) => each([0, ROWS / 2], (after) => operators.listLogEntriesAfter(db, after, 20)),
+    listOperators: (db) => operators.listOperators(db),
+    listSessions: about(2 * PROJECTS, (db) => each([null, 'operator7'], (name) => operators.listSessions(db, name))),
+    recordRefusal: (db) => operators.recordRefusal(db, logActor, {}),
+    updateRole: (db) => operators.updateRole(db, logActor, 'operator7', 'admin'),
+    updateSubject: (db) => operators.updateSubject(db, null, 'nobody', 'admin'),
+    useSession: (db) => operators.useSession(db, hash('session 500')),
+  },
+  'project-lifecycle': {
+    beginDeletion: (db, at) => lifecycle.beginDeletion(db, actor(at)),
+    // Called when the tables with many rows have none of the project.
+    deleteProject: about(100, (db) => lifecycle.deleteProject(db, actor(SMALL))),
+    deleteRows: about(250, (db, at) =>
+      each(lifecycle.LARGE_TABLES, (table) => lifecycle.deleteRows(db, at.projectId, table, 50)),
+    ),
+    disableProject: (db, at) => lifecycle.disableProject(db, actor(at)),
+    enableProject: (db, at) => lifecycle.enableProject(db, actor(at)),
+    limitProject: (db, at) => lifecycle.limitProject(db, actor(at), 60),
+    renameProject: (db, at) => lifecycle.renameProject(db, actor(at), 'New name'),
+  },
+  'project-move': {
+    findMove: (db, { projectId }) => moves.findMove(db, projectId),
+    findProjectWriters: (db, { projectId }) => moves.findProjectWriters(db, projectId),
+    hasEntry: (db, { projectId }) => moves.hasEntry(db, projectId, 5),
+    hasProject: (db, { projectId, appId }) => moves.hasProject(db, projectId, appId),
+    insertMove: (db, { projectId }) => moves.insertMove(db, projectId, 'copying', 'there'),
+    listMoves: (db) => moves.listMoves(db),
+  },
+  projects: {
+    countProjects: about(PROJECTS, (db) => projects.countProjects(db)),
+    findProject: about(500, (db, { projectId }) => projects.findProject(db, projectId)),
+    findProjectId: (db, { appId }) => projects.findProjectId(db, appId),
+    findProjects: (db, { appId }) => projects.findProjects(db, [appId, 'app_5', 'app_6']),
+    listProjectPage: about(3 * PROJECTS, (db) =>
+      each([null, 'project 55'], (search) => projects.listProjectPage(db, { search, after: null, limit: 20 })),
+    ),
+    // The pending deltas are those of the first project.
+    listProjects: about(500, (db) => each([0, PROJECTS / 2], (after) => projects.listProjects(db, after, 20))),
+    sampleProjects: about(PROJECTS, (db) => projects.sampleProjects(db, 20)),
+  },
+  'record-login': {
+    findRegistered: (db, { projectId, id }) => logins.findRegistered(db, projectId, id),
+    recordLogin: about(20, (db, at) =>
+      each(userRecords({ ...at, n: LARGE.n }, 4), (profile) =>
+        logins.recordLogin(db, at.projectId, profile as UserRecord),
+      ),
+    ),
+  },
+  'remove-users': {
+    // It reads all removed users, of whom there are ROWS, and no others.
+    listProjectsWithRemoved: about(ROWS / 4, (db) => removals.listProjectsWithRemoved(db, 0)),
+    countRemoved: about(ROWS, (db, { projectId }) => removals.countRemoved(db, projectId, 0)),
+    purgeRemoved: about(100, (db, at) => removals.purgeRemoved(db, actor(at), 0, 50)),
+    removeUser: (db, at) => removals.removeUser(db, actor(at), BigInt(at.id)),
+    restoreUser: (db, at) => each([BigInt(ROWS + 5), BigInt(at.id)], (id) => removals.restoreUser(db, actor(at), id)),
+  },
+  'scan-users': {
+    scanUserWindows: about(16 * scans.SCANNED, (db, { projectId }) => {
+      const never = { lastLoginBefore: null, lastLoginAfter: null, banned: null };
+      const states = [
+        { ...never, banned: true },
+        { ...never, lastLoginBefore: new Date(0) },
+      ];
+      return each(filters.slice(0, 2), (filter) =>
+        each(states, (state) =>
+          each([null, POSITION], (after) =>
+            scans.scanUserWindows(db, [
+              { projectId, filter, state, after, before: null, from: 'newest', limit: 20, withAccounts: true },
+            ]),
+          ),
+        ),
+      );
+    }),
+  },
+  secrets: {
+    endSecret: (db, at) => secrets.endSecret(db, actor(at), at.projectId),
+    findSecrets: (db, { appId }) => each([[appId], [appId, 'app_5']], (appIds) => secrets.findSecrets(db, appIds)),
+    insertSecret: (db, at) =>
+      secrets.insertSecret(db, actor(at), {
+        secretHash: hash('new'),
+        label: 'new',
+        scopes: ['read'],
+        documentsOnly: false,
+        expiresInMs: null,
+      }),
+    listSecrets: (db, { projectId }) => secrets.listSecrets(db, projectId),
+    lockSecrets: (db, { projectId }) => secrets.lockSecrets(db, projectId),
+    markSecretUsed: (db, { projectId }) => secrets.markSecretUsed(db, projectId, projectId),
+    replaceSecret: (db, at) =>
+      secrets.replaceSecret(db, actor(at), {
+        secretHash: hash('other'),
+        label: 'main',
+        overlapMs: 0,
+        documentsOnly: null,
+      }),
+  },
+  'totals/check-tallies': {
+    // Counts all users of the project; the tallies by day, and users slice by slice.
+    compareTallies: about(ROWS, (db, { projectId }) => tallies.compareTallies(db, projectId)),
+    repairTallies: about(ROWS, (db, { projectId }) => tallies.repairTallies(db, projectId)),
+  },
+  'totals/sign-ups': {
+    countByMethod: about(500, (db, { projectId }) => signUps.countByMethod(db, [{ projectId }])),
+    countSignUps: about(1_000, (db, { projectId }) =>
+      signUps.countSignUps(db, [{ projectId, from: new Date('2024-01-01'), to: new Date('2024-04-01'), by: 'day' }]),
+    ),
+  },
+  'totals/totals': {
+    cutCrowdedDays: about(2_000, (db, { projectId }) => totals.cutCrowdedDays(db, projectId)),
+    foldTallies: about(1_000, (db, { projectId }) => totals.foldTallies(db, projectId)),
+  },
+  webhooks: {
+    claimWebhooks: about(PROJECTS / 2, (db) =>
+      webhooks.claimWebhooks(db, {
+        lease: 'x',
+        leaseMs: 10_000,
+        held: new Map(),
+        maxPerProject: 4,
+        max: 256,
+        maxFailing: 64,
+      }),
+    ),
+    deleteWebhook: (db, at) => webhooks.deleteWebhook(db, actor(at), at.projectId),
+    enableWebhook: (db, at) => webhooks.enableWebhook(db, actor(at), at.projectId),
+    endTurn: (db, at) =>
+      webhooks.endTurn(db, { projectId: at.projectId, id: at.projectId, moves: 0 } as webhooks.ClaimedWebhook, 'x', {
+        ...{
+          place: 5,
+          timeline: 'first',
+          delivered: true,
+          failures: 0,
+          delayMs: 0,
+          status: 'enabled',
+          reason: null,
+          attempts: [],
+        },
+      }),
+    findStoppedWebhooks: about(PROJECTS / 2, (db) => webhooks.findStoppedWebhooks(db, 20)),
+    findTarget: (db, { projectId }) => webhooks.findTarget(db, projectId, projectId),
+    findWebhookFigures: about(PROJECTS / 2, (db) => webhooks.findWebhookFigures(db)),
+    hasEnabledWebhooks: (db) => webhooks.hasEnabledWebhooks(db),
+    insertWebhook: (db, at) =>
+      webhooks.insertWebhook(db, actor(at), {
+        ...{
+          url: 'https://example.com',
+          origin: 'https://example.com',
+          description: '',
+          types: [],
+          secret: hash('x'),
+          max: 10,
+        },
+        place: { id: 5, timeline: 'first' } as webhooks.AddedWebhook['place'],
+      }),
+    listWebhooks: (db, { projectId }) => each([null, projectId], (id) => webhooks.listWebhooks(db, projectId, id)),
+    lockWebhooks: (db, { projectId }) => webhooks.lockWebhooks(db, projectId),
+    renewLeases: (db, { projectId }) => webhooks.renewLeases(db, [{ projectId, id: projectId }], 'x', 1_000),
+    replaceWebhookSecret: (db, at) =>
+      webhooks.replaceWebhookSecret(db, actor(at), { id: at.projectId, secret: hash('y'), overlapMs: 1_000, max: 5 }),
+  },
+};
+
+function ownersOf(at: Where, find: (wanted: readonly owners.WalletKey[]) => Promise<unknown>) {
+  const key = { projectId: at.projectId, afterLink: 0, links: 20 };
+  const wanted = [
+    { ...key, addressKey: `a${at.id}`, userId: null },
+    { ...key, addressKey: `a${at.id}`, userId: BigInt(at.id) },
+    { ...key, addressKey: SHARED.address, userId: null },
+    { ...key, addressKey: 'nobody', userId: null },
+  ];
+  return each([...wanted.map((one) => [one]), wanted], find);
+}
+
+/** What is exported beside statements: parts of them, and what reads their rows. */
+const NO_STATEMENTS: Record<string, readonly string[]> = {
+  audit: ['insertAuditEntries'],
+  'external-ids': ['isExternalIdTaken', 'throwExternalIdError'],
+  'find-users': ['userById'],
+  'import-users': ['toImportRows'],
+  'keyed-statement': ['keyedStatement'],
+  'linked-accounts': ['isToBeLinked', 'linkedAccount', 'throwLinkingError', 'toAccounts'],
+  'list-users': ['countGroupKey', 'pageGroupKey', 'slice', 'windowGroupKey'],
+  operators: ['insertLogEntries'],
+  'scan-users': ['scanGroupKey'],
+  'totals/sign-ups': ['signUpsGroupKey'],
+  'totals/time-ranges': ['bucketCoverOf', 'isOpenAtEnd', 'isOpenAtStart'],
+  'totals/totals': ['methodIs', 'startOfRank', 'totalOf'],
+  'user-columns': ['importedArrays', 'importedFields', 'loginValues', 'toUser', 'usersOf'],
+  // These look at the server and at its catalog, or copy a whole project to another database.
+  cells: [
+    'createProbe',
+    'dropProbe',
+    'findProbe',
+    'identify',
+    'readCellFacts',
+    'readCellRights',
+    'readProjectIds',
+    'setProjectIds',
+  ],
+  'project-move': [
+    ...[
+      'adoptWebhooks',
+      'advanceSequences',
+      'closeProject',
+      'countRows',
+      'createPublication',
+      'createSlot',
+      'createSubscription',
+      'currentLsn',
+    ],
+    ...[
+      'deleteArrival',
+      'deleteMove',
+      'dropIdleSlot',
+      'dropPublication',
+      'dropSubscription',
+      'finishMove',
+      'hasReceived',
+      'hasSlot',
+    ],
+    ...[
+      'hasSubscription',
+      'leaveProject',
+      'listMovedTables',
+      'readCopyProgress',
+      'replicationName',
+      'setStep',
+      'tryToMoveAlone',
+    ],
+  ],
+};
+
+test('every statement is known here', async () => {
+  const folder = new URL('../../src/sql/', import.meta.url);
+  const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'));
+  for (const file of files) {
+    const name = file.replace(/\.ts$/, '').split(sep).join('/');
+    const module = await import(new URL(`../../dist/sql/${name}.js`, import.meta.url).href);
+    const functions = Object.keys(module).filter((key) => typeof module[key] === 'function');
+    const known = [...Object.keys(STATEMENTS[name] ?? {}), ...(NO_STATEMENTS[name] ?? [])];
+    expect(functions.sort(), `the statements of ${file}`).toEqual(known.sort());
+  }
+});
+
+interface Reads {
+  readonly rows: number;
+  readonly pages: number;
+}
+
+/** What this transaction has read so far of the tables and their indexes, triggers and foreign keys included. */
+const READS = `
+  SELECT sum(pg_stat_get_xact_tuples_returned(oid))::float8 AS rows, sum(pg_stat_get_xact_blocks_fetched(oid))::float8 AS pages
+  FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'i')`;
+
+test('what a statement reads grows with what it answers, and not with the tables', { timeout: 900_000 }, async () => {
+  const made = await copyTemplate();
+  const database = createDatabase(parseConfig({ ...made.env, DATABASE_POOL_SIZE: '1' }).db);
+  await database.start();
+  const client = await database.pool.connect();
+  const db = createStatements(undefined)(client, null);
+
+  /** Runs a statement and undoes it. */
+  async function undone(work: () => Promise<unknown>): Promise<unknown> {
+    await client.query('BEGIN');
+    return work().finally(() => client.query('ROLLBACK'));
+  }
+
+  async function measure(run: Run, at: Where): Promise<Reads & { answered: number }> {
+    let reads: Reads & { answered: number } = { rows: 0, pages: 0, answered: 0 };
+    await undone(async () => {
+      const before = (await client.query(READS)).rows[0];
+      const answer = await run(db, at);
+      const after = (await client.query(READS)).rows[0];
+      const answered = Array.isArray(answer) ? answer.length : 1;
+      reads = { rows: after.rows - before.rows, pages: after.pages - before.pages, answered };
+    });
+    return reads;
+  }
+
+  const calls = Object.entries(STATEMENTS).flatMap(([module, ofModule]) =>
+    Object.entries(ofModule).map(([name, given]) => ({
+      name: `${module}: ${name}`,
+      ...(typeof given === 'function' ? { run: given, about: 0 } : given),
+    })),
+  );
+
+  async function expectFew(state: string): Promise<void> {
+    for (const { name, run, about } of calls) {
+      for (const at of [LARGE, SMALL]) {
+        const what = `${name} of ${at.appId}, ${state}`;
+        const reads = await measure(run, at).catch((error: Error) => error);
+        if (reads instanceof Error) {
+          expect.soft(reads.message, what).toBe('');
+          continue;
+        }
+        const { rows, pages, answered } = reads;
+        const subject = Math.max(answered, about);
+        expect
+          .soft(rows, `rows read by ${what}, about ${subject}`)
+          .toBeLessThanOrEqual(ROWS_A_CALL + ROWS_A_ROW * subject);
+        expect
+          .soft(pages, `pages read by ${what}, about ${subject}`)
+          .toBeLessThanOrEqual(PAGES_A_CALL + PAGES_A_ROW * subject);
+      }
+    }
+  }
+
+  await stayUnanalyzed(client);
+  // As in the sessions of PostgreSQL; the embedded database takes such a plan after five executions.
+  await client.query('SET plan_cache_mode = force_generic_plan');
+  await client.query(
+    `INSERT INTO projects (id, name, app_id) VALUES (1, 'Project 1', 'app_1'), (777, 'Project 777', 'app_777')`,
+  );
+  // Some fail, for want of rows. Their plans are made all the same.
+  for (const { run } of calls) for (const at of [LARGE, SMALL]) await undone(() => run(db, at)).catch(() => undefined);
+  await fillTables(client, { rows: ROWS, projects: PROJECTS });
+  await expectFew('planned while the tables were empty');
+  await client.query('DISCARD PLANS');
+  await expectFew('never analyzed');
+  await client.query('ANALYZE');
+  await expectFew('analyzed');
+
+  client.release();
+  await database.close();
+  await made.drop();
+});
