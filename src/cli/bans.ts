@@ -1,12 +1,12 @@
 import type { Command } from 'commander';
 import { parseIdentity, snakeCase } from '../domain/identities.js';
 import { examples, jsonOption, parseLimit, projectOption } from './arguments.js';
-import type { OperationContext } from './operation.js';
+import { type OperationContext, PAGE_ROWS } from './operation.js';
 import type { CommandContext } from './run.js';
-import { table, writeNotice } from './terminal.js';
+import { writeNotice } from './terminal.js';
 
 /** The bans of a project, and the identities in them. */
-export function addBanCommands(user: Command, { operation }: CommandContext): void {
+export function addBanCommands(user: Command, { operation, list }: CommandContext): void {
   const setBanned = (name: string, description: string, banned: boolean) => {
     const run = operation(`user ${name}`, (context, params: BanParams) => changeBan(context, params, banned));
     user
@@ -23,7 +23,7 @@ export function addBanCommands(user: Command, { operation }: CommandContext): vo
   };
   setBanned('ban', 'refuse logins and registrations of an identity', true);
   setBanned('unban', 'lift a ban', false);
-  const list = operation('user bans', listBans);
+  const listBans = list('user bans', readBans);
   user
     .command('bans')
     .description('list banned identities, oldest ban first')
@@ -37,17 +37,13 @@ export function addBanCommands(user: Command, { operation }: CommandContext): vo
     .option('--after <CURSOR>', 'the page after an earlier one, which told its cursor on stderr')
     .addOption(jsonOption())
     .action(async ({ project, search, limit, after, ...options }) => {
-      let next: string | null = null;
-      await list(
+      const { next } = await listBans(
         { project, search: search ?? null, limit: limit ?? null, after: after ?? null },
         {
           ...options,
-          // Scripts read a list of bans; the cursor stands beside it.
-          json: false,
-          print: (page) => {
-            next = page.next;
-            return options.json ? JSON.stringify(page.bans) : banTable(page.bans);
-          },
+          head: ['Method', 'Value', 'Since'],
+          cells: (ban) => [ban.auth_method, ban.auth_value, ban.created_at],
+          none: 'No identity is banned.',
         },
       );
       if (next !== null) writeNotice(`There are more bans. The next page: --after ${next}`);
@@ -72,38 +68,32 @@ async function changeBan(
   return { auth_method: identity.authMethod, auth_value: identity.authValue, banned };
 }
 
-const PAGE_SIZE = 1_000;
-
-async function listBans(
+async function* readBans(
   { services, operator }: OperationContext,
-  params: { project: string; search: string | null; limit: number | null; after: string | null },
+  {
+    project,
+    search,
+    limit,
+    after,
+  }: { project: string; search: string | null; limit: number | null; after: string | null },
 ) {
-  const scope = await services.projects.getScope(params.project, operator);
-  const bans = [];
-  let next = params.after;
+  const scope = await services.projects.getScope(project, operator);
+  let left = limit ?? Number.POSITIVE_INFINITY;
+  let next = after;
   do {
-    const limit = Math.min(PAGE_SIZE, (params.limit ?? Number.POSITIVE_INFINITY) - bans.length);
-    const page = await services.logins.listBans(scope, {
-      after: next,
-      limit,
-      order: 'oldest first',
-      search: params.search,
-    });
-    for (const { authMethod, authValue, createdAt } of page.bans)
-      bans.push({ auth_method: authMethod, auth_value: authValue, created_at: createdAt });
+    const size = Math.min(left, PAGE_ROWS);
+    const page = await services.logins.listBans(scope, { after: next, limit: size, order: 'oldest first', search });
+    yield page.bans.map(({ authMethod, authValue, createdAt }) => ({
+      auth_method: authMethod,
+      auth_value: authValue,
+      created_at: createdAt,
+    }));
+    left -= page.bans.length;
     next = page.next;
-  } while (next !== null && bans.length !== params.limit);
-  return { bans, next };
+  } while (next !== null && left > 0);
+  return next;
 }
 
 function banReport({ auth_method, auth_value, banned }: Awaited<ReturnType<typeof changeBan>>): string {
   return `${auth_method} ${auth_value} is ${banned ? 'banned' : 'not banned'}.`;
-}
-
-function banTable(bans: Awaited<ReturnType<typeof listBans>>['bans']): string {
-  if (bans.length === 0) return 'No identity is banned.';
-  return table(
-    ['Method', 'Value', 'Since'],
-    bans.map((ban) => [ban.auth_method, ban.auth_value, ban.created_at]),
-  );
 }

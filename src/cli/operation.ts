@@ -1,5 +1,6 @@
 import type { Database } from '../db/database.js';
 import type { Operator } from '../domain/operators.js';
+import type { ProjectSummary } from '../domain/projects.js';
 import type { Services } from '../services/services.js';
 import { isStored, type Stored } from '../services/spool.js';
 
@@ -49,10 +50,26 @@ export function progressOf(done: number, total: number): Progress {
   return { done, fraction: total === 0 ? 1 : done / total };
 }
 
-/** The App ID that was given, or those of all projects. */
-export async function listAppIds(services: Services, appId: string | null): Promise<string[]> {
-  if (appId !== null) return [appId];
-  return (await services.projects.listProjects()).map((project) => project.appId);
+/** How many rows a list reads and prints at a time. */
+export const PAGE_ROWS = 1_000;
+
+/** Pages of at most `limit` rows in all. `read` is told the last row of the page before. */
+export async function* readPages<Row>(
+  limit: number,
+  read: (last: Row | undefined, limit: number) => Promise<Row[]>,
+): AsyncGenerator<Row[]> {
+  let page: Row[] = [];
+  for (let left = limit; left > 0; left -= page.length) {
+    const size = Math.min(left, PAGE_ROWS);
+    page = await read(page.at(-1), size);
+    yield page;
+    if (page.length < size) return;
+  }
+}
+
+/** All projects, oldest first. */
+export function readProjects({ projects }: Services): AsyncGenerator<ProjectSummary[]> {
+  return readPages(Number.POSITIVE_INFINITY, (last, limit) => projects.listProjects(last?.id ?? 0, limit));
 }
 
 /** The input, and how much of it has been read, if its length is known. */

@@ -10,8 +10,8 @@ import { parse } from '../domain/filters.js';
 import { type Operator, operatorName, operatorNameOf } from '../domain/operators.js';
 import type { Stored } from '../services/spool.js';
 import { NotListeningError, runRemotely } from './control-socket.js';
-import type { Io, Operation, Operations } from './operation.js';
-import { progressBar, writeNotice, writeToStdout } from './terminal.js';
+import type { Io, Operation, OperationContext, Operations } from './operation.js';
+import { type ListForm, listPrinter, progressBar, writeNotice, writeToStdout } from './terminal.js';
 
 /** Ends the command with exit code 1. The report on stdout has already told why. */
 export class ReportedFailure extends Error {}
@@ -26,6 +26,11 @@ export interface CommandContext {
     run: Operation<Params, Result>['run'],
     options?: Pick<Operation<Params, Result>, 'isLive'>,
   ): Run<Params, Result>;
+  /** The same for one that lists rows: each page is printed before the next is read, so that memory does not grow with the list. */
+  list<Params, Row, Next>(
+    name: string,
+    read: (context: OperationContext, params: Params) => AsyncGenerator<Row[], Next>,
+  ): (params: Params, form: ListForm<Row>) => Promise<{ next: Next }>;
 }
 
 /** Runs an operation wherever the database can be reached, and prints its result as text or as JSON. */
@@ -39,21 +44,36 @@ interface Presentation<Result> {
   /** What to say when Ctrl+C ends the operation. */
   readonly interrupted?: string;
   readonly print: (result: Result) => string;
+  /** What to do with output; without it, it is written to stdout. */
+  readonly write?: (output: string) => Promise<void>;
 }
 
 const OPERATOR_SETTING = operatorName('OPERATOR');
 
 export function createCommandContext(env: Environment): CommandContext {
   const operations: Operations = new Map();
-  return {
-    env,
-    operations,
-    operation(name, run, options) {
-      const operation = { name, run, ...options };
-      operations.set(name, operation);
-      return (params, presentation) => runAndPrint(env, operation, params, presentation);
-    },
+  const operation: CommandContext['operation'] = (name, run, options) => {
+    const added = { name, run, ...options };
+    operations.set(name, added);
+    return (params, presentation) => runAndPrint(env, added, params, presentation);
   };
+  const list: CommandContext['list'] = (name, read) => {
+    type Params = Parameters<typeof read>[1];
+    const write = (context: OperationContext, params: Params, io: Io) => writePages(read(context, params), io);
+    const run = operation(name, write, { isLive: true });
+    return (params, form) => run(params, { ...listPrinter(form), interrupted: 'Interrupted. The list is incomplete.' });
+  };
+  return { env, operations, operation, list };
+}
+
+/** Writes each page as a JSON array. Returns what the generator does: where the next page of the list begins. */
+async function writePages<Row, Next>(pages: AsyncGenerator<Row[], Next>, io: Io): Promise<{ next: Next }> {
+  for (;;) {
+    const { done, value } = await pages.next();
+    io.signal.throwIfAborted();
+    if (done) return { next: value };
+    if (value.length > 0) await io.write(JSON.stringify(value));
+  }
 }
 
 async function runAndPrint<Params, Result>(
@@ -73,7 +93,7 @@ async function runAndPrint<Params, Result>(
   const { input = noInput() } = presentation;
   const io: Io = {
     input: input instanceof Readable ? addAbortSignal(signal, input) : input,
-    write: writeToStdout,
+    write: presentation.write ?? writeToStdout,
     progress: bar.update,
     notice: writeNotice,
     signal,

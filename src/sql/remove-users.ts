@@ -72,6 +72,33 @@ export async function countRemoved(db: Queryable, projectId: number, olderThanMs
   return row?.count ?? 0;
 }
 
+/** The projects that have such users, with the number of those. Goes from project to project by the index of removed users. */
+export function listProjectsWithRemoved(
+  db: Queryable,
+  olderThanMs: number,
+): Promise<{ id: number; appId: string; removed: number }[]> {
+  return db.query(Prisma.sql`
+    WITH RECURSIVE found AS (
+      (SELECT project_id FROM users WHERE deleted_at IS NOT NULL ORDER BY project_id, deleted_at LIMIT 1)
+      UNION ALL
+      SELECT next.project_id FROM found CROSS JOIN LATERAL (
+        SELECT u.project_id FROM users u
+        WHERE u.project_id > found.project_id AND u.deleted_at IS NOT NULL
+        ORDER BY u.project_id, u.deleted_at
+        LIMIT 1
+      ) AS next
+    )
+    SELECT p.id, p.app_id AS "appId", counted.removed
+    FROM found
+    JOIN projects p ON p.id = found.project_id
+    CROSS JOIN LATERAL (
+      SELECT count(*) AS removed FROM users u
+      WHERE u.project_id = p.id AND u.deleted_at < now() - ${olderThanMs}::float8 * interval '1 millisecond'
+    ) AS counted
+    WHERE counted.removed > 0
+    ORDER BY p.id`);
+}
+
 /** Erases up to `limit` of them with their accounts, the longest removed first, with an audit entry. Returns how many. */
 export async function purgeRemoved(db: Queryable, actor: Actor, olderThanMs: number, limit: number): Promise<number> {
   const entry = Prisma.sql`SELECT NULL::bigint, jsonb_build_object('purged', count(*)) FROM purged HAVING count(*) > 0`;
