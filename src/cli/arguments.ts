@@ -48,23 +48,6 @@ export function parseLimit(text: string): number {
   throw new InvalidArgumentError('Expected a whole number from 1 to 999999999.');
 }
 
-/** A user ID as a number that JSON represents exactly. */
-export function parseUserId(text: string): number {
-  const number = Number(text);
-  if (/^[1-9]\d*$/.test(text) && Number.isSafeInteger(number)) return number;
-  throw new InvalidArgumentError('Expected a user ID: decimal digits, 1 and up.');
-}
-
-/** The base URL of a server, returned as it was written. */
-export function parseServerUrl(text: string): string {
-  const url = URL.canParse(text) ? new URL(text) : null;
-  const isBase = url !== null && url.search + url.hash + url.username + url.password === '';
-  if (isBase && ['http:', 'https:'].includes(url.protocol)) return text;
-  throw new InvalidArgumentError(
-    'Expected the base URL of a server, such as https://users.example.com, without credentials or a query.',
-  );
-}
-
 const sinceDate = dateBound('since', 'first');
 
 /** A duration before now, a date or a date-time, as an ISO 8601 date-time. */
@@ -80,13 +63,9 @@ export function parseSince(text: string): string {
   }
 }
 
-export function parseList(text: string): string[] {
-  return text.split(',').map((item) => item.trim());
-}
-
 /** Comma-separated scopes, without duplicates. */
 export function parseScopes(text: string): SecretScope[] {
-  const given = parseList(text);
+  const given = text.split(',').map((name) => name.trim());
   if (given.every((name) => (SECRET_SCOPES as string[]).includes(name)))
     return SECRET_SCOPES.filter((scope) => given.includes(scope));
   throw new InvalidArgumentError(`Expected some of ${SECRET_SCOPES.join(', ')}, separated by commas.`);

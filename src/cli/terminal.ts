@@ -159,20 +159,12 @@ export interface FindingText {
   readonly status: keyof typeof MARKS;
   readonly name: string;
   readonly text: string;
-  /** Lines below the name and the text. */
-  readonly details?: readonly string[];
 }
 
 const MIN_TEXT_WIDTH = 20;
 const MAX_TEXT_WIDTH = 120;
 
-/** A single finding: a mark, its name and text in one line, and the details below. */
-export function formatFinding({ status, name, text, details = [] }: FindingText): string {
-  const lines = [`${paint('bold', name)}  ${paint('dim', text)}`, ...details];
-  return beside(`${mark(status)}  `, lines.join('\n'), textWidth() - 3);
-}
-
-/** Several findings, with marks, names and texts in columns. */
+/** Findings, with marks, names and texts in columns. */
 export function formatFindings(findings: readonly FindingText[]): string {
   const nameWidth = Math.max(...findings.map(({ name }) => name.length));
   const lineWidth = Math.max(textWidth() - nameWidth - 6, MIN_TEXT_WIDTH);

@@ -1,9 +1,9 @@
 import { text } from 'node:stream/consumers';
-import { Command, Option } from 'commander';
-import { jsonOption, parseDuration, parseList, parseServerUrl, parseUserId } from '#dist/cli/arguments.js';
+import { Command, InvalidArgumentError, Option } from 'commander';
+import { jsonOption, parseDuration } from '#dist/cli/arguments.js';
 import { runProgram } from '#dist/cli/main.js';
 import { ReportedFailure } from '#dist/cli/run.js';
-import { formatFinding, paint } from '#dist/cli/terminal.js';
+import { formatFindings, paint } from '#dist/cli/terminal.js';
 import type { Environment } from '#dist/config/config.js';
 import { readSecretFiles } from '#dist/config/secret-files.js';
 import { checkConformance, chooseChecks, GROUPS, type Report, type Verdict } from './run.js';
@@ -70,6 +70,25 @@ function createProgram(env: Environment): Command {
     });
 }
 
+/** A user ID as a number that JSON represents exactly. */
+function parseUserId(text: string): number {
+  const number = Number(text);
+  if (/^[1-9]\d*$/.test(text) && Number.isSafeInteger(number)) return number;
+  throw new InvalidArgumentError('Expected a user ID: decimal digits, 1 and up.');
+}
+
+/** The base URL of a server, returned as it was written. */
+function parseServerUrl(text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : null;
+  const isBase = url !== null && url.search + url.hash + url.username + url.password === '';
+  if (isBase && ['http:', 'https:'].includes(url.protocol)) return text;
+  throw new InvalidArgumentError(
+    'Expected the base URL of a server, such as https://users.example.com, without credentials or a query.',
+  );
+}
+
+const parseList = (text: string) => text.split(',').map((item) => item.trim());
+
 async function findSecret(given: string | undefined, env: Environment, command: Command): Promise<string> {
   if (given === '-') return (await text(process.stdin)).trim();
   const secret = given ?? env[SECRET];
@@ -99,11 +118,13 @@ function createReporter(): (verdict: Verdict) => void {
 
 function verdictText(verdict: Verdict): string {
   const { status, id: name, sentence } = verdict;
-  if (status === 'passed') return formatFinding({ status, name, text: sentence });
-  if (status === 'skipped') return formatFinding({ status, name, text: `skipped: ${verdict.reason}` });
+  if (status !== 'failed') {
+    const text = status === 'passed' ? sentence : `skipped: ${verdict.reason}`;
+    return formatFindings([{ status, name, text }]);
+  }
   const { request, expected, arrived } = verdict;
   const details = [`asked     ${request}`, `expected  ${expected}`, `arrived   ${arrived}`];
-  return formatFinding({ status, name, text: sentence, details });
+  return [formatFindings([{ status, name, text: sentence }]), ...details.map((line) => `   ${line}`)].join('\n');
 }
 
 function summary({ passed, failed, skipped, complete }: Report): string {
