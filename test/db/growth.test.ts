@@ -34,7 +34,7 @@ import * as signUps from '#dist/sql/totals/sign-ups.js';
 import * as totals from '#dist/sql/totals/totals.js';
 import * as webhooks from '#dist/sql/webhooks.js';
 import { copyTemplate } from '../support/engines.js';
-import { CROWDED_DAY, fillTables, SHARED, stayUnanalyzed } from '../support/many-rows.js';
+import { appIdOf, CROWDED_DAY, fillTables, SHARED, stayUnanalyzed } from '../support/many-rows.js';
 
 /**
  * Every statement of the service, on tables with many rows: what it reads grows with what it answers, and never with a table. With
@@ -58,8 +58,8 @@ interface Where {
   readonly id: number;
   readonly n: number;
 }
-const LARGE: Where = { projectId: 1, appId: 'app_1', id: ROWS / 2, n: ROWS / 2 };
-const SMALL: Where = { projectId: 777, appId: 'app_777', id: 2 * ROWS + 776, n: 1 };
+const LARGE: Where = { projectId: 1, appId: appIdOf(1), id: ROWS / 2, n: ROWS / 2 };
+const SMALL: Where = { projectId: 777, appId: appIdOf(777), id: 2 * ROWS + 776, n: 1 };
 
 type Run = (db: Queryable, at: Where) => Promise<unknown>;
 interface Case {
@@ -375,7 +375,7 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     countProjects: about(PROJECTS, (db) => projects.countProjects(db)),
     findProject: about(500, (db, { projectId }) => projects.findProject(db, projectId)),
     findProjectId: (db, { appId }) => projects.findProjectId(db, appId),
-    findProjects: (db, { appId }) => projects.findProjects(db, [appId, 'app_5', 'app_6']),
+    findProjects: (db, { appId }) => projects.findProjects(db, [appId, appIdOf(5), appIdOf(6)]),
     listProjectPage: about(3 * PROJECTS, (db) =>
       each([null, 'project 55'], (search) => projects.listProjectPage(db, { search, after: null, limit: 20 })),
     ),
@@ -415,7 +415,7 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
   },
   secrets: {
     endSecret: (db, at) => secrets.endSecret(db, actor(at), at.projectId),
-    findSecrets: (db, { appId }) => each([[appId], [appId, 'app_5']], (appIds) => secrets.findSecrets(db, appIds)),
+    findSecrets: (db, { appId }) => each([[appId], [appId, appIdOf(5)]], (appIds) => secrets.findSecrets(db, appIds)),
     insertSecret: (db, at) =>
       secrets.insertSecret(db, actor(at), {
         secretHash: hash('new'),
@@ -649,7 +649,7 @@ test('what a statement reads grows with what it answers, and not with the tables
   // As in the sessions of PostgreSQL; the embedded database takes such a plan after five executions.
   await client.query('SET plan_cache_mode = force_generic_plan');
   await client.query(
-    `INSERT INTO projects (id, name, app_id) VALUES (1, 'Project 1', 'app_1'), (777, 'Project 777', 'app_777')`,
+    `INSERT INTO projects (id, name, app_id) VALUES (1, 'Project 1', '${LARGE.appId}'), (777, 'Project 777', '${SMALL.appId}')`,
   );
   // Some fail, for want of rows. Their plans are made all the same.
   for (const { run } of calls) for (const at of [LARGE, SMALL]) await undone(() => run(db, at)).catch(() => undefined);
