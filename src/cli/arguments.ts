@@ -21,7 +21,6 @@ export function examples(...lines: string[]): string {
 const UNIT_MS: Record<string, number> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
 /** A longer time could lead to a year of more than four digits. */
 const MAX_DURATION_MS = 36_500 * 86_400_000;
-const MAX_LIMIT = 100_000;
 
 /** A duration such as `24h`, in milliseconds. */
 export function parseDuration(text: string): number {
@@ -45,8 +44,8 @@ export function parseWholeNumber(text: string): number {
 
 export function parseLimit(text: string): number {
   const number = parseWholeNumber(text);
-  if (number >= 1 && number <= MAX_LIMIT) return number;
-  throw new InvalidArgumentError(`Expected a whole number from 1 to ${MAX_LIMIT}.`);
+  if (number >= 1) return number;
+  throw new InvalidArgumentError('Expected a whole number from 1 to 999999999.');
 }
 
 /** A user ID as a number that JSON represents exactly. */

@@ -1,13 +1,15 @@
 import type { Command } from 'commander';
+import type { Position } from '../domain/filters.js';
+import type { AuditEntry } from '../domain/projects.js';
+import { positionOf } from '../services/audit.js';
 import { examples, jsonOption, parseLimit, parseSince, projectOption } from './arguments.js';
-import type { OperationContext } from './operation.js';
+import { endOf, type OperationContext, type Pages, readPages } from './operation.js';
 import type { CommandContext } from './run.js';
-import { table } from './terminal.js';
 
 const DEFAULT_LIMIT = 1_000;
 
-export function addAuditCommand(program: Command, { operation }: CommandContext): void {
-  const audit = operation('audit', listEntries);
+export function addAuditCommand(program: Command, { list }: CommandContext): void {
+  const audit = list('audit', readEntries);
   program
     .command('audit')
     .description('list the audit trail: removals, bans, imports, purges and changes of secrets, oldest first')
@@ -17,39 +19,38 @@ export function addAuditCommand(program: Command, { operation }: CommandContext)
     .option('--limit <N>', 'at most this many of the newest entries', parseLimit, DEFAULT_LIMIT)
     .addOption(jsonOption())
     .action(async ({ project, since, limit, ...options }) => {
-      await audit({ project, since: since ?? null, limit }, { ...options, print: entryTable });
+      await audit(
+        { project, since: since ?? null, limit },
+        {
+          ...options,
+          head: ['At', 'Actor', 'Action', 'User', 'Details', 'Request'],
+          cells: ({ at, actor, action, user_id, details, request_id }) => [
+            at,
+            actor,
+            action,
+            user_id ?? '',
+            JSON.stringify(details),
+            request_id ?? '',
+          ],
+          none: 'The audit trail has no entries.',
+        },
+      );
     });
 }
 
-async function listEntries(
+async function* readEntries(
   { services, operator }: OperationContext,
   params: { project: string; since: string | null; limit: number },
-) {
-  const scope = await services.projects.getScope(params.project, operator);
-  const since = params.since === null ? null : new Date(params.since);
-  const entries = await services.audit.listEntries(scope, since, params.limit);
-  return entries.map(({ id, at, actor, requestId, action, userId, details }) => ({
-    id,
-    at,
-    actor,
-    request_id: requestId,
-    action,
-    user_id: userId,
-    details,
-  }));
+): Pages<ReturnType<typeof entryJson>, Position> {
+  const { audit, projects } = services;
+  const scope = await projects.getScope(params.project, operator);
+  const start = await audit.findStart(scope, params.since === null ? null : new Date(params.since), params.limit);
+  return yield* readPages(params.limit, start, async (after: Position | null, limit) => {
+    const entries = await audit.listEntries(scope, after, limit);
+    return { rows: entries.map(entryJson), end: endOf(entries, limit, positionOf) };
+  });
 }
 
-function entryTable(entries: Awaited<ReturnType<typeof listEntries>>): string {
-  if (entries.length === 0) return 'The audit trail has no entries.';
-  return table(
-    ['At', 'Actor', 'Action', 'User', 'Details', 'Request'],
-    entries.map((entry) => [
-      entry.at,
-      entry.actor,
-      entry.action,
-      entry.user_id ?? '',
-      JSON.stringify(entry.details),
-      entry.request_id ?? '',
-    ]),
-  );
+function entryJson({ id, at, actor, requestId, action, userId, details }: AuditEntry) {
+  return { id, at, actor, request_id: requestId, action, user_id: userId, details };
 }

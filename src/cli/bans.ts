@@ -1,12 +1,12 @@
 import type { Command } from 'commander';
 import { parseIdentity, snakeCase } from '../domain/identities.js';
 import { examples, jsonOption, parseLimit, projectOption } from './arguments.js';
-import type { OperationContext } from './operation.js';
+import { type OperationContext, type Pages, readPages } from './operation.js';
 import type { CommandContext } from './run.js';
-import { table, writeNotice } from './terminal.js';
+import { writeNotice } from './terminal.js';
 
 /** The bans of a project, and the identities in them. */
-export function addBanCommands(user: Command, { operation }: CommandContext): void {
+export function addBanCommands(user: Command, { operation, list }: CommandContext): void {
   const setBanned = (name: string, description: string, banned: boolean) => {
     const run = operation(`user ${name}`, (context, params: BanParams) => changeBan(context, params, banned));
     user
@@ -23,7 +23,7 @@ export function addBanCommands(user: Command, { operation }: CommandContext): vo
   };
   setBanned('ban', 'refuse logins and registrations of an identity', true);
   setBanned('unban', 'lift a ban', false);
-  const list = operation('user bans', listBans);
+  const listBans = list('user bans', readBans);
   user
     .command('bans')
     .description('list banned identities, oldest ban first')
@@ -37,20 +37,16 @@ export function addBanCommands(user: Command, { operation }: CommandContext): vo
     .option('--after <CURSOR>', 'the page after an earlier one, which told its cursor on stderr')
     .addOption(jsonOption())
     .action(async ({ project, search, limit, after, ...options }) => {
-      let next: string | null = null;
-      await list(
+      const { end } = await listBans(
         { project, search: search ?? null, limit: limit ?? null, after: after ?? null },
         {
           ...options,
-          // Scripts read a list of bans; the cursor stands beside it.
-          json: false,
-          print: (page) => {
-            next = page.next;
-            return options.json ? JSON.stringify(page.bans) : banTable(page.bans);
-          },
+          head: ['Method', 'Value', 'Since'],
+          cells: (ban) => [ban.auth_method, ban.auth_value, ban.created_at],
+          none: 'No identity is banned.',
         },
       );
-      if (next !== null) writeNotice(`There are more bans. The next page: --after ${next}`);
+      if (end !== null) writeNotice(`There are more bans. The next page: --after ${end}`);
     });
 }
 
@@ -72,38 +68,33 @@ async function changeBan(
   return { auth_method: identity.authMethod, auth_value: identity.authValue, banned };
 }
 
-const PAGE_SIZE = 1_000;
+interface ListedBan {
+  readonly auth_method: string;
+  readonly auth_value: string;
+  readonly created_at: string;
+}
 
-async function listBans(
+async function* readBans(
   { services, operator }: OperationContext,
   params: { project: string; search: string | null; limit: number | null; after: string | null },
-) {
+): Pages<ListedBan, string> {
   const scope = await services.projects.getScope(params.project, operator);
-  const bans = [];
-  let next = params.after;
-  do {
-    const limit = Math.min(PAGE_SIZE, (params.limit ?? Number.POSITIVE_INFINITY) - bans.length);
-    const page = await services.logins.listBans(scope, {
-      after: next,
-      limit,
-      order: 'oldest first',
-      search: params.search,
-    });
-    for (const { authMethod, authValue, createdAt } of page.bans)
-      bans.push({ auth_method: authMethod, auth_value: authValue, created_at: createdAt });
-    next = page.next;
-  } while (next !== null && bans.length !== params.limit);
-  return { bans, next };
+  const { search } = params;
+  return yield* readPages(
+    params.limit ?? Number.POSITIVE_INFINITY,
+    params.after,
+    async (after: string | null, limit) => {
+      const { bans, next } = await services.logins.listBans(scope, { after, limit, order: 'oldest first', search });
+      const rows = bans.map(({ authMethod, authValue, createdAt }) => ({
+        auth_method: authMethod,
+        auth_value: authValue,
+        created_at: createdAt,
+      }));
+      return { rows, end: next };
+    },
+  );
 }
 
 function banReport({ auth_method, auth_value, banned }: Awaited<ReturnType<typeof changeBan>>): string {
   return `${auth_method} ${auth_value} is ${banned ? 'banned' : 'not banned'}.`;
-}
-
-function banTable(bans: Awaited<ReturnType<typeof listBans>>['bans']): string {
-  if (bans.length === 0) return 'No identity is banned.';
-  return table(
-    ['Method', 'Value', 'Since'],
-    bans.map((ban) => [ban.auth_method, ban.auth_value, ban.created_at]),
-  );
 }

@@ -4,7 +4,6 @@ import { createServer, type IncomingMessage, request, type ServerResponse } from
 import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { pipeline } from 'node:stream/promises';
 import { THE_OPERATOR } from '../domain/operators.js';
 import { AppError, type ErrorCode, fromUnknown } from '../errors.js';
@@ -30,7 +29,8 @@ type Frame =
 const SERVER_ENDED = 'The running server ended before the operation was done.';
 const CLOSING = 'The running server closes.';
 const OTHER_VERSION = 'The running server is of another version than the command. Restart it.';
-const CALL_BYTES_HEADER = 'userdir-call-bytes';
+/** It gets another name when older commands and servers would misunderstand the new ones. */
+const CALL_BYTES_HEADER = 'userdir-call-2-bytes';
 /** A longer call is refused. The longest has a text in its arguments, and these have a limit of the system. */
 const MAX_CALL_BYTES = 16 * 2 ** 20;
 /** The path of a Unix socket has at most 108 bytes, 104 on some systems. */
@@ -178,7 +178,7 @@ export async function runRemotely<Params, Result>(
   const incoming = await sendRequest(socketPath, name, { params: params ?? null, operator: operatorName }, io);
   if (incoming.statusCode !== 200)
     throw new Error(`The running server refused the operation: ${incoming.statusCode} ${incoming.statusMessage}.`);
-  for await (const line of createInterface({ input: incoming })) {
+  for await (const line of linesOf(incoming)) {
     const frame: Frame = JSON.parse(line);
     if ('progress' in frame) io.progress(frame.progress);
     else if ('notice' in frame) io.notice(frame.notice);
@@ -188,6 +188,23 @@ export async function runRemotely<Params, Result>(
     else return frame.result as Result;
   }
   throw new Error(SERVER_ENDED);
+}
+
+/** The lines of a response, one at a time: readline holds a thousand for a slow reader, and a line may have a page of a list. */
+async function* linesOf(incoming: IncomingMessage): AsyncGenerator<string> {
+  let parts: string[] = [];
+  try {
+    for await (const chunk of incoming.setEncoding('utf8')) {
+      const [end, ...starts] = (chunk as string).split('\n');
+      parts.push(end as string);
+      for (const start of starts) {
+        yield parts.join('');
+        parts = [start];
+      }
+    }
+  } catch (cause) {
+    throw new Error(SERVER_ENDED, { cause });
+  }
 }
 
 async function sendRequest(

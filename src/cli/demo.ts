@@ -24,7 +24,7 @@ async function createDemo(services: Services, path: string): Promise<Credentials
   const draft = `${path}.draft`;
   let credentials = await readDemo(draft);
   if (credentials === null || !(await areValid(services, credentials))) {
-    if ((await services.projects.listProjects()).length > 0) return null;
+    if ((await services.projects.countProjects()) > 0) return null;
     credentials = services.projects.mintCredentials();
     const { appId, appSecret } = credentials;
     await writeFile(draft, `${JSON.stringify({ app_id: appId, app_secret: appSecret }, null, 2)}\n`, { mode: 0o600 });

@@ -33,7 +33,7 @@ export function addDoctorCommand(program: Command, { env, operations }: CommandC
     .command('doctor')
     .description('check the settings, the database and this machine; changes nothing')
     .addHelpText('after', HELP)
-    .option('--no-totals', 'do not count all users, which takes long for millions of them')
+    .option('--no-totals', 'do not count users, which takes long in a project of millions')
     .addOption(jsonOption())
     .action(async ({ totals, json }) => {
       const findings = await diagnose(env, totals);

@@ -1,5 +1,6 @@
 import type { Database } from '../db/database.js';
 import type { Operator } from '../domain/operators.js';
+import type { ProjectSummary } from '../domain/projects.js';
 import type { Services } from '../services/services.js';
 import { isStored, type Stored } from '../services/spool.js';
 
@@ -49,10 +50,40 @@ export function progressOf(done: number, total: number): Progress {
   return { done, fraction: total === 0 ? 1 : done / total };
 }
 
-/** The App ID that was given, or those of all projects. */
-export async function listAppIds(services: Services, appId: string | null): Promise<string[]> {
-  if (appId !== null) return [appId];
-  return (await services.projects.listProjects()).map((project) => project.appId);
+/** The rows of a list, which are plain JSON, by pages; in the end where it ended, null where nothing follows. */
+export type Pages<Row, End> = AsyncGenerator<readonly Row[], End | null>;
+
+const PAGE_ROWS = 1_000;
+
+/** Pages of at most `limit` rows in all. `read` is told where the page before ended, at first `start`, and says where its own ends. */
+export async function* readPages<Row, End>(
+  limit: number,
+  start: End | null,
+  read: (after: End | null, limit: number) => Promise<{ rows: readonly Row[]; end: End | null }>,
+): Pages<Row, End> {
+  let after = start;
+  let left = limit;
+  do {
+    const page = await read(after, Math.min(left, PAGE_ROWS));
+    yield page.rows;
+    left -= page.rows.length;
+    after = page.end;
+  } while (after !== null && left > 0);
+  return after;
+}
+
+/** Where a page of at most `limit` rows ended: nothing follows if it has fewer. */
+export function endOf<Row, End>(rows: readonly Row[], limit: number, positionOf: (last: Row) => End): End | null {
+  const last = rows.at(-1);
+  return last === undefined || rows.length < limit ? null : positionOf(last);
+}
+
+/** All projects, oldest first. */
+export function readProjects({ projects }: Services): Pages<ProjectSummary, number> {
+  return readPages(Number.POSITIVE_INFINITY, null, async (after: number | null, limit) => {
+    const rows = await projects.listProjects(after ?? 0, limit);
+    return { rows, end: endOf(rows, limit, ({ id }) => id) };
+  });
 }
 
 /** The input, and how much of it has been read, if its length is known. */

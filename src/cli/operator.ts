@@ -1,11 +1,11 @@
 import { type Command, Option } from 'commander';
-import { OPERATOR_ROLES, type OperatorRole } from '../domain/operators.js';
+import { OPERATOR_ROLES, type OperatorLogEntry, type OperatorRole } from '../domain/operators.js';
 import { examples, jsonOption, parseLimit } from './arguments.js';
-import type { OperationContext } from './operation.js';
+import { endOf, type OperationContext, type Pages, readPages } from './operation.js';
 import type { CommandContext } from './run.js';
 import { table } from './terminal.js';
 
-export function addOperatorCommands(program: Command, { operation }: CommandContext): void {
+export function addOperatorCommands(program: Command, { operation, list: addList }: CommandContext): void {
   const operator = program
     .command('operator')
     .description('say who may use the dashboard, and see what they did there');
@@ -49,7 +49,7 @@ export function addOperatorCommands(program: Command, { operation }: CommandCont
       await remove({ name }, { ...options, print: (removed) => `Removed ${removed.name}.` });
     });
 
-  const log = operation('operator log', listLog);
+  const log = addList('operator log', readLog);
   operator
     .command('log')
     .description('list what was done beside the projects: logins, operators, refusals; oldest first')
@@ -57,7 +57,15 @@ export function addOperatorCommands(program: Command, { operation }: CommandCont
     .option('--limit <N>', 'at most this many of the newest entries', parseLimit, DEFAULT_LIMIT)
     .addOption(jsonOption())
     .action(async ({ limit, ...options }) => {
-      await log({ limit }, { ...options, print: logTable });
+      await log(
+        { limit },
+        {
+          ...options,
+          head: ['At', 'Actor', 'Action', 'Details'],
+          cells: ({ at, actor, action, details }) => [at, actor, action, JSON.stringify(details)],
+          none: 'The log of the operators has no entries.',
+        },
+      );
     });
 }
 
@@ -87,16 +95,20 @@ async function removeOperator({ services, operator }: OperationContext, { name }
   return { name };
 }
 
-async function listLog({ services, operator }: OperationContext, { limit }: { limit: number }) {
-  const entries = await services.operators.listLog(operator, null, limit);
-  return entries.reverse().map(({ id, at, actor, requestId, action, details }) => ({
-    id,
-    at,
-    actor,
-    request_id: requestId,
-    action,
-    details,
-  }));
+async function* readLog(
+  { services, operator }: OperationContext,
+  params: { limit: number },
+): Pages<ReturnType<typeof logJson>, number> {
+  const { operators } = services;
+  const start = await operators.findLogStart(operator, params.limit);
+  return yield* readPages(params.limit, start, async (after: number | null, limit) => {
+    const entries = await operators.listLogAfter(operator, after ?? 0, limit);
+    return { rows: entries.map(logJson), end: endOf(entries, limit, ({ id }) => id) };
+  });
+}
+
+function logJson({ id, at, actor, requestId, action, details }: OperatorLogEntry) {
+  return { id, at, actor, request_id: requestId, action, details };
 }
 
 function operatorTable(operators: Awaited<ReturnType<typeof listOperators>>): string {
@@ -110,13 +122,5 @@ function operatorTable(operators: Awaited<ReturnType<typeof listOperators>>): st
       created_at,
       last_seen_at ?? 'never',
     ]),
-  );
-}
-
-function logTable(entries: Awaited<ReturnType<typeof listLog>>): string {
-  if (entries.length === 0) return 'The log of the operators has no entries.';
-  return table(
-    ['At', 'Actor', 'Action', 'Details'],
-    entries.map(({ at, actor, action, details }) => [at, actor, action, JSON.stringify(details)]),
   );
 }

@@ -2,11 +2,11 @@ import { type Command, Option } from 'commander';
 import type { SecretScope } from '../domain/projects.js';
 import { MAIN_LABEL, SECRET_SCOPES } from '../domain/projects.js';
 import { examples, jsonOption, parseDuration, parseScopes, parseWholeNumber } from './arguments.js';
-import type { OperationContext } from './operation.js';
+import { type OperationContext, type Pages, readProjects } from './operation.js';
 import { addLifecycleCommands, projectJson } from './project-lifecycle.js';
 import { addCellCommands } from './project-move.js';
 import type { CommandContext } from './run.js';
-import { canAsk, confirm, fields, table } from './terminal.js';
+import { canAsk, confirm, counted, fields, table } from './terminal.js';
 
 const KEEP_SECRET = 'The App Secret is shown only once. Store it where only your backend can read it.';
 
@@ -24,14 +24,29 @@ export function addProjectCommands(program: Command, context: CommandContext): v
     .action(async ({ name, ...options }) => {
       await create({ name }, { ...options, print: (created) => `${credentials(created)}\n\n${KEEP_SECRET}` });
     });
-  const list = context.operation('project list', listProjects);
+  const list = context.list('project list', listProjects);
   project
     .command('list')
     .description('list all projects with their exact number of users')
     .addHelpText('after', examples('project list', 'project list --json'))
     .addOption(jsonOption())
     .action(async (options) => {
-      await list({}, { ...options, print: projectTable });
+      await list(
+        {},
+        {
+          ...options,
+          head: ['ID', 'Name', 'App ID', 'Created', 'Users', 'State'],
+          cells: (project) => [
+            project.id,
+            project.name,
+            project.app_id,
+            project.created_at,
+            project.total_user,
+            stateOf(project),
+          ],
+          none: 'There is no project yet. Create one: userdir project create --name NAME',
+        },
+      );
     });
   addLifecycleCommands(project, context);
   addCellCommands(project, context);
@@ -115,8 +130,9 @@ async function createProject({ services, operator }: OperationContext, { name }:
   return { id: project.id, name: project.name, app_id: project.appId, app_secret: project.appSecret };
 }
 
-async function listProjects({ services }: OperationContext) {
-  return (await services.projects.listProjects()).map(projectJson);
+async function* listProjects({ services }: OperationContext): Pages<ReturnType<typeof projectJson>, null> {
+  for await (const page of readProjects(services)) yield page.map(projectJson);
+  return null;
 }
 
 async function listSecrets({ services, operator }: OperationContext, { appId }: { appId: string }) {
@@ -181,23 +197,10 @@ function credentials({ app_id, app_secret }: { app_id: string; app_secret: strin
   return fields([['App ID', app_id], ['App Secret', app_secret], ...more]);
 }
 
-function projectTable(projects: Result<typeof listProjects>): string {
-  if (projects.length === 0) return 'There is no project yet. Create one: userdir project create --name NAME';
-  // Most services disable and limit no project.
-  const hasState = projects.some(
-    ({ disabled_at, requests_per_minute }) => (disabled_at ?? requests_per_minute) !== null,
-  );
-  return table(
-    ['ID', 'Name', 'App ID', 'Created', ...(hasState ? ['State', 'Requests a minute'] : []), 'Users'],
-    projects.map((project) => [
-      project.id,
-      project.name,
-      project.app_id,
-      project.created_at,
-      ...(hasState ? [project.disabled_at === null ? 'enabled' : 'disabled', project.requests_per_minute ?? ''] : []),
-      project.total_user,
-    ]),
-  );
+/** Most services disable and limit no project. */
+function stateOf({ disabled_at, requests_per_minute }: ReturnType<typeof projectJson>): string {
+  const limit = requests_per_minute === null ? [] : [`${counted(requests_per_minute, 'request')} a minute`];
+  return [...(disabled_at === null ? [] : ['disabled']), ...limit].join(', ');
 }
 
 function secretTable(secrets: Result<typeof listSecrets>): string {

@@ -10,8 +10,8 @@ import { parse } from '../domain/filters.js';
 import { type Operator, operatorName, operatorNameOf } from '../domain/operators.js';
 import type { Stored } from '../services/spool.js';
 import { NotListeningError, runRemotely } from './control-socket.js';
-import type { Io, Operation, Operations } from './operation.js';
-import { progressBar, writeNotice, writeToStdout } from './terminal.js';
+import type { Io, Operation, OperationContext, Operations, Pages } from './operation.js';
+import { type ListForm, listPrinter, progressBar, writeNotice, writeToStdout } from './terminal.js';
 
 /** Ends the command with exit code 1. The report on stdout has already told why. */
 export class ReportedFailure extends Error {}
@@ -26,6 +26,11 @@ export interface CommandContext {
     run: Operation<Params, Result>['run'],
     options?: Pick<Operation<Params, Result>, 'isLive'>,
   ): Run<Params, Result>;
+  /** The same for one that lists rows: each page is printed before the next is read, so that memory does not grow with the list. */
+  list<Params, Row, End>(
+    name: string,
+    read: (context: OperationContext, params: Params) => Pages<Row, End>,
+  ): (params: Params, form: ListForm<Row>) => Promise<{ end: End | null }>;
 }
 
 /** Runs an operation wherever the database can be reached, and prints its result as text or as JSON. */
@@ -39,21 +44,37 @@ interface Presentation<Result> {
   /** What to say when Ctrl+C ends the operation. */
   readonly interrupted?: string;
   readonly print: (result: Result) => string;
+  /** What to do with output; without it, it is written to stdout. */
+  readonly write?: (output: string) => Promise<void>;
 }
 
 const OPERATOR_SETTING = operatorName('OPERATOR');
 
 export function createCommandContext(env: Environment): CommandContext {
   const operations: Operations = new Map();
-  return {
-    env,
-    operations,
-    operation(name, run, options) {
-      const operation = { name, run, ...options };
-      operations.set(name, operation);
-      return (params, presentation) => runAndPrint(env, operation, params, presentation);
-    },
+  const operation: CommandContext['operation'] = (name, run, options) => {
+    const added = { name, run, ...options };
+    operations.set(name, added);
+    return (params, presentation) => runAndPrint(env, added, params, presentation);
   };
+  function list<Params, Row, End>(name: string, read: (context: OperationContext, params: Params) => Pages<Row, End>) {
+    const run = operation(name, (context, params: Params, io) => writePages(read(context, params), io), {
+      isLive: true,
+    });
+    return (params: Params, form: ListForm<Row>) =>
+      run(params, { ...listPrinter(form), interrupted: 'Interrupted. The list is incomplete.' });
+  }
+  return { env, operations, operation, list };
+}
+
+/** Writes each page as a JSON array, and returns where the list ended. */
+async function writePages<Row, End>(pages: Pages<Row, End>, { write, signal }: Io): Promise<{ end: End | null }> {
+  for (;;) {
+    const page = await pages.next();
+    signal.throwIfAborted();
+    if (page.done) return { end: page.value };
+    if (page.value.length > 0) await write(JSON.stringify(page.value));
+  }
 }
 
 async function runAndPrint<Params, Result>(
@@ -73,7 +94,7 @@ async function runAndPrint<Params, Result>(
   const { input = noInput() } = presentation;
   const io: Io = {
     input: input instanceof Readable ? addAbortSignal(signal, input) : input,
-    write: writeToStdout,
+    write: presentation.write ?? writeToStdout,
     progress: bar.update,
     notice: writeNotice,
     signal,

@@ -1,7 +1,8 @@
-import { stripVTControlCharacters, styleText } from 'node:util';
+import { styleText } from 'node:util';
 import cliProgress, { type GenericFormatter } from 'cli-progress';
-import Table from 'cli-table3';
 import { read } from 'read';
+import stringWidth from 'string-width';
+import wrapAnsi from 'wrap-ansi';
 import { AppError } from '../errors.js';
 import { explainConnection } from './connection-failure.js';
 import type { Progress } from './operation.js';
@@ -67,38 +68,84 @@ export function counted(count: number, noun: string): string {
 type Cell = string | number;
 
 /** A table with one line per row. If it is wider than the terminal, each row becomes a list of its fields. */
-export function table(head: string[], rows: Cell[][]): string {
+export function table(head: readonly string[], rows: Cell[][]): string {
+  return startTable(head)(rows);
+}
+
+/**
+ * A table whose rows come in pages. The first page says how wide the columns are; a longer value later moves the rest of its line. Last
+ * columns in which it has nothing have no title.
+ */
+function startTable(head: readonly string[]): (page: Cell[][]) => string {
   const titles = head.map((title) => paint('bold', title));
-  const lines = columns([titles, ...rows]);
-  if (lines.every((line) => stripVTControlCharacters(line).length <= terminalWidth())) return lines.join('\n');
-  return rows.map((row) => fields(titles.map((title, index) => [title, String(row[index] ?? '')]))).join('\n\n');
+  let format: ((page: Cell[][]) => string) | undefined;
+  return (page) => {
+    if (format !== undefined) return format(page);
+    const shown = titles.slice(0, titles.findLastIndex((_, index) => page.some((row) => row[index] !== '')) + 1);
+    const align = columns([shown, ...page]);
+    format = (rows) => rows.map(align).join('\n');
+    const lines = format([shown, ...page]);
+    if (Math.max(...lines.split('\n').map(width)) <= terminalWidth()) return lines;
+    const listFields = (row: Cell[]) =>
+      fields(
+        titles.map((title, index): [string, string] => [title, String(row[index])]).filter(([, value]) => value !== ''),
+      );
+    format = (rows) => rows.map((row) => `\n${listFields(row)}`).join('\n');
+    return format(page).slice(1);
+  };
+}
+
+/** How a list is printed. */
+export interface ListForm<Row> {
+  readonly json?: boolean;
+  readonly head: readonly string[];
+  readonly cells: (row: Row) => Cell[];
+  /** What to say if there is no row. */
+  readonly none: string;
+}
+
+/** Prints the pages of a list, each of them a JSON array: as one array or as a table. */
+export function listPrinter<Row>({ json = false, head, cells, none }: ListForm<Row>) {
+  const format = startTable(head);
+  let isFirst = true;
+  return {
+    async write(page: string): Promise<void> {
+      const rows = json ? (isFirst ? '[' : ',') + page.slice(1, -1) : `${format(JSON.parse(page).map(cells))}\n`;
+      isFirst = false;
+      await writeToStdout(rows);
+    },
+    print: () => (json ? (isFirst ? '[]' : ']') : isFirst ? none : ''),
+  };
 }
 
 /** One line per field: its name and its value. */
 export function fields(rows: [name: string, value: string][]): string {
-  return columns(rows).join('\n');
+  return rows.map(columns(rows)).join('\n');
 }
 
-const BORDER_PARTS = ['top', 'bottom', 'left', 'right'].flatMap((side) =>
-  ['', '-mid', '-left', '-right'].map((part) => side + part),
-);
-const NO_BORDERS = Object.fromEntries([...BORDER_PARTS, 'mid', 'mid-mid'].map((part) => [part, '']));
+/** Aligns rows in columns as wide as those of `rows`, so that lines can be copied and searched. Numbers are aligned right. */
+function columns(rows: Cell[][]): (row: Cell[]) => string {
+  const widths = (rows[0] ?? []).map((_, index) => Math.max(...rows.map((row) => width(row[index] ?? ''))));
+  const isNumeric = widths.map((_, index) => rows.some((row) => typeof row[index] === 'number'));
+  return (row) =>
+    row
+      .map((cell, index) => {
+        const space = ' '.repeat(Math.max((widths[index] ?? 0) - width(cell), 0));
+        return isNumeric[index] ? `${space}${cell}` : `${cell}${space}`;
+      })
+      .join('  ')
+      .trimEnd();
+}
 
-/** Aligned columns without borders, so that lines can be copied and searched. Columns with numbers are aligned right. */
-function columns(rows: Cell[][], lastWidth?: number): string[] {
-  const width = rows[0]?.length ?? 0;
-  const isNumeric = (index: number) => rows.some((row) => typeof row[index] === 'number');
-  const layout = new Table({
-    chars: { ...NO_BORDERS, middle: '  ' },
-    style: { head: [], border: [], 'padding-left': 0, 'padding-right': 0 },
-    colAligns: Array.from({ length: width }, (_, index) => (isNumeric(index) ? 'right' : 'left')),
-    ...(lastWidth !== undefined && { colWidths: [...Array(width - 1).fill(null), lastWidth], wordWrap: true }),
-  });
-  layout.push(...rows);
-  return layout
-    .toString()
-    .split('\n')
-    .map((line) => line.trimEnd());
+/** How many columns of a terminal a text takes. */
+function width(text: Cell): number {
+  return stringWidth(String(text));
+}
+
+/** A text beside what stands before its first line, in lines of at most `lineWidth`. */
+function beside(start: string, text: string, lineWidth: number): string {
+  const lines = wrapAnsi(text, lineWidth, { hard: true, trim: false }).split('\n');
+  return lines.map((line, index) => `${index === 0 ? start : ' '.repeat(width(start))}${line}`.trimEnd()).join('\n');
 }
 
 const MARKS = {
@@ -121,29 +168,19 @@ const MAX_TEXT_WIDTH = 120;
 
 /** A single finding: a mark, its name and text in one line, and the details below. */
 export function formatFinding({ status, name, text, details = [] }: FindingText): string {
-  const width = textWidth() - 3;
-  const lines = [
-    `${paint('bold', name)}  ${paint('dim', text)}`,
-    ...details.map((line) => breakLongWords(line, width)),
-  ];
-  return columns([[mark(status), lines.join('\n')]], width).join('\n');
+  const lines = [`${paint('bold', name)}  ${paint('dim', text)}`, ...details];
+  return beside(`${mark(status)}  `, lines.join('\n'), textWidth() - 3);
 }
 
 /** Several findings, with marks, names and texts in columns. */
 export function formatFindings(findings: readonly FindingText[]): string {
   const nameWidth = Math.max(...findings.map(({ name }) => name.length));
-  const width = Math.max(textWidth() - nameWidth - 6, MIN_TEXT_WIDTH);
-  const rows = findings.map(({ status, name, text }) => [
-    mark(status),
-    paint('bold', name),
-    breakLongWords(text, width),
-  ]);
-  return columns(rows, width).join('\n');
-}
-
-/** cli-table3 truncates a word that is longer than its column. */
-function breakLongWords(text: string, width: number): string {
-  return text.replace(new RegExp(`\\S{${width - 1}}(?=\\S)`, 'g'), '$&\n');
+  const lineWidth = Math.max(textWidth() - nameWidth - 6, MIN_TEXT_WIDTH);
+  return findings
+    .map(({ status, name, text }) =>
+      beside(`${mark(status)}  ${paint('bold', name.padEnd(nameWidth))}  `, text, lineWidth),
+    )
+    .join('\n');
 }
 
 function mark(status: keyof typeof MARKS): string {

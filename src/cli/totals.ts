@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
+import type { Services } from '../services/services.js';
 import { examples, jsonOption } from './arguments.js';
-import { type Io, listAppIds, type OperationContext, progressOf } from './operation.js';
+import { type Io, type OperationContext, progressOf, readProjects } from './operation.js';
 import { type CommandContext, ReportedFailure } from './run.js';
 import { counted } from './terminal.js';
 
@@ -29,15 +30,23 @@ async function compareTotals(
   params: { project: string | null; repair: boolean },
   { progress }: Io,
 ) {
-  const appIds = await listAppIds(services, params.project);
+  const all = params.project === null ? await services.projects.countProjects() : 1;
   const differences = [];
-  for (const [done, appId] of appIds.entries()) {
+  let projects = 0;
+  for await (const appId of appIdsOf(services, params.project)) {
     const scope = await services.projects.getScope(appId, operator);
     const found = await (params.repair ? services.totals.repair(scope) : services.totals.check(scope));
     differences.push(...found.map((difference) => ({ app_id: appId, ...difference })));
-    progress(progressOf(done + 1, appIds.length));
+    projects += 1;
+    progress(progressOf(projects, Math.max(projects, all)));
   }
-  return { projects: appIds.length, differences, repaired: params.repair && differences.length > 0 };
+  return { projects, differences, repaired: params.repair && differences.length > 0 };
+}
+
+/** The App ID that was given, or those of all projects. */
+async function* appIdsOf(services: Services, appId: string | null): AsyncGenerator<string> {
+  if (appId !== null) yield appId;
+  else for await (const page of readProjects(services)) yield* page.map((project) => project.appId);
 }
 
 function report({ projects, differences, repaired }: Awaited<ReturnType<typeof compareTotals>>): string {

@@ -4,7 +4,7 @@ import type { OnConflict } from '../domain/import-format.js';
 import { examples, fileArgument, jsonOption, openInput, parseDuration, projectOption } from './arguments.js';
 import { addBanCommands } from './bans.js';
 import { addInactiveCommand, addLookupCommands } from './find-users.js';
-import { type Io, listAppIds, type OperationContext, progressOf } from './operation.js';
+import { type Io, type OperationContext, progressOf } from './operation.js';
 import { type CommandContext, ReportedFailure } from './run.js';
 import { counted } from './terminal.js';
 
@@ -179,13 +179,11 @@ async function purgeUsers(
   params: { project: string | null; olderThanMs: number; dryRun: boolean },
   { progress, signal }: Io,
 ): Promise<{ purged: number; would_purge?: number }> {
-  const appIds = await listAppIds(services, params.project);
-  const scopes = await Promise.all(appIds.map((appId) => services.projects.getScope(appId, operator)));
-  const counts = scopes.map((scope) => services.users.countRemoved(scope, params.olderThanMs));
-  const total = (await Promise.all(counts)).reduce((sum, count) => sum + count, 0);
+  const found = await findRemoved();
+  const total = found.reduce((sum, { removed }) => sum + removed, 0);
   if (params.dryRun) return { purged: 0, would_purge: total };
   let purged = 0;
-  for (const scope of scopes) {
+  for (const { scope } of found) {
     const before = purged;
     purged += await services.users.purgeRemoved(scope, params.olderThanMs, (purgedOfProject) => {
       const done = before + purgedOfProject;
@@ -194,6 +192,12 @@ async function purgeUsers(
     });
   }
   return { purged };
+
+  async function findRemoved() {
+    if (params.project === null) return services.projects.openProjectsWithRemoved(operator, params.olderThanMs);
+    const scope = await services.projects.getScope(params.project, operator);
+    return [{ scope, removed: await services.users.countRemoved(scope, params.olderThanMs) }];
+  }
 }
 
 type ImportReport = Awaited<ReturnType<typeof importUsers>>;

@@ -1,10 +1,10 @@
 import type { Database } from '../db/database.js';
 import { formatCsvLine } from '../domain/csv.js';
-import { cursor, dateBound, encodeCursor, parse, userId } from '../domain/filters.js';
+import { cursor, dateBound, encodeCursor, type Position, parse, userId } from '../domain/filters.js';
 import { atMost, isTooLong } from '../domain/input-limits.js';
 import { AuditAction, type AuditEntry, type ProjectScope } from '../domain/projects.js';
 import { badInput } from '../errors.js';
-import { type AuditFilter, listAuditEntries, listAuditPage, recordAction } from '../sql/audit.js';
+import { type AuditFilter, findAuditEntryBefore, listAuditEntries, listAuditPage, recordAction } from '../sql/audit.js';
 
 export const AUDIT_ACTIONS: readonly AuditAction[] = Object.values(AuditAction);
 
@@ -22,9 +22,15 @@ export interface AuditPage {
 /** The audit trail. The statements that change something write its entries. */
 export function createAudit(db: Database) {
   return {
-    /** The newest `limit` entries of a project from `since` on, oldest first. */
-    listEntries(scope: ProjectScope, since: Date | null, limit: number): Promise<AuditEntry[]> {
-      return listAuditEntries(db.lagging, scope.projectIdFor('inspect'), since, limit);
+    /** After which position the newest `limit` entries from `since` on begin; null: with the first of all. */
+    async findStart(scope: ProjectScope, since: Date | null, limit: number): Promise<Position | null> {
+      const before = await findAuditEntryBefore(db.lagging, scope.projectIdFor('inspect'), since, limit);
+      return before === undefined ? since && { createdAt: since, id: 0 } : positionOf(before);
+    },
+
+    /** The next `limit` entries after a position (null: from the first on), oldest first. */
+    listEntries(scope: ProjectScope, after: Position | null, limit: number): Promise<AuditEntry[]> {
+      return listAuditEntries(db.lagging, scope.projectIdFor('inspect'), after, limit);
     },
 
     /** The next `limit` entries after a cursor (null: from the newest on) that meet all conditions. BAD_USER_INPUT. */
@@ -48,8 +54,8 @@ export function createAudit(db: Database) {
         let exported = 0;
         if (format === 'csv') await write(formatCsvLine(CSV_COLUMNS));
         for (let last: AuditEntry | undefined; ; ) {
-          const after = last && { createdAt: new Date(last.at), id: last.id };
-          const entries = await listAuditPage(tx, projectId, filter, after ?? null, BATCH_SIZE);
+          const after = last === undefined ? null : positionOf(last);
+          const entries = await listAuditPage(tx, projectId, filter, after, BATCH_SIZE);
           signal.throwIfAborted();
           last = entries.at(-1);
           if (last === undefined) return exported;
@@ -84,9 +90,14 @@ function formatCsvEntry({ id, at, actor, action, userId: user, requestId, detail
   return formatCsvLine([id, at, actor, action, user, requestId, JSON.stringify(details)]);
 }
 
+/** The position of an entry in a list. */
+export function positionOf({ at, id }: Pick<AuditEntry, 'at' | 'id'>): Position {
+  return { createdAt: new Date(at), id };
+}
+
 /** The cursor of an entry in a list, newest first. */
-export function cursorOfEntry({ at, id }: AuditEntry): string {
-  return encodeCursor({ createdAt: new Date(at), id });
+export function cursorOfEntry(entry: AuditEntry): string {
+  return encodeCursor(positionOf(entry));
 }
 
 function readQuestion({ actor, action, userId: id, since, until }: AuditQuestion): AuditFilter {

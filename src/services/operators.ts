@@ -20,11 +20,13 @@ import { AppError, show } from '../errors.js';
 import {
   deleteOperator,
   deleteSession,
+  findLogEntryBefore,
   findRole,
   insertLink,
   insertOperator,
   insertSession,
   listLogEntries,
+  listLogEntriesAfter,
   listOperators,
   listSessions,
   type LogIn,
@@ -222,6 +224,18 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
     async listLog(by: Operator, before: number | null, limit: number): Promise<OperatorLogEntry[]> {
       requirePermission(by, 'operate');
       return listLogEntries(db, before, limit);
+    },
+
+    /** The entry of the log before the newest `limit` ones; 0 if there are no more. FORBIDDEN. */
+    async findLogStart(by: Operator, limit: number): Promise<number> {
+      requirePermission(by, 'operate');
+      return findLogEntryBefore(db, limit);
+    },
+
+    /** The next entries of the log after the entry `after`, oldest first. FORBIDDEN. */
+    async listLogAfter(by: Operator, after: number, limit: number): Promise<OperatorLogEntry[]> {
+      requirePermission(by, 'operate');
+      return listLogEntriesAfter(db, after, limit);
     },
   };
 }

@@ -33,7 +33,9 @@ import {
   listProjectPage,
   listProjects,
   type ProjectRow,
+  sampleProjects,
 } from '../sql/projects.js';
+import { listProjectsWithRemoved } from '../sql/remove-users.js';
 import { findSecrets, markSecretUsed, type SecretRow } from '../sql/secrets.js';
 import { createBackground, type OnFailure } from './background.js';
 
@@ -205,9 +207,24 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
       return { id: project.id, name: project.name, appId, appSecret };
     },
 
-    /** Every project with its exact number of current users, oldest first. */
-    listProjects(): Promise<ProjectSummary[]> {
-      return listProjects(db);
+    /** The next `limit` projects after one (0: from the first on), oldest first, with their exact numbers of current users. */
+    listProjects(after: number, limit: number): Promise<ProjectSummary[]> {
+      return listProjects(db, after, limit);
+    },
+
+    /** `limit` projects, or all if there are no more, drawn anew each time. */
+    sampleProjects(limit: number): Promise<ProjectSummary[]> {
+      return sampleProjects(db, limit);
+    },
+
+    /** The projects that have users who were removed more than `olderThanMs` ago, with the number of those, for a purge. */
+    async openProjectsWithRemoved(
+      operator: Operator,
+      olderThanMs: number,
+    ): Promise<{ scope: ProjectScope; removed: number }[]> {
+      requirePermission(operator, 'operate');
+      const found = await listProjectsWithRemoved(db, olderThanMs);
+      return found.map(({ id, appId, removed }) => ({ scope: operatorScope(id, appId, operator), removed }));
     },
 
     /** One project. NOT_FOUND if it was deleted meanwhile. */

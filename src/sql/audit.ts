@@ -17,22 +17,38 @@ export function insertAuditEntries(
     FROM (${entries}) AS entry (user_id, details)`;
 }
 
-/** The newest `limit` entries of a project from `since` on, oldest first. */
-export function listAuditEntries(
+const ENTRY = Prisma.sql`id, at, actor, request_id AS "requestId", action::text AS action, user_id AS "userId", details`;
+
+/** The entry before the newest `limit` ones from `since` on; undefined if there are no more. Reads as many entries of the index. */
+export async function findAuditEntryBefore(
   db: Queryable,
   projectId: number,
   since: Date | null,
   limit: number,
+): Promise<Pick<AuditEntry, 'at' | 'id'> | undefined> {
+  const [entry] = await db.query<Pick<AuditEntry, 'at' | 'id'>>(Prisma.sql`
+    SELECT at, id FROM audit_log
+    WHERE project_id = ${projectId}::int AND at >= coalesce(${since}::timestamptz, '-infinity')
+    ORDER BY at DESC, id DESC
+    OFFSET ${limit}::bigint
+    LIMIT 1`);
+  return entry;
+}
+
+/** The next `limit` entries after a position (null: from the first on), oldest first. */
+export function listAuditEntries(
+  db: Queryable,
+  projectId: number,
+  after: Position | null,
+  limit: number,
 ): Promise<AuditEntry[]> {
   return db.query(Prisma.sql`
-    SELECT * FROM (
-      SELECT id, at, actor, request_id AS "requestId", action::text AS action, user_id AS "userId", details
-      FROM audit_log
-      WHERE project_id = ${projectId} AND at >= coalesce(${since}::timestamptz, '-infinity')
-      ORDER BY at DESC, id DESC
-      LIMIT ${limit}::bigint
-    ) AS newest
-    ORDER BY at, id`);
+    SELECT ${ENTRY}
+    FROM audit_log
+    WHERE project_id = ${projectId}::int
+      AND (at, id) > (${after?.createdAt ?? '-infinity'}::timestamptz, ${after?.id ?? 0}::bigint)
+    ORDER BY at, id
+    LIMIT ${limit}::bigint`);
 }
 
 /** Which entries of the audit trail: all conditions hold; null is none. */
@@ -43,8 +59,6 @@ export interface AuditFilter {
   readonly since: Date | null;
   readonly until: Date | null;
 }
-
-const ENTRY = Prisma.sql`id, at, actor, request_id AS "requestId", action::text AS action, user_id AS "userId", details`;
 
 /** The next `limit` entries after a position, newest first. Each condition is in the text only if it is given, so that it has its index. */
 export function listAuditPage(

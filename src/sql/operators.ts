@@ -262,12 +262,27 @@ export async function recordRefusal(db: Queryable, actor: LogActor, details: Rec
   await db.query(insertLogEntries(actor, 'refuse', Prisma.sql`SELECT ${JSON.stringify(details)}::jsonb`));
 }
 
+const LOG_ENTRY = Prisma.sql`id, at, actor, request_id AS "requestId", action, details`;
+
 /** The newest entries of the log before the entry `before`, newest first. */
 export function listLogEntries(db: Queryable, before: number | null, limit: number): Promise<OperatorLogEntry[]> {
   return db.query(Prisma.sql`
-    SELECT id, at, actor, request_id AS "requestId", action, details
+    SELECT ${LOG_ENTRY}
     FROM operator_log
     WHERE id < ${before ?? LARGEST_ID}::bigint
     ORDER BY id DESC
     LIMIT ${limit}::bigint`);
+}
+
+/** The entry before the newest `limit` ones; 0 if there are no more. Reads as many entries of the index. */
+export async function findLogEntryBefore(db: Queryable, limit: number): Promise<number> {
+  const [entry] = await db.query<{ id: number }>(Prisma.sql`
+    SELECT id FROM operator_log ORDER BY id DESC OFFSET ${limit}::bigint LIMIT 1`);
+  return entry?.id ?? 0;
+}
+
+/** The next `limit` entries of the log after the entry `after`, oldest first. */
+export function listLogEntriesAfter(db: Queryable, after: number, limit: number): Promise<OperatorLogEntry[]> {
+  return db.query(Prisma.sql`
+    SELECT ${LOG_ENTRY} FROM operator_log WHERE id > ${after}::bigint ORDER BY id LIMIT ${limit}::bigint`);
 }

@@ -9,24 +9,43 @@ export async function findProjectId(db: Queryable, appId: string): Promise<numbe
   return project?.id ?? null;
 }
 
-/** What is shown of a project `p`, with its exact number of current users. */
-const SUMMARY = Prisma.sql`
-  p.id, p.name, p.app_id AS "appId", p.created_at AS "createdAt", p.disabled_at AS "disabledAt",
-  p.requests_per_minute AS "requestsPerMinute",
-  (
-    (SELECT coalesce(sum(t.users), 0) FROM tallies t WHERE t.project_id = p.id AND t.span = 'all')
-    + (SELECT coalesce(sum(d.change), 0) FROM tally_deltas d WHERE d.project_id = p.id)
-  )::float8 AS "totalUser"`;
+/**
+ * What is shown of the projects of a page, with their exact numbers of current users. The deltas of the page are added up in the
+ * order of their key, so that they are read by it: to the planner a few projects may look like all of them.
+ */
+function summaries(page: Prisma.Sql): Prisma.Sql {
+  const ofPage = Prisma.sql`project_id = ANY(ARRAY(SELECT id FROM page))`;
+  return Prisma.sql`
+    WITH page AS MATERIALIZED (${page})
+    SELECT ${PROJECT}, (coalesce(tallied.users, 0) + coalesce(pending.change, 0))::float8 AS "totalUser"
+    FROM page p
+    LEFT JOIN (
+      SELECT project_id, sum(users) AS users FROM tallies WHERE ${ofPage} AND span = 'all' GROUP BY project_id
+    ) AS tallied ON tallied.project_id = p.id
+    LEFT JOIN (
+      SELECT project_id, sum(change) AS change
+      FROM (SELECT project_id, change FROM tally_deltas WHERE ${ofPage} ORDER BY project_id, id) AS delta
+      GROUP BY project_id
+    ) AS pending ON pending.project_id = p.id
+    ORDER BY p.id`;
+}
 
-/** Every project with its exact number of current users, oldest first. */
-export function listProjects(db: Queryable): Promise<ProjectSummary[]> {
-  return db.query(Prisma.sql`SELECT ${SUMMARY} FROM projects p ORDER BY p.id`);
+/** The next `limit` projects after one, oldest first, with their exact numbers of current users. */
+export function listProjects(db: Queryable, after: number, limit: number): Promise<ProjectSummary[]> {
+  return db.query(
+    summaries(Prisma.sql`SELECT * FROM projects WHERE id > ${after}::int ORDER BY id LIMIT ${limit}::bigint`),
+  );
+}
+
+/** `limit` projects, or all if there are no more, drawn anew each time. Reads the ids of all projects. */
+export function sampleProjects(db: Queryable, limit: number): Promise<ProjectSummary[]> {
+  return db.query(summaries(Prisma.sql`SELECT * FROM projects ORDER BY random() LIMIT ${limit}::bigint`));
 }
 
 /** One project, or nothing if it was deleted. */
 export async function findProject(db: Queryable, projectId: number): Promise<ProjectSummary | undefined> {
   const [project] = await db.query<ProjectSummary>(
-    Prisma.sql`SELECT ${SUMMARY} FROM projects p WHERE p.id = ${projectId}::int`,
+    summaries(Prisma.sql`SELECT * FROM projects WHERE id = ${projectId}::int`),
   );
   return project;
 }

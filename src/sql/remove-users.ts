@@ -72,6 +72,29 @@ export async function countRemoved(db: Queryable, projectId: number, olderThanMs
   return row?.count ?? 0;
 }
 
+/**
+ * The projects that have such users, with the number of those. Reads all removed users, in the order of their index: without it, the
+ * planner may prefer to read all users.
+ */
+export function listProjectsWithRemoved(
+  db: Queryable,
+  olderThanMs: number,
+): Promise<{ id: number; appId: string; removed: number }[]> {
+  return db.query(Prisma.sql`
+    SELECT p.id, p.app_id AS "appId", counted.removed
+    FROM (
+      SELECT project_id, count(*) AS removed
+      FROM (
+        SELECT project_id FROM users
+        WHERE deleted_at < now() - ${olderThanMs}::float8 * interval '1 millisecond'
+        ORDER BY project_id, deleted_at
+      ) AS old
+      GROUP BY project_id
+    ) AS counted
+    JOIN projects p ON p.id = counted.project_id
+    ORDER BY p.id`);
+}
+
 /** Erases up to `limit` of them with their accounts, the longest removed first, with an audit entry. Returns how many. */
 export async function purgeRemoved(db: Queryable, actor: Actor, olderThanMs: number, limit: number): Promise<number> {
   const entry = Prisma.sql`SELECT NULL::bigint, jsonb_build_object('purged', count(*)) FROM purged HAVING count(*) > 0`;

@@ -47,7 +47,7 @@ describe.runIf(inject('engine') === 'embedded')('the data directory', () => {
       const gone = connect(join(dataDir, 'control.sock'));
       gone.write(
         `POST /changes HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: ${call.length}\r\n` +
-          `userdir-call-bytes: ${call.length}\r\n\r\n${call}`,
+          `userdir-call-2-bytes: ${call.length}\r\n\r\n${call}`,
         () => gone.destroy(),
       );
       await once(gone, 'close');
