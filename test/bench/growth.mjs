@@ -10,6 +10,7 @@ import { createContext } from '../../dist/context.js';
 import { userFilter } from '../../dist/domain/filters.js';
 import { deleteOldRows } from '../../dist/services/upkeep.js';
 import { claimWebhooks } from '../../dist/sql/webhooks.js';
+import { appIdOf, fillTables, stayUnanalyzed } from '../support/many-rows.ts';
 import { databaseUrl, dropDatabase, withClient } from './data.mjs';
 import { COMMAND, oursEnv, startProcess, startServer, userdir } from './processes.mjs';
 
@@ -27,7 +28,6 @@ const STATES = ['never analyzed', 'analyzed'];
 const IMPORTED = 6_000;
 /** Not so many that their deletion ends with ANALYZE. */
 const VICTIMS = 500;
-const appIdOf = (projectId) => `app_${String(projectId).padStart(24, '0')}`;
 const APP_ID = appIdOf(1);
 const WALLETS = 500;
 /** What expires is deleted when that is measured, and not by the server meanwhile. */
@@ -115,7 +115,7 @@ const GROWS_WITH = {
   'dashboard: projects': 'projects',
   'dashboard: search in projects': 'projects',
   'dashboard: sessions': 'sessions',
-  '`doctor`': 'users',
+  '`doctor`': 'users of a sample of projects',
   '`user purge --dry-run`, all projects': 'removed users',
   '`user purge`, all projects, nobody to erase': 'projects',
   '`totals check --project`': 'users of the project',
@@ -192,7 +192,6 @@ async function fill(rows, { options, cleanup }) {
 }
 
 async function fillDatabase(database, rows) {
-  const { fillTables, stayUnanalyzed } = await import('../support/many-rows.ts');
   await inProcess(database, async ({ db }) => {
     const client = await db.pool.connect();
     await stayUnanalyzed(client);

@@ -164,7 +164,7 @@ function simpleLine(line) {
 }
 
 /** How much of an import is written when it is looked at. */
-const SHARES = [0.1, 0.5, 1];
+const SHARES = [0.1, 0.25, 0.5, 0.75, 1];
 
 /** The import of users with everything that a line can have, and of some bans, into an empty database by the command. */
 export async function measureFirstImport({ options, cleanup, print }) {
@@ -178,34 +178,36 @@ export async function measureFirstImport({ options, cleanup, print }) {
   const users = options.lines - Math.floor(options.lines / 1_000);
 
   const startedAt = performance.now();
-  const seconds = () => (performance.now() - startedAt) / 1_000;
-  const places = [{ share: 0, at: 0 }];
+  const places = [];
   const measured = await withClient(url, async (client) => {
     // The transaction of the import is open, but its ids have been taken.
     const look = async () => {
-      const { rows } = await client.query('SELECT last_value::int AS written FROM users_id_seq');
-      places.push({ share: rows[0].written / users, at: seconds() });
+      const { rows } = await client.query(
+        `SELECT (SELECT last_value::int FROM users_id_seq) AS written, coalesce(array_agg(pid), '{}') AS pids
+         FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`,
+      );
+      const cpu = rows[0].pids.reduce((sum, pid) => sum + (cpuSeconds(pid) ?? 0), 0);
+      places.push({ share: rows[0].written / users, seconds: (performance.now() - startedAt) / 1_000, cpu });
     };
     const timer = setInterval(() => look().catch(() => undefined), 100);
-    return whileWatched(url, () => importFile(url, appId, file)).finally(() => clearInterval(timer));
+    return importFile(url, appId, file).finally(() => clearInterval(timer));
   });
   await expectUsers(url, users);
-  const reached = (share) => places.find((place) => place.share >= share) ?? { share: 1, at: measured.seconds };
-  print(`| ${options.lines} lines into an empty database | lines/s since the row above | seconds |`);
-  print('|---|---:|---:|');
-  const begun = places.findLast(({ share }) => share < 0.001);
-  print(`| checked, and begun | | ${begun.at.toFixed(1)} |`);
-  for (const [index, share] of SHARES.entries()) {
-    const [from, to] = [index === 0 ? begun : reached(SHARES[index - 1]), reached(share)];
-    const rate = ((to.share - from.share) * options.lines) / (to.at - from.at);
-    print(`| ${100 * share} % written | ${rate.toFixed(0)} | ${to.at.toFixed(1)} |`);
+  print(`| ${options.lines} lines into an empty database | seconds | lines/s | CPU of PostgreSQL, µs a line |`);
+  print('|---|---:|---:|---:|');
+  let last = places.findLast(({ share }) => share < 0.001);
+  print(`| all are checked | ${last.seconds.toFixed(1)} | | |`);
+  for (const share of SHARES) {
+    const place = places.find((each) => each.share >= share) ?? places.at(-1);
+    const lines = (place.share - last.share) * options.lines;
+    const [rate, cpu] = [lines / (place.seconds - last.seconds), ((place.cpu - last.cpu) * 1e6) / lines];
+    print(`| ${100 * share} % are written | ${place.seconds.toFixed(1)} | ${rate.toFixed(0)} | ${cpu.toFixed(0)} |`);
+    last = place;
   }
-  print(`| ended | ${(options.lines / measured.seconds).toFixed(0)} of all | ${measured.seconds.toFixed(1)} |`);
+  print(`| the end | ${measured.seconds.toFixed(1)} | | |`);
+  const memory = measured.peakRssMiBByQuarter.map((mib) => mib.toFixed(0)).join(', ');
   print(
-    `\nPeak RSS in each quarter of the time: ${measured.peakRssMiBByQuarter.map((mib) => mib.toFixed(0)).join(', ')} MiB.`,
-  );
-  print(
-    `CPU of the command: ${measured.cpuSeconds.toFixed(1)} s, of PostgreSQL: ${measured.databaseCpuSeconds.toFixed(1)} s.`,
+    `\nCPU of the command: ${measured.cpuSeconds.toFixed(1)} s. Peak RSS in each quarter of the time: ${memory} MiB.`,
   );
   return { firstImport: { ...measured, places } };
 }
