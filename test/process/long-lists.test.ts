@@ -1,0 +1,187 @@
+import { once } from 'node:events';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { parseConfig } from '#dist/config/config.js';
+import { createContext } from '#dist/context.js';
+import type { Json } from '../support/app.js';
+import { outcomeOf, type RunningServer, spawnUserdir, startServer, userdir, userdirJson } from '../support/command.js';
+import { copyTemplate, type TestDatabase } from '../support/engines.js';
+
+/** Commands that print many rows read and print them page by page, here or through a running server. */
+
+/** A server on a database that was filled by SQL, as no command could in seconds, and the commands on it. */
+function useFilled(fill: (appId: string) => string[]) {
+  let database: TestDatabase;
+  let server: RunningServer;
+  let appId = '';
+  beforeAll(async () => {
+    database = await copyTemplate();
+    const directory = createContext(parseConfig(database.env), { command: 'test' });
+    await directory.open();
+    ({ appId } = await directory.services.projects.createProject('First'));
+    for (const statement of fill(appId)) await directory.db.pool.query(statement);
+    await directory.close();
+    server = await startServer({ ...database.env, DEMO: 'off' });
+  });
+  afterAll(async () => {
+    await server.stop();
+    await database.drop();
+  });
+  return {
+    appId: () => appId,
+    settings: () => database.env,
+    run: (...args: string[]) => userdir(database.env, args),
+    runJson: (...args: string[]): Promise<Json> => userdirJson(database.env, args),
+  };
+}
+
+/** Triggers would take minutes for so many rows. */
+const withoutTriggers = (statement: string) =>
+  `SET session_replication_role = replica; ${statement}; SET session_replication_role = origin`;
+const series = (count: number) => `generate_series(1, ${count}) AS n`;
+
+describe('150,000 bans', () => {
+  const BANS = 150_000;
+  /** A value on a later page is longer than its column. */
+  const LONG = 'x'.repeat(100);
+  const valueAt = (n: number) => `user-${n}${n === 120_000 ? LONG : ''}`;
+  const { appId, settings, run, runJson } = useFilled(() => [
+    withoutTriggers(`
+      INSERT INTO bans (project_id, auth_method, auth_value, auth_value_key, created_at)
+      SELECT 1, 'google', value, value, TIMESTAMPTZ '2026-01-01Z' + n / 7 * interval '1 second'
+      FROM ${series(BANS)}, LATERAL (SELECT 'user-' || n || CASE n WHEN 120000 THEN '${LONG}' ELSE '' END) AS named(value)`),
+  ]);
+  const bansOf = () => ['user', 'bans', '--project', appId()];
+
+  test('are printed as lines, oldest first', async () => {
+    const { code, stdout, stderr } = await run(...bansOf());
+    expect([code, stderr]).toEqual([0, '']);
+    const [head, ...lines] = stdout.trimEnd().split('\n');
+    expect(head).toBe('Method  Value      Since');
+    expect(lines.slice(0, 2)).toEqual([
+      'google  user-1     2026-01-01T00:00:00.000Z',
+      'google  user-2     2026-01-01T00:00:00.000Z',
+    ]);
+    expect(lines.map((line) => line.split(/ +/)[1])).toEqual(lines.map((_, index) => valueAt(index + 1)));
+    expect(lines).toHaveLength(BANS);
+  });
+
+  test('are one JSON array, in memory that does not grow with it', async () => {
+    const child = spawnUserdir({ ...settings(), NODE_OPTIONS: '--max-old-space-size=64' }, [...bansOf(), '--json']);
+    const { code, stdout } = await outcomeOf(child);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^[^\n]+\n$/);
+    expect(JSON.parse(stdout).map(({ auth_value }: Json) => auth_value)).toEqual(
+      Array.from({ length: BANS }, (_, index) => valueAt(index + 1)),
+    );
+  });
+
+  test('come in pages of --limit, with --after and the notice', async () => {
+    const first = await run(...bansOf(), '--limit', '2500', '--json');
+    const [, cursor] = /^userdir: There are more bans\. The next page: --after (\S+)\n$/.exec(first.stderr) ?? [];
+    const rest = await run(...bansOf(), '--after', `${cursor}`, '--json');
+    expect([rest.code, rest.stderr]).toEqual([0, '']);
+    const values = [first, rest].map(({ stdout }) => JSON.parse(stdout).map(({ auth_value }: Json) => auth_value));
+    expect(values.map(({ length }) => length)).toEqual([2_500, BANS - 2_500]);
+    expect(values[1][0]).toBe('user-2501');
+    expect(await runJson(...bansOf(), '--search', 'user-14999')).toHaveLength(11);
+  });
+
+  test('end with the reader, without a failure', async () => {
+    const child = spawnUserdir(settings(), bansOf());
+    await once(child.stdout, 'data');
+    child.stdout.destroy();
+    const { code, stderr } = await outcomeOf(child);
+    expect([code, stderr]).toEqual([0, '']);
+    expect(await runJson(...bansOf(), '--limit', '1')).toHaveLength(1);
+  });
+
+  test('are cut short by Ctrl+C, with exit code 1', async () => {
+    const child = spawnUserdir(settings(), bansOf());
+    await once(child.stdout, 'data');
+    child.kill('SIGINT');
+    expect(await outcomeOf(child)).toMatchObject({
+      code: 1,
+      stderr: 'userdir: Interrupted. The list is incomplete.\n',
+    });
+  });
+});
+
+describe('many entries', () => {
+  const ENTRIES = 20_000;
+  const { appId, run, runJson } = useFilled(() => [
+    // Fourteen entries have one instant, in which pages end too. Entry 1 is that of the creation.
+    `INSERT INTO audit_log (project_id, at, actor, action, user_id, details)
+     SELECT 1, TIMESTAMPTZ '2027-01-01Z' + n / 14 * interval '1 second', 'main', 'remove', n, '{}' FROM ${series(ENTRIES)}`,
+    `INSERT INTO operator_log (actor, action, details) SELECT 'operator:ada', 'log_in', '{}' FROM ${series(3_000)}`,
+  ]);
+  const trail = async (...args: string[]): Promise<number[]> =>
+    (await runJson('audit', '--project', appId(), ...args)).map(({ user_id }: Json) => user_id);
+  const upTo = (first: number, last: number) => Array.from({ length: last - first + 1 }, (_, index) => first + index);
+
+  test('audit lists the newest ones, oldest first, each once', async () => {
+    expect(await trail('--limit', '1000000')).toEqual([null, ...upTo(1, ENTRIES)]);
+    expect(await trail('--limit', '12345')).toEqual(upTo(ENTRIES - 12_344, ENTRIES));
+    expect(await trail()).toEqual(upTo(ENTRIES - 999, ENTRIES));
+    const since = ['--since', '2027-01-01T00:10:00Z'];
+    expect(await trail(...since, '--limit', '1000000')).toEqual(upTo(14 * 600, ENTRIES));
+    expect(await trail(...since, '--limit', '3')).toEqual(upTo(ENTRIES - 2, ENTRIES));
+    const { stdout } = await run('audit', '--project', appId(), '--limit', '3000');
+    expect(stdout.split('\n').slice(0, 2)).toEqual([
+      'At                        Actor  Action   User  Details',
+      '2027-01-01T00:20:14.000Z  main   remove  17001  {}',
+    ]);
+  });
+
+  test('operator log lists the newest ones, oldest first, each once', async () => {
+    const ids = async (...args: string[]) => (await runJson('operator', 'log', ...args)).map(({ id }: Json) => id);
+    expect(await ids('--limit', '1000000')).toEqual(upTo(1, 3_000));
+    expect(await ids('--limit', '2001')).toEqual(upTo(1_000, 3_000));
+    expect(await ids()).toEqual(upTo(2_001, 3_000));
+  });
+});
+
+describe('2,500 projects', () => {
+  const { run, runJson } = useFilled(() => [
+    `INSERT INTO projects (name, app_id, disabled_at, requests_per_minute)
+     SELECT 'Project ' || n, 'app_' || lpad(to_hex(n), 24, '0'), CASE n WHEN 2400 THEN now() END, CASE n WHEN 2400 THEN 60 END
+     FROM generate_series(2, 2500) AS n`,
+    // The project n has n % 4 users, of which the last was removed if n is a multiple of 100 and one more.
+    `INSERT INTO users (project_id, auth_method, auth_value, auth_value_key)
+     SELECT n, 'google', place, place FROM ${series(2_500)}, generate_series(1, n % 4) AS place`,
+    // Some are in tallies, the others are pending.
+    `SELECT fold_tallies(n, 1000) FROM generate_series(1, 2500, 2) AS n`,
+    `UPDATE users SET deleted_at = now() - interval '40 days' WHERE auth_value = '1' AND project_id % 100 = 1`,
+  ]);
+  const isRemoved = (n: number) => n % 100 === 1;
+
+  test('are listed with exact totals, and what is disabled with its state', async () => {
+    const projects = await runJson('project', 'list');
+    expect(projects.map(({ id, total_user }: Json) => [id, total_user])).toEqual(
+      Array.from({ length: 2_500 }, (_, index) => [index + 1, ((index + 1) % 4) - (isRemoved(index + 1) ? 1 : 0)]),
+    );
+    const { stdout } = await run('project', 'list');
+    const lines = stdout.split('\n');
+    expect(lines[0]).toMatch(/^ {2}ID {2}Name +App ID +Created +Users$/);
+    expect(lines[2_400]).toMatch(/^2400 {2}Project 2400 .* 0 {2}disabled, 60 requests a minute$/);
+    expect(lines[2_500]).toMatch(/^2500 {2}Project 2500 .*Z +0$/);
+  });
+
+  test('are a sample to doctor, and all of them to totals check', async () => {
+    const { findings } = await runJson('doctor');
+    expect(findings.find(({ id }: Json) => id === 'totals')).toMatchObject({
+      status: 'passed',
+      found: expect.stringMatching(
+        /^exact for \d+ users of 100 projects; 2400 others were not checked: userdir totals check counts all$/,
+      ),
+    });
+    expect(await runJson('totals', 'check')).toEqual({ projects: 2_500, differences: [], repaired: false });
+  });
+
+  test('have their removed users erased by one purge', async () => {
+    const purge = (...args: string[]) => runJson('user', 'purge', '--older-than', '30d', ...args);
+    expect(await purge('--dry-run')).toEqual({ purged: 0, would_purge: 25 });
+    expect(await runJson('user', 'purge', '--older-than', '50d', '--dry-run')).toEqual({ purged: 0, would_purge: 0 });
+    expect(await purge()).toEqual({ purged: 25 });
+    expect(await purge('--dry-run')).toEqual({ purged: 0, would_purge: 0 });
+  });
+});
