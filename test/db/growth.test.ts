@@ -66,9 +66,11 @@ interface Case {
   readonly run: Run;
   /** How many rows the call is about, where it does not return them. */
   readonly about: number;
+  /** How many pages it may read, where a row is far less than a page. */
+  readonly pages?: number;
 }
 /** A call that is about more rows than it returns. */
-const about = (rows: number, run: Run): Case => ({ run, about: rows });
+const about = (rows: number, run: Run, pages?: number): Case => ({ run, about: rows, ...(pages && { pages }) });
 
 const hash = (text: string) => createHash('sha256').update(text).digest();
 const actor = ({ projectId }: Where): Actor => ({ projectId, actor: 'main', requestId: null });
@@ -76,11 +78,17 @@ const logActor = { actor: 'operator', requestId: null };
 const identity = ({ n }: Where): Identity => ({ authMethod: 'google', authValue: `u${n}`, authValueKey: `u${n}` });
 const ALL: UserFilter = { createdFrom: EARLIEST, createdTo: LATEST, loginMethods: null };
 const email = ({ projectId, n }: Where) => (projectId === 1 ? `u${n}@example.com` : 'u1@example.com');
+const LATE: UserFilter = {
+  ...ALL,
+  createdFrom: new Date(`${CROWDED_DAY}T02:00:00Z`),
+  createdTo: new Date(`${CROWDED_DAY}T08:09:10Z`),
+};
 const filters: readonly UserFilter[] = [
   ALL,
   { ...ALL, loginMethods: ['email'] },
   { ...ALL, createdFrom: new Date('2024-03-05T05:00:00Z'), createdTo: new Date('2024-06-07T08:09:10Z') },
-  { ...ALL, createdFrom: new Date(`${CROWDED_DAY}T02:00:00Z`), createdTo: new Date(`${CROWDED_DAY}T08:09:10Z`) },
+  LATE,
+  { ...LATE, loginMethods: ['email', 'wallet'] },
 ];
 const POSITION = { createdAt: new Date('2025-03-01T00:00:00Z'), id: ROWS / 2 };
 
@@ -279,8 +287,10 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
       ),
   },
   'list-users': {
-    countUsers: about(2_500, (db, { projectId }) =>
-      each(filters, (filter) => lists.countUsers(db, [{ projectId, filter }])),
+    countUsers: about(
+      2_500,
+      (db, { projectId }) => each(filters, (filter) => lists.countUsers(db, [{ projectId, filter }])),
+      1_000,
     ),
     listUserPages: about(8_000, (db, { projectId }) =>
       each(filters, (filter) =>
@@ -437,7 +447,7 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
   },
   'totals/check-tallies': {
     // Counts all users of the project; the tallies by day, and users slice by slice.
-    compareTallies: about(ROWS, (db, { projectId }) => tallies.compareTallies(db, projectId)),
+    compareTallies: about(ROWS, (db, { projectId }) => tallies.compareTallies(db, projectId), 35_000),
     repairTallies: about(ROWS, (db, { projectId }) => tallies.repairTallies(db, projectId)),
   },
   'totals/sign-ups': {
@@ -620,12 +630,12 @@ test('what a statement reads grows with what it answers, and not with the tables
   const calls = Object.entries(STATEMENTS).flatMap(([module, ofModule]) =>
     Object.entries(ofModule).map(([name, given]) => ({
       name: `${module}: ${name}`,
-      ...(typeof given === 'function' ? { run: given, about: 0 } : given),
+      ...(typeof given === 'function' ? { run: given, about: 0, pages: undefined } : given),
     })),
   );
 
   async function expectFew(state: string): Promise<void> {
-    for (const { name, run, about } of calls) {
+    for (const { name, run, about, pages: most } of calls) {
       for (const at of [LARGE, SMALL]) {
         const what = `${name} of ${at.appId}, ${state}`;
         const reads = await measure(run, at).catch((error: Error) => error);
@@ -640,7 +650,7 @@ test('what a statement reads grows with what it answers, and not with the tables
           .toBeLessThanOrEqual(ROWS_A_CALL + ROWS_A_ROW * subject);
         expect
           .soft(pages, `pages read by ${what}, about ${subject}`)
-          .toBeLessThanOrEqual(PAGES_A_CALL + PAGES_A_ROW * subject);
+          .toBeLessThanOrEqual(most ?? PAGES_A_CALL + PAGES_A_ROW * subject);
       }
     }
   }
@@ -659,6 +669,10 @@ test('what a statement reads grows with what it answers, and not with the tables
   await expectFew('never analyzed');
   await client.query('ANALYZE');
   await expectFew('analyzed');
+  // From then on a scan of an index alone looks cheap.
+  await client.query('VACUUM');
+  await client.query('DISCARD PLANS');
+  await expectFew('vacuumed');
 
   client.release();
   await database.close();
