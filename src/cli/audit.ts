@@ -1,9 +1,8 @@
 import type { Command } from 'commander';
-import type { Position } from '../domain/filters.js';
 import type { AuditEntry } from '../domain/projects.js';
-import { positionOf } from '../services/audit.js';
+import { entryJson, positionOf } from '../services/audit.js';
 import { examples, jsonOption, parseLimit, parseSince, projectOption } from './arguments.js';
-import { endOf, type OperationContext, type Pages, readPages } from './operation.js';
+import { type OperationContext, readPages } from './operation.js';
 import type { CommandContext } from './run.js';
 
 const DEFAULT_LIMIT = 1_000;
@@ -41,16 +40,12 @@ export function addAuditCommand(program: Command, { list }: CommandContext): voi
 async function* readEntries(
   { services, operator }: OperationContext,
   params: { project: string; since: string | null; limit: number },
-): Pages<ReturnType<typeof entryJson>, Position> {
+) {
   const { audit, projects } = services;
   const scope = await projects.getScope(params.project, operator);
   const start = await audit.findStart(scope, params.since === null ? null : new Date(params.since), params.limit);
-  return yield* readPages(params.limit, start, async (after: Position | null, limit) => {
-    const entries = await audit.listEntries(scope, after, limit);
-    return { rows: entries.map(entryJson), end: endOf(entries, limit, positionOf) };
-  });
-}
-
-function entryJson({ id, at, actor, requestId, action, userId, details }: AuditEntry) {
-  return { id, at, actor, request_id: requestId, action, user_id: userId, details };
+  const pages = readPages<AuditEntry>(params.limit, (last, limit) =>
+    audit.listEntries(scope, last === undefined ? start : positionOf(last), limit),
+  );
+  for await (const page of pages) yield page.map(entryJson);
 }

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { parseIdentity, snakeCase } from '../domain/identities.js';
 import { examples, jsonOption, parseLimit, projectOption } from './arguments.js';
-import { type OperationContext, type Pages, readPages } from './operation.js';
+import { type OperationContext, PAGE_ROWS } from './operation.js';
 import type { CommandContext } from './run.js';
 import { writeNotice } from './terminal.js';
 
@@ -37,7 +37,7 @@ export function addBanCommands(user: Command, { operation, list }: CommandContex
     .option('--after <CURSOR>', 'the page after an earlier one, which told its cursor on stderr')
     .addOption(jsonOption())
     .action(async ({ project, search, limit, after, ...options }) => {
-      const { end } = await listBans(
+      const { next } = await listBans(
         { project, search: search ?? null, limit: limit ?? null, after: after ?? null },
         {
           ...options,
@@ -46,7 +46,7 @@ export function addBanCommands(user: Command, { operation, list }: CommandContex
           none: 'No identity is banned.',
         },
       );
-      if (end !== null) writeNotice(`There are more bans. The next page: --after ${end}`);
+      if (next !== null) writeNotice(`There are more bans. The next page: --after ${next}`);
     });
 }
 
@@ -68,31 +68,30 @@ async function changeBan(
   return { auth_method: identity.authMethod, auth_value: identity.authValue, banned };
 }
 
-interface ListedBan {
-  readonly auth_method: string;
-  readonly auth_value: string;
-  readonly created_at: string;
-}
-
 async function* readBans(
   { services, operator }: OperationContext,
-  params: { project: string; search: string | null; limit: number | null; after: string | null },
-): Pages<ListedBan, string> {
-  const scope = await services.projects.getScope(params.project, operator);
-  const { search } = params;
-  return yield* readPages(
-    params.limit ?? Number.POSITIVE_INFINITY,
-    params.after,
-    async (after: string | null, limit) => {
-      const { bans, next } = await services.logins.listBans(scope, { after, limit, order: 'oldest first', search });
-      const rows = bans.map(({ authMethod, authValue, createdAt }) => ({
-        auth_method: authMethod,
-        auth_value: authValue,
-        created_at: createdAt,
-      }));
-      return { rows, end: next };
-    },
-  );
+  {
+    project,
+    search,
+    limit,
+    after,
+  }: { project: string; search: string | null; limit: number | null; after: string | null },
+) {
+  const scope = await services.projects.getScope(project, operator);
+  let left = limit ?? Number.POSITIVE_INFINITY;
+  let next = after;
+  do {
+    const size = Math.min(left, PAGE_ROWS);
+    const page = await services.logins.listBans(scope, { after: next, limit: size, order: 'oldest first', search });
+    yield page.bans.map(({ authMethod, authValue, createdAt }) => ({
+      auth_method: authMethod,
+      auth_value: authValue,
+      created_at: createdAt,
+    }));
+    left -= page.bans.length;
+    next = page.next;
+  } while (next !== null && left > 0);
+  return next;
 }
 
 function banReport({ auth_method, auth_value, banned }: Awaited<ReturnType<typeof changeBan>>): string {

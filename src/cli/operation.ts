@@ -50,40 +50,26 @@ export function progressOf(done: number, total: number): Progress {
   return { done, fraction: total === 0 ? 1 : done / total };
 }
 
-/** The rows of a list, which are plain JSON, by pages; in the end where it ended, null where nothing follows. */
-export type Pages<Row, End> = AsyncGenerator<readonly Row[], End | null>;
+/** How many rows a list reads and prints at a time. */
+export const PAGE_ROWS = 1_000;
 
-const PAGE_ROWS = 1_000;
-
-/** Pages of at most `limit` rows in all. `read` is told where the page before ended, at first `start`, and says where its own ends. */
-export async function* readPages<Row, End>(
+/** Pages of at most `limit` rows in all. `read` is told the last row of the page before. */
+export async function* readPages<Row>(
   limit: number,
-  start: End | null,
-  read: (after: End | null, limit: number) => Promise<{ rows: readonly Row[]; end: End | null }>,
-): Pages<Row, End> {
-  let after = start;
-  let left = limit;
-  do {
-    const page = await read(after, Math.min(left, PAGE_ROWS));
-    yield page.rows;
-    left -= page.rows.length;
-    after = page.end;
-  } while (after !== null && left > 0);
-  return after;
-}
-
-/** Where a page of at most `limit` rows ended: nothing follows if it has fewer. */
-export function endOf<Row, End>(rows: readonly Row[], limit: number, positionOf: (last: Row) => End): End | null {
-  const last = rows.at(-1);
-  return last === undefined || rows.length < limit ? null : positionOf(last);
+  read: (last: Row | undefined, limit: number) => Promise<Row[]>,
+): AsyncGenerator<Row[]> {
+  let page: Row[] = [];
+  for (let left = limit; left > 0; left -= page.length) {
+    const size = Math.min(left, PAGE_ROWS);
+    page = await read(page.at(-1), size);
+    yield page;
+    if (page.length < size) return;
+  }
 }
 
 /** All projects, oldest first. */
-export function readProjects({ projects }: Services): Pages<ProjectSummary, number> {
-  return readPages(Number.POSITIVE_INFINITY, null, async (after: number | null, limit) => {
-    const rows = await projects.listProjects(after ?? 0, limit);
-    return { rows, end: endOf(rows, limit, ({ id }) => id) };
-  });
+export function readProjects({ projects }: Services): AsyncGenerator<ProjectSummary[]> {
+  return readPages(Number.POSITIVE_INFINITY, (last, limit) => projects.listProjects(last?.id ?? 0, limit));
 }
 
 /** The input, and how much of it has been read, if its length is known. */

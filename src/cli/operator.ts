@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander';
 import { OPERATOR_ROLES, type OperatorLogEntry, type OperatorRole } from '../domain/operators.js';
 import { examples, jsonOption, parseLimit } from './arguments.js';
-import { endOf, type OperationContext, type Pages, readPages } from './operation.js';
+import { type OperationContext, readPages } from './operation.js';
 import type { CommandContext } from './run.js';
 import { table } from './terminal.js';
 
@@ -95,20 +95,21 @@ async function removeOperator({ services, operator }: OperationContext, { name }
   return { name };
 }
 
-async function* readLog(
-  { services, operator }: OperationContext,
-  params: { limit: number },
-): Pages<ReturnType<typeof logJson>, number> {
+async function* readLog({ services, operator }: OperationContext, params: { limit: number }) {
   const { operators } = services;
   const start = await operators.findLogStart(operator, params.limit);
-  return yield* readPages(params.limit, start, async (after: number | null, limit) => {
-    const entries = await operators.listLogAfter(operator, after ?? 0, limit);
-    return { rows: entries.map(logJson), end: endOf(entries, limit, ({ id }) => id) };
-  });
-}
-
-function logJson({ id, at, actor, requestId, action, details }: OperatorLogEntry) {
-  return { id, at, actor, request_id: requestId, action, details };
+  const pages = readPages<OperatorLogEntry>(params.limit, (last, limit) =>
+    operators.listLogAfter(operator, last?.id ?? start, limit),
+  );
+  for await (const page of pages)
+    yield page.map(({ id, at, actor, requestId, action, details }) => ({
+      id,
+      at,
+      actor,
+      request_id: requestId,
+      action,
+      details,
+    }));
 }
 
 function operatorTable(operators: Awaited<ReturnType<typeof listOperators>>): string {

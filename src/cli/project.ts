@@ -2,7 +2,7 @@ import { type Command, Option } from 'commander';
 import type { SecretScope } from '../domain/projects.js';
 import { MAIN_LABEL, SECRET_SCOPES } from '../domain/projects.js';
 import { examples, jsonOption, parseDuration, parseScopes, parseWholeNumber } from './arguments.js';
-import { type OperationContext, type Pages, readProjects } from './operation.js';
+import { type OperationContext, readProjects } from './operation.js';
 import { addLifecycleCommands, projectJson } from './project-lifecycle.js';
 import { addCellCommands } from './project-move.js';
 import type { CommandContext } from './run.js';
@@ -130,9 +130,8 @@ async function createProject({ services, operator }: OperationContext, { name }:
   return { id: project.id, name: project.name, app_id: project.appId, app_secret: project.appSecret };
 }
 
-async function* listProjects({ services }: OperationContext): Pages<ReturnType<typeof projectJson>, null> {
+async function* listProjects({ services }: OperationContext) {
   for await (const page of readProjects(services)) yield page.map(projectJson);
-  return null;
 }
 
 async function listSecrets({ services, operator }: OperationContext, { appId }: { appId: string }) {

@@ -10,7 +10,7 @@ import { parse } from '../domain/filters.js';
 import { type Operator, operatorName, operatorNameOf } from '../domain/operators.js';
 import type { Stored } from '../services/spool.js';
 import { NotListeningError, runRemotely } from './control-socket.js';
-import type { Io, Operation, OperationContext, Operations, Pages } from './operation.js';
+import type { Io, Operation, OperationContext, Operations } from './operation.js';
 import { type ListForm, listPrinter, progressBar, writeNotice, writeToStdout } from './terminal.js';
 
 /** Ends the command with exit code 1. The report on stdout has already told why. */
@@ -27,10 +27,10 @@ export interface CommandContext {
     options?: Pick<Operation<Params, Result>, 'isLive'>,
   ): Run<Params, Result>;
   /** The same for one that lists rows: each page is printed before the next is read, so that memory does not grow with the list. */
-  list<Params, Row, End>(
+  list<Params, Row, Next>(
     name: string,
-    read: (context: OperationContext, params: Params) => Pages<Row, End>,
-  ): (params: Params, form: ListForm<Row>) => Promise<{ end: End | null }>;
+    read: (context: OperationContext, params: Params) => AsyncGenerator<Row[], Next>,
+  ): (params: Params, form: ListForm<Row>) => Promise<{ next: Next }>;
 }
 
 /** Runs an operation wherever the database can be reached, and prints its result as text or as JSON. */
@@ -57,23 +57,22 @@ export function createCommandContext(env: Environment): CommandContext {
     operations.set(name, added);
     return (params, presentation) => runAndPrint(env, added, params, presentation);
   };
-  function list<Params, Row, End>(name: string, read: (context: OperationContext, params: Params) => Pages<Row, End>) {
-    const run = operation(name, (context, params: Params, io) => writePages(read(context, params), io), {
-      isLive: true,
-    });
-    return (params: Params, form: ListForm<Row>) =>
-      run(params, { ...listPrinter(form), interrupted: 'Interrupted. The list is incomplete.' });
-  }
+  const list: CommandContext['list'] = (name, read) => {
+    type Params = Parameters<typeof read>[1];
+    const write = (context: OperationContext, params: Params, io: Io) => writePages(read(context, params), io);
+    const run = operation(name, write, { isLive: true });
+    return (params, form) => run(params, { ...listPrinter(form), interrupted: 'Interrupted. The list is incomplete.' });
+  };
   return { env, operations, operation, list };
 }
 
-/** Writes each page as a JSON array, and returns where the list ended. */
-async function writePages<Row, End>(pages: Pages<Row, End>, { write, signal }: Io): Promise<{ end: End | null }> {
+/** Writes each page as a JSON array. Returns what the generator does: where the next page of the list begins. */
+async function writePages<Row, Next>(pages: AsyncGenerator<Row[], Next>, io: Io): Promise<{ next: Next }> {
   for (;;) {
-    const page = await pages.next();
-    signal.throwIfAborted();
-    if (page.done) return { end: page.value };
-    if (page.value.length > 0) await write(JSON.stringify(page.value));
+    const { done, value } = await pages.next();
+    io.signal.throwIfAborted();
+    if (done) return { next: value };
+    if (value.length > 0) await io.write(JSON.stringify(value));
   }
 }
 

@@ -82,8 +82,12 @@ const BATCH_SIZE = 1_000;
 const CSV_COLUMNS = ['id', 'at', 'actor', 'action', 'user_id', 'request_id', 'details'];
 
 /** An entry with the keys of `userdir audit --json`. */
-function formatEntry({ id, at, actor, requestId, action, userId: user_id, details }: AuditEntry): string {
-  return `${JSON.stringify({ id, at, actor, request_id: requestId, action, user_id, details })}\n`;
+export function entryJson({ id, at, actor, requestId, action, userId: user_id, details }: AuditEntry) {
+  return { id, at, actor, request_id: requestId, action, user_id, details };
+}
+
+function formatEntry(entry: AuditEntry): string {
+  return `${JSON.stringify(entryJson(entry))}\n`;
 }
 
 function formatCsvEntry({ id, at, actor, action, userId: user, requestId, details }: AuditEntry): string {

@@ -280,7 +280,7 @@ describe('in the second thread', () => {
   test('the audit trail has the label of the secret and the id of the request', async () => {
     expect((await remove(Number(firstId), 'write')).data.x).toEqual({ id: firstId });
     const { projects, audit } = two.context.services;
-    const entries = await audit.listEntries(await projects.getScope(storm.appId), null, 5);
+    const entries = await audit.listEntries(await projects.getScope(storm.appId), null, 100);
     expect(entries).toContainEqual(
       expect.objectContaining({ actor: 'write', requestId: 'removal-write', userId: Number(firstId) }),
     );
