@@ -117,7 +117,7 @@ const GROWS_WITH = {
   'dashboard: sessions': 'sessions',
   '`doctor`': 'users of a sample of projects',
   '`user purge --dry-run`, all projects': 'removed users',
-  '`user purge`, all projects, nobody to erase': 'projects',
+  '`user purge`, all projects, nobody to erase': 'removed users',
   '`totals check --project`': 'users of the project',
   'the first list after many logins': 'logins since the last vacuum',
 };
