@@ -10,7 +10,7 @@ WORKDIR /app
 # Prisma is an optional peer of its client, and needed no more.
 RUN npm ci --omit=dev --omit=optional
 # The query compilers of the databases that this is not for, each twice, and source maps: 75 MB.
-RUN find node_modules/@prisma/client/runtime -name 'query_compiler_*' ! -name '*_fast_bg.postgresql.*' -delete && find node_modules -name '*.map' -delete
+RUN find node_modules/@prisma/client/runtime -name 'query_compiler_*' ! -name '*_small_bg.postgresql.*' -delete && find node_modules -name '*.map' -delete
 
 FROM node:24-bookworm-slim
 # Node 24 lets the young generation grow to 128 MiB; with this it is 64, as with `npm start` (docs/benchmarks.md).

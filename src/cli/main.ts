@@ -1,5 +1,5 @@
 import cluster from 'node:cluster';
-import { CommanderError } from 'commander';
+import { type Command, CommanderError } from 'commander';
 import { createProgram } from './program.js';
 import { ReportedFailure } from './run.js';
 import { explainFailure } from './terminal.js';
@@ -11,7 +11,10 @@ const FAILED = 1;
 const WRONG_USAGE = 2;
 
 /** Runs the command of the command line. */
-export async function main(): Promise<void> {
+export const main = (): Promise<void> => runProgram(createProgram(process.env));
+
+/** Runs what the command line asks of a program. */
+export async function runProgram(program: Command): Promise<void> {
   // A reader that closes the pipe early (`| head`) is not a failure.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : FAILED));
 
@@ -25,7 +28,7 @@ export async function main(): Promise<void> {
   }
 
   try {
-    await createProgram(process.env).parseAsync();
+    await program.parseAsync();
   } catch (error) {
     process.exitCode = report(error);
   }

@@ -6,7 +6,6 @@ import { examples } from './arguments.js';
 import { addAuditCommand } from './audit.js';
 import { addChangesCommand } from './changes.js';
 import { addCompletionCommand } from './completion.js';
-import { addConformanceCommand } from './conformance.js';
 import { addDashboardCommand } from './dashboard.js';
 import { addDoctorCommand } from './doctor.js';
 import { addDocumentCommands } from './document.js';
@@ -37,7 +36,6 @@ const COMMANDS = [
   addTotalsCommand,
   addSeedCommand,
   addDoctorCommand,
-  addConformanceCommand,
   addCompletionCommand,
 ];
 

@@ -1,9 +1,9 @@
 import type { AuditEntry } from '../domain/projects.js';
-import { AUDIT_ACTIONS, type AuditPage, type AuditQuestion, cursorOfEntry } from '../services/audit.js';
+import { AUDIT_ACTIONS, type AuditQuestion } from '../services/audit.js';
 import type { OpenProject } from '../services/projects.js';
 import type { Services } from '../services/services.js';
-import { builder, type PageInfo, pageInfoType } from './builder.js';
-import { readLimit } from './paging.js';
+import { builder } from './builder.js';
+import { type Connection, connectionType, readLimit } from './paging.js';
 import { projectType } from './projects.js';
 import { userType } from './users.js';
 
@@ -25,44 +25,19 @@ const entryType = builder.objectRef<AuditEntry>('AuditEntry').implement({
   }),
 });
 
-interface AuditConnection {
-  readonly entries: AuditEntry[];
-  readonly pageInfo: PageInfo;
-}
-
-const auditConnectionType = builder.objectRef<AuditConnection>('AuditConnection').implement({
+const auditConnectionType = connectionType('AuditConnection', entryType, {
   description: 'A page of the audit trail, newest first.',
-  fields: (t) => ({
-    nodes: t.field({ type: [entryType], description: 'The entries.', resolve: ({ entries }) => entries }),
-    pageInfo: t.field({
-      type: pageInfoType,
-      description: 'What is before and after this page.',
-      resolve: ({ pageInfo }) => pageInfo,
-    }),
-  }),
 });
-
-function toConnection({ entries, hasNext }: AuditPage, after: string | null): AuditConnection {
-  const [start, end] = [entries[0], entries.at(-1)];
-  return {
-    entries,
-    pageInfo: {
-      startCursor: start ? cursorOfEntry(start) : null,
-      endCursor: end ? cursorOfEntry(end) : null,
-      hasNextPage: hasNext,
-      hasPreviousPage: after !== null,
-    },
-  };
-}
 
 async function listPage(
   { audit }: Services,
   { scope }: OpenProject,
   question: AuditQuestion,
   { first, after }: { first: number; after?: string | null | undefined },
-): Promise<AuditConnection> {
-  const page = await audit.listPage(scope, question, { after: after ?? null, limit: readLimit('first', first) });
-  return toConnection(page, after ?? null);
+): Promise<Connection<AuditEntry>> {
+  const page = { after: after ?? null, limit: readLimit('first', first) };
+  const { entries, hasNext } = await audit.listPage(scope, question, page);
+  return { nodes: entries, hasNextPage: hasNext, hasPreviousPage: after != null };
 }
 
 const AFTER = 'A cursor: only entries after it, which are older.';

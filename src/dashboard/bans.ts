@@ -1,10 +1,10 @@
-import { camelCase, type ListedBan, parseIdentity } from '../domain/identities.js';
+import { type Ban, camelCase, type ListedBan, parseIdentity } from '../domain/identities.js';
 import type { OpenProject } from '../services/projects.js';
-import { builder, type PageInfo, pageInfoType } from './builder.js';
-import { readLimit } from './paging.js';
+import { builder } from './builder.js';
+import { connectionType, readLimit } from './paging.js';
 import { projectType } from './projects.js';
 
-interface ProjectBan extends Omit<ListedBan, 'id'> {
+interface ProjectBan extends Ban {
   readonly project: Pick<OpenProject, 'scope'>;
 }
 
@@ -23,21 +23,8 @@ const banType = builder.objectRef<ProjectBan>('Ban').implement({
   }),
 });
 
-interface BanConnection {
-  readonly bans: ProjectBan[];
-  readonly pageInfo: PageInfo;
-}
-
-const banConnectionType = builder.objectRef<BanConnection>('BanConnection').implement({
+const banConnectionType = connectionType<ProjectBan & ListedBan>('BanConnection', banType, {
   description: 'A page of bans, newest first.',
-  fields: (t) => ({
-    nodes: t.field({ type: [banType], description: 'The bans.', resolve: ({ bans }) => bans }),
-    pageInfo: t.field({
-      type: pageInfoType,
-      description: 'What is before and after this page. `startCursor` is null.',
-      resolve: ({ pageInfo }) => pageInfo,
-    }),
-  }),
 });
 
 builder.objectField(projectType, 'bans', (t) =>
@@ -55,10 +42,8 @@ builder.objectField(projectType, 'bans', (t) =>
         after: after ?? null,
         limit: readLimit('first', first),
       });
-      return {
-        bans: bans.map((ban) => ({ ...ban, project })),
-        pageInfo: { startCursor: null, endCursor: next, hasNextPage: next !== null, hasPreviousPage: after != null },
-      };
+      const nodes = bans.map((ban) => ({ ...ban, project }));
+      return { nodes, hasNextPage: next !== null, hasPreviousPage: after != null };
     },
   }),
 );

@@ -5,8 +5,8 @@ import type PrismaTypes from '../db/generated/pothos.js';
 import { getDatamodel } from '../db/generated/pothos.js';
 import { type ActiveSession, type Operator, OperatorRole } from '../domain/operators.js';
 import { type ProjectScope, SecretScope } from '../domain/projects.js';
-import { LoginMethod, Network, WalletType } from '../domain/users.js';
 import type { AppError } from '../errors.js';
+import { addEnums } from '../graphql/enums.js';
 import type { Services } from '../services/services.js';
 
 /** What a resolver gets: the session of the request with its operator, and the services. */
@@ -107,15 +107,7 @@ export const roleEnum = builder.enumType('OperatorRole', {
   }),
 });
 
-export const loginMethodEnum = builder.enumType('LoginMethod', {
-  description: 'The kind of login that a user has. All social providers are one kind.',
-  values: valuesOf(LoginMethod, {
-    email: 'An email address.',
-    passkey: 'A passkey (WebAuthn).',
-    wallet: 'A wallet of their own.',
-    socials: 'A social provider, whichever it is.',
-  }),
-});
+export const { loginMethodEnum, networkEnum, walletTypeEnum, changeTypeEnum } = addEnums(builder);
 
 export const secretScopeEnum = builder.enumType('SecretScope', {
   description: 'What a secret is good for.',
@@ -125,34 +117,4 @@ export const secretScopeEnum = builder.enumType('SecretScope', {
       { value: scope, description: `The scope \`${scope}\`, as \`project add-secret --scope\` has it.` },
     ]),
   ) as { [Key in SecretScope as Uppercase<Key>]: { value: Key; description: string } },
-});
-
-export const networkEnum = builder.enumType('Network', {
-  description: 'The blockchain network to which an address belongs.',
-  values: valuesOf(Network, { stellar: 'Stellar.', ethereum: 'Ethereum.' }),
-});
-
-export const walletTypeEnum = builder.enumType('WalletType', {
-  description: 'Who holds the private key of an account.',
-  values: valuesOf(WalletType, { custodial: 'The service.', external: 'The user.' }),
-});
-
-export interface PageInfo {
-  readonly startCursor: string | null;
-  readonly endCursor: string | null;
-  readonly hasNextPage: boolean;
-  readonly hasPreviousPage: boolean;
-}
-
-export const pageInfoType = builder.objectRef<PageInfo>('PageInfo').implement({
-  description: 'Where a page stands in the whole list.',
-  fields: (t) => ({
-    startCursor: t.exposeString('startCursor', { nullable: true, description: 'The cursor of the first item.' }),
-    endCursor: t.exposeString('endCursor', {
-      nullable: true,
-      description: 'The cursor of the last item, for `after`; null where the page is empty.',
-    }),
-    hasNextPage: t.exposeBoolean('hasNextPage', { description: 'Whether there are items after this page.' }),
-    hasPreviousPage: t.exposeBoolean('hasPreviousPage', { description: 'Whether there are items before this page.' }),
-  }),
 });

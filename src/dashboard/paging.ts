@@ -1,4 +1,7 @@
+import type { ObjectRef } from '@pothos/core';
+import { encodeCursor } from '../domain/filters.js';
 import { badInput } from '../errors.js';
+import { builder } from './builder.js';
 
 /** The most items of one page. */
 export const MAX_PAGE = 100;
@@ -9,4 +12,65 @@ export const DEFAULT_PAGE = 25;
 export function readLimit(name: string, value: number): number {
   if (value >= 1 && value <= MAX_PAGE) return value;
   throw badInput(name, value, `a whole number from 1 to ${MAX_PAGE}`);
+}
+
+/** An item with its place in a list, newest first. */
+type Listed = { readonly id: number } & ({ readonly createdAt: string } | { readonly at: string });
+
+/** A page of a list. */
+export interface Connection<Item extends Listed> {
+  readonly nodes: readonly Item[];
+  readonly hasNextPage: boolean;
+  readonly hasPreviousPage: boolean;
+  readonly total?: number | null;
+}
+
+const cursorOf = (item: Listed | undefined) =>
+  item && encodeCursor({ id: item.id, createdAt: new Date('at' in item ? item.at : item.createdAt) });
+
+const pageInfoType = builder.objectRef<Connection<Listed>>('PageInfo').implement({
+  description: 'Where a page stands in the whole list.',
+  fields: (t) => ({
+    startCursor: t.string({
+      nullable: true,
+      description: 'The cursor of the first item; null where the page is empty.',
+      resolve: ({ nodes }) => cursorOf(nodes[0]),
+    }),
+    endCursor: t.string({
+      nullable: true,
+      description: 'The cursor of the last item, for `after`; null where the page is empty.',
+      resolve: ({ nodes }) => cursorOf(nodes.at(-1)),
+    }),
+    hasNextPage: t.exposeBoolean('hasNextPage', { description: 'Whether there are items after this page.' }),
+    hasPreviousPage: t.exposeBoolean('hasPreviousPage', { description: 'Whether there are items before this page.' }),
+  }),
+});
+
+type Ref<Item> = ObjectRef<typeof builder.$inferSchemaTypes, Item, Item>;
+
+/** The type of a page of items; with `total`, what it describes, the pages are counted. */
+export function connectionType<Item extends Listed>(
+  name: string,
+  item: Ref<Item> | Ref<Omit<Item, 'id'>>,
+  { description, total }: { description: string; total?: string },
+): Ref<Connection<Item>> {
+  const type = builder.objectRef<Connection<Item>>(name);
+  return type.implement({
+    description,
+    fields: (t) => ({
+      nodes: t.field({
+        type: [item],
+        description: 'What is on this page.',
+        resolve: ({ nodes }) => [...nodes] as never,
+      }),
+      pageInfo: t.field({
+        type: pageInfoType,
+        description: 'What is before and after this page.',
+        resolve: (page) => page,
+      }),
+      ...(total !== undefined && {
+        totalCount: t.int({ description: total, resolve: ({ total: count }) => count as number }),
+      }),
+    }),
+  });
 }

@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { cursor, encodeCursor, parse } from '../domain/filters.js';
+import { cursor, parse } from '../domain/filters.js';
 import type { LoginMethod } from '../domain/users.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
 import type { DeletionOptions } from '../services/project-lifecycle.js';
 import type { OpenProject } from '../services/projects.js';
 import { MAX_BUCKETS, type SignUps } from '../services/statistics.js';
-import { builder, type DashboardContext, loginMethodEnum, type PageInfo, pageInfoType } from './builder.js';
-import { readLimit } from './paging.js';
+import { builder, type DashboardContext, loginMethodEnum } from './builder.js';
+import { connectionType, readLimit } from './paging.js';
 
 export const projectType = builder.objectRef<OpenProject>('Project').implement({
   description: 'A project, with all that belongs to it.',
@@ -70,31 +70,12 @@ const signUpsType = builder.objectRef<SignUps>('SignUps').implement({
   }),
 });
 
-interface ProjectConnection {
-  readonly projects: readonly OpenProject[];
-  readonly total: number;
-  readonly pageInfo: PageInfo;
-}
-
-const projectConnectionType = builder.objectRef<ProjectConnection>('ProjectConnection').implement({
+const projectConnectionType = connectionType('ProjectConnection', projectType, {
   description: 'A page of projects, newest first.',
-  fields: (t) => ({
-    nodes: t.field({
-      type: [projectType],
-      description: 'The projects of this page.',
-      resolve: ({ projects }) => [...projects],
-    }),
-    totalCount: t.exposeInt('total', { description: 'How many projects match, on all pages together.' }),
-    pageInfo: t.field({
-      type: pageInfoType,
-      description: 'What is before and after this page.',
-      resolve: ({ pageInfo }) => pageInfo,
-    }),
-  }),
+  total: 'How many projects match, on all pages together.',
 });
 
 const afterArgument = cursor('after');
-const cursorOf = ({ createdAt, id }: OpenProject) => encodeCursor({ createdAt: new Date(createdAt), id });
 
 builder.queryFields((t) => ({
   projects: t.field({
@@ -112,17 +93,7 @@ builder.queryFields((t) => ({
         limit: readLimit('first', first),
       };
       const { projects, total, hasNext } = await services.projects.openProjects(operator, page);
-      const [start, end] = [projects[0], projects.at(-1)];
-      return {
-        projects,
-        total,
-        pageInfo: {
-          startCursor: start ? cursorOf(start) : null,
-          endCursor: end ? cursorOf(end) : null,
-          hasNextPage: hasNext,
-          hasPreviousPage: after != null,
-        },
-      };
+      return { nodes: projects, total, hasNextPage: hasNext, hasPreviousPage: after != null };
     },
   }),
   project: t.field({

@@ -1,4 +1,4 @@
-import { type GraphQLField, type GraphQLObjectType, isObjectType, lexicographicSortSchema, printSchema } from 'graphql';
+import { type GraphQLField, type GraphQLObjectType, isObjectType } from 'graphql';
 import { requireNoNul } from '../domain/input-limits.js';
 import { AppError } from '../errors.js';
 import { builder, type DashboardContext } from './builder.js';
@@ -57,9 +57,4 @@ export async function recordRefusal(
 ): Promise<void> {
   if (typeof appId === 'string') await services.audit.recordRefusal(await scopeOf(appId), requestId, refused);
   else await services.operators.recordRefusal(operator, requestId, refused);
-}
-
-/** The text of `src/dashboard/schema.graphql`. It is sorted, so that its diff shows only real changes. */
-export function printedSchema(): string {
-  return `${printSchema(lexicographicSortSchema(schema))}\n`;
 }

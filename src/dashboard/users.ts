@@ -1,10 +1,10 @@
 import { checksumAddress, parseAddress } from '../domain/addresses.js';
-import { cursor, encodeCursor, dateBound, parse, type UserFilter, userFilter, userId } from '../domain/filters.js';
+import { cursor, dateBound, parse, type UserFilter, userFilter, userId } from '../domain/filters.js';
 import type { Account, User, UserDetails } from '../domain/users.js';
 import { AppError, badInput } from '../errors.js';
 import type { OpenProject } from '../services/projects.js';
-import { builder, loginMethodEnum, networkEnum, type PageInfo, pageInfoType, walletTypeEnum } from './builder.js';
-import { DEFAULT_PAGE, readLimit } from './paging.js';
+import { builder, loginMethodEnum, networkEnum, walletTypeEnum } from './builder.js';
+import { connectionType, DEFAULT_PAGE, readLimit } from './paging.js';
 import { projectType } from './projects.js';
 
 /** A user with the project to which they belong, for the fields that ask for more. */
@@ -128,26 +128,9 @@ const userPageType = builder.objectRef<UserPage>('UserPage').implement({
   }),
 });
 
-interface UserConnection {
-  readonly users: ProjectUser[];
-  readonly total: number | null;
-  readonly pageInfo: PageInfo;
-}
-
-const userConnectionType = builder.objectRef<UserConnection>('UserConnection').implement({
+const userConnectionType = connectionType('UserConnection', userType, {
   description: 'Users by cursor, newest first.',
-  fields: (t) => ({
-    nodes: t.field({ type: [userType], description: 'The users of this page.', resolve: ({ users }) => users }),
-    totalCount: t.int({
-      description: 'The exact number of users on all pages together, of the same instant as the users.',
-      resolve: ({ total }) => total as number,
-    }),
-    pageInfo: t.field({
-      type: pageInfoType,
-      description: 'What is before and after this page.',
-      resolve: ({ pageInfo }) => pageInfo,
-    }),
-  }),
+  total: 'The exact number of users on all pages together, of the same instant as the users.',
 });
 
 const filterArgument = { type: filterInput, description: 'Which users; without it, all.' } as const;
@@ -212,16 +195,11 @@ builder.objectFields(projectType, (t) => ({
         withNewer: true,
         withOlder: true,
       });
-      const [newest, oldest] = [found.users[0], found.users.at(-1)];
       return {
-        users: found.users.map(within(project)),
+        nodes: found.users.map(within(project)),
         total: found.total,
-        pageInfo: {
-          startCursor: newest ? cursorOf(newest) : null,
-          endCursor: oldest ? cursorOf(oldest) : null,
-          hasNextPage: found.hasOlder,
-          hasPreviousPage: found.hasNewer,
-        },
+        hasNextPage: found.hasOlder,
+        hasPreviousPage: found.hasNewer,
       };
     },
   }),
@@ -241,7 +219,3 @@ builder.objectFields(projectType, (t) => ({
       (await services.users.searchAny(project.scope, any, removed)).map(within(project)),
   }),
 }));
-
-function cursorOf({ createdAt, id }: User): string {
-  return encodeCursor({ createdAt: new Date(createdAt), id });
-}

@@ -1,26 +1,14 @@
-import { CHANGE_TYPES, type ChangeType, changeCursor } from '../domain/changes.js';
+import { changeCursor } from '../domain/changes.js';
 import { parse } from '../domain/filters.js';
 import type { Attempt, Webhook, WebhookSecret } from '../domain/webhooks.js';
 import type { NewWebhook, TestResult } from '../services/webhooks.js';
-import { builder } from './builder.js';
+import { builder, changeTypeEnum } from './builder.js';
 import { readId } from './operators.js';
 import { projectType } from './projects.js';
 import { readSeconds } from './secrets.js';
 
 /** A test is a part of a request, which has a time of its own (REQUEST_TIMEOUT_MS). */
 const TEST_MS = 5_000;
-
-const changeTypeEnum = builder.enumType('ChangeType', {
-  description: 'What has happened to a user, an account or an identity.',
-  values: Object.fromEntries(
-    CHANGE_TYPES.map((type) => [type.toUpperCase().replace('.', '_'), { value: type, description: `\`${type}\`.` }]),
-  ) as {
-    [Type in ChangeType as Uppercase<Type extends `${infer Noun}.${infer Verb}` ? `${Noun}_${Verb}` : never>]: {
-      value: Type;
-      description: string;
-    };
-  },
-});
 
 const statusEnum = builder.enumType('WebhookStatus', {
   description: 'Whether changes are sent to a webhook.',

@@ -121,18 +121,8 @@ export function formatLine({ id: _, ...user }: ExportedUser): string {
   return `${JSON.stringify(fields)}\n`;
 }
 
-/** The columns of users as CSV: those of the format, with the user ID, and the accounts as addresses. */
-const CSV_COLUMNS = [
-  'id',
-  'auth_method',
-  'auth_value',
-  'email',
-  'wallet',
-  'created_at',
-  'last_login',
-  'login_count',
-  'external_id',
-] as const;
+/** The columns of users as CSV: the user ID, those of the format, and the accounts as addresses. */
+const CSV_COLUMNS = ['id', ...LINE_COLUMNS.map(({ line }) => line)] as (keyof Omit<ExportedUser, 'accounts'>)[];
 export const CSV_HEAD: string = formatCsvLine([...CSV_COLUMNS, 'accounts']);
 
 /** A user as a line of CSV. */

@@ -30,7 +30,7 @@ type UserColumns = {
 };
 
 /**
- * The one table of a user's columns, in the order of the import format. The select list, the insert of a login, the import, the
+ * The one table of a user's columns, in the order of the import format and of CSV, where a new one comes last. The select list, the insert of a login, the import, the
  * export and the import format are made from it. A column that the Prisma model has and this table does not have is a
  * compile error.
  */
@@ -44,10 +44,10 @@ export const USER_COLUMNS = {
   loginMethod: { name: 'login_method', type: 'login_method', isShown: true },
   loginEmail: { name: 'login_email', type: 'text', isNullable: true, isShown: true, from: 'login', line: 'email' },
   wallet: { name: 'wallet', type: 'text', isNullable: true, isShown: true, from: 'login', line: 'wallet' },
-  externalId: { name: 'external_id', type: 'text', isNullable: true, isShown: true, from: 'login', isSetOnce: true, line: 'external_id' },
   createdAt: { name: 'created_at', type: 'timestamptz', isShown: true, from: 'import', line: 'created_at', ifAbsent: 'now()' },
   lastLogin: { name: 'last_login', type: 'timestamptz', isNullable: true, isShown: true, from: 'import', line: 'last_login' },
   loginCount: { name: 'login_count', type: 'int', isShown: true, from: 'import', line: 'login_count', ifAbsent: '0' },
+  externalId: { name: 'external_id', type: 'text', isNullable: true, isShown: true, from: 'login', isSetOnce: true, line: 'external_id' },
   deletedAt: { name: 'deleted_at', type: 'timestamptz', isNullable: true },
 } as const satisfies UserColumns;
 

@@ -4,10 +4,11 @@ import PrismaPlugin from '@pothos/plugin-prisma';
 import type PrismaTypes from '../db/generated/pothos.js';
 import { getDatamodel } from '../db/generated/pothos.js';
 import type { AppError } from '../errors.js';
-import { type Account, LoginMethod, Network, type User, WalletType } from '../domain/users.js';
+import type { Account, User } from '../domain/users.js';
 import type { ProjectScope } from '../domain/projects.js';
 import type { Admit } from '../services/changes.js';
 import type { Services } from '../services/services.js';
+import { addEnums } from './enums.js';
 
 /** What a resolver gets: the project of the request's credentials, the services, and the request's id for the audit trail. */
 export interface GraphQLContext {
@@ -73,31 +74,4 @@ builder.scalarType('DateTime', {
   serialize: (instant) => instant,
 });
 
-export const loginMethodEnum = builder.enumType('LoginMethod', {
-  description: 'The kind of login that a user has. All social providers are one kind.',
-  values: {
-    EMAIL: { value: LoginMethod.email, description: 'Signs in with an email address.' },
-    PASSKEY: { value: LoginMethod.passkey, description: 'Signs in with a passkey (WebAuthn).' },
-    WALLET: { value: LoginMethod.wallet, description: 'Signs in with a wallet of their own.' },
-    SOCIALS: { value: LoginMethod.socials, description: 'Signs in through a social provider, whichever it is.' },
-  },
-});
-
-export const networkEnum = builder.enumType('Network', {
-  description: 'The blockchain network to which an address belongs.',
-  values: {
-    STELLAR: { value: Network.stellar, description: 'Stellar. Addresses have 56 characters and start with `G`.' },
-    ETHEREUM: { value: Network.ethereum, description: 'Ethereum. Addresses are `0x` and 40 hexadecimal digits.' },
-  },
-});
-
-export const walletTypeEnum = builder.enumType('WalletType', {
-  description: 'Who holds the private key of an account.',
-  values: {
-    CUSTODIAL: { value: WalletType.custodial, description: 'The service provisioned the account and holds its key.' },
-    EXTERNAL: {
-      value: WalletType.external,
-      description: "The account is the user's own wallet, with which they log in.",
-    },
-  },
-});
+export const { loginMethodEnum, networkEnum, walletTypeEnum, changeTypeEnum } = addEnums(builder);

@@ -1,10 +1,10 @@
 import type { GraphQLError } from 'graphql';
-import { type Change, CHANGE_TYPES, CHANGES_PAGE, type ChangeType, changeCursor } from '../domain/changes.js';
+import { type Change, CHANGES_PAGE, type ChangeType, changeCursor } from '../domain/changes.js';
 import { parse } from '../domain/filters.js';
 import { camelCase } from '../domain/identities.js';
 import type { User } from '../domain/users.js';
 import { badInput } from '../errors.js';
-import { builder, type GraphQLContext } from './builder.js';
+import { builder, changeTypeEnum, type GraphQLContext } from './builder.js';
 import { COST_PER_UNIT, costs, SURCHARGES } from './field-cost.js';
 import { selects } from './selection.js';
 import { pageInfoType } from './user-lists.js';
@@ -14,23 +14,6 @@ import { userType } from './users.js';
 export interface ShownChange extends Change {
   readonly user?: User | GraphQLError | null;
 }
-
-const DESCRIPTIONS: Record<ChangeType, string> = {
-  'user.created': 'A user registered or was imported.',
-  'user.updated': 'Fields of a user were changed. A login is not a change.',
-  'user.removed': 'A user was removed.',
-  'user.restored': 'A removed user came back.',
-  'account.added': 'An account was linked to a user.',
-  'identity.banned': 'An identity was banned.',
-  'identity.unbanned': 'The ban of an identity was lifted.',
-};
-
-const changeTypeEnum = builder.enumType('ChangeType', {
-  description: 'What has changed.',
-  values: Object.fromEntries(
-    CHANGE_TYPES.map((value) => [value.replace('.', '_').toUpperCase(), { value, description: DESCRIPTIONS[value] }]),
-  ) as Record<string, { value: ChangeType; description: string }>,
-});
 
 const changeType = builder.objectRef<ShownChange>('Change').implement({
   description:

@@ -1,6 +1,6 @@
 import type { Database } from '../db/database.js';
 import { formatCsvLine } from '../domain/csv.js';
-import { cursor, dateBound, encodeCursor, type Position, parse, userId } from '../domain/filters.js';
+import { cursor, dateBound, type Position, parse, userId } from '../domain/filters.js';
 import { atMost, isTooLong } from '../domain/input-limits.js';
 import { AuditAction, type AuditEntry, type ProjectScope } from '../domain/projects.js';
 import { badInput } from '../errors.js';
@@ -97,11 +97,6 @@ function formatCsvEntry({ id, at, actor, action, userId: user, requestId, detail
 /** The position of an entry in a list. */
 export function positionOf({ at, id }: Pick<AuditEntry, 'at' | 'id'>): Position {
   return { createdAt: new Date(at), id };
-}
-
-/** The cursor of an entry in a list, newest first. */
-export function cursorOfEntry(entry: AuditEntry): string {
-  return encodeCursor(positionOf(entry));
 }
 
 function readQuestion({ actor, action, userId: id, since, until }: AuditQuestion): AuditFilter {

@@ -19,6 +19,7 @@ import {
 } from '../sql/bans.js';
 import { findRegistered, recordLogin } from '../sql/record-login.js';
 import { withIdempotencyKey } from './idempotency.js';
+import type { Totals } from './totals.js';
 
 export type Logins = ReturnType<typeof createLogins>;
 
@@ -47,7 +48,7 @@ async function twice<Answer>(attempt: () => Promise<Answer>): Promise<Answer> {
 }
 
 /** Logins, registration, and the bans that refuse both. */
-export function createLogins(db: Database) {
+export function createLogins(db: Database, totals: Totals) {
   const banOf = createBatchedRead({
     name: 'bans of users',
     read: (keys: readonly BannedKey[]) => findBanned(db, keys),
@@ -76,6 +77,7 @@ export function createLogins(db: Database) {
       const projectId = scope.projectIdFor('write');
       if (key === null) {
         const { created, ...user } = await twice(() => login(db, projectId, profile));
+        if (created) totals.countChange(projectId);
         return { user, created };
       }
       // Without an external id it is the request that it was before there were any, so that a retry across an upgrade is known.
@@ -85,6 +87,7 @@ export function createLogins(db: Database) {
         return { id: user.id, created: user.created };
       };
       const { id, created } = await twice(() => withIdempotencyKey(db, projectId, { key, request }, work));
+      if (created) totals.countChange(projectId);
       const user = await findRegistered(db, projectId, id);
       if (user === null) throw new AppError('NOT_FOUND', 'The user of this login has been erased since.');
       return { user, created };

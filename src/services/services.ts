@@ -51,7 +51,7 @@ export function createServices(db: Database, options: ServicesOptions) {
     accounts: createAccounts(db),
     receipts,
     wallets: createWallets(db, receipts),
-    logins: createLogins(db),
+    logins: createLogins(db, totals),
     transfers: createTransfers(db, totals, options.spool),
     spool: options.spool,
     changes,

@@ -8,6 +8,8 @@ export type Totals = ReturnType<typeof createTotals>;
 
 /** With more pending deltas than this, a fold pays off for the next reader. */
 const MAX_PENDING = 64;
+/** After so many users were added or removed, they are folded although nobody has read a total. */
+const MAX_UNREAD = 1_000;
 /** A fold leaves dead rows, which slow down every reader. After this many they are vacuumed. */
 const MAX_FOLDED_UNVACUUMED = 5_000;
 
@@ -15,6 +17,8 @@ const MAX_FOLDED_UNVACUUMED = 5_000;
 export function createTotals(db: Database, onFailure: OnFailure) {
   const inBackground = createBackground(onFailure);
   const folding = new Map<number, Promise<void>>();
+  /** By project: how many users this process has added or removed since a fold. */
+  const unread = new Map<number, number>();
   let foldedSinceVacuum = 0;
 
   async function fold(projectId: number): Promise<void> {
@@ -36,6 +40,7 @@ export function createTotals(db: Database, onFailure: OnFailure) {
   /** Folds in the background, once at a time for a project. It changes no total, so after a failure the next reader tries again. */
   function foldInBackground(projectId: number): void {
     if (folding.has(projectId)) return;
+    unread.delete(projectId);
     const folded = inBackground('Folding totals', () => fold(projectId));
     folding.set(
       projectId,
@@ -47,6 +52,13 @@ export function createTotals(db: Database, onFailure: OnFailure) {
     /** Starts a fold if the statement of a total had many pending deltas to add up. To be called by every reader of a total. */
     scheduleFold(projectId: number, { pending }: Pick<Total, 'pending'>): void {
       if (pending > MAX_PENDING) foldInBackground(projectId);
+    },
+
+    /** To be called when a user is added or removed: else the first reader after many would have to add up all of them. */
+    countChange(projectId: number): void {
+      const count = (unread.get(projectId) ?? 0) + 1;
+      unread.set(projectId, count);
+      if (count >= MAX_UNREAD) foldInBackground(projectId);
     },
 
     /** Folds the pending deltas now. */

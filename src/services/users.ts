@@ -108,6 +108,7 @@ export function createUsers(db: Database, totals: Totals) {
 
   async function remove(on: Queryable, actor: Actor, id: bigint): Promise<void> {
     if (id > LARGEST_ID || !(await removeUser(on, actor, id))) throw notFound(id);
+    totals.countChange(actor.projectId);
   }
 
   function findByIdentity(projectId: number, { authMethod, authValueKey }: Identity, withAccounts: boolean) {

@@ -72,26 +72,30 @@ export async function countRemoved(db: Queryable, projectId: number, olderThanMs
   return row?.count ?? 0;
 }
 
-/**
- * The projects that have such users, with the number of those. Reads all removed users, in the order of their index: without it, the
- * planner may prefer to read all users.
- */
+/** The projects that have such users, with the number of those. Goes from project to project by the index of removed users. */
 export function listProjectsWithRemoved(
   db: Queryable,
   olderThanMs: number,
 ): Promise<{ id: number; appId: string; removed: number }[]> {
   return db.query(Prisma.sql`
+    WITH RECURSIVE found AS (
+      (SELECT project_id FROM users WHERE deleted_at IS NOT NULL ORDER BY project_id, deleted_at LIMIT 1)
+      UNION ALL
+      SELECT next.project_id FROM found CROSS JOIN LATERAL (
+        SELECT u.project_id FROM users u
+        WHERE u.project_id > found.project_id AND u.deleted_at IS NOT NULL
+        ORDER BY u.project_id, u.deleted_at
+        LIMIT 1
+      ) AS next
+    )
     SELECT p.id, p.app_id AS "appId", counted.removed
-    FROM (
-      SELECT project_id, count(*) AS removed
-      FROM (
-        SELECT project_id FROM users
-        WHERE deleted_at < now() - ${olderThanMs}::float8 * interval '1 millisecond'
-        ORDER BY project_id, deleted_at
-      ) AS old
-      GROUP BY project_id
+    FROM found
+    JOIN projects p ON p.id = found.project_id
+    CROSS JOIN LATERAL (
+      SELECT count(*) AS removed FROM users u
+      WHERE u.project_id = p.id AND u.deleted_at < now() - ${olderThanMs}::float8 * interval '1 millisecond'
     ) AS counted
-    JOIN projects p ON p.id = counted.project_id
+    WHERE counted.removed > 0
     ORDER BY p.id`);
 }
 

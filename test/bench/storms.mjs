@@ -60,6 +60,17 @@ export function stormsOn({ firstId, users, headers }) {
         }),
       ),
     },
+    'logins that are refused': {
+      before: graphql(
+        'mutation { recordLogin(input: { authMethod: "github", authValue: "holder", externalId: "taken" }) { created } }',
+      ),
+      requests: list(500, (n) =>
+        graphql(
+          'mutation ($v: String!) { recordLogin(input: { authMethod: "github", authValue: $v, externalId: "taken" }) { created } }',
+          { v: `refused ${n}` },
+        ),
+      ),
+    },
     'logins, 190 a request': {
       requests: list(20, (n) =>
         graphql(

@@ -1,13 +1,16 @@
+import { execFile } from 'node:child_process';
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { json, text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { beforeAll, describe, expect, inject, test } from 'vitest';
-import { CHECKS, checkConformance, chooseChecks, type Verdict } from '#dist/conformance/run.js';
+import { CHECKS, checkConformance, chooseChecks, type Verdict } from './conformance/run.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { type ImportedUser, type Json, type TestProject, useTestApp } from '../support/app.js';
-import { userdir } from '../support/command.js';
+import { outcomeOf, spawnUserdir } from '../support/command.js';
 
-/** `userdir conformance`: our server passes every check. For each check, a server with one fault fails it. */
+/** `npm run conformance`: our server passes every check. For each check, a server with one fault fails it. */
 
 const app = useTestApp();
 let project: TestProject;
@@ -532,8 +535,16 @@ describe.runIf(inject('engine') === 'embedded')('a server that', () => {
 
 // The engine does not affect the command line either.
 describe.runIf(inject('engine') === 'embedded')('the command', () => {
+  beforeAll(() => promisify(execFile)('npx', ['tsc', '-b', 'test/contract/conformance']));
+
+  const PROGRAM = fileURLToPath(new URL('../../dist/.conformance/command.js', import.meta.url));
+  async function run(settings: Record<string, string>, args: string[], input = '') {
+    const child = spawnUserdir(settings, args, [process.execPath, PROGRAM]);
+    child.stdin.end(input);
+    return outcomeOf(child);
+  }
   const conformance = (settings: Record<string, string>, args: string[], input = '') =>
-    userdir(settings, ['conformance', app.url, '--app-id', project.appId, ...args], input);
+    run(settings, [app.url, '--app-id', project.appId, ...args], input);
 
   test('reads the secret from the environment, and prints one JSON value with --json', async () => {
     const { code, stdout, stderr } = await conformance({ USERDIR_APP_SECRET: project.appSecret }, [
@@ -545,6 +556,12 @@ describe.runIf(inject('engine') === 'embedded')('the command', () => {
     const report = JSON.parse(stdout);
     expect(report).toMatchObject({ url: app.url, passed: 13, failed: 0, skipped: 0, complete: true });
     expect(report.checks[0]).toEqual({ id: 'list/result', sentence: expect.any(String), status: 'passed' });
+  });
+
+  test('reads the secret from a file, and a file that cannot be read is a usage error', async () => {
+    const { code, stderr } = await conformance({ USERDIR_APP_SECRET_FILE: '/none' }, []);
+    expect(code).toBe(2);
+    expect(stderr).toContain('USERDIR_APP_SECRET_FILE must name a file that can be read (ENOENT).');
   });
 
   test('reads the secret from standard input, and prints one line for each check', async () => {
@@ -561,8 +578,8 @@ describe.runIf(inject('engine') === 'embedded')('the command', () => {
 
   test('exits with 1 when a check fails, and prints the request and both answers, expected and actual', async () => {
     const { url, server } = await startWrong(WRONG.find(({ is }) => is === 'takes page 0 for page 1') as Wrong);
-    const args = ['conformance', url, '--app-id', project.appId, '--only', 'list/invalid-page'];
-    const { code, stdout } = await userdir({ USERDIR_APP_SECRET: project.appSecret }, args);
+    const args = [url, '--app-id', project.appId, '--only', 'list/invalid-page'];
+    const { code, stdout } = await run({ USERDIR_APP_SECRET: project.appSecret }, args);
     server.close();
     expect(code).toBe(1);
     expect(stdout).toMatch(
@@ -575,8 +592,8 @@ describe.runIf(inject('engine') === 'embedded')('the command', () => {
     const server = createServer((_, response) => response.end('\u001b[2Jnothing\r\nof the kind'));
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-    const args = ['conformance', url, '--app-id', 'a', '--app-secret', 'b', '--only', 'get/unknown'];
-    const { code, stdout } = await userdir({}, args);
+    const args = [url, '--app-id', 'a', '--app-secret', 'b', '--only', 'get/unknown'];
+    const { code, stdout } = await run({}, args);
     server.close();
     expect(code).toBe(1);
     expect(stdout).toContain('arrived   200  [2Jnothing of the kind\n');
@@ -607,13 +624,13 @@ describe.runIf(inject('engine') === 'embedded')('the command', () => {
   });
 
   test('exits with 1 for an unreachable server, and with 2 for an invalid URL', async () => {
-    const gone = await userdir({}, ['conformance', await closedUrl(), '--app-id', 'a', '--app-secret', 'b']);
+    const gone = await run({}, [await closedUrl(), '--app-id', 'a', '--app-secret', 'b']);
     expect(gone).toMatchObject({
       code: 1,
       stdout: '',
       stderr: expect.stringMatching(/^userdir: The server cannot be reached: .*ECONNREFUSED 127[^\n]*\n$/),
     });
-    const none = await userdir({}, ['conformance', '127.0.0.1:9', '--app-id', 'a', '--app-secret', 'b']);
+    const none = await run({}, ['127.0.0.1:9', '--app-id', 'a', '--app-secret', 'b']);
     expect(none).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('Expected the base URL') });
   });
 });

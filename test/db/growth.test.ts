@@ -120,8 +120,7 @@ function userRecords(at: Where, count: number): UserRecord[] {
 /** Every exported statement, by the module that has it. */
 const STATEMENTS: Record<string, Record<string, Run | Case>> = {
   audit: {
-    // Passes over the entries that it is about.
-    findAuditEntryBefore: about(500, (db, { projectId }) => audit.findAuditEntryBefore(db, projectId, null, 500)),
+    findAuditEntryBefore: about(20, (db, { projectId }) => audit.findAuditEntryBefore(db, projectId, null, 20)),
     listAuditEntries: (db, { projectId }) =>
       each([null, POSITION], (after) => audit.listAuditEntries(db, projectId, after, 20)),
     listAuditPage: (db, at) => {
@@ -356,9 +355,9 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
           requestId: null,
         }),
       ),
-    findLogEntryBefore: about(500, (db) => operators.findLogEntryBefore(db, 500)),
-    listLogEntriesAfter: (db) => operators.listLogEntriesAfter(db, ROWS / 2, 20),
+    findLogEntryBefore: about(20, (db) => operators.findLogEntryBefore(db, 20)),
     listLogEntries: (db) => each([null, ROWS / 2], (before) => operators.listLogEntries(db, before, 20)),
+    listLogEntriesAfter: (db) => each([0, ROWS / 2], (after) => operators.listLogEntriesAfter(db, after, 20)),
     listOperators: (db) => operators.listOperators(db),
     listSessions: about(2 * PROJECTS, (db) => each([null, 'operator7'], (name) => operators.listSessions(db, name))),
     recordRefusal: (db) => operators.recordRefusal(db, logActor, {}),
@@ -394,8 +393,8 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     listProjectPage: about(3 * PROJECTS, (db) =>
       each([null, 'project 55'], (search) => projects.listProjectPage(db, { search, after: null, limit: 20 })),
     ),
-    // Of project 1 also what is pending of its totals.
-    listProjects: about(500, (db) => each([0, 5_000], (after) => projects.listProjects(db, after, 20))),
+    // The pending deltas are those of the first project.
+    listProjects: about(500, (db) => each([0, PROJECTS / 2], (after) => projects.listProjects(db, after, 20))),
     sampleProjects: about(PROJECTS, (db) => projects.sampleProjects(db, 20)),
   },
   'record-login': {
@@ -407,8 +406,9 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     ),
   },
   'remove-users': {
+    // It reads all removed users, of whom there are ROWS, and no others.
+    listProjectsWithRemoved: about(ROWS / 4, (db) => removals.listProjectsWithRemoved(db, 0)),
     countRemoved: about(ROWS, (db, { projectId }) => removals.countRemoved(db, projectId, 0)),
-    listProjectsWithRemoved: about(ROWS, (db) => removals.listProjectsWithRemoved(db, 0)),
     purgeRemoved: about(100, (db, at) => removals.purgeRemoved(db, actor(at), 0, 50)),
     removeUser: (db, at) => removals.removeUser(db, actor(at), BigInt(at.id)),
     restoreUser: (db, at) => each([BigInt(ROWS + 5), BigInt(at.id)], (id) => removals.restoreUser(db, actor(at), id)),

@@ -353,3 +353,22 @@ test('a fold that fails in the background is logged once, and the total stays ex
   expect(await services.totals.check(await services.projects.getScope(project.appId))).toEqual([]);
   expect(complaints()).toHaveLength(1);
 });
+
+test('after many registrations and removals that nobody has counted, a total still adds up few of them', async () => {
+  const project = await app.createProject();
+  const { logins, projects, totals, users } = app.context.services;
+  const scope = await projects.getScope(project.appId);
+  for (let n = 0; n < 1_100; n += 1) {
+    const profile = parseProfile({ authMethod: 'google', authValue: `unread ${n}` }, camelCase);
+    const { user } = await logins.recordLogin(scope, profile, n % 100 === 0 ? `key ${n}` : null);
+    if (n % 10 === 0) await users.removeUser(scope, BigInt(user.id), null);
+  }
+  await totals.flush();
+  const { rows } = await app.context.db.pool.query(
+    'SELECT count(*)::int AS pending FROM tally_deltas d JOIN projects p ON p.id = d.project_id WHERE p.app_id = $1',
+    [project.appId],
+  );
+  expect(rows[0].pending).toBeLessThan(1_000);
+  const { body } = await project.rest('/server/users/count');
+  expect(body.result.total_user).toBe(990);
+});

@@ -39,13 +39,6 @@ test('a server and a command warn about a misspelt setting and continue', async 
   await database.drop();
 });
 
-test('conformance reads the App Secret from a file, and an unreadable file is a usage error', async () => {
-  const settings = { USERDIR_APP_SECRET_FILE: '/none' };
-  const { code, stderr } = await userdir(settings, ['conformance', 'http://127.0.0.1:1', '--app-id', 'a']);
-  expect(code).toBe(2);
-  expect(stderr).toContain('USERDIR_APP_SECRET_FILE must name a file that can be read (ENOENT).');
-});
-
 test.runIf(inject('engine') === 'postgres')(
   'DATABASE_URL is read from a file, and errors do not show its password',
   async () => {

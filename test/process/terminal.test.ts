@@ -28,7 +28,7 @@ async function runOnTerminal(settings: Settings, columns: number, ...args: strin
 
 // Terminal output does not depend on the engine.
 describe.runIf(inject('engine') === 'embedded' && existsSync(SCRIPT))('on a terminal,', () => {
-  const { url, settings, createProject } = useServer();
+  const { settings, createProject } = useServer();
   let folder: string;
   let project: Credentials;
   beforeAll(async () => {
@@ -120,18 +120,6 @@ describe.runIf(inject('engine') === 'embedded' && existsSync(SCRIPT))('on a term
     expect(await answering(question, 'test\r', ...remove)).toContain('That is not its name. Nothing was changed.');
     expect(await answering(question, 'Test\r', ...remove)).toContain('Deleted the project Test and 0 users');
     expect((await userdir(settings(), ['project', 'show', appId])).code).toBe(1);
-  });
-
-  test('the prompt for a secret does not show what is typed', async () => {
-    const args = onTerminal(80, 'conformance', url(), '--app-id', project.app_id, '--only', 'get/invalid-id');
-    const child = spawn(SCRIPT, args, { env: environment({ NO_COLOR: '1' }) });
-    const written: string[] = [];
-    child.stdout.setEncoding('utf8').on('data', (text: string) => written.push(text));
-    await expect.poll(() => written.join(''), { timeout: 20_000 }).toContain('App Secret: ');
-    child.stdin.write(`${project.app_secret}\r`);
-    await once(child, 'close');
-    expect(written.join('')).toContain('1 passed, 0 failed, 0 skipped');
-    expect(written.join('')).not.toContain(project.app_secret);
   });
 });
 

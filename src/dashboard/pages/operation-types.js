@@ -1,14 +1,14 @@
-import { readFileSync, readdirSync, writeFileSync, mkdirSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { minifyIntrospection, outputIntrospectionFile } from 'gql.tada/internal';
-import { buildSchema, introspectionFromSchema, parse, validate } from 'graphql';
+import { introspectionFromSchema, lexicographicSortSchema, parse, validate } from 'graphql';
+import { schema } from '../../../dist/dashboard/schema.js';
 
 /**
  * Makes the types of the operator schema, from which gql.tada derives the type of every operation in the pages, and checks
  * each operation against the schema: gql.tada gives a field that does not exist the type `unknown`, which is not an error yet.
  */
 const HERE = import.meta.dirname;
-const schema = buildSchema(readFileSync(join(HERE, '../schema.graphql'), 'utf8'));
 
 const sources = readdirSync(HERE).filter((name) => /\.tsx?$/.test(name));
 const documents = sources.flatMap((name) =>
@@ -34,9 +34,12 @@ if (faults.length > 0) {
   process.exit(1);
 }
 
-const introspection = minifyIntrospection(introspectionFromSchema(schema, { descriptions: false }));
+const introspection = introspectionFromSchema(lexicographicSortSchema(schema), { descriptions: false });
+const types = outputIntrospectionFile(minifyIntrospection(introspection), {
+  fileType: '.d.ts',
+  shouldPreprocess: true,
+});
+const file = join(HERE, 'generated/introspection.d.ts');
 mkdirSync(join(HERE, 'generated'), { recursive: true });
-writeFileSync(
-  join(HERE, 'generated/introspection.d.ts'),
-  outputIntrospectionFile(introspection, { fileType: '.d.ts', shouldPreprocess: true }),
-);
+// A newer file would have the pages built again.
+if (!existsSync(file) || readFileSync(file, 'utf8') !== types) writeFileSync(file, types);

@@ -1,12 +1,14 @@
 import { text } from 'node:stream/consumers';
-import { type Command, Option } from 'commander';
-import { read } from 'read';
-import type { Environment } from '../config/config.js';
-import { readSecretFiles } from '../config/secret-files.js';
-import type { Report, Verdict } from '../conformance/run.js';
-import { examples, jsonOption, parseDuration, parseList, parseServerUrl, parseUserId } from './arguments.js';
-import { type CommandContext, ReportedFailure } from './run.js';
-import { formatFinding, paint } from './terminal.js';
+import { Command, Option } from 'commander';
+import { jsonOption, parseDuration, parseList, parseServerUrl, parseUserId } from '#dist/cli/arguments.js';
+import { runProgram } from '#dist/cli/main.js';
+import { ReportedFailure } from '#dist/cli/run.js';
+import { formatFinding, paint } from '#dist/cli/terminal.js';
+import type { Environment } from '#dist/config/config.js';
+import { readSecretFiles } from '#dist/config/secret-files.js';
+import { checkConformance, chooseChecks, GROUPS, type Report, type Verdict } from './run.js';
+
+/** `npm run conformance -- URL`: checks a server, ours or any other, against the REST contract. */
 
 const DEFAULT_TIMEOUT_MS = 120_000;
 const SECRET = 'USERDIR_APP_SECRET';
@@ -19,18 +21,17 @@ With a second project (--other-app-id), the separation of projects is checked to
 Checks that the users of the project give no data for are skipped.
 
 The App Secret is read from ${SECRET}, from standard input with
---app-secret -, or from a prompt. As an argument, other users of this machine can
-read it. That of the second project is read from ${OTHER_SECRET}.
+--app-secret -. As an argument, other users of this machine can read it. That of
+the second project is read from ${OTHER_SECRET}.
 The secret must have all scopes.
-${examples(
-  'conformance http://127.0.0.1:4000 --app-id app_1',
-  'conformance https://users.example.com --app-id app_1 --only list,filters',
-  'conformance http://127.0.0.1:4000 --app-id app_1 --write --delete-user 42',
-)}`;
 
-export function addConformanceCommand(program: Command, { env }: CommandContext): void {
-  program
-    .command('conformance')
+Examples:
+  npm run conformance -- http://127.0.0.1:4000 --app-id app_1
+  npm run conformance -- https://users.example.com --app-id app_1 --only list,filters
+  npm run conformance -- http://127.0.0.1:4000 --app-id app_1 --write --delete-user 42`;
+
+function createProgram(env: Environment): Command {
+  return new Command('npm run conformance --')
     .description('check a server, this one or any other, against the REST contract')
     .addHelpText('after', HELP)
     .argument('<URL>', 'the base URL of the server', parseServerUrl)
@@ -44,9 +45,9 @@ export function addConformanceCommand(program: Command, { env }: CommandContext)
       new Option('--timeout <TIME>', 'when to stop').argParser(parseDuration).default(DEFAULT_TIMEOUT_MS, '2m'),
     )
     .addOption(jsonOption())
+    .showHelpAfterError('(see --help)')
+    .exitOverride()
     .action(async (url: string, options, command: Command) => {
-      // Imported here, because other commands do not need the checks.
-      const { checkConformance, chooseChecks, GROUPS } = await import('../conformance/run.js');
       if (options.deleteUser !== undefined && !options.write) command.error('error: --delete-user needs --write');
       const { checks, unknown } = chooseChecks(options.only ?? ['*']);
       if (unknown.length > 0)
@@ -73,17 +74,9 @@ async function findSecret(given: string | undefined, env: Environment, command: 
   if (given === '-') return (await text(process.stdin)).trim();
   const secret = given ?? env[SECRET];
   if (secret) return secret;
-  if (process.stdin.isTTY) return promptForSecret();
   return command.error(
     `error: the App Secret is missing: set ${SECRET}, or pass --app-secret - and write the secret to standard input`,
   );
-}
-
-async function promptForSecret(): Promise<string> {
-  const secret = await read({ prompt: 'App Secret: ', silent: true, output: process.stderr });
-  // The Enter key was not echoed either.
-  process.stderr.write('\n');
-  return secret;
 }
 
 function findOther(appId: string | undefined, env: Environment, command: Command) {
@@ -121,3 +114,5 @@ function summary({ passed, failed, skipped, complete }: Report): string {
   ];
   return `\n${counts.join(', ')}${complete ? '' : '; stopped by --timeout'}`;
 }
+
+await runProgram(createProgram(process.env));
