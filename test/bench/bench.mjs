@@ -3,7 +3,7 @@ import { cpus } from 'node:os';
 import { isDeepStrictEqual, parseArgs } from 'node:util';
 import { prepareData, withClient } from './data.mjs';
 import { measureDepth, measureStartup, measureTallies } from './figures.mjs';
-import { measureImport } from './import.mjs';
+import { measureFirstImport, measureImport } from './import.mjs';
 import { findGenerator, load } from './load.mjs';
 import { measureOverload } from './overload.mjs';
 import { endedChildrenSeconds, keepAwake } from './machine.mjs';
@@ -35,7 +35,8 @@ const HELP = `npm run bench -- [options]
   --awake              keep the processors of a virtual machine from sleeping, which distorts the figures of one connection
   --out FILE           also write everything as JSON
   --smoke              tiny data, short measurements: does it all still work?
-  --only FIGURE        instead of the comparison: startup, depth (--sizes LIST), import (--lines N), tallies, overload or workers
+  --only FIGURE        instead of the comparison: startup, depth (--sizes LIST), import or first-import (--lines N), tallies, overload, workers or
+                       growth (--sizes LIST, --embedded for the embedded database)
 `;
 
 const { values: given } = parseArgs({
@@ -60,6 +61,7 @@ const { values: given } = parseArgs({
     only: { type: 'string' },
     sizes: { type: 'string' },
     lines: { type: 'string' },
+    embedded: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
   },
 });
@@ -73,6 +75,7 @@ const defaults = given.smoke
       connections: '16',
       servers: 'ours,a,b',
       sizes: '1000,2000',
+      growthSizes: '400,3000',
       lines: '2000',
     }
   : {
@@ -83,6 +86,7 @@ const defaults = given.smoke
       connections: '1,16,64',
       servers: 'ours,ours+,a,b,c,d',
       sizes: '10000,1000000',
+      growthSizes: '3000,300000,3000000',
       lines: '200000',
     };
 
@@ -103,6 +107,8 @@ const options = {
   reuse: given.reuse,
   smoke: given.smoke,
   sizes: numbers(given.sizes ?? defaults.sizes),
+  growthSizes: numbers(given.sizes ?? defaults.growthSizes),
+  isEmbedded: given.embedded,
   lines: Number(given.lines ?? defaults.lines),
   log,
 };
@@ -460,6 +466,9 @@ const FIGURES = {
   startup: measureStartup,
   depth: measureDepth,
   import: measureImport,
+  'first-import': measureFirstImport,
+  // Imports a file of TypeScript, which Node.js 20 does not read.
+  growth: async (bench) => (await import('./growth.mjs')).measureGrowth(bench),
   tallies: measureTallies,
   overload: measureOverload,
   workers: measureWorkers,

@@ -141,21 +141,100 @@ async function expectUsers(url, expected) {
   if (rows[0].users !== expected) throw new Error(`${rows[0].users} of ${expected} users arrived.`);
 }
 
-async function writeLines(file, lines) {
+async function writeLines(file, lines, lineOf = simpleLine) {
   const out = createWriteStream(file);
   for (let line = 0; line < lines; line += 1) {
-    const accounts = [{ network: 'stellar', public_key: stellarAddress() }];
-    if (line % 5 > 2) accounts.push({ network: 'ethereum', public_key: `0x${randomBytes(20).toString('hex')}` });
-    const createdAt = new Date(Date.UTC(2024, 0, 1) + line * 60_000).toISOString();
-    const user = {
-      auth_method: 'email',
-      auth_value: `person.${line}@example.com`,
-      created_at: createdAt,
-      login_count: 1,
-      accounts,
-    };
-    if (!out.write(`${JSON.stringify(user)}\n`)) await once(out, 'drain');
+    if (!out.write(`${JSON.stringify(lineOf(line))}\n`)) await once(out, 'drain');
   }
   out.end();
   await once(out, 'close');
 }
+
+function simpleLine(line) {
+  const accounts = [{ network: 'stellar', public_key: stellarAddress() }];
+  if (line % 5 > 2) accounts.push({ network: 'ethereum', public_key: `0x${randomBytes(20).toString('hex')}` });
+  const createdAt = new Date(Date.UTC(2024, 0, 1) + line * 60_000).toISOString();
+  return {
+    auth_method: 'email',
+    auth_value: `person.${line}@example.com`,
+    created_at: createdAt,
+    login_count: 1,
+    accounts,
+  };
+}
+
+/** How much of an import is written when it is looked at. */
+const SHARES = [0.1, 0.25, 0.5, 0.75, 1];
+
+/** The import of users with everything that a line can have, and of some bans, into an empty database by the command. */
+export async function measureFirstImport({ options, cleanup, print }) {
+  const name = `userdir_bench_import_${randomBytes(4).toString('hex')}`;
+  const url = await createDatabase(options.serverUrl, name, cleanup);
+  const { app_id: appId } = await userdir(url, ['project', 'create', '--name', 'Import']);
+  const directory = await mkdtemp(join(tmpdir(), 'userdir-bench-import-'));
+  cleanup.push(() => rm(directory, { recursive: true, force: true }));
+  const file = join(directory, 'users.ndjson');
+  await writeLines(file, options.lines, (line) => (line % 1_000 === 999 ? banLine(line) : fullLine(line)));
+  const users = options.lines - Math.floor(options.lines / 1_000);
+
+  const startedAt = performance.now();
+  const places = [];
+  const measured = await withClient(url, async (client) => {
+    // The transaction of the import is open, but its ids have been taken.
+    const look = async () => {
+      const { rows } = await client.query(
+        `SELECT (SELECT last_value::int FROM users_id_seq) AS written, coalesce(array_agg(pid), '{}') AS pids
+         FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`,
+      );
+      const cpu = rows[0].pids.reduce((sum, pid) => sum + (cpuSeconds(pid) ?? 0), 0);
+      places.push({ share: rows[0].written / users, seconds: (performance.now() - startedAt) / 1_000, cpu });
+    };
+    const timer = setInterval(() => look().catch(() => undefined), 100);
+    return importFile(url, appId, file).finally(() => clearInterval(timer));
+  });
+  await expectUsers(url, users);
+  print(`| ${options.lines} lines into an empty database | seconds | lines/s | CPU of PostgreSQL, µs a line |`);
+  print('|---|---:|---:|---:|');
+  let last = places.findLast(({ share }) => share < 0.001);
+  print(`| all are checked | ${last.seconds.toFixed(1)} | | |`);
+  for (const share of SHARES) {
+    const place = places.find((each) => each.share >= share) ?? places.at(-1);
+    const lines = (place.share - last.share) * options.lines;
+    const [rate, cpu] = [lines / (place.seconds - last.seconds), ((place.cpu - last.cpu) * 1e6) / lines];
+    print(`| ${100 * share} % are written | ${place.seconds.toFixed(1)} | ${rate.toFixed(0)} | ${cpu.toFixed(0)} |`);
+    last = place;
+  }
+  print(`| the end | ${measured.seconds.toFixed(1)} | | |`);
+  const memory = measured.peakRssMiBByQuarter.map((mib) => mib.toFixed(0)).join(', ');
+  print(
+    `\nCPU of the command: ${measured.cpuSeconds.toFixed(1)} s. Peak RSS in each quarter of the time: ${memory} MiB.`,
+  );
+  return { firstImport: { ...measured, places } };
+}
+
+const METHODS = ['email', 'google', 'wallet', 'passkey', 'apple'];
+
+function fullLine(line) {
+  const method = METHODS[line % METHODS.length];
+  const [stellar, ethereum] = [stellarAddress(), `0x${randomBytes(20).toString('hex')}`];
+  const createdAt = Date.UTC(2022, 0, 1) + line * 120_000;
+  const values = { email: `person.${line}@example.com`, wallet: stellar };
+  return {
+    auth_method: method,
+    auth_value: values[method] ?? `${method}|${randomBytes(12).toString('hex')}`,
+    email: `person.${line}@example.com`,
+    wallet: stellar,
+    external_id: `customer-${randomBytes(8).toString('hex')}`,
+    created_at: new Date(createdAt).toISOString(),
+    last_login: new Date(createdAt + (line % 500) * 3_600_000).toISOString(),
+    login_count: line % 100,
+    accounts: [
+      { network: 'stellar', public_key: stellar },
+      { network: 'ethereum', public_key: ethereum, wallet_type: line % 2 === 0 ? 'custodial' : 'external' },
+    ],
+  };
+}
+
+const banLine = (line) => ({
+  ban: { auth_method: 'email', auth_value: `person.${line - 5}@example.com`, created_at: '2025-01-31T12:00:00Z' },
+});

@@ -34,7 +34,7 @@ import * as signUps from '#dist/sql/totals/sign-ups.js';
 import * as totals from '#dist/sql/totals/totals.js';
 import * as webhooks from '#dist/sql/webhooks.js';
 import { copyTemplate } from '../support/engines.js';
-import { CROWDED_DAY, fillTables, SHARED, stayUnanalyzed } from '../support/many-rows.js';
+import { appIdOf, CROWDED_DAY, fillTables, SHARED, stayUnanalyzed } from '../support/many-rows.js';
 
 /**
  * Every statement of the service, on tables with many rows: what it reads grows with what it answers, and never with a table. With
@@ -58,17 +58,19 @@ interface Where {
   readonly id: number;
   readonly n: number;
 }
-const LARGE: Where = { projectId: 1, appId: 'app_1', id: ROWS / 2, n: ROWS / 2 };
-const SMALL: Where = { projectId: 777, appId: 'app_777', id: 2 * ROWS + 776, n: 1 };
+const LARGE: Where = { projectId: 1, appId: appIdOf(1), id: ROWS / 2, n: ROWS / 2 };
+const SMALL: Where = { projectId: 777, appId: appIdOf(777), id: 2 * ROWS + 776, n: 1 };
 
 type Run = (db: Queryable, at: Where) => Promise<unknown>;
 interface Case {
   readonly run: Run;
   /** How many rows the call is about, where it does not return them. */
   readonly about: number;
+  /** How many pages it may read, where a row is far less than a page. */
+  readonly pages?: number;
 }
 /** A call that is about more rows than it returns. */
-const about = (rows: number, run: Run): Case => ({ run, about: rows });
+const about = (rows: number, run: Run, pages?: number): Case => ({ run, about: rows, ...(pages && { pages }) });
 
 const hash = (text: string) => createHash('sha256').update(text).digest();
 const actor = ({ projectId }: Where): Actor => ({ projectId, actor: 'main', requestId: null });
@@ -76,11 +78,17 @@ const logActor = { actor: 'operator', requestId: null };
 const identity = ({ n }: Where): Identity => ({ authMethod: 'google', authValue: `u${n}`, authValueKey: `u${n}` });
 const ALL: UserFilter = { createdFrom: EARLIEST, createdTo: LATEST, loginMethods: null };
 const email = ({ projectId, n }: Where) => (projectId === 1 ? `u${n}@example.com` : 'u1@example.com');
+const LATE: UserFilter = {
+  ...ALL,
+  createdFrom: new Date(`${CROWDED_DAY}T02:00:00Z`),
+  createdTo: new Date(`${CROWDED_DAY}T08:09:10Z`),
+};
 const filters: readonly UserFilter[] = [
   ALL,
   { ...ALL, loginMethods: ['email'] },
   { ...ALL, createdFrom: new Date('2024-03-05T05:00:00Z'), createdTo: new Date('2024-06-07T08:09:10Z') },
-  { ...ALL, createdFrom: new Date(`${CROWDED_DAY}T02:00:00Z`), createdTo: new Date(`${CROWDED_DAY}T08:09:10Z`) },
+  LATE,
+  { ...LATE, loginMethods: ['email', 'wallet'] },
 ];
 const POSITION = { createdAt: new Date('2025-03-01T00:00:00Z'), id: ROWS / 2 };
 
@@ -281,8 +289,10 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
       ),
   },
   'list-users': {
-    countUsers: about(2_500, (db, { projectId }) =>
-      each(filters, (filter) => lists.countUsers(db, [{ projectId, filter }])),
+    countUsers: about(
+      2_500,
+      (db, { projectId }) => each(filters, (filter) => lists.countUsers(db, [{ projectId, filter }])),
+      1_000,
     ),
     listUserPages: about(8_000, (db, { projectId }) =>
       each(filters, (filter) =>
@@ -379,7 +389,7 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     countProjects: about(PROJECTS, (db) => projects.countProjects(db)),
     findProject: about(500, (db, { projectId }) => projects.findProject(db, projectId)),
     findProjectId: (db, { appId }) => projects.findProjectId(db, appId),
-    findProjects: (db, { appId }) => projects.findProjects(db, [appId, 'app_5', 'app_6']),
+    findProjects: (db, { appId }) => projects.findProjects(db, [appId, appIdOf(5), appIdOf(6)]),
     listProjectPage: about(3 * PROJECTS, (db) =>
       each([null, 'project 55'], (search) => projects.listProjectPage(db, { search, after: null, limit: 20 })),
     ),
@@ -423,7 +433,7 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
   },
   secrets: {
     endSecret: (db, at) => secrets.endSecret(db, actor(at), at.projectId),
-    findSecrets: (db, { appId }) => each([[appId], [appId, 'app_5']], (appIds) => secrets.findSecrets(db, appIds)),
+    findSecrets: (db, { appId }) => each([[appId], [appId, appIdOf(5)]], (appIds) => secrets.findSecrets(db, appIds)),
     insertSecret: (db, at) =>
       secrets.insertSecret(db, actor(at), {
         secretHash: hash('new'),
@@ -445,7 +455,7 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
   },
   'totals/check-tallies': {
     // Counts all users of the project; the tallies by day, and users slice by slice.
-    compareTallies: about(ROWS, (db, { projectId }) => tallies.compareTallies(db, projectId)),
+    compareTallies: about(ROWS, (db, { projectId }) => tallies.compareTallies(db, projectId), 35_000),
     repairTallies: about(ROWS, (db, { projectId }) => tallies.repairTallies(db, projectId)),
   },
   'totals/sign-ups': {
@@ -628,12 +638,12 @@ test('what a statement reads grows with what it answers, and not with the tables
   const calls = Object.entries(STATEMENTS).flatMap(([module, ofModule]) =>
     Object.entries(ofModule).map(([name, given]) => ({
       name: `${module}: ${name}`,
-      ...(typeof given === 'function' ? { run: given, about: 0 } : given),
+      ...(typeof given === 'function' ? { run: given, about: 0, pages: undefined } : given),
     })),
   );
 
   async function expectFew(state: string): Promise<void> {
-    for (const { name, run, about } of calls) {
+    for (const { name, run, about, pages: most } of calls) {
       for (const at of [LARGE, SMALL]) {
         const what = `${name} of ${at.appId}, ${state}`;
         const reads = await measure(run, at).catch((error: Error) => error);
@@ -648,7 +658,7 @@ test('what a statement reads grows with what it answers, and not with the tables
           .toBeLessThanOrEqual(ROWS_A_CALL + ROWS_A_ROW * subject);
         expect
           .soft(pages, `pages read by ${what}, about ${subject}`)
-          .toBeLessThanOrEqual(PAGES_A_CALL + PAGES_A_ROW * subject);
+          .toBeLessThanOrEqual(most ?? PAGES_A_CALL + PAGES_A_ROW * subject);
       }
     }
   }
@@ -657,7 +667,7 @@ test('what a statement reads grows with what it answers, and not with the tables
   // As in the sessions of PostgreSQL; the embedded database takes such a plan after five executions.
   await client.query('SET plan_cache_mode = force_generic_plan');
   await client.query(
-    `INSERT INTO projects (id, name, app_id) VALUES (1, 'Project 1', 'app_1'), (777, 'Project 777', 'app_777')`,
+    `INSERT INTO projects (id, name, app_id) VALUES (1, 'Project 1', '${LARGE.appId}'), (777, 'Project 777', '${SMALL.appId}')`,
   );
   // Some fail, for want of rows. Their plans are made all the same.
   for (const { run } of calls) for (const at of [LARGE, SMALL]) await undone(() => run(db, at)).catch(() => undefined);
@@ -667,6 +677,10 @@ test('what a statement reads grows with what it answers, and not with the tables
   await expectFew('never analyzed');
   await client.query('ANALYZE');
   await expectFew('analyzed');
+  // From then on a scan of an index alone looks cheap.
+  await client.query('VACUUM');
+  await client.query('DISCARD PLANS');
+  await expectFew('vacuumed');
 
   client.release();
   await database.close();

@@ -17,18 +17,21 @@ export const SHARED = { users: 2_000, email: 'shared@example.com', address: 'sha
 /** The day on which a part of the users of project 1 has registered. */
 export const CROWDED_DAY = '2025-12-01';
 
+/** The App ID of a project. */
+export const appIdOf = (projectId: number) => `app_${String(projectId).padStart(24, '0')}`;
+
 const sha = (text: string) => `sha256(convert_to(${text}, 'UTF8'))`;
 
 /** Statements, in order; `:rows` and `:projects` stand for the sizes. */
 const FILL = `
-INSERT INTO projects (id, name, app_id) SELECT n, 'Project ' || n, 'app_' || n FROM generate_series(1, :projects) n ON CONFLICT DO NOTHING;
+INSERT INTO projects (id, name, app_id) SELECT n, 'Project ' || n, 'app_' || lpad(n::text, 24, '0') FROM generate_series(1, :projects) n ON CONFLICT DO NOTHING;
 INSERT INTO app_secrets (project_id, secret_hash, label)
   SELECT n, ${sha("'secret ' || n")}, 'main' FROM generate_series(1, :projects) n;
 INSERT INTO users (project_id, auth_method, auth_value, auth_value_key, login_email, external_id, created_at, last_login, login_count)
   SELECT 1, (ARRAY['google', 'email', 'wallet', 'passkey'])[n % 4 + 1], 'u' || n, 'u' || n,
          CASE WHEN n <= ${SHARED.users} THEN '${SHARED.email}' ELSE 'u' || n || '@example.com' END, 'x' || n,
-         CASE WHEN n % 3 = 0 THEN timestamptz '${CROWDED_DAY} 00:00Z' + n * interval '500 ms'
-              ELSE timestamptz '2024-01-01 00:00Z' + n * interval '7 minutes' END, timestamptz '2026-01-01 00:00Z' + n * interval '1 second', 1
+         CASE WHEN n % 3 = 0 THEN timestamptz '${CROWDED_DAY} 00:00Z' + n * (interval '50000 seconds' / :rows)
+              ELSE timestamptz '2024-01-01 00:00Z' + n * (interval '700000 minutes' / :rows) END, timestamptz '2026-01-01 00:00Z' + n * interval '1 second', 1
   FROM generate_series(1, :rows) n;
 INSERT INTO users (project_id, auth_method, auth_value, auth_value_key, login_email, external_id, created_at, deleted_at)
   SELECT 1, 'google', 'u' || n, 'u' || n, 'u' || n || '@example.com', 'x' || n, '2024-01-01', timestamptz '2025-01-01 00:00Z' + n * interval '1 second'
@@ -49,10 +52,10 @@ INSERT INTO audit_log (project_id, at, actor, action, user_id, details)
   FROM generate_series(1, :rows) n;
 INSERT INTO audit_log (project_id, actor, action, details) SELECT n, 'main', 'create', '{}' FROM generate_series(2, :projects) n;
 INSERT INTO idempotency_keys (project_id, key, request_hash, answer, created_at)
-  SELECT 1, 'key ' || n, '\\x00', '{}', now() - n * interval '1 second' FROM generate_series(1, :rows) n;
+  SELECT 1, 'key ' || n, '\\x00', '{}', now() - n * (interval '30 hours' / :rows) FROM generate_series(1, :rows) n;
 INSERT INTO idempotency_keys (project_id, key, request_hash, answer) SELECT n, 'key', '\\x00', '{}' FROM generate_series(2, :projects) n;
 INSERT INTO changes (project_id, type, user_id, at)
-  SELECT 1, 'user.created', n, now() - interval '60 days' + n * interval '1 minute' FROM generate_series(1, :rows) n;
+  SELECT 1, 'user.created', n, now() - interval '60 days' + n * (interval '60 days' / :rows) FROM generate_series(1, :rows) n;
 INSERT INTO changes (project_id, type, user_id) SELECT n, 'user.created', 1 FROM generate_series(2, :projects) n;
 INSERT INTO changes_feed (timeline, incarnation, published)
   SELECT 'first', changes_incarnation(), max(id) FROM changes;

@@ -52,11 +52,13 @@ export function compareTallies(db: Queryable, projectId: number): Promise<TallyD
       SELECT r.starts_at, r.starts_id, each.login_method, sum(each.counted) AS counted, sum(each.tallied) AS tallied
       FROM ranges r
       CROSS JOIN LATERAL (
-        SELECT u.login_method, count(*) AS counted, 0 AS tallied
-        FROM users u
-        WHERE u.project_id = ${projectId}::int AND u.deleted_at IS NULL
-          AND (u.created_at, u.id) >= (r.starts_at, r.starts_id) AND (u.created_at, u.id) < (r.ends_at, r.ends_id)
-        GROUP BY u.login_method
+        SELECT m.login_method, (
+                 SELECT count(*)
+                 FROM users u
+                 WHERE u.project_id = ${projectId}::int AND u.deleted_at IS NULL AND u.login_method = m.login_method
+                   AND (u.created_at, u.id) >= (r.starts_at, r.starts_id) AND (u.created_at, u.id) < (r.ends_at, r.ends_id)
+               ) AS counted, 0 AS tallied
+        FROM unnest(enum_range(NULL::login_method)) AS m(login_method)
         UNION ALL
         SELECT s.login_method, 0, s.users
         FROM tally_slices s

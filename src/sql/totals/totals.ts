@@ -28,13 +28,22 @@ function unnestSpans(spans: readonly SpanRange[]): Prisma.Sql {
   )`;
 }
 
-/** Counts the current users of a filter from one position to before another, by a range of an index. */
-function counted(project: Prisma.Sql, filter: UserFilter, from: Prisma.Sql, to: Prisma.Sql): Prisma.Sql {
-  return Prisma.sql`
+/**
+ * Counts the current users of a filter from one position to before another, by a range of an index. Method by method: once the tables are
+ * vacuumed, a planner that takes all projects for small would rather read all of the index that has the methods.
+ */
+function counted(project: Prisma.Sql, { loginMethods }: UserFilter, from: Prisma.Sql, to: Prisma.Sql): Prisma.Sql {
+  const ofMethod = loginMethods === null ? Prisma.empty : Prisma.sql`AND u.login_method = m.login_method`;
+  const inRange = Prisma.sql`
     SELECT count(*) AS users
     FROM users u
-    WHERE u.project_id = ${project} AND u.deleted_at IS NULL
-      AND (u.created_at, u.id) >= (${from}) AND (u.created_at, u.id) < (${to}) ${methodIs('u', filter)}`;
+    WHERE u.project_id = ${project} AND u.deleted_at IS NULL ${ofMethod}
+      AND (u.created_at, u.id) >= (${from}) AND (u.created_at, u.id) < (${to})`;
+  if (loginMethods === null) return inRange;
+  return Prisma.sql`
+    SELECT coalesce(sum(each.users), 0) AS users
+    FROM unnest(${loginMethods}::login_method[]) AS m(login_method)
+    CROSS JOIN LATERAL (${inRange}) AS each`;
 }
 
 /** A row (starts_at, starts_id): the start of the first or the last slice within `e`; none if the day has no slices. */
