@@ -34,9 +34,10 @@ function removeLeftovers(): void {
   const dist = join(ROOT, 'dist');
   if (!existsSync(dist)) return;
   for (const path of readdirSync(dist, { recursive: true, encoding: 'utf8' })) {
-    // The pages are built by Vite, which empties their folder itself.
+    // The pages are built by Vite, which empties their folder itself; hidden folders are built for tests.
     if (
       !path.endsWith('.js') ||
+      path.startsWith('.') ||
       path.startsWith(join('dashboard', 'pages')) ||
       existsSync(join(ROOT, 'src', path.replace(/js$/, 'ts')))
     )
