@@ -1,5 +1,5 @@
 import type { ObjectRef } from '@pothos/core';
-import { encodeCursor } from '../domain/filters.js';
+import { cursorOf } from '../domain/filters.js';
 import { badInput } from '../errors.js';
 import { builder } from './builder.js';
 
@@ -25,8 +25,8 @@ export interface Connection<Item extends Listed> {
   readonly total?: number | null;
 }
 
-const cursorOf = (item: Listed | undefined) =>
-  item && encodeCursor({ id: item.id, createdAt: new Date('at' in item ? item.at : item.createdAt) });
+const placeOf = (item: Listed | undefined) =>
+  item && cursorOf({ id: item.id, createdAt: 'at' in item ? item.at : item.createdAt });
 
 const pageInfoType = builder.objectRef<Connection<Listed>>('PageInfo').implement({
   description: 'Where a page stands in the whole list.',
@@ -34,12 +34,12 @@ const pageInfoType = builder.objectRef<Connection<Listed>>('PageInfo').implement
     startCursor: t.string({
       nullable: true,
       description: 'The cursor of the first item; null where the page is empty.',
-      resolve: ({ nodes }) => cursorOf(nodes[0]),
+      resolve: ({ nodes }) => placeOf(nodes[0]),
     }),
     endCursor: t.string({
       nullable: true,
       description: 'The cursor of the last item, for `after`; null where the page is empty.',
-      resolve: ({ nodes }) => cursorOf(nodes.at(-1)),
+      resolve: ({ nodes }) => placeOf(nodes.at(-1)),
     }),
     hasNextPage: t.exposeBoolean('hasNextPage', { description: 'Whether there are items after this page.' }),
     hasPreviousPage: t.exposeBoolean('hasPreviousPage', { description: 'Whether there are items before this page.' }),

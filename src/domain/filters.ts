@@ -242,6 +242,11 @@ export function encodeCursor(position: Position): string {
   return Buffer.from(`${text}.${crc32(text).toString(36)}`).toString('base64url');
 }
 
+/** The cursor of an item of a list, such as a user or a ban. */
+export function cursorOf({ createdAt, id }: { readonly createdAt: string; readonly id: number }): string {
+  return encodeCursor({ createdAt: new Date(createdAt), id });
+}
+
 /** A cursor from `encodeCursor`. */
 export function cursor(name: string) {
   const form = 'a cursor from an earlier answer';

@@ -1,5 +1,5 @@
 import { badInput } from '../errors.js';
-import { cursor, encodeCursor, PAGE_SIZE, parse } from '../domain/filters.js';
+import { cursor, cursorOf, PAGE_SIZE, parse } from '../domain/filters.js';
 import type { ListedBan } from '../domain/identities.js';
 import type { User } from '../domain/users.js';
 import { builder } from './builder.js';
@@ -112,7 +112,3 @@ builder.queryField('bans', (t) =>
     },
   }),
 );
-
-function cursorOf({ createdAt, id }: ListedBan): string {
-  return encodeCursor({ createdAt: new Date(createdAt), id });
-}

@@ -1,6 +1,7 @@
 import { AppError, badInput } from '../errors.js';
 import {
   cursor,
+  cursorOf,
   dateBound,
   encodeCursor,
   PAGE_SIZE,
@@ -309,10 +310,6 @@ function scanned(
     hasPreviousPage: after !== null || (!isForward && hasMore),
     end: { of: isForward ? 'endCursor' : 'startCursor', position: end },
   };
-}
-
-function cursorOf({ createdAt, id }: User): string {
-  return encodeCursor({ createdAt: new Date(createdAt), id });
 }
 
 function requirePageSize(name: string, value: number): void {

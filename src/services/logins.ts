@@ -1,7 +1,7 @@
 import { createBatchedRead } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
 import type { Queryable } from '../db/statements.js';
-import { cursor, encodeCursor, parse } from '../domain/filters.js';
+import { cursor, cursorOf, parse } from '../domain/filters.js';
 import { type Ban, type Identity, type ListedBan, type Profile, requireFewAccounts } from '../domain/identities.js';
 import { atMost, isTooLong } from '../domain/input-limits.js';
 import type { ProjectScope } from '../domain/projects.js';
@@ -121,7 +121,7 @@ export function createLogins(db: Database, totals: Totals) {
       const bans = found.slice(0, limit);
       const last = bans.at(-1);
       const hasNext = found.length > limit && last !== undefined;
-      return { bans, next: hasNext ? encodeCursor({ createdAt: new Date(last.createdAt), id: last.id }) : null };
+      return { bans, next: hasNext ? cursorOf(last) : null };
     },
 
     /** A page of bans for the project's backends, newest first, and whether there are more. */
