@@ -7,6 +7,7 @@ import * as sql from '../sql/project-lifecycle.js';
 import { findMove } from '../sql/project-move.js';
 import { type Waiting, withoutImport } from './one-import.js';
 import type { Totals } from './totals.js';
+import { inBatches } from './upkeep.js';
 
 /** Rows in a transaction of a deletion. A user may have 100 accounts, which go with the user. */
 const BATCH_SIZE = 2_000;
@@ -86,7 +87,7 @@ export function createProjectLifecycle(db: Database, totals: Totals, onChanged: 
         if (table.name === 'users') await totals.fold(scope);
       }
       // The rest of the changes goes with the project.
-      while ((await alone((tx) => pruneChanges(tx, actor.projectId, 0, BATCH_SIZE))) > 0);
+      await inBatches((limit) => alone((tx) => pruneChanges(tx, actor.projectId, 0, limit)));
       await alone((tx) => sql.deleteProject(tx, actor));
       onChanged();
       if (users > BATCH_SIZE) await db.vacuum();

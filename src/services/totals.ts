@@ -8,7 +8,7 @@ export type Totals = ReturnType<typeof createTotals>;
 
 /** With more pending deltas than this, a fold pays off for the next reader. */
 const MAX_PENDING = 64;
-/** After so many users were added or removed, they are folded although nobody has read a total. */
+/** After so many users added or removed, a fold starts without waiting for a reader. */
 const MAX_UNREAD = 1_000;
 /** A fold leaves dead rows, which slow down every reader. After this many they are vacuumed. */
 const MAX_FOLDED_UNVACUUMED = 5_000;

@@ -17,6 +17,7 @@ export function deleteOldKeys(db: Queryable, projectId: number): Promise<void> {
   return inBatches((limit) => deleteExpiredKeys(db, projectId, limit));
 }
 
-async function inBatches(deleteSome: (limit: number) => Promise<number>, signal?: AbortSignal): Promise<void> {
+/** Runs a statement that deletes up to `limit` rows, until there are no more. */
+export async function inBatches(deleteSome: (limit: number) => Promise<number>, signal?: AbortSignal): Promise<void> {
   while (!signal?.aborted && (await deleteSome(AT_ONCE)) >= AT_ONCE);
 }

@@ -64,11 +64,15 @@ export async function restoreUser(db: Queryable, actor: Actor, id: bigint): Prom
   return restoration ?? { outcome: 'unknown', takenBy: null };
 }
 
+/** Of users: removed more than `olderThanMs` ago. */
+const removedBefore = (olderThanMs: number) =>
+  Prisma.sql`deleted_at < now() - ${olderThanMs}::float8 * interval '1 millisecond'`;
+
 /** The number of users who were removed more than `olderThanMs` ago. */
 export async function countRemoved(db: Queryable, projectId: number, olderThanMs: number): Promise<number> {
   const [row] = await db.query<{ count: number }>(Prisma.sql`
     SELECT count(*) FROM users
-    WHERE project_id = ${projectId} AND deleted_at < now() - ${olderThanMs}::float8 * interval '1 millisecond'`);
+    WHERE project_id = ${projectId} AND ${removedBefore(olderThanMs)}`);
   return row?.count ?? 0;
 }
 
@@ -93,7 +97,7 @@ export function listProjectsWithRemoved(
     JOIN projects p ON p.id = found.project_id
     CROSS JOIN LATERAL (
       SELECT count(*) AS removed FROM users u
-      WHERE u.project_id = p.id AND u.deleted_at < now() - ${olderThanMs}::float8 * interval '1 millisecond'
+      WHERE u.project_id = p.id AND ${removedBefore(olderThanMs)}
     ) AS counted
     WHERE counted.removed > 0
     ORDER BY p.id`);
@@ -107,7 +111,7 @@ export async function purgeRemoved(db: Queryable, actor: Actor, olderThanMs: num
       DELETE FROM users
       WHERE project_id = ${actor.projectId} AND id = ANY (ARRAY(
         SELECT id FROM users
-        WHERE project_id = ${actor.projectId} AND deleted_at < now() - ${olderThanMs}::float8 * interval '1 millisecond'
+        WHERE project_id = ${actor.projectId} AND ${removedBefore(olderThanMs)}
         ORDER BY deleted_at
         LIMIT ${limit}::bigint
       ))
