@@ -1,13 +1,26 @@
+import { randomBytes } from 'node:crypto';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { closeAll } from './closers.js';
 import type { Config } from './config/config.js';
+import type { OnFailure } from './db/background.js';
 import { createDatabase, type Database, type DatabaseOptions } from './db/database.js';
-import { type DataDirLock, type DataDirLostError, type LockOptions, lockDataDir } from './db/lock.js';
+import { type DataDirLock, type DataDirLostError, lockDataDir, type LockOptions } from './db/lock.js';
 import { migrate } from './db/migrate.js';
-import type { OnFailure } from './services/background.js';
-import { createServices, type Services, type ServicesOptions } from './services/services.js';
-import { createSpool } from './services/spool.js';
+import { createChanges } from './feed/changes.js';
+import { createWebhooks } from './feed/webhooks.js';
+import { createAudit } from './projects/audit.js';
+import { createDocuments } from './projects/documents.js';
+import { createOperators } from './projects/operators.js';
+import { createProjects } from './projects/projects.js';
+import { createSecrets } from './projects/secrets.js';
+import { createLogins } from './users/logins.js';
+import { createProjectLifecycle } from './users/project-lifecycle.js';
+import { createSpool, type Spool } from './users/spool.js';
+import { createStatistics, createTotals } from './users/totals.js';
+import { createTransfers } from './users/transfers.js';
+import { createAccounts, createUsers } from './users/users.js';
+import { createReceipts, createWallets, type ReceiptOptions } from './users/wallets.js';
 
 /** The database and its services, without GraphQL and REST. The server and the commands share it. */
 export interface Context {
@@ -106,5 +119,45 @@ export function createContext(config: Config, options: ContextOptions): Context 
         () => services.webhooks.close(),
       ]);
     },
+  };
+}
+
+export type Services = ReturnType<typeof createServices>;
+
+export interface ServicesOptions {
+  /** How long changes are kept. */
+  readonly changesRetentionMs: number;
+  readonly receipts: ReceiptOptions;
+  /** Whether webhooks may lead to private addresses, and over http. */
+  readonly webhooksAllowPrivate: boolean;
+  readonly spool: Spool;
+  readonly onFailure?: OnFailure | undefined;
+}
+
+/** Everything that the two interfaces and the command can do with one database. */
+export function createServices(db: Database, options: ServicesOptions) {
+  const { changesRetentionMs, webhooksAllowPrivate: allowPrivate, onFailure = () => undefined } = options;
+  const receipts = createReceipts(options.receipts);
+  const totals = createTotals(db, onFailure);
+  const projects = createProjects(db, randomBytes, onFailure);
+  const changes = createChanges(db, changesRetentionMs, onFailure);
+  return {
+    totals,
+    projects,
+    lifecycle: createProjectLifecycle(db, totals, projects.forgetCredentials),
+    secrets: createSecrets(db, randomBytes, projects.forgetCredentials),
+    documents: createDocuments(db, projects.forgetCredentials, onFailure),
+    audit: createAudit(db),
+    operators: createOperators(db, randomBytes),
+    users: createUsers(db, totals),
+    statistics: createStatistics(db, totals),
+    accounts: createAccounts(db),
+    receipts,
+    wallets: createWallets(db, receipts),
+    logins: createLogins(db, totals),
+    transfers: createTransfers(db, totals, options.spool),
+    spool: options.spool,
+    changes,
+    webhooks: createWebhooks(db, changes, randomBytes, { allowPrivate, onFailure }),
   };
 }

@@ -1,4 +1,4 @@
-import { redact } from './telemetry/redact.js';
+import { redact } from './telemetry/logger.js';
 
 /**
  * The one domain error. What a service throws on purpose is always an `AppError(code, message)`. Each interface gives

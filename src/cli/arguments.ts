@@ -4,7 +4,7 @@ import type { Readable } from 'node:stream';
 import { Argument, InvalidArgumentError, Option } from 'commander';
 import { dateBound, parse } from '../domain/filters.js';
 import { SECRET_SCOPES, type SecretScope } from '../domain/projects.js';
-import type { Stored } from '../services/spool.js';
+import type { Stored } from '../users/spool.js';
 
 /** Options that several commands have, and parsers of arguments. Each parser throws InvalidArgumentError. */
 

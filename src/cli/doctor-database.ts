@@ -1,15 +1,25 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { poolSizeOfSecondThread } from '../app/second-thread.js';
+import { listMoves } from '../cells/cells.js';
+import { VERSION } from '../config/build.js';
 import type { Config } from '../config/config.js';
-import { VERSION } from '../config/version.js';
-import { poolSizeOfSecondThread } from '../threads/second-thread.js';
+import type { Services } from '../context.js';
 import type { Database } from '../db/database.js';
 import { inspectMigrations } from '../db/migrate.js';
-import type { Services } from '../services/services.js';
-import { listMoves } from '../services/cells.js';
-import { checkDirect, checkPooler, IDENTITY } from './doctor-pooler.js';
 import { adviseConnection } from './connection-failure.js';
-import { checkAutovacuum, checkStatistics } from './doctor-statistics.js';
-import { type Finding, failed, passed, QUERY_TIMEOUT, skipped, warning } from './finding.js';
+import {
+  checkAutovacuum,
+  checkDirect,
+  checkPooler,
+  checkStatistics,
+  failed,
+  type Finding,
+  IDENTITY,
+  passed,
+  QUERY_TIMEOUT,
+  skipped,
+  warning,
+} from './doctor-server.js';
 import { counted, explainFailure } from './terminal.js';
 
 /** What `userdir doctor` checks in an open database. It runs in its own process, or in the server that holds the database. */

@@ -4,7 +4,7 @@ import { Readable } from 'node:stream';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { AppError } from '../errors.js';
-import { type DocumentToAdd, documentIdOf } from '../services/documents.js';
+import { type DocumentToAdd, documentIdOf } from '../projects/documents.js';
 import { examples, jsonOption, projectOption } from './arguments.js';
 import type { Io, OperationContext } from './operation.js';
 import type { CommandContext } from './run.js';
@@ -102,7 +102,7 @@ async function addDocuments(
   { input }: Io,
 ): Promise<{ id: string; name: string }[]> {
   // Loaded only for this, because the schema takes time.
-  const { findFaults } = await import('../graphql/registered-documents.js');
+  const { findFaults } = await import('../engine/request.js');
   const scope = await services.projects.getScope(project, operator);
   const chunks: Buffer[] = [];
   for await (const chunk of input) chunks.push(chunk);

@@ -1,10 +1,9 @@
 import cluster from 'node:cluster';
 import { type Command, CommanderError } from 'commander';
+import { ConfigError, findMisspelt } from '../config/config.js';
 import { createProgram } from './program.js';
 import { ReportedFailure } from './run.js';
 import { explainFailure } from './terminal.js';
-import { ConfigError } from '../config/config.js';
-import { findMisspelt } from '../config/setting-names.js';
 
 /** Exit codes: 0 done, 1 refused or failed with a reason on stderr, 2 wrong usage. */
 const FAILED = 1;

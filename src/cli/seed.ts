@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { syntheticUsers } from '../services/synthetic-users.js';
+import { syntheticUsers } from '../users/synthetic-users.js';
 import { examples, jsonOption, parseWholeNumber, projectOption } from './arguments.js';
 import { type Io, type OperationContext, progressOf } from './operation.js';
 import type { CommandContext } from './run.js';

@@ -2,9 +2,10 @@ import { mkdir } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import type { Command } from 'commander';
+import type { Started } from '../app/channel.js';
+import { alone, connectToPrimary, type Supervisor } from '../app/worker.js';
 import { type Closer, runThenClose } from '../closers.js';
-import { type Config, isLoopback, parseConfig } from '../config/config.js';
-import { findMisspelt } from '../config/setting-names.js';
+import { type Config, findMisspelt, isLoopback, parseConfig } from '../config/config.js';
 import { type Context, createContext } from '../context.js';
 import { isUnreachable } from '../db/failures.js';
 import { LOCK_WAIT_MS } from '../db/lock.js';
@@ -12,15 +13,13 @@ import type { Operator } from '../domain/operators.js';
 import type { Credentials } from '../domain/projects.js';
 import { AppError } from '../errors.js';
 import type { Logger } from '../telemetry/logger.js';
-import type { Started } from '../workers/channel.js';
-import { alone, connectToPrimary, type Supervisor } from '../workers/worker.js';
 import { examples, jsonOption } from './arguments.js';
 import { printBanner } from './banner.js';
 import { controlSocketPath, removeControlSocket, serveControlSocket } from './control-socket.js';
+import { makeLink } from './dashboard.js';
 import { openDemo } from './demo.js';
 import { examinationOf, examineDatabase } from './doctor-database.js';
-import type { Finding } from './finding.js';
-import { makeLink } from './dashboard.js';
+import type { Finding } from './doctor-server.js';
 import type { Operations } from './operation.js';
 import { type CommandContext, dashboardUrlOf, operatorOf, ReportedFailure } from './run.js';
 
@@ -62,11 +61,11 @@ export function addServeCommand(program: Command, { env, operations }: CommandCo
  */
 const GC_FLAGS = '--no-allocation-site-pretenuring';
 
-/** How long closing may take beyond the longest request: http/closing.ts needs two seconds of it, on a machine that is not busy. */
+/** How long closing may take beyond the longest request: http/connections.ts needs two seconds of it, on a machine that is not busy. */
 const SHUTDOWN_GRACE_MS = 5_000;
 
 async function superviseWorkers(config: Config, log: Logger, announce: Supervisor['started']): Promise<boolean> {
-  const { serveWithWorkers } = await import('../workers/primary.js');
+  const { serveWithWorkers } = await import('../app/primary.js');
   return serveWithWorkers(config, log, config.requestTimeoutMs + SHUTDOWN_GRACE_MS, announce).catch((error) => {
     throw explainListenFailure(error, config);
   });
@@ -75,7 +74,7 @@ async function superviseWorkers(config: Config, log: Logger, announce: Superviso
 /** Serves until it has to stop; resolves when everything is closed. */
 async function serve(config: Config, log: Logger, operations: Operations, supervisor: Supervisor): Promise<void> {
   // Imported here, because every other command starts in half the time without the HTTP server.
-  const { createServer } = await import('../app.js');
+  const { createServer } = await import('../app/app.js');
   setFlagsFromString(GC_FLAGS);
   const isEmbedded = config.db.engine === 'embedded';
   const controlSocket = isEmbedded ? controlSocketPath(config.dataDir) : undefined;

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { Services } from '../services/services.js';
+import type { Services } from '../context.js';
 import { examples, jsonOption } from './arguments.js';
 import { type Io, type OperationContext, progressOf, readProjects } from './operation.js';
 import { type CommandContext, ReportedFailure } from './run.js';

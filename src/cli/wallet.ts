@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander';
 import { parse } from '../domain/filters.js';
-import { type Line, parseJson, splitLines, textOf } from '../domain/ndjson.js';
+import { type Line, parseJson, splitLines, textOf } from '../domain/import-format.js';
 import type { ProjectScope } from '../domain/projects.js';
 import {
   formatVerdict,
@@ -12,8 +12,8 @@ import {
   type WalletVerdict,
 } from '../domain/wallets.js';
 import { fromUnknown } from '../errors.js';
-import type { Services } from '../services/services.js';
-import { redact } from '../telemetry/redact.js';
+import type { Services } from '../context.js';
+import { redact } from '../telemetry/logger.js';
 import { examples, fileArgument, openInput, projectOption } from './arguments.js';
 import { countBytes, type Io, type OperationContext } from './operation.js';
 import { type CommandContext, ReportedFailure } from './run.js';

@@ -28,3 +28,12 @@ export function findBuildFault(): string | null {
 }
 
 export const BUILD_ADVICE = 'Run rm -rf dist && npm run build, or install the package again.';
+
+/** The parts of package.json that are used. */
+export const PACKAGE: {
+  readonly version: string;
+  readonly engines: { readonly node: string };
+  readonly dependencies: Readonly<Record<string, string>>;
+} = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
+
+export const VERSION: string = PACKAGE.version;

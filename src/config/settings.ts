@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import { availableParallelism } from 'node:os';
 import { z } from 'zod';
-import { parseReceiptKeys } from './receipt-keys.js';
+import { parseReceiptKeys } from './secret-files.js';
 
 /**
  * Every setting, declared once: how it is read, what it accepts, its default and what it does. `parseConfig` reads by

@@ -1,7 +1,7 @@
 import type { AuditEntry } from '../domain/projects.js';
-import { AUDIT_ACTIONS, type AuditQuestion } from '../services/audit.js';
-import type { OpenProject } from '../services/projects.js';
-import type { Services } from '../services/services.js';
+import { AUDIT_ACTIONS, type AuditQuestion } from '../projects/audit.js';
+import type { OpenProject } from '../projects/projects.js';
+import type { Services } from '../context.js';
 import { builder } from './builder.js';
 import { type Connection, connectionType, readLimit } from './paging.js';
 import { projectType } from './projects.js';

@@ -1,13 +1,13 @@
 import SchemaBuilder from '@pothos/core';
 import PrismaPlugin from '@pothos/plugin-prisma';
 import type { FastifyRequest } from 'fastify';
+import type { Services } from '../context.js';
 import type PrismaTypes from '../db/generated/pothos.js';
 import { getDatamodel } from '../db/generated/pothos.js';
 import { type ActiveSession, type Operator, OperatorRole } from '../domain/operators.js';
 import { type ProjectScope, SecretScope } from '../domain/projects.js';
 import type { AppError } from '../errors.js';
 import { addEnums } from '../graphql/enums.js';
-import type { Services } from '../services/services.js';
 
 /** What a resolver gets: the session of the request with its operator, and the services. */
 export interface DashboardContext {

@@ -26,7 +26,7 @@ const LENGTHS = ['first', 'last', 'limit'] as const;
 /**
  * Refuses an operation whose answer could be too large, or take too many reads. A field costs 1, one that has arguments or fields of
  * its own is taken for a read, and a list or a page multiplies what is below it. The operators are few and trusted, so this is simpler
- * than the cost of the public schema (graphql/cost.ts), and it reads the variables at every depth. It ends as soon as the limit is
+ * than the cost of the public schema (engine/cost.ts), and it reads the variables at every depth. It ends as soon as the limit is
  * reached, however often fragments are spread.
  */
 export function refuseCostly(

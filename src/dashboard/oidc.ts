@@ -4,7 +4,7 @@ import { parse } from '../domain/filters.js';
 import { type OperatorRole, operatorName } from '../domain/operators.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
 import { logIds } from '../http/request-log.js';
-import type { Services } from '../services/services.js';
+import type { Services } from '../context.js';
 import type { Sessions } from './session.js';
 
 /*

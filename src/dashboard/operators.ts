@@ -1,4 +1,4 @@
-import { VERSION } from '../config/version.js';
+import { VERSION } from '../config/build.js';
 import {
   IDLE_MS,
   type KnownOperator,

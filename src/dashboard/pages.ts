@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { FastifyInstance } from 'fastify';
-import { pagePolicy } from '../http/front-page.js';
+import { pagePolicy } from '../http/public-routes.js';
 
 /** Where the build puts the pages: index.html, and files with hashed names in assets/. */
 const PAGES_DIR = fileURLToPath(new URL('./pages/', import.meta.url));

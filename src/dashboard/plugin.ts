@@ -1,20 +1,27 @@
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
+import { VERSION } from '../config/build.js';
 import type { Config } from '../config/config.js';
-import { VERSION } from '../config/version.js';
+import type { Services } from '../context.js';
 import { requirePermission } from '../domain/operators.js';
 import type { ProjectScope } from '../domain/projects.js';
 import { AppError, fromUnknown } from '../errors.js';
-import type { RunWithAdmission } from '../http/admit-requests.js';
-import { reportFailure, setCommonHeaders } from '../http/failures.js';
+import type { RunWithAdmission } from '../http/admission.js';
+import { refuseMalformedUrl, reportFailure, setCommonHeaders } from '../http/failures.js';
 import { createPlaces, type Lifetimes } from '../http/lifetime.js';
-import { refuseMalformedUrl } from '../http/malformed-requests.js';
-import type { Services } from '../services/services.js';
 import type { DashboardContext, StatusSource } from './builder.js';
 import { createExecutor, readRequest, toBody } from './graphql.js';
-import { isForeign, type Place, requireOwnName, setPageHeaders } from './guard.js';
 import { servePages } from './pages.js';
+import {
+  createSessions,
+  isForeign,
+  operatorOf,
+  type Place,
+  readCookies,
+  requireOwnName,
+  type Sessions,
+  setPageHeaders,
+} from './session.js';
 import { type RightOf, serveStreams } from './streams.js';
-import { createSessions, operatorOf, readCookies, type Sessions } from './session.js';
 
 export interface DashboardOptions {
   readonly config: Config;

@@ -2,9 +2,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { cursor, parse } from '../domain/filters.js';
 import type { LoginMethod } from '../domain/users.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
-import type { DeletionOptions } from '../services/project-lifecycle.js';
-import type { OpenProject } from '../services/projects.js';
-import { MAX_BUCKETS, type SignUps } from '../services/statistics.js';
+import type { DeletionOptions } from '../users/project-lifecycle.js';
+import type { OpenProject } from '../projects/projects.js';
+import { MAX_BUCKETS, type SignUps } from '../users/totals.js';
 import { builder, type DashboardContext, loginMethodEnum } from './builder.js';
 import { connectionType, readLimit } from './paging.js';
 

@@ -8,7 +8,7 @@ import './operators.js';
 import './projects.js';
 import './secrets.js';
 import './status.js';
-import './user-actions.js';
+import './users.js';
 import './users.js';
 import './webhooks.js';
 

@@ -1,18 +1,17 @@
 import type { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Config } from '../config/config.js';
+import type { Services } from '../context.js';
 import { dateBound, loginMethods, parse, userFilter } from '../domain/filters.js';
-import { requireNoNul } from '../domain/input-limits.js';
 import type { OnConflict } from '../domain/import-format.js';
+import { requireNoNul } from '../domain/input-limits.js';
 import type { ProjectScope } from '../domain/projects.js';
 import { AppError, badInput, type ErrorCode, fromUnknown } from '../errors.js';
-import { reportFailure } from '../http/failures.js';
+import { allowLongUpload, reportFailure } from '../http/failures.js';
 import type { Lifetime, Lifetimes, Terms } from '../http/lifetime.js';
-import { allowLongUpload } from '../http/malformed-requests.js';
-import type { AuditQuestion } from '../services/audit.js';
-import type { Services } from '../services/services.js';
-import type { SpoolFile } from '../services/spool.js';
-import type { ExportFormat, ImportOptions } from '../services/transfers.js';
+import type { AuditQuestion } from '../projects/audit.js';
+import type { SpoolFile } from '../users/spool.js';
+import type { ExportFormat, ImportOptions } from '../users/transfers.js';
 
 /*
  * Downloads and uploads, which may be of any length. A transfer holds a connection to the database, so there are few at a time. The

@@ -1,7 +1,7 @@
 import { changeCursor } from '../domain/changes.js';
 import { parse } from '../domain/filters.js';
 import type { Attempt, Webhook, WebhookSecret } from '../domain/webhooks.js';
-import type { NewWebhook, TestResult } from '../services/webhooks.js';
+import type { NewWebhook, TestResult } from '../feed/webhooks.js';
 import { builder, changeTypeEnum } from './builder.js';
 import { readId } from './operators.js';
 import { projectType } from './projects.js';

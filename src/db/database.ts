@@ -3,15 +3,13 @@ import { PrismaPg } from '@prisma/adapter-pg';
 import pg from 'pg';
 import { closeAll } from '../closers.js';
 import type { DatabaseConfig } from '../config/config.js';
-import { connectionOptions } from './connection-options.js';
+import { connectionOptions, isDirect, sharesSessions } from './connection.js';
 import { createEmbeddedEngine, type EmbeddedEngine, EmbeddedStream, type EngineUsage } from './embedded.js';
 import { PrismaClient } from './generated/prisma/client.js';
 import { keepConnection, listen } from './listen.js';
-import { isDirect, sharesSessions } from './pooler.js';
-import { createReplica, type Lagging, REPLICA_STATEMENT_MS, type Replica } from './replica.js';
-import { createStatements, type Queryable, statementName } from './statements.js';
-import { createTimeLimit } from './time-limit.js';
-import { createTransactions, type Isolation } from './transactions.js';
+import { createTimeLimit } from './prepared-statement.js';
+import { createReplica, type Lagging, type Replica, REPLICA_STATEMENT_MS } from './replica.js';
+import { createStatements, createTransactions, type Isolation, type Queryable, statementName } from './statements.js';
 
 /** The database behind one type, for both engines. It answers nothing before `start`. */
 export interface Database extends Queryable {

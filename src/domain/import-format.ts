@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { formatCsvLine } from './csv.js';
+import { AppError } from '../errors.js';
 import { EARLIEST, LATEST, parse, parseDate, says } from './filters.js';
 import {
   type Ban,
@@ -11,7 +11,6 @@ import {
   snakeCase,
   type UserRecord,
 } from './identities.js';
-import { type Line, parseJson, textOf } from './ndjson.js';
 import {
   type ExportedUser,
   type GivenFields,
@@ -21,6 +20,84 @@ import {
   type UserColumn,
   WalletType,
 } from './users.js';
+
+/** Characters by which a spreadsheet takes a cell for a formula. */
+const FORMULA = /^[=+\-@\t\r]/;
+
+/**
+ * A line of CSV (RFC 4180). A text that a spreadsheet would take for a formula begins with an apostrophe: cells hold what users
+ * have typed. Numbers are left as they are.
+ */
+export function formatCsvLine(cells: readonly (string | number | null | undefined)[]): string {
+  return `${cells.map(formatCell).join(',')}\r\n`;
+}
+
+function formatCell(cell: string | number | null | undefined): string {
+  if (typeof cell === 'number') return String(cell);
+  const text = cell ?? '';
+  const safe = FORMULA.test(text) ? `'${text}` : text;
+  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}
+
+/** Reads input line by line: NDJSON of commands and uploads. */
+
+const MAX_LINE_BYTES = 1_048_576;
+const TOO_LONG = Symbol('a line that is too long');
+const NEWLINE = 0x0a;
+
+export type Line = Buffer | typeof TOO_LONG;
+
+/** Lines as bytes without their newlines, as many at a time as a chunk completes. A line that is too long is not kept. */
+export async function* splitLines(input: AsyncIterable<Buffer>): AsyncGenerator<Line[]> {
+  let held: Buffer[] = [];
+  let heldBytes = 0;
+  for await (const chunk of input) {
+    const lines: Line[] = [];
+    let start = 0;
+    for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, start)) {
+      hold(chunk.subarray(start, end));
+      lines.push(take());
+      start = end + 1;
+    }
+    hold(chunk.subarray(start));
+    yield lines;
+  }
+  if (heldBytes > 0) yield [take()];
+
+  function hold(part: Buffer) {
+    heldBytes += part.length;
+    if (heldBytes <= MAX_LINE_BYTES) held.push(part);
+    else held = [];
+  }
+
+  function take(): Line {
+    const line = heldBytes > MAX_LINE_BYTES ? TOO_LONG : held.length === 1 ? (held[0] as Buffer) : Buffer.concat(held);
+    held = [];
+    heldBytes = 0;
+    return line;
+  }
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+/** The text of a line without the space around it. BAD_USER_INPUT. */
+export function textOf(line: Line): string {
+  if (line === TOO_LONG) throw new AppError('BAD_USER_INPUT', `The line has more than ${MAX_LINE_BYTES} bytes.`);
+  try {
+    return utf8.decode(line).trim();
+  } catch (cause) {
+    throw new AppError('BAD_USER_INPUT', 'The line is not valid UTF-8.', { cause });
+  }
+}
+
+/** The value of a line. BAD_USER_INPUT. */
+export function parseJson(json: string): unknown {
+  try {
+    return JSON.parse(json);
+  } catch (cause) {
+    throw new AppError('BAD_USER_INPUT', `The line is not valid JSON: ${(cause as Error).message}.`, { cause });
+  }
+}
 
 /*
  * The import format: one JSON object a line. Export writes what import reads: first the users, then the bans of the project,

@@ -1,3 +1,5 @@
+import { hash } from 'node:crypto';
+import { crc32 } from 'node:zlib';
 import { type AuditAction, SecretScope } from '../db/generated/prisma/enums.js';
 import { AppError } from '../errors.js';
 import { INPUT_LIMITS, isTooLong } from './input-limits.js';
@@ -32,13 +34,13 @@ export interface Actor {
 declare const minted: unique symbol;
 declare const granted: unique symbol;
 
-/** What a scope grants, as plain data for another thread of this process. Only `services/projects.ts` reads it. */
+/** What a scope grants, as plain data for another thread of this process. Only `projects/projects.ts` reads it. */
 export interface Grant {
   readonly [granted]: true;
 }
 
 /**
- * The right to act on one project. Every function of the services takes one. Only `services/projects.ts` makes them: for a
+ * The right to act on one project. Every function of the services takes one. Only `projects/projects.ts` makes them: for a
  * caller who showed one of the project's secrets, or for an operator. The only way to the project's id is to name a
  * permission, so no function can forget to check it.
  */
@@ -46,7 +48,7 @@ export interface ProjectScope {
   readonly appId: string;
   /** The project's own limit of requests in a minute; null where RATE_LIMIT holds. */
   readonly requestsPerMinute: number | null;
-  /** How often the project's documents had changed (services/documents.ts). */
+  /** How often the project's documents had changed (projects/documents.ts). */
   readonly documentsVersion: number;
   /** Whether only registered documents are executed. */
   readonly documentsOnly: boolean;
@@ -56,7 +58,7 @@ export interface ProjectScope {
   actorFor(permission: Permission, requestId: string | null, orPermission?: Permission): Actor;
   /** Whether the caller has the permission. */
   permits(permission: Permission): boolean;
-  /** The same right for another thread, which makes a scope of it again (`scopeOfGrant` in services/projects.ts). */
+  /** The same right for another thread, which makes a scope of it again (`scopeOfGrant` in projects/projects.ts). */
   grant(): Grant;
   readonly [minted]: true;
 }
@@ -137,4 +139,56 @@ export function requireProjectName(name: string): string {
 /** NOT_FOUND for a project that was deleted while a request or a command for it waited. */
 export function projectDeleted(): AppError {
   return new AppError('NOT_FOUND', 'The project has been deleted.');
+}
+
+/*
+ * An App Secret is `uds_`, 32 random bytes in base64url, and a checksum. The checksum lets a scanner recognise a leaked secret
+ * without a request. It is for scanners only: secrets are verified by their hash, so older secrets without a checksum stay valid.
+ */
+
+const SECRET_BYTES = 32;
+const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+/** 62^6 is more than 2^32. */
+const CHECKSUM_LENGTH = 6;
+
+/** A new secret. */
+export function makeSecret(randomBytes: (size: number) => Buffer): string {
+  const unchecked = `uds_${randomBytes(SECRET_BYTES).toString('base64url')}`;
+  return unchecked + checksum(unchecked);
+}
+
+/** SHA-256, the only form in which a secret is stored. It has 256 random bits, so no slow hash is needed. */
+export function hashSecret(secret: string): Buffer<ArrayBuffer> {
+  return hash('sha256', secret, 'buffer') as Buffer<ArrayBuffer>;
+}
+
+/** By secret: those that this turn of the event loop has read. Nothing is kept beyond the turn. */
+let hashesOfTurn = new Map<string, string>();
+
+/**
+ * The same as text, which is faster to look up. One turn of the event loop reads requests of many connections, often with the same
+ * secret, which is hashed once for all of them.
+ */
+export function hashSecretAsText(secret: string): string {
+  const known = hashesOfTurn.get(secret);
+  if (known !== undefined) return known;
+  if (hashesOfTurn.size === 0) setImmediate(forgetHashes);
+  const hashed = hash('sha256', secret, 'base64');
+  hashesOfTurn.set(secret, hashed);
+  return hashed;
+}
+
+function forgetHashes(): void {
+  hashesOfTurn = new Map();
+}
+
+/** The CRC-32 of the text before it, in base62, the highest digit first. */
+function checksum(text: string): string {
+  let rest = crc32(text);
+  let digits = '';
+  for (let index = 0; index < CHECKSUM_LENGTH; index += 1) {
+    digits = BASE62.charAt(rest % BASE62.length) + digits;
+    rest = Math.floor(rest / BASE62.length);
+  }
+  return digits;
 }

@@ -28,7 +28,7 @@ export interface WalletVerdict {
   readonly owner: WalletOwner | null;
   /** Only of a malformed wallet. */
   readonly reason: string | null;
-  /** The signed verdict (services/receipts.ts); null where it was not asked for. */
+  /** The signed verdict (users/wallets.ts); null where it was not asked for. */
   readonly receipt: string | null;
 }
 

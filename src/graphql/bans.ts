@@ -3,8 +3,8 @@ import { cursor, cursorOf, PAGE_SIZE, parse } from '../domain/filters.js';
 import type { ListedBan } from '../domain/identities.js';
 import type { User } from '../domain/users.js';
 import { builder } from './builder.js';
-import { costs, SURCHARGES } from './field-cost.js';
-import { selects } from './selection.js';
+import { costs, SURCHARGES } from '../engine/field-cost.js';
+import { selects } from '../engine/selection.js';
 import { pageInfoType } from './user-lists.js';
 import { userType } from './users.js';
 

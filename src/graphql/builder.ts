@@ -1,13 +1,13 @@
 import SchemaBuilder from '@pothos/core';
 import DirectivesPlugin from '@pothos/plugin-directives';
 import PrismaPlugin from '@pothos/plugin-prisma';
+import type { Services } from '../context.js';
 import type PrismaTypes from '../db/generated/pothos.js';
 import { getDatamodel } from '../db/generated/pothos.js';
-import type { AppError } from '../errors.js';
-import type { Account, User } from '../domain/users.js';
 import type { ProjectScope } from '../domain/projects.js';
-import type { Admit } from '../services/changes.js';
-import type { Services } from '../services/services.js';
+import type { Account, User } from '../domain/users.js';
+import type { AppError } from '../errors.js';
+import type { Admit } from '../feed/changes.js';
 import { addEnums } from './enums.js';
 
 /** What a resolver gets: the project of the request's credentials, the services, and the request's id for the audit trail. */

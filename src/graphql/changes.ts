@@ -5,8 +5,8 @@ import { camelCase } from '../domain/identities.js';
 import type { User } from '../domain/users.js';
 import { badInput } from '../errors.js';
 import { builder, changeTypeEnum, type GraphQLContext } from './builder.js';
-import { COST_PER_UNIT, costs, SURCHARGES } from './field-cost.js';
-import { selects } from './selection.js';
+import { COST_PER_UNIT, costs, SURCHARGES } from '../engine/field-cost.js';
+import { selects } from '../engine/selection.js';
 import { pageInfoType } from './user-lists.js';
 import { userType } from './users.js';
 

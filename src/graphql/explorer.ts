@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import type { GraphiQLOptions } from 'graphql-yoga';
-import { pagePolicy } from '../http/front-page.js';
+import { pagePolicy } from '../http/public-routes.js';
 import { userFilter } from '../domain/filters.js';
 import type { Credentials } from '../domain/projects.js';
-import type { Services } from '../services/services.js';
+import type { Services } from '../context.js';
 import type { User } from '../domain/users.js';
 
 export interface Page {

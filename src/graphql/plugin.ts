@@ -1,34 +1,30 @@
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import { shouldRenderGraphiQL } from 'graphql-yoga';
+import type { Services } from '../context.js';
 import { atMost, isTooLong } from '../domain/input-limits.js';
-import { AppError, badInput, fromUnknown } from '../errors.js';
-import type { RunWithAdmission } from '../http/admit-requests.js';
-import { type Authenticate, authenticated, stillAuthenticated } from '../http/authentication.js';
-import { takeArrivedBody } from '../http/arrived-body.js';
-import { jsonBodyParser, parseJson, parseWithAdmission } from '../http/body.js';
-import { askerOf, bytesOf, type Elsewhere, sendBytes } from '../http/elsewhere.js';
-import { reportFailure } from '../http/failures.js';
-import type { DemoCredentials } from '../http/front-page.js';
-import { refuseMalformedUrl } from '../http/malformed-requests.js';
-import { accepts, EVENT_STREAM, type Streams } from '../http/streams.js';
-import type { Services } from '../services/services.js';
-import { createAnswerer, type HttpRequest } from './answer.js';
-import { contextOf } from './context.js';
-import { createDocumentCache } from './documents.js';
-import type { AnsweredElsewhere, AskedElsewhere } from './elsewhere.js';
-import type { Parameters, PreparedRequest } from './execution.js';
-import { createExplorer } from './explorer.js';
-import { isPlainPost } from './fast-path.js';
-import { limitExceeded, LIMITS } from './limits.js';
+import { contextOf, createAnswerer, type HttpRequest, isPlainPost } from '../engine/answer.js';
+import { createDocumentCache } from '../engine/documents.js';
+import type { AnsweredElsewhere, AskedElsewhere } from '../engine/elsewhere.js';
+import type { Parameters, PreparedRequest } from '../engine/execution.js';
+import { limitExceeded, LIMITS } from '../engine/limits.js';
 import {
   createPersistedQueries,
+  createRequestReader,
   createTextFinder,
   readDocumentsDir,
   readGivenDocument,
   warmDocuments,
-} from './registered-documents.js';
-import { createRequestReader } from './request.js';
-import { keepSubscription, subscriptionEvents } from './subscriptions.js';
+} from '../engine/request.js';
+import { keepSubscription, subscriptionEvents } from '../engine/subscriptions.js';
+import { AppError, badInput, fromUnknown } from '../errors.js';
+import type { RunWithAdmission } from '../http/admission.js';
+import { type Authenticate, authenticated, stillAuthenticated } from '../http/authentication.js';
+import { jsonBodyParser, parseJson, parseWithAdmission, takeArrivedBody } from '../http/body.js';
+import { askerOf, bytesOf, type Elsewhere, sendBytes } from '../http/elsewhere.js';
+import { refuseMalformedUrl, reportFailure } from '../http/failures.js';
+import { accepts, EVENT_STREAM, type Streams } from '../http/lifetime.js';
+import type { DemoCredentials } from '../http/public-routes.js';
+import { createExplorer } from './explorer.js';
 
 export interface GraphQLOptions {
   readonly services: Services;
@@ -79,7 +75,7 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
     request.json = body;
     parseBody(request, body, done);
   });
-  // A request with `Userdir-Cost: 1` (http/server-timing.ts) gets its cost at the end of the answer.
+  // A request with `Userdir-Cost: 1` (http/request-log.ts) gets its cost at the end of the answer.
   app.addHook('onSend', ({ measuredCost, operation }, _reply, payload, done) => {
     if (!measuredCost || !operation) return done();
     const cost = { requested: operation.cost, limit: LIMITS.cost, statements: measuredCost.statements };

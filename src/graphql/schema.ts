@@ -3,7 +3,7 @@ import { isSliceOver, nextSlice } from '../http/event-loop.js';
 import { withSpan } from '../telemetry/request-trace.js';
 import { builder, type GraphQLContext } from './builder.js';
 import { introspectAs, printSubgraph, withoutFederation } from './federation.js';
-import './accounts.js';
+import './users.js';
 import './bans.js';
 import './changes.js';
 import './logins.js';

@@ -12,10 +12,10 @@ import {
   userFilter,
 } from '../domain/filters.js';
 import type { User } from '../domain/users.js';
-import type { Services } from '../services/services.js';
+import type { Services } from '../context.js';
 import { builder, loginMethodEnum } from './builder.js';
-import { costs, SURCHARGES } from './field-cost.js';
-import { selects } from './selection.js';
+import { costs, SURCHARGES } from '../engine/field-cost.js';
+import { selects } from '../engine/selection.js';
 import { userType } from './users.js';
 
 /* Users in lists: by cursor, by page number, and their number. */

@@ -1,11 +1,10 @@
-import { AppError } from '../errors.js';
 import { requireAddress } from '../domain/addresses.js';
 import { parse, userId } from '../domain/filters.js';
 import { camelCase, parseIdentity, requireEmail, requireExternalId } from '../domain/identities.js';
-import { accountType } from './accounts.js';
-import { builder, loginMethodEnum } from './builder.js';
-import { ACCOUNTS_PER_USER, costs, SURCHARGES, USERS_PER_SEARCH } from './field-cost.js';
-import { selects } from './selection.js';
+import { ACCOUNTS_PER_USER, costs, SURCHARGES, USERS_PER_SEARCH } from '../engine/field-cost.js';
+import { selects } from '../engine/selection.js';
+import { AppError } from '../errors.js';
+import { builder, loginMethodEnum, networkEnum, walletTypeEnum } from './builder.js';
 
 /** How many users `usersByIds` may be asked for, and a gateway (federation.ts). */
 export const MAX_IDS = 100;
@@ -178,3 +177,18 @@ builder.queryField('findUser', (t) =>
       services.users.findAny(scope, 'any', any, { withAccounts: selects(info, 'User.accounts') }),
   }),
 );
+
+export const accountType = builder.prismaObject('Account', {
+  description: 'A blockchain account linked to a user. The service knows its public address only, never a private key.',
+  fields: (t) => ({
+    id: t.exposeID('id', {
+      description: 'The account ID: the integer of the REST interface, as a string of digits.',
+    }),
+    network: t.expose('network', { type: networkEnum, description: 'The network of the account.' }),
+    publicKey: t.exposeString('publicKey', { description: 'The public address, spelled as it was registered.' }),
+    walletType: t.expose('walletType', {
+      type: walletTypeEnum,
+      description: 'Who holds the private key of the account.',
+    }),
+  }),
+});

@@ -1,12 +1,11 @@
-import type { Address } from '../domain/addresses.js';
-import { isChecksumValid, parseAddress, requireAddress } from '../domain/addresses.js';
+import { type Address, isChecksumValid, parseAddress, requireAddress } from '../domain/addresses.js';
 import { parse, userId } from '../domain/filters.js';
 import type { WalletOwner } from '../domain/users.js';
 import { MAX_WALLETS, readWallet, VERDICTS, type WalletVerdict } from '../domain/wallets.js';
+import { costs, SURCHARGES } from '../engine/field-cost.js';
+import { selects } from '../engine/selection.js';
 import { AppError } from '../errors.js';
 import { builder, networkEnum, walletTypeEnum } from './builder.js';
-import { costs, SURCHARGES } from './field-cost.js';
-import { selects } from './selection.js';
 
 // As in REST, null is an error and never "not pinned": it is what a caller sends who has lost the id.
 const requiredUserId = userId('userId');

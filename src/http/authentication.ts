@@ -5,11 +5,11 @@ import type { onRequestHookHandler, preHandlerHookHandler } from 'fastify';
 import { RateLimiterRes } from 'rate-limiter-flexible';
 import { UNAUTHENTICATED } from './admission.js';
 import { AppError } from '../errors.js';
-import { createLimiter } from './limiter.js';
-import { refuseMalformedUrl } from './malformed-requests.js';
+import { createLimiter } from './rate-limit.js';
+import { refuseMalformedUrl } from './failures.js';
 import { isTooLong } from '../domain/input-limits.js';
 import type { Credentials, ProjectScope } from '../domain/projects.js';
-import type { Projects } from '../services/projects.js';
+import type { Projects } from '../projects/projects.js';
 
 /** What authentication reads of a request: its headers, and the address by which failures are counted. */
 export interface Caller {

@@ -1,5 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
+import type { FastifyInstance, FastifyReply } from 'fastify';
+import { LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';
+import { type AppError, unavailable } from '../errors.js';
 
 /** What Node keeps in private properties of a connection. */
 interface PrivateState {
@@ -29,4 +33,185 @@ export function endGently(socket: Socket): void {
   socket.end();
   const force = setTimeout(() => socket.destroy(), LINGER_MS).unref();
   socket.once('close', () => clearTimeout(force));
+}
+
+/**
+ * A connection that is silent for so long ends while the server closes. Until then its client may be about to send a request, which would be
+ * reset.
+ */
+const GRACE_MS = 1_000;
+const CHECK_MS = 20;
+/** After the longest request, its answer may take so long to be read. */
+const READ_MS = 1_000;
+/** The server stops listening when no connection has come for so long, and at the latest when it has looked for it so often. */
+const QUIET_MS = 20;
+const LOOKS = 25;
+
+/**
+ * Lets the server close in order. While it drains it accepts connections, but each of those that it had before ends with its next answer. When
+ * it closes, it stops listening, and each connection ends with its next answer, or when it was silent for long. What is still open after
+ * the longest request, such as an upload, is broken off. Returns whether the server drains or closes. Call it before all other hooks.
+ */
+export function closeInOrder(app: FastifyInstance, requestTimeoutMs: number): () => boolean {
+  const connections = new Set<Socket>();
+  let accepted = 0;
+  /** The connections from before the server drains; null until then. */
+  let old: Set<Socket> | null = null;
+  let stopped: Promise<void> | null = null;
+  /** Requests that wait until no process of the service listens; null where none has to. */
+  let held: (() => void)[] | null = null;
+  let isClosing = false;
+  // Node calls it when the server stops listening. Clients may be about to send a request on such connections.
+  app.server.closeIdleConnections = () => undefined;
+  app.server.on('connection', (socket) => {
+    accepted += 1;
+    connections.add(socket);
+    // What Node calls after an answer with `Connection: close`.
+    socket.destroySoon = () => endGently(socket);
+    socket.once('close', () => {
+      connections.delete(socket);
+      old?.delete(socket);
+    });
+  });
+  app.addHook('onRequest', ({ raw }, _reply, done) => {
+    // It has arrived behind the last answer, and could not be answered.
+    if (raw.socket.writableEnded) return;
+    if (held === null) done();
+    else held.push(done);
+  });
+  app.addHook('onSend', ({ raw }, reply, _payload, done) => {
+    if (isClosing || old?.has(raw.socket)) {
+      // The answers to requests that came behind it would be lost.
+      if (hasNewerRequest(raw)) reply.raw.removeHeader('connection');
+      else reply.header('connection', 'close');
+    }
+    done();
+  });
+  app.decorate('drain', () => {
+    old ??= new Set(connections);
+  });
+  app.decorate('stopListening', (turn: () => Promise<unknown> = nextTurn) => {
+    stopped ??= stopListening(turn);
+    return stopped;
+  });
+  app.addHook('preClose', async () => {
+    await app.stopListening();
+    isClosing = true;
+    for (const resume of held ?? []) resume();
+    held = null;
+    void endConnections();
+  });
+
+  /**
+   * A connection that waits to be accepted when the listener closes is reset. So all are accepted first, and no answer ends a connection
+   * meanwhile, whose client would connect again.
+   */
+  async function stopListening(turn: () => Promise<unknown>): Promise<void> {
+    if (!app.server.listening) return;
+    held = [];
+    for (let looks = 0, before = -1; looks < LOOKS && before !== accepted; looks += 1) {
+      before = accepted;
+      await sleep(QUIET_MS);
+      // Timers come before new connections in a turn of the event loop.
+      await turn();
+    }
+    app.server.close();
+  }
+
+  async function endConnections(): Promise<void> {
+    const startedAt = performance.now();
+    const known = new Map<Socket, { readonly bytesRead: number; readonly since: number }>();
+    while (connections.size > 0) {
+      const now = performance.now();
+      if (now - startedAt > GRACE_MS + requestTimeoutMs + READ_MS) breakOff();
+      for (const socket of connections) {
+        const { bytesRead, writable } = socket;
+        const before = known.get(socket);
+        if (currentAnswer(socket) !== null || before?.bytesRead !== bytesRead)
+          known.set(socket, { bytesRead, since: now });
+        else if (now - before.since > GRACE_MS && writable) endGently(socket);
+      }
+      await sleep(CHECK_MS);
+    }
+  }
+
+  function breakOff(): void {
+    app.log.warn(
+      `${connections.size} connections were in use for longer than a request may take, and were broken off.`,
+    );
+    for (const socket of connections) socket.destroy();
+  }
+
+  return () => old !== null || stopped !== null;
+}
+
+/** A smaller answer fits into the buffers of the operating system, unless it waits behind others on its connection. */
+const SMALL_ANSWER = 65_536;
+/** What a project may leave unread. */
+const MAX_UNREAD_BYTES = 4 * LARGEST_ANSWER_BYTES;
+
+export type UnreadBytes = ReturnType<typeof createUnreadBytes>;
+
+/** Counts, by project, what waits in memory until its clients read it: answers, and pieces of what goes on (lifetime.ts). */
+export function createUnreadBytes() {
+  const unread = new Map<string, number>();
+
+  /** Counts bytes until the returned function is called. */
+  function add(project: string, bytes: number): () => void {
+    unread.set(project, (unread.get(project) ?? 0) + bytes);
+    return () => {
+      const left = (unread.get(project) as number) - bytes;
+      if (left > 0) unread.set(project, left);
+      else unread.delete(project);
+    };
+  }
+
+  return {
+    add,
+    isFull: (project: string) => (unread.get(project) ?? 0) > MAX_UNREAD_BYTES,
+    /** Counts an answer until it is read. The characters of a text are taken for its bytes. */
+    addAnswer(project: string, payload: unknown, { raw, request }: FastifyReply): void {
+      if (typeof payload !== 'string' && !Buffer.isBuffer(payload)) return;
+      if (request.socket.destroyed) return;
+      if (payload.length < SMALL_ANSWER && currentAnswer(request.socket) === raw) return;
+      const remove = add(project, payload.length);
+      const forget = onConnectionEnd(request.socket, release);
+      raw.once('close', release);
+
+      function release(): void {
+        raw.off('close', release);
+        forget();
+        remove();
+      }
+    },
+  };
+}
+
+/** UNAVAILABLE for a project that leaves too much unread. */
+export function notRead(): AppError {
+  return unavailable('Earlier answers to this project have not been read. Read them before you send more requests.');
+}
+
+const callbacks = new WeakMap<Socket, Set<() => void>>();
+
+/**
+ * Calls back when a connection ends, at once if it has ended. Returns a function that forgets it. An answer that is queued behind others on
+ * its connection emits no 'close' then: Node notifies only the answer that is being sent. Each connection gets one listener: hundreds of
+ * answers may be queued on it.
+ */
+export function onConnectionEnd(socket: Socket, callback: () => void): () => void {
+  if (socket.destroyed) {
+    callback();
+    return () => undefined;
+  }
+  const known = callbacks.get(socket);
+  const ofSocket = known ?? new Set<() => void>();
+  ofSocket.add(callback);
+  if (known === undefined) {
+    callbacks.set(socket, ofSocket);
+    socket.once('close', () => {
+      for (const each of [...ofSocket]) each();
+    });
+  }
+  return () => ofSocket.delete(callback);
 }

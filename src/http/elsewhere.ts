@@ -3,7 +3,7 @@ import type { ProjectScope } from '../domain/projects.js';
 import { AppError } from '../errors.js';
 import { reportFailure } from './failures.js';
 
-/** Requests that another thread of this process answers (threads/second-thread.ts): one kind of them. */
+/** Requests that another thread of this process answers (app/second-thread.ts): one kind of them. */
 export interface Elsewhere<Asked, Answered> {
   /** Whether it takes a heavy request. If it does not run and could relieve other projects, it is started for the next ones. */
   takes(request: FastifyRequest): boolean;

@@ -1,5 +1,9 @@
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { AppError, type ErrorCode, fromUnknown } from '../errors.js';
+import { AppError, badInput, type ErrorCode, fromUnknown } from '../errors.js';
+import { currentAnswer, endGently } from './connections.js';
 import { logIds } from './request-log.js';
 
 /** How both interfaces and the pages answer a request that fails. */
@@ -52,4 +56,205 @@ export function refuseUnknownRoutes(app: FastifyInstance): (request: FastifyRequ
     const allow = [...new Set(allowed)].join(', ');
     throw new AppError('METHOD_NOT_ALLOWED', `${method} is not allowed here; use ${allow}.`, { headers: { allow } });
   };
+}
+
+/** Answers requests that HTTP or URL syntax forbids, and those that Node would answer itself, like all others. */
+
+/**
+ * Escapes a path whose percent-encoding is broken, so that the router passes it on. Its interface then refuses it after
+ * authentication, as it refuses everything else. The router itself would refuse it before authentication.
+ */
+export function routableUrl(url: string): string {
+  if (!url.includes('%')) return url;
+  const [path = '', ...query] = url.split(/(?=\?)/);
+  return isDecodable(path) ? url : [path.replaceAll('%', '%25'), ...query].join('');
+}
+
+/**
+ * Refuses a malformed URL, a malformed Host (RFC 9112, section 3.2), and a second content-type. Throws
+ * BAD_USER_INPUT. A URL must be percent-encoded UTF-8 without a fragment.
+ */
+export function refuseMalformedUrl({ originalUrl, raw }: FastifyRequest): void {
+  const { host = '' } = raw.headers;
+  if (host !== lastHost && (BEYOND_HOST.test(host) || !URL.canParse(`http://${host || 'localhost'}`))) {
+    throw new AppError('BAD_USER_INPUT', 'The Host header is malformed.');
+  }
+  lastHost = host;
+  if (raw.headers['content-type'] !== undefined && isRepeated('content-type', raw.rawHeaders)) {
+    throw repeated('content-type');
+  }
+  // A client must not send a fragment (RFC 9112, section 3.2). Parsers disagree on where it ends the query.
+  if (originalUrl.includes('#'))
+    throw new AppError('BAD_USER_INPUT', 'The URL has a "#", which must be percent-encoded as %23.');
+  if (!isDecodable(originalUrl)) throw new AppError('BAD_USER_INPUT', 'The URL is not percent-encoded UTF-8.');
+}
+
+/** Characters that end the host in a URL, or that put a user name before it. */
+const BEYOND_HOST = /[/?#@\\]/;
+/** The Host of the last request, which was well-formed. The next one is nearly always the same, and is not parsed again. */
+let lastHost = '';
+
+/** Whether a part of a URL is percent-encoded UTF-8. */
+function isDecodable(text: string): boolean {
+  if (!text.includes('%')) return true;
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Answers what Node would otherwise answer by itself without a body, or not at all. */
+export function answerUnusualRequests(app: FastifyInstance): void {
+  // An unknown expectation may be ignored (RFC 9110, section 10.1.1).
+  app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response));
+  app.server.on('connect', (_request, socket: Socket) => {
+    // Node has detached this socket: without a listener an error on it would end the process.
+    socket.on('error', () => socket.destroy()).resume();
+    refuseMalformedHttp({ code: 'CONNECT' }, socket);
+  });
+  app.server.on('upgrade', (request, socket: Socket, head: Buffer) => ignoreUpgrade(app, request, socket, head));
+  app.addHook('onRequest', ({ raw }, _reply, done) => done(findHeaderFault(raw)));
+}
+
+/**
+ * Ignores an offer to change the protocol (RFC 9110, section 7.8), and goes on with HTTP. Node would answer the
+ * request and lose the bytes that came with it. So the server gets the connection once more, with the request but
+ * without the offer.
+ */
+function ignoreUpgrade(app: FastifyInstance, request: IncomingMessage, socket: Socket, head: Buffer): void {
+  const destroy = () => socket.destroy();
+  socket.on('error', destroy);
+  const { method, url, httpVersion, rawHeaders } = request;
+  // Node drops headers beyond its limit. One of them may tell how long the body is.
+  if (rawHeaders.length > 2 * MAX_HEADERS) {
+    refuseMalformedHttp({ code: 'HPE_HEADER_OVERFLOW' }, socket.resume());
+    return;
+  }
+  const lines = [`${method} ${url} HTTP/${httpVersion}`];
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    if (rawHeaders[at]?.toLowerCase() !== 'upgrade') lines.push(`${rawHeaders[at]}: ${rawHeaders[at + 1]}`);
+  }
+  whenAnswered(socket, () => {
+    if (socket.destroyed) return;
+    socket.off('error', destroy);
+    socket.unshift(Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'), head]));
+    app.server.emit('connection', socket);
+  });
+}
+
+/** More than any client sends, with the proxies in front of it. Beyond a thousand, Node drops headers in silence. */
+const MAX_HEADERS = 100;
+
+/** Finds header faults that HTTP forbids and Node accepts, and too many headers. */
+function findHeaderFault({ headers, httpVersion, rawHeaders }: FastifyRequest['raw']): AppError | undefined {
+  if (rawHeaders.length > 2 * MAX_HEADERS) {
+    const arrived = rawHeaders.length / 2;
+    return new AppError('HEADERS_TOO_LARGE', `headers: got ${arrived}, expected at most ${MAX_HEADERS}.`);
+  }
+  // Another version may end the body elsewhere, so nothing after this request is read.
+  if (httpVersion !== '1.1' && httpVersion !== '1.0') {
+    return new AppError('BAD_USER_INPUT', `The request is in HTTP/${httpVersion}, expected HTTP/1.1 or HTTP/1.0.`, {
+      headers: { connection: 'close' },
+    });
+  }
+  if (headers.host === undefined && httpVersion === '1.1') {
+    return new AppError('BAD_USER_INPUT', 'The header host is missing.');
+  }
+  for (const name of ['host', 'authorization'] as const) {
+    if (isRepeated(name, rawHeaders)) return repeated(name);
+  }
+  // With a second coding, a proxy may read a body of another length (RFC 9112, section 6.1).
+  const coding = headers['transfer-encoding'];
+  if (coding === undefined || coding.toLowerCase() === 'chunked') return undefined;
+  return badInput('transfer-encoding', coding, 'chunked');
+}
+
+/** Whether a request has a header more than once. Node takes the first; a proxy in front may take the last. */
+function isRepeated(name: string, rawHeaders: readonly string[]): boolean {
+  let times = 0;
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const other = rawHeaders[at] as string;
+    if (other.length === name.length && other.toLowerCase() === name) times += 1;
+  }
+  return times > 1;
+}
+
+function repeated(name: string): AppError {
+  return new AppError('BAD_USER_INPUT', `The header ${name} was sent more than once.`);
+}
+
+const MALFORMED_HTTP: Record<string, { status: string; code: ErrorCode; error: string }> = {
+  CONNECT: {
+    status: '400 Bad Request',
+    code: 'BAD_USER_INPUT',
+    error: 'This is not a proxy: CONNECT is not supported.',
+  },
+  HPE_HEADER_OVERFLOW: {
+    status: '431 Request Header Fields Too Large',
+    code: 'HEADERS_TOO_LARGE',
+    error: 'The request headers are too large.',
+  },
+  ERR_HTTP_REQUEST_TIMEOUT: {
+    status: '408 Request Timeout',
+    code: 'REQUEST_TIMEOUT',
+    error: 'The request did not arrive in time.',
+  },
+};
+
+/** Connections that have been refused. All that arrives on them later is malformed too. */
+const refused = new WeakSet<Socket>();
+
+/**
+ * Answers bytes that Node's parser refuses, which never become a request. The answer goes to the socket, after the answers to
+ * the requests that came before.
+ */
+export function refuseMalformedHttp(error: { readonly code?: string }, socket: Socket): void {
+  if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && uploading.has(socket)) return;
+  if (error.code === 'ECONNRESET' || socket.destroyed) {
+    socket.destroy();
+    return;
+  }
+  if (refused.has(socket)) return;
+  refused.add(socket);
+  whenAnswered(socket, () => writeRefusal(error, socket));
+}
+
+const uploading = new WeakSet<Socket>();
+
+/** Lets the body of this request arrive as slowly as it does, as long as it does. Returns a function that ends that. */
+export function allowLongUpload({ raw: { socket } }: FastifyRequest): () => void {
+  uploading.add(socket);
+  return () => void uploading.delete(socket);
+}
+
+/** Calls back when every complete request of a connection is answered. */
+function whenAnswered(socket: Socket, then: () => void): void {
+  const answer = currentAnswer(socket);
+  if (answer?.req.complete) answer.once('close', () => whenAnswered(socket, then));
+  // The malformed request itself is answered already.
+  else if (answer?.headersSent) endGently(socket);
+  else then();
+}
+
+function writeRefusal(error: { readonly code?: string }, socket: Socket): void {
+  // The answer to a request with `Connection: close` has ended the connection.
+  if (!socket.writable) return;
+  const {
+    status,
+    code,
+    error: message,
+  } = MALFORMED_HTTP[error.code ?? ''] ?? {
+    status: '400 Bad Request',
+    code: 'BAD_USER_INPUT',
+    error: 'The request is not valid HTTP.',
+  };
+  const body = JSON.stringify({ error: message });
+  socket.end(
+    `HTTP/1.1 ${status}\r\nContent-Type: application/json; charset=utf-8\r\nCache-Control: no-store\r\n` +
+      `X-Request-Id: ${randomUUID()}\r\nUserdir-Error-Code: ${code}\r\n` +
+      `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
+  );
+  endGently(socket);
 }

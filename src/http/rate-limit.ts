@@ -1,10 +1,16 @@
+import cluster from 'node:cluster';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import type { Redis } from 'ioredis';
-import { RateLimiterRedis } from 'rate-limiter-flexible';
+import {
+  RateLimiterCluster,
+  RateLimiterClusterMaster,
+  RateLimiterMemory,
+  RateLimiterRedis,
+  RateLimiterRes,
+} from 'rate-limiter-flexible';
 import type { RateLimitConfig } from '../config/config.js';
 import { AppError } from '../errors.js';
 import type { Logger } from '../telemetry/logger.js';
-import { createLimiter, type Limiter } from './limiter.js';
 
 const WINDOW_S = 60;
 /** A request waits this long for Redis to count it. After that it is counted in this process. */
@@ -78,4 +84,45 @@ async function connectRedis(url: string, log: Logger): Promise<Redis> {
     isAway = false;
   });
   return client;
+}
+
+/** Limits by the minute that all workers of a service share. */
+
+export interface Limit {
+  /** Tells limits apart. */
+  readonly keyPrefix: string;
+  readonly points: number;
+  /** In seconds. */
+  readonly duration: number;
+}
+
+/** Counts in this process or, in a worker, in the primary process. */
+export type Limiter = RateLimiterMemory | RateLimiterCluster;
+
+export function createLimiter(limit: Limit): Limiter {
+  return cluster.isWorker ? new SharedLimiter(limit) : new RateLimiterMemory(limit);
+}
+
+/** To be called in the primary process, before it starts workers. */
+export function shareLimits(): void {
+  new RateLimiterClusterMaster();
+}
+
+/** A primary process that does not count in time is not waited for: the worker counts by itself. */
+const PRIMARY_TIMEOUT_MS = 3_000;
+
+class SharedLimiter extends RateLimiterCluster {
+  readonly #own: RateLimiterMemory;
+
+  constructor(limit: Limit) {
+    super({ ...limit, timeoutMs: PRIMARY_TIMEOUT_MS });
+    this.#own = new RateLimiterMemory(limit);
+  }
+
+  override consume(...args: Parameters<RateLimiterMemory['consume']>): Promise<RateLimiterRes> {
+    return super.consume(...args).catch((rejection: unknown) => {
+      if (rejection instanceof RateLimiterRes) throw rejection;
+      return this.#own.consume(...args);
+    });
+  }
 }

@@ -1,5 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Logger } from '../telemetry/logger.js';
+import { createRequestCost, enableTraces, type RequestCost, runInTrace } from '../telemetry/request-trace.js';
+import type { Tracing } from '../telemetry/tracing.js';
 
 /** The operation of a GraphQL request, as the log, the metrics and the cost report name it. */
 export interface LoggedOperation {
@@ -31,4 +33,85 @@ export function logRequests(app: FastifyInstance, log: Logger): void {
     });
     done();
   });
+}
+
+/** The cost of a request that is being measured. */
+export interface MeasuredCost extends RequestCost {
+  /** Stops the measurement. A second call does nothing. */
+  close(): void;
+}
+
+/** Requests that may be measured at once. While one is, every request of the service is slower. */
+const MAX_PER_PROJECT = 10;
+const MAX_IN_ALL = 100;
+
+/**
+ * Traces requests for the operator if `tracing` is on. Measures those that come with `Userdir-Cost: 1`, and answers
+ * them with `Server-Timing`. A request is measured once its credentials are valid and its body has arrived. Beyond
+ * the limits it is answered without `Server-Timing`. Call it after everything that makes a request wait before its
+ * handler.
+ */
+export function traceRequests(app: FastifyInstance, tracing: Tracing | null): void {
+  if (tracing !== null) {
+    const disable = enableTraces();
+    app.addHook('onClose', () => tracing.close().finally(disable));
+    app.addHook('onRequest', (request, reply, done) => {
+      const span = tracing.begin(request, reply);
+      if (span !== null) request.trace = { costs: [], span };
+      runInTrace(request.trace, done);
+    });
+  }
+  const measure = createMeasurements();
+  app.addHook('preValidation', (request, _reply, done) => {
+    const { headers, scope } = request;
+    if (headers['userdir-cost'] === '1' && scope) {
+      const cost = measure(scope.appId);
+      if (cost !== null) {
+        request.measuredCost = cost;
+        request.trace = { costs: [cost], span: request.trace?.span ?? null };
+      }
+    }
+    done();
+  });
+  // This may run in the trace of another request, which read this body or released this request from the queue.
+  app.addHook('preHandler', ({ trace }, _reply, done) => runInTrace(trace, done));
+  app.addHook('onSend', ({ measuredCost }, reply, _payload, done) => {
+    // Undefined for a request that Fastify has refused before it was decorated.
+    if (measuredCost) {
+      reply.header('server-timing', serverTiming(measuredCost, reply.elapsedTime));
+      measuredCost.close();
+    }
+    done();
+  });
+}
+
+/** Returns a function that starts to measure a request of a project; null beyond the limits. */
+function createMeasurements(): (appId: string) => MeasuredCost | null {
+  const byProject = new Map<string, number>();
+  let all = 0;
+  const count = (appId: string, change: 1 | -1) => {
+    all += change;
+    const ofProject = (byProject.get(appId) ?? 0) + change;
+    if (ofProject === 0) byProject.delete(appId);
+    else byProject.set(appId, ofProject);
+  };
+  return (appId) => {
+    if (all >= MAX_IN_ALL || (byProject.get(appId) ?? 0) >= MAX_PER_PROJECT) return null;
+    count(appId, 1);
+    const disable = enableTraces();
+    let isOpen = true;
+    const close = () => {
+      if (!isOpen) return;
+      isOpen = false;
+      count(appId, -1);
+      disable();
+    };
+    return Object.assign(createRequestCost(), { close });
+  };
+}
+
+function serverTiming({ queuedMs, databaseMs, statements }: RequestCost, totalMs: number): string {
+  const ms = (time: number) => Math.round(time * 100) / 100;
+  const described = `${statements} ${statements === 1 ? 'statement' : 'statements'}`;
+  return `total;dur=${ms(totalMs)}, wait;dur=${ms(queuedMs)}, db;dur=${ms(databaseMs)};desc="${described}"`;
 }

@@ -4,9 +4,9 @@ import { z } from 'zod';
 import { type Change, CHANGE_TYPES, changeCursor, changesLimit, changeTypes, formatChange } from '../domain/changes.js';
 import { parse } from '../domain/filters.js';
 import { type Authenticate, stillAuthenticated } from '../http/authentication.js';
-import { refuseMalformedUrl } from '../http/malformed-requests.js';
-import { accepts, EVENT_STREAM, HEARTBEAT, type OpenStream, type Streams } from '../http/streams.js';
-import type { Changes, ChangesQuery } from '../services/changes.js';
+import { refuseMalformedUrl } from '../http/failures.js';
+import { accepts, EVENT_STREAM, HEARTBEAT, type OpenStream, type Streams } from '../http/lifetime.js';
+import type { Changes, ChangesQuery } from '../feed/changes.js';
 import { AppError } from '../errors.js';
 import { compileValidator } from './plugin.js';
 

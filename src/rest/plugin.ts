@@ -1,13 +1,12 @@
 import type { FastifyPluginAsync, FastifySchemaCompiler } from 'fastify';
 import type { z } from 'zod';
-import { type Authenticate, authenticated, CHALLENGE, stillAuthenticated } from '../http/authentication.js';
-import { AppError, badInput, fromUnknown } from '../errors.js';
-import { codeHeader, refuseUnknownRoutes, sendFailure } from '../http/failures.js';
-import { takeArrivedBody } from '../http/arrived-body.js';
-import { jsonBodyParser } from '../http/body.js';
-import { redact } from '../telemetry/redact.js';
+import type { Services } from '../context.js';
 import { parse } from '../domain/filters.js';
-import type { Services } from '../services/services.js';
+import { AppError, badInput, fromUnknown } from '../errors.js';
+import { type Authenticate, authenticated, CHALLENGE, stillAuthenticated } from '../http/authentication.js';
+import { jsonBodyParser, takeArrivedBody } from '../http/body.js';
+import { codeHeader, refuseUnknownRoutes, sendFailure } from '../http/failures.js';
+import { redact } from '../telemetry/logger.js';
 import { userRoutes } from './users.js';
 import { walletRoutes } from './wallets.js';
 

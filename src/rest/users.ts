@@ -4,9 +4,9 @@ import { AppError } from '../errors.js';
 import { INPUT_LIMITS } from '../domain/input-limits.js';
 import { requireAddress } from '../domain/addresses.js';
 import { dateBound, limit, loginMethods, PAGE_SIZE, page, says, userFilter, userId } from '../domain/filters.js';
-import { requireKey } from '../services/idempotency.js';
+import { requireKey } from '../projects/idempotency.js';
 import { requireEmail } from '../domain/identities.js';
-import type { Services } from '../services/services.js';
+import type { Services } from '../context.js';
 import type { User } from '../domain/users.js';
 import { answer, answerWithoutResult, EXAMPLE_ADDRESS, EXAMPLE_USER, userObject } from './shapes.js';
 

@@ -1,11 +1,17 @@
+import type { FastifyPluginAsync } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
-import { INPUT_LIMITS } from '../domain/input-limits.js';
+import type { Services } from '../context.js';
 import { ADDRESS_FORMS, requireAddress } from '../domain/addresses.js';
-import { objectError, says } from '../domain/filters.js';
+import { objectError, parse, says } from '../domain/filters.js';
+import { INPUT_LIMITS } from '../domain/input-limits.js';
+import { formatVerdict, MAX_WALLETS, readWalletObject, walletObject } from '../domain/wallets.js';
 import { AppError } from '../errors.js';
-import type { Services } from '../services/services.js';
-import { answer, EXAMPLE_ADDRESS, verification } from './shapes.js';
+import type { RunWithAdmission } from '../http/admission.js';
+import { type Authenticate, authenticated, stillAuthenticated } from '../http/authentication.js';
+import { parseWithAdmission, readJsonBody } from '../http/body.js';
+import { type Asker, askerOf, bytesOf, type Elsewhere, type PlainData, sendBytes } from '../http/elsewhere.js';
+import { answer, EXAMPLE_ADDRESS, verdicts, verification } from './shapes.js';
 
 const userIdError = { error: says('user_id', 'a whole number, 1 and up') };
 
@@ -87,3 +93,154 @@ export const walletRoutes: FastifyPluginAsyncZod<{ services: Services }> = async
     },
   );
 };
+
+export interface VerdictsOptions {
+  readonly services: Services;
+  readonly authenticate: Authenticate;
+  readonly runWithAdmission: RunWithAdmission;
+  /** Answers heavy requests. */
+  readonly elsewhere: Elsewhere<AskedVerdicts, AnsweredVerdicts>;
+}
+
+/** The body of a request to another thread (app/second-thread.ts), and the JSON of its answer. */
+export type AskedVerdicts = PlainData;
+export interface AnsweredVerdicts extends PlainData {
+  readonly body: Uint8Array<ArrayBuffer>;
+}
+
+/** Twice as much as the longest wallets need. */
+const BODY_LIMIT_BYTES = 262_144;
+/** So many look-ups in one statement, or so many signatures, are about the work of one user. */
+const WALLETS_PER_UNIT = 8;
+const RECEIPTS_PER_UNIT = 4;
+/** So many wallets usually need. The rest of the weight is added when they have been counted. */
+const BYTES_PER_UNIT = 64 * WALLETS_PER_UNIT;
+/** A body of more bytes is heavy. */
+const LIGHT_BYTES = 2_048;
+
+const verdictsBody = z.strictObject(
+  {
+    wallets: z
+      .array(walletObject, { error: says('wallets', 'a list of objects, each with an address') })
+      .max(MAX_WALLETS)
+      .meta({ description: `The wallets to verify, at most ${MAX_WALLETS}.` }),
+    receipts: z
+      .boolean({ error: says('receipts', 'true or false') })
+      .default(false)
+      .meta({ description: 'Whether each verdict has a signed receipt. Refused where the service signs none.' }),
+  },
+  { error: objectError('body', BODY_FORM, 'wallets and receipts') },
+);
+type VerdictsBody = z.output<typeof verdictsBody>;
+
+function weightOf({ wallets, receipts }: VerdictsBody): number {
+  const lookups = Math.floor(wallets.length / WALLETS_PER_UNIT);
+  return 1 + lookups + (receipts ? Math.floor(wallets.length / RECEIPTS_PER_UNIT) : 0);
+}
+
+/** The weight of a request of which only the length is known. */
+function weightOfBytes(body: Uint8Array | null): number {
+  return 1 + Math.floor((body?.length ?? 0) / BYTES_PER_UNIT);
+}
+
+/** Reads a body. BAD_USER_INPUT. */
+function readVerdictsBody(body: Uint8Array | null): VerdictsBody {
+  const given = body === null ? undefined : readJsonBody(body);
+  const { wallets } = (given ?? {}) as Partial<VerdictsBody>;
+  // Before the wallets are checked one by one.
+  if (Array.isArray(wallets) && wallets.length > MAX_WALLETS)
+    throw new AppError('BAD_USER_INPUT', `wallets: got ${wallets.length}, expected at most ${MAX_WALLETS}.`);
+  return parse(verdictsBody, given);
+}
+
+/** Decides about the wallets of a body, in the thread that has the request or in another one. */
+export function createVerdicts({ wallets }: Pick<Services, 'wallets'>) {
+  async function decide({ scope, addWeight }: Asker, json: Uint8Array | null) {
+    const body = readVerdictsBody(json);
+    addWeight(Math.max(0, weightOf(body) - weightOfBytes(json)));
+    const questions = body.wallets.map(readWalletObject);
+    const { asOf, verdicts: found } = await wallets.verifyWallets(scope, questions, { withReceipts: body.receipts });
+    return { message: 'Wallets verified.', result: { as_of: asOf, verdicts: found.map(formatVerdict) } };
+  }
+  const encoder = new TextEncoder();
+  return {
+    decide,
+    answer: async (asker: Asker, { body }: AskedVerdicts): Promise<AnsweredVerdicts> => ({
+      body: encoder.encode(JSON.stringify(await decide(asker, body))),
+    }),
+  };
+}
+
+/** Verification of many wallets at once, at /wallets/verify. */
+export const verdictsPlugin: FastifyPluginAsync<VerdictsOptions> = async (app, options) => {
+  app.addHook('onRequest', authenticated(options.authenticate));
+  app.addHook('preHandler', stillAuthenticated(options.authenticate));
+  app.setSerializerCompiler(() => JSON.stringify);
+  // The wallets are read by the thread that decides about them.
+  app.setValidatorCompiler(() => (value) => ({ value }));
+  app.removeContentTypeParser('application/json');
+  app.addContentTypeParser(
+    'application/json',
+    { parseAs: 'buffer' },
+    parseWithAdmission((_request, body, done) => done(null, body), options.runWithAdmission),
+  );
+  await app.register(verifyRoute, options);
+};
+
+const verifyRoute: FastifyPluginAsync<VerdictsOptions> = async (app, { services, elsewhere }) => {
+  const { decide } = createVerdicts(services);
+  app.post(
+    '/wallets/verify',
+    {
+      bodyLimit: BODY_LIMIT_BYTES,
+      config: {
+        permission: 'verify',
+        weight: (request) => weightOfBytes(bodyOf(request)),
+      },
+      schema: {
+        operationId: 'verifyWallets',
+        summary: 'Verify many addresses at once',
+        description: `What \`POST /server/wallets/verify\` decides for one address, for at most ${MAX_WALLETS}, all at the same instant. A malformed wallet is a verdict here, so that the others are answered. Needs the scope \`verify\`.`,
+        tags: ['wallets'],
+        body: verdictsBody.meta({
+          examples: [{ wallets: [{ address: EXAMPLE_ADDRESS, user_id: 42 }, { address: EXAMPLE_ADDRESS }] }],
+        }),
+        response: {
+          200: answer(verdicts, 'A verdict on each wallet.', {
+            message: 'Wallets verified.',
+            result: {
+              as_of: '2026-01-31T12:00:00.000Z',
+              verdicts: [
+                {
+                  verdict: 'VERIFIED',
+                  user_id: 42,
+                  network: 'stellar',
+                  wallet_type: 'custodial',
+                  auth_method: 'email',
+                },
+                { verdict: 'NOT_OWNED' },
+                { verdict: 'MALFORMED', reason: 'it is empty' },
+              ],
+            },
+          }),
+        },
+      },
+      onRequest: async ({ scope }) => void scope.projectIdFor('verify'),
+    },
+    async (request, reply) => {
+      refuseMisplacedPin(request.query);
+      const body = bodyOf(request);
+      const isHeavy = body !== null && body.length > LIGHT_BYTES;
+      if (!(isHeavy && elsewhere.takes(request))) return decide(askerOf(request), body);
+      const answered = await elsewhere.answer(request, { body: bytesOf(body) });
+      // True if the request timed out (http/request-timeout.ts).
+      if (reply.sent) return reply;
+      return sendBytes(reply.type('application/json; charset=utf-8'), answered.body);
+    },
+  );
+};
+
+/** The bytes of a body; null for none. */
+function bodyOf({ body }: { readonly body: unknown }): Buffer | null {
+  return Buffer.isBuffer(body) ? body : null;
+}

@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { channel } from 'node:diagnostics_channel';
 
 /**
- * Records the steps of a request, if that is wanted: its cost for the caller (http/server-timing.ts), its spans for the
+ * Records the steps of a request, if that is wanted: its cost for the caller (http/request-log.ts), its spans for the
  * operator (tracing.ts). Most requests have no trace, and a step then costs one lookup.
  */
 export interface RequestTrace {

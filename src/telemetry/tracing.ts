@@ -14,7 +14,7 @@ import { BasicTracerProvider, BatchSpanProcessor } from '@opentelemetry/sdk-trac
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from './logger.js';
 import type { TraceSpan, Step } from './request-trace.js';
-import { VERSION } from '../config/version.js';
+import { VERSION } from '../config/build.js';
 
 /** The traces of requests, sent to an OpenTelemetry collector. */
 export interface Tracing {

@@ -4,7 +4,7 @@ import { createConnection } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, expect, test, vi } from 'vitest';
-import { formatCsvLine } from '#dist/domain/csv.js';
+import { formatCsvLine } from '#dist/domain/import-format.js';
 import { type ImportedUser, type Json, startTestApp, type TestProject, useTestApp } from '../support/app.js';
 import { logIn, type TestOperator } from '../support/dashboard.js';
 import { sendRaw } from '../support/rest.js';

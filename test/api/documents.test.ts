@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { ProjectScope } from '#dist/domain/projects.js';
-import { createDocumentCache } from '#dist/graphql/documents.js';
-import { createPersistedQueries, findFaults, warmDocuments } from '#dist/graphql/registered-documents.js';
-import { createDocuments } from '#dist/services/documents.js';
+import { createDocumentCache } from '#dist/engine/documents.js';
+import { createPersistedQueries, findFaults, warmDocuments } from '#dist/engine/request.js';
+import { createDocuments } from '#dist/projects/documents.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { addNamedUsers, codesOf, requestGraphQL } from '../support/graphql.js';
 

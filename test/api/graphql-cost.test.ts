@@ -1,10 +1,10 @@
 import { createRequire } from 'node:module';
 import type * as GraphQL from 'graphql';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { readDocument } from '#dist/graphql/documents.js';
-import { prepareRequest } from '#dist/graphql/execution.js';
-import { costOf } from '#dist/graphql/field-cost.js';
-import { LIMITS } from '#dist/graphql/limits.js';
+import { readDocument } from '#dist/engine/documents.js';
+import { prepareRequest } from '#dist/engine/execution.js';
+import { costOf } from '#dist/engine/field-cost.js';
+import { LIMITS } from '#dist/engine/limits.js';
 import { schema } from '#dist/graphql/schema.js';
 import { type TestProject, useTestApp } from '../support/app.js';
 

@@ -1,6 +1,6 @@
 import { pino } from 'pino';
 import { afterEach, beforeAll, expect, test } from 'vitest';
-import { createServer } from '#dist/app.js';
+import { createServer } from '#dist/app/app.js';
 import { parseConfig } from '#dist/config/config.js';
 import { stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';

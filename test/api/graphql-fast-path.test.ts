@@ -1,8 +1,7 @@
 import { beforeAll, expect, test } from 'vitest';
-import { contextOf } from '#dist/graphql/context.js';
-import { createDocumentCache, readDocument } from '#dist/graphql/documents.js';
-import { prepareRequest } from '#dist/graphql/execution.js';
-import { answerFast } from '#dist/graphql/fast-path.js';
+import { answerFast, contextOf } from '#dist/engine/answer.js';
+import { createDocumentCache, readDocument } from '#dist/engine/documents.js';
+import { prepareRequest } from '#dist/engine/execution.js';
 import { ethereumAddress } from '../support/addresses.js';
 import { type TestProject, useTestApp } from '../support/app.js';
 

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { beforeAll, beforeEach, expect, test } from 'vitest';
-import { readDocument } from '#dist/graphql/documents.js';
+import { readDocument } from '#dist/engine/documents.js';
 import { printedSubgraph } from '#dist/graphql/schema.js';
 import { stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import { createServer } from '#dist/app.js';
+import { createServer } from '#dist/app/app.js';
 import { parseConfig } from '#dist/config/config.js';
 import { createLogger } from '#dist/telemetry/logger.js';
 import { startTestApp, type TestApp, type TestProject } from '../support/app.js';

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeEach, describe, expect, inject, test } from 'vitest';
-import { createProjects } from '#dist/services/projects.js';
-import { findSecrets } from '#dist/sql/secrets.js';
+import { createProjects } from '#dist/projects/projects.js';
+import { findSecrets } from '#dist/projects/secrets.sql.js';
 import { stellarAddress } from '../support/addresses.js';
 import { type TestProject, useTestApp } from '../support/app.js';
 import { idOf, parseAnswer, sendPieces } from '../support/rest.js';

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { Prisma } from '#dist/db/statements.js';
-import { measureByEmail } from '#dist/sql/find-users.js';
+import { measureByEmail } from '#dist/users/find-users.sql.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 

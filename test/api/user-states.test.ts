@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { camelCase, parseIdentity } from '#dist/domain/identities.js';
-import { SCANNED } from '#dist/sql/scan-users.js';
+import { SCANNED } from '#dist/users/list-users.sql.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { codesOf } from '../support/graphql.js';
 

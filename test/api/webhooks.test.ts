@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { CHANGE_TYPES, type ChangeType } from '#dist/domain/changes.js';
 import type { Webhook } from '#dist/domain/webhooks.js';
-import { createWebhookDelivery, type DeliveryLimits } from '#dist/services/webhook-delivery.js';
-import { createWebhookSender } from '#dist/services/webhook-sender.js';
+import { createWebhookDelivery, type DeliveryLimits } from '#dist/feed/webhook-delivery.js';
+import { createWebhookSender } from '#dist/feed/webhook-sender.js';
 import { type TestProject, useTestApp } from '../support/app.js';
 import { type Answer, type Receiver, startReceiver, verify, verifyByText } from '../support/receiver.js';
 

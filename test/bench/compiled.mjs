@@ -1,7 +1,7 @@
 import { createRequire, Module } from 'node:module';
-import { compile } from '../../dist/graphql/compiled.js';
-import { readDocument } from '../../dist/graphql/documents.js';
-import { prepareRequest } from '../../dist/graphql/execution.js';
+import { compile } from '../../dist/engine/compiled.js';
+import { readDocument } from '../../dist/engine/documents.js';
+import { prepareRequest } from '../../dist/engine/execution.js';
 import { schema } from '../../dist/graphql/schema.js';
 
 /*

@@ -168,7 +168,7 @@ export async function measureTallies({ options, cleanup, print, median }) {
 
 /** The text and values of the statement that the service runs for the nth new user. */
 async function loginStatement(projectId) {
-  const { recordLogin } = await import('../../dist/sql/record-login.js');
+  const { recordLogin } = await import('../../dist/users/write-users.sql.js');
   let captured;
   const db = {
     async query(sql) {

@@ -8,9 +8,9 @@ import { text } from 'node:stream/consumers';
 import { parseConfig } from '../../dist/config/config.js';
 import { createContext } from '../../dist/context.js';
 import { userFilter } from '../../dist/domain/filters.js';
-import { deleteOldRows } from '../../dist/services/upkeep.js';
-import { claimWebhooks } from '../../dist/sql/webhooks.js';
-import { appIdOf, fillTables, stayUnanalyzed } from '../support/many-rows.ts';
+import { deleteOldRows } from '../../dist/feed/publisher.js';
+import { claimWebhooks } from '../../dist/feed/webhooks.sql.js';
+import { appIdOf, fillTables, stayUnanalyzed } from '../support/many-rows.js';
 import { databaseUrl, dropDatabase, withClient } from './data.mjs';
 import { COMMAND, oursEnv, startProcess, startServer, userdir } from './processes.mjs';
 

@@ -16,7 +16,7 @@ import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import { parseConfig } from '../../dist/config/config.js';
 import { createContext } from '../../dist/context.js';
-import { syntheticUsers } from '../../dist/services/synthetic-users.js';
+import { syntheticUsers } from '../../dist/users/synthetic-users.js';
 
 const USERS = Number(process.argv[2] ?? 100_000);
 const CLI = fileURLToPath(new URL('../../dist/cli.js', import.meta.url));

@@ -11,7 +11,7 @@ import { chromium } from 'playwright-core';
  * Everything in them is made up, and the secret they show ends with that service.
  */
 
-const HERE = fileURLToPath(new URL('.', import.meta.url));
+const HERE = fileURLToPath(new URL('./', import.meta.url));
 const CLI = fileURLToPath(new URL('../../dist/cli.js', import.meta.url));
 const VIEW = { viewport: { width: 1280, height: 740 }, colorScheme: 'light', reducedMotion: 'reduce' };
 

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { LIMITS } from '#dist/graphql/limits.js';
+import { LIMITS } from '#dist/engine/limits.js';
 import { INPUT_LIMITS } from '#dist/domain/input-limits.js';
 import { ROOT } from '../support/checkout.js';
 

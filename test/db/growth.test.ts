@@ -1,38 +1,31 @@
 import { createHash } from 'node:crypto';
 import { readdirSync } from 'node:fs';
-import { sep } from 'node:path';
 import { expect, test } from 'vitest';
+import * as moves from '#dist/cells/project-move.sql.js';
 import { parseConfig } from '#dist/config/config.js';
 import { createDatabase } from '#dist/db/database.js';
 import { createStatements, type Queryable } from '#dist/db/statements.js';
 import { EARLIEST, LATEST, type UserFilter } from '#dist/domain/filters.js';
 import type { Identity, UserRecord } from '#dist/domain/identities.js';
 import type { Actor } from '#dist/domain/projects.js';
-import * as audit from '#dist/sql/audit.js';
-import * as bans from '#dist/sql/bans.js';
-import * as changes from '#dist/sql/changes.js';
-import * as documents from '#dist/sql/documents.js';
-import * as transfers from '#dist/sql/export-users.js';
-import * as externalIds from '#dist/sql/external-ids.js';
-import * as findUsers from '#dist/sql/find-users.js';
-import * as owners from '#dist/sql/find-wallet-owner.js';
-import * as keys from '#dist/sql/idempotency-keys.js';
-import * as imports from '#dist/sql/import-users.js';
-import * as accounts from '#dist/sql/linked-accounts.js';
-import * as lists from '#dist/sql/list-users.js';
-import * as lookUps from '#dist/sql/look-up-users.js';
-import * as operators from '#dist/sql/operators.js';
-import * as lifecycle from '#dist/sql/project-lifecycle.js';
-import * as moves from '#dist/sql/project-move.js';
-import * as projects from '#dist/sql/projects.js';
-import * as logins from '#dist/sql/record-login.js';
-import * as removals from '#dist/sql/remove-users.js';
-import * as scans from '#dist/sql/scan-users.js';
-import * as secrets from '#dist/sql/secrets.js';
-import * as tallies from '#dist/sql/totals/check-tallies.js';
-import * as signUps from '#dist/sql/totals/sign-ups.js';
-import * as totals from '#dist/sql/totals/totals.js';
-import * as webhooks from '#dist/sql/webhooks.js';
+import * as changes from '#dist/feed/changes.sql.js';
+import * as webhooks from '#dist/feed/webhooks.sql.js';
+import * as audit from '#dist/projects/audit.sql.js';
+import * as documents from '#dist/projects/documents.sql.js';
+import * as keys from '#dist/projects/idempotency.sql.js';
+import * as operators from '#dist/projects/operators.sql.js';
+import * as projects from '#dist/projects/projects.sql.js';
+import * as secrets from '#dist/projects/secrets.sql.js';
+import * as bans from '#dist/users/bans.sql.js';
+import * as tallies from '#dist/users/check-tallies.sql.js';
+import * as findUsers from '#dist/users/find-users.sql.js';
+import * as lists from '#dist/users/list-users.sql.js';
+import * as signUps from '#dist/users/sign-ups.sql.js';
+import * as totals from '#dist/users/totals.sql.js';
+import * as transfers from '#dist/users/transfers.sql.js';
+import * as accounts from '#dist/users/user-columns.sql.js';
+import * as owners from '#dist/users/wallets.sql.js';
+import * as writes from '#dist/users/write-users.sql.js';
 import { copyTemplate } from '../support/engines.js';
 import { appIdOf, CROWDED_DAY, fillTables, SHARED, stayUnanalyzed } from '../support/many-rows.js';
 
@@ -214,7 +207,7 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
   'external-ids': {
     isAnyExternalIdTaken: about(60, (db, at) =>
       each(['skip', 'update', 'fail'] as const, (onConflict) =>
-        externalIds.isAnyExternalIdTaken(db, at.projectId, userRecords(at, 20), onConflict),
+        writes.isAnyExternalIdTaken(db, at.projectId, userRecords(at, 20), onConflict),
       ),
     ),
   },
@@ -270,12 +263,12 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     storeAnswer: (db, { projectId }) => keys.storeAnswer(db, projectId, 'key 5', {}),
   },
   'import-users': {
-    findOverfull: about(40, (db, at) => imports.findOverfull(db, at.projectId, userRecords(at, 40), 0)),
-    tryToImportAlone: (db, { projectId }) => imports.tryToImportAlone(db, projectId),
+    findOverfull: about(40, (db, at) => transfers.findOverfull(db, at.projectId, userRecords(at, 40), 0)),
+    tryToImportAlone: (db, { projectId }) => transfers.tryToImportAlone(db, projectId),
     writeUsers: about(150, (db, at) =>
       each(['skip', 'update'] as const, async (onConflict) => {
-        await imports.tryToImportAlone(db, at.projectId);
-        return imports.writeUsers(db, at.projectId, imports.toImportRows(userRecords(at, 30)), onConflict);
+        await transfers.tryToImportAlone(db, at.projectId);
+        return transfers.writeUsers(db, at.projectId, transfers.toImportRows(userRecords(at, 30)), onConflict);
       }),
     ),
   },
@@ -325,8 +318,8 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     ),
   },
   'look-up-users': {
-    describeUsers: (db, at) => lookUps.describeUsers(db, at.projectId, [BigInt(at.id), BigInt(ROWS + 5)]),
-    findIdsByValue: (db, at) => lookUps.findIdsByValue(db, at.projectId, `u${at.n}`),
+    describeUsers: (db, at) => findUsers.describeUsers(db, at.projectId, [BigInt(at.id), BigInt(ROWS + 5)]),
+    findIdsByValue: (db, at) => findUsers.findIdsByValue(db, at.projectId, `u${at.n}`),
     findRemovedIds: about(ROWS, (db, at) =>
       each(
         [
@@ -336,7 +329,7 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
           { addressKey: `a${ROWS + 5}` },
           { externalId: `x${at.n}` },
         ],
-        (mark) => lookUps.findRemovedIds(db, at.projectId, mark, 20),
+        (mark) => findUsers.findRemovedIds(db, at.projectId, mark, 20),
       ),
     ),
   },
@@ -366,19 +359,19 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     useSession: (db) => operators.useSession(db, hash('session 500')),
   },
   'project-lifecycle': {
-    beginDeletion: (db, at) => lifecycle.beginDeletion(db, actor(at)),
+    beginDeletion: (db, at) => projects.beginDeletion(db, actor(at)),
     // Called when the tables with many rows have none of the project.
-    deleteProject: about(100, (db) => lifecycle.deleteProject(db, actor(SMALL))),
+    deleteProject: about(100, (db) => projects.deleteProject(db, actor(SMALL))),
     deleteRows: about(250, (db, at) =>
-      each(lifecycle.LARGE_TABLES, (table) => lifecycle.deleteRows(db, at.projectId, table, 50)),
+      each(projects.LARGE_TABLES, (table) => projects.deleteRows(db, at.projectId, table, 50)),
     ),
-    disableProject: (db, at) => lifecycle.disableProject(db, actor(at)),
-    enableProject: (db, at) => lifecycle.enableProject(db, actor(at)),
-    limitProject: (db, at) => lifecycle.limitProject(db, actor(at), 60),
-    renameProject: (db, at) => lifecycle.renameProject(db, actor(at), 'New name'),
+    disableProject: (db, at) => projects.disableProject(db, actor(at)),
+    enableProject: (db, at) => projects.enableProject(db, actor(at)),
+    limitProject: (db, at) => projects.limitProject(db, actor(at), 60),
+    renameProject: (db, at) => projects.renameProject(db, actor(at), 'New name'),
   },
   'project-move': {
-    findMove: (db, { projectId }) => moves.findMove(db, projectId),
+    readMove: (db, { projectId }) => projects.readMove(db, projectId),
     findProjectWriters: (db, { projectId }) => moves.findProjectWriters(db, projectId),
     hasEntry: (db, { projectId }) => moves.hasEntry(db, projectId, 5),
     hasProject: (db, { projectId, appId }) => moves.hasProject(db, projectId, appId),
@@ -398,23 +391,23 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     sampleProjects: about(PROJECTS, (db) => projects.sampleProjects(db, 20)),
   },
   'record-login': {
-    findRegistered: (db, { projectId, id }) => logins.findRegistered(db, projectId, id),
+    findRegistered: (db, { projectId, id }) => writes.findRegistered(db, projectId, id),
     recordLogin: about(20, (db, at) =>
       each(userRecords({ ...at, n: LARGE.n }, 4), (profile) =>
-        logins.recordLogin(db, at.projectId, profile as UserRecord),
+        writes.recordLogin(db, at.projectId, profile as UserRecord),
       ),
     ),
   },
   'remove-users': {
     // It reads all removed users, of whom there are ROWS, and no others.
-    listProjectsWithRemoved: about(ROWS / 4, (db) => removals.listProjectsWithRemoved(db, 0)),
-    countRemoved: about(ROWS, (db, { projectId }) => removals.countRemoved(db, projectId, 0)),
-    purgeRemoved: about(100, (db, at) => removals.purgeRemoved(db, actor(at), 0, 50)),
-    removeUser: (db, at) => removals.removeUser(db, actor(at), BigInt(at.id)),
-    restoreUser: (db, at) => each([BigInt(ROWS + 5), BigInt(at.id)], (id) => removals.restoreUser(db, actor(at), id)),
+    listProjectsWithRemoved: about(ROWS / 4, (db) => projects.listProjectsWithRemoved(db, 0)),
+    countRemoved: about(ROWS, (db, { projectId }) => writes.countRemoved(db, projectId, 0)),
+    purgeRemoved: about(100, (db, at) => writes.purgeRemoved(db, actor(at), 0, 50)),
+    removeUser: (db, at) => writes.removeUser(db, actor(at), BigInt(at.id)),
+    restoreUser: (db, at) => each([BigInt(ROWS + 5), BigInt(at.id)], (id) => writes.restoreUser(db, actor(at), id)),
   },
   'scan-users': {
-    scanUserWindows: about(16 * scans.SCANNED, (db, { projectId }) => {
+    scanUserWindows: about(16 * lists.SCANNED, (db, { projectId }) => {
       const never = { lastLoginBefore: null, lastLoginAfter: null, banned: null };
       const states = [
         { ...never, banned: true },
@@ -423,7 +416,7 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
       return each(filters.slice(0, 2), (filter) =>
         each(states, (state) =>
           each([null, POSITION], (after) =>
-            scans.scanUserWindows(db, [
+            lists.scanUserWindows(db, [
               { projectId, filter, state, after, before: null, from: 'newest', limit: 20, withAccounts: true },
             ]),
           ),
@@ -535,7 +528,6 @@ const NO_STATEMENTS: Record<string, readonly string[]> = {
   'external-ids': ['isExternalIdTaken', 'throwExternalIdError'],
   'find-users': ['userById'],
   'import-users': ['toImportRows'],
-  'keyed-statement': ['keyedStatement'],
   'linked-accounts': ['isToBeLinked', 'linkedAccount', 'throwLinkingError', 'toAccounts'],
   'list-users': ['countGroupKey', 'pageGroupKey', 'slice', 'windowGroupKey'],
   operators: ['insertLogEntries'],
@@ -589,15 +581,16 @@ const NO_STATEMENTS: Record<string, readonly string[]> = {
 };
 
 test('every statement is known here', async () => {
-  const folder = new URL('../../src/sql/', import.meta.url);
-  const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'));
-  for (const file of files) {
-    const name = file.replace(/\.ts$/, '').split(sep).join('/');
-    const module = await import(new URL(`../../dist/sql/${name}.js`, import.meta.url).href);
-    const functions = Object.keys(module).filter((key) => typeof module[key] === 'function');
-    const known = [...Object.keys(STATEMENTS[name] ?? {}), ...(NO_STATEMENTS[name] ?? [])];
-    expect(functions.sort(), `the statements of ${file}`).toEqual(known.sort());
-  }
+  const folder = new URL('../../dist/', import.meta.url);
+  const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.sql.js'));
+  expect(files.length).toBeGreaterThan(15);
+  const modules = await Promise.all(files.map((file) => import(new URL(file, folder).href)));
+  const functions = modules.flatMap((module) => Object.keys(module).filter((key) => typeof module[key] === 'function'));
+  const known = [
+    ...Object.values(STATEMENTS).flatMap((statements) => Object.keys(statements)),
+    ...Object.values(NO_STATEMENTS).flat(),
+  ];
+  expect(functions.sort()).toEqual(known.sort());
 });
 
 interface Reads {

@@ -1,6 +1,6 @@
 import { describe, expect, inject, test, vi } from 'vitest';
-import { readProjectIds, setProjectIds } from '#dist/services/cells.js';
-import { listMovedTables, STAYING_TABLES } from '#dist/sql/project-move.js';
+import { readProjectIds, setProjectIds } from '#dist/cells/cells.js';
+import { listMovedTables, STAYING_TABLES } from '#dist/cells/project-move.sql.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 
 /** What the database does with a project that is on its way to another one. test/process/project-move.test.ts moves projects. */

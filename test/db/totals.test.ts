@@ -3,8 +3,7 @@ import { expect, test } from 'vitest';
 import { Prisma } from '#dist/db/statements.js';
 import { userFilter } from '#dist/domain/filters.js';
 import { camelCase, parseProfile } from '#dist/domain/identities.js';
-import { bucketCoverOf } from '#dist/sql/totals/time-ranges.js';
-import { totalOf } from '#dist/sql/totals/totals.js';
+import { bucketCoverOf, totalOf } from '#dist/users/totals.sql.js';
 import { type TestProject, useTestApp } from '../support/app.js';
 
 const app = useTestApp();

@@ -2,7 +2,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { parseConfig } from '#dist/config/config.js';
 import { createContext } from '#dist/context.js';
-import { syntheticUsers } from '#dist/services/synthetic-users.js';
+import { syntheticUsers } from '#dist/users/synthetic-users.js';
 import { type Credentials, recordLogin, startServer, userdir, userdirJson } from '../support/command.js';
 import { createEmptyDatabase, type TestDatabase } from '../support/engines.js';
 

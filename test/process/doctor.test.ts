@@ -4,7 +4,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { parseConfig } from '#dist/config/config.js';
 import { type Context, createContext } from '#dist/context.js';
-import { syntheticUsers } from '#dist/services/synthetic-users.js';
+import { syntheticUsers } from '#dist/users/synthetic-users.js';
 import type { Json } from '../support/app.js';
 import { type Settings, userdir, useServer } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';

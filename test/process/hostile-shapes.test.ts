@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { readDocument } from '#dist/graphql/documents.js';
-import { prepareRequest } from '#dist/graphql/execution.js';
-import { LIMITS } from '#dist/graphql/limits.js';
-import { weightOfCost, weightOfReading } from '#dist/graphql/weight.js';
+import { readDocument } from '#dist/engine/documents.js';
+import { prepareRequest } from '#dist/engine/execution.js';
+import { LIMITS } from '#dist/engine/limits.js';
+import { weightOfCost, weightOfReading } from '#dist/engine/execution.js';
 import { weightOfBody } from '#dist/http/body.js';
 import { LARGEST_ANSWER_BYTES } from '#dist/domain/input-limits.js';
 import type { Json } from '../support/app.js';

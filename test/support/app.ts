@@ -1,17 +1,16 @@
 import type { AddressInfo } from 'node:net';
-// For the type of `server.swagger`.
 import type {} from '@fastify/swagger';
 import { afterAll, beforeAll } from 'vitest';
-import type { AdmissionOptions } from '#dist/http/admission.js';
-import type { StreamLimits } from '#dist/http/streams.js';
-import type {} from '#dist/request.js';
-import { createServer, type Timeouts } from '#dist/app.js';
+import { createServer, type Timeouts } from '#dist/app/app.js';
 import { type Config, parseConfig } from '#dist/config/config.js';
 import { type Context, createContext } from '#dist/context.js';
+import type { AdmissionOptions } from '#dist/http/admission.js';
+import type { StreamLimits } from '#dist/http/lifetime.js';
 import { createLogger } from '#dist/telemetry/logger.js';
 import { copyTemplate } from './engines.js';
 import { requireCleanLog } from './hygiene.js';
 import { requireDocumented } from './openapi.js';
+// For the type of `server.swagger`.
 
 /** A running service. Other services may use the same database, with other projects. */
 export interface TestApp {

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { AppError } from '#dist/errors.js';
 import { createAuthenticate, networkOf } from '#dist/http/authentication.js';
-import type { Projects } from '#dist/services/projects.js';
+import type { Projects } from '#dist/projects/projects.js';
 
 describe('authentication failures are counted together', () => {
   test.each([

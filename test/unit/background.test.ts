@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { createBackground } from '#dist/services/background.js';
+import { createBackground } from '#dist/db/background.js';
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['performance'] });

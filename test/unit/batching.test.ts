@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { cacheKey, createBatchedRead } from '#dist/db/batched-read.js';
 import type { LoginMethod } from '#dist/domain/users.js';
 
-import { countGroupKey, pageGroupKey, windowGroupKey } from '#dist/sql/list-users.js';
+import { countGroupKey, pageGroupKey, windowGroupKey } from '#dist/users/list-users.sql.js';
 
 /** After the callbacks and promises of now, and those that they make, and before the event loop turns. */
 const nextTick = () => new Promise<void>((resolve) => queueMicrotask(() => process.nextTick(resolve)));

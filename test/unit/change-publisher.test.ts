@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Database, Session } from '#dist/db/database.js';
-import { createChangePublisher } from '#dist/services/change-publisher.js';
+import { createChangePublisher } from '#dist/feed/publisher.js';
 
 test('a session that becomes the leader while the service closes deletes no old changes: the pool may have ended', async () => {
   const closing = new AbortController();

@@ -2,9 +2,9 @@ import { createRequire } from 'node:module';
 import fc from 'fast-check';
 import type { FieldNode, GraphQLObjectType, OperationDefinitionNode } from 'graphql';
 import { expect, test } from 'vitest';
-import { MAX_ERRORS } from '#dist/graphql/errors.js';
+import { MAX_ERRORS } from '#dist/engine/errors.js';
 import { schema } from '#dist/graphql/schema.js';
-import { argumentsReader, variablesReader } from '#dist/graphql/variables.js';
+import { argumentsReader, variablesReader } from '#dist/engine/variables.js';
 
 // Not by `import`, by which Vitest would load a second copy.
 const { getArgumentValues, getVariableValues, parse }: typeof import('graphql') = createRequire(import.meta.url)(

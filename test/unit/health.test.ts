@@ -1,7 +1,7 @@
 import Fastify from 'fastify';
 import { expect, test } from 'vitest';
 import { sendFailure } from '#dist/http/failures.js';
-import { healthPlugin } from '#dist/http/health.js';
+import { healthPlugin } from '#dist/http/public-routes.js';
 import { createLogger } from '#dist/telemetry/logger.js';
 import type { Json } from '../support/app.js';
 

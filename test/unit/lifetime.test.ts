@@ -3,10 +3,9 @@ import { type AddressInfo, connect, type Socket } from 'node:net';
 import Fastify, { type FastifyInstance } from 'fastify';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { AppError } from '#dist/errors.js';
-import { createAdmission } from '#dist/http/admission.js';
-import { admitRequests } from '#dist/http/admit-requests.js';
+import { admitRequests, createAdmission } from '#dist/http/admission.js';
+import { createUnreadBytes } from '#dist/http/connections.js';
 import { createLifetimes, createPlaces, type Lifetime, type Places } from '#dist/http/lifetime.js';
-import { createUnreadBytes } from '#dist/http/unread-bytes.js';
 
 /** A server with one route whose answer outlives its request. */
 const PATIENCE = { timeout: 30_000, interval: 5 };

@@ -1,8 +1,7 @@
 import { createRequire } from 'node:module';
 import type * as GraphQL from 'graphql';
 import { describe, expect, test } from 'vitest';
-import { operationCost } from '#dist/graphql/cost.js';
-import { chargeForRowsOf } from '#dist/graphql/rows.js';
+import { chargeForRowsOf, operationCost } from '#dist/engine/cost.js';
 
 // The same copy of the module that the schema uses. An import would load a second copy.
 const { getOperationAST, parse }: typeof GraphQL = createRequire(import.meta.url)('graphql');

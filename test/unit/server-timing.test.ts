@@ -2,12 +2,11 @@ import { once } from 'node:events';
 import { type AddressInfo, connect } from 'node:net';
 import Fastify from 'fastify';
 import { expect, test } from 'vitest';
-import { createAdmission } from '#dist/http/admission.js';
-import { admitRequests } from '#dist/http/admit-requests.js';
+import { decorateRequests } from '#dist/app/app.js';
+import { admitRequests, createAdmission } from '#dist/http/admission.js';
+import { createUnreadBytes } from '#dist/http/connections.js';
 import * as eventLoop from '#dist/http/event-loop.js';
-import { traceRequests } from '#dist/http/server-timing.js';
-import { createUnreadBytes } from '#dist/http/unread-bytes.js';
-import { decorateRequests } from '#dist/request.js';
+import { traceRequests } from '#dist/http/request-log.js';
 
 test('requests whose clients go while they are authenticated leave room for others to be measured', async () => {
   const app = Fastify();

@@ -3,8 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
-import { parseConfig } from '#dist/config/config.js';
-import { findMisspelt } from '#dist/config/setting-names.js';
+import { findMisspelt, parseConfig } from '#dist/config/config.js';
 import { SETTINGS } from '#dist/config/settings.js';
 import { faultsOf } from '../support/settings.js';
 

@@ -2,7 +2,7 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createSpool, type SpoolFile, type Stored } from '../../src/services/spool.js';
+import { createSpool, type SpoolFile, type Stored } from '../../src/users/spool.js';
 
 let dataDir: string;
 beforeAll(async () => {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { createTimeLimit } from '#dist/db/time-limit.js';
+import { createTimeLimit } from '#dist/db/prepared-statement.js';
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());

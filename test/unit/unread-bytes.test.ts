@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import type { FastifyReply } from 'fastify';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { createUnreadBytes } from '#dist/http/unread-bytes.js';
+import { createUnreadBytes } from '#dist/http/connections.js';
 
 /** A project may leave five of these answers unread, but not six. */
 const ANSWER = 'x'.repeat(6 * 1_048_576);

@@ -11,7 +11,7 @@ import {
   requireWebhookUrl,
   retryDelayMs,
 } from '#dist/domain/webhooks.js';
-import { createWebhookSender, leadsToPrivateAddress } from '#dist/services/webhook-sender.js';
+import { createWebhookSender, leadsToPrivateAddress } from '#dist/feed/webhook-sender.js';
 
 const DAY = 86_400_000;
 const SECRET = Buffer.alloc(32, 1).toString('base64');

@@ -1,0 +1,86 @@
+import pg from 'pg';
+import type { DatabaseConfig } from '../config/config.js';
+
+type PostgresConfig = Extract<DatabaseConfig, { engine: 'postgres' }>;
+
+/** How long a command waits for a connection. The service has a setting for it. */
+const COMMAND_CONNECT_TIMEOUT_MS = 10_000;
+
+/** How every connection to PostgreSQL is made. `limitMs` is the statement timeout, 0 for none. */
+export function connectionOptions(config: PostgresConfig, serving: boolean, limitMs: number): pg.ClientConfig {
+  return {
+    connectionString: withoutOptions(config.url),
+    connectionTimeoutMillis: serving ? config.poolTimeoutMs : COMMAND_CONNECT_TIMEOUT_MS,
+    application_name: 'userdir',
+    // A connection whose other end disappeared is noticed in minutes instead of hours.
+    keepAlive: true,
+    keepAliveInitialDelayMillis: 10_000,
+    options: sessionOptions(config.url, limitMs),
+  };
+}
+
+/** pg would use the options of the URL instead of ours, so they are removed here and added below. */
+function withoutOptions(url: string): string {
+  const stripped = new URL(url);
+  stripped.searchParams.delete('options');
+  return stripped.href;
+}
+
+/**
+ * Settings of every session, after those of the URL.
+ *
+ * - UTC: Prisma's adapter reads a timestamp as UTC, whatever offset the session writes (prisma#26786).
+ * - No JIT: it would compile for a second what runs for a millisecond.
+ * - Generic plans: every statement is written to have one good plan, and planning costs more than running it.
+ */
+function sessionOptions(url: string, limitMs: number): string {
+  const given = new URL(url).searchParams.get('options') ?? '';
+  const ours = `-c TimeZone=UTC -c DateStyle=ISO -c jit=off -c plan_cache_mode=force_generic_plan`;
+  return `${given} ${ours} -c statement_timeout=${limitMs}`.trim();
+}
+
+const TURNS = 5;
+
+/**
+ * Whether two connections get sessions by turns: a pooler of transactions lies between. A lock or a LISTEN of one connection belongs to
+ * everyone, and stays behind. A pooler that gives each connection a session of its own does no harm.
+ */
+export async function sharesSessions(options: pg.ClientConfig): Promise<boolean> {
+  return withConnection(options, async (one) => {
+    if (await isDirect(one)) return false;
+    return withConnection(options, async (other) => {
+      const [ofOne, ofOther] = [new Set<number>(), new Set<number>()];
+      for (let turn = 0; turn < TURNS; turn += 1) {
+        ofOne.add(await sessionOf(one));
+        ofOther.add(await sessionOf(other));
+      }
+      return ofOne.size + ofOther.size !== new Set([...ofOne, ...ofOther]).size || ofOne.size > 1 || ofOther.size > 1;
+    });
+  });
+}
+
+/** Whether no pooler is in between. PostgreSQL itself tells the id of its process when it accepts a connection; poolers tell an invented one. */
+export async function isDirect(client: pg.Client): Promise<boolean> {
+  return (await sessionOf(client)) === (client as pg.Client & { processID: number }).processID;
+}
+
+async function sessionOf(client: pg.Client): Promise<number> {
+  const { rows } = await client.query('SELECT pg_backend_pid() AS pid');
+  return rows[0].pid;
+}
+
+/** Runs `work` on a connection of its own. */
+async function withConnection<Result>(
+  options: pg.ClientConfig,
+  work: (client: pg.Client) => Promise<Result>,
+): Promise<Result> {
+  const client = new pg.Client(options);
+  // The statement that waits reports a broken connection. Without a listener the process would end.
+  client.on('error', () => undefined);
+  await client.connect();
+  try {
+    return await work(client);
+  } finally {
+    await client.end().catch(() => undefined);
+  }
+}

@@ -1,0 +1,217 @@
+import { GraphQLError, parse } from 'graphql';
+import { createYoga, type Plugin } from 'graphql-yoga';
+import type { Services } from '../context.js';
+import { RETRY_SOON } from '../errors.js';
+import type { GraphQLContext } from '../graphql/builder.js';
+import { schema } from '../graphql/schema.js';
+import type { Asker } from '../http/elsewhere.js';
+import type { LoggedOperation } from '../http/request-log.js';
+import type { DocumentCache } from './documents.js';
+import { toGraphQLError, toGraphQLErrors } from './errors.js';
+import { executeRequest, type PreparedRequest, tooLarge, unitsOfCost } from './execution.js';
+import { limitExceeded, LIMITS } from './limits.js';
+
+/** The answer to a GraphQL request over HTTP. */
+export interface Answer {
+  readonly status: number;
+  readonly headers: Record<string, string>;
+  readonly body: string;
+}
+
+/** A request as Yoga reads it, where Yoga has to answer. */
+export interface HttpRequest {
+  readonly method: string;
+  /** The path with its parameters. */
+  readonly url: string;
+  /** The media type of the answer: one of the two that this service knows. */
+  readonly accept: string;
+  /** The JSON of a POST. */
+  readonly body: string | Uint8Array | null;
+}
+
+/** What Yoga makes its context from. */
+interface ServerContext {
+  readonly prepared: PreparedRequest;
+  readonly context: GraphQLContext;
+}
+
+export type Answerer = ReturnType<typeof createAnswerer>;
+
+/** Answers prepared requests. `onFailure` is told of errors that belong to no resolver. */
+export function createAnswerer(documents: DocumentCache, onFailure: (cause: unknown) => void) {
+  const yoga = createYoga<ServerContext, GraphQLContext>({
+    schema,
+    context: ({ context }) => context,
+    parserAndValidationCache: false,
+    plugins: [usePreparedRequest()],
+    // executeRequest masks the errors of resolvers, because it knows the request.
+    maskedErrors: { maskError: (error: unknown) => toGraphQLError(error, ({ cause }) => onFailure(cause)) },
+    // Yoga would log each refused request as an error, with the refused value.
+    logging: false,
+    graphiql: false,
+    landingPage: false,
+    // No CORS: a secret does not belong in a page of another origin. Fastify limits the body. Uploads are not used.
+    cors: false,
+    maxRequestBodySize: false,
+    multipart: false,
+  });
+
+  async function answerByYoga(request: HttpRequest, prepared: PreparedRequest, context: GraphQLContext) {
+    const { method, url, accept, body } = request;
+    const headers = { accept, ...(body !== null && { 'content-type': 'application/json' }) };
+    const given = body === null ? {} : { body: typeof body === 'string' ? body : Buffer.from(body) };
+    const response = await yoga.fetch(`http://localhost${url}`, { method, headers, ...given }, { prepared, context });
+    return {
+      status: response.status,
+      headers: Object.fromEntries(response.headers.entries()),
+      body: await response.text(),
+    };
+  }
+
+  return {
+    async answer(request: HttpRequest, prepared: PreparedRequest, context: GraphQLContext): Promise<Answer> {
+      const body = await answerFast(prepared, context, documents);
+      const answer: Answer =
+        body === null
+          ? await answerByYoga(request, prepared, context)
+          : { status: 200, headers: { 'content-type': `${request.accept}; charset=utf-8` }, body };
+      if (!prepared.isUnavailable) return answer;
+      return { ...answer, status: 503, headers: { ...answer.headers, ...RETRY_SOON } };
+    },
+    dispose: async () => yoga.dispose(),
+  };
+}
+
+/** Stands for a document that is not valid. Yoga answers the errors of its validation and does not read it. */
+const NO_DOCUMENT = parse('{ __typename }');
+
+/**
+ * Hands the prepared request (request.ts) to Yoga, so that Yoga does not read it again. GraphQL.js executes it, because
+ * Yoga's own executor answers fields in the order in which they resolve. The specification asks for the order of the
+ * query (section 7.2.2).
+ */
+function usePreparedRequest(): Plugin {
+  const preparedOf = (context: unknown) => (context as ServerContext).prepared;
+  return {
+    onParams({ setParams, context }) {
+      const { query, variables, operationName, document } = preparedOf(context);
+      setParams({
+        query,
+        ...(variables && { variables }),
+        // NO_DOCUMENT has no operation of that name.
+        ...(document.tree !== null && operationName !== undefined && { operationName }),
+      });
+    },
+    onParse({ context, setParsedDocument }) {
+      setParsedDocument(preparedOf(context).document.tree ?? NO_DOCUMENT);
+    },
+    onValidate({ context, setResult }) {
+      // Yoga does not mask validation errors.
+      setResult(toGraphQLErrors(preparedOf(context).document.errors, () => undefined));
+    },
+    onExecute({ args, setExecuteFn }) {
+      const context = args.contextValue as unknown as GraphQLContext;
+      setExecuteFn(() => executeRequest(preparedOf(context), context));
+    },
+    // A subscription that is refused: others do not come here (plugin.ts).
+    onSubscribe({ args, setSubscribeFn }) {
+      const context = args.contextValue as unknown as GraphQLContext;
+      setSubscribeFn(() => executeRequest(preparedOf(context), context));
+    },
+  };
+}
+
+/** A smaller operation starts all its root fields at once, so that their reads share statements. */
+const LARGE_COST = 2_000;
+const ASK_FOR_LESS =
+  'The users that match, their accounts, or the changes that were looked at, are more than one answer can have: ask for fewer at once.';
+
+/** The context of the resolvers of a request, or of an event of a subscription. */
+export function contextOf(
+  { id, scope, addWeight, report }: Asker,
+  prepared: PreparedRequest | null,
+  services: Services,
+  follower: GraphQLContext['follower'] = null,
+): GraphQLContext {
+  const paid = prepared?.cost ?? 0;
+  /** The most that was charged: a second execution weighs only what is beyond the first. */
+  let weighed = paid;
+
+  /** Counts the cost of one execution. */
+  function countCost(): GraphQLContext['charge'] {
+    let charged = paid;
+    return (cost) => {
+      charged += cost;
+      if (charged > weighed) {
+        addWeight(unitsOfCost(charged) - unitsOfCost(weighed));
+        weighed = charged;
+      }
+      if (charged <= LIMITS.cost || prepared === null) return true;
+      // A mutation is always answered, because its work is done.
+      if (prepared.operation?.node.operation === 'mutation') return true;
+      prepared.refusal ??= [new GraphQLError(`${limitExceeded('cost', 'more')} ${ASK_FOR_LESS}`)];
+      return false;
+    };
+  }
+
+  const context: GraphQLContext = {
+    scope,
+    services,
+    requestId: id,
+    follower,
+    isLarge: paid >= LARGE_COST,
+    charge: countCost(),
+    again: () => ({ ...context, charge: countCost() }),
+    report,
+  };
+  return context;
+}
+
+/** The operation of a request as the log and the metrics name it. */
+export function operationOf({ operation, cost }: PreparedRequest): LoggedOperation | null {
+  return operation && { type: operation.node.operation, name: operation.loggedName, cost };
+}
+
+/**
+ * Answers the common request, a JSON POST of a valid operation whose answer has data. It skips the Fetch API request and
+ * response of Yoga's HTTP layer, which cost several times as much as the rest. Yoga answers every other request and every
+ * refusal. The body is the same either way.
+ *
+ * Returns the body of the answer, or null where Yoga has to answer.
+ */
+export async function answerFast(
+  prepared: PreparedRequest,
+  context: GraphQLContext,
+  documents: DocumentCache,
+): Promise<string | null> {
+  const { operation, document } = prepared;
+  if (operation === null || prepared.refusal !== null || !prepared.isPlain) return null;
+  if (operation.run !== null) {
+    const answer = await operation.run(prepared.coerced, context);
+    if (answer === 'too large') prepared.refusal ??= [tooLarge()];
+    if (prepared.refusal !== null) return null;
+    if (answer !== 'bailout') return (answer as { body: string }).body;
+    context = context.again();
+  }
+  const result = await executeRequest(prepared, context);
+  if (result.data === undefined) return null;
+  if (result.errors === undefined && operation.countExecution()) documents.updateSize(document);
+  return JSON.stringify(result);
+}
+
+/** Whether a request has only the parameters that are read here. */
+export function isPlainPost(method: string, body: object): boolean {
+  if (method !== 'POST') return false;
+  for (const name in body) {
+    if (!PLAIN_PARAMETERS.has(name) && !(name === 'extensions' && isPersistedQuery(body))) return false;
+  }
+  return true;
+}
+
+const PLAIN_PARAMETERS = new Set(['query', 'documentId', 'variables', 'operationName']);
+
+/** Whether the only extension of a request is the hash of its query. */
+function isPersistedQuery(body: object): boolean {
+  const names = Object.keys((body as { extensions?: object | null }).extensions ?? {});
+  return names.length === 1 && names[0] === 'persistedQuery';
+}

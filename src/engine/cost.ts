@@ -1,0 +1,271 @@
+import {
+  defaultFieldResolver,
+  type DocumentNode,
+  type FieldNode,
+  type FragmentDefinitionNode,
+  getNullableType,
+  type GraphQLField,
+  type GraphQLObjectType,
+  isListType,
+  isObjectType,
+  type OperationDefinitionNode,
+  SchemaMetaFieldDef,
+  type SelectionSetNode,
+  TypeMetaFieldDef,
+  TypeNameMetaFieldDef,
+  type ValueNode,
+} from 'graphql';
+import type { GraphQLContext } from '../graphql/builder.js';
+import { schema, shownSchema } from '../graphql/schema.js';
+import { costOf, type Rows } from './field-cost.js';
+import { fragmentsOf, rootFieldsOf } from './limits.js';
+import { nodeProperty, objectTypeOf } from './selection.js';
+
+/*
+ * The cost of an operation, from the costs that the fields declare (field-cost.ts). No maintained library does this.
+ * graphql-armor knows neither variables nor rows, and walks a fragment again at each spread: an amplification to
+ * prevent. graphql-query-complexity and Pothos's plugin see variables, but walk the whole document on every
+ * execution.
+ */
+
+/** The estimated length of an introspection list: a type has about 3 fields, and a field less than one argument. */
+const INTROSPECTED_PER_TYPE = 2;
+
+/** The cost of an operation with its coerced variables. */
+export type Cost = (variables: Readonly<Record<string, unknown>>) => number;
+
+/** What is paid for a list before it is read: for how many rows, and for each of them with all that is below it. */
+export interface RowCost {
+  readonly rows: number | Cost;
+  readonly perRow: number;
+}
+
+/** Set when the cost of its operation is computed, before anything is executed. */
+const rowCosts = nodeProperty<FieldNode, RowCost>('cost of a row');
+
+/** What is paid for this field if it is a list that declares its rows. */
+export function rowCostOf(node: FieldNode): RowCost | undefined {
+  return rowCosts.get(node);
+}
+
+/**
+ * What a valid operation costs with the variables of a request. A field costs 1. A list multiplies what is below it
+ * by the rows it may have, at least by one. Totals, searches and writes cost more. Directives are ignored, so a field
+ * that `@skip` leaves out is counted.
+ *
+ * The document is walked once, here, and each fragment once, however often it is spread. The result is a sum with one
+ * term for each root field whose number of rows depends on variables.
+ *
+ * With `isLargest` every list has as many rows as it ever can, instead of an estimate.
+ */
+export function operationCost(document: DocumentNode, operation: OperationDefinitionNode, isLargest = false): Cost {
+  const fragments = fragmentsOf(document);
+  const type = schema.getRootType(operation.operation) as GraphQLObjectType;
+  const walk = createCostWalk(fragments, isLargest);
+  let fixed = 0;
+  const varying: Cost[] = [];
+  const add = (count: number | Cost, each: number) => {
+    if (typeof count === 'number') fixed += count * each;
+    else varying.push((variables) => count(variables) * each);
+  };
+  for (const node of rootFieldsOf(operation, fragments)) {
+    const { once, perRow, field, rows } = walk(type, node);
+    fixed += once;
+    add(rows ?? 1, perRow);
+    const { items, options } = costOf(field);
+    if (options !== undefined) add(readOptions(node, options.of), options.surcharge);
+    if (items !== undefined) add(readItems(node, items.of), items.each);
+  }
+  return (variables) => varying.reduce((cost, term) => cost + term(variables), fixed);
+}
+
+/** An empty list must not make what is below it free: the document is still checked and compiled. */
+function atLeastOne(rows: number): number {
+  return Math.max(rows, 1);
+}
+
+/** The cost that is paid once, and the cost for each row of a list whose length a field above it gives. */
+interface CostParts {
+  once: number;
+  perRow: number;
+}
+
+/** Computes the cost of fields with all that is below them. Walks each fragment once, however often it is spread. */
+function createCostWalk(fragments: ReadonlyMap<string, FragmentDefinitionNode>, isLargest: boolean) {
+  const known = new Map<string, CostParts>();
+
+  /** Below the root, variables are not read: the largest length counts. */
+  const rowsOf = (field: Field, node: FieldNode, rows: Rows, isRoot: boolean): number | Cost => {
+    if (rows.of === undefined) return atLeastOne(isLargest ? rows.atMost : rows.otherwise);
+    return isRoot ? readRows(field, node, rows.of, rows) : rows.atMost;
+  };
+
+  const costOfField = (parent: GraphQLObjectType, node: FieldNode, isRoot: boolean) => {
+    const field = fieldOf(parent, node.name.value);
+    const { surcharge = 0, rows: declared } = costOf(field);
+    const rows = declared === undefined ? introspectedRows(parent, field) : rowsOf(field, node, declared, isRoot);
+    const type = objectTypeOf(field.type);
+    const below = node.selectionSet && type ? costOfSelections(type, node.selectionSet) : FREE;
+    const isList = isListType(getNullableType(field.type));
+    const perRow = isList ? below.once + below.perRow : below.perRow;
+    if (isList && declared !== undefined && rows !== undefined && !isLargest) rowCosts.set(node, { rows, perRow });
+    return { field, rows, once: 1 + surcharge + (isList ? 0 : below.once), perRow };
+  };
+
+  const costOfSelections = (type: GraphQLObjectType, { selections }: SelectionSetNode): CostParts => {
+    const sum = { once: 0, perRow: 0 };
+    const add = (once: number, perRow: number) => {
+      sum.once += once;
+      sum.perRow += perRow;
+    };
+    for (const selection of selections) {
+      if (selection.kind === 'Field') {
+        const { once, perRow, rows } = costOfField(type, selection, false);
+        if (typeof rows === 'number') add(once + rows * perRow, 0);
+        else add(once, perRow);
+      } else {
+        const { once, perRow } =
+          selection.kind === 'FragmentSpread'
+            ? costOfFragment(type, selection.name.value)
+            : costOfSelections(type, selection.selectionSet);
+        add(once, perRow);
+      }
+    }
+    return sum;
+  };
+
+  const costOfFragment = (type: GraphQLObjectType, name: string): CostParts => {
+    let parts = known.get(name);
+    if (parts === undefined) {
+      const fragment = fragments.get(name);
+      parts = fragment ? costOfSelections(type, fragment.selectionSet) : FREE;
+      known.set(name, parts);
+    }
+    return parts;
+  };
+
+  return (parent: GraphQLObjectType, node: FieldNode) => costOfField(parent, node, true);
+}
+
+const FREE: CostParts = { once: 0, perRow: 0 };
+const META_FIELDS = [SchemaMetaFieldDef, TypeMetaFieldDef, TypeNameMetaFieldDef];
+
+type Field = GraphQLField<unknown, unknown>;
+
+function fieldOf(parent: GraphQLObjectType, name: string): Field {
+  return (parent.getFields()[name] ?? META_FIELDS.find((field) => field.name === name)) as Field;
+}
+
+/** The rows of a list of introspection; undefined for any other field. */
+function introspectedRows(parent: GraphQLObjectType, { name, type }: Field): number | undefined {
+  if (!parent.name.startsWith('__') || !isListType(getNullableType(type))) return undefined;
+  return parent.name === '__Schema' && name === 'types'
+    ? Object.keys(shownSchema.getTypeMap()).length
+    : INTROSPECTED_PER_TYPE;
+}
+
+/** How many rows the arguments of a field ask for: a number, or a function of the variables if one of them decides. */
+function readRows({ args }: Field, node: FieldNode, of: readonly string[], { otherwise, atMost }: Rows): number | Cost {
+  const candidates = of.map((name) => {
+    const isList = isListType(getNullableType(args.find((arg) => arg.name === name)?.type));
+    return readLength(argumentOf(node, name), isList);
+  });
+  const read: Cost = (variables) => {
+    for (const candidate of candidates) {
+      const length = typeof candidate === 'string' ? lengthOf(variables[candidate]) : candidate;
+      if (length !== null) return Math.min(atLeastOne(length), atMost);
+    }
+    return atLeastOne(otherwise);
+  };
+  return candidates.some((candidate) => typeof candidate === 'string') ? read : read({});
+}
+
+/**
+ * The number of items of a list that is an argument, or a field of an argument. The list may be a literal or a
+ * variable. The whole argument may be a variable too.
+ */
+function readItems(node: FieldNode, [argument, field]: readonly [string, string?]): number | Cost {
+  let value = argumentOf(node, argument);
+  if (field !== undefined && value?.kind === 'Variable') {
+    const { value: name } = value.name;
+    return (variables) => lengthOf((variables[name] as Record<string, unknown> | null | undefined)?.[field]) ?? 0;
+  }
+  if (field !== undefined && value?.kind === 'ObjectValue') {
+    value = value.fields.find(({ name }) => name.value === field)?.value;
+  }
+  const length = readLength(value, true) ?? 0;
+  return typeof length === 'string' ? (variables) => lengthOf(variables[length]) ?? 0 : length;
+}
+
+/** 1 if any of some fields of an input object is given, which may be a literal or a variable, otherwise 0. */
+function readOptions(node: FieldNode, [argument, fields]: readonly [string, readonly string[]]): Cost {
+  const value = argumentOf(node, argument);
+  const isGiven = (variables: Record<string, unknown>, field: string): boolean => {
+    if (value?.kind === 'Variable')
+      return (variables[value.name.value] as Record<string, unknown> | null | undefined)?.[field] != null;
+    const given =
+      value?.kind === 'ObjectValue' ? value.fields.find(({ name }) => name.value === field)?.value : undefined;
+    if (given?.kind === 'Variable') return variables[given.name.value] != null;
+    return given !== undefined && given.kind !== 'NullValue';
+  };
+  return (variables) => (fields.some((field) => isGiven(variables, field)) ? 1 : 0);
+}
+
+function argumentOf({ arguments: given = [] }: FieldNode, name: string): ValueNode | undefined {
+  return given.find((argument) => argument.name.value === name)?.value;
+}
+
+/** The length that an argument gives: a number, null if it gives none, or the name of the variable that gives it. */
+function readLength(value: ValueNode | undefined, isList: boolean): number | string | null {
+  if (value === undefined || value.kind === 'NullValue') return null;
+  if (value.kind === 'Variable') return value.name.value;
+  if (value.kind === 'ListValue') return value.values.length;
+  // One value where a list is wanted is a list of it.
+  return isList || value.kind !== 'IntValue' ? 1 : Number(value.value);
+}
+
+function lengthOf(value: unknown): number | null {
+  if (Array.isArray(value)) return value.length;
+  return typeof value === 'number' ? value : null;
+}
+
+/**
+ * Charges for the lists that declare their rows: users who share an email, accounts of a user, users by their ids. The operation pays
+ * for some rows before it starts: those that its arguments ask for, or an estimate. Each row beyond that is charged as soon as it is
+ * read, before it is answered.
+ */
+export function chargeForRows(): void {
+  for (const type of Object.values(schema.getTypeMap())) {
+    if (!isObjectType(type)) continue;
+    for (const field of Object.values(type.getFields())) {
+      if (costOf(field).rows !== undefined && isListType(getNullableType(field.type))) chargeForRowsOf(field);
+    }
+  }
+}
+
+/** Makes a field charge for its rows. */
+export function chargeForRowsOf(field: GraphQLField<unknown, GraphQLContext>): void {
+  const { resolve = defaultFieldResolver } = field;
+  field.resolve = (parent, args, context, info) => {
+    const charged = (list: unknown): unknown => {
+      const found = countRows(list);
+      let cost = 0;
+      for (const node of info.fieldNodes) {
+        const paid = rowCostOf(node);
+        if (paid === undefined) continue;
+        const rows = typeof paid.rows === 'number' ? paid.rows : paid.rows(info.variableValues);
+        cost += (found - rows) * paid.perRow;
+      }
+      // The operation is refused, so the fields of this list need not be resolved.
+      return cost > 0 && !context.charge(cost) ? [] : list;
+    };
+    const list = resolve(parent, args, context, info);
+    return list instanceof Promise ? list.then(charged) : charged(list);
+  };
+}
+
+/** The rows of a list, or of the lists in it. */
+function countRows(list: unknown): number {
+  if (!Array.isArray(list)) return 0;
+  return Array.isArray(list[0]) ? list.reduce<number>((rows, item) => rows + countRows(item), 0) : list.length;
+}

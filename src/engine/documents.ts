@@ -1,0 +1,318 @@
+import { createHash } from 'node:crypto';
+import {
+  type ASTVisitor,
+  type DefinitionNode,
+  type DocumentNode,
+  getOperationAST,
+  GraphQLError,
+  type OperationDefinitionNode,
+  parse,
+  specifiedRules,
+  validate,
+  type ValidationContext,
+} from 'graphql';
+import { LRUCache } from 'lru-cache';
+import { schema } from '../graphql/schema.js';
+import { redact } from '../telemetry/logger.js';
+import { compile, type CompiledSize, type Run } from './compiled.js';
+import { type Cost, operationCost } from './cost.js';
+import { MAX_ERRORS } from './errors.js';
+import { dropTokens, findExceededLimit, limitExceeded, LIMITS } from './limits.js';
+import { type ReadVariables, variablesReader } from './variables.js';
+
+/** A document after parsing and validation. `tree` is null where it is not valid. */
+export interface ReadDocument {
+  readonly text: string;
+  readonly tree: DocumentNode | null;
+  readonly errors: readonly GraphQLError[];
+  /** The operation with this name, or the only one. Null where there is none. */
+  operation(name: string | undefined): KnownOperation | null;
+  /** All its operations. */
+  operations(): readonly KnownOperation[];
+  /** How many compiled fields its operations have, and may have. */
+  readonly compiled: CompiledSize;
+}
+
+/** An operation of a valid document, with what is computed once for all its executions. */
+export interface KnownOperation {
+  readonly node: OperationDefinitionNode;
+  /** Its name for the log. Null where it has none, or one that could be a secret or an address. */
+  readonly loggedName: string | null;
+  readonly cost: Cost;
+  /** Of a subscription: what its largest event costs. */
+  readonly largestCost: Cost | null;
+  readonly readVariables: ReadVariables;
+  /** The compiled operation, once it has been executed often enough. */
+  readonly run: Run | null;
+  /** Counts an execution without an error. Returns true where it has just set `run`. */
+  countExecution(): boolean;
+  /** Compiles it before it has been executed. */
+  compile(): void;
+}
+
+/** An operation is compiled after this many executions without an error. Most operations never come again. */
+const COMPILED_AFTER = 3;
+/** A fragment is compiled for each spread, so an operation may have more fields than its document has tokens. */
+const FIELDS_PER_TOKEN = 2;
+/** A longer name could contain a hash of a secret. */
+const LONGEST_LOGGED_NAME = 60;
+
+/** A subscription whose field is left out has no events, and GraphQL.js fails. Version 17 has this rule of the specification (5.2.4.1). */
+function noConditionsOnSubscriptions(context: ValidationContext): ASTVisitor {
+  return {
+    Directive(node) {
+      if (context.getParentType()?.name !== 'Subscription') return;
+      context.reportError(
+        new GraphQLError('A subscription must not use @skip or @include for its field.', { nodes: node }),
+      );
+    },
+  };
+}
+const RULES = [...specifiedRules, noConditionsOnSubscriptions];
+
+/** Parses a document, checks it against the limits and validates it. Never throws: `errors` has what is wrong. */
+export function readDocument(text: string): ReadDocument {
+  const none = { text, tree: null, operation: () => null, operations: () => [], compiled: { fields: 0, most: 0 } };
+  if (text.length > LIMITS.characters)
+    return { ...none, errors: [new GraphQLError(limitExceeded('characters', text.length))] };
+  const lines = text.match(/\r\n|\n|\r/g)?.length ?? 0;
+  if (lines > LIMITS.lines) return { ...none, errors: [new GraphQLError(limitExceeded('lines', lines))] };
+  try {
+    const tree = parse(text, { maxTokens: LIMITS.tokens });
+    const exceeded = findExceededLimit(tree);
+    const errors = exceeded
+      ? [exceeded]
+      : validate(schema, tree, RULES, { maxErrors: MAX_ERRORS }).map(explain).map(withoutNodes);
+    if (errors.length > 0) return { ...none, errors };
+    dropTokens(tree);
+    const compiled = { fields: 0, most: FIELDS_PER_TOKEN * (tree.tokenCount ?? 0) };
+    const operation = knownOperations(tree, compiled);
+    const operations = () =>
+      tree.definitions.flatMap((node) => (isOperation(node) && operation(node.name?.value)) || []);
+    return { text, tree, errors, compiled, operation, operations };
+  } catch (error) {
+    if (error instanceof GraphQLError) return { ...none, errors: [explain(error)] };
+    // The parser and the validator recurse as deep as lists and objects nest, until the stack is full.
+    if (error instanceof RangeError)
+      return { ...none, errors: [new GraphQLError(limitExceeded('depth', 'too many to follow'))] };
+    throw error;
+  }
+}
+
+/** The parser reports too many tokens only by this text; "more that" is its own spelling. */
+const TOO_MANY_TOKENS = `more that ${LIMITS.tokens} tokens`;
+
+/** Rewords the errors of GraphQL.js's own limits, which do not name the limit. */
+function explain(error: GraphQLError): GraphQLError {
+  if (error.message.includes(TOO_MANY_TOKENS)) return new GraphQLError(limitExceeded('tokens', 'more'));
+  if (error.message !== 'Validation aborted.') return error;
+  return new GraphQLError('repetitions: got more fields of the same name than can be compared, expected each once.');
+}
+
+/** The same error with its positions, but without the nodes: each refers to the list of all tokens, and so to the whole tree. */
+function withoutNodes(error: GraphQLError): GraphQLError {
+  const { message, source, positions, extensions } = error;
+  return new GraphQLError(message, { source: source ?? null, positions: positions ?? null, extensions });
+}
+
+function knownOperations(tree: DocumentNode, compiled: CompiledSize): ReadDocument['operation'] {
+  const known = new Map<OperationDefinitionNode, KnownOperation>();
+  return (name) => {
+    const node = getOperationAST(tree, name);
+    // Yoga refuses a kind of operation that the schema does not have.
+    if (!node || !schema.getRootType(node.operation)) return null;
+    let operation = known.get(node);
+    if (operation === undefined) {
+      operation = knownOperation(tree, node, compiled);
+      known.set(node, operation);
+    }
+    return operation;
+  };
+}
+
+function knownOperation(tree: DocumentNode, node: OperationDefinitionNode, compiled: CompiledSize): KnownOperation {
+  let executions = 0;
+  const operation = {
+    node,
+    loggedName: loggedNameOf(node),
+    cost: operationCost(tree, node),
+    largestCost: node.operation === 'subscription' ? operationCost(tree, node, true) : null,
+    readVariables: variablesReader(node.variableDefinitions ?? []),
+    run: null as Run | null,
+    countExecution() {
+      executions += 1;
+      if (executions !== COMPILED_AFTER || operation.run !== null) return false;
+      operation.run = compile(tree, node, compiled);
+      return operation.run !== null;
+    },
+    compile() {
+      operation.run ??= compile(tree, node, compiled);
+    },
+  };
+  return operation;
+}
+
+function isOperation(node: DefinitionNode): node is OperationDefinitionNode {
+  return node.kind === 'OperationDefinition';
+}
+
+function loggedNameOf({ name }: OperationDefinitionNode): string | null {
+  const given = name?.value ?? '';
+  return given !== '' && given.length <= LONGEST_LOGGED_NAME && redact(given) === given ? given : null;
+}
+
+/** The memory that cached documents may take: of all projects, and of one project. */
+const MAX_BYTES = 48 * 2 ** 20;
+const MAX_BYTES_OF_PROJECT = 12 * 2 ** 20;
+/** The memory of a token in the tree, and of a compiled field: measured and rounded up. */
+const BYTES_PER_TOKEN = 350;
+const BYTES_PER_COMPILED_FIELD = 1_000;
+
+interface Entry {
+  readonly document: ReadDocument;
+  /** The project that sent it first. The document counts towards this project's memory. */
+  readonly project: string;
+  readonly bytes: number;
+  usedAt: number;
+}
+
+/**
+ * A document that was used so recently is not evicted for another one of its project. Otherwise documents that come in turns, and do not
+ * fit together, would all be parsed, compiled and evicted again and again.
+ */
+const KEPT_MS = 10_000;
+/** How many documents are looked at to make room for one. */
+const MAX_LOOKED_AT = 16;
+
+/** How many projects, and documents of each, are remembered as seen once. */
+const MAX_SEEN_PROJECTS = 1_000;
+const MAX_SEEN_OF_PROJECT = 200;
+
+/**
+ * A cache of valid documents, from the second time that a project sends them. A document that never comes again would only
+ * stay in memory until it is evicted, and the garbage collector would copy it twice. A project that sends many evicts its own
+ * documents and not those of other projects.
+ */
+export function createDocumentCache() {
+  const projects = new Map<string, { bytes: number; readonly texts: Set<string> }>();
+  const bytesOf = (project: string) => projects.get(project)?.bytes ?? 0;
+  const documents = new LRUCache<string, Entry>({
+    maxSize: MAX_BYTES,
+    sizeCalculation: ({ bytes }) => bytes,
+    dispose: ({ document, project, bytes }) => {
+      const own = projects.get(project);
+      if (own === undefined) return;
+      own.texts.delete(document.text);
+      own.bytes -= bytes;
+      if (own.texts.size === 0) projects.delete(project);
+    },
+  });
+
+  /** Hashes of documents by project, because a text may be long. */
+  const seen = new LRUCache<string, LRUCache<string, true>>({ max: MAX_SEEN_PROJECTS });
+
+  /** Whether the project has sent the document before, as far as is remembered. */
+  function wasSeen(text: string, project: string): boolean {
+    return seen.get(project)?.has(hashOf(text)) === true;
+  }
+
+  /** Remembers that the project has sent the document. Returns whether it had before. */
+  function see(text: string, project: string): boolean {
+    let ofProject = seen.get(project);
+    if (ofProject === undefined) {
+      ofProject = new LRUCache({ max: MAX_SEEN_OF_PROJECT });
+      seen.set(project, ofProject);
+    }
+    const hash = hashOf(text);
+    if (ofProject.has(hash)) return true;
+    ofProject.set(hash, true);
+    return false;
+  }
+
+  function add(document: ReadDocument, project: string): void {
+    const bytes = sizeOf(document);
+    const own = projects.get(project) ?? { bytes: 0, texts: new Set() };
+    projects.set(project, own);
+    own.bytes += bytes;
+    own.texts.add(document.text);
+    documents.set(document.text, { document, project, bytes, usedAt: performance.now() });
+    for (const oldest of own.texts) {
+      if (own.bytes <= MAX_BYTES_OF_PROJECT) return;
+      documents.delete(oldest);
+    }
+  }
+
+  /** Evicts documents of a project that were not used for long. Returns whether there is room then. */
+  function makeRoom(bytes: number, project: string): boolean {
+    const isFull = () => bytesOf(project) + bytes > MAX_BYTES_OF_PROJECT;
+    if (!isFull()) return true;
+    const texts = projects.get(project)?.texts ?? new Set();
+    for (const text of [...texts].slice(0, MAX_LOOKED_AT)) {
+      const { usedAt = 0 } = documents.peek(text) ?? {};
+      if (performance.now() - usedAt > KEPT_MS) documents.delete(text);
+      else {
+        // The next time, others are looked at.
+        texts.delete(text);
+        texts.add(text);
+      }
+      if (!isFull()) break;
+    }
+    return !isFull();
+  }
+
+  return {
+    wasSeen,
+    see,
+
+    find(text: string): ReadDocument | null {
+      const entry = documents.get(text);
+      if (entry === undefined) return null;
+      entry.usedAt = performance.now();
+      return entry.document;
+    },
+
+    /** Caches a valid document for the project that has sent it, unless it is the first time or there is no room. */
+    add(document: ReadDocument, project: string): void {
+      if (document.errors.length > 0 || !see(document.text, project) || documents.has(document.text)) return;
+      if (makeRoom(sizeOf(document), project)) add(document, project);
+    },
+
+    /** The cached document, or else one that is read now, and cached if it has come before. */
+    findOrRead(text: string, project: string): ReadDocument {
+      const known = this.find(text);
+      if (known !== null) return known;
+      const document = readDocument(text);
+      this.add(document, project);
+      return document;
+    },
+
+    /** Reads, compiles and caches a document before it is sent. Returns false once the project's memory is full. */
+    warm(text: string, project: string): boolean {
+      if (documents.has(text)) return true;
+      const document = readDocument(text);
+      for (const operation of document.operations()) operation.compile();
+      const hasRoom = bytesOf(project) + sizeOf(document) <= MAX_BYTES_OF_PROJECT;
+      if (hasRoom && document.errors.length === 0) add(document, project);
+      return hasRoom;
+    },
+
+    /** Updates the size of a document that has grown. */
+    updateSize({ text }: ReadDocument): void {
+      const entry = documents.peek(text);
+      if (entry === undefined) return;
+      documents.delete(text);
+      add(entry.document, entry.project);
+    },
+  };
+}
+
+export type DocumentCache = ReturnType<typeof createDocumentCache>;
+
+function hashOf(text: string): string {
+  return createHash('sha1').update(text).digest('base64');
+}
+
+function sizeOf({ text, tree, compiled }: ReadDocument): number {
+  const ofTree = (tree?.tokenCount ?? 0) * BYTES_PER_TOKEN;
+  return 2 * text.length + ofTree + compiled.fields * BYTES_PER_COMPILED_FIELD;
+}

@@ -1,0 +1,180 @@
+import { execute, type ExecutionResult, GraphQLError } from 'graphql';
+import { atMost, isTooLargeAnswer, isTooLong, LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';
+import type { GraphQLContext } from '../graphql/builder.js';
+import { schema } from '../graphql/schema.js';
+import { chargeForRows } from './cost.js';
+import type { KnownOperation, ReadDocument } from './documents.js';
+import { BAD_REQUEST, toGraphQLErrors } from './errors.js';
+import { COST_PER_UNIT } from './field-cost.js';
+import { limitExceeded, LIMITS } from './limits.js';
+
+chargeForRows();
+
+/** The parameters of a GraphQL request, from a body or a URL. */
+export interface Parameters {
+  readonly query: string;
+  readonly variables: Record<string, unknown> | undefined;
+  readonly operationName: string | undefined;
+  /** The hash under which the query is to be kept, if it is valid (registered-documents.ts). */
+  readonly hash?: string | undefined;
+  /** Whether it is a JSON POST with these parameters only. Yoga knows the others. */
+  readonly isPlain?: boolean;
+  /** Whether the caller takes a stream, which a subscription needs. */
+  readonly acceptsEvents?: boolean;
+}
+
+/** A request that has been read and whose cost is known: what to execute, or why it is refused. */
+export interface PreparedRequest extends Parameters {
+  readonly document: ReadDocument;
+  /** Null where the document is not valid or has no such operation. */
+  readonly operation: KnownOperation | null;
+  /** The variables, coerced to their types, with defaults. */
+  readonly coerced: Record<string, unknown>;
+  /** The estimate before execution; 0 where it is not executed. */
+  readonly cost: number;
+  /** Why it is not executed, or why its result is not answered. */
+  refusal: readonly GraphQLError[] | null;
+  /** Whether the database was away, so that no root field has an answer. */
+  isUnavailable: boolean;
+}
+
+/** Finds the operation of a request in its document, checks its variables and works out its cost. */
+export function prepareRequest(document: ReadDocument, parameters: Parameters): PreparedRequest {
+  const { operationName, variables = {} } = parameters;
+  const operation = document.operation(operationName);
+  const prepared = { ...parameters, document, operation, coerced: {}, cost: 0, refusal: null, isUnavailable: false };
+  if (operation === null) return prepared;
+  const { length } = parameters.query;
+  if (operation.node.operation === 'subscription' && length > LIMITS.subscriptionCharacters)
+    return { ...prepared, refusal: [new GraphQLError(limitExceeded('subscriptionCharacters', length))] };
+  const definitions = operation.node.variableDefinitions ?? [];
+  for (const { variable } of definitions) {
+    const { value: name } = variable.name;
+    const fault = findLongValue(variables[name], name, 1);
+    if (fault !== null) return { ...prepared, refusal: [fault] };
+  }
+  const { coerced, errors = [] } = operation.readVariables(variables);
+  if (coerced === undefined) return { ...prepared, refusal: errors.map(asBadRequest) };
+  const cost = operation.cost(coerced);
+  return { ...prepared, coerced, cost, refusal: findTooCostly(cost, operation.largestCost?.(coerced) ?? 0) };
+}
+
+function findTooCostly(cost: number, ofEvent: number): GraphQLError[] | null {
+  if (cost > LIMITS.cost) return [new GraphQLError(limitExceeded('cost', cost))];
+  return ofEvent > LIMITS.eventCost ? [new GraphQLError(limitExceeded('eventCost', ofEvent))] : null;
+}
+
+/** Deeper than any input type of the schema. */
+const MAX_DEPTH = 8;
+
+/** Finds a text in a variable that is too long, before GraphQL.js reads it and repeats it in an error. */
+function findLongValue(value: unknown, name: string, depth: number): GraphQLError | null {
+  if (typeof value === 'string') {
+    if (!isTooLong('text', value)) return null;
+    return asBadRequest(new GraphQLError(`${name}: got ${value.length} characters, expected ${atMost('text')}.`));
+  }
+  if (typeof value !== 'object' || value === null) return null;
+  if (depth === MAX_DEPTH) {
+    return asBadRequest(
+      new GraphQLError(`variables: got more levels, expected at most ${MAX_DEPTH} within each other.`),
+    );
+  }
+  for (const [key, item] of Object.entries(value)) {
+    if (isTooLong('graphqlName', key)) {
+      const sentence = `${name}: got a key of ${key.length} characters, expected ${atMost('graphqlName')}.`;
+      return asBadRequest(new GraphQLError(sentence));
+    }
+    const fault = findLongValue(item, Array.isArray(value) ? `${name}[${key}]` : `${name}.${key}`, depth + 1);
+    if (fault !== null) return fault;
+  }
+  return null;
+}
+
+/** The status is 400 with either media type, as for a malformed body. */
+function asBadRequest({ message, nodes }: GraphQLError): GraphQLError {
+  return new GraphQLError(message, { nodes: nodes ?? null, extensions: { http: BAD_REQUEST } });
+}
+
+/** Executes a prepared request with GraphQL.js. A result without `data` is a refusal. */
+export async function executeRequest(request: PreparedRequest, context: GraphQLContext): Promise<ExecutionResult> {
+  const { document, operationName, variables = {} } = request;
+  if (document.tree === null || request.refusal !== null) return refusalOf(request, context);
+  const result = await execute({
+    schema,
+    document: document.tree,
+    contextValue: context,
+    variableValues: variables,
+    ...(operationName !== undefined && { operationName }),
+  });
+  if (request.refusal === null && result.data === undefined) request.refusal = result.errors ?? [];
+  if (request.refusal === null && isTooLarge(result)) request.refusal = [tooLarge()];
+  if (request.refusal !== null) return refusalOf(request, context);
+  if (result.errors === undefined) return result;
+  const errors = toGraphQLErrors(result.errors, context.report);
+  request.isUnavailable = isEmpty(result) && errors.some(({ extensions }) => extensions['code'] === 'UNAVAILABLE');
+  return { ...result, errors };
+}
+
+function isEmpty({ data }: ExecutionResult): boolean {
+  return Object.values(data ?? {}).every((value) => value === null);
+}
+
+function refusalOf({ refusal }: PreparedRequest, { report }: GraphQLContext): ExecutionResult {
+  return { errors: toGraphQLErrors(refusal ?? [], report) };
+}
+
+/** The error for an answer that is too large to be sent. */
+export function tooLarge(): GraphQLError {
+  return new GraphQLError(
+    `answer: got more, expected at most ${LARGEST_ANSWER_BYTES} bytes. Ask for fewer fields, or for fewer users at once.`,
+  );
+}
+
+/** JSON writes a character in at most six bytes. */
+const BYTES_OF_CHARACTER = 6;
+
+/** Whether the answer would be too large to be sent. */
+export function isTooLarge({ data }: ExecutionResult): boolean {
+  // Estimated first: serializing a far too large result would take long, or fail.
+  const characters = lengthOf(data, 0);
+  if (characters * BYTES_OF_CHARACTER <= LARGEST_ANSWER_BYTES) return false;
+  return characters > LARGEST_ANSWER_BYTES || isTooLargeAnswer(JSON.stringify(data));
+}
+
+/** Estimates the characters of a value as JSON, plus `before`. Stops as soon as they are too many. */
+function lengthOf(value: unknown, before: number): number {
+  if (typeof value === 'string') return before + value.length + 2;
+  if (typeof value !== 'object' || value === null) return before + 4;
+  let length = before + 2;
+  const isList = Array.isArray(value);
+  for (const key in value) {
+    length = lengthOf((value as Record<string, unknown>)[key], length + (isList ? 1 : key.length + 4));
+    if (length > LARGEST_ANSWER_BYTES) return length;
+  }
+  return length;
+}
+
+/* The weight of requests in units of admission (http/admission.ts). A unit is about the work of one user. */
+
+/** One unit in characters of a document to parse and validate. */
+const CHARACTERS_PER_UNIT = 500;
+
+/** The weight of reading a document for the first time. */
+export function weightOfReading(text: string): number {
+  return 1 + Math.floor(Math.min(text.length, LIMITS.characters) / CHARACTERS_PER_UNIT);
+}
+
+/** The weight of executing a request that was read. A refusal takes little. */
+export function weightOfRequest({ refusal, cost }: Pick<PreparedRequest, 'refusal' | 'cost'>): number {
+  return refusal === null ? weightOfCost(cost) : 1;
+}
+
+/** The weight of an operation of this cost. */
+export function weightOfCost(cost: number): number {
+  return 1 + unitsOfCost(cost);
+}
+
+/** The whole units of a cost. */
+export function unitsOfCost(cost: number): number {
+  return Math.floor(cost / COST_PER_UNIT);
+}

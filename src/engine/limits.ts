@@ -1,0 +1,183 @@
+import {
+  type ASTNode,
+  type DocumentNode,
+  type FieldNode,
+  type FloatValueNode,
+  type FragmentDefinitionNode,
+  GraphQLError,
+  type IntValueNode,
+  type Location,
+  type NameNode,
+  type OperationDefinitionNode,
+  type SelectionSetNode,
+  type StringValueNode,
+} from 'graphql';
+import { atMost, type InputKind, isTooLong } from '../domain/input-limits.js';
+
+/**
+ * The limits of one document. All except the cost (cost.ts) depend on the document alone and are checked once, before it is
+ * validated. Each check takes time in proportion to the number of tokens.
+ */
+export const LIMITS = {
+  /** Of the text. Checked before it is parsed. */
+  characters: 50_000,
+  /** Of the text of a document whose subscription is opened. The thread that keeps the streams reads it (elsewhere.ts). */
+  subscriptionCharacters: 5_000,
+  /** Of the body or the URL of a request for a subscription: its stream keeps what it declares. */
+  subscriptionBytes: 8_192,
+  tokens: 4_000,
+  /** GraphQL.js counts the lines again for each error, to report its position. */
+  lines: 2_000,
+  /** Fields within fields. The introspection query of common tools has 15. */
+  depth: 20,
+  operations: 50,
+  rootFields: 200,
+  aliases: 250,
+  directives: 50,
+  /** Fragment definitions, spreads and inline fragments. */
+  fragments: 200,
+  cost: 20_000,
+  /** Of the largest event of a subscription. The thread that keeps the streams executes it. */
+  eventCost: 5_000,
+} as const;
+
+const NAMES: Partial<Record<keyof typeof LIMITS, string>> = {
+  rootFields: 'root fields',
+  subscriptionCharacters: 'characters of a subscription',
+  subscriptionBytes: 'bytes of a request for a subscription',
+  eventCost: 'cost of the largest event',
+};
+
+/** The message for a limit that is exceeded: its name, what arrived, what is accepted. */
+export function limitExceeded(limit: keyof typeof LIMITS, arrived: number | string): string {
+  return `${NAMES[limit] ?? limit}: got ${arrived}, expected at most ${LIMITS[limit]}.`;
+}
+
+/** The first limit that a document exceeds, as an error; null where it keeps them all. The document may be invalid. */
+export function findExceededLimit(document: DocumentNode): GraphQLError | null {
+  return findLongText(document) ?? findTooMany(document);
+}
+
+/** The kinds of text that a document has, by their nodes: what limits each, and what errors call it. */
+const TEXTS: Partial<Record<ASTNode['kind'], { kind: InputKind; name: string }>> = {
+  Name: { kind: 'graphqlName', name: 'name' },
+  StringValue: { kind: 'text', name: 'text' },
+  IntValue: { kind: 'text', name: 'number' },
+  FloatValue: { kind: 'text', name: 'number' },
+};
+
+/** The first name or literal that is too long. A long alias would be repeated in each row of the answer. */
+function findLongText(document: DocumentNode): GraphQLError | null {
+  let found: GraphQLError | null = null;
+  walk(document, (node) => {
+    const text = TEXTS[node.kind];
+    if (text === undefined || found !== null) return;
+    const { value } = node as NameNode | StringValueNode | IntValueNode | FloatValueNode;
+    if (!isTooLong(text.kind, value)) return;
+    found = new GraphQLError(`${text.name}: got ${value.length} characters, expected ${atMost(text.kind)}.`);
+  });
+  return found;
+}
+
+/** Visits every node. GraphQL.js's `visit`, which can also edit, takes several times as long. */
+function walk(node: ASTNode, enter: (node: ASTNode) => void): void {
+  enter(node);
+  for (const key in node) {
+    const child = (node as unknown as Record<string, unknown>)[key] as
+      | ASTNode
+      | ASTNode[]
+      | string
+      | boolean
+      | undefined;
+    if (typeof child !== 'object' || key === 'loc') continue;
+    if (Array.isArray(child)) for (const each of child) walk(each, enter);
+    else walk(child, enter);
+  }
+}
+
+function findTooMany(document: DocumentNode): GraphQLError | null {
+  const fragments = fragmentsOf(document);
+  const depths = new Map<string, number>();
+  const arrived = { aliases: 0, directives: 0, fragments: fragments.size, depth: 0, operations: 0, rootFields: 0 };
+
+  const depthOf = ({ selections }: SelectionSetNode): number => {
+    let deepest = 0;
+    for (const selection of selections) {
+      countDirectives(selection);
+      if (selection.kind === 'Field') {
+        if (selection.alias) arrived.aliases += 1;
+        deepest = Math.max(deepest, 1 + (selection.selectionSet ? depthOf(selection.selectionSet) : 0));
+        continue;
+      }
+      arrived.fragments += 1;
+      const depth =
+        selection.kind === 'InlineFragment' ? depthOf(selection.selectionSet) : depthOfFragment(selection.name.value);
+      deepest = Math.max(deepest, depth);
+    }
+    return deepest;
+  };
+  const depthOfFragment = (name: string): number => {
+    const known = depths.get(name);
+    const fragment = fragments.get(name);
+    if (known !== undefined || fragment === undefined) return known ?? 0;
+    // Set first, so that a fragment that spreads itself does not recurse for ever. Validation refuses it later.
+    depths.set(name, 0);
+    const depth = depthOf(fragment.selectionSet);
+    depths.set(name, depth);
+    return depth;
+  };
+  const countDirectives = (node: ASTNode) => {
+    if ('directives' in node) arrived.directives += node.directives?.length ?? 0;
+  };
+
+  for (const node of document.definitions) {
+    countDirectives(node);
+    if (node.kind === 'FragmentDefinition') depthOfFragment(node.name.value);
+    if (node.kind !== 'OperationDefinition') continue;
+    arrived.operations += 1;
+    // Beyond the limit they are only counted: each may spread all fragments.
+    if (arrived.operations > LIMITS.operations) continue;
+    for (const variable of node.variableDefinitions ?? []) countDirectives(variable);
+    arrived.depth = Math.max(arrived.depth, depthOf(node.selectionSet));
+    arrived.rootFields = Math.max(arrived.rootFields, rootFieldsOf(node, fragments).length);
+  }
+  const names = ['operations', 'depth', 'rootFields', 'aliases', 'directives', 'fragments'] as const;
+  const beyond = names.find((name) => arrived[name] > LIMITS[name]);
+  return beyond === undefined ? null : new GraphQLError(limitExceeded(beyond, arrived[beyond]));
+}
+
+/**
+ * Removes the tokens from a parsed document. Each node refers to the linked list of all tokens, comments included, which takes
+ * ten times the memory of the nodes. Errors need only the positions.
+ */
+export function dropTokens(document: DocumentNode): void {
+  walk(document, ({ loc }) => {
+    const tokens = loc as { -readonly [Key in keyof Location]?: unknown } | undefined;
+    if (tokens === undefined) return;
+    tokens.startToken = undefined;
+    tokens.endToken = undefined;
+  });
+}
+
+/** The fragments that a document defines, by name. */
+export function fragmentsOf({ definitions }: DocumentNode): Map<string, FragmentDefinitionNode> {
+  return new Map(definitions.flatMap((node) => (node.kind === 'FragmentDefinition' ? [[node.name.value, node]] : [])));
+}
+
+/** The root fields of an operation. Those of a fragment count once, as they are executed once. */
+export function rootFieldsOf(
+  { selectionSet }: OperationDefinitionNode,
+  fragments: ReadonlyMap<string, FragmentDefinitionNode>,
+): FieldNode[] {
+  const visited = new Set<string>();
+  const collect = ({ selections }: SelectionSetNode): FieldNode[] =>
+    selections.flatMap((selection) => {
+      if (selection.kind === 'Field') return [selection];
+      if (selection.kind === 'InlineFragment') return collect(selection.selectionSet);
+      const fragment = fragments.get(selection.name.value);
+      if (fragment === undefined || visited.has(selection.name.value)) return [];
+      visited.add(selection.name.value);
+      return collect(fragment.selectionSet);
+    });
+  return collect(selectionSet);
+}

@@ -1,0 +1,271 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { FastifyRequest } from 'fastify';
+import { LRUCache } from 'lru-cache';
+import { isTooLong } from '../domain/input-limits.js';
+import type { ProjectScope } from '../domain/projects.js';
+import { AppError, badInput } from '../errors.js';
+import type { RunWithAdmission } from '../http/admission.js';
+import type { Elsewhere } from '../http/elsewhere.js';
+import { isSliceOver, nextSlice } from '../http/event-loop.js';
+import { documentIdOf, type Documents, DOCUMENTS_OF_PROJECT, type DocumentSet } from '../projects/documents.js';
+import { operationOf } from './answer.js';
+import { type DocumentCache, type ReadDocument, readDocument } from './documents.js';
+import type { AnsweredElsewhere, AskedElsewhere } from './elsewhere.js';
+import { toGraphQLErrors } from './errors.js';
+import { type Parameters, prepareRequest, weightOfReading, weightOfRequest } from './execution.js';
+import { limitExceeded, LIMITS } from './limits.js';
+
+/** This thread reads and executes what weighs no more. */
+const LIGHT_UNITS = 8;
+/** It reads a new document of this weight, because handing it over would take as long. */
+const TINY_UNITS = 1;
+/** Bytes of variables that it reads. */
+const LIGHT_VARIABLES = 4_096;
+
+/**
+ * Reads the documents of requests and weighs them. A document that is not in the cache is read when admission starts its
+ * request, because that may take longer than executing it. The request then goes on without waiting again: a request that waits
+ * with a syntax tree takes much memory.
+ *
+ * While the second thread is ready, it gets every request that is not known to be light. It is started when a project sends such a
+ * request beside others.
+ */
+export function createRequestReader(
+  documents: DocumentCache,
+  persisted: PersistedQueries,
+  elsewhere: Elsewhere<AskedElsewhere, AnsweredElsewhere>,
+) {
+  function prepare(request: FastifyRequest, document: ReadDocument): number {
+    const parameters = request.graphqlParameters as Parameters;
+    const prepared = prepareRequest(document, parameters);
+    request.graphql = prepared;
+    request.operation = operationOf(prepared);
+    if (document.tree !== null) keepQuery(request);
+    return weightOfRequest(prepared);
+  }
+
+  /** Keeps an automatic persisted query, once it is known to be valid. */
+  function keepQuery({ graphqlParameters, scope }: FastifyRequest): void {
+    const { hash, query } = graphqlParameters as Parameters;
+    if (hash !== undefined) persisted.add(scope.appId, hash, query);
+  }
+
+  function handOver(request: FastifyRequest): boolean {
+    request.isForElsewhere = elsewhere.takes(request);
+    return request.isForElsewhere;
+  }
+
+  /** Whether a document that is not in the cache may be read here, although the second thread is ready. */
+  function mayReadHere(query: string, appId: string): boolean {
+    const weight = weightOfReading(query);
+    return weight <= TINY_UNITS || (weight <= LIGHT_UNITS && documents.wasSeen(query, appId));
+  }
+
+  return {
+    keepQuery,
+
+    /** The weight of executing a request or, if its document is not in the cache, of reading it. */
+    weigh(request: FastifyRequest): number {
+      const { query } = request.graphqlParameters as Parameters;
+      const hasMuch = request.json !== null && request.json.length - query.length > LIGHT_VARIABLES;
+      if (hasMuch && handOver(request)) return weightOfReading(query);
+      const known = documents.find(query);
+      if (known === null) {
+        if (!mayReadHere(query, request.scope.appId)) handOver(request);
+        return weightOfReading(query);
+      }
+      const weight = prepare(request, known);
+      if (weight > LIGHT_UNITS) handOver(request);
+      return weight;
+    },
+
+    /** Reads a document that was not in the cache, and adds the weight of executing it. */
+    read(request: FastifyRequest): Promise<void> | undefined {
+      if (request.graphql !== null || request.isForElsewhere) return undefined;
+      const { query } = request.graphqlParameters as Parameters;
+      // Another request may have read it while this one waited.
+      const weight = prepare(request, documents.findOrRead(query, request.scope.appId));
+      request.addWeight(weight);
+      if (weight > LIGHT_UNITS) handOver(request);
+      return isSliceOver() ? nextSlice(request.scope.appId) : undefined;
+    },
+
+    /** Remembers that a document of this weight may be read here the next time. */
+    noteLight(query: string, appId: string, weight: number): void {
+      if (weight <= LIGHT_UNITS && weightOfReading(query) <= LIGHT_UNITS) documents.see(query, appId);
+    },
+  };
+}
+
+/** How a request gives its document. At most one of `query` and `documentId` is there. */
+export interface GivenDocument {
+  readonly query: string | undefined;
+  /** The id of a registered document. */
+  readonly documentId: string | undefined;
+  /** The hash of an automatic persisted query: with `query` to store it, alone to ask for it. */
+  readonly hash: string | undefined;
+}
+
+const HASH = /^[0-9a-f]{64}$/;
+const PREFIX = /^sha256:/;
+
+/** Reads how a request gives its document. Throws BAD_USER_INPUT. */
+export function readGivenDocument({ query, documentId, extensions }: Record<string, unknown>): GivenDocument {
+  const hash = readPersistedQuery((extensions as Record<string, unknown> | null | undefined)?.['persistedQuery']);
+  if (documentId != null) {
+    if (query != null || hash !== undefined)
+      throw new AppError('BAD_USER_INPUT', 'query, documentId: got both, expected one of them.');
+    return { query: undefined, documentId: readDocumentId(documentId), hash: undefined };
+  }
+  if (typeof query === 'string' || (query == null && hash !== undefined))
+    return { query: query ?? undefined, documentId: undefined, hash };
+  throw new AppError(
+    'BAD_USER_INPUT',
+    'query: expected one GraphQL document, or documentId with the id of a registered one, in a JSON object or in the URL.',
+  );
+}
+
+function readDocumentId(given: unknown): string {
+  const id = typeof given === 'string' && !isTooLong('documentId', given) ? given.replace(PREFIX, '') : '';
+  if (HASH.test(id)) return id;
+  throw badInput('documentId', given, '64 hexadecimal digits, with or without "sha256:" before them');
+}
+
+/** The hash in `extensions.persistedQuery`, as Apollo's clients send it; undefined without it. */
+function readPersistedQuery(given: unknown): string | undefined {
+  if (given == null) return undefined;
+  const { version, sha256Hash: hash } = given as Record<string, unknown>;
+  if (version !== 1) throw badInput('extensions.persistedQuery.version', version, '1');
+  if (typeof hash === 'string' && !isTooLong('documentId', hash) && HASH.test(hash)) return hash;
+  throw badInput('extensions.persistedQuery.sha256Hash', hash, '64 hexadecimal digits');
+}
+
+/** The memory for texts of automatic persisted queries of a project, and for how many projects there is that. */
+const PERSISTED_BYTES_OF_PROJECT = 256 * 1_024;
+const PERSISTED_PROJECTS = 200;
+
+/**
+ * Automatic persisted queries by their hash. Each project has memory of its own, so that none pushes out those of another. A client whose
+ * query is gone sends it again.
+ */
+export function createPersistedQueries() {
+  const projects = new LRUCache<string, LRUCache<string, string>>({ max: PERSISTED_PROJECTS });
+  return {
+    find: (appId: string, hash: string): string | undefined => projects.get(appId)?.get(hash),
+
+    /** Keeps a query whose hash is right and which is valid. */
+    add(appId: string, hash: string, text: string): void {
+      let ofProject = projects.get(appId);
+      if (ofProject === undefined) {
+        const maxSize = PERSISTED_BYTES_OF_PROJECT;
+        ofProject = new LRUCache({ maxSize, sizeCalculation: ({ length }) => 2 * length + 2 * hash.length });
+        projects.set(appId, ofProject);
+      }
+      if (!ofProject.has(hash)) ofProject.set(hash, text);
+    },
+  };
+}
+
+export type PersistedQueries = ReturnType<typeof createPersistedQueries>;
+
+export interface TextsOptions {
+  readonly registered: Documents;
+  /** Documents that all projects may name, by id. */
+  readonly shared: DocumentSet;
+  readonly persisted: PersistedQueries;
+  readonly runWithAdmission: RunWithAdmission;
+}
+
+/** One read of all documents of a project. */
+const WEIGHT_OF_READING = 4;
+const NONE: DocumentSet = new Map();
+
+/**
+ * Returns a function that finds the text of a request's document: at once, if it is in memory. It throws DOCUMENT_NOT_FOUND,
+ * DOCUMENT_REQUIRED where the secret is for registered documents only, and PERSISTED_QUERY_NOT_FOUND.
+ */
+export function createTextFinder({ registered, shared, persisted, runWithAdmission }: TextsOptions) {
+  function findRegistered(scope: ProjectScope, id: string, otherwise: () => string): string | Promise<string> {
+    const text = shared.get(id);
+    if (text !== undefined) return text;
+    const known = scope.documentsVersion === 0 ? NONE : registered.known(scope);
+    if (known !== null) return known.get(id) ?? otherwise();
+    const read = () => registered.read(scope);
+    return runWithAdmission(scope.appId, read, WEIGHT_OF_READING).then((set) => set.get(id) ?? otherwise());
+  }
+
+  return (scope: ProjectScope, { query, documentId, hash }: GivenDocument): string | Promise<string> => {
+    const id = documentId ?? (query === undefined && scope.documentsOnly ? hash : undefined);
+    if (id !== undefined) return findRegistered(scope, id, refuseUnknown);
+    if (scope.documentsOnly) {
+      throw new AppError(
+        'DOCUMENT_REQUIRED',
+        'The App Secret is for registered documents only: send the documentId of one instead of a query.',
+      );
+    }
+    if (query === undefined) {
+      const asked = hash as string;
+      return persisted.find(scope.appId, asked) ?? findRegistered(scope, asked, askForQuery);
+    }
+    // A longer query is refused by its length.
+    if (hash !== undefined && query.length <= LIMITS.characters && documentIdOf(query) !== hash)
+      throw badInput('extensions.persistedQuery.sha256Hash', hash, 'the SHA-256 of the query, in hexadecimal');
+    return query;
+  };
+}
+
+function refuseUnknown(): never {
+  throw new AppError('DOCUMENT_NOT_FOUND', 'The project has registered no document with this id.');
+}
+
+function askForQuery(): never {
+  // Clients go by this text.
+  throw new AppError('PERSISTED_QUERY_NOT_FOUND', 'PersistedQueryNotFound');
+}
+
+/** Reads and compiles documents before they are asked for, one in a turn of the event loop, as far as there is memory for the project. */
+export async function warmDocuments(cache: DocumentCache, appId: string, documents: DocumentSet): Promise<void> {
+  for (const text of documents.values()) {
+    if (!cache.warm(text, appId)) return;
+    await nextTurn();
+  }
+}
+
+/** What keeps a document from being registered: a sentence for each fault, with its line. */
+export function findFaults(text: string): string[] {
+  const { errors, operations } = readDocument(text);
+  const invalid = toGraphQLErrors(errors, () => undefined).map(({ message, locations }) => {
+    const line = locations?.[0]?.line;
+    return line === undefined ? message : `line ${line}: ${message}`;
+  });
+  // Without variables, lists have their default lengths.
+  const dear = operations().flatMap(({ node, cost }) => {
+    const name = node.name === undefined ? '' : `${node.name.value}: `;
+    return cost({}) > LIMITS.cost ? [`${name}${limitExceeded('cost', cost({}))}`] : [];
+  });
+  return [...invalid, ...dear];
+}
+
+/** The documents in the `.graphql` files of a directory, for all projects. Throws an error that names each file and line that is wrong. */
+export async function readDocumentsDir(dir: string): Promise<DocumentSet> {
+  const files = await readdir(dir).catch((cause) => {
+    throw new Error(`DOCUMENTS_DIR ${dir} cannot be read.`, { cause });
+  });
+  const names = files.filter((name) => name.endsWith('.graphql')).sort();
+  const documents = new Map<string, string>();
+  const faults: string[] = [];
+  let bytes = 0;
+  for (const name of names) {
+    const text = await readFile(join(dir, name), 'utf8');
+    bytes += Buffer.byteLength(text);
+    faults.push(...findFaults(text).map((fault) => `${name}: ${fault}`));
+    documents.set(documentIdOf(text), text);
+  }
+  const { count: most, bytes: mostBytes } = DOCUMENTS_OF_PROJECT;
+  if (names.length > most || bytes > mostBytes)
+    faults.push(`got ${names.length} files of ${bytes} bytes, expected at most ${most} files of ${mostBytes} bytes.`);
+  if (faults.length > 0) throw new Error(`DOCUMENTS_DIR ${dir} cannot be used.\n${faults.join('\n')}`);
+  return documents;
+}

@@ -1,0 +1,139 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createSourceEventStream, execute, type ExecutionArgs, type ExecutionResult, GraphQLError } from 'graphql';
+import type { Services } from '../context.js';
+import type { Change } from '../domain/changes.js';
+import { LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';
+import { AppError } from '../errors.js';
+import type { GraphQLContext } from '../graphql/builder.js';
+import type { ShownChange } from '../graphql/changes.js';
+import { schema } from '../graphql/schema.js';
+import type { Asker } from '../http/elsewhere.js';
+import { HEARTBEAT, type OpenStream } from '../http/lifetime.js';
+import { contextOf } from './answer.js';
+import type { DocumentCache } from './documents.js';
+import { toGraphQLError, toGraphQLErrors } from './errors.js';
+import {
+  isTooLarge,
+  type Parameters,
+  type PreparedRequest,
+  prepareRequest,
+  weightOfCost,
+  weightOfReading,
+} from './execution.js';
+
+/*
+ * Subscriptions over Server-Sent Events, in the form of graphql-sse's distinct connections mode: an event `next` for each result and
+ * `complete` at the end. Yoga would execute them with its own executor, and writes each stream with a timer and a Fetch API response of
+ * its own, which take several times the memory.
+ */
+
+const RETRY_MS = 500;
+
+/**
+ * What a stream keeps of its request. It may live for days, so this is the text of the document, and the variables that it declares. The
+ * syntax tree is the cache's.
+ */
+export interface Subscription {
+  readonly parameters: Parameters;
+  /** Of an event, as it is estimated. */
+  readonly cost: number;
+}
+
+export function keepSubscription({ query, operationName, variables = {}, operation, cost }: PreparedRequest) {
+  const names = operation?.node.variableDefinitions?.map(({ variable }) => variable.name.value) ?? [];
+  const declared = names.flatMap((name) => (name in variables ? [[name, variables[name]]] : []));
+  return { parameters: { query, operationName, variables: Object.fromEntries(declared) }, cost };
+}
+
+export interface SubscriptionOptions {
+  readonly asker: Asker;
+  readonly documents: DocumentCache;
+  readonly services: Services;
+  readonly stream: OpenStream;
+}
+
+/** The events of a subscription that is not refused, as text, until its stream ends. */
+export async function* subscriptionEvents(
+  subscription: Subscription,
+  options: SubscriptionOptions,
+): AsyncGenerator<string, void> {
+  const { stream, asker } = options;
+  const { report } = asker;
+  try {
+    const changes = await open(subscription, options);
+    if (!(Symbol.asyncIterator in changes)) yield next(changes, report);
+    else {
+      // From here on no change is missed, also without a cursor.
+      yield HEARTBEAT;
+      for await (const change of changes) yield await eventOf(change as Change, subscription, options);
+    }
+    if (stream.signal.aborted) throw stream.signal.reason;
+  } catch (error) {
+    // The client has gone.
+    if (stream.isGone()) return;
+    yield next({ errors: [toGraphQLError(error, report)] }, report);
+  }
+  yield 'event: complete\ndata:\n\n';
+}
+
+/** The changes that a subscription follows, or why there are none. */
+function open(subscription: Subscription, { asker, services, documents, stream }: SubscriptionOptions) {
+  const prepared = prepare(subscription, documents, asker);
+  const { signal, admit } = stream;
+  return createSourceEventStream(argumentsOf(prepared, contextOf(asker, prepared, services, { signal, admit })));
+}
+
+/** Reads the document again where the cache has evicted it. The asker is charged for that. */
+function prepare({ parameters }: Subscription, documents: DocumentCache, { scope, addWeight }: Asker): PreparedRequest {
+  const { query } = parameters;
+  if (documents.find(query) === null) addWeight(weightOfReading(query));
+  return prepareRequest(documents.findOrRead(query, scope.appId), parameters);
+}
+
+/** Executes the operation for a change when admission lets it, and waits where its queue is full: a stream must not lose a change. */
+async function eventOf(
+  change: Change,
+  subscription: Subscription,
+  { asker, documents, services, stream }: SubscriptionOptions,
+): Promise<string> {
+  for (;;) {
+    try {
+      return await stream.admit(async (scope, addWeight) => {
+        const now = { ...asker, scope, addWeight };
+        const prepared = prepare(subscription, documents, now);
+        return next(await executeFor(change, prepared, contextOf(now, prepared, services)), asker.report);
+      }, weightOfCost(subscription.cost));
+    } catch (error) {
+      if (!(error instanceof AppError && error.code === 'UNAVAILABLE') || stream.signal.aborted) throw error;
+      await sleep(RETRY_MS, undefined, { ref: false, signal: stream.signal }).catch(() => undefined);
+    }
+  }
+}
+
+/** A result that cannot be sent has no user, and an error with the cursor: its client goes on after it. */
+async function executeFor(
+  change: ShownChange,
+  prepared: PreparedRequest,
+  context: GraphQLContext,
+): Promise<ExecutionResult> {
+  const result = await execute({ ...argumentsOf(prepared, context), rootValue: change });
+  if (prepared.refusal === null && !isTooLarge(result)) return result;
+  const message = `event: got more, expected at most ${LARGEST_ANSWER_BYTES} bytes. Ask for fewer fields of the user.`;
+  const user = new GraphQLError(message, { extensions: { code: 'BAD_USER_INPUT', cursor: change.id } });
+  return execute({ ...argumentsOf(prepared, context), rootValue: { ...change, user } });
+}
+
+function argumentsOf({ document, operationName, variables = {} }: PreparedRequest, context: GraphQLContext) {
+  return {
+    schema,
+    document: document.tree as NonNullable<typeof document.tree>,
+    contextValue: context,
+    variableValues: variables,
+    ...(operationName !== undefined && { operationName }),
+  } satisfies ExecutionArgs;
+}
+
+function next(result: ExecutionResult, report: GraphQLContext['report']): string {
+  const shown = result.errors ? { ...result, errors: toGraphQLErrors(result.errors, report) } : result;
+  return `event: next\ndata: ${JSON.stringify(shown)}\n\n`;
+}

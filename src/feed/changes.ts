@@ -1,0 +1,336 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { OnFailure } from '../db/background.js';
+import { createBatchedRead, type KeyedRow } from '../db/batched-read.js';
+import type { Database } from '../db/database.js';
+import { isUnreachable } from '../db/failures.js';
+import type { Queryable } from '../db/statements.js';
+import {
+  type Change,
+  type ChangeCursor,
+  type ChangeType,
+  cursorExpired,
+  encodeChangeCursor,
+  type Place,
+} from '../domain/changes.js';
+import type { ProjectScope } from '../domain/projects.js';
+import { AppError } from '../errors.js';
+import {
+  type ChangeRow,
+  type ChangesKey,
+  type FeedRow,
+  findLeader,
+  findOldestWriter,
+  readChanges,
+  readFeed,
+} from './changes.sql.js';
+import { createChangePublisher, createNews } from './publisher.js';
+
+export type Changes = ReturnType<typeof createChanges>;
+
+/** A page looks at about so many changes at most for those of its types, and at so many in one statement. */
+const MAX_SCANNED = 10_000;
+const SCANNED_AT_ONCE = 1_000;
+/** To look at so many for their type is one unit of work (http/admission.ts). */
+const SCANNED_PER_UNIT = 200;
+/** How many changes a follower reads at once: one unit of work. */
+const FOLLOWED_AT_ONCE = 50;
+/** A follower tries again for so long while the service is overloaded or the database is away. */
+const RETRY_MS = 500;
+const MAX_RETRIES = 60;
+
+export interface ChangesQuery {
+  readonly after: Place;
+  /** Null: all. */
+  readonly types: readonly ChangeType[] | null;
+}
+
+export interface ChangesPage {
+  readonly changes: Change[];
+  /** Where the next page begins, also if this one is empty. */
+  readonly end: string;
+  readonly hasMore: boolean;
+}
+
+/** Adds units of work that a request turned out to cost. False where the work is to end, because the request is refused or its client has gone. */
+export type Charge = (units: number) => boolean;
+
+/** Runs a read when admission lets it. */
+export type Admit = <Result>(work: () => Promise<Result>) => Promise<Result>;
+
+/** A part of the feed. */
+interface Part {
+  readonly changes: Change[];
+  readonly end: ChangeCursor;
+  /** Whether there were as many as asked for, or as may be looked at, so that there may be more. */
+  readonly isFull: boolean;
+  readonly published: number;
+  /** The newest change that is committed, which may not be published yet. */
+  readonly newest: number;
+}
+
+/** What comes after a place that is kept in the database of the feed. */
+export interface ChangesAfter {
+  readonly changes: { readonly change: Change; readonly id: number }[];
+  readonly end: number;
+  /** Whether there may be more. */
+  readonly isFull: boolean;
+  /** The present one of the feed. */
+  readonly timeline: string;
+}
+
+/** What is read at once: so many changes, of the types, of so many that are looked at. */
+type Extent = Pick<ChangesKey, 'types' | 'limit' | 'scan'>;
+
+/** One read, for which a request has paid with its weight. */
+const extentOf = (types: ChangesKey['types'], limit: number): Extent => ({
+  types,
+  limit,
+  scan: types === null ? limit : Math.max(limit, SCANNED_PER_UNIT),
+});
+const ONE = extentOf(null, 1);
+
+/** The feed of changes of a project. It keeps what is not older than `retentionMs`. */
+export function createChanges(db: Database, retentionMs: number, onFailure: OnFailure) {
+  const publisher = createChangePublisher(db, retentionMs, onFailure);
+  const readOn = (on: Queryable) =>
+    createBatchedRead({
+      name: 'changes',
+      read: (keys: readonly ChangesKey[]) => readChanges(on, keys),
+      answer: (rows: KeyedRow<ChangeRow>[]) => rows,
+      groupKey: ({ types }) => types?.join() ?? '',
+      weigh: ({ scan }) => scan,
+    });
+  const readNow = readOn(db);
+  const readLagging = db.replica === null ? readNow : readOn(db.lagging);
+  const news = createNews(db, publisher.listen);
+
+  async function readPart(
+    projectId: number,
+    after: ChangeCursor | null,
+    extent: Extent,
+    read = readNow,
+  ): Promise<Part> {
+    const rows = await read({ projectId, after: after?.id ?? 0, ...extent });
+    const feed = rows[0] as ChangeRow;
+    const cursorOf = cursorsOf(feed);
+    if (after !== null) requireKept(after, feed, retentionMs);
+    const changes = wantedOf(rows, extent).map((row) => toChange(row, cursorOf(row.id)));
+    const isFull = isFullOf(rows, extent);
+    // A cursor that is ahead, because another server has published less so far, stays where it is.
+    const endId = isFull ? (rows.at(-1)?.id as number) : feed.published;
+    const end = after !== null && after.id >= endId ? after : cursorOf(endId);
+    return { changes, end, isFull, published: feed.published, newest: feed.newest ?? 0 };
+  }
+
+  /** Of a page. A standby does not know every cursor yet, so the primary decides which have expired. */
+  function readPagePart(projectId: number, after: ChangeCursor | null, extent: Extent): Promise<Part> {
+    return readPart(projectId, after, extent, readLagging).catch((error) => {
+      if (db.replica === null || (error as Partial<AppError>).code !== 'CURSOR_EXPIRED') throw error;
+      return readPart(projectId, after, extent);
+    });
+  }
+
+  async function findEnd(): Promise<ChangeCursor> {
+    let feed = await readFeed(db);
+    if (feed.last > feed.published) {
+      await publisher.waitFor(feed.last);
+      feed = await readFeed(db);
+    }
+    // Who takes a cursor and then reads lists must not miss what is before the cursor and not yet in the lists of a standby.
+    if (db.replica !== null) await sleep(db.replica.maxAgeMs);
+    return cursorsOf(feed)(feed.published);
+  }
+
+  return {
+    /** Begins to publish. To be called when a server has opened the database; otherwise the first reader does. */
+    start: publisher.start,
+
+    /**
+     * The next changes in the order in which they were committed, at least those committed before the call, unless a transaction that is
+     * still open holds them up. A page for few types may have fewer than `first` although there are more: it looks at a bounded number of
+     * changes, and each read after the first is charged before it is made. CURSOR_EXPIRED.
+     */
+    async listChanges(
+      scope: ProjectScope,
+      { after, types, first }: ChangesQuery & { readonly first: number },
+      charge: Charge = () => true,
+    ): Promise<ChangesPage> {
+      const projectId = scope.projectIdFor('changes');
+      publisher.start();
+      const changes: Change[] = [];
+      let isWaiting = true;
+      let place = after === 'now' ? await findEnd() : after;
+      let extent = extentOf(types, first);
+      for (let scanned = 0; ; ) {
+        const part = await readPagePart(projectId, place, extent);
+        place = part.end;
+        scanned += extent.scan;
+        changes.push(...part.changes);
+        const hasMore = part.isFull && place.id < part.newest;
+        const limit = first - changes.length;
+        if (!part.isFull && part.newest > part.published && isWaiting) {
+          isWaiting = false;
+          await publisher.waitFor(part.newest);
+          extent = extentOf(types, limit);
+        } else if (hasMore && limit > 0 && scanned < MAX_SCANNED && charge(SCANNED_AT_ONCE / SCANNED_PER_UNIT)) {
+          extent = { types, limit, scan: SCANNED_AT_ONCE };
+        } else return { changes, end: encodeChangeCursor(place), hasMore };
+      }
+    },
+
+    /**
+     * The changes after a cursor, and then those that come, in lists, until `signal` aborts. Each list is read when it is asked for, so a
+     * slow reader costs no memory. CURSOR_EXPIRED.
+     */
+    async *follow(
+      scope: ProjectScope,
+      { after, types }: ChangesQuery & { readonly after: ChangeCursor | null },
+      signal: AbortSignal,
+      admit: Admit,
+    ): AsyncGenerator<Change[], void> {
+      const projectId = scope.projectIdFor('changes');
+      publisher.start();
+      let retries = 0;
+      for (let place = after; !signal.aborted; ) {
+        // Before the read, so that nothing is published unnoticed after it.
+        const newer = news.of(projectId, signal);
+        try {
+          const part = await admit(() => readPart(projectId, place, extentOf(types, FOLLOWED_AT_ONCE)));
+          retries = 0;
+          place = part.end;
+          if (part.changes.length > 0) yield part.changes;
+          if (!part.isFull) await newer.wait();
+        } catch (error) {
+          if (!isTransient(error) || retries === MAX_RETRIES) throw error;
+          retries += 1;
+          await sleep(RETRY_MS, undefined, { ref: false, signal }).catch(() => undefined);
+        } finally {
+          newer.forget();
+        }
+      }
+    },
+
+    /** From where a stream begins: the cursor that it gives, which has to be valid, or else the present end. CURSOR_EXPIRED. */
+    async findStart(scope: ProjectScope, after: Place): Promise<ChangeCursor> {
+      const projectId = scope.projectIdFor('changes');
+      publisher.start();
+      if (after === null || after === 'now') return findEnd();
+      await readPart(projectId, after, ONE);
+      return after;
+    },
+
+    /**
+     * The next changes after a place that this database keeps itself, such as that of a webhook, each with its own place, and the place
+     * after them. CURSOR_EXPIRED.
+     */
+    async readAfter(
+      projectId: number,
+      place: ChangeCursor,
+      { types, limit }: Pick<Extent, 'types' | 'limit'>,
+    ): Promise<ChangesAfter> {
+      const extent = { types, limit, scan: types === null ? limit : SCANNED_AT_ONCE };
+      const rows = await readNow({ projectId, after: place.id, ...extent });
+      const feed = rows[0] as ChangeRow;
+      // A place that is never moved may be older than the timelines that are kept.
+      if (isKnown(place, feed) || timelinesOf(feed).length < MAX_TIMELINES) requireKept(place, feed, retentionMs);
+      else requireNotPruned(place.id, feed, retentionMs);
+      const cursorOf = cursorsOf(feed);
+      const changes = wantedOf(rows, extent).map((row) => ({ change: toChange(row, cursorOf(row.id)), id: row.id }));
+      const isFull = isFullOf(rows, extent);
+      const end = isFull ? (rows.at(-1)?.id as number) : Math.max(place.id, feed.published);
+      return { changes, end, isFull, timeline: feed.timeline };
+    },
+
+    /** The place of a cursor, or the present end, for what is kept in this database. Every change that is not committed yet comes after it. CURSOR_EXPIRED. */
+    async findPlace(scope: ProjectScope, after: Exclude<Place, null>): Promise<ChangeCursor> {
+      const projectId = scope.projectIdFor('changes');
+      const end = await findEnd();
+      if (after === 'now') return end;
+      await readPart(projectId, after, ONE);
+      return after;
+    },
+
+    /** The cursors of places, as they are now. */
+    async cursorsOfPlaces(): Promise<(place: number) => string> {
+      const cursorOf = cursorsOf(await readFeed(db));
+      return (place) => encodeChangeCursor(cursorOf(place));
+    },
+
+    /** Calls back after each publication. Changes are published without a delay as long as there is a listener. Returns what ends it. */
+    listen: (listener: () => void): (() => void) => publisher.listen(listener),
+
+    lagSeconds: publisher.lagSeconds,
+    /** The transaction that holds up the feed for longest. Null if none is open that has written changes. */
+    findOldestWriter: () => findOldestWriter(db),
+    /** The session that publishes; null if none does, and on the embedded database. */
+    findLeader: () => findLeader(db),
+    prune: publisher.prune,
+    close: publisher.close,
+  };
+}
+
+/** The cursor of a transaction's snapshot: every change up to it is in the snapshot. It must be the first statement of the transaction. */
+export async function findSnapshotCursor(tx: Queryable): Promise<string> {
+  const feed = await readFeed(tx);
+  return encodeChangeCursor(cursorsOf(feed)(feed.published));
+}
+
+/** The changes that were asked for. The last one that was looked at may be of another type. */
+function wantedOf(rows: ChangeRow[], { types }: Extent): (ChangeRow & { readonly id: number })[] {
+  const isWanted = (row: ChangeRow): row is ChangeRow & { readonly id: number } =>
+    row.id !== null && (types === null || types.includes(row.type));
+  return rows.filter(isWanted);
+}
+
+function isFullOf(rows: ChangeRow[], { limit, scan }: Extent): boolean {
+  const last = rows.at(-1) as ChangeRow;
+  return last.id !== null && (rows.length === limit || last.place === scan);
+}
+
+function toChange({ type, at, userId, fields }: ChangeRow, cursor: ChangeCursor): Change {
+  return { id: encodeChangeCursor(cursor), type, at, userId, fields: fields?.split(' ') ?? [] };
+}
+
+/** The timeline of cursors before the first change, which are the same in every database. */
+const BEGINNING = { timeline: '00000000', published: 1 };
+
+/** As many earlier timelines are kept: see the migration. */
+const MAX_TIMELINES = 200;
+
+const isKnown = ({ timeline }: ChangeCursor, feed: FeedRow) =>
+  timeline === feed.timeline || timelinesOf(feed).some((each) => each.timeline === timeline);
+
+function timelinesOf({ timelines }: FeedRow): { timeline: string; published: number }[] {
+  const words = timelines?.split(' ') ?? [];
+  return words.flatMap((word, index) =>
+    index % 2 === 0 ? [{ timeline: word, published: Number(words[index + 1]) }] : [],
+  );
+}
+
+/** The cursor of an id, in the timeline in which it was published, so that a change always has the same. */
+function cursorsOf(feed: FeedRow): (id: number) => ChangeCursor {
+  const timelines = [BEGINNING, ...timelinesOf(feed)];
+  return (id) => ({ timeline: timelines.find(({ published }) => published >= id)?.timeline ?? feed.timeline, id });
+}
+
+/** Throws CURSOR_EXPIRED where changes after the cursor are missing, or where it has seen changes that this database lost. */
+function requireKept({ timeline, id }: ChangeCursor, feed: ChangeRow, retentionMs: number): void {
+  if (timeline !== feed.timeline) {
+    const known = [BEGINNING, ...timelinesOf(feed)].find((each) => each.timeline === timeline);
+    if (known === undefined || id > known.published)
+      throw cursorExpired('this database has not all of the changes before it');
+  }
+  requireNotPruned(id, feed, retentionMs);
+}
+
+/** Throws CURSOR_EXPIRED where changes after the place have been deleted. */
+function requireNotPruned(place: number, { prunedThrough }: ChangeRow, retentionMs: number): void {
+  if (prunedThrough !== null && place < prunedThrough)
+    throw cursorExpired(
+      `changes are kept for ${Math.round(retentionMs / 86_400_000)} days, and some after it are gone`,
+    );
+}
+
+function isTransient(error: unknown): boolean {
+  return error instanceof AppError ? error.code === 'UNAVAILABLE' : isUnreachable(error);
+}

@@ -1,0 +1,291 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createBackground, type OnFailure } from '../db/background.js';
+import type { Database, Session } from '../db/database.js';
+import { isNotPermitted } from '../db/failures.js';
+import { inBatches, type Queryable } from '../db/statements.js';
+import { deleteExpiredKeys, listProjectsWithExpiredKeys } from '../projects/idempotency.sql.js';
+import {
+  endSilentLeader,
+  findChangedProjects,
+  findLeader,
+  findWriters,
+  haveEnded,
+  lastChangeId,
+  listProjectsWithOldChanges,
+  nameLeader,
+  pruneChanges,
+  publishChanges,
+  PUBLISHED_CHANNEL,
+  readFeed,
+  takeTransactionId,
+  tryToLead,
+} from './changes.sql.js';
+
+export type ChangePublisher = ReturnType<typeof createChangePublisher>;
+
+/** How long the leader waits between two looks at the sequence: while changes come, and while none has come for long. */
+const BUSY_MS = 20;
+const IDLE_MS = 100;
+/** It counts as busy for so long after a change, and while there are listeners. */
+const BUSY_FOR_MS = 5_000;
+/** How often it looks whether the open transactions have ended, at first and at last. */
+const MIN_SETTLE_MS = 2;
+const MAX_SETTLE_MS = 200;
+/** How often another process asks whether the leader has gone. */
+const LEAD_RETRY_MS = 1_000;
+/** A leader that is silent for so long is frozen. */
+const SILENT_SECONDS = 10;
+/** How long a reader waits for what is committed to be published, and while the session of this process is not there yet. */
+const WAIT_MS = 1_000;
+const CONNECT_WAIT_MS = 5_000;
+const PRUNE_INTERVAL_MS = 600_000;
+
+/**
+ * Settles up to where the feed can be read, in one process of all that share a database; the others are told. Ids are given out before
+ * commit. So the leader reads the last id that was given out, then takes a transaction id of its own, and publishes the first when no
+ * transaction up to the second is open any more: every transaction that was given one of these ids has ended by then. Where that takes long,
+ * it looks at the locks on the table instead, which only transactions with changes of this database have.
+ *
+ * Writers do nothing for it. NOTIFY from their transactions would make their commits wait for each other.
+ */
+export function createChangePublisher(db: Database, retentionMs: number, onFailure: OnFailure) {
+  const inBackground = createBackground(onFailure);
+  const listeners = new Set<(published: number) => void>();
+  const isEmbedded = db.engineUsage() !== null;
+  const stopped = new AbortController();
+  let published = 0;
+  let isStarted = false;
+  let leads = false;
+  let busyUntil = 0;
+  let pendingSince: number | null = null;
+  let running: Promise<void> = Promise.resolve();
+  let pruning: Promise<void> = Promise.resolve();
+  let pruneTimer: NodeJS.Timeout | undefined;
+
+  function announce(upto: number, last = upto): void {
+    if (last <= upto) pendingSince = null;
+    else pendingSince ??= performance.now();
+    if (upto === published) return;
+    published = upto;
+    busyUntil = performance.now() + BUSY_FOR_MS;
+    for (const listener of [...listeners]) listener(upto);
+  }
+
+  /** For how long there have been changes that are not published, in seconds, as far as this process knows. */
+  const lagSeconds = () => (pendingSince === null ? 0 : (performance.now() - pendingSince) / 1_000);
+  const pause = (ms: number, signal: AbortSignal) => sleep(ms, undefined, { ref: false, signal });
+
+  async function followLeader(session: Session): Promise<void> {
+    leads = false;
+    await session.listen(PUBLISHED_CHANNEL, (text) => {
+      if (!leads) announce(Number(text));
+    });
+    const isShared = await session.isShared();
+    while (isShared || !(await tryToLead(session))) {
+      const feed = await readFeed(session);
+      announce(feed.published, feed.last);
+      await watchLeader(session);
+      await pause(LEAD_RETRY_MS, session.signal);
+    }
+    if (await session.isDirect()) await nameLeader(session);
+    leads = true;
+    schedulePruning();
+    // Begins a new timeline where the database may have lost changes.
+    announce(await publishChanges(session, 0));
+    await publishAll(session).finally(() => {
+      leads = false;
+    });
+  }
+
+  /**
+   * Ends the session of a leader that is frozen, which gives its lock back. When it wakes up, it publishes nothing: whatever it does as the
+   * leader, it does in that session.
+   */
+  async function watchLeader(session: Session): Promise<void> {
+    const leader = await findLeader(session);
+    if (leader === null) return;
+    const { pid, role, silentSeconds, isNamed } = leader;
+    const report = (what: string) =>
+      inBackground('Watching the process that publishes changes', () =>
+        Promise.reject(new Error(`The session ${pid} of role ${role} publishes changes, ${what}`)),
+      );
+    if (silentSeconds === null)
+      return report('and this role may not see whether it is alive. Give both processes the same role.');
+    if (silentSeconds < SILENT_SECONDS) return;
+    const silent = `and has been silent for ${Math.round(silentSeconds)} s`;
+    if (!isNamed)
+      return report(
+        `${silent}. A pooler may have lent it to another client, so it is not ended: set DATABASE_DIRECT_URL.`,
+      );
+    try {
+      if (await endSilentLeader(session, SILENT_SECONDS)) await report(`${silent}, so it was ended.`);
+    } catch (error) {
+      if (!isNotPermitted(error)) throw error;
+      await report(`${silent}. This role may not end it. As a superuser: SELECT pg_terminate_backend(${pid}).`);
+    }
+  }
+
+  async function publishAll(session: Session): Promise<void> {
+    for (;;) {
+      const last = await lastChangeId(session);
+      if (last > published) {
+        pendingSince ??= performance.now();
+        await settle(session);
+        announce(await publishChanges(session, last));
+      }
+      const isBusy = listeners.size > 0 || performance.now() < busyUntil;
+      await pause(isBusy ? BUSY_MS : IDLE_MS, session.signal);
+    }
+  }
+
+  /** Waits until every transaction has ended that was given a change before this call. */
+  async function settle(session: Session): Promise<void> {
+    const xid = await takeTransactionId(session);
+    let writers: string[] | null = null;
+    for (let ms = MIN_SETTLE_MS; !(await haveEnded(session, xid)); ms = Math.min(2 * ms, MAX_SETTLE_MS)) {
+      await pause(ms, session.signal);
+      // A transaction that has nothing to do with changes, or that is of another database, may be open for long.
+      if (ms < MIN_SETTLE_MS * 4) continue;
+      const open = await findWriters(session);
+      writers ??= open;
+      if (!writers.some((writer) => open.includes(writer))) return;
+    }
+  }
+
+  /** One session does everything, so whatever this statement sees is committed, and no other transaction is open. */
+  async function publishEmbedded(): Promise<void> {
+    const last = await lastChangeId(db);
+    if (last > published) announce(await publishChanges(db, last));
+  }
+
+  async function publishEmbeddedWhileListening(): Promise<void> {
+    announce(await publishChanges(db, 0));
+    schedulePruning();
+    while (!stopped.signal.aborted) {
+      await pause(BUSY_MS, stopped.signal);
+      if (listeners.size > 0) await publishEmbedded();
+    }
+  }
+
+  function pruneInBackground(): Promise<void> {
+    pruning = pruning.then(() =>
+      inBackground('Deleting what has expired', () => deleteOldRows(db, retentionMs, stopped.signal)),
+    );
+    return pruning;
+  }
+
+  /** Does nothing once closed: a session may still become the leader while the database closes. */
+  function schedulePruning(): void {
+    if (stopped.signal.aborted) return;
+    void pruneInBackground();
+    pruneTimer ??= setInterval(() => {
+      if (leads || isEmbedded) void pruneInBackground();
+    }, PRUNE_INTERVAL_MS).unref();
+  }
+
+  return {
+    /** Starts to publish, or to follow the process that does. Called by the first reader, or when a server opens its database. */
+    start(): void {
+      if (isStarted) return;
+      isStarted = true;
+      if (isEmbedded) {
+        running = inBackground('Publishing changes', () =>
+          publishEmbeddedWhileListening().catch((error) => {
+            if (stopped.signal.aborted) return;
+            isStarted = false;
+            throw error;
+          }),
+        );
+      } else db.keepSession(followLeader);
+    },
+
+    /** Calls back with up to where is published, whenever that has changed. Returns a function that ends it. */
+    listen(listener: (published: number) => void): () => void {
+      listeners.add(listener);
+      return () => void listeners.delete(listener);
+    },
+
+    /** Waits until the changes up to an id are published, unless a transaction that stays open holds them up, or another process publishes. */
+    async waitFor(upto: number): Promise<void> {
+      if (isEmbedded) return publishEmbedded();
+      if (!isStarted || published >= upto || lagSeconds() * 1_000 > WAIT_MS) return;
+      let isDone = () => {};
+      const done = new Promise<void>((resolve) => {
+        isDone = resolve;
+      });
+      const stop = this.listen((now) => now >= upto && isDone());
+      const timer = setTimeout(isDone, published === 0 ? CONNECT_WAIT_MS : WAIT_MS);
+      await done;
+      clearTimeout(timer);
+      stop();
+    },
+
+    lagSeconds,
+
+    /** Deletes what has expired (upkeep.ts). */
+    prune: pruneInBackground,
+
+    async close(): Promise<void> {
+      stopped.abort();
+      clearInterval(pruneTimer);
+      await Promise.all([running, pruning]);
+    },
+  };
+}
+
+/** Tells followers when their project has new changes: one statement for all projects that are followed, at each publication. */
+export function createNews(db: Database, listen: (listener: (published: number) => void) => () => void) {
+  const waiting = new Map<number, Set<() => void>>();
+  let checked: number | null = null;
+  let stopListening: (() => void) | null = null;
+  let checking: Promise<void> = Promise.resolve();
+
+  function wake(projectIds: Iterable<number>): void {
+    for (const projectId of projectIds) for (const resolve of waiting.get(projectId) ?? []) resolve();
+  }
+
+  async function check(published: number): Promise<void> {
+    const from = checked;
+    checked = published;
+    // A smaller number is that of a database that was restored.
+    if (from === null || published < from) return wake([...waiting.keys()]);
+    await findChangedProjects(db, [...waiting.keys()], from, published).then(wake, () => wake([...waiting.keys()]));
+  }
+
+  return {
+    /** `wait` resolves once the project may have changes that were not published when this was called, or when `signal` aborts. */
+    of(projectId: number, signal: AbortSignal) {
+      stopListening ??= listen((published) => {
+        checking = checking.then(() => check(published));
+      });
+      let resolve = () => {};
+      const woken = new Promise<void>((done) => {
+        resolve = done;
+      });
+      const ofProject = waiting.get(projectId) ?? new Set();
+      waiting.set(projectId, ofProject.add(resolve));
+      signal.addEventListener('abort', resolve, { once: true });
+      if (signal.aborted) resolve();
+      return {
+        wait: () => woken,
+        forget() {
+          signal.removeEventListener('abort', resolve);
+          ofProject.delete(resolve);
+          if (ofProject.size === 0) waiting.delete(projectId);
+          if (waiting.size > 0 || stopListening === null) return;
+          stopListening();
+          stopListening = null;
+          checked = null;
+        },
+      };
+    },
+  };
+}
+
+/** Deletes what has expired, of all projects, in short statements: changes that are older than `retentionMs`, and expired idempotency keys. */
+export async function deleteOldRows(db: Queryable, retentionMs: number, signal: AbortSignal): Promise<void> {
+  for (const projectId of await listProjectsWithOldChanges(db, retentionMs))
+    await inBatches((limit) => pruneChanges(db, projectId, retentionMs, limit), signal);
+  for (const projectId of await listProjectsWithExpiredKeys(db))
+    await inBatches((limit) => deleteExpiredKeys(db, projectId, limit), signal);
+}

@@ -1,0 +1,360 @@
+import { Prisma, type Queryable } from '../db/statements.js';
+import type { ChangeCursor, ChangeType } from '../domain/changes.js';
+import type { Actor } from '../domain/projects.js';
+import type { Attempt, WebhookSecret, WebhookStatus } from '../domain/webhooks.js';
+import { insertAuditEntries } from '../projects/audit.sql.js';
+
+/** An endpoint as it is listed. */
+export interface WebhookRow {
+  readonly id: number;
+  readonly url: string;
+  readonly description: string;
+  readonly types: ChangeType[];
+  readonly place: number;
+  readonly status: WebhookStatus;
+  readonly reason: string | null;
+  readonly createdAt: string;
+  readonly failures: number;
+  readonly nextAttemptAt: string;
+  readonly lastDeliveredAt: string | null;
+  readonly attempts: Attempt[];
+  readonly pendingSince: string | null;
+  readonly secrets: WebhookSecret[];
+}
+
+const IS_LIVE = Prisma.sql`(s.expires_at IS NULL OR s.expires_at > now())`;
+const PUBLISHED = Prisma.sql`coalesce((SELECT published FROM changes_feed), 1)`;
+const ISO = Prisma.raw(`'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'`);
+const EVENT_TYPES = Prisma.sql`w.types::text[] AS types`;
+
+/** The endpoints of a project, or one of them, oldest first. */
+export function listWebhooks(db: Queryable, projectId: number, id: number | null = null): Promise<WebhookRow[]> {
+  return db.query(Prisma.sql`
+    SELECT w.id, w.url, w.description, ${EVENT_TYPES}, w.place, w.status::text AS status, w.reason, w.created_at AS "createdAt",
+           w.failures, w.next_attempt_at AS "nextAttemptAt", w.last_delivered_at AS "lastDeliveredAt", w.attempts,
+           (
+             SELECT c.at FROM changes c
+             WHERE c.project_id = ${projectId}::int AND c.id > w.place AND c.id <= ${PUBLISHED}
+             ORDER BY c.id LIMIT 1
+           ) AS "pendingSince",
+           (
+             SELECT coalesce(jsonb_agg(jsonb_build_object(
+               'id', s.id, 'createdAt', to_char(s.created_at, ${ISO}), 'expiresAt', to_char(s.expires_at, ${ISO})
+             ) ORDER BY s.id DESC), '[]')
+             FROM webhook_secrets s WHERE s.project_id = ${projectId}::int AND s.webhook_id = w.id AND ${IS_LIVE}
+           ) AS secrets
+    FROM webhooks w
+    WHERE w.project_id = ${projectId}::int AND (${id}::int IS NULL OR w.id = ${id}::int)
+    ORDER BY w.id`);
+}
+
+/** Lets no other transaction add an endpoint or a secret to the project until this one ends. */
+export async function lockWebhooks(tx: Queryable, projectId: number): Promise<void> {
+  await tx.query(Prisma.sql`SELECT FROM projects WHERE id = ${projectId}::int FOR NO KEY UPDATE`);
+}
+
+export interface AddedWebhook {
+  readonly url: string;
+  /** The part of the URL that the audit trail shows: its path may be a secret of the endpoint. */
+  readonly origin: string;
+  readonly description: string;
+  readonly types: readonly ChangeType[];
+  readonly place: ChangeCursor;
+  readonly secret: Uint8Array;
+  readonly max: number;
+}
+
+/** Adds an endpoint, with its first secret and an audit entry. Null if the project has the most. */
+export async function insertWebhook(
+  tx: Queryable,
+  actor: Actor,
+  { url, origin, description, types, place, secret, max }: AddedWebhook,
+): Promise<number | null> {
+  const { projectId } = actor;
+  const entry = Prisma.sql`SELECT NULL::bigint, jsonb_build_object('webhook', id, 'origin', ${origin}::text) FROM added`;
+  const [added] = await tx.query<{ id: number }>(Prisma.sql`
+    WITH added AS (
+      INSERT INTO webhooks (project_id, url, description, types, place, timeline)
+      SELECT ${projectId}::int, ${url}::text, ${description}::text, ${types}::text[]::change_type[],
+             ${place.id}::bigint, ${place.timeline}::text
+      WHERE (SELECT count(*) FROM webhooks WHERE project_id = ${projectId}::int) < ${max}::bigint
+      RETURNING id
+    ), signed AS (
+      INSERT INTO webhook_secrets (project_id, webhook_id, secret)
+      SELECT ${projectId}::int, id, ${secret}::bytea FROM added
+    ), audited AS (
+      ${insertAuditEntries(actor, 'add_webhook', entry)}
+    )
+    SELECT id FROM added`);
+  return added?.id ?? null;
+}
+
+/** Removes an endpoint, with an audit entry. False if the project has none with this id. */
+export async function deleteWebhook(db: Queryable, actor: Actor, id: number): Promise<boolean> {
+  const entry = Prisma.sql`SELECT NULL::bigint, jsonb_build_object('webhook', id) FROM removed`;
+  const removed = await db.query(Prisma.sql`
+    WITH removed AS (
+      DELETE FROM webhooks WHERE project_id = ${actor.projectId}::int AND id = ${id}::int RETURNING id
+    ), audited AS (
+      ${insertAuditEntries(actor, 'remove_webhook', entry)}
+    )
+    SELECT id FROM removed`);
+  return removed.length > 0;
+}
+
+/**
+ * Adds a secret, with an audit entry. The valid ones end `overlapMs` from now, or earlier if they were to. Those that have ended are
+ * deleted. Nothing if the project has no such endpoint, or if `max` secrets would stay valid beside the new one.
+ */
+export async function replaceWebhookSecret(
+  tx: Queryable,
+  actor: Actor,
+  { id, secret, overlapMs, max }: { id: number; secret: Uint8Array; overlapMs: number; max: number },
+): Promise<{ previousExpiresAt: string } | undefined> {
+  const { projectId } = actor;
+  const overlapEnd = Prisma.sql`(now() + ${overlapMs}::float8 * interval '1 millisecond')::timestamptz(3)`;
+  const entry = Prisma.sql`SELECT NULL::bigint, jsonb_build_object('webhook', ${id}::int, 'ended_at', ${overlapEnd}) FROM made`;
+  const [made] = await tx.query<{ previousExpiresAt: string }>(Prisma.sql`
+    WITH made AS (
+      INSERT INTO webhook_secrets (project_id, webhook_id, secret)
+      SELECT w.project_id, w.id, ${secret}::bytea FROM webhooks w
+      WHERE w.project_id = ${projectId}::int AND w.id = ${id}::int AND (${overlapMs}::float8 = 0 OR ${max}::bigint > (
+        SELECT count(*) FROM webhook_secrets s
+        WHERE s.project_id = ${projectId}::int AND s.webhook_id = ${id}::int AND ${IS_LIVE}
+      ))
+      RETURNING id
+    ), shortened AS (
+      UPDATE webhook_secrets s SET expires_at = least(s.expires_at, ${overlapEnd})
+      WHERE s.project_id = ${projectId}::int AND s.webhook_id = ${id}::int AND ${IS_LIVE} AND ${overlapMs}::float8 > 0
+        AND EXISTS (SELECT FROM made)
+    ), deleted AS (
+      DELETE FROM webhook_secrets s
+      WHERE s.project_id = ${projectId}::int AND s.webhook_id = ${id}::int AND (${overlapMs}::float8 = 0 OR NOT ${IS_LIVE})
+        AND EXISTS (SELECT FROM made)
+    ), audited AS (
+      ${insertAuditEntries(actor, 'rotate_webhook', entry)}
+    )
+    SELECT ${overlapEnd} AS "previousExpiresAt" FROM made`);
+  return made;
+}
+
+/** Enables an endpoint, and tries at once; with a place, it goes on from there. With an audit entry. False if there is no such endpoint. */
+export async function enableWebhook(
+  db: Queryable,
+  actor: Actor,
+  id: number,
+  moved: { readonly place: ChangeCursor; readonly cursor: string } | null = null,
+): Promise<boolean> {
+  const { id: place = null, timeline = null } = moved?.place ?? {};
+  const entry = Prisma.sql`
+    SELECT NULL::bigint, jsonb_strip_nulls(jsonb_build_object('webhook', id, 'after', ${moved?.cursor ?? null}::text)) FROM enabled`;
+  const enabled = await db.query(Prisma.sql`
+    WITH enabled AS (
+      UPDATE webhooks w
+      SET status = 'enabled', reason = NULL, failures = 0, failing_since = NULL, next_attempt_at = now(),
+          place = coalesce(${place}::bigint, w.place), timeline = coalesce(${timeline}::text, w.timeline), moves = w.moves + (${place}::bigint IS NOT NULL)::int
+      WHERE w.project_id = ${actor.projectId}::int AND w.id = ${id}::int
+      RETURNING w.id
+    ), audited AS (
+      ${insertAuditEntries(actor, moved === null ? 'enable_webhook' : 'replay_webhook', entry)}
+    )
+    SELECT id FROM enabled`);
+  return enabled.length > 0;
+}
+
+/** The URL of an endpoint and its valid secrets, the newest first. */
+export async function findTarget(
+  db: Queryable,
+  projectId: number,
+  id: number,
+): Promise<{ url: string; secrets: string[] } | undefined> {
+  const [target] = await db.query<{ url: string; secrets: string[] }>(Prisma.sql`
+    SELECT w.url, ${SECRETS} AS secrets FROM webhooks w WHERE w.project_id = ${projectId}::int AND w.id = ${id}::int`);
+  return target;
+}
+
+/** As base64, the form in which the library takes them. */
+const SECRETS = Prisma.sql`ARRAY(
+  SELECT replace(encode(s.secret, 'base64'), E'\\n', '') FROM webhook_secrets s
+  WHERE s.project_id = w.project_id AND s.webhook_id = w.id AND ${IS_LIVE}
+  ORDER BY s.id DESC
+)`;
+
+/** An endpoint that a process may deliver to, until its lease ends. */
+export interface ClaimedWebhook {
+  readonly projectId: number;
+  readonly id: number;
+  readonly url: string;
+  readonly secrets: string[];
+  readonly types: ChangeType[];
+  readonly place: number;
+  readonly timeline: string;
+  readonly moves: number;
+  readonly failures: number;
+  /** For how long it has failed; 0 if it has not. */
+  readonly failingMs: number;
+  readonly attempts: Attempt[];
+}
+
+export interface ClaimLimits {
+  readonly lease: string;
+  readonly leaseMs: number;
+  /** How many endpoints of each project this process delivers to now. */
+  readonly held: ReadonlyMap<number, number>;
+  readonly maxPerProject: number;
+  readonly max: number;
+  /** How many of them may be endpoints that have failed. */
+  readonly maxFailing: number;
+}
+
+/** Enabled endpoints whose time has come, which no live process has leased. A project that is disabled is left alone. */
+const IS_DUE = Prisma.sql`
+  w.status = 'enabled' AND w.next_attempt_at <= now() AND (w.leased_until IS NULL OR w.leased_until <= now())`;
+/** Changes that are not delivered, or were deleted before they were; or the feed began anew. */
+const HAS_WORK = Prisma.sql`(
+  EXISTS (SELECT FROM changes c WHERE c.project_id = w.project_id AND c.id > w.place AND c.id <= ${PUBLISHED})
+  OR EXISTS (SELECT FROM changes_pruned g WHERE g.project_id = w.project_id AND g.through > w.place)
+  OR w.place > ${PUBLISHED}
+)`;
+
+/**
+ * Leases endpoints that have something to deliver. Projects take turns: first those of which this process delivers the least, and of
+ * those the endpoint that has waited for longest.
+ */
+export function claimWebhooks(db: Queryable, limits: ClaimLimits): Promise<ClaimedWebhook[]> {
+  const { lease, leaseMs, held, maxPerProject, max, maxFailing } = limits;
+  return db.query(Prisma.sql`
+    WITH due AS (
+      SELECT w.project_id, w.id, w.next_attempt_at, w.failures > 0 AS failing,
+             coalesce(h.held, 0) + row_number() OVER (
+               PARTITION BY w.project_id ORDER BY w.failures > 0, w.next_attempt_at, w.id
+             ) AS turn
+      FROM webhooks w
+      JOIN projects p ON p.id = w.project_id AND p.disabled_at IS NULL
+      LEFT JOIN unnest(${[...held.keys()]}::int[], ${[...held.values()]}::int[]) AS h(project_id, held)
+        ON h.project_id = w.project_id
+      WHERE ${IS_DUE} AND ${HAS_WORK}
+        AND NOT EXISTS (SELECT FROM project_moves m WHERE m.project_id = p.id AND m.step <> 'copying')
+    ), ranked AS (
+      SELECT due.*, row_number() OVER (PARTITION BY failing ORDER BY turn, next_attempt_at, id) AS of_kind
+      FROM due WHERE turn <= ${maxPerProject}::bigint
+    ), chosen AS (
+      SELECT project_id, id FROM ranked
+      WHERE NOT failing OR of_kind <= ${maxFailing}::bigint
+      ORDER BY turn, next_attempt_at, id
+      LIMIT ${max}::bigint
+    ), locked AS (
+      SELECT w.project_id, w.id FROM webhooks w JOIN chosen USING (project_id, id)
+      WHERE ${IS_DUE}
+      FOR NO KEY UPDATE OF w SKIP LOCKED
+    )
+    UPDATE webhooks w
+    SET leased_by = ${lease}::text, leased_until = now() + ${leaseMs}::float8 * interval '1 millisecond'
+    FROM locked
+    WHERE w.project_id = locked.project_id AND w.id = locked.id
+    RETURNING w.project_id AS "projectId", w.id, w.url, ${SECRETS} AS secrets, ${EVENT_TYPES}, w.place, w.timeline, w.moves, w.failures,
+              coalesce(extract(epoch FROM now() - w.failing_since) * 1000, 0)::float8 AS "failingMs", w.attempts`);
+}
+
+/** Whether there is any endpoint to deliver to. */
+export async function hasEnabledWebhooks(db: Queryable): Promise<boolean> {
+  const [row] = await db.query<{ exists: boolean }>(
+    Prisma.sql`SELECT EXISTS (SELECT FROM webhooks WHERE status = 'enabled') AS exists`,
+  );
+  return row?.exists === true;
+}
+
+/** Keeps leases for longer. Returns those that this process still has. */
+export function renewLeases(
+  db: Queryable,
+  webhooks: readonly Pick<ClaimedWebhook, 'projectId' | 'id'>[],
+  lease: string,
+  leaseMs: number,
+): Promise<{ projectId: number; id: number }[]> {
+  return db.query(Prisma.sql`
+    UPDATE webhooks w SET leased_until = now() + ${leaseMs}::float8 * interval '1 millisecond'
+    FROM unnest(
+      ${webhooks.map(({ projectId }) => projectId)}::int[], ${webhooks.map(({ id }) => id)}::int[]
+    ) AS mine(project_id, id)
+    WHERE w.project_id = mine.project_id AND w.id = mine.id AND w.leased_by = ${lease}::text
+    RETURNING w.project_id AS "projectId", w.id`);
+}
+
+/** What a turn has come to. */
+export interface TurnResult {
+  readonly place: number;
+  readonly timeline: string;
+  /** Whether something was delivered. */
+  readonly delivered: boolean;
+  /** Failed attempts, one after another, at its end. */
+  readonly failures: number;
+  readonly delayMs: number;
+  readonly status: WebhookStatus;
+  readonly reason: string | null;
+  readonly attempts: readonly Attempt[];
+}
+
+/** Ends a turn: records what it has come to, and gives the lease back. Nothing is recorded if an operator has moved the place meanwhile. */
+export async function endTurn(
+  db: Queryable,
+  { projectId, id, moves }: ClaimedWebhook,
+  lease: string,
+  result: TurnResult,
+): Promise<void> {
+  const { place, timeline, delivered, failures, delayMs, status, reason, attempts } = result;
+  const isMine = Prisma.sql`
+    w.project_id = ${projectId}::int AND w.id = ${id}::int AND w.leased_by = ${lease}::text`;
+  await db.query(Prisma.sql`
+    WITH moved AS (
+      UPDATE webhooks w SET leased_by = NULL, leased_until = NULL WHERE ${isMine} AND w.moves <> ${moves}::int
+    )
+    UPDATE webhooks w
+    SET place = ${place}::bigint, timeline = ${timeline}::text, failures = ${failures}::int,
+        failing_since = CASE
+          WHEN ${failures}::int = 0 THEN NULL
+          WHEN ${delivered}::boolean THEN now()
+          ELSE coalesce(w.failing_since, now())
+        END,
+        next_attempt_at = now() + ${delayMs}::float8 * interval '1 millisecond',
+        last_delivered_at = CASE WHEN ${delivered}::boolean THEN now() ELSE w.last_delivered_at END,
+        status = ${status}::webhook_status, reason = ${reason}::text, attempts = ${JSON.stringify(attempts)}::jsonb,
+        leased_by = NULL, leased_until = NULL
+    WHERE ${isMine} AND w.moves = ${moves}::int`);
+}
+
+/** All endpoints by their state, and for how long the one that is furthest behind has waited, in seconds. */
+export interface WebhookFigures {
+  readonly enabled: number;
+  readonly failing: number;
+  readonly paused: number;
+  readonly disabled: number;
+  readonly lagSeconds: number;
+}
+
+export async function findWebhookFigures(db: Queryable): Promise<WebhookFigures> {
+  const [figures] = await db.query<WebhookFigures>(Prisma.sql`
+    SELECT count(*) FILTER (WHERE w.status = 'enabled') AS enabled,
+           count(*) FILTER (WHERE w.status = 'enabled' AND w.failures > 0) AS failing,
+           count(*) FILTER (WHERE w.status = 'paused') AS paused,
+           count(*) FILTER (WHERE w.status = 'disabled') AS disabled,
+           coalesce(max(extract(epoch FROM now() - (
+             SELECT c.at FROM changes c
+             WHERE w.status = 'enabled' AND c.project_id = w.project_id AND c.id > w.place AND c.id <= ${PUBLISHED}
+             ORDER BY c.id LIMIT 1
+           ))), 0)::float8 AS "lagSeconds"
+    FROM webhooks w`);
+  return figures as WebhookFigures;
+}
+
+/** Endpoints that are not delivered to, for people who look after the service. */
+export function findStoppedWebhooks(
+  db: Queryable,
+  limit: number,
+): Promise<{ appId: string; id: number; status: WebhookStatus; reason: string }[]> {
+  return db.query(Prisma.sql`
+    SELECT p.app_id AS "appId", w.id, w.status::text AS status, w.reason
+    FROM webhooks w JOIN projects p ON p.id = w.project_id
+    WHERE w.status <> 'enabled'
+    ORDER BY p.id, w.id
+    LIMIT ${limit}::bigint`);
+}

@@ -1,0 +1,233 @@
+import { createHash } from 'node:crypto';
+import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastify';
+import { VERSION } from '../config/build.js';
+import type { Credentials } from '../domain/projects.js';
+import { AppError } from '../errors.js';
+import type { Receipts } from '../users/wallets.js';
+import { logIds } from './request-log.js';
+
+/** The credentials of the demo project, for a request that may see them on a page; null for any other. */
+export type DemoCredentials = (request: FastifyRequest) => Credentials | null;
+
+/**
+ * The Content-Security-Policy of a page. The page may load what `sources` names and may send requests to this service only, so
+ * credentials typed into it stay here. No other page may show it in a frame.
+ */
+export function pagePolicy(sources: Record<string, string>): string {
+  const more = Object.entries(sources).map(([kind, source]) => `${kind}-src ${source}; `);
+  return `default-src 'none'; connect-src 'self'; img-src 'self' data:; ${more.join('')}base-uri 'none'; form-action 'none'; frame-ancestors 'none'`;
+}
+
+export interface FrontPageOptions {
+  readonly graphiql: boolean;
+  readonly dashboard: boolean;
+  readonly demoCredentials: DemoCredentials;
+}
+
+/** The page at `/`. */
+export const frontPagePlugin: FastifyPluginAsync<FrontPageOptions> = async (
+  app,
+  { graphiql, dashboard, demoCredentials },
+) => {
+  app.get('/', { schema: { hide: true } }, async (request, reply) =>
+    reply
+      .type('text/html; charset=utf-8')
+      .header('content-security-policy', FRONT_PAGE_POLICY)
+      .send(frontPage({ origin: originOf(request), graphiql, dashboard, demo: demoCredentials(request) })),
+  );
+};
+
+/** The address of the service as the caller names it. The page puts it into shell commands, so special characters are refused. */
+function originOf({ protocol, host }: FastifyRequest): string {
+  const scheme = protocol === 'https' ? 'https' : 'http';
+  return /^[\w.:[\]-]+$/.test(host) ? `${scheme}://${host}` : 'http://127.0.0.1:4000';
+}
+
+interface FrontPage {
+  readonly origin: string;
+  readonly graphiql: boolean;
+  readonly dashboard: boolean;
+  readonly demo: Credentials | null;
+}
+
+/** What the service is, whether it is ready, where to go next, and how to make the first call. It has no framework and one script. */
+function frontPage({ origin, graphiql, dashboard, demo }: FrontPage): string {
+  const explorer = graphiql
+    ? link(
+        '/graphql',
+        'GraphQL explorer',
+        'GraphiQL with worked examples, completion and the documentation of every field.',
+      )
+    : `<li><strong>GraphQL</strong><span>At <code>/graphql</code>; the explorer is off (<code>GRAPHIQL</code>).</span></li>`;
+  const note = demo
+    ? 'These are the credentials of the demo project of this machine: paste a line into a terminal.'
+    : 'Put in the App ID and the App Secret of a project; <code>userdir project create --name NAME</code> creates one.';
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>userdir</title>
+<link rel="icon" href="data:,">
+<style>${STYLE}</style>
+</head>
+<body>
+<header>
+<h1>userdir <small>${VERSION}</small></h1>
+<p>The users of many projects, over GraphQL and REST at once.</p>
+<p role="status"><a id="health" href="/readyz">Is it ready?</a></p>
+</header>
+<main>
+<nav aria-label="Interfaces"><ul>
+${explorer}
+${link('/docs', 'REST reference', 'Six routes with their parameters, answers and errors, which you can try on the page.')}
+${dashboard ? link('/dashboard', 'Dashboard', 'For operators: projects, users, secrets, bans and the audit trail. It needs a link to sign in.') : ''}
+${link('/openapi.json', 'OpenAPI document', 'OpenAPI 3.1, for generators of clients and for tools.')}
+</ul></nav>
+<h2>The first call</h2>
+<p>${note}</p>
+${call('REST: the newest two users', restCall(origin, demo))}
+${call('GraphQL: the same, and how many there are', graphqlCall(origin, demo))}
+</main>
+<footer>For monitors: <a href="/livez">/livez</a> while the process lives, <a href="/readyz">/readyz</a> while it can answer.</footer>
+<script>${SCRIPT}</script>
+</body>
+</html>
+`;
+}
+
+function link(path: string, name: string, what: string): string {
+  return `<li><a href="${path}">${name}</a><span>${what}</span></li>`;
+}
+
+function call(title: string, command: string): string {
+  return `<figure>
+<figcaption>${title}<button type="button">Copy</button></figcaption>
+<pre tabindex="0"><code>${escapeHtml(command)}</code></pre>
+</figure>`;
+}
+
+function restCall(origin: string, demo: Credentials | null): string {
+  return `curl -s ${credentialHeaders(demo)} \\\n  '${origin}/server/users?limit=2'`;
+}
+
+function graphqlCall(origin: string, demo: Credentials | null): string {
+  const query = '{ users(first: 2) { totalCount nodes { id authValue } } }';
+  return `curl -s ${credentialHeaders(demo)} \\
+  -H 'content-type: application/json' \\
+  -d '${JSON.stringify({ query })}' \\
+  '${origin}/graphql'`;
+}
+
+function credentialHeaders(demo: Credentials | null): string {
+  const { appId, appSecret } = demo ?? { appId: '<APP_ID>', appSecret: '<APP_SECRET>' };
+  return `-H 'service-app-id: ${appId}' \\\n  -H 'service-app-secret: ${appSecret}'`;
+}
+
+function escapeHtml(text: string): string {
+  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
+}
+
+const STYLE = `
+:root { color-scheme: light dark; --text: #1b1f24; --dim: #59636e; --line: #d1d9e0; --soft: #f6f8fa; --link: #0a58ca; --good: #1a7f37; --bad: #c62828; font: 16px/1.55 system-ui, sans-serif; color: var(--text); background: #fff; }
+@media (prefers-color-scheme: dark) { :root { --text: #e6edf3; --dim: #9aa4ae; --line: #353c44; --soft: #161b22; --link: #6cb2ff; --good: #4cc265; --bad: #ff7b72; background: #0d1117; } }
+* { box-sizing: border-box; }
+body { max-width: 52rem; margin: 0 auto; padding: clamp(1.5rem, 6vw, 4rem) 1.25rem; }
+h1 { margin: 0; font-size: 2rem; letter-spacing: -.02em; }
+h1 small { font-size: .9rem; font-weight: normal; letter-spacing: 0; color: var(--dim); }
+h2 { margin: 2.5rem 0 0; font-size: 1.2rem; }
+p { margin: .4rem 0; }
+a { color: var(--link); text-underline-offset: .2em; }
+code, pre { font: .85rem/1.6 ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
+#health { display: inline-flex; align-items: center; gap: .5rem; margin-top: .5rem; padding: .15rem .75rem; border: 1px solid var(--line); border-radius: 2rem; color: inherit; font-size: .9rem; text-decoration: none; }
+#health::before { content: ''; width: .6rem; height: .6rem; border-radius: 50%; background: var(--dim); }
+#health.good::before { background: var(--good); }
+#health.bad::before { background: var(--bad); }
+nav ul { display: grid; grid-template-columns: repeat(auto-fit, minmax(14rem, 1fr)); gap: 1rem; margin: 2rem 0 0; padding: 0; list-style: none; }
+nav li { position: relative; padding: 1rem 1.1rem; border: 1px solid var(--line); border-radius: .6rem; background: var(--soft); }
+nav li:has(a):hover { border-color: var(--link); }
+nav a { font-weight: 600; }
+nav a::after { content: ''; position: absolute; inset: 0; }
+nav span { display: block; color: var(--dim); font-size: .9rem; }
+figure { margin: 1.2rem 0 0; border: 1px solid var(--line); border-radius: .6rem; overflow: hidden; }
+figcaption { display: flex; justify-content: space-between; align-items: center; gap: 1rem; padding: .45rem .6rem .45rem 1.1rem; border-bottom: 1px solid var(--line); font-size: .9rem; }
+button { min-width: 5.5rem; padding: .25rem .7rem; border: 1px solid var(--line); border-radius: .4rem; background: var(--soft); color: inherit; font: inherit; cursor: pointer; }
+button:hover { border-color: var(--link); }
+:focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
+pre { margin: 0; padding: .9rem 1.1rem; background: var(--soft); overflow-x: auto; }
+footer { margin-top: 3rem; padding-top: 1rem; border-top: 1px solid var(--line); color: var(--dim); font-size: .9rem; }
+`;
+
+const SCRIPT = `
+const health = document.getElementById('health');
+async function look() {
+  const say = (text, good) => { if (health.textContent !== text) health.textContent = text; health.className = good ? 'good' : 'bad'; };
+  try {
+    const { ok } = await fetch('/readyz', { cache: 'no-store', signal: AbortSignal.timeout(4000) });
+    say(ok ? 'Ready' : 'Not ready: starting, closing, or without its database', ok);
+  } catch {
+    say('No answer', false);
+  }
+  setTimeout(look, 5000);
+}
+look();
+for (const button of document.querySelectorAll('button')) {
+  button.onclick = async () => {
+    const code = button.closest('figure').querySelector('code');
+    try {
+      await navigator.clipboard.writeText(code.textContent);
+      button.textContent = 'Copied';
+    } catch {
+      // The clipboard is for safe origins only: what is selected can be copied by hand.
+      getSelection().selectAllChildren(code);
+      button.textContent = 'Selected';
+    }
+    setTimeout(() => { button.textContent = 'Copy'; }, 2000);
+  };
+}
+`;
+
+const hashOf = (text: string) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
+
+const FRONT_PAGE_POLICY = pagePolicy({ script: hashOf(SCRIPT), style: hashOf(STYLE) });
+
+export interface HealthOptions {
+  /** Resolves when the service can answer requests; rejects while it cannot. */
+  readonly checkReady: () => Promise<void>;
+}
+
+/** `/livez` tells that the process runs, `/readyz` that it can answer requests. */
+export const healthPlugin: FastifyPluginAsync<HealthOptions> = async (app, { checkReady }) => {
+  app.get('/livez', { schema: { hide: true } }, async () => ({ status: 'alive' }));
+
+  let reported: string | null = null;
+  app.get('/readyz', { schema: { hide: true } }, async (request) => {
+    try {
+      await checkReady();
+      reported = null;
+    } catch (cause) {
+      const { message, code } = cause as NodeJS.ErrnoException;
+      const reason = message || code || 'unknown';
+      // Load balancers ask every few seconds. One line tells it, until the reason changes.
+      if (reason !== reported) request.log.warn({ ...logIds(request), reason }, 'Not ready.');
+      reported = reason;
+      throw new AppError('UNAVAILABLE', 'The service is not ready.');
+    }
+    return { status: 'ready' };
+  });
+};
+
+/** For how long a verifier may keep the keys. A new key must be published for longer before it signs. */
+const MAX_AGE_SECONDS = 300;
+
+/** Publishes the keys of receipts at /.well-known/jwks.json, if there are any. */
+export function servePublicKeys(app: FastifyInstance, receipts: Receipts): void {
+  if (!receipts.isOn) return;
+  // So that no request waits for it.
+  app.addHook('onReady', async () => void (await receipts.publicKeys()));
+  app.get('/.well-known/jwks.json', { schema: { hide: true } }, async (_request, reply) => {
+    reply.header('cache-control', `public, max-age=${MAX_AGE_SECONDS}`);
+    return receipts.publicKeys();
+  });
+}

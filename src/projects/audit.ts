@@ -1,0 +1,113 @@
+import type { Database } from '../db/database.js';
+import { cursor, dateBound, parse, type Position, userId } from '../domain/filters.js';
+import { formatCsvLine } from '../domain/import-format.js';
+import { atMost, isTooLong } from '../domain/input-limits.js';
+import { AuditAction, type AuditEntry, type ProjectScope } from '../domain/projects.js';
+import { badInput } from '../errors.js';
+import { type AuditFilter, findAuditEntryBefore, listAuditEntries, listAuditPage, recordAction } from './audit.sql.js';
+
+export const AUDIT_ACTIONS: readonly AuditAction[] = Object.values(AuditAction);
+
+/** Conditions as a caller writes them. */
+export type AuditQuestion = { readonly [Name in keyof AuditFilter]?: string | null | undefined };
+
+const arguments_ = { userId: userId('userId'), since: dateBound('since', 'first'), until: dateBound('until', 'last') };
+
+/** A page of the audit trail, newest first. `next` is the cursor after it, null where there is no more. */
+export interface AuditPage {
+  readonly entries: AuditEntry[];
+  readonly hasNext: boolean;
+}
+
+/** The audit trail. The statements that change something write its entries. */
+export function createAudit(db: Database) {
+  return {
+    /** After which position the newest `limit` entries from `since` on begin; null: with the first of all. */
+    async findStart(scope: ProjectScope, since: Date | null, limit: number): Promise<Position | null> {
+      const before = await findAuditEntryBefore(db.lagging, scope.projectIdFor('inspect'), since, limit);
+      return before === undefined ? since && { createdAt: since, id: 0 } : positionOf(before);
+    },
+
+    /** The next `limit` entries after a position (null: from the first on), oldest first. */
+    listEntries(scope: ProjectScope, after: Position | null, limit: number): Promise<AuditEntry[]> {
+      return listAuditEntries(db.lagging, scope.projectIdFor('inspect'), after, limit);
+    },
+
+    /** The next `limit` entries after a cursor (null: from the newest on) that meet all conditions. BAD_USER_INPUT. */
+    async listPage(
+      scope: ProjectScope,
+      question: AuditQuestion,
+      { after, limit }: { after: string | null; limit: number },
+    ): Promise<AuditPage> {
+      const projectId = scope.projectIdFor('inspect');
+      const position = after === null ? null : parse(cursor('after'), after);
+      const found = await listAuditPage(db.lagging, projectId, readQuestion(question), position, limit + 1);
+      return { entries: found.slice(0, limit), hasNext: found.length > limit };
+    },
+
+    /** Writes the entries that meet all conditions, newest first, from one snapshot, in chunks. Returns their number. */
+    async exportEntries(scope: ProjectScope, question: AuditQuestion, options: ExportEntriesOptions): Promise<number> {
+      const projectId = scope.projectIdFor('inspect');
+      const filter = readQuestion(question);
+      const { format, write, signal } = options;
+      return db.lagging.transaction('REPEATABLE READ', async (tx) => {
+        let exported = 0;
+        if (format === 'csv') await write(formatCsvLine(CSV_COLUMNS));
+        for (let last: AuditEntry | undefined; ; ) {
+          const after = last === undefined ? null : positionOf(last);
+          const entries = await listAuditPage(tx, projectId, filter, after, BATCH_SIZE);
+          signal.throwIfAborted();
+          last = entries.at(-1);
+          if (last === undefined) return exported;
+          await write(entries.map(format === 'csv' ? formatCsvEntry : formatEntry).join(''));
+          exported += entries.length;
+        }
+      });
+    },
+
+    /** Records what an operator was refused. The role does not allow it, so the entry is all that remains of it. */
+    async recordRefusal(scope: ProjectScope, requestId: string | null, refused: string): Promise<void> {
+      await recordAction(db, scope.actorFor('inspect', requestId), 'refuse', { refused });
+    },
+  };
+}
+
+export interface ExportEntriesOptions {
+  readonly format: 'ndjson' | 'csv';
+  readonly write: (chunk: string) => Promise<void>;
+  readonly signal: AbortSignal;
+}
+
+const BATCH_SIZE = 1_000;
+const CSV_COLUMNS = ['id', 'at', 'actor', 'action', 'user_id', 'request_id', 'details'];
+
+/** An entry with the keys of `userdir audit --json`. */
+export function entryJson({ id, at, actor, requestId, action, userId: user_id, details }: AuditEntry) {
+  return { id, at, actor, request_id: requestId, action, user_id, details };
+}
+
+function formatEntry(entry: AuditEntry): string {
+  return `${JSON.stringify(entryJson(entry))}\n`;
+}
+
+function formatCsvEntry({ id, at, actor, action, userId: user, requestId, details }: AuditEntry): string {
+  return formatCsvLine([id, at, actor, action, user, requestId, JSON.stringify(details)]);
+}
+
+/** The position of an entry in a list. */
+export function positionOf({ at, id }: Pick<AuditEntry, 'at' | 'id'>): Position {
+  return { createdAt: new Date(at), id };
+}
+
+function readQuestion({ actor, action, userId: id, since, until }: AuditQuestion): AuditFilter {
+  if (actor != null && isTooLong('actor', actor)) throw badInput('actor', actor, `text of ${atMost('actor')}`);
+  const known = AUDIT_ACTIONS.find((each) => each === action);
+  if (action != null && known === undefined) throw badInput('action', action, `one of ${AUDIT_ACTIONS.join(', ')}`);
+  return {
+    actor: actor ?? null,
+    action: known ?? null,
+    userId: id == null ? null : parse(arguments_.userId, id),
+    since: since == null ? null : parse(arguments_.since, since),
+    until: until == null ? null : parse(arguments_.until, until),
+  };
+}

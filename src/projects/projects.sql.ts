@@ -1,0 +1,251 @@
+import type { KeyedRow } from '../db/batched-read.js';
+import { Prisma, type Queryable } from '../db/statements.js';
+import type { Position } from '../domain/filters.js';
+import type { Actor, ProjectSummary } from '../domain/projects.js';
+import { insertAuditEntries } from './audit.sql.js';
+import { insertLogEntries } from './operators.sql.js';
+
+/** The id of a project, or null. */
+export async function findProjectId(db: Queryable, appId: string): Promise<number | null> {
+  const [project] = await db.query<{ id: number }>(Prisma.sql`SELECT id FROM projects WHERE app_id = ${appId}`);
+  return project?.id ?? null;
+}
+
+/**
+ * What is shown of the projects of a page, with their exact numbers of current users. The deltas of the page are added up in the
+ * order of their key, so that they are read by it: to the planner a few projects may look like all of them.
+ */
+function summaries(page: Prisma.Sql): Prisma.Sql {
+  const ofPage = Prisma.sql`project_id = ANY(ARRAY(SELECT id FROM page))`;
+  return Prisma.sql`
+    WITH page AS MATERIALIZED (${page})
+    SELECT ${PROJECT}, (coalesce(tallied.users, 0) + coalesce(pending.change, 0))::float8 AS "totalUser"
+    FROM page p
+    LEFT JOIN (
+      SELECT project_id, sum(users) AS users FROM tallies WHERE ${ofPage} AND span = 'all' GROUP BY project_id
+    ) AS tallied ON tallied.project_id = p.id
+    LEFT JOIN (
+      SELECT project_id, sum(change) AS change
+      FROM (SELECT project_id, change FROM tally_deltas WHERE ${ofPage} ORDER BY project_id, id) AS delta
+      GROUP BY project_id
+    ) AS pending ON pending.project_id = p.id
+    ORDER BY p.id`;
+}
+
+/** The next `limit` projects after one, oldest first, with their exact numbers of current users. */
+export function listProjects(db: Queryable, after: number, limit: number): Promise<ProjectSummary[]> {
+  return db.query(
+    summaries(Prisma.sql`SELECT * FROM projects WHERE id > ${after}::int ORDER BY id LIMIT ${limit}::bigint`),
+  );
+}
+
+/** `limit` projects, or all if there are no more, drawn anew each time. Reads the ids of all projects. */
+export function sampleProjects(db: Queryable, limit: number): Promise<ProjectSummary[]> {
+  return db.query(summaries(Prisma.sql`SELECT * FROM projects ORDER BY random() LIMIT ${limit}::bigint`));
+}
+
+/** One project, or nothing if it was deleted. */
+export async function findProject(db: Queryable, projectId: number): Promise<ProjectSummary | undefined> {
+  const [project] = await db.query<ProjectSummary>(
+    summaries(Prisma.sql`SELECT * FROM projects WHERE id = ${projectId}::int`),
+  );
+  return project;
+}
+
+/** The number of projects. */
+export async function countProjects(db: Queryable): Promise<number> {
+  const [row] = await db.query<{ count: number }>(Prisma.sql`SELECT count(*) FROM projects`);
+  return row?.count ?? 0;
+}
+
+/** A project as an operator sees it. */
+export interface ProjectRow {
+  readonly id: number;
+  readonly appId: string;
+  readonly name: string;
+  /** Instants are ISO 8601 text. */
+  readonly createdAt: string;
+  /** Since when its credentials are refused; null where they are accepted. */
+  readonly disabledAt: string | null;
+  /** Its own limit; null where RATE_LIMIT holds. */
+  readonly requestsPerMinute: number | null;
+}
+
+const PROJECT = Prisma.sql`
+  p.id, p.app_id AS "appId", p.name, p.created_at AS "createdAt", p.disabled_at AS "disabledAt",
+  p.requests_per_minute AS "requestsPerMinute"`;
+
+/** Projects by App ID: at most one row for each key. */
+export function findProjects(db: Queryable, appIds: readonly string[]): Promise<KeyedRow<ProjectRow>[]> {
+  return db.query(Prisma.sql`
+    SELECT k.key_index::int AS "keyIndex", ${PROJECT}
+    FROM unnest(${appIds}::text[]) WITH ORDINALITY AS k(app_id, key_index)
+    JOIN projects p ON p.app_id = k.app_id`);
+}
+
+/** The next `limit` projects after a position, newest first, whose name or App ID contains `search` (null: all), with their number. */
+export function listProjectPage(
+  db: Queryable,
+  { search, after, limit }: { search: string | null; after: Position | null; limit: number },
+): Promise<({ total: number } & { [Column in keyof ProjectRow]: ProjectRow[Column] | null })[]> {
+  const matches = Prisma.sql`
+    (${search}::text IS NULL OR strpos(lower(p.name), lower(${search}::text)) > 0 OR strpos(p.app_id, ${search}::text) > 0)`;
+  return db.query(Prisma.sql`
+    SELECT counted.total, ${PROJECT}
+    FROM (SELECT count(*) AS total FROM projects p WHERE ${matches}) AS counted
+    LEFT JOIN LATERAL (
+      SELECT * FROM projects p
+      WHERE ${matches}
+        AND (p.created_at, p.id) < (${after?.createdAt ?? 'infinity'}::timestamptz, ${after?.id ?? 0}::bigint)
+      ORDER BY p.created_at DESC, p.id DESC
+      LIMIT ${limit}::bigint
+    ) AS p ON true
+    ORDER BY p.created_at DESC, p.id DESC`);
+}
+
+/* Changes of a project as a whole, each with its audit entry. A change that changes nothing is not recorded. */
+
+/** Gives a project another name. */
+export async function renameProject(db: Queryable, actor: Actor, name: string): Promise<void> {
+  await db.query(Prisma.sql`
+    WITH before AS (
+      SELECT id, name FROM projects WHERE id = ${actor.projectId}::int AND name <> ${name}::text FOR NO KEY UPDATE
+    ), renamed AS (
+      UPDATE projects SET name = ${name}::text FROM before WHERE projects.id = before.id
+      RETURNING jsonb_build_object('from', before.name, 'to', projects.name) AS details
+    )
+    ${insertAuditEntries(actor, 'rename', Prisma.sql`SELECT NULL::bigint, details FROM renamed`)}`);
+}
+
+/** Refuses the credentials of a project from now on. */
+export async function disableProject(db: Queryable, actor: Actor): Promise<void> {
+  await db.query(Prisma.sql`
+    WITH disabled AS (
+      UPDATE projects SET disabled_at = now() WHERE id = ${actor.projectId}::int AND disabled_at IS NULL RETURNING id
+    )
+    ${insertAuditEntries(actor, 'disable', Prisma.sql`SELECT NULL::bigint, '{}'::jsonb FROM disabled`)}`);
+}
+
+/** Accepts the credentials of a project again. */
+export async function enableProject(db: Queryable, actor: Actor): Promise<void> {
+  await db.query(Prisma.sql`
+    WITH enabled AS (
+      UPDATE projects SET disabled_at = NULL WHERE id = ${actor.projectId}::int AND disabled_at IS NOT NULL RETURNING id
+    )
+    ${insertAuditEntries(actor, 'enable', Prisma.sql`SELECT NULL::bigint, '{}'::jsonb FROM enabled`)}`);
+}
+
+/** Gives a project its own rate limit; null takes it away. */
+export async function limitProject(db: Queryable, actor: Actor, requestsPerMinute: number | null): Promise<void> {
+  const entry = Prisma.sql`SELECT NULL::bigint, jsonb_build_object('requests_per_minute', requests_per_minute) FROM limited`;
+  await db.query(Prisma.sql`
+    WITH limited AS (
+      UPDATE projects SET requests_per_minute = ${requestsPerMinute}::int
+      WHERE id = ${actor.projectId}::int AND requests_per_minute IS DISTINCT FROM ${requestsPerMinute}::int
+      RETURNING requests_per_minute
+    )
+    ${insertAuditEntries(actor, 'limit', entry)}`);
+}
+
+/** Disables a project that is to be deleted. Its audit trail tells so until the trail itself is deleted. */
+export async function beginDeletion(db: Queryable, actor: Actor): Promise<void> {
+  await db.query(Prisma.sql`
+    WITH disabled AS (
+      UPDATE projects SET disabled_at = coalesce(disabled_at, now()) WHERE id = ${actor.projectId}::int RETURNING id
+    )
+    ${insertAuditEntries(actor, 'delete', Prisma.sql`SELECT NULL::bigint, '{}'::jsonb FROM disabled`)}`);
+}
+
+/** A table with rows of projects. */
+export interface ProjectTable {
+  readonly name: string;
+  /** The columns of its primary key after the project, separated by commas. */
+  readonly key: string;
+}
+
+/**
+ * The tables in which a project may have many rows. The rest goes by foreign keys. The trail comes last, so that it tells of a deletion
+ * that was interrupted.
+ */
+export const LARGE_TABLES: readonly ProjectTable[] = [
+  { name: 'users', key: 'id' },
+  { name: 'bans', key: 'auth_method, auth_value_key' },
+  { name: 'idempotency_keys', key: 'key' },
+  { name: 'audit_log', key: 'id' },
+];
+
+/** Deletes up to `limit` rows that a project has in a table, and what belongs to them. Returns how many rows. */
+export async function deleteRows(
+  db: Queryable,
+  projectId: number,
+  table: ProjectTable,
+  limit: number,
+): Promise<number> {
+  const [name, key] = [Prisma.raw(table.name), Prisma.raw(table.key)];
+  // In the order of the key: a scan of the table would pass over what earlier batches have deleted each time. By their places in the table
+  // (ctid), for which there is one plan. A row that is changed meanwhile has another place, and is left to a later batch.
+  const [row] = await db.query<{ deleted: number }>(Prisma.sql`
+    WITH deleted AS (
+      DELETE FROM ${name} WHERE project_id = ${projectId}::int AND ctid = ANY (ARRAY(
+        SELECT ctid FROM ${name} WHERE project_id = ${projectId}::int ORDER BY ${key} LIMIT ${limit}::bigint
+      ))
+      RETURNING 1
+    )
+    SELECT count(*) AS deleted FROM deleted`);
+  return row?.deleted ?? 0;
+}
+
+/** Deletes a project with everything that it has left, also what was added meanwhile. The log of the operators keeps the name. */
+export async function deleteProject(db: Queryable, actor: Actor): Promise<void> {
+  const entry = Prisma.sql`SELECT jsonb_build_object('app_id', app_id, 'name', name) FROM deleted`;
+  await db.query(Prisma.sql`
+    WITH deleted AS (
+      DELETE FROM projects WHERE id = ${actor.projectId}::int RETURNING app_id, name
+    )
+    ${insertLogEntries(actor, 'delete_project', entry)}`);
+}
+
+/** How far it has come: see the migration. */
+export type MoveStep = 'copying' | 'switching' | 'mapping' | 'leaving' | 'arriving';
+
+export interface MoveRow {
+  readonly step: MoveStep;
+  /** The other database, as `identify` names it. */
+  readonly other: string;
+  /** The entry of the audit trail that was written last. */
+  readonly mark: number | null;
+}
+
+/** The move of a project that is open, if there is one. */
+export async function readMove(db: Queryable, projectId: number): Promise<MoveRow | null> {
+  const [move] = await db.query<MoveRow>(Prisma.sql`
+    SELECT step::text AS step, other, mark FROM project_moves WHERE project_id = ${projectId}::int`);
+  return move ?? null;
+}
+
+/** The projects that have users who were removed more than `olderThanMs` ago, with the number of those. Goes from project to project by the index of removed users. */
+export function listProjectsWithRemoved(
+  db: Queryable,
+  olderThanMs: number,
+): Promise<{ id: number; appId: string; removed: number }[]> {
+  return db.query(Prisma.sql`
+    WITH RECURSIVE found AS (
+      (SELECT project_id FROM users WHERE deleted_at IS NOT NULL ORDER BY project_id, deleted_at LIMIT 1)
+      UNION ALL
+      SELECT next.project_id FROM found CROSS JOIN LATERAL (
+        SELECT u.project_id FROM users u
+        WHERE u.project_id > found.project_id AND u.deleted_at IS NOT NULL
+        ORDER BY u.project_id, u.deleted_at
+        LIMIT 1
+      ) AS next
+    )
+    SELECT p.id, p.app_id AS "appId", counted.removed
+    FROM found
+    JOIN projects p ON p.id = found.project_id
+    CROSS JOIN LATERAL (
+      SELECT count(*) AS removed FROM users u
+      WHERE u.project_id = p.id AND u.deleted_at < now() - ${olderThanMs}::float8 * interval '1 millisecond'
+    ) AS counted
+    WHERE counted.removed > 0
+    ORDER BY p.id`);
+}

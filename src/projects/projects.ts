@@ -1,0 +1,373 @@
+import { timingSafeEqual } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
+import { createBackground, type OnFailure } from '../db/background.js';
+import { createBatchedRead } from '../db/batched-read.js';
+import type { Database } from '../db/database.js';
+import { movingProject } from '../db/failures.js';
+import type { Position } from '../domain/filters.js';
+import { atMost, isTooLong } from '../domain/input-limits.js';
+import {
+  actorNameOf,
+  type Operator,
+  PERMISSIONS_OF_ROLE,
+  requirePermission,
+  THE_OPERATOR,
+} from '../domain/operators.js';
+import {
+  type Actor,
+  type Credentials,
+  type Grant,
+  hashSecret,
+  hashSecretAsText,
+  makeSecret,
+  type Permission,
+  type ProjectScope,
+  type ProjectSummary,
+  requireProjectName,
+  SECRET_SCOPES,
+  type SecretScope,
+} from '../domain/projects.js';
+import { AppError, badInput } from '../errors.js';
+import {
+  countProjects,
+  findProject,
+  findProjectId,
+  findProjects,
+  listProjectPage,
+  listProjectsWithRemoved,
+  listProjects,
+  type ProjectRow,
+  sampleProjects,
+} from './projects.sql.js';
+import { findSecrets, markSecretUsed, type SecretRow } from './secrets.sql.js';
+
+export type Projects = ReturnType<typeof createProjects>;
+
+const APP_ID = /^app_[0-9a-f]{24}$/;
+const APP_ID_BYTES = 12;
+/** How long valid credentials are cached, from the query on. A rotation in another process must take effect within a second. */
+const CACHED_MS = 900;
+const MAX_CACHED = 10_000;
+/** Compared with the hash of the caller if the App ID is unknown, so that the answer takes the same time. */
+const NO_SECRET = Buffer.alloc(32);
+
+/** A project with an operator's right to act on it. */
+export interface OpenProject extends ProjectRow {
+  readonly scope: ProjectScope;
+}
+
+export interface CreateOptions {
+  readonly by?: Operator;
+  readonly requestId?: string | null;
+  readonly credentials?: Credentials;
+}
+
+/** `stale`: they were valid and must be checked again. `miss`: nothing is known, or the last check refused them. */
+export type CachedCredentials = ProjectScope | 'stale' | 'miss';
+
+export function createProjects(db: Database, randomBytes: (size: number) => Buffer, onFailure: OnFailure) {
+  const inBackground = createBackground(onFailure);
+  const secretsOf = createBatchedRead({
+    name: 'secrets',
+    read: (appIds: readonly string[]) => findSecrets(db, appIds),
+    answer: (rows) => rows,
+  });
+  const projectOf = createBatchedRead({
+    name: 'projects',
+    read: (appIds: readonly string[]) => findProjects(db, appIds),
+    answer: ([row]) => row ?? null,
+  });
+  const open = (
+    { id, appId, name, createdAt, disabledAt, requestsPerMinute }: ProjectRow,
+    operator: Operator,
+  ): OpenProject => ({
+    id,
+    appId,
+    name,
+    createdAt,
+    disabledAt,
+    requestsPerMinute,
+    scope: operatorScope(id, appId, operator),
+  });
+  const mintCredentials = (): Credentials => ({
+    appId: `app_${randomBytes(APP_ID_BYTES).toString('hex')}`,
+    appSecret: makeSecret(randomBytes),
+  });
+
+  const cache = createCredentialsCache();
+  const marking = new Map<number, Promise<void>>();
+  let isListening = false;
+
+  /** Called before the first credentials are cached, so that a process without any needs no connection for it. */
+  function subscribeToSecretChanges(): void {
+    if (isListening) return;
+    isListening = true;
+    db.listen(
+      'userdir_secrets',
+      () => cache.invalidate(),
+      (error) => void inBackground('Listening for changed secrets', () => Promise.reject(error)),
+    );
+  }
+
+  async function check(appId: string, presented: Buffer): Promise<ProjectScope> {
+    subscribeToSecretChanges();
+    const key = keyOf(appId, presented.toString('base64'));
+    const query = cache.beginQuery();
+    // A malformed App ID is looked up as an unknown one: in the same time, and without a text that PostgreSQL would refuse.
+    const secrets = await secretsOf(APP_ID.test(appId) ? appId : '');
+    const match = secrets.filter(({ secretHash }) => timingSafeEqual(presented, secretHash ?? NO_SECRET))[0];
+    if (match === undefined || match.id === null) {
+      cache.delete(key);
+      throw new AppError('UNAUTHENTICATED', 'The App ID or the App Secret is invalid.');
+    }
+    if (match.isDisabled) {
+      cache.delete(key);
+      throw new AppError(
+        'PROJECT_DISABLED',
+        'The project is disabled. Its data is kept, and its operator can enable it.',
+      );
+    }
+    if (match.isMoving) {
+      cache.delete(key);
+      throw movingProject();
+    }
+    if (!match.isMarked) markUsed(match);
+    const authenticated = secretScope(appId, match);
+    cache.add(key, authenticated, query, match.leftMs);
+    return authenticated;
+  }
+
+  /** In the background: no request waits for it. After a failure the next request tries again. */
+  function markUsed({ projectId, id }: SecretRow): void {
+    if (marking.has(id)) return;
+    const marked = inBackground('Recording the use of a secret', () => markSecretUsed(db, projectId, id));
+    marking.set(
+      id,
+      marked.finally(() => marking.delete(id)),
+    );
+  }
+
+  return {
+    /** What is known of credentials without asking the database. */
+    cachedCredentials({ appId, appSecret }: Credentials): CachedCredentials {
+      return cache.find(keyOf(appId, hashSecretAsText(appSecret)));
+    },
+
+    /** The project of an App ID and App Secret; UNAUTHENTICATED if either is wrong (spec, "Authentication"), PROJECT_DISABLED, UNAVAILABLE. */
+    authenticate({ appId, appSecret }: Credentials): Promise<ProjectScope> {
+      return check(appId, hashSecret(appSecret));
+    },
+
+    /** The scope of an operator, who may do in every project what the role allows. NOT_FOUND. */
+    async getScope(appId: string, operator = THE_OPERATOR): Promise<ProjectScope> {
+      const projectId = APP_ID.test(appId) ? await findProjectId(db, appId) : null;
+      if (projectId === null) throw noProject(appId);
+      return operatorScope(projectId, appId, operator);
+    },
+
+    /** A project for an operator; null if there is none with this App ID. */
+    async openProject(appId: string, operator: Operator): Promise<OpenProject | null> {
+      const row = APP_ID.test(appId) ? await projectOf(appId) : null;
+      return row && open(row, operator);
+    },
+
+    /** A page of the projects, newest first, whose name or App ID contains a text, and the number of all that do. */
+    async openProjects(
+      operator: Operator,
+      { search, after, limit }: { search: string | null; after: Position | null; limit: number },
+    ): Promise<{ projects: OpenProject[]; total: number; hasNext: boolean }> {
+      if (search !== null && isTooLong('projectName', search))
+        throw badInput('search', search, `text of ${atMost('projectName')}`);
+      const rows = await listProjectPage(db.lagging, { search: search?.trim() || null, after, limit: limit + 1 });
+      const projects = rows.flatMap((row) => (row.id === null ? [] : open(row as ProjectRow, operator)));
+      return {
+        projects: projects.slice(0, limit),
+        total: rows[0]?.total ?? 0,
+        hasNext: projects.length > limit,
+      };
+    },
+
+    /** New credentials. */
+    mintCredentials,
+
+    /** A new project with its first secret. Only the hash is stored, so the secret is returned this once. BAD_USER_INPUT. */
+    async createProject(
+      name: string,
+      { by = THE_OPERATOR, requestId = null, credentials = mintCredentials() }: CreateOptions = {},
+    ) {
+      requirePermission(by, 'operate');
+      const { appId, appSecret } = credentials;
+      // The only call of a Prisma model: the first one of a process takes a quarter of a second, too long for every command.
+      const project = await db.prisma.project.create({
+        data: {
+          name: requireProjectName(name),
+          appId,
+          secrets: { create: { secretHash: hashSecret(appSecret) } },
+          audit: { create: { actor: actorNameOf(by), action: 'create', requestId, details: {} } },
+        },
+      });
+      return { id: project.id, name: project.name, appId, appSecret };
+    },
+
+    /** The next `limit` projects after one (0: from the first on), oldest first, with their exact numbers of current users. */
+    listProjects(after: number, limit: number): Promise<ProjectSummary[]> {
+      return listProjects(db, after, limit);
+    },
+
+    /** `limit` projects, or all if there are no more, drawn anew each time. */
+    sampleProjects(limit: number): Promise<ProjectSummary[]> {
+      return sampleProjects(db, limit);
+    },
+
+    /** The projects that have users who were removed more than `olderThanMs` ago, with the number of those, for a purge. */
+    async openProjectsWithRemoved(
+      operator: Operator,
+      olderThanMs: number,
+    ): Promise<{ scope: ProjectScope; removed: number }[]> {
+      requirePermission(operator, 'operate');
+      const found = await listProjectsWithRemoved(db, olderThanMs);
+      return found.map(({ id, appId, removed }) => ({ scope: operatorScope(id, appId, operator), removed }));
+    },
+
+    /** One project. NOT_FOUND if it was deleted meanwhile. */
+    async getProject(scope: ProjectScope): Promise<ProjectSummary> {
+      const project = await findProject(db, scope.projectIdFor('operate'));
+      if (project === undefined) throw noProject(scope.appId);
+      return project;
+    },
+
+    countProjects(): Promise<number> {
+      return countProjects(db);
+    },
+
+    /** To be called when secrets have ended in this process: all cached credentials become stale. */
+    forgetCredentials: cache.invalidate,
+
+    /** Waits for the writes in the background. */
+    async flush(): Promise<void> {
+      await Promise.all(marking.values());
+    },
+  };
+}
+
+function noProject(appId: string): AppError {
+  return new AppError('NOT_FOUND', `There is no project with the App ID ${JSON.stringify(appId)}.`);
+}
+
+/** The cache has the hash of a secret, never the secret. */
+function keyOf(appId: string, presented: string): string {
+  return `${appId} ${presented}`;
+}
+
+function secretScope(appId: string, { projectId, label, scopes, ...limits }: SecretRow): ProjectScope {
+  return mintSecretScope({ projectId, appId, actor: label, permissions: scopes.split(' ') as SecretScope[], limits });
+}
+
+/** The scope of a secret that was checked in another thread of this process. */
+export function scopeOfGrant(grant: Grant): ProjectScope {
+  return mintSecretScope(grant as unknown as Mint);
+}
+
+function mintSecretScope(mint: Mint): ProjectScope {
+  return mintScope(mint, (...needed) => {
+    const missing = SECRET_SCOPES.filter((scope) => needed.includes(scope)).join(' or ');
+    const has = mint.permissions.join(', ');
+    const refusal =
+      missing === '' ? 'Only operators may do this.' : `The App Secret lacks the scope ${missing}; it has ${has}.`;
+    throw new AppError('FORBIDDEN', refusal);
+  });
+}
+
+function operatorScope(projectId: number, appId: string, operator: Operator): ProjectScope {
+  const permissions = PERMISSIONS_OF_ROLE[operator.role];
+  return mintScope({ projectId, appId, actor: actorNameOf(operator), permissions, limits: UNLIMITED }, (...needed) =>
+    requirePermission(operator, ...needed),
+  );
+}
+
+/** What limits the requests of a secret, beside its scopes. */
+type Limits = Pick<ProjectScope, 'requestsPerMinute' | 'documentsVersion' | 'documentsOnly'>;
+
+/** Operators send no GraphQL requests. */
+const UNLIMITED: Limits = { requestsPerMinute: null, documentsVersion: 0, documentsOnly: false };
+
+interface Mint {
+  readonly projectId: number;
+  readonly appId: string;
+  readonly actor: string;
+  readonly permissions: readonly Permission[];
+  readonly limits: Limits;
+}
+
+function mintScope(
+  { projectId, appId, actor, permissions, limits }: Mint,
+  refuse: (...needed: Permission[]) => void,
+): ProjectScope {
+  const projectIdFor = (permission: Permission, orPermission: Permission = permission) => {
+    if (!permissions.includes(permission) && !permissions.includes(orPermission)) refuse(permission, orPermission);
+    return projectId;
+  };
+  const actorFor = (permission: Permission, requestId: string | null, orPermission?: Permission): Actor => ({
+    projectId: projectIdFor(permission, orPermission),
+    actor,
+    requestId,
+  });
+  const permits = (permission: Permission) => permissions.includes(permission);
+  const { requestsPerMinute, documentsVersion, documentsOnly } = limits;
+  return {
+    appId,
+    requestsPerMinute,
+    documentsVersion,
+    documentsOnly,
+    projectIdFor,
+    actorFor,
+    permits,
+    grant: () => {
+      const limits = { requestsPerMinute, documentsVersion, documentsOnly };
+      return { projectId, appId, actor, permissions, limits } as unknown as Grant;
+    },
+  } as ProjectScope;
+}
+
+/** When the database was asked about a secret, and how often the cache had been invalidated by then. */
+interface SecretQuery {
+  readonly askedAt: number;
+  readonly epoch: number;
+}
+
+interface CacheEntry {
+  readonly scope: ProjectScope;
+  readonly epoch: number;
+  readonly until: number;
+}
+
+/**
+ * Credentials that were valid a moment ago. `invalidate` makes the end of a secret take effect at once: in this process, and in
+ * others when the database announces it. If the announcement is lost, CACHED_MS still keeps the promised second.
+ *
+ * A stale entry grants nothing: its credentials are checked again, but not in the queue of unknown ones. A check that refuses
+ * credentials deletes their entry, so a secret that has ended waits with unknown ones.
+ */
+function createCredentialsCache() {
+  const entries = new LRUCache<string, CacheEntry>({ max: MAX_CACHED });
+  let epoch = 0;
+  return {
+    /** To be called before the database is asked: the time counts from here, however late the answer is. */
+    beginQuery: (): SecretQuery => ({ askedAt: performance.now(), epoch }),
+    find(key: string): CachedCredentials {
+      const entry = entries.get(key);
+      if (entry === undefined) return 'miss';
+      return entry.epoch === epoch && entry.until > performance.now() ? entry.scope : 'stale';
+    },
+    /** The secret had `leftMs` left when the database looked, which was after `askedAt`. */
+    add(key: string, scope: ProjectScope, query: SecretQuery, leftMs: number | null): void {
+      const until = query.askedAt + Math.min(CACHED_MS, leftMs ?? CACHED_MS);
+      entries.set(key, { scope, epoch: query.epoch, until });
+    },
+    delete: (key: string): boolean => entries.delete(key),
+    /** Queries that began before this are stale too when their answers arrive. */
+    invalidate(): void {
+      epoch += 1;
+    },
+  };
+}

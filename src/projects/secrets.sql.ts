@@ -1,0 +1,177 @@
+import { keyedStatement } from '../db/keyed-statement.js';
+import { Prisma, type Queryable } from '../db/statements.js';
+import type { Actor, NewSecret, Rotation, Secret, SecretScope } from '../domain/projects.js';
+import { insertAuditEntries } from './audit.sql.js';
+
+export interface SecretRow {
+  projectId: number;
+  id: number;
+  /** SHA-256 of the secret. */
+  secretHash: Uint8Array;
+  label: string;
+  /** Separated by spaces. */
+  scopes: string;
+  /** Whether its recorded use is less than a minute old. */
+  isMarked: boolean;
+  /** Milliseconds until it expires, by the database's clock at the start of the statement; null if it never does. */
+  leftMs: number | null;
+  /** Whether the project refuses all its credentials. */
+  isDisabled: boolean;
+  /** Whether the project is on its way to another database, and refuses all requests. */
+  isMoving: boolean;
+  /** The project's own limit of requests in a minute, if it has one. */
+  requestsPerMinute: number | null;
+  /** How often the project's documents have changed. */
+  documentsVersion: number;
+  /** Whether only registered documents are executed for it. */
+  documentsOnly: boolean;
+}
+
+/** An App ID without secrets takes the same path as one with a secret, so that both take the same time. */
+type NoSecretRow = { [Column in Exclude<keyof SecretRow, ProjectColumn>]: null } & Pick<SecretRow, ProjectColumn>;
+type ProjectColumn = 'isDisabled' | 'isMoving' | 'requestsPerMinute' | 'documentsVersion';
+
+const IS_LIVE = Prisma.sql`(expires_at IS NULL OR expires_at > now())`;
+const NEW_SECRET = Prisma.sql`id, scopes::text[] AS scopes, documents_only AS "documentsOnly", expires_at AS "expiresAt"`;
+
+/** In the audit trail, only where it is so. */
+const DOCUMENTS_ONLY = Prisma.sql`CASE WHEN documents_only THEN '{"documents_only": true}'::jsonb ELSE '{}'::jsonb END`;
+
+/** The live secrets of projects, by the database's clock, which all processes share. */
+export const findSecrets = keyedStatement<string, SecretRow | NoSecretRow>(
+  { app_id: ['text', (appId) => appId] },
+  (appIds) => Prisma.sql`
+    SELECT k.key_index::int AS "keyIndex", s.project_id AS "projectId", s.id, s.secret_hash AS "secretHash", s.label,
+           array_to_string(s.scopes, ' ') AS scopes, s.last_used_at > now() - interval '1 minute' AS "isMarked",
+           ((extract(epoch FROM s.expires_at) - extract(epoch FROM now())) * 1000)::float8 AS "leftMs",
+           p.disabled_at IS NOT NULL AS "isDisabled",
+           EXISTS (SELECT FROM project_moves m WHERE m.project_id = p.id AND m.step <> 'copying') AS "isMoving",
+           p.requests_per_minute AS "requestsPerMinute",
+           p.documents_version AS "documentsVersion", s.documents_only AS "documentsOnly"
+    FROM ${appIds}
+    LEFT JOIN projects p ON p.app_id = k.app_id
+    LEFT JOIN app_secrets s ON s.project_id = p.id AND (s.expires_at IS NULL OR s.expires_at > now())`,
+);
+
+/** Records that a secret is used now, at most once a minute, however many processes see it. */
+export async function markSecretUsed(db: Queryable, projectId: number, id: number): Promise<void> {
+  await db.query(Prisma.sql`
+    UPDATE app_secrets SET last_used_at = now()
+    WHERE project_id = ${projectId} AND id = ${id}
+      AND (last_used_at IS NULL OR last_used_at <= now() - interval '1 minute')`);
+}
+
+/** Every secret that the project ever had, oldest first. */
+export function listSecrets(db: Queryable, projectId: number): Promise<Secret[]> {
+  return db.query(Prisma.sql`
+    SELECT id, label, scopes::text[] AS scopes, documents_only AS "documentsOnly", created_at AS "createdAt", last_used_at AS "lastUsedAt",
+           expires_at AS "expiresAt", ${IS_LIVE} AS "isLive"
+    FROM app_secrets
+    WHERE project_id = ${projectId}
+    ORDER BY id`);
+}
+
+/** Lets no other transaction change the secrets of a project until this one ends. */
+export async function lockSecrets(tx: Queryable, projectId: number): Promise<void> {
+  await tx.query(Prisma.sql`SELECT FROM projects WHERE id = ${projectId} FOR NO KEY UPDATE`);
+}
+
+export interface AddedSecret {
+  readonly secretHash: Uint8Array;
+  readonly label: string;
+  readonly scopes: readonly SecretScope[];
+  readonly documentsOnly: boolean;
+  /** From now; null for a secret that never expires. */
+  readonly expiresInMs: number | null;
+}
+
+/** Adds a secret, with an audit entry; nothing if a secret of this label is live. */
+export async function insertSecret(
+  tx: Queryable,
+  actor: Actor,
+  { secretHash, label, scopes, documentsOnly, expiresInMs }: AddedSecret,
+): Promise<Omit<NewSecret, 'appSecret'> | undefined> {
+  const entry = Prisma.sql`
+    SELECT NULL::bigint, jsonb_build_object('secret', id, 'label', label, 'scopes', scopes) || ${DOCUMENTS_ONLY} FROM added`;
+  const [added] = await tx.query<Omit<NewSecret, 'appSecret'>>(Prisma.sql`
+    WITH added AS (
+      INSERT INTO app_secrets (project_id, secret_hash, label, scopes, documents_only, expires_at)
+      SELECT ${actor.projectId}::int, ${secretHash}::bytea, ${label}::text, ${scopes}::secret_scope[], ${documentsOnly}::bool,
+             now() + ${expiresInMs}::float8 * interval '1 millisecond'
+      WHERE NOT EXISTS (
+        SELECT FROM app_secrets WHERE project_id = ${actor.projectId}::int AND label = ${label}::text AND ${IS_LIVE}
+      )
+      RETURNING *
+    ), audited AS (
+      ${insertAuditEntries(actor, 'add_secret', entry)}
+    )
+    SELECT ${NEW_SECRET} FROM added`);
+  return added;
+}
+
+export interface ReplacingSecret {
+  readonly secretHash: Uint8Array;
+  readonly label: string;
+  readonly overlapMs: number;
+  /** Null for that of the newest secret of the label. */
+  readonly documentsOnly: boolean | null;
+}
+
+/**
+ * Replaces the live secrets of a label by a new one, with an audit entry. The old ones end `overlapMs` from now, or earlier if
+ * they were to. Nothing if the label never had a secret. One statement has one clock, so the project always has a live secret.
+ */
+export async function replaceSecret(
+  tx: Queryable,
+  actor: Actor,
+  { secretHash, label, overlapMs, documentsOnly }: ReplacingSecret,
+): Promise<Omit<Rotation, 'appSecret'> | undefined> {
+  const { projectId } = actor;
+  const overlapEnd = Prisma.sql`(now() + ${overlapMs}::float8 * interval '1 millisecond')::timestamptz(3)`;
+  const entry = Prisma.sql`
+    SELECT NULL::bigint, jsonb_build_object('secret', id, 'label', label, 'ended', ARRAY(SELECT id FROM ended ORDER BY id), 'ended_at', ${overlapEnd})
+           || ${DOCUMENTS_ONLY}
+    FROM made`;
+  const [made] = await tx.query<Omit<Rotation, 'appSecret'>>(Prisma.sql`
+    WITH newest AS (
+      SELECT scopes, documents_only, CASE WHEN expires_at > now() THEN expires_at END AS expires_at
+      FROM app_secrets
+      WHERE project_id = ${projectId}::int AND label = ${label}::text
+      ORDER BY id DESC
+      LIMIT 1
+    ), made AS (
+      INSERT INTO app_secrets (project_id, secret_hash, label, scopes, documents_only, expires_at)
+      SELECT ${projectId}::int, ${secretHash}::bytea, ${label}::text, scopes, coalesce(${documentsOnly}::bool, documents_only), expires_at
+      FROM newest
+      RETURNING *
+    ), ended AS (
+      UPDATE app_secrets SET expires_at = least(expires_at, ${overlapEnd})
+      WHERE project_id = ${projectId}::int AND label = ${label}::text AND ${IS_LIVE}
+      RETURNING id
+    ), audited AS (
+      ${insertAuditEntries(actor, 'rotate', entry)}
+    )
+    SELECT ${NEW_SECRET}, ${overlapEnd} AS "previousExpiresAt",
+           ARRAY(
+             SELECT DISTINCT label FROM app_secrets
+             WHERE project_id = ${projectId}::int AND label <> ${label}::text AND ${IS_LIVE}
+             ORDER BY label
+           ) AS "otherLabels"
+    FROM made`);
+  return made;
+}
+
+/** Ends a secret now, with an audit entry if it was live. Returns its label; nothing if the project has no such secret. */
+export async function endSecret(db: Queryable, actor: Actor, id: number): Promise<string | undefined> {
+  const entry = Prisma.sql`SELECT NULL::bigint, jsonb_build_object('secret', id, 'label', label) FROM revoked`;
+  const [secret] = await db.query<{ label: string }>(Prisma.sql`
+    WITH revoked AS (
+      UPDATE app_secrets SET expires_at = now()
+      WHERE project_id = ${actor.projectId}::int AND id = ${id}::int AND ${IS_LIVE}
+      RETURNING id, label
+    ), audited AS (
+      ${insertAuditEntries(actor, 'revoke', entry)}
+    )
+    SELECT label FROM app_secrets WHERE project_id = ${actor.projectId}::int AND id = ${id}::int`);
+  return secret?.label;
+}

@@ -1,0 +1,117 @@
+import type { Database } from '../db/database.js';
+import type { Queryable } from '../db/statements.js';
+import { isTooLong } from '../domain/input-limits.js';
+import {
+  hashSecret,
+  MAIN_LABEL,
+  makeSecret,
+  type NewSecret,
+  OPERATOR,
+  type ProjectScope,
+  type Rotation,
+  type Secret,
+  type SecretScope,
+} from '../domain/projects.js';
+import { AppError, badInput } from '../errors.js';
+import { endSecret, insertSecret, listSecrets, lockSecrets, replaceSecret } from './secrets.sql.js';
+
+export interface SecretToAdd {
+  readonly label: string;
+  readonly scopes: readonly SecretScope[];
+  readonly expiresInMs: number | null;
+  /** Whether only registered documents are executed for it. */
+  readonly documentsOnly?: boolean;
+}
+
+export interface SecretToRotate {
+  readonly label?: string;
+  readonly overlapMs: number;
+  readonly documentsOnly?: boolean | null;
+}
+
+const LABEL = /^(?=\S)[^\p{C}\p{Zl}\p{Zp}]{1,64}(?<=\S)$/u;
+
+/**
+ * The secrets of a project, for operators. Several can be live at a time. Live secrets of one label are one secret and its
+ * predecessors, with the same scopes. `onEnded` is called when secrets have ended.
+ */
+export function createSecrets(db: Database, randomBytes: (size: number) => Buffer, onEnded: () => void) {
+  /** One change at a time in a project: of two rotations the later one replaces the secret of the earlier one. */
+  function exclusively<Result>(projectId: number, change: (tx: Queryable) => Promise<Result>): Promise<Result> {
+    return db.transaction('READ COMMITTED', async (tx) => {
+      await lockSecrets(tx, projectId);
+      return change(tx);
+    });
+  }
+
+  return {
+    /** Every secret that the project ever had, oldest first. */
+    listSecrets(scope: ProjectScope): Promise<Secret[]> {
+      return listSecrets(db, scope.projectIdFor('inspect'));
+    },
+
+    /** One secret, live or not. NOT_FOUND. */
+    async getSecret(scope: ProjectScope, id: number): Promise<Secret> {
+      const secret = (await listSecrets(db, scope.projectIdFor('inspect'))).find((each) => each.id === id);
+      if (secret === undefined) throw new AppError('NOT_FOUND', `The project has no secret ${id}.`);
+      return secret;
+    },
+
+    /** Adds a secret that ends `expiresInMs` from now (null: never). BAD_USER_INPUT; CONFLICT if a secret of this label is live. */
+    async addSecret(
+      scope: ProjectScope,
+      { label, scopes, expiresInMs, documentsOnly = false }: SecretToAdd,
+      requestId: string | null = null,
+    ): Promise<NewSecret> {
+      const actor = scope.actorFor('operate', requestId);
+      requireLabel(label);
+      const appSecret = makeSecret(randomBytes);
+      const added = await exclusively(actor.projectId, (tx) =>
+        insertSecret(tx, actor, { secretHash: hashSecret(appSecret), label, scopes, documentsOnly, expiresInMs }),
+      );
+      if (added === undefined) {
+        throw new AppError(
+          'CONFLICT',
+          `The project has a live secret labelled ${label}: rotate it, or choose another label.`,
+        );
+      }
+      return { ...added, appSecret };
+    },
+
+    /**
+     * Replaces the live secrets of a label by a new one. The old ones end `overlapMs` from now (0: at once), or earlier if they
+     * were to. The new one has their scopes, and their end if they had one, and is for registered documents only if they were, unless
+     * `documentsOnly` is given. NOT_FOUND if the label never had a secret.
+     */
+    async rotateSecret(
+      scope: ProjectScope,
+      { label = MAIN_LABEL, overlapMs, documentsOnly = null }: SecretToRotate,
+      requestId: string | null = null,
+    ): Promise<Rotation> {
+      const actor = scope.actorFor('operate', requestId);
+      const appSecret = makeSecret(randomBytes);
+      const made = await exclusively(actor.projectId, (tx) =>
+        replaceSecret(tx, actor, { secretHash: hashSecret(appSecret), label, overlapMs, documentsOnly }),
+      );
+      if (made === undefined) {
+        throw new AppError('NOT_FOUND', `The project has no secret labelled ${JSON.stringify(label)}.`);
+      }
+      onEnded();
+      return { ...made, appSecret };
+    },
+
+    /** Ends a secret at once and returns its label. Idempotent. NOT_FOUND. */
+    async revokeSecret(scope: ProjectScope, id: number, requestId: string | null = null): Promise<string> {
+      const label = await endSecret(db, scope.actorFor('operate', requestId), id);
+      if (label === undefined) throw new AppError('NOT_FOUND', `The project has no secret ${id}.`);
+      onEnded();
+      return label;
+    },
+  };
+}
+
+function requireLabel(label: string): void {
+  const isOperator = label === OPERATOR || label.startsWith(`${OPERATOR}:`);
+  if (!isTooLong('secretLabel', label) && LABEL.test(label) && !isOperator) return;
+  throw badInput('label', label, `1 to 64 printable characters on one line, and not ${OPERATOR} or ${OPERATOR}:…`);
+}

@@ -1,0 +1,264 @@
+import type { KeyedRow } from '../db/batched-read.js';
+import { type KeyedRead, keyedStatement } from '../db/keyed-statement.js';
+import { Prisma, type Queryable } from '../db/statements.js';
+import type { Identity } from '../domain/identities.js';
+import type { UserDetails } from '../domain/users.js';
+import { LINKED_ACCOUNTS, LINKED_ACCOUNTS_IF_WANTED, SHOWN_COLUMNS, toUser, type UserRow } from './user-columns.sql.js';
+
+/*
+ * Each key has its own subquery (LATERAL, with OFFSET 0 so that the planner does not merge it). Whatever the statistics say, a
+ * batch is one index look-up for each key and never a scan of the table. Keys with and without accounts share a statement.
+ */
+
+const KEYED_USER = Prisma.sql`SELECT k.key_index::int AS "keyIndex", ${SHOWN_COLUMNS}, ${LINKED_ACCOUNTS_IF_WANTED}`;
+
+export interface UserKey {
+  readonly projectId: number;
+  readonly id: bigint;
+  readonly withAccounts: boolean;
+}
+
+export interface IdentityKey extends Pick<Identity, 'authMethod' | 'authValueKey'> {
+  readonly projectId: number;
+  readonly withAccounts: boolean;
+}
+
+/**
+ * The current user with a value that only one has, from a column that the key has too. The value is compared as a range and ordered, because
+ * only its own index has that order: a plan made while the table was empty would use another index, and read a whole project for each key.
+ */
+function currentUserBy(name: 'auth_value_key' | 'external_id', others = Prisma.empty): Prisma.Sql {
+  const column = Prisma.raw(name);
+  return Prisma.sql`
+      SELECT * FROM users u
+      WHERE u.project_id = k.project_id ${others} AND u.${column} >= k.${column} AND u.${column} <= k.${column} AND u.deleted_at IS NULL
+      ORDER BY u.${column}
+      LIMIT 1`;
+}
+
+/** Current users by identity, at most one for each key. */
+export const findUsersByIdentity = keyedStatement<IdentityKey, UserRow>(
+  {
+    project_id: ['int', (key) => key.projectId],
+    auth_method: ['text', (key) => key.authMethod],
+    auth_value_key: ['text', (key) => key.authValueKey],
+    with_accounts: ['boolean', (key) => key.withAccounts],
+  },
+  (keys) => Prisma.sql`
+    ${KEYED_USER}
+    FROM ${keys}
+    CROSS JOIN LATERAL (${currentUserBy('auth_value_key', Prisma.sql`AND u.auth_method = k.auth_method`)}) AS u`,
+);
+
+export interface ExternalIdKey {
+  readonly projectId: number;
+  readonly externalId: string;
+  readonly withAccounts: boolean;
+}
+
+/** Current users by external id, at most one for each key. */
+export const findUsersByExternalId = keyedStatement<ExternalIdKey, UserRow>(
+  {
+    project_id: ['int', (key) => key.projectId],
+    external_id: ['text', (key) => key.externalId],
+    with_accounts: ['boolean', (key) => key.withAccounts],
+  },
+  (keys) => Prisma.sql`
+    ${KEYED_USER}
+    FROM ${keys}
+    CROSS JOIN LATERAL (${currentUserBy('external_id')}) AS u`,
+);
+
+/**
+ * The user, current or removed, whose id is in a column of `source`. The caller checks outside of it whether the user is current.
+ * Inside, a plan made while the table was empty would use an index of current users, and read a whole project for each id.
+ */
+export function userById(source: string, column: string): Prisma.Sql {
+  const [from, id] = [Prisma.raw(source), Prisma.raw(column)];
+  return Prisma.sql`SELECT * FROM users u WHERE u.project_id = ${from}.project_id AND u.id = ${from}.${id} OFFSET 0`;
+}
+
+/** Current users by id, at most one for each key. */
+export const findUsersById = keyedStatement<UserKey, UserRow>(
+  {
+    project_id: ['int', (key) => key.projectId],
+    id: ['bigint', (key) => key.id],
+    with_accounts: ['boolean', (key) => key.withAccounts],
+  },
+  (keys) => Prisma.sql`
+    ${KEYED_USER}
+    FROM ${keys}
+    CROSS JOIN LATERAL (${userById('k', 'id')}) AS u
+    WHERE u.deleted_at IS NULL`,
+);
+
+/** Users are searched by a folded login email, or by the key of an address among their accounts. */
+export type SearchedBy = 'email' | 'address';
+
+export interface SearchKey {
+  readonly projectId: number;
+  readonly value: string;
+  readonly withAccounts: boolean;
+}
+
+/**
+ * At most `limit` users `u` who match the key `k`, in no order. An address of a removed user counts as a row of nulls, so that
+ * a search never reads more links than `limit`.
+ */
+const MATCHING: Record<SearchedBy, (limit: number) => Prisma.Sql> = {
+  email: (limit) => Prisma.sql`
+    SELECT u.* FROM users u
+    WHERE u.project_id = k.project_id AND u.login_email = k.value AND u.deleted_at IS NULL
+    LIMIT ${limit}::bigint`,
+  address: (limit) => Prisma.sql`
+    SELECT u.*
+    FROM (
+      SELECT a.project_id, a.user_id FROM accounts a
+      WHERE a.project_id = k.project_id AND a.address_key = k.value
+      LIMIT ${limit}::bigint
+    ) AS a
+    LEFT JOIN LATERAL (${userById('a', 'user_id')}) AS u ON u.deleted_at IS NULL`,
+};
+
+/** A row of `findFewUsers`; the id is null if the user was removed. */
+export type FewRow = KeyedRow<{ [Column in keyof UserRow]: UserRow[Column] | null }>;
+
+/** Current users for each key, in no order. A key with `limit` rows may match more users. */
+export const findFewUsers = (by: SearchedBy, limit: number): KeyedRead<SearchKey, FewRow> =>
+  keyedStatement(
+    {
+      project_id: ['int', (key) => key.projectId],
+      value: ['text', (key) => key.value],
+      with_accounts: ['boolean', (key) => key.withAccounts],
+    },
+    (keys) => Prisma.sql`
+      ${KEYED_USER}
+      FROM ${keys}
+      CROSS JOIN LATERAL (${MATCHING[by](limit)}) AS u`,
+  );
+
+/** A user who matches, with what is needed to decide whether the answer is too large. */
+export interface MeasuredUser {
+  id: number;
+  createdAt: string;
+  /** At most this many bytes of JSON in an answer of the REST interface, which has every field. */
+  bytes: number;
+}
+
+/** The longest JSON of a user without its texts, and of an account with them. */
+const USER_BYTES = 250;
+const ACCOUNT_BYTES = 130;
+
+/** User `u` as a MeasuredUser, without reading the texts and accounts themselves. */
+function measured(withAccounts: boolean): Prisma.Sql {
+  const accounts = Prisma.sql`(SELECT count(*) FROM accounts a WHERE a.project_id = u.project_id AND a.user_id = u.id)`;
+  return Prisma.sql`
+    u.id, u.created_at AS "createdAt",
+    (${USER_BYTES}::int + octet_length(to_json(u.auth_value)::text) + coalesce(octet_length(u.wallet), 0)
+      + ${withAccounts ? Prisma.sql`${ACCOUNT_BYTES}::int * ${accounts}` : Prisma.sql`0`})::int AS bytes`;
+}
+
+/** At most `limit` current users with an email. */
+export function measureByEmail(
+  db: Queryable,
+  { projectId, value, withAccounts }: SearchKey,
+  limit: number,
+): Promise<MeasuredUser[]> {
+  return db.query(Prisma.sql`
+    SELECT ${measured(withAccounts)}
+    FROM users u
+    WHERE u.project_id = ${projectId}::int AND u.login_email = ${value} AND u.deleted_at IS NULL
+    LIMIT ${limit}::bigint`);
+}
+
+/** The users of the next `limit` links of an address after a link, with nulls for removed users. */
+export function measureByAddress(
+  db: Queryable,
+  { projectId, value, withAccounts }: SearchKey,
+  afterLink: number,
+  limit: number,
+): Promise<({ link: number } & (MeasuredUser | { id: null }))[]> {
+  return db.query(Prisma.sql`
+    SELECT a.link, ${measured(withAccounts)}
+    FROM (
+      SELECT a.id AS link, a.project_id, a.user_id FROM accounts a
+      WHERE a.project_id = ${projectId}::int AND a.address_key = ${value} AND a.id > ${afterLink}::bigint
+      ORDER BY a.id
+      LIMIT ${limit}::bigint
+    ) AS a
+    LEFT JOIN LATERAL (${userById('a', 'user_id')}) AS u ON u.deleted_at IS NULL
+    ORDER BY a.link`);
+}
+
+/* What an operator looks up: any user by any mark, also a removed one. */
+
+type DetailsRow = UserRow & Pick<UserDetails, 'removedAt' | 'bannedAt'>;
+
+/** The users with these ids, current or removed, newest first. */
+export async function describeUsers(db: Queryable, projectId: number, ids: readonly bigint[]): Promise<UserDetails[]> {
+  const rows = await db.query<DetailsRow>(Prisma.sql`
+    SELECT ${SHOWN_COLUMNS}, ${LINKED_ACCOUNTS}, u.deleted_at AS "removedAt", (
+      SELECT b.created_at FROM bans b
+      WHERE b.project_id = u.project_id AND b.auth_method = u.auth_method AND b.auth_value_key = u.auth_value_key
+    ) AS "bannedAt"
+    FROM (SELECT DISTINCT ${projectId}::int AS project_id, unnest(${ids}::bigint[]) AS id) AS k
+    CROSS JOIN LATERAL (${userById('k', 'id')}) AS u
+    ORDER BY u.created_at DESC, u.id DESC`);
+  return rows.map((row) => {
+    const { accounts = [], ...user } = toUser(row);
+    return { ...user, accounts, removedAt: row.removedAt, bannedAt: row.bannedAt };
+  });
+}
+
+/** The ids of the current users with this compared value, under whatever method: it looks under each that the project has. */
+export async function findIdsByValue(db: Queryable, projectId: number, authValueKey: string): Promise<bigint[]> {
+  const current = Prisma.sql`u.project_id = ${projectId}::int AND u.deleted_at IS NULL`;
+  const rows = await db.query<{ id: number }>(Prisma.sql`
+    WITH RECURSIVE methods AS (
+      (SELECT u.auth_method FROM users u WHERE ${current} ORDER BY u.auth_method LIMIT 1)
+      UNION ALL
+      SELECT (SELECT u.auth_method FROM users u WHERE ${current} AND u.auth_method > methods.auth_method ORDER BY u.auth_method LIMIT 1)
+      FROM methods WHERE methods.auth_method IS NOT NULL
+    )
+    SELECT found.id FROM methods CROSS JOIN LATERAL (
+      -- Found as in findUsersByIdentity.
+      SELECT u.id FROM users u
+      WHERE ${current} AND u.auth_method = methods.auth_method
+        AND u.auth_value_key >= ${authValueKey}::text AND u.auth_value_key <= ${authValueKey}::text
+      ORDER BY u.auth_value_key
+      LIMIT 1
+    ) AS found`);
+  return rows.map(({ id }) => BigInt(id));
+}
+
+/** A mark of users: an identity, a compared value under any method, a folded email, the key of an address, or an external id. */
+export interface Mark {
+  readonly identity?: Identity;
+  readonly value?: string;
+  readonly email?: string;
+  readonly addressKey?: string;
+  readonly externalId?: string;
+}
+
+/** The ids of at most `limit` removed users with one of the marks, the last removed first. It reads all removed users. */
+export async function findRemovedIds(
+  db: Queryable,
+  projectId: number,
+  { identity, value, email, addressKey, externalId }: Mark,
+  limit: number,
+): Promise<bigint[]> {
+  const rows = await db.query<{ id: number }>(Prisma.sql`
+    SELECT u.id FROM users u
+    WHERE u.project_id = ${projectId}::int AND u.deleted_at IS NOT NULL AND (
+      (u.auth_method = ${identity?.authMethod ?? null}::text AND u.auth_value_key = ${identity?.authValueKey ?? null}::text)
+      OR u.auth_value_key = ${value ?? null}::text
+      OR u.login_email = ${email ?? null}::text
+      OR u.external_id = ${externalId ?? null}::text
+      OR u.id IN (
+        SELECT a.user_id FROM accounts a WHERE a.project_id = ${projectId}::int AND a.address_key = ${addressKey ?? null}::text
+      )
+    )
+    ORDER BY u.deleted_at DESC, u.id DESC
+    LIMIT ${limit}::bigint`);
+  return rows.map(({ id }) => BigInt(id));
+}

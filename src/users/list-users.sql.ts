@@ -1,0 +1,324 @@
+import { cacheKey, type KeyedRow } from '../db/batched-read.js';
+import { type KeyedRead, keyedStatement } from '../db/keyed-statement.js';
+import { Prisma, type Queryable } from '../db/statements.js';
+import type { Position, StateFilter, UserFilter } from '../domain/filters.js';
+import { bucketCoverOf, isOpenAtEnd, isOpenAtStart, startOfRank, type Total, totalOf } from './totals.sql.js';
+import { LINKED_ACCOUNTS, NO_ACCOUNTS, SHOWN_COLUMNS, type UserRow } from './user-columns.sql.js';
+
+/*
+ * A statement answers several keys `k` of one group. They share the filter and everything else in the text of the statement;
+ * each has its own project, size and position. A statement is one snapshot, so rows and their total are consistent.
+ *
+ * The rows come in no order (`usersOf`).
+ */
+
+/** A page that starts within this distance of either end is read by OFFSET, which is cheaper than finding its start. */
+const SHALLOW = 500n;
+
+/** Keeps the planner from computing the columns of a subquery again for each row that has them. */
+const ONCE = Prisma.sql`OFFSET 0`;
+
+export const NEWEST_FIRST = Prisma.sql`u.created_at DESC, u.id DESC`;
+export const OLDEST_FIRST = Prisma.sql`u.created_at ASC, u.id ASC`;
+const PROJECT = Prisma.sql`k.project_id`;
+
+/** The current users `u` of the project of `k` within the dates of a filter. */
+function withinDates(filter: UserFilter): Prisma.Sql {
+  const { createdFrom, createdTo } = filter;
+  return Prisma.sql`
+    FROM users u
+    WHERE u.project_id = ${PROJECT} AND u.deleted_at IS NULL
+      ${isOpenAtStart(filter) ? Prisma.empty : Prisma.sql`AND u.created_at >= ${createdFrom}::timestamptz`}
+      ${isOpenAtEnd(filter) ? Prisma.empty : Prisma.sql`AND u.created_at <= ${createdTo}::timestamptz`}`;
+}
+
+interface Slice {
+  /** More conditions on `u`, each with its AND. */
+  readonly where: Prisma.Sql;
+  readonly order: Prisma.Sql;
+  readonly limit: Prisma.Sql;
+  readonly offset: Prisma.Sql;
+}
+
+/**
+ * Matching users in order. A filter by login methods reads each method from its own index and merges the results. The common
+ * index would read a whole project to find ten users of a rare method.
+ */
+export function slice(filter: UserFilter, { where, order, limit, offset }: Slice): Prisma.Sql {
+  if (filter.loginMethods === null) {
+    return Prisma.sql`SELECT u.* ${withinDates(filter)} ${where} ORDER BY ${order} LIMIT ${limit} OFFSET ${offset}`;
+  }
+  return Prisma.sql`
+    SELECT u.*
+    FROM unnest(${filter.loginMethods}::login_method[]) AS m(login_method)
+    CROSS JOIN LATERAL (
+      SELECT u.* ${withinDates(filter)} AND u.login_method = m.login_method ${where}
+      ORDER BY ${order} LIMIT ${limit} + ${offset}
+    ) AS u
+    ORDER BY ${order} LIMIT ${limit} OFFSET ${offset}`;
+}
+
+/** Asks for the number of users who match. */
+export interface CountKey {
+  readonly projectId: number;
+  readonly filter: UserFilter;
+}
+
+/** Keys of one group share a statement: they agree in everything but the parts that are arrays in the statement. */
+export function countGroupKey({ projectId: _, ...shared }: CountKey): string {
+  return cacheKey(shared);
+}
+
+/** The exact number of users who match: one row for each key of a group. */
+export const countUsers = shapedStatement(
+  countGroupKey,
+  ({ filter }: CountKey): KeyedRead<CountKey, Total> =>
+    keyedStatement(
+      { project_id: ['int', (key) => key.projectId] },
+      (keys) => Prisma.sql`
+        SELECT k.key_index::int AS "keyIndex", counted.*
+        FROM ${keys}
+        CROSS JOIN LATERAL (${totalOf(PROJECT, filter, bucketCoverOf(filter))}) AS counted`,
+    ),
+);
+
+/**
+ * The statement for the group of the keys, made by `make` from the first of them. Statements for all users, without a filter, are the
+ * most frequent, and they are few: they are kept.
+ */
+function shapedStatement<Key extends CountKey, Row>(
+  shapeOf: (key: Key) => string,
+  make: (key: Key) => KeyedRead<Key, Row>,
+): KeyedRead<Key, Row> {
+  const kept = new Map<string, KeyedRead<Key, Row>>();
+  return (db, keys) => {
+    const key = keys[0] as Key;
+    if (!selectsAll(key.filter)) return make(key)(db, keys);
+    const shape = shapeOf(key);
+    const read = kept.get(shape) ?? make(key);
+    kept.set(shape, read);
+    return read(db, keys);
+  };
+}
+
+function selectsAll(filter: UserFilter): boolean {
+  return filter.loginMethods === null && isOpenAtStart(filter) && isOpenAtEnd(filter);
+}
+
+/** Asks for page `page` of `limit` users, newest first. */
+export interface PageKey extends CountKey {
+  readonly page: number;
+  readonly limit: number;
+  readonly withAccounts: boolean;
+}
+
+/** A row of a list: the values of the whole list, and one of its users, or nulls if the list is empty. */
+export type ListRow<Whole> = KeyedRow<Whole & Partial<UserRow>>;
+
+// A bigint, because the rank of a page far past the end is not exact in a double.
+const rankOf = ({ page, limit }: PageKey) => (BigInt(page) - 1n) * BigInt(limit);
+
+/** As `countGroupKey`. */
+export function pageGroupKey(key: PageKey): string {
+  const { projectId: _, page: __, limit: ___, ...shared } = key;
+  return `${rankOf(key) <= SHALLOW ? 'shallow' : 'deep'} ${cacheKey(shared)}`;
+}
+
+/** Pages with their totals, for keys of one group. A page past the end is empty. */
+export const listUserPages = shapedStatement(pageGroupKey, (key: PageKey): KeyedRead<PageKey, ListRow<Total>> => {
+  const { filter, withAccounts } = key;
+  const isShallow = rankOf(key) <= SHALLOW;
+  const cover = bucketCoverOf(filter);
+  const rows = {
+    where: Prisma.empty,
+    order: NEWEST_FIRST,
+    limit: Prisma.sql`k.size`,
+    offset: Prisma.sql`k.rank`,
+  };
+  const counted = Prisma.sql`${totalOf(PROJECT, filter, cover)} ${ONCE}`;
+  const fromEnd = Prisma.sql`(counted.total - k.rank)`;
+  const listed = isShallow
+    ? slice(filter, rows)
+    : Prisma.sql`
+        (${slice(filter, {
+          where: Prisma.sql`AND ${fromEnd} <= ${SHALLOW}::bigint`,
+          order: OLDEST_FIRST,
+          limit: Prisma.sql`greatest(least(k.size, ${fromEnd}), 0)`,
+          offset: Prisma.sql`greatest(${fromEnd} - k.size, 0)`,
+        })})
+        UNION ALL
+        SELECT found.*
+        FROM (${startOfRank(PROJECT, filter, cover, Prisma.sql`k.rank`)}) AS start
+        CROSS JOIN LATERAL (${slice(filter, {
+          ...rows,
+          where: Prisma.sql`AND (u.created_at, u.id) < (start.before_at, start.before_id)`,
+          offset: Prisma.sql`start.rest`,
+        })}) AS found
+        WHERE ${fromEnd} > ${SHALLOW}::bigint`;
+  return keyedStatement(
+    {
+      project_id: ['int', ({ projectId }) => projectId],
+      size: ['bigint', ({ limit }) => limit],
+      rank: ['bigint', rankOf],
+    },
+    (keys) => Prisma.sql`
+      SELECT k.key_index::int AS "keyIndex", counted.*, ${SHOWN_COLUMNS}, ${withAccounts ? LINKED_ACCOUNTS : NO_ACCOUNTS}
+      FROM ${keys}
+      CROSS JOIN LATERAL (${counted}) AS counted
+      LEFT JOIN LATERAL (${listed}) AS u ON true`,
+  );
+});
+
+/** Asks for a window of the list: `limit` users between two positions (exclusive), from its newer or its older end. */
+export interface WindowKey extends CountKey {
+  readonly after: Position | null;
+  readonly before: Position | null;
+  readonly from: 'newest' | 'oldest';
+  readonly limit: number;
+  readonly withAccounts: boolean;
+  readonly withTotal: boolean;
+  /** Whether to find out if there are users on that side of the window. */
+  readonly withNewer: boolean;
+  readonly withOlder: boolean;
+}
+
+/**
+ * What lies outside a window: whether the filter matches users beyond each bound that was given, and how many in all. Nulls where that is
+ * not wanted, because each row of the window repeats these values.
+ */
+export interface Beyond {
+  newer: boolean | null;
+  older: boolean | null;
+  total: number | null;
+  pending: number | null;
+}
+
+/** As `countGroupKey`. */
+export function windowGroupKey(key: WindowKey): string {
+  const { projectId: _, limit: __, withNewer: ___, withOlder: ____, after, before, ...shared } = key;
+  return `${after !== null} ${before !== null} ${cacheKey(shared)}`;
+}
+
+/** Whether a window has one user more than its limit, if there is one, to tell whether the list goes on at its far end. */
+function showsMore({ from, withNewer, withOlder }: WindowKey): boolean {
+  return from === 'newest' ? withOlder : withNewer;
+}
+
+/**
+ * Windows for keys of one group. They seek by (created_at, id), which costs the same at any depth, and works although the users at
+ * the ends may be removed.
+ */
+export const listUserWindows = shapedStatement(
+  windowGroupKey,
+  (key: WindowKey): KeyedRead<WindowKey, ListRow<Beyond>> => {
+    const { filter, after, before, from, withAccounts, withTotal } = key;
+    const bounds = Prisma.sql`
+    ${after === null ? Prisma.empty : Prisma.sql`AND (u.created_at, u.id) < ${AFTER}`}
+    ${before === null ? Prisma.empty : Prisma.sql`AND (u.created_at, u.id) > ${BEFORE}`}`;
+    const listed = slice(filter, {
+      where: bounds,
+      order: from === 'newest' ? NEWEST_FIRST : OLDEST_FIRST,
+      limit: Prisma.sql`k.size`,
+      offset: Prisma.sql`0`,
+    });
+    // Not written as NOT of the bounds above, because PostgreSQL cannot seek by NOT.
+    const exists = (where: Prisma.Sql, order: Prisma.Sql) =>
+      Prisma.sql`EXISTS (${slice(filter, { where, order, limit: Prisma.sql`1`, offset: Prisma.sql`0` })})`;
+    const newer = exists(Prisma.sql`AND (u.created_at, u.id) >= ${AFTER}`, OLDEST_FIRST);
+    const older = exists(Prisma.sql`AND (u.created_at, u.id) <= ${BEFORE}`, NEWEST_FIRST);
+    return keyedStatement(
+      {
+        project_id: ['int', ({ projectId }) => projectId],
+        size: ['bigint', (each) => each.limit + (showsMore(each) ? 1 : 0)],
+        after_at: ['timestamptz', (each) => each.after?.createdAt.toISOString() ?? null],
+        after_id: ['bigint', (each) => each.after?.id ?? null],
+        before_at: ['timestamptz', (each) => each.before?.createdAt.toISOString() ?? null],
+        before_id: ['bigint', (each) => each.before?.id ?? null],
+        with_newer: ['boolean', ({ withNewer }) => withNewer],
+        with_older: ['boolean', ({ withOlder }) => withOlder],
+      },
+      (keys) => Prisma.sql`
+      SELECT k.key_index::int AS "keyIndex", beyond.*, ${SHOWN_COLUMNS}, ${withAccounts ? LINKED_ACCOUNTS : NO_ACCOUNTS}
+      FROM ${keys}
+      CROSS JOIN LATERAL (
+        SELECT ${after === null ? UNKNOWN : Prisma.sql`CASE WHEN k.with_newer THEN ${newer} END`} AS newer,
+               ${before === null ? UNKNOWN : Prisma.sql`CASE WHEN k.with_older THEN ${older} END`} AS older, counted.*
+        FROM (${withTotal ? totalOf(PROJECT, filter, bucketCoverOf(filter)) : NO_TOTAL}) AS counted
+        ${ONCE}
+      ) AS beyond
+      LEFT JOIN LATERAL (${listed}) AS u ON true`,
+    );
+  },
+);
+
+/** The bounds of the keys of windows. */
+export const AFTER = Prisma.sql`(k.after_at, k.after_id)`;
+export const BEFORE = Prisma.sql`(k.before_at, k.before_id)`;
+const UNKNOWN = Prisma.sql`NULL::boolean`;
+const NO_TOTAL = Prisma.sql`SELECT NULL::bigint AS total, NULL::int AS pending`;
+
+/** How many users of the list one window looks at. */
+export const SCANNED = 1_000;
+
+/** Asks for the users of a window whose state matches. */
+export interface ScanKey extends Omit<WindowKey, 'withTotal' | 'withNewer' | 'withOlder'> {
+  readonly state: StateFilter;
+}
+
+/** Where a window that has looked at SCANNED users ended; nulls if the list ended before. */
+export interface Reached {
+  reachedAt: string | null;
+  reachedId: number | null;
+}
+
+/** As `countGroupKey`. */
+export function scanGroupKey({ projectId: _, limit: __, after, before, ...shared }: ScanKey): string {
+  return `${after !== null} ${before !== null} ${cacheKey(shared)}`;
+}
+
+/**
+ * Windows for keys of one group: of the next SCANNED users those whose state matches, at most one more than the limit. No index has
+ * the states, because an index of the last login would cost every login (docs/decisions/user-states.md). So the work is bounded instead.
+ */
+export function scanUserWindows(db: Queryable, keys: readonly ScanKey[]): Promise<KeyedRow<ListRow<Reached>>[]> {
+  const { filter, state, after, before, from, withAccounts } = keys[0] as ScanKey;
+  const order = from === 'newest' ? NEWEST_FIRST : OLDEST_FIRST;
+  const where = Prisma.sql`
+    ${after === null ? Prisma.empty : Prisma.sql`AND (u.created_at, u.id) < ${AFTER}`}
+    ${before === null ? Prisma.empty : Prisma.sql`AND (u.created_at, u.id) > ${BEFORE}`}`;
+  const scanned = slice(filter, { where, order, limit: Prisma.sql`k.scanned`, offset: Prisma.sql`0` });
+  const last = slice(filter, { where, order, limit: Prisma.sql`1`, offset: Prisma.sql`(k.scanned - 1)` });
+  const read = keyedStatement<ScanKey, ListRow<Reached>>(
+    {
+      project_id: ['int', ({ projectId }) => projectId],
+      size: ['bigint', ({ limit }) => limit + 1],
+      // A limit that the planner does not know: of a known one it would think that a table without statistics hardly has as many rows, and sort.
+      scanned: ['bigint', () => SCANNED],
+      after_at: ['timestamptz', (each) => each.after?.createdAt ?? null],
+      after_id: ['bigint', (each) => each.after?.id ?? null],
+      before_at: ['timestamptz', (each) => each.before?.createdAt ?? null],
+      before_id: ['bigint', (each) => each.before?.id ?? null],
+    },
+    (from) => Prisma.sql`
+      SELECT k.key_index::int AS "keyIndex", reached.created_at AS "reachedAt", reached.id AS "reachedId",
+             ${SHOWN_COLUMNS}, ${withAccounts ? LINKED_ACCOUNTS : NO_ACCOUNTS}
+      FROM ${from}
+      LEFT JOIN LATERAL (SELECT u.created_at, u.id FROM (${last}) AS u) AS reached ON true
+      LEFT JOIN LATERAL (
+        SELECT u.* FROM (${scanned}) AS u WHERE true ${stateIs(state)} ORDER BY ${order} LIMIT k.size
+      ) AS u ON true`,
+  );
+  return read(db, keys);
+}
+
+/** The conditions of a state on `u`, each with its AND. A user without a login counts from the registration on. */
+function stateIs({ lastLoginBefore, lastLoginAfter, banned }: StateFilter): Prisma.Sql {
+  const isBanned = Prisma.sql`EXISTS (
+    SELECT FROM bans b
+    WHERE b.project_id = u.project_id AND b.auth_method = u.auth_method AND b.auth_value_key = u.auth_value_key
+  )`;
+  return Prisma.sql`
+    ${lastLoginBefore === null ? Prisma.empty : Prisma.sql`AND coalesce(u.last_login, u.created_at) < ${lastLoginBefore}::timestamptz`}
+    ${lastLoginAfter === null ? Prisma.empty : Prisma.sql`AND u.last_login >= ${lastLoginAfter}::timestamptz`}
+    ${banned === null ? Prisma.empty : Prisma.sql`AND ${isBanned} = ${banned}::boolean`}`;
+}

@@ -1,0 +1,141 @@
+import { createBatchedRead } from '../db/batched-read.js';
+import type { Database } from '../db/database.js';
+import type { Queryable } from '../db/statements.js';
+import { cursor, cursorOf, parse } from '../domain/filters.js';
+import { type Ban, type Identity, type ListedBan, type Profile, requireFewAccounts } from '../domain/identities.js';
+import { atMost, isTooLong } from '../domain/input-limits.js';
+import type { ProjectScope } from '../domain/projects.js';
+import type { User } from '../domain/users.js';
+import { AppError, badInput } from '../errors.js';
+import { withIdempotencyKey } from '../projects/idempotency.js';
+import {
+  type BannedKey,
+  type BanPageKey,
+  type BanWindowKey,
+  deleteBan,
+  findBanned,
+  findBanWindows,
+  insertBan,
+  listBanPage,
+} from './bans.sql.js';
+import type { Totals } from './totals.js';
+import { findRegistered, recordLogin } from './write-users.sql.js';
+
+export type Logins = ReturnType<typeof createLogins>;
+
+/** A page of bans. The newest come first unless it says otherwise. */
+export interface BanPage extends Partial<Pick<BanPageKey, 'order'>> {
+  readonly after?: string | null;
+  readonly limit: number;
+  readonly search?: string | null;
+}
+
+async function login(db: Queryable, projectId: number, profile: Profile) {
+  requireFewAccounts(profile);
+  const user = await recordLogin(db, projectId, profile);
+  if (user !== null) return user;
+  throw new AppError('BANNED', 'This identity is banned from the project and cannot log in or register.');
+}
+
+/** Tries a login again after a CONFLICT: of two first logins of a user at once, the later may find the external id taken before the user. */
+async function twice<Answer>(attempt: () => Promise<Answer>): Promise<Answer> {
+  try {
+    return await attempt();
+  } catch (error) {
+    if ((error as AppError).code !== 'CONFLICT') throw error;
+    return attempt();
+  }
+}
+
+/** Logins, registration, and the bans that refuse both. */
+export function createLogins(db: Database, totals: Totals) {
+  const banOf = createBatchedRead({
+    name: 'bans of users',
+    read: (keys: readonly BannedKey[]) => findBanned(db, keys),
+    answer: ([ban]) => ban !== undefined,
+  });
+
+  const banWindows = createBatchedRead({
+    name: 'windows of bans',
+    read: (keys: readonly BanWindowKey[]) => findBanWindows(db, keys),
+    answer: (bans: ListedBan[]) => bans,
+    groupKey: () => '',
+    weigh: ({ limit }) => limit,
+  });
+
+  return {
+    /**
+     * Registers the identity, or counts a login of it and adds accounts. BANNED; BAD_USER_INPUT if the user would have too
+     * many accounts; CONFLICT if the external id is that of another user, or the user has another one. With a key, a retry is not counted again. It is answered with the user as they are by then, or with
+     * NOT_FOUND if they were erased.
+     */
+    async recordLogin(
+      scope: ProjectScope,
+      profile: Profile,
+      key: string | null = null,
+    ): Promise<{ user: User; created: boolean }> {
+      const projectId = scope.projectIdFor('write');
+      if (key === null) {
+        const { created, ...user } = await twice(() => login(db, projectId, profile));
+        if (created) totals.countChange(projectId);
+        return { user, created };
+      }
+      // Without an external id it is the request that it was before there were any, so that a retry across an upgrade is known.
+      const request = ['login', { ...profile, externalId: profile.externalId ?? undefined }];
+      const work = async (tx: Queryable) => {
+        const user = await login(tx, projectId, profile);
+        return { id: user.id, created: user.created };
+      };
+      const { id, created } = await twice(() => withIdempotencyKey(db, projectId, { key, request }, work));
+      if (created) totals.countChange(projectId);
+      const user = await findRegistered(db, projectId, id);
+      if (user === null) throw new AppError('NOT_FOUND', 'The user of this login has been erased since.');
+      return { user, created };
+    },
+
+    /** Bans an identity from logging in and registering, also after its user is removed. Idempotent. */
+    async ban(scope: ProjectScope, identity: Identity, requestId: string | null = null): Promise<Ban> {
+      return insertBan(db, scope.actorFor('ban', requestId), identity);
+    },
+
+    /** Whether the identity of a user is banned. */
+    async isBanned(scope: ProjectScope, userId: number): Promise<boolean> {
+      return banOf({ projectId: scope.projectIdFor('inspect'), userId });
+    },
+
+    /**
+     * A page of the project's bans: at most `limit`, after a cursor from an earlier page. `search` selects the bans whose value
+     * contains a text, whatever its case. `next` is the cursor of the page after; null where there is none. BAD_USER_INPUT.
+     */
+    async listBans(
+      scope: ProjectScope,
+      { after = null, limit, order = 'newest first', search = null }: BanPage,
+    ): Promise<{ bans: ListedBan[]; next: string | null }> {
+      const projectId = scope.projectIdFor('inspect');
+      const position = after === null ? null : parse(cursor('after'), after);
+      if (search !== null && isTooLong('authValue', search))
+        throw badInput('search', search, `text of ${atMost('authValue')}`);
+      const text = search?.trim().normalize('NFC') ?? '';
+      const contains = text === '' ? null : [...new Set([text, text.toLowerCase()])];
+      const found = await listBanPage(db, projectId, { after: position, limit: limit + 1, order, contains });
+      const bans = found.slice(0, limit);
+      const last = bans.at(-1);
+      const hasNext = found.length > limit && last !== undefined;
+      return { bans, next: hasNext ? cursorOf(last) : null };
+    },
+
+    /** A page of bans for the project's backends, newest first, and whether there are more. */
+    async readBans(
+      scope: ProjectScope,
+      { after, limit }: Pick<BanWindowKey, 'after' | 'limit'>,
+    ): Promise<{ bans: ListedBan[]; hasMore: boolean }> {
+      const bans = await banWindows({ projectId: scope.projectIdFor('read'), after, limit });
+      return { bans: bans.slice(0, limit), hasMore: bans.length > limit };
+    },
+
+    /** Lifts a ban. Idempotent. */
+    async unban(scope: ProjectScope, identity: Identity, requestId: string | null = null): Promise<void> {
+      await deleteBan(db, scope.actorFor('ban', requestId), identity);
+    },
+  };
+}

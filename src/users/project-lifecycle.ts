@@ -1,0 +1,95 @@
+import type { Database } from '../db/database.js';
+import { inBatches, type Queryable } from '../db/statements.js';
+import { type ProjectScope, requireProjectName } from '../domain/projects.js';
+import { AppError, badInput } from '../errors.js';
+import { pruneChanges } from '../feed/changes.sql.js';
+import * as sql from '../projects/projects.sql.js';
+import type { Totals } from './totals.js';
+import { type Waiting, withoutImport } from './transfers.js';
+
+/** Rows in a transaction of a deletion. A user may have 100 accounts, which go with the user. */
+const BATCH_SIZE = 2_000;
+/** As many as RATE_LIMIT accepts. */
+const MAX_REQUESTS_PER_MINUTE = 100_000_000;
+
+/** The signal ends a deletion before it is complete. The project stays disabled, and a second deletion deletes the rest. */
+export interface DeletionOptions extends Waiting {
+  /** Called with the number of users who are deleted so far, removed ones included. */
+  readonly progress: (users: number) => void;
+}
+
+/**
+ * Changes of a project as a whole, for the operator. All of them are idempotent. `onChanged` is called when what is known of its
+ * credentials may have changed.
+ */
+export function createProjectLifecycle(db: Database, totals: Totals, onChanged: () => void) {
+  return {
+    /** BAD_USER_INPUT. */
+    async renameProject(scope: ProjectScope, name: string, requestId: string | null = null): Promise<void> {
+      await sql.renameProject(db, scope.actorFor('operate', requestId), requireProjectName(name));
+    },
+
+    /** Refuses the project's credentials with PROJECT_DISABLED, within a second in every process. Its data is kept. */
+    async disableProject(scope: ProjectScope, requestId: string | null = null): Promise<void> {
+      await sql.disableProject(db, scope.actorFor('operate', requestId));
+      onChanged();
+    },
+
+    /** Accepts its credentials again. */
+    async enableProject(scope: ProjectScope, requestId: string | null = null): Promise<void> {
+      await sql.enableProject(db, scope.actorFor('operate', requestId));
+      onChanged();
+    },
+
+    /** The project's own rate limit instead of RATE_LIMIT; null for RATE_LIMIT. In effect within a second. BAD_USER_INPUT. */
+    async limitProject(
+      scope: ProjectScope,
+      requestsPerMinute: number | null,
+      requestId: string | null = null,
+    ): Promise<void> {
+      const isInRange = (rate: number) => Number.isInteger(rate) && rate >= 1 && rate <= MAX_REQUESTS_PER_MINUTE;
+      if (requestsPerMinute !== null && !isInRange(requestsPerMinute))
+        throw badInput('rate', requestsPerMinute, `a whole number from 1 to ${MAX_REQUESTS_PER_MINUTE}`);
+      await sql.limitProject(db, scope.actorFor('operate', requestId), requestsPerMinute);
+      onChanged();
+    },
+
+    /**
+     * Deletes the project and everything that it has, in transactions of bounded size. It is disabled first. This cannot be undone.
+     * Its totals are exact until the end. Returns the number of deleted users, removed ones included. CONFLICT while it is being moved;
+     * UNAVAILABLE if an import of it runs for longer than `waitMs`.
+     */
+    async deleteProject(
+      scope: ProjectScope,
+      options: DeletionOptions,
+      requestId: string | null = null,
+    ): Promise<number> {
+      const actor = scope.actorFor('operate', requestId);
+      const alone = <Result>(work: (tx: Queryable) => Promise<Result>) =>
+        withoutImport(db, actor.projectId, options, work);
+      if ((await sql.readMove(db, actor.projectId)) !== null)
+        throw new AppError(
+          'CONFLICT',
+          'The project is being moved to another database. End the move or abort it first.',
+        );
+      await sql.beginDeletion(db, actor);
+      onChanged();
+      let users = 0;
+      for (const table of sql.LARGE_TABLES) {
+        for (let deleted = BATCH_SIZE; deleted > 0; ) {
+          deleted = await alone((tx) => sql.deleteRows(tx, actor.projectId, table, BATCH_SIZE));
+          if (table.name !== 'users') continue;
+          users += deleted;
+          options.progress(users);
+        }
+        if (table.name === 'users') await totals.fold(scope);
+      }
+      // The rest of the changes goes with the project.
+      await inBatches((limit) => alone((tx) => pruneChanges(tx, actor.projectId, 0, limit)));
+      await alone((tx) => sql.deleteProject(tx, actor));
+      onChanged();
+      if (users > BATCH_SIZE) await db.vacuum();
+      return users;
+    },
+  };
+}

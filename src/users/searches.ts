@@ -1,0 +1,215 @@
+import { createBatchedRead, MAX_WEIGHT } from '../db/batched-read.js';
+import type { Database } from '../db/database.js';
+import { oneAtATime } from '../db/one-at-a-time.js';
+import { parseAddress } from '../domain/addresses.js';
+import { LARGEST_ID, parseUserId } from '../domain/filters.js';
+import { foldEmail, type Identity, isExternalId, parseValueKey } from '../domain/identities.js';
+import { isTooLong, LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';
+import type { ProjectScope } from '../domain/projects.js';
+import { byNewest, type User, type UserDetails } from '../domain/users.js';
+import { AppError, badInput } from '../errors.js';
+import {
+  describeUsers,
+  type ExternalIdKey,
+  type FewRow,
+  findFewUsers,
+  findIdsByValue,
+  findRemovedIds,
+  findUsersById,
+  type Mark,
+  measureByAddress,
+  measureByEmail,
+  type MeasuredUser,
+  type SearchedBy,
+  type SearchKey,
+  type UserKey,
+} from './find-users.sql.js';
+import { usersOf } from './user-columns.sql.js';
+
+/** A search with more matches leaves the shared statement and uses its own. */
+const MAX_SHARED_MATCHES = 8;
+/** An answer has all matches or none, and at most this many. */
+const MAX_MATCHES = 10_000;
+/** How many links of an address one statement reads. Links of removed users are skipped, and there may be any number. */
+const MAX_LINKS_READ = 2_000;
+
+/** Which parts of users are read. */
+export interface Wanted {
+  readonly withAccounts: boolean;
+}
+
+/** The weight of a user in a batch (`weigh`): with accounts a user is more rows. */
+export function userWeight(withAccounts: boolean): number {
+  return withAccounts ? 4 : 1;
+}
+
+/** All users who match, newest first. BAD_USER_INPUT if they are too many for one answer. */
+export function createSearch(db: Database, by: SearchedBy): (key: SearchKey) => Promise<User[]> {
+  const read = findFewUsers(by, MAX_SHARED_MATCHES + 1);
+  const findFew = createBatchedRead({
+    name: `users by ${by}`,
+    read: (keys: readonly SearchKey[]) => read(db, keys),
+    answer: (rows: FewRow[]) => ({ users: usersOf(rows), isAll: rows.length <= MAX_SHARED_MATCHES }),
+    // Most searches find one user.
+    weigh: ({ withAccounts }) => 4 * userWeight(withAccounts),
+  });
+  const findMany = oneAtATime((key: SearchKey) => findManyUsers(db, by, key));
+
+  return async (key) => {
+    const { users, isAll } = await findFew(key);
+    return isAll ? users : findMany(key);
+  };
+}
+
+/**
+ * Measures the users before it reads them, and does both in parts, so that statements of other requests run in between. A user
+ * who is removed after the measurement is left out.
+ */
+async function findManyUsers(db: Database, by: SearchedBy, key: SearchKey): Promise<User[]> {
+  const measured = await MEASURE[by](db, key);
+  if (measured.length > MAX_MATCHES) throw tooMuch(by, 'more than 10,000 users match');
+  if (measured.reduce((total, { bytes }) => total + bytes, 0) > LARGEST_ANSWER_BYTES) {
+    throw tooMuch(by, `the ${measured.length.toLocaleString('en')} users who match take more than 8 MiB`);
+  }
+  const newestFirst = measured.sort(byNewest);
+  const { projectId, withAccounts } = key;
+  const users: User[] = [];
+  const partSize = MAX_WEIGHT / userWeight(withAccounts);
+  for (let start = 0; start < newestFirst.length; start += partSize) {
+    const part = newestFirst.slice(start, start + partSize);
+    const rows = await findUsersById(
+      db,
+      part.map(({ id }) => ({ projectId, id: BigInt(id), withAccounts })),
+    );
+    users.push(...usersOf(rows));
+  }
+  return users;
+}
+
+/** The current users who match, in no order. If they are too many, at least one more than MAX_MATCHES. */
+const MEASURE: Record<SearchedBy, (db: Database, key: SearchKey) => Promise<MeasuredUser[]>> = {
+  email: (db, key) => measureByEmail(db, key, MAX_MATCHES + 1),
+  async address(db, key) {
+    const measured: MeasuredUser[] = [];
+    for (let afterLink: number | undefined = 0; afterLink !== undefined && measured.length <= MAX_MATCHES; ) {
+      const links = await measureByAddress(db, key, afterLink, MAX_LINKS_READ);
+      for (const link of links) if (link.id !== null) measured.push(link);
+      afterLink = links[MAX_LINKS_READ - 1]?.link;
+    }
+    return measured;
+  },
+};
+
+function tooMuch(by: SearchedBy, what: string): AppError {
+  return new AppError(
+    'BAD_USER_INPUT',
+    `${by}: ${what}, which one answer cannot hold; list them with GET /server/users or users(...).`,
+  );
+}
+
+/** How many users one statement reads with everything that is known of them. */
+const BATCH_SIZE = 500;
+/** A search among removed users answers this many, the last removed ones. */
+const MAX_REMOVED = 100;
+
+/** The reads of users.ts that a search is made of. */
+export interface Reads {
+  readonly byEmail: (key: SearchKey) => Promise<User[]>;
+  readonly byAddress: (key: SearchKey) => Promise<User[]>;
+  readonly byId: (key: UserKey) => Promise<User | null>;
+  readonly byIdentity: (projectId: number, identity: Identity) => Promise<User | null>;
+  readonly byExternalId: (key: ExternalIdKey) => Promise<User | null>;
+}
+
+/** Finds users for people, who have an id from a log or from another system, an email, an address or an identity. */
+export function createLookups(db: Database, { byId, byEmail, byAddress, byIdentity, byExternalId }: Reads) {
+  async function describe(projectId: number, ids: readonly bigint[]): Promise<UserDetails[]> {
+    const users: UserDetails[] = [];
+    for (let start = 0; start < ids.length; start += BATCH_SIZE)
+      users.push(...(await describeUsers(db, projectId, ids.slice(start, start + BATCH_SIZE))));
+    return users;
+  }
+
+  async function idsOf(projectId: number, { identity, value, email, addressKey, externalId }: Mark): Promise<bigint[]> {
+    const key = (text: string) => ({ projectId, value: text, withAccounts: false });
+    const found = await Promise.all([
+      identity === undefined ? null : byIdentity(projectId, identity),
+      email === undefined ? [] : byEmail(key(email)),
+      addressKey === undefined ? [] : byAddress(key(addressKey)),
+      externalId === undefined ? null : byExternalId({ projectId, externalId, withAccounts: false }),
+    ]);
+    const ids = found.flat().flatMap((user) => (user === null ? [] : BigInt(user.id)));
+    return value === undefined ? ids : [...ids, ...(await findIdsByValue(db, projectId, value))];
+  }
+
+  async function findMarked(projectId: number, mark: Mark, removed: boolean): Promise<bigint[]> {
+    return removed ? findRemovedIds(db, projectId, mark, MAX_REMOVED) : idsOf(projectId, mark);
+  }
+
+  return {
+    /** Everything that is known of a user, also of a removed one; null if the project has no such user, or erased them. */
+    async describeUser(scope: ProjectScope, id: bigint): Promise<UserDetails | null> {
+      const [user] = id > LARGEST_ID ? [] : await describeUsers(db, scope.projectIdFor('inspect'), [id]);
+      return user ?? null;
+    },
+
+    /**
+     * The users whom a text means, newest first: a user id, also of a removed user; a login email; an address; or else the value of
+     * an identity under any method; and in any case an external id. With `removed`, at most 100 removed users instead of current ones. BAD_USER_INPUT.
+     */
+    async searchAny(scope: ProjectScope, text: string, removed = false): Promise<UserDetails[]> {
+      const projectId = scope.projectIdFor('inspect');
+      const { id, ...mark } = parseAny(text);
+      const ids = await findMarked(projectId, mark, removed);
+      const users = await describe(projectId, id === null ? ids : [id, ...ids]);
+      return users.filter(({ removedAt }) => !removed || removedAt !== null);
+    },
+
+    /**
+     * The current users whom a text means, newest first: a user id, a login email, an address or an external id. Not the value of an
+     * identity, which is looked up under every method that the project has. BAD_USER_INPUT.
+     */
+    async findAny(scope: ProjectScope, name: string, text: string, { withAccounts }: Wanted): Promise<User[]> {
+      const projectId = scope.projectIdFor('read');
+      const { id, email, addressKey, externalId } = parseMarks(text);
+      if (id === null && email === undefined && addressKey === undefined && externalId === undefined)
+        throw badInput(name, text, 'a user ID, a login email, an address or an external ID');
+      const found = await Promise.all([
+        id === null ? null : byId({ projectId, id, withAccounts }),
+        email === undefined ? [] : byEmail({ projectId, value: email, withAccounts }),
+        addressKey === undefined ? [] : byAddress({ projectId, value: addressKey, withAccounts }),
+        externalId === undefined ? null : byExternalId({ projectId, externalId, withAccounts }),
+      ]);
+      const users = new Map(found.flat().flatMap((user) => (user === null ? [] : [[user.id, user] as const])));
+      return [...users.values()].sort(byNewest);
+    },
+
+    /** The user with an identity, or with `removed` at most 100 removed users who had it, newest first. */
+    async searchIdentity(scope: ProjectScope, identity: Identity, removed = false): Promise<UserDetails[]> {
+      const projectId = scope.projectIdFor('inspect');
+      return describe(projectId, await findMarked(projectId, { identity }, removed));
+    },
+  };
+}
+
+/** What a text from a log, a mail or a wallet may mean. */
+function parseAny(text: string): Marks {
+  const marks = parseMarks(text);
+  const isValue = marks.email === undefined && marks.addressKey === undefined;
+  // An ID at a social provider may be digits, too.
+  return isValue ? { ...marks, value: parseValueKey('search', text) } : marks;
+}
+
+type Marks = Mark & { readonly id: bigint | null };
+
+/** The same without the value of an identity. */
+function parseMarks(text: string): Marks {
+  if (isTooLong('authValue', text)) return { id: null };
+  // The caller chooses external ids, which may be anything.
+  const externalId = isExternalId(text.trim()) ? { externalId: text.trim() } : {};
+  const email = foldEmail(text);
+  if (email !== null) return { id: null, email, ...externalId };
+  const address = parseAddress(text.trim());
+  if (!('reason' in address)) return { id: null, addressKey: address.key, ...externalId };
+  return { id: parseUserId(text.trim()), ...externalId };
+}

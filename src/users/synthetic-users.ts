@@ -1,0 +1,77 @@
+import { uniformInt } from 'pure-rand/distribution/uniformInt';
+import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
+import { checksumAddress, stellarAddress } from '../domain/addresses.js';
+import { parseProfile, type ProfileInput, snakeCase, type UserRecord } from '../domain/identities.js';
+import type { Network } from '../domain/users.js';
+
+/* Made-up users of every login method, both networks and both wallet types, for demonstrations and measurements. */
+
+const FIRST_NAMES =
+  'Ada Alan Amara Anders Anita Barbara Bela Carlos Chidi Clara Dagny Diego Edith Elena Emeka Farid Fatima Grace Hana Hedy Ines Ivan Jorge Kaito Katherine Lena Leo Linus Mai Margaret Mei Nadia Noor Olga Omar Priya Radia Sofia Tim Yuki'.split(
+    ' ',
+  );
+const LAST_NAMES =
+  'Abara Bauer Borg Castro Chen Costa Diaz Eriksen Fischer Garcia Haddad Hopper Ito Jansen Kaya Kowalski Lamarr Larsen Lovelace Marino Mensah Nakamura Nguyen Novak Okafor Olsen Perez Petrov Rossi Sato Schmidt Silva Singh Tanaka Turing Vargas Weber Yilmaz Zhang Zuse'.split(
+    ' ',
+  );
+const SOCIAL_PROVIDERS = ['google', 'google', 'apple', 'github', 'discord'];
+const DOMAINS = ['example.com', 'example.org', 'mail.example.net'];
+/** Fixed dates, so that the same seed makes the same users on any day. */
+const FIRST_DAY = Date.UTC(2024, 0, 1);
+const LAST_DAY = Date.UTC(2026, 9, 31);
+
+/** `count` users: the same ones for the same seed, and other identities for another seed. */
+export function* syntheticUsers(count: number, seed: number): Generator<UserRecord> {
+  const random = createRandom(seed);
+  for (let index = 1; index <= count; index += 1) yield syntheticUser(random, `${seed}-${index}`);
+}
+
+type Random = ReturnType<typeof createRandom>;
+
+function createRandom(seed: number) {
+  const generator = xoroshiro128plus(seed);
+  const int = (from: number, to: number) => uniformInt(generator, from, to);
+  return {
+    int,
+    chance: (percent: number) => int(1, 100) <= percent,
+    pick: <Item>(items: readonly Item[]) => items[int(0, items.length - 1)] as Item,
+    bytes: (size: number) => Buffer.from(Array.from({ length: size }, () => int(0, 255))),
+    between: (from: number, to: number) => from + Math.floor((int(0, 1_000_000) / 1_000_000) * (to - from)),
+  };
+}
+
+function syntheticUser(random: Random, tag: string): UserRecord {
+  const name = `${random.pick(FIRST_NAMES)}.${random.pick(LAST_NAMES)}`;
+  // People write their own address in different cases.
+  const email = `${random.chance(20) ? name : name.toLowerCase()}.${tag}@${random.pick(DOMAINS)}`;
+  const createdAt = random.between(FIRST_DAY, LAST_DAY);
+  const hasLoggedIn = random.chance(95);
+  return {
+    ...parseProfile(syntheticProfile(random, tag, name, email), snakeCase),
+    createdAt: new Date(createdAt),
+    lastLogin: hasLoggedIn ? new Date(random.between(createdAt, LAST_DAY)) : null,
+    loginCount: hasLoggedIn ? random.int(1, 200) : 0,
+  };
+}
+
+function syntheticProfile(random: Random, tag: string, name: string, email: string): ProfileInput {
+  const custodial = () => [account(random, 'stellar'), ...(random.chance(40) ? [account(random, 'ethereum')] : [])];
+  const kind = random.int(1, 100);
+  if (kind <= 45) return { authMethod: 'email', authValue: email, accounts: custodial() };
+  if (kind <= 57)
+    return { authMethod: 'passkey', authValue: random.bytes(16).toString('base64url'), accounts: custodial() };
+  if (kind <= 75) {
+    const { publicKey } = account(random, random.chance(60) ? 'stellar' : 'ethereum');
+    return { authMethod: 'wallet', authValue: publicKey };
+  }
+  const authMethod = random.pick(SOCIAL_PROVIDERS);
+  return authMethod === 'discord'
+    ? { authMethod, authValue: `${name.toLowerCase()}#${tag}`, accounts: custodial() }
+    : { authMethod, authValue: `${authMethod}|${tag}`, email, accounts: custodial() };
+}
+
+function account(random: Random, network: Network) {
+  const publicKey =
+    network === 'stellar' ? stellarAddress(random.bytes(32)) : checksumAddress(`0x${random.bytes(20).toString('hex')}`);
+  return { network, publicKey };
+}

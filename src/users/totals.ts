@@ -1,0 +1,188 @@
+import { createBackground, type OnFailure } from '../db/background.js';
+import { createBatchedRead } from '../db/batched-read.js';
+import type { Database } from '../db/database.js';
+import type { ProjectScope } from '../domain/projects.js';
+import { LoginMethod } from '../domain/users.js';
+import { AppError, badInput } from '../errors.js';
+import { compareTallies, repairTallies, type TallyDifference } from './check-tallies.sql.js';
+import {
+  countByMethod,
+  countSignUps,
+  type MethodsKey,
+  signUpsGroupKey,
+  type SignUpsKey,
+  type SignUpsRow,
+} from './sign-ups.sql.js';
+import { cutCrowdedDays, foldTallies, MAX_FOLDED, type Total } from './totals.sql.js';
+
+export type Totals = ReturnType<typeof createTotals>;
+
+/** With more pending deltas than this, a fold pays off for the next reader. */
+const MAX_PENDING = 64;
+/** After so many users added or removed, a fold starts without waiting for a reader. */
+const MAX_UNREAD = 1_000;
+/** A fold leaves dead rows, which slow down every reader. After this many they are vacuumed. */
+const MAX_FOLDED_UNVACUUMED = 5_000;
+
+/** Keeps exact totals cheap: statements add up the tallies and the pending deltas, and folds keep the deltas few. */
+export function createTotals(db: Database, onFailure: OnFailure) {
+  const inBackground = createBackground(onFailure);
+  const folding = new Map<number, Promise<void>>();
+  /** By project: how many users this process has added or removed since a fold. */
+  const unread = new Map<number, number>();
+  let foldedSinceVacuum = 0;
+
+  async function fold(projectId: number): Promise<void> {
+    let folded = 0;
+    for (let batch = MAX_FOLDED; batch === MAX_FOLDED; folded += batch) {
+      batch = await db.transaction('READ COMMITTED', (tx) => foldTallies(tx, projectId));
+    }
+    foldedSinceVacuum += folded;
+    if (foldedSinceVacuum > MAX_FOLDED_UNVACUUMED) {
+      foldedSinceVacuum = 0;
+      await db.vacuumDeltas();
+    }
+    // Of several folds only the last one looked for crowded days, and only among its own deltas.
+    if (folded >= MAX_FOLDED) {
+      await db.transaction('READ COMMITTED', (tx) => cutCrowdedDays(tx, projectId));
+    }
+  }
+
+  /** Folds in the background, once at a time for a project. It changes no total, so after a failure the next reader tries again. */
+  function foldInBackground(projectId: number): void {
+    if (folding.has(projectId)) return;
+    unread.delete(projectId);
+    const folded = inBackground('Folding totals', () => fold(projectId));
+    folding.set(
+      projectId,
+      folded.finally(() => folding.delete(projectId)),
+    );
+  }
+
+  return {
+    /** Starts a fold if the statement of a total had many pending deltas to add up. To be called by every reader of a total. */
+    scheduleFold(projectId: number, { pending }: Pick<Total, 'pending'>): void {
+      if (pending > MAX_PENDING) foldInBackground(projectId);
+    },
+
+    /** To be called when a user is added or removed: else the first reader after many would have to add up all of them. */
+    countChange(projectId: number): void {
+      const count = (unread.get(projectId) ?? 0) + 1;
+      unread.set(projectId, count);
+      if (count >= MAX_UNREAD) foldInBackground(projectId);
+    },
+
+    /** Folds the pending deltas now. */
+    async fold(scope: ProjectScope): Promise<void> {
+      const projectId = scope.projectIdFor('operate');
+      await folding.get(projectId);
+      await fold(projectId);
+    },
+
+    /** Counts the project's users and returns where its tallies differ. */
+    check(scope: ProjectScope): Promise<TallyDifference[]> {
+      const projectId = scope.projectIdFor('operate');
+      // To count takes as long as it takes: a transaction has no time limit, behind a pooler either.
+      return db.transaction('READ COMMITTED', (tx) => compareTallies(tx, projectId));
+    },
+
+    /** Corrects the tallies and returns the differences. */
+    repair(scope: ProjectScope): Promise<TallyDifference[]> {
+      const projectId = scope.projectIdFor('operate');
+      return db.transaction('READ COMMITTED', (tx) => repairTallies(tx, projectId));
+    },
+
+    /** Waits for the folds in the background. */
+    async flush(): Promise<void> {
+      await Promise.all(folding.values());
+    },
+  };
+}
+
+/** The most days or months of one answer. */
+export const MAX_BUCKETS = 400;
+const LOGIN_METHODS = Object.values(LoginMethod);
+
+/** The users who were created in a day or a month, and are still there. */
+export interface SignUps extends Record<LoginMethod, number> {
+  /** Its first day: 2026-01-31. */
+  readonly from: string;
+  readonly total: number;
+}
+
+/** Numbers of users from the tallies: exact, and as fast for ten million users as for ten. */
+export function createStatistics(db: Database, totals: Totals) {
+  const signUps = createBatchedRead({
+    name: 'sign-ups',
+    read: (keys: readonly SignUpsKey[]) => countSignUps(db.lagging, keys),
+    answer: (rows: SignUpsRow[]) => rows,
+    groupKey: signUpsGroupKey,
+    weigh: () => MAX_BUCKETS / 10,
+  });
+  const byMethod = createBatchedRead({
+    name: 'totals by method',
+    read: (keys: readonly MethodsKey[]) => countByMethod(db.lagging, keys),
+    answer: (rows) => rows,
+  });
+
+  return {
+    /** The current users by login method: always every method, in the same order. */
+    async totalsByMethod(scope: ProjectScope): Promise<{ loginMethod: LoginMethod; total: number }[]> {
+      const projectId = scope.projectIdFor('read');
+      const rows = await byMethod({ projectId });
+      totals.scheduleFold(projectId, { pending: rows.reduce((sum, { pending }) => sum + pending, 0) });
+      const usersOf = (method: LoginMethod) => rows.find((row) => row.loginMethod === method)?.users ?? 0;
+      return LOGIN_METHODS.map((loginMethod) => ({ loginMethod, total: usersOf(loginMethod) }));
+    },
+
+    /**
+     * The current users by the day or the month of their creation, from the day `from` through the day `to`: every day or month,
+     * also those without any. Months count as a whole. BAD_USER_INPUT for more than 400.
+     */
+    async signUps(scope: ProjectScope, from: string, to: string, by: 'day' | 'month'): Promise<SignUps[]> {
+      const projectId = scope.projectIdFor('read');
+      const starts = startsOf(readDay('from', from), readDay('to', to), by);
+      const [first, last] = [starts[0], starts.at(-1)];
+      if (first === undefined || last === undefined)
+        throw new AppError('BAD_USER_INPUT', `from, to: got ${from} after ${to}, expected them in order.`);
+      const rows = await signUps({ projectId, from: first, to: nextStart(last, by), by });
+      const found = new Map<string, Record<string, number>>();
+      for (const row of rows) found.set(row.from, { ...found.get(row.from), [row.loginMethod]: row.users });
+      return starts.map((start) => {
+        const day = dayOf(start);
+        const counts = LOGIN_METHODS.map((method) => [method, found.get(day)?.[method] ?? 0] as const);
+        const total = counts.reduce((sum, [, users]) => sum + users, 0);
+        return { from: day, total, ...(Object.fromEntries(counts) as Record<LoginMethod, number>) };
+      });
+    },
+  };
+}
+
+const DAY = /^\d{4}-\d\d-\d\d$/;
+const dayOf = (date: Date) => date.toISOString().slice(0, 10);
+
+function readDay(name: string, text: string): Date {
+  const isDay = DAY.test(text) && text >= '1970-01-01';
+  const date = new Date(isDay ? `${text}T00:00:00Z` : Number.NaN);
+  // JavaScript reads 30 February as 2 March.
+  if (Number.isNaN(date.getTime()) || dayOf(date) !== text)
+    throw badInput(name, text.slice(0, 64), 'a day such as 2026-01-31');
+  return date;
+}
+
+/** The starts of the days or months from the one of `from` through the one of `to`. */
+function startsOf(from: Date, to: Date, by: 'day' | 'month'): Date[] {
+  const starts: Date[] = [];
+  const first = by === 'day' ? from : new Date(Date.UTC(from.getUTCFullYear(), from.getUTCMonth(), 1));
+  for (let start = first; start <= to; start = nextStart(start, by)) {
+    if (starts.length === MAX_BUCKETS)
+      throw new AppError('BAD_USER_INPUT', `from, to: got more, expected at most ${MAX_BUCKETS} ${by}s.`);
+    starts.push(start);
+  }
+  return starts;
+}
+
+function nextStart(start: Date, by: 'day' | 'month'): Date {
+  const [year, month, day] = [start.getUTCFullYear(), start.getUTCMonth(), start.getUTCDate()];
+  return new Date(by === 'day' ? Date.UTC(year, month, day + 1) : Date.UTC(year, month + 1, 1));
+}

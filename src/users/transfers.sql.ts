@@ -1,0 +1,270 @@
+import { arrayText } from '../db/prepared-statement.js';
+import { Prisma, type Queryable } from '../db/statements.js';
+import type { UserFilter } from '../domain/filters.js';
+import type { UserRecord } from '../domain/identities.js';
+import type { OnConflict } from '../domain/import-format.js';
+import { projectDeleted } from '../domain/projects.js';
+import type { ExportedUser } from '../domain/users.js';
+import { isOpenAtEnd, isOpenAtStart, methodIs } from './totals.sql.js';
+import {
+  EXPORTED_COLUMNS,
+  IMPORT_UPDATES,
+  IMPORTED_COLUMN_NAMES,
+  IMPORTED_VALUES,
+  importedArrays,
+  importedFields,
+  isToBeLinked,
+  linkedAccount,
+  throwLinkingError,
+} from './user-columns.sql.js';
+import { throwExternalIdError } from './write-users.sql.js';
+
+export interface WrittenUser {
+  /** The place of the record, from 1. */
+  place: number;
+  /** `unchanged`: the user had all that the record gives. */
+  outcome: 'created' | 'updated' | 'unchanged';
+}
+
+/** Records as the parameters of a statement: an array for each column. */
+export interface ImportRows {
+  readonly users: Prisma.Sql;
+  readonly accounts: Prisma.Sql;
+  /** The keys of the accounts of each record, separated by spaces. */
+  readonly addressKeys: string;
+}
+
+/** Arrays, because PostgreSQL reads them in half the time of JSON. The account of a record has its place, from 1. */
+export function toImportRows(records: readonly UserRecord[]): ImportRows {
+  const accounts = records.flatMap((record, index) =>
+    record.accounts.map((account) => ({ place: index + 1, account })),
+  );
+  const keysOf = (record: UserRecord) => record.accounts.map(({ addressKey }) => addressKey).join(' ');
+  return {
+    users: importedArrays(records),
+    addressKeys: arrayText(records.map(keysOf)),
+    accounts: Prisma.join([
+      Prisma.sql`${arrayText(accounts.map(({ place }) => place))}::int[]`,
+      Prisma.sql`${arrayText(accounts.map(({ account }) => account.network))}::network[]`,
+      Prisma.sql`${arrayText(accounts.map(({ account }) => account.publicKey))}::text[]`,
+      Prisma.sql`${arrayText(accounts.map(({ account }) => account.addressKey))}::text[]`,
+      Prisma.sql`${arrayText(accounts.map(({ account }) => account.walletType))}::wallet_type[]`,
+    ]),
+  };
+}
+
+/**
+ * Writes users with their accounts in one statement, and returns the written ones; the users of the other records exist.
+ * With 'update', the fields that a record gives replace those of the user, and accounts are added but never removed. No two
+ * records may have the same identity. BAD_USER_INPUT if a user would have too many accounts; CONFLICT if another user has the
+ * external id of one.
+ */
+export function writeUsers(
+  db: Queryable,
+  projectId: number,
+  rows: ImportRows,
+  onConflict: OnConflict,
+): Promise<WrittenUser[]> {
+  const statement = onConflict === 'update' ? addOrUpdate(projectId, rows) : addMissing(projectId, rows);
+  return db.query<WrittenUser>(statement).catch(throwProjectError).catch(throwExternalIdError).catch(throwLinkingError);
+}
+
+/** NOT_FOUND for a project that was deleted while its import waited or was sent. */
+function throwProjectError(error: unknown): never {
+  if ((error as { constraint?: unknown }).constraint !== 'users_project_id_fkey') throw error;
+  throw projectDeleted();
+}
+
+/** The first key of the lock that the transaction of an import holds; the second is the project. */
+const IMPORT_LOCK = 1968399460;
+
+/**
+ * Keeps other imports of a project away until the transaction ends; false if one is running. The transaction may fill empty tables, of which
+ * the planner knows nothing until it ends: all indexes look alike to it, and it is to take the one that has the order of a look-up.
+ */
+export async function tryToImportAlone(tx: Queryable, projectId: number): Promise<boolean> {
+  const [row] = await tx.query<{ alone: boolean }>(Prisma.sql`
+    SELECT pg_try_advisory_xact_lock(${IMPORT_LOCK}::int, ${projectId}::int) AS alone,
+           set_config('enable_sort', 'off', true), set_config('enable_seqscan', 'off', true)`);
+  return row?.alone === true;
+}
+
+const record = (users: Prisma.Sql) => Prisma.sql`
+  record AS MATERIALIZED (
+    SELECT r.*, nextval('users_id_seq') AS id
+    FROM unnest(${users}) WITH ORDINALITY AS r(${IMPORTED_COLUMN_NAMES}, place)
+  )`;
+
+const insertUsers = (projectId: number) => Prisma.sql`
+  INSERT INTO users AS existing (project_id, id, ${IMPORTED_COLUMN_NAMES})
+  SELECT ${projectId}::int, id, ${IMPORTED_VALUES} FROM record
+  ON CONFLICT (project_id, auth_method, auth_value_key) WHERE deleted_at IS NULL`;
+
+/** A column of the row of `placed` that has the place of account `a`, from an array that is made once; null where there is none. */
+function ofPlace(column: string): Prisma.Sql {
+  return Prisma.raw(
+    `(SELECT array_agg(${column} ORDER BY record.place) FROM record LEFT JOIN placed USING (place))[a.place]`,
+  );
+}
+
+/**
+ * A new user has no accounts yet, and the id of the record: so the rest is found by numbers. Accounts find their user in an array: a join
+ * would not keep their order.
+ */
+function addMissing(projectId: number, { users, accounts }: ImportRows): Prisma.Sql {
+  return Prisma.sql`
+    WITH ${record(users)}, written AS (
+      ${insertUsers(projectId)} DO NOTHING
+      RETURNING existing.id
+    ), placed AS MATERIALIZED (
+      SELECT record.place, record.id FROM record JOIN written USING (id)
+    ), added AS (
+      INSERT INTO accounts (project_id, user_id, network, public_key, address_key, wallet_type)
+      SELECT ${projectId}::int, u.id, a.network, a.public_key, a.address_key, a.wallet_type
+      FROM unnest(${accounts}) AS a(place, network, public_key, address_key, wallet_type)
+      CROSS JOIN LATERAL (SELECT ${ofPlace('placed.id')} AS id OFFSET 0) AS u
+      WHERE u.id IS NOT NULL
+    )
+    SELECT place, 'created' AS outcome FROM placed`;
+}
+
+/**
+ * An existing user may have the login wallet as a custodial account. One who registers while the statement runs counts as updated.
+ * Rows are joined by one value, because PostgreSQL takes two for so selective that it would compare each row with each.
+ */
+function addOrUpdate(projectId: number, { users, accounts, addressKeys }: ImportRows): Prisma.Sql {
+  return Prisma.sql`
+    WITH ${record(users)}, before AS MATERIALIZED (
+      -- Found as in findUsersByIdentity.
+      SELECT record.place, record.auth_method || ' ' || record.auth_value_key AS identity, existing.fields
+      FROM record LEFT JOIN LATERAL (
+        SELECT ${importedFields('u')} AS fields FROM users u
+        WHERE u.project_id = ${projectId}::int AND u.auth_method = record.auth_method
+          AND u.auth_value_key >= record.auth_value_key AND u.auth_value_key <= record.auth_value_key AND u.deleted_at IS NULL
+        ORDER BY u.auth_value_key
+        LIMIT 1
+      ) AS existing ON true
+    ), written AS (
+      ${insertUsers(projectId)} DO UPDATE SET ${IMPORT_UPDATES}
+      RETURNING existing.project_id, existing.id, existing.auth_method || ' ' || existing.auth_value_key AS identity,
+        xmax = 0 AS is_new, ${importedFields('existing')} AS fields
+    ), placed AS MATERIALIZED (
+      SELECT before.place, written.project_id, written.id, written.is_new, written.fields IS DISTINCT FROM before.fields AS is_changed
+      FROM before JOIN written USING (identity)
+    ), added AS (
+      INSERT INTO accounts AS linked (project_id, user_id, network, public_key, address_key, wallet_type)
+      SELECT u.project_id, u.id, a.network, a.public_key, a.address_key, a.wallet_type
+      FROM unnest(${accounts}) AS a(place, network, public_key, address_key, wallet_type)
+      CROSS JOIN LATERAL (
+        SELECT ${projectId}::int AS project_id, ${ofPlace('placed.id')} AS id, ${ofPlace('placed.is_new')} AS is_new OFFSET 0
+      ) AS u
+      WHERE ${isToBeLinked(Prisma.sql`u.is_new`, Prisma.sql`string_to_array((${addressKeys}::text[])[a.place], ' ')`)}
+      ON CONFLICT (project_id, user_id, address_key) DO UPDATE SET wallet_type = 'external'
+        WHERE linked.wallet_type = 'custodial' AND excluded.wallet_type = 'external'
+      RETURNING user_id
+    )
+    SELECT place, CASE
+      WHEN is_new THEN 'created'
+      WHEN is_changed OR id IN (SELECT user_id FROM added) THEN 'updated'
+      ELSE 'unchanged'
+    END AS outcome
+    FROM placed`;
+}
+
+/**
+ * The records that would give an existing user more than `most` accounts, and how many the user would have. Locks these users
+ * until the transaction ends, so that the result stays true. The count is a second statement, because it must see what was
+ * committed before the lock.
+ */
+export async function findOverfull(
+  tx: Queryable,
+  projectId: number,
+  records: readonly UserRecord[],
+  most: number,
+): Promise<{ recordIndex: number; accounts: number }[]> {
+  const rows = records.flatMap(({ authMethod, authValueKey, accounts }, index) =>
+    accounts.length === 0
+      ? []
+      : {
+          record_index: index,
+          auth_method: authMethod,
+          auth_value_key: authValueKey,
+          keys: accounts.map(({ addressKey }) => addressKey),
+        },
+  );
+  if (rows.length === 0) return [];
+  const existing = await tx.query<{ record_index: number; id: number; keys: string[] }>(Prisma.sql`
+    SELECT r.record_index, u.id, r.keys
+    FROM jsonb_to_recordset(${JSON.stringify(rows)}::jsonb)
+      AS r(record_index int, auth_method text, auth_value_key text, keys jsonb)
+    CROSS JOIN LATERAL (
+      -- Found as in findUsersByIdentity.
+      SELECT u.id FROM users u
+      WHERE u.project_id = ${projectId}::int AND u.auth_method = r.auth_method
+        AND u.auth_value_key >= r.auth_value_key AND u.auth_value_key <= r.auth_value_key AND u.deleted_at IS NULL
+      ORDER BY u.auth_value_key
+      LIMIT 1
+      FOR NO KEY UPDATE
+    ) AS u`);
+  if (existing.length === 0) return [];
+  return tx.query(Prisma.sql`
+    SELECT r.record_index AS "recordIndex", (has.accounts + adds.accounts)::int AS accounts
+    FROM (
+      SELECT ${projectId}::int AS project_id, given.*
+      FROM jsonb_to_recordset(${JSON.stringify(existing)}::jsonb) AS given(record_index int, id bigint, keys jsonb)
+    ) AS r
+    CROSS JOIN LATERAL (
+      SELECT count(*) AS accounts FROM (
+        SELECT a.id FROM accounts a
+        WHERE a.project_id = r.project_id AND a.user_id >= r.id AND a.user_id <= r.id
+        ORDER BY a.user_id
+        OFFSET 0
+      ) AS ordered
+    ) AS has
+    CROSS JOIN LATERAL (
+      SELECT count(*) AS accounts
+      FROM jsonb_array_elements_text(r.keys) AS given(key)
+      WHERE ${linkedAccount('id', 'given.key', 'r')} IS NULL
+    ) AS adds
+    WHERE adds.accounts > 0 AND has.accounts + adds.accounts > ${most}::int
+    ORDER BY r.record_index`);
+}
+
+/** Those of the next `limit` users after an id who match, in the order of ids, so that an import of them keeps the order of the list. */
+export interface ExportedBatch {
+  /** The last user that was looked at; null where there is none after the id. */
+  readonly lastId: number | null;
+  readonly users: ExportedUser[];
+}
+
+/**
+ * The users are chosen before they are filtered: with a filter, a planner without statistics would read and sort the whole project for each
+ * batch.
+ */
+export async function exportUsers(
+  db: Queryable,
+  projectId: number,
+  filter: UserFilter,
+  afterId: number,
+  limit: number,
+): Promise<ExportedBatch> {
+  const { createdFrom, createdTo } = filter;
+  const rows = await db.query<ExportedUser & { lastId: number | null }>(Prisma.sql`
+    WITH next AS MATERIALIZED (
+      SELECT * FROM users WHERE project_id = ${projectId}::int AND id > ${afterId}::bigint ORDER BY id LIMIT ${limit}::bigint
+    )
+    SELECT last.id AS "lastId", u.id, ${EXPORTED_COLUMNS},
+           coalesce((
+             SELECT jsonb_agg(jsonb_build_object('network', a.network, 'public_key', a.public_key, 'wallet_type', a.wallet_type) ORDER BY a.id)
+             FROM accounts a
+             WHERE a.project_id = u.project_id AND a.user_id = u.id
+           ), '[]') AS accounts
+    FROM (SELECT max(id) AS id FROM next) AS last
+    LEFT JOIN next u ON u.deleted_at IS NULL
+      ${isOpenAtStart(filter) ? Prisma.empty : Prisma.sql`AND u.created_at >= ${createdFrom}::timestamptz`}
+      ${isOpenAtEnd(filter) ? Prisma.empty : Prisma.sql`AND u.created_at <= ${createdTo}::timestamptz`} ${methodIs('u', filter)}
+    ORDER BY u.id`);
+  // Where none of them matches, there is one row without a user.
+  const users = rows.flatMap(({ lastId: _, ...user }) => (user.id === null ? [] : [user]));
+  return { lastId: rows[0]?.lastId ?? null, users };
+}

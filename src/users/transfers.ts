@@ -1,0 +1,348 @@
+import { setImmediate as nextTick, setTimeout as sleep } from 'node:timers/promises';
+import { cacheKey } from '../db/batched-read.js';
+import type { Database } from '../db/database.js';
+import { isBusy } from '../db/failures.js';
+import type { Queryable } from '../db/statements.js';
+import { type UserFilter, userFilter } from '../domain/filters.js';
+import type { Ban, UserRecord } from '../domain/identities.js';
+import {
+  CSV_HEAD,
+  formatBan,
+  formatCsvUser,
+  formatLine,
+  type Line,
+  type LineRecord,
+  type OnConflict,
+  parseLine,
+  splitLines,
+} from '../domain/import-format.js';
+import type { ProjectScope } from '../domain/projects.js';
+import { fromUnknown, unavailable } from '../errors.js';
+import { findSnapshotCursor } from '../feed/changes.js';
+import { recordAction } from '../projects/audit.sql.js';
+import { exportBans } from './bans.sql.js';
+import {
+  fail,
+  type ImportReport,
+  type ParsedLine,
+  prepareBatch,
+  type PreparedBatch,
+  writeBatch,
+} from './import-lines.js';
+import { isStored, type Spool, type SpoolFile, type Stored } from './spool.js';
+import type { Totals } from './totals.js';
+import { exportUsers, toImportRows, tryToImportAlone, writeUsers } from './transfers.sql.js';
+
+export interface ImportOptions extends Waiting {
+  readonly onConflict: OnConflict;
+  /** Import the valid lines and report the others, in transactions of bounded size. Without it, all lines or none. */
+  readonly skipInvalid: boolean;
+  readonly requestId?: string | null;
+  /** Called with the lines that are read so far, and the part of the work that is done, 0 to 1, where the length of the input is known. */
+  readonly progress: (lines: number, fraction?: number) => void;
+}
+
+export const EXPORT_FORMATS = ['ndjson', 'csv'] as const;
+export type ExportFormat = (typeof EXPORT_FORMATS)[number];
+
+export interface ExportOptions {
+  /** By default every current user. */
+  readonly filter?: UserFilter;
+  /** By default NDJSON, which an import reads. */
+  readonly format?: ExportFormat;
+  readonly requestId?: string | null;
+  readonly write: (chunk: string) => Promise<void>;
+  readonly progress: (users: number) => void;
+  readonly signal: AbortSignal;
+}
+
+export interface Exported {
+  users: number;
+  bans: number;
+  /** From where to follow the changes: those that the snapshot of the export may not have. */
+  cursor: string;
+}
+
+const BATCH_SIZE = 1_000;
+/** How many records are made in one tick of the event loop. */
+const ITEMS_PER_TICK = 100;
+
+/** The part of an import that one reading of its input is: where it begins, and how much it is, 0 to 1. */
+interface Pass {
+  readonly start: number;
+  readonly share: number;
+}
+const WHOLE: Pass = { start: 0, share: 1 };
+const CHECKING: Pass = { start: 0, share: 0.2 };
+const WRITING: Pass = { start: 0.2, share: 0.8 };
+
+export function createTransfers(db: Database, totals: Totals, spool: Spool) {
+  /** After many new rows, so that the next reads are fast. */
+  async function foldAndVacuum(scope: ProjectScope, rows: number): Promise<void> {
+    if (rows <= BATCH_SIZE) return;
+    await totals.fold(scope);
+    await db.vacuum();
+  }
+
+  return {
+    /**
+     * Imports NDJSON and reports invalid lines by number. With `skipInvalid`, the valid lines are written as they come. Without, one invalid
+     * line (or the signal) undoes the whole import: all lines are read and checked, and kept in a file if the input is not stored, before
+     * the transaction begins. Memory does not grow with the input. UNAVAILABLE if another import of the project runs for longer than
+     * `waitMs`.
+     */
+    async importUsers(
+      scope: ProjectScope,
+      input: AsyncIterable<Buffer> | Stored,
+      options: ImportOptions,
+    ): Promise<ImportReport> {
+      const report: ImportReport = {
+        ...{ imported: 0, created: 0, updated: 0, unchanged: 0 },
+        ...{ skipped: 0, failed: 0, errors: [], error_kinds: [] },
+      };
+      const actor = scope.actorFor('operate', options.requestId ?? null);
+      const batchesOf = (from: AsyncIterable<Buffer>, pass: Pass) =>
+        readAhead(preparedBatches(parsedBatches(from, report, options, pass)));
+      const alone = (work: (tx: Queryable) => Promise<void>) => withoutImport(db, actor.projectId, options, work);
+      if (options.skipInvalid) {
+        for await (const batch of batchesOf(input, WHOLE)) await alone((tx) => write(tx, [batch]));
+      } else if (isStored(input)) await importAll(input, input);
+      else await spool.withFile((file) => importAll(file, kept(input, file)));
+      await foldAndVacuum(scope, report.imported + (report.bans ?? 0));
+      report.errors.sort((a, b) => a.line - b.line);
+      for (const { first } of report.error_kinds) first.sort((a, b) => a - b);
+      return report;
+
+      /** Imports the batches of one transaction, with its audit entry. */
+      async function write(tx: Queryable, parts: Iterable<PreparedBatch> | AsyncIterable<PreparedBatch>) {
+        const { imported, skipped, bans = 0 } = report;
+        for await (const part of parts) await writeBatch(tx, actor.projectId, part, report, options.onConflict);
+        const banned = (report.bans ?? 0) - bans;
+        if (report.imported === imported && banned === 0) return;
+        const details = {
+          imported: report.imported - imported,
+          skipped: report.skipped - skipped,
+          ...(banned > 0 && { bans: banned }),
+        };
+        await recordAction(tx, actor, 'import', details);
+      }
+      /** Imports all of `stored` or nothing, once `checked`, which has the same bytes, has been read without a fault. */
+      async function importAll(stored: Stored, checked: AsyncIterable<Buffer>) {
+        for await (const batch of parsedBatches(checked, report, options, CHECKING)) {
+          if (batch.some(({ record }) => 'ban' in record)) report.bans = 0;
+        }
+        if (report.failed > 0) return;
+        await alone(async (tx) => {
+          await write(tx, batchesOf(stored, WRITING));
+          if (report.failed > 0) throw new Undone();
+        }).catch(ignoreUndone);
+      }
+      function ignoreUndone(error: unknown) {
+        if (!(error instanceof Undone)) throw error;
+        Object.assign(report, { imported: 0, created: 0, updated: 0, unchanged: 0, skipped: 0 });
+        if (report.bans !== undefined) report.bans = 0;
+      }
+    },
+
+    /** Writes valid records with their accounts. Users who exist are not changed. */
+    async addUsers(scope: ProjectScope, records: Iterable<UserRecord>, progress: (done: number) => void) {
+      const projectId = scope.projectIdFor('operate');
+      const added = { users: 0, accounts: 0 };
+      let done = 0;
+      for await (const batch of readAhead(inBatches(records))) {
+        const written = await writeUsers(db, projectId, toImportRows(batch), 'skip');
+        added.users += written.length;
+        added.accounts += written.reduce((sum, { place }) => sum + (batch[place - 1]?.accounts.length ?? 0), 0);
+        done += batch.length;
+        progress(done);
+      }
+      await foldAndVacuum(scope, added.users);
+      return added;
+    },
+
+    /**
+     * Writes the users that a filter selects, from one snapshot, in chunks. Returns their number. All users of a project as NDJSON
+     * are followed by the bans. It is recorded before it begins, because what was written cannot be undone.
+     */
+    async exportUsers(
+      scope: ProjectScope,
+      { filter = EVERYONE, format = 'ndjson', requestId = null, write, progress, signal }: ExportOptions,
+    ): Promise<Exported> {
+      const actor = scope.actorFor('inspect', requestId);
+      const isWhole = filter === EVERYONE || cacheKey(filter) === cacheKey(EVERYONE);
+      await recordAction(db, actor, 'export', { format, ...(isWhole ? {} : { filter: describeFilter(filter) }) });
+      return db.lagging.transaction('REPEATABLE READ', async (tx) => {
+        const exported = { users: 0, bans: 0, cursor: await findSnapshotCursor(tx) };
+        if (format === 'csv') await write(CSV_HEAD);
+        for (let afterId = 0; ; ) {
+          const { lastId, users } = await exportUsers(tx, actor.projectId, filter, afterId, BATCH_SIZE);
+          signal.throwIfAborted();
+          if (lastId === null) break;
+          await write(users.map(format === 'csv' ? formatCsvUser : formatLine).join(''));
+          exported.users += users.length;
+          afterId = lastId;
+          progress(exported.users);
+        }
+        for (let after: Ban | null = null; isWhole && format === 'ndjson'; ) {
+          const bans: Ban[] = await exportBans(tx, actor.projectId, after, BATCH_SIZE);
+          signal.throwIfAborted();
+          after = bans.at(-1) ?? null;
+          if (after === null) break;
+          await write(bans.map(formatBan).join(''));
+          exported.bans += bans.length;
+        }
+        return exported;
+      });
+    },
+  };
+}
+
+const EVERYONE = userFilter({});
+
+/** The parts of a filter that restrict the users. */
+function describeFilter({ createdFrom, createdTo, loginMethods }: UserFilter) {
+  return {
+    ...(createdFrom > EVERYONE.createdFrom && { from: createdFrom }),
+    ...(createdTo < EVERYONE.createdTo && { to: createdTo }),
+    ...(loginMethods !== null && { login_methods: loginMethods }),
+  };
+}
+
+/** Thrown to undo an import whose report has the reason. */
+class Undone extends Error {}
+
+/** The input, which is kept in a file as it is read. */
+async function* kept(input: AsyncIterable<Buffer>, file: SpoolFile): AsyncGenerator<Buffer> {
+  for await (const chunk of input) {
+    await file.write(chunk);
+    yield chunk;
+  }
+}
+
+/** The valid lines of the input, in batches. The others go into the report. */
+async function* parsedBatches(
+  input: AsyncIterable<Buffer>,
+  report: ImportReport,
+  { progress, signal }: ImportOptions,
+  { start, share }: Pass,
+): AsyncGenerator<ParsedLine[]> {
+  let bytes = 0;
+  let number = 0;
+  let batch: ParsedLine[] = [];
+  for await (const lines of splitLines(counted())) {
+    signal.throwIfAborted();
+    for (const line of lines) {
+      number += 1;
+      const record = parseOrReport(line, number, report);
+      if (record !== null) batch.push({ line: number, record });
+      if (batch.length < BATCH_SIZE) continue;
+      yield batch;
+      batch = [];
+    }
+    progress(number, isStored(input) ? start + (share * bytes) / input.bytes : undefined);
+    // Gives the socket time.
+    await nextTick();
+  }
+  if (batch.length > 0) yield batch;
+
+  async function* counted() {
+    for await (const chunk of input) {
+      bytes += chunk.length;
+      yield chunk;
+    }
+  }
+}
+
+/** The same, in the form that only needs to be sent. */
+async function* preparedBatches(batches: AsyncIterable<ParsedLine[]>): AsyncGenerator<PreparedBatch> {
+  for await (const batch of batches) yield prepareBatch(batch);
+}
+
+/** The record of a line; null if the line is empty, or invalid and so reported. */
+function parseOrReport(bytes: Line, number: number, report: ImportReport): LineRecord | null {
+  try {
+    return parseLine(bytes);
+  } catch (error) {
+    const known = fromUnknown(error);
+    if (known.code !== 'BAD_USER_INPUT') throw error;
+    fail(report, number, known.message);
+    return null;
+  }
+}
+
+async function* inBatches<Item>(items: Iterable<Item>): AsyncGenerator<Item[]> {
+  let batch: Item[] = [];
+  for (const item of items) {
+    batch.push(item);
+    if (batch.length % ITEMS_PER_TICK === 0) await nextTick();
+    if (batch.length < BATCH_SIZE) continue;
+    yield batch;
+    batch = [];
+  }
+  if (batch.length > 0) yield batch;
+}
+
+/** The same items, each prepared while the one before is in use: the database writes a batch while the next is checked. */
+async function* readAhead<Item>(items: AsyncGenerator<Item>): AsyncGenerator<Item> {
+  try {
+    for (let next = items.next(); ; ) {
+      const { done, value } = await next;
+      if (done) return;
+      // In the next turn, so that the item is sent first.
+      next = nextTick().then(() => items.next());
+      // If the consumer stops first, its own error matters and not this one.
+      next.catch(() => undefined);
+      yield value;
+    }
+  } finally {
+    // Not awaited: it ends only after the item in preparation, which may wait for input from a terminal.
+    items.return(undefined).catch(() => undefined);
+  }
+}
+
+const RETRY_MS = 250;
+/** Longer than a million users take. */
+const WAIT_MS = 900_000;
+
+export interface Waiting {
+  /** How long to wait for an import to end, in milliseconds. */
+  readonly waitMs?: number;
+  /** Called once, with a sentence for people, if it has to wait. */
+  readonly onWait?: (sentence: string) => void;
+  /** Ends the waiting, too. */
+  readonly signal: AbortSignal;
+  /** Called at the end of each transaction; what it throws undoes the transaction. Without it, what was allowed at the start stays so. */
+  readonly permit?: (tx: Queryable) => Promise<unknown>;
+}
+
+/**
+ * Runs `work` in a transaction beside which no import of the project runs: each would wait for rows of the other. It holds no connection
+ * while it waits. UNAVAILABLE if it has waited for too long.
+ */
+export async function withoutImport<Result>(
+  db: Database,
+  projectId: number,
+  { waitMs = WAIT_MS, onWait, signal, permit }: Waiting,
+  work: (tx: Queryable) => Promise<Result>,
+): Promise<Result> {
+  const deadline = performance.now() + waitMs;
+  for (let hasToldSo = false; ; hasToldSo = true) {
+    signal.throwIfAborted();
+    const attempt = db.transaction('READ COMMITTED', async (tx) => {
+      if (!(await tryToImportAlone(tx, projectId))) return null;
+      const result = await work(tx);
+      await permit?.(tx);
+      return { result };
+    });
+    // The one session of the embedded database is held by the import itself.
+    const done = await attempt.catch((error: unknown) => {
+      if (isBusy(error)) return null;
+      throw error;
+    });
+    if (done !== null) return done.result;
+    if (!hasToldSo) onWait?.('An import of this project is running. Waiting for its end.');
+    if (performance.now() >= deadline)
+      throw unavailable('An import of this project is running. Try again when it has ended.');
+    await sleep(RETRY_MS, undefined, { signal });
+  }
+}

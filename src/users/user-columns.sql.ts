@@ -1,0 +1,194 @@
+import { keyedStatement } from '../db/keyed-statement.js';
+import { arrayText } from '../db/prepared-statement.js';
+import { Prisma } from '../db/statements.js';
+import { tooManyAccounts } from '../domain/identities.js';
+import {
+  type Account,
+  byNewest,
+  type HistoryFields,
+  type LoginFields,
+  type Network,
+  pickUser,
+  selectColumns,
+  type User,
+  type UserColumn,
+  type WalletType,
+} from '../domain/users.js';
+
+/* Parts of the statements that read and write users, made from the table of their columns (domain/users.ts). */
+
+const sqlList = (parts: readonly string[]) => Prisma.raw(parts.join(', '));
+const LOGIN_COLUMNS = selectColumns(({ from }) => from === 'login');
+const WRITTEN_COLUMNS = selectColumns(({ from }) => from !== undefined);
+
+/** A row of users `u` as a `User` without accounts. */
+export const SHOWN_COLUMNS = sqlList(
+  selectColumns(({ isShown }) => isShown === true).map(({ name, field, type }) => {
+    const value = type === 'login_method' ? `u.${name}::text` : `u.${name}`;
+    return value === `u.${field}` ? value : `${value} AS "${field}"`;
+  }),
+);
+
+/** A row of users `u` under the keys of the import format. */
+export const EXPORTED_COLUMNS = sqlList(
+  selectColumns(({ line }) => line !== undefined).map(({ name, line }) =>
+    name === line ? `u.${name}` : `u.${name} AS ${line}`,
+  ),
+);
+
+/** The columns that a login writes. */
+export const LOGIN_COLUMN_NAMES = sqlList(LOGIN_COLUMNS.map(({ name }) => name));
+
+/** The values of LOGIN_COLUMN_NAMES. */
+export function loginValues(fields: LoginFields): Prisma.Sql {
+  return Prisma.join(LOGIN_COLUMNS.map(({ field }) => fields[field as keyof LoginFields]));
+}
+
+/** What a login changes of a user who exists: it adds what was given. */
+export const LOGIN_UPDATES = sqlList(
+  LOGIN_COLUMNS.filter(({ isNullable }) => isNullable).map((column) =>
+    column.isSetOnce ? setOnce(column) : replaceIfGiven(column),
+  ),
+);
+
+/** The columns that an import writes. */
+export const IMPORTED_COLUMN_NAMES = sqlList(WRITTEN_COLUMNS.map(({ name }) => name));
+
+/** The same of records, an array for each column. */
+export function importedArrays(records: readonly (LoginFields & HistoryFields)[]): Prisma.Sql {
+  return Prisma.join(
+    WRITTEN_COLUMNS.map(({ field, type }) => {
+      const values = records.map((record) => record[field as keyof typeof record]);
+      return Prisma.sql`${arrayText(values)}::${Prisma.raw(type)}[]`;
+    }),
+  );
+}
+
+/** The values of a new user from a row of IMPORTED_COLUMN_NAMES. */
+export const IMPORTED_VALUES = sqlList(
+  WRITTEN_COLUMNS.map(({ name, ifAbsent }) => (ifAbsent === undefined ? name : `coalesce(${name}, ${ifAbsent})`)),
+);
+
+/** What an import changes of a user who exists, from the rows `record`. */
+export const IMPORT_UPDATES = sqlList(
+  WRITTEN_COLUMNS.filter(({ isIdentity }) => !isIdentity).map((column) => {
+    const { name, isNullable, ifAbsent } = column;
+    // In `excluded` the default stands where the line gave nothing.
+    if (ifAbsent !== undefined) return `${name} = coalesce(${givenBy('excluded', name)}, existing.${name})`;
+    return isNullable ? replaceIfGiven(column) : `${name} = excluded.${name}`;
+  }),
+);
+
+/**
+ * What the row of `record` with the id of `table` has in a column. The place of the id is found by bisection in an array that is made
+ * once: a look-up in `record` would read half of it, for each user.
+ */
+function givenBy(table: string, column: string): string {
+  const all = (name: string) => `(SELECT array_agg(r.${name} ORDER BY r.id) FROM record r)`;
+  return `${all(column)}[width_bucket(${table}.id, ${all('id')})]`;
+}
+
+/** What an import may change of a user in `table`, as one value to compare. */
+export function importedFields(table: string): Prisma.Sql {
+  const columns = WRITTEN_COLUMNS.filter(({ isIdentity }) => !isIdentity).map(({ name }) => `${table}.${name}`);
+  return Prisma.raw(`ROW(${columns.join(', ')})`);
+}
+
+/** A function of the database refuses another value. A login that gives none does not call it. */
+function setOnce({ name }: UserColumn): string {
+  return `${name} = CASE WHEN excluded.${name} IS NULL THEN existing.${name} ELSE keep_${name}(existing.${name}, excluded.${name}) END`;
+}
+
+function replaceIfGiven({ name }: UserColumn): string {
+  return `${name} = coalesce(excluded.${name}, existing.${name})`;
+}
+
+/** A user as a row has them, with LINKED_ACCOUNTS or NO_ACCOUNTS. */
+export type UserRow = Omit<User, 'accounts'> & { linked: string | null };
+
+/** The user of a row, without the other columns. */
+export function toUser(row: UserRow): User {
+  const user = pickUser(row);
+  if (row.linked !== null) user.accounts = toAccounts(row.linked);
+  return user;
+}
+
+/** The users among rows that may have none, newest first: sorting them here costs less than a sort of whole rows in PostgreSQL. */
+export function usersOf(rows: readonly { [Column in keyof UserRow]?: UserRow[Column] | null }[]): User[] {
+  const present = rows.filter(({ id }) => id !== null);
+  return present.map((row) => toUser(row as UserRow)).sort(byNewest);
+}
+
+/**
+ * The accounts of user `u` as one text, four words an account, in no order. This is the cheapest way to return them with
+ * their user. No word contains a space: a check of the database ensures it for public keys.
+ */
+const LINKED = Prisma.sql`
+  coalesce((
+    SELECT string_agg(concat_ws(' ', a.id, a.network, a.wallet_type, a.public_key), ' ')
+    FROM accounts a
+    WHERE a.project_id = u.project_id AND a.user_id = u.id
+  ), '')`;
+export const LINKED_ACCOUNTS = Prisma.sql`${LINKED} AS linked`;
+
+/** The same for those keys `k` of a statement that want accounts. */
+export const LINKED_ACCOUNTS_IF_WANTED = Prisma.sql`CASE WHEN k.with_accounts THEN ${LINKED} END AS linked`;
+
+export const NO_ACCOUNTS = Prisma.sql`NULL::text AS linked`;
+
+/** The accounts of a text of LINKED_ACCOUNTS, oldest first. */
+export function toAccounts(linked: string): Account[] {
+  if (linked === '') return [];
+  const words = linked.split(' ');
+  const accounts: Account[] = [];
+  for (let index = 0; index < words.length; index += 4) {
+    accounts.push({
+      id: Number(words[index]),
+      network: words[index + 1] as Network,
+      walletType: words[index + 2] as WalletType,
+      publicKey: words[index + 3] as string,
+    });
+  }
+  return accounts.length === 1 ? accounts : accounts.sort((a, b) => a.id - b.id);
+}
+
+/** The accounts of users, as one text each (`toAccounts`). */
+export const findAccountsByUser = keyedStatement<{ projectId: number; userId: number }, { linked: string }>(
+  { project_id: ['int', (key) => key.projectId], id: ['bigint', (key) => key.userId] },
+  (keys) => Prisma.sql`
+    SELECT u."keyIndex", ${LINKED_ACCOUNTS}
+    FROM (SELECT k.key_index::int AS "keyIndex", k.project_id, k.id FROM ${keys}) AS u`,
+);
+
+/**
+ * What user `u` has linked of the accounts with `key`, as a column of it, or null. As in findUsersByIdentity, the order leaves one index: the
+ * others begin with what many users may share.
+ */
+export function linkedAccount(column: string, key: string, user: string): Prisma.Sql {
+  const [name, wanted, u] = [column, key, user].map((text) => Prisma.raw(text)) as [Prisma.Sql, Prisma.Sql, Prisma.Sql];
+  return Prisma.sql`(
+      SELECT known.${name} FROM accounts known
+      WHERE known.project_id = ${u}.project_id AND known.user_id >= ${u}.id AND known.user_id <= ${u}.id AND known.address_key = ${wanted}
+      ORDER BY known.user_id
+      LIMIT 1
+    )`;
+}
+
+/**
+ * Whether account `a` is to be written for user `u`: it is new and the user has room for it, or it becomes external. An account
+ * that stays as it is does not even get its row locked. A subquery, because every plan for it is good; a new user needs none.
+ */
+export function isToBeLinked(isNewUser: Prisma.Sql, addressKeys: Prisma.Sql): Prisma.Sql {
+  return Prisma.sql`
+    (${isNewUser} OR CASE ${linkedAccount('wallet_type', 'a.address_key', 'u')}
+      WHEN 'external' THEN false
+      WHEN 'custodial' THEN a.wallet_type::text = 'external'
+      ELSE require_account_room(u.project_id, u.id, ${addressKeys})
+    END)`;
+}
+
+/** Throws the error of a statement that links accounts: BAD_USER_INPUT if `require_account_room` refused, else as it is. */
+export function throwLinkingError(error: unknown): never {
+  const { constraint, detail } = error as { constraint?: unknown; detail?: unknown };
+  throw constraint === 'accounts_are_at_most_100' ? tooManyAccounts(String(detail)) : error;
+}

@@ -1,0 +1,299 @@
+import { createBatchedRead, type KeyedRow } from '../db/batched-read.js';
+import type { Database } from '../db/database.js';
+import type { Queryable } from '../db/statements.js';
+import type { Address } from '../domain/addresses.js';
+import { LARGEST_ID, type Position, type StateFilter, type UserFilter } from '../domain/filters.js';
+import type { Identity } from '../domain/identities.js';
+import type { Actor, ProjectScope } from '../domain/projects.js';
+import type { Account, User } from '../domain/users.js';
+import { AppError, show } from '../errors.js';
+import { deleteOldKeys, withIdempotencyKey } from '../projects/idempotency.js';
+import {
+  type ExternalIdKey,
+  findUsersByExternalId,
+  findUsersById,
+  findUsersByIdentity,
+  type IdentityKey,
+  type UserKey,
+} from './find-users.sql.js';
+import {
+  type Beyond,
+  countGroupKey,
+  type CountKey,
+  countUsers,
+  type ListRow,
+  listUserPages,
+  listUserWindows,
+  pageGroupKey,
+  type PageKey,
+  type Reached,
+  scanGroupKey,
+  type ScanKey,
+  SCANNED,
+  scanUserWindows,
+  windowGroupKey,
+  type WindowKey,
+} from './list-users.sql.js';
+import { createLookups, createSearch, userWeight, type Wanted } from './searches.js';
+import type { Totals } from './totals.js';
+import type { Total } from './totals.sql.js';
+import { findAccountsByUser, toAccounts, toUser, type UserRow, usersOf } from './user-columns.sql.js';
+import { countRemoved, purgeRemoved, removeUser, restoreUser } from './write-users.sql.js';
+
+export type Users = ReturnType<typeof createUsers>;
+
+const PURGE_BATCH = 5_000;
+
+type Page = Omit<PageKey, keyof CountKey>;
+type Window = Omit<WindowKey, keyof CountKey>;
+type Scan = Omit<ScanKey, keyof CountKey | 'state'>;
+
+/** REST shows all of a user. */
+const EVERYTHING: Wanted = { withAccounts: true };
+
+/** The current users of a project, which are those who were not removed. Users come with their accounts unless not wanted. */
+export function createUsers(db: Database, totals: Totals) {
+  const byId = createBatchedRead({
+    name: 'users by id',
+    read: (keys: readonly UserKey[]) => findUsersById(db, keys),
+    answer: ([row]: KeyedRow<UserRow>[]) => (row === undefined ? null : toUser(row)),
+    weigh: ({ withAccounts }) => userWeight(withAccounts),
+  });
+  const byIdentity = createBatchedRead({
+    name: 'users by identity',
+    read: (keys: readonly IdentityKey[]) => findUsersByIdentity(db, keys),
+    answer: ([row]: KeyedRow<UserRow>[]) => (row === undefined ? null : toUser(row)),
+    weigh: ({ withAccounts }) => userWeight(withAccounts),
+  });
+  const byExternalId = createBatchedRead({
+    name: 'users by external id',
+    read: (keys: readonly ExternalIdKey[]) => findUsersByExternalId(db, keys),
+    answer: ([row]: KeyedRow<UserRow>[]) => (row === undefined ? null : toUser(row)),
+    weigh: ({ withAccounts }) => userWeight(withAccounts),
+  });
+  const byEmail = createSearch(db, 'email');
+  const byAddress = createSearch(db, 'address');
+  const counts = createBatchedRead({
+    name: 'counts of users',
+    read: (keys: readonly CountKey[]) => countUsers(db.lagging, keys),
+    answer: ([total]) => total as Total,
+    groupKey: countGroupKey,
+  });
+  const pages = createBatchedRead({
+    name: 'pages of users',
+    read: (keys: readonly PageKey[]) => listUserPages(db.lagging, keys),
+    answer: (rows: ListRow<Total>[]) => ({ users: usersOf(rows), whole: rows[0] as ListRow<Total> }),
+    groupKey: pageGroupKey,
+    weigh: listWeight,
+  });
+  const windows = createBatchedRead({
+    name: 'windows of users',
+    read: (keys: readonly WindowKey[]) => listUserWindows(db.lagging, keys),
+    answer: (rows: ListRow<Beyond>[]) => ({ users: usersOf(rows), beyond: rows[0] as ListRow<Beyond> }),
+    groupKey: windowGroupKey,
+    weigh: listWeight,
+  });
+  const scans = createBatchedRead({
+    name: 'scans of users',
+    read: (keys: readonly ScanKey[]) => scanUserWindows(db, keys),
+    answer: (rows: ListRow<Reached>[]) => ({ users: usersOf(rows), reached: rows[0] as ListRow<Reached> }),
+    groupKey: scanGroupKey,
+    weigh: () => SCANNED,
+  });
+  const notFound = (id: bigint) => new AppError('NOT_FOUND', `There is no user ${show(id)} in this project.`);
+
+  async function findUser(scope: ProjectScope, id: bigint, { withAccounts } = EVERYTHING): Promise<User | null> {
+    const projectId = scope.projectIdFor('read');
+    // No id is larger, and PostgreSQL would refuse a number beyond its bigint.
+    return id > LARGEST_ID ? null : byId({ projectId, id, withAccounts });
+  }
+
+  async function remove(on: Queryable, actor: Actor, id: bigint): Promise<void> {
+    if (id > LARGEST_ID || !(await removeUser(on, actor, id))) throw notFound(id);
+    totals.countChange(actor.projectId);
+  }
+
+  function findByIdentity(projectId: number, { authMethod, authValueKey }: Identity, withAccounts: boolean) {
+    return byIdentity({ projectId, authMethod, authValueKey, withAccounts });
+  }
+
+  /** The number of a total, after which its deltas may be folded. */
+  function readTotal(projectId: number, total: Total): number {
+    totals.scheduleFold(projectId, total);
+    return total.total;
+  }
+
+  return {
+    findUser,
+
+    ...createLookups(db, {
+      byEmail,
+      byAddress,
+      byIdentity: (projectId, identity) => findByIdentity(projectId, identity, false),
+      byId,
+      byExternalId,
+    }),
+
+    /** The user with this identity; null if there is none. */
+    async findIdentity(scope: ProjectScope, identity: Identity, { withAccounts } = EVERYTHING): Promise<User | null> {
+      return findByIdentity(scope.projectIdFor('read'), identity, withAccounts);
+    },
+
+    /** The user with this external id; null if there is none. */
+    async findByExternalId(
+      scope: ProjectScope,
+      externalId: string,
+      { withAccounts } = EVERYTHING,
+    ): Promise<User | null> {
+      return byExternalId({ projectId: scope.projectIdFor('read'), externalId, withAccounts });
+    },
+
+    /** The user, or NOT_FOUND (spec, "GET /server/users/{user_id}"). */
+    async getUser(scope: ProjectScope, id: bigint): Promise<User> {
+      const user = await findUser(scope, id);
+      if (user === null) throw notFound(id);
+      return user;
+    },
+
+    /** A page and the exact total, in one snapshot (spec, "GET /server/users"). */
+    async listPage(scope: ProjectScope, filter: UserFilter, page: Page) {
+      const projectId = scope.projectIdFor('read');
+      const { users, whole } = await pages({ projectId, filter, ...page });
+      return { users, total: readTotal(projectId, whole) };
+    },
+
+    /**
+     * The users between two positions; where wanted, whether there are more on either side, and the exact total; all in one snapshot.
+     * What is not wanted is false, and null.
+     */
+    async listWindow(scope: ProjectScope, filter: UserFilter, window: Window) {
+      const projectId = scope.projectIdFor('read');
+      const { users, beyond } = await windows({ projectId, filter, ...window });
+      const { newer, older, total, pending } = beyond;
+      const { from, limit } = window;
+      const hasMore = users.length > limit;
+      return {
+        users: from === 'newest' ? users.slice(0, limit) : users.slice(-limit),
+        hasNewer: newer === true || (hasMore && from === 'oldest'),
+        hasOlder: older === true || (hasMore && from === 'newest'),
+        total: total === null || pending === null ? null : readTotal(projectId, { total, pending }),
+      };
+    },
+
+    /**
+     * The users between two positions whose state matches, and whether there may be more beyond `end`. It looks at a limited number
+     * of users, so it may return fewer than the limit, even none, although there are more.
+     */
+    async scanWindow(
+      scope: ProjectScope,
+      filter: UserFilter,
+      state: StateFilter,
+      window: Scan,
+    ): Promise<{ users: User[]; hasMore: boolean; end: Position | null }> {
+      const projectId = scope.projectIdFor('read');
+      const { users: found, reached } = await scans({ projectId, filter, state, ...window });
+      const { from, limit } = window;
+      const users = from === 'newest' ? found.slice(0, limit) : found.slice(-limit);
+      const last = from === 'newest' ? users.at(-1) : users[0];
+      const isFull = found.length > limit;
+      const { reachedAt, reachedId } = reached;
+      if (!isFull && reachedAt !== null && reachedId !== null)
+        return { users, hasMore: true, end: { createdAt: new Date(reachedAt), id: reachedId } };
+      return { users, hasMore: isFull, end: last ? { createdAt: new Date(last.createdAt), id: last.id } : null };
+    },
+
+    /** The exact number of matching users (spec, "GET /server/users/count"). */
+    async countUsers(scope: ProjectScope, filter: UserFilter): Promise<number> {
+      const projectId = scope.projectIdFor('read');
+      return readTotal(projectId, await counts({ projectId, filter }));
+    },
+
+    /** Every user with this folded login email, newest first (spec, "GET /server/users/search"). BAD_USER_INPUT if they are too many. */
+    async searchByEmail(scope: ProjectScope, email: string, { withAccounts } = EVERYTHING): Promise<User[]> {
+      return byEmail({ projectId: scope.projectIdFor('read'), value: email, withAccounts });
+    },
+
+    /** Every user with this address among their accounts, as `searchByEmail`. */
+    async searchByAddress(scope: ProjectScope, address: Address, { withAccounts } = EVERYTHING): Promise<User[]> {
+      return byAddress({ projectId: scope.projectIdFor('read'), value: address.key, withAccounts });
+    },
+
+    /**
+     * Removes the user from the project, or NOT_FOUND. Of several removals at once exactly one succeeds, except that a retry
+     * with the same key succeeds as well. The identity may register again. `requestId` is null for the command.
+     */
+    async removeUser(
+      scope: ProjectScope,
+      id: bigint,
+      requestId: string | null,
+      key: string | null = null,
+    ): Promise<void> {
+      const actor = scope.actorFor('write', requestId, 'remove');
+      if (key === null) await remove(db, actor, id);
+      else
+        await withIdempotencyKey(db, actor.projectId, { key, request: ['remove', String(id)] }, (tx) =>
+          remove(tx, actor, id),
+        );
+    },
+
+    /**
+     * Makes a removed user current again, with id, history and accounts, as long as they are not erased. NOT_FOUND; CONFLICT if the
+     * user is current, if the identity has registered again, or if another user has the external id.
+     */
+    async restoreUser(scope: ProjectScope, id: bigint, requestId: string | null = null): Promise<void> {
+      const actor = scope.actorFor('restore', requestId);
+      if (id > LARGEST_ID) throw notFound(id);
+      const { outcome, takenBy } = await restoreUser(db, actor, id);
+      if (outcome === 'restored') return;
+      if (outcome === 'unknown') throw notFound(id);
+      if (outcome === 'current') throw new AppError('CONFLICT', `User ${id} is not removed.`);
+      const other = takenBy === null ? 'another user' : `user ${takenBy}`;
+      const why =
+        outcome === 'identity taken'
+          ? `the identity has registered again, as ${other}`
+          : `${other} has the external ID now`;
+      throw new AppError('CONFLICT', `User ${id} cannot be restored: ${why}. Remove that user first.`);
+    },
+
+    /** The number of users that `purgeRemoved` would erase. */
+    countRemoved(scope: ProjectScope, olderThanMs: number): Promise<number> {
+      return countRemoved(db, scope.projectIdFor('operate'), olderThanMs);
+    },
+
+    /**
+     * Erases the users of a project who were removed more than `olderThanMs` ago, with their accounts, in transactions of bounded
+     * size, and expired idempotency keys. This cannot be undone. Returns the number of users.
+     */
+    async purgeRemoved(scope: ProjectScope, olderThanMs: number, progress: (purged: number) => void): Promise<number> {
+      const actor = scope.actorFor('operate', null);
+      await deleteOldKeys(db, actor.projectId);
+      for (let purged = 0; ; ) {
+        const batch = await purgeRemoved(db, actor, olderThanMs, PURGE_BATCH);
+        purged += batch;
+        progress(purged);
+        if (batch < PURGE_BATCH) return purged;
+      }
+    },
+  };
+}
+
+function listWeight({ limit, withAccounts }: { limit: number; withAccounts: boolean }): number {
+  return limit * userWeight(withAccounts);
+}
+
+/** The public accounts linked to users. */
+export function createAccounts(db: Database) {
+  const byUser = createBatchedRead({
+    name: 'accounts by user',
+    read: (keys: readonly { projectId: number; userId: number }[]) => findAccountsByUser(db, keys),
+    answer: ([row]) => toAccounts(row?.linked ?? ''),
+    weigh: () => userWeight(true),
+  });
+  return {
+    /** The accounts of a user who was read without them, oldest first; none for a user of another project. */
+    async listAccounts(scope: ProjectScope, userId: number): Promise<Account[]> {
+      // The user came from a read, or from a write that returns the user.
+      return byUser({ projectId: scope.projectIdFor('read', 'write'), userId });
+    },
+  };
+}

@@ -1,0 +1,208 @@
+import { isUniqueViolation } from '../db/failures.js';
+import { Prisma, type Queryable } from '../db/statements.js';
+import { externalIdKept, externalIdTaken, type Profile, type UserRecord } from '../domain/identities.js';
+import type { OnConflict } from '../domain/import-format.js';
+import type { Actor } from '../domain/projects.js';
+import type { User } from '../domain/users.js';
+import { insertAuditEntries } from '../projects/audit.sql.js';
+import {
+  isToBeLinked,
+  LOGIN_COLUMN_NAMES,
+  LOGIN_UPDATES,
+  loginValues,
+  SHOWN_COLUMNS,
+  throwLinkingError,
+} from './user-columns.sql.js';
+
+/**
+ * Registers the identity or counts a login of it, and links the accounts that are new. It is one statement, so one transaction:
+ * of two first logins at the same time, the unique index of current identities makes the later one count as a login. The login
+ * wallet becomes external where it was linked as custodial. Null if the identity is banned; BAD_USER_INPUT if the user would
+ * have too many accounts; CONFLICT if the external id is that of another user, or the user has another one.
+ */
+export async function recordLogin(
+  db: Queryable,
+  projectId: number,
+  profile: Profile,
+): Promise<(User & { created: boolean }) | null> {
+  const accounts = profile.accounts;
+  const rows = await db
+    .query<User & { created: boolean }>(Prisma.sql`
+    WITH u AS (
+      INSERT INTO users AS existing (project_id, ${LOGIN_COLUMN_NAMES}, last_login, login_count)
+      SELECT ${projectId}::int, ${loginValues(profile)}, now(), 1
+      WHERE NOT EXISTS (
+        SELECT 1 FROM bans
+        WHERE project_id = ${projectId}::int AND auth_method = ${profile.authMethod} AND auth_value_key = ${profile.authValueKey}
+      )
+      ON CONFLICT (project_id, auth_method, auth_value_key) WHERE deleted_at IS NULL DO UPDATE SET
+        ${LOGIN_UPDATES},
+        last_login = greatest(existing.last_login, excluded.last_login),
+        login_count = least(existing.login_count::bigint + 1, 2147483647)
+      RETURNING *, xmax = 0 AS created
+    ), added AS (
+      INSERT INTO accounts AS linked (project_id, user_id, network, public_key, address_key, wallet_type)
+      SELECT u.project_id, u.id, a.network::network, a.public_key, a.address_key, a.wallet_type::wallet_type
+      FROM u, unnest(
+        ${accounts.map((account) => account.network)}::text[],
+        ${accounts.map((account) => account.publicKey)}::text[],
+        ${accounts.map((account) => account.addressKey)}::text[],
+        ${accounts.map((account) => account.walletType)}::text[]
+      ) WITH ORDINALITY AS a(network, public_key, address_key, wallet_type, ordinal)
+      WHERE ${isToBeLinked(Prisma.sql`u.created`, Prisma.sql`${accounts.map((account) => account.addressKey)}::text[]`)}
+      ORDER BY a.ordinal
+      ON CONFLICT (project_id, user_id, address_key) DO UPDATE SET wallet_type = 'external'
+        WHERE linked.wallet_type = 'custodial' AND excluded.wallet_type = 'external'
+    )
+    SELECT ${SHOWN_COLUMNS}, u.created FROM u`)
+    .catch(throwExternalIdError)
+    .catch(throwLinkingError);
+  return rows[0] ?? null;
+}
+
+/** The user of an earlier login, also if they were removed since; null if they were erased. */
+export async function findRegistered(db: Queryable, projectId: number, id: number): Promise<User | null> {
+  const [user] = await db.query<User>(Prisma.sql`
+    SELECT ${SHOWN_COLUMNS} FROM users u WHERE u.project_id = ${projectId}::int AND u.id = ${id}::bigint`);
+  return user ?? null;
+}
+
+/** Removes a current user, with an audit entry; false if there is no such user. */
+export async function removeUser(db: Queryable, actor: Actor, id: bigint): Promise<boolean> {
+  // Written so that it fits no index of current users, for the reason that userById has (find-users.ts).
+  const isCurrent = Prisma.sql`(deleted_at IS NULL)::int = 1`;
+  const removed = await db.query(Prisma.sql`
+    WITH removed AS (
+      UPDATE users SET deleted_at = now()
+      WHERE project_id = ${actor.projectId} AND id = ${id}::bigint AND ${isCurrent}
+      RETURNING id
+    ), audited AS (
+      ${insertAuditEntries(actor, 'remove', Prisma.sql`SELECT id, '{}'::jsonb FROM removed`)}
+    )
+    SELECT id FROM removed`);
+  return removed.length > 0;
+}
+
+/** What became of a restoration. `takenBy` is the current user who has the identity or the external id now, if that user is known. */
+export interface Restoration {
+  readonly outcome: 'restored' | 'current' | 'unknown' | 'identity taken' | 'external id taken';
+  readonly takenBy: number | null;
+}
+
+/** Makes a removed user current again, with an audit entry, unless another user has the identity or the external id by now. */
+export async function restoreUser(db: Queryable, actor: Actor, id: bigint): Promise<Restoration> {
+  const { projectId } = actor;
+  const statement = Prisma.sql`
+    WITH before AS (
+      SELECT u.id, u.deleted_at IS NOT NULL AS removed, (
+        SELECT other.id FROM users other
+        WHERE other.project_id = u.project_id AND other.auth_method = u.auth_method
+          AND other.auth_value_key = u.auth_value_key AND other.deleted_at IS NULL
+      ) AS taken_by, (
+        SELECT other.id FROM users other
+        WHERE other.project_id = u.project_id AND other.external_id = u.external_id AND other.deleted_at IS NULL
+      ) AS external_id_taken_by
+      FROM users u WHERE u.project_id = ${projectId}::int AND u.id = ${id}::bigint
+    ), restored AS (
+      UPDATE users u SET deleted_at = NULL FROM before
+      WHERE u.project_id = ${projectId}::int AND u.id = before.id AND u.deleted_at IS NOT NULL AND before.taken_by IS NULL
+        AND before.external_id_taken_by IS NULL
+      RETURNING u.id
+    ), audited AS (
+      ${insertAuditEntries(actor, 'restore', Prisma.sql`SELECT id, '{}'::jsonb FROM restored`)}
+    )
+    SELECT CASE
+        WHEN EXISTS (SELECT FROM restored) THEN 'restored'
+        WHEN removed AND taken_by IS NOT NULL THEN 'identity taken'
+        WHEN removed AND external_id_taken_by IS NOT NULL THEN 'external id taken'
+        ELSE 'current'
+      END AS outcome, coalesce(taken_by, external_id_taken_by) AS "takenBy"
+    FROM before`;
+  const [restoration] = await db.query<Restoration>(statement).catch((error): Restoration[] => {
+    // Another user has got the external id, or the identity has registered, while this statement ran.
+    if (isExternalIdTaken(error)) return [{ outcome: 'external id taken', takenBy: null }];
+    if (isUniqueViolation(error)) return [{ outcome: 'identity taken', takenBy: null }];
+    throw error;
+  });
+  return restoration ?? { outcome: 'unknown', takenBy: null };
+}
+
+/** Of users: removed more than `olderThanMs` ago. */
+const removedBefore = (olderThanMs: number) =>
+  Prisma.sql`deleted_at < now() - ${olderThanMs}::float8 * interval '1 millisecond'`;
+
+/** The number of users who were removed more than `olderThanMs` ago. */
+export async function countRemoved(db: Queryable, projectId: number, olderThanMs: number): Promise<number> {
+  const [row] = await db.query<{ count: number }>(Prisma.sql`
+    SELECT count(*) FROM users
+    WHERE project_id = ${projectId} AND ${removedBefore(olderThanMs)}`);
+  return row?.count ?? 0;
+}
+
+/** Erases up to `limit` of them with their accounts, the longest removed first, with an audit entry. Returns how many. */
+export async function purgeRemoved(db: Queryable, actor: Actor, olderThanMs: number, limit: number): Promise<number> {
+  const entry = Prisma.sql`SELECT NULL::bigint, jsonb_build_object('purged', count(*)) FROM purged HAVING count(*) > 0`;
+  const [row] = await db.query<{ purged: number }>(Prisma.sql`
+    WITH purged AS (
+      DELETE FROM users
+      WHERE project_id = ${actor.projectId} AND id = ANY (ARRAY(
+        SELECT id FROM users
+        WHERE project_id = ${actor.projectId} AND ${removedBefore(olderThanMs)}
+        ORDER BY deleted_at
+        LIMIT ${limit}::bigint
+      ))
+      RETURNING id
+    ), audited AS (
+      ${insertAuditEntries(actor, 'purge', entry)}
+    )
+    SELECT count(*)::int AS purged FROM purged`);
+  return row?.purged ?? 0;
+}
+
+/** Throws the error of a statement that writes external ids: CONFLICT if the database refused one, else as it is. */
+export function throwExternalIdError(error: unknown): never {
+  const { constraint } = error as { constraint?: unknown };
+  if (constraint === 'users_external_id_is_kept') throw externalIdKept();
+  throw isExternalIdTaken(error) ? externalIdTaken() : error;
+}
+
+/** Whether a statement failed because another current user has an external id. */
+export function isExternalIdTaken(error: unknown): boolean {
+  return (error as { constraint?: unknown }).constraint === 'users_external_id_key';
+}
+
+/**
+ * Whether another current user has the external id of one of the records, so that an import of it would fail. A record whose user
+ * exists writes none, unless they are updated.
+ */
+export async function isAnyExternalIdTaken(
+  db: Queryable,
+  projectId: number,
+  records: readonly UserRecord[],
+  onConflict: OnConflict,
+): Promise<boolean> {
+  const rows = records.flatMap(({ authMethod, authValueKey, externalId }) =>
+    externalId === null ? [] : { auth_method: authMethod, auth_value_key: authValueKey, external_id: externalId },
+  );
+  if (rows.length === 0) return false;
+  // Both are found as in findUsersByIdentity.
+  const found = await db.query(Prisma.sql`
+    SELECT holder.id
+    FROM jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) AS r(auth_method text, auth_value_key text, external_id text)
+    CROSS JOIN LATERAL (
+      SELECT u.id, u.auth_method, u.auth_value_key FROM users u
+      WHERE u.project_id = ${projectId}::int AND u.external_id >= r.external_id AND u.external_id <= r.external_id AND u.deleted_at IS NULL
+      ORDER BY u.external_id
+      LIMIT 1
+    ) AS holder
+    WHERE (holder.auth_method, holder.auth_value_key) IS DISTINCT FROM (r.auth_method, r.auth_value_key)
+      AND (${onConflict === 'update'}::boolean OR (
+        SELECT u.id FROM users u
+        WHERE u.project_id = ${projectId}::int AND u.auth_method = r.auth_method
+          AND u.auth_value_key >= r.auth_value_key AND u.auth_value_key <= r.auth_value_key AND u.deleted_at IS NULL
+        ORDER BY u.auth_value_key
+        LIMIT 1
+      ) IS NULL)
+    LIMIT 1`);
+  return found.length > 0;
+}
