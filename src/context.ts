@@ -5,7 +5,7 @@ import { closeAll } from './closers.js';
 import type { Config } from './config/config.js';
 import type { OnFailure } from './db/background.js';
 import { createDatabase, type Database, type DatabaseOptions } from './db/database.js';
-import { type DataDirLock, type DataDirLostError, lockDataDir, type LockOptions } from './db/lock.js';
+import { type DataDirLock, type DataDirLostError, type LockOptions, lockDataDir } from './db/lock.js';
 import { migrate } from './db/migrate.js';
 import { createChanges } from './feed/changes.js';
 import { createWebhooks } from './feed/webhooks.js';

@@ -1,7 +1,7 @@
 import type { Database } from '../db/database.js';
 import { AppError } from '../errors.js';
-import * as cells from './cells.sql.js';
 import { type MoveRow, readMove } from '../projects/projects.sql.js';
+import * as cells from './cells.sql.js';
 import * as sql from './project-move.sql.js';
 
 /** What holds between cells: databases of the same service, each with projects of its own (docs/decisions/cells.md). */

@@ -4,10 +4,16 @@ import { isLockTimeout } from '../db/failures.js';
 import type { Actor } from '../domain/projects.js';
 import { AppError } from '../errors.js';
 import { haveEnded, takeTransactionId } from '../feed/changes.sql.js';
-import { deleteRows, findProjectId, type ProjectTable } from '../projects/projects.sql.js';
+import {
+  deleteRows,
+  findProjectId,
+  type MoveRow,
+  type MoveStep,
+  type ProjectTable,
+  readMove,
+} from '../projects/projects.sql.js';
 import { findMove, requireMovable } from './cells.js';
 import { identify } from './cells.sql.js';
-import { type MoveRow, type MoveStep, readMove } from '../projects/projects.sql.js';
 import * as sql from './project-move.sql.js';
 
 /** A project moves from the database of one cell to that of another while it is used (docs/decisions/cells.md). */

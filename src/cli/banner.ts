@@ -1,6 +1,6 @@
+import type { Started } from '../app/channel.js';
 import type { Config } from '../config/config.js';
 import type { Credentials } from '../domain/projects.js';
-import type { Started } from '../app/channel.js';
 import { counted } from './terminal.js';
 
 /** What the start of a server prints, once. */

@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander';
-import { type Change, CHANGES_PAGE, changeCursor, changeTypes, formatChange } from '../domain/changes.js';
+import { CHANGES_PAGE, type Change, changeCursor, changeTypes, formatChange } from '../domain/changes.js';
 import { parse } from '../domain/filters.js';
 import { examples, jsonOption, projectOption } from './arguments.js';
 import type { Io, OperationContext } from './operation.js';

@@ -1,8 +1,8 @@
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Services } from '../context.js';
 import type { Credentials } from '../domain/projects.js';
 import { AppError } from '../errors.js';
-import type { Services } from '../context.js';
 import { syntheticUsers } from '../users/synthetic-users.js';
 
 const DEMO_USERS = 200;

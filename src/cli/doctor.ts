@@ -12,8 +12,8 @@ import { DataDirLockedError, LOCK_WAIT_MS } from '../db/lock.js';
 import { examples, jsonOption } from './arguments.js';
 import { adviseConnection } from './connection-failure.js';
 import { NotListeningError, runRemotely } from './control-socket.js';
-import { examinationOf, type ExaminationParams, examineDatabase } from './doctor-database.js';
-import { checkDatabaseUrls, failed, type Finding, passed, skipped, warning } from './doctor-server.js';
+import { type ExaminationParams, examinationOf, examineDatabase } from './doctor-database.js';
+import { checkDatabaseUrls, type Finding, failed, passed, skipped, warning } from './doctor-server.js';
 import { type CommandContext, ReportedFailure } from './run.js';
 import { counted, explainFailure, formatFindings, paint, writeNotice } from './terminal.js';
 

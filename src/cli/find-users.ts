@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander';
-import { parse, type Position, userFilter, userId } from '../domain/filters.js';
+import { type Position, parse, userFilter, userId } from '../domain/filters.js';
 import { parseIdentity, snakeCase } from '../domain/identities.js';
 import type { User, UserDetails } from '../domain/users.js';
 import { AppError, show } from '../errors.js';

@@ -1,7 +1,7 @@
+import type { Services } from '../context.js';
 import type { Database } from '../db/database.js';
 import type { Operator } from '../domain/operators.js';
 import type { ProjectSummary } from '../domain/projects.js';
-import type { Services } from '../context.js';
 import { isStored, type Stored } from '../users/spool.js';
 
 /**

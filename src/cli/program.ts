@@ -1,7 +1,7 @@
 import { styleText } from 'node:util';
 import { Command, Option } from 'commander';
-import type { Environment } from '../config/config.js';
 import { VERSION } from '../config/build.js';
+import type { Environment } from '../config/config.js';
 import { examples } from './arguments.js';
 import { addAuditCommand } from './audit.js';
 import { addChangesCommand } from './changes.js';

@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError } from 'commander';
-import type { ProjectScope, ProjectSummary } from '../domain/projects.js';
 import type { Services } from '../context.js';
+import type { ProjectScope, ProjectSummary } from '../domain/projects.js';
 import { examples, jsonOption, parseWholeNumber } from './arguments.js';
 import { type Io, type OperationContext, progressOf } from './operation.js';
 import type { CommandContext } from './run.js';

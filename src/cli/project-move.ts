@@ -1,12 +1,12 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { type Command, InvalidArgumentError } from 'commander';
+import { readProjectIds, setProjectIds } from '../cells/cells.js';
+import { abortMove, findMoved, inspectMove, type MoveOptions, moveProject } from '../cells/project-move.js';
 import { runThenClose } from '../closers.js';
 import { type Config, type Environment, parseConfig } from '../config/config.js';
 import { createDatabase, type Database } from '../db/database.js';
 import { AppError } from '../errors.js';
-import { readProjectIds, setProjectIds } from '../cells/cells.js';
-import { abortMove, findMoved, inspectMove, type MoveOptions, moveProject } from '../cells/project-move.js';
 import { examples, jsonOption } from './arguments.js';
 import type { Io, OperationContext } from './operation.js';
 import type { CommandContext } from './run.js';

@@ -1,8 +1,8 @@
 import { styleText } from 'node:util';
 import cliProgress, { type GenericFormatter } from 'cli-progress';
-import { read } from 'read';
 import stringWidth from 'fast-string-width';
 import { wrapAnsi } from 'fast-wrap-ansi';
+import { read } from 'read';
 import { AppError } from '../errors.js';
 import { explainConnection } from './connection-failure.js';
 import type { Progress } from './operation.js';

@@ -1,4 +1,5 @@
 import { type Command, Option } from 'commander';
+import type { Services } from '../context.js';
 import { parse } from '../domain/filters.js';
 import { type Line, parseJson, splitLines, textOf } from '../domain/import-format.js';
 import type { ProjectScope } from '../domain/projects.js';
@@ -7,12 +8,11 @@ import {
   MAX_WALLETS,
   type MalformedWallet,
   readWalletObject,
-  walletObject,
   type WalletQuestion,
   type WalletVerdict,
+  walletObject,
 } from '../domain/wallets.js';
 import { fromUnknown } from '../errors.js';
-import type { Services } from '../context.js';
 import { redact } from '../telemetry/logger.js';
 import { examples, fileArgument, openInput, projectOption } from './arguments.js';
 import { countBytes, type Io, type OperationContext } from './operation.js';

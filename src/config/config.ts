@@ -1,7 +1,7 @@
 import type { KeyObject } from 'node:crypto';
 import { resolve } from 'node:path';
 import { type Fault, readSecretFiles } from './secret-files.js';
-import { DECLARATIONS, SECRET_SETTINGS, SETTINGS, settingsOf, type SettingValues } from './settings.js';
+import { DECLARATIONS, SECRET_SETTINGS, SETTINGS, type SettingValues, settingsOf } from './settings.js';
 
 /** Everything the environment decides, checked once at the start. */
 export interface Config {

@@ -11,9 +11,9 @@ import {
 } from 'graphql';
 import { LRUCache } from 'lru-cache';
 import { atMost, isTooLargeAnswer, isTooLong } from '../domain/input-limits.js';
-import { badInput } from '../errors.js';
 import { MAX_ERRORS, toGraphQLErrors } from '../engine/errors.js';
-import { findExceededLimit, fragmentsOf, limitExceeded, LIMITS } from '../engine/limits.js';
+import { findExceededLimit, fragmentsOf, LIMITS, limitExceeded } from '../engine/limits.js';
+import { badInput } from '../errors.js';
 import type { DashboardContext } from './builder.js';
 import { refuseCostly } from './cost.js';
 import { schema } from './schema.js';

@@ -1,10 +1,10 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { isLoopback, type OidcConfig } from '../config/config.js';
+import type { Services } from '../context.js';
 import { parse } from '../domain/filters.js';
 import { type OperatorRole, operatorName } from '../domain/operators.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
 import { logIds } from '../http/request-log.js';
-import type { Services } from '../context.js';
 import type { Sessions } from './session.js';
 
 /*

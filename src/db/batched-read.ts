@@ -5,8 +5,8 @@
 
 import DataLoader from 'dataloader';
 import {
-  batchChannel,
   type BatchSize,
+  batchChannel,
   currentTrace,
   type RequestTrace,
   withSharedSpan,

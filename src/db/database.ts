@@ -8,7 +8,7 @@ import { createEmbeddedEngine, type EmbeddedEngine, EmbeddedStream, type EngineU
 import { PrismaClient } from './generated/prisma/client.js';
 import { keepConnection, listen } from './listen.js';
 import { createTimeLimit } from './prepared-statement.js';
-import { createReplica, type Lagging, type Replica, REPLICA_STATEMENT_MS } from './replica.js';
+import { createReplica, type Lagging, REPLICA_STATEMENT_MS, type Replica } from './replica.js';
 import { createStatements, createTransactions, type Isolation, type Queryable, statementName } from './statements.js';
 
 /** The database behind one type, for both engines. It answers nothing before `start`. */

@@ -1,7 +1,7 @@
 import pg from 'pg';
-import { serialize } from 'pg-protocol';
 // @ts-expect-error pg has no types for it. It turns a value into the text or bytes that PostgreSQL reads.
 import { prepareValue } from 'pg/lib/utils.js';
+import { serialize } from 'pg-protocol';
 import { QUERY_TIMEOUT_MESSAGE } from './failures.js';
 
 /** Makes a row from the texts of its columns, in order. */

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type Address, ADDRESS_FORMS, parseAddress } from './addresses.js';
+import { ADDRESS_FORMS, type Address, parseAddress } from './addresses.js';
 import { objectError, says, saysWhere } from './filters.js';
 import { INPUT_LIMITS } from './input-limits.js';
 import type { WalletOwner } from './users.js';

@@ -1,7 +1,7 @@
 import ipaddr from 'ipaddr.js';
 import type { WebhookStatus } from '../db/generated/prisma/enums.js';
 import { type AppError, badInput } from '../errors.js';
-import { type Change, CHANGE_TYPES, type ChangeType } from './changes.js';
+import { CHANGE_TYPES, type Change, type ChangeType } from './changes.js';
 import { atMost, INPUT_LIMITS, isTooLong } from './input-limits.js';
 
 /* Webhooks: what an endpoint is, which URLs it may have, what is sent to it and when it is tried again. */

@@ -9,7 +9,7 @@ import type { LoggedOperation } from '../http/request-log.js';
 import type { DocumentCache } from './documents.js';
 import { toGraphQLError, toGraphQLErrors } from './errors.js';
 import { executeRequest, type PreparedRequest, tooLarge, unitsOfCost } from './execution.js';
-import { limitExceeded, LIMITS } from './limits.js';
+import { LIMITS, limitExceeded } from './limits.js';
 
 /** The answer to a GraphQL request over HTTP. */
 export interface Answer {

@@ -1,11 +1,11 @@
 import {
-  defaultFieldResolver,
   type DocumentNode,
+  defaultFieldResolver,
   type FieldNode,
   type FragmentDefinitionNode,
-  getNullableType,
   type GraphQLField,
   type GraphQLObjectType,
+  getNullableType,
   isListType,
   isObjectType,
   type OperationDefinitionNode,

@@ -3,21 +3,21 @@ import {
   type ASTVisitor,
   type DefinitionNode,
   type DocumentNode,
-  getOperationAST,
   GraphQLError,
+  getOperationAST,
   type OperationDefinitionNode,
   parse,
   specifiedRules,
-  validate,
   type ValidationContext,
+  validate,
 } from 'graphql';
 import { LRUCache } from 'lru-cache';
 import { schema } from '../graphql/schema.js';
 import { redact } from '../telemetry/logger.js';
-import { compile, type CompiledSize, type Run } from './compiled.js';
+import { type CompiledSize, compile, type Run } from './compiled.js';
 import { type Cost, operationCost } from './cost.js';
 import { MAX_ERRORS } from './errors.js';
-import { dropTokens, findExceededLimit, limitExceeded, LIMITS } from './limits.js';
+import { dropTokens, findExceededLimit, LIMITS, limitExceeded } from './limits.js';
 import { type ReadVariables, variablesReader } from './variables.js';
 
 /** A document after parsing and validation. `tree` is null where it is not valid. */

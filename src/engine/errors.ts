@@ -1,4 +1,4 @@
-import { type ASTNode, getNamedType, GraphQLError, isInputObjectType } from 'graphql';
+import { type ASTNode, GraphQLError, getNamedType, isInputObjectType } from 'graphql';
 import { type AppError, fromUnknown, isErrorCode } from '../errors.js';
 import { schema } from '../graphql/schema.js';
 import { redact } from '../telemetry/logger.js';

@@ -1,4 +1,4 @@
-import { execute, type ExecutionResult, GraphQLError } from 'graphql';
+import { type ExecutionResult, execute, GraphQLError } from 'graphql';
 import { atMost, isTooLargeAnswer, isTooLong, LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';
 import type { GraphQLContext } from '../graphql/builder.js';
 import { schema } from '../graphql/schema.js';
@@ -6,7 +6,7 @@ import { chargeForRows } from './cost.js';
 import type { KnownOperation, ReadDocument } from './documents.js';
 import { BAD_REQUEST, toGraphQLErrors } from './errors.js';
 import { COST_PER_UNIT } from './field-cost.js';
-import { limitExceeded, LIMITS } from './limits.js';
+import { LIMITS, limitExceeded } from './limits.js';
 
 chargeForRows();
 

@@ -9,13 +9,13 @@ import { AppError, badInput } from '../errors.js';
 import type { RunWithAdmission } from '../http/admission.js';
 import type { Elsewhere } from '../http/elsewhere.js';
 import { isSliceOver, nextSlice } from '../http/event-loop.js';
-import { documentIdOf, type Documents, DOCUMENTS_OF_PROJECT, type DocumentSet } from '../projects/documents.js';
+import { DOCUMENTS_OF_PROJECT, type DocumentSet, type Documents, documentIdOf } from '../projects/documents.js';
 import { operationOf } from './answer.js';
 import { type DocumentCache, type ReadDocument, readDocument } from './documents.js';
 import type { AnsweredElsewhere, AskedElsewhere } from './elsewhere.js';
 import { toGraphQLErrors } from './errors.js';
 import { type Parameters, prepareRequest, weightOfReading, weightOfRequest } from './execution.js';
-import { limitExceeded, LIMITS } from './limits.js';
+import { LIMITS, limitExceeded } from './limits.js';
 
 /** This thread reads and executes what weighs no more. */
 const LIGHT_UNITS = 8;

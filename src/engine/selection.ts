@@ -1,9 +1,9 @@
 import {
   type ASTNode,
-  getNamedType,
   type GraphQLObjectType,
   type GraphQLOutputType,
   type GraphQLResolveInfo,
+  getNamedType,
   isObjectType,
   isUnionType,
   type SelectionSetNode,

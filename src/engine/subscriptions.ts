@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createSourceEventStream, execute, type ExecutionArgs, type ExecutionResult, GraphQLError } from 'graphql';
+import { createSourceEventStream, type ExecutionArgs, type ExecutionResult, execute, GraphQLError } from 'graphql';
 import type { Services } from '../context.js';
 import type { Change } from '../domain/changes.js';
 import { LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';

@@ -1,17 +1,17 @@
 import {
   type FieldNode,
-  getArgumentValues,
-  getNullableType,
-  getVariableValues,
   type GraphQLError,
   type GraphQLField,
   type GraphQLLeafType,
+  getArgumentValues,
+  getNullableType,
+  getVariableValues,
   isLeafType,
   isNonNullType,
   typeFromAST,
-  valueFromAST,
   type ValueNode,
   type VariableDefinitionNode,
+  valueFromAST,
 } from 'graphql';
 import { schema } from '../graphql/schema.js';
 import { MAX_ERRORS } from './errors.js';

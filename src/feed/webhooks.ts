@@ -5,9 +5,9 @@ import { type ChangeType, encodeChangeCursor, type Place } from '../domain/chang
 import type { ProjectScope } from '../domain/projects.js';
 import {
   formatWebhookSecret,
-  makeWebhookSecret,
   MAX_WEBHOOK_SECRETS,
   MAX_WEBHOOKS,
+  makeWebhookSecret,
   normalizeTypes,
   privateTarget,
   requireWebhookDescription,

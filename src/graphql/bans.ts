@@ -1,10 +1,10 @@
-import { badInput } from '../errors.js';
 import { cursor, cursorOf, PAGE_SIZE, parse } from '../domain/filters.js';
 import type { ListedBan } from '../domain/identities.js';
 import type { User } from '../domain/users.js';
-import { builder } from './builder.js';
 import { costs, SURCHARGES } from '../engine/field-cost.js';
 import { selects } from '../engine/selection.js';
+import { badInput } from '../errors.js';
+import { builder } from './builder.js';
 import { pageInfoType } from './user-lists.js';
 import { userType } from './users.js';
 

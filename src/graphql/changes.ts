@@ -1,12 +1,12 @@
 import type { GraphQLError } from 'graphql';
-import { type Change, CHANGES_PAGE, type ChangeType, changeCursor } from '../domain/changes.js';
+import { CHANGES_PAGE, type Change, type ChangeType, changeCursor } from '../domain/changes.js';
 import { parse } from '../domain/filters.js';
 import { camelCase } from '../domain/identities.js';
 import type { User } from '../domain/users.js';
-import { badInput } from '../errors.js';
-import { builder, changeTypeEnum, type GraphQLContext } from './builder.js';
 import { COST_PER_UNIT, costs, SURCHARGES } from '../engine/field-cost.js';
 import { selects } from '../engine/selection.js';
+import { badInput } from '../errors.js';
+import { builder, changeTypeEnum, type GraphQLContext } from './builder.js';
 import { pageInfoType } from './user-lists.js';
 import { userType } from './users.js';
 

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
 import type { GraphiQLOptions } from 'graphql-yoga';
-import { pagePolicy } from '../http/public-routes.js';
+import type { Services } from '../context.js';
 import { userFilter } from '../domain/filters.js';
 import type { Credentials } from '../domain/projects.js';
-import type { Services } from '../context.js';
 import type { User } from '../domain/users.js';
+import { pagePolicy } from '../http/public-routes.js';
 
 export interface Page {
   readonly html: string;

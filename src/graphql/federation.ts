@@ -9,10 +9,10 @@ import {
 } from 'graphql';
 import { parse, userId } from '../domain/filters.js';
 import type { User } from '../domain/users.js';
-import { AppError, badInput } from '../errors.js';
-import { builder } from './builder.js';
 import { costs, SURCHARGES } from '../engine/field-cost.js';
 import { selects } from '../engine/selection.js';
+import { AppError, badInput } from '../errors.js';
+import { builder } from './builder.js';
 import { MAX_IDS, userType } from './users.js';
 
 /*

@@ -6,7 +6,7 @@ import { contextOf, createAnswerer, type HttpRequest, isPlainPost } from '../eng
 import { createDocumentCache } from '../engine/documents.js';
 import type { AnsweredElsewhere, AskedElsewhere } from '../engine/elsewhere.js';
 import type { Parameters, PreparedRequest } from '../engine/execution.js';
-import { limitExceeded, LIMITS } from '../engine/limits.js';
+import { LIMITS, limitExceeded } from '../engine/limits.js';
 import {
   createPersistedQueries,
   createRequestReader,

@@ -1,21 +1,21 @@
-import { AppError, badInput } from '../errors.js';
+import type { Services } from '../context.js';
 import {
   cursor,
   cursorOf,
   dateBound,
   encodeCursor,
   PAGE_SIZE,
-  parse,
   type Position,
+  parse,
   type StateFilter,
   type UserFilter,
   userFilter,
 } from '../domain/filters.js';
 import type { User } from '../domain/users.js';
-import type { Services } from '../context.js';
-import { builder, loginMethodEnum } from './builder.js';
 import { costs, SURCHARGES } from '../engine/field-cost.js';
 import { selects } from '../engine/selection.js';
+import { AppError, badInput } from '../errors.js';
+import { builder, loginMethodEnum } from './builder.js';
 import { userType } from './users.js';
 
 /* Users in lists: by cursor, by page number, and their number. */

@@ -3,13 +3,13 @@ import { isIPv6 } from 'node:net';
 import { crc32 } from 'node:zlib';
 import type { onRequestHookHandler, preHandlerHookHandler } from 'fastify';
 import { RateLimiterRes } from 'rate-limiter-flexible';
-import { UNAUTHENTICATED } from './admission.js';
-import { AppError } from '../errors.js';
-import { createLimiter } from './rate-limit.js';
-import { refuseMalformedUrl } from './failures.js';
 import { isTooLong } from '../domain/input-limits.js';
 import type { Credentials, ProjectScope } from '../domain/projects.js';
+import { AppError } from '../errors.js';
 import type { Projects } from '../projects/projects.js';
+import { UNAUTHENTICATED } from './admission.js';
+import { refuseMalformedUrl } from './failures.js';
+import { createLimiter } from './rate-limit.js';
 
 /** What authentication reads of a request: its headers, and the address by which failures are counted. */
 export interface Caller {

@@ -1,5 +1,5 @@
 import type { Database } from '../db/database.js';
-import { cursor, dateBound, parse, type Position, userId } from '../domain/filters.js';
+import { cursor, dateBound, type Position, parse, userId } from '../domain/filters.js';
 import { formatCsvLine } from '../domain/import-format.js';
 import { atMost, isTooLong } from '../domain/input-limits.js';
 import { AuditAction, type AuditEntry, type ProjectScope } from '../domain/projects.js';

@@ -34,8 +34,8 @@ import {
   findProjectId,
   findProjects,
   listProjectPage,
-  listProjectsWithRemoved,
   listProjects,
+  listProjectsWithRemoved,
   type ProjectRow,
   sampleProjects,
 } from './projects.sql.js';

@@ -12,9 +12,9 @@ import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
 import { defaultResource, detectResources, envDetector, resourceFromAttributes } from '@opentelemetry/resources';
 import { BasicTracerProvider, BatchSpanProcessor } from '@opentelemetry/sdk-trace-base';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { Logger } from './logger.js';
-import type { TraceSpan, Step } from './request-trace.js';
 import { VERSION } from '../config/build.js';
+import type { Logger } from './logger.js';
+import type { Step, TraceSpan } from './request-trace.js';
 
 /** The traces of requests, sent to an OpenTelemetry collector. */
 export interface Tracing {

@@ -9,7 +9,7 @@ import {
 import type { LineRecord, OnConflict } from '../domain/import-format.js';
 import { redact } from '../telemetry/logger.js';
 import { importBans } from './bans.sql.js';
-import { findOverfull, type ImportRows, toImportRows, writeUsers, type WrittenUser } from './transfers.sql.js';
+import { findOverfull, type ImportRows, toImportRows, type WrittenUser, writeUsers } from './transfers.sql.js';
 import { isAnyExternalIdTaken } from './write-users.sql.js';
 
 /* Writes the lines of an import, and reports what became of each (transfers.ts reads them). */

@@ -9,9 +9,9 @@ import {
   countByMethod,
   countSignUps,
   type MethodsKey,
-  signUpsGroupKey,
   type SignUpsKey,
   type SignUpsRow,
+  signUpsGroupKey,
 } from './sign-ups.sql.js';
 import { cutCrowdedDays, foldTallies, MAX_FOLDED, type Total } from './totals.sql.js';
 

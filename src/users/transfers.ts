@@ -25,8 +25,8 @@ import {
   fail,
   type ImportReport,
   type ParsedLine,
-  prepareBatch,
   type PreparedBatch,
+  prepareBatch,
   writeBatch,
 } from './import-lines.js';
 import { isStored, type Spool, type SpoolFile, type Stored } from './spool.js';

@@ -18,21 +18,21 @@ import {
 } from './find-users.sql.js';
 import {
   type Beyond,
-  countGroupKey,
   type CountKey,
+  countGroupKey,
   countUsers,
   type ListRow,
   listUserPages,
   listUserWindows,
-  pageGroupKey,
   type PageKey,
+  pageGroupKey,
   type Reached,
-  scanGroupKey,
-  type ScanKey,
   SCANNED,
+  type ScanKey,
+  scanGroupKey,
   scanUserWindows,
-  windowGroupKey,
   type WindowKey,
+  windowGroupKey,
 } from './list-users.sql.js';
 import { createLookups, createSearch, userWeight, type Wanted } from './searches.js';
 import type { Totals } from './totals.js';

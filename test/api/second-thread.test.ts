@@ -1,8 +1,8 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
-import { LIMITS } from '#dist/engine/limits.js';
 import { createSecondThread } from '#dist/app/second-thread.js';
+import { LIMITS } from '#dist/engine/limits.js';
 import { type Json, type TestApp, type TestProject, useTestApp } from '../support/app.js';
 import { openEvents } from '../support/events.js';
 import { requestGraphQL } from '../support/graphql.js';

@@ -5,11 +5,11 @@ import { prepareData, withClient } from './data.mjs';
 import { measureDepth, measureStartup, measureTallies } from './figures.mjs';
 import { measureFirstImport, measureImport } from './import.mjs';
 import { findGenerator, load } from './load.mjs';
-import { measureOverload } from './overload.mjs';
 import { endedChildrenSeconds, keepAwake } from './machine.mjs';
+import { measureOverload } from './overload.mjs';
 import { addBuilds, cpuSeconds, likeOf, SERVERS, startServer } from './processes.mjs';
-import { measureWorkers } from './workers.mjs';
 import { ask, drawItems, headersFor, readCursors, SCENARIOS, seededRandom } from './questions.mjs';
+import { measureWorkers } from './workers.mjs';
 
 /**
  * Compares userdir with its peers (README, "Figures"). First every server answers a sample, and all answers must be

@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
+import { createDatabase } from './data.mjs';
 import { findGenerator, load } from './load.mjs';
 import { COMMAND, oursEnv, userdir } from './processes.mjs';
-import { createDatabase } from './data.mjs';
 
 /*
  * `node test/bench/gc.mjs [dist ...]`, after `npm run build` and `npm ci --prefix test/bench`: garbage collection of

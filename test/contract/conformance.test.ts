@@ -5,10 +5,10 @@ import { json, text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, inject, test } from 'vitest';
-import { CHECKS, checkConformance, chooseChecks, type Verdict } from './conformance/run.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { type ImportedUser, type Json, type TestProject, useTestApp } from '../support/app.js';
 import { outcomeOf, spawnUserdir } from '../support/command.js';
+import { CHECKS, checkConformance, chooseChecks, type Verdict } from './conformance/run.js';
 
 /** `npm run conformance`: our server passes every check. For each check, a server with one fault fails it. */
 

@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { LIMITS } from '#dist/engine/limits.js';
 import { INPUT_LIMITS } from '#dist/domain/input-limits.js';
+import { LIMITS } from '#dist/engine/limits.js';
 import { ROOT } from '../support/checkout.js';
 
 /** `docs/limits.md` and the service agree. */

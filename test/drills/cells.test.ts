@@ -3,8 +3,8 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { Json } from '../support/app.js';
 import { type Credentials, outcomeOf, spawnUserdir, userdir, userdirJson } from '../support/command.js';
-import { type CellName, missingPrograms, startCells } from './cells.js';
 import { graphql, headersOf, RETRYABLE, startLoad } from '../support/writers.js';
+import { type CellName, missingPrograms, startCells } from './cells.js';
 
 /** A project moves between two cells while it is used: how long it is held, and whether anything acknowledged is lost. */
 

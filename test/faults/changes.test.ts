@@ -9,7 +9,7 @@ import { parseConfig } from '#dist/config/config.js';
 import { createContext } from '#dist/context.js';
 import type { Json } from '../support/app.js';
 import { BIN, type Cluster, createCluster, hasPostgres } from '../support/cluster.js';
-import { type Credentials, recordLogin, type RunningServer, startServer, userdirJson } from '../support/command.js';
+import { type Credentials, type RunningServer, recordLogin, startServer, userdirJson } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
 
 /**

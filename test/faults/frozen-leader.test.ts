@@ -1,7 +1,7 @@
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import type { Json } from '../support/app.js';
-import { type Credentials, recordLogin, type RunningServer, startServer, userdirJson } from '../support/command.js';
+import { type Credentials, type RunningServer, recordLogin, startServer, userdirJson } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
 import { type Receiver, startReceiver } from '../support/receiver.js';
 import { graphql } from '../support/writers.js';

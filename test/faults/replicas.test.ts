@@ -4,8 +4,8 @@ import { parseConfig } from '#dist/config/config.js';
 import { createContext } from '#dist/context.js';
 import { type ChangeCursor, changeCursor } from '#dist/domain/changes.js';
 import { parse, userFilter } from '#dist/domain/filters.js';
-import { type GraphQLAnswer, startTestApp, type TestApp, type TestProject } from '../support/app.js';
 import { ethereumAddress } from '../support/addresses.js';
+import { type GraphQLAnswer, startTestApp, type TestApp, type TestProject } from '../support/app.js';
 import { type Cluster, createCluster, hasPostgres } from '../support/cluster.js';
 import { userdir } from '../support/command.js';
 

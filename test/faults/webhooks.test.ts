@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest';
-import { type Credentials, recordLogin, type RunningServer, startServer, userdirJson } from '../support/command.js';
+import { type Credentials, type RunningServer, recordLogin, startServer, userdirJson } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
 import { type Receiver, startReceiver } from '../support/receiver.js';
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import type { Json } from '../support/app.js';
 import { stellarAddress } from '../support/addresses.js';
+import type { Json } from '../support/app.js';
 import { type Credentials, TIMESTAMP, useServer } from '../support/command.js';
 
 /** The commands that find users and bans, and that undo a removal. */

@@ -1,10 +1,9 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { readDocument } from '#dist/engine/documents.js';
-import { prepareRequest } from '#dist/engine/execution.js';
-import { LIMITS } from '#dist/engine/limits.js';
-import { weightOfCost, weightOfReading } from '#dist/engine/execution.js';
-import { weightOfBody } from '#dist/http/body.js';
 import { LARGEST_ANSWER_BYTES } from '#dist/domain/input-limits.js';
+import { readDocument } from '#dist/engine/documents.js';
+import { prepareRequest, weightOfCost, weightOfReading } from '#dist/engine/execution.js';
+import { LIMITS } from '#dist/engine/limits.js';
+import { weightOfBody } from '#dist/http/body.js';
 import type { Json } from '../support/app.js';
 import { type Credentials, type RunningServer, startServer, userdirJson } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';

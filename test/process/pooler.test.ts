@@ -11,15 +11,15 @@ import { freePort, unprivilegedUser } from '../support/cluster.js';
 import {
   type Credentials,
   call,
-  recordLogin,
   type RunningServer,
+  recordLogin,
   startServer,
   userdir,
   userdirJson,
 } from '../support/command.js';
 import { createEmptyDatabase, type TestDatabase } from '../support/engines.js';
-import { RETRYABLE, startLoad } from '../support/writers.js';
 import { startReceiver } from '../support/receiver.js';
+import { RETRYABLE, startLoad } from '../support/writers.js';
 
 /** The service behind PgBouncer in transaction mode, with the configuration of docs/operating.md, where a PgBouncer is found that can do it. */
 

@@ -15,9 +15,9 @@ import {
   type Settings,
   spawnUserdir,
   startServer,
-  useServer,
   userdir,
   userdirJson,
+  useServer,
 } from '../support/command.js';
 
 /** `project move` between two databases of one server. test/drills/cells.test.ts moves a project under load, and kills the command. */

@@ -3,7 +3,6 @@ import { StrKey } from '@stellar/stellar-base';
 import crc16 from 'crc/calculators/crc16xmodem';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { AppError } from '#dist/errors.js';
 import {
   type Address,
   checksumAddress,
@@ -11,6 +10,7 @@ import {
   parseAddress,
   requireAddress,
 } from '#dist/domain/addresses.js';
+import { AppError } from '#dist/errors.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 
 const BASE32 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';

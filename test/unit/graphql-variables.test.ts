@@ -3,8 +3,8 @@ import fc from 'fast-check';
 import type { FieldNode, GraphQLObjectType, OperationDefinitionNode } from 'graphql';
 import { expect, test } from 'vitest';
 import { MAX_ERRORS } from '#dist/engine/errors.js';
-import { schema } from '#dist/graphql/schema.js';
 import { argumentsReader, variablesReader } from '#dist/engine/variables.js';
+import { schema } from '#dist/graphql/schema.js';
 
 // Not by `import`, by which Vitest would load a second copy.
 const { getArgumentValues, getVariableValues, parse }: typeof import('graphql') = createRequire(import.meta.url)(

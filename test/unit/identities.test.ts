@@ -1,7 +1,6 @@
 import { domainToASCII } from 'node:url';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { AppError } from '#dist/errors.js';
 import { checksumAddress } from '#dist/domain/addresses.js';
 import {
   camelCase,
@@ -12,6 +11,7 @@ import {
   parseProfile,
   snakeCase,
 } from '#dist/domain/identities.js';
+import { AppError } from '#dist/errors.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 
 /** Text of letters that fold or decompose, and of other characters. */

@@ -1,6 +1,6 @@
 import { expect, test, vi } from 'vitest';
-import { parseConfig } from '#dist/config/config.js';
 import { createSecondThread } from '#dist/app/second-thread.js';
+import { parseConfig } from '#dist/config/config.js';
 import { asked, requestOf } from '../support/second-thread.js';
 
 /** The life of the thread for heavy requests. */

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
-import { AppError } from '#dist/errors.js';
 import { createDocumentCache } from '#dist/engine/documents.js';
 import { prepareRequest } from '#dist/engine/execution.js';
 import { LIMITS } from '#dist/engine/limits.js';
 import { keepSubscription, subscriptionEvents } from '#dist/engine/subscriptions.js';
+import { AppError } from '#dist/errors.js';
 
 /** Events of a subscription to changes of one user, whose services are made here. */
 const QUERY = 'subscription ($after: String) { changes(after: $after) { id user { authValue accounts { id } } } }';

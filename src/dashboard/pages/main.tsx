@@ -1,7 +1,7 @@
 import './style.css';
 import { type ComponentChildren, render } from 'preact';
-import { ErrorBoundary, LocationProvider, Route, Router, useLocation } from 'preact-iso';
 import { useState } from 'preact/hooks';
+import { ErrorBoundary, LocationProvider, Route, Router, useLocation } from 'preact-iso';
 import { Audit } from './audit.js';
 import { Bans } from './bans.js';
 import { paths, ROUTED } from './location.js';

@@ -12,11 +12,11 @@ import {
 } from './format.js';
 import { graphql } from './graphql.js';
 import { paths, useTitle, useUrlState } from './location.js';
+import { NoUsers } from './no-users.js';
 import { Badge, Copy, FilterInput, Header, Loading, Problem, Table, Time } from './parts.js';
 import { useCurrentProject } from './project-frame.js';
 import { type Query, useQuery } from './query.js';
 import { SameByApi } from './recipes.js';
-import { NoUsers } from './no-users.js';
 import { UserName } from './user-name.js';
 
 const OVERVIEW = graphql(`

@@ -1,5 +1,5 @@
-import { useLocation } from 'preact-iso';
 import { useEffect, useRef } from 'preact/hooks';
+import { useLocation } from 'preact-iso';
 import { paths } from './location.js';
 import { useCurrentProject } from './project-frame.js';
 

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact';
-import { useLocation } from 'preact-iso';
 import { useEffect, useRef } from 'preact/hooks';
+import { useLocation } from 'preact-iso';
 import { graphql, send } from './graphql.js';
 import { paths } from './location.js';
 import { announcement } from './parts.js';

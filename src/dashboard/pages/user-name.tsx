@@ -1,4 +1,4 @@
-import { METHOD_NAMES, type LoginMethod } from './format.js';
+import { type LoginMethod, METHOD_NAMES } from './format.js';
 import { paths } from './location.js';
 import { Badge } from './parts.js';
 
