@@ -102,7 +102,7 @@ async function addDocuments(
   { input }: Io,
 ): Promise<{ id: string; name: string }[]> {
   // Loaded only for this, because the schema takes time.
-  const { findFaults } = await import('../engine/request.js');
+  const { findFaults } = await import('../graphql/request.js');
   const scope = await services.projects.getScope(project, operator);
   const chunks: Buffer[] = [];
   for await (const chunk of input) chunks.push(chunk);

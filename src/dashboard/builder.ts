@@ -4,9 +4,11 @@ import type { FastifyRequest } from 'fastify';
 import type { Services } from '../context.js';
 import type PrismaTypes from '../db/generated/pothos.js';
 import { getDatamodel } from '../db/generated/pothos.js';
+import { requireNoNul } from '../domain/input-limits.js';
 import { type ActiveSession, type Operator, OperatorRole } from '../domain/operators.js';
 import { type ProjectScope, SecretScope } from '../domain/projects.js';
-import type { AppError } from '../errors.js';
+import { type WrapResolver, wrapResolvers } from '../engine/wrap-resolvers.js';
+import { AppError } from '../errors.js';
 import { addEnums } from '../graphql/enums.js';
 
 /** What a resolver gets: the session of the request with its operator, and the services. */
@@ -51,6 +53,36 @@ export interface Figure {
   readonly unit: string;
 }
 
+type Resolver = ReturnType<WrapResolver>;
+
+/** Checks the arguments of a field. What an operator is refused is recorded: in the audit trail of the project, or in the log of operators. */
+function guarded(resolve: Resolver, { parentType, name, args }: Parameters<WrapResolver>[1]): Resolver {
+  const isRoot = parentType === 'Query' || parentType === 'Mutation';
+  if (!isRoot && Object.keys(args).length === 0) return resolve;
+  return async (root, given, context: DashboardContext, info) => {
+    // PostgreSQL has no text with the character U+0000. Here and not in each field, so that none forgets it.
+    requireNoNul('arguments', given);
+    if (!isRoot) return resolve(root, given, context, info);
+    // A document may have many changes, and take long: before each it is read again what the operator may do.
+    const now = parentType === 'Mutation' ? await context.renew() : context;
+    try {
+      return await resolve(root, given, now, info);
+    } catch (error) {
+      if (error instanceof AppError && error.code === 'FORBIDDEN') await recordRefusal(now, name, given.appId);
+      throw error;
+    }
+  };
+}
+
+async function recordRefusal(
+  { services, operator, requestId, scopeOf }: DashboardContext,
+  refused: string,
+  appId: unknown,
+): Promise<void> {
+  if (typeof appId === 'string') await services.audit.recordRefusal(await scopeOf(appId), requestId, refused);
+  else await services.operators.recordRefusal(operator, requestId, refused);
+}
+
 /**
  * The schema of the operators. Resolvers ask services, by a ProjectScope with the operator's role: what a role does not allow is
  * refused there.
@@ -66,7 +98,8 @@ export const builder = new SchemaBuilder<{
   };
 }>({
   defaultFieldNullability: false,
-  plugins: [PrismaPlugin],
+  plugins: [wrapResolvers, PrismaPlugin],
+  wrapResolver: guarded,
   prisma: {
     dmmf: getDatamodel(),
     client: () => {

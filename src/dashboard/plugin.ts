@@ -1,16 +1,19 @@
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
+import { GraphQLError } from 'graphql';
 import { VERSION } from '../config/build.js';
 import type { Config } from '../config/config.js';
 import type { Services } from '../context.js';
+import { atMost, isTooLong } from '../domain/input-limits.js';
 import { requirePermission } from '../domain/operators.js';
 import type { ProjectScope } from '../domain/projects.js';
-import { AppError, fromUnknown } from '../errors.js';
+import type { Parameters } from '../engine/execution.js';
+import { AppError, badInput, fromUnknown } from '../errors.js';
 import type { RunWithAdmission } from '../http/admission.js';
 import { refuseMalformedUrl, reportFailure, setCommonHeaders } from '../http/failures.js';
 import { createPlaces, type Lifetimes } from '../http/lifetime.js';
 import type { DashboardContext, StatusSource } from './builder.js';
-import { createExecutor, readRequest, toBody } from './graphql.js';
 import { servePages } from './pages.js';
+import { engine } from './schema.js';
 import {
   createSessions,
   isForeign,
@@ -83,7 +86,7 @@ function originIn({ protocol, host }: FastifyRequest, { publicUrl }: Config): st
 
 function serveGraphQL(app: FastifyInstance, sessions: Sessions, options: DashboardOptions): void {
   const { services, runWithAdmission, requireOpen } = options;
-  const run = createExecutor();
+  const documents = engine.createDocumentCache();
   app.post('/dashboard/graphql', {
     schema: { hide: true },
     bodyLimit: BODY_LIMIT_BYTES,
@@ -96,13 +99,17 @@ function serveGraphQL(app: FastifyInstance, sessions: Sessions, options: Dashboa
       refuseForeign(request);
     },
     handler: async (request, reply) => {
-      const asked = readRequest(request.body);
-      // Again: the operator may have lost the session while the body arrived, or in the queue.
-      const result = await runWithAdmission(TENANT, async () =>
-        run(asked, await contextOf(request, reply, sessions, options)),
-      );
+      const parameters = readParameters(request.body);
+      const result = await runWithAdmission(TENANT, async () => {
+        // Again: the operator may have lost the session while the body arrived, or in the queue.
+        const context = await contextOf(request, reply, sessions, options);
+        const document = documents.findOrRead(parameters.query, TENANT);
+        const prepared = engine.prepareRequest(document, parameters);
+        if (prepared.operation === null && document.tree !== null) prepared.refusal = [new GraphQLError(NO_OPERATION)];
+        return engine.executeRequest(prepared, context);
+      });
       if (reply.sent) return reply;
-      return reply.type('application/json; charset=utf-8').send(toBody(result));
+      return reply.type('application/json; charset=utf-8').send(JSON.stringify(result));
     },
     // In the form of GraphQL, as all other answers of this route.
     errorHandler: (error, request, reply) => {
@@ -115,6 +122,19 @@ function serveGraphQL(app: FastifyInstance, sessions: Sessions, options: Dashboa
         .send({ errors: [{ message, extensions: { code } }] });
     },
   });
+}
+
+const NO_OPERATION = 'operationName: expected the name of one query or mutation of the document.';
+
+/** The parts of a body, or BAD_USER_INPUT. */
+function readParameters(body: unknown): Parameters {
+  const { query, variables, operationName } = (body ?? {}) as Record<string, unknown>;
+  if (typeof query !== 'string') throw badInput('query', query, 'a GraphQL document');
+  if (variables != null && (typeof variables !== 'object' || Array.isArray(variables)))
+    throw badInput('variables', variables, 'a JSON object');
+  if (operationName != null && (typeof operationName !== 'string' || isTooLong('graphqlName', operationName)))
+    throw badInput('operationName', operationName, `the name of an operation, ${atMost('graphqlName')}`);
+  return { query, variables: (variables ?? {}) as Record<string, unknown>, operationName: operationName ?? undefined };
 }
 
 function refuseForeign(request: FastifyRequest): void {

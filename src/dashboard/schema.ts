@@ -1,7 +1,9 @@
-import { type GraphQLField, type GraphQLObjectType, isObjectType } from 'graphql';
-import { requireNoNul } from '../domain/input-limits.js';
-import { AppError } from '../errors.js';
-import { builder, type DashboardContext } from './builder.js';
+import { type GraphQLField, getNamedType, getNullableType, isLeafType, isListType } from 'graphql';
+import type { FieldCost } from '../engine/cost.js';
+import { createEngine } from '../engine/engine.js';
+import { LIMITS } from '../engine/limits.js';
+import { builder } from './builder.js';
+import { DEFAULT_PAGE, MAX_PAGE } from './paging.js';
 import './audit.js';
 import './bans.js';
 import './operators.js';
@@ -9,52 +11,32 @@ import './projects.js';
 import './secrets.js';
 import './status.js';
 import './users.js';
-import './users.js';
 import './webhooks.js';
 
 export const schema = builder.toSchema();
-const fieldsOf = (type: unknown) => Object.values((type as GraphQLObjectType<unknown, DashboardContext>).getFields());
-for (const field of fieldsOf(schema.getQueryType())) guard(field, async (context) => context);
-// A document may have many changes, and take long: before each it is read again what the operator may do.
-for (const field of fieldsOf(schema.getMutationType())) guard(field, (context) => context.renew());
 
-for (const type of Object.values(schema.getTypeMap())) {
-  if (isObjectType(type) && !type.name.startsWith('__')) for (const field of fieldsOf(type)) refuseNul(field);
-}
+/** The longest document and the highest cost: the pages have none of half as much. */
+const OWN_LIMITS = { ...LIMITS, characters: 20_000, cost: 15_000 };
+export const engine = createEngine(schema, { limits: OWN_LIMITS, costOf });
 
-/** Records what an operator is refused: in the audit trail of the project, or in the log of the operators. */
-function guard(
-  field: GraphQLField<unknown, DashboardContext>,
-  contextNow: (context: DashboardContext) => Promise<DashboardContext>,
-): void {
-  const { name, resolve } = field;
-  if (resolve === undefined) throw new Error(`The field ${name} has no resolver.`);
-  field.resolve = async (root, args, given, info) => {
-    const context = await contextNow(given);
-    try {
-      return await resolve(root, args, context, info);
-    } catch (error) {
-      if (error instanceof AppError && error.code === 'FORBIDDEN') await recordRefusal(context, name, args['appId']);
-      throw error;
-    }
-  };
-}
+/** What is read for itself costs as much as so many values. */
+const READ_COST = 50;
+/** What a page has read already. */
+const PARTS_OF_PAGE: readonly string[] = ['nodes', 'pageInfo'];
+/** A list that belongs to something has about so many items. */
+const USUAL_LENGTH = 4;
+const LENGTHS = ['first', 'last', 'limit', 'ids'];
 
-/** PostgreSQL has no text with the character U+0000. Here and not in each field, so that none forgets it. */
-function refuseNul(field: GraphQLField<unknown, DashboardContext>): void {
-  const { args, resolve } = field;
-  if (args.length === 0 || resolve === undefined) return;
-  field.resolve = (root, given, context, info) => {
-    requireNoNul('arguments', given);
-    return resolve(root, given, context, info);
-  };
-}
-
-export async function recordRefusal(
-  { services, operator, requestId, scopeOf }: Pick<DashboardContext, 'services' | 'operator' | 'requestId' | 'scopeOf'>,
-  refused: string,
-  appId: unknown,
-): Promise<void> {
-  if (typeof appId === 'string') await services.audit.recordRefusal(await scopeOf(appId), requestId, refused);
-  else await services.operators.recordRefusal(operator, requestId, refused);
+/**
+ * What a field costs by its form: one that has arguments or fields of its own is taken for a read, and a list or a page multiplies what is
+ * below it. The operators are few and trusted, so no field declares more than that.
+ */
+function costOf({ name, args, type }: GraphQLField<unknown, unknown>): FieldCost {
+  if (name.startsWith('__') || PARTS_OF_PAGE.includes(name)) return {};
+  if (args.length === 0 && isLeafType(getNamedType(type))) return {};
+  const of = LENGTHS.filter((length) => args.some((arg) => arg.name === length));
+  if (of.length > 0) return { surcharge: READ_COST, rows: { of, otherwise: DEFAULT_PAGE, atMost: MAX_PAGE } };
+  const length = args.length === 0 ? USUAL_LENGTH : MAX_PAGE;
+  const rows = isListType(getNullableType(type)) && { rows: { otherwise: length, atMost: length } };
+  return { surcharge: READ_COST, ...rows };
 }

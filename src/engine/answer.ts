@@ -1,15 +1,11 @@
-import { GraphQLError, parse } from 'graphql';
+import { type GraphQLSchema, parse } from 'graphql';
 import { createYoga, type Plugin } from 'graphql-yoga';
-import type { Services } from '../context.js';
 import { RETRY_SOON } from '../errors.js';
-import type { GraphQLContext } from '../graphql/builder.js';
-import { schema } from '../graphql/schema.js';
-import type { Asker } from '../http/elsewhere.js';
 import type { LoggedOperation } from '../http/request-log.js';
+import type { EngineContext } from './cost.js';
 import type { DocumentCache } from './documents.js';
 import { toGraphQLError, toGraphQLErrors } from './errors.js';
-import { executeRequest, type PreparedRequest, tooLarge, unitsOfCost } from './execution.js';
-import { LIMITS, limitExceeded } from './limits.js';
+import { executeRequest, type PreparedRequest, tooLarge } from './execution.js';
 
 /** The answer to a GraphQL request over HTTP. */
 export interface Answer {
@@ -32,14 +28,14 @@ export interface HttpRequest {
 /** What Yoga makes its context from. */
 interface ServerContext {
   readonly prepared: PreparedRequest;
-  readonly context: GraphQLContext;
+  readonly context: EngineContext;
 }
 
 export type Answerer = ReturnType<typeof createAnswerer>;
 
 /** Answers prepared requests. `onFailure` is told of errors that belong to no resolver. */
-export function createAnswerer(documents: DocumentCache, onFailure: (cause: unknown) => void) {
-  const yoga = createYoga<ServerContext, GraphQLContext>({
+export function createAnswerer(schema: GraphQLSchema, documents: DocumentCache, onFailure: (cause: unknown) => void) {
+  const yoga = createYoga<ServerContext, EngineContext>({
     schema,
     context: ({ context }) => context,
     parserAndValidationCache: false,
@@ -56,7 +52,7 @@ export function createAnswerer(documents: DocumentCache, onFailure: (cause: unkn
     multipart: false,
   });
 
-  async function answerByYoga(request: HttpRequest, prepared: PreparedRequest, context: GraphQLContext) {
+  async function answerByYoga(request: HttpRequest, prepared: PreparedRequest, context: EngineContext) {
     const { method, url, accept, body } = request;
     const headers = { accept, ...(body !== null && { 'content-type': 'application/json' }) };
     const given = body === null ? {} : { body: typeof body === 'string' ? body : Buffer.from(body) };
@@ -69,7 +65,7 @@ export function createAnswerer(documents: DocumentCache, onFailure: (cause: unkn
   }
 
   return {
-    async answer(request: HttpRequest, prepared: PreparedRequest, context: GraphQLContext): Promise<Answer> {
+    async answer(request: HttpRequest, prepared: PreparedRequest, context: EngineContext): Promise<Answer> {
       const body = await answerFast(prepared, context, documents);
       const answer: Answer =
         body === null
@@ -86,7 +82,7 @@ export function createAnswerer(documents: DocumentCache, onFailure: (cause: unkn
 const NO_DOCUMENT = parse('{ __typename }');
 
 /**
- * Hands the prepared request (request.ts) to Yoga, so that Yoga does not read it again. GraphQL.js executes it, because
+ * Hands the prepared request (graphql/request.ts) to Yoga, so that Yoga does not read it again. GraphQL.js executes it, because
  * Yoga's own executor answers fields in the order in which they resolve. The specification asks for the order of the
  * query (section 7.2.2).
  */
@@ -110,61 +106,15 @@ function usePreparedRequest(): Plugin {
       setResult(toGraphQLErrors(preparedOf(context).document.errors, () => undefined));
     },
     onExecute({ args, setExecuteFn }) {
-      const context = args.contextValue as unknown as GraphQLContext;
+      const context = args.contextValue as unknown as EngineContext;
       setExecuteFn(() => executeRequest(preparedOf(context), context));
     },
-    // A subscription that is refused: others do not come here (plugin.ts).
+    // A subscription that is refused: others do not come here (graphql/plugin.ts).
     onSubscribe({ args, setSubscribeFn }) {
-      const context = args.contextValue as unknown as GraphQLContext;
+      const context = args.contextValue as unknown as EngineContext;
       setSubscribeFn(() => executeRequest(preparedOf(context), context));
     },
   };
-}
-
-/** A smaller operation starts all its root fields at once, so that their reads share statements. */
-const LARGE_COST = 2_000;
-const ASK_FOR_LESS =
-  'The users that match, their accounts, or the changes that were looked at, are more than one answer can have: ask for fewer at once.';
-
-/** The context of the resolvers of a request, or of an event of a subscription. */
-export function contextOf(
-  { id, scope, addWeight, report }: Asker,
-  prepared: PreparedRequest | null,
-  services: Services,
-  follower: GraphQLContext['follower'] = null,
-): GraphQLContext {
-  const paid = prepared?.cost ?? 0;
-  /** The most that was charged: a second execution weighs only what is beyond the first. */
-  let weighed = paid;
-
-  /** Counts the cost of one execution. */
-  function countCost(): GraphQLContext['charge'] {
-    let charged = paid;
-    return (cost) => {
-      charged += cost;
-      if (charged > weighed) {
-        addWeight(unitsOfCost(charged) - unitsOfCost(weighed));
-        weighed = charged;
-      }
-      if (charged <= LIMITS.cost || prepared === null) return true;
-      // A mutation is always answered, because its work is done.
-      if (prepared.operation?.node.operation === 'mutation') return true;
-      prepared.refusal ??= [new GraphQLError(`${limitExceeded('cost', 'more')} ${ASK_FOR_LESS}`)];
-      return false;
-    };
-  }
-
-  const context: GraphQLContext = {
-    scope,
-    services,
-    requestId: id,
-    follower,
-    isLarge: paid >= LARGE_COST,
-    charge: countCost(),
-    again: () => ({ ...context, charge: countCost() }),
-    report,
-  };
-  return context;
 }
 
 /** The operation of a request as the log and the metrics name it. */
@@ -181,7 +131,7 @@ export function operationOf({ operation, cost }: PreparedRequest): LoggedOperati
  */
 export async function answerFast(
   prepared: PreparedRequest,
-  context: GraphQLContext,
+  context: EngineContext,
   documents: DocumentCache,
 ): Promise<string | null> {
   const { operation, document } = prepared;

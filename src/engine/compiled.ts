@@ -8,6 +8,7 @@ import {
   type GraphQLObjectType,
   type GraphQLOutputType,
   type GraphQLResolveInfo,
+  type GraphQLSchema,
   getNullableType,
   isEnumType,
   isLeafType,
@@ -17,13 +18,10 @@ import {
   type SelectionSetNode,
 } from 'graphql';
 import { isTooLargeAnswer, LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';
-import type { GraphQLContext } from '../graphql/builder.js';
-import { schema } from '../graphql/schema.js';
 import { isSliceOver, nextSlice } from '../http/event-loop.js';
-import { rowCostOf } from './cost.js';
+import { type EngineContext, rowCostOf } from './cost.js';
 import { fragmentsOf } from './limits.js';
-import { objectTypeOf } from './selection.js';
-import { argumentsReader } from './variables.js';
+import { argumentsReader, objectTypeOf } from './nodes.js';
 
 /**
  * Compiles queries that come again and again into closures. An execution then does not walk the document, and writes JSON
@@ -35,7 +33,7 @@ import { argumentsReader } from './variables.js';
  */
 
 /** Executes an operation with its coerced variables. */
-export type Run = (variables: Record<string, unknown>, context: GraphQLContext) => Promise<Compiled>;
+export type Run = (variables: Record<string, unknown>, context: EngineContext) => Promise<Compiled>;
 
 /** The body of the answer; or that it would be too large; or that GraphQL.js has to answer. */
 export type Compiled = { readonly body: string } | 'too large' | 'bailout';
@@ -48,7 +46,7 @@ export interface CompiledSize {
 
 /** What the resolvers of one execution need beside their parent. */
 interface Execution {
-  readonly context: GraphQLContext;
+  readonly context: EngineContext;
   readonly variables: Record<string, unknown>;
 }
 
@@ -76,18 +74,24 @@ const TOO_LARGE = new Error('The answer is too large.');
 
 /** What the selections of an operation refer to. */
 interface Source {
+  readonly schema: GraphQLSchema;
   readonly operation: OperationDefinitionNode;
   readonly fragments: Record<string, FragmentDefinitionNode>;
   readonly size: CompiledSize;
 }
 
 /** Compiles an operation of a valid document. Null where it uses something that is not compiled. */
-export function compile(document: DocumentNode, operation: OperationDefinitionNode, size: CompiledSize): Run | null {
+export function compile(
+  schema: GraphQLSchema,
+  document: DocumentNode,
+  operation: OperationDefinitionNode,
+  size: CompiledSize,
+): Run | null {
   if (operation.operation !== 'query') return null;
   const fragments = Object.fromEntries(fragmentsOf(document));
   try {
     const type = schema.getQueryType() as GraphQLObjectType;
-    const source = { operation, fragments, size };
+    const source = { schema, operation, fragments, size };
     const fields = selectedFields(source, type, [operation.selectionSet]).map((field) =>
       compileRoot(source, type, field),
     );
@@ -105,7 +109,7 @@ async function execute(fields: readonly RootField[], execution: Execution): Prom
     for (const [index, { write }] of fields.entries()) {
       body += write(values[index], execution);
       if (body.length > LARGEST_ANSWER_BYTES) throw TOO_LARGE;
-      if (index + 1 < fields.length && isSliceOver()) await nextSlice(execution.context.scope.appId);
+      if (index + 1 < fields.length && isSliceOver()) await nextSlice(execution.context.project);
     }
     return isTooLargeAnswer(body) ? 'too large' : { body: `${body}}}` };
   } catch (error) {
@@ -202,7 +206,7 @@ type Field = GraphQLField<unknown, unknown>;
 
 /** Reads a root field, which may have arguments and may be a promise. */
 function readRoot(
-  { operation, fragments }: Source,
+  { schema, operation, fragments }: Source,
   parentType: GraphQLObjectType,
   field: Field,
   { nodes: fieldNodes }: SelectedField,
@@ -224,7 +228,7 @@ function readBelow(field: Field, nodes: readonly FieldNode[]): Read {
   const { resolve, name } = field;
   if (resolve === undefined) return (parent) => (parent as Record<string, unknown>)[name];
   if (nodes.some((node) => node.arguments?.length)) throw BAILOUT;
-  // Below the root only the charge for rows (rows.ts) uses `info`, and of it only the nodes.
+  // Below the root only the charge for rows uses `info`, and of it only the nodes.
   if (resolve.length > 3 && rowCostOf(nodes[0] as FieldNode) === undefined) throw BAILOUT;
   const info = { fieldNodes: nodes } as unknown as GraphQLResolveInfo;
   return (parent, { context }) => {

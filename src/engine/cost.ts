@@ -1,13 +1,13 @@
 import {
   type DocumentNode,
-  defaultFieldResolver,
   type FieldNode,
   type FragmentDefinitionNode,
   type GraphQLField,
+  type GraphQLFieldResolver,
   type GraphQLObjectType,
+  type GraphQLSchema,
   getNullableType,
   isListType,
-  isObjectType,
   type OperationDefinitionNode,
   SchemaMetaFieldDef,
   type SelectionSetNode,
@@ -15,18 +15,77 @@ import {
   TypeNameMetaFieldDef,
   type ValueNode,
 } from 'graphql';
-import type { GraphQLContext } from '../graphql/builder.js';
-import { schema, shownSchema } from '../graphql/schema.js';
-import { costOf, type Rows } from './field-cost.js';
-import { fragmentsOf, rootFieldsOf } from './limits.js';
-import { nodeProperty, objectTypeOf } from './selection.js';
+import type { AppError } from '../errors.js';
+import { fragmentsOf, type Limits, rootFieldsOf } from './limits.js';
+import { nodeProperty, objectTypeOf, setDefinition } from './nodes.js';
 
 /*
- * The cost of an operation, from the costs that the fields declare (field-cost.ts). No maintained library does this.
+ * The cost of an operation, from the costs that the fields declare. No maintained library does this.
  * graphql-armor knows neither variables nor rows, and walks a fragment again at each spread: an amplification to
  * prevent. graphql-query-complexity and Pothos's plugin see variables, but walk the whole document on every
  * execution.
  */
+
+type Field = GraphQLField<unknown, unknown>;
+
+/** What a field costs beyond the 1 that every field costs. The field declares it in its `extensions`. */
+export interface FieldCost {
+  /** The cost of the field's own work in the database, without its rows and without the fields below it. */
+  readonly surcharge?: number;
+  /** The number of rows of the field's own list, or of the lists below it that do not declare it themselves. */
+  readonly rows?: Rows;
+  /** Fields of an input object that is an argument: what it costs if any of them is given. */
+  readonly options?: {
+    readonly of: readonly [argument: string, fields: readonly string[]];
+    readonly surcharge: number;
+  };
+  /** A list in the arguments: where it is, and what each of its items costs. */
+  readonly items?: { readonly of: readonly [argument: string, field?: string]; readonly each: number };
+}
+
+/** How many rows a list has. */
+export interface Rows {
+  /** The arguments of which the first that is given says it: the number, or a list with an item a row. */
+  readonly of?: readonly string[];
+  /** An estimate where no argument says it. Rows beyond it are charged when they are read. */
+  readonly otherwise: number;
+  /** There are never more. */
+  readonly atMost: number;
+}
+
+/** The cost of one unit of admission. */
+export const COST_PER_UNIT = 50;
+
+/** The `extensions` of a field that costs more than 1. */
+export function costs(cost: FieldCost): { readonly cost: FieldCost } {
+  return { cost };
+}
+
+/** The cost that a field declares; empty for a field that costs 1. */
+export function declaredCost({ extensions }: Pick<GraphQLField<unknown, unknown>, 'extensions'>): FieldCost {
+  return (extensions['cost'] as FieldCost | undefined) ?? {};
+}
+
+/** What the engine needs of the context of a schema's resolvers. */
+export interface EngineContext {
+  /** The App ID of the project whose turn of the event loop the work takes. */
+  readonly project: string;
+  /** Adds to the cost of the operation; false where it cannot be answered for that. */
+  readonly charge: (cost: number) => boolean;
+  /** The context of a second execution for the same answer: it is charged only for what it costs beyond the first. */
+  readonly again: () => EngineContext;
+  /** Is told of an error of a resolver as an operator should know of it. */
+  readonly report: (failure: AppError) => void;
+}
+
+/** A schema, what its documents may have, and what its fields cost. */
+export interface LimitedSchema {
+  readonly schema: GraphQLSchema;
+  /** What introspection tells of it. */
+  readonly shown: GraphQLSchema;
+  readonly limits: Limits;
+  readonly costOf: (field: Field) => FieldCost;
+}
 
 /** The estimated length of an introspection list: a type has about 3 fields, and a field less than one argument. */
 const INTROSPECTED_PER_TYPE = 2;
@@ -58,10 +117,15 @@ export function rowCostOf(node: FieldNode): RowCost | undefined {
  *
  * With `isLargest` every list has as many rows as it ever can, instead of an estimate.
  */
-export function operationCost(document: DocumentNode, operation: OperationDefinitionNode, isLargest = false): Cost {
+export function operationCost(
+  on: Pick<LimitedSchema, 'schema' | 'shown' | 'costOf'>,
+  document: DocumentNode,
+  operation: OperationDefinitionNode,
+  isLargest = false,
+): Cost {
   const fragments = fragmentsOf(document);
-  const type = schema.getRootType(operation.operation) as GraphQLObjectType;
-  const walk = createCostWalk(fragments, isLargest);
+  const type = on.schema.getRootType(operation.operation) as GraphQLObjectType;
+  const walk = createCostWalk(on, fragments, isLargest);
   let fixed = 0;
   const varying: Cost[] = [];
   const add = (count: number | Cost, each: number) => {
@@ -72,7 +136,7 @@ export function operationCost(document: DocumentNode, operation: OperationDefini
     const { once, perRow, field, rows } = walk(type, node);
     fixed += once;
     add(rows ?? 1, perRow);
-    const { items, options } = costOf(field);
+    const { items, options } = on.costOf(field);
     if (options !== undefined) add(readOptions(node, options.of), options.surcharge);
     if (items !== undefined) add(readItems(node, items.of), items.each);
   }
@@ -91,19 +155,26 @@ interface CostParts {
 }
 
 /** Computes the cost of fields with all that is below them. Walks each fragment once, however often it is spread. */
-function createCostWalk(fragments: ReadonlyMap<string, FragmentDefinitionNode>, isLargest: boolean) {
+function createCostWalk(
+  { shown, costOf }: Pick<LimitedSchema, 'shown' | 'costOf'>,
+  fragments: ReadonlyMap<string, FragmentDefinitionNode>,
+  isLargest: boolean,
+) {
   const known = new Map<string, CostParts>();
 
-  /** Below the root, variables are not read: the largest length counts. */
+  /** Below the root, variables are not read: the largest length counts where one gives it. */
   const rowsOf = (field: Field, node: FieldNode, rows: Rows, isRoot: boolean): number | Cost => {
     if (rows.of === undefined) return atLeastOne(isLargest ? rows.atMost : rows.otherwise);
-    return isRoot ? readRows(field, node, rows.of, rows) : rows.atMost;
+    const length = readRows(field, node, rows.of, rows);
+    return isRoot || typeof length === 'number' ? length : rows.atMost;
   };
 
   const costOfField = (parent: GraphQLObjectType, node: FieldNode, isRoot: boolean) => {
     const field = fieldOf(parent, node.name.value);
-    const { surcharge = 0, rows: declared } = costOf(field);
-    const rows = declared === undefined ? introspectedRows(parent, field) : rowsOf(field, node, declared, isRoot);
+    setDefinition(node, field);
+    const { surcharge = 0, rows: declared }: FieldCost = parent.name.startsWith('__') ? {} : costOf(field);
+    const rows =
+      declared === undefined ? introspectedRows(shown, parent, field) : rowsOf(field, node, declared, isRoot);
     const type = objectTypeOf(field.type);
     const below = node.selectionSet && type ? costOfSelections(type, node.selectionSet) : FREE;
     const isList = isListType(getNullableType(field.type));
@@ -150,17 +221,15 @@ function createCostWalk(fragments: ReadonlyMap<string, FragmentDefinitionNode>, 
 const FREE: CostParts = { once: 0, perRow: 0 };
 const META_FIELDS = [SchemaMetaFieldDef, TypeMetaFieldDef, TypeNameMetaFieldDef];
 
-type Field = GraphQLField<unknown, unknown>;
-
 function fieldOf(parent: GraphQLObjectType, name: string): Field {
   return (parent.getFields()[name] ?? META_FIELDS.find((field) => field.name === name)) as Field;
 }
 
 /** The rows of a list of introspection; undefined for any other field. */
-function introspectedRows(parent: GraphQLObjectType, { name, type }: Field): number | undefined {
+function introspectedRows(shown: GraphQLSchema, parent: GraphQLObjectType, { name, type }: Field): number | undefined {
   if (!parent.name.startsWith('__') || !isListType(getNullableType(type))) return undefined;
   return parent.name === '__Schema' && name === 'types'
-    ? Object.keys(shownSchema.getTypeMap()).length
+    ? Object.keys(shown.getTypeMap()).length
     : INTROSPECTED_PER_TYPE;
 }
 
@@ -230,23 +299,14 @@ function lengthOf(value: unknown): number | null {
 }
 
 /**
- * Charges for the lists that declare their rows: users who share an email, accounts of a user, users by their ids. The operation pays
- * for some rows before it starts: those that its arguments ask for, or an estimate. Each row beyond that is charged as soon as it is
- * read, before it is answered.
+ * Makes the resolver of a list that declares its rows charge for them: users who share an email, accounts of a user, users by their ids.
+ * The operation pays for some rows before it starts: those that its arguments ask for, or an estimate. Each row beyond that is charged as
+ * soon as it is read, before it is answered.
  */
-export function chargeForRows(): void {
-  for (const type of Object.values(schema.getTypeMap())) {
-    if (!isObjectType(type)) continue;
-    for (const field of Object.values(type.getFields())) {
-      if (costOf(field).rows !== undefined && isListType(getNullableType(field.type))) chargeForRowsOf(field);
-    }
-  }
-}
-
-/** Makes a field charge for its rows. */
-export function chargeForRowsOf(field: GraphQLField<unknown, GraphQLContext>): void {
-  const { resolve = defaultFieldResolver } = field;
-  field.resolve = (parent, args, context, info) => {
+export function chargingForRows<Context extends { readonly charge: (cost: number) => boolean }>(
+  resolve: GraphQLFieldResolver<unknown, Context>,
+): GraphQLFieldResolver<unknown, Context> {
+  return (parent, args, context, info) => {
     const charged = (list: unknown): unknown => {
       const found = countRows(list);
       let cost = 0;

@@ -4,6 +4,7 @@ import {
   type DefinitionNode,
   type DocumentNode,
   GraphQLError,
+  type GraphQLSchema,
   getOperationAST,
   type OperationDefinitionNode,
   parse,
@@ -12,19 +13,27 @@ import {
   validate,
 } from 'graphql';
 import { LRUCache } from 'lru-cache';
-import { schema } from '../graphql/schema.js';
 import { redact } from '../telemetry/logger.js';
 import { type CompiledSize, compile, type Run } from './compiled.js';
-import { type Cost, operationCost } from './cost.js';
-import { MAX_ERRORS } from './errors.js';
-import { dropTokens, findExceededLimit, LIMITS, limitExceeded } from './limits.js';
-import { type ReadVariables, variablesReader } from './variables.js';
+import { type Cost, type LimitedSchema, operationCost } from './cost.js';
+import {
+  dropTokens,
+  findExceededLimit,
+  fragmentsOf,
+  type Limits,
+  limitExceeded,
+  MAX_ERRORS,
+  rootFieldsOf,
+} from './limits.js';
+import { type ReadVariables, variablesReader } from './nodes.js';
 
 /** A document after parsing and validation. `tree` is null where it is not valid. */
 export interface ReadDocument {
   readonly text: string;
   readonly tree: DocumentNode | null;
   readonly errors: readonly GraphQLError[];
+  /** The schema for which it was read. */
+  readonly on: LimitedSchema;
   /** The operation with this name, or the only one. Null where there is none. */
   operation(name: string | undefined): KnownOperation | null;
   /** All its operations. */
@@ -36,6 +45,8 @@ export interface ReadDocument {
 /** An operation of a valid document, with what is computed once for all its executions. */
 export interface KnownOperation {
   readonly node: OperationDefinitionNode;
+  /** The schema that executes it: the shown one, if it asks what that is. */
+  readonly schema: GraphQLSchema;
   /** Its name for the log. Null where it has none, or one that could be a secret or an address. */
   readonly loggedName: string | null;
   readonly cost: Cost;
@@ -71,40 +82,42 @@ function noConditionsOnSubscriptions(context: ValidationContext): ASTVisitor {
 const RULES = [...specifiedRules, noConditionsOnSubscriptions];
 
 /** Parses a document, checks it against the limits and validates it. Never throws: `errors` has what is wrong. */
-export function readDocument(text: string): ReadDocument {
-  const none = { text, tree: null, operation: () => null, operations: () => [], compiled: { fields: 0, most: 0 } };
-  if (text.length > LIMITS.characters)
-    return { ...none, errors: [new GraphQLError(limitExceeded('characters', text.length))] };
+export function readDocument(on: LimitedSchema, text: string): ReadDocument {
+  const { schema, limits } = on;
+  const none = { text, tree: null, on, operation: () => null, operations: () => [], compiled: { fields: 0, most: 0 } };
+  if (text.length > limits.characters)
+    return { ...none, errors: [new GraphQLError(limitExceeded('characters', text.length, limits))] };
   const lines = text.match(/\r\n|\n|\r/g)?.length ?? 0;
-  if (lines > LIMITS.lines) return { ...none, errors: [new GraphQLError(limitExceeded('lines', lines))] };
+  if (lines > limits.lines) return { ...none, errors: [new GraphQLError(limitExceeded('lines', lines, limits))] };
   try {
-    const tree = parse(text, { maxTokens: LIMITS.tokens });
-    const exceeded = findExceededLimit(tree);
+    const tree = parse(text, { maxTokens: limits.tokens });
+    const exceeded = findExceededLimit(tree, limits);
     const errors = exceeded
       ? [exceeded]
-      : validate(schema, tree, RULES, { maxErrors: MAX_ERRORS }).map(explain).map(withoutNodes);
+      : validate(schema, tree, RULES, { maxErrors: MAX_ERRORS })
+          .map((error) => explain(error, limits))
+          .map(withoutNodes);
     if (errors.length > 0) return { ...none, errors };
     dropTokens(tree);
     const compiled = { fields: 0, most: FIELDS_PER_TOKEN * (tree.tokenCount ?? 0) };
-    const operation = knownOperations(tree, compiled);
+    const operation = knownOperations(on, tree, compiled);
     const operations = () =>
       tree.definitions.flatMap((node) => (isOperation(node) && operation(node.name?.value)) || []);
-    return { text, tree, errors, compiled, operation, operations };
+    return { text, tree, errors, on, compiled, operation, operations };
   } catch (error) {
-    if (error instanceof GraphQLError) return { ...none, errors: [explain(error)] };
+    if (error instanceof GraphQLError) return { ...none, errors: [explain(error, limits)] };
     // The parser and the validator recurse as deep as lists and objects nest, until the stack is full.
     if (error instanceof RangeError)
-      return { ...none, errors: [new GraphQLError(limitExceeded('depth', 'too many to follow'))] };
+      return { ...none, errors: [new GraphQLError(limitExceeded('depth', 'too many to follow', limits))] };
     throw error;
   }
 }
 
-/** The parser reports too many tokens only by this text; "more that" is its own spelling. */
-const TOO_MANY_TOKENS = `more that ${LIMITS.tokens} tokens`;
-
 /** Rewords the errors of GraphQL.js's own limits, which do not name the limit. */
-function explain(error: GraphQLError): GraphQLError {
-  if (error.message.includes(TOO_MANY_TOKENS)) return new GraphQLError(limitExceeded('tokens', 'more'));
+function explain(error: GraphQLError, limits: Limits): GraphQLError {
+  // The parser reports too many tokens only by this text; "more that" is its own spelling.
+  if (error.message.includes(`more that ${limits.tokens} tokens`))
+    return new GraphQLError(limitExceeded('tokens', 'more', limits));
   if (error.message !== 'Validation aborted.') return error;
   return new GraphQLError('repetitions: got more fields of the same name than can be compared, expected each once.');
 }
@@ -115,41 +128,53 @@ function withoutNodes(error: GraphQLError): GraphQLError {
   return new GraphQLError(message, { source: source ?? null, positions: positions ?? null, extensions });
 }
 
-function knownOperations(tree: DocumentNode, compiled: CompiledSize): ReadDocument['operation'] {
+function knownOperations(on: LimitedSchema, tree: DocumentNode, compiled: CompiledSize): ReadDocument['operation'] {
   const known = new Map<OperationDefinitionNode, KnownOperation>();
   return (name) => {
     const node = getOperationAST(tree, name);
     // Yoga refuses a kind of operation that the schema does not have.
-    if (!node || !schema.getRootType(node.operation)) return null;
+    if (!node || !on.schema.getRootType(node.operation)) return null;
     let operation = known.get(node);
     if (operation === undefined) {
-      operation = knownOperation(tree, node, compiled);
+      operation = knownOperation(on, tree, node, compiled);
       known.set(node, operation);
     }
     return operation;
   };
 }
 
-function knownOperation(tree: DocumentNode, node: OperationDefinitionNode, compiled: CompiledSize): KnownOperation {
+function knownOperation(
+  on: LimitedSchema,
+  tree: DocumentNode,
+  node: OperationDefinitionNode,
+  compiled: CompiledSize,
+): KnownOperation {
+  const { schema } = on;
   let executions = 0;
   const operation = {
     node,
+    schema: asksForSchema(tree, node) ? on.shown : schema,
     loggedName: loggedNameOf(node),
-    cost: operationCost(tree, node),
-    largestCost: node.operation === 'subscription' ? operationCost(tree, node, true) : null,
-    readVariables: variablesReader(node.variableDefinitions ?? []),
+    cost: operationCost(on, tree, node),
+    largestCost: node.operation === 'subscription' ? operationCost(on, tree, node, true) : null,
+    readVariables: variablesReader(schema, node.variableDefinitions ?? []),
     run: null as Run | null,
     countExecution() {
       executions += 1;
       if (executions !== COMPILED_AFTER || operation.run !== null) return false;
-      operation.run = compile(tree, node, compiled);
+      operation.run = compile(schema, tree, node, compiled);
       return operation.run !== null;
     },
     compile() {
-      operation.run ??= compile(tree, node, compiled);
+      operation.run ??= compile(schema, tree, node, compiled);
     },
   };
   return operation;
+}
+
+/** Whether it is introspection. GraphQL.js tells of the schema that executes an operation. */
+function asksForSchema(tree: DocumentNode, node: OperationDefinitionNode): boolean {
+  return rootFieldsOf(node, fragmentsOf(tree)).some(({ name }) => name.value === '__schema' || name.value === '__type');
 }
 
 function isOperation(node: DefinitionNode): node is OperationDefinitionNode {
@@ -193,7 +218,7 @@ const MAX_SEEN_OF_PROJECT = 200;
  * stay in memory until it is evicted, and the garbage collector would copy it twice. A project that sends many evicts its own
  * documents and not those of other projects.
  */
-export function createDocumentCache() {
+export function createDocumentCache(on: LimitedSchema) {
   const projects = new Map<string, { bytes: number; readonly texts: Set<string> }>();
   const bytesOf = (project: string) => projects.get(project)?.bytes ?? 0;
   const documents = new LRUCache<string, Entry>({
@@ -281,7 +306,7 @@ export function createDocumentCache() {
     findOrRead(text: string, project: string): ReadDocument {
       const known = this.find(text);
       if (known !== null) return known;
-      const document = readDocument(text);
+      const document = readDocument(on, text);
       this.add(document, project);
       return document;
     },
@@ -289,7 +314,7 @@ export function createDocumentCache() {
     /** Reads, compiles and caches a document before it is sent. Returns false once the project's memory is full. */
     warm(text: string, project: string): boolean {
       if (documents.has(text)) return true;
-      const document = readDocument(text);
+      const document = readDocument(on, text);
       for (const operation of document.operations()) operation.compile();
       const hasRoom = bytesOf(project) + sizeOf(document) <= MAX_BYTES_OF_PROJECT;
       if (hasRoom && document.errors.length === 0) add(document, project);

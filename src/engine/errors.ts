@@ -1,10 +1,9 @@
 import { type ASTNode, GraphQLError, getNamedType, isInputObjectType } from 'graphql';
 import { type AppError, fromUnknown, isErrorCode } from '../errors.js';
-import { schema } from '../graphql/schema.js';
 import { redact } from '../telemetry/logger.js';
+import { MAX_ERRORS } from './limits.js';
+import { definitionOf } from './nodes.js';
 
-/** The number of errors in one answer. The last one tells that there were more. */
-export const MAX_ERRORS = 5;
 /** Messages of GraphQL.js repeat values: how much of one is searched for secrets, and how much is answered. */
 const READ_LENGTH = 2_000;
 const MESSAGE_LENGTH = 500;
@@ -76,15 +75,14 @@ function positionOf({ nodes, source, positions, path }: GraphQLError) {
 const NAME = /^([a-zA-Z]\w*(?:\[\d+\])?(?:\.\w+)*)(?:, \w+)*: /;
 
 /**
- * The argument of a root field that an error is about: its name or, within an input object or a list, the path to the value,
- * such as `input.accounts[0].publicKey`. Null if the error is not about an argument. Fields below the root have no arguments.
+ * The argument of a field that an error is about: its name or, within an input object or a list, the path to the value, such as
+ * `input.accounts[0].publicKey`. Null if the error is not about an argument.
  */
-export function argumentAtFault(message: string, field: ASTNode | undefined): string | null {
+function argumentAtFault(message: string, node: ASTNode | undefined): string | null {
   const path = NAME.exec(message)?.[1];
-  if (path === undefined || field?.kind !== 'Field') return null;
+  if (path === undefined || node?.kind !== 'Field') return null;
   const [name = ''] = path.split(/[.[]/);
-  const roots = [schema.getQueryType(), schema.getMutationType()].map((type) => type?.getFields()[field.name.value]);
-  for (const argument of roots.flatMap((root) => root?.args ?? [])) {
+  for (const argument of definitionOf(node)?.args ?? []) {
     if (argument.name === name) return path;
     const type = getNamedType(argument.type);
     if (isInputObjectType(type) && Object.hasOwn(type.getFields(), name)) return `${argument.name}.${path}`;

@@ -1,21 +1,16 @@
 import { type ExecutionResult, execute, GraphQLError } from 'graphql';
 import { atMost, isTooLargeAnswer, isTooLong, LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';
-import type { GraphQLContext } from '../graphql/builder.js';
-import { schema } from '../graphql/schema.js';
-import { chargeForRows } from './cost.js';
+import { COST_PER_UNIT, type EngineContext } from './cost.js';
 import type { KnownOperation, ReadDocument } from './documents.js';
 import { BAD_REQUEST, toGraphQLErrors } from './errors.js';
-import { COST_PER_UNIT } from './field-cost.js';
-import { LIMITS, limitExceeded } from './limits.js';
-
-chargeForRows();
+import { LIMITS, type Limits, limitExceeded } from './limits.js';
 
 /** The parameters of a GraphQL request, from a body or a URL. */
 export interface Parameters {
   readonly query: string;
   readonly variables: Record<string, unknown> | undefined;
   readonly operationName: string | undefined;
-  /** The hash under which the query is to be kept, if it is valid (registered-documents.ts). */
+  /** The hash under which the query is to be kept, if it is valid (graphql/request.ts). */
   readonly hash?: string | undefined;
   /** Whether it is a JSON POST with these parameters only. Yoga knows the others. */
   readonly isPlain?: boolean;
@@ -41,12 +36,13 @@ export interface PreparedRequest extends Parameters {
 /** Finds the operation of a request in its document, checks its variables and works out its cost. */
 export function prepareRequest(document: ReadDocument, parameters: Parameters): PreparedRequest {
   const { operationName, variables = {} } = parameters;
+  const { limits } = document.on;
   const operation = document.operation(operationName);
   const prepared = { ...parameters, document, operation, coerced: {}, cost: 0, refusal: null, isUnavailable: false };
   if (operation === null) return prepared;
   const { length } = parameters.query;
-  if (operation.node.operation === 'subscription' && length > LIMITS.subscriptionCharacters)
-    return { ...prepared, refusal: [new GraphQLError(limitExceeded('subscriptionCharacters', length))] };
+  if (operation.node.operation === 'subscription' && length > limits.subscriptionCharacters)
+    return { ...prepared, refusal: [new GraphQLError(limitExceeded('subscriptionCharacters', length, limits))] };
   const definitions = operation.node.variableDefinitions ?? [];
   for (const { variable } of definitions) {
     const { value: name } = variable.name;
@@ -56,12 +52,12 @@ export function prepareRequest(document: ReadDocument, parameters: Parameters): 
   const { coerced, errors = [] } = operation.readVariables(variables);
   if (coerced === undefined) return { ...prepared, refusal: errors.map(asBadRequest) };
   const cost = operation.cost(coerced);
-  return { ...prepared, coerced, cost, refusal: findTooCostly(cost, operation.largestCost?.(coerced) ?? 0) };
+  return { ...prepared, coerced, cost, refusal: findTooCostly(cost, operation.largestCost?.(coerced) ?? 0, limits) };
 }
 
-function findTooCostly(cost: number, ofEvent: number): GraphQLError[] | null {
-  if (cost > LIMITS.cost) return [new GraphQLError(limitExceeded('cost', cost))];
-  return ofEvent > LIMITS.eventCost ? [new GraphQLError(limitExceeded('eventCost', ofEvent))] : null;
+function findTooCostly(cost: number, ofEvent: number, limits: Limits): GraphQLError[] | null {
+  if (cost > limits.cost) return [new GraphQLError(limitExceeded('cost', cost, limits))];
+  return ofEvent > limits.eventCost ? [new GraphQLError(limitExceeded('eventCost', ofEvent, limits))] : null;
 }
 
 /** Deeper than any input type of the schema. */
@@ -96,11 +92,14 @@ function asBadRequest({ message, nodes }: GraphQLError): GraphQLError {
 }
 
 /** Executes a prepared request with GraphQL.js. A result without `data` is a refusal. */
-export async function executeRequest(request: PreparedRequest, context: GraphQLContext): Promise<ExecutionResult> {
-  const { document, operationName, variables = {} } = request;
+export async function executeRequest(
+  request: PreparedRequest,
+  context: Pick<EngineContext, 'report'>,
+): Promise<ExecutionResult> {
+  const { document, operation, operationName, variables = {} } = request;
   if (document.tree === null || request.refusal !== null) return refusalOf(request, context);
   const result = await execute({
-    schema,
+    schema: operation?.schema ?? document.on.schema,
     document: document.tree,
     contextValue: context,
     variableValues: variables,
@@ -119,8 +118,8 @@ function isEmpty({ data }: ExecutionResult): boolean {
   return Object.values(data ?? {}).every((value) => value === null);
 }
 
-function refusalOf({ refusal }: PreparedRequest, { report }: GraphQLContext): ExecutionResult {
-  return { errors: toGraphQLErrors(refusal ?? [], report) };
+function refusalOf({ refusal, document }: PreparedRequest, { report }: Pick<EngineContext, 'report'>): ExecutionResult {
+  return { errors: toGraphQLErrors(refusal ?? document.errors, report) };
 }
 
 /** The error for an answer that is too large to be sent. */
@@ -177,4 +176,42 @@ export function weightOfCost(cost: number): number {
 /** The whole units of a cost. */
 export function unitsOfCost(cost: number): number {
   return Math.floor(cost / COST_PER_UNIT);
+}
+
+/** A smaller operation starts all its root fields at once, so that their reads share statements. */
+const LARGE_COST = 2_000;
+const ASK_FOR_LESS =
+  'The users that match, their accounts, or the changes that were looked at, are more than one answer can have: ask for fewer at once.';
+
+/** Whether an operation may take long: its fields begin in several turns of the event loop then. */
+export function isLarge({ cost }: Pick<PreparedRequest, 'cost'>): boolean {
+  return cost >= LARGE_COST;
+}
+
+/**
+ * Returns a function that begins to count the cost of one execution of a request, or of none, for `EngineContext.charge`. `addWeight` gets
+ * the units of what is beyond the most that was charged: a second execution weighs only what is beyond the first.
+ */
+export function countCosts(
+  prepared: PreparedRequest | null,
+  addWeight: (units: number) => void,
+): () => EngineContext['charge'] {
+  const paid = prepared?.cost ?? 0;
+  let weighed = paid;
+  return () => {
+    let charged = paid;
+    return (cost) => {
+      charged += cost;
+      if (charged > weighed) {
+        addWeight(unitsOfCost(charged) - unitsOfCost(weighed));
+        weighed = charged;
+      }
+      // A mutation is always answered, because its work is done.
+      if (prepared === null || prepared.operation?.node.operation === 'mutation') return true;
+      const { limits } = prepared.document.on;
+      if (charged <= limits.cost) return true;
+      prepared.refusal ??= [new GraphQLError(`${limitExceeded('cost', 'more', limits)} ${ASK_FOR_LESS}`)];
+      return false;
+    };
+  };
 }

@@ -39,9 +39,14 @@ export const LIMITS = {
   cost: 20_000,
   /** Of the largest event of a subscription. The thread that keeps the streams executes it. */
   eventCost: 5_000,
-} as const;
+};
 
-const NAMES: Partial<Record<keyof typeof LIMITS, string>> = {
+/** The number of errors in one answer. The last one tells that there were more. */
+export const MAX_ERRORS = 5;
+
+export type Limits = Readonly<typeof LIMITS>;
+
+const NAMES: Partial<Record<keyof Limits, string>> = {
   rootFields: 'root fields',
   subscriptionCharacters: 'characters of a subscription',
   subscriptionBytes: 'bytes of a request for a subscription',
@@ -49,13 +54,13 @@ const NAMES: Partial<Record<keyof typeof LIMITS, string>> = {
 };
 
 /** The message for a limit that is exceeded: its name, what arrived, what is accepted. */
-export function limitExceeded(limit: keyof typeof LIMITS, arrived: number | string): string {
-  return `${NAMES[limit] ?? limit}: got ${arrived}, expected at most ${LIMITS[limit]}.`;
+export function limitExceeded(limit: keyof Limits, arrived: number | string, limits: Limits = LIMITS): string {
+  return `${NAMES[limit] ?? limit}: got ${arrived}, expected at most ${limits[limit]}.`;
 }
 
 /** The first limit that a document exceeds, as an error; null where it keeps them all. The document may be invalid. */
-export function findExceededLimit(document: DocumentNode): GraphQLError | null {
-  return findLongText(document) ?? findTooMany(document);
+export function findExceededLimit(document: DocumentNode, limits: Limits): GraphQLError | null {
+  return findLongText(document) ?? findTooMany(document, limits);
 }
 
 /** The kinds of text that a document has, by their nodes: what limits each, and what errors call it. */
@@ -95,7 +100,7 @@ function walk(node: ASTNode, enter: (node: ASTNode) => void): void {
   }
 }
 
-function findTooMany(document: DocumentNode): GraphQLError | null {
+function findTooMany(document: DocumentNode, limits: Limits): GraphQLError | null {
   const fragments = fragmentsOf(document);
   const depths = new Map<string, number>();
   const arrived = { aliases: 0, directives: 0, fragments: fragments.size, depth: 0, operations: 0, rootFields: 0 };
@@ -136,14 +141,14 @@ function findTooMany(document: DocumentNode): GraphQLError | null {
     if (node.kind !== 'OperationDefinition') continue;
     arrived.operations += 1;
     // Beyond the limit they are only counted: each may spread all fragments.
-    if (arrived.operations > LIMITS.operations) continue;
+    if (arrived.operations > limits.operations) continue;
     for (const variable of node.variableDefinitions ?? []) countDirectives(variable);
     arrived.depth = Math.max(arrived.depth, depthOf(node.selectionSet));
     arrived.rootFields = Math.max(arrived.rootFields, rootFieldsOf(node, fragments).length);
   }
   const names = ['operations', 'depth', 'rootFields', 'aliases', 'directives', 'fragments'] as const;
-  const beyond = names.find((name) => arrived[name] > LIMITS[name]);
-  return beyond === undefined ? null : new GraphQLError(limitExceeded(beyond, arrived[beyond]));
+  const beyond = names.find((name) => arrived[name] > limits[name]);
+  return beyond === undefined ? null : new GraphQLError(limitExceeded(beyond, arrived[beyond], limits));
 }
 
 /**

@@ -1,10 +1,10 @@
 import { cursor, cursorOf, PAGE_SIZE, parse } from '../domain/filters.js';
 import type { ListedBan } from '../domain/identities.js';
 import type { User } from '../domain/users.js';
-import { costs, SURCHARGES } from '../engine/field-cost.js';
-import { selects } from '../engine/selection.js';
+import { costs } from '../engine/cost.js';
+import { selects } from '../engine/nodes.js';
 import { badInput } from '../errors.js';
-import { builder } from './builder.js';
+import { builder, SURCHARGES } from './builder.js';
 import { pageInfoType } from './user-lists.js';
 import { userType } from './users.js';
 

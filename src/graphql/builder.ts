@@ -6,25 +6,47 @@ import type PrismaTypes from '../db/generated/pothos.js';
 import { getDatamodel } from '../db/generated/pothos.js';
 import type { ProjectScope } from '../domain/projects.js';
 import type { Account, User } from '../domain/users.js';
-import type { AppError } from '../errors.js';
+import { chargingForRows, declaredCost, type EngineContext } from '../engine/cost.js';
+import { countCosts, isLarge, type PreparedRequest } from '../engine/execution.js';
+import { type WrapResolver, wrapResolvers } from '../engine/wrap-resolvers.js';
 import type { Admit } from '../feed/changes.js';
+import type { Asker } from '../http/elsewhere.js';
+import { isSliceOver, nextSlice } from '../http/event-loop.js';
+import { withSpan } from '../telemetry/request-trace.js';
 import { addEnums } from './enums.js';
 
 /** What a resolver gets: the project of the request's credentials, the services, and the request's id for the audit trail. */
-export interface GraphQLContext {
+export interface GraphQLContext extends EngineContext {
   readonly scope: ProjectScope;
   readonly services: Services;
   readonly requestId: string;
   /** Whether it may take long: its fields begin in several turns of the event loop then. */
   readonly isLarge: boolean;
-  /** Adds to the cost of the operation (rows.ts); false where it cannot be answered for that. */
-  readonly charge: (cost: number) => boolean;
-  /** The context of a second execution for the same answer: it is charged only for what it costs beyond the first. */
   readonly again: () => GraphQLContext;
   /** How long a subscription goes on, and how it reads. Null for any other operation. */
   readonly follower: { readonly signal: AbortSignal; readonly admit: Admit } | null;
-  /** Is told of an error of a resolver as an operator should know of it. */
-  readonly report: (failure: AppError) => void;
+}
+
+/** The context of the resolvers of a request, or of an event of a subscription. */
+export function contextOf(
+  { id, scope, addWeight, report }: Asker,
+  prepared: PreparedRequest | null,
+  services: Services,
+  follower: GraphQLContext['follower'] = null,
+): GraphQLContext {
+  const countCost = countCosts(prepared, addWeight);
+  const context: GraphQLContext = {
+    scope,
+    project: scope.appId,
+    services,
+    requestId: id,
+    follower,
+    isLarge: prepared !== null && isLarge(prepared),
+    charge: countCost(),
+    again: () => ({ ...context, charge: countCost() }),
+    report,
+  };
+  return context;
 }
 
 /** The models with the rows that services return: what is public of them. */
@@ -32,6 +54,39 @@ type Models = Omit<PrismaTypes, 'User' | 'Account'> & {
   User: Omit<PrismaTypes['User'], 'Shape'> & { Shape: User };
   Account: Omit<PrismaTypes['Account'], 'Shape'> & { Shape: Account };
 };
+
+type Resolver = ReturnType<WrapResolver>;
+
+/**
+ * Charges for lists, makes each root field a step of the request's trace (telemetry/request-trace.ts), and spreads root fields and the
+ * events of subscriptions over turns of the event loop.
+ */
+function wrapResolver(resolve: Resolver, field: Parameters<WrapResolver>[1]): Resolver {
+  const { parentType, name, type } = field;
+  const charging =
+    type.kind === 'List' && declaredCost({ extensions: field.extensions ?? {} }).rows
+      ? chargingForRows(resolve)
+      : resolve;
+  if (!['Query', 'Mutation', 'Subscription'].includes(parentType)) return charging;
+  const step = { kind: 'resolver', name: `${parentType}.${name}` } as const;
+  const traced: Resolver =
+    parentType === 'Subscription' ? charging : (...given) => withSpan(step, () => charging(...given));
+  return parentType === 'Mutation' ? traced : inSlices(traced);
+}
+
+/**
+ * Together, the root fields of a query may have thousands of rows. The fields of a large query also start in several turns. Those of a
+ * smaller one start together, so that their reads share statements.
+ */
+function inSlices(resolve: Resolver): Resolver {
+  return (...given) => {
+    const { isLarge: isSlow, project } = given[2] as GraphQLContext;
+    const inSlice = (value: unknown) => (isSliceOver() ? nextSlice(project).then(() => value) : value);
+    if (isSlow && isSliceOver()) return nextSlice(project).then(() => resolve(...given));
+    const answer = resolve(...given);
+    return answer instanceof Promise ? answer.then(inSlice) : answer;
+  };
+}
 
 export const builder = new SchemaBuilder<{
   Context: GraphQLContext;
@@ -50,7 +105,8 @@ export const builder = new SchemaBuilder<{
   };
 }>({
   defaultFieldNullability: false,
-  plugins: [PrismaPlugin, DirectivesPlugin],
+  plugins: [wrapResolvers, PrismaPlugin, DirectivesPlugin],
+  wrapResolver,
   prisma: {
     dmmf: getDatamodel(),
     // Resolvers ask services, which batch and keep to the project; a field that wants its own query is a mistake.
@@ -75,3 +131,25 @@ builder.scalarType('DateTime', {
 });
 
 export const { loginMethodEnum, networkEnum, walletTypeEnum, changeTypeEnum } = addEnums(builder);
+
+/** What fields cost beyond the 1 that each costs. */
+export const SURCHARGES = {
+  /** An index is searched. */
+  search: 10,
+  /** A row is written, in a transaction of its own. */
+  write: 100,
+  /** An exact total is read. */
+  total: 200,
+  /** Users are looked at one by one, up to a limit. */
+  scan: 500,
+  /** One of many users is looked up. */
+  id: 8,
+  /** One of many addresses is parsed and written. */
+  account: 1,
+  /** The text of the whole schema is answered. */
+  sdl: 100,
+  /** One of many addresses is parsed and looked up. */
+  wallet: 2,
+  /** A verdict is signed. */
+  receipt: 12,
+} as const;

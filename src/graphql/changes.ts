@@ -3,10 +3,10 @@ import { CHANGES_PAGE, type Change, type ChangeType, changeCursor } from '../dom
 import { parse } from '../domain/filters.js';
 import { camelCase } from '../domain/identities.js';
 import type { User } from '../domain/users.js';
-import { COST_PER_UNIT, costs, SURCHARGES } from '../engine/field-cost.js';
-import { selects } from '../engine/selection.js';
+import { COST_PER_UNIT, costs } from '../engine/cost.js';
+import { selects } from '../engine/nodes.js';
 import { badInput } from '../errors.js';
-import { builder, changeTypeEnum, type GraphQLContext } from './builder.js';
+import { builder, changeTypeEnum, type GraphQLContext, SURCHARGES } from './builder.js';
 import { pageInfoType } from './user-lists.js';
 import { userType } from './users.js';
 

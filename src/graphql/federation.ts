@@ -1,18 +1,11 @@
 import type { DirectiveList } from '@pothos/plugin-directives';
-import {
-  GraphQLObjectType,
-  GraphQLSchema,
-  lexicographicSortSchema,
-  printSchema,
-  SchemaMetaFieldDef,
-  TypeMetaFieldDef,
-} from 'graphql';
+import { GraphQLObjectType, GraphQLSchema, lexicographicSortSchema, printSchema } from 'graphql';
 import { parse, userId } from '../domain/filters.js';
 import type { User } from '../domain/users.js';
-import { costs, SURCHARGES } from '../engine/field-cost.js';
-import { selects } from '../engine/selection.js';
+import { costs } from '../engine/cost.js';
+import { selects } from '../engine/nodes.js';
 import { AppError, badInput } from '../errors.js';
-import { builder } from './builder.js';
+import { builder, SURCHARGES } from './builder.js';
 import { MAX_IDS, userType } from './users.js';
 
 /*
@@ -99,7 +92,7 @@ function readId(representation: unknown): bigint | AppError {
   }
 }
 
-/** A schema without what only gateways ask for: types and root fields whose names begin with one underscore. Not to be executed. */
+/** A schema without what only gateways ask for: types and root fields whose names begin with one underscore. */
 export function withoutFederation(schema: GraphQLSchema): GraphQLSchema {
   const { types, query, ...config } = schema.toConfig();
   const { fields, ...root } = (query as GraphQLObjectType).toConfig();
@@ -110,16 +103,6 @@ export function withoutFederation(schema: GraphQLSchema): GraphQLSchema {
   });
   const ownTypes = types.filter(({ name }) => isOwn(name) && name !== own.name);
   return lexicographicSortSchema(new GraphQLSchema({ ...config, query: own, types: ownTypes }));
-}
-
-/**
- * Makes introspection of `schema` tell of `shown`. Callers who are no gateway generate code from it, and generators refuse scalars that
- * they do not know. GraphQL.js has one definition of these fields for all schemas, so all other schemas are told of themselves.
- */
-export function introspectAs(schema: GraphQLSchema, shown: GraphQLSchema): void {
-  const shownOf = (asked: GraphQLSchema) => (asked === schema ? shown : asked);
-  SchemaMetaFieldDef.resolve = (_root, _args, _context, info) => shownOf(info.schema);
-  TypeMetaFieldDef.resolve = (_root, { name }, _context, info) => shownOf(info.schema).getType(name);
 }
 
 let sdl: string | undefined;

@@ -2,20 +2,9 @@ import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import { shouldRenderGraphiQL } from 'graphql-yoga';
 import type { Services } from '../context.js';
 import { atMost, isTooLong } from '../domain/input-limits.js';
-import { contextOf, createAnswerer, type HttpRequest, isPlainPost } from '../engine/answer.js';
-import { createDocumentCache } from '../engine/documents.js';
-import type { AnsweredElsewhere, AskedElsewhere } from '../engine/elsewhere.js';
+import { type HttpRequest, isPlainPost } from '../engine/answer.js';
 import type { Parameters, PreparedRequest } from '../engine/execution.js';
 import { LIMITS, limitExceeded } from '../engine/limits.js';
-import {
-  createPersistedQueries,
-  createRequestReader,
-  createTextFinder,
-  readDocumentsDir,
-  readGivenDocument,
-  warmDocuments,
-} from '../engine/request.js';
-import { keepSubscription, subscriptionEvents } from '../engine/subscriptions.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
 import type { RunWithAdmission } from '../http/admission.js';
 import { type Authenticate, authenticated, stillAuthenticated } from '../http/authentication.js';
@@ -24,7 +13,19 @@ import { askerOf, bytesOf, type Elsewhere, sendBytes } from '../http/elsewhere.j
 import { refuseMalformedUrl, reportFailure } from '../http/failures.js';
 import { accepts, EVENT_STREAM, type Streams } from '../http/lifetime.js';
 import type { DemoCredentials } from '../http/public-routes.js';
+import { contextOf } from './builder.js';
+import type { AnsweredElsewhere, AskedElsewhere } from './elsewhere.js';
 import { createExplorer } from './explorer.js';
+import {
+  createPersistedQueries,
+  createRequestReader,
+  createTextFinder,
+  readDocumentsDir,
+  readGivenDocument,
+  warmDocuments,
+} from './request.js';
+import { engine } from './schema.js';
+import { keepSubscription, subscriptionEvents } from './subscriptions.js';
 
 export interface GraphQLOptions {
   readonly services: Services;
@@ -48,10 +49,10 @@ const BODY_LIMIT_BYTES = 262_144;
 export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, options) => {
   const { services, authenticate, runWithAdmission, streams, graphiql, demoCredentials, documentsDir, elsewhere } =
     options;
-  const documents = createDocumentCache();
+  const documents = engine.createDocumentCache();
   const persisted = createPersistedQueries();
   const reader = createRequestReader(documents, persisted, elsewhere);
-  const answerer = createAnswerer(documents, (err) => app.log.error({ err }, 'A request failed.'));
+  const answerer = engine.createAnswerer(documents, (err) => app.log.error({ err }, 'A request failed.'));
   const shared = documentsDir === null ? new Map<string, string>() : await readDocumentsDir(documentsDir);
   await warmDocuments(documents, '', shared);
   const findText = createTextFinder({ registered: services.documents, shared, persisted, runWithAdmission });

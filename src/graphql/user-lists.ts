@@ -12,10 +12,10 @@ import {
   userFilter,
 } from '../domain/filters.js';
 import type { User } from '../domain/users.js';
-import { costs, SURCHARGES } from '../engine/field-cost.js';
-import { selects } from '../engine/selection.js';
+import { costs } from '../engine/cost.js';
+import { selects } from '../engine/nodes.js';
 import { AppError, badInput } from '../errors.js';
-import { builder, loginMethodEnum } from './builder.js';
+import { builder, loginMethodEnum, SURCHARGES } from './builder.js';
 import { userType } from './users.js';
 
 /* Users in lists: by cursor, by page number, and their number. */

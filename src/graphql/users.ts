@@ -1,10 +1,15 @@
 import { requireAddress } from '../domain/addresses.js';
 import { parse, userId } from '../domain/filters.js';
-import { camelCase, parseIdentity, requireEmail, requireExternalId } from '../domain/identities.js';
-import { ACCOUNTS_PER_USER, costs, SURCHARGES, USERS_PER_SEARCH } from '../engine/field-cost.js';
-import { selects } from '../engine/selection.js';
+import { camelCase, MAX_ACCOUNTS, parseIdentity, requireEmail, requireExternalId } from '../domain/identities.js';
+import { costs, type Rows } from '../engine/cost.js';
+import { selects } from '../engine/nodes.js';
 import { AppError } from '../errors.js';
-import { builder, loginMethodEnum, networkEnum, walletTypeEnum } from './builder.js';
+import { builder, loginMethodEnum, networkEnum, SURCHARGES, walletTypeEnum } from './builder.js';
+
+/** Most users have few accounts. */
+const ACCOUNTS_PER_USER: Rows = { otherwise: 3, atMost: MAX_ACCOUNTS };
+/** An email or an address nearly always belongs to one user. */
+const USERS_PER_SEARCH: Rows = { otherwise: 3, atMost: Number.POSITIVE_INFINITY };
 
 /** How many users `usersByIds` may be asked for, and a gateway (federation.ts). */
 export const MAX_IDS = 100;

@@ -2,10 +2,10 @@ import { type Address, isChecksumValid, parseAddress, requireAddress } from '../
 import { parse, userId } from '../domain/filters.js';
 import type { WalletOwner } from '../domain/users.js';
 import { MAX_WALLETS, readWallet, VERDICTS, type WalletVerdict } from '../domain/wallets.js';
-import { costs, SURCHARGES } from '../engine/field-cost.js';
-import { selects } from '../engine/selection.js';
+import { costs } from '../engine/cost.js';
+import { selects } from '../engine/nodes.js';
 import { AppError } from '../errors.js';
-import { builder, networkEnum, walletTypeEnum } from './builder.js';
+import { builder, networkEnum, SURCHARGES, walletTypeEnum } from './builder.js';
 
 // As in REST, null is an error and never "not pinned": it is what a caller sends who has lost the id.
 const requiredUserId = userId('userId');

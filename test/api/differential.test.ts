@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { beforeAll, expect, test } from 'vitest';
-import { createAnswererElsewhere } from '#dist/engine/elsewhere.js';
+import { createAnswererElsewhere } from '#dist/graphql/elsewhere.js';
 import { stellarAddress } from '../support/addresses.js';
 import { type TestProject, useTestApp } from '../support/app.js';
 import { graphqlQuestion } from '../support/garbage.js';

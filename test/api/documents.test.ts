@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { ProjectScope } from '#dist/domain/projects.js';
-import { createDocumentCache } from '#dist/engine/documents.js';
-import { createPersistedQueries, findFaults, warmDocuments } from '#dist/engine/request.js';
+import { createPersistedQueries, findFaults, warmDocuments } from '#dist/graphql/request.js';
+import { engine } from '#dist/graphql/schema.js';
 import { createDocuments } from '#dist/projects/documents.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { addNamedUsers, codesOf, requestGraphQL } from '../support/graphql.js';
@@ -172,7 +172,7 @@ describe('a registered document', () => {
 
 describe('documents are prepared before they are asked for', () => {
   test('each is parsed and compiled', async () => {
-    const cache = createDocumentCache();
+    const cache = engine.createDocumentCache();
     const texts = [BY_FIRST, COUNT, 'mutation { deleteUser(id: 1) { id } }', '{ invalid }'];
     await warmDocuments(cache, 'app', new Map(texts.map((text) => [idOf(text), text])));
     expect(cache.find(BY_FIRST)?.operation('ByFirst')?.run).not.toBeNull();
@@ -183,7 +183,7 @@ describe('documents are prepared before they are asked for', () => {
   });
 
   test('as far as there is memory for the project', async () => {
-    const cache = createDocumentCache();
+    const cache = engine.createDocumentCache();
     const text = (index: number) => `query Q${index} { usersByIds(ids: [${'1 '.repeat(3_900)}]) { id } }`;
     const texts = Array.from({ length: 20 }, (_, index) => text(index));
     await warmDocuments(cache, 'app', new Map(texts.map((each) => [idOf(each), each])));

@@ -3,9 +3,8 @@ import fc from 'fast-check';
 import type * as GraphQL from 'graphql';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { compile } from '#dist/engine/compiled.js';
-import { readDocument } from '#dist/engine/documents.js';
 import { prepareRequest } from '#dist/engine/execution.js';
-import { schema } from '#dist/graphql/schema.js';
+import { engine, schema } from '#dist/graphql/schema.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { type TestProject, useTestApp } from '../support/app.js';
 
@@ -58,7 +57,7 @@ interface Question {
 
 /** Both answers. `compiled` is null if it leaves the operation to GraphQL.js, undefined if it cannot be compiled. */
 async function bothAnswers({ query, variables = {}, operationName }: Question) {
-  const read = readDocument(query);
+  const read = engine.readDocument(query);
   const document = read.tree as GraphQL.DocumentNode;
   expect(read.errors).toEqual([]);
   const prepared = prepareRequest(read, { query, variables, operationName });
@@ -71,16 +70,16 @@ async function bothAnswers({ query, variables = {}, operationName }: Question) {
   });
   if (prepared.refusal !== null) return { executed, compiled: null };
   const size = { fields: 0, most: 1_000 };
-  const run = prepared.operation && compile(document, prepared.operation.node, size);
+  const run = prepared.operation && compile(schema, document, prepared.operation.node, size);
   const answer = run === null ? undefined : await run(prepared.coerced, context as never);
   return { executed, compiled: typeof answer === 'object' ? answer.body : answer && null };
 }
 
 /** Compiles a valid operation with a limit on its number of fields. */
 function compileOnly(query: string, operationName?: string, most = 1_000) {
-  const document = readDocument(query);
+  const document = engine.readDocument(query);
   const operation = document.operation(operationName);
-  return operation && compile(document.tree as GraphQL.DocumentNode, operation.node, { fields: 0, most });
+  return operation && compile(schema, document.tree as GraphQL.DocumentNode, operation.node, { fields: 0, most });
 }
 
 async function expectSame(question: Question) {
@@ -221,7 +220,7 @@ describe('operations that are left to GraphQL.js', () => {
   test('an operation with many more fields than its document has tokens is not compiled', () => {
     const fragments = Array.from({ length: 9 }, (_, n) => `fragment F${n} on User { accounts { id } ...F${n + 1} }`);
     const query = `{ ${'abcdefghij'.replace(/./g, '$&: users { nodes { ...F0 } } ')} } ${fragments.join(' ')} fragment F9 on User { ${'abcdefghij'.replace(/./g, '$&: id ')} }`;
-    expect(readDocument(query).errors).toEqual([]);
+    expect(engine.readDocument(query).errors).toEqual([]);
     expect(compileOnly(query, undefined, 100)).toBeNull();
     expect(compileOnly(query, undefined, 300)).not.toBeNull();
   });

@@ -1,11 +1,10 @@
 import { createRequire } from 'node:module';
 import type * as GraphQL from 'graphql';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { readDocument } from '#dist/engine/documents.js';
+import { declaredCost as costOf } from '#dist/engine/cost.js';
 import { prepareRequest } from '#dist/engine/execution.js';
-import { costOf } from '#dist/engine/field-cost.js';
 import { LIMITS } from '#dist/engine/limits.js';
-import { schema } from '#dist/graphql/schema.js';
+import { engine, schema } from '#dist/graphql/schema.js';
 import { type TestProject, useTestApp } from '../support/app.js';
 
 // The same copy of the module that the schema uses. An import would load a second copy.
@@ -20,7 +19,7 @@ const ACCOUNT = '{ network: STELLAR, publicKey: "G" }';
 
 describe('the cost of an operation', () => {
   const cost = (query: string, variables?: Record<string, unknown>, operationName?: string) => {
-    const document = readDocument(query);
+    const document = engine.readDocument(query);
     expect(document.errors).toEqual([]);
     return prepareRequest(document, { query, variables, operationName }).cost;
   };

@@ -1,7 +1,8 @@
 import { beforeAll, expect, test } from 'vitest';
-import { answerFast, contextOf } from '#dist/engine/answer.js';
-import { createDocumentCache, readDocument } from '#dist/engine/documents.js';
+import { answerFast } from '#dist/engine/answer.js';
 import { prepareRequest } from '#dist/engine/execution.js';
+import { contextOf } from '#dist/graphql/builder.js';
+import { engine } from '#dist/graphql/schema.js';
 import { ethereumAddress } from '../support/addresses.js';
 import { type TestProject, useTestApp } from '../support/app.js';
 
@@ -63,7 +64,7 @@ test('rows are charged once for a compiled query that GraphQL.js has to execute 
   const query = `query ($id: ID!) { searchUsers(by: { email: "${email}" }) { ${fields} } user(id: $id) { id } }`;
   const { services } = app.context;
   const scope = await services.projects.getScope(shared.appId);
-  const document = readDocument(query);
+  const document = engine.readDocument(query);
   const units = async (id: string) => {
     let added = 0;
     const addWeight = (more: number) => {
@@ -74,7 +75,7 @@ test('rows are charged once for a compiled query that GraphQL.js has to execute 
       isPlain: true,
     };
     const context = contextOf({ id: 'a', scope, addWeight, report: () => undefined }, prepared, services);
-    const body = await answerFast(prepared, context, createDocumentCache());
+    const body = await answerFast(prepared, context, engine.createDocumentCache());
     return { added, isCompiled: document.operation(undefined)?.run !== null, answer: JSON.parse(body ?? 'null') };
   };
   const bySlowWay = await units('x');

@@ -1,8 +1,7 @@
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { beforeAll, beforeEach, expect, test } from 'vitest';
-import { readDocument } from '#dist/engine/documents.js';
-import { printedSubgraph } from '#dist/graphql/schema.js';
+import { engine, printedSubgraph } from '#dist/graphql/schema.js';
 import { stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { addNamedUsers, codesOf, idsOf, requestGraphQL } from '../support/graphql.js';
@@ -113,7 +112,7 @@ test('_entities accepts from 0 to 100 representations and refuses 101', async ()
 
 test('what a gateway sends is compiled', () => {
   for (const query of [ENTITIES, '{ _service { sdl } }']) {
-    const [operation] = readDocument(query).operations();
+    const [operation] = engine.readDocument(query).operations();
     operation?.compile();
     expect(operation?.run).toEqual(expect.any(Function));
   }

@@ -1,8 +1,7 @@
 import { createRequire, Module } from 'node:module';
 import { compile } from '../../dist/engine/compiled.js';
-import { readDocument } from '../../dist/engine/documents.js';
 import { prepareRequest } from '../../dist/engine/execution.js';
-import { schema } from '../../dist/graphql/schema.js';
+import { engine, schema } from '../../dist/graphql/schema.js';
 
 /*
  * `node test/bench/compiled.mjs`, after `npm run build` and `npm ci --prefix test/bench`: compares our compiled
@@ -90,9 +89,9 @@ const rows = [];
 for (const [name, [query, variables]] of Object.entries(OPERATIONS)) {
   // Our parser removes the tokens, and graphql-jit needs them.
   const whole = parse(query);
-  const { tree } = readDocument(query);
-  const { operation, coerced } = prepareRequest(readDocument(query), { query, variables });
-  const compileOurs = () => compile(tree, operation.node, { fields: 0, most: 100_000 });
+  const { tree } = engine.readDocument(query);
+  const { operation, coerced } = prepareRequest(engine.readDocument(query), { query, variables });
+  const compileOurs = () => compile(schema, tree, operation.node, { fields: 0, most: 100_000 });
   const compileJit = () => compileQuery(schema, whole);
   const [ours, jit] = [compileOurs(), compileJit()];
   if (ours === null || !isCompiledQuery(jit)) throw new Error(`${name} is not compiled.`);

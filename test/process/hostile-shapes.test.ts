@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { LARGEST_ANSWER_BYTES } from '#dist/domain/input-limits.js';
-import { readDocument } from '#dist/engine/documents.js';
 import { prepareRequest, weightOfCost, weightOfReading } from '#dist/engine/execution.js';
 import { LIMITS } from '#dist/engine/limits.js';
+import { engine } from '#dist/graphql/schema.js';
 import { weightOfBody } from '#dist/http/body.js';
 import type { Json } from '../support/app.js';
 import { type Credentials, type RunningServer, startServer, userdirJson } from '../support/command.js';
@@ -86,14 +86,14 @@ async function usage(): Promise<{ cpuMs: number; pauseMs: number }> {
 
 /** The largest request of a shape that the limits accept, with its weight. */
 function largest(shape: Shape): { asked: Asked; units: number } {
-  const isValid = ({ query }: Asked) => readDocument(query).errors.length === 0;
+  const isValid = ({ query }: Asked) => engine.readDocument(query).errors.length === 0;
   const mustBeValid = isValid(shape.make(1, fixture));
   const fits = (size: number) => {
     const asked = shape.make(size, fixture);
     const bytes = JSON.stringify(asked).length;
     if (asked.query.length > LIMITS.characters || bytes > 250_000 || (mustBeValid && !isValid(asked))) return null;
     const { query, variables, operationName } = asked;
-    const { cost } = prepareRequest(readDocument(query), { query, variables, operationName });
+    const { cost } = prepareRequest(engine.readDocument(query), { query, variables, operationName });
     return cost > LIMITS.cost
       ? null
       : { asked, units: weightOfCost(cost) + weightOfReading(query) + weightOfBody(bytes) };

@@ -2,8 +2,8 @@ import { createRequire } from 'node:module';
 import fc from 'fast-check';
 import type { FieldNode, GraphQLObjectType, OperationDefinitionNode } from 'graphql';
 import { expect, test } from 'vitest';
-import { MAX_ERRORS } from '#dist/engine/errors.js';
-import { argumentsReader, variablesReader } from '#dist/engine/variables.js';
+import { MAX_ERRORS } from '#dist/engine/limits.js';
+import { argumentsReader, variablesReader } from '#dist/engine/nodes.js';
 import { schema } from '#dist/graphql/schema.js';
 
 // Not by `import`, by which Vitest would load a second copy.
@@ -57,7 +57,7 @@ test('variables have the values and the errors of GraphQL.js', () => {
         });
         const { variableDefinitions = [] } = operationOf(`query (${definitions.join(', ')}) { __typename }`);
         const expected = getVariableValues(schema, variableDefinitions, given, { maxErrors: MAX_ERRORS });
-        expect(plain(variablesReader(variableDefinitions)(given))).toEqual(plain(expected));
+        expect(plain(variablesReader(schema, variableDefinitions)(given))).toEqual(plain(expected));
       },
     ),
     { numRuns: 2_000 },

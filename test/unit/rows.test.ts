@@ -1,7 +1,8 @@
 import { createRequire } from 'node:module';
 import type * as GraphQL from 'graphql';
 import { describe, expect, test } from 'vitest';
-import { chargeForRowsOf, operationCost } from '#dist/engine/cost.js';
+import { chargingForRows, declaredCost, operationCost } from '#dist/engine/cost.js';
+import { schema } from '#dist/graphql/schema.js';
 
 // The same copy of the module that the schema uses. An import would load a second copy.
 const { getOperationAST, parse }: typeof GraphQL = createRequire(import.meta.url)('graphql');
@@ -10,16 +11,15 @@ const { getOperationAST, parse }: typeof GraphQL = createRequire(import.meta.url
 async function chargeOf(query: string, rows: unknown[], variables: Record<string, unknown> = {}): Promise<number> {
   const document = parse(query);
   const operation = getOperationAST(document) as GraphQL.OperationDefinitionNode;
-  operationCost(document, operation);
-  const field = { resolve: async () => rows } as unknown as Parameters<typeof chargeForRowsOf>[0];
-  chargeForRowsOf(field);
+  operationCost({ schema, shown: schema, costOf: declaredCost }, document, operation);
+  const resolve = chargingForRows(async () => rows);
   let charged = 0;
   const charge = (cost: number) => {
     charged += cost;
     return true;
   };
   const info = { fieldNodes: operation.selectionSet.selections, variableValues: variables };
-  await field.resolve?.(undefined, {}, { charge } as never, info as never);
+  await resolve(undefined, {}, { charge } as never, info as never);
   return charged;
 }
 

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
-import { createDocumentCache } from '#dist/engine/documents.js';
 import { prepareRequest } from '#dist/engine/execution.js';
 import { LIMITS } from '#dist/engine/limits.js';
-import { keepSubscription, subscriptionEvents } from '#dist/engine/subscriptions.js';
 import { AppError } from '#dist/errors.js';
+import { engine } from '#dist/graphql/schema.js';
+import { keepSubscription, subscriptionEvents } from '#dist/graphql/subscriptions.js';
 
 /** Events of a subscription to changes of one user, whose services are made here. */
 const QUERY = 'subscription ($after: String) { changes(after: $after) { id user { authValue accounts { id } } } }';
@@ -19,7 +19,7 @@ interface Setup {
 /** The data of the events, and the weights under which they were admitted. */
 async function eventsOf({ user, query = QUERY, refusals = 0 }: Setup) {
   const weights: number[] = [];
-  const documents = createDocumentCache();
+  const documents = engine.createDocumentCache();
   const scope = { appId: 'app', permits: () => true, projectIdFor: () => 1 };
   let refused = 0;
   const stream = {
@@ -91,7 +91,7 @@ test('a full queue loses no event', async () => {
 
 test('the largest event of an operation counts, and not the estimate', () => {
   const refusalOf = (query: string) => {
-    const documents = createDocumentCache();
+    const documents = engine.createDocumentCache();
     return prepareRequest(documents.findOrRead(query, 'app'), { query, variables: {}, operationName: undefined })
       .refusal;
   };

@@ -1,10 +1,11 @@
 import type { Services } from '../context.js';
+import { type Answer, type HttpRequest, operationOf } from '../engine/answer.js';
+import { type Parameters, prepareRequest, weightOfRequest } from '../engine/execution.js';
 import type { Asker, PlainData } from '../http/elsewhere.js';
 import { isSliceOver, nextSlice } from '../http/event-loop.js';
 import type { LoggedOperation } from '../http/request-log.js';
-import { type Answer, contextOf, createAnswerer, type HttpRequest, operationOf } from './answer.js';
-import { createDocumentCache } from './documents.js';
-import { type Parameters, prepareRequest, weightOfRequest } from './execution.js';
+import { contextOf } from './builder.js';
+import { engine } from './schema.js';
 
 /* GraphQL requests that another thread of this process executes (app/second-thread.ts). */
 
@@ -29,8 +30,8 @@ export interface AnsweredElsewhere extends PlainData {
 
 /** Answers requests of another thread. `onFailure` is told of errors that belong to no resolver. */
 export function createAnswererElsewhere(services: Services, onFailure: (cause: unknown) => void) {
-  const documents = createDocumentCache();
-  const answerer = createAnswerer(documents, onFailure);
+  const documents = engine.createDocumentCache();
+  const answerer = engine.createAnswerer(documents, onFailure);
   const decoder = new TextDecoder();
   const encoder = new TextEncoder();
 

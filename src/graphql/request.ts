@@ -5,17 +5,18 @@ import type { FastifyRequest } from 'fastify';
 import { LRUCache } from 'lru-cache';
 import { isTooLong } from '../domain/input-limits.js';
 import type { ProjectScope } from '../domain/projects.js';
+import { operationOf } from '../engine/answer.js';
+import type { DocumentCache, ReadDocument } from '../engine/documents.js';
+import { toGraphQLErrors } from '../engine/errors.js';
+import { type Parameters, prepareRequest, weightOfReading, weightOfRequest } from '../engine/execution.js';
+import { LIMITS, limitExceeded } from '../engine/limits.js';
 import { AppError, badInput } from '../errors.js';
 import type { RunWithAdmission } from '../http/admission.js';
 import type { Elsewhere } from '../http/elsewhere.js';
 import { isSliceOver, nextSlice } from '../http/event-loop.js';
 import { DOCUMENTS_OF_PROJECT, type DocumentSet, type Documents, documentIdOf } from '../projects/documents.js';
-import { operationOf } from './answer.js';
-import { type DocumentCache, type ReadDocument, readDocument } from './documents.js';
 import type { AnsweredElsewhere, AskedElsewhere } from './elsewhere.js';
-import { toGraphQLErrors } from './errors.js';
-import { type Parameters, prepareRequest, weightOfReading, weightOfRequest } from './execution.js';
-import { LIMITS, limitExceeded } from './limits.js';
+import { engine } from './schema.js';
 
 /** This thread reads and executes what weighs no more. */
 const LIGHT_UNITS = 8;
@@ -235,7 +236,7 @@ export async function warmDocuments(cache: DocumentCache, appId: string, documen
 
 /** What keeps a document from being registered: a sentence for each fault, with its line. */
 export function findFaults(text: string): string[] {
-  const { errors, operations } = readDocument(text);
+  const { errors, operations } = engine.readDocument(text);
   const invalid = toGraphQLErrors(errors, () => undefined).map(({ message, locations }) => {
     const line = locations?.[0]?.line;
     return line === undefined ? message : `line ${line}: ${message}`;

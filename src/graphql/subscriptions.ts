@@ -3,15 +3,8 @@ import { createSourceEventStream, type ExecutionArgs, type ExecutionResult, exec
 import type { Services } from '../context.js';
 import type { Change } from '../domain/changes.js';
 import { LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';
-import { AppError } from '../errors.js';
-import type { GraphQLContext } from '../graphql/builder.js';
-import type { ShownChange } from '../graphql/changes.js';
-import { schema } from '../graphql/schema.js';
-import type { Asker } from '../http/elsewhere.js';
-import { HEARTBEAT, type OpenStream } from '../http/lifetime.js';
-import { contextOf } from './answer.js';
-import type { DocumentCache } from './documents.js';
-import { toGraphQLError, toGraphQLErrors } from './errors.js';
+import type { DocumentCache } from '../engine/documents.js';
+import { toGraphQLError, toGraphQLErrors } from '../engine/errors.js';
 import {
   isTooLarge,
   type Parameters,
@@ -19,7 +12,13 @@ import {
   prepareRequest,
   weightOfCost,
   weightOfReading,
-} from './execution.js';
+} from '../engine/execution.js';
+import { AppError } from '../errors.js';
+import type { Asker } from '../http/elsewhere.js';
+import { HEARTBEAT, type OpenStream } from '../http/lifetime.js';
+import { contextOf, type GraphQLContext } from './builder.js';
+import type { ShownChange } from './changes.js';
+import { schema } from './schema.js';
 
 /*
  * Subscriptions over Server-Sent Events, in the form of graphql-sse's distinct connections mode: an event `next` for each result and

@@ -1,0 +1,30 @@
+import type { GraphQLSchema } from 'graphql';
+import { createAnswerer } from './answer.js';
+import { declaredCost, type LimitedSchema } from './cost.js';
+import { createDocumentCache, type DocumentCache, readDocument } from './documents.js';
+import { executeRequest, prepareRequest } from './execution.js';
+import { LIMITS } from './limits.js';
+
+export type Engine = ReturnType<typeof createEngine>;
+
+/**
+ * What runs the documents of a schema, whichever it is: reads and checks them within limits, works out what they cost, executes what comes
+ * again and again compiled, and answers over HTTP. Fields declare what they cost by `costs` in their extensions, and resolvers are given a
+ * context that extends EngineContext.
+ */
+export function createEngine(
+  schema: GraphQLSchema,
+  { shown = schema, limits = LIMITS, costOf = declaredCost }: Partial<Omit<LimitedSchema, 'schema'>> = {},
+) {
+  const on: LimitedSchema = { schema, shown, limits, costOf };
+  return {
+    schema,
+    limits,
+    readDocument: (text: string) => readDocument(on, text),
+    createDocumentCache: () => createDocumentCache(on),
+    prepareRequest,
+    executeRequest,
+    createAnswerer: (documents: DocumentCache, onFailure: (cause: unknown) => void) =>
+      createAnswerer(schema, documents, onFailure),
+  };
+}

@@ -1,0 +1,191 @@
+import {
+  type ASTNode,
+  type FieldNode,
+  type GraphQLError,
+  type GraphQLField,
+  type GraphQLLeafType,
+  type GraphQLObjectType,
+  type GraphQLOutputType,
+  type GraphQLResolveInfo,
+  type GraphQLSchema,
+  getArgumentValues,
+  getNamedType,
+  getNullableType,
+  getVariableValues,
+  isLeafType,
+  isNonNullType,
+  isObjectType,
+  isUnionType,
+  type SelectionSetNode,
+  typeFromAST,
+  type ValueNode,
+  type VariableDefinitionNode,
+  valueFromAST,
+} from 'graphql';
+import { MAX_ERRORS } from './limits.js';
+
+/* What is computed once for a node of a document: what its fields return and select, its variables, its arguments. */
+
+/** A value that is computed once for a node of a document. */
+export interface NodeProperty<Node extends ASTNode, Value> {
+  get(node: Node): Value | undefined;
+  set(node: Node, value: Value): void;
+}
+
+/**
+ * Keeps a value on the node itself, under a symbol. Not in a WeakMap: once such a map is old, a scavenge counts its keys as alive, and so
+ * the documents of requests that are answered (docs/decisions/garbage.md).
+ */
+export function nodeProperty<Node extends ASTNode, Value>(description: string): NodeProperty<Node, Value> {
+  const key = Symbol(description);
+  type Noted = Node & { [key]?: Value };
+  return {
+    get: (node) => (node as Noted)[key],
+    set: (node, value) => {
+      (node as Noted)[key] = value;
+    },
+  };
+}
+
+const definitions = nodeProperty<FieldNode, GraphQLField<unknown, unknown>>('definition');
+
+/** Notes the field of the schema that a node asks for (cost.ts). */
+export const setDefinition = definitions.set;
+/** The field of the schema that a node of a valid operation asks for. */
+export const definitionOf = definitions.get;
+
+/**
+ * The object type of what a field returns; null for a leaf. The only union of the schema, `_Entity`, has one member, so that a selection
+ * of it is one of that member.
+ */
+export function objectTypeOf(returned: GraphQLOutputType): GraphQLObjectType | null {
+  const type = getNamedType(returned);
+  if (!isUnionType(type)) return isObjectType(type) ? type : null;
+  const [member, ...others] = type.getTypes();
+  if (member === undefined || others.length > 0) throw new Error(`${type.name} has several members.`);
+  return member;
+}
+
+/**
+ * Whether a field of the schema, written `Type.field`, is selected anywhere below the field that is resolved, also in a
+ * fragment. A field that `@skip` or `@include` leaves out may count as selected.
+ */
+export function selects({ fieldNodes, returnType, fragments }: GraphQLResolveInfo, coordinate: string): boolean {
+  const type = objectTypeOf(returnType);
+  return fieldNodes.some(
+    ({ selectionSet }) => selectionSet && coordinatesBelow(type, selectionSet, fragments).has(coordinate),
+  );
+}
+
+/** Each selection is walked once for its document, however often it is spread and executed. */
+const known = nodeProperty<SelectionSetNode, ReadonlySet<string>>('fields below');
+
+/** All fields below a selection of a type, as `Type.field`. There are no more than the schema has. */
+function coordinatesBelow(
+  type: GraphQLObjectType | null,
+  selectionSet: SelectionSetNode,
+  fragments: GraphQLResolveInfo['fragments'],
+): ReadonlySet<string> {
+  const done = known.get(selectionSet);
+  if (done !== undefined) return done;
+  const coordinates = new Set<string>();
+  known.set(selectionSet, coordinates);
+  for (const selection of selectionSet.selections) {
+    const isField = selection.kind === 'Field';
+    const field = isField && type !== null ? type.getFields()[selection.name.value] : undefined;
+    if (field) coordinates.add(`${type?.name}.${field.name}`);
+    const below =
+      selection.kind === 'FragmentSpread' ? fragments[selection.name.value]?.selectionSet : selection.selectionSet;
+    if (below === undefined || (isField && field === undefined)) continue;
+    // A fragment is on the type itself: the schema has no interfaces.
+    const typeBelow = field ? objectTypeOf(field.type) : type;
+    for (const coordinate of coordinatesBelow(typeBelow, below, fragments)) coordinates.add(coordinate);
+  }
+  return coordinates;
+}
+
+/*
+ * Most operations have variables of scalars and enums, and hand them to arguments as they are; other arguments are constants. Types and
+ * constants are read once here; for each request GraphQL.js reads all of them, which takes 3 % of the CPU of a user. Whatever is not plain is
+ * left to GraphQL.js, and so is every error: the answers are its own.
+ */
+
+type Values = Record<string, unknown>;
+
+/** Coerced variables, or why they cannot be. */
+export type ReadVariables = (given: Values) => { coerced?: Values; errors?: readonly GraphQLError[] };
+
+interface Variable {
+  readonly name: string;
+  readonly type: GraphQLLeafType;
+  readonly isNullable: boolean;
+}
+
+/** What coerces the variables of an operation. */
+export function variablesReader(schema: GraphQLSchema, definitions: readonly VariableDefinitionNode[]): ReadVariables {
+  const variables = definitions.map((definition) => plainVariable(schema, definition));
+  const isPlain = variables.every((variable) => variable !== null);
+  return (given) => {
+    const coerced = isPlain ? coercePlain(variables, given) : null;
+    if (coerced !== null) return { coerced };
+    return getVariableValues(schema, definitions, given, { maxErrors: MAX_ERRORS });
+  };
+}
+
+/** Null for a variable with a default, of a list or of an input object. */
+function plainVariable(
+  schema: GraphQLSchema,
+  { variable, type: node, defaultValue }: VariableDefinitionNode,
+): Variable | null {
+  const type = typeFromAST(schema, node);
+  const plain = getNullableType(type);
+  if (defaultValue !== undefined || !isLeafType(plain)) return null;
+  return { name: variable.name.value, type: plain, isNullable: !isNonNullType(type) };
+}
+
+/** Null where a value is missing or does not fit its type. */
+function coercePlain(variables: readonly Variable[], given: Values): Values | null {
+  const coerced: Values = {};
+  for (const { name, type, isNullable } of variables) {
+    const value = Object.hasOwn(given, name) ? given[name] : undefined;
+    if (value == null) {
+      if (!isNullable) return null;
+      if (value === null) coerced[name] = null;
+      continue;
+    }
+    try {
+      coerced[name] = type.parseValue(value);
+    } catch {
+      return null;
+    }
+    if (coerced[name] === undefined) return null;
+  }
+  return coerced;
+}
+
+/** What reads the arguments of a field from coerced variables. */
+export function argumentsReader(field: GraphQLField<unknown, unknown>, node: FieldNode): (variables: Values) => Values {
+  const slow = (variables: Values) => getArgumentValues(field, node, variables);
+  const constants: Values = {};
+  const names: (readonly [name: string, variable: string])[] = [];
+  for (const { name, value } of node.arguments ?? []) {
+    if (value.kind === 'Variable') names.push([name.value, value.name.value]);
+    else constants[name.value] = constantOf(field, name.value, value);
+  }
+  const hasDefaults = field.args.some(({ defaultValue }) => defaultValue !== undefined);
+  if (hasDefaults || Object.values(constants).includes(undefined)) return slow;
+  return (variables) => {
+    const values: Values = { ...constants };
+    for (const [name, variable] of names) {
+      if (!Object.hasOwn(variables, variable) || variables[variable] === null) return slow(variables);
+      values[name] = variables[variable];
+    }
+    return values;
+  };
+}
+
+/** The value of an argument that is a scalar or an enum in the document; undefined for any other. */
+function constantOf({ args }: GraphQLField<unknown, unknown>, argument: string, value: ValueNode): unknown {
+  const type = args.find(({ name }) => name === argument)?.type;
+  return type !== undefined && isLeafType(getNullableType(type)) ? valueFromAST(value, type) : undefined;
+}

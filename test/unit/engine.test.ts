@@ -1,0 +1,103 @@
+import { createRequire } from 'node:module';
+import type * as GraphQL from 'graphql';
+import { describe, expect, test } from 'vitest';
+import { answerFast } from '#dist/engine/answer.js';
+import { costs, type EngineContext } from '#dist/engine/cost.js';
+import { createEngine } from '#dist/engine/engine.js';
+import { LIMITS } from '#dist/engine/limits.js';
+import { badInput } from '#dist/errors.js';
+
+// The same copy of the module that the engine uses. An import would load a second copy.
+const { buildSchema }: typeof GraphQL = createRequire(import.meta.url)('graphql');
+
+/** A schema that the service knows nothing of. */
+function createLibrary() {
+  const schema = buildSchema(`
+    type Query { shelf(name: String!, books: Int): [Book!]!  secret: String }
+    type Book { title: String! pages: Int! }
+  `);
+  const { shelf } = (schema.getQueryType() as GraphQL.GraphQLObjectType).getFields();
+  if (shelf === undefined) throw new Error('The schema has no shelf.');
+  shelf.extensions = costs({ surcharge: 10, rows: { of: ['books'], otherwise: 2, atMost: 1_000 } });
+  shelf.resolve = async (_root, { name, books = 2 }: { name: string; books?: number }) => {
+    if (name === '') throw badInput('name', name, 'the name of a shelf');
+    return Array.from({ length: books }, (_, at) => ({ title: `${name} "${at}"`, pages: at }));
+  };
+  return schema;
+}
+
+const context: EngineContext = {
+  project: 'library',
+  charge: () => true,
+  again: () => context,
+  report: () => undefined,
+};
+
+describe('a schema of any kind', () => {
+  const engine = createEngine(createLibrary(), { limits: { ...LIMITS, cost: 100, characters: 200 } });
+  const documents = engine.createDocumentCache();
+  const prepare = (query: string, variables: Record<string, unknown> = {}) =>
+    engine.prepareRequest(documents.findOrRead(query, 'library'), {
+      query,
+      variables,
+      operationName: undefined,
+      isPlain: true,
+    });
+  const run = (query: string, variables?: Record<string, unknown>) =>
+    engine.executeRequest(prepare(query, variables), context);
+  const BOOKS = 'query ($n: Int) { shelf(name: "a", books: $n) { title pages } }';
+
+  test('is executed', async () => {
+    expect(await run('{ shelf(name: "a") { title } }')).toEqual({
+      data: { shelf: [{ title: 'a "0"' }, { title: 'a "1"' }] },
+    });
+  });
+
+  test('has the cost that its fields declare, by the variables', () => {
+    expect(prepare('{ secret }').cost).toBe(1);
+    expect(prepare('{ shelf(name: "a") { title } }').cost).toBe(1 + 10 + 2);
+    expect(prepare(BOOKS, { n: 40 }).cost).toBe(1 + 10 + 2 * 40);
+  });
+
+  test.each<[string, string, Record<string, unknown>?]>([
+    ['cost: got 111, expected at most 100.', BOOKS, { n: 50 }],
+    ['characters: got 214, expected at most 200.', `{ secret } # ${'x'.repeat(201)}`],
+    ['Cannot query field "nothing" on type "Query".', '{ nothing }'],
+    ['Variable "$n" got invalid value "x"', BOOKS, { n: 'x' }],
+  ])('is refused: %s', async (message, query, variables = {}) => {
+    const { data, errors = [] } = await run(query, variables);
+    expect(data).toBeUndefined();
+    expect(errors.map((error) => error.message)).toEqual([expect.stringContaining(message)]);
+    expect(errors[0]?.extensions['code']).toBe('BAD_USER_INPUT');
+  });
+
+  test('an error names the argument, wherever the schema has it', async () => {
+    const { errors } = await run('{ shelf(name: "") { title } }');
+    expect(errors?.[0]?.extensions).toEqual({ code: 'BAD_USER_INPUT', argument: 'name' });
+  });
+
+  test('introspection tells of the shown schema', async () => {
+    const shown = buildSchema('type Query { secret: String }');
+    const hiding = createEngine(createLibrary(), { shown });
+    const ask = (query: string) =>
+      hiding.executeRequest(
+        hiding.prepareRequest(hiding.readDocument(query), { query, variables: {}, operationName: undefined }),
+        context,
+      );
+    expect(await ask('{ __type(name: "Query") { fields { name } } }')).toEqual({
+      data: { __type: { fields: [{ name: 'secret' }] } },
+    });
+    expect(await ask('{ shelf(name: "a", books: 1) { pages } }')).toEqual({ data: { shelf: [{ pages: 0 }] } });
+  });
+
+  test('is compiled when it comes again and again, and answers the same', async () => {
+    const bodies: (string | null)[] = [];
+    let prepared = prepare(BOOKS, { n: 3 });
+    for (let times = 0; times < 6; times += 1) {
+      prepared = prepare(BOOKS, { n: 3 });
+      bodies.push(await answerFast(prepared, context, documents));
+    }
+    expect(prepared.operation?.run).not.toBeNull();
+    expect(new Set(bodies)).toEqual(new Set([JSON.stringify(await run(BOOKS, { n: 3 }))]));
+  });
+});
