@@ -1,8 +1,11 @@
 import fc from 'fast-check';
 import type { PoolClient } from 'pg';
 import { expect, inject, test } from 'vitest';
+import { parseConfig } from '#dist/config/config.js';
+import { createDatabase } from '#dist/db/database.js';
 import { USER_COLUMNS } from '#dist/domain/users.js';
 import { useTestApp } from '../support/app.js';
+import { copyTemplate } from '../support/engines.js';
 
 /**
  * Random transactions of several writers at once, some slow, some undone, some in part, while a reader polls. CHANGES_RUNS sets the
@@ -224,4 +227,29 @@ test('every column of a user is a field of user.updated, or is known not to be o
   for (const { name } of Object.values(USER_COLUMNS)) {
     if (!none.includes(name)) expect(rows[0].prosrc, name).toContain(`n.${name}`);
   }
+});
+
+test('a new column is a field of user.updated once its migration has written the trigger anew', async () => {
+  const made = await copyTemplate();
+  const database = createDatabase(parseConfig({ ...made.env }).db);
+  await database.start();
+  const { rows } = await database.pool
+    .query(
+      `ALTER TABLE users ADD COLUMN nickname TEXT;
+       SELECT write_record_updated_users();
+       INSERT INTO projects (name, app_id) VALUES ('x', 'x');
+       INSERT INTO users (project_id, auth_method, auth_value, auth_value_key) SELECT id, 'github', 'a', 'a' FROM projects;
+       UPDATE users SET last_login = now(), login_count = 1;
+       UPDATE users SET nickname = 'Ada', wallet = 'w';
+       SELECT type, fields FROM changes ORDER BY id`,
+    )
+    .then((results) => (results as unknown as { rows: unknown[] }[]).at(-1) as { rows: unknown[] })
+    .finally(async () => {
+      await database.close();
+      await made.drop();
+    });
+  expect(rows).toEqual([
+    { type: 'user.created', fields: null },
+    { type: 'user.updated', fields: 'wallet nickname' },
+  ]);
 });
