@@ -13,8 +13,7 @@ import { type AdmissionOptions, admitRequests, createAdmission, type QueuedReque
 import { createAuthenticate } from '../http/authentication.js';
 import { jsonBodyParser } from '../http/body.js';
 import { compressAnswers } from '../http/compression.js';
-import { closeInOrder, createUnreadBytes } from '../http/connections.js';
-import * as eventLoop from '../http/event-loop.js';
+import { closeInOrder, createUnreadBytes, limitRequestTime, NO_SLOT } from '../http/connections.js';
 import {
   answerUnusualRequests,
   refuseMalformedHttp,
@@ -27,7 +26,7 @@ import { createLifetimes, createStreams, type StreamLimits } from '../http/lifet
 import { type DemoCredentials, frontPagePlugin, healthPlugin, servePublicKeys } from '../http/public-routes.js';
 import { limitRates } from '../http/rate-limit.js';
 import { type LoggedOperation, logRequests, type MeasuredCost, traceRequests } from '../http/request-log.js';
-import { limitRequestTime, NO_SLOT } from '../http/request-timeout.js';
+import * as eventLoop from '../http/threads.js';
 import { changesPlugin } from '../rest/changes.js';
 import { serveOpenApi } from '../rest/openapi.js';
 import { restPlugin } from '../rest/plugin.js';
@@ -260,11 +259,11 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** The project whose credentials came with the request. Set only behind authentication. */
     scope: ProjectScope;
-    /** Its slot in http/request-timeout.ts; NO_SLOT when it is not open. */
+    /** Its slot in http/connections.ts; NO_SLOT when it is not open. */
     timeoutSlot: number;
     /** Its place in admission; null until it is submitted. */
     queued: QueuedRequest | null;
-    /** Whether it was answered because its time had run out (http/request-timeout.ts). */
+    /** Whether it was answered because its time had run out (http/connections.ts). */
     hasTimedOut: boolean;
     /**
      * Adds units of work beyond the weight of the route, once the size of the answer is known. False where no client waits for the answer any

@@ -7,7 +7,7 @@ import { createServices, servicesOptions } from '../context.js';
 import { createDatabase } from '../db/database.js';
 import { type AppError, fromUnknown } from '../errors.js';
 import { createAnswererElsewhere } from '../graphql/elsewhere.js';
-import { abandoned } from '../http/elsewhere.js';
+import { abandoned } from '../http/threads.js';
 import { scopeOfGrant } from '../projects/projects.js';
 import { createVerdicts } from '../rest/wallets.js';
 import { measureCost } from '../telemetry/request-trace.js';

@@ -6,7 +6,7 @@ import type { Database } from '../db/database.js';
 import type { Grant } from '../domain/projects.js';
 import { AppError, type ErrorCode, unavailable } from '../errors.js';
 import type { AnsweredElsewhere, AskedElsewhere } from '../graphql/elsewhere.js';
-import { type Asker, askerOf, type Elsewhere, type PlainData } from '../http/elsewhere.js';
+import { type Asker, askerOf, type Elsewhere, type PlainData } from '../http/threads.js';
 import type { AnsweredVerdicts, AskedVerdicts } from '../rest/wallets.js';
 import type { RequestCost } from '../telemetry/request-trace.js';
 

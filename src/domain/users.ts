@@ -75,6 +75,11 @@ export interface User extends AsRead<Pick<UserModel, ShownField>> {
   accounts?: Account[];
 }
 
+/** The weight of a user in a batch (`weigh`): with accounts a user is more rows. */
+export function userWeight(withAccounts: boolean): number {
+  return withAccounts ? 4 : 1;
+}
+
 /** Compares users by their place in a list, newest first. */
 export function byNewest(a: Pick<User, 'id' | 'createdAt'>, b: Pick<User, 'id' | 'createdAt'>): number {
   if (a.createdAt === b.createdAt) return b.id - a.id;

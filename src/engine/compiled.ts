@@ -18,7 +18,7 @@ import {
   type SelectionSetNode,
 } from 'graphql';
 import { isTooLargeAnswer, LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';
-import { isSliceOver, nextSlice } from '../http/event-loop.js';
+import { isSliceOver, nextSlice } from '../http/threads.js';
 import { type EngineContext, rowCostOf } from './cost.js';
 import { fragmentsOf } from './limits.js';
 import { argumentsReader, objectTypeOf } from './nodes.js';

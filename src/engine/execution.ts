@@ -14,8 +14,8 @@ export interface Parameters {
   readonly hash?: string | undefined;
   /** Whether it is a JSON POST with these parameters only. Yoga knows the others. */
   readonly isPlain?: boolean;
-  /** Whether the caller takes a stream, which a subscription needs. */
-  readonly acceptsEvents?: boolean;
+  /** What the caller accepts: a stream, which a subscription needs, or an answer. */
+  readonly accept?: string | undefined;
 }
 
 /** A request that has been read and whose cost is known: what to execute, or why it is refused. */

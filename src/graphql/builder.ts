@@ -10,8 +10,7 @@ import { chargingForRows, declaredCost, type EngineContext } from '../engine/cos
 import { countCosts, isLarge, type PreparedRequest } from '../engine/execution.js';
 import { type WrapResolver, wrapResolvers } from '../engine/wrap-resolvers.js';
 import type { Admit } from '../feed/changes.js';
-import type { Asker } from '../http/elsewhere.js';
-import { isSliceOver, nextSlice } from '../http/event-loop.js';
+import { type Asker, isSliceOver, nextSlice } from '../http/threads.js';
 import { withSpan } from '../telemetry/request-trace.js';
 import { addEnums } from './enums.js';
 

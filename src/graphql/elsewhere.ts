@@ -1,9 +1,8 @@
 import type { Services } from '../context.js';
 import { type Answer, type HttpRequest, operationOf } from '../engine/answer.js';
 import { type Parameters, prepareRequest, weightOfRequest } from '../engine/execution.js';
-import type { Asker, PlainData } from '../http/elsewhere.js';
-import { isSliceOver, nextSlice } from '../http/event-loop.js';
 import type { LoggedOperation } from '../http/request-log.js';
+import { type Asker, isSliceOver, nextSlice, type PlainData } from '../http/threads.js';
 import { contextOf } from './builder.js';
 import { engine } from './schema.js';
 

@@ -9,10 +9,10 @@ import { AppError, badInput, fromUnknown } from '../errors.js';
 import type { RunWithAdmission } from '../http/admission.js';
 import { type Authenticate, authenticated, stillAuthenticated } from '../http/authentication.js';
 import { jsonBodyParser, parseJson, parseWithAdmission, takeArrivedBody } from '../http/body.js';
-import { askerOf, bytesOf, type Elsewhere, sendBytes } from '../http/elsewhere.js';
 import { refuseMalformedUrl, reportFailure } from '../http/failures.js';
 import { accepts, EVENT_STREAM, type Streams } from '../http/lifetime.js';
 import type { DemoCredentials } from '../http/public-routes.js';
+import { askerOf, bytesOf, type Elsewhere, sendBytes } from '../http/threads.js';
 import { contextOf } from './builder.js';
 import type { AnsweredElsewhere, AskedElsewhere } from './elsewhere.js';
 import { createExplorer } from './explorer.js';
@@ -109,7 +109,7 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
           query,
           hash: document.hash,
           isPlain: isPlainPost(request.method, given as object),
-          acceptsEvents: accepts(accept, EVENT_STREAM),
+          accept,
         };
         done();
       };
@@ -171,7 +171,7 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
       prepared,
       contextOf(asker, prepared, services),
     );
-    // True if the request timed out (http/request-timeout.ts). Fastify would log the URL of a second answer.
+    // True if the request timed out (http/connections.ts). Fastify would log the URL of a second answer.
     if (reply.sent) return reply;
     return reply.code(status).headers(headers).send(body);
   }
@@ -202,7 +202,7 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
 
 /** Refuses a subscription whose caller takes no stream, or which is so long that the stream would keep much. */
 function requireStream({ graphqlParameters, raw, json, url }: FastifyRequest): void {
-  if (!graphqlParameters?.acceptsEvents)
+  if (!accepts(graphqlParameters?.accept, EVENT_STREAM))
     throw badInput('Accept', raw.headers.accept, `${EVENT_STREAM} for a subscription`);
   const { length } = json ?? url;
   if (length > LIMITS.subscriptionBytes)

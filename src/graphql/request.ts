@@ -12,8 +12,7 @@ import { type Parameters, prepareRequest, weightOfReading, weightOfRequest } fro
 import { LIMITS, limitExceeded } from '../engine/limits.js';
 import { AppError, badInput } from '../errors.js';
 import type { RunWithAdmission } from '../http/admission.js';
-import type { Elsewhere } from '../http/elsewhere.js';
-import { isSliceOver, nextSlice } from '../http/event-loop.js';
+import { type Elsewhere, isSliceOver, nextSlice } from '../http/threads.js';
 import { DOCUMENTS_OF_PROJECT, type DocumentSet, type Documents, documentIdOf } from '../projects/documents.js';
 import type { AnsweredElsewhere, AskedElsewhere } from './elsewhere.js';
 import { engine } from './schema.js';

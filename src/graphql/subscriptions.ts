@@ -14,8 +14,8 @@ import {
   weightOfReading,
 } from '../engine/execution.js';
 import { AppError } from '../errors.js';
-import type { Asker } from '../http/elsewhere.js';
 import { HEARTBEAT, type OpenStream } from '../http/lifetime.js';
+import type { Asker } from '../http/threads.js';
 import { contextOf, type GraphQLContext } from './builder.js';
 import type { ShownChange } from './changes.js';
 import { schema } from './schema.js';

@@ -66,7 +66,7 @@ interface TenantQueue {
   readonly queue: QueuedRequest[];
 }
 
-/** The turns of the event loop (http/event-loop.ts). */
+/** The turns of the event loop (http/threads.ts). */
 interface EventLoop {
   /** Whether this turn has already taken long. If so, each project starts at most one request in it. */
   isSliceOver(): boolean;

@@ -2,7 +2,6 @@ import { brotliCompress, type CompressCallback, constants, gzip } from 'node:zli
 import { negotiate } from '@fastify/accept-negotiator';
 import type { FastifyInstance, FastifyReply, FastifyRequest, onSendHookHandler } from 'fastify';
 import type { Config } from '../config/config.js';
-import { isLoopback } from '../config/config.js';
 
 /** A smaller answer fits into one packet. */
 const SMALLEST_BYTES = 1_025;
@@ -52,7 +51,7 @@ function mayCompress({ scope }: FastifyRequest, payload: unknown): boolean {
 
 /** By the connection, and not by what a proxy says of its client. */
 function isOnThisMachine({ raw }: FastifyRequest): boolean {
-  return isLoopback((raw.socket.remoteAddress ?? '').replace(/^::ffff:/, ''));
+  return /^(::ffff:)?127\.|^::1$/.test(raw.socket.remoteAddress ?? '');
 }
 
 function addToVary(reply: FastifyReply): void {

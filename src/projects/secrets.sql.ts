@@ -1,5 +1,4 @@
-import { keyedStatement } from '../db/keyed-statement.js';
-import { Prisma, type Queryable } from '../db/statements.js';
+import { keyedStatement, Prisma, type Queryable } from '../db/statements.js';
 import type { Actor, NewSecret, Rotation, Secret, SecretScope } from '../domain/projects.js';
 import { insertAuditEntries } from './audit.sql.js';
 

@@ -10,7 +10,7 @@ import { AppError } from '../errors.js';
 import type { RunWithAdmission } from '../http/admission.js';
 import { type Authenticate, authenticated, stillAuthenticated } from '../http/authentication.js';
 import { parseWithAdmission, readJsonBody } from '../http/body.js';
-import { type Asker, askerOf, bytesOf, type Elsewhere, type PlainData, sendBytes } from '../http/elsewhere.js';
+import { type Asker, askerOf, bytesOf, type Elsewhere, type PlainData, sendBytes } from '../http/threads.js';
 import { answer, EXAMPLE_ADDRESS, verdicts, verification } from './shapes.js';
 
 const userIdError = { error: says('user_id', 'a whole number, 1 and up') };
@@ -233,7 +233,7 @@ const verifyRoute: FastifyPluginAsync<VerdictsOptions> = async (app, { services,
       const isHeavy = body !== null && body.length > LIGHT_BYTES;
       if (!(isHeavy && elsewhere.takes(request))) return decide(askerOf(request), body);
       const answered = await elsewhere.answer(request, { body: bytesOf(body) });
-      // True if the request timed out (http/request-timeout.ts).
+      // True if the request timed out (http/connections.ts).
       if (reply.sent) return reply;
       return sendBytes(reply.type('application/json; charset=utf-8'), answered.body);
     },

@@ -1,6 +1,5 @@
 import type { KeyedRow } from '../db/batched-read.js';
-import { keyedStatement } from '../db/keyed-statement.js';
-import { Prisma, type Queryable } from '../db/statements.js';
+import { keyedStatement, Prisma, type Queryable } from '../db/statements.js';
 import type { Position } from '../domain/filters.js';
 import type { Ban, BanRecord, Identity, ListedBan } from '../domain/identities.js';
 import type { Actor } from '../domain/projects.js';

@@ -1,6 +1,5 @@
 import type { KeyedRow } from '../db/batched-read.js';
-import { type KeyedRead, keyedStatement } from '../db/keyed-statement.js';
-import { Prisma, type Queryable } from '../db/statements.js';
+import { type KeyedRead, keyedStatement, Prisma, type Queryable } from '../db/statements.js';
 import type { Identity } from '../domain/identities.js';
 import type { UserDetails } from '../domain/users.js';
 import { LINKED_ACCOUNTS, LINKED_ACCOUNTS_IF_WANTED, SHOWN_COLUMNS, toUser, type UserRow } from './user-columns.sql.js';

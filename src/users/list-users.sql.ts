@@ -1,6 +1,5 @@
 import { cacheKey, type KeyedRow } from '../db/batched-read.js';
-import { type KeyedRead, keyedStatement } from '../db/keyed-statement.js';
-import { Prisma, type Queryable } from '../db/statements.js';
+import { type KeyedRead, keyedStatement, Prisma, type Queryable } from '../db/statements.js';
 import type { Position, StateFilter, UserFilter } from '../domain/filters.js';
 import { bucketCoverOf, isOpenAtEnd, isOpenAtStart, startOfRank, type Total, totalOf } from './totals.sql.js';
 import { LINKED_ACCOUNTS, NO_ACCOUNTS, SHOWN_COLUMNS, type UserRow } from './user-columns.sql.js';

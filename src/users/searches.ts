@@ -6,7 +6,7 @@ import { LARGEST_ID, parseUserId } from '../domain/filters.js';
 import { foldEmail, type Identity, isExternalId, parseValueKey } from '../domain/identities.js';
 import { isTooLong, LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';
 import type { ProjectScope } from '../domain/projects.js';
-import { byNewest, type User, type UserDetails } from '../domain/users.js';
+import { byNewest, type User, type UserDetails, userWeight } from '../domain/users.js';
 import { AppError, badInput } from '../errors.js';
 import {
   describeUsers,
@@ -36,11 +36,6 @@ const MAX_LINKS_READ = 2_000;
 /** Which parts of users are read. */
 export interface Wanted {
   readonly withAccounts: boolean;
-}
-
-/** The weight of a user in a batch (`weigh`): with accounts a user is more rows. */
-export function userWeight(withAccounts: boolean): number {
-  return withAccounts ? 4 : 1;
 }
 
 /** All users who match, newest first. BAD_USER_INPUT if they are too many for one answer. */

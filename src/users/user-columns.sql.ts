@@ -1,6 +1,5 @@
-import { keyedStatement } from '../db/keyed-statement.js';
 import { arrayText } from '../db/prepared-statement.js';
-import { Prisma } from '../db/statements.js';
+import { keyedStatement, Prisma } from '../db/statements.js';
 import { tooManyAccounts } from '../domain/identities.js';
 import {
   type Account,

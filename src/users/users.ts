@@ -5,7 +5,7 @@ import type { Address } from '../domain/addresses.js';
 import { LARGEST_ID, type Position, type StateFilter, type UserFilter } from '../domain/filters.js';
 import type { Identity } from '../domain/identities.js';
 import type { Actor, ProjectScope } from '../domain/projects.js';
-import type { Account, User } from '../domain/users.js';
+import { type Account, type User, userWeight } from '../domain/users.js';
 import { AppError, show } from '../errors.js';
 import { deleteOldKeys, withIdempotencyKey } from '../projects/idempotency.js';
 import {
@@ -34,7 +34,7 @@ import {
   type WindowKey,
   windowGroupKey,
 } from './list-users.sql.js';
-import { createLookups, createSearch, userWeight, type Wanted } from './searches.js';
+import { createLookups, createSearch, type Wanted } from './searches.js';
 import type { Totals } from './totals.js';
 import type { Total } from './totals.sql.js';
 import { findAccountsByUser, toAccounts, toUser, type UserRow, usersOf } from './user-columns.sql.js';

@@ -1,6 +1,5 @@
 import type { KeyedRow } from '../db/batched-read.js';
-import { keyedStatement } from '../db/keyed-statement.js';
-import { Prisma, type Queryable } from '../db/statements.js';
+import { keyedStatement, Prisma, type Queryable } from '../db/statements.js';
 import type { WalletOwner } from '../domain/users.js';
 import { userById } from './find-users.sql.js';
 

@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
-import { keyedStatement } from '#dist/db/keyed-statement.js';
 import { arrayText } from '#dist/db/prepared-statement.js';
-import { Prisma } from '#dist/db/statements.js';
+import { keyedStatement, Prisma } from '#dist/db/statements.js';
 import { useTestApp } from '../support/app.js';
 
 /** A statement asks once for a connection which columns it returns. One connection shows the first and the later executions. */

@@ -1,6 +1,6 @@
 import Fastify from 'fastify';
 import { expect, test, vi } from 'vitest';
-import { sendBytes } from '#dist/http/elsewhere.js';
+import { sendBytes } from '#dist/http/threads.js';
 
 // Node.js 20 cannot free a buffer.
 test.runIf('transfer' in ArrayBuffer.prototype)(

@@ -1,5 +1,5 @@
 import { afterEach, expect, test, vi } from 'vitest';
-import { isSliceOver, setAlone } from '#dist/http/event-loop.js';
+import { isSliceOver, setAlone } from '#dist/http/threads.js';
 
 afterEach(async () => {
   vi.restoreAllMocks();

@@ -5,8 +5,8 @@ import { expect, test } from 'vitest';
 import { decorateRequests } from '#dist/app/app.js';
 import { admitRequests, createAdmission } from '#dist/http/admission.js';
 import { createUnreadBytes } from '#dist/http/connections.js';
-import * as eventLoop from '#dist/http/event-loop.js';
 import { traceRequests } from '#dist/http/request-log.js';
+import * as eventLoop from '#dist/http/threads.js';
 
 test('requests whose clients go while they are authenticated leave room for others to be measured', async () => {
   const app = Fastify();
