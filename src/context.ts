@@ -49,7 +49,7 @@ export interface ContextOptions extends DatabaseOptions {
 }
 
 /** What the services take from the settings. */
-export function servicesOptions(config: ServicesConfig): ServicesOptions {
+function servicesOptions(config: ServicesConfig): ServicesOptions {
   const { db, changesRetentionMs, receiptKeys: keys, publicUrl: issuer, webhooksAllowPrivate } = config;
   // PostgreSQL needs no data directory.
   const spool = createSpool(db.engine === 'embedded' ? join(db.dataDir, 'spool') : tmpdir());
@@ -60,6 +60,21 @@ export type ServicesConfig = Pick<
   Config,
   'db' | 'changesRetentionMs' | 'receiptKeys' | 'publicUrl' | 'webhooksAllowPrivate'
 >;
+
+/** A database with its services for a thread of their own, which neither migrates nor does the work of the background. */
+export function createServing(config: ServicesConfig, options: DatabaseOptions) {
+  const db = createDatabase(config.db, { ...options, serving: true });
+  const services = createServices(db, servicesOptions(config));
+  return {
+    services,
+    async start() {
+      await db.start();
+      await db.check();
+      db.replica?.start();
+    },
+    close: () => closeAll([() => db.close(), () => services.totals.flush()]),
+  };
+}
 
 export function createContext(config: Config, options: ContextOptions): Context {
   const { command, controlSocket, lockWaitMs: waitMs = 0, onDoubt } = options;
@@ -135,7 +150,7 @@ export interface ServicesOptions {
 }
 
 /** Everything that the two interfaces and the command can do with one database. */
-export function createServices(db: Database, options: ServicesOptions) {
+function createServices(db: Database, options: ServicesOptions) {
   const { changesRetentionMs, webhooksAllowPrivate: allowPrivate, onFailure = () => undefined } = options;
   const receipts = createReceipts(options.receipts);
   const totals = createTotals(db, onFailure);

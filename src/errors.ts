@@ -1,5 +1,3 @@
-import { redact } from './telemetry/logger.js';
-
 /**
  * The one domain error. What a service throws on purpose is always an `AppError(code, message)`. Each interface gives
  * it a form: REST a status and `{"error"}` (spec, "Errors"), GraphQL a message with `extensions.code`.
@@ -150,4 +148,25 @@ export function expected(name: string, value: unknown, accepted: string): string
 /** BAD_USER_INPUT for one value. */
 export function badInput(name: string, value: unknown, accepted: string): AppError {
   return new AppError('BAD_USER_INPUT', expected(name, value, accepted));
+}
+
+/**
+ * What must not stand in a log or an error: secrets and personal data with a recognizable form. The lengths are bounded, so that
+ * the time grows only with the length of the text.
+ */
+const FORMS: readonly [form: RegExp, word: string][] = [
+  [/\buds_[\w-]{8,}/g, '[secret]'],
+  [/\bwhsec_[\w+/=-]{8,}/g, '[secret]'],
+  [/[^\s"'`<>()[\]{},;:=@]{1,64}@[^\s"'`<>()[\]{},;:=@\\]{1,253}\.[^\s"'`<>()[\]{},;:=@\\.]{2,63}/g, '[email]'],
+  [/\bG[A-Z2-7]{55}\b/g, '[address]'],
+  [/\b0x[0-9a-f]{40}\b/gi, '[address]'],
+];
+
+/** Only this much of a text is searched and kept. No error and no log line needs more. */
+const MAX_LENGTH = 20_000;
+
+/** Replaces each secret, email and address by a word, and cuts a very long text. */
+export function redact(text: string): string {
+  const searched = text.length > MAX_LENGTH ? `${text.slice(0, MAX_LENGTH)}…` : text;
+  return FORMS.reduce((redacted, [form, word]) => redacted.replace(form, word), searched);
 }

@@ -5,9 +5,7 @@ import { VERSION } from '../config/build.js';
 import type { Config } from '../config/config.js';
 import type { Context } from '../context.js';
 import type { Check } from '../dashboard/builder.js';
-import type { Permission, ProjectScope } from '../domain/projects.js';
-import type { Parameters, PreparedRequest } from '../engine/execution.js';
-import { unavailable } from '../errors.js';
+import { redact, unavailable } from '../errors.js';
 import { graphqlPlugin } from '../graphql/plugin.js';
 import { type AdmissionOptions, admitRequests, createAdmission, type QueuedRequest } from '../http/admission.js';
 import { createAuthenticate } from '../http/authentication.js';
@@ -31,7 +29,7 @@ import { changesPlugin } from '../rest/changes.js';
 import { serveOpenApi } from '../rest/openapi.js';
 import { restPlugin } from '../rest/plugin.js';
 import { verdictsPlugin } from '../rest/wallets.js';
-import { type Logger, redact } from '../telemetry/logger.js';
+import type { Logger } from '../telemetry/logger.js';
 import type { Measurements } from '../telemetry/metrics.js';
 import type { RequestTrace } from '../telemetry/request-trace.js';
 import { createSecondThread } from './second-thread.js';
@@ -196,6 +194,7 @@ export async function createServer({
   await app.register(frontPagePlugin, {
     graphiql: config.graphiql,
     dashboard: config.dashboard,
+    version: VERSION,
     demoCredentials,
   });
   app.decorate('checkReady', async () => {
@@ -219,7 +218,7 @@ function serveWhileListening(app: FastifyInstance, serve: () => Promise<{ url: s
 async function loadTracing({ tracesUrl, tracesHeaders = '' }: Config, log: Logger) {
   if (tracesUrl === null) return null;
   const { createTracing } = await import('../telemetry/tracing.js');
-  return createTracing(tracesUrl, tracesHeaders, log);
+  return createTracing(tracesUrl, tracesHeaders, VERSION, log);
 }
 
 /**
@@ -257,8 +256,6 @@ async function withReadyTimeout(answer: Promise<void>): Promise<void> {
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The project whose credentials came with the request. Set only behind authentication. */
-    scope: ProjectScope;
     /** Its slot in http/connections.ts; NO_SLOT when it is not open. */
     timeoutSlot: number;
     /** Its place in admission; null until it is submitted. */
@@ -274,14 +271,6 @@ declare module 'fastify' {
     trace: RequestTrace | null;
     /** The cost of the request, if its caller sent `Userdir-Cost: 1`. */
     measuredCost: MeasuredCost | null;
-    /** The parameters of a GraphQL request, once they are found well-formed. */
-    graphqlParameters: Parameters | null;
-    /** The JSON of the body of a GraphQL request. */
-    json: Buffer | null;
-    /** Whether another thread executes a GraphQL request (engine/elsewhere.ts). */
-    isForElsewhere: boolean;
-    /** A GraphQL request, once it is read and its cost is known. */
-    graphql: PreparedRequest | null;
     /** The operation that a GraphQL request asks for, once it is known. */
     operation: LoggedOperation | null;
   }
@@ -291,8 +280,6 @@ declare module 'fastify' {
     weight?: (request: FastifyRequest) => number;
     /** What to do when admission lets a request start, before its handler. */
     begin?: (request: FastifyRequest) => Promise<void> | undefined;
-    /** The permission that a REST route requires of the App Secret. */
-    permission?: Permission;
   }
 
   interface FastifyInstance {

@@ -1,4 +1,4 @@
-import type { Credentials } from '../domain/projects.js';
+import type { DemoCredentials } from '../http/public-routes.js';
 import type { Measurements } from '../telemetry/metrics.js';
 
 /**
@@ -39,7 +39,7 @@ export interface Started {
   readonly dashboardUrl: string | null;
   /** Undefined in a worker: the primary process serves the metrics of all. */
   readonly metricsUrl: string | undefined;
-  readonly demo: Credentials | null;
+  readonly demo: ReturnType<DemoCredentials>;
   /** How many projects there are. */
   readonly projects: number;
 }

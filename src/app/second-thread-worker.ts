@@ -2,13 +2,10 @@ import { readlinkSync } from 'node:fs';
 import { setPriority } from 'node:os';
 import { basename } from 'node:path';
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
-import { closeAll } from '../closers.js';
-import { createServices, servicesOptions } from '../context.js';
-import { createDatabase } from '../db/database.js';
+import { createServing } from '../context.js';
 import { type AppError, fromUnknown } from '../errors.js';
 import { createAnswererElsewhere } from '../graphql/elsewhere.js';
 import { abandoned } from '../http/threads.js';
-import { scopeOfGrant } from '../projects/projects.js';
 import { createVerdicts } from '../rest/wallets.js';
 import { measureCost } from '../telemetry/request-trace.js';
 import {
@@ -43,8 +40,8 @@ const openEnginePort = () =>
     ports.push(resolve);
     send({ needsPort: true });
   });
-const db = createDatabase(config.db, { serving: true, openEnginePort });
-const services = createServices(db, servicesOptions(config));
+const serving = createServing(config, { openEnginePort });
+const { services } = serving;
 const graphql = createAnswererElsewhere(services, (cause) => send({ lostError: toPlainError(cause) }));
 const tasks: Tasks = { graphql: graphql.answer, verdicts: createVerdicts(services).answer };
 /** The requests in flight. */
@@ -58,10 +55,7 @@ port.on('message', (message: ToThread) => {
   else if ('port' in message) ports.shift()?.(message.port);
   else void handle(message);
 });
-await db.start();
-await db.check();
-// Not with the services' own background work: the first thread does that.
-db.replica?.start();
+await serving.start();
 send({ ready: true });
 
 /** Lets the first thread go first where there are fewer cores than threads. Only Linux has priorities of threads. */
@@ -78,7 +72,7 @@ async function handle({ request, task, caller, asked }: Extract<ToThread, { requ
   inFlight.set(request, state);
   const asker = {
     id: caller.id,
-    scope: scopeOfGrant(caller.grant),
+    scope: services.projects.scopeOfGrant(caller.grant),
     addWeight(units: number) {
       if (state.isAbandoned) throw abandoned();
       if (units > 0) send({ request, units });
@@ -118,6 +112,7 @@ async function close(): Promise<void> {
       whenIdle = resolve;
     });
   }
-  await closeAll([() => db.close(), () => services.totals.flush(), graphql.dispose]);
+  await graphql.dispose();
+  await serving.close();
   process.exit();
 }

@@ -1,9 +1,7 @@
 import { type MessagePort, Worker } from 'node:worker_threads';
 import type { FastifyRequest } from 'fastify';
 import type { Config } from '../config/config.js';
-import type { ServicesConfig } from '../context.js';
-import type { Database } from '../db/database.js';
-import type { Grant } from '../domain/projects.js';
+import type { Context, ServicesConfig } from '../context.js';
 import { AppError, type ErrorCode, unavailable } from '../errors.js';
 import type { AnsweredElsewhere, AskedElsewhere } from '../graphql/elsewhere.js';
 import { type Asker, askerOf, type Elsewhere, type PlainData } from '../http/threads.js';
@@ -77,7 +75,7 @@ export type FromThread =
 export interface Caller {
   /** Of the request. */
   readonly id: string;
-  readonly grant: Grant;
+  readonly grant: ReturnType<Asker['scope']['grant']>;
   /** Whether the cost of the request is measured. */
   readonly isMeasured: boolean;
 }
@@ -120,7 +118,7 @@ export function poolSizeOfSecondThread(poolSize: number): number {
 
 export interface SecondThreadOptions {
   /** Opens connections to the embedded engine, if there is one. */
-  readonly openPort: Database['openPort'];
+  readonly openPort: Context['db']['openPort'];
   /** Whether no other project is active. */
   readonly isAlone: (appId: string) => boolean;
   /** Is told of what failed, for the operator. */

@@ -3,8 +3,8 @@ import { access, constants, stat } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import { Argument, InvalidArgumentError, Option } from 'commander';
 import { dateBound, parse } from '../domain/filters.js';
+import type { Stored } from '../domain/import-format.js';
 import { SECRET_SCOPES, type SecretScope } from '../domain/projects.js';
-import type { Stored } from '../users/spool.js';
 
 /** Options that several commands have, and parsers of arguments. Each parser throws InvalidArgumentError. */
 

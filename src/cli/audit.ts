@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
-import type { AuditEntry } from '../domain/projects.js';
-import { entryJson, positionOf } from '../projects/audit.js';
+import { positionOf } from '../domain/filters.js';
+import { type AuditEntry, entryJson } from '../domain/projects.js';
 import { examples, jsonOption, parseLimit, parseSince, projectOption } from './arguments.js';
 import { type OperationContext, readPages } from './operation.js';
 import type { CommandContext } from './run.js';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Services } from '../context.js';
 import type { Credentials } from '../domain/projects.js';
 import { AppError } from '../errors.js';
-import { syntheticUsers } from '../users/synthetic-users.js';
+import { syntheticUsers } from './synthetic-users.js';
 
 const DEMO_USERS = 200;
 const DEMO_SEED = 1;

@@ -1,8 +1,8 @@
 import type { Services } from '../context.js';
 import type { Database } from '../db/database.js';
+import { isStored, type Stored } from '../domain/import-format.js';
 import type { Operator } from '../domain/operators.js';
 import type { ProjectSummary } from '../domain/projects.js';
-import { isStored, type Stored } from '../users/spool.js';
 
 /**
  * What a command does to a database. It runs in the process of the command or, while a server holds the embedded database, in that

@@ -6,8 +6,8 @@ import { type Config, type Environment, findMisspelt, parseConfig } from '../con
 import { type Context, createContext } from '../context.js';
 import { DataDirLockedError, LOCK_WAIT_MS } from '../db/lock.js';
 import { parse } from '../domain/filters.js';
+import type { Stored } from '../domain/import-format.js';
 import { type Operator, operatorName, operatorNameOf } from '../domain/operators.js';
-import type { Stored } from '../users/spool.js';
 import { NotListeningError, runRemotely } from './control-socket.js';
 import type { Io, Operation, OperationContext, Operations } from './operation.js';
 import { type ListForm, listPrinter, progressBar, writeNotice, writeToStdout } from './terminal.js';

@@ -1,8 +1,8 @@
 import type { Command } from 'commander';
-import { syntheticUsers } from '../users/synthetic-users.js';
 import { examples, jsonOption, parseWholeNumber, projectOption } from './arguments.js';
 import { type Io, type OperationContext, progressOf } from './operation.js';
 import type { CommandContext } from './run.js';
+import { syntheticUsers } from './synthetic-users.js';
 
 export function addSeedCommand(program: Command, { operation }: CommandContext): void {
   const seed = operation('seed', addSyntheticUsers);

@@ -12,8 +12,7 @@ import {
   type WalletVerdict,
   walletObject,
 } from '../domain/wallets.js';
-import { fromUnknown } from '../errors.js';
-import { redact } from '../telemetry/logger.js';
+import { fromUnknown, redact } from '../errors.js';
 import { examples, fileArgument, openInput, projectOption } from './arguments.js';
 import { countBytes, type Io, type OperationContext } from './operation.js';
 import { type CommandContext, ReportedFailure } from './run.js';

@@ -1,7 +1,5 @@
 import type { Services } from '../context.js';
-import type { AuditEntry } from '../domain/projects.js';
-import { AUDIT_ACTIONS, type AuditQuestion } from '../projects/audit.js';
-import type { OpenProject } from '../projects/projects.js';
+import { AUDIT_ACTIONS, type AuditEntry, type AuditQuestion, type OpenProject } from '../domain/projects.js';
 import { builder } from './builder.js';
 import { type Connection, connectionType, readLimit } from './paging.js';
 import { projectType } from './projects.js';

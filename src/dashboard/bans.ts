@@ -1,5 +1,5 @@
 import { type Ban, camelCase, type ListedBan, parseIdentity } from '../domain/identities.js';
-import type { OpenProject } from '../projects/projects.js';
+import type { OpenProject } from '../domain/projects.js';
 import { builder } from './builder.js';
 import { connectionType, readLimit } from './paging.js';
 import { projectType } from './projects.js';

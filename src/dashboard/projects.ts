@@ -1,10 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Services } from '../context.js';
 import { cursor, parse } from '../domain/filters.js';
-import type { LoginMethod } from '../domain/users.js';
+import type { OpenProject } from '../domain/projects.js';
+import { type LoginMethod, MAX_BUCKETS, type SignUps } from '../domain/users.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
-import type { OpenProject } from '../projects/projects.js';
-import type { DeletionOptions } from '../users/project-lifecycle.js';
-import { MAX_BUCKETS, type SignUps } from '../users/totals.js';
 import { builder, type DashboardContext, loginMethodEnum } from './builder.js';
 import { connectionType, readLimit } from './paging.js';
 
@@ -194,7 +193,7 @@ builder.mutationFields((t) => ({
       scope.projectIdFor('operate');
       const project = await openAgain(context, appId);
       if (project.name !== name) throw badInput('name', name, 'the name of the project');
-      const options: DeletionOptions = {
+      const options: Parameters<Services['lifecycle']['deleteProject']>[1] = {
         progress: () => undefined,
         signal: new AbortController().signal,
         // It does not end with the session, so that one can log out meanwhile.

@@ -1,10 +1,10 @@
 import type {} from '@fastify/cookie';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { isLoopback } from '../config/config.js';
-import { type ActiveSession, type Operator, SESSION_MS } from '../domain/operators.js';
+import type { Services } from '../context.js';
+import { type ActiveSession, type BegunSession, type Operator, SESSION_MS } from '../domain/operators.js';
 import { AppError } from '../errors.js';
 import { createFailureLimit, networkOf } from '../http/authentication.js';
-import type { BegunSession, Operators } from '../projects/operators.js';
 
 /* How an operator logs in and stays so: a link's token becomes a session, and a cookie holds the token of the session. */
 
@@ -17,12 +17,13 @@ export function operatorOf({ operator, role }: ActiveSession): Operator {
   return { name: operator, role };
 }
 
-type WithinTransaction = Parameters<Operators['findSession']> extends [unknown, ...infer Rest] ? Rest : never;
+type WithinTransaction =
+  Parameters<Services['operators']['findSession']> extends [unknown, ...infer Rest] ? Rest : never;
 
 export type Sessions = ReturnType<typeof createSessions>;
 
 /** `publicUrl`: where browsers reach the service, if the settings say it. */
-export function createSessions(operators: Operators, publicUrl: string | null) {
+export function createSessions(operators: Services['operators'], publicUrl: string | null) {
   const countFailure = createFailureLimit(MAX_FAILURES, 'from this address', 'attempts to log in');
 
   /**

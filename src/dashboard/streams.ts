@@ -3,15 +3,12 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Config } from '../config/config.js';
 import type { Services } from '../context.js';
 import { dateBound, loginMethods, parse, userFilter } from '../domain/filters.js';
-import type { OnConflict } from '../domain/import-format.js';
+import type { ExportFormat, OnConflict, SpoolFile } from '../domain/import-format.js';
 import { requireNoNul } from '../domain/input-limits.js';
-import type { ProjectScope } from '../domain/projects.js';
+import type { AuditQuestion, ProjectScope } from '../domain/projects.js';
 import { AppError, badInput, type ErrorCode, fromUnknown } from '../errors.js';
 import { allowLongUpload, reportFailure } from '../http/failures.js';
 import type { Lifetime, Lifetimes, Terms } from '../http/lifetime.js';
-import type { AuditQuestion } from '../projects/audit.js';
-import type { SpoolFile } from '../users/spool.js';
-import type { ExportFormat, ImportOptions } from '../users/transfers.js';
 
 /*
  * Downloads and uploads, which may be of any length. A transfer holds a connection to the database, so there are few at a time. The
@@ -38,7 +35,7 @@ export interface Right {
   /** The right is read again as long as the transfer runs. */
   readonly terms: Terms<ProjectScope>;
   /** Reads it within a transaction. Throws where it is gone. */
-  readonly permitWithin: NonNullable<ImportOptions['permit']>;
+  readonly permitWithin: NonNullable<Parameters<Services['transfers']['importUsers']>[2]['permit']>;
   /** Records that the operator was refused. */
   recordRefusal(): Promise<void>;
 }

@@ -1,10 +1,9 @@
 import { checksumAddress, parseAddress } from '../domain/addresses.js';
 import { cursor, dateBound, parse, type UserFilter, userFilter, userId } from '../domain/filters.js';
 import { camelCase, parseIdentity } from '../domain/identities.js';
-import type { Permission, ProjectScope } from '../domain/projects.js';
+import type { OpenProject, Permission, ProjectScope } from '../domain/projects.js';
 import type { Account, User, UserDetails } from '../domain/users.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
-import type { OpenProject } from '../projects/projects.js';
 import { builder, type DashboardContext, loginMethodEnum, networkEnum, walletTypeEnum } from './builder.js';
 import { connectionType, DEFAULT_PAGE, MAX_PAGE, readLimit } from './paging.js';
 import { projectType } from './projects.js';

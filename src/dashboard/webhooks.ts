@@ -1,7 +1,6 @@
 import { changeCursor } from '../domain/changes.js';
 import { parse } from '../domain/filters.js';
-import type { Attempt, Webhook, WebhookSecret } from '../domain/webhooks.js';
-import type { NewWebhook, TestResult } from '../feed/webhooks.js';
+import type { Attempt, NewWebhook, TestResult, Webhook, WebhookSecret } from '../domain/webhooks.js';
 import { builder, changeTypeEnum } from './builder.js';
 import { readId } from './operators.js';
 import { projectType } from './projects.js';

@@ -111,3 +111,12 @@ export function cursorExpired(why: string): AppError {
 export function formatChange({ id, type, at, userId, fields }: Change): string {
   return JSON.stringify({ id, type, at, user_id: userId, ...(fields.length > 0 && { fields }) });
 }
+
+/** Runs a read when admission lets it. */
+export type Admit = <Result>(work: () => Promise<Result>) => Promise<Result>;
+
+export interface ChangesQuery {
+  readonly after: Place;
+  /** Null: all. */
+  readonly types: readonly ChangeType[] | null;
+}

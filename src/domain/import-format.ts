@@ -262,3 +262,22 @@ function inputOf(line: UserLine): LineInput {
   for (const [key, name] of INPUT_NAMES) input[name] = line[key as keyof UserLine];
   return input as LineInput;
 }
+
+/** Bytes that can be read from their start any number of times. */
+export interface Stored extends AsyncIterable<Buffer> {
+  /** How many there are. */
+  readonly bytes: number;
+}
+
+export function isStored(input: AsyncIterable<Buffer>): input is Stored {
+  return 'bytes' in input;
+}
+
+export interface SpoolFile extends Stored {
+  /** Appends a chunk. To be awaited before the next one. PAYLOAD_TOO_LARGE if the file would have more than its bound. */
+  write(chunk: string | Uint8Array): Promise<void>;
+}
+
+export const EXPORT_FORMATS = ['ndjson', 'csv'] as const;
+
+export type ExportFormat = (typeof EXPORT_FORMATS)[number];

@@ -139,3 +139,10 @@ export function hashToken(token: unknown): Buffer<ArrayBuffer> | null {
   if (typeof token !== 'string' || !TOKEN.test(token)) return null;
   return hash('sha256', token, 'buffer') as Buffer<ArrayBuffer>;
 }
+
+/** A session that has just begun: its token is known here only. */
+export interface BegunSession {
+  readonly token: string;
+  readonly operator: string;
+  readonly expiresAt: string;
+}

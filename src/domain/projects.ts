@@ -1,6 +1,6 @@
-import { hash } from 'node:crypto';
+import { createHash, hash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
-import { type AuditAction, SecretScope } from '../db/generated/prisma/enums.js';
+import { AuditAction, SecretScope } from '../db/generated/prisma/enums.js';
 import { AppError } from '../errors.js';
 import { INPUT_LIMITS, isTooLong } from './input-limits.js';
 
@@ -191,4 +191,56 @@ function checksum(text: string): string {
     rest = Math.floor(rest / BASE62.length);
   }
   return digits;
+}
+
+/** How many documents a project may have, and the bytes of their texts together. */
+export const DOCUMENTS_OF_PROJECT = { count: 1_000, bytes: 2 ** 20 } as const;
+
+/** The documents of a project by id. */
+export type DocumentSet = ReadonlyMap<string, string>;
+
+export interface DocumentToAdd {
+  readonly name: string;
+  readonly text: string;
+}
+
+export function documentIdOf(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
+}
+
+/** Which entries of the audit trail: all conditions hold; null is none. */
+export interface AuditFilter {
+  readonly actor: string | null;
+  readonly action: AuditAction | null;
+  readonly userId: bigint | null;
+  readonly since: Date | null;
+  readonly until: Date | null;
+}
+
+export const AUDIT_ACTIONS: readonly AuditAction[] = Object.values(AuditAction);
+
+/** Conditions as a caller writes them. */
+export type AuditQuestion = { readonly [Name in keyof AuditFilter]?: string | null | undefined };
+
+/** An entry with the keys of `userdir audit --json`. */
+export function entryJson({ id, at, actor, requestId, action, userId: user_id, details }: AuditEntry) {
+  return { id, at, actor, request_id: requestId, action, user_id, details };
+}
+
+/** A project as an operator sees it. */
+export interface ProjectRow {
+  readonly id: number;
+  readonly appId: string;
+  readonly name: string;
+  /** Instants are ISO 8601 text. */
+  readonly createdAt: string;
+  /** Since when its credentials are refused; null where they are accepted. */
+  readonly disabledAt: string | null;
+  /** Its own limit; null where RATE_LIMIT holds. */
+  readonly requestsPerMinute: number | null;
+}
+
+/** A project with an operator's right to act on it. */
+export interface OpenProject extends ProjectRow {
+  readonly scope: ProjectScope;
 }

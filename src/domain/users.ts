@@ -1,5 +1,5 @@
 import type { Account as AccountModel, User as UserModel } from '../db/generated/prisma/client.js';
-import type { Network, WalletType } from '../db/generated/prisma/enums.js';
+import type { LoginMethod, Network, WalletType } from '../db/generated/prisma/enums.js';
 
 export { LoginMethod, Network, WalletType } from '../db/generated/prisma/enums.js';
 
@@ -142,3 +142,13 @@ export type ExportedUser = LineOf<AsRead<UserModel>> & {
   /** Oldest first. */
   accounts: { network: Network; public_key: string; wallet_type: WalletType }[];
 };
+
+/** The most days or months of one answer. */
+export const MAX_BUCKETS = 400;
+
+/** The users who were created in a day or a month, and are still there. */
+export interface SignUps extends Record<LoginMethod, number> {
+  /** Its first day: 2026-01-31. */
+  readonly from: string;
+  readonly total: number;
+}

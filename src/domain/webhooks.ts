@@ -174,3 +174,19 @@ export function parseRetryAfter(header: string | undefined, now: Date): number |
   const at = header.endsWith(' GMT') ? Date.parse(header) : Number.NaN;
   return Number.isNaN(at) ? null : Math.max(0, at - now.getTime());
 }
+
+export interface NewWebhook {
+  readonly id: number;
+  readonly url: string;
+  /** Shown this once. */
+  readonly secret: string;
+}
+
+/** How a test ended. */
+export interface TestResult {
+  readonly ok: boolean;
+  /** The status of the answer; null if there was none. */
+  readonly status: number | null;
+  readonly ms: number;
+  readonly error: string | null;
+}

@@ -70,6 +70,8 @@ export function declaredCost({ extensions }: Pick<GraphQLField<unknown, unknown>
 export interface EngineContext {
   /** The App ID of the project whose turn of the event loop the work takes. */
   readonly project: string;
+  /** Whether the operation may take long: its fields begin in several turns of the event loop then. */
+  readonly isLarge: boolean;
   /** Adds to the cost of the operation; false where it cannot be answered for that. */
   readonly charge: (cost: number) => boolean;
   /** The context of a second execution for the same answer: it is charged only for what it costs beyond the first. */

@@ -13,7 +13,7 @@ import {
   validate,
 } from 'graphql';
 import { LRUCache } from 'lru-cache';
-import { redact } from '../telemetry/logger.js';
+import { redact } from '../errors.js';
 import { type CompiledSize, compile, type Run } from './compiled.js';
 import { type Cost, type LimitedSchema, operationCost } from './cost.js';
 import {

@@ -1,6 +1,5 @@
 import { type ASTNode, GraphQLError, getNamedType, isInputObjectType } from 'graphql';
-import { type AppError, fromUnknown, isErrorCode } from '../errors.js';
-import { redact } from '../telemetry/logger.js';
+import { type AppError, fromUnknown, isErrorCode, redact } from '../errors.js';
 import { MAX_ERRORS } from './limits.js';
 import { definitionOf } from './nodes.js';
 

@@ -5,9 +5,10 @@ import type { Database } from '../db/database.js';
 import { isUnreachable } from '../db/failures.js';
 import type { Queryable } from '../db/statements.js';
 import {
+  type Admit,
   type Change,
   type ChangeCursor,
-  type ChangeType,
+  type ChangesQuery,
   cursorExpired,
   encodeChangeCursor,
   type Place,
@@ -38,12 +39,6 @@ const FOLLOWED_AT_ONCE = 50;
 const RETRY_MS = 500;
 const MAX_RETRIES = 60;
 
-export interface ChangesQuery {
-  readonly after: Place;
-  /** Null: all. */
-  readonly types: readonly ChangeType[] | null;
-}
-
 export interface ChangesPage {
   readonly changes: Change[];
   /** Where the next page begins, also if this one is empty. */
@@ -53,9 +48,6 @@ export interface ChangesPage {
 
 /** Adds units of work that a request turned out to cost. False where the work is to end, because the request is refused or its client has gone. */
 export type Charge = (units: number) => boolean;
-
-/** Runs a read when admission lets it. */
-export type Admit = <Result>(work: () => Promise<Result>) => Promise<Result>;
 
 /** A part of the feed. */
 interface Part {

@@ -1,7 +1,13 @@
 import { lookup, Resolver } from 'node:dns/promises';
 import { Webhook as Signer } from 'standardwebhooks';
 import { Agent, request } from 'undici';
-import { isPublicAddress, type Message, parseRetryAfter, requireWebhookUrl } from '../domain/webhooks.js';
+import {
+  isPublicAddress,
+  type Message,
+  parseRetryAfter,
+  requireWebhookUrl,
+  type TestResult,
+} from '../domain/webhooks.js';
 
 export type WebhookSender = ReturnType<typeof createWebhookSender>;
 
@@ -38,12 +44,7 @@ export interface Target {
 }
 
 /** How an exchange ended. */
-export interface Exchange {
-  readonly ok: boolean;
-  /** The status of the answer; null if there was none. */
-  readonly status: number | null;
-  readonly ms: number;
-  readonly error: string | null;
+export interface Exchange extends TestResult {
   /** Whether the endpoint wants nothing any more. */
   readonly isGone: boolean;
   readonly retryAfterMs: number | null;

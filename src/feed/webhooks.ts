@@ -8,10 +8,12 @@ import {
   MAX_WEBHOOK_SECRETS,
   MAX_WEBHOOKS,
   makeWebhookSecret,
+  type NewWebhook,
   normalizeTypes,
   privateTarget,
   requireWebhookDescription,
   requireWebhookUrl,
+  type TestResult,
   testMessage,
   type Webhook,
 } from '../domain/webhooks.js';
@@ -19,20 +21,10 @@ import { AppError } from '../errors.js';
 import { recordAction } from '../projects/audit.sql.js';
 import type { Changes } from './changes.js';
 import { createWebhookDelivery } from './webhook-delivery.js';
-import type { Exchange, WebhookSender } from './webhook-sender.js';
+import type { WebhookSender } from './webhook-sender.js';
 import * as sql from './webhooks.sql.js';
 
 export type Webhooks = ReturnType<typeof createWebhooks>;
-
-export interface NewWebhook {
-  readonly id: number;
-  readonly url: string;
-  /** Shown this once. */
-  readonly secret: string;
-}
-
-/** How a test ended. */
-export type TestResult = Pick<Exchange, 'ok' | 'status' | 'ms' | 'error'>;
 
 const MAX_STOPPED_NAMED = 5;
 

@@ -4,14 +4,13 @@ import PrismaPlugin from '@pothos/plugin-prisma';
 import type { Services } from '../context.js';
 import type PrismaTypes from '../db/generated/pothos.js';
 import { getDatamodel } from '../db/generated/pothos.js';
+import type { Admit } from '../domain/changes.js';
 import type { ProjectScope } from '../domain/projects.js';
 import type { Account, User } from '../domain/users.js';
-import { chargingForRows, declaredCost, type EngineContext } from '../engine/cost.js';
+import type { EngineContext } from '../engine/cost.js';
 import { countCosts, isLarge, type PreparedRequest } from '../engine/execution.js';
-import { type WrapResolver, wrapResolvers } from '../engine/wrap-resolvers.js';
-import type { Admit } from '../feed/changes.js';
-import { type Asker, isSliceOver, nextSlice } from '../http/threads.js';
-import { withSpan } from '../telemetry/request-trace.js';
+import { wrapForEngine, wrapResolvers } from '../engine/wrap-resolvers.js';
+import type { Asker } from '../http/threads.js';
 import { addEnums } from './enums.js';
 
 /** What a resolver gets: the project of the request's credentials, the services, and the request's id for the audit trail. */
@@ -19,8 +18,6 @@ export interface GraphQLContext extends EngineContext {
   readonly scope: ProjectScope;
   readonly services: Services;
   readonly requestId: string;
-  /** Whether it may take long: its fields begin in several turns of the event loop then. */
-  readonly isLarge: boolean;
   readonly again: () => GraphQLContext;
   /** How long a subscription goes on, and how it reads. Null for any other operation. */
   readonly follower: { readonly signal: AbortSignal; readonly admit: Admit } | null;
@@ -54,39 +51,6 @@ type Models = Omit<PrismaTypes, 'User' | 'Account'> & {
   Account: Omit<PrismaTypes['Account'], 'Shape'> & { Shape: Account };
 };
 
-type Resolver = ReturnType<WrapResolver>;
-
-/**
- * Charges for lists, makes each root field a step of the request's trace (telemetry/request-trace.ts), and spreads root fields and the
- * events of subscriptions over turns of the event loop.
- */
-function wrapResolver(resolve: Resolver, field: Parameters<WrapResolver>[1]): Resolver {
-  const { parentType, name, type } = field;
-  const charging =
-    type.kind === 'List' && declaredCost({ extensions: field.extensions ?? {} }).rows
-      ? chargingForRows(resolve)
-      : resolve;
-  if (!['Query', 'Mutation', 'Subscription'].includes(parentType)) return charging;
-  const step = { kind: 'resolver', name: `${parentType}.${name}` } as const;
-  const traced: Resolver =
-    parentType === 'Subscription' ? charging : (...given) => withSpan(step, () => charging(...given));
-  return parentType === 'Mutation' ? traced : inSlices(traced);
-}
-
-/**
- * Together, the root fields of a query may have thousands of rows. The fields of a large query also start in several turns. Those of a
- * smaller one start together, so that their reads share statements.
- */
-function inSlices(resolve: Resolver): Resolver {
-  return (...given) => {
-    const { isLarge: isSlow, project } = given[2] as GraphQLContext;
-    const inSlice = (value: unknown) => (isSliceOver() ? nextSlice(project).then(() => value) : value);
-    if (isSlow && isSliceOver()) return nextSlice(project).then(() => resolve(...given));
-    const answer = resolve(...given);
-    return answer instanceof Promise ? answer.then(inSlice) : answer;
-  };
-}
-
 export const builder = new SchemaBuilder<{
   Context: GraphQLContext;
   PrismaTypes: Models;
@@ -105,7 +69,7 @@ export const builder = new SchemaBuilder<{
 }>({
   defaultFieldNullability: false,
   plugins: [wrapResolvers, PrismaPlugin, DirectivesPlugin],
-  wrapResolver,
+  wrapResolver: wrapForEngine,
   prisma: {
     dmmf: getDatamodel(),
     // Resolvers ask services, which batch and keep to the project; a field that wants its own query is a mistake.

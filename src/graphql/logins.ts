@@ -1,9 +1,8 @@
-import { parse, userId } from '../domain/filters.js';
+import { parse, requireKey, userId } from '../domain/filters.js';
 import { camelCase, parseProfile } from '../domain/identities.js';
 import { INPUT_LIMITS } from '../domain/input-limits.js';
 import type { User } from '../domain/users.js';
 import { costs } from '../engine/cost.js';
-import { requireKey } from '../projects/idempotency.js';
 import { builder, networkEnum, SURCHARGES } from './builder.js';
 import { userType } from './users.js';
 

@@ -3,19 +3,38 @@ import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FastifyRequest } from 'fastify';
 import { LRUCache } from 'lru-cache';
+import type { Services } from '../context.js';
 import { isTooLong } from '../domain/input-limits.js';
-import type { ProjectScope } from '../domain/projects.js';
+import { DOCUMENTS_OF_PROJECT, type DocumentSet, documentIdOf, type ProjectScope } from '../domain/projects.js';
 import { operationOf } from '../engine/answer.js';
 import type { DocumentCache, ReadDocument } from '../engine/documents.js';
 import { toGraphQLErrors } from '../engine/errors.js';
-import { type Parameters, prepareRequest, weightOfReading, weightOfRequest } from '../engine/execution.js';
+import {
+  type Parameters,
+  type PreparedRequest,
+  prepareRequest,
+  weightOfReading,
+  weightOfRequest,
+} from '../engine/execution.js';
 import { LIMITS, limitExceeded } from '../engine/limits.js';
 import { AppError, badInput } from '../errors.js';
 import type { RunWithAdmission } from '../http/admission.js';
 import { type Elsewhere, isSliceOver, nextSlice } from '../http/threads.js';
-import { DOCUMENTS_OF_PROJECT, type DocumentSet, type Documents, documentIdOf } from '../projects/documents.js';
 import type { AnsweredElsewhere, AskedElsewhere } from './elsewhere.js';
 import { engine } from './schema.js';
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The parameters of a GraphQL request, once they are found well-formed. */
+    graphqlParameters: Parameters | null;
+    /** The JSON of the body of a GraphQL request. */
+    json: Buffer | null;
+    /** Whether another thread executes a GraphQL request (elsewhere.ts). */
+    isForElsewhere: boolean;
+    /** A GraphQL request, once it is read and its cost is known. */
+    graphql: PreparedRequest | null;
+  }
+}
 
 /** This thread reads and executes what weighs no more. */
 const LIGHT_UNITS = 8;
@@ -171,7 +190,7 @@ export function createPersistedQueries() {
 export type PersistedQueries = ReturnType<typeof createPersistedQueries>;
 
 export interface TextsOptions {
-  readonly registered: Documents;
+  readonly registered: Services['documents'];
   /** Documents that all projects may name, by id. */
   readonly shared: DocumentSet;
   readonly persisted: PersistedQueries;

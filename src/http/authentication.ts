@@ -4,18 +4,37 @@ import { crc32 } from 'node:zlib';
 import type { onRequestHookHandler, preHandlerHookHandler } from 'fastify';
 import { RateLimiterRes } from 'rate-limiter-flexible';
 import { isTooLong } from '../domain/input-limits.js';
-import type { Credentials, ProjectScope } from '../domain/projects.js';
+import type { Credentials, Permission, ProjectScope } from '../domain/projects.js';
 import { AppError } from '../errors.js';
-import type { Projects } from '../projects/projects.js';
 import { UNAUTHENTICATED } from './admission.js';
 import { refuseMalformedUrl } from './failures.js';
 import { createLimiter } from './rate-limit.js';
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The project whose credentials came with the request. Set only behind authentication. */
+    scope: ProjectScope;
+  }
+
+  interface FastifyContextConfig {
+    /** The permission that a REST route requires of the App Secret. */
+    permission?: Permission;
+  }
+}
 
 /** What authentication reads of a request: its headers, and the address by which failures are counted. */
 export interface Caller {
   readonly headers: IncomingHttpHeaders;
   /** Undefined once the connection has ended. */
   readonly ip: string | undefined;
+}
+
+/** What knows which credentials are right. */
+export interface Credentialed {
+  /** The scope of credentials that were valid a moment ago; 'stale' if they were before, 'miss' for others. */
+  cachedCredentials(credentials: Credentials): ProjectScope | 'stale' | 'miss';
+  /** UNAUTHENTICATED. */
+  authenticate(credentials: Credentials): Promise<ProjectScope>;
 }
 
 /** Runs work in a queue of the fair queue, or at once. */
@@ -43,7 +62,7 @@ const BUCKETS = 65_536;
  * or its App ID. Only failures are counted and limited: valid credentials always pass, so no attacker can lock a
  * project out.
  */
-export function createAuthenticate(projects: Projects, runWithAdmission: Run): Authenticate {
+export function createAuthenticate(projects: Credentialed, runWithAdmission: Run): Authenticate {
   const countOfAddress = createFailureLimit(FAILURES_OF_ADDRESS, 'from this address');
   const countWithAppId = createFailureLimit(FAILURES_WITH_APP_ID, 'with this App ID');
   const refuse = async (ip: string | undefined, appId: string | null, error: unknown): Promise<never> => {

@@ -1,7 +1,6 @@
 import { brotliCompress, type CompressCallback, constants, gzip } from 'node:zlib';
 import { negotiate } from '@fastify/accept-negotiator';
 import type { FastifyInstance, FastifyReply, FastifyRequest, onSendHookHandler } from 'fastify';
-import type { Config } from '../config/config.js';
 
 /** A smaller answer fits into one packet. */
 const SMALLEST_BYTES = 1_025;
@@ -21,7 +20,7 @@ const ENCODINGS = [...Object.keys(ENCODERS), 'identity'];
  * An answer stays one piece with a Content-Length. @fastify/compress would make a stream of it, whose reader could take as long as
  * it likes (request-timeout.ts).
  */
-export function compressAnswers(app: FastifyInstance, compression: Config['compression']): void {
+export function compressAnswers(app: FastifyInstance, compression: 'remote' | 'on' | 'off'): void {
   if (compression === 'off') return;
   const compress: onSendHookHandler = (request, reply, payload, done) => {
     if (!mayCompress(request, payload) || (compression === 'remote' && isOnThisMachine(request))) return done();

@@ -3,9 +3,8 @@ import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Permission, ProjectScope } from '../domain/projects.js';
 import { AppError } from '../errors.js';
-import type { Projects } from '../projects/projects.js';
 import type { RunWithAdmission } from './admission.js';
-import { readCredentials } from './authentication.js';
+import { type Credentialed, readCredentials } from './authentication.js';
 import { notRead, onConnectionEnd, type UnreadBytes } from './connections.js';
 
 /*
@@ -260,7 +259,7 @@ export interface Streams {
 /** Call it before the routes are registered. */
 export function createStreams(
   app: FastifyInstance,
-  projects: Projects,
+  projects: Pick<Credentialed, 'authenticate'>,
   lifetimes: Lifetimes,
   limits: StreamLimits = LIMITS,
 ): Streams {

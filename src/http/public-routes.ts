@@ -1,9 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastify';
-import { VERSION } from '../config/build.js';
 import type { Credentials } from '../domain/projects.js';
 import { AppError } from '../errors.js';
-import type { Receipts } from '../users/wallets.js';
 import { logIds } from './request-log.js';
 
 /** The credentials of the demo project, for a request that may see them on a page; null for any other. */
@@ -21,19 +19,20 @@ export function pagePolicy(sources: Record<string, string>): string {
 export interface FrontPageOptions {
   readonly graphiql: boolean;
   readonly dashboard: boolean;
+  readonly version: string;
   readonly demoCredentials: DemoCredentials;
 }
 
 /** The page at `/`. */
 export const frontPagePlugin: FastifyPluginAsync<FrontPageOptions> = async (
   app,
-  { graphiql, dashboard, demoCredentials },
+  { graphiql, dashboard, version, demoCredentials },
 ) => {
   app.get('/', { schema: { hide: true } }, async (request, reply) =>
     reply
       .type('text/html; charset=utf-8')
       .header('content-security-policy', FRONT_PAGE_POLICY)
-      .send(frontPage({ origin: originOf(request), graphiql, dashboard, demo: demoCredentials(request) })),
+      .send(frontPage({ origin: originOf(request), graphiql, dashboard, version, demo: demoCredentials(request) })),
   );
 };
 
@@ -47,11 +46,12 @@ interface FrontPage {
   readonly origin: string;
   readonly graphiql: boolean;
   readonly dashboard: boolean;
+  readonly version: string;
   readonly demo: Credentials | null;
 }
 
 /** What the service is, whether it is ready, where to go next, and how to make the first call. It has no framework and one script. */
-function frontPage({ origin, graphiql, dashboard, demo }: FrontPage): string {
+function frontPage({ origin, graphiql, dashboard, version, demo }: FrontPage): string {
   const explorer = graphiql
     ? link(
         '/graphql',
@@ -74,7 +74,7 @@ function frontPage({ origin, graphiql, dashboard, demo }: FrontPage): string {
 </head>
 <body>
 <header>
-<h1>userdir <small>${VERSION}</small></h1>
+<h1>userdir <small>${version}</small></h1>
 <p>The users of many projects, over GraphQL and REST at once.</p>
 <p role="status"><a id="health" href="/readyz">Is it ready?</a></p>
 </header>
@@ -222,7 +222,10 @@ export const healthPlugin: FastifyPluginAsync<HealthOptions> = async (app, { che
 const MAX_AGE_SECONDS = 300;
 
 /** Publishes the keys of receipts at /.well-known/jwks.json, if there are any. */
-export function servePublicKeys(app: FastifyInstance, receipts: Receipts): void {
+export function servePublicKeys(
+  app: FastifyInstance,
+  receipts: { readonly isOn: boolean; publicKeys(): Promise<unknown> },
+): void {
   if (!receipts.isOn) return;
   // So that no request waits for it.
   app.addHook('onReady', async () => void (await receipts.publicKeys()));

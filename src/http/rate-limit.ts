@@ -8,9 +8,15 @@ import {
   RateLimiterRedis,
   RateLimiterRes,
 } from 'rate-limiter-flexible';
-import type { RateLimitConfig } from '../config/config.js';
 import { AppError } from '../errors.js';
 import type { Logger } from '../telemetry/logger.js';
+
+export interface RateLimits {
+  /** The minute begins with the first request. Null for no limit. */
+  readonly requestsPerMinute: number | null;
+  /** The Redis in which several processes count together. Without it, each counts by itself. */
+  readonly redisUrl?: string;
+}
 
 const WINDOW_S = 60;
 /** A request waits this long for Redis to count it. After that it is counted in this process. */
@@ -25,7 +31,7 @@ const RETRY_MS = 500;
  * draft-ietf-httpapi-ratelimit-headers-10). A project without any limit is not counted. Requests without valid credentials are
  * counted by http/authentication.ts. Call it before the routes are registered.
  */
-export async function limitRates(app: FastifyInstance, config: RateLimitConfig, log: Logger): Promise<void> {
+export async function limitRates(app: FastifyInstance, config: RateLimits, log: Logger): Promise<void> {
   const { requestsPerMinute, redisUrl } = config;
   // Projects have different limits, so the limiter only counts.
   const budget = { points: Number.MAX_SAFE_INTEGER, duration: WINDOW_S, keyPrefix: 'userdir:requests' };

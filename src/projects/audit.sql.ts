@@ -1,6 +1,6 @@
 import { Prisma, type Queryable } from '../db/statements.js';
 import type { Position } from '../domain/filters.js';
-import type { Actor, AuditAction, AuditEntry } from '../domain/projects.js';
+import type { Actor, AuditAction, AuditEntry, AuditFilter } from '../domain/projects.js';
 
 /**
  * An insert of an audit entry for each row of `entries` (a user's id or null, details as JSON). It must be part of the statement
@@ -49,15 +49,6 @@ export function listAuditEntries(
       AND (at, id) > (${after?.createdAt ?? '-infinity'}::timestamptz, ${after?.id ?? 0}::bigint)
     ORDER BY at, id
     LIMIT ${limit}::bigint`);
-}
-
-/** Which entries of the audit trail: all conditions hold; null is none. */
-export interface AuditFilter {
-  readonly actor: string | null;
-  readonly action: AuditAction | null;
-  readonly userId: bigint | null;
-  readonly since: Date | null;
-  readonly until: Date | null;
 }
 
 /** The next `limit` entries after a position, newest first. Each condition is in the text only if it is given, so that it has its index. */

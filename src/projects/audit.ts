@@ -1,15 +1,17 @@
 import type { Database } from '../db/database.js';
-import { cursor, dateBound, type Position, parse, userId } from '../domain/filters.js';
+import { cursor, dateBound, type Position, parse, positionOf, userId } from '../domain/filters.js';
 import { formatCsvLine } from '../domain/import-format.js';
 import { atMost, isTooLong } from '../domain/input-limits.js';
-import { AuditAction, type AuditEntry, type ProjectScope } from '../domain/projects.js';
+import {
+  AUDIT_ACTIONS,
+  type AuditEntry,
+  type AuditFilter,
+  type AuditQuestion,
+  entryJson,
+  type ProjectScope,
+} from '../domain/projects.js';
 import { badInput } from '../errors.js';
-import { type AuditFilter, findAuditEntryBefore, listAuditEntries, listAuditPage, recordAction } from './audit.sql.js';
-
-export const AUDIT_ACTIONS: readonly AuditAction[] = Object.values(AuditAction);
-
-/** Conditions as a caller writes them. */
-export type AuditQuestion = { readonly [Name in keyof AuditFilter]?: string | null | undefined };
+import { findAuditEntryBefore, listAuditEntries, listAuditPage, recordAction } from './audit.sql.js';
 
 const arguments_ = { userId: userId('userId'), since: dateBound('since', 'first'), until: dateBound('until', 'last') };
 
@@ -81,22 +83,12 @@ export interface ExportEntriesOptions {
 const BATCH_SIZE = 1_000;
 const CSV_COLUMNS = ['id', 'at', 'actor', 'action', 'user_id', 'request_id', 'details'];
 
-/** An entry with the keys of `userdir audit --json`. */
-export function entryJson({ id, at, actor, requestId, action, userId: user_id, details }: AuditEntry) {
-  return { id, at, actor, request_id: requestId, action, user_id, details };
-}
-
 function formatEntry(entry: AuditEntry): string {
   return `${JSON.stringify(entryJson(entry))}\n`;
 }
 
 function formatCsvEntry({ id, at, actor, action, userId: user, requestId, details }: AuditEntry): string {
   return formatCsvLine([id, at, actor, action, user, requestId, JSON.stringify(details)]);
-}
-
-/** The position of an entry in a list. */
-export function positionOf({ at, id }: Pick<AuditEntry, 'at' | 'id'>): Position {
-  return { createdAt: new Date(at), id };
 }
 
 function readQuestion({ actor, action, userId: id, since, until }: AuditQuestion): AuditFilter {

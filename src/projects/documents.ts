@@ -1,9 +1,15 @@
-import { createHash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { createBackground, type OnFailure } from '../db/background.js';
 import type { Database } from '../db/database.js';
 import { INPUT_LIMITS, isTooLong } from '../domain/input-limits.js';
-import type { ProjectScope, RegisteredDocument } from '../domain/projects.js';
+import {
+  DOCUMENTS_OF_PROJECT,
+  type DocumentSet,
+  type DocumentToAdd,
+  documentIdOf,
+  type ProjectScope,
+  type RegisteredDocument,
+} from '../domain/projects.js';
 import { AppError, badInput } from '../errors.js';
 import {
   deleteDocument,
@@ -13,8 +19,6 @@ import {
   readDocuments,
 } from './documents.sql.js';
 
-/** How many documents a project may have, and the bytes of their texts together. */
-export const DOCUMENTS_OF_PROJECT = { count: 1_000, bytes: 2 ** 20 } as const;
 /** The memory for texts in this process, of all projects. */
 const MAX_CACHED_BYTES = 32 * 2 ** 20;
 /** Of a text beside its characters, which may take two bytes each. */
@@ -23,23 +27,11 @@ const BYTES_OF_ENTRY = 200;
 /** How many projects are looked at when the service starts. */
 const PROJECTS_AT_START = 1_000;
 
-/** The documents of a project by id. */
-export type DocumentSet = ReadonlyMap<string, string>;
-
 type ReadListener = (appId: string, documents: DocumentSet) => Promise<void>;
 
 interface CachedSet {
   readonly version: number;
   readonly documents: DocumentSet;
-}
-
-export interface DocumentToAdd {
-  readonly name: string;
-  readonly text: string;
-}
-
-export function documentIdOf(text: string): string {
-  return createHash('sha256').update(text).digest('hex');
 }
 
 /**

@@ -1,24 +1,13 @@
 import { hash } from 'node:crypto';
 import type { Database } from '../db/database.js';
 import { inBatches, type Queryable } from '../db/statements.js';
-import { INPUT_LIMITS, isTooLong } from '../domain/input-limits.js';
-import { AppError, badInput } from '../errors.js';
+import { AppError } from '../errors.js';
 import { claimKey, deleteExpiredKeys, findAnswer, storeAnswer } from './idempotency.sql.js';
 
 /** A request that may be retried: the caller's key, and the request itself, so that another request with the key is noticed. */
 export interface Retryable {
   readonly key: string;
   readonly request: readonly unknown[];
-}
-
-const KEY = /^[\x21-\x7e]+$/;
-const KEY_FORM = `1 to ${INPUT_LIMITS.idempotencyKey.max} printable ASCII characters without spaces`;
-
-/** The key, or BAD_USER_INPUT; null if there is none. */
-export function requireKey(name: string, key: string | null | undefined): string | null {
-  if (key === null || key === undefined) return null;
-  if (isTooLong('idempotencyKey', key) || !KEY.test(key)) throw badInput(name, key, KEY_FORM);
-  return key;
 }
 
 /**

@@ -4,6 +4,7 @@ import { parse } from '../domain/filters.js';
 import {
   type ActiveSession,
   actorNameOf,
+  type BegunSession,
   hashToken,
   type KnownOperator,
   MAX_USER_AGENT,
@@ -37,13 +38,6 @@ import {
 } from './operators.sql.js';
 
 export type Operators = ReturnType<typeof createOperators>;
-
-/** A session that has just begun: its token is known here only. */
-export interface BegunSession {
-  readonly token: string;
-  readonly operator: string;
-  readonly expiresAt: string;
-}
 
 /** A link to log in: its token is known here only. */
 export interface Link {

@@ -1,7 +1,7 @@
 import type { KeyedRow } from '../db/batched-read.js';
 import { Prisma, type Queryable } from '../db/statements.js';
 import type { Position } from '../domain/filters.js';
-import type { Actor, ProjectSummary } from '../domain/projects.js';
+import type { Actor, ProjectRow, ProjectSummary } from '../domain/projects.js';
 import { insertAuditEntries } from './audit.sql.js';
 import { insertLogEntries } from './operators.sql.js';
 
@@ -56,19 +56,6 @@ export async function findProject(db: Queryable, projectId: number): Promise<Pro
 export async function countProjects(db: Queryable): Promise<number> {
   const [row] = await db.query<{ count: number }>(Prisma.sql`SELECT count(*) FROM projects`);
   return row?.count ?? 0;
-}
-
-/** A project as an operator sees it. */
-export interface ProjectRow {
-  readonly id: number;
-  readonly appId: string;
-  readonly name: string;
-  /** Instants are ISO 8601 text. */
-  readonly createdAt: string;
-  /** Since when its credentials are refused; null where they are accepted. */
-  readonly disabledAt: string | null;
-  /** Its own limit; null where RATE_LIMIT holds. */
-  readonly requestsPerMinute: number | null;
 }
 
 const PROJECT = Prisma.sql`

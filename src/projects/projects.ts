@@ -20,7 +20,9 @@ import {
   hashSecret,
   hashSecretAsText,
   makeSecret,
+  type OpenProject,
   type Permission,
+  type ProjectRow,
   type ProjectScope,
   type ProjectSummary,
   requireProjectName,
@@ -36,7 +38,6 @@ import {
   listProjectPage,
   listProjects,
   listProjectsWithRemoved,
-  type ProjectRow,
   sampleProjects,
 } from './projects.sql.js';
 import { findSecrets, markSecretUsed, type SecretRow } from './secrets.sql.js';
@@ -50,11 +51,6 @@ const CACHED_MS = 900;
 const MAX_CACHED = 10_000;
 /** Compared with the hash of the caller if the App ID is unknown, so that the answer takes the same time. */
 const NO_SECRET = Buffer.alloc(32);
-
-/** A project with an operator's right to act on it. */
-export interface OpenProject extends ProjectRow {
-  readonly scope: ProjectScope;
-}
 
 export interface CreateOptions {
   readonly by?: Operator;
@@ -189,6 +185,7 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
 
     /** New credentials. */
     mintCredentials,
+    scopeOfGrant,
 
     /** A new project with its first secret. Only the hash is stored, so the secret is returned this once. BAD_USER_INPUT. */
     async createProject(
@@ -264,7 +261,7 @@ function secretScope(appId: string, { projectId, label, scopes, ...limits }: Sec
 }
 
 /** The scope of a secret that was checked in another thread of this process. */
-export function scopeOfGrant(grant: Grant): ProjectScope {
+function scopeOfGrant(grant: Grant): ProjectScope {
   return mintSecretScope(grant as unknown as Mint);
 }
 

@@ -1,17 +1,25 @@
 import type { FastifyPluginAsync } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
-import { CHANGE_TYPES, type Change, changeCursor, changesLimit, changeTypes, formatChange } from '../domain/changes.js';
+import type { Services } from '../context.js';
+import {
+  CHANGE_TYPES,
+  type Change,
+  type ChangesQuery,
+  changeCursor,
+  changesLimit,
+  changeTypes,
+  formatChange,
+} from '../domain/changes.js';
 import { parse } from '../domain/filters.js';
 import { AppError } from '../errors.js';
-import type { Changes, ChangesQuery } from '../feed/changes.js';
 import { type Authenticate, stillAuthenticated } from '../http/authentication.js';
 import { refuseMalformedUrl } from '../http/failures.js';
 import { accepts, EVENT_STREAM, HEARTBEAT, type OpenStream, type Streams } from '../http/lifetime.js';
 import { compileValidator } from './plugin.js';
 
 export interface ChangesOptions {
-  readonly changes: Changes;
+  readonly changes: Services['changes'];
   readonly authenticate: Authenticate;
   readonly streams: Streams;
 }

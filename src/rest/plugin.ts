@@ -2,11 +2,10 @@ import type { FastifyPluginAsync, FastifySchemaCompiler } from 'fastify';
 import type { z } from 'zod';
 import type { Services } from '../context.js';
 import { parse } from '../domain/filters.js';
-import { AppError, badInput, fromUnknown } from '../errors.js';
+import { AppError, badInput, fromUnknown, redact } from '../errors.js';
 import { type Authenticate, authenticated, CHALLENGE, stillAuthenticated } from '../http/authentication.js';
 import { jsonBodyParser, takeArrivedBody } from '../http/body.js';
 import { codeHeader, refuseUnknownRoutes, sendFailure } from '../http/failures.js';
-import { redact } from '../telemetry/logger.js';
 import { userRoutes } from './users.js';
 import { walletRoutes } from './wallets.js';
 

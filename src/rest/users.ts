@@ -2,12 +2,21 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import type { Services } from '../context.js';
 import { requireAddress } from '../domain/addresses.js';
-import { dateBound, limit, loginMethods, PAGE_SIZE, page, says, userFilter, userId } from '../domain/filters.js';
+import {
+  dateBound,
+  limit,
+  loginMethods,
+  PAGE_SIZE,
+  page,
+  requireKey,
+  says,
+  userFilter,
+  userId,
+} from '../domain/filters.js';
 import { requireEmail } from '../domain/identities.js';
 import { INPUT_LIMITS } from '../domain/input-limits.js';
 import type { User } from '../domain/users.js';
 import { AppError } from '../errors.js';
-import { requireKey } from '../projects/idempotency.js';
 import { answer, answerWithoutResult, EXAMPLE_ADDRESS, EXAMPLE_USER, userObject } from './shapes.js';
 
 const filterParameters = {

@@ -12,7 +12,6 @@ import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
 import { defaultResource, detectResources, envDetector, resourceFromAttributes } from '@opentelemetry/resources';
 import { BasicTracerProvider, BatchSpanProcessor } from '@opentelemetry/sdk-trace-base';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { VERSION } from '../config/build.js';
 import type { Logger } from './logger.js';
 import type { Step, TraceSpan } from './request-trace.js';
 
@@ -32,8 +31,8 @@ const WARNING_EVERY_MS = 60_000;
  * Load this module only where traces are wanted: OpenTelemetry takes time and memory. It reads its own variables, such as those
  * for sampling. Spans have only the values of a request that stand here, which are not personal data.
  */
-export function createTracing(endpoint: string, headers: string, log: Logger): Tracing {
-  const resource = resourceFromAttributes({ 'service.name': 'userdir', 'service.version': VERSION });
+export function createTracing(endpoint: string, headers: string, version: string, log: Logger): Tracing {
+  const resource = resourceFromAttributes({ 'service.name': 'userdir', 'service.version': version });
   const provider = new BasicTracerProvider({
     resource: defaultResource()
       .merge(resource)
@@ -44,7 +43,7 @@ export function createTracing(endpoint: string, headers: string, log: Logger): T
       ),
     ],
   });
-  const tracer = provider.getTracer('userdir', VERSION);
+  const tracer = provider.getTracer('userdir', version);
   const warn = createWarning(log);
   setGlobalErrorHandler(warn);
 

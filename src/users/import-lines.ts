@@ -7,7 +7,7 @@ import {
   type UserRecord,
 } from '../domain/identities.js';
 import type { LineRecord, OnConflict } from '../domain/import-format.js';
-import { redact } from '../telemetry/logger.js';
+import { redact } from '../errors.js';
 import { importBans } from './bans.sql.js';
 import { findOverfull, type ImportRows, toImportRows, type WrittenUser, writeUsers } from './transfers.sql.js';
 import { isAnyExternalIdTaken } from './write-users.sql.js';

@@ -1,27 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { SpoolFile } from '../domain/import-format.js';
 import { AppError } from '../errors.js';
 
 /*
  * Files between the network and the database: a transaction must not wait for the one that sends its input, or reads its output. A file loses
  * its name when it is made. So it ends with the process, also by kill -9, and no other process can open it.
  */
-
-/** Bytes that can be read from their start any number of times. */
-export interface Stored extends AsyncIterable<Buffer> {
-  /** How many there are. */
-  readonly bytes: number;
-}
-
-export function isStored(input: AsyncIterable<Buffer>): input is Stored {
-  return 'bytes' in input;
-}
-
-export interface SpoolFile extends Stored {
-  /** Appends a chunk. To be awaited before the next one. PAYLOAD_TOO_LARGE if the file would have more than its bound. */
-  write(chunk: string | Uint8Array): Promise<void>;
-}
 
 export type Spool = ReturnType<typeof createSpool>;
 

@@ -2,7 +2,7 @@ import { createBackground, type OnFailure } from '../db/background.js';
 import { createBatchedRead } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
 import type { ProjectScope } from '../domain/projects.js';
-import { LoginMethod } from '../domain/users.js';
+import { LoginMethod, MAX_BUCKETS, type SignUps } from '../domain/users.js';
 import { AppError, badInput } from '../errors.js';
 import { compareTallies, repairTallies, type TallyDifference } from './check-tallies.sql.js';
 import {
@@ -99,16 +99,7 @@ export function createTotals(db: Database, onFailure: OnFailure) {
   };
 }
 
-/** The most days or months of one answer. */
-export const MAX_BUCKETS = 400;
 const LOGIN_METHODS = Object.values(LoginMethod);
-
-/** The users who were created in a day or a month, and are still there. */
-export interface SignUps extends Record<LoginMethod, number> {
-  /** Its first day: 2026-01-31. */
-  readonly from: string;
-  readonly total: number;
-}
 
 /** Numbers of users from the tallies: exact, and as fast for ten million users as for ten. */
 export function createStatistics(db: Database, totals: Totals) {

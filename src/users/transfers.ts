@@ -7,13 +7,17 @@ import { type UserFilter, userFilter } from '../domain/filters.js';
 import type { Ban, UserRecord } from '../domain/identities.js';
 import {
   CSV_HEAD,
+  type ExportFormat,
   formatBan,
   formatCsvUser,
   formatLine,
+  isStored,
   type Line,
   type LineRecord,
   type OnConflict,
   parseLine,
+  type SpoolFile,
+  type Stored,
   splitLines,
 } from '../domain/import-format.js';
 import type { ProjectScope } from '../domain/projects.js';
@@ -29,7 +33,7 @@ import {
   prepareBatch,
   writeBatch,
 } from './import-lines.js';
-import { isStored, type Spool, type SpoolFile, type Stored } from './spool.js';
+import type { Spool } from './spool.js';
 import type { Totals } from './totals.js';
 import { exportUsers, toImportRows, tryToImportAlone, writeUsers } from './transfers.sql.js';
 
@@ -41,9 +45,6 @@ export interface ImportOptions extends Waiting {
   /** Called with the lines that are read so far, and the part of the work that is done, 0 to 1, where the length of the input is known. */
   readonly progress: (lines: number, fraction?: number) => void;
 }
-
-export const EXPORT_FORMATS = ['ndjson', 'csv'] as const;
-export type ExportFormat = (typeof EXPORT_FORMATS)[number];
 
 export interface ExportOptions {
   /** By default every current user. */

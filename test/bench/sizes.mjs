@@ -14,9 +14,9 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
+import { syntheticUsers } from '../../dist/cli/synthetic-users.js';
 import { parseConfig } from '../../dist/config/config.js';
 import { createContext } from '../../dist/context.js';
-import { syntheticUsers } from '../../dist/users/synthetic-users.js';
 
 const USERS = Number(process.argv[2] ?? 100_000);
 const CLI = fileURLToPath(new URL('../../dist/cli.js', import.meta.url));

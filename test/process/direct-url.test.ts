@@ -1,8 +1,8 @@
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { syntheticUsers } from '#dist/cli/synthetic-users.js';
 import { parseConfig } from '#dist/config/config.js';
 import { createContext } from '#dist/context.js';
-import { syntheticUsers } from '#dist/users/synthetic-users.js';
 import { type Credentials, recordLogin, startServer, userdir, userdirJson } from '../support/command.js';
 import { createEmptyDatabase, type TestDatabase } from '../support/engines.js';
 

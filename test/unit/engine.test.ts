@@ -28,6 +28,7 @@ function createLibrary() {
 
 const context: EngineContext = {
   project: 'library',
+  isLarge: false,
   charge: () => true,
   again: () => context,
   report: () => undefined,

@@ -2,7 +2,8 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createSpool, type SpoolFile, type Stored } from '../../src/users/spool.js';
+import type { SpoolFile, Stored } from '../../src/domain/import-format.js';
+import { createSpool } from '../../src/users/spool.js';
 
 let dataDir: string;
 beforeAll(async () => {
