@@ -1,8 +1,8 @@
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
-import { checksumAddress, stellarAddress } from '../domain/addresses.js';
 import { type ProfileInput, parseProfile, snakeCase, type UserRecord } from '../domain/identities.js';
 import type { Network } from '../domain/users.js';
+import { checksumAddress, stellarAddress } from '../domain/wallets.js';
 
 /* Made-up users of every login method, both networks and both wallet types, for demonstrations and measurements. */
 

@@ -7,7 +7,7 @@ import { getDatamodel } from '../db/generated/pothos.js';
 import { requireNoNul } from '../domain/input-limits.js';
 import { type ActiveSession, type Operator, OperatorRole } from '../domain/operators.js';
 import { type ProjectScope, SecretScope } from '../domain/projects.js';
-import { type WrapResolver, wrapResolvers } from '../engine/wrap-resolvers.js';
+import { type WrapResolver, wrapResolvers } from '../engine/execution.js';
 import { AppError } from '../errors.js';
 import { addEnums } from '../graphql/enums.js';
 

@@ -1,8 +1,8 @@
-import { checksumAddress, parseAddress } from '../domain/addresses.js';
 import { cursor, dateBound, parse, type UserFilter, userFilter, userId } from '../domain/filters.js';
 import { camelCase, parseIdentity } from '../domain/identities.js';
 import type { OpenProject, Permission, ProjectScope } from '../domain/projects.js';
 import type { Account, User, UserDetails } from '../domain/users.js';
+import { checksumAddress, parseAddress } from '../domain/wallets.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
 import { builder, type DashboardContext, loginMethodEnum, networkEnum, walletTypeEnum } from './builder.js';
 import { connectionType, DEFAULT_PAGE, MAX_PAGE, readLimit } from './paging.js';

@@ -1,8 +1,8 @@
 import { domainToASCII, domainToUnicode } from 'node:url';
 import { AppError, badInput } from '../errors.js';
-import { type Address, requireAddress } from './addresses.js';
 import { INPUT_LIMITS, isTooLong } from './input-limits.js';
 import type { HistoryFields, LoginFields, Network, WalletType } from './users.js';
+import { type Address, requireAddress } from './wallets.js';
 
 /** What identifies a user within a project: the login method, the value, and the form in which the value is compared. */
 export interface Identity {

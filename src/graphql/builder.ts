@@ -8,8 +8,7 @@ import type { Admit } from '../domain/changes.js';
 import type { ProjectScope } from '../domain/projects.js';
 import type { Account, User } from '../domain/users.js';
 import type { EngineContext } from '../engine/cost.js';
-import { countCosts, isLarge, type PreparedRequest } from '../engine/execution.js';
-import { wrapForEngine, wrapResolvers } from '../engine/wrap-resolvers.js';
+import { countCosts, isLarge, type PreparedRequest, wrapForEngine, wrapResolvers } from '../engine/execution.js';
 import type { Asker } from '../http/threads.js';
 import { addEnums } from './enums.js';
 

@@ -1,6 +1,6 @@
-import { requireAddress } from '../domain/addresses.js';
 import { parse, userId } from '../domain/filters.js';
 import { camelCase, MAX_ACCOUNTS, parseIdentity, requireEmail, requireExternalId } from '../domain/identities.js';
+import { requireAddress } from '../domain/wallets.js';
 import { costs, type Rows } from '../engine/cost.js';
 import { selects } from '../engine/nodes.js';
 import { AppError } from '../errors.js';

@@ -1,7 +1,15 @@
-import { type Address, isChecksumValid, parseAddress, requireAddress } from '../domain/addresses.js';
 import { parse, userId } from '../domain/filters.js';
 import type { WalletOwner } from '../domain/users.js';
-import { MAX_WALLETS, readWallet, VERDICTS, type WalletVerdict } from '../domain/wallets.js';
+import {
+  type Address,
+  isChecksumValid,
+  MAX_WALLETS,
+  parseAddress,
+  readWallet,
+  requireAddress,
+  VERDICTS,
+  type WalletVerdict,
+} from '../domain/wallets.js';
 import { costs } from '../engine/cost.js';
 import { selects } from '../engine/nodes.js';
 import { AppError } from '../errors.js';

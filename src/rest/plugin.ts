@@ -50,7 +50,9 @@ export const restPlugin: FastifyPluginAsync<{ services: Services; authenticate: 
     if (failure.code !== 'UNSUPPORTED_MEDIA_TYPE') return sendFailure(failure, request, reply);
     return sendFailure(badInput('content-type', request.headers['content-type'], 'application/json'), request, reply);
   });
-  app.addHook('preParsing', takeArrivedBody);
+  app.addHook('onRoute', (route) => {
+    if (route.method === 'POST') route.preParsing = takeArrivedBody;
+  });
   app.removeContentTypeParser('application/json');
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, jsonBodyParser(MAX_JSON_BYTES));
   // A body of another type counts as one without parameters: 400 names what is missing.

@@ -1,7 +1,6 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import type { Services } from '../context.js';
-import { requireAddress } from '../domain/addresses.js';
 import {
   dateBound,
   limit,
@@ -16,6 +15,7 @@ import {
 import { requireEmail } from '../domain/identities.js';
 import { INPUT_LIMITS } from '../domain/input-limits.js';
 import type { User } from '../domain/users.js';
+import { requireAddress } from '../domain/wallets.js';
 import { AppError } from '../errors.js';
 import { answer, answerWithoutResult, EXAMPLE_ADDRESS, EXAMPLE_USER, userObject } from './shapes.js';
 

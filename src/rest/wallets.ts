@@ -2,10 +2,16 @@ import type { FastifyPluginAsync } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import type { Services } from '../context.js';
-import { ADDRESS_FORMS, requireAddress } from '../domain/addresses.js';
 import { objectError, parse, says } from '../domain/filters.js';
 import { INPUT_LIMITS } from '../domain/input-limits.js';
-import { formatVerdict, MAX_WALLETS, readWalletObject, walletObject } from '../domain/wallets.js';
+import {
+  ADDRESS_FORMS,
+  formatVerdict,
+  MAX_WALLETS,
+  readWalletObject,
+  requireAddress,
+  walletObject,
+} from '../domain/wallets.js';
 import { AppError } from '../errors.js';
 import type { RunWithAdmission } from '../http/admission.js';
 import { type Authenticate, authenticated, stillAuthenticated } from '../http/authentication.js';

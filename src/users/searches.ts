@@ -1,12 +1,12 @@
 import { createBatchedRead, MAX_WEIGHT } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
 import { oneAtATime } from '../db/one-at-a-time.js';
-import { parseAddress } from '../domain/addresses.js';
 import { LARGEST_ID, parseUserId } from '../domain/filters.js';
 import { foldEmail, type Identity, isExternalId, parseValueKey } from '../domain/identities.js';
 import { isTooLong, LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';
 import type { ProjectScope } from '../domain/projects.js';
 import { byNewest, type User, type UserDetails, userWeight } from '../domain/users.js';
+import { parseAddress } from '../domain/wallets.js';
 import { AppError, badInput } from '../errors.js';
 import {
   describeUsers,

@@ -1,11 +1,11 @@
 import { createBatchedRead, type KeyedRow } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
 import type { Queryable } from '../db/statements.js';
-import type { Address } from '../domain/addresses.js';
 import { LARGEST_ID, type Position, type StateFilter, type UserFilter } from '../domain/filters.js';
 import type { Identity } from '../domain/identities.js';
 import type { Actor, ProjectScope } from '../domain/projects.js';
 import { type Account, type User, userWeight } from '../domain/users.js';
+import type { Address } from '../domain/wallets.js';
 import { AppError, show } from '../errors.js';
 import { deleteOldKeys, withIdempotencyKey } from '../projects/idempotency.js';
 import {

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { createConnection, type Socket } from 'node:net';
 import { beforeAll, beforeEach, expect, test } from 'vitest';
-import { requireAddress } from '#dist/domain/addresses.js';
 import { userFilter } from '#dist/domain/filters.js';
+import { requireAddress } from '#dist/domain/wallets.js';
 import { stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 

@@ -1,7 +1,7 @@
 import { EventEmitter, once } from 'node:events';
 import { Readable } from 'node:stream';
 import { expect, inject, test, vi } from 'vitest';
-import { checksumAddress } from '#dist/domain/addresses.js';
+import { checksumAddress } from '#dist/domain/wallets.js';
 import { ethereumAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { Prisma } from '#dist/db/statements.js';
-import { parseAddress } from '#dist/domain/addresses.js';
+import { parseAddress } from '#dist/domain/wallets.js';
 import { ethereumAddress } from '../support/addresses.js';
 import { useTestApp } from '../support/app.js';
 

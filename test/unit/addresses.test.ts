@@ -3,13 +3,7 @@ import { StrKey } from '@stellar/stellar-base';
 import crc16 from 'crc/calculators/crc16xmodem';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import {
-  type Address,
-  checksumAddress,
-  isChecksumValid,
-  parseAddress,
-  requireAddress,
-} from '#dist/domain/addresses.js';
+import { type Address, checksumAddress, isChecksumValid, parseAddress, requireAddress } from '#dist/domain/wallets.js';
 import { AppError } from '#dist/errors.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 

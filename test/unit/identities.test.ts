@@ -1,7 +1,6 @@
 import { domainToASCII } from 'node:url';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { checksumAddress } from '#dist/domain/addresses.js';
 import {
   camelCase,
   foldEmail,
@@ -11,6 +10,7 @@ import {
   parseProfile,
   snakeCase,
 } from '#dist/domain/identities.js';
+import { checksumAddress } from '#dist/domain/wallets.js';
 import { AppError } from '#dist/errors.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 

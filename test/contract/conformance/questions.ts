@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { parseAddress, stellarAddress } from '#dist/domain/addresses.js';
+import { parseAddress, stellarAddress } from '#dist/domain/wallets.js';
 import type { Answer } from './answers.js';
 import type { User } from './shapes.js';
 import { NotObservable, type Question, type Target } from './target.js';
