@@ -5,7 +5,8 @@ import { closeAll } from '../closers.js';
 import type { DatabaseConfig } from '../config/config.js';
 import { connectionOptions, isDirect, sharesSessions } from './connection.js';
 import { createEmbeddedEngine, type EmbeddedEngine, EmbeddedStream, type EngineUsage } from './embedded.js';
-import { PrismaClient } from './generated/prisma/client.js';
+import { fromPrisma } from './failures.js';
+import { type Prisma, PrismaClient } from './generated/prisma/client.js';
 import { keepConnection, listen } from './listen.js';
 import { createTimeLimit } from './prepared-statement.js';
 import { createReplica, type Lagging, REPLICA_STATEMENT_MS, type Replica } from './replica.js';
@@ -18,6 +19,10 @@ export interface Database extends Queryable {
   /** Stops the embedded engine at once without writing anything more. Does nothing on PostgreSQL. */
   abandon(): void;
   readonly prisma: PrismaClient;
+  /** Reads by the models of Prisma, for what is cold. UNAVAILABLE while the database is away. */
+  models<Result>(work: (models: PrismaClient) => Promise<Result>): Promise<Result>;
+  /** Changes rows by the models of Prisma in one transaction, and again after a conflict. */
+  change<Result>(work: (tx: Prisma.TransactionClient) => Promise<Result>): Promise<Result>;
   /** The connections below Prisma, for scripts of several statements. */
   readonly pool: pg.Pool;
   /**
@@ -209,9 +214,17 @@ function fromPool(pool: pg.Pool, limitMs: number, options: DatabaseOptions, engi
     transaction: (isolation, work) => inTransaction(isolation, null, work),
   };
   const replica = engine.createReplica(primary);
+  const models: Database['models'] = (work) =>
+    withRetries(() =>
+      work(prisma).catch((error) => {
+        throw fromPrisma(error);
+      }),
+    );
 
   return {
     prisma,
+    models,
+    change: (work) => models((prisma) => prisma.$transaction(work)),
     pool,
     direct,
     requireSessions: () => engine.requireSessions(),

@@ -48,6 +48,23 @@ const BROKEN =
 /** What the database raises for a write of a project that is on its way to another one (migration project_moves). */
 const MOVING_CODE = 'UD001';
 
+/** The codes of node-postgres for what Prisma tells of connections only by words. */
+const CODES_OF_KINDS: Record<string, string> = {
+  DatabaseNotReachable: 'ECONNREFUSED',
+  ConnectionClosed: 'ECONNRESET',
+  SocketTimeout: 'ETIMEDOUT',
+};
+
+/** An error of a model of Prisma as node-postgres threw it; any other error as it is. */
+export function fromPrisma(error: unknown): unknown {
+  const { meta } = error as { meta?: { driverAdapterError?: { cause?: Record<string, string> } } };
+  const cause = meta?.driverAdapterError?.cause;
+  if (cause === undefined) return error;
+  const { originalCode, originalMessage, kind = '' } = cause;
+  const code = originalCode ?? CODES_OF_KINDS[kind] ?? kind;
+  return Object.assign(new Error(originalMessage ?? kind, { cause: error }), { code });
+}
+
 /** The database has refused a write of a project that is on its way to another one. */
 export function isMoving(error: unknown): boolean {
   return codeOf(error) === MOVING_CODE;

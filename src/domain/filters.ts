@@ -1,6 +1,6 @@
 import { crc32 } from 'node:zlib';
 import { z } from 'zod';
-import { AppError, badInput, expected, show } from '../errors.js';
+import { AppError, expected, show } from '../errors.js';
 import { INPUT_LIMITS, isTooLong } from './input-limits.js';
 import type { AuditEntry } from './projects.js';
 import { LoginMethod } from './users.js';
@@ -271,15 +271,4 @@ function decodeCursor(text: string): Position | null {
 /** The position of an entry in a list. */
 export function positionOf({ at, id }: Pick<AuditEntry, 'at' | 'id'>): Position {
   return { createdAt: new Date(at), id };
-}
-
-export const KEY = /^[\x21-\x7e]+$/;
-
-export const KEY_FORM = `1 to ${INPUT_LIMITS.idempotencyKey.max} printable ASCII characters without spaces`;
-
-/** The key, or BAD_USER_INPUT; null if there is none. */
-export function requireKey(name: string, key: string | null | undefined): string | null {
-  if (key === null || key === undefined) return null;
-  if (isTooLong('idempotencyKey', key) || !KEY.test(key)) throw badInput(name, key, KEY_FORM);
-  return key;
 }

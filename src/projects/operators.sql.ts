@@ -1,18 +1,18 @@
 import { Prisma, type Queryable } from '../db/statements.js';
-import { LARGEST_ID } from '../domain/filters.js';
 import {
   type ActiveSession,
   IDLE_MS,
-  type KnownOperator,
   LINK_MS,
   type OperatorAction,
-  type OperatorLogEntry,
   type OperatorRole,
   type OperatorSession,
   SESSION_MS,
 } from '../domain/operators.js';
 
-/* Every change writes its entry into the log in the same statement, so that neither exists without the other. */
+/*
+ * What is decided by the clock of the database: links and sessions end by it. All else of operators is in operators.ts, by models. A change
+ * writes its entry into the log in the same statement.
+ */
 
 /** Who acts beside the projects, for the log. */
 export interface LogActor {
@@ -33,101 +33,12 @@ export function insertLogEntries(
 
 const milliseconds = (count: number) => Prisma.sql`${count}::float8 * interval '1 millisecond'`;
 
-const OPERATOR = Prisma.sql`
-  name, role::text AS role, created_at AS "createdAt", last_seen_at AS "lastSeenAt",
-  CASE WHEN subject IS NULL THEN 'command' ELSE 'sso' END AS source`;
-
-/** Every operator, in the order of their names. */
-export function listOperators(db: Queryable): Promise<KnownOperator[]> {
-  return db.query(Prisma.sql`SELECT ${OPERATOR} FROM operators ORDER BY name`);
-}
-
 /** The role of an operator as it is now; nothing if there is none of this name. */
 export async function findRole(db: Queryable, name: string): Promise<OperatorRole | undefined> {
   const [found] = await db.query<{ role: OperatorRole }>(
     Prisma.sql`SELECT role::text AS role FROM operators WHERE name = ${name}::text`,
   );
   return found?.role;
-}
-
-/** Adds an operator; nothing if there is one of this name or subject. With `onlyAsFirst`, nothing if there is any. */
-export async function insertOperator(
-  db: Queryable,
-  actor: LogActor,
-  {
-    name,
-    role,
-    subject = null,
-    onlyAsFirst = false,
-  }: { name: string; role: OperatorRole; subject?: string | null; onlyAsFirst?: boolean },
-): Promise<KnownOperator | undefined> {
-  const condition = onlyAsFirst ? Prisma.sql`WHERE NOT EXISTS (SELECT FROM operators)` : Prisma.empty;
-  const by = subject === null ? '{}' : '{"by":"sso"}';
-  const entry = Prisma.sql`SELECT jsonb_build_object('operator', name, 'role', role) || ${by}::jsonb FROM added`;
-  const [added] = await db.query<KnownOperator>(Prisma.sql`
-    WITH added AS (
-      INSERT INTO operators (name, role, subject)
-      SELECT ${name}::text, ${role}::operator_role, ${subject}::text ${condition}
-      ON CONFLICT DO NOTHING
-      RETURNING *
-    ), logged AS (
-      ${insertLogEntries(actor, 'add_operator', entry)}
-    )
-    SELECT ${OPERATOR} FROM added`);
-  return added;
-}
-
-/** Gives an operator a role; nothing if there is none of this name. */
-export async function updateRole(
-  db: Queryable,
-  actor: LogActor,
-  name: string,
-  role: OperatorRole,
-): Promise<KnownOperator | undefined> {
-  const [changed] = await db.query<KnownOperator>(Prisma.sql`
-    WITH changed AS (
-      UPDATE operators SET role = ${role}::operator_role WHERE name = ${name}::text RETURNING *
-    ), logged AS (
-      ${insertLogEntries(actor, 'set_role', Prisma.sql`SELECT jsonb_build_object('operator', name, 'role', role) FROM changed`)}
-    )
-    SELECT ${OPERATOR} FROM changed`);
-  return changed;
-}
-
-/** Removes an operator with all sessions and links; false if there is none of this name. */
-export async function deleteOperator(db: Queryable, actor: LogActor, name: string): Promise<boolean> {
-  const removed = await db.query(Prisma.sql`
-    WITH removed AS (
-      DELETE FROM operators WHERE name = ${name}::text RETURNING name
-    ), logged AS (
-      ${insertLogEntries(actor, 'remove_operator', Prisma.sql`SELECT jsonb_build_object('operator', name) FROM removed`)}
-    )
-    SELECT name FROM removed`);
-  return removed.length > 0;
-}
-
-/**
- * Gives the operator of a subject of the single sign-on the role of this login, and returns the name; nothing if there is none of this
- * subject. A change is recorded.
- */
-export async function updateSubject(
-  db: Queryable,
-  requestId: string | null,
-  subject: string,
-  role: OperatorRole,
-): Promise<string | undefined> {
-  const [known] = await db.query<{ name: string }>(Prisma.sql`
-    WITH changed AS (
-      UPDATE operators SET role = ${role}::operator_role
-      WHERE subject = ${subject}::text AND role <> ${role}::operator_role
-      RETURNING name, role
-    ), logged AS (
-      INSERT INTO operator_log (actor, request_id, action, details)
-      SELECT 'operator:' || name, ${requestId}::text, 'set_role', jsonb_build_object('operator', name, 'role', role, 'by', 'sso')
-      FROM changed
-    )
-    SELECT name FROM operators WHERE subject = ${subject}::text`);
-  return known?.name;
 }
 
 /** Some of what has expired. In the order of its index, which finds it whatever the statistics say. */
@@ -236,53 +147,4 @@ export function listSessions(db: Queryable, name: string | null): Promise<Operat
     WHERE ${IS_ACTIVE} ${name === null ? Prisma.empty : Prisma.sql`AND o.name = ${name}::text`}
     ORDER BY s.last_seen_at DESC, s.id DESC
     LIMIT 1000`);
-}
-
-/** Ends a session of an operator, or of any (null); false if there is no such session. */
-export async function deleteSession(
-  db: Queryable,
-  actor: LogActor,
-  { id, of, action }: { id: number; of: string | null; action: 'log_out' | 'revoke_session' },
-): Promise<boolean> {
-  const entry = Prisma.sql`SELECT jsonb_build_object('session', id, 'operator', name) FROM ended`;
-  const ended = await db.query(Prisma.sql`
-    WITH ended AS (
-      DELETE FROM operator_sessions s USING operators o
-      WHERE s.operator_id = o.id AND s.id = ${id}::int AND (${of}::text IS NULL OR o.name = ${of}::text)
-      RETURNING s.id, o.name
-    ), logged AS (
-      ${insertLogEntries(actor, action, entry)}
-    )
-    SELECT id FROM ended`);
-  return ended.length > 0;
-}
-
-/** Records what an operator was refused beside the projects. */
-export async function recordRefusal(db: Queryable, actor: LogActor, details: Record<string, string>): Promise<void> {
-  await db.query(insertLogEntries(actor, 'refuse', Prisma.sql`SELECT ${JSON.stringify(details)}::jsonb`));
-}
-
-const LOG_ENTRY = Prisma.sql`id, at, actor, request_id AS "requestId", action, details`;
-
-/** The newest entries of the log before the entry `before`, newest first. */
-export function listLogEntries(db: Queryable, before: number | null, limit: number): Promise<OperatorLogEntry[]> {
-  return db.query(Prisma.sql`
-    SELECT ${LOG_ENTRY}
-    FROM operator_log
-    WHERE id < ${before ?? LARGEST_ID}::bigint
-    ORDER BY id DESC
-    LIMIT ${limit}::bigint`);
-}
-
-/** The entry before the newest `limit` ones; 0 if there are no more. Reads as many entries of the index. */
-export async function findLogEntryBefore(db: Queryable, limit: number): Promise<number> {
-  const [entry] = await db.query<{ id: number }>(Prisma.sql`
-    SELECT id FROM operator_log ORDER BY id DESC OFFSET ${limit}::bigint LIMIT 1`);
-  return entry?.id ?? 0;
-}
-
-/** The next `limit` entries of the log after the entry `after`, oldest first. */
-export function listLogEntriesAfter(db: Queryable, after: number, limit: number): Promise<OperatorLogEntry[]> {
-  return db.query(Prisma.sql`
-    SELECT ${LOG_ENTRY} FROM operator_log WHERE id > ${after}::bigint ORDER BY id LIMIT ${limit}::bigint`);
 }

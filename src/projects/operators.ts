@@ -1,6 +1,11 @@
 import type { Database } from '../db/database.js';
+import type {
+  OperatorLogEntry as OperatorLogEntryModel,
+  Operator as OperatorModel,
+  Prisma,
+} from '../db/generated/prisma/client.js';
 import type { Queryable } from '../db/statements.js';
-import { parse } from '../domain/filters.js';
+import { LARGEST_ID, parse } from '../domain/filters.js';
 import {
   type ActiveSession,
   actorNameOf,
@@ -10,6 +15,7 @@ import {
   MAX_USER_AGENT,
   makeToken,
   type Operator,
+  type OperatorAction,
   type OperatorLogEntry,
   type OperatorRole,
   type OperatorSession,
@@ -19,21 +25,12 @@ import {
 import type { Permission } from '../domain/projects.js';
 import { AppError, show } from '../errors.js';
 import {
-  deleteOperator,
-  deleteSession,
-  findLogEntryBefore,
   findRole,
   insertLink,
-  insertOperator,
   insertSession,
+  type LogActor,
   type LogIn,
-  listLogEntries,
-  listLogEntriesAfter,
-  listOperators,
   listSessions,
-  recordRefusal,
-  updateRole,
-  updateSubject,
   useSession,
 } from './operators.sql.js';
 
@@ -59,12 +56,71 @@ export interface Subject {
   readonly role: OperatorRole;
 }
 
+interface NewOperator {
+  readonly subject?: string | null;
+  readonly onlyAsFirst?: boolean;
+}
+
 const nameArgument = operatorName('name');
+
+function known({ name, role, createdAt, lastSeenAt, subject }: OperatorModel): KnownOperator {
+  const source = subject === null ? 'command' : 'sso';
+  return { name, role, createdAt: createdAt.toISOString(), lastSeenAt: lastSeenAt?.toISOString() ?? null, source };
+}
+
+function toLogEntry({ id, at, actor, requestId, action, details }: OperatorLogEntryModel): OperatorLogEntry {
+  return {
+    id: Number(id),
+    at: at.toISOString(),
+    actor,
+    requestId,
+    action: action as OperatorAction,
+    details: details as Record<string, unknown>,
+  };
+}
 
 /** The people who use the dashboard: who they are, how they log in, their sessions, and the log of all that. */
 export function createOperators(db: Database, randomBytes: (size: number) => Buffer) {
   const logActor = (by: Operator, requestId: string | null) => ({ actor: actorNameOf(by), requestId });
   const noSuchOperator = (name: string) => new AppError('NOT_FOUND', `There is no operator ${show(name)}.`);
+
+  const record = (
+    tx: Prisma.TransactionClient,
+    by: LogActor,
+    action: OperatorAction,
+    details: Prisma.InputJsonObject,
+  ) => tx.operatorLogEntry.create({ data: { ...by, action, details } });
+
+  /** Adds an operator; undefined if there is one of this name or subject. With `onlyAsFirst`, undefined if there is any. */
+  async function add(
+    by: LogActor,
+    { name, role, subject = null, onlyAsFirst = false }: Pick<Operator, 'name' | 'role'> & NewOperator,
+  ): Promise<KnownOperator | undefined> {
+    return db.change(async (tx) => {
+      if (onlyAsFirst && (await tx.operator.count()) > 0) return undefined;
+      const [added] = await tx.operator.createManyAndReturn({ data: { name, role, subject }, skipDuplicates: true });
+      if (added === undefined) return undefined;
+      await record(tx, by, 'add_operator', { operator: name, role, ...(subject !== null && { by: 'sso' }) });
+      return known(added);
+    });
+  }
+
+  const listAll = () =>
+    db.models(({ operator }) => operator.findMany({ orderBy: { name: 'asc' } })).then((all) => all.map(known));
+
+  /** Ends a session of an operator, or of any (null); false if there is no such session. */
+  async function endSession(by: LogActor, action: 'log_out' | 'revoke_session', id: number, of: string | null) {
+    return db.change(async (tx) => {
+      const where = { id, ...(of !== null && { operator: { name: of } }) };
+      const session = await tx.operatorSession.findFirst({ where, select: { operator: { select: { name: true } } } });
+      if (session === null || (await tx.operatorSession.deleteMany({ where })).count === 0) return false;
+      await record(tx, by, action, { session: id, operator: session.operator.name });
+      return true;
+    });
+  }
+
+  const listLog = (query: Prisma.OperatorLogEntryFindManyArgs) =>
+    db.models(({ operatorLogEntry }) => operatorLogEntry.findMany(query)).then((entries) => entries.map(toLogEntry));
 
   async function begin(logIn: LogIn, { userAgent, requestId }: SessionCaller): Promise<BegunSession | null> {
     const token = makeToken(randomBytes);
@@ -91,7 +147,7 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
     /** Every operator, by name. FORBIDDEN. */
     async listOperators(by: Operator): Promise<KnownOperator[]> {
       requirePermission(by, 'operate');
-      return listOperators(db);
+      return listAll();
     },
 
     /** BAD_USER_INPUT; CONFLICT if there is an operator of this name. */
@@ -102,7 +158,7 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
       requestId: string | null = null,
     ): Promise<KnownOperator> {
       requirePermission(by, 'operate');
-      const added = await insertOperator(db, logActor(by, requestId), { name: parse(nameArgument, name), role });
+      const added = await add(logActor(by, requestId), { name: parse(nameArgument, name), role });
       if (added === undefined) throw new AppError('CONFLICT', `There is an operator ${show(name)} already.`);
       return added;
     },
@@ -116,16 +172,23 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
     ): Promise<KnownOperator> {
       requirePermission(by, 'operate');
       const parsed = parse(nameArgument, name);
-      const changed = await updateRole(db, logActor(by, requestId), parsed, role);
-      if (changed === undefined) throw noSuchOperator(parsed);
-      return changed;
+      return db.change(async (tx) => {
+        const [changed] = await tx.operator.updateManyAndReturn({ where: { name: parsed }, data: { role } });
+        if (changed === undefined) throw noSuchOperator(parsed);
+        await record(tx, logActor(by, requestId), 'set_role', { operator: parsed, role });
+        return known(changed);
+      });
     },
 
     /** Removes an operator, whose sessions and links end at once. NOT_FOUND. */
     async removeOperator(by: Operator, name: string, requestId: string | null = null): Promise<void> {
       requirePermission(by, 'operate');
       const parsed = parse(nameArgument, name);
-      if (!(await deleteOperator(db, logActor(by, requestId), parsed))) throw noSuchOperator(parsed);
+      await db.change(async (tx) => {
+        const { count } = await tx.operator.deleteMany({ where: { name: parsed } });
+        if (count === 0) throw noSuchOperator(parsed);
+        await record(tx, logActor(by, requestId), 'remove_operator', { operator: parsed });
+      });
     },
 
     createLink,
@@ -136,8 +199,8 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
      */
     async createFirstLink(by: Operator): Promise<Link> {
       requirePermission(by, 'operate');
-      await insertOperator(db, logActor(by, null), { name: by.name, role: 'admin', onlyAsFirst: true });
-      const names = (await listOperators(db)).map(({ name }) => name);
+      await add(logActor(by, null), { name: by.name, role: 'admin', onlyAsFirst: true });
+      const names = (await listAll()).map(({ name }) => name);
       if (names.includes(by.name)) return createLink(by, by.name);
       throw new AppError(
         'NOT_FOUND',
@@ -158,19 +221,28 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
 
     /** Begins a session for a person of the single sign-on. BAD_USER_INPUT; CONFLICT if the name belongs to another operator. */
     async logInSubject({ subject, name, role }: Subject, caller: SessionCaller): Promise<BegunSession> {
-      let known = await updateSubject(db, caller.requestId, subject, role);
-      if (known === undefined) {
+      let operator = await db.change(async (tx) => {
+        const where = { subject, role: { not: role } };
+        for (const changed of await tx.operator.updateManyAndReturn({ where, data: { role } }))
+          await record(tx, logActor(changed, caller.requestId), 'set_role', {
+            operator: changed.name,
+            role,
+            by: 'sso',
+          });
+        return (await tx.operator.findUnique({ where: { subject } }))?.name;
+      });
+      if (operator === undefined) {
         const added = { name: name(), role, subject };
-        known = (await insertOperator(db, logActor(added, caller.requestId), added))?.name;
-        if (known === undefined)
+        operator = (await add(logActor(added, caller.requestId), added))?.name;
+        if (operator === undefined)
           throw new AppError(
             'CONFLICT',
             `The name ${show(added.name)} belongs to another operator. Remove that one first.`,
           );
       }
-      const session = await begin({ name: known }, caller);
+      const session = await begin({ name: operator }, caller);
       if (session) return session;
-      throw new AppError('UNAUTHENTICATED', `The operator ${show(known)} was removed in this moment.`);
+      throw new AppError('UNAUTHENTICATED', `The operator ${show(operator)} was removed in this moment.`);
     },
 
     /** The active session of a token, also as a transaction sees it; null for any other. Its use is recorded. */
@@ -194,42 +266,43 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
     /** Ends a session: one's own, or for an admin any. NOT_FOUND. */
     async revokeSession(by: Operator, id: number, requestId: string | null): Promise<void> {
       const of = by.role === 'admin' ? null : by.name;
-      const ended = await deleteSession(db, logActor(by, requestId), { id, of, action: 'revoke_session' });
-      if (!ended) throw new AppError('NOT_FOUND', `There is no session ${id}.`);
+      if (!(await endSession(logActor(by, requestId), 'revoke_session', id, of)))
+        throw new AppError('NOT_FOUND', `There is no session ${id}.`);
     },
 
     /** Ends the session of a request. */
     async logOut({ id, operator, role }: ActiveSession, requestId: string | null): Promise<void> {
       const by = { name: operator, role };
-      await deleteSession(db, logActor(by, requestId), { id, of: operator, action: 'log_out' });
+      await endSession(logActor(by, requestId), 'log_out', id, operator);
     },
 
     /** Records what an operator was refused beside the projects. */
     async recordRefusal(by: Operator, requestId: string | null, refused: string): Promise<void> {
-      await recordRefusal(db, logActor(by, requestId), { refused, role: by.role });
+      await db.models((tx) => record(tx, logActor(by, requestId), 'refuse', { refused, role: by.role }));
     },
 
     /** Records that a link was refused: it was used, late or unknown. */
     async recordRefusedLogIn(requestId: string | null): Promise<void> {
-      await recordRefusal(db, { actor: 'unknown', requestId }, { refused: 'log_in' });
+      await db.models((tx) => record(tx, { actor: 'unknown', requestId }, 'refuse', { refused: 'log_in' }));
     },
 
     /** The log of what was done beside the projects, newest first, before the entry `before`. FORBIDDEN. */
     async listLog(by: Operator, before: number | null, limit: number): Promise<OperatorLogEntry[]> {
       requirePermission(by, 'operate');
-      return listLogEntries(db, before, limit);
+      return listLog({ where: { id: { lt: before ?? LARGEST_ID } }, orderBy: { id: 'desc' }, take: limit });
     },
 
     /** The entry of the log before the newest `limit` ones; 0 if there are no more. FORBIDDEN. */
     async findLogStart(by: Operator, limit: number): Promise<number> {
       requirePermission(by, 'operate');
-      return findLogEntryBefore(db, limit);
+      const [entry] = await listLog({ orderBy: { id: 'desc' }, skip: limit, take: 1 });
+      return entry?.id ?? 0;
     },
 
     /** The next entries of the log after the entry `after`, oldest first. FORBIDDEN. */
     async listLogAfter(by: Operator, after: number, limit: number): Promise<OperatorLogEntry[]> {
       requirePermission(by, 'operate');
-      return listLogEntriesAfter(db, after, limit);
+      return listLog({ where: { id: { gt: after } }, orderBy: { id: 'asc' }, take: limit });
     },
   };
 }

@@ -334,12 +334,8 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     ),
   },
   operators: {
-    deleteOperator: about(50, (db) => operators.deleteOperator(db, logActor, 'operator7')),
-    deleteSession: (db) => operators.deleteSession(db, logActor, { id: 500, of: null, action: 'revoke_session' }),
     findRole: (db) => operators.findRole(db, 'operator7'),
     insertLink: (db) => operators.insertLink(db, logActor, 'operator7', hash('new link')),
-    insertOperator: (db) =>
-      operators.insertOperator(db, logActor, { name: 'newcomer', role: 'viewer', onlyAsFirst: true }),
     insertSession: (db) =>
       each([{ linkHash: hash('link 500') }, { name: 'operator7' }], (logIn) =>
         operators.insertSession(db, logIn, {
@@ -348,14 +344,7 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
           requestId: null,
         }),
       ),
-    findLogEntryBefore: about(20, (db) => operators.findLogEntryBefore(db, 20)),
-    listLogEntries: (db) => each([null, ROWS / 2], (before) => operators.listLogEntries(db, before, 20)),
-    listLogEntriesAfter: (db) => each([0, ROWS / 2], (after) => operators.listLogEntriesAfter(db, after, 20)),
-    listOperators: (db) => operators.listOperators(db),
     listSessions: about(2 * PROJECTS, (db) => each([null, 'operator7'], (name) => operators.listSessions(db, name))),
-    recordRefusal: (db) => operators.recordRefusal(db, logActor, {}),
-    updateRole: (db) => operators.updateRole(db, logActor, 'operator7', 'admin'),
-    updateSubject: (db) => operators.updateSubject(db, null, 'nobody', 'admin'),
     useSession: (db) => operators.useSession(db, hash('session 500')),
   },
   'project-lifecycle': {
