@@ -90,50 +90,6 @@ export function listProjectPage(
     ORDER BY p.created_at DESC, p.id DESC`);
 }
 
-/* Changes of a project as a whole, each with its audit entry. A change that changes nothing is not recorded. */
-
-/** Gives a project another name. */
-export async function renameProject(db: Queryable, actor: Actor, name: string): Promise<void> {
-  await db.query(Prisma.sql`
-    WITH before AS (
-      SELECT id, name FROM projects WHERE id = ${actor.projectId}::int AND name <> ${name}::text FOR NO KEY UPDATE
-    ), renamed AS (
-      UPDATE projects SET name = ${name}::text FROM before WHERE projects.id = before.id
-      RETURNING jsonb_build_object('from', before.name, 'to', projects.name) AS details
-    )
-    ${insertAuditEntries(actor, 'rename', Prisma.sql`SELECT NULL::bigint, details FROM renamed`)}`);
-}
-
-/** Refuses the credentials of a project from now on. */
-export async function disableProject(db: Queryable, actor: Actor): Promise<void> {
-  await db.query(Prisma.sql`
-    WITH disabled AS (
-      UPDATE projects SET disabled_at = now() WHERE id = ${actor.projectId}::int AND disabled_at IS NULL RETURNING id
-    )
-    ${insertAuditEntries(actor, 'disable', Prisma.sql`SELECT NULL::bigint, '{}'::jsonb FROM disabled`)}`);
-}
-
-/** Accepts the credentials of a project again. */
-export async function enableProject(db: Queryable, actor: Actor): Promise<void> {
-  await db.query(Prisma.sql`
-    WITH enabled AS (
-      UPDATE projects SET disabled_at = NULL WHERE id = ${actor.projectId}::int AND disabled_at IS NOT NULL RETURNING id
-    )
-    ${insertAuditEntries(actor, 'enable', Prisma.sql`SELECT NULL::bigint, '{}'::jsonb FROM enabled`)}`);
-}
-
-/** Gives a project its own rate limit; null takes it away. */
-export async function limitProject(db: Queryable, actor: Actor, requestsPerMinute: number | null): Promise<void> {
-  const entry = Prisma.sql`SELECT NULL::bigint, jsonb_build_object('requests_per_minute', requests_per_minute) FROM limited`;
-  await db.query(Prisma.sql`
-    WITH limited AS (
-      UPDATE projects SET requests_per_minute = ${requestsPerMinute}::int
-      WHERE id = ${actor.projectId}::int AND requests_per_minute IS DISTINCT FROM ${requestsPerMinute}::int
-      RETURNING requests_per_minute
-    )
-    ${insertAuditEntries(actor, 'limit', entry)}`);
-}
-
 /** Disables a project that is to be deleted. Its audit trail tells so until the trail itself is deleted. */
 export async function beginDeletion(db: Queryable, actor: Actor): Promise<void> {
   await db.query(Prisma.sql`

@@ -1,6 +1,7 @@
 import type { Database } from '../db/database.js';
+import type { Prisma, Project } from '../db/generated/prisma/client.js';
 import { inBatches, type Queryable } from '../db/statements.js';
-import { type ProjectScope, requireProjectName } from '../domain/projects.js';
+import { type Actor, type AuditAction, type ProjectScope, requireProjectName } from '../domain/projects.js';
 import { AppError, badInput } from '../errors.js';
 import { pruneChanges } from '../feed/changes.sql.js';
 import * as sql from '../projects/projects.sql.js';
@@ -18,26 +19,54 @@ export interface DeletionOptions extends Waiting {
   readonly progress: (users: number) => void;
 }
 
+interface Change {
+  readonly where: Prisma.ProjectWhereInput;
+  readonly data: Prisma.ProjectUpdateManyMutationInput;
+  readonly details?: (before: Project) => Prisma.InputJsonObject;
+}
+
 /**
  * Changes of a project as a whole, for the operator. All of them are idempotent. `onChanged` is called when what is known of its
  * credentials may have changed.
  */
 export function createProjectLifecycle(db: Database, totals: Totals, onChanged: () => void) {
+  /** Changes a project that is as `where` says, with an audit entry. A change that changes nothing is not recorded. */
+  async function change(
+    { projectId, actor, requestId }: Actor,
+    action: AuditAction,
+    { where, data, details = () => ({}) }: Change,
+  ): Promise<void> {
+    await db.change(async (tx) => {
+      const before = await tx.project.findFirst({ where: { id: projectId, ...where } });
+      if (before === null) return;
+      const { count } = await tx.project.updateMany({ where: { id: projectId, ...where }, data });
+      if (count > 0)
+        await tx.auditEntry.create({ data: { projectId, actor, requestId, action, details: details(before) } });
+    });
+  }
+
   return {
     /** BAD_USER_INPUT. */
     async renameProject(scope: ProjectScope, name: string, requestId: string | null = null): Promise<void> {
-      await sql.renameProject(db, scope.actorFor('operate', requestId), requireProjectName(name));
+      const to = requireProjectName(name);
+      await change(scope.actorFor('operate', requestId), 'rename', {
+        where: { name: { not: to } },
+        data: { name: to },
+        details: (before) => ({ from: before.name, to }),
+      });
     },
 
     /** Refuses the project's credentials with PROJECT_DISABLED, within a second in every process. Its data is kept. */
     async disableProject(scope: ProjectScope, requestId: string | null = null): Promise<void> {
-      await sql.disableProject(db, scope.actorFor('operate', requestId));
+      const data = { disabledAt: new Date() };
+      await change(scope.actorFor('operate', requestId), 'disable', { where: { disabledAt: null }, data });
       onChanged();
     },
 
     /** Accepts its credentials again. */
     async enableProject(scope: ProjectScope, requestId: string | null = null): Promise<void> {
-      await sql.enableProject(db, scope.actorFor('operate', requestId));
+      const data = { disabledAt: null };
+      await change(scope.actorFor('operate', requestId), 'enable', { where: { disabledAt: { not: null } }, data });
       onChanged();
     },
 
@@ -50,7 +79,17 @@ export function createProjectLifecycle(db: Database, totals: Totals, onChanged: 
       const isInRange = (rate: number) => Number.isInteger(rate) && rate >= 1 && rate <= MAX_REQUESTS_PER_MINUTE;
       if (requestsPerMinute !== null && !isInRange(requestsPerMinute))
         throw badInput('rate', requestsPerMinute, `a whole number from 1 to ${MAX_REQUESTS_PER_MINUTE}`);
-      await sql.limitProject(db, scope.actorFor('operate', requestId), requestsPerMinute);
+      await change(scope.actorFor('operate', requestId), 'limit', {
+        // Null is not different from a number for SQL.
+        where: {
+          OR: [
+            { requestsPerMinute: { not: requestsPerMinute } },
+            ...(requestsPerMinute === null ? [] : [{ requestsPerMinute: null }]),
+          ],
+        },
+        data: { requestsPerMinute },
+        details: () => ({ requests_per_minute: requestsPerMinute }),
+      });
       onChanged();
     },
 

@@ -354,10 +354,6 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     deleteRows: about(250, (db, at) =>
       each(projects.LARGE_TABLES, (table) => projects.deleteRows(db, at.projectId, table, 50)),
     ),
-    disableProject: (db, at) => projects.disableProject(db, actor(at)),
-    enableProject: (db, at) => projects.enableProject(db, actor(at)),
-    limitProject: (db, at) => projects.limitProject(db, actor(at), 60),
-    renameProject: (db, at) => projects.renameProject(db, actor(at), 'New name'),
   },
   'project-move': {
     readMove: (db, { projectId }) => projects.readMove(db, projectId),
