@@ -169,7 +169,7 @@ export async function createServer({
     services,
     authenticate: authenticateWhenOpen,
     runWithAdmission,
-    elsewhere: secondThread.elsewhere('verdicts'),
+    secondThread: secondThread.taskOf('verdicts'),
   });
   await app.register(graphqlPlugin, {
     services,
@@ -179,7 +179,7 @@ export async function createServer({
     graphiql: config.graphiql,
     demoCredentials,
     documentsDir: config.documentsDir,
-    elsewhere: secondThread.elsewhere('graphql'),
+    secondThread: secondThread.taskOf('graphql'),
   });
   if (config.dashboard) {
     // Loaded only where it is used, because it takes time and memory.
@@ -309,7 +309,7 @@ export function decorateRequests(app: FastifyInstance): void {
   ] as const) {
     app.decorateRequest(name, null);
   }
-  app.decorateRequest('isForElsewhere', false);
+  app.decorateRequest('isForSecondThread', false);
   app.decorateRequest('hasTimedOut', false);
   app.decorateRequest('timeoutSlot', NO_SLOT);
 }

@@ -4,7 +4,7 @@ import { basename } from 'node:path';
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
 import { createServing } from '../context.js';
 import { type AppError, fromUnknown } from '../errors.js';
-import { createAnswererElsewhere } from '../graphql/elsewhere.js';
+import { createThreadAnswerer } from '../graphql/second-thread.js';
 import { abandoned } from '../http/threads.js';
 import { createVerdicts } from '../rest/wallets.js';
 import { measureCost } from '../telemetry/request-trace.js';
@@ -42,7 +42,7 @@ const openEnginePort = () =>
   });
 const serving = createServing(config, { openEnginePort });
 const { services } = serving;
-const graphql = createAnswererElsewhere(services, (cause) => send({ lostError: toPlainError(cause) }));
+const graphql = createThreadAnswerer(services, (cause) => send({ lostError: toPlainError(cause) }));
 const tasks: Tasks = { graphql: graphql.answer, verdicts: createVerdicts(services).answer };
 /** The requests in flight. */
 const inFlight = new Map<number, { isAbandoned: boolean }>();
@@ -70,7 +70,7 @@ function yieldToFirstThread(): void {
 async function handle({ request, task, caller, asked }: Extract<ToThread, { request: number }>): Promise<void> {
   const state = { isAbandoned: false };
   inFlight.set(request, state);
-  const asker = {
+  const requester = {
     id: caller.id,
     scope: services.projects.scopeOfGrant(caller.grant),
     addWeight(units: number) {
@@ -80,7 +80,7 @@ async function handle({ request, task, caller, asked }: Extract<ToThread, { requ
     report: (failure: AppError) => send({ request, reported: toFailure(failure) }),
   };
   // Each task gets what it was asked.
-  const work = (): Promise<Answered<TaskName>> => tasks[task](asker, asked as never);
+  const work = (): Promise<Answered<TaskName>> => tasks[task](requester, asked as never);
   try {
     const { result, cost } = caller.isMeasured ? await measureCost(work) : { result: await work(), cost: null };
     send({ request, answered: result, cost }, buffersOf(result));

@@ -3,8 +3,8 @@ import type { FastifyRequest } from 'fastify';
 import type { Config } from '../config/config.js';
 import type { Context, ServicesConfig } from '../context.js';
 import { AppError, type ErrorCode, unavailable } from '../errors.js';
-import type { AnsweredElsewhere, AskedElsewhere } from '../graphql/elsewhere.js';
-import { type Asker, askerOf, type Elsewhere, type PlainData } from '../http/threads.js';
+import type { ThreadAnswer, ThreadRequest } from '../graphql/second-thread.js';
+import { type PlainData, type Requester, requesterOf, type ThreadTask } from '../http/threads.js';
 import type { AnsweredVerdicts, AskedVerdicts } from '../rest/wallets.js';
 import type { RequestCost } from '../telemetry/request-trace.js';
 
@@ -17,17 +17,20 @@ import type { RequestCost } from '../telemetry/request-trace.js';
  */
 export interface SecondThread {
   /** The requests of one task. */
-  elsewhere<Name extends TaskName>(task: Name): Elsewhere<Asked<Name>, Answered<Name>>;
+  taskOf<Name extends TaskName>(task: Name): ThreadTask<Asked<Name>, Answered<Name>>;
   /** Since the start of this process. */
   usage(): { readonly requests: number; readonly starts: number; readonly isRunning: boolean };
   close(): Promise<void>;
 }
 
-type Task<Asked extends PlainData, Answered extends PlainData> = (asker: Asker, asked: Asked) => Promise<Answered>;
+type Task<Asked extends PlainData, Answered extends PlainData> = (
+  requester: Requester,
+  asked: Asked,
+) => Promise<Answered>;
 
 /** What it can do. */
 export interface Tasks {
-  readonly graphql: Task<AskedElsewhere, AnsweredElsewhere>;
+  readonly graphql: Task<ThreadRequest, ThreadAnswer>;
   readonly verdicts: Task<AskedVerdicts, AnsweredVerdicts>;
 }
 export type TaskName = keyof Tasks;
@@ -75,7 +78,7 @@ export type FromThread =
 export interface Caller {
   /** Of the request. */
   readonly id: string;
-  readonly grant: ReturnType<Asker['scope']['grant']>;
+  readonly grant: ReturnType<Requester['scope']['grant']>;
   /** Whether the cost of the request is measured. */
   readonly isMeasured: boolean;
 }
@@ -99,7 +102,7 @@ export interface PlainError {
 
 interface Waiting {
   readonly request: FastifyRequest;
-  readonly asker: Asker;
+  readonly requester: Requester;
   resolve(answered: Answered<TaskName>): void;
   reject(error: Error): void;
 }
@@ -178,7 +181,7 @@ export function createSecondThread(
     if ('units' in message) {
       if (!waits.request.addWeight(message.units))
         running?.worker.postMessage({ abandoned: message.request } satisfies ToThread);
-    } else if ('reported' in message) waits.asker.report(toAppError(message.reported));
+    } else if ('reported' in message) waits.requester.report(toAppError(message.reported));
     else if ('failure' in message) {
       waiting.delete(message.request);
       waits.reject(toAppError(message.failure));
@@ -208,7 +211,7 @@ export function createSecondThread(
     const caller = { id: request.id, grant: request.scope.grant(), isMeasured: request.measuredCost !== null };
     return new Promise((resolve, reject) => {
       if (running === null) return reject(unfinished());
-      waiting.set(number, { request, asker: askerOf(request), resolve, reject });
+      waiting.set(number, { request, requester: requesterOf(request), resolve, reject });
       running.worker.postMessage({ request: number, task, caller, asked } satisfies ToThread, buffersOf(asked));
     });
   }
@@ -237,7 +240,7 @@ export function createSecondThread(
 
   const isReady = () => running?.isReady === true;
   return {
-    elsewhere<Name extends TaskName>(task: Name) {
+    taskOf<Name extends TaskName>(task: Name) {
       return {
         isReady,
         takes({ trace, scope }) {

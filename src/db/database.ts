@@ -157,7 +157,7 @@ export function createDatabase(config: DatabaseConfig, options: DatabaseOptions 
     });
   }
   const { openEnginePort } = options;
-  const engine = openEnginePort === undefined ? createEmbeddedEngine(config.dataDir) : ENGINE_ELSEWHERE;
+  const engine = openEnginePort === undefined ? createEmbeddedEngine(config.dataDir) : ENGINE_OF_ANOTHER_THREAD;
   const openPort = openEnginePort ?? (() => engine.openPort(0));
   const pool = new pg.Pool({
     stream: () => new EmbeddedStream(openPort),
@@ -180,7 +180,7 @@ export function createDatabase(config: DatabaseConfig, options: DatabaseOptions 
 }
 
 /** The engine as a thread has it that has not started it. */
-const ENGINE_ELSEWHERE: EmbeddedEngine = {
+const ENGINE_OF_ANOTHER_THREAD: EmbeddedEngine = {
   start: async () => undefined,
   openPort: () => Promise.reject(new Error('Only the thread that has started the embedded engine opens connections.')),
   close: async () => undefined,

@@ -240,7 +240,7 @@ export function createReplica(options: ReplicaOptions): Replica {
       return primary.query(statement);
     },
 
-    /** Where its server fails once `work` has begun, it fails: what it has read and handed on cannot be read again elsewhere. */
+    /** Where its server fails once `work` has begun, it fails: what it has read and handed on cannot be read again secondThread. */
     async transaction(isolation, work) {
       start();
       await beginning;

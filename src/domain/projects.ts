@@ -34,7 +34,7 @@ export interface Actor {
 declare const minted: unique symbol;
 declare const granted: unique symbol;
 
-/** What a scope grants, as plain data for another thread of this process. Only `projects/projects.ts` reads it. */
+/** What a scope grants, as plain data for the second thread. Only `projects/projects.ts` reads it. */
 export interface Grant {
   readonly [granted]: true;
 }
@@ -58,7 +58,7 @@ export interface ProjectScope {
   actorFor(permission: Permission, requestId: string | null, orPermission?: Permission): Actor;
   /** Whether the caller has the permission. */
   permits(permission: Permission): boolean;
-  /** The same right for another thread, which makes a scope of it again (`scopeOfGrant` in projects/projects.ts). */
+  /** The same right for the second thread, which makes a scope of it again (`scopeOfGrant` in projects/projects.ts). */
   grant(): Grant;
   readonly [minted]: true;
 }

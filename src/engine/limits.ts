@@ -21,7 +21,7 @@ import { atMost, type InputKind, isTooLong } from '../domain/input-limits.js';
 export const LIMITS = {
   /** Of the text. Checked before it is parsed. */
   characters: 50_000,
-  /** Of the text of a document whose subscription is opened. The thread that keeps the streams reads it (elsewhere.ts). */
+  /** Of the text of a document whose subscription is opened. The thread that keeps the streams reads it (secondThread.ts). */
   subscriptionCharacters: 5_000,
   /** Of the body or the URL of a request for a subscription: its stream keeps what it declares. */
   subscriptionBytes: 8_192,

@@ -9,7 +9,7 @@ import type { ProjectScope } from '../domain/projects.js';
 import type { Account, User } from '../domain/users.js';
 import type { EngineContext } from '../engine/cost.js';
 import { countCosts, isLarge, type PreparedRequest, wrapForEngine, wrapResolvers } from '../engine/execution.js';
-import type { Asker } from '../http/threads.js';
+import type { Requester } from '../http/threads.js';
 import { addEnums } from './enums.js';
 
 /** What a resolver gets: the project of the request's credentials, the services, and the request's id for the audit trail. */
@@ -24,7 +24,7 @@ export interface GraphQLContext extends EngineContext {
 
 /** The context of the resolvers of a request, or of an event of a subscription. */
 export function contextOf(
-  { id, scope, addWeight, report }: Asker,
+  { id, scope, addWeight, report }: Requester,
   prepared: PreparedRequest | null,
   services: Services,
   follower: GraphQLContext['follower'] = null,

@@ -12,9 +12,8 @@ import { jsonBodyParser, parseJson, parseWithAdmission, takeArrivedBody } from '
 import { refuseMalformedUrl, reportFailure } from '../http/failures.js';
 import { accepts, EVENT_STREAM, type Streams } from '../http/lifetime.js';
 import type { DemoCredentials } from '../http/public-routes.js';
-import { askerOf, bytesOf, type Elsewhere, sendBytes } from '../http/threads.js';
+import { bytesOf, requesterOf, sendBytes, type ThreadTask } from '../http/threads.js';
 import { contextOf } from './builder.js';
-import type { AnsweredElsewhere, AskedElsewhere } from './elsewhere.js';
 import { createExplorer } from './explorer.js';
 import {
   createPersistedQueries,
@@ -25,6 +24,7 @@ import {
   warmDocuments,
 } from './request.js';
 import { engine } from './schema.js';
+import type { ThreadAnswer, ThreadRequest } from './second-thread.js';
 import { keepSubscription, subscriptionEvents } from './subscriptions.js';
 
 export interface GraphQLOptions {
@@ -38,7 +38,7 @@ export interface GraphQLOptions {
   /** The directory of documents that all projects may name; null for none. */
   readonly documentsDir: string | null;
   /** Executes heavy requests. */
-  readonly elsewhere: Elsewhere<AskedElsewhere, AnsweredElsewhere>;
+  readonly secondThread: ThreadTask<ThreadRequest, ThreadAnswer>;
 }
 
 const METHODS = ['GET', 'POST'];
@@ -47,11 +47,11 @@ const BODY_LIMIT_BYTES = 262_144;
 
 /** The GraphQL interface at /graphql. A browser that opens it without a query gets GraphiQL. */
 export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, options) => {
-  const { services, authenticate, runWithAdmission, streams, graphiql, demoCredentials, documentsDir, elsewhere } =
+  const { services, authenticate, runWithAdmission, streams, graphiql, demoCredentials, documentsDir, secondThread } =
     options;
   const documents = engine.createDocumentCache();
   const persisted = createPersistedQueries();
-  const reader = createRequestReader(documents, persisted, elsewhere);
+  const reader = createRequestReader(documents, persisted, secondThread);
   const answerer = engine.createAnswerer(documents, (err) => app.log.error({ err }, 'A request failed.'));
   const shared = documentsDir === null ? new Map<string, string>() : await readDocumentsDir(documentsDir);
   await warmDocuments(documents, '', shared);
@@ -141,11 +141,11 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
 
   async function answer(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     if (request.graphqlParameters === null) return answerPage(request, reply);
-    if (request.isForElsewhere && elsewhere.isReady()) {
-      const isAnswered = await answerElsewhere(request, reply);
+    if (request.isForSecondThread && secondThread.isReady()) {
+      const isAnswered = await answerInSecondThread(request, reply);
       if (isAnswered) return reply;
     }
-    request.isForElsewhere = false;
+    request.isForSecondThread = false;
     const reading = reader.read(request);
     if (reading !== undefined) await reading;
     return answerHere(request, reply, request.graphql as PreparedRequest);
@@ -158,18 +158,18 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
   }
 
   async function answerHere(request: FastifyRequest, reply: FastifyReply, prepared: PreparedRequest) {
-    const asker = askerOf(request);
+    const requester = requesterOf(request);
     if (prepared.refusal === null && prepared.operation?.node.operation === 'subscription') {
       requireStream(request);
       const subscription = keepSubscription(prepared);
       return streams.send(request, reply, 'changes', (stream) =>
-        subscriptionEvents(subscription, { asker, documents, services, stream }),
+        subscriptionEvents(subscription, { requester, documents, services, stream }),
       );
     }
     const { status, headers, body } = await answerer.answer(
       httpRequestOf(request),
       prepared,
-      contextOf(asker, prepared, services),
+      contextOf(requester, prepared, services),
     );
     // True if the request timed out (http/connections.ts). Fastify would log the URL of a second answer.
     if (reply.sent) return reply;
@@ -177,14 +177,14 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
   }
 
   /** Returns false for a subscription, which has to be answered here. */
-  async function answerElsewhere(request: FastifyRequest, reply: FastifyReply): Promise<boolean> {
+  async function answerInSecondThread(request: FastifyRequest, reply: FastifyReply): Promise<boolean> {
     const { variables: _, ...parameters } = request.graphqlParameters as Parameters;
     const isWeighed = request.graphql !== null;
     const asked = { ...httpRequestOf(request), body: bytesOf(request.json), parameters, isWeighed };
-    // What waits for the other thread keeps as little as it can.
+    // What waits for the second thread keeps as little as it can.
     request.graphql = null;
     request.body = undefined;
-    const { answer, body, operation, isValid, weight } = await elsewhere.answer(request, asked);
+    const { answer, body, operation, isValid, weight } = await secondThread.answer(request, asked);
     request.operation = operation;
     if (answer === null || body === null) {
       // Before the document is read again.

@@ -19,9 +19,9 @@ import {
 import { LIMITS, limitExceeded } from '../engine/limits.js';
 import { AppError, badInput } from '../errors.js';
 import type { RunWithAdmission } from '../http/admission.js';
-import { type Elsewhere, isSliceOver, nextSlice } from '../http/threads.js';
-import type { AnsweredElsewhere, AskedElsewhere } from './elsewhere.js';
+import { isSliceOver, nextSlice, type ThreadTask } from '../http/threads.js';
 import { engine } from './schema.js';
+import type { ThreadAnswer, ThreadRequest } from './second-thread.js';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -29,8 +29,8 @@ declare module 'fastify' {
     graphqlParameters: Parameters | null;
     /** The JSON of the body of a GraphQL request. */
     json: Buffer | null;
-    /** Whether another thread executes a GraphQL request (elsewhere.ts). */
-    isForElsewhere: boolean;
+    /** Whether the second thread executes a GraphQL request. */
+    isForSecondThread: boolean;
     /** A GraphQL request, once it is read and its cost is known. */
     graphql: PreparedRequest | null;
   }
@@ -54,7 +54,7 @@ const LIGHT_VARIABLES = 4_096;
 export function createRequestReader(
   documents: DocumentCache,
   persisted: PersistedQueries,
-  elsewhere: Elsewhere<AskedElsewhere, AnsweredElsewhere>,
+  secondThread: ThreadTask<ThreadRequest, ThreadAnswer>,
 ) {
   function prepare(request: FastifyRequest, document: ReadDocument): number {
     const parameters = request.graphqlParameters as Parameters;
@@ -71,13 +71,13 @@ export function createRequestReader(
     if (hash !== undefined) persisted.add(scope.appId, hash, query);
   }
 
-  function handOver(request: FastifyRequest): boolean {
-    request.isForElsewhere = elsewhere.takes(request);
-    return request.isForElsewhere;
+  function sendToSecondThread(request: FastifyRequest): boolean {
+    request.isForSecondThread = secondThread.takes(request);
+    return request.isForSecondThread;
   }
 
   /** Whether a document that is not in the cache may be read here, although the second thread is ready. */
-  function mayReadHere(query: string, appId: string): boolean {
+  function isSmallToRead(query: string, appId: string): boolean {
     const weight = weightOfReading(query);
     return weight <= TINY_UNITS || (weight <= LIGHT_UNITS && documents.wasSeen(query, appId));
   }
@@ -89,25 +89,25 @@ export function createRequestReader(
     weigh(request: FastifyRequest): number {
       const { query } = request.graphqlParameters as Parameters;
       const hasMuch = request.json !== null && request.json.length - query.length > LIGHT_VARIABLES;
-      if (hasMuch && handOver(request)) return weightOfReading(query);
+      if (hasMuch && sendToSecondThread(request)) return weightOfReading(query);
       const known = documents.find(query);
       if (known === null) {
-        if (!mayReadHere(query, request.scope.appId)) handOver(request);
+        if (!isSmallToRead(query, request.scope.appId)) sendToSecondThread(request);
         return weightOfReading(query);
       }
       const weight = prepare(request, known);
-      if (weight > LIGHT_UNITS) handOver(request);
+      if (weight > LIGHT_UNITS) sendToSecondThread(request);
       return weight;
     },
 
     /** Reads a document that was not in the cache, and adds the weight of executing it. */
     read(request: FastifyRequest): Promise<void> | undefined {
-      if (request.graphql !== null || request.isForElsewhere) return undefined;
+      if (request.graphql !== null || request.isForSecondThread) return undefined;
       const { query } = request.graphqlParameters as Parameters;
       // Another request may have read it while this one waited.
       const weight = prepare(request, documents.findOrRead(query, request.scope.appId));
       request.addWeight(weight);
-      if (weight > LIGHT_UNITS) handOver(request);
+      if (weight > LIGHT_UNITS) sendToSecondThread(request);
       return isSliceOver() ? nextSlice(request.scope.appId) : undefined;
     },
 

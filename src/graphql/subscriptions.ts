@@ -15,7 +15,7 @@ import {
 } from '../engine/execution.js';
 import { AppError } from '../errors.js';
 import { HEARTBEAT, type OpenStream } from '../http/lifetime.js';
-import type { Asker } from '../http/threads.js';
+import type { Requester } from '../http/threads.js';
 import { contextOf, type GraphQLContext } from './builder.js';
 import type { ShownChange } from './changes.js';
 import { schema } from './schema.js';
@@ -45,7 +45,7 @@ export function keepSubscription({ query, operationName, variables = {}, operati
 }
 
 export interface SubscriptionOptions {
-  readonly asker: Asker;
+  readonly requester: Requester;
   readonly documents: DocumentCache;
   readonly services: Services;
   readonly stream: OpenStream;
@@ -56,8 +56,8 @@ export async function* subscriptionEvents(
   subscription: Subscription,
   options: SubscriptionOptions,
 ): AsyncGenerator<string, void> {
-  const { stream, asker } = options;
-  const { report } = asker;
+  const { stream, requester } = options;
+  const { report } = requester;
   try {
     const changes = await open(subscription, options);
     if (!(Symbol.asyncIterator in changes)) yield next(changes, report);
@@ -76,14 +76,18 @@ export async function* subscriptionEvents(
 }
 
 /** The changes that a subscription follows, or why there are none. */
-function open(subscription: Subscription, { asker, services, documents, stream }: SubscriptionOptions) {
-  const prepared = prepare(subscription, documents, asker);
+function open(subscription: Subscription, { requester, services, documents, stream }: SubscriptionOptions) {
+  const prepared = prepare(subscription, documents, requester);
   const { signal, admit } = stream;
-  return createSourceEventStream(argumentsOf(prepared, contextOf(asker, prepared, services, { signal, admit })));
+  return createSourceEventStream(argumentsOf(prepared, contextOf(requester, prepared, services, { signal, admit })));
 }
 
-/** Reads the document again where the cache has evicted it. The asker is charged for that. */
-function prepare({ parameters }: Subscription, documents: DocumentCache, { scope, addWeight }: Asker): PreparedRequest {
+/** Reads the document again where the cache has evicted it. The requester is charged for that. */
+function prepare(
+  { parameters }: Subscription,
+  documents: DocumentCache,
+  { scope, addWeight }: Requester,
+): PreparedRequest {
   const { query } = parameters;
   if (documents.find(query) === null) addWeight(weightOfReading(query));
   return prepareRequest(documents.findOrRead(query, scope.appId), parameters);
@@ -93,14 +97,14 @@ function prepare({ parameters }: Subscription, documents: DocumentCache, { scope
 async function eventOf(
   change: Change,
   subscription: Subscription,
-  { asker, documents, services, stream }: SubscriptionOptions,
+  { requester, documents, services, stream }: SubscriptionOptions,
 ): Promise<string> {
   for (;;) {
     try {
       return await stream.admit(async (scope, addWeight) => {
-        const now = { ...asker, scope, addWeight };
+        const now = { ...requester, scope, addWeight };
         const prepared = prepare(subscription, documents, now);
-        return next(await executeFor(change, prepared, contextOf(now, prepared, services)), asker.report);
+        return next(await executeFor(change, prepared, contextOf(now, prepared, services)), requester.report);
       }, weightOfCost(subscription.cost));
     } catch (error) {
       if (!(error instanceof AppError && error.code === 'UNAVAILABLE') || stream.signal.aborted) throw error;

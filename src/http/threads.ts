@@ -79,8 +79,8 @@ function continueSlice(): void {
   else resumeNext();
 }
 
-/** Requests that another thread of this process answers (app/second-thread.ts): one kind of them. */
-export interface Elsewhere<Asked, Answered> {
+/** One kind of requests that the second thread answers (app/second-thread.ts). */
+export interface ThreadTask<Asked, Answered> {
   /** Whether it takes a heavy request. If it does not run and could relieve other projects, it is started for the next ones. */
   takes(request: FastifyRequest): boolean;
   isReady(): boolean;
@@ -94,7 +94,7 @@ export interface PlainData {
 }
 
 /** Who sent a request, and who is told of it while it is executed. */
-export interface Asker {
+export interface Requester {
   /** Of the request. */
   readonly id: string;
   readonly scope: ProjectScope;
@@ -104,7 +104,7 @@ export interface Asker {
   readonly report: (failure: AppError) => void;
 }
 
-export function askerOf(request: FastifyRequest): Asker {
+export function requesterOf(request: FastifyRequest): Requester {
   return {
     id: request.id,
     scope: request.scope,

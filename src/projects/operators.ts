@@ -43,7 +43,7 @@ export interface Link {
 }
 
 /** Where a session begins. */
-export interface SessionCaller {
+export interface SessionOrigin {
   readonly userAgent: string;
   readonly requestId: string | null;
 }
@@ -122,7 +122,7 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
   const listLog = (query: Prisma.OperatorLogEntryFindManyArgs) =>
     db.models(({ operatorLogEntry }) => operatorLogEntry.findMany(query)).then((entries) => entries.map(toLogEntry));
 
-  async function begin(logIn: LogIn, { userAgent, requestId }: SessionCaller): Promise<BegunSession | null> {
+  async function begin(logIn: LogIn, { userAgent, requestId }: SessionOrigin): Promise<BegunSession | null> {
     const token = makeToken(randomBytes);
     const tokenHash = hashToken(token) as Buffer<ArrayBuffer>;
     const begun = await insertSession(db, logIn, {
@@ -209,7 +209,7 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
     },
 
     /** Begins a session by a link, which is used up. UNAUTHENTICATED if it is used, late or unknown, with the same message. */
-    async logIn(token: unknown, caller: SessionCaller): Promise<BegunSession> {
+    async logIn(token: unknown, caller: SessionOrigin): Promise<BegunSession> {
       const linkHash = hashToken(token);
       const session = linkHash && (await begin({ linkHash }, caller));
       if (session) return session;
@@ -220,7 +220,7 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
     },
 
     /** Begins a session for a person of the single sign-on. BAD_USER_INPUT; CONFLICT if the name belongs to another operator. */
-    async logInSubject({ subject, name, role }: Subject, caller: SessionCaller): Promise<BegunSession> {
+    async logInSubject({ subject, name, role }: Subject, caller: SessionOrigin): Promise<BegunSession> {
       let operator = await db.change(async (tx) => {
         const where = { subject, role: { not: role } };
         for (const changed of await tx.operator.updateManyAndReturn({ where, data: { role } }))

@@ -258,7 +258,7 @@ function secretScope(appId: string, { projectId, label, scopes, ...limits }: Sec
   return mintSecretScope({ projectId, appId, actor: label, permissions: scopes.split(' ') as SecretScope[], limits });
 }
 
-/** The scope of a secret that was checked in another thread of this process. */
+/** The scope of a secret that was checked in the first thread. */
 function scopeOfGrant(grant: Grant): ProjectScope {
   return mintSecretScope(grant as unknown as Mint);
 }

@@ -16,7 +16,7 @@ import { AppError } from '../errors.js';
 import type { RunWithAdmission } from '../http/admission.js';
 import { type Authenticate, authenticated, stillAuthenticated } from '../http/authentication.js';
 import { parseWithAdmission, readJsonBody } from '../http/body.js';
-import { type Asker, askerOf, bytesOf, type Elsewhere, type PlainData, sendBytes } from '../http/threads.js';
+import { bytesOf, type PlainData, type Requester, requesterOf, sendBytes, type ThreadTask } from '../http/threads.js';
 import { answer, EXAMPLE_ADDRESS, verdicts, verification } from './shapes.js';
 
 const userIdError = { error: says('user_id', 'a whole number, 1 and up') };
@@ -105,10 +105,10 @@ export interface VerdictsOptions {
   readonly authenticate: Authenticate;
   readonly runWithAdmission: RunWithAdmission;
   /** Answers heavy requests. */
-  readonly elsewhere: Elsewhere<AskedVerdicts, AnsweredVerdicts>;
+  readonly secondThread: ThreadTask<AskedVerdicts, AnsweredVerdicts>;
 }
 
-/** The body of a request to another thread (app/second-thread.ts), and the JSON of its answer. */
+/** The body of a request to the second thread, and the JSON of its answer. */
 export type AskedVerdicts = PlainData;
 export interface AnsweredVerdicts extends PlainData {
   readonly body: Uint8Array<ArrayBuffer>;
@@ -161,7 +161,7 @@ function readVerdictsBody(body: Uint8Array | null): VerdictsBody {
 
 /** Decides about the wallets of a body, in the thread that has the request or in another one. */
 export function createVerdicts({ wallets }: Pick<Services, 'wallets'>) {
-  async function decide({ scope, addWeight }: Asker, json: Uint8Array | null) {
+  async function decide({ scope, addWeight }: Requester, json: Uint8Array | null) {
     const body = readVerdictsBody(json);
     addWeight(Math.max(0, weightOf(body) - weightOfBytes(json)));
     const questions = body.wallets.map(readWalletObject);
@@ -171,8 +171,8 @@ export function createVerdicts({ wallets }: Pick<Services, 'wallets'>) {
   const encoder = new TextEncoder();
   return {
     decide,
-    answer: async (asker: Asker, { body }: AskedVerdicts): Promise<AnsweredVerdicts> => ({
-      body: encoder.encode(JSON.stringify(await decide(asker, body))),
+    answer: async (requester: Requester, { body }: AskedVerdicts): Promise<AnsweredVerdicts> => ({
+      body: encoder.encode(JSON.stringify(await decide(requester, body))),
     }),
   };
 }
@@ -193,7 +193,7 @@ export const verdictsPlugin: FastifyPluginAsync<VerdictsOptions> = async (app, o
   await app.register(verifyRoute, options);
 };
 
-const verifyRoute: FastifyPluginAsync<VerdictsOptions> = async (app, { services, elsewhere }) => {
+const verifyRoute: FastifyPluginAsync<VerdictsOptions> = async (app, { services, secondThread }) => {
   const { decide } = createVerdicts(services);
   app.post(
     '/wallets/verify',
@@ -237,8 +237,8 @@ const verifyRoute: FastifyPluginAsync<VerdictsOptions> = async (app, { services,
       refuseMisplacedPin(request.query);
       const body = bodyOf(request);
       const isHeavy = body !== null && body.length > LIGHT_BYTES;
-      if (!(isHeavy && elsewhere.takes(request))) return decide(askerOf(request), body);
-      const answered = await elsewhere.answer(request, { body: bytesOf(body) });
+      if (!(isHeavy && secondThread.takes(request))) return decide(requesterOf(request), body);
+      const answered = await secondThread.answer(request, { body: bytesOf(body) });
       // True if the request timed out (http/connections.ts).
       if (reply.sent) return reply;
       return sendBytes(reply.type('application/json; charset=utf-8'), answered.body);

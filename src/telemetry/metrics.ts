@@ -329,7 +329,7 @@ function readGauge(
   });
 }
 
-/** A counter whose value is kept elsewhere. */
+/** A counter whose value is kept secondThread. */
 function readSecondThread({ usage }: MetricsOptions['secondThread'], register: Registry): void {
   readCounter(
     register,

@@ -265,8 +265,8 @@ test('large lists with accounts take several statements, and a small list does n
 
 test('concurrent requests of two projects each return the data of their own project', async () => {
   const both = [...ids.slice(0, 20), ...otherIds.slice(0, 20)];
-  const ask = (asker: TestProject) =>
-    asker.graphql('query ($ids: [ID!]!) { usersByIds(ids: $ids) { id } }', { ids: both });
+  const ask = (requester: TestProject) =>
+    requester.graphql('query ($ids: [ID!]!) { usersByIds(ids: $ids) { id } }', { ids: both });
   const answers = await Promise.all([project, other, project, other].map(ask));
   const owned = [new Set(ids), new Set(otherIds)];
   for (const [index, { data }] of answers.entries()) {

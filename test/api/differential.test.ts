@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { beforeAll, expect, test } from 'vitest';
-import { createAnswererElsewhere } from '#dist/graphql/elsewhere.js';
+import { createThreadAnswerer } from '#dist/graphql/second-thread.js';
 import { stellarAddress } from '../support/addresses.js';
 import { type TestProject, useTestApp } from '../support/app.js';
 import { graphqlQuestion } from '../support/garbage.js';
@@ -54,8 +54,8 @@ async function get({ query, variables }: { query: string; variables: object }): 
 }
 
 /** The answer as the second thread makes it: from the bytes of the body. Without a thread, which only passes messages. */
-async function askElsewhere(question: { query: string; variables: object }): Promise<[number, string]> {
-  answerer ??= createAnswererElsewhere(app.context.services, (cause) => {
+async function askSecondThread(question: { query: string; variables: object }): Promise<[number, string]> {
+  answerer ??= createThreadAnswerer(app.context.services, (cause) => {
     throw cause;
   });
   const { answer, body } = await answerer.answer(
@@ -77,7 +77,7 @@ async function askElsewhere(question: { query: string; variables: object }): Pro
   const { status } = answer as NonNullable<typeof answer>;
   return [status, withoutInstant(new TextDecoder().decode(body as Uint8Array))];
 }
-let answerer: ReturnType<typeof createAnswererElsewhere> | undefined;
+let answerer: ReturnType<typeof createThreadAnswerer> | undefined;
 
 test(
   `any query gets the same answer in every way of execution, byte for byte (FUZZ_SEED=${SEED})`,
@@ -89,7 +89,7 @@ test(
         for (let time = 1; time < TIMES; time += 1) expect(await post(question)).toEqual(first);
         expect(await post({ ...question, extensions: {} })).toEqual(first);
         expect(await get(question)).toEqual(first);
-        expect(await askElsewhere(question)).toEqual(first);
+        expect(await askSecondThread(question)).toEqual(first);
         const sha256Hash = createHash('sha256').update(question.query).digest('hex');
         const extensions = { persistedQuery: { version: 1, sha256Hash } };
         expect(await post({ ...question, extensions })).toEqual(first);

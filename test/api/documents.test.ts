@@ -32,11 +32,11 @@ beforeEach(() => {
   app.statements.length = 0;
 });
 
-interface Asker {
+interface Requester {
   readonly credentials: Record<string, string>;
 }
 
-async function post(body: object, by: Asker = project, headers: Record<string, string> = {}) {
+async function post(body: object, by: Requester = project, headers: Record<string, string> = {}) {
   const { status, text } = await requestGraphQL(app, {
     method: 'POST',
     headers: { 'content-type': 'application/json', ...by.credentials, ...headers },
@@ -46,7 +46,7 @@ async function post(body: object, by: Asker = project, headers: Record<string, s
   return { status, data, errors, codes: codesOf({ errors }), text };
 }
 
-async function get(parameters: Record<string, string>, by: Asker = project) {
+async function get(parameters: Record<string, string>, by: Requester = project) {
   const search = `?${new URLSearchParams(parameters)}`;
   const { status, text } = await requestGraphQL(
     app,
@@ -60,7 +60,7 @@ async function get(parameters: Record<string, string>, by: Asker = project) {
 const persistedQuery = (query: string) => ({ extensions: { persistedQuery: { version: 1, sha256Hash: idOf(query) } } });
 
 /** A secret of the project for registered documents only. */
-async function addStrictSecret(label: string): Promise<Asker> {
+async function addStrictSecret(label: string): Promise<Requester> {
   const { appSecret } = await app.context.services.secrets.addSecret(scope, {
     label,
     scopes: ['read', 'verify'],
@@ -201,10 +201,10 @@ describe('documents are prepared before they are asked for', () => {
     );
     const read: string[] = [];
     fresh.onRead(async (of, documents) => void (of === appId && read.push(...documents.keys())));
-    const asker = await projects.authenticate({ appId, appSecret });
-    expect(fresh.known(asker)).toBeNull();
+    const requester = await projects.authenticate({ appId, appSecret });
+    expect(fresh.known(requester)).toBeNull();
     fresh.start();
-    await expect.poll(() => fresh.known(asker)?.get(idOf(BY_FIRST)), { timeout: 60_000 }).toBe(BY_FIRST);
+    await expect.poll(() => fresh.known(requester)?.get(idOf(BY_FIRST)), { timeout: 60_000 }).toBe(BY_FIRST);
     expect(read).toContain(idOf(BY_FIRST));
     await fresh.close();
   });
@@ -242,7 +242,7 @@ test('a name is one line of 1 to 200 characters', async () => {
 });
 
 describe('a secret for registered documents only', () => {
-  let strict: Asker;
+  let strict: Requester;
   beforeAll(async () => {
     strict = await addStrictSecret('strict');
   });
@@ -284,8 +284,8 @@ describe('a secret for registered documents only', () => {
     ] as const) {
       const made = await secrets.rotateSecret(scope, { label: 'replaced', overlapMs: 0, documentsOnly: given });
       expect(made.documentsOnly).toBe(expected);
-      const asker = { credentials: { ...project.credentials, 'service-app-secret': made.appSecret } };
-      expect((await post({ query: COUNT }, asker)).codes).toEqual(expected ? ['DOCUMENT_REQUIRED'] : []);
+      const requester = { credentials: { ...project.credentials, 'service-app-secret': made.appSecret } };
+      expect((await post({ query: COUNT }, requester)).codes).toEqual(expected ? ['DOCUMENT_REQUIRED'] : []);
     }
   });
 

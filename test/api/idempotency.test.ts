@@ -23,8 +23,8 @@ const newcomer = () => {
 };
 const register = async (): Promise<string> =>
   (await project.graphql(LOGIN, { input: newcomer() })).data.recordLogin.user.id;
-const remove = (id: string, key?: string, asker = project) =>
-  asker.rest(`/server/users/${id}`, {
+const remove = (id: string, key?: string, requester = project) =>
+  requester.rest(`/server/users/${id}`, {
     method: 'DELETE',
     ...(key !== undefined && { headers: { 'idempotency-key': key } }),
   });

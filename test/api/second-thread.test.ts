@@ -34,14 +34,14 @@ let made = 0;
 const PATIENCE = { timeout: 50_000, interval: 20 };
 
 /** How many requests the second thread has had. */
-async function executedElsewhere(): Promise<number> {
+async function executedInSecondThread(): Promise<number> {
   const text = await (await fetch(two.metricsUrl)).text();
   return Number(/^userdir_second_thread_requests_total (\d+)$/m.exec(text)?.[1]);
 }
 
 /** Sends heavy requests beside those of another project, until the second thread has had one. */
 async function untilStarted(): Promise<void> {
-  while ((await executedElsewhere()) === 0) {
+  while ((await executedInSecondThread()) === 0) {
     await calm.graphql('{ userCount }');
     await storm.graphql(heavy());
     await sleep(20);
@@ -148,15 +148,15 @@ describe('the answer of the second thread is that of the first one, byte for byt
     ],
   ];
   test.each(cases)('%s', async (_, make) => {
-    const before = await executedElsewhere();
+    const before = await executedInSecondThread();
     const [expected, answered] = await both(...make());
     expect(answered).toEqual(expected);
-    expect(await executedElsewhere()).toBe(before + 1);
+    expect(await executedInSecondThread()).toBe(before + 1);
   });
 
   test('a change that it makes: the users are logged in, and the totals are exact', async () => {
     const before = (await storm.graphql('{ userCount }')).data.userCount;
-    const elsewhere = await executedElsewhere();
+    const secondThread = await executedInSecondThread();
     const logIn = (by: string) => ({
       query: `mutation { ${many(60, (n) => `a${n}: recordLogin(input: { authMethod: "github", authValue: "${by} ${n}" }) { created }`)} }`,
     });
@@ -171,7 +171,7 @@ describe('the answer of the second thread is that of the first one, byte for byt
     const { data } = JSON.parse((answer as { text: string }).text) as Json;
     expect(Object.values(data)).toHaveLength(60);
     expect((await storm.graphql('{ userCount }')).data.userCount).toBe(before + 150);
-    expect(await executedElsewhere()).toBe(elsewhere + 2);
+    expect(await executedInSecondThread()).toBe(secondThread + 2);
   });
 });
 
@@ -208,24 +208,24 @@ describe('verdicts on many wallets of the second thread are those of the first o
     ['a forbidden key', `{"__proto__":{}, "x": "${'x'.repeat(3_000)}"}`, 400],
     ['a large body', JSON.stringify({ wallets: wallets(100) }).padEnd(200_000), 200],
   ])('%s', async (_, body, status, headers) => {
-    const before = await executedElsewhere();
+    const before = await executedInSecondThread();
     const [expected, answered] = [await verify(one, body, headers), await verify(two, body, headers)];
     expect(answered).toEqual(expected);
     expect(answered.status).toBe(status);
-    expect(await executedElsewhere()).toBe(before + 1);
+    expect(await executedInSecondThread()).toBe(before + 1);
   });
 
   test('with receipts', async () => {
-    const before = await executedElsewhere();
+    const before = await executedInSecondThread();
     const { text } = await verify(two, JSON.stringify({ wallets: wallets(100), receipts: true }));
     for (const { receipt } of JSON.parse(text).result.verdicts) expect(receipt).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+$/);
-    expect(await executedElsewhere()).toBe(before + 1);
+    expect(await executedInSecondThread()).toBe(before + 1);
   });
 
   test('a few wallets are answered in the first thread', async () => {
-    const before = await executedElsewhere();
+    const before = await executedInSecondThread();
     expect((await verify(two, JSON.stringify({ wallets: wallets(5) }))).status).toBe(200);
-    expect(await executedElsewhere()).toBe(before);
+    expect(await executedInSecondThread()).toBe(before);
   });
 
   test('a secret without the scope is refused', async () => {
@@ -258,7 +258,7 @@ describe('in the second thread', () => {
       expiresInMs: null,
     });
     const query = `mutation { x: deleteUser(id: ${id}) { id } ${many(60, (n) => `a${n}: recordLogin(input: { authMethod: "github", authValue: "removal ${n}" }) { created }`)} }`;
-    const before = await executedElsewhere();
+    const before = await executedInSecondThread();
     const { text } = await requestGraphQL(two, {
       ...post({ query }),
       headers: {
@@ -268,7 +268,7 @@ describe('in the second thread', () => {
         'x-request-id': `removal-${scope}`,
       },
     });
-    expect(await executedElsewhere()).toBe(before + 1);
+    expect(await executedInSecondThread()).toBe(before + 1);
     return JSON.parse(text);
   }
 
@@ -289,12 +289,12 @@ describe('in the second thread', () => {
   const SUBSCRIPTION = `subscription { changes { ${many(60, (n) => `alias${n}: id`)} type } }`;
 
   test('a subscription is handed back to the first one, which answers it', async () => {
-    const before = await executedElsewhere();
+    const before = await executedInSecondThread();
     const stream = await openEvents(`${two.url}/graphql`, {
       ...post({ query: SUBSCRIPTION }),
       headers: { ...storm.credentials, 'content-type': 'application/json' },
     });
-    expect(await executedElsewhere()).toBe(before + 1);
+    expect(await executedInSecondThread()).toBe(before + 1);
     await storm.addUsers({ auth_method: 'google', auth_value: 'seen by the stream' });
     const [event] = await stream.waitFor(1);
     expect(JSON.parse((event as { data: string }).data).data.changes.type).toBe('USER_CREATED');
@@ -312,9 +312,9 @@ test('an operation that is known to be light is executed in the first thread', a
   const query = `{ users(first: 1) { nodes { ${many(70, (n) => `light${n}: id`)} } } }`;
   expect(query.length).toBeGreaterThan(500);
   await storm.graphql(query);
-  const before = await executedElsewhere();
+  const before = await executedInSecondThread();
   for (let n = 0; n < 5; n += 1) await storm.graphql(query);
-  expect(await executedElsewhere()).toBe(before);
+  expect(await executedInSecondThread()).toBe(before);
 });
 
 describe('the thread', () => {
@@ -326,15 +326,15 @@ describe('the thread', () => {
       onFailure: (error, what) => failures.push(`${what} ${(error as Error).message}`),
       ...times,
     });
-    const elsewhere = thread.elsewhere('graphql');
+    const secondThread = thread.taskOf('graphql');
     const request = requestOf(await two.context.services.projects.getScope(storm.appId));
-    await vi.waitFor(() => expect(elsewhere.takes(request)).toBe(true), PATIENCE);
-    return { thread, elsewhere, request };
+    await vi.waitFor(() => expect(secondThread.takes(request)).toBe(true), PATIENCE);
+    return { thread, secondThread, request };
   };
 
   test('answers what it has been given before it closes', async () => {
-    const { thread, elsewhere, request } = await startThread();
-    const answered = elsewhere.answer(request, asked(heavy()));
+    const { thread, secondThread, request } = await startThread();
+    const answered = secondThread.answer(request, asked(heavy()));
     await thread.close();
     expect((await answered).answer?.status).toBe(200);
     expect(thread.usage()).toEqual({ requests: 1, starts: 1, isRunning: false });
@@ -342,7 +342,7 @@ describe('the thread', () => {
   });
 
   test('ends the work of a request whose client has gone, at its next charge', async () => {
-    const { thread, elsewhere, request } = await startThread();
+    const { thread, secondThread, request } = await startThread();
     const project = await two.createProject();
     await two.context.db.pool.query(
       `INSERT INTO changes (project_id, type) SELECT p.id, 'user.created' FROM projects p, generate_series(1, 8000) WHERE p.app_id = $1`,
@@ -353,7 +353,7 @@ describe('the thread', () => {
     await two.context.services.changes.findStart(scope, 'now');
     const read = async (isThere: boolean) => {
       const own = Object.assign(Object.create(request), { scope, addWeight: () => isThere });
-      const { body } = await elsewhere.answer(own, asked('{ changes(types: [USER_REMOVED]) { nodes { id } } }'));
+      const { body } = await secondThread.answer(own, asked('{ changes(types: [USER_REMOVED]) { nodes { id } } }'));
       return JSON.parse(Buffer.from(body as Uint8Array).toString());
     };
     expect(await read(true)).toEqual({ data: { changes: { nodes: [] } } });
@@ -363,22 +363,22 @@ describe('the thread', () => {
   });
 
   test('ends when it was not used for long, and can be started again', async () => {
-    const { thread, elsewhere, request } = await startThread({ idleMs: 1_000 });
+    const { thread, secondThread, request } = await startThread({ idleMs: 1_000 });
     await vi.waitFor(() => expect(thread.usage().isRunning).toBe(false), PATIENCE);
-    elsewhere.takes(request);
+    secondThread.takes(request);
     expect(thread.usage().starts).toBe(2);
     await thread.close();
     expect(failures).toEqual([]);
   });
 
   test('is ended if it hangs: its requests are refused, and it can be started again', async () => {
-    const { thread, elsewhere, request } = await startThread({ silentMs: 50 });
+    const { thread, secondThread, request } = await startThread({ silentMs: 50 });
     // No request is as large. It takes some hundred milliseconds to parse.
     const body = Buffer.from(`{"variables":{"a":[${'[],'.repeat(8_000_000)}0]}}`);
-    const hanging = elsewhere.answer(request, { ...asked('{ userCount }'), body: new Uint8Array(body) });
+    const hanging = secondThread.answer(request, { ...asked('{ userCount }'), body: new Uint8Array(body) });
     await expect(hanging).rejects.toMatchObject({ code: 'UNAVAILABLE' });
     expect(failures.splice(0)).toEqual(['The thread for heavy requests was ended. It gave no sign of life.']);
-    await vi.waitFor(() => expect(elsewhere.takes(request)).toBe(true), PATIENCE);
+    await vi.waitFor(() => expect(secondThread.takes(request)).toBe(true), PATIENCE);
     await thread.close();
   });
 });

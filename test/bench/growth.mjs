@@ -236,14 +236,14 @@ async function measureBackground({ db }, { rows, state, note, victim }) {
 
 async function measureInterfaces(server, database, about) {
   const { note } = about;
-  const asker = await createAsker(server, database, about);
-  for (const [name, work] of Object.entries(REQUESTS)) await note(name, () => fastest(() => work(asker)));
+  const requester = await createAsker(server, database, about);
+  for (const [name, work] of Object.entries(REQUESTS)) await note(name, () => fastest(() => work(requester)));
   for (const [command, args] of Object.entries(STREAMS)) {
     const lines = readLines(database, [...command.split(' '), ...args]);
     await note(`\`${command}\`: first line`, async () => (await lines).firstMs);
     await note(`\`${command}\`: each 1,000 lines`, async () => (await lines).eachMs);
   }
-  for (const [name, work] of Object.entries(COMMANDS)) await note(name, () => timed(() => work(asker)));
+  for (const [name, work] of Object.entries(COMMANDS)) await note(name, () => timed(() => work(requester)));
 }
 
 async function measureLogins({ db, services }, { note }) {

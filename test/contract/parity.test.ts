@@ -152,9 +152,9 @@ const VERIFY_MANY: Question = {
 async function askGraphQL(
   { text, read }: Question,
   variables: Record<string, unknown>,
-  asker = project,
+  requester = project,
 ): Promise<Outcome> {
-  const answer = await asker.graphql(text, variables);
+  const answer = await requester.graphql(text, variables);
   if (answer.errors === undefined) return read(inRestWords(answer.data.answer));
   // GraphQL may report several errors; REST reports them in one message.
   return { refused: [...new Set(codesOf(answer))].join() };

@@ -18,15 +18,15 @@ test('a thread that cannot reach the database ends and says so, requests are ref
     isAlone,
     onFailure: (error, what) => failures.push(`${what} ${(error as Error).message}`),
   });
-  const elsewhere = thread.elsewhere('graphql');
-  expect(elsewhere.takes(request)).toBe(false);
+  const secondThread = thread.taskOf('graphql');
+  expect(secondThread.takes(request)).toBe(false);
   await vi.waitFor(() => expect(failures).toHaveLength(1), PATIENCE);
   expect(failures[0]).toMatch(/^The thread for heavy requests failed\. .*ECONNREFUSED/);
   await vi.waitFor(() => expect(thread.usage().isRunning).toBe(false), PATIENCE);
-  expect(elsewhere.isReady()).toBe(false);
-  await expect(elsewhere.answer(request, asked('{ userCount }'))).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+  expect(secondThread.isReady()).toBe(false);
+  await expect(secondThread.answer(request, asked('{ userCount }'))).rejects.toMatchObject({ code: 'UNAVAILABLE' });
   await vi.waitFor(() => {
-    elsewhere.takes(request);
+    secondThread.takes(request);
     expect(thread.usage().starts).toBe(2);
   }, PATIENCE);
   await thread.close();
@@ -35,7 +35,7 @@ test('a thread that cannot reach the database ends and says so, requests are ref
 test('SECOND_THREAD=off: it is never started', () => {
   const options = { openPort: null, isAlone, onFailure: () => undefined };
   const thread = createSecondThread(parseConfig({ SECOND_THREAD: 'off' }), options);
-  expect(thread.elsewhere('graphql').takes(request)).toBe(false);
+  expect(thread.taskOf('graphql').takes(request)).toBe(false);
   expect(thread.usage()).toEqual({ requests: 0, starts: 0, isRunning: false });
 });
 
@@ -45,6 +45,6 @@ test('a project that is alone does not start it', () => {
     isAlone: () => true,
     onFailure: () => undefined,
   });
-  expect(thread.elsewhere('verdicts').takes(request)).toBe(false);
+  expect(thread.taskOf('verdicts').takes(request)).toBe(false);
   expect(thread.usage().starts).toBe(0);
 });

@@ -49,9 +49,9 @@ async function eventsOf({ user, query = QUERY, refusals = 0 }: Setup) {
   });
   expect(prepared.refusal).toBeNull();
   const subscription = keepSubscription(prepared);
-  const asker = { id: 'request', scope, addWeight: () => undefined, report: () => undefined };
+  const requester = { id: 'request', scope, addWeight: () => undefined, report: () => undefined };
   const texts: string[] = [];
-  for await (const text of subscriptionEvents(subscription, { asker, documents, services, stream } as never))
+  for await (const text of subscriptionEvents(subscription, { requester, documents, services, stream } as never))
     texts.push(text);
   const data = texts.filter((text) => text.startsWith('event: next')).map((text) => JSON.parse(text.slice(18)));
   return { data, weights, subscription };

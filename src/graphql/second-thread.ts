@@ -2,14 +2,14 @@ import type { Services } from '../context.js';
 import { type Answer, type HttpRequest, operationOf } from '../engine/answer.js';
 import { type Parameters, prepareRequest, weightOfRequest } from '../engine/execution.js';
 import type { LoggedOperation } from '../http/request-log.js';
-import { type Asker, isSliceOver, nextSlice, type PlainData } from '../http/threads.js';
+import { isSliceOver, nextSlice, type PlainData, type Requester } from '../http/threads.js';
 import { contextOf } from './builder.js';
 import { engine } from './schema.js';
 
-/* GraphQL requests that another thread of this process executes (app/second-thread.ts). */
+/* GraphQL requests in the second thread (app/second-thread.ts). */
 
 /** A request that the first thread has authenticated, and whose JSON it has checked. */
-export interface AskedElsewhere extends HttpRequest, PlainData {
+export interface ThreadRequest extends HttpRequest, PlainData {
   readonly body: PlainData['body'];
   /** Without the variables, which are read from the body or from the URL. */
   readonly parameters: Omit<Parameters, 'variables'>;
@@ -18,7 +18,7 @@ export interface AskedElsewhere extends HttpRequest, PlainData {
 }
 
 /** What became of a request. */
-export interface AnsweredElsewhere extends PlainData {
+export interface ThreadAnswer extends PlainData {
   /** Without its body. Null for a subscription, which the first thread has to answer. */
   readonly answer: Omit<Answer, 'body'> | null;
   readonly operation: LoggedOperation | null;
@@ -27,16 +27,16 @@ export interface AnsweredElsewhere extends PlainData {
   readonly weight: number;
 }
 
-/** Answers requests of another thread. `onFailure` is told of errors that belong to no resolver. */
-export function createAnswererElsewhere(services: Services, onFailure: (cause: unknown) => void) {
+/** Answers what the first thread hands over. `onFailure` is told of errors that belong to no resolver. */
+export function createThreadAnswerer(services: Services, onFailure: (cause: unknown) => void) {
   const documents = engine.createDocumentCache();
   const answerer = engine.createAnswerer(documents, onFailure);
   const decoder = new TextDecoder();
   const encoder = new TextEncoder();
 
   return {
-    async answer(asker: Asker, asked: AskedElsewhere): Promise<AnsweredElsewhere> {
-      const { appId } = asker.scope;
+    async answer(requester: Requester, asked: ThreadRequest): Promise<ThreadAnswer> {
+      const { appId } = requester.scope;
       if (isSliceOver()) await nextSlice(appId);
       const json = asked.body === null ? null : decoder.decode(asked.body);
       const parameters = { ...asked.parameters, variables: variablesOf(asked.url, json) };
@@ -46,9 +46,9 @@ export function createAnswererElsewhere(services: Services, onFailure: (cause: u
       const summary = { operation, isValid: prepared.document.tree !== null, weight };
       if (prepared.refusal === null && operation?.type === 'subscription')
         return { ...summary, answer: null, body: null };
-      if (!asked.isWeighed) asker.addWeight(weight);
+      if (!asked.isWeighed) requester.addWeight(weight);
       if (isSliceOver()) await nextSlice(appId);
-      const context = contextOf(asker, prepared, services);
+      const context = contextOf(requester, prepared, services);
       const { body, ...answer } = await answerer.answer({ ...asked, body: json }, prepared, context);
       return { ...summary, answer, body: encoder.encode(body) };
     },
