@@ -120,7 +120,7 @@ async function measureNeighbour({ options, generator, print, median, keepServer,
     `| nothing, median of ${alone.length} times | 0 | ${quiet.p50Ms.toFixed(2)} | ${quiet.p99Ms.toFixed(2)} | 1 | | | 0 |`,
   );
   for (const { name, connections, p50Ms, p99Ms, refused, elsewhere } of seen) {
-    const ratios = [(p99Ms / quiet.p99Ms).toFixed(1), secondThread.p99Ms.toFixed(2), (p99Ms / secondThread.p99Ms).toFixed(1)];
+    const ratios = [(p99Ms / quiet.p99Ms).toFixed(1), elsewhere.p99Ms.toFixed(2), (p99Ms / elsewhere.p99Ms).toFixed(1)];
     print(`| ${[name, connections, p50Ms.toFixed(2), p99Ms.toFixed(2), ...ratios, refused].join(' | ')} |`);
   }
   const noticed = { quiet, ...Object.fromEntries(seen.map((each) => [`${each.name}, ${each.connections}`, each])) };
