@@ -40,3 +40,11 @@ describe.each(shown.map(({ field }) => field))('the field %s of a user', (field)
     expect(textOf('cli/find-users.ts')).toContain(`user.${field}`);
   });
 });
+
+test.each(selectColumns(({ from, line }) => from === 'login' && line !== undefined).map(({ field }) => field))(
+  'a login may give the field %s: graphql/logins.ts',
+  (field) => {
+    const input = schema.getType('RecordLoginInput') as unknown as { getFields(): object };
+    expect(Object.keys(input.getFields())).toContain(nameOf(field));
+  },
+);
