@@ -1,11 +1,13 @@
 import { useState } from 'preact/hooks';
-import { Dialog, DialogForm } from './dialog.js';
+import { Dialog } from './dialog.js';
+import { DialogForm } from './form.js';
 import { plural } from './format.js';
 import { graphql, send } from './graphql.js';
 import { paths } from './location.js';
-import { Badge, Table } from './parts.js';
+import { Badge, Button } from './parts.js';
 import { useAction } from './query.js';
 import { type Recipe, SameByApiDetails } from './recipes.js';
+import { Table } from './table.js';
 import { banRecipe, removalRecipe } from './user-recipes.js';
 
 const REMOVE = graphql(
@@ -101,9 +103,7 @@ export function BulkDialog({ appId, action, users, onClose }: BulkProps) {
         <output class="hidden">{`${plural(count, 'user')} ${done}`}</output>
         {list}
         <div class="dialog-actions">
-          <button type="button" class="primary" onClick={close}>
-            Done
-          </button>
+          <Button label="Done" class="primary" onClick={close} />
         </div>
       </Dialog>
     );
@@ -134,35 +134,40 @@ interface TargetsProps {
 function Targets({ appId, users, results, done }: TargetsProps) {
   return (
     <div class="dialog-list">
-      <Table caption={results ? 'Results' : 'Users concerned'}>
-        <thead class="hidden">
-          <tr>
-            <th scope="col">ID</th>
-            <th scope="col">User</th>
-            <th scope="col">Result</th>
-          </tr>
-        </thead>
-        <tbody>
-          {users.map(({ id, authMethod, authValue }) => {
-            const result = results?.get(id);
-            return (
-              <tr key={id}>
-                <td class="number">{result ? <a href={paths.user(appId, id)}>{id}</a> : id}</td>
-                <td class="main-cell" title={authValue}>
-                  <bdi>{authValue}</bdi>
-                  <span class="second-line">
-                    <bdi>{authMethod}</bdi>
-                  </span>
-                </td>
-                <td>
-                  {result &&
-                    (result.ok ? <Badge tone="good">{done}</Badge> : <span class="bad">{result.message}</span>)}
-                </td>
-              </tr>
-            );
-          })}
-        </tbody>
-      </Table>
+      <Table
+        caption={results ? 'Results' : 'Users concerned'}
+        hidesTitles
+        rows={users}
+        rowKey={({ id }) => id}
+        columns={[
+          {
+            title: 'ID',
+            class: 'number',
+            cell: ({ id }) => (results?.has(id) ? <a href={paths.user(appId, id)}>{id}</a> : id),
+          },
+          {
+            title: 'User',
+            class: 'main-cell',
+            hover: ({ authValue }) => authValue,
+            cell: ({ authMethod, authValue }) => (
+              <>
+                <bdi>{authValue}</bdi>
+                <span class="second-line">
+                  <bdi>{authMethod}</bdi>
+                </span>
+              </>
+            ),
+          },
+          {
+            title: 'Result',
+            cell: ({ id }) => {
+              const result = results?.get(id);
+              if (result?.ok) return <Badge tone="good">{done}</Badge>;
+              return result && <span class="bad">{result.message}</span>;
+            },
+          },
+        ]}
+      />
     </div>
   );
 }

@@ -1,20 +1,18 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
-import { formatBucket, formatNumber, type Interval, LOGIN_METHODS, type LoginMethod, METHOD_NAMES } from './format.js';
+import {
+  type Bucket,
+  countOf,
+  formatBucket,
+  formatNumber,
+  type Interval,
+  LOGIN_METHODS,
+  type LoginMethod,
+  METHOD_NAMES,
+} from './format.js';
 import { isDark } from './theme.js';
 
-/** Sign-ups of one day or month, by login method. */
-export interface Bucket {
-  readonly from: string;
-  readonly total: number;
-  readonly email: number;
-  readonly passkey: number;
-  readonly wallet: number;
-  readonly socials: number;
-}
-
-const countOf = (bucket: Bucket, method: LoginMethod) => bucket[method.toLowerCase() as Lowercase<LoginMethod>];
 const cssVariable = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const HEIGHT = 220;
 

@@ -1,11 +1,10 @@
-import type { ComponentChildren } from 'preact';
-import { useId, useLayoutEffect, useRef } from 'preact/hooks';
-import type { Failure } from './graphql.js';
-import { Problem } from './parts.js';
+import { type ComponentChildren, createContext } from 'preact';
+import { useContext, useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 
 interface DialogProps {
   readonly title: string;
-  readonly onClose: () => void;
+  /** Instead of closing it, where one opened it with `useDialog`. */
+  readonly onClose?: () => void;
   /** While work is under way, Escape does not close it. */
   readonly busy?: boolean;
   readonly children: ComponentChildren;
@@ -16,6 +15,8 @@ const FIRST = 'input, select, .secret-value button, .dialog-actions button';
 
 /** A modal dialog, open as long as it is rendered. The browser keeps the focus in it and gives it back afterwards. */
 export function Dialog({ title, onClose, busy = false, children }: DialogProps) {
+  const close = useClose();
+  const leave = onClose ?? close;
   const dialog = useRef<HTMLDialogElement>(null);
   const heading = useId();
   useLayoutEffect(() => {
@@ -26,13 +27,13 @@ export function Dialog({ title, onClose, busy = false, children }: DialogProps) 
   }, []);
   const keepOpen = (event: Event) => {
     event.preventDefault();
-    if (!busy) onClose();
+    if (!busy) leave();
   };
   return (
     <dialog ref={dialog} aria-labelledby={heading} onCancel={keepOpen}>
       <div class="dialog-header">
         <h2 id={heading}>{title}</h2>
-        <button type="button" class="plain" aria-label="Close" disabled={busy} onClick={onClose}>
+        <button type="button" class="plain" aria-label="Close" disabled={busy} onClick={leave}>
           ✕
         </button>
       </div>
@@ -41,36 +42,22 @@ export function Dialog({ title, onClose, busy = false, children }: DialogProps) 
   );
 }
 
-interface FormProps {
-  readonly submit: string;
-  readonly onSubmit: () => void;
-  readonly onCancel: () => void;
-  readonly busy: boolean;
-  readonly failure: Failure | undefined;
-  readonly danger?: boolean;
-  readonly disabled?: boolean;
-  readonly children?: ComponentChildren;
+const Close = createContext(() => {});
+
+/** Closes the dialog in which it is called. */
+export const useClose = () => useContext(Close);
+
+/** The one dialog that a screen has open, to be rendered at its end, and what opens another one in its place. */
+export function useDialog(): [ComponentChildren, (dialog: ComponentChildren) => void] {
+  const [shown, setShown] = useState<ComponentChildren>(null);
+  return [shown && <Close.Provider value={() => setShown(null)}>{shown}</Close.Provider>, setShown];
 }
 
-/** The form of a dialog: its fields, what went wrong, and two buttons. */
-export function DialogForm({ submit, onSubmit, onCancel, busy, failure, danger, disabled, children }: FormProps) {
+/** The button at the end of a dialog that has nothing more to do. */
+export function CloseButton({ class: name = 'primary', children }: { class?: string; children: string }) {
   return (
-    <form
-      onSubmit={(event) => {
-        event.preventDefault();
-        if (!busy && !disabled) onSubmit();
-      }}
-    >
+    <button type="button" class={name} onClick={useClose()}>
       {children}
-      <Problem failure={failure} />
-      <div class="dialog-actions">
-        <button type="button" disabled={busy} onClick={onCancel}>
-          Cancel
-        </button>
-        <button type="submit" class={danger ? 'danger' : 'primary'} disabled={busy || disabled}>
-          {busy ? 'Working…' : submit}
-        </button>
-      </div>
-    </form>
+    </button>
   );
 }

@@ -28,6 +28,18 @@ export const METHOD_NAMES: Record<LoginMethod, string> = {
   SOCIALS: 'Socials',
 };
 
+/** Sign-ups of one day or month, by login method. */
+export interface Bucket {
+  readonly from: string;
+  readonly total: number;
+  readonly email: number;
+  readonly passkey: number;
+  readonly wallet: number;
+  readonly socials: number;
+}
+
+export const countOf = (bucket: Bucket, method: LoginMethod) => bucket[method.toLowerCase() as Lowercase<LoginMethod>];
+
 /** How long until an instant: "in 2 h 5 min". */
 export function formatRemaining(milliseconds: number): string {
   const seconds = Math.max(0, Math.round(milliseconds / 1000));

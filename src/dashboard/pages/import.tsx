@@ -1,18 +1,19 @@
 import { useRef, useState } from 'preact/hooks';
-import { Dialog, DialogForm } from './dialog.js';
+import { Dialog } from './dialog.js';
+import { Choices, DialogForm, Field, SelectField } from './form.js';
 import { formatNumber, plural } from './format.js';
-import { Failure } from './graphql.js';
-import { Table } from './parts.js';
+import { asFailure, Failure } from './graphql.js';
+import { Button } from './parts.js';
 import { refresh } from './query.js';
 import { SameByApiDetails } from './recipes.js';
-import { type ImportReport, type Progress, uploadUsers } from './upload.js';
+import { Table } from './table.js';
 
-const CONFLICTS = {
-  fail: 'fails the import',
-  skip: 'stays as it is',
-  update: 'is updated',
-} as const;
-type Conflict = keyof typeof CONFLICTS;
+type Conflict = 'fail' | 'skip' | 'update';
+const CONFLICTS: readonly (readonly [Conflict, string])[] = [
+  ['fail', 'fails the import'],
+  ['skip', 'stays as it is'],
+  ['update', 'is updated'],
+];
 
 /** Imports a file: chosen, sent with progress, and reported line by line. */
 export function ImportDialog({ appId, onClose }: { appId: string; onClose: () => void }) {
@@ -36,7 +37,7 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
       const options = { appId, file, onConflict, skipInvalid: skip, signal: upload.current.signal };
       setReport(await uploadUsers(options, setProgress));
     } catch (error) {
-      setFailure(error instanceof Failure ? error : new Failure(String(error), 'INTERNAL_SERVER_ERROR'));
+      setFailure(asFailure(error));
     }
     setProgress(null);
     refresh();
@@ -47,23 +48,17 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
       <Dialog key="report" title={outcome(report)} onClose={onClose}>
         <Report report={report} />
         <div class="dialog-actions">
-          <button
-            type="button"
+          <Button
+            label="Import another file"
             onClick={() => {
               setReport(null);
               setFile(null);
             }}
-          >
-            Import another file
-          </button>
+          />
           {!skipInvalid && report.failed > 0 && !isOtherFormat(report) && (
-            <button type="button" onClick={() => start(true)}>
-              Skip these lines, import the rest
-            </button>
+            <Button label="Skip these lines, import the rest" onClick={() => start(true)} />
           )}
-          <button type="button" class="primary" onClick={onClose}>
-            Done
-          </button>
+          <Button label="Done" class="primary" onClick={onClose} />
         </div>
       </Dialog>
     );
@@ -81,59 +76,50 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
         failure={failure}
         disabled={!file || file.size === 0}
       >
-        <label class="field">
-          <span>File</span>
-          <input
-            type="file"
-            accept=".ndjson,.jsonl,.json,application/x-ndjson"
-            disabled={busy}
-            onChange={(event) => setFile(event.currentTarget.files?.[0] ?? null)}
-          />
-          <small class="quiet">
-            {busy && file ? (
+        <Field
+          label="File"
+          hint={
+            busy && file ? (
               <bdi>{file.name}</bdi>
             ) : (
               <>
                 NDJSON, as the export writes it: one user a line,{' '}
                 <code>{'{"auth_method": "email", "auth_value": "ada@example.com"}'}</code>
               </>
-            )}
-          </small>
-        </label>
+            )
+          }
+        >
+          <input
+            type="file"
+            accept=".ndjson,.jsonl,.json,application/x-ndjson"
+            disabled={busy}
+            onChange={(event) => setFile(event.currentTarget.files?.[0] ?? null)}
+          />
+        </Field>
         {file?.size === 0 && <p class="banner warn">The file is empty.</p>}
         {file && /\.csv$/i.test(file.name) && (
           <p class="banner warn">This is a CSV file by its name. The import reads NDJSON only.</p>
         )}
-        <label class="field">
-          <span>A user who exists already</span>
-          <select value={onConflict} onChange={(event) => setOnConflict(event.currentTarget.value as Conflict)}>
-            {Object.entries(CONFLICTS).map(([value, name]) => (
-              <option key={value} value={value}>
-                {name}
-              </option>
-            ))}
-          </select>
-        </label>
-        <fieldset class="choices">
-          <legend>A line that is wrong</legend>
-          <label>
-            <input type="radio" name="invalid" checked={!skipInvalid} onChange={() => setSkipInvalid(false)} /> Import
-            nothing (all or nothing)
-          </label>
-          <label>
-            <input type="radio" name="invalid" checked={skipInvalid} onChange={() => setSkipInvalid(true)} /> Skip it,
-            and import the rest
-          </label>
-        </fieldset>
+        <SelectField
+          label="A user who exists already"
+          value={onConflict}
+          options={CONFLICTS}
+          onChange={setOnConflict}
+        />
+        <Choices
+          legend="A line that is wrong"
+          options={{ stop: 'Import nothing (all or nothing)', skip: 'Skip it, and import the rest' }}
+          chosen={[skipInvalid ? 'skip' : 'stop']}
+          isOne
+          onChange={([choice]) => setSkipInvalid(choice === 'skip')}
+        />
         {progress && (
           <div class="progress">
             <progress max={1} value={progress.fraction} aria-label={progress.phase} />
             <p class="quiet" role="status">
               {progress.phase === 'Sending' ? 'Sending the file' : `Importing: ${plural(progress.lines, 'line')} read`}
             </p>
-            <button type="button" onClick={() => upload.current?.abort()}>
-              Stop
-            </button>
+            <Button label="Stop" onClick={() => upload.current?.abort()} />
           </div>
         )}
         <SameByApiDetails
@@ -192,34 +178,107 @@ function Report({ report }: { report: ImportReport }) {
       )}
       {errors.length > 0 && (
         <div class="dialog-list">
-          <Table caption="Lines that failed">
-            <thead>
-              <tr>
-                <th scope="col" class="number">
-                  Line
-                </th>
-                <th scope="col">What is wrong</th>
-              </tr>
-            </thead>
-            <tbody>
-              {[...groups].slice(0, MOST_GROUPS).map(([error, lines]) => (
-                <tr key={error}>
-                  <td class="number">
+          <Table
+            caption="Lines that failed"
+            rows={[...groups].slice(0, MOST_GROUPS)}
+            rowKey={([error]) => error}
+            columns={[
+              {
+                title: 'Line',
+                class: 'number',
+                cell: ([, lines]) => (
+                  <>
                     {lines.slice(0, MOST_LINES).map(formatNumber).join(', ')}
                     {lines.length > MOST_LINES && (
                       <span class="second-line">and {formatNumber(lines.length - MOST_LINES)} more</span>
                     )}
-                  </td>
-                  <td>
-                    <bdi>{error}</bdi>
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </Table>
+                  </>
+                ),
+              },
+              { title: 'What is wrong', cell: ([error]) => <bdi>{error}</bdi> },
+            ]}
+          />
         </div>
       )}
       {failed > errors.length && <p class="quiet">These are the first {formatNumber(errors.length)} failed lines.</p>}
     </div>
   );
+}
+
+/** What an import did, as `userdir user import --json` reports it. */
+interface ImportReport {
+  readonly imported: number;
+  readonly skipped: number;
+  readonly failed: number;
+  readonly bans?: number;
+  readonly errors: readonly { line: number; error: string }[];
+}
+
+interface Upload {
+  readonly appId: string;
+  readonly file: File;
+  readonly onConflict: Conflict;
+  readonly skipInvalid: boolean;
+  readonly signal: AbortSignal;
+}
+
+/** How far it is. A file is sent as a whole before its lines are imported. */
+interface Progress {
+  readonly phase: 'Sending' | 'Importing';
+  /** Of the phase, 0 to 1. */
+  readonly fraction: number;
+  readonly lines: number;
+}
+
+interface Line {
+  readonly progress?: { lines: number; fraction: number };
+  readonly report?: ImportReport;
+  readonly error?: { code: string; message: string };
+}
+
+/**
+ * Sends a file of users. `fetch` does not tell how much was sent, so this is an XMLHttpRequest. The answer is NDJSON: lines of
+ * progress, and the report last. Throws a Failure.
+ */
+function uploadUsers(
+  { appId, file, onConflict, skipInvalid, signal }: Upload,
+  onProgress: (progress: Progress) => void,
+): Promise<ImportReport> {
+  const request = new XMLHttpRequest();
+  const parameters = new URLSearchParams({ on_conflict: onConflict, ...(skipInvalid && { skip_invalid: 'true' }) });
+  const lines = () => readLines(request.responseText);
+  return new Promise((resolve, reject) => {
+    request.open('POST', `/dashboard/projects/${encodeURIComponent(appId)}/import?${parameters}`);
+    request.setRequestHeader('content-type', 'application/x-ndjson');
+    request.upload.onprogress = ({ loaded, total }) =>
+      onProgress({ phase: 'Sending', fraction: total === 0 ? 1 : loaded / total, lines: 0 });
+    request.onprogress = () => {
+      const newest = lines().findLast(({ progress }) => progress)?.progress;
+      if (newest) onProgress({ phase: 'Importing', ...newest });
+    };
+    request.onload = () => {
+      const found = lines();
+      const error = found.find((line) => line.error)?.error;
+      const done = found.findLast((line) => line.report)?.report;
+      if (done) resolve(done);
+      else
+        reject(new Failure(error?.message ?? `The service answered with status ${request.status}.`, error?.code ?? ''));
+    };
+    request.onerror = () =>
+      reject(new Failure('The connection was lost. Look at the total before you repeat this.', ''));
+    request.onabort = () => reject(new Failure('You stopped the import. Look at the total before you repeat it.', ''));
+    signal.addEventListener('abort', () => request.abort());
+    request.send(file);
+  });
+}
+
+/** The whole lines so far. The last one may still be under way. */
+function readLines(text: string): Line[] {
+  return text.split('\n').flatMap((line) => {
+    try {
+      return line === '' ? [] : [JSON.parse(line) as Line];
+    } catch {
+      return [];
+    }
+  });
 }

@@ -5,14 +5,13 @@ import { ErrorBoundary, LocationProvider, Route, Router, useLocation } from 'pre
 import { Audit } from './audit.js';
 import { Bans } from './bans.js';
 import { paths, ROUTED } from './location.js';
-import { Operators } from './operators.js';
+import { Operators, Sessions } from './operators.js';
 import { Overview } from './overview.js';
 import { Empty, Header } from './parts.js';
 import { ProjectFrame } from './project-frame.js';
 import { Projects } from './projects.js';
 import { Secrets } from './secrets.js';
 import { me } from './session.js';
-import { Sessions } from './sessions.js';
 import { Settings } from './settings.js';
 import { Shell } from './shell.js';
 import { SignIn, startSession } from './sign-in.js';

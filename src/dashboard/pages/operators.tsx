@@ -1,13 +1,16 @@
+import { useSignal } from '@preact/signals';
 import { useState } from 'preact/hooks';
-import { AuditTable } from './audit-table.js';
-import { Dialog, DialogForm } from './dialog.js';
+import { AuditTable } from './audit.js';
+import { CloseButton, Dialog, useDialog } from './dialog.js';
+import { Choices, FormDialog, TextField } from './form.js';
 import { formatDateTime } from './format.js';
 import { graphql, send } from './graphql.js';
 import { useTitle } from './location.js';
-import { announce, Copy, Empty, Field, Header, Loading, Problem, Table, Time } from './parts.js';
+import { announce, Badge, Button, CopyBlock, Empty, Header, Time } from './parts.js';
 import { useAction, useQuery } from './query.js';
-import { SameByApi, SameByApiDetails } from './recipes.js';
+import { SameByApi } from './recipes.js';
 import { may, me, type Role } from './session.js';
+import { Answer, Table } from './table.js';
 
 const OPERATORS = graphql(`query Operators { operators { name role createdAt lastSeenAt source } }`);
 const LOG = graphql(`query OperatorLog { operatorLog(first: 30) { id at actor action requestId details } }`);
@@ -30,13 +33,11 @@ const ROLES: Record<Role, string> = {
 
 /** Who may use this dashboard. */
 export function Operators() {
-  const { data, failure, loading } = useQuery(OPERATORS, may('operate') ? {} : null);
-  const [adding, setAdding] = useState(false);
-  const [removing, setRemoving] = useState<string | null>(null);
-  const [linking, setLinking] = useState<string | null>(null);
+  const query = useQuery(OPERATORS, may('operate') ? {} : null);
+  const [dialog, open] = useDialog();
   const setRole = useAction((name: string, role: Role) => send(SET_ROLE, { name, role }));
   useTitle('Operators');
-  const operators = data?.operators;
+  const openLink = (name: string) => open(<LoginLink name={name} />);
   if (!may('operate'))
     return (
       <>
@@ -48,32 +49,34 @@ export function Operators() {
     <>
       <Header title="Operators" note="Who may use this dashboard. The audit trail names them.">
         <SameByApi recipe={{ userdir: ['operator', 'list'] }} />
-        <button type="button" class="primary" onClick={() => setAdding(true)}>
-          Add operator
-        </button>
+        <Button label="Add operator" class="primary" onClick={() => open(<AddOperator onAdded={openLink} />)} />
       </Header>
-      <Problem failure={failure ?? setRole.failure} retry={failure !== undefined} />
-      {!operators && loading && <Loading lines={3} />}
-      {operators && (
-        <Table caption="Operators" busy={loading}>
-          <thead>
-            <tr>
-              <th scope="col">Name</th>
-              <th scope="col">Role</th>
-              <th scope="col">From</th>
-              <th scope="col">Last seen</th>
-              <th scope="col">
-                <span class="hidden">Actions</span>
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {operators.map(({ name, role, source, lastSeenAt }) => (
-              <tr key={name}>
-                <td class="main-cell" title={name}>
-                  <bdi>{name}</bdi> {name === me.value?.name && <span class="quiet">(you)</span>}
-                </td>
-                <td>
+      <Answer
+        query={{ ...query, failure: query.failure ?? setRole.failure }}
+        retry={query.failure !== undefined}
+        data={query.data?.operators}
+        lines={3}
+      >
+        {(operators) => (
+          <Table
+            caption="Operators"
+            busy={query.loading}
+            rows={operators}
+            rowKey={({ name }) => name}
+            columns={[
+              {
+                title: 'Name',
+                class: 'main-cell',
+                hover: ({ name }) => name,
+                cell: ({ name }) => (
+                  <>
+                    <bdi>{name}</bdi> {name === me.value?.name && <span class="quiet">(you)</span>}
+                  </>
+                ),
+              },
+              {
+                title: 'Role',
+                cell: ({ name, role }) => (
                   <select
                     aria-label={`Role of ${name}`}
                     value={role}
@@ -86,137 +89,192 @@ export function Operators() {
                       </option>
                     ))}
                   </select>
-                </td>
-                <td>{source === 'sso' ? 'single sign-on' : 'added here'}</td>
-                <td class="nowrap">
-                  <Time at={lastSeenAt} />
-                </td>
-                <td class="row-actions">
-                  <button type="button" class="small" onClick={() => setLinking(name)}>
-                    Login link…
-                  </button>
-                  {name !== me.value?.name && (
-                    <button type="button" class="small danger" onClick={() => setRemoving(name)}>
-                      Remove…
-                    </button>
-                  )}
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </Table>
-      )}
+                ),
+              },
+              { title: 'From', cell: ({ source }) => (source === 'sso' ? 'single sign-on' : 'added here') },
+              { title: 'Last seen', class: 'nowrap', cell: ({ lastSeenAt }) => <Time at={lastSeenAt} /> },
+            ]}
+            actions={({ name }) => (
+              <>
+                <Button label="Login link…" class="small" onClick={() => openLink(name)} />
+                {name !== me.value?.name && (
+                  <Button label="Remove…" class="small danger" onClick={() => open(<RemoveOperator name={name} />)} />
+                )}
+              </>
+            )}
+          />
+        )}
+      </Answer>
       <Log />
-      {adding && <AddOperator onClose={() => setAdding(false)} onAdded={setLinking} />}
-      {removing !== null && <RemoveOperator name={removing} onClose={() => setRemoving(null)} />}
-      {linking !== null && <LoginLink name={linking} onClose={() => setLinking(null)} />}
+      {dialog}
     </>
   );
 }
 
 /** What concerns no project: sign-ins, changes of operators, refusals. */
 function Log() {
-  const { data, failure, loading } = useQuery(LOG, {});
+  const query = useQuery(LOG, {});
   return (
     <section>
       <h2>Log</h2>
-      <Problem failure={failure} />
-      {!data && loading && <Loading lines={4} />}
-      {data && (
-        <AuditTable
-          appId=""
-          caption="Log of the operators"
-          entries={data.operatorLog.map((entry) => ({ ...entry, userId: null }))}
-          withUser={false}
-        />
-      )}
+      <Answer query={query} data={query.data?.operatorLog} lines={4} retry={false}>
+        {(log) => (
+          <AuditTable
+            appId=""
+            caption="Log of the operators"
+            entries={log.map((entry) => ({ ...entry, userId: null }))}
+            withUser={false}
+          />
+        )}
+      </Answer>
     </section>
   );
 }
 
-function AddOperator({ onClose, onAdded }: { onClose: () => void; onAdded: (name: string) => void }) {
-  const [name, setName] = useState('');
+function AddOperator({ onAdded }: { onAdded: (name: string) => void }) {
+  const name = useSignal('');
   const [role, setRole] = useState<Role>('VIEWER');
-  const add = useAction(() => send(ADD, { name, role }));
-  const submit = async () => {
-    const done = await add.run();
-    if (!done) return;
-    onClose();
-    onAdded(done.addOperator.name);
-  };
   return (
-    <Dialog title="Add operator" onClose={onClose} busy={add.busy}>
-      <DialogForm submit="Add" onSubmit={submit} onCancel={onClose} {...add} disabled={name.trim() === ''}>
-        <Field
-          label="Name"
-          hint="As the audit trail shows it, one for each person: letters a to z, digits and . _ @ + -"
-        >
-          <input value={name} required onInput={(event) => setName(event.currentTarget.value)} />
-        </Field>
-        <fieldset class="choices">
-          <legend>Role</legend>
-          {Object.entries(ROLES).map(([one, what]) => (
-            <label key={one}>
-              <input type="radio" name="role" checked={role === one} onChange={() => setRole(one as Role)} /> {what}
-            </label>
-          ))}
-        </fieldset>
-        <SameByApiDetails recipe={{ userdir: ['operator', 'add', name || 'NAME', '--role', role.toLowerCase()] }} />
-      </DialogForm>
-    </Dialog>
+    <FormDialog
+      title="Add operator"
+      submit="Add"
+      work={() => send(ADD, { name: name.value, role })}
+      recipe={{ userdir: ['operator', 'add', name.value || 'NAME', '--role', role.toLowerCase()] }}
+      onDone={({ addOperator }) => onAdded(addOperator.name)}
+      disabled={name.value.trim() === ''}
+    >
+      <TextField
+        label="Name"
+        hint="As the audit trail shows it, one for each person: letters a to z, digits and . _ @ + -"
+        text={name}
+        required
+      />
+      <Choices legend="Role" options={ROLES} chosen={[role]} isOne onChange={([one = role]) => setRole(one)} />
+    </FormDialog>
   );
 }
 
-function RemoveOperator({ name, onClose }: { name: string; onClose: () => void }) {
-  const remove = useAction(() => send(REMOVE, { name }));
-  const submit = async () => {
-    if (!(await remove.run())) return;
-    announce('The operator is removed.');
-    onClose();
-  };
+interface OfOperator {
+  readonly name: string;
+}
+
+function RemoveOperator({ name }: OfOperator) {
   return (
-    <Dialog title="Remove this operator?" onClose={onClose} busy={remove.busy}>
-      <DialogForm submit="Remove" danger onSubmit={submit} onCancel={onClose} {...remove}>
-        <p class="long">
-          All sessions of <bdi>{name}</bdi> end at once. What the audit trail says of them stays.
-        </p>
-        <SameByApiDetails recipe={{ userdir: ['operator', 'remove', name] }} />
-      </DialogForm>
-    </Dialog>
+    <FormDialog
+      title="Remove this operator?"
+      submit="Remove"
+      danger
+      work={() => send(REMOVE, { name })}
+      recipe={{ userdir: ['operator', 'remove', name] }}
+      done="The operator is removed."
+    >
+      <p class="long">
+        All sessions of <bdi>{name}</bdi> end at once. What the audit trail says of them stays.
+      </p>
+    </FormDialog>
   );
 }
 
-function LoginLink({ name, onClose }: { name: string; onClose: () => void }) {
-  const make = useAction(async () => (await send(LINK, { operator: name })).createLoginLink);
-  const [link, setLink] = useState<{ url: string; expiresAt: string } | undefined>();
-  if (link)
-    return (
-      <Dialog key="link" title="Login link" onClose={onClose}>
-        <p class="long">
-          It signs in <bdi>{name}</bdi> once, until {formatDateTime(link.expiresAt)}. Give it to that person only.
-        </p>
-        <figure class="recipe">
-          <figcaption>
-            Link <Copy text={link.url} what="the login link" />
-          </figcaption>
-          {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reachable by keyboard */}
-          <pre tabIndex={0}>{link.url}</pre>
-        </figure>
-        <div class="dialog-actions">
-          <button type="button" class="primary" onClick={onClose}>
-            Done
-          </button>
-        </div>
-      </Dialog>
-    );
+function LoginLink({ name }: OfOperator) {
   return (
-    <Dialog title="Make a login link?" onClose={onClose} busy={make.busy}>
-      <DialogForm submit="Make link" onSubmit={async () => setLink(await make.run())} onCancel={onClose} {...make}>
-        <p class="long">
-          The link signs in <bdi>{name}</bdi>. It works once, within ten minutes, and is shown only here.
-        </p>
-        <SameByApiDetails recipe={{ userdir: ['dashboard', '--operator', name] }} />
-      </DialogForm>
-    </Dialog>
+    <FormDialog
+      title="Make a login link?"
+      submit="Make link"
+      work={() => send(LINK, { operator: name })}
+      recipe={{ userdir: ['dashboard', '--operator', name] }}
+      after={({ createLoginLink: { url, expiresAt } }) => (
+        <Dialog title="Login link">
+          <p class="long">
+            It signs in <bdi>{name}</bdi> once, until {formatDateTime(expiresAt)}. Give it to that person only.
+          </p>
+          <CopyBlock name="Link" text={url} what="the login link" />
+          <div class="dialog-actions">
+            <CloseButton>Done</CloseButton>
+          </div>
+        </Dialog>
+      )}
+    >
+      <p class="long">
+        The link signs in <bdi>{name}</bdi>. It works once, within ten minutes, and is shown only here.
+      </p>
+    </FormDialog>
+  );
+}
+
+const SESSIONS = graphql(
+  `query Sessions { sessions { id operator createdAt lastSeenAt expiresAt current userAgent } }`,
+);
+const REVOKE_SESSION = graphql(`mutation RevokeSession($id: ID!) { revokeSession(id: $id) }`);
+
+/** "Chrome 140, Linux" where a browser says it in the usual way; else as it says it. */
+function browserName(userAgent: string): string {
+  const [, name, version] = /(Firefox|Edg|OPR|HeadlessChrome|Chrome|Version)\/(\d+)/.exec(userAgent) ?? [];
+  const system = /Windows|Android|iPhone|iPad|Macintosh|Linux/.exec(userAgent)?.[0];
+  if (!name || !system) return userAgent.slice(0, 40);
+  const shown: Record<string, string> = { Edg: 'Edge', OPR: 'Opera', HeadlessChrome: 'Chrome', Version: 'Safari' };
+  return `${shown[name] ?? name} ${version}, ${system}`;
+}
+
+/** Where one is signed in; for an admin, where everyone is. */
+export function Sessions() {
+  const query = useQuery(SESSIONS, {});
+  const revoke = useAction((id: string) => send(REVOKE_SESSION, { id }));
+  useTitle('Sessions');
+  const end = async (id: string) => {
+    if (await revoke.run(id)) announce('The session is ended.');
+  };
+  const note = `A session ends after ${me.value?.idleMinutes} minutes without use.`;
+  return (
+    <>
+      <Header title="Sessions" note={may('operate') ? `The sessions of all operators. ${note}` : note} />
+      <Answer
+        query={{ ...query, failure: query.failure ?? revoke.failure }}
+        retry={query.failure !== undefined}
+        data={query.data?.sessions}
+        lines={3}
+      >
+        {(sessions) => (
+          <Table
+            caption="Sessions"
+            busy={query.loading}
+            rows={sessions}
+            rowKey={({ id }) => id}
+            columns={[
+              {
+                title: 'Operator',
+                class: 'main-cell',
+                cell: ({ operator, current }) => (
+                  <>
+                    <bdi>{operator}</bdi> {current && <Badge tone="good">this one</Badge>}
+                  </>
+                ),
+              },
+              {
+                title: 'Browser',
+                class: 'nowrap',
+                hover: ({ userAgent }) => userAgent,
+                cell: ({ userAgent }) => <bdi>{browserName(userAgent)}</bdi>,
+              },
+              { title: 'Signed in', class: 'nowrap', cell: ({ createdAt }) => <Time at={createdAt} /> },
+              { title: 'Last seen', class: 'nowrap', cell: ({ lastSeenAt }) => <Time at={lastSeenAt} /> },
+              { title: 'Ends at the latest', class: 'nowrap', cell: ({ expiresAt }) => <Time at={expiresAt} /> },
+            ]}
+            actions={({ id, operator, current }) => (
+              <Button
+                class="small"
+                disabled={revoke.busy}
+                onClick={() => void end(id)}
+                label={
+                  <>
+                    {current ? 'Log out' : 'End'}
+                    <span class="hidden"> the session of {operator}</span>
+                  </>
+                }
+              />
+            )}
+          />
+        )}
+      </Answer>
+    </>
   );
 }

@@ -1,6 +1,8 @@
 import { ErrorBoundary, lazy } from 'preact-iso';
-import type { Bucket } from './chart.js';
+import { FilterInput, SelectField } from './form.js';
 import {
+  type Bucket,
+  countOf,
   daysAgo,
   firstOfMonth,
   formatBucket,
@@ -11,13 +13,13 @@ import {
   plural,
 } from './format.js';
 import { graphql } from './graphql.js';
-import { paths, useTitle, useUrlState } from './location.js';
-import { NoUsers } from './no-users.js';
-import { Badge, Copy, FilterInput, Header, Loading, Problem, Table, Time } from './parts.js';
-import { useCurrentProject } from './project-frame.js';
+import { paths, useUrlState } from './location.js';
+import { Badge, Copy, Header, Loading, Problem, Time } from './parts.js';
+import { useProjectTitle } from './project-frame.js';
 import { type Query, useQuery } from './query.js';
 import { SameByApi } from './recipes.js';
-import { UserName } from './user-name.js';
+import { Answer, Table } from './table.js';
+import { NoUsers, UserName } from './user-table.js';
 
 const OVERVIEW = graphql(`
   query Overview($appId: ID!) {
@@ -41,10 +43,9 @@ const HEALTH = graphql(`query Health { status { checks { name state } } }`);
 const Chart = lazy(async () => (await import('./chart.js')).Chart);
 
 export function Overview({ appId }: { appId: string }) {
-  const project = useCurrentProject();
+  const project = useProjectTitle('Overview');
   const { data, failure, loading } = useQuery(OVERVIEW, { appId });
   const shown = data?.project;
-  useTitle('Overview', project?.name ?? '');
   return (
     <>
       <Header
@@ -91,26 +92,16 @@ export function Overview({ appId }: { appId: string }) {
           <h2>Newest users</h2>
           {shown?.userPage.totalCount === 0 && <p class="quiet">None yet.</p>}
           {shown && shown.userPage.totalCount > 0 && (
-            <Table caption="Newest users">
-              <thead class="hidden">
-                <tr>
-                  <th scope="col">User</th>
-                  <th scope="col">Created</th>
-                </tr>
-              </thead>
-              <tbody>
-                {shown.userPage.nodes.map((user) => (
-                  <tr key={user.id}>
-                    <td class="main-cell">
-                      <UserName appId={appId} user={user} />
-                    </td>
-                    <td class="nowrap quiet">
-                      <Time at={user.createdAt} />
-                    </td>
-                  </tr>
-                ))}
-              </tbody>
-            </Table>
+            <Table
+              caption="Newest users"
+              hidesTitles
+              rows={shown.userPage.nodes}
+              rowKey={({ id }) => id}
+              columns={[
+                { title: 'User', class: 'main-cell', cell: (user) => <UserName appId={appId} user={user} /> },
+                { title: 'Created', class: 'nowrap quiet', cell: ({ createdAt }) => <Time at={createdAt} /> },
+              ]}
+            />
           )}
         </section>
         <Health />
@@ -161,13 +152,15 @@ function SignUps({ appId }: { appId: string }) {
           </div>
           <FilterInput label="From" isDate value={from} onCommit={(value) => go({ from: value })} />
           <FilterInput label="To" isDate value={to} onCommit={(value) => go({ to: value })} />
-          <label class="field">
-            <span>By</span>
-            <select value={by} onChange={(event) => go({ by: event.currentTarget.value === 'MONTH' ? 'month' : null })}>
-              <option value="DAY">day</option>
-              <option value="MONTH">month</option>
-            </select>
-          </label>
+          <SelectField
+            label="By"
+            value={by}
+            options={[
+              ['DAY', 'day'],
+              ['MONTH', 'month'],
+            ]}
+            onChange={(value) => go({ by: value === 'MONTH' ? 'month' : null })}
+          />
         </div>
       </div>
       <Problem failure={answer.failure} retry />
@@ -189,56 +182,50 @@ function Figures({ answer, by }: { answer: Query<{ project: { signUps: readonly 
       </ErrorBoundary>
       <details>
         <summary>{plural(sum, 'sign-up')}, as a table</summary>
-        <Table caption="Sign-ups by login method" busy={answer.loading}>
-          <thead>
-            <tr>
-              <th scope="col">{by === 'MONTH' ? 'Month' : 'Day'}</th>
-              {LOGIN_METHODS.map((method) => (
-                <th key={method} scope="col" class="number">
-                  {METHOD_NAMES[method]}
-                </th>
-              ))}
-              <th scope="col" class="number">
-                Total
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {buckets.toReversed().map((bucket) => (
-              <tr key={bucket.from}>
-                <th scope="row" class="nowrap">
-                  {formatBucket(bucket.from, by)}
-                </th>
-                <td class="number">{formatNumber(bucket.email)}</td>
-                <td class="number">{formatNumber(bucket.passkey)}</td>
-                <td class="number">{formatNumber(bucket.wallet)}</td>
-                <td class="number">{formatNumber(bucket.socials)}</td>
-                <td class="number">{formatNumber(bucket.total)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </Table>
+        <Table
+          caption="Sign-ups by login method"
+          busy={answer.loading}
+          rows={buckets.toReversed()}
+          rowKey={({ from }) => from}
+          columns={[
+            {
+              title: by === 'MONTH' ? 'Month' : 'Day',
+              class: 'nowrap',
+              namesRow: true,
+              cell: ({ from }) => formatBucket(from, by),
+            },
+            ...LOGIN_METHODS.map((method) => ({
+              title: METHOD_NAMES[method],
+              class: 'number',
+              cell: (bucket: Bucket) => formatNumber(countOf(bucket, method)),
+            })),
+            { title: 'Total', class: 'number', cell: ({ total }) => formatNumber(total) },
+          ]}
+        />
       </details>
     </>
   );
 }
 
 function Health() {
-  const { data, failure, loading } = useQuery(HEALTH, {});
-  const count = (state: string) => data?.status.checks.filter((check) => check.state === state).length ?? 0;
+  const query = useQuery(HEALTH, {});
   return (
     <section>
       <h2>Health of the service</h2>
-      <Problem failure={failure} />
-      {loading && !data && <Loading lines={2} />}
-      {data && (
-        <p class="health">
-          {count('PROBLEM') > 0 && <Badge tone="bad">{plural(count('PROBLEM'), 'problem')}</Badge>}
-          {count('WARNING') > 0 && <Badge tone="warn">{plural(count('WARNING'), 'warning')}</Badge>}
-          {count('PROBLEM') + count('WARNING') === 0 && <Badge tone="good">all checks pass</Badge>}
-          <a href={paths.status}>Status</a>
-        </p>
-      )}
+      <Answer query={query} data={query.data?.status.checks} lines={2} retry={false}>
+        {(checks) => {
+          const problems = checks.filter(({ state }) => state === 'PROBLEM').length;
+          const warnings = checks.filter(({ state }) => state === 'WARNING').length;
+          return (
+            <p class="health">
+              {problems > 0 && <Badge tone="bad">{plural(problems, 'problem')}</Badge>}
+              {warnings > 0 && <Badge tone="warn">{plural(warnings, 'warning')}</Badge>}
+              {problems + warnings === 0 && <Badge tone="good">all checks pass</Badge>}
+              <a href={paths.status}>Status</a>
+            </p>
+          );
+        }}
+      </Answer>
     </section>
   );
 }

@@ -67,6 +67,45 @@ export function Copy({ text, what, onCopied }: { text: string; what: string; onC
   );
 }
 
+/** A text to copy as a whole, under its name. */
+export function CopyBlock({
+  name,
+  text,
+  what,
+  onCopied,
+}: {
+  name: string;
+  text: string;
+  what: string;
+  onCopied?: () => void;
+}) {
+  return (
+    <figure class="recipe">
+      <figcaption>
+        {name} <Copy text={text} what={what} {...(onCopied && { onCopied })} />
+      </figcaption>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reachable by keyboard */}
+      <pre tabIndex={0}>{text}</pre>
+    </figure>
+  );
+}
+
+interface ButtonProps {
+  readonly label: ComponentChildren;
+  readonly class?: string;
+  readonly disabled?: boolean | undefined;
+  readonly onClick: () => void;
+}
+
+/** A button that submits no form. */
+export function Button({ label, class: name, disabled, onClick }: ButtonProps) {
+  return (
+    <button type="button" class={name} disabled={disabled} onClick={onClick}>
+      {label}
+    </button>
+  );
+}
+
 export function Badge({ tone = 'plain', children }: { tone?: 'plain' | 'good' | 'warn' | 'bad'; children: string }) {
   return <span class={`badge ${tone}`}>{children}</span>;
 }
@@ -98,11 +137,7 @@ export function Problem({ failure, retry = false }: { failure: Failure | undefin
       <p>
         <strong>{failure.message}</strong> {advice}
       </p>
-      {retry && failure.code !== 'BAD_USER_INPUT' && (
-        <button type="button" onClick={refresh}>
-          Try again
-        </button>
-      )}
+      {retry && failure.code !== 'BAD_USER_INPUT' && <Button label="Try again" onClick={refresh} />}
     </div>
   );
 }
@@ -159,64 +194,30 @@ export function Header({ title, note, children }: HeaderProps) {
   );
 }
 
-/** A table that scrolls inside of itself, by keyboard, too. */
-export function Table({
-  caption,
-  busy = false,
-  children,
-}: {
-  caption: string;
-  busy?: boolean;
-  children: ComponentChildren;
-}) {
+interface DownloadMenuProps {
+  readonly path: string;
+  /** Those that are null or undefined are left out. */
+  readonly parameters: Record<string, string | null | undefined>;
+  readonly note: string;
+  readonly ndjson?: string;
+}
+
+/** Downloads of what a screen lists, in each format. */
+export function DownloadMenu({ path, parameters, note, ndjson = 'NDJSON' }: DownloadMenuProps) {
+  const set = Object.entries(parameters).flatMap(([name, value]) => (value ? [[name, value]] : []));
+  const link = (format: string) => `${path}?${new URLSearchParams([['format', format], ...set])}`;
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reachable by keyboard
-    <section class="table" aria-label={caption} aria-busy={busy} tabIndex={0}>
-      <table>
-        <caption class="hidden">{caption}</caption>
-        {children}
-      </table>
-    </section>
-  );
-}
-
-interface FieldProps {
-  readonly label: string;
-  readonly hint?: string;
-  readonly children: ComponentChildren;
-}
-
-/** An input with its label and a hint below it. */
-export function Field({ label, hint, children }: FieldProps) {
-  return (
-    // biome-ignore lint/a11y/noLabelWithoutControl: the control is among the children
-    <label class="field">
-      <span>{label}</span>
-      {children}
-      {hint && <small class="quiet">{hint}</small>}
-    </label>
-  );
-}
-
-interface FilterInputProps {
-  readonly label: string;
-  readonly value: string;
-  readonly isDate?: boolean;
-  readonly onCommit: (value: string) => void;
-}
-
-/** An input of a filter: takes effect with Enter, or when it is left. */
-export function FilterInput({ label, value, isDate = false, onCommit }: FilterInputProps) {
-  const commit = (input: HTMLInputElement) => {
-    if (input.value.trim() !== value) onCommit(input.value.trim());
-  };
-  return (
-    <Field label={label}>
-      {isDate ? (
-        <input type="date" value={value} onChange={(event) => commit(event.currentTarget)} />
-      ) : (
-        <input value={value} placeholder="then Enter" onChange={(event) => commit(event.currentTarget)} />
-      )}
-    </Field>
+    <details class="menu">
+      <summary class="button">Export</summary>
+      <div class="menu-items">
+        <p class="quiet">{note}</p>
+        <a href={link('csv')} download>
+          CSV, for spreadsheets
+        </a>
+        <a href={link('ndjson')} download>
+          {ndjson}
+        </a>
+      </div>
+    </details>
   );
 }

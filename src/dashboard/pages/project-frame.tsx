@@ -2,8 +2,8 @@ import { signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { useLocation } from 'preact-iso';
-import { graphql } from './graphql.js';
-import { paths } from './location.js';
+import { graphql, type ResultOf } from './graphql.js';
+import { paths, useTitle } from './location.js';
 import { Empty, Header, Loading, Problem } from './parts.js';
 import { useQuery } from './query.js';
 
@@ -11,12 +11,7 @@ const PROJECT = graphql(
   `query Project($appId: ID!) { project(appId: $appId) { appId name disabledAt requestsPerMinute } }`,
 );
 
-export interface CurrentProject {
-  readonly appId: string;
-  readonly name: string;
-  readonly disabledAt: string | null;
-  readonly requestsPerMinute: number | null;
-}
+export type CurrentProject = NonNullable<ResultOf<typeof PROJECT>['project']>;
 
 const newest = signal<CurrentProject | null>(null);
 
@@ -25,6 +20,13 @@ export function useCurrentProject(): CurrentProject | null {
   const { path } = useLocation();
   const project = newest.value;
   return project && path.split('/')[2] === encodeURIComponent(project.appId) ? project : null;
+}
+
+/** Names a screen of a project in the title of the page. */
+export function useProjectTitle(screen: string): CurrentProject | null {
+  const project = useCurrentProject();
+  useTitle(screen, project?.name ?? '');
+  return project;
 }
 
 /** Loads the project that the URL names, and says so if there is none. */

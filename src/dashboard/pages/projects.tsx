@@ -1,15 +1,15 @@
-import { useState } from 'preact/hooks';
-import { Dialog, DialogForm } from './dialog.js';
+import { useSignal } from '@preact/signals';
+import { CloseButton, useDialog } from './dialog.js';
+import { FormDialog, TextField } from './form.js';
 import { daysAgo, formatNumber, plural } from './format.js';
-import { graphql, send } from './graphql.js';
+import { graphql, type ResultOf, send } from './graphql.js';
 import { paths, useTitle, useUrlState } from './location.js';
-import { CursorPager } from './pager.js';
-import { Badge, Copy, Empty, Field, Header, Loading, Problem, Table, Time } from './parts.js';
-import { useAction, useQuery } from './query.js';
-import { SameByApi, SameByApiDetails } from './recipes.js';
-import { SecretDialog } from './secret-once.js';
+import { Badge, Button, Copy, Empty, Header, Time } from './parts.js';
+import { useQuery } from './query.js';
+import { SameByApi } from './recipes.js';
+import { SecretDialog } from './secrets.js';
 import { may } from './session.js';
-import { Sparkline } from './sparkline.js';
+import { Answer, type Column, CursorPager, Table } from './table.js';
 
 const PROJECTS = graphql(`
   query Projects($search: String, $after: String, $from: Date!, $to: Date!) {
@@ -25,18 +25,46 @@ const CREATE = graphql(`
   mutation CreateProject($name: String!) { createProject(name: $name) { appSecret project { appId name } } }
 `);
 
+type Row = ResultOf<typeof PROJECTS>['projects']['nodes'][number];
+
+const COLUMNS: readonly Column<Row>[] = [
+  {
+    title: 'Name',
+    class: 'main-cell',
+    cell: ({ appId, name, disabledAt }) => (
+      <>
+        <a href={paths.project(appId)}>
+          <bdi>{name}</bdi>
+        </a>
+        {disabledAt && <Badge tone="warn">disabled</Badge>}
+      </>
+    ),
+  },
+  {
+    title: 'App ID',
+    class: 'nowrap',
+    cell: ({ appId }) => (
+      <>
+        <code>{appId}</code> <Copy text={appId} what={`App ID ${appId}`} />
+      </>
+    ),
+  },
+  { title: 'Users', class: 'number', cell: ({ userCount }) => formatNumber(userCount) },
+  {
+    title: 'Sign-ups, 30 days',
+    class: 'roomy',
+    cell: ({ signUps }) => <Sparkline totals={signUps.map(({ total }) => total)} />,
+  },
+  { title: 'Created', class: 'roomy nowrap', cell: ({ createdAt }) => <Time at={createdAt} dayOnly /> },
+];
+
 /** All projects, newest first, or those that the search finds. */
 export function Projects() {
-  const { query } = useUrlState();
-  const [creating, setCreating] = useState(false);
-  const search = query['q'] ?? null;
-  const { data, failure, loading } = useQuery(PROJECTS, {
-    search,
-    after: query['after'] ?? null,
-    from: daysAgo(29),
-    to: daysAgo(0),
-  });
-  const found = data?.projects;
+  const { query: url } = useUrlState();
+  const [dialog, open] = useDialog();
+  const search = url['q'] ?? null;
+  const query = useQuery(PROJECTS, { search, after: url['after'] ?? null, from: daysAgo(29), to: daysAgo(0) });
+  const found = query.data?.projects;
   useTitle('Projects');
   return (
     <>
@@ -48,58 +76,24 @@ export function Projects() {
         }
       >
         <SameByApi recipe={{ userdir: ['project', 'list'] }} />
-        {may('operate') && (
-          <button type="button" class="primary" onClick={() => setCreating(true)}>
-            Create project
-          </button>
-        )}
+        {may('operate') && <Button label="Create project" class="primary" onClick={() => open(<CreateProject />)} />}
       </Header>
-      <Problem failure={failure} retry />
-      {!found && loading && <Loading />}
-      {found && found.nodes.length === 0 && <NoProjects search={search} />}
-      {found && found.nodes.length > 0 && (
-        <Table caption="Projects" busy={loading}>
-          <thead>
-            <tr>
-              <th scope="col">Name</th>
-              <th scope="col">App ID</th>
-              <th scope="col" class="number">
-                Users
-              </th>
-              <th scope="col" class="roomy">
-                Sign-ups, 30 days
-              </th>
-              <th scope="col" class="roomy">
-                Created
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {found.nodes.map((project) => (
-              <tr key={project.appId}>
-                <td class="main-cell">
-                  <a href={paths.project(project.appId)}>
-                    <bdi>{project.name}</bdi>
-                  </a>
-                  {project.disabledAt && <Badge tone="warn">disabled</Badge>}
-                </td>
-                <td class="nowrap">
-                  <code>{project.appId}</code> <Copy text={project.appId} what={`App ID ${project.appId}`} />
-                </td>
-                <td class="number">{formatNumber(project.userCount)}</td>
-                <td class="roomy">
-                  <Sparkline totals={project.signUps.map(({ total }) => total)} />
-                </td>
-                <td class="roomy nowrap">
-                  <Time at={project.createdAt} dayOnly />
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </Table>
-      )}
-      {found && <CursorPager pageInfo={found.pageInfo} />}
-      {creating && <CreateProject onClose={() => setCreating(false)} />}
+      <Answer query={query} data={found}>
+        {({ nodes, pageInfo }) => (
+          <>
+            <Table
+              caption="Projects"
+              busy={query.loading}
+              rows={nodes}
+              rowKey={({ appId }) => appId}
+              columns={COLUMNS}
+              empty={<NoProjects search={search} />}
+            />
+            <CursorPager pageInfo={pageInfo} />
+          </>
+        )}
+      </Answer>
+      {dialog}
     </>
   );
 }
@@ -118,33 +112,49 @@ function NoProjects({ search }: { search: string | null }) {
   );
 }
 
-function CreateProject({ onClose }: { onClose: () => void }) {
-  const [name, setName] = useState('');
-  const create = useAction(async () => (await send(CREATE, { name })).createProject);
-  const [created, setCreated] = useState<{ appId: string; appSecret: string } | null>(null);
-  const submit = async () => {
-    const done = await create.run();
-    if (done) setCreated({ appId: done.project.appId, appSecret: done.appSecret });
-  };
-  if (created)
-    return (
-      <SecretDialog key="created" title="The project is created" {...created} onClose={onClose}>
-        <button type="button" onClick={onClose}>
-          Done
-        </button>
-        <a class="button primary" href={paths.project(created.appId)}>
-          Open the project
-        </a>
-      </SecretDialog>
-    );
+function CreateProject() {
+  const name = useSignal('');
   return (
-    <Dialog title="Create project" onClose={onClose} busy={create.busy}>
-      <DialogForm submit="Create" onSubmit={submit} onCancel={onClose} {...create} disabled={name.trim() === ''}>
-        <Field label="Name" hint="For people; it can be changed later.">
-          <input value={name} required onInput={(event) => setName(event.currentTarget.value)} />
-        </Field>
-        <SameByApiDetails recipe={{ userdir: ['project', 'create', '--name', name || 'NAME'] }} />
-      </DialogForm>
-    </Dialog>
+    <FormDialog
+      title="Create project"
+      submit="Create"
+      work={() => send(CREATE, { name: name.value })}
+      recipe={{ userdir: ['project', 'create', '--name', name.value || 'NAME'] }}
+      after={({ createProject: { appSecret, project } }) => (
+        <SecretDialog title="The project is created" appId={project.appId} appSecret={appSecret}>
+          <CloseButton class="">Done</CloseButton>
+          <a class="button primary" href={paths.project(project.appId)}>
+            Open the project
+          </a>
+        </SecretDialog>
+      )}
+      disabled={name.value.trim() === ''}
+    >
+      <TextField label="Name" hint="For people; it can be changed later." text={name} required />
+    </FormDialog>
+  );
+}
+
+/** Sign-ups of the last days as small bars. Its numbers are in its name, for screen readers. */
+function Sparkline({ totals }: { totals: readonly number[] }) {
+  const most = Math.max(1, ...totals);
+  const sum = totals.reduce((total, value) => total + value, 0);
+  const label = `${plural(sum, 'sign-up')} in the last ${totals.length} days`;
+  return (
+    <svg
+      class="sparkline"
+      role="img"
+      aria-label={label}
+      viewBox={`0 0 ${totals.length * 4} 24`}
+      preserveAspectRatio="none"
+    >
+      <title>{label}</title>
+      {totals.map((value, index) => {
+        const height = value === 0 ? 1 : 2 + (22 * value) / most;
+        return (
+          <rect key={index} class={value === 0 ? 'zero' : ''} x={index * 4} y={24 - height} width="3" height={height} />
+        );
+      })}
+    </svg>
   );
 }

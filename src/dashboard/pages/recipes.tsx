@@ -1,6 +1,5 @@
-import { useState } from 'preact/hooks';
-import { Dialog } from './dialog.js';
-import { Copy } from './parts.js';
+import { Dialog, useDialog } from './dialog.js';
+import { CopyBlock } from './parts.js';
 
 /** The same question or change without the dashboard. What a way cannot do, it leaves out. */
 export interface Recipe {
@@ -63,13 +62,7 @@ function Recipes({ recipes }: { recipes: readonly Recipe[] }) {
   return (
     <>
       {waysOf(recipes).map(({ name, text }) => (
-        <figure class="recipe" key={name}>
-          <figcaption>
-            {name} <Copy text={text} what={`the ${name} version`} />
-          </figcaption>
-          {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reachable by keyboard */}
-          <pre tabIndex={0}>{text}</pre>
-        </figure>
+        <CopyBlock key={name} name={name} text={text} what={`the ${name} version`} />
       ))}
       <p class="quiet note">
         {needsSecret && (
@@ -90,17 +83,18 @@ function Recipes({ recipes }: { recipes: readonly Recipe[] }) {
 
 /** A button that shows what the screen shows as GraphQL, curl or `userdir`. */
 export function SameByApi({ recipe }: { recipe: Recipe }) {
-  const [open, setOpen] = useState(false);
+  const [dialog, openDialog] = useDialog();
+  const all = (
+    <Dialog title="The same without the dashboard">
+      <Recipes recipes={[recipe]} />
+    </Dialog>
+  );
   return (
     <>
-      <button type="button" onClick={() => setOpen(true)}>
+      <button type="button" onClick={() => openDialog(all)}>
         <span aria-hidden="true">{'</>'}</span> API
       </button>
-      {open && (
-        <Dialog title="The same without the dashboard" onClose={() => setOpen(false)}>
-          <Recipes recipes={[recipe]} />
-        </Dialog>
-      )}
+      {dialog}
     </>
   );
 }

@@ -1,14 +1,15 @@
+import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
-import { Dialog, DialogForm } from './dialog.js';
-import { graphql, type Operation, send, type VariablesOf } from './graphql.js';
-import { useTitle } from './location.js';
-import { Badge, CountDown, Empty, Field, Header, Loading, Problem, Table, Time } from './parts.js';
-import { useCurrentProject } from './project-frame.js';
-import { useAction, useQuery } from './query.js';
-import { type Recipe, SameByApi, SameByApiDetails } from './recipes.js';
-import { SecretDialog } from './secret-once.js';
+import { CloseButton, Dialog, useClose, useDialog } from './dialog.js';
+import { Choices, FormDialog, SelectField, TextField } from './form.js';
+import { graphql, type ResultOf, send, type VariablesOf } from './graphql.js';
+import { Badge, Button, Copy, CopyBlock, CountDown, Empty, Header, Time } from './parts.js';
+import { useProjectTitle } from './project-frame.js';
+import { useQuery } from './query.js';
+import { firstRequest, SameByApi } from './recipes.js';
 import { may } from './session.js';
+import { Answer, type Column, Table } from './table.js';
 
 const SECRETS = graphql(`
   query Secrets($appId: ID!) {
@@ -42,97 +43,72 @@ const SCOPES: Record<Scope, string> = {
   CHANGES: 'read the feed of changes',
 };
 
-interface Secret {
-  readonly id: string;
-  readonly label: string;
-  readonly scopes: readonly Scope[];
-  readonly documentsOnly: boolean;
-  readonly createdAt: string;
-  readonly lastUsedAt: string | null;
-  readonly expiresAt: string | null;
-  readonly live: boolean;
-}
+type Secret = NonNullable<ResultOf<typeof SECRETS>['project']>['secrets'][number];
 
-type Doing = { readonly what: 'add' } | { readonly what: 'rotate' | 'revoke'; readonly secret: Secret };
+const COLUMNS: readonly Column<Secret>[] = [
+  {
+    title: 'Label',
+    class: 'main-cell',
+    cell: ({ id, label }) => (
+      <>
+        <bdi>{label}</bdi> <span class="quiet">#{id}</span>
+      </>
+    ),
+  },
+  {
+    title: 'Scopes',
+    class: 'scopes',
+    cell: ({ scopes, documentsOnly }) => (
+      <>
+        {scopes.map((scope) => scope.toLowerCase()).join(', ')}
+        {documentsOnly && <Badge>documents only</Badge>}
+      </>
+    ),
+  },
+  { title: 'State', class: 'nowrap', cell: (secret) => <State secret={secret} /> },
+  { title: 'Last used', class: 'nowrap', cell: ({ lastUsedAt }) => <Time at={lastUsedAt} /> },
+  { title: 'Created', class: 'nowrap', cell: ({ createdAt }) => <Time at={createdAt} dayOnly /> },
+];
 
 /** The App Secrets of a project, without their values. */
 export function Secrets({ appId }: { appId: string }) {
-  const project = useCurrentProject();
-  const { data, failure, loading } = useQuery(SECRETS, { appId });
-  const [doing, setDoing] = useState<Doing | null>(null);
-  useTitle('Secrets', project?.name ?? '');
-  const secrets = data?.project?.secrets;
-  const close = () => setDoing(null);
+  const query = useQuery(SECRETS, { appId });
+  const [dialog, open] = useDialog();
+  useProjectTitle('Secrets');
   return (
     <>
       <Header title="Secrets" note="Backends use them with the App ID. Only a hash of each is stored.">
         <SameByApi recipe={{ userdir: ['project', 'secrets', appId] }} />
         {may('operate') && (
-          <button type="button" class="primary" onClick={() => setDoing({ what: 'add' })}>
-            Add secret
-          </button>
+          <Button label="Add secret" class="primary" onClick={() => open(<AddSecret appId={appId} />)} />
         )}
       </Header>
-      <Problem failure={failure} retry />
-      {!secrets && loading && <Loading lines={3} />}
-      {secrets?.length === 0 && (
-        <Empty title="This project has no secret.">No backend can use it until an admin adds one.</Empty>
-      )}
-      {secrets && secrets.length > 0 && (
-        <Table caption="Secrets" busy={loading}>
-          <thead>
-            <tr>
-              <th scope="col">Label</th>
-              <th scope="col">Scopes</th>
-              <th scope="col">State</th>
-              <th scope="col">Last used</th>
-              <th scope="col">Created</th>
-              <th scope="col">
-                <span class="hidden">Actions</span>
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {secrets.toSorted(byState).map((secret) => (
-              <tr key={secret.id} class={secret.live ? '' : 'ended'}>
-                <td class="main-cell">
-                  <bdi>{secret.label}</bdi> <span class="quiet">#{secret.id}</span>
-                </td>
-                <td class="scopes">
-                  {secret.scopes.map((scope) => scope.toLowerCase()).join(', ')}
-                  {secret.documentsOnly && <Badge>documents only</Badge>}
-                </td>
-                <td class="nowrap">
-                  <State secret={secret} />
-                </td>
-                <td class="nowrap">
-                  <Time at={secret.lastUsedAt} />
-                </td>
-                <td class="nowrap">
-                  <Time at={secret.createdAt} dayOnly />
-                </td>
-                <td class="row-actions">
-                  {secret.live && may('operate') && (
-                    <>
-                      {isNewest(secret, secrets) && (
-                        <button type="button" class="small" onClick={() => setDoing({ what: 'rotate', secret })}>
-                          Rotate…
-                        </button>
-                      )}
-                      <button type="button" class="small danger" onClick={() => setDoing({ what: 'revoke', secret })}>
-                        Revoke…
-                      </button>
-                    </>
+      <Answer query={query} data={query.data?.project?.secrets} lines={3}>
+        {(secrets) => (
+          <Table
+            caption="Secrets"
+            busy={query.loading}
+            rows={secrets.toSorted(byState)}
+            rowKey={({ id }) => id}
+            rowClass={({ live }) => (live ? '' : 'ended')}
+            empty={<Empty title="This project has no secret.">No backend can use it until an admin adds one.</Empty>}
+            columns={COLUMNS}
+            actions={(secret) => {
+              if (!secret.live || !may('operate')) return null;
+              const act = (Act: typeof RotateSecret) => open(<Act appId={appId} secret={secret} />);
+              return (
+                <>
+                  {isNewest(secret, secrets) && (
+                    <Button label="Rotate…" class="small" onClick={() => act(RotateSecret)} />
                   )}
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </Table>
-      )}
-      {doing?.what === 'add' && <AddSecret appId={appId} onClose={close} />}
-      {doing?.what === 'rotate' && <RotateSecret appId={appId} secret={doing.secret} onClose={close} />}
-      {doing?.what === 'revoke' && <RevokeSecret appId={appId} secret={doing.secret} onClose={close} />}
+                  <Button label="Revoke…" class="small danger" onClick={() => act(RevokeSecret)} />
+                </>
+              );
+            }}
+          />
+        )}
+      </Answer>
+      {dialog}
     </>
   );
 }
@@ -155,109 +131,97 @@ function State({ secret: { live, expiresAt } }: { secret: Secret }) {
   );
 }
 
-interface NewSecretProps<Variables> {
+interface SecretDialogProps {
   readonly title: string;
-  readonly submit: string;
   readonly appId: string;
-  readonly operation: Operation<{ made: { appSecret: string } }, Variables>;
-  readonly variables: Variables;
-  readonly recipe: Recipe;
-  readonly mayRead: boolean;
-  readonly onClose: () => void;
-  readonly disabled?: boolean;
+  readonly appSecret: string;
+  /** Only a secret with the scope `read` may count users, as the first request does. */
+  readonly mayRead?: boolean;
+  /** The buttons. They close it without a question. */
   readonly children: ComponentChildren;
 }
 
-/** A dialog that makes a secret and shows it, once. */
-function NewSecretDialog<Variables>(props: NewSecretProps<Variables>) {
-  const { title, submit, appId, operation, variables, recipe, mayRead, onClose, disabled = false, children } = props;
-  const make = useAction(async () => (await send(operation, variables)).made.appSecret);
-  const [appSecret, setAppSecret] = useState<string | undefined>();
-  if (appSecret !== undefined)
-    return (
-      <SecretDialog
-        key="made"
-        title="The new secret"
-        appId={appId}
-        appSecret={appSecret}
-        mayRead={mayRead}
-        onClose={onClose}
-      >
-        <button type="button" class="primary" onClick={onClose}>
-          I have copied it
-        </button>
-      </SecretDialog>
-    );
+/**
+ * A new App Secret, which is shown only here, with a first request that works when pasted. Escape and ✕ ask once before they
+ * close it, unless the secret was copied: what is lost here cannot be shown again.
+ */
+export function SecretDialog({ title, appId, appSecret, mayRead = true, children }: SecretDialogProps) {
+  const close = useClose();
+  const [state, setState] = useState<'shown' | 'asked' | 'copied'>('shown');
+  const line = firstRequest(appId, appSecret);
+  const copied = () => setState('copied');
   return (
-    <Dialog title={title} onClose={onClose} busy={make.busy}>
-      <DialogForm
-        submit={submit}
-        onSubmit={async () => setAppSecret(await make.run())}
-        onCancel={onClose}
-        disabled={disabled}
-        {...make}
-      >
-        {children}
-        <SameByApiDetails recipe={recipe} />
-      </DialogForm>
+    <Dialog title={title} onClose={() => (state === 'shown' ? setState('asked') : close())}>
+      <div class="secret-once">
+        <p>
+          <strong>Copy the App Secret now.</strong> It is not stored, and cannot be shown again.
+        </p>
+        <dl class="facts">
+          <dt>App ID</dt>
+          <dd>
+            <code>{appId}</code> <Copy text={appId} what="the App ID" />
+          </dd>
+          <dt>App Secret</dt>
+          <dd class="secret-value">
+            <code>{appSecret}</code> <Copy text={appSecret} what="the App Secret" onCopied={copied} />
+          </dd>
+        </dl>
+        {mayRead && <CopyBlock name="A first request" text={line} what="the first request" onCopied={copied} />}
+        {state === 'asked' && (
+          <p class="banner warn" role="alert">
+            The App Secret has not been copied. Copy it, or close again to give it up.
+          </p>
+        )}
+      </div>
+      <div class="dialog-actions">{children}</div>
     </Dialog>
   );
 }
 
-const DAY = 86_400;
-const LIFETIMES: readonly [string, number | null][] = [
-  ['until it is revoked', null],
-  ['30 days', 30 * DAY],
-  ['90 days', 90 * DAY],
-  ['1 year', 365 * DAY],
-];
+interface NewSecretProps {
+  readonly appId: string;
+  readonly appSecret: string;
+  readonly scopes: readonly Scope[];
+}
 
-function AddSecret({ appId, onClose }: { appId: string; onClose: () => void }) {
-  const [label, setLabel] = useState('');
-  const [scopes, setScopes] = useState<readonly Scope[]>(['READ']);
-  const [expiresInSeconds, setExpires] = useState<number | null>(null);
-  const [documentsOnly, setDocumentsOnly] = useState(false);
-  const toggle = (scope: Scope) =>
-    setScopes(scopes.includes(scope) ? scopes.filter((one) => one !== scope) : [...scopes, scope]);
-  const expiry = expiresInSeconds === null ? [] : ['--expires-in', `${expiresInSeconds / DAY}d`];
-  const documents = documentsOnly ? ['--documents-only'] : [];
-  const scopeList = scopes.join(',').toLowerCase();
+function NewSecret({ scopes, ...secret }: NewSecretProps) {
   return (
-    <NewSecretDialog
+    <SecretDialog title="The new secret" mayRead={scopes.includes('READ')} {...secret}>
+      <CloseButton>I have copied it</CloseButton>
+    </SecretDialog>
+  );
+}
+
+const DAY = 86_400;
+const LIFETIMES = [
+  ['', 'until it is revoked'],
+  [String(30 * DAY), '30 days'],
+  [String(90 * DAY), '90 days'],
+  [String(365 * DAY), '1 year'],
+] as const;
+
+function AddSecret({ appId }: { appId: string }) {
+  const label = useSignal('');
+  const [scopes, setScopes] = useState<Scope[]>(['READ']);
+  const [lifetime, setLifetime] = useState('');
+  const [documentsOnly, setDocumentsOnly] = useState(false);
+  const expiresInSeconds = lifetime === '' ? null : Number(lifetime);
+  const options = [
+    ...['--label', label.value || 'LABEL', '--scope', scopes.join(',').toLowerCase()],
+    ...(expiresInSeconds === null ? [] : ['--expires-in', `${expiresInSeconds / DAY}d`]),
+    ...(documentsOnly ? ['--documents-only'] : []),
+  ];
+  return (
+    <FormDialog
       title="Add secret"
       submit="Add"
-      appId={appId}
-      operation={ADD}
-      variables={{ appId, label, scopes: [...scopes], expiresInSeconds, documentsOnly }}
-      recipe={{
-        userdir: [
-          'project',
-          'add-secret',
-          appId,
-          '--label',
-          label || 'LABEL',
-          '--scope',
-          scopeList,
-          ...expiry,
-          ...documents,
-        ],
-      }}
-      mayRead={scopes.includes('READ')}
-      onClose={onClose}
-      disabled={label.trim() === '' || scopes.length === 0}
+      work={() => send(ADD, { appId, label: label.value, scopes, expiresInSeconds, documentsOnly })}
+      recipe={{ userdir: ['project', 'add-secret', appId, ...options] }}
+      after={({ made }) => <NewSecret appId={appId} scopes={scopes} appSecret={made.appSecret} />}
+      disabled={label.value.trim() === '' || scopes.length === 0}
     >
-      <Field label="Label" hint="Names the backend that uses it; the audit trail shows it.">
-        <input value={label} required onInput={(event) => setLabel(event.currentTarget.value)} />
-      </Field>
-      <fieldset class="choices">
-        <legend>It may</legend>
-        {Object.entries(SCOPES).map(([scope, what]) => (
-          <label key={scope}>
-            <input type="checkbox" checked={scopes.includes(scope as Scope)} onChange={() => toggle(scope as Scope)} />{' '}
-            {what} <code>{scope.toLowerCase()}</code>
-          </label>
-        ))}
-      </fieldset>
+      <TextField label="Label" hint="Names the backend that uses it; the audit trail shows it." text={label} required />
+      <Choices legend="It may" options={SCOPES} showsValues chosen={scopes} onChange={setScopes} />
       <label>
         <input
           type="checkbox"
@@ -266,80 +230,74 @@ function AddSecret({ appId, onClose }: { appId: string; onClose: () => void }) {
         />{' '}
         Over GraphQL only registered documents <code>documents only</code>
       </label>
-      <Field label="Valid">
-        <select
-          value={String(expiresInSeconds ?? '')}
-          onChange={(event) => setExpires(event.currentTarget.value ? Number(event.currentTarget.value) : null)}
-        >
-          {LIFETIMES.map(([name, seconds]) => (
-            <option key={name} value={String(seconds ?? '')}>
-              {name}
-            </option>
-          ))}
-        </select>
-      </Field>
-    </NewSecretDialog>
+      <SelectField label="Valid" value={lifetime} options={LIFETIMES} onChange={setLifetime} />
+    </FormDialog>
   );
 }
 
-const OVERLAPS: readonly [string, number, string][] = [
-  ['for 24 hours', DAY, '24h'],
-  ['for 1 hour', 3600, '1h'],
-  ['for 7 days', 7 * DAY, '7d'],
-  ['not at all: it ends now', 0, ''],
-];
+/** How long the old secret stays, in seconds; as the command has it. */
+const OVERLAPS = [
+  ['86400', 'for 24 hours', '24h'],
+  ['3600', 'for 1 hour', '1h'],
+  ['604800', 'for 7 days', '7d'],
+  ['0', 'not at all: it ends now', ''],
+] as const;
+
+/** How long two secrets are good when one replaces the other: a field to choose it, and what it is for a mutation and a command. */
+export function useOverlap(label: string, hint?: string) {
+  const [chosen, setChosen] = useState<string>(OVERLAPS[0][0]);
+  const option = OVERLAPS.find(([seconds]) => seconds === chosen)?.[2];
+  return {
+    overlapSeconds: Number(chosen),
+    options: option ? ['--overlap', option] : [],
+    field: (
+      <SelectField
+        label={label}
+        {...(hint && { hint })}
+        value={chosen}
+        options={OVERLAPS.map(([seconds, name]) => [seconds, name] as const)}
+        onChange={setChosen}
+      />
+    ),
+  };
+}
 
 interface OneSecret {
   readonly appId: string;
   readonly secret: Secret;
-  readonly onClose: () => void;
 }
 
-function RotateSecret({ appId, secret, onClose }: OneSecret) {
-  const [overlapSeconds, setOverlap] = useState(DAY);
-  const overlap = OVERLAPS.find(([, seconds]) => seconds === overlapSeconds)?.[2];
+function RotateSecret({ appId, secret: { label, scopes } }: OneSecret) {
+  const hint = 'Long enough to give the new one to every backend.';
+  const { overlapSeconds, options, field } = useOverlap('The old secret stays valid', hint);
   return (
-    <NewSecretDialog
-      title={`Rotate “${secret.label}”`}
+    <FormDialog
+      title={`Rotate “${label}”`}
       submit="Rotate"
-      appId={appId}
-      operation={ROTATE}
-      variables={{ appId, label: secret.label, overlapSeconds }}
-      recipe={{
-        userdir: ['project', 'rotate', appId, '--label', secret.label, ...(overlap ? ['--overlap', overlap] : [])],
-      }}
-      mayRead={secret.scopes.includes('READ')}
-      onClose={onClose}
+      work={() => send(ROTATE, { appId, label, overlapSeconds })}
+      recipe={{ userdir: ['project', 'rotate', appId, '--label', label, ...options] }}
+      after={({ made }) => <NewSecret appId={appId} scopes={scopes} appSecret={made.appSecret} />}
     >
       <p>A new secret with the same label and scopes is made. Both are accepted during the overlap.</p>
-      <Field label="The old secret stays valid" hint="Long enough to give the new one to every backend.">
-        <select value={String(overlapSeconds)} onChange={(event) => setOverlap(Number(event.currentTarget.value))}>
-          {OVERLAPS.map(([name, seconds]) => (
-            <option key={name} value={String(seconds)}>
-              {name}
-            </option>
-          ))}
-        </select>
-      </Field>
+      {field}
       {overlapSeconds === 0 && <p class="banner warn">Every backend that uses the old secret is refused at once.</p>}
-    </NewSecretDialog>
+    </FormDialog>
   );
 }
 
-function RevokeSecret({ appId, secret, onClose }: OneSecret) {
-  const revoke = useAction(() => send(REVOKE, { appId, id: secret.id }));
-  const submit = async () => {
-    if (await revoke.run()) onClose();
-  };
+function RevokeSecret({ appId, secret: { id, label, lastUsedAt } }: OneSecret) {
   return (
-    <Dialog title={`Revoke “${secret.label}” #${secret.id}?`} onClose={onClose} busy={revoke.busy}>
-      <DialogForm submit="Revoke" danger onSubmit={submit} onCancel={onClose} {...revoke}>
-        <p>Every backend that uses this secret is refused at once. This cannot be undone.</p>
-        <p>
-          Last used: <Time at={secret.lastUsedAt} />
-        </p>
-        <SameByApiDetails recipe={{ userdir: ['project', 'revoke', appId, secret.id] }} />
-      </DialogForm>
-    </Dialog>
+    <FormDialog
+      title={`Revoke “${label}” #${id}?`}
+      submit="Revoke"
+      danger
+      work={() => send(REVOKE, { appId, id })}
+      recipe={{ userdir: ['project', 'revoke', appId, id] }}
+    >
+      <p>Every backend that uses this secret is refused at once. This cannot be undone.</p>
+      <p>
+        Last used: <Time at={lastUsedAt} />
+      </p>
+    </FormDialog>
   );
 }

@@ -1,12 +1,14 @@
-import { useState } from 'preact/hooks';
+import { useSignal } from '@preact/signals';
+import type { ComponentChildren } from 'preact';
 import { useLocation } from 'preact-iso';
-import { Dialog, DialogForm } from './dialog.js';
+import { useDialog } from './dialog.js';
+import { FormDialog, TextField } from './form.js';
 import { graphql, send } from './graphql.js';
-import { paths, useTitle } from './location.js';
-import { announce, Field, Header, Problem, Time } from './parts.js';
-import { type CurrentProject, useCurrentProject } from './project-frame.js';
+import { paths } from './location.js';
+import { announce, Button, Header, Problem, Time } from './parts.js';
+import { type CurrentProject, useProjectTitle } from './project-frame.js';
 import { useAction } from './query.js';
-import { SameByApiDetails } from './recipes.js';
+import { type Recipe, SameByApiDetails } from './recipes.js';
 import { may } from './session.js';
 
 const RENAME = graphql(
@@ -23,8 +25,7 @@ const DELETE = graphql(
 
 /** Name, limit, state and end of a project. */
 export function Settings({ appId }: { appId: string }) {
-  const project = useCurrentProject();
-  useTitle('Settings', project?.name ?? '');
+  const project = useProjectTitle('Settings');
   if (!project) return null;
   return (
     <>
@@ -49,154 +50,166 @@ interface OfProject {
   readonly project: CurrentProject;
 }
 
-function Rename({ project: { appId, name } }: OfProject) {
-  const [wanted, setWanted] = useState(name);
-  const rename = useAction(() => send(RENAME, { appId, name: wanted }));
+interface SettingFormProps {
+  readonly title: string;
+  readonly submit: string;
+  readonly work: () => Promise<unknown>;
+  /** Announced once it is done. */
+  readonly done: string;
+  readonly recipe: Recipe;
+  readonly disabled: boolean;
+  readonly children: ComponentChildren;
+}
+
+/** One setting, which is changed in its place. */
+function SettingForm({ title, submit, work, done, recipe, disabled, children }: SettingFormProps) {
+  const change = useAction(work);
   return (
     <section class="setting">
-      <h2>Name</h2>
+      <h2>{title}</h2>
       <form
         onSubmit={async (event) => {
           event.preventDefault();
-          if (await rename.run()) announce('The project is renamed.');
+          if (await change.run()) announce(done);
         }}
       >
-        <Field label="Name of the project" hint="For people. The App ID stays the same.">
-          <input value={wanted} required onInput={(event) => setWanted(event.currentTarget.value)} />
-        </Field>
-        <Problem failure={rename.failure} />
-        <button type="submit" disabled={rename.busy || wanted.trim() === '' || wanted === name}>
-          Rename
+        {children}
+        <Problem failure={change.failure} />
+        <button type="submit" disabled={change.busy || disabled}>
+          {submit}
         </button>
-        <SameByApiDetails recipe={{ userdir: ['project', 'rename', appId, wanted] }} />
+        <SameByApiDetails recipe={recipe} />
       </form>
     </section>
+  );
+}
+
+function Rename({ project: { appId, name } }: OfProject) {
+  const wanted = useSignal(name);
+  return (
+    <SettingForm
+      title="Name"
+      submit="Rename"
+      work={() => send(RENAME, { appId, name: wanted.value })}
+      done="The project is renamed."
+      recipe={{ userdir: ['project', 'rename', appId, wanted.value] }}
+      disabled={wanted.value.trim() === '' || wanted.value === name}
+    >
+      <TextField label="Name of the project" hint="For people. The App ID stays the same." text={wanted} required />
+    </SettingForm>
   );
 }
 
 function Limit({ project: { appId, requestsPerMinute } }: OfProject) {
   const now = String(requestsPerMinute ?? '');
-  const [wanted, setWanted] = useState(now);
-  const rate = wanted === '' ? null : Number(wanted);
-  const limit = useAction(() => send(LIMIT, { appId, rate }));
+  const wanted = useSignal(now);
+  const rate = wanted.value === '' ? null : Number(wanted.value);
   return (
-    <section class="setting">
-      <h2>Rate limit</h2>
-      <form
-        onSubmit={async (event) => {
-          event.preventDefault();
-          if (await limit.run()) announce('The limit is changed.');
-        }}
-      >
-        <Field label="Requests in a minute" hint="Empty: what the setting RATE_LIMIT says.">
-          <input
-            type="number"
-            min={1}
-            max={100_000_000}
-            value={wanted}
-            onInput={(event) => setWanted(event.currentTarget.value)}
-          />
-        </Field>
-        <Problem failure={limit.failure} />
-        <button type="submit" disabled={limit.busy || wanted === now}>
-          Change the limit
-        </button>
-        <SameByApiDetails recipe={{ userdir: ['project', 'limit', appId, '--rate', String(rate ?? 'default')] }} />
-      </form>
-    </section>
+    <SettingForm
+      title="Rate limit"
+      submit="Change the limit"
+      work={() => send(LIMIT, { appId, rate })}
+      done="The limit is changed."
+      recipe={{ userdir: ['project', 'limit', appId, '--rate', String(rate ?? 'default')] }}
+      disabled={wanted.value === now}
+    >
+      <TextField
+        label="Requests in a minute"
+        hint="Empty: what the setting RATE_LIMIT says."
+        type="number"
+        min={1}
+        max={100_000_000}
+        text={wanted}
+      />
+    </SettingForm>
   );
 }
 
-function Availability({ project: { appId, disabledAt } }: OfProject) {
-  const [asking, setAsking] = useState(false);
-  const change = useAction(async () => {
-    if (disabledAt) await send(ENABLE, { appId });
-    else await send(DISABLE, { appId });
-    return true;
-  });
-  const submit = async () => {
-    if (!(await change.run())) return;
-    announce(disabledAt ? 'The project is enabled.' : 'The project is disabled.');
-    setAsking(false);
-  };
-  const verb = disabledAt ? 'enable' : 'disable';
-  const title = disabledAt ? 'Enable the project' : 'Disable the project';
+function Availability({ project }: OfProject) {
+  const [dialog, open] = useDialog();
+  const title = project.disabledAt ? 'Enable the project' : 'Disable the project';
   return (
     <section class="setting">
       <h2>{title}</h2>
-      {disabledAt ? (
+      {project.disabledAt ? (
         <p>
-          Disabled since <Time at={disabledAt} />. Its secrets are refused until it is enabled.
+          Disabled since <Time at={project.disabledAt} />. Its secrets are refused until it is enabled.
         </p>
       ) : (
         <p>While a project is disabled, all its secrets are refused. Nothing is lost.</p>
       )}
-      <button type="button" onClick={() => setAsking(true)}>
-        {title}…
-      </button>
-      {asking && (
-        <Dialog title={`${title}?`} onClose={() => setAsking(false)} busy={change.busy}>
-          <DialogForm
-            submit={disabledAt ? 'Enable' : 'Disable'}
-            danger={!disabledAt}
-            onSubmit={submit}
-            onCancel={() => setAsking(false)}
-            {...change}
-          >
-            <p>
-              {disabledAt ? 'Its secrets work again at once.' : 'Every request of its backends is refused at once.'}
-            </p>
-            <SameByApiDetails recipe={{ userdir: ['project', verb, appId] }} />
-          </DialogForm>
-        </Dialog>
-      )}
+      <Button label={`${title}…`} onClick={() => open(<ChangeAvailability project={project} />)} />
+      {dialog}
     </section>
   );
 }
 
-function Deletion({ project: { appId, name } }: OfProject) {
-  const { route } = useLocation();
-  const [asking, setAsking] = useState(false);
-  const [typed, setTyped] = useState('');
-  const remove = useAction(() => send(DELETE, { appId, name: typed }));
-  const submit = async () => {
-    const done = await remove.run();
-    if (!done) return;
-    announce(done.deleteProject ? 'The project is deleted.' : 'The project is disabled; its deletion goes on.');
-    route(paths.projects, true);
-  };
+interface DialogOfProject extends OfProject {}
+
+function ChangeAvailability({ project: { appId, disabledAt } }: DialogOfProject) {
+  if (disabledAt)
+    return (
+      <FormDialog
+        title="Enable the project?"
+        submit="Enable"
+        work={() => send(ENABLE, { appId })}
+        recipe={{ userdir: ['project', 'enable', appId] }}
+        done="The project is enabled."
+      >
+        <p>Its secrets work again at once.</p>
+      </FormDialog>
+    );
+  return (
+    <FormDialog
+      title="Disable the project?"
+      submit="Disable"
+      danger
+      work={() => send(DISABLE, { appId })}
+      recipe={{ userdir: ['project', 'disable', appId] }}
+      done="The project is disabled."
+    >
+      <p>Every request of its backends is refused at once.</p>
+    </FormDialog>
+  );
+}
+
+function Deletion({ project }: OfProject) {
+  const [dialog, open] = useDialog();
   return (
     <section class="setting">
       <h2>Delete the project</h2>
       <p>
         Its users, accounts, bans, secrets and audit trail are erased. This cannot be undone. Export the users first.
       </p>
-      <button type="button" class="danger" onClick={() => setAsking(true)}>
-        Delete the project…
-      </button>
-      {asking && (
-        <Dialog title="Delete the project?" onClose={() => setAsking(false)} busy={remove.busy}>
-          <DialogForm
-            submit="Delete for ever"
-            danger
-            onSubmit={submit}
-            onCancel={() => setAsking(false)}
-            {...remove}
-            disabled={typed !== name}
-          >
-            <p>
-              To delete it with everything in it, type its name:{' '}
-              <strong>
-                <bdi>{name}</bdi>
-              </strong>
-            </p>
-            <Field label="Name of the project">
-              <input value={typed} autocomplete="off" onInput={(event) => setTyped(event.currentTarget.value)} />
-            </Field>
-            <SameByApiDetails recipe={{ userdir: ['project', 'delete', appId] }} />
-          </DialogForm>
-        </Dialog>
-      )}
+      <Button label="Delete the project…" class="danger" onClick={() => open(<DeleteProject project={project} />)} />
+      {dialog}
     </section>
+  );
+}
+
+function DeleteProject({ project: { appId, name } }: DialogOfProject) {
+  const { route } = useLocation();
+  const typed = useSignal('');
+  return (
+    <FormDialog
+      title="Delete the project?"
+      submit="Delete for ever"
+      danger
+      work={() => send(DELETE, { appId, name: typed.value })}
+      recipe={{ userdir: ['project', 'delete', appId] }}
+      onDone={({ deleteProject: isGone }) => {
+        announce(isGone ? 'The project is deleted.' : 'The project is disabled; its deletion goes on.');
+        route(paths.projects, true);
+      }}
+      disabled={typed.value !== name}
+    >
+      <p>
+        To delete it with everything in it, type its name:{' '}
+        <strong>
+          <bdi>{name}</bdi>
+        </strong>
+      </p>
+      <TextField label="Name of the project" text={typed} autocomplete="off" />
+    </FormDialog>
   );
 }

@@ -3,7 +3,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import { useLocation } from 'preact-iso';
 import { graphql, send } from './graphql.js';
 import { paths } from './location.js';
-import { announcement } from './parts.js';
+import { announcement, Button } from './parts.js';
 import { useCurrentProject } from './project-frame.js';
 import { SearchBox } from './search-box.js';
 import { may, me } from './session.js';
@@ -78,9 +78,7 @@ function Account() {
           userdir {me.value?.version}
         </p>
         <a href={paths.sessions}>Sessions</a>
-        <button type="button" class="plain" onClick={logOut}>
-          Log out
-        </button>
+        <Button label="Log out" class="plain" onClick={logOut} />
       </div>
     </details>
   );

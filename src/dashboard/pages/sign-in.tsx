@@ -1,7 +1,7 @@
 import { signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { asFailure, Failure, graphql, post, send } from './graphql.js';
-import { Loading, Problem } from './parts.js';
+import { Button, Loading, Problem } from './parts.js';
 import { hasEnded, me } from './session.js';
 
 const ME = graphql(`query Me { me { name role sessionId expiresAt idleMinutes version can } }`);
@@ -50,9 +50,7 @@ function NotNow({ reason }: { reason: Failure }) {
         <p>
           <strong>{reason.message}</strong> The page goes on by itself as soon as it can.
         </p>
-        <button type="button" onClick={startSession}>
-          Try again
-        </button>
+        <Button label="Try again" onClick={startSession} />
       </div>
     </main>
   );

@@ -1,9 +1,10 @@
 import { formatNumber, formatRemaining } from './format.js';
 import { graphql } from './graphql.js';
 import { useTitle } from './location.js';
-import { Badge, Header, Loading, Problem, Table, Time } from './parts.js';
+import { Badge, Button, Header, Time } from './parts.js';
 import { refresh, useQuery } from './query.js';
 import { SameByApi } from './recipes.js';
+import { Answer, Table } from './table.js';
 
 const STATUS = graphql(`
   query Status {
@@ -24,8 +25,8 @@ function formatFigure(value: number, unit: string): string {
 
 /** What `doctor` says, and what the service counts. */
 export function Status() {
-  const { data, failure, loading } = useQuery(STATUS, {});
-  const status = data?.status;
+  const query = useQuery(STATUS, {});
+  const status = query.data?.status;
   useTitle('Status');
   return (
     <>
@@ -40,65 +41,60 @@ export function Status() {
         }
       >
         <SameByApi recipe={{ userdir: ['doctor'] }} />
-        <button type="button" onClick={refresh} disabled={loading}>
-          Check again
-        </button>
+        <Button label="Check again" onClick={refresh} disabled={query.loading} />
       </Header>
-      <Problem failure={failure} retry />
-      {!status && loading && <Loading />}
-      {status && (
-        <>
-          <section>
-            <h2>Checks</h2>
-            <Table caption="Checks" busy={loading}>
-              <thead>
-                <tr>
-                  <th scope="col">Check</th>
-                  <th scope="col">Result</th>
-                  <th scope="col">What was found</th>
-                </tr>
-              </thead>
-              <tbody>
-                {status.checks.map(({ name, state, message, advice }) => (
-                  <tr key={name}>
-                    <th scope="row">{name}</th>
-                    <td>
-                      <Badge tone={STATES[state][0]}>{STATES[state][1]}</Badge>
-                    </td>
-                    <td class="details-cell">
-                      {message}
-                      {advice && <span class="second-line">{advice}</span>}
-                    </td>
-                  </tr>
-                ))}
-              </tbody>
-            </Table>
-          </section>
-          <section>
-            <h2>Figures</h2>
-            <Table caption="Figures">
-              <thead>
-                <tr>
-                  <th scope="col">Figure</th>
-                  <th scope="col" class="number">
-                    Value
-                  </th>
-                </tr>
-              </thead>
-              <tbody>
-                {status.figures.map(({ name, description, value, unit }) => (
-                  <tr key={name}>
-                    <th scope="row">
-                      {description} <code class="quiet">{name}</code>
-                    </th>
-                    <td class="number">{formatFigure(value, unit)}</td>
-                  </tr>
-                ))}
-              </tbody>
-            </Table>
-          </section>
-        </>
-      )}
+      <Answer query={query} data={status}>
+        {(found) => (
+          <>
+            <section>
+              <h2>Checks</h2>
+              <Table
+                caption="Checks"
+                busy={query.loading}
+                rows={found.checks}
+                rowKey={({ name }) => name}
+                columns={[
+                  { title: 'Check', namesRow: true, cell: ({ name }) => name },
+                  {
+                    title: 'Result',
+                    cell: ({ state }) => <Badge tone={STATES[state][0]}>{STATES[state][1]}</Badge>,
+                  },
+                  {
+                    title: 'What was found',
+                    class: 'details-cell',
+                    cell: ({ message, advice }) => (
+                      <>
+                        {message}
+                        {advice && <span class="second-line">{advice}</span>}
+                      </>
+                    ),
+                  },
+                ]}
+              />
+            </section>
+            <section>
+              <h2>Figures</h2>
+              <Table
+                caption="Figures"
+                rows={found.figures}
+                rowKey={({ name }) => name}
+                columns={[
+                  {
+                    title: 'Figure',
+                    namesRow: true,
+                    cell: ({ description, name }) => (
+                      <>
+                        {description} <code class="quiet">{name}</code>
+                      </>
+                    ),
+                  },
+                  { title: 'Value', class: 'number', cell: ({ value, unit }) => formatFigure(value, unit) },
+                ]}
+              />
+            </section>
+          </>
+        )}
+      </Answer>
     </>
   );
 }

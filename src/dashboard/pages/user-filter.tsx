@@ -1,6 +1,7 @@
 import { LOGIN_METHODS, type LoginMethod, METHOD_NAMES } from './format.js';
 import { useUrlState } from './location.js';
-import { FilterInput } from './parts.js';
+import { FilterInput } from './form.js';
+import { Button } from './parts.js';
 
 /** As in the public API. What does not filter is left out. */
 export interface UserFilter {
@@ -20,6 +21,13 @@ export function filterFrom(query: Record<string, string | undefined>): UserFilte
     ...(loginMethods.length > 0 && { loginMethods }),
   };
 }
+
+/** A filter as parameters of the REST API. */
+export const parametersOf = ({ startDate, endDate, loginMethods }: UserFilter): Record<string, string> => ({
+  ...(startDate && { start_date: startDate }),
+  ...(endDate && { end_date: endDate }),
+  ...(loginMethods && { login_method: loginMethods.join(',').toLowerCase() }),
+});
 
 /** Dates and login methods. Each change is a step for the back button. */
 export function FilterBar() {
@@ -52,9 +60,11 @@ export function FilterBar() {
         ))}
       </fieldset>
       {Object.keys(filter).length > 0 && (
-        <button type="button" class="plain" onClick={() => filterBy({ start: null, end: null, method: null })}>
-          Clear the filter
-        </button>
+        <Button
+          label="Clear the filter"
+          class="plain"
+          onClick={() => filterBy({ start: null, end: null, method: null })}
+        />
       )}
     </form>
   );

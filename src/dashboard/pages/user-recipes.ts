@@ -1,5 +1,5 @@
 import type { Recipe } from './recipes.js';
-import type { UserFilter } from './user-filter.js';
+import { parametersOf, type UserFilter } from './user-filter.js';
 
 /** What the list of users shows, by the project's API. */
 export function recipeFor(appId: string, query: Record<string, string | undefined>, filter: UserFilter): Recipe {
@@ -12,10 +12,7 @@ export function recipeFor(appId: string, query: Record<string, string | undefine
     const variables = { filter, first: limit, after: query['after'] ?? null };
     return { graphql: { operation: WALK, variables }, ...userdir };
   }
-  const parameters = new URLSearchParams({ page: String(page), limit: String(limit) });
-  if (filter.startDate) parameters.set('start_date', filter.startDate);
-  if (filter.endDate) parameters.set('end_date', filter.endDate);
-  if (filter.loginMethods) parameters.set('login_method', filter.loginMethods.join(',').toLowerCase());
+  const parameters = new URLSearchParams({ page: String(page), limit: String(limit), ...parametersOf(filter) });
   return {
     graphql: { operation: LIST, variables: { filter, page, limit } },
     curl: { path: `/server/users?${parameters}` },

@@ -1,7 +1,32 @@
 import { useRef } from 'preact/hooks';
-import { formatNumber } from './format.js';
-import { Table, Time } from './parts.js';
-import { type NamedUser, UserName } from './user-name.js';
+import { formatNumber, type LoginMethod, METHOD_NAMES } from './format.js';
+import { paths } from './location.js';
+import { Badge, Empty, Time } from './parts.js';
+import { may } from './session.js';
+import { Table } from './table.js';
+
+interface NamedUser {
+  readonly id: string;
+  readonly authMethod: string;
+  readonly authValue: string;
+  readonly loginMethod: LoginMethod;
+  readonly banned: boolean;
+  readonly removedAt?: string | null;
+}
+
+/** A user as a link, with the login method. A long identity is cut short by the style; the whole is shown on hover. */
+export function UserName({ appId, user }: { appId: string; user: NamedUser }) {
+  return (
+    <span class="user-name">
+      <i class={`swatch ${user.loginMethod.toLowerCase()}`} title={METHOD_NAMES[user.loginMethod]} />
+      <a href={paths.user(appId, user.id)} title={user.authValue}>
+        <bdi>{user.authValue}</bdi>
+      </a>
+      {user.banned && <Badge tone="bad">banned</Badge>}
+      {user.removedAt && <Badge tone="warn">removed</Badge>}
+    </span>
+  );
+}
 
 export interface Row extends NamedUser {
   readonly email: string | null;
@@ -39,67 +64,68 @@ export function UserTable({ appId, rows, busy, selected, onSelect }: UserTablePr
   };
   const chosenHere = rows.filter(({ id }) => selected?.has(id)).length;
   return (
-    <Table caption="Users" busy={busy}>
-      <thead>
-        <tr>
-          {selected && (
-            <th scope="col" class="check">
-              <input
-                type="checkbox"
-                aria-label="Select all users of this page"
-                checked={chosenHere === rows.length}
-                indeterminate={chosenHere > 0 && chosenHere < rows.length}
-                onChange={(event) => select(rows, event.currentTarget.checked)}
-              />
-            </th>
-          )}
-          <th scope="col">User</th>
-          <th scope="col">Method</th>
-          <th scope="col" class="number">
-            ID
-          </th>
-          <th scope="col">Created</th>
-          <th scope="col">Last login</th>
-          <th scope="col" class="number">
-            Logins
-          </th>
-        </tr>
-      </thead>
-      <tbody>
-        {rows.map((user, index) => (
-          <tr key={user.id} class={selected?.has(user.id) ? 'selected' : ''}>
-            {selected && (
-              <td class="check">
-                <input
-                  type="checkbox"
-                  aria-label={`Select user ${user.id}`}
-                  checked={selected.has(user.id)}
-                  onClick={(event) => toggle(index, event.currentTarget.checked, event.shiftKey)}
-                />
-              </td>
-            )}
-            <td class="main-cell">
+    <Table
+      caption="Users"
+      busy={busy}
+      rows={rows}
+      rowKey={({ id }) => id}
+      rowClass={({ id }) => (selected?.has(id) ? 'selected' : '')}
+      columns={[
+        selected !== undefined && {
+          title: (
+            <input
+              type="checkbox"
+              aria-label="Select all users of this page"
+              checked={chosenHere === rows.length}
+              indeterminate={chosenHere > 0 && chosenHere < rows.length}
+              onChange={(event) => select(rows, event.currentTarget.checked)}
+            />
+          ),
+          class: 'check',
+          cell: ({ id }, index) => (
+            <input
+              type="checkbox"
+              aria-label={`Select user ${id}`}
+              checked={selected.has(id)}
+              onClick={(event) => toggle(index, event.currentTarget.checked, event.shiftKey)}
+            />
+          ),
+        },
+        {
+          title: 'User',
+          class: 'main-cell',
+          cell: (user) => (
+            <>
               <UserName appId={appId} user={user} />
               {user.email && user.email !== user.authValue && (
                 <span class="second-line" title={user.email}>
                   <bdi>{user.email}</bdi>
                 </span>
               )}
-            </td>
-            <td class="method">
-              <bdi>{user.authMethod}</bdi>
-            </td>
-            <td class="number">{user.id}</td>
-            <td class="nowrap">
-              <Time at={user.createdAt} />
-            </td>
-            <td class="nowrap">
-              <Time at={user.lastLogin} />
-            </td>
-            <td class="number">{formatNumber(user.loginCount)}</td>
-          </tr>
-        ))}
-      </tbody>
-    </Table>
+            </>
+          ),
+        },
+        { title: 'Method', class: 'method', cell: ({ authMethod }) => <bdi>{authMethod}</bdi> },
+        { title: 'ID', class: 'number', cell: ({ id }) => id },
+        { title: 'Created', class: 'nowrap', cell: ({ createdAt }) => <Time at={createdAt} /> },
+        { title: 'Last login', class: 'nowrap', cell: ({ lastLogin }) => <Time at={lastLogin} /> },
+        { title: 'Logins', class: 'number', cell: ({ loginCount }) => formatNumber(loginCount) },
+      ]}
+    />
+  );
+}
+
+/** The next step for a project without users. */
+export function NoUsers({ appId }: { appId: string }) {
+  return (
+    <Empty title="No users yet.">
+      A user is added by the first login that a backend records
+      {may('operate') && (
+        <>
+          , or by an <a href={`${paths.users(appId)}?import=1`}>import</a>
+        </>
+      )}
+      . A backend needs the App ID and one of the <a href={paths.secrets(appId)}>secrets</a>.
+    </Empty>
   );
 }

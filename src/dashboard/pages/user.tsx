@@ -1,14 +1,15 @@
 import { useState } from 'preact/hooks';
-import { AuditTable } from './audit-table.js';
+import { AuditTable } from './audit.js';
 import { type BulkAction, BulkDialog } from './bulk.js';
-import { formatNumber, type LoginMethod, METHOD_NAMES } from './format.js';
-import { graphql } from './graphql.js';
-import { paths, useTitle } from './location.js';
-import { Badge, Copy, Empty, Header, Loading, Problem, Table, Time, Value } from './parts.js';
-import { useCurrentProject } from './project-frame.js';
+import { formatNumber, METHOD_NAMES } from './format.js';
+import { graphql, type ResultOf } from './graphql.js';
+import { paths } from './location.js';
+import { Badge, Button, Copy, Empty, Header, Loading, Problem, Time, Value } from './parts.js';
+import { useProjectTitle } from './project-frame.js';
 import { useQuery } from './query.js';
 import { SameByApi } from './recipes.js';
 import { may } from './session.js';
+import { Table } from './table.js';
 import { userRecipe } from './user-recipes.js';
 
 const USER = graphql(`
@@ -28,18 +29,13 @@ const USER = graphql(`
 
 /** Everything that is known of one user, and what may be done with it. */
 export function User({ appId, id }: { appId: string; id: string }) {
-  const project = useCurrentProject();
   const { data, failure, loading } = useQuery(USER, { appId, id });
   const [action, setAction] = useState<BulkAction | null>(null);
-  useTitle(`User ${id}`, project?.name ?? '');
+  useProjectTitle(`User ${id}`);
   const user = data?.project?.user;
   const trail = data?.project?.audit;
   const offer = (what: BulkAction, name: string, isAllowed: boolean) =>
-    isAllowed && (
-      <button type="button" class={what === 'remove' ? 'danger' : ''} onClick={() => setAction(what)}>
-        {name}
-      </button>
-    );
+    isAllowed && <Button label={name} class={what === 'remove' ? 'danger' : ''} onClick={() => setAction(what)} />;
   return (
     <>
       <p class="crumbs">
@@ -68,11 +64,28 @@ export function User({ appId, id }: { appId: string; id: string }) {
           <Facts user={user} />
           <section>
             <h2>Accounts</h2>
-            {user.accounts.length === 0 ? (
-              <p class="quiet">No accounts are linked.</p>
-            ) : (
-              <Accounts accounts={user.accounts} />
-            )}
+            <Table
+              caption="Accounts"
+              rows={user.accounts}
+              rowKey={(account) => account.id}
+              empty={<p class="quiet">No accounts are linked.</p>}
+              columns={[
+                {
+                  title: 'Network',
+                  cell: ({ network }) => network.charAt(0) + network.slice(1).toLowerCase(),
+                },
+                {
+                  title: 'Address',
+                  class: 'address',
+                  cell: ({ checksummed }) => (
+                    <>
+                      <Value mono>{checksummed}</Value> <Copy text={checksummed} what="the address" />
+                    </>
+                  ),
+                },
+                { title: 'Wallet', cell: ({ walletType }) => walletType.toLowerCase() },
+              ]}
+            />
           </section>
           {action && <BulkDialog appId={appId} action={action} users={[user]} onClose={() => setAction(null)} />}
         </>
@@ -105,18 +118,7 @@ function State({ user: { banned, removedAt } }: { user: { banned: boolean; remov
   );
 }
 
-interface Known {
-  readonly id: string;
-  readonly authMethod: string;
-  readonly authValue: string;
-  readonly loginMethod: LoginMethod;
-  readonly email: string | null;
-  readonly wallet: string | null;
-  readonly externalId: string | null;
-  readonly createdAt: string;
-  readonly lastLogin: string | null;
-  readonly loginCount: number;
-}
+type Known = NonNullable<NonNullable<ResultOf<typeof USER>['project']>['user']>;
 
 function Facts({ user }: { user: Known }) {
   const none = <span class="quiet">none</span>;
@@ -160,37 +162,5 @@ function Facts({ user }: { user: Known }) {
       <dt>Logins</dt>
       <dd>{formatNumber(user.loginCount)}</dd>
     </dl>
-  );
-}
-
-interface Account {
-  readonly id: string;
-  readonly network: string;
-  readonly checksummed: string;
-  readonly walletType: string;
-}
-
-function Accounts({ accounts }: { accounts: readonly Account[] }) {
-  return (
-    <Table caption="Accounts">
-      <thead>
-        <tr>
-          <th scope="col">Network</th>
-          <th scope="col">Address</th>
-          <th scope="col">Wallet</th>
-        </tr>
-      </thead>
-      <tbody>
-        {accounts.map(({ id, network, checksummed, walletType }) => (
-          <tr key={id}>
-            <td>{network.charAt(0) + network.slice(1).toLowerCase()}</td>
-            <td class="address">
-              <Value mono>{checksummed}</Value> <Copy text={checksummed} what="the address" />
-            </td>
-            <td>{walletType.toLowerCase()}</td>
-          </tr>
-        ))}
-      </tbody>
-    </Table>
   );
 }

@@ -4,17 +4,16 @@ import { type BulkAction, BulkDialog } from './bulk.js';
 import { LOGIN_METHODS, METHOD_NAMES, plural } from './format.js';
 import { graphql } from './graphql.js';
 import { ImportDialog } from './import.js';
-import { useTitle, useUrlState } from './location.js';
-import { NoUsers } from './no-users.js';
-import { CursorPager, Pager } from './pager.js';
-import { Empty, Header, Loading, Problem } from './parts.js';
-import { useCurrentProject } from './project-frame.js';
-import { useQuery } from './query.js';
+import { useUrlState } from './location.js';
+import { Button, DownloadMenu, Empty, Header } from './parts.js';
+import { useProjectTitle } from './project-frame.js';
+import { type Query, useQuery } from './query.js';
 import { SameByApi } from './recipes.js';
 import { may } from './session.js';
-import { FilterBar, filterFrom, type UserFilter } from './user-filter.js';
+import { Answer, CursorPager, Pager } from './table.js';
+import { FilterBar, filterFrom, parametersOf, type UserFilter } from './user-filter.js';
 import { recipeFor } from './user-recipes.js';
-import { type Row, UserTable } from './user-table.js';
+import { NoUsers, type Row, UserTable } from './user-table.js';
 
 const ROW = graphql(`
   fragment Row on User {
@@ -57,59 +56,54 @@ const FIND = graphql(
 
 /** The users of a project: found by the search box, or listed by page or by cursor. */
 export function Users({ appId }: { appId: string }) {
-  const project = useCurrentProject();
   const { query, go } = useUrlState();
   const [selected, setSelected] = useState<ReadonlyMap<string, Row>>(new Map());
   const [action, setAction] = useState<BulkAction | null>(null);
   const filter = filterFrom(query);
   const list = useUserList(appId, filter, query);
   const search = query['q'];
-  useTitle('Users', project?.name ?? '');
+  useProjectTitle('Users');
   const note = list.total === undefined ? undefined : describeTotal(list.total, search, filter);
   return (
     <>
       <Header title="Users" note={<span aria-live="polite">{note}</span>}>
         <SameByApi recipe={recipeFor(appId, query, filter)} />
-        {!search && <ExportMenu appId={appId} filter={filter} />}
-        {may('operate') && (
-          <button type="button" onClick={() => go({ import: '1' })}>
-            Import
-          </button>
+        {!search && (
+          <DownloadMenu
+            path={`/dashboard/projects/${encodeURIComponent(appId)}/export`}
+            parameters={parametersOf(filter)}
+            note={isFiltered(filter) ? 'All users that match the filter' : 'All users of the project'}
+            ndjson="NDJSON, as the import reads it"
+          />
         )}
+        {may('operate') && <Button label="Import" onClick={() => go({ import: '1' })} />}
       </Header>
       {search ? <AmongRemoved isChosen={query['removed'] === '1'} /> : <FilterBar />}
-      <Problem failure={list.failure} retry />
-      {!list.rows && list.loading && <Loading lines={10} />}
-      {list.rows?.length === 0 && <NoRows appId={appId} search={search} isFiltered={isFiltered(filter)} />}
-      {list.rows && list.rows.length > 0 && (
-        <UserTable
-          appId={appId}
-          rows={list.rows}
-          busy={list.loading}
-          {...((may('remove') || may('ban')) && { selected, onSelect: setSelected })}
-        />
-      )}
+      <Answer query={list} data={list.rows} lines={10}>
+        {(rows) =>
+          rows.length === 0 ? (
+            <NoRows appId={appId} search={search} isFiltered={isFiltered(filter)} />
+          ) : (
+            <UserTable
+              appId={appId}
+              rows={rows}
+              busy={list.loading}
+              {...((may('remove') || may('ban')) && { selected, onSelect: setSelected })}
+            />
+          )
+        }
+      </Answer>
       {selected.size > 0 && (
         <div class="selection" role="toolbar" aria-label="Selected users">
           <span>{plural(selected.size, 'user')} selected</span>
-          {may('remove') && (
-            <button type="button" class="danger" onClick={() => setAction('remove')}>
-              Remove…
-            </button>
-          )}
+          {may('remove') && <Button label="Remove…" class="danger" onClick={() => setAction('remove')} />}
           {may('ban') && (
             <>
-              <button type="button" class="danger" onClick={() => setAction('ban')}>
-                Ban…
-              </button>
-              <button type="button" onClick={() => setAction('unban')}>
-                Unban…
-              </button>
+              <Button label="Ban…" class="danger" onClick={() => setAction('ban')} />
+              <Button label="Unban…" onClick={() => setAction('unban')} />
             </>
           )}
-          <button type="button" class="plain" onClick={() => setSelected(new Map())}>
-            Clear the selection
-          </button>
+          <Button label="Clear the selection" class="plain" onClick={() => setSelected(new Map())} />
         </div>
       )}
       {list.pages}
@@ -133,11 +127,9 @@ export function Users({ appId }: { appId: string }) {
 
 const PAGE_SIZES = ['10', '25', '50', '100'];
 
-interface UserList {
+interface UserList extends Query<unknown> {
   readonly rows: readonly Row[] | undefined;
   readonly total: number | undefined;
-  readonly failure: ReturnType<typeof useQuery>['failure'];
-  readonly loading: boolean;
   readonly pages: ComponentChildren;
 }
 
@@ -299,27 +291,4 @@ function cutAddress(text: string): string {
   if (/^G[A-Z2-7]{20,}$/.test(text) && text.length !== 56)
     return ` A Stellar address has 56 characters; here are ${text.length}.`;
   return '';
-}
-
-function ExportMenu({ appId, filter }: { appId: string; filter: UserFilter }) {
-  const parameters = new URLSearchParams();
-  if (filter.startDate) parameters.set('start_date', filter.startDate);
-  if (filter.endDate) parameters.set('end_date', filter.endDate);
-  if (filter.loginMethods) parameters.set('login_method', filter.loginMethods.join(',').toLowerCase());
-  const link = (format: string) =>
-    `/dashboard/projects/${encodeURIComponent(appId)}/export?${new URLSearchParams([['format', format], ...parameters])}`;
-  return (
-    <details class="menu">
-      <summary class="button">Export</summary>
-      <div class="menu-items">
-        <p class="quiet">{isFiltered(filter) ? 'All users that match the filter' : 'All users of the project'}</p>
-        <a href={link('csv')} download>
-          CSV, for spreadsheets
-        </a>
-        <a href={link('ndjson')} download>
-          NDJSON, as the import reads it
-        </a>
-      </div>
-    </details>
-  );
 }

@@ -1,21 +1,16 @@
+import { useSignal } from '@preact/signals';
+import type { ComponentChild } from 'preact';
 import { useState } from 'preact/hooks';
-import { Dialog } from './dialog.js';
-import { graphql, type ResultOf } from './graphql.js';
-import { useTitle } from './location.js';
-import { Badge, Copy, Empty, Header, Loading, Problem, Table, Time, Value } from './parts.js';
-import { useCurrentProject } from './project-frame.js';
+import { CloseButton, Dialog, useDialog } from './dialog.js';
+import { Choices, FormDialog, TextField } from './form.js';
+import { graphql, type ResultOf, send, type VariablesOf } from './graphql.js';
+import { Badge, Button, Copy, Empty, Header, Time, Value } from './parts.js';
+import { useProjectTitle } from './project-frame.js';
 import { useQuery } from './query.js';
 import { SameByApi } from './recipes.js';
+import { useOverlap } from './secrets.js';
 import { may } from './session.js';
-import {
-  AddWebhook,
-  EnableWebhook,
-  RemoveWebhook,
-  ReplayWebhook,
-  RotateSecret,
-  TestWebhook,
-  TYPES,
-} from './webhook-dialogs.js';
+import { Answer, type Column, Table } from './table.js';
 
 const WEBHOOKS = graphql(`
   query Webhooks($appId: ID!) {
@@ -30,17 +25,81 @@ const WEBHOOKS = graphql(`
 `);
 
 type Webhook = NonNullable<ResultOf<typeof WEBHOOKS>['project']>['webhooks'][number];
-const ACTIONS = ['attempts', 'test', 'replay', 'enable', 'rotate', 'remove'] as const;
-type Doing = { readonly what: 'add' } | { readonly what: (typeof ACTIONS)[number]; readonly webhook: Webhook };
+const ADD = graphql(`
+  mutation AddWebhook($appId: ID!, $url: String!, $types: [ChangeType!], $description: String!) {
+    made: addWebhook(appId: $appId, url: $url, types: $types, description: $description) { secret }
+  }
+`);
+const ROTATE = graphql(`
+  mutation RotateWebhookSecret($appId: ID!, $id: ID!, $overlapSeconds: Int!) {
+    made: rotateWebhookSecret(appId: $appId, id: $id, overlapSeconds: $overlapSeconds) { secret }
+  }
+`);
+const TEST = graphql(
+  `mutation TestWebhook($appId: ID!, $id: ID!) { testWebhook(appId: $appId, id: $id) { ok status ms error } }`,
+);
+const REPLAY = graphql(
+  `mutation ReplayWebhook($appId: ID!, $id: ID!, $after: String!) { replayWebhook(appId: $appId, id: $id, after: $after) { id } }`,
+);
+const ENABLE = graphql(
+  `mutation EnableWebhook($appId: ID!, $id: ID!) { enableWebhook(appId: $appId, id: $id) { id } }`,
+);
+const REMOVE = graphql(`mutation RemoveWebhook($appId: ID!, $id: ID!) { removeWebhook(appId: $appId, id: $id) }`);
+
+type Type = NonNullable<VariablesOf<typeof ADD>['types']>[number];
+
+/** The types of changes as the feed spells them. */
+const TYPES: Record<Type, string> = {
+  USER_CREATED: 'user.created',
+  USER_UPDATED: 'user.updated',
+  USER_REMOVED: 'user.removed',
+  USER_RESTORED: 'user.restored',
+  ACCOUNT_ADDED: 'account.added',
+  IDENTITY_BANNED: 'identity.banned',
+  IDENTITY_UNBANNED: 'identity.unbanned',
+};
+const ALL_TYPES = Object.keys(TYPES) as Type[];
+
+interface DialogProps {
+  readonly appId: string;
+}
+interface OfWebhook extends DialogProps {
+  readonly webhook: Webhook;
+}
+
+const COLUMNS: readonly Column<Webhook>[] = [
+  {
+    title: 'URL',
+    class: 'main-cell',
+    cell: ({ id, url, description }) => (
+      <>
+        <Value mono>{url}</Value> <span class="quiet">#{id}</span>
+        {description && (
+          <div class="quiet">
+            <bdi>{description}</bdi>
+          </div>
+        )}
+      </>
+    ),
+  },
+  {
+    title: 'Types',
+    cell: ({ types }) => (types.length === 0 ? 'all' : types.map((type) => TYPES[type]).join(', ')),
+  },
+  { title: 'State', cell: (webhook) => <State webhook={webhook} /> },
+  {
+    title: 'Waiting since',
+    class: 'nowrap',
+    cell: ({ pendingSince }) => (pendingSince ? <Time at={pendingSince} /> : <span class="quiet">nothing waits</span>),
+  },
+  { title: 'Last delivery', class: 'nowrap', cell: ({ lastDeliveredAt }) => <Time at={lastDeliveredAt} /> },
+];
 
 /** The webhooks of a project, and how they are doing. */
 export function Webhooks({ appId }: { appId: string }) {
-  const project = useCurrentProject();
-  const { data, failure, loading } = useQuery(WEBHOOKS, { appId });
-  const [doing, setDoing] = useState<Doing | null>(null);
-  useTitle('Webhooks', project?.name ?? '');
-  const webhooks = data?.project?.webhooks;
-  const props = { appId, onClose: () => setDoing(null) };
+  const query = useQuery(WEBHOOKS, { appId });
+  const [dialog, open] = useDialog();
+  useProjectTitle('Webhooks');
   return (
     <>
       <Header
@@ -49,87 +108,48 @@ export function Webhooks({ appId }: { appId: string }) {
       >
         <SameByApi recipe={{ userdir: ['webhook', 'list', '--project', appId] }} />
         {may('operate') && (
-          <button type="button" class="primary" onClick={() => setDoing({ what: 'add' })}>
-            Add webhook
-          </button>
+          <Button label="Add webhook" class="primary" onClick={() => open(<AddWebhook appId={appId} />)} />
         )}
       </Header>
-      <Problem failure={failure} retry />
-      {!webhooks && loading && <Loading lines={3} />}
-      {webhooks?.length === 0 && (
-        <Empty title="This project has no webhook.">An admin can add one, and up to ten.</Empty>
-      )}
-      {webhooks && webhooks.length > 0 && (
-        <Table caption="Webhooks" busy={loading}>
-          <thead>
-            <tr>
-              <th scope="col">URL</th>
-              <th scope="col">Types</th>
-              <th scope="col">State</th>
-              <th scope="col">Waiting since</th>
-              <th scope="col">Last delivery</th>
-              <th scope="col">
-                <span class="hidden">Actions</span>
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {webhooks.map((webhook) => (
-              <Row key={webhook.id} webhook={webhook} onDo={(what) => setDoing({ what, webhook })} />
-            ))}
-          </tbody>
-        </Table>
-      )}
-      {doing?.what === 'add' && <AddWebhook {...props} />}
-      {doing?.what === 'attempts' && <Attempts onClose={props.onClose} webhook={doing.webhook} />}
-      {doing?.what === 'test' && <TestWebhook {...props} webhook={doing.webhook} />}
-      {doing?.what === 'replay' && <ReplayWebhook {...props} webhook={doing.webhook} />}
-      {doing?.what === 'enable' && <EnableWebhook {...props} webhook={doing.webhook} />}
-      {doing?.what === 'rotate' && <RotateSecret {...props} webhook={doing.webhook} />}
-      {doing?.what === 'remove' && <RemoveWebhook {...props} webhook={doing.webhook} />}
+      <Answer query={query} data={query.data?.project?.webhooks} lines={3}>
+        {(webhooks) => (
+          <Table
+            caption="Webhooks"
+            busy={query.loading}
+            rows={webhooks}
+            rowKey={({ id }) => id}
+            empty={<Empty title="This project has no webhook.">An admin can add one, and up to ten.</Empty>}
+            columns={COLUMNS}
+            actions={(webhook) => {
+              const { status, failures } = webhook;
+              const isEnabled = status === 'ENABLED';
+              const offer = (Act: (props: OfWebhook) => ComponentChild, name: string, tone = '') => (
+                <Button
+                  label={name}
+                  class={`small ${tone}`}
+                  onClick={() => open(<Act appId={appId} webhook={webhook} />)}
+                />
+              );
+              return (
+                <>
+                  {offer(Attempts, 'Attempts…')}
+                  {may('operate') && (
+                    <>
+                      {offer(TestWebhook, 'Test…')}
+                      {(!isEnabled || failures > 0) && offer(EnableWebhook, isEnabled ? 'Try now…' : 'Enable…')}
+                      {offer(ReplayWebhook, 'Replay…')}
+                      {offer(RotateSecret, 'Rotate…')}
+                      {offer(RemoveWebhook, 'Remove…', 'danger')}
+                    </>
+                  )}
+                </>
+              );
+            }}
+          />
+        )}
+      </Answer>
+      {dialog}
     </>
-  );
-}
-
-function Row({ webhook, onDo }: { webhook: Webhook; onDo: (what: (typeof ACTIONS)[number]) => void }) {
-  const { id, url, description, types, pendingSince, lastDeliveredAt, status, failures } = webhook;
-  const isStopped = status !== 'ENABLED' || failures > 0;
-  const action = (what: (typeof ACTIONS)[number], name: string, tone = '') => (
-    <button type="button" class={`small ${tone}`} onClick={() => onDo(what)}>
-      {name}
-    </button>
-  );
-  return (
-    <tr>
-      <td class="main-cell">
-        <Value mono>{url}</Value> <span class="quiet">#{id}</span>
-        {description && (
-          <div class="quiet">
-            <bdi>{description}</bdi>
-          </div>
-        )}
-      </td>
-      <td>{types.length === 0 ? 'all' : types.map((type) => TYPES[type]).join(', ')}</td>
-      <td>
-        <State webhook={webhook} />
-      </td>
-      <td class="nowrap">{pendingSince ? <Time at={pendingSince} /> : <span class="quiet">nothing waits</span>}</td>
-      <td class="nowrap">
-        <Time at={lastDeliveredAt} />
-      </td>
-      <td class="row-actions">
-        {action('attempts', 'Attempts…')}
-        {may('operate') && (
-          <>
-            {action('test', 'Test…')}
-            {isStopped && action('enable', status === 'ENABLED' ? 'Try now…' : 'Enable…')}
-            {action('replay', 'Replay…')}
-            {action('rotate', 'Rotate…')}
-            {action('remove', 'Remove…', 'danger')}
-          </>
-        )}
-      </td>
-    </tr>
   );
 }
 
@@ -154,46 +174,183 @@ function State({ webhook: { status, reason, failures, nextAttemptAt, secrets } }
   );
 }
 
-function Attempts({ webhook: { id, attempts }, onClose }: { webhook: Webhook; onClose: () => void }) {
+function Attempts({ webhook: { id, attempts } }: OfWebhook) {
   return (
-    <Dialog title={`The last attempts of #${id}`} onClose={onClose}>
-      {attempts.length === 0 ? (
-        <Empty title="Nothing has been sent yet." />
-      ) : (
-        <Table caption="Attempts">
-          <thead>
-            <tr>
-              <th scope="col">When</th>
-              <th scope="col">Type</th>
-              <th scope="col">Outcome</th>
-              <th scope="col">Time</th>
-              <th scope="col">Message</th>
-            </tr>
-          </thead>
-          <tbody>
-            {attempts.map(({ at, messageId, type, ok, status, ms, error }) => (
-              <tr key={at + messageId}>
-                <td class="nowrap">
-                  <Time at={at} />
-                </td>
-                <td class="nowrap">{type}</td>
-                <td>
-                  <Badge tone={ok ? 'good' : 'bad'}>{ok ? 'accepted' : 'failed'}</Badge> {error ?? status}
-                </td>
-                <td class="nowrap">{ms} ms</td>
-                <td>
-                  <Copy text={messageId} what="the ID of the message, a cursor" />
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </Table>
-      )}
+    <Dialog title={`The last attempts of #${id}`}>
+      <Table
+        caption="Attempts"
+        rows={attempts}
+        rowKey={({ at, messageId }) => at + messageId}
+        empty={<Empty title="Nothing has been sent yet." />}
+        columns={[
+          { title: 'When', class: 'nowrap', cell: ({ at }) => <Time at={at} /> },
+          { title: 'Type', class: 'nowrap', cell: ({ type }) => type },
+          {
+            title: 'Outcome',
+            cell: ({ ok, error, status }) => (
+              <>
+                <Badge tone={ok ? 'good' : 'bad'}>{ok ? 'accepted' : 'failed'}</Badge> {error ?? status}
+              </>
+            ),
+          },
+          { title: 'Time', class: 'nowrap', cell: ({ ms }) => `${ms} ms` },
+          {
+            title: 'Message',
+            cell: ({ messageId }) => <Copy text={messageId} what="the ID of the message, a cursor" />,
+          },
+        ]}
+      />
       <div class="dialog-actions">
-        <button type="button" onClick={onClose}>
-          Close
-        </button>
+        <CloseButton class="">Close</CloseButton>
       </div>
     </Dialog>
+  );
+}
+
+/** A secret of a webhook, which is shown only here. */
+function NewSecret({ secret }: { secret: string }) {
+  return (
+    <Dialog title="The new secret">
+      <div class="secret-once">
+        <p>
+          <strong>Copy the secret now.</strong> It cannot be shown again. The receiver needs it to verify what is sent,
+          as Standard Webhooks says.
+        </p>
+        <p>
+          <code>{secret}</code> <Copy text={secret} what="the secret" />
+        </p>
+      </div>
+      <div class="dialog-actions">
+        <CloseButton>I have copied it</CloseButton>
+      </div>
+    </Dialog>
+  );
+}
+
+function AddWebhook({ appId }: DialogProps) {
+  const url = useSignal('');
+  const description = useSignal('');
+  const [types, setTypes] = useState(ALL_TYPES);
+  const isAll = types.length === ALL_TYPES.length;
+  const list = isAll ? [] : ['--types', types.map((type) => TYPES[type]).join(',')];
+  const note = description.value === '' ? [] : ['--description', description.value];
+  return (
+    <FormDialog
+      title="Add webhook"
+      submit="Add"
+      work={() => send(ADD, { appId, url: url.value, types: isAll ? null : types, description: description.value })}
+      recipe={{ userdir: ['webhook', 'add', '--project', appId, '--url', url.value || 'URL', ...list, ...note] }}
+      after={({ made }) => <NewSecret secret={made.secret} />}
+      disabled={url.value.trim() === '' || types.length === 0}
+    >
+      <TextField
+        label="URL"
+        hint="A public host, over https. It gets the changes from now on."
+        type="url"
+        text={url}
+        maxLength={2048}
+        required
+      />
+      <TextField label="Description" hint="For people." text={description} maxLength={200} />
+      <Choices legend="It gets" options={TYPES} isCode chosen={types} onChange={setTypes} />
+    </FormDialog>
+  );
+}
+
+function RotateSecret({ appId, webhook: { id } }: OfWebhook) {
+  const { overlapSeconds, options, field } = useOverlap('The old secret signs too');
+  return (
+    <FormDialog
+      title={`Rotate the secret of #${id}`}
+      submit="Rotate"
+      work={() => send(ROTATE, { appId, id, overlapSeconds })}
+      recipe={{ userdir: ['webhook', 'rotate', '--project', appId, id, ...options] }}
+      after={({ made }) => <NewSecret secret={made.secret} />}
+    >
+      <p>
+        Messages are signed by both secrets during the overlap, so that the receiver can take the new one meanwhile.
+      </p>
+      {field}
+    </FormDialog>
+  );
+}
+
+function TestWebhook({ appId, webhook: { id, url } }: OfWebhook) {
+  const [result, setResult] = useState<ResultOf<typeof TEST>['testWebhook'] | undefined>();
+  return (
+    <FormDialog
+      title={`Test #${id}`}
+      submit="Send"
+      work={() => {
+        setResult(undefined);
+        return send(TEST, { appId, id });
+      }}
+      recipe={{ userdir: ['webhook', 'test', '--project', appId, id] }}
+      onDone={({ testWebhook }) => setResult(testWebhook)}
+    >
+      <p>
+        One signed message of the type <code>webhook.test</code> is sent to <Value mono>{url}</Value>.
+      </p>
+      {result && (
+        <p role="status">
+          <Badge tone={result.ok ? 'good' : 'bad'}>{result.ok ? 'accepted' : 'failed'}</Badge>{' '}
+          {result.ok ? `Answered ${result.status} after ${result.ms} ms.` : `${result.error}, after ${result.ms} ms.`}
+        </p>
+      )}
+    </FormDialog>
+  );
+}
+
+function ReplayWebhook({ appId, webhook: { id } }: OfWebhook) {
+  const after = useSignal('');
+  return (
+    <FormDialog
+      title={`Replay to #${id}`}
+      submit="Replay"
+      work={() => send(REPLAY, { appId, id, after: after.value.trim() })}
+      recipe={{ userdir: ['webhook', 'replay', '--project', appId, id, '--after', after.value || 'CURSOR'] }}
+      done="The webhook goes on from there."
+      disabled={after.value.trim() === ''}
+    >
+      <p>Everything after a change is sent, also what was accepted before. The webhook is enabled.</p>
+      <TextField
+        label="After"
+        hint="The ID of a change or of a message, or “now”, which skips what is waiting."
+        text={after}
+        maxLength={64}
+        required
+      />
+    </FormDialog>
+  );
+}
+
+function EnableWebhook({ appId, webhook: { id, reason } }: OfWebhook) {
+  return (
+    <FormDialog
+      title={`Enable #${id}?`}
+      submit="Enable"
+      work={() => send(ENABLE, { appId, id })}
+      recipe={{ userdir: ['webhook', 'enable', '--project', appId, id] }}
+      done="The webhook is enabled."
+    >
+      {reason && <p class="banner warn">{reason}</p>}
+      <p>It goes on where it was, at once.</p>
+    </FormDialog>
+  );
+}
+
+function RemoveWebhook({ appId, webhook: { id, url } }: OfWebhook) {
+  return (
+    <FormDialog
+      title={`Remove #${id}?`}
+      submit="Remove"
+      danger
+      work={() => send(REMOVE, { appId, id })}
+      recipe={{ userdir: ['webhook', 'remove', '--project', appId, id] }}
+    >
+      <p>
+        Nothing is sent to <Value mono>{url}</Value> any more. Its secrets and its place in the feed are deleted.
+      </p>
+    </FormDialog>
   );
 }

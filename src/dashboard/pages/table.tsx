@@ -1,0 +1,185 @@
+import type { ComponentChildren } from 'preact';
+import { useEffect, useRef } from 'preact/hooks';
+import { useLocation } from 'preact-iso';
+import { formatNumber } from './format.js';
+import { useUrlState } from './location.js';
+import { Loading, Problem } from './parts.js';
+import type { Query } from './query.js';
+
+/** Lists: what a query answered as a table, and the links to its other pages. */
+
+interface AnswerProps<Data> {
+  readonly query: Query<unknown>;
+  /** The part of the answer that is shown; undefined or null if there is none. */
+  readonly data: Data | null | undefined;
+  readonly lines?: number;
+  readonly retry?: boolean;
+  readonly children: (data: Data) => ComponentChildren;
+}
+
+/** What a query answered: why it failed, grey lines until it is there, and then what `children` make of it. */
+export function Answer<Data>({ query, data, lines = 6, retry = true, children }: AnswerProps<Data>) {
+  return (
+    <>
+      <Problem failure={query.failure} retry={retry} />
+      {!data && query.loading && <Loading lines={lines} />}
+      {data && children(data)}
+    </>
+  );
+}
+
+export interface Column<Row> {
+  readonly title: ComponentChildren;
+  /** Of its cells. */
+  readonly class?: string;
+  /** The whole text of a cell that is cut short. */
+  readonly hover?: (row: Row) => string;
+  /** Whether its cells name their rows. */
+  readonly namesRow?: boolean;
+  readonly cell: (row: Row, index: number) => ComponentChildren;
+}
+
+interface TableProps<Row> {
+  readonly caption: string;
+  readonly rows: readonly Row[];
+  /** A column that is false is left out. */
+  readonly columns: readonly (Column<Row> | false)[];
+  /** What may be done with a row: the last column. */
+  readonly actions?: (row: Row) => ComponentChildren;
+  readonly rowKey: (row: Row) => string;
+  readonly rowClass?: (row: Row) => string;
+  readonly busy?: boolean;
+  /** Whether only screen readers get the titles of the columns. */
+  readonly hidesTitles?: boolean;
+  /** Shown in its place if there are no rows. */
+  readonly empty?: ComponentChildren;
+}
+
+/** The classes of cells that their title has, too. */
+const OF_TITLES = ['number', 'roomy', 'check'];
+const titleClass = (names = '') => names.split(' ').find((name) => OF_TITLES.includes(name));
+
+/** A table that scrolls inside of itself, by keyboard, too. */
+export function Table<Row>(props: TableProps<Row>) {
+  const { caption, rows, rowKey, rowClass, actions, busy = false, hidesTitles = false, empty } = props;
+  const columns = props.columns.filter((column) => column !== false);
+  if (actions) columns.push({ title: <span class="hidden">Actions</span>, class: 'row-actions', cell: actions });
+  if (rows.length === 0 && empty) return <>{empty}</>;
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reachable by keyboard
+    <section class="table" aria-label={caption} aria-busy={busy} tabIndex={0}>
+      <table>
+        <caption class="hidden">{caption}</caption>
+        <thead class={hidesTitles ? 'hidden' : undefined}>
+          <tr>
+            {columns.map((column, index) => (
+              <th key={index} scope="col" class={titleClass(column.class)}>
+                {column.title}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row, index) => (
+            <tr key={rowKey(row)} class={rowClass?.(row)}>
+              {columns.map(({ class: name, hover, namesRow, cell }, place) =>
+                namesRow ? (
+                  <th key={place} scope="row" class={name}>
+                    {cell(row, index)}
+                  </th>
+                ) : (
+                  <td key={place} class={name} title={hover?.(row)}>
+                    {cell(row, index)}
+                  </td>
+                ),
+              )}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+/** A new page begins at its top; one that the back button shows again is where it was left. */
+function useTopOfPage(page: string): void {
+  const { wasPush } = useLocation() as { wasPush?: boolean };
+  const shown = useRef(page);
+  useEffect(() => {
+    if (wasPush && shown.current !== page) scrollTo(0, 0);
+    shown.current = page;
+  }, [page, wasPush]);
+}
+
+/** Pages by number. The page is in the URL as `page`. */
+export function Pager({ page, pageCount }: { page: number; pageCount: number }) {
+  useTopOfPage(String(page));
+  const { href, go } = useUrlState();
+  const to = (target: number) => href({ page: target > 1 ? String(target) : null });
+  const link = (label: string, target: number, possible: boolean) =>
+    possible ? (
+      <a class="button" href={to(target)}>
+        {label}
+      </a>
+    ) : (
+      <span class="button" aria-disabled="true">
+        {label}
+      </span>
+    );
+  return (
+    <nav class="pager" aria-label="Pages">
+      {link('First', 1, page > 1)}
+      {link('Previous', Math.min(page - 1, pageCount), page > 1)}
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          const wanted = Math.trunc(Number(new FormData(event.currentTarget).get('page')));
+          const target = Math.min(Math.max(1, wanted || 1), Math.max(1, pageCount));
+          go({ page: target > 1 ? String(target) : null });
+        }}
+      >
+        <label>
+          <span class="quiet">Page</span>
+          <input key={page} name="page" inputMode="numeric" defaultValue={String(page)} aria-label="Page number" />
+        </label>
+        <span class="quiet">of {formatNumber(Math.max(1, pageCount))}</span>
+      </form>
+      {link('Next', page + 1, page < pageCount)}
+      {link('Last', pageCount, page < pageCount)}
+    </nav>
+  );
+}
+
+export interface PageInfo {
+  readonly endCursor: string | null;
+  readonly startCursor?: string | null;
+  readonly hasNextPage: boolean;
+  readonly hasPreviousPage?: boolean;
+}
+
+/** Pages by cursor, which stay good while rows come and go. The cursor is in the URL as `after` or `before`. */
+export function CursorPager({ pageInfo, backwards = false }: { pageInfo: PageInfo; backwards?: boolean }) {
+  const { query, href } = useUrlState();
+  useTopOfPage(`${query['after']} ${query['before']}`);
+  const moved = Boolean(query['after'] || query['before']);
+  if (!moved && !pageInfo.hasNextPage) return null;
+  return (
+    <nav class="pager" aria-label="Pages">
+      {moved && (
+        <a class="button" href={href({ after: null, before: null })}>
+          Newest
+        </a>
+      )}
+      {backwards && moved && (pageInfo.hasPreviousPage || query['after']) && pageInfo.startCursor && (
+        <a class="button" href={href({ before: pageInfo.startCursor, after: null })}>
+          Newer
+        </a>
+      )}
+      {(pageInfo.hasNextPage || query['before']) && pageInfo.endCursor && (
+        <a class="button" href={href({ after: pageInfo.endCursor, before: null })}>
+          Older
+        </a>
+      )}
+    </nav>
+  );
+}
