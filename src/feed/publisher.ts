@@ -222,7 +222,7 @@ export function createChangePublisher(db: Database, retentionMs: number, onFailu
 
     lagSeconds,
 
-    /** Deletes what has expired (upkeep.ts). */
+    /** Deletes what has expired (deleteOldRows). */
     prune: pruneInBackground,
 
     async close(): Promise<void> {

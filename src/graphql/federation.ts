@@ -25,7 +25,7 @@ builder.scalarType('_Any', {
   },
 });
 
-/** With a single member: cost.ts, selection.ts and compiled.ts take it for that (selection.ts). */
+/** With a single member: engine/cost.ts, nodes.ts and compiled.ts take it for that. */
 const entityType = builder.unionType('_Entity', {
   description: 'An entity that other subgraphs can refer to.',
   types: [userType],

@@ -18,7 +18,7 @@ const ENCODINGS = [...Object.keys(ENCODERS), 'identity'];
  * compressed, and neither are streams. Call it before the routes are registered.
  *
  * An answer stays one piece with a Content-Length. @fastify/compress would make a stream of it, whose reader could take as long as
- * it likes (request-timeout.ts).
+ * it likes (connections.ts).
  */
 export function compressAnswers(app: FastifyInstance, compression: 'remote' | 'on' | 'off'): void {
   if (compression === 'off') return;
