@@ -48,11 +48,6 @@ export function listWebhooks(db: Queryable, projectId: number, id: number | null
     ORDER BY w.id`);
 }
 
-/** Lets no other transaction add an endpoint or a secret to the project until this one ends. */
-export async function lockWebhooks(tx: Queryable, projectId: number): Promise<void> {
-  await tx.query(Prisma.sql`SELECT FROM projects WHERE id = ${projectId}::int FOR NO KEY UPDATE`);
-}
-
 export interface AddedWebhook {
   readonly url: string;
   /** The part of the URL that the audit trail shows: its path may be a secret of the endpoint. */

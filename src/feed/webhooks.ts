@@ -19,6 +19,7 @@ import {
 } from '../domain/webhooks.js';
 import { AppError } from '../errors.js';
 import { recordAction } from '../projects/audit.sql.js';
+import { lockProject } from '../projects/projects.sql.js';
 import type { Changes } from './changes.js';
 import { createWebhookDelivery } from './webhook-delivery.js';
 import type { WebhookSender } from './webhook-sender.js';
@@ -84,7 +85,7 @@ export function createWebhooks(
       const types = normalizeTypes(given.types);
       const place = await changes.findPlace(scope, 'now');
       const id = await db.transaction('READ COMMITTED', async (tx) => {
-        await sql.lockWebhooks(tx, actor.projectId);
+        await lockProject(tx, actor.projectId);
         return sql.insertWebhook(tx, actor, { url, origin, description, types, place, secret, max: MAX_WEBHOOKS });
       });
       if (id === null)
@@ -111,7 +112,7 @@ export function createWebhooks(
       const url = (await sql.findTarget(db, actor.projectId, id))?.url;
       if (url === undefined) throw noWebhook(id);
       const made = await db.transaction('READ COMMITTED', async (tx) => {
-        await sql.lockWebhooks(tx, actor.projectId);
+        await lockProject(tx, actor.projectId);
         return sql.replaceWebhookSecret(tx, actor, { id, secret, overlapMs, max: MAX_WEBHOOK_SECRETS });
       });
       if (made === undefined)

@@ -70,11 +70,6 @@ export function listSecrets(db: Queryable, projectId: number): Promise<Secret[]>
     ORDER BY id`);
 }
 
-/** Lets no other transaction change the secrets of a project until this one ends. */
-export async function lockSecrets(tx: Queryable, projectId: number): Promise<void> {
-  await tx.query(Prisma.sql`SELECT FROM projects WHERE id = ${projectId} FOR NO KEY UPDATE`);
-}
-
 export interface AddedSecret {
   readonly secretHash: Uint8Array;
   readonly label: string;

@@ -348,7 +348,6 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     useSession: (db) => operators.useSession(db, hash('session 500')),
   },
   'project-lifecycle': {
-    beginDeletion: (db, at) => projects.beginDeletion(db, actor(at)),
     // Called when the tables with many rows have none of the project.
     deleteProject: about(100, (db) => projects.deleteProject(db, actor(SMALL))),
     deleteRows: about(250, (db, at) =>
@@ -368,6 +367,7 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     findProject: about(500, (db, { projectId }) => projects.findProject(db, projectId)),
     findProjectId: (db, { appId }) => projects.findProjectId(db, appId),
     findProjects: (db, { appId }) => projects.findProjects(db, [appId, appIdOf(5), appIdOf(6)]),
+    lockProject: (db, { projectId }) => projects.lockProject(db, projectId),
     listProjectPage: about(3 * PROJECTS, (db) =>
       each([null, 'project 55'], (search) => projects.listProjectPage(db, { search, after: null, limit: 20 })),
     ),
@@ -421,7 +421,6 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
         expiresInMs: null,
       }),
     listSecrets: (db, { projectId }) => secrets.listSecrets(db, projectId),
-    lockSecrets: (db, { projectId }) => secrets.lockSecrets(db, projectId),
     markSecretUsed: (db, { projectId }) => secrets.markSecretUsed(db, projectId, projectId),
     replaceSecret: (db, at) =>
       secrets.replaceSecret(db, actor(at), {
@@ -489,7 +488,6 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
         place: { id: 5, timeline: 'first' } as webhooks.AddedWebhook['place'],
       }),
     listWebhooks: (db, { projectId }) => each([null, projectId], (id) => webhooks.listWebhooks(db, projectId, id)),
-    lockWebhooks: (db, { projectId }) => webhooks.lockWebhooks(db, projectId),
     renewLeases: (db, { projectId }) => webhooks.renewLeases(db, [{ projectId, id: projectId }], 'x', 1_000),
     replaceWebhookSecret: (db, at) =>
       webhooks.replaceWebhookSecret(db, actor(at), { id: at.projectId, secret: hash('y'), overlapMs: 1_000, max: 5 }),
