@@ -189,10 +189,8 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     tryToLead: (db) => changes.tryToLead(db),
   },
   documents: {
-    deleteDocument: (db, at) => documents.deleteDocument(db, actor(at), hash(`{ a${at.projectId} }`).toString('hex')),
     insertDocuments: (db, at) =>
       documents.insertDocuments(db, actor(at), [{ id: hash('{ x }').toString('hex'), name: 'x', text: '{ x }' }]),
-    listDocuments: (db, { projectId }) => documents.listDocuments(db, projectId),
     // At the start of a process.
     listProjectsWithDocuments: about(2 * PROJECTS, (db) => documents.listProjectsWithDocuments(db, 50)),
     readDocuments: (db, { appId }) => documents.readDocuments(db, appId),
