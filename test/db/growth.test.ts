@@ -454,8 +454,6 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
         maxFailing: 64,
       }),
     ),
-    deleteWebhook: (db, at) => webhooks.deleteWebhook(db, actor(at), at.projectId),
-    enableWebhook: (db, at) => webhooks.enableWebhook(db, actor(at), at.projectId),
     endTurn: (db, at) =>
       webhooks.endTurn(db, { projectId: at.projectId, id: at.projectId, moves: 0 } as webhooks.ClaimedWebhook, 'x', {
         ...{
@@ -469,22 +467,9 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
           attempts: [],
         },
       }),
-    findStoppedWebhooks: about(PROJECTS / 2, (db) => webhooks.findStoppedWebhooks(db, 20)),
     findTarget: (db, { projectId }) => webhooks.findTarget(db, projectId, projectId),
     findWebhookFigures: about(PROJECTS / 2, (db) => webhooks.findWebhookFigures(db)),
     hasEnabledWebhooks: (db) => webhooks.hasEnabledWebhooks(db),
-    insertWebhook: (db, at) =>
-      webhooks.insertWebhook(db, actor(at), {
-        ...{
-          url: 'https://example.com',
-          origin: 'https://example.com',
-          description: '',
-          types: [],
-          secret: hash('x'),
-          max: 10,
-        },
-        place: { id: 5, timeline: 'first' } as webhooks.AddedWebhook['place'],
-      }),
     listWebhooks: (db, { projectId }) => each([null, projectId], (id) => webhooks.listWebhooks(db, projectId, id)),
     renewLeases: (db, { projectId }) => webhooks.renewLeases(db, [{ projectId, id: projectId }], 'x', 1_000),
     replaceWebhookSecret: (db, at) =>
