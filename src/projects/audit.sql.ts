@@ -2,6 +2,8 @@ import { execute, type ModelTransaction, Prisma, type Queryable } from '../db/st
 import type { Position } from '../domain/filters.js';
 import type { Actor, AuditAction, AuditEntry, AuditFilter } from '../domain/projects.js';
 
+/* Most entries are part of the statement that they record. The trail is read on a standby, and exported from one snapshot: models do neither. */
+
 /**
  * An insert of an audit entry for each row of `entries` (a user's id or null, details as JSON). It must be part of the statement
  * that it records, so that neither exists without the other. Details must not identify a user.

@@ -4,6 +4,12 @@ import type { Position } from '../domain/filters.js';
 import type { Actor, ProjectRow, ProjectSummary } from '../domain/projects.js';
 import { insertLogEntries } from './operators.sql.js';
 
+/*
+ * Lists with exact totals or a literal search (a model's `contains` takes % and _ as wildcards), what every request of an operator or the start
+ * of a server needs at once, and steps of a deletion or a move, beside other statements. Changes of a project are made by models
+ * (users/project-lifecycle.ts).
+ */
+
 /** The id of a project, or null. */
 export async function findProjectId(db: Queryable, appId: string): Promise<number | null> {
   const [project] = await db.query<{ id: number }>(Prisma.sql`SELECT id FROM projects WHERE app_id = ${appId}`);

@@ -2,6 +2,8 @@ import { keyedStatement, Prisma, type Queryable } from '../db/statements.js';
 import type { Actor, NewSecret, Rotation, Secret, SecretScope } from '../domain/projects.js';
 import { insertAuditEntries } from './audit.sql.js';
 
+/* The look-up of credentials is hot, and the clock of the database alone decides which secrets are live. So no statement here is a model's. */
+
 export interface SecretRow {
   projectId: number;
   id: number;
