@@ -27,6 +27,14 @@ export interface Queryable {
   query<Row>(statement: Prisma.Sql | Statement): Promise<Row[]>;
 }
 
+/** A transaction by models (`Database.change`). */
+export type ModelTransaction = Prisma.TransactionClient;
+
+/** Runs a statement that returns nothing as part of a transaction of either kind. */
+export async function execute(tx: Queryable | ModelTransaction, statement: Prisma.Sql): Promise<void> {
+  await ('$executeRaw' in tx ? tx.$executeRaw(statement) : tx.query(statement));
+}
+
 export type Connection = pg.Pool | pg.PoolClient | pg.Client;
 
 /** The one way by which a statement reaches a connection: tests count it, and traces have a span for it. */

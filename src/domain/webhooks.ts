@@ -86,8 +86,8 @@ export function testMessage(id: string, at: Date): Message {
 const SECRET_BYTES = 32;
 const SECRET_PREFIX = 'whsec_';
 
-export function makeWebhookSecret(randomBytes: (size: number) => Buffer): Buffer {
-  return randomBytes(SECRET_BYTES);
+export function makeWebhookSecret(randomBytes: (size: number) => Buffer): Buffer<ArrayBuffer> {
+  return randomBytes(SECRET_BYTES) as Buffer<ArrayBuffer>;
 }
 
 /** The form in which Standard Webhooks passes a secret on. */

@@ -1,8 +1,13 @@
 import { Prisma, type Queryable } from '../db/statements.js';
-import type { ChangeCursor, ChangeType } from '../domain/changes.js';
+import type { ChangeType } from '../domain/changes.js';
 import type { Actor } from '../domain/projects.js';
 import type { Attempt, WebhookSecret, WebhookStatus } from '../domain/webhooks.js';
 import { insertAuditEntries } from '../projects/audit.sql.js';
+
+/*
+ * What the clock of the database decides (leases, retries, which secrets are valid), and what reads how far the feed has come. The rest of
+ * administration is in webhooks.ts, by models.
+ */
 
 /** An endpoint as it is listed. */
 export interface WebhookRow {
@@ -48,60 +53,6 @@ export function listWebhooks(db: Queryable, projectId: number, id: number | null
     ORDER BY w.id`);
 }
 
-/** Lets no other transaction add an endpoint or a secret to the project until this one ends. */
-export async function lockWebhooks(tx: Queryable, projectId: number): Promise<void> {
-  await tx.query(Prisma.sql`SELECT FROM projects WHERE id = ${projectId}::int FOR NO KEY UPDATE`);
-}
-
-export interface AddedWebhook {
-  readonly url: string;
-  /** The part of the URL that the audit trail shows: its path may be a secret of the endpoint. */
-  readonly origin: string;
-  readonly description: string;
-  readonly types: readonly ChangeType[];
-  readonly place: ChangeCursor;
-  readonly secret: Uint8Array;
-  readonly max: number;
-}
-
-/** Adds an endpoint, with its first secret and an audit entry. Null if the project has the most. */
-export async function insertWebhook(
-  tx: Queryable,
-  actor: Actor,
-  { url, origin, description, types, place, secret, max }: AddedWebhook,
-): Promise<number | null> {
-  const { projectId } = actor;
-  const entry = Prisma.sql`SELECT NULL::bigint, jsonb_build_object('webhook', id, 'origin', ${origin}::text) FROM added`;
-  const [added] = await tx.query<{ id: number }>(Prisma.sql`
-    WITH added AS (
-      INSERT INTO webhooks (project_id, url, description, types, place, timeline)
-      SELECT ${projectId}::int, ${url}::text, ${description}::text, ${types}::text[]::change_type[],
-             ${place.id}::bigint, ${place.timeline}::text
-      WHERE (SELECT count(*) FROM webhooks WHERE project_id = ${projectId}::int) < ${max}::bigint
-      RETURNING id
-    ), signed AS (
-      INSERT INTO webhook_secrets (project_id, webhook_id, secret)
-      SELECT ${projectId}::int, id, ${secret}::bytea FROM added
-    ), audited AS (
-      ${insertAuditEntries(actor, 'add_webhook', entry)}
-    )
-    SELECT id FROM added`);
-  return added?.id ?? null;
-}
-
-/** Removes an endpoint, with an audit entry. False if the project has none with this id. */
-export async function deleteWebhook(db: Queryable, actor: Actor, id: number): Promise<boolean> {
-  const entry = Prisma.sql`SELECT NULL::bigint, jsonb_build_object('webhook', id) FROM removed`;
-  const removed = await db.query(Prisma.sql`
-    WITH removed AS (
-      DELETE FROM webhooks WHERE project_id = ${actor.projectId}::int AND id = ${id}::int RETURNING id
-    ), audited AS (
-      ${insertAuditEntries(actor, 'remove_webhook', entry)}
-    )
-    SELECT id FROM removed`);
-  return removed.length > 0;
-}
-
 /**
  * Adds a secret, with an audit entry. The valid ones end `overlapMs` from now, or earlier if they were to. Those that have ended are
  * deleted. Nothing if the project has no such endpoint, or if `max` secrets would stay valid beside the new one.
@@ -136,30 +87,6 @@ export async function replaceWebhookSecret(
     )
     SELECT ${overlapEnd} AS "previousExpiresAt" FROM made`);
   return made;
-}
-
-/** Enables an endpoint, and tries at once; with a place, it goes on from there. With an audit entry. False if there is no such endpoint. */
-export async function enableWebhook(
-  db: Queryable,
-  actor: Actor,
-  id: number,
-  moved: { readonly place: ChangeCursor; readonly cursor: string } | null = null,
-): Promise<boolean> {
-  const { id: place = null, timeline = null } = moved?.place ?? {};
-  const entry = Prisma.sql`
-    SELECT NULL::bigint, jsonb_strip_nulls(jsonb_build_object('webhook', id, 'after', ${moved?.cursor ?? null}::text)) FROM enabled`;
-  const enabled = await db.query(Prisma.sql`
-    WITH enabled AS (
-      UPDATE webhooks w
-      SET status = 'enabled', reason = NULL, failures = 0, failing_since = NULL, next_attempt_at = now(),
-          place = coalesce(${place}::bigint, w.place), timeline = coalesce(${timeline}::text, w.timeline), moves = w.moves + (${place}::bigint IS NOT NULL)::int
-      WHERE w.project_id = ${actor.projectId}::int AND w.id = ${id}::int
-      RETURNING w.id
-    ), audited AS (
-      ${insertAuditEntries(actor, moved === null ? 'enable_webhook' : 'replay_webhook', entry)}
-    )
-    SELECT id FROM enabled`);
-  return enabled.length > 0;
 }
 
 /** The URL of an endpoint and its valid secrets, the newest first. */
@@ -344,17 +271,4 @@ export async function findWebhookFigures(db: Queryable): Promise<WebhookFigures>
            ))), 0)::float8 AS "lagSeconds"
     FROM webhooks w`);
   return figures as WebhookFigures;
-}
-
-/** Endpoints that are not delivered to, for people who look after the service. */
-export function findStoppedWebhooks(
-  db: Queryable,
-  limit: number,
-): Promise<{ appId: string; id: number; status: WebhookStatus; reason: string }[]> {
-  return db.query(Prisma.sql`
-    SELECT p.app_id AS "appId", w.id, w.status::text AS status, w.reason
-    FROM webhooks w JOIN projects p ON p.id = w.project_id
-    WHERE w.status <> 'enabled'
-    ORDER BY p.id, w.id
-    LIMIT ${limit}::bigint`);
 }

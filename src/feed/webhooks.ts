@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import type { OnFailure } from '../db/background.js';
 import type { Database } from '../db/database.js';
-import { type ChangeType, encodeChangeCursor, type Place } from '../domain/changes.js';
-import type { ProjectScope } from '../domain/projects.js';
+import { type ChangeCursor, type ChangeType, encodeChangeCursor, type Place } from '../domain/changes.js';
+import type { Actor, ProjectScope } from '../domain/projects.js';
 import {
   formatWebhookSecret,
   MAX_WEBHOOK_SECRETS,
@@ -19,6 +19,7 @@ import {
 } from '../domain/webhooks.js';
 import { AppError } from '../errors.js';
 import { recordAction } from '../projects/audit.sql.js';
+import { lockProject } from '../projects/projects.sql.js';
 import type { Changes } from './changes.js';
 import { createWebhookDelivery } from './webhook-delivery.js';
 import type { WebhookSender } from './webhook-sender.js';
@@ -27,6 +28,15 @@ import * as sql from './webhooks.sql.js';
 export type Webhooks = ReturnType<typeof createWebhooks>;
 
 const MAX_STOPPED_NAMED = 5;
+/** The next attempt of an endpoint that is not to wait, whatever the clock of this process says. */
+const AT_ONCE = new Date(0);
+
+type NameInModel<Type> = Type extends `${infer Noun}.${infer Verb}` ? `${Noun}${Capitalize<Verb>}` : never;
+
+/** Names of values in the model have no points. */
+function nameInModel(type: ChangeType): NameInModel<ChangeType> {
+  return type.replace(/\.(.)/, (_, letter: string) => letter.toUpperCase()) as NameInModel<ChangeType>;
+}
 
 /** The endpoints of projects, for operators, and the delivery to them. */
 export function createWebhooks(
@@ -56,6 +66,22 @@ export function createWebhooks(
     }));
   }
 
+  /** Enables an endpoint, and tries at once; with a place, it goes on from there. NOT_FOUND. */
+  async function enable(actor: Actor, id: number, to: ChangeCursor | null = null): Promise<void> {
+    const moved = to && { place: to.id, timeline: to.timeline, moves: { increment: 1 } };
+    await db.change(async (tx) => {
+      const { count } = await tx.webhook.updateMany({
+        where: { projectId: actor.projectId, id },
+        data: { status: 'enabled', reason: null, failures: 0, failingSince: null, nextAttemptAt: AT_ONCE, ...moved },
+      });
+      if (count === 0) throw noWebhook(id);
+      await recordAction(tx, actor, to === null ? 'enable_webhook' : 'replay_webhook', {
+        webhook: id,
+        ...(to && { after: encodeChangeCursor(to) }),
+      });
+    });
+  }
+
   return {
     /** The endpoints of a project, oldest first. */
     listWebhooks(scope: ProjectScope): Promise<Webhook[]> {
@@ -81,20 +107,31 @@ export function createWebhooks(
       const { hostname, origin } = new URL(url);
       if (!allowPrivate && (await (await loadSender()).leadsToPrivateAddress(hostname))) throw privateTarget(url);
       const secret = makeWebhookSecret(randomBytes);
-      const types = normalizeTypes(given.types);
-      const place = await changes.findPlace(scope, 'now');
-      const id = await db.transaction('READ COMMITTED', async (tx) => {
-        await sql.lockWebhooks(tx, actor.projectId);
-        return sql.insertWebhook(tx, actor, { url, origin, description, types, place, secret, max: MAX_WEBHOOKS });
+      const types = normalizeTypes(given.types).map(nameInModel);
+      const at = await changes.findPlace(scope, 'now');
+      const { projectId } = actor;
+      const id = await db.change(async (tx) => {
+        await lockProject(tx, projectId);
+        if ((await tx.webhook.count({ where: { projectId } })) >= MAX_WEBHOOKS)
+          throw new AppError('CONFLICT', `A project can have ${MAX_WEBHOOKS} webhooks, and this one has so many.`);
+        const place = { place: at.id, timeline: at.timeline };
+        const { id } = await tx.webhook.create({ data: { projectId, url, description, types, ...place } });
+        await tx.webhookSecret.create({ data: { projectId, webhookId: id, secret } });
+        // Its origin alone: the path may be a secret of the endpoint.
+        await recordAction(tx, actor, 'add_webhook', { webhook: id, origin });
+        return id;
       });
-      if (id === null)
-        throw new AppError('CONFLICT', `A project can have ${MAX_WEBHOOKS} webhooks, and this one has so many.`);
       return { id, url, secret: formatWebhookSecret(secret) };
     },
 
     /** NOT_FOUND. */
     async removeWebhook(scope: ProjectScope, id: number, requestId: string | null = null): Promise<void> {
-      if (!(await sql.deleteWebhook(db, scope.actorFor('operate', requestId), id))) throw noWebhook(id);
+      const actor = scope.actorFor('operate', requestId);
+      await db.change(async (tx) => {
+        const { count } = await tx.webhook.deleteMany({ where: { projectId: actor.projectId, id } });
+        if (count === 0) throw noWebhook(id);
+        await recordAction(tx, actor, 'remove_webhook', { webhook: id });
+      });
     },
 
     /**
@@ -111,7 +148,7 @@ export function createWebhooks(
       const url = (await sql.findTarget(db, actor.projectId, id))?.url;
       if (url === undefined) throw noWebhook(id);
       const made = await db.transaction('READ COMMITTED', async (tx) => {
-        await sql.lockWebhooks(tx, actor.projectId);
+        await lockProject(tx, actor.projectId);
         return sql.replaceWebhookSecret(tx, actor, { id, secret, overlapMs, max: MAX_WEBHOOK_SECRETS });
       });
       if (made === undefined)
@@ -130,13 +167,12 @@ export function createWebhooks(
     ): Promise<void> {
       const actor = scope.actorFor('operate', requestId);
       const place = await changes.findPlace(scope, after);
-      const cursor = encodeChangeCursor(place);
-      if (!(await sql.enableWebhook(db, actor, id, { place, cursor }))) throw noWebhook(id);
+      await enable(actor, id, place);
     },
 
     /** Goes on with an endpoint that is paused or disabled, or does not wait for its retry. NOT_FOUND. */
     async enableWebhook(scope: ProjectScope, id: number, requestId: string | null = null): Promise<void> {
-      if (!(await sql.enableWebhook(db, scope.actorFor('operate', requestId), id))) throw noWebhook(id);
+      await enable(scope.actorFor('operate', requestId), id);
     },
 
     /** Sends a signed test message now, once, beside the changes. NOT_FOUND. */
@@ -162,7 +198,17 @@ export function createWebhooks(
     countOutcomes: delivery.countOutcomes,
     findFigures: () => sql.findWebhookFigures(db),
     /** Some endpoints that are paused or disabled. */
-    findStopped: () => sql.findStoppedWebhooks(db, MAX_STOPPED_NAMED),
+    async findStopped() {
+      const found = await db.models(({ webhook }) =>
+        webhook.findMany({
+          where: { status: { not: 'enabled' } },
+          select: { id: true, status: true, reason: true, project: { select: { appId: true } } },
+          orderBy: [{ projectId: 'asc' }, { id: 'asc' }],
+          take: MAX_STOPPED_NAMED,
+        }),
+      );
+      return found.map(({ project, ...webhook }) => ({ appId: project.appId, ...webhook }));
+    },
 
     async close(): Promise<void> {
       await delivery.close();

@@ -1,6 +1,8 @@
-import { Prisma, type Queryable } from '../db/statements.js';
+import { execute, type ModelTransaction, Prisma, type Queryable } from '../db/statements.js';
 import type { Position } from '../domain/filters.js';
 import type { Actor, AuditAction, AuditEntry, AuditFilter } from '../domain/projects.js';
+
+/* Most entries are part of the statement that they record. The trail is read on a standby, and exported from one snapshot: models do neither. */
 
 /**
  * An insert of an audit entry for each row of `entries` (a user's id or null, details as JSON). It must be part of the statement
@@ -75,12 +77,13 @@ export function listAuditPage(
     LIMIT ${limit}::bigint`);
 }
 
-/** Records an action that changes no row of its own. */
+/** Records an action beside the statement, or in the transaction, that does it. */
 export async function recordAction(
-  db: Queryable,
+  db: Queryable | ModelTransaction,
   actor: Actor,
   action: AuditAction,
   details: Readonly<Record<string, unknown>>,
 ): Promise<void> {
-  await db.query(insertAuditEntries(actor, action, Prisma.sql`SELECT NULL::bigint, ${JSON.stringify(details)}::jsonb`));
+  const entry = Prisma.sql`SELECT NULL::bigint, ${JSON.stringify(details)}::jsonb`;
+  await execute(db, insertAuditEntries(actor, action, entry));
 }

@@ -1,6 +1,11 @@
 import { Prisma, type Queryable } from '../db/statements.js';
-import type { Actor, RegisteredDocument } from '../domain/projects.js';
+import type { Actor } from '../domain/projects.js';
 import { insertAuditEntries } from './audit.sql.js';
+
+/*
+ * What servers read from one snapshot, at their start and after a change, and what adds up to a thousand documents by one text: models would
+ * prepare one statement for each number of documents. The rest is in documents.ts, by models.
+ */
 
 /** A document with its text. */
 export interface DocumentText {
@@ -36,21 +41,6 @@ export function listProjectsWithDocuments(db: Queryable, limit: number): Promise
     LIMIT ${limit}::bigint`);
 }
 
-/** The documents of a project, oldest first. */
-export function listDocuments(db: Queryable, projectId: number): Promise<RegisteredDocument[]> {
-  return db.query(Prisma.sql`
-    SELECT id, name, created_at AS "createdAt", octet_length(text) AS bytes
-    FROM documents
-    WHERE project_id = ${projectId}::int
-    ORDER BY created_at, id`);
-}
-
-/** Tells all processes that the documents of a project change, and lets no other transaction change them until this one ends. */
-async function countChange(tx: Queryable, projectId: number): Promise<void> {
-  await tx.query(Prisma.sql`
-    UPDATE projects SET documents_version = documents_version + 1 WHERE id = ${projectId}::int`);
-}
-
 /** Adds documents, or renames those that are there, with audit entries. Returns how many documents there are, with how many bytes. */
 export async function insertDocuments(
   tx: Queryable,
@@ -58,7 +48,9 @@ export async function insertDocuments(
   documents: readonly (DocumentText & { readonly name: string })[],
 ): Promise<{ count: number; bytes: number }> {
   const { projectId } = actor;
-  await countChange(tx, projectId);
+  // Tells all processes, and lets no other transaction change the documents until this one ends.
+  await tx.query(Prisma.sql`
+    UPDATE projects SET documents_version = documents_version + 1 WHERE id = ${projectId}::int`);
   const ids = documents.map(({ id }) => id);
   const names = documents.map(({ name }) => name);
   const texts = documents.map(({ text }) => text);
@@ -75,20 +67,4 @@ export async function insertDocuments(
     SELECT count(*)::int AS count, coalesce(sum(octet_length(text)), 0)::int AS bytes
     FROM documents WHERE project_id = ${projectId}::int`);
   return sum ?? { count: 0, bytes: 0 };
-}
-
-/** Removes a document, with an audit entry. Returns its name; nothing if the project does not have it. */
-export async function deleteDocument(tx: Queryable, actor: Actor, id: string): Promise<string | undefined> {
-  const { projectId } = actor;
-  await countChange(tx, projectId);
-  const entries = Prisma.sql`SELECT NULL::bigint, jsonb_build_object('document', id, 'name', name) FROM removed`;
-  const [removed] = await tx.query<{ name: string }>(Prisma.sql`
-    WITH removed AS (
-      DELETE FROM documents WHERE project_id = ${projectId}::int AND id = ${id}::text
-      RETURNING id, name
-    ), audited AS (
-      ${insertAuditEntries(actor, 'remove_document', entries)}
-    )
-    SELECT name FROM removed`);
-  return removed?.name;
 }

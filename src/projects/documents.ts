@@ -11,13 +11,8 @@ import {
   type RegisteredDocument,
 } from '../domain/projects.js';
 import { AppError, badInput } from '../errors.js';
-import {
-  deleteDocument,
-  insertDocuments,
-  listDocuments,
-  listProjectsWithDocuments,
-  readDocuments,
-} from './documents.sql.js';
+import { recordAction } from './audit.sql.js';
+import { insertDocuments, listProjectsWithDocuments, readDocuments } from './documents.sql.js';
 
 /** The memory for texts in this process, of all projects. */
 const MAX_CACHED_BYTES = 32 * 2 ** 20;
@@ -123,17 +118,32 @@ export function createDocuments(db: Database, onChanged: () => void, onFailure: 
     },
 
     /** Oldest first. */
-    listDocuments(scope: ProjectScope): Promise<RegisteredDocument[]> {
-      return listDocuments(db, scope.projectIdFor('inspect'));
+    async listDocuments(scope: ProjectScope): Promise<RegisteredDocument[]> {
+      const where = { projectId: scope.projectIdFor('inspect') };
+      const found = await db.models(({ document }) =>
+        document.findMany({ where, orderBy: [{ createdAt: 'asc' }, { id: 'asc' }] }),
+      );
+      return found.map(({ id, name, createdAt, text }) => ({
+        id,
+        name,
+        createdAt: createdAt.toISOString(),
+        bytes: Buffer.byteLength(text),
+      }));
     },
 
     /** Removes a document and returns its name. NOT_FOUND. */
     async removeDocument(scope: ProjectScope, id: string, requestId: string | null = null): Promise<string> {
       const actor = scope.actorFor('operate', requestId);
-      const name = isTooLong('documentId', id)
-        ? undefined
-        : await db.transaction('READ COMMITTED', (tx) => deleteDocument(tx, actor, id));
-      if (name === undefined) throw new AppError('NOT_FOUND', 'The project has no document with this ID.');
+      const { projectId } = actor;
+      const name = await db.change(async (tx) => {
+        // Tells all processes, and lets no other transaction change the documents until this one ends.
+        await tx.project.updateMany({ where: { id: projectId }, data: { documentsVersion: { increment: 1 } } });
+        const document = isTooLong('documentId', id) ? null : await tx.document.findFirst({ where: { projectId, id } });
+        if (document === null) throw new AppError('NOT_FOUND', 'The project has no document with this ID.');
+        await tx.document.deleteMany({ where: { projectId, id } });
+        await recordAction(tx, actor, 'remove_document', { document: id, name: document.name });
+        return document.name;
+      });
       onChanged();
       return name;
     },

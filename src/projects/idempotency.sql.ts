@@ -1,5 +1,7 @@
 import { Prisma, type Queryable } from '../db/statements.js';
 
+/* Part of requests, in their transaction. Keys expire by the clock of the database. */
+
 /** How long retries get the first answer. */
 const EXPIRED = Prisma.sql`created_at < now() - interval '24 hours'`;
 

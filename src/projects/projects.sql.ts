@@ -1,9 +1,14 @@
 import type { KeyedRow } from '../db/batched-read.js';
-import { Prisma, type Queryable } from '../db/statements.js';
+import { execute, type ModelTransaction, Prisma, type Queryable } from '../db/statements.js';
 import type { Position } from '../domain/filters.js';
 import type { Actor, ProjectRow, ProjectSummary } from '../domain/projects.js';
-import { insertAuditEntries } from './audit.sql.js';
 import { insertLogEntries } from './operators.sql.js';
+
+/*
+ * Lists with exact totals or a literal search (a model's `contains` takes % and _ as wildcards), what every request of an operator or the start
+ * of a server needs at once, and steps of a deletion or a move, beside other statements. Changes of a project are made by models
+ * (users/project-lifecycle.ts).
+ */
 
 /** The id of a project, or null. */
 export async function findProjectId(db: Queryable, appId: string): Promise<number | null> {
@@ -90,13 +95,9 @@ export function listProjectPage(
     ORDER BY p.created_at DESC, p.id DESC`);
 }
 
-/** Disables a project that is to be deleted. Its audit trail tells so until the trail itself is deleted. */
-export async function beginDeletion(db: Queryable, actor: Actor): Promise<void> {
-  await db.query(Prisma.sql`
-    WITH disabled AS (
-      UPDATE projects SET disabled_at = coalesce(disabled_at, now()) WHERE id = ${actor.projectId}::int RETURNING id
-    )
-    ${insertAuditEntries(actor, 'delete', Prisma.sql`SELECT NULL::bigint, '{}'::jsonb FROM disabled`)}`);
+/** Lets no other transaction change a project, its secrets or its webhooks until this one ends. */
+export async function lockProject(tx: Queryable | ModelTransaction, projectId: number): Promise<void> {
+  await execute(tx, Prisma.sql`SELECT FROM projects WHERE id = ${projectId}::int FOR NO KEY UPDATE`);
 }
 
 /** A table with rows of projects. */

@@ -2,6 +2,8 @@ import { keyedStatement, Prisma, type Queryable } from '../db/statements.js';
 import type { Actor, NewSecret, Rotation, Secret, SecretScope } from '../domain/projects.js';
 import { insertAuditEntries } from './audit.sql.js';
 
+/* The look-up of credentials is hot, and the clock of the database alone decides which secrets are live. So no statement here is a model's. */
+
 export interface SecretRow {
   projectId: number;
   id: number;
@@ -68,11 +70,6 @@ export function listSecrets(db: Queryable, projectId: number): Promise<Secret[]>
     FROM app_secrets
     WHERE project_id = ${projectId}
     ORDER BY id`);
-}
-
-/** Lets no other transaction change the secrets of a project until this one ends. */
-export async function lockSecrets(tx: Queryable, projectId: number): Promise<void> {
-  await tx.query(Prisma.sql`SELECT FROM projects WHERE id = ${projectId} FOR NO KEY UPDATE`);
 }
 
 export interface AddedSecret {

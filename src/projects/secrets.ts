@@ -13,7 +13,8 @@ import {
   type SecretScope,
 } from '../domain/projects.js';
 import { AppError, badInput } from '../errors.js';
-import { endSecret, insertSecret, listSecrets, lockSecrets, replaceSecret } from './secrets.sql.js';
+import { lockProject } from './projects.sql.js';
+import { endSecret, insertSecret, listSecrets, replaceSecret } from './secrets.sql.js';
 
 export interface SecretToAdd {
   readonly label: string;
@@ -39,7 +40,7 @@ export function createSecrets(db: Database, randomBytes: (size: number) => Buffe
   /** One change at a time in a project: of two rotations the later one replaces the secret of the earlier one. */
   function exclusively<Result>(projectId: number, change: (tx: Queryable) => Promise<Result>): Promise<Result> {
     return db.transaction('READ COMMITTED', async (tx) => {
-      await lockSecrets(tx, projectId);
+      await lockProject(tx, projectId);
       return change(tx);
     });
   }

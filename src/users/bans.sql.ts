@@ -6,6 +6,8 @@ import type { Actor } from '../domain/projects.js';
 import { insertAuditEntries } from '../projects/audit.sql.js';
 import { userById } from './find-users.sql.js';
 
+/* Bans are read in batches, searched for literal texts, and written in one statement with the entry that names their user. */
+
 const BAN = Prisma.sql`
   auth_method AS "authMethod", auth_value AS "authValue", auth_value_key AS "authValueKey", created_at AS "createdAt"`;
 

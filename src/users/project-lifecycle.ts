@@ -1,9 +1,10 @@
 import type { Database } from '../db/database.js';
-import type { Prisma, Project } from '../db/generated/prisma/client.js';
+import type { Project } from '../db/generated/prisma/client.js';
 import { inBatches, type Queryable } from '../db/statements.js';
 import { type Actor, type AuditAction, type ProjectScope, requireProjectName } from '../domain/projects.js';
 import { AppError, badInput } from '../errors.js';
 import { pruneChanges } from '../feed/changes.sql.js';
+import { recordAction } from '../projects/audit.sql.js';
 import * as sql from '../projects/projects.sql.js';
 import type { Totals } from './totals.js';
 import { type Waiting, withoutImport } from './transfers.js';
@@ -19,10 +20,10 @@ export interface DeletionOptions extends Waiting {
   readonly progress: (users: number) => void;
 }
 
-interface Change {
-  readonly where: Prisma.ProjectWhereInput;
-  readonly data: Prisma.ProjectUpdateManyMutationInput;
-  readonly details?: (before: Project) => Prisma.InputJsonObject;
+interface ProjectChange {
+  /** Nobody compares the instant of `disabledAt`, so it is by the clock of this process. */
+  readonly data: Partial<Pick<Project, 'name' | 'disabledAt' | 'requestsPerMinute'>>;
+  readonly details?: Readonly<Record<string, unknown>>;
 }
 
 /**
@@ -30,43 +31,42 @@ interface Change {
  * credentials may have changed.
  */
 export function createProjectLifecycle(db: Database, totals: Totals, onChanged: () => void) {
-  /** Changes a project that is as `where` says, with an audit entry. A change that changes nothing is not recorded. */
-  async function change(
-    { projectId, actor, requestId }: Actor,
-    action: AuditAction,
-    { where, data, details = () => ({}) }: Change,
-  ): Promise<void> {
+  /** Changes a project by what it was before, with an audit entry. What changes nothing (undefined) is not recorded. */
+  async function change(actor: Actor, action: AuditAction, changeOf: (before: Project) => ProjectChange | undefined) {
     await db.change(async (tx) => {
-      const before = await tx.project.findFirst({ where: { id: projectId, ...where } });
-      if (before === null) return;
-      const { count } = await tx.project.updateMany({ where: { id: projectId, ...where }, data });
-      if (count > 0)
-        await tx.auditEntry.create({ data: { projectId, actor, requestId, action, details: details(before) } });
+      const where = { id: actor.projectId };
+      await sql.lockProject(tx, where.id);
+      const before = await tx.project.findUnique({ where });
+      const changed = before === null ? undefined : changeOf(before);
+      if (changed === undefined) return;
+      await tx.project.update({ where, data: changed.data });
+      await recordAction(tx, actor, action, changed.details ?? {});
     });
   }
 
   return {
     /** BAD_USER_INPUT. */
     async renameProject(scope: ProjectScope, name: string, requestId: string | null = null): Promise<void> {
+      const actor = scope.actorFor('operate', requestId);
       const to = requireProjectName(name);
-      await change(scope.actorFor('operate', requestId), 'rename', {
-        where: { name: { not: to } },
-        data: { name: to },
-        details: (before) => ({ from: before.name, to }),
-      });
+      await change(actor, 'rename', ({ name: from }) =>
+        from === to ? undefined : { data: { name: to }, details: { from, to } },
+      );
     },
 
     /** Refuses the project's credentials with PROJECT_DISABLED, within a second in every process. Its data is kept. */
     async disableProject(scope: ProjectScope, requestId: string | null = null): Promise<void> {
-      const data = { disabledAt: new Date() };
-      await change(scope.actorFor('operate', requestId), 'disable', { where: { disabledAt: null }, data });
+      await change(scope.actorFor('operate', requestId), 'disable', ({ disabledAt }) =>
+        disabledAt === null ? { data: { disabledAt: new Date() } } : undefined,
+      );
       onChanged();
     },
 
     /** Accepts its credentials again. */
     async enableProject(scope: ProjectScope, requestId: string | null = null): Promise<void> {
-      const data = { disabledAt: null };
-      await change(scope.actorFor('operate', requestId), 'enable', { where: { disabledAt: { not: null } }, data });
+      await change(scope.actorFor('operate', requestId), 'enable', ({ disabledAt }) =>
+        disabledAt === null ? undefined : { data: { disabledAt: null } },
+      );
       onChanged();
     },
 
@@ -79,17 +79,10 @@ export function createProjectLifecycle(db: Database, totals: Totals, onChanged: 
       const isInRange = (rate: number) => Number.isInteger(rate) && rate >= 1 && rate <= MAX_REQUESTS_PER_MINUTE;
       if (requestsPerMinute !== null && !isInRange(requestsPerMinute))
         throw badInput('rate', requestsPerMinute, `a whole number from 1 to ${MAX_REQUESTS_PER_MINUTE}`);
-      await change(scope.actorFor('operate', requestId), 'limit', {
-        // Null is not different from a number for SQL.
-        where: {
-          OR: [
-            { requestsPerMinute: { not: requestsPerMinute } },
-            ...(requestsPerMinute === null ? [] : [{ requestsPerMinute: null }]),
-          ],
-        },
-        data: { requestsPerMinute },
-        details: () => ({ requests_per_minute: requestsPerMinute }),
-      });
+      const details = { requests_per_minute: requestsPerMinute };
+      await change(scope.actorFor('operate', requestId), 'limit', (before) =>
+        before.requestsPerMinute === requestsPerMinute ? undefined : { data: { requestsPerMinute }, details },
+      );
       onChanged();
     },
 
@@ -111,7 +104,7 @@ export function createProjectLifecycle(db: Database, totals: Totals, onChanged: 
           'CONFLICT',
           'The project is being moved to another database. End the move or abort it first.',
         );
-      await sql.beginDeletion(db, actor);
+      await change(actor, 'delete', ({ disabledAt }) => ({ data: { disabledAt: disabledAt ?? new Date() } }));
       onChanged();
       let users = 0;
       for (const table of sql.LARGE_TABLES) {

@@ -189,10 +189,8 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     tryToLead: (db) => changes.tryToLead(db),
   },
   documents: {
-    deleteDocument: (db, at) => documents.deleteDocument(db, actor(at), hash(`{ a${at.projectId} }`).toString('hex')),
     insertDocuments: (db, at) =>
       documents.insertDocuments(db, actor(at), [{ id: hash('{ x }').toString('hex'), name: 'x', text: '{ x }' }]),
-    listDocuments: (db, { projectId }) => documents.listDocuments(db, projectId),
     // At the start of a process.
     listProjectsWithDocuments: about(2 * PROJECTS, (db) => documents.listProjectsWithDocuments(db, 50)),
     readDocuments: (db, { appId }) => documents.readDocuments(db, appId),
@@ -348,7 +346,6 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     useSession: (db) => operators.useSession(db, hash('session 500')),
   },
   'project-lifecycle': {
-    beginDeletion: (db, at) => projects.beginDeletion(db, actor(at)),
     // Called when the tables with many rows have none of the project.
     deleteProject: about(100, (db) => projects.deleteProject(db, actor(SMALL))),
     deleteRows: about(250, (db, at) =>
@@ -368,6 +365,7 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     findProject: about(500, (db, { projectId }) => projects.findProject(db, projectId)),
     findProjectId: (db, { appId }) => projects.findProjectId(db, appId),
     findProjects: (db, { appId }) => projects.findProjects(db, [appId, appIdOf(5), appIdOf(6)]),
+    lockProject: (db, { projectId }) => projects.lockProject(db, projectId),
     listProjectPage: about(3 * PROJECTS, (db) =>
       each([null, 'project 55'], (search) => projects.listProjectPage(db, { search, after: null, limit: 20 })),
     ),
@@ -421,7 +419,6 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
         expiresInMs: null,
       }),
     listSecrets: (db, { projectId }) => secrets.listSecrets(db, projectId),
-    lockSecrets: (db, { projectId }) => secrets.lockSecrets(db, projectId),
     markSecretUsed: (db, { projectId }) => secrets.markSecretUsed(db, projectId, projectId),
     replaceSecret: (db, at) =>
       secrets.replaceSecret(db, actor(at), {
@@ -457,8 +454,6 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
         maxFailing: 64,
       }),
     ),
-    deleteWebhook: (db, at) => webhooks.deleteWebhook(db, actor(at), at.projectId),
-    enableWebhook: (db, at) => webhooks.enableWebhook(db, actor(at), at.projectId),
     endTurn: (db, at) =>
       webhooks.endTurn(db, { projectId: at.projectId, id: at.projectId, moves: 0 } as webhooks.ClaimedWebhook, 'x', {
         ...{
@@ -472,24 +467,10 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
           attempts: [],
         },
       }),
-    findStoppedWebhooks: about(PROJECTS / 2, (db) => webhooks.findStoppedWebhooks(db, 20)),
     findTarget: (db, { projectId }) => webhooks.findTarget(db, projectId, projectId),
     findWebhookFigures: about(PROJECTS / 2, (db) => webhooks.findWebhookFigures(db)),
     hasEnabledWebhooks: (db) => webhooks.hasEnabledWebhooks(db),
-    insertWebhook: (db, at) =>
-      webhooks.insertWebhook(db, actor(at), {
-        ...{
-          url: 'https://example.com',
-          origin: 'https://example.com',
-          description: '',
-          types: [],
-          secret: hash('x'),
-          max: 10,
-        },
-        place: { id: 5, timeline: 'first' } as webhooks.AddedWebhook['place'],
-      }),
     listWebhooks: (db, { projectId }) => each([null, projectId], (id) => webhooks.listWebhooks(db, projectId, id)),
-    lockWebhooks: (db, { projectId }) => webhooks.lockWebhooks(db, projectId),
     renewLeases: (db, { projectId }) => webhooks.renewLeases(db, [{ projectId, id: projectId }], 'x', 1_000),
     replaceWebhookSecret: (db, at) =>
       webhooks.replaceWebhookSecret(db, actor(at), { id: at.projectId, secret: hash('y'), overlapMs: 1_000, max: 5 }),

@@ -211,7 +211,7 @@ function* defaultFacts(column: string, type: string, value: unknown): Generator<
     yield `sequence ${sequence}: ${type} of ${column}`;
     yield `default ${column}: nextval('${sequence}'::regclass)`;
   } else if (call?.name === 'now') yield `default ${column}: CURRENT_TIMESTAMP`;
-  else if (call?.name === 'dbgenerated' && call.args?.length === 0) yield `default ${column}: by the database`;
+  else if (call?.name === 'dbgenerated') yield `default ${column}: ${call.args?.[0] ?? 'by the database'}`;
   else if (typeof value === 'string') yield `default ${column}: '${value}'::${type}`;
   else if (Array.isArray(value)) yield `default ${column}: '{${value.join(',')}}'::${type}`;
   else if (typeof value === 'number' || typeof value === 'boolean') yield `default ${column}: ${value}`;
