@@ -9,7 +9,7 @@ import { fromPrisma } from './failures.js';
 import { type Prisma, PrismaClient } from './generated/prisma/client.js';
 import { keepConnection, listen } from './listen.js';
 import { createTimeLimit } from './prepared-statement.js';
-import { createReplica, type Lagging, REPLICA_STATEMENT_MS, type Replica } from './replica.js';
+import { createReplica, REPLICA_STATEMENT_MS, type Replica, type ReplicaReads } from './replica.js';
 import { createStatements, createTransactions, type Isolation, type Queryable, statementName } from './statements.js';
 
 /** The database behind one type, for both engines. It answers nothing before `start`. */
@@ -36,7 +36,7 @@ export interface Database extends Queryable {
    * Reads lists, counts and exports, which may be somewhat old: on the standby of DATABASE_REPLICA_URL while it is good, otherwise and
    * without one on the primary. All that has to see what was just written is read here, and not there.
    */
-  readonly lagging: Lagging;
+  readonly replicaReads: ReplicaReads;
   /** The standby of DATABASE_REPLICA_URL; null without one. */
   readonly replica: Pick<Replica, 'start' | 'maxAgeMs' | 'ask' | 'usage'> | null;
   /** Runs `work` in one transaction without a time limit. An error undoes everything. */
@@ -192,7 +192,7 @@ type Engine = Pick<
   Database,
   'openPort' | 'direct' | 'requireSessions' | 'start' | 'abandon' | 'listen' | 'keepSession' | 'engineUsage' | 'close'
 > & {
-  readonly createReplica: (primary: Lagging) => Replica | null;
+  readonly createReplica: (primary: ReplicaReads) => Replica | null;
 };
 
 /** `limitMs` is the statement timeout of requests, 0 for none. */
@@ -209,7 +209,7 @@ function fromPool(pool: pg.Pool, limitMs: number, options: DatabaseOptions, engi
   const { direct } = engine;
   const { inTransaction, withRetries } = createTransactions(pool, statementsOn);
 
-  const primary: Lagging = {
+  const primary: ReplicaReads = {
     query: (sql) => withRetries(() => single.query(sql)),
     transaction: (isolation, work) => inTransaction(isolation, null, work),
   };
@@ -229,7 +229,7 @@ function fromPool(pool: pg.Pool, limitMs: number, options: DatabaseOptions, engi
     direct,
     requireSessions: () => engine.requireSessions(),
     ...primary,
-    lagging: replica ?? primary,
+    replicaReads: replica ?? primary,
     replica,
     requestTransaction: (work, isolation = 'READ COMMITTED') =>
       withRetries(() => inTransaction(isolation, limit, work)),

@@ -16,13 +16,13 @@ import {
 } from './statements.js';
 
 /** Runs reads that may be somewhat old. */
-export interface Lagging extends Queryable {
+export interface ReplicaReads extends Queryable {
   /** Runs `work`, which only reads, in one transaction without a time limit. */
   transaction<Result>(isolation: Isolation, work: (tx: Queryable) => Promise<Result>): Promise<Result>;
 }
 
 /** Reads on a standby while it answers and is not too far behind, and otherwise on the primary. */
-export interface Replica extends Lagging {
+export interface Replica extends ReplicaReads {
   /** Begins to watch the standby. Otherwise the first read does. */
   start(): void;
   /** What was committed longer ago than this is in every read that begins now. */
@@ -48,7 +48,7 @@ export interface ReplicaOptions {
   readonly connection: pg.ClientConfig;
   readonly poolSize: number;
   readonly maxLagMs: number;
-  readonly primary: Lagging;
+  readonly primary: ReplicaReads;
   /** Keeps a session with the primary. */
   readonly keepSession: (work: (session: Queryable & { readonly signal: AbortSignal }) => Promise<void>) => void;
   readonly onStatement?: (sql: string, server: 'replica') => void;

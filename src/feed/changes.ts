@@ -93,7 +93,7 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
       weigh: ({ scan }) => scan,
     });
   const readNow = readOn(db);
-  const readLagging = db.replica === null ? readNow : readOn(db.lagging);
+  const readLagging = db.replica === null ? readNow : readOn(db.replicaReads);
   const news = createNews(db, publisher.listen);
 
   async function readPart(

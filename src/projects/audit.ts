@@ -26,13 +26,13 @@ export function createAudit(db: Database) {
   return {
     /** After which position the newest `limit` entries from `since` on begin; null: with the first of all. */
     async findStart(scope: ProjectScope, since: Date | null, limit: number): Promise<Position | null> {
-      const before = await findAuditEntryBefore(db.lagging, scope.projectIdFor('inspect'), since, limit);
+      const before = await findAuditEntryBefore(db.replicaReads, scope.projectIdFor('inspect'), since, limit);
       return before === undefined ? since && { createdAt: since, id: 0 } : positionOf(before);
     },
 
     /** The next `limit` entries after a position (null: from the first on), oldest first. */
     listEntries(scope: ProjectScope, after: Position | null, limit: number): Promise<AuditEntry[]> {
-      return listAuditEntries(db.lagging, scope.projectIdFor('inspect'), after, limit);
+      return listAuditEntries(db.replicaReads, scope.projectIdFor('inspect'), after, limit);
     },
 
     /** The next `limit` entries after a cursor (null: from the newest on) that meet all conditions. BAD_USER_INPUT. */
@@ -43,7 +43,7 @@ export function createAudit(db: Database) {
     ): Promise<AuditPage> {
       const projectId = scope.projectIdFor('inspect');
       const position = after === null ? null : parse(cursor('after'), after);
-      const found = await listAuditPage(db.lagging, projectId, readQuestion(question), position, limit + 1);
+      const found = await listAuditPage(db.replicaReads, projectId, readQuestion(question), position, limit + 1);
       return { entries: found.slice(0, limit), hasNext: found.length > limit };
     },
 
@@ -52,7 +52,7 @@ export function createAudit(db: Database) {
       const projectId = scope.projectIdFor('inspect');
       const filter = readQuestion(question);
       const { format, write, signal } = options;
-      return db.lagging.transaction('REPEATABLE READ', async (tx) => {
+      return db.replicaReads.transaction('REPEATABLE READ', async (tx) => {
         let exported = 0;
         if (format === 'csv') await write(formatCsvLine(CSV_COLUMNS));
         for (let last: AuditEntry | undefined; ; ) {

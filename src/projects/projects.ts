@@ -174,7 +174,7 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
     ): Promise<{ projects: OpenProject[]; total: number; hasNext: boolean }> {
       if (search !== null && isTooLong('projectName', search))
         throw badInput('search', search, `text of ${atMost('projectName')}`);
-      const rows = await listProjectPage(db.lagging, { search: search?.trim() || null, after, limit: limit + 1 });
+      const rows = await listProjectPage(db.replicaReads, { search: search?.trim() || null, after, limit: limit + 1 });
       const projects = rows.flatMap((row) => (row.id === null ? [] : open(row as ProjectRow, operator)));
       return {
         projects: projects.slice(0, limit),

@@ -105,14 +105,14 @@ const LOGIN_METHODS = Object.values(LoginMethod);
 export function createStatistics(db: Database, totals: Totals) {
   const signUps = createBatchedRead({
     name: 'sign-ups',
-    read: (keys: readonly SignUpsKey[]) => countSignUps(db.lagging, keys),
+    read: (keys: readonly SignUpsKey[]) => countSignUps(db.replicaReads, keys),
     answer: (rows: SignUpsRow[]) => rows,
     groupKey: signUpsGroupKey,
     weigh: () => MAX_BUCKETS / 10,
   });
   const byMethod = createBatchedRead({
     name: 'totals by method',
-    read: (keys: readonly MethodsKey[]) => countByMethod(db.lagging, keys),
+    read: (keys: readonly MethodsKey[]) => countByMethod(db.replicaReads, keys),
     answer: (rows) => rows,
   });
 

@@ -172,7 +172,7 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
       const actor = scope.actorFor('inspect', requestId);
       const isWhole = filter === EVERYONE || cacheKey(filter) === cacheKey(EVERYONE);
       await recordAction(db, actor, 'export', { format, ...(isWhole ? {} : { filter: describeFilter(filter) }) });
-      return db.lagging.transaction('REPEATABLE READ', async (tx) => {
+      return db.replicaReads.transaction('REPEATABLE READ', async (tx) => {
         const exported = { users: 0, bans: 0, cursor: await findSnapshotCursor(tx) };
         if (format === 'csv') await write(CSV_HEAD);
         for (let afterId = 0; ; ) {

@@ -75,20 +75,20 @@ export function createUsers(db: Database, totals: Totals) {
   const byAddress = createSearch(db, 'address');
   const counts = createBatchedRead({
     name: 'counts of users',
-    read: (keys: readonly CountKey[]) => countUsers(db.lagging, keys),
+    read: (keys: readonly CountKey[]) => countUsers(db.replicaReads, keys),
     answer: ([total]) => total as Total,
     groupKey: countGroupKey,
   });
   const pages = createBatchedRead({
     name: 'pages of users',
-    read: (keys: readonly PageKey[]) => listUserPages(db.lagging, keys),
+    read: (keys: readonly PageKey[]) => listUserPages(db.replicaReads, keys),
     answer: (rows: ListRow<Total>[]) => ({ users: usersOf(rows), whole: rows[0] as ListRow<Total> }),
     groupKey: pageGroupKey,
     weigh: listWeight,
   });
   const windows = createBatchedRead({
     name: 'windows of users',
-    read: (keys: readonly WindowKey[]) => listUserWindows(db.lagging, keys),
+    read: (keys: readonly WindowKey[]) => listUserWindows(db.replicaReads, keys),
     answer: (rows: ListRow<Beyond>[]) => ({ users: usersOf(rows), beyond: rows[0] as ListRow<Beyond> }),
     groupKey: windowGroupKey,
     weigh: listWeight,

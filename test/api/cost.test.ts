@@ -223,14 +223,14 @@ describe('cost reports are limited, to protect other requests', () => {
   test('a project gets at most ten cost reports at once; its other requests succeed without a report', async () => {
     const wide = await startTestApp();
     const [one, other] = [await wide.createProject(), await wide.createProject()];
-    const { lagging } = wide.context.db;
-    const { query } = lagging;
+    const { replicaReads } = wide.context.db;
+    const { query } = replicaReads;
     let release = () => {};
     const held = new Promise<void>((resolve) => {
       release = resolve;
     });
     // Look-ups of credentials are not held back.
-    lagging.query = async (statement) => {
+    replicaReads.query = async (statement) => {
       await held;
       return query(statement);
     };

@@ -1,6 +1,6 @@
+import { FilterInput } from './form.js';
 import { LOGIN_METHODS, type LoginMethod, METHOD_NAMES } from './format.js';
 import { useUrlState } from './location.js';
-import { FilterInput } from './form.js';
 import { Button } from './parts.js';
 
 /** As in the public API. What does not filter is left out. */
