@@ -62,7 +62,12 @@ export function fromPrisma(error: unknown): unknown {
   if (cause === undefined) return error;
   const { originalCode, originalMessage, kind = '' } = cause;
   const code = originalCode ?? CODES_OF_KINDS[kind] ?? kind;
-  return Object.assign(new Error(originalMessage ?? kind, { cause: error }), { code });
+  return Object.assign(new Error(originalMessage ?? kind, { cause: error }), {
+    code,
+    // Prisma keeps neither. A model's statement is short, so what took too long was a lock.
+    ...(BROKEN_CONNECTION.test(code) && { severity: 'FATAL' }),
+    ...(code === '57014' && { where: 'while locking a row' }),
+  });
 }
 
 /** The database has refused a write of a project that is on its way to another one. */

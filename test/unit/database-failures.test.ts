@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { toUnavailable } from '#dist/db/failures.js';
+import { fromPrisma, toUnavailable } from '#dist/db/failures.js';
 import type { AppError } from '#dist/errors.js';
 
 /** How failures of the database are told apart. The tests in test/faults meet the most important ones on a real server. */
@@ -51,4 +51,31 @@ test.each([
   ['a fault of our own', new TypeError('x is not a function')],
 ])('%s stays as it is', (_what, cause) => {
   expect(toUnavailable(cause)).toBe(cause);
+});
+
+/** An error of a model, as Prisma throws it. */
+const ofModel = (cause: object) => fault({ code: 'P2010', meta: { driverAdapterError: { cause } } }, 'Prisma');
+
+test.each([
+  ['no server', { kind: 'DatabaseNotReachable' }, 'The database cannot be reached now.'],
+  ['a connection that ended', { kind: 'ConnectionClosed' }, 'The connection to the database broke.'],
+  ['a pooler without a server', { kind: 'postgres', originalCode: '08P01' }, 'The connection to the database broke.'],
+  [
+    'too many connections',
+    { kind: 'TooManyConnections', originalCode: '53300' },
+    'The database cannot be reached now.',
+  ],
+  ['no time left at a row', { kind: 'postgres', originalCode: '57014' }, 'What this request needs is locked'],
+])('of a model of Prisma, %s is UNAVAILABLE as well', (_what, cause, message) => {
+  expect(toUnavailable(fromPrisma(ofModel(cause)))).toMatchObject({
+    code: 'UNAVAILABLE',
+    message: expect.stringContaining(message),
+  });
+});
+
+test('any other error of a model keeps its code and its message, and what is no error of a model stays as it is', () => {
+  const cause = { kind: 'UniqueConstraintViolation', originalCode: '23505', originalMessage: 'duplicate key' };
+  expect(fromPrisma(ofModel(cause))).toMatchObject({ code: '23505', message: 'duplicate key' });
+  const other = new Error('other');
+  expect(fromPrisma(other)).toBe(other);
 });
