@@ -101,7 +101,7 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
     });
 
     test.each([
-      'dist/app.js',
+      'dist/app/app.js',
       'dist/dashboard/pages/index.html',
       'dist/db/empty-database.tgz',
       'prisma/migrations/20261121000000_init/migration.sql',
