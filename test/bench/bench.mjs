@@ -1,15 +1,20 @@
 import { writeFile } from 'node:fs/promises';
 import { cpus } from 'node:os';
-import { isDeepStrictEqual, parseArgs } from 'node:util';
+import { parseArgs } from 'node:util';
+import { checkAnswers, checkWrites, cursorsOf } from './agreement.mjs';
 import { prepareData, withClient } from './data.mjs';
 import { measureDepth, measureStartup, measureTallies } from './figures.mjs';
 import { measureFirstImport, measureImport } from './import.mjs';
 import { findGenerator, load } from './load.mjs';
-import { endedChildrenSeconds, keepAwake } from './machine.mjs';
+import { keepAwake } from './machine.mjs';
+import { settled, startMeters } from './meters.mjs';
 import { measureOverload } from './overload.mjs';
-import { addBuilds, cpuSeconds, likeOf, SERVERS, startServer } from './processes.mjs';
-import { ask, drawItems, headersFor, readCursors, SCENARIOS, seededRandom } from './questions.mjs';
+import { addBuilds, likeOf, SERVERS, startServer } from './processes.mjs';
+import { drawItems, headersFor, SCENARIOS, seededRandom } from './questions.mjs';
+import { isInvalid, median, printScenario, verdicts } from './report.mjs';
 import { measureWorkers } from './workers.mjs';
+import { copyForWrites, databaseOf, drawWrites } from './write-data.mjs';
+import { WRITES } from './writes.mjs';
 
 /**
  * Compares userdir with its peers (README, "Figures"). First every server answers a sample, and all answers must be
@@ -68,7 +73,8 @@ const { values: given } = parseArgs({
 
 const defaults = given.smoke
   ? {
-      users: '2000',
+      // One load removes thousands.
+      users: '20000',
       smallProjects: 5,
       rounds: '1',
       seconds: '1',
@@ -151,47 +157,6 @@ for (const signal of ['SIGINT', 'SIGTERM']) {
   });
 }
 
-/** Sends the same request to every server; throws at the first answer that differs from ours. */
-async function checkAnswers(scenarios, data) {
-  const items = await drawItems(data, seededRandom(1), { count: 40, pages: options.pages });
-  const expected = new Map();
-  let compared = 0;
-  for (const name of options.servers.filter((each) => !SERVERS[each].isCeiling)) {
-    const server = await startServer(name, data, options.pool);
-    const entry = keepServer(server);
-    for (const scenario of scenarios.filter(({ ask: words }) => words[likeOf(name)] !== undefined)) {
-      const cursors = await cursorsOf(server, scenario, data);
-      const asked = items[scenario.items].filter(
-        (item) => item === 0 || !scenario.firstPageOnly?.includes(likeOf(name)),
-      );
-      for (const item of asked) {
-        const question = scenario.ask[likeOf(name)](item, cursors);
-        const answer = scenario.read(await ask(server, data, question));
-        const key = `${scenario.name} ${JSON.stringify(item)}`;
-        if (!expected.has(key)) {
-          expected.set(key, plain(answer));
-          continue;
-        }
-        compared += 1;
-        if (!isDeepStrictEqual(plain(answer), expected.get(key))) {
-          throw new Error(
-            `${scenario.name}: ${name} disagrees with ${options.servers[0]} about ${JSON.stringify(item)}.\n` +
-              `${JSON.stringify(plain(answer))}\n${JSON.stringify(expected.get(key))}`,
-          );
-        }
-      }
-    }
-    await entry.stop();
-  }
-  if (compared === 0) throw new Error('Nothing was compared: no scenario has two of these servers.');
-  log(`${options.servers.join(', ')} agree: ${compared} answers compared.`);
-}
-
-/** A value as JSON represents it, with sorted keys. */
-function plain(value) {
-  return JSON.parse(JSON.stringify(value));
-}
-
 /** Adds a server to the cleanup; `stop` removes it again. */
 function keepServer(server) {
   cleanup.push(server.stop);
@@ -201,11 +166,6 @@ function keepServer(server) {
       await server.stop();
     },
   };
-}
-
-async function cursorsOf(server, scenario, data) {
-  const needed = scenario.items === 'pages' && scenario.name.startsWith('GraphQL');
-  return needed ? readCursors(server, data, options.pages) : [];
 }
 
 /** V8 compiles what has run some thousand times, and only some seconds later as well as it can. */
@@ -222,7 +182,12 @@ async function compare(scenario, data, generator) {
     for (const name of names) {
       const server = await startServer(name, data, options.pool);
       const entry = keepServer(server);
-      servers.push({ ...server, entry, isCold: !options.smoke, cursors: await cursorsOf(server, scenario, data) });
+      servers.push({
+        ...server,
+        entry,
+        isCold: !options.smoke,
+        cursors: await cursorsOf(server, scenario, data, options.pages),
+      });
     }
     for (; round < endOf(start); round += 1) {
       measured.push(...(await measureRound(round, { scenario, data, generator, servers })));
@@ -230,19 +195,23 @@ async function compare(scenario, data, generator) {
     await settled(data);
     for (const { entry } of servers) await entry.stop();
   }
-  return { name: scenario.name, toReach: scenario.toReach, rows: summarise(names, measured), measured };
+  const writes = WRITES.includes(scenario);
+  return { name: scenario.name, toReach: scenario.toReach, writes, rows: summarise(names, measured), measured };
 }
 
 async function measureRound(round, { scenario, data, generator, servers }) {
   const measured = [];
-  const items = await drawItems(data, seededRandom(1_000 + round), { count: 4_000, pages: options.pages });
+  const items =
+    scenario.items && (await drawItems(data, randomOf(round), { count: 4_000, pages: options.pages }))[scenario.items];
   for (const connections of options.connections) {
     // Every second round runs in reverse, so that no server always follows the same one.
     for (const server of round % 2 === 0 ? servers : servers.toReversed()) {
-      const requests = items[scenario.items].map((item) => scenario.ask[likeOf(server.name)](item, server.cursors));
-      const target = { url: server.url, headers: headersFor(server.name, data), requests };
-      if (server.isCold) await load(generator, { ...target, connections: 16, seconds: WARM_UP_SECONDS });
+      if (server.isCold) {
+        const target = await targetOf(server, round, { scenario, data, items });
+        await load(generator, { ...target, connections: 16, seconds: WARM_UP_SECONDS });
+      }
       server.isCold = false;
+      const target = await targetOf(server, round, { scenario, data, items });
       await settled(data);
       const meters = await startMeters(server, data);
       const result = await load(generator, { ...target, connections, seconds: options.seconds });
@@ -252,82 +221,18 @@ async function measureRound(round, { scenario, data, generator, servers }) {
   return measured;
 }
 
-const SETTLE_TIMEOUT_MS = 180_000;
+const randomOf = (round) => seededRandom(1_000 + round);
 
-/** Waits until PostgreSQL is idle, so that a slow query does not disturb the next measurement. */
-async function settled(data) {
-  const endsAt = performance.now() + SETTLE_TIMEOUT_MS;
-  await withClient(data.ours, async (client) => {
-    for (let quiet = 0; quiet < 2; await new Promise((resolve) => setTimeout(resolve, 50))) {
-      if (performance.now() > endsAt) throw new Error(`A server was busy for ${SETTLE_TIMEOUT_MS} ms after its load.`);
-      const { rows } = await client.query(
-        `SELECT count(*)::int AS busy FROM pg_stat_activity
-         WHERE datname = ANY($1) AND state <> 'idle' AND backend_type = 'client backend' AND pid <> pg_backend_pid()`,
-        [databaseNames(data)],
-      );
-      quiet = rows[0].busy === 0 ? quiet + 1 : 0;
-    }
-  });
-}
-
-/** Measures a server and its database while it is loaded. Times are per response, scavenges on average. */
-async function startMeters(server, data) {
-  const memory = watchMemory(server);
-  const [cpuBefore, databaseBefore, before] = [server.cpuSeconds(), await databaseCpu(data), server.scavenges()];
-  const loadBefore = endedChildrenSeconds();
+/** What a load sends to a server. Questions that write have other items for each load. */
+async function targetOf({ name, url, cursors }, round, { scenario, data, items }) {
+  const asked = items ?? (await drawWrites(scenario, databaseOf(name, data), data, randomOf(round)));
   return {
-    async stop(responses) {
-      const [cpu, database, after] = [server.cpuSeconds(), await databaseCpu(data), server.scavenges()];
-      const scavenges = after.count - before.count;
-      let databaseSeconds = 0;
-      for (const [pid, seconds] of database) databaseSeconds += seconds - (databaseBefore.get(pid) ?? 0);
-      return {
-        cpuUs: ((cpu - cpuBefore) * 1e6) / responses,
-        databaseUs: (databaseSeconds * 1e6) / responses,
-        loadUs: ((endedChildrenSeconds() - loadBefore) * 1e6) / responses,
-        scavenges,
-        scavengeMs: scavenges === 0 ? 0 : (after.ms - before.ms) / scavenges,
-        promotedMiB: scavenges === 0 ? 0 : (after.promotedMiB - before.promotedMiB) / scavenges,
-        rssMiB: memory.stop(),
-      };
-    },
+    url,
+    headers: headersFor(name, data),
+    requests: asked.map((item) => scenario.ask[likeOf(name)](item, cursors)),
+    numbers: scenario.numbersOf?.(data),
+    expected: scenario.expected,
   };
-}
-
-/** CPU time of each session of PostgreSQL in our databases, if it runs on this machine. Of parallel workers none is known. */
-async function databaseCpu(data) {
-  const { rows } = await withClient(data.ours, (client) =>
-    client.query(
-      `SELECT pid FROM pg_stat_activity WHERE datname = ANY($1) AND backend_type = 'client backend' AND pid <> pg_backend_pid()`,
-      [databaseNames(data)],
-    ),
-  );
-  return new Map(rows.map(({ pid }) => [pid, cpuSeconds(pid) ?? 0]));
-}
-
-function databaseNames(data) {
-  return [data.ours, data.peers].map((url) => new URL(url).pathname.slice(1));
-}
-
-function watchMemory(server) {
-  let peak = 0;
-  const look = () => {
-    peak = Math.max(peak, server.rssMiB() ?? 0);
-  };
-  const timer = setInterval(look, 100);
-  return {
-    stop() {
-      look();
-      clearInterval(timer);
-      return peak;
-    },
-  };
-}
-
-function median(values) {
-  const sorted = values.toSorted((a, b) => a - b);
-  const middle = Math.floor(sorted.length / 2);
-  return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
 function summarise(names, measured) {
@@ -344,6 +249,8 @@ function summarise(names, measured) {
         cpuUs: of('cpuUs'),
         databaseUs: of('databaseUs'),
         loadUs: of('loadUs'),
+        commits: of('commits'),
+        walBytes: of('walBytes'),
         scavenges: of('scavenges'),
         scavengeMs: of('scavengeMs'),
         promotedMiB: of('promotedMiB'),
@@ -356,88 +263,20 @@ function summarise(names, measured) {
   );
 }
 
-/** Ours ÷ theirs: the median of the rounds. */
-function ratioOf(ours, theirs, figure) {
-  return median(ours.rounds.map((round, index) => round[figure] / theirs.rounds[index][figure]));
-}
-
-/** A measurement with any bad answer, or with no answer, is invalid. */
-function isInvalid({ failures, responses }) {
-  return failures > 0 || responses === 0;
-}
-
-function printScenario({ name, rows }) {
-  print(`### ${name}\n`);
-  print(
-    '| connections | server | requests/s | ours ÷ peer | p50 ms | p99 ms | CPU µs/request: server | database | load | scavenges | ms each | promoted by each, MiB | RSS MiB |',
-  );
-  print('|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|');
-  for (const row of rows) {
-    const ours = rows.find(({ server, connections }) => server === 'ours' && connections === row.connections);
-    const ratio = row.server === 'ours' || ours === undefined ? '' : ratioOf(ours, row, 'rps').toFixed(2);
-    const fault = isInvalid(row) ? ` — **INVALID: ${row.failures} failures, ${row.responses} answers**` : '';
-    const title = `${SERVERS[row.server].title}${fault}`;
-    const rate = row.rps.toFixed(row.rps < 100 ? 1 : 0);
-    const cpu = [row.cpuUs, row.databaseUs, row.loadUs].map((us) => us.toFixed(0));
-    const times = [row.p50Ms.toFixed(2), row.p99Ms.toFixed(2), ...cpu];
-    const garbage = [row.scavenges.toFixed(0), row.scavengeMs.toFixed(1), row.promotedMiB.toFixed(2)];
-    print(`| ${[row.connections, title, rate, ratio, ...times, ...garbage, row.rssMiB.toFixed(0)].join(' | ')} |`);
-  }
-  print();
-}
-
-/** With fewer connections the 99th percentile is that of the machine. */
-const P99_CONNECTIONS = [16, 64];
-
-/** The targets that this run has measured. */
-function verdicts(results) {
-  const verdict = (figure, toReach, measured, reached) => ({ figure, toReach, measured, reached });
-  const compared = results.flatMap(({ name, toReach, rows }) =>
-    toReach.flatMap(({ peer, requests, p99, isMost = false }) =>
-      options.connections.flatMap((connections) => {
-        const find = (server) => rows.find((row) => row.server === server && row.connections === connections);
-        const [ours, theirs] = [find('ours'), find(peer)];
-        if (ours === undefined || theirs === undefined) return [];
-        const figure = `${name}, ${connections} connections, against ${SERVERS[peer].title}`;
-        if (isInvalid(ours) || isInvalid(theirs)) return [verdict(figure, '', 'invalid', false)];
-        const reached = [];
-        if (requests[connections] !== undefined) {
-          const ratio = ratioOf(ours, theirs, 'rps');
-          const is = isMost ? ratio <= requests[connections] : ratio >= requests[connections];
-          reached.push(
-            verdict(figure, `requests ${isMost ? '≤' : '≥'} ${requests[connections]}`, ratio.toFixed(2), is),
-          );
-        }
-        if (p99 !== undefined && P99_CONNECTIONS.includes(connections)) {
-          const ratio = ratioOf(ours, theirs, 'p99Ms');
-          reached.push(verdict(figure, `p99 ≤ ${p99}`, ratio.toFixed(2), ratio <= p99));
-        }
-        return reached;
-      }),
-    ),
-  );
-  const ours = results.flatMap(({ rows }) => rows.filter(({ server }) => server === 'ours'));
-  if (ours.length === 0) return compared;
-  const most = (figure) => Math.max(...ours.map((row) => row[figure]));
-  const [memory, promoted] = [most('rssMiB'), most('promotedMiB')];
-  return [
-    ...compared,
-    verdict('RSS of userdir under load', '≤ 220 MiB', `${memory.toFixed(0)} MiB`, memory <= 220),
-    verdict('Promoted by a scavenge', '≤ 0.3 MiB', `${promoted.toFixed(2)} MiB`, promoted <= 0.3),
-  ];
-}
-
 async function runComparison(generator) {
-  const scenarios = SCENARIOS.filter(({ name }) => options.scenarios.some((text) => name.includes(text)));
-  if (scenarios.length === 0)
-    throw new Error(`--scenarios is of ${SCENARIOS.map(({ name }) => `"${name}"`).join(', ')}.`);
+  const isChosen = ({ name }) => options.scenarios.some((text) => name.includes(text));
+  const [reads, writes] = [SCENARIOS.filter(isChosen), WRITES.filter(isChosen)];
+  if (reads.length + writes.length === 0)
+    throw new Error(`--scenarios is of ${[...SCENARIOS, ...WRITES].map(({ name }) => `"${name}"`).join(', ')}.`);
   const data = await prepareData(options, cleanup);
-  await checkAnswers(scenarios, data);
+  if (reads.length > 0) await checkAnswers(reads, data, { options, keepServer });
+  const copies = writes.length > 0 ? await copyForWrites(data, options, cleanup) : null;
+  if (copies !== null) await checkWrites(writes, copies, { options, keepServer });
   const results = [];
-  for (const scenario of scenarios) {
-    const result = await compare(scenario, data, generator);
+  for (const scenario of [...reads, ...writes]) {
+    const result = await compare(scenario, writes.includes(scenario) ? copies : data, generator);
     if (result === null) continue;
-    printScenario(result);
+    printScenario(result, print);
     results.push(result);
   }
   const invalid = results.flatMap(({ rows }) => rows).filter(isInvalid);
@@ -450,7 +289,7 @@ async function runComparison(generator) {
     for (const figure of [measureImport, measureTallies]) await figure({ options, cleanup, print, median });
     return { results };
   }
-  const reached = verdicts(results);
+  const reached = verdicts(results, options.connections);
   if (reached.length === 0) return { results };
   print('### To reach\n');
   print('| figure (ours against the peer) | to reach | measured | reached |');

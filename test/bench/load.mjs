@@ -23,15 +23,33 @@ export async function findGenerator() {
   return found ? 'wrk' : 'autocannon';
 }
 
+/** Where a request has it, the next number of a load is put: ten characters, as the numbers of bodies have, whose length is sent before them. */
+export const NUMBER = '{{number}}';
+
 /**
- * Repeats the requests, one in flight per connection.
+ * The nth number of a load: it steps through `count` numbers from `first` on. None is drawn twice before all were, as `step` and `count` have no
+ * common divisor; a load that draws more has failed.
+ * @param {{ first: number, step: number, count: number }} numbers
+ */
+export const numberAt = ({ first, step, count }, n) => first + ((n * step) % count);
+
+/** A request with a number in it. */
+export function withNumber(request, number) {
+  const put = (text) => (typeof text === 'string' ? text.replaceAll(NUMBER, String(number)) : text);
+  const headers = Object.entries(request.headers ?? {}).map(([name, value]) => [name, put(value)]);
+  return { ...request, path: put(request.path), headers: Object.fromEntries(headers), body: put(request.body) };
+}
+
+/**
+ * Repeats the requests, one in flight per connection. With `numbers`, each gets a number of its own; an answer without the text `expected` is
+ * a failure.
  * @returns {Promise<{ rps: number, p50Ms: number, p99Ms: number, responses: number, failures: number }>}
  */
 export function load(generator, options) {
   return generator === 'wrk' ? loadByWrk(options) : loadByAutocannon(options);
 }
 
-async function loadByWrk({ url, headers, requests, connections, seconds }) {
+async function loadByWrk({ url, headers, requests, numbers, expected = '', connections, seconds }) {
   const directory = await mkdtemp(join(tmpdir(), 'userdir-bench-wrk-'));
   try {
     const requestsFile = join(directory, 'requests');
@@ -40,7 +58,13 @@ async function loadByWrk({ url, headers, requests, connections, seconds }) {
     // No URL, JSON text or header contains a NUL.
     await writeFile(requestsFile, requests.map((request) => rawRequest(host, headers, request)).join('\0'));
     const args = ['-t1', `-c${connections}`, `-d${seconds}s`, '--timeout', '120s', '-s', WRK_SCRIPT, url];
-    await run('wrk', args, { ...process.env, BENCH_REQUESTS: requestsFile, BENCH_RESULT: resultFile });
+    await run('wrk', args, {
+      ...process.env,
+      BENCH_REQUESTS: requestsFile,
+      BENCH_RESULT: resultFile,
+      BENCH_EXPECTED: expected,
+      BENCH_NUMBERS: numbers === undefined ? '' : `${numbers.first} ${numbers.step} ${numbers.count}`,
+    });
     const result = JSON.parse(await readFile(resultFile, 'utf8'));
     return { ...result, rps: result.responses / result.seconds };
   } finally {
@@ -48,9 +72,9 @@ async function loadByWrk({ url, headers, requests, connections, seconds }) {
   }
 }
 
-export function rawRequest(host, headers, { method, path, body }) {
+export function rawRequest(host, headers, { method, path, headers: own, body }) {
   const lines = [`${method} ${path} HTTP/1.1`, `Host: ${host}`];
-  for (const [name, value] of Object.entries(headers)) {
+  for (const [name, value] of Object.entries({ ...headers, ...own })) {
     if (body !== undefined || name !== 'content-type') lines.push(`${name}: ${value}`);
   }
   if (body !== undefined) lines.push(`content-length: ${Buffer.byteLength(body)}`);
@@ -71,10 +95,20 @@ function run(command, args, env) {
   });
 }
 
-async function loadByAutocannon({ url, headers, requests, connections, seconds }) {
+async function loadByAutocannon({ url, headers, requests, numbers, expected = '', connections, seconds }) {
   const latencies = [];
   let failures = 0;
   let client = 0;
+  let sent = 0;
+  /** As autocannon builds it, anew each time it is sent. */
+  const numbered = (built) => {
+    sent += 1;
+    if (sent > numbers.count) failures += 1;
+    const request = withNumber(built, numberAt(numbers, sent));
+    // Fastify refuses the type of a body that is not there.
+    if (request.method === 'DELETE') delete request.headers['content-type'];
+    return request;
+  };
   const startedAt = performance.now();
   const running = autocannon({
     url,
@@ -83,12 +117,13 @@ async function loadByAutocannon({ url, headers, requests, connections, seconds }
     timeout: 120,
     headers,
     // GraphQL answers errors with status 200.
-    verifyBody: (body) => !body.includes('"errors"'),
+    verifyBody: (body) => !body.includes('"errors"') && body.includes(expected),
     // Each connection starts at another place in the list, so that they do not all send the same request at once.
     setupClient: (each) => {
       const start = Math.floor((client * requests.length) / connections);
       client += 1;
-      each.setRequests(Array.from({ length: 200 }, (_, place) => ({ ...requests[(start + place) % requests.length] })));
+      const own = Array.from({ length: 200 }, (_, place) => ({ ...requests[(start + place) % requests.length] }));
+      each.setRequests(numbers === undefined ? own : own.map((request) => ({ ...request, setupRequest: numbered })));
     },
   });
   // The histogram of autocannon has only whole milliseconds.

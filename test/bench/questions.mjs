@@ -2,13 +2,13 @@ import { withClient } from './data.mjs';
 import { likeOf } from './processes.mjs';
 
 /**
- * The requests in the form of each server, and the common form of the answers. A request is {method, path, body?};
- * credentials are added for ours.
+ * The requests in the form of each server, and the common form of the answers. A request is {method, path, headers?, body?};
+ * credentials are added for ours. These read; those that write are in writes.mjs.
  */
 
 const FIELDS =
   'id authMethod authValue wallet createdAt lastLogin loginCount accounts { id network publicKey walletType }';
-const USER = `query User($id: ID!) { user(id: $id) { ${FIELDS} } }`;
+export const USER = `query User($id: ID!) { user(id: $id) { ${FIELDS} } }`;
 const LIST = `query Users($after: String) { users(first: 10, after: $after) { nodes { ${FIELDS} } } }`;
 const LIST_WITH_TOTAL = `query Users($after: String) { users(first: 10, after: $after) { totalCount nodes { ${FIELDS} } } }`;
 const ENTITIES = `query ($representations: [_Any!]!) { _entities(representations: $representations) { ... on User { ${FIELDS} } } }`;
@@ -26,13 +26,13 @@ const POSTGRAPHILE = {
   cursors: postgraphileList(100, 'edges { cursor }'),
 };
 
-const get = (path) => ({ method: 'GET', path });
-const post = (path, body) => ({ method: 'POST', path, body: JSON.stringify(body) });
-const graphql = (query, variables) => post('/graphql', { query, variables });
+export const get = (path) => ({ method: 'GET', path });
+export const post = (path, body) => ({ method: 'POST', path, body: JSON.stringify(body) });
+export const graphql = (query, variables) => post('/graphql', { query, variables });
 
 /** Ours with default settings, which log each request, beside ours with LOG_LEVEL=warn: `ours` at most a tenth faster. */
-const DEFAULTS = { peer: 'ours+', requests: { 1: 1.1, 16: 1.1, 64: 1.1 }, isMost: true };
-const POSTGRAPHILE_TO_REACH = { peer: 'c', requests: { 1: 1.5, 16: 3, 64: 4 } };
+export const DEFAULTS = { peer: 'ours+', requests: { 1: 1.1, 16: 1.1, 64: 1.1 }, isMost: true };
+export const POSTGRAPHILE_TO_REACH = { peer: 'c', requests: { 1: 1.5, 16: 3, 64: 4 } };
 
 /**
  * Per scenario: `ask` makes the request of each server for an item, and `items` names the pool of items. `toReach` has
@@ -109,7 +109,7 @@ export const SCENARIOS = [
   },
 ];
 
-function same(servers, ask) {
+export function same(servers, ask) {
   return Object.fromEntries(servers.map((server) => [server, ask]));
 }
 
@@ -136,7 +136,7 @@ export async function drawItems(data, random, { count, pages }) {
   return { ids, wallets, pages: starts, tens };
 }
 
-function shuffle(list, random) {
+export function shuffle(list, random) {
   return list
     .map((value) => ({ value, place: random() }))
     .sort((a, b) => a.place - b.place)
@@ -167,8 +167,8 @@ export function headersFor(server, data) {
 }
 
 /** Sends one request; throws unless the answer is successful. */
-export async function ask({ name, url }, data, { method, path, body }) {
-  const headers = headersFor(name, data);
+export async function ask({ name, url }, data, { method, path, headers: own, body }) {
+  const headers = { ...headersFor(name, data), ...own };
   if (body === undefined) delete headers['content-type'];
   const response = await fetch(url + path, { method, headers, body });
   const answer = await response.json();

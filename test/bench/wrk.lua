@@ -2,6 +2,9 @@
 local threads = {}
 local requests = {}
 local place = 0
+local sent = 0
+local expected = os.getenv("BENCH_EXPECTED")
+local first, step, count = os.getenv("BENCH_NUMBERS"):match("(%d+) (%d+) (%d+)")
 
 function setup(thread)
   threads[#threads + 1] = thread
@@ -18,12 +21,19 @@ end
 
 function request()
   place = place % #requests + 1
-  return requests[place]
+  if not first then
+    return requests[place]
+  end
+  sent = sent + 1
+  if sent > tonumber(count) then
+    failures = failures + 1
+  end
+  return (requests[place]:gsub("{{number}}", string.format("%.0f", first + sent * step % count)))
 end
 
 -- GraphQL says 200 and errors.
 function response(status, _, body)
-  if status ~= 200 or body:find('"errors"', 1, true) then
+  if status ~= 200 or body:find('"errors"', 1, true) or not body:find(expected, 1, true) then
     failures = failures + 1
   end
 end

@@ -1,10 +1,11 @@
 import Fastify from 'fastify';
 import mercurius from 'mercurius';
+import { loginReturning } from './statements.mjs';
 import { listen, projectId, rowsOf } from './support.mjs';
 
 /**
  * Peer b: Mercurius with its JIT compiler and hand-written SQL. A question is one round trip where its accounts come with
- * their users, as they do from both root fields; cursors are row-value seeks; the total is counted only where it is asked for,
+ * their users, as they do from both root fields of queries; cursors are row-value seeks; the total is counted only where it is asked for,
  * beside the rows.
  */
 
@@ -13,6 +14,9 @@ const schema = `
     user(id: ID!): User
     users(first: Int! = 10, after: String): UserConnection!
   }
+  type Mutation { recordLogin(input: RecordLoginInput!): RecordLoginPayload! }
+  input RecordLoginInput { authMethod: String!  authValue: String! }
+  type RecordLoginPayload { created: Boolean!  user: User! }
   type UserConnection { edges: [UserEdge!]!  nodes: [User!]!  totalCount: Int! }
   type UserEdge { cursor: String!  node: User! }
   type User {
@@ -24,10 +28,11 @@ const schema = `
   enum WalletType { CUSTODIAL EXTERNAL }
 `;
 
-const USER = `
+const COLUMNS = `
   u.id, u.auth_method AS "authMethod", u.auth_value AS "authValue", u.wallet, u.login_count AS "loginCount",
   to_char(u.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS "createdAt",
-  to_char(u.last_login AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS "lastLogin",
+  to_char(u.last_login AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS "lastLogin"`;
+const USER = `${COLUMNS},
   (
     SELECT coalesce(json_agg(json_build_object(
       'id', a.id, 'network', upper(a.network::text), 'publicKey', a.public_key, 'walletType', upper(a.wallet_type::text)
@@ -42,6 +47,8 @@ const NEWEST = `SELECT ${USER} FROM users u WHERE u.project_id = $1 AND u.delete
 const AFTER = `
   SELECT ${USER} FROM users u
   WHERE u.project_id = $1 AND u.deleted_at IS NULL AND (u.created_at, u.id) < ($3::timestamptz, $4::bigint) ${NEWEST_FIRST}`;
+
+const LOGIN = loginReturning(COLUMNS);
 
 const COUNT = 'SELECT count(*) AS total FROM users u WHERE u.project_id = $1 AND u.deleted_at IS NULL';
 
@@ -60,6 +67,12 @@ const resolvers = {
         selectsTotal(info.fieldNodes) ? rowsOf('count', COUNT, [projectId]) : null,
       ]);
       return { nodes, totalCount: total?.[0].total };
+    },
+  },
+  Mutation: {
+    recordLogin: async (_root, { input: { authMethod, authValue } }) => {
+      const [user] = await rowsOf('login', LOGIN, [projectId, authMethod, authValue]);
+      return { created: user.created, user };
     },
   },
   UserConnection: { edges: ({ nodes }) => nodes },

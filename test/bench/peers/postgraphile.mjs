@@ -6,7 +6,7 @@ import { PostGraphileAmberPreset } from 'postgraphile/presets/amber';
 
 /**
  * Peer c: PostGraphile 5 as its documentation sets it up for production, over the two views that data.mjs makes for it: the
- * current users of the project and their accounts, and nothing else. Prepared statements are its default, and without pgSettings it
+ * current users of the project and their accounts, and nothing else. For writes it has a function, which write-data.mjs makes. Prepared statements are its default, and without pgSettings it
  * opens no transaction.
  */
 

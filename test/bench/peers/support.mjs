@@ -1,6 +1,6 @@
 import pg from 'pg';
 
-/** What the two hand-written peers share: sessions of PostgreSQL, and the way to say that they are ready. */
+/** What the two hand-written peers share: sessions of PostgreSQL, statements and transactions, and the way to say that they are ready. */
 
 // The fastest way to an id that JSON can hold; the driver's own is a string.
 pg.types.setTypeParser(pg.types.builtins.INT8, Number);
@@ -15,15 +15,21 @@ const session = {
   options: '-c plan_cache_mode=force_generic_plan',
 };
 
+const isPipelined = process.env['PIPELINE'] === 'on';
+const pool = new pg.Pool({
+  ...session,
+  max: connections,
+  min: isPipelined ? 0 : connections,
+  idleTimeoutMillis: 0,
+  pipeline: isPipelined,
+});
+
 /**
  * Runs named prepared statements. By default over the driver's pool, as nearly everybody does; with PIPELINE=on over as many
  * sessions in turn, each of which takes the next statement before it has answered the last (pg 8.23, opt-in).
  */
 async function openSessions() {
-  if (process.env['PIPELINE'] !== 'on') {
-    const pool = new pg.Pool({ ...session, max: connections, min: connections, idleTimeoutMillis: 0 });
-    return (statement) => pool.query(statement);
-  }
+  if (!isPipelined) return (statement) => pool.query(statement);
   const clients = Array.from({ length: connections }, () => new pg.Client({ ...session, pipeline: true }));
   await Promise.all(clients.map((client) => client.connect()));
   let turn = 0;
@@ -44,6 +50,23 @@ export async function rowsOf(name, text, values) {
   if (!asksOnce) return (await query({ name, text, values })).rows;
   if (!kept.has(name)) kept.set(name, (await query({ name, text, values })).rows);
   return kept.get(name);
+}
+
+/** Runs `work`, which gets a `rowsOf` of the transaction, and commits; undone if it throws. A session that pipelines sends BEGIN with what follows it. */
+export async function transaction(work) {
+  const client = await pool.connect();
+  try {
+    const begun = client.query('BEGIN');
+    if (!isPipelined) await begun;
+    const result = await work(async (name, text, values) => (await client.query({ name, text, values })).rows);
+    await client.query('COMMIT');
+    return result;
+  } catch (error) {
+    await client.query('ROLLBACK');
+    throw error;
+  } finally {
+    client.release();
+  }
 }
 
 export async function listen(app) {
