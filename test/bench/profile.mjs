@@ -4,8 +4,9 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { load } from './load.mjs';
 import { SERVERS, startServer } from './processes.mjs';
-import { headersFor } from './questions.mjs';
+import { SCENARIOS } from './questions.mjs';
 import { prepareScenario, SCENARIO_OPTIONS } from './scenario.mjs';
+import { WRITES } from './writes.mjs';
 
 /**
  * Where the time of a request goes, in ours and in a peer: a CPU profile (`--cpu-prof`) of each under the same load, grouped. Prints
@@ -163,12 +164,12 @@ async function profile(name, connections) {
     const flags = ['--cpu-prof', `--cpu-prof-interval=${SAMPLE_US}`, `--cpu-prof-dir=${directory}`];
     if (SERVERS[name].peer !== undefined) flags.push('--import', END_POLITELY);
     const server = await startServer(name, data, 10, {}, flags);
-    const requests = await requestsTo(server, name);
-    const target = { url: server.url, headers: headersFor(name, data), requests };
-    await load('wrk', { ...target, connections: 16, seconds: 2 });
-    await load('wrk', { ...target, connections, seconds: 1 });
+    await load('wrk', { ...(await targetOf(server, name)), connections: 16, seconds: 2 });
+    await load('wrk', { ...(await targetOf(server, name)), connections, seconds: 1 });
+    const target = await targetOf(server, name);
     const from = monotonicUs();
-    const { responses } = await load('wrk', { ...target, connections, seconds: Number(given.seconds) });
+    const { responses, failures } = await load('wrk', { ...target, connections, seconds: Number(given.seconds) });
+    if (failures > 0) throw new Error(`${name}: ${failures} of ${responses} answers are failures.`);
     const to = monotonicUs();
     await server.stop();
     const [file] = await readdir(directory);
@@ -211,11 +212,16 @@ function printTable(title, names, found) {
   }
 }
 
-const { scenario, data, names, connections: counts, requestsTo } = await prepareScenario(given);
-for (const connections of counts) {
-  const rounds = names.map(() => []);
-  for (let round = 0; round < Number(given.rounds); round += 1) {
-    for (const [place, name] of names.entries()) rounds[place].push(await profile(name, connections));
+const prepared = await prepareScenario(given, [...SCENARIOS, ...WRITES]);
+const { scenario, data, names, targetOf } = prepared;
+try {
+  for (const connections of prepared.connections) {
+    const rounds = names.map(() => []);
+    for (let round = 0; round < Number(given.rounds); round += 1) {
+      for (const [place, name] of names.entries()) rounds[place].push(await profile(name, connections));
+    }
+    printTable(`${scenario.name}, ${connections} connections`, names, rounds.map(leanest));
   }
-  printTable(`${scenario.name}, ${connections} connections`, names, rounds.map(leanest));
+} finally {
+  await prepared.dispose();
 }
