@@ -19,24 +19,12 @@ export const plural = (count: number, one: string, many = `${one}s`): string =>
   `${formatNumber(count)} ${count === 1 ? one : many}`;
 
 export type Interval = 'DAY' | 'MONTH';
-export type LoginMethod = 'EMAIL' | 'PASSKEY' | 'WALLET' | 'SOCIALS';
-export const LOGIN_METHODS: readonly LoginMethod[] = ['EMAIL', 'PASSKEY', 'WALLET', 'SOCIALS'];
-export const METHOD_NAMES: Record<LoginMethod, string> = {
-  EMAIL: 'Email',
-  PASSKEY: 'Passkey',
-  WALLET: 'Wallet',
-  SOCIALS: 'Socials',
-};
+export const METHOD_NAMES = { EMAIL: 'Email', PASSKEY: 'Passkey', WALLET: 'Wallet', SOCIALS: 'Socials' } as const;
+export type LoginMethod = keyof typeof METHOD_NAMES;
+export const LOGIN_METHODS = Object.keys(METHOD_NAMES) as readonly LoginMethod[];
 
 /** Sign-ups of one day or month, by login method. */
-export interface Bucket {
-  readonly from: string;
-  readonly total: number;
-  readonly email: number;
-  readonly passkey: number;
-  readonly wallet: number;
-  readonly socials: number;
-}
+export type Bucket = Readonly<{ from: string; total: number } & Record<Lowercase<LoginMethod>, number>>;
 
 export const countOf = (bucket: Bucket, method: LoginMethod) => bucket[method.toLowerCase() as Lowercase<LoginMethod>];
 

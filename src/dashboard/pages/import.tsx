@@ -2,23 +2,22 @@ import { useRef, useState } from 'preact/hooks';
 import { Dialog } from './dialog.js';
 import { Choices, DialogForm, Field, SelectField } from './form.js';
 import { formatNumber, plural } from './format.js';
-import { asFailure, Failure } from './graphql.js';
-import { Button } from './parts.js';
-import { refresh } from './query.js';
-import { SameByApiDetails } from './recipes.js';
+import { asFailure, Failure, refresh } from './graphql.js';
+import { streamPath } from './location.js';
+import { Button, Fact } from './parts.js';
 import { Table } from './table.js';
 
-type Conflict = 'fail' | 'skip' | 'update';
-const CONFLICTS: readonly (readonly [Conflict, string])[] = [
+/** What becomes of a user who exists already. */
+const CONFLICTS = [
   ['fail', 'fails the import'],
   ['skip', 'stays as it is'],
   ['update', 'is updated'],
-];
+] as const;
 
 /** Imports a file: chosen, sent with progress, and reported line by line. */
 export function ImportDialog({ appId, onClose }: { appId: string; onClose: () => void }) {
   const [file, setFile] = useState<File | null>(null);
-  const [onConflict, setOnConflict] = useState<Conflict>('fail');
+  const [onConflict, setOnConflict] = useState<(typeof CONFLICTS)[number][0]>('fail');
   const [skipInvalid, setSkipInvalid] = useState(false);
   const [progress, setProgress] = useState<Progress | null>(null);
   const [failure, setFailure] = useState<Failure | undefined>();
@@ -34,8 +33,9 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
     setProgress({ phase: 'Sending', fraction: 0, lines: 0 });
     upload.current = new AbortController();
     try {
-      const options = { appId, file, onConflict, skipInvalid: skip, signal: upload.current.signal };
-      setReport(await uploadUsers(options, setProgress));
+      const parameters = new URLSearchParams({ on_conflict: onConflict, ...(skip && { skip_invalid: 'true' }) });
+      const path = `${streamPath(appId, 'import')}?${parameters}`;
+      setReport(await uploadUsers(path, file, upload.current.signal, setProgress));
     } catch (error) {
       setFailure(asFailure(error));
     }
@@ -67,66 +67,58 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
     ...(skipInvalid ? ['--skip-invalid'] : []),
   ];
   return (
-    <Dialog title="Import users" onClose={onClose} busy={busy}>
-      <DialogForm
-        submit="Import"
-        onSubmit={() => start(skipInvalid)}
-        onCancel={onClose}
-        busy={busy}
-        failure={failure}
-        disabled={!file || file.size === 0}
+    <DialogForm
+      title="Import users"
+      submit="Import"
+      recipe={{ userdir: ['user', 'import', '--project', appId, ...options, file?.name ?? 'FILE'] }}
+      onSubmit={() => start(skipInvalid)}
+      onClose={onClose}
+      busy={busy}
+      failure={failure}
+      disabled={!file || file.size === 0}
+    >
+      <Field
+        label="File"
+        hint={
+          busy && file ? (
+            <bdi>{file.name}</bdi>
+          ) : (
+            <>
+              NDJSON, as the export writes it: one user a line,{' '}
+              <code>{'{"auth_method": "email", "auth_value": "ada@example.com"}'}</code>
+            </>
+          )
+        }
       >
-        <Field
-          label="File"
-          hint={
-            busy && file ? (
-              <bdi>{file.name}</bdi>
-            ) : (
-              <>
-                NDJSON, as the export writes it: one user a line,{' '}
-                <code>{'{"auth_method": "email", "auth_value": "ada@example.com"}'}</code>
-              </>
-            )
-          }
-        >
-          <input
-            type="file"
-            accept=".ndjson,.jsonl,.json,application/x-ndjson"
-            disabled={busy}
-            onChange={(event) => setFile(event.currentTarget.files?.[0] ?? null)}
-          />
-        </Field>
-        {file?.size === 0 && <p class="banner warn">The file is empty.</p>}
-        {file && /\.csv$/i.test(file.name) && (
-          <p class="banner warn">This is a CSV file by its name. The import reads NDJSON only.</p>
-        )}
-        <SelectField
-          label="A user who exists already"
-          value={onConflict}
-          options={CONFLICTS}
-          onChange={setOnConflict}
+        <input
+          type="file"
+          accept=".ndjson,.jsonl,.json,application/x-ndjson"
+          disabled={busy}
+          onChange={(event) => setFile(event.currentTarget.files?.[0] ?? null)}
         />
-        <Choices
-          legend="A line that is wrong"
-          options={{ stop: 'Import nothing (all or nothing)', skip: 'Skip it, and import the rest' }}
-          chosen={[skipInvalid ? 'skip' : 'stop']}
-          isOne
-          onChange={([choice]) => setSkipInvalid(choice === 'skip')}
-        />
-        {progress && (
-          <div class="progress">
-            <progress max={1} value={progress.fraction} aria-label={progress.phase} />
-            <p class="quiet" role="status">
-              {progress.phase === 'Sending' ? 'Sending the file' : `Importing: ${plural(progress.lines, 'line')} read`}
-            </p>
-            <Button label="Stop" onClick={() => upload.current?.abort()} />
-          </div>
-        )}
-        <SameByApiDetails
-          recipe={{ userdir: ['user', 'import', '--project', appId, ...options, file?.name ?? 'FILE'] }}
-        />
-      </DialogForm>
-    </Dialog>
+      </Field>
+      {file?.size === 0 && <p class="banner warn">The file is empty.</p>}
+      {file && /\.csv$/i.test(file.name) && (
+        <p class="banner warn">This is a CSV file by its name. The import reads NDJSON only.</p>
+      )}
+      <SelectField label="A user who exists already" value={onConflict} options={CONFLICTS} onChange={setOnConflict} />
+      <Choices
+        legend="A line that is wrong"
+        options={{ stop: 'Import nothing (all or nothing)', skip: 'Skip it, and import the rest' }}
+        chosen={[skipInvalid ? 'skip' : 'stop']}
+        isOne
+        onChange={([choice]) => setSkipInvalid(choice === 'skip')}
+      />
+      {progress && (
+        <div class="progress">
+          <progress max={1} value={progress.fraction} aria-label={progress.phase} />
+          <p class="quiet" role="status">
+            {progress.phase === 'Sending' ? 'Sending the file' : `Importing: ${plural(progress.lines, 'line')} read`}
+          </p>
+          <Button label="Stop" onClick={() => upload.current?.abort()} />
+        </div>
+      )}
+    </DialogForm>
   );
 }
 
@@ -156,18 +148,10 @@ function Report({ report }: { report: ImportReport }) {
   return (
     <div role="status">
       <dl class="facts">
-        <dt>Imported</dt>
-        <dd>{formatNumber(imported)}</dd>
-        <dt>Skipped</dt>
-        <dd>{formatNumber(skipped)}</dd>
-        {bans > 0 && (
-          <>
-            <dt>Bans</dt>
-            <dd>{formatNumber(bans)}</dd>
-          </>
-        )}
-        <dt>Failed</dt>
-        <dd>{formatNumber(failed)}</dd>
+        <Fact name="Imported">{formatNumber(imported)}</Fact>
+        <Fact name="Skipped">{formatNumber(skipped)}</Fact>
+        {bans > 0 && <Fact name="Bans">{formatNumber(bans)}</Fact>}
+        <Fact name="Failed">{formatNumber(failed)}</Fact>
       </dl>
       {nothing && (
         <p class="problem">
@@ -214,14 +198,6 @@ interface ImportReport {
   readonly errors: readonly { line: number; error: string }[];
 }
 
-interface Upload {
-  readonly appId: string;
-  readonly file: File;
-  readonly onConflict: Conflict;
-  readonly skipInvalid: boolean;
-  readonly signal: AbortSignal;
-}
-
 /** How far it is. A file is sent as a whole before its lines are imported. */
 interface Progress {
   readonly phase: 'Sending' | 'Importing';
@@ -241,14 +217,15 @@ interface Line {
  * progress, and the report last. Throws a Failure.
  */
 function uploadUsers(
-  { appId, file, onConflict, skipInvalid, signal }: Upload,
+  path: string,
+  file: File,
+  signal: AbortSignal,
   onProgress: (progress: Progress) => void,
 ): Promise<ImportReport> {
   const request = new XMLHttpRequest();
-  const parameters = new URLSearchParams({ on_conflict: onConflict, ...(skipInvalid && { skip_invalid: 'true' }) });
   const lines = () => readLines(request.responseText);
   return new Promise((resolve, reject) => {
-    request.open('POST', `/dashboard/projects/${encodeURIComponent(appId)}/import?${parameters}`);
+    request.open('POST', path);
     request.setRequestHeader('content-type', 'application/x-ndjson');
     request.upload.onprogress = ({ loaded, total }) =>
       onProgress({ phase: 'Sending', fraction: total === 0 ? 1 : loaded / total, lines: 0 });

@@ -1,9 +1,9 @@
 import { signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { formatDateTime, formatDay, formatRemaining, formatUtc } from './format.js';
-import type { Failure } from './graphql.js';
-import { refresh } from './query.js';
+import { openDialog } from './dialog.js';
+import { formatDateTime, formatDay, formatRemaining, formatUtc, type LoginMethod, METHOD_NAMES } from './format.js';
+import { type Failure, refresh } from './graphql.js';
 
 /** The small parts that every screen is made of. */
 
@@ -22,6 +22,11 @@ export function announce(text: string): void {
 /** A text that users or other people chose: isolated, so that marks of direction in it do not turn the page around. */
 export function Value({ children, mono = false }: { children: string; mono?: boolean }) {
   return <bdi class={mono ? 'value mono' : 'value'}>{children}</bdi>;
+}
+
+/** The colour of a login method. */
+export function Swatch({ method, titled = false }: { method: LoginMethod; titled?: boolean }) {
+  return <i class={`swatch ${method.toLowerCase()}`} title={titled ? METHOD_NAMES[method] : undefined} />;
 }
 
 export function Time({ at, dayOnly = false }: { at: string | null | undefined; dayOnly?: boolean }) {
@@ -48,8 +53,15 @@ export function CountDown({ until }: { until: string }) {
   );
 }
 
-/** Copies a text, and says that it did. `what` completes "Copy …" for screen readers. */
-export function Copy({ text, what, onCopied }: { text: string; what: string; onCopied?: () => void }) {
+interface CopyProps {
+  readonly text: string;
+  /** Completes "Copy …" for screen readers. */
+  readonly what: string;
+  readonly onCopied?: (() => void) | undefined;
+}
+
+/** Copies a text, and says that it did. */
+export function Copy({ text, what, onCopied }: CopyProps) {
   const [state, setState] = useState<'Copy' | 'Copied' | 'Failed'>('Copy');
   const copy = async () => {
     const done = await navigator.clipboard?.writeText(text).then(
@@ -67,25 +79,33 @@ export function Copy({ text, what, onCopied }: { text: string; what: string; onC
   );
 }
 
+/** A name or secret of the service, and a button that copies it. */
+export function CopyCode(props: CopyProps) {
+  return (
+    <>
+      <code>{props.text}</code> <Copy {...props} />
+    </>
+  );
+}
+
+/** A text that other people chose, and a button that copies it. */
+export function CopyValue({ mono = false, ...props }: CopyProps & { mono?: boolean }) {
+  return (
+    <>
+      <Value mono={mono}>{props.text}</Value> <Copy {...props} />
+    </>
+  );
+}
+
 /** A text to copy as a whole, under its name. */
-export function CopyBlock({
-  name,
-  text,
-  what,
-  onCopied,
-}: {
-  name: string;
-  text: string;
-  what: string;
-  onCopied?: () => void;
-}) {
+export function CopyBlock({ name, ...props }: CopyProps & { name: string }) {
   return (
     <figure class="recipe">
       <figcaption>
-        {name} <Copy text={text} what={what} {...(onCopied && { onCopied })} />
+        {name} <Copy {...props} />
       </figcaption>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reachable by keyboard */}
-      <pre tabIndex={0}>{text}</pre>
+      <pre tabIndex={0}>{props.text}</pre>
     </figure>
   );
 }
@@ -94,13 +114,15 @@ interface ButtonProps {
   readonly label: ComponentChildren;
   readonly class?: string;
   readonly disabled?: boolean | undefined;
-  readonly onClick: () => void;
+  /** The dialog that it opens. */
+  readonly opens?: ComponentChildren;
+  readonly onClick?: () => void;
 }
 
 /** A button that submits no form. */
-export function Button({ label, class: name, disabled, onClick }: ButtonProps) {
+export function Button({ label, opens, onClick = () => openDialog(opens), ...props }: ButtonProps) {
   return (
-    <button type="button" class={name} disabled={disabled} onClick={onClick}>
+    <button type="button" {...props} onClick={onClick}>
       {label}
     </button>
   );
@@ -175,22 +197,33 @@ export function Loading({ lines = 6 }: { lines?: number }) {
   );
 }
 
-interface HeaderProps {
-  readonly title: ComponentChildren;
-  readonly note?: ComponentChildren;
-  readonly children?: ComponentChildren;
+/** One fact in a `<dl class="facts">`. */
+export function Fact({ name, class: of, children }: { name: string; class?: string; children: ComponentChildren }) {
+  return (
+    <>
+      <dt>{name}</dt>
+      <dd class={of}>{children}</dd>
+    </>
+  );
 }
 
-/** The title of a screen, with its actions. */
-export function Header({ title, note, children }: HeaderProps) {
+interface Segment {
+  readonly name: string;
+  readonly href: string;
+  readonly isChosen: boolean;
+  readonly title?: string;
+}
+
+/** Links of which one is chosen. */
+export function Segments({ links }: { links: readonly Segment[] }) {
   return (
-    <header class="screen-header">
-      <div>
-        <h1>{title}</h1>
-        {note && <p class="quiet">{note}</p>}
-      </div>
-      <div class="actions">{children}</div>
-    </header>
+    <div class="segments">
+      {links.map(({ name, href, isChosen, title }) => (
+        <a key={name} href={href} aria-current={isChosen ? 'true' : undefined} title={title}>
+          {name}
+        </a>
+      ))}
+    </div>
   );
 }
 

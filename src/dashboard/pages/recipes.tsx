@@ -1,19 +1,14 @@
-import { Dialog, useDialog } from './dialog.js';
-import { CopyBlock } from './parts.js';
+import { Dialog } from './dialog.js';
+import { Button, CopyBlock } from './parts.js';
 
 /** The same question or change without the dashboard. What a way cannot do, it leaves out. */
 export interface Recipe {
   /** Of the project's API, at /graphql. */
   readonly graphql?: { readonly operation: string; readonly variables?: object };
   /** A request to the project's API. */
-  readonly curl?: CurlRequest;
+  readonly curl?: { readonly path: string; readonly method?: string };
   /** The arguments of `userdir`. */
   readonly userdir?: readonly string[];
-}
-
-export interface CurlRequest {
-  readonly path: string;
-  readonly method?: string;
 }
 
 const VARIABLES = 'GraphQL variables';
@@ -21,7 +16,7 @@ const VARIABLES = 'GraphQL variables';
 /** A word for a POSIX shell. */
 const quote = (word: string) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`);
 
-const curlLine = ({ path, method }: CurlRequest) =>
+const curlLine = ({ path, method }: NonNullable<Recipe['curl']>) =>
   `curl -s ${method ? `-X ${method} ` : ''}-u "$APP_ID:$APP_SECRET" ${quote(location.origin + path)}`;
 
 const curlGraphql = (body: object) =>
@@ -83,20 +78,17 @@ function Recipes({ recipes }: { recipes: readonly Recipe[] }) {
 
 /** A button that shows what the screen shows as GraphQL, curl or `userdir`. */
 export function SameByApi({ recipe }: { recipe: Recipe }) {
-  const [dialog, openDialog] = useDialog();
   const all = (
     <Dialog title="The same without the dashboard">
       <Recipes recipes={[recipe]} />
     </Dialog>
   );
-  return (
+  const label = (
     <>
-      <button type="button" onClick={() => openDialog(all)}>
-        <span aria-hidden="true">{'</>'}</span> API
-      </button>
-      {dialog}
+      <span aria-hidden="true">{'</>'}</span> API
     </>
   );
+  return <Button label={label} opens={all} />;
 }
 
 /** The same inside of a dialog, for one change or for many. */

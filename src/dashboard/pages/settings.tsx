@@ -1,15 +1,12 @@
 import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useLocation } from 'preact-iso';
-import { useDialog } from './dialog.js';
 import { FormDialog, TextField } from './form.js';
-import { graphql, send } from './graphql.js';
+import { graphql, may, send, useAction } from './graphql.js';
 import { paths } from './location.js';
-import { announce, Button, Header, Problem, Time } from './parts.js';
-import { type CurrentProject, useProjectTitle } from './project-frame.js';
-import { useAction } from './query.js';
+import { announce, Button, Problem, Time } from './parts.js';
 import { type Recipe, SameByApiDetails } from './recipes.js';
-import { may } from './session.js';
+import { type CurrentProject, Header, useCurrentProject, useTitle } from './screen.js';
 
 const RENAME = graphql(
   `mutation RenameProject($appId: ID!, $name: String!) { renameProject(appId: $appId, name: $name) { name } }`,
@@ -25,7 +22,8 @@ const DELETE = graphql(
 
 /** Name, limit, state and end of a project. */
 export function Settings({ appId }: { appId: string }) {
-  const project = useProjectTitle('Settings');
+  const project = useCurrentProject();
+  useTitle('Settings');
   if (!project) return null;
   return (
     <>
@@ -126,39 +124,41 @@ function Limit({ project: { appId, requestsPerMinute } }: OfProject) {
 }
 
 function Availability({ project }: OfProject) {
-  const [dialog, open] = useDialog();
-  const title = project.disabledAt ? 'Enable the project' : 'Disable the project';
+  const { appId, disabledAt } = project;
+  const title = disabledAt ? 'Enable the project' : 'Disable the project';
   return (
     <section class="setting">
       <h2>{title}</h2>
-      {project.disabledAt ? (
+      {disabledAt ? (
         <p>
-          Disabled since <Time at={project.disabledAt} />. Its secrets are refused until it is enabled.
+          Disabled since <Time at={disabledAt} />. Its secrets are refused until it is enabled.
         </p>
       ) : (
         <p>While a project is disabled, all its secrets are refused. Nothing is lost.</p>
       )}
-      <Button label={`${title}…`} onClick={() => open(<ChangeAvailability project={project} />)} />
-      {dialog}
+      <Button
+        label={`${title}…`}
+        opens={disabledAt ? <EnableProject appId={appId} /> : <DisableProject appId={appId} />}
+      />
     </section>
   );
 }
 
-interface DialogOfProject extends OfProject {}
+function EnableProject({ appId }: { appId: string }) {
+  return (
+    <FormDialog
+      title="Enable the project?"
+      submit="Enable"
+      work={() => send(ENABLE, { appId })}
+      recipe={{ userdir: ['project', 'enable', appId] }}
+      done="The project is enabled."
+    >
+      <p>Its secrets work again at once.</p>
+    </FormDialog>
+  );
+}
 
-function ChangeAvailability({ project: { appId, disabledAt } }: DialogOfProject) {
-  if (disabledAt)
-    return (
-      <FormDialog
-        title="Enable the project?"
-        submit="Enable"
-        work={() => send(ENABLE, { appId })}
-        recipe={{ userdir: ['project', 'enable', appId] }}
-        done="The project is enabled."
-      >
-        <p>Its secrets work again at once.</p>
-      </FormDialog>
-    );
+function DisableProject({ appId }: { appId: string }) {
   return (
     <FormDialog
       title="Disable the project?"
@@ -174,20 +174,18 @@ function ChangeAvailability({ project: { appId, disabledAt } }: DialogOfProject)
 }
 
 function Deletion({ project }: OfProject) {
-  const [dialog, open] = useDialog();
   return (
     <section class="setting">
       <h2>Delete the project</h2>
       <p>
         Its users, accounts, bans, secrets and audit trail are erased. This cannot be undone. Export the users first.
       </p>
-      <Button label="Delete the project…" class="danger" onClick={() => open(<DeleteProject project={project} />)} />
-      {dialog}
+      <Button label="Delete the project…" class="danger" opens={<DeleteProject project={project} />} />
     </section>
   );
 }
 
-function DeleteProject({ project: { appId, name } }: DialogOfProject) {
+function DeleteProject({ project: { appId, name } }: OfProject) {
   const { route } = useLocation();
   const typed = useSignal('');
   return (

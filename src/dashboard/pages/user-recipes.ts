@@ -1,8 +1,9 @@
+import type { UrlState } from './location.js';
 import type { Recipe } from './recipes.js';
 import { parametersOf, type UserFilter } from './user-filter.js';
 
 /** What the list of users shows, by the project's API. */
-export function recipeFor(appId: string, query: Record<string, string | undefined>, filter: UserFilter): Recipe {
+export function recipeFor(appId: string, query: UrlState, filter: UserFilter): Recipe {
   if (query['q']) return searchRecipe(appId, query['q'], query['removed'] === '1');
   const limit = Number(query['limit'] ?? 25);
   const page = Number(query['page'] ?? 1);
