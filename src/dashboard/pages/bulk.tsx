@@ -8,6 +8,7 @@ import { Badge, Button } from './parts.js';
 import type { Recipe } from './recipes.js';
 import { Table } from './table.js';
 import { banRecipe, removalRecipe } from './user-recipes.js';
+import type { Row } from './user-table.js';
 
 const REMOVE = graphql(
   `mutation RemoveUsers($appId: ID!, $ids: [ID!]!) { results: removeUsers(appId: $appId, ids: $ids) { id ok code message } }`,
@@ -55,14 +56,9 @@ const ACTIONS = {
 } as const;
 
 type BulkAction = keyof typeof ACTIONS;
-type Result = ResultOf<typeof REMOVE>['results'][number];
-type Results = ReadonlyMap<string, Result>;
+type Results = ReadonlyMap<string, ResultOf<typeof REMOVE>['results'][number]>;
 
-interface Target {
-  readonly id: string;
-  readonly authMethod: string;
-  readonly authValue: string;
-}
+type Target = Pick<Row, 'id' | 'authMethod' | 'authValue'>;
 
 /** Of many users, the lines for a shell: what removes one by GraphQL does not say more when it is repeated. */
 function recipesFor(appId: string, action: BulkAction, users: readonly Target[]): readonly Recipe[] {
@@ -94,54 +90,15 @@ function BulkDialog({ appId, action, users, onChanged }: BulkProps) {
   const { operation, verb, done, effect } = ACTIONS[action];
   const [results, setResults] = useState<Results | null>(null);
   const { run, ...state } = useAction(async () => {
-    const found = new Map<string, Result>();
+    let found: Results = new Map();
     for (let start = 0; start < users.length; start += BATCH) {
       const ids = users.slice(start, start + BATCH).map(({ id }) => id);
-      for (const result of (await send(operation, { appId, ids })).results) found.set(result.id, result);
-      setResults(new Map(found));
+      const { results: more } = await send(operation, { appId, ids });
+      found = new Map([...found, ...more.map((result) => [result.id, result] as const)]);
+      setResults(found);
     }
   });
-  const list = <Targets appId={appId} users={users} results={results} done={done} />;
-  const target = plural(users.length, 'user');
-  if (!results || state.busy)
-    return (
-      <DialogForm
-        title={`${verb} ${target}?`}
-        submit={`${verb} ${target}`}
-        danger={action === 'remove' || action === 'ban'}
-        recipe={recipesFor(appId, action, users)}
-        onSubmit={run}
-        {...state}
-      >
-        <p>{effect}</p>
-        {list}
-      </DialogForm>
-    );
-  const close = () => {
-    closeDialog();
-    onChanged?.();
-  };
-  const count = plural([...results.values()].filter(({ ok }) => ok).length, 'user');
-  return (
-    <Dialog key="results" title={`${count} of ${users.length} ${done}`} onClose={close}>
-      <output class="hidden">{`${count} ${done}`}</output>
-      {list}
-      <div class="dialog-actions">
-        <Button label="Done" class="primary" onClick={close} />
-      </div>
-    </Dialog>
-  );
-}
-
-interface TargetsProps {
-  readonly appId: string;
-  readonly users: readonly Target[];
-  readonly results: Results | null;
-  readonly done: string;
-}
-
-function Targets({ appId, users, results, done }: TargetsProps) {
-  return (
+  const list = (
     <div class="dialog-list">
       <Table
         caption={results ? 'Results' : 'Users concerned'}
@@ -178,5 +135,36 @@ function Targets({ appId, users, results, done }: TargetsProps) {
         ]}
       />
     </div>
+  );
+  const target = plural(users.length, 'user');
+  if (!results || state.busy)
+    return (
+      <DialogForm
+        title={`${verb} ${target}?`}
+        submit={`${verb} ${target}`}
+        danger={action === 'remove' || action === 'ban'}
+        recipe={recipesFor(appId, action, users)}
+        onSubmit={run}
+        {...state}
+      >
+        <p>{effect}</p>
+        {list}
+      </DialogForm>
+    );
+  const close = () => {
+    closeDialog();
+    onChanged?.();
+  };
+  const count = plural([...results.values()].filter(({ ok }) => ok).length, 'user');
+  return (
+    <Dialog
+      key="results"
+      title={`${count} of ${users.length} ${done}`}
+      onClose={close}
+      actions={<Button label="Done" class="primary" onClick={close} />}
+    >
+      <output class="hidden">{`${count} ${done}`}</output>
+      {list}
+    </Dialog>
   );
 }

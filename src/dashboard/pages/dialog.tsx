@@ -26,13 +26,14 @@ interface DialogProps {
   /** While work is under way, Escape does not close it. */
   readonly busy?: boolean;
   readonly children: ComponentChildren;
+  readonly actions?: ComponentChildren;
 }
 
 /** Where the focus goes first: the first input, a secret to copy, or the first button below, which is never the dangerous one. */
 const FIRST = 'input, select, .secret-value button, .dialog-actions button';
 
 /** A modal dialog, open as long as it is rendered. The browser keeps the focus in it and gives it back afterwards. */
-export function Dialog({ title, onClose = closeDialog, busy = false, children }: DialogProps) {
+export function Dialog({ title, onClose = closeDialog, busy = false, children, actions }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const heading = useId();
   useLayoutEffect(() => {
@@ -54,6 +55,7 @@ export function Dialog({ title, onClose = closeDialog, busy = false, children }:
         </button>
       </div>
       {children}
+      {actions && <div class="dialog-actions">{actions}</div>}
     </dialog>
   );
 }

@@ -1,6 +1,6 @@
 import type { Signal } from '@preact/signals';
-import { type ComponentChildren, Fragment } from 'preact';
-import { useState } from 'preact/hooks';
+import type { ComponentChildren } from 'preact';
+import { useEffect, useRef } from 'preact/hooks';
 import { closeDialog, Dialog } from './dialog.js';
 import { type Failure, useAction } from './graphql.js';
 import { FIRST_PAGE, useUrlState } from './location.js';
@@ -11,7 +11,6 @@ import { type Recipe, SameByApiDetails } from './recipes.js';
 
 interface FormProps {
   readonly title: string;
-  /** What its button says. */
   readonly submit: string;
   /** The same without the dashboard. */
   readonly recipe: Recipe | readonly Recipe[];
@@ -52,29 +51,30 @@ export function DialogForm(props: DialogFormProps) {
   );
 }
 
-interface FormDialogProps<Result> extends FormProps {
+export interface FormDialogProps<Result> extends FormProps {
   readonly work: () => Promise<Result>;
-  /** Announced once it is done. */
   readonly done?: string;
   /** Called once it is done, instead of closing it. */
   readonly onDone?: (result: Result) => void;
-  /** A dialog that takes its place once it is done, with what cannot be shown again. */
-  readonly after?: (result: Result) => ComponentChildren;
 }
 
 /** A dialog that asks, works and closes. It stays open, and says why, if the work fails. */
-export function FormDialog<Result>({ work, done, onDone = closeDialog, after, ...form }: FormDialogProps<Result>) {
+export function FormDialog<Result>({ work, done, onDone = closeDialog, ...form }: FormDialogProps<Result>) {
   const { run, ...state } = useAction(work);
-  const [made, setMade] = useState<{ result: Result } | null>(null);
+  const isOpen = useRef(true);
+  useEffect(
+    () => () => {
+      isOpen.current = false;
+    },
+    [],
+  );
   const onSubmit = async () => {
     const result = await run();
     if (result === undefined) return;
     if (done) announce(done);
-    if (after) setMade({ result });
-    else onDone(result);
+    // Another dialog may be open by now.
+    if (isOpen.current) onDone(result);
   };
-  // A key of its own: it is opened anew, so that the focus goes to what is to be copied.
-  if (made) return <Fragment key="made">{after?.(made.result)}</Fragment>;
   return <DialogForm {...form} {...state} onSubmit={onSubmit} />;
 }
 
@@ -110,7 +110,6 @@ interface FilterInputProps {
   /** Of its parameter in the URL. */
   readonly name: string;
   readonly isDate?: boolean;
-  /** Where the URL has none. */
   readonly otherwise?: string;
 }
 
@@ -132,9 +131,7 @@ export function FilterInput({ label, name, isDate = false, otherwise = '' }: Fil
   );
 }
 
-interface TextFieldProps {
-  readonly label: string;
-  readonly hint?: string;
+interface TextFieldProps extends Omit<FieldProps, 'children'> {
   readonly text: Signal<string>;
   readonly type?: 'text' | 'url' | 'number';
   readonly required?: boolean;
@@ -161,11 +158,8 @@ export function TextField({ label, hint, text, ...input }: TextFieldProps) {
   );
 }
 
-interface SelectFieldProps<Value extends string> {
-  readonly label: string;
-  readonly hint?: string | undefined;
+interface SelectFieldProps<Value extends string> extends Omit<FieldProps, 'children'> {
   readonly value: Value;
-  /** Values and their names. */
   readonly options: readonly (readonly [value: Value, name: string, ...unknown[]])[];
   readonly onChange: (value: Value) => void;
 }

@@ -2,7 +2,7 @@ import { useRef, useState } from 'preact/hooks';
 import { Dialog } from './dialog.js';
 import { Choices, DialogForm, Field, SelectField } from './form.js';
 import { formatNumber, plural } from './format.js';
-import { asFailure, Failure, refresh } from './graphql.js';
+import { Failure, refresh, useAction } from './graphql.js';
 import { streamPath } from './location.js';
 import { Button, Fact } from './parts.js';
 import { Table } from './table.js';
@@ -20,46 +20,51 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
   const [onConflict, setOnConflict] = useState<(typeof CONFLICTS)[number][0]>('fail');
   const [skipInvalid, setSkipInvalid] = useState(false);
   const [progress, setProgress] = useState<Progress | null>(null);
-  const [failure, setFailure] = useState<Failure | undefined>();
   const [report, setReport] = useState<ImportReport | null>(null);
-  const upload = useRef<AbortController | null>(null);
-  const busy = progress !== null;
+  const request = useRef<XMLHttpRequest | null>(null);
 
-  const start = async (skip: boolean) => {
+  const { run, busy, failure } = useAction(async (skip: boolean) => {
     if (!file) return;
     setReport(null);
     setSkipInvalid(skip);
-    setFailure(undefined);
     setProgress({ phase: 'Sending', fraction: 0, lines: 0 });
-    upload.current = new AbortController();
+    const parameters = new URLSearchParams({ on_conflict: onConflict, ...(skip && { skip_invalid: 'true' }) });
+    request.current = new XMLHttpRequest();
+    request.current.open('POST', `${streamPath(appId, 'import')}?${parameters}`);
     try {
-      const parameters = new URLSearchParams({ on_conflict: onConflict, ...(skip && { skip_invalid: 'true' }) });
-      const path = `${streamPath(appId, 'import')}?${parameters}`;
-      setReport(await uploadUsers(path, file, upload.current.signal, setProgress));
+      setReport(await uploadUsers(request.current, file, setProgress));
     } catch (error) {
-      setFailure(asFailure(error));
+      // Lines may have been imported before it.
+      refresh();
+      throw error;
+    } finally {
+      setProgress(null);
     }
-    setProgress(null);
-    refresh();
-  };
+  });
 
   if (report)
     return (
-      <Dialog key="report" title={outcome(report)} onClose={onClose}>
+      <Dialog
+        key="report"
+        title={outcome(report)}
+        onClose={onClose}
+        actions={
+          <>
+            <Button
+              label="Import another file"
+              onClick={() => {
+                setReport(null);
+                setFile(null);
+              }}
+            />
+            {!skipInvalid && report.failed > 0 && !isOtherFormat(report) && (
+              <Button label="Skip these lines, import the rest" onClick={() => run(true)} />
+            )}
+            <Button label="Done" class="primary" onClick={onClose} />
+          </>
+        }
+      >
         <Report report={report} />
-        <div class="dialog-actions">
-          <Button
-            label="Import another file"
-            onClick={() => {
-              setReport(null);
-              setFile(null);
-            }}
-          />
-          {!skipInvalid && report.failed > 0 && !isOtherFormat(report) && (
-            <Button label="Skip these lines, import the rest" onClick={() => start(true)} />
-          )}
-          <Button label="Done" class="primary" onClick={onClose} />
-        </div>
       </Dialog>
     );
   const options = [
@@ -71,7 +76,7 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
       title="Import users"
       submit="Import"
       recipe={{ userdir: ['user', 'import', '--project', appId, ...options, file?.name ?? 'FILE'] }}
-      onSubmit={() => start(skipInvalid)}
+      onSubmit={() => run(skipInvalid)}
       onClose={onClose}
       busy={busy}
       failure={failure}
@@ -115,7 +120,7 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
           <p class="quiet" role="status">
             {progress.phase === 'Sending' ? 'Sending the file' : `Importing: ${plural(progress.lines, 'line')} read`}
           </p>
-          <Button label="Stop" onClick={() => upload.current?.abort()} />
+          <Button label="Stop" onClick={() => request.current?.abort()} />
         </div>
       )}
     </DialogForm>
@@ -198,34 +203,27 @@ interface ImportReport {
   readonly errors: readonly { line: number; error: string }[];
 }
 
-/** How far it is. A file is sent as a whole before its lines are imported. */
-interface Progress {
-  readonly phase: 'Sending' | 'Importing';
-  /** Of the phase, 0 to 1. */
-  readonly fraction: number;
-  readonly lines: number;
+/** A line of the answer. */
+interface Line {
+  readonly progress?: { readonly lines: number; readonly fraction: number };
+  readonly report?: ImportReport;
+  readonly error?: { readonly code: string; readonly message: string };
 }
 
-interface Line {
-  readonly progress?: { lines: number; fraction: number };
-  readonly report?: ImportReport;
-  readonly error?: { code: string; message: string };
-}
+/** How far it is, and the fraction of its phase. A file is sent as a whole before its lines are imported. */
+type Progress = NonNullable<Line['progress']> & { readonly phase: 'Sending' | 'Importing' };
 
 /**
  * Sends a file of users. `fetch` does not tell how much was sent, so this is an XMLHttpRequest. The answer is NDJSON: lines of
  * progress, and the report last. Throws a Failure.
  */
 function uploadUsers(
-  path: string,
+  request: XMLHttpRequest,
   file: File,
-  signal: AbortSignal,
   onProgress: (progress: Progress) => void,
 ): Promise<ImportReport> {
-  const request = new XMLHttpRequest();
   const lines = () => readLines(request.responseText);
   return new Promise((resolve, reject) => {
-    request.open('POST', path);
     request.setRequestHeader('content-type', 'application/x-ndjson');
     request.upload.onprogress = ({ loaded, total }) =>
       onProgress({ phase: 'Sending', fraction: total === 0 ? 1 : loaded / total, lines: 0 });
@@ -244,7 +242,6 @@ function uploadUsers(
     request.onerror = () =>
       reject(new Failure('The connection was lost. Look at the total before you repeat this.', ''));
     request.onabort = () => reject(new Failure('You stopped the import. Look at the total before you repeat it.', ''));
-    signal.addEventListener('abort', () => request.abort());
     request.send(file);
   });
 }

@@ -20,7 +20,6 @@ export const streamPath = (appId: string, what: 'audit' | 'export' | 'import') =
 /** Links that the router follows itself. Downloads and other pages of the service are not among them. */
 export const ROUTED = /^\/dashboard(?!\/(projects|oidc|assets)(\/|$))/;
 
-/** The state of a screen in the URL. */
 export type UrlState = Record<string, string | undefined>;
 type Changes = Record<string, string | null>;
 

@@ -169,17 +169,16 @@ function LoginLink({ name }: { name: string }) {
       submit="Make link"
       work={() => send(LINK, { operator: name })}
       recipe={{ userdir: ['dashboard', '--operator', name] }}
-      after={({ createLoginLink: { url, expiresAt } }) => (
-        <Dialog title="Login link">
-          <p class="long">
-            It signs in <bdi>{name}</bdi> once, until {formatDateTime(expiresAt)}. Give it to that person only.
-          </p>
-          <CopyBlock name="Link" text={url} what="the login link" />
-          <div class="dialog-actions">
-            <Button label="Done" class="primary" onClick={closeDialog} />
-          </div>
-        </Dialog>
-      )}
+      onDone={({ createLoginLink: { url, expiresAt } }) =>
+        openDialog(
+          <Dialog title="Login link" actions={<Button label="Done" class="primary" onClick={closeDialog} />}>
+            <p class="long">
+              It signs in <bdi>{name}</bdi> once, until {formatDateTime(expiresAt)}. Give it to that person only.
+            </p>
+            <CopyBlock name="Link" text={url} what="the login link" />
+          </Dialog>,
+        )
+      }
     >
       <p class="long">
         The link signs in <bdi>{name}</bdi>. It works once, within ten minutes, and is shown only here.

@@ -1,5 +1,5 @@
 import { signal } from '@preact/signals';
-import type { ComponentChildren } from 'preact';
+import type { ButtonHTMLAttributes, ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { openDialog } from './dialog.js';
 import { formatDateTime, formatDay, formatRemaining, formatUtc, type LoginMethod, METHOD_NAMES } from './format.js';
@@ -110,10 +110,8 @@ export function CopyBlock({ name, ...props }: CopyProps & { name: string }) {
   );
 }
 
-interface ButtonProps {
+interface ButtonProps extends Pick<ButtonHTMLAttributes, 'class' | 'disabled'> {
   readonly label: ComponentChildren;
-  readonly class?: string;
-  readonly disabled?: boolean | undefined;
   /** The dialog that it opens. */
   readonly opens?: ComponentChildren;
   readonly onClick?: () => void;

@@ -1,5 +1,5 @@
 import { useSignal } from '@preact/signals';
-import { closeDialog } from './dialog.js';
+import { closeDialog, openDialog } from './dialog.js';
 import { FormDialog, TextField } from './form.js';
 import { daysAgo, formatNumber, plural } from './format.js';
 import { graphql, may, type ResultOf, send, useQuery } from './graphql.js';
@@ -88,14 +88,23 @@ function CreateProject() {
       submit="Create"
       work={() => send(CREATE, { name: name.value })}
       recipe={{ userdir: ['project', 'create', '--name', name.value || 'NAME'] }}
-      after={({ createProject: { appSecret, project } }) => (
-        <SecretDialog title="The project is created" appId={project.appId} appSecret={appSecret}>
-          <Button label="Done" onClick={closeDialog} />
-          <a class="button primary" href={paths.project(project.appId)}>
-            Open the project
-          </a>
-        </SecretDialog>
-      )}
+      onDone={({ createProject: { appSecret, project } }) =>
+        openDialog(
+          <SecretDialog
+            title="The project is created"
+            appId={project.appId}
+            appSecret={appSecret}
+            actions={
+              <>
+                <Button label="Done" onClick={closeDialog} />
+                <a class="button primary" href={paths.project(project.appId)}>
+                  Open the project
+                </a>
+              </>
+            }
+          />,
+        )
+      }
       disabled={name.value.trim() === ''}
     >
       <TextField label="Name" hint="For people; it can be changed later." text={name} required />

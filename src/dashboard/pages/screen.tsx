@@ -67,7 +67,6 @@ export function useTitle(screen: string): void {
 interface HeaderProps {
   readonly title: ComponentChildren;
   readonly note?: ComponentChildren;
-  /** The same without the dashboard. */
   readonly recipe?: Recipe | undefined;
   readonly children?: ComponentChildren;
 }
@@ -91,7 +90,6 @@ export function Header({ title, note, recipe, children }: HeaderProps) {
 interface ListScreenProps<Row> extends Omit<HeaderProps, 'title' | 'children'>, Omit<ListProps<Row>, 'caption'> {
   readonly title: string;
   readonly caption?: string;
-  /** What can be done here. */
   readonly offers?: ComponentChildren;
   readonly filter?: ComponentChildren;
 }

@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
-import { closeDialog, Dialog } from './dialog.js';
+import { closeDialog, Dialog, openDialog } from './dialog.js';
 import { Choices, FormDialog, SelectField, TextField } from './form.js';
 import { graphql, may, type ResultOf, send, useQuery, type VariablesOf } from './graphql.js';
 import { Badge, Button, CopyBlock, CopyCode, CountDown, Empty, Fact, Time } from './parts.js';
@@ -125,19 +125,19 @@ interface SecretDialogProps {
   /** Only a secret with the scope `read` may count users, as the first request does. */
   readonly mayRead?: boolean;
   /** The buttons. They close it without a question. */
-  readonly children: ComponentChildren;
+  readonly actions: ComponentChildren;
 }
 
 /**
  * A new App Secret, which is shown only here, with a first request that works when pasted. Escape and ✕ ask once before they
  * close it, unless the secret was copied: what is lost here cannot be shown again.
  */
-export function SecretDialog({ title, appId, appSecret, mayRead = true, children }: SecretDialogProps) {
+export function SecretDialog({ title, appId, appSecret, mayRead = true, actions }: SecretDialogProps) {
   const [state, setState] = useState<'shown' | 'asked' | 'copied'>('shown');
   const line = firstRequest(appId, appSecret);
   const copied = () => setState('copied');
   return (
-    <Dialog title={title} onClose={() => (state === 'shown' ? setState('asked') : closeDialog())}>
+    <Dialog title={title} onClose={() => (state === 'shown' ? setState('asked') : closeDialog())} actions={actions}>
       <div class="secret-once">
         <p>
           <strong>Copy the App Secret now.</strong> It is not stored, and cannot be shown again.
@@ -157,16 +157,19 @@ export function SecretDialog({ title, appId, appSecret, mayRead = true, children
           </p>
         )}
       </div>
-      <div class="dialog-actions">{children}</div>
     </Dialog>
   );
 }
 
 /** The new secret of a project that others have, too. */
 const newSecret = (appId: string, appSecret: string, scopes: readonly Scope[]) => (
-  <SecretDialog title="The new secret" appId={appId} appSecret={appSecret} mayRead={scopes.includes('READ')}>
-    <Button label="I have copied it" class="primary" onClick={closeDialog} />
-  </SecretDialog>
+  <SecretDialog
+    title="The new secret"
+    appId={appId}
+    appSecret={appSecret}
+    mayRead={scopes.includes('READ')}
+    actions={<Button label="I have copied it" class="primary" onClick={closeDialog} />}
+  />
 );
 
 const DAY = 86_400;
@@ -194,7 +197,7 @@ function AddSecret({ appId }: { appId: string }) {
       submit="Add"
       work={() => send(ADD, { appId, label: label.value, scopes, expiresInSeconds, documentsOnly })}
       recipe={{ userdir: ['project', 'add-secret', appId, ...options] }}
-      after={({ made }) => newSecret(appId, made.appSecret, scopes)}
+      onDone={({ made }) => openDialog(newSecret(appId, made.appSecret, scopes))}
       disabled={label.value.trim() === '' || scopes.length === 0}
     >
       <TextField label="Label" hint="Names the backend that uses it; the audit trail shows it." text={label} required />
@@ -245,7 +248,7 @@ function RotateSecret({ appId, secret: { label, scopes } }: OneSecret) {
       submit="Rotate"
       work={() => send(ROTATE, { appId, label, overlapSeconds })}
       recipe={{ userdir: ['project', 'rotate', appId, '--label', label, ...options] }}
-      after={({ made }) => newSecret(appId, made.appSecret, scopes)}
+      onDone={({ made }) => openDialog(newSecret(appId, made.appSecret, scopes))}
     >
       <p>A new secret with the same label and scopes is made. Both are accepted during the overlap.</p>
       {field}

@@ -1,11 +1,10 @@
 import { useSignal } from '@preact/signals';
-import type { ComponentChildren } from 'preact';
 import { useLocation } from 'preact-iso';
-import { FormDialog, TextField } from './form.js';
+import { FormDialog, type FormDialogProps, TextField } from './form.js';
 import { graphql, may, send, useAction } from './graphql.js';
 import { paths } from './location.js';
 import { announce, Button, Problem, Time } from './parts.js';
-import { type Recipe, SameByApiDetails } from './recipes.js';
+import { SameByApiDetails } from './recipes.js';
 import { type CurrentProject, Header, useCurrentProject, useTitle } from './screen.js';
 
 const RENAME = graphql(
@@ -48,15 +47,8 @@ interface OfProject {
   readonly project: CurrentProject;
 }
 
-interface SettingFormProps {
-  readonly title: string;
-  readonly submit: string;
-  readonly work: () => Promise<unknown>;
-  /** Announced once it is done. */
+interface SettingFormProps extends Omit<FormDialogProps<unknown>, 'onDone' | 'danger'> {
   readonly done: string;
-  readonly recipe: Recipe;
-  readonly disabled: boolean;
-  readonly children: ComponentChildren;
 }
 
 /** One setting, which is changed in its place. */
@@ -123,53 +115,48 @@ function Limit({ project: { appId, requestsPerMinute } }: OfProject) {
   );
 }
 
-function Availability({ project }: OfProject) {
-  const { appId, disabledAt } = project;
-  const title = disabledAt ? 'Enable the project' : 'Disable the project';
-  return (
+function Availability({ project: { appId, disabledAt } }: OfProject) {
+  return disabledAt ? (
     <section class="setting">
-      <h2>{title}</h2>
-      {disabledAt ? (
-        <p>
-          Disabled since <Time at={disabledAt} />. Its secrets are refused until it is enabled.
-        </p>
-      ) : (
-        <p>While a project is disabled, all its secrets are refused. Nothing is lost.</p>
-      )}
+      <h2>Enable the project</h2>
+      <p>
+        Disabled since <Time at={disabledAt} />. Its secrets are refused until it is enabled.
+      </p>
       <Button
-        label={`${title}…`}
-        opens={disabledAt ? <EnableProject appId={appId} /> : <DisableProject appId={appId} />}
+        label="Enable the project…"
+        opens={
+          <FormDialog
+            title="Enable the project?"
+            submit="Enable"
+            work={() => send(ENABLE, { appId })}
+            recipe={{ userdir: ['project', 'enable', appId] }}
+            done="The project is enabled."
+          >
+            <p>Its secrets work again at once.</p>
+          </FormDialog>
+        }
       />
     </section>
-  );
-}
-
-function EnableProject({ appId }: { appId: string }) {
-  return (
-    <FormDialog
-      title="Enable the project?"
-      submit="Enable"
-      work={() => send(ENABLE, { appId })}
-      recipe={{ userdir: ['project', 'enable', appId] }}
-      done="The project is enabled."
-    >
-      <p>Its secrets work again at once.</p>
-    </FormDialog>
-  );
-}
-
-function DisableProject({ appId }: { appId: string }) {
-  return (
-    <FormDialog
-      title="Disable the project?"
-      submit="Disable"
-      danger
-      work={() => send(DISABLE, { appId })}
-      recipe={{ userdir: ['project', 'disable', appId] }}
-      done="The project is disabled."
-    >
-      <p>Every request of its backends is refused at once.</p>
-    </FormDialog>
+  ) : (
+    <section class="setting">
+      <h2>Disable the project</h2>
+      <p>While a project is disabled, all its secrets are refused. Nothing is lost.</p>
+      <Button
+        label="Disable the project…"
+        opens={
+          <FormDialog
+            title="Disable the project?"
+            submit="Disable"
+            danger
+            work={() => send(DISABLE, { appId })}
+            recipe={{ userdir: ['project', 'disable', appId] }}
+            done="The project is disabled."
+          >
+            <p>Every request of its backends is refused at once.</p>
+          </FormDialog>
+        }
+      />
+    </section>
   );
 }
 

@@ -34,7 +34,6 @@ export function Answer<Data>({ query, data, lines = 6, retry = true, children }:
 
 export interface Column<Row> {
   readonly title: ComponentChildren;
-  /** Of its cells. */
   readonly class?: string;
   /** The whole text of a cell that is cut short. */
   readonly hover?: (row: Row) => string;
@@ -55,7 +54,6 @@ interface TableProps<Row> {
   readonly busy?: boolean;
   /** Whether only screen readers get the titles of the columns. */
   readonly hidesTitles?: boolean;
-  /** Shown in its place if there are no rows. */
   readonly empty?: ComponentChildren;
 }
 
@@ -86,17 +84,14 @@ export function Table<Row>(props: TableProps<Row>) {
         <tbody>
           {rows.map((row, index) => (
             <tr key={rowKey(row)} class={rowClass?.(row)}>
-              {columns.map(({ class: name, hover, namesRow, cell }, place) =>
-                namesRow ? (
-                  <th key={place} scope="row" class={name}>
+              {columns.map(({ class: name, hover, namesRow, cell }, place) => {
+                const Cell = namesRow ? 'th' : 'td';
+                return (
+                  <Cell key={place} scope={namesRow ? 'row' : undefined} class={name} title={hover?.(row)}>
                     {cell(row, index)}
-                  </th>
-                ) : (
-                  <td key={place} class={name} title={hover?.(row)}>
-                    {cell(row, index)}
-                  </td>
-                ),
-              )}
+                  </Cell>
+                );
+              })}
             </tr>
           ))}
         </tbody>
@@ -110,20 +105,15 @@ export interface ListProps<Row> extends AskedProps, Omit<TableProps<Row>, 'rows'
   readonly found: readonly Row[] | { nodes: readonly Row[]; pageInfo: PageInfo } | null | undefined;
 }
 
-/** The table of what a query found. */
 export function List<Row>({ query, lines, retry, found, ...table }: ListProps<Row>) {
   return (
     <Answer query={query} data={found} lines={lines} retry={retry}>
-      {(rows) =>
-        'nodes' in rows ? (
-          <>
-            <Table busy={query.loading} rows={rows.nodes} {...table} />
-            <CursorPager pageInfo={rows.pageInfo} />
-          </>
-        ) : (
-          <Table busy={query.loading} rows={rows} {...table} />
-        )
-      }
+      {(rows) => (
+        <>
+          <Table busy={query.loading} rows={'nodes' in rows ? rows.nodes : rows} {...table} />
+          {'nodes' in rows && <CursorPager pageInfo={rows.pageInfo} />}
+        </>
+      )}
     </Answer>
   );
 }

@@ -1,8 +1,7 @@
-import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import { BulkButton } from './bulk.js';
 import { LOGIN_METHODS, METHOD_NAMES, plural } from './format.js';
-import { graphql, may, type Query, useQuery } from './graphql.js';
+import { graphql, may, useQuery } from './graphql.js';
 import { ImportDialog } from './import.js';
 import { FIRST_PAGE, streamPath, type UrlState, useUrlState } from './location.js';
 import { Button, DownloadMenu, Empty, Segments } from './parts.js';
@@ -103,14 +102,8 @@ export function Users({ appId }: { appId: string }) {
 
 const PAGE_SIZES = ['10', '25', '50', '100'];
 
-interface UserList extends Query<unknown> {
-  readonly rows: readonly Row[] | undefined;
-  readonly total: number | undefined;
-  readonly pages: ComponentChildren;
-}
-
 /** What the URL asks for. Exactly one of the three questions is asked. */
-function useUserList(appId: string, filter: UserFilter, query: UrlState): UserList {
+function useUserList(appId: string, filter: UserFilter, query: UrlState) {
   const search = query['q'];
   const walks = query['by'] === 'cursor';
   const limit = PAGE_SIZES.includes(query['limit'] ?? '') ? Number(query['limit']) : 25;

@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals';
 import { useState } from 'preact/hooks';
-import { closeDialog, Dialog } from './dialog.js';
+import { closeDialog, Dialog, openDialog } from './dialog.js';
 import { Choices, FormDialog, TextField } from './form.js';
 import { graphql, may, type ResultOf, send, useQuery, type VariablesOf } from './graphql.js';
 import { Badge, Button, Copy, CopyCode, Empty, Time, Value } from './parts.js';
@@ -151,7 +151,7 @@ function State({ webhook: { status, reason, failures, nextAttemptAt, secrets } }
 
 function Attempts({ webhook: { id, attempts } }: OfWebhook) {
   return (
-    <Dialog title={`The last attempts of #${id}`}>
+    <Dialog title={`The last attempts of #${id}`} actions={<Button label="Close" onClick={closeDialog} />}>
       <Table
         caption="Attempts"
         rows={attempts}
@@ -175,9 +175,6 @@ function Attempts({ webhook: { id, attempts } }: OfWebhook) {
           },
         ]}
       />
-      <div class="dialog-actions">
-        <Button label="Close" onClick={closeDialog} />
-      </div>
     </Dialog>
   );
 }
@@ -185,7 +182,7 @@ function Attempts({ webhook: { id, attempts } }: OfWebhook) {
 /** A secret of a webhook, which is shown only here. */
 function NewSecret({ secret }: { secret: string }) {
   return (
-    <Dialog title="The new secret">
+    <Dialog title="The new secret" actions={<Button label="I have copied it" class="primary" onClick={closeDialog} />}>
       <div class="secret-once">
         <p>
           <strong>Copy the secret now.</strong> It cannot be shown again. The receiver needs it to verify what is sent,
@@ -194,9 +191,6 @@ function NewSecret({ secret }: { secret: string }) {
         <p>
           <CopyCode text={secret} what="the secret" />
         </p>
-      </div>
-      <div class="dialog-actions">
-        <Button label="I have copied it" class="primary" onClick={closeDialog} />
       </div>
     </Dialog>
   );
@@ -215,7 +209,7 @@ function AddWebhook({ appId }: { appId: string }) {
       submit="Add"
       work={() => send(ADD, { appId, url: url.value, types: isAll ? null : types, description: description.value })}
       recipe={{ userdir: ['webhook', 'add', '--project', appId, '--url', url.value || 'URL', ...list, ...note] }}
-      after={({ made }) => <NewSecret secret={made.secret} />}
+      onDone={({ made }) => openDialog(<NewSecret secret={made.secret} />)}
       disabled={url.value.trim() === '' || types.length === 0}
     >
       <TextField
@@ -240,7 +234,7 @@ function RotateSecret({ appId, webhook: { id } }: OfWebhook) {
       submit="Rotate"
       work={() => send(ROTATE, { appId, id, overlapSeconds })}
       recipe={{ userdir: ['webhook', 'rotate', '--project', appId, id, ...options] }}
-      after={({ made }) => <NewSecret secret={made.secret} />}
+      onDone={({ made }) => openDialog(<NewSecret secret={made.secret} />)}
     >
       <p>
         Messages are signed by both secrets during the overlap, so that the receiver can take the new one meanwhile.
