@@ -3,16 +3,17 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useId, useLayoutEffect, useRef } from 'preact/hooks';
 import { useLocation } from 'preact-iso';
 
-const opened = signal<ComponentChildren>(null);
+/** The dialog that is open on the screen that is shown. */
+export const opened = signal<ComponentChildren>(null);
 
-/** Opens a dialog on the screen that is shown, in the place of the one that is open. */
+/** Opens a dialog in the place of the one that is open. */
 export function openDialog(dialog: ComponentChildren): void {
   opened.value = dialog;
 }
 
 export const closeDialog = (): void => openDialog(null);
 
-/** The dialog that is open. It closes with its screen. */
+/** Where it is rendered. It closes with its screen. */
 export function OpenedDialog() {
   const { path } = useLocation();
   useEffect(() => closeDialog, [path]);

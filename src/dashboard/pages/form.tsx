@@ -1,7 +1,6 @@
 import type { Signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef } from 'preact/hooks';
-import { closeDialog, Dialog } from './dialog.js';
+import { closeDialog, Dialog, opened } from './dialog.js';
 import { type Failure, useAction } from './graphql.js';
 import { FIRST_PAGE, useUrlState } from './location.js';
 import { announce, Button, Problem } from './parts.js';
@@ -61,19 +60,13 @@ export interface FormDialogProps<Result> extends FormProps {
 /** A dialog that asks, works and closes. It stays open, and says why, if the work fails. */
 export function FormDialog<Result>({ work, done, onDone = closeDialog, ...form }: FormDialogProps<Result>) {
   const { run, ...state } = useAction(work);
-  const isOpen = useRef(true);
-  useEffect(
-    () => () => {
-      isOpen.current = false;
-    },
-    [],
-  );
   const onSubmit = async () => {
+    const asking = opened.value;
     const result = await run();
     if (result === undefined) return;
     if (done) announce(done);
-    // Another dialog may be open by now.
-    if (isOpen.current) onDone(result);
+    // Another screen may be shown by now, with a dialog of its own.
+    if (opened.value === asking) onDone(result);
   };
   return <DialogForm {...form} {...state} onSubmit={onSubmit} />;
 }

@@ -87,7 +87,6 @@ const MOST_ANSWERS = 60;
 /** Counts the changes that this page has made; every query that is shown is then asked again. */
 const changes = signal(0);
 
-/** Asks again for everything that is shown. */
 export function refresh(): void {
   answers.clear();
   changes.value++;

@@ -203,7 +203,6 @@ interface ImportReport {
   readonly errors: readonly { line: number; error: string }[];
 }
 
-/** A line of the answer. */
 interface Line {
   readonly progress?: { readonly lines: number; readonly fraction: number };
   readonly report?: ImportReport;
@@ -222,37 +221,33 @@ function uploadUsers(
   file: File,
   onProgress: (progress: Progress) => void,
 ): Promise<ImportReport> {
-  const lines = () => readLines(request.responseText);
   return new Promise((resolve, reject) => {
+    const fail = (message: string, code = '') => reject(new Failure(message, code));
     request.setRequestHeader('content-type', 'application/x-ndjson');
     request.upload.onprogress = ({ loaded, total }) =>
       onProgress({ phase: 'Sending', fraction: total === 0 ? 1 : loaded / total, lines: 0 });
     request.onprogress = () => {
-      const newest = lines().findLast(({ progress }) => progress)?.progress;
-      if (newest) onProgress({ phase: 'Importing', ...newest });
+      const { progress } = readAnswer(request.responseText);
+      if (progress) onProgress({ phase: 'Importing', ...progress });
     };
     request.onload = () => {
-      const found = lines();
-      const error = found.find((line) => line.error)?.error;
-      const done = found.findLast((line) => line.report)?.report;
-      if (done) resolve(done);
-      else
-        reject(new Failure(error?.message ?? `The service answered with status ${request.status}.`, error?.code ?? ''));
+      const { report, error } = readAnswer(request.responseText);
+      if (report) resolve(report);
+      else fail(error?.message ?? `The service answered with status ${request.status}.`, error?.code);
     };
-    request.onerror = () =>
-      reject(new Failure('The connection was lost. Look at the total before you repeat this.', ''));
-    request.onabort = () => reject(new Failure('You stopped the import. Look at the total before you repeat it.', ''));
+    request.onerror = () => fail('The connection was lost. Look at the total before you repeat this.');
+    request.onabort = () => fail('You stopped the import. Look at the total before you repeat it.');
     request.send(file);
   });
 }
 
-/** The whole lines so far. The last one may still be under way. */
-function readLines(text: string): Line[] {
-  return text.split('\n').flatMap((line) => {
+/** The newest line of each kind so far. The last line may still be under way. */
+function readAnswer(text: string): Line {
+  const answer: Line = {};
+  for (const line of text.split('\n').filter((one) => one !== '')) {
     try {
-      return line === '' ? [] : [JSON.parse(line) as Line];
-    } catch {
-      return [];
-    }
-  });
+      Object.assign(answer, JSON.parse(line));
+    } catch {}
+  }
+  return answer;
 }

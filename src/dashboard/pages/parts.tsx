@@ -41,10 +41,7 @@ export function Time({ at, dayOnly = false }: { at: string | null | undefined; d
 /** How long until an instant, counted down while it is shown. */
 export function CountDown({ until }: { until: string }) {
   const [now, setNow] = useState(Date.now());
-  useEffect(() => {
-    const timer = setInterval(() => setNow(Date.now()), 1000);
-    return () => clearInterval(timer);
-  }, []);
+  useEffect(() => every(1000, () => setNow(Date.now())), []);
   const remaining = Date.parse(until) - now;
   return (
     <time dateTime={until} title={formatUtc(until)} class="count-down">
@@ -112,7 +109,6 @@ export function CopyBlock({ name, ...props }: CopyProps & { name: string }) {
 
 interface ButtonProps extends Pick<ButtonHTMLAttributes, 'class' | 'disabled'> {
   readonly label: ComponentChildren;
-  /** The dialog that it opens. */
   readonly opens?: ComponentChildren;
   readonly onClick?: () => void;
 }
@@ -163,14 +159,18 @@ export function Problem({ failure, retry = false }: { failure: Failure | undefin
 }
 
 /** Asks quietly whether the service answers again. */
-function refreshWhenBack(): () => void {
-  const timer = setInterval(async () => {
+const refreshWhenBack = () =>
+  every(3000, async () => {
     const isBack = await fetch('/readyz').then(
       ({ status }) => status < 500,
       () => false,
     );
     if (isBack) refresh();
-  }, 3000);
+  });
+
+/** Does something again and again, until what it returns is called. */
+export function every(milliseconds: number, work: () => void): () => void {
+  const timer = setInterval(work, milliseconds);
   return () => clearInterval(timer);
 }
 

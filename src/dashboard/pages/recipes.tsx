@@ -5,9 +5,7 @@ import { Button, CopyBlock } from './parts.js';
 export interface Recipe {
   /** Of the project's API, at /graphql. */
   readonly graphql?: { readonly operation: string; readonly variables?: object };
-  /** A request to the project's API. */
   readonly curl?: { readonly path: string; readonly method?: string };
-  /** The arguments of `userdir`. */
   readonly userdir?: readonly string[];
 }
 
@@ -26,37 +24,35 @@ const curlGraphql = (body: object) =>
 export const firstRequest = (appId: string, appSecret: string) =>
   `curl -s -u ${quote(`${appId}:${appSecret}`)} ${quote(`${location.origin}/server/users/count`)}`;
 
-interface Way {
-  readonly name: string;
-  readonly text: string;
-}
+type Way = readonly [name: string, text: string];
 
 /** Each is complete when pasted: an operation and its variables go into two editors, so they are two. */
 function ways({ graphql, curl, userdir }: Recipe): Way[] {
   const found: Way[] = [];
   if (graphql) {
     const { operation, variables } = graphql;
-    found.push({ name: 'GraphQL', text: operation });
-    if (variables) found.push({ name: VARIABLES, text: JSON.stringify(variables, null, 2) });
-    if (!curl) found.push({ name: 'curl', text: curlGraphql({ query: operation, ...(variables && { variables }) }) });
+    found.push(['GraphQL', operation]);
+    if (variables) found.push([VARIABLES, JSON.stringify(variables, null, 2)]);
+    if (!curl) found.push(['curl', curlGraphql({ query: operation, ...(variables && { variables }) })]);
   }
-  if (curl) found.push({ name: 'curl', text: curlLine(curl) });
-  if (userdir) found.push({ name: 'userdir', text: `userdir ${userdir.map(quote).join(' ')}` });
+  if (curl) found.push(['curl', curlLine(curl)]);
+  if (userdir) found.push(['userdir', `userdir ${userdir.map(quote).join(' ')}`]);
   return found;
 }
 
 /** The ways of several recipes, those of one name below one another. */
 function waysOf(recipes: readonly Recipe[]): Way[] {
-  const texts = new Map<string, string[]>();
-  for (const { name, text } of recipes.flatMap(ways)) texts.set(name, [...(texts.get(name) ?? []), text]);
-  return [...texts].map(([name, lines]) => ({ name, text: lines.join('\n') }));
+  const texts = new Map<string, string>();
+  for (const [name, text] of recipes.flatMap(ways))
+    texts.set(name, texts.has(name) ? `${texts.get(name)}\n${text}` : text);
+  return [...texts];
 }
 
 function Recipes({ recipes }: { recipes: readonly Recipe[] }) {
   const needsSecret = recipes.some(({ curl, graphql }) => curl || graphql);
   return (
     <>
-      {waysOf(recipes).map(({ name, text }) => (
+      {waysOf(recipes).map(([name, text]) => (
         <CopyBlock key={name} name={name} text={text} what={`the ${name} version`} />
       ))}
       <p class="quiet note">
@@ -99,7 +95,7 @@ export function SameByApiDetails({ recipe }: { recipe: Recipe | readonly Recipe[
       <summary>
         The same as{' '}
         {waysOf(recipes)
-          .map(({ name }) => name)
+          .map(([name]) => name)
           .filter((name) => name !== VARIABLES)
           .join(', ')}
       </summary>

@@ -71,7 +71,6 @@ interface HeaderProps {
   readonly children?: ComponentChildren;
 }
 
-/** The title of a screen, with its actions. */
 export function Header({ title, note, recipe, children }: HeaderProps) {
   return (
     <header class="screen-header">
@@ -94,7 +93,6 @@ interface ListScreenProps<Row> extends Omit<HeaderProps, 'title' | 'children'>, 
   readonly filter?: ComponentChildren;
 }
 
-/** A screen that is one list. */
 export function ListScreen<Row>({ title, note, recipe, offers, filter, ...list }: ListScreenProps<Row>) {
   useTitle(title);
   return (

@@ -68,7 +68,6 @@ const COLUMNS: readonly Column<Secret>[] = [
   { title: 'Created', class: 'nowrap', cell: ({ createdAt }) => <Time at={createdAt} dayOnly /> },
 ];
 
-/** The App Secrets of a project, without their values. */
 export function Secrets({ appId }: { appId: string }) {
   const query = useQuery(SECRETS, { appId });
   const secrets = query.data?.project?.secrets;

@@ -19,7 +19,6 @@ const DELETE = graphql(
   `mutation DeleteProject($appId: ID!, $name: String!) { deleteProject(appId: $appId, name: $name) }`,
 );
 
-/** Name, limit, state and end of a project. */
 export function Settings({ appId }: { appId: string }) {
   const project = useCurrentProject();
   useTitle('Settings');

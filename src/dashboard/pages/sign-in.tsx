@@ -1,7 +1,7 @@
 import { signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { asFailure, Failure, hasEnded, ME, me, post, send } from './graphql.js';
-import { Button, Loading, Problem } from './parts.js';
+import { Button, every, Loading, Problem } from './parts.js';
 
 /** Where to go after a sign-in that leaves the page. */
 const RETURN_TO = 'userdir-return-to';
@@ -34,10 +34,7 @@ export async function startSession(): Promise<void> {
 
 /** The service restarts, or cannot be reached: that is no reason to sign in anew. */
 function NotNow({ reason }: { reason: Failure }) {
-  useEffect(() => {
-    const timer = setInterval(startSession, 3000);
-    return () => clearInterval(timer);
-  }, []);
+  useEffect(() => every(3000, startSession), []);
   return (
     <main class="sign-in" id="main">
       <h1>userdir</h1>

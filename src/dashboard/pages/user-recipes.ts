@@ -37,7 +37,6 @@ function searchRecipe(appId: string, any: string, removed: boolean): Recipe {
 
 const ADDRESS = /^(0x[\da-f]{40}|G[A-Z2-7]{55})$/i;
 
-/** One user, by the project's API. */
 export const userRecipe = (id: string): Recipe => ({
   graphql: { operation: GET, variables: { id } },
   curl: { path: `/server/users/${encodeURIComponent(id)}` },

@@ -1,3 +1,4 @@
+import type { ComponentChildren } from 'preact';
 import { useRef } from 'preact/hooks';
 import { formatNumber } from './format.js';
 import { graphql, may, type ResultOf } from './graphql.js';
@@ -32,13 +33,14 @@ interface UserTableProps {
   readonly appId: string;
   readonly rows: readonly Row[];
   readonly busy: boolean;
+  readonly empty: ComponentChildren;
   /** Without these, rows cannot be selected. */
   readonly selected?: ReadonlyMap<string, Row>;
   readonly onSelect?: (selected: ReadonlyMap<string, Row>) => void;
 }
 
 /** Users as a table. The selection holds rows of other pages, too. */
-export function UserTable({ appId, rows, busy, selected, onSelect }: UserTableProps) {
+export function UserTable({ appId, rows, busy, empty, selected, onSelect }: UserTableProps) {
   const clicked = useRef<string | undefined>(undefined);
   const select = (chosen: readonly Row[], isChosen: boolean) => {
     const next = new Map(selected);
@@ -60,6 +62,7 @@ export function UserTable({ appId, rows, busy, selected, onSelect }: UserTablePr
     <Table
       caption="Users"
       busy={busy}
+      empty={empty}
       rows={rows}
       rowKey={({ id }) => id}
       rowClass={({ id }) => (selected?.has(id) ? 'selected' : '')}

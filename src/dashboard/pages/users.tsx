@@ -70,18 +70,15 @@ export function Users({ appId }: { appId: string }) {
       </Header>
       {search ? <AmongRemoved isChosen={query['removed'] === '1'} /> : <FilterBar />}
       <Answer query={list} data={list.rows} lines={10}>
-        {(rows) =>
-          rows.length === 0 ? (
-            <NoRows appId={appId} search={search} isFiltered={isFiltered(filter)} />
-          ) : (
-            <UserTable
-              appId={appId}
-              rows={rows}
-              busy={list.loading}
-              {...((may('remove') || may('ban')) && { selected, onSelect: setSelected })}
-            />
-          )
-        }
+        {(rows) => (
+          <UserTable
+            appId={appId}
+            rows={rows}
+            busy={list.loading}
+            empty={<NoRows appId={appId} />}
+            {...((may('remove') || may('ban')) && { selected, onSelect: setSelected })}
+          />
+        )}
       </Answer>
       {selected.size > 0 && (
         <div class="selection" role="toolbar" aria-label="Selected users">
@@ -187,17 +184,13 @@ function describeTotal(total: number, search: string | undefined, filter: UserFi
     : plural(total, 'user');
 }
 
-interface NoRowsProps {
-  readonly appId: string;
-  readonly search: string | undefined;
-  readonly isFiltered: boolean;
-}
-
-function NoRows({ appId, search, isFiltered: filtered }: NoRowsProps) {
+/** Why no rows are shown, and what to do. */
+function NoRows({ appId }: { appId: string }) {
   const { query, href } = useUrlState();
   const all = href({ ...FIRST_PAGE, q: null, removed: null, start: null, end: null, method: null });
+  const search = query['q'];
   if (search) return <NotFound search={search} all={all} />;
-  if (filtered) {
+  if (isFiltered(filterFrom(query))) {
     const isBackwards = (query['start'] ?? '') > (query['end'] || '9999');
     return (
       <Empty title={isBackwards ? 'The first day is after the last day.' : 'No user matches the filter.'}>

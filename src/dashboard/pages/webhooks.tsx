@@ -89,7 +89,6 @@ const COLUMNS: readonly Column<Webhook>[] = [
   { title: 'Last delivery', class: 'nowrap', cell: ({ lastDeliveredAt }) => <Time at={lastDeliveredAt} /> },
 ];
 
-/** The webhooks of a project, and how they are doing. */
 export function Webhooks({ appId }: { appId: string }) {
   const query = useQuery(WEBHOOKS, { appId });
   return (
@@ -179,7 +178,6 @@ function Attempts({ webhook: { id, attempts } }: OfWebhook) {
   );
 }
 
-/** A secret of a webhook, which is shown only here. */
 function NewSecret({ secret }: { secret: string }) {
   return (
     <Dialog title="The new secret" actions={<Button label="I have copied it" class="primary" onClick={closeDialog} />}>
