@@ -81,7 +81,7 @@ interface BulkProps {
 }
 
 /** A button that removes, restores, bans or unbans users, for those who may: shows who is concerned, and asks first. */
-export function BulkButton({ class: tone = '', ...bulk }: BulkProps & { class?: string }) {
+export function BulkButton({ class: tone, ...bulk }: BulkProps & { class?: string }) {
   const { permission, verb } = ACTIONS[bulk.action];
   return may(permission) && <Button label={`${verb}…`} class={tone} opens={<BulkDialog {...bulk} />} />;
 }

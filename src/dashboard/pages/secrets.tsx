@@ -160,7 +160,6 @@ export function SecretDialog({ title, appId, appSecret, mayRead = true, actions 
   );
 }
 
-/** The new secret of a project that others have, too. */
 const newSecret = (appId: string, appSecret: string, scopes: readonly Scope[]) => (
   <SecretDialog
     title="The new secret"
