@@ -1,12 +1,10 @@
-import { FilterInput, SelectField } from './form.js';
+import { FilterForm, FilterInput, SelectField } from './form.js';
 import { formatDateTime, formatNumber } from './format.js';
-import { graphql } from './graphql.js';
-import { paths, useUrlState } from './location.js';
-import { DownloadMenu, Empty, Header, Time } from './parts.js';
-import { useProjectTitle } from './project-frame.js';
-import { useQuery } from './query.js';
-import { SameByApi } from './recipes.js';
-import { Answer, CursorPager, Table } from './table.js';
+import { graphql, type ResultOf, useQuery } from './graphql.js';
+import { FIRST_PAGE, paths, streamPath, useUrlState } from './location.js';
+import { DownloadMenu, Empty, Time } from './parts.js';
+import { ListScreen } from './screen.js';
+import type { Column } from './table.js';
 
 const AUDIT = graphql(`
   query Audit($appId: ID!, $actor: String, $action: String, $userId: ID, $since: DateTime, $until: DateTime, $after: String) {
@@ -32,141 +30,101 @@ function instant(date: string | undefined, isEnd = false): string | null {
 /** Who did what and when, newest first. */
 export function Audit({ appId }: { appId: string }) {
   const { query: url, go, href } = useUrlState();
-  const filter = {
-    actor: url['actor'] ?? null,
-    action: url['action'] ?? null,
-    userId: url['user'] ?? null,
-    since: instant(url['since']),
-    until: instant(url['until'], true),
-  };
+  const { actor = null, action = null, user: userId = null } = url;
+  const filter = { actor, action, userId, since: instant(url['since']), until: instant(url['until'], true) };
+  const { since, until } = filter;
   const query = useQuery(AUDIT, { appId, ...filter, after: url['after'] ?? null });
-  useProjectTitle('Audit');
   const actions = query.data?.project?.auditActions ?? [];
-  const filterBy = (changes: Record<string, string | null>) => go({ ...changes, after: null });
-  const { actor, action, userId, since, until } = filter;
   const isFiltered = Object.values(filter).some((value) => value !== null);
   return (
-    <>
-      <Header title="Audit" note="Who changed what in this project, newest first. Logins are not recorded here.">
-        <SameByApi recipe={{ userdir: ['audit', '--project', appId, ...(since ? ['--since', since] : [])] }} />
+    <ListScreen
+      title="Audit"
+      note="Who changed what in this project, newest first. Logins are not recorded here."
+      recipe={{ userdir: ['audit', '--project', appId, ...(since ? ['--since', since] : [])] }}
+      offers={
         <DownloadMenu
-          path={`/dashboard/projects/${encodeURIComponent(appId)}/audit`}
+          path={streamPath(appId, 'audit')}
           parameters={{ actor, action, user_id: userId, since, until }}
           note="All entries that match the filter"
         />
-      </Header>
-      <form class="filters" aria-label="Filter" onSubmit={(event) => event.preventDefault()}>
-        <FilterInput label="Who" value={url['actor'] ?? ''} onCommit={(actor) => filterBy({ actor })} />
-        <SelectField
-          label="What"
-          value={url['action'] ?? ''}
-          options={[['', 'everything'], ...actions.map((action) => [action, inSmall(action)] as const)]}
-          onChange={(action) => filterBy({ action })}
-        />
-        <FilterInput label="User ID" value={url['user'] ?? ''} onCommit={(user) => filterBy({ user })} />
-        <FilterInput label="From" isDate value={url['since'] ?? ''} onCommit={(since) => filterBy({ since })} />
-        <FilterInput label="To" isDate value={url['until'] ?? ''} onCommit={(until) => filterBy({ until })} />
-      </form>
-      <Answer query={query} data={query.data?.project?.audit} lines={10}>
-        {({ nodes, pageInfo }) => (
-          <>
-            {nodes.length > 0 ? (
-              <AuditTable
-                appId={appId}
-                entries={nodes}
-                busy={query.loading}
-                actorHref={(actor) => href({ actor, after: null })}
-              />
-            ) : (
-              <Empty title={isFiltered ? 'No entry matches the filter.' : 'Nothing has been recorded yet.'}>
-                {actor && (
-                  <>
-                    Who did it is written as in the list: <code>operator:ada</code>, or the label of a secret.{' '}
-                  </>
-                )}
-                {isFiltered && (
-                  <a href={href({ actor: null, action: null, user: null, since: null, until: null, after: null })}>
-                    Show everything
-                  </a>
-                )}
-              </Empty>
-            )}
-            <CursorPager pageInfo={pageInfo} />
-          </>
-        )}
-      </Answer>
-    </>
-  );
-}
-
-interface Entry {
-  readonly id: string;
-  readonly at: string;
-  readonly actor: string;
-  readonly action: string;
-  readonly requestId: string | null;
-  readonly userId: string | null;
-  /** JSON. */
-  readonly details: string;
-}
-
-interface AuditTableProps {
-  readonly appId: string;
-  readonly entries: readonly Entry[];
-  readonly caption?: string;
-  readonly busy?: boolean;
-  readonly withUser?: boolean;
-  /** Where the entries of one actor are. */
-  readonly actorHref?: (actor: string) => string;
-}
-
-/** Entries of the audit trail. */
-export function AuditTable(props: AuditTableProps) {
-  const { appId, entries, caption = 'Audit trail', busy = false, withUser = true, actorHref } = props;
-  return (
-    <Table
-      caption={caption}
-      busy={busy}
-      rows={entries}
+      }
+      filter={
+        <FilterForm>
+          <FilterInput label="Who" name="actor" />
+          <SelectField
+            label="What"
+            value={action ?? ''}
+            options={[['', 'everything'], ...actions.map((one) => [one, inSmall(one)] as const)]}
+            onChange={(wanted) => go({ ...FIRST_PAGE, action: wanted })}
+          />
+          <FilterInput label="User ID" name="user" />
+          <FilterInput label="From" isDate name="since" />
+          <FilterInput label="To" isDate name="until" />
+        </FilterForm>
+      }
+      query={query}
+      lines={10}
+      found={query.data?.project?.audit}
+      caption="Audit trail"
       rowKey={({ id }) => id}
       columns={[
-        { title: 'When', class: 'nowrap', cell: ({ at }) => <Time at={at} /> },
+        WHEN,
         {
-          title: 'Who',
-          class: 'method',
-          cell: ({ actor }) =>
-            actorHref ? (
-              <a href={actorHref(actor)} title={`Only what ${actor} did`}>
-                <bdi>{actor}</bdi>
-              </a>
-            ) : (
-              <bdi>{actor}</bdi>
-            ),
-        },
-        { title: 'What', class: 'nowrap', cell: ({ action }) => inSmall(action) },
-        withUser && {
-          title: 'User',
-          class: 'number',
-          cell: ({ userId }) => userId && <a href={paths.user(appId, userId)}>{userId}</a>,
-        },
-        {
-          title: 'Details',
-          class: 'details-cell',
-          cell: ({ details, requestId }) => (
-            <>
-              <bdi>{describe(details)}</bdi>
-              {requestId && (
-                <span class="second-line" title="The request, as in the log">
-                  request {requestId}
-                </span>
-              )}
-            </>
+          ...WHO,
+          cell: (entry) => (
+            <a href={href({ ...FIRST_PAGE, actor: entry.actor })} title={`Only what ${entry.actor} did`}>
+              {WHO.cell(entry)}
+            </a>
           ),
         },
+        WHAT,
+        {
+          title: 'User',
+          class: 'number',
+          cell: (entry) => entry.userId && <a href={paths.user(appId, entry.userId)}>{entry.userId}</a>,
+        },
+        DETAILS,
       ]}
+      empty={
+        <Empty title={isFiltered ? 'No entry matches the filter.' : 'Nothing has been recorded yet.'}>
+          {actor && (
+            <>
+              Who did it is written as in the list: <code>operator:ada</code>, or the label of a secret.{' '}
+            </>
+          )}
+          {isFiltered && (
+            <a href={href({ ...FIRST_PAGE, actor: null, action: null, user: null, since: null, until: null })}>
+              Show everything
+            </a>
+          )}
+        </Empty>
+      }
     />
   );
 }
+
+type Entry = Omit<NonNullable<ResultOf<typeof AUDIT>['project']>['audit']['nodes'][number], 'userId'>;
+
+const WHEN = { title: 'When', class: 'nowrap', cell: ({ at }: Entry) => <Time at={at} /> };
+const WHO = { title: 'Who', class: 'method', cell: ({ actor }: Entry) => <bdi>{actor}</bdi> };
+const WHAT = { title: 'What', class: 'nowrap', cell: ({ action }: Entry) => inSmall(action) };
+const DETAILS = {
+  title: 'Details',
+  class: 'details-cell',
+  cell: ({ details, requestId }: Entry) => (
+    <>
+      <bdi>{describe(details)}</bdi>
+      {requestId && (
+        <span class="second-line" title="The request, as in the log">
+          request {requestId}
+        </span>
+      )}
+    </>
+  ),
+};
+
+/** Entries of the audit trail where all are of one user, or of none. */
+export const AUDIT_COLUMNS: readonly Column<Entry>[] = [WHEN, WHO, WHAT, DETAILS];
 
 /** `SECRET_ADDED` → "secret added". */
 const inSmall = (action: string) => action.toLowerCase().replaceAll('_', ' ');

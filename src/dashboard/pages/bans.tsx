@@ -1,14 +1,9 @@
 import { useSignal } from '@preact/signals';
-import { useDialog } from './dialog.js';
-import { FilterInput, FormDialog, TextField } from './form.js';
-import { graphql, send } from './graphql.js';
-import { paths, useUrlState } from './location.js';
-import { Button, Empty, Header, Time } from './parts.js';
-import { useProjectTitle } from './project-frame.js';
-import { useQuery } from './query.js';
-import { SameByApi } from './recipes.js';
-import { may } from './session.js';
-import { Answer, CursorPager, Table } from './table.js';
+import { FilterForm, FilterInput, FormDialog, TextField } from './form.js';
+import { graphql, may, send, useQuery } from './graphql.js';
+import { FIRST_PAGE, paths, useUrlState } from './location.js';
+import { Button, Empty, Time } from './parts.js';
+import { ListScreen } from './screen.js';
 import { banRecipe } from './user-recipes.js';
 
 const BANS = graphql(`
@@ -34,80 +29,57 @@ const UNBAN = graphql(`
   }
 `);
 
-interface Identity {
-  readonly authMethod: string;
-  readonly authValue: string;
-}
-
 /** The identities whose logins are refused. */
 export function Bans({ appId }: { appId: string }) {
-  const { query: url, go, href } = useUrlState();
-  const search = url['search'] ?? null;
-  const query = useQuery(BANS, { appId, search, after: url['after'] ?? null });
-  const [dialog, open] = useDialog();
-  useProjectTitle('Bans');
+  const { query: url, href } = useUrlState();
+  const { search = null, after = null } = url;
+  const query = useQuery(BANS, { appId, search, after });
   return (
-    <>
-      <Header title="Bans" note="Logins and registrations of these identities are refused.">
-        <SameByApi recipe={{ userdir: ['user', 'bans', '--project', appId] }} />
-        {may('ban') && (
-          <Button label="Ban an identity" class="primary" onClick={() => open(<BanIdentity appId={appId} />)} />
-        )}
-      </Header>
-      <form class="filters" aria-label="Filter" onSubmit={(event) => event.preventDefault()}>
-        <FilterInput
-          label="Identity begins with"
-          value={search ?? ''}
-          onCommit={(value) => go({ search: value, after: null })}
-        />
-      </form>
-      <Answer query={query} data={query.data?.project?.bans}>
-        {({ nodes, pageInfo }) => (
-          <>
-            <Table
-              caption="Bans"
-              busy={query.loading}
-              rows={nodes}
-              rowKey={({ authMethod, authValue }) => `${authMethod}:${authValue}`}
-              empty={
-                search ? (
-                  <Empty title="No ban matches.">
-                    <a href={href({ search: null, after: null })}>Show all bans</a>
-                  </Empty>
-                ) : (
-                  <Empty title="Nothing is banned.">
-                    Ban a user on its page, or an identity that has no user here.
-                  </Empty>
-                )
-              }
-              columns={[
-                {
-                  title: 'Identity',
-                  class: 'main-cell',
-                  hover: ({ authValue }) => authValue,
-                  cell: ({ authValue }) => <bdi>{authValue}</bdi>,
-                },
-                { title: 'Method', class: 'method', cell: ({ authMethod }) => <bdi>{authMethod}</bdi> },
-                {
-                  title: 'User',
-                  class: 'number',
-                  cell: ({ userId }) => userId && <a href={paths.user(appId, userId)}>{userId}</a>,
-                },
-                { title: 'Since', class: 'nowrap', cell: ({ createdAt }) => <Time at={createdAt} /> },
-              ]}
-              actions={(ban) => {
-                const lift = () => open(<LiftBan appId={appId} identity={ban} />);
-                return may('ban') && <Button label="Unban…" class="small" onClick={lift} />;
-              }}
-            />
-            <CursorPager pageInfo={pageInfo} />
-          </>
-        )}
-      </Answer>
-      {dialog}
-    </>
+    <ListScreen
+      title="Bans"
+      note="Logins and registrations of these identities are refused."
+      recipe={{ userdir: ['user', 'bans', '--project', appId] }}
+      offers={may('ban') && <Button label="Ban an identity" class="primary" opens={<BanIdentity appId={appId} />} />}
+      filter={
+        <FilterForm>
+          <FilterInput label="Identity begins with" name="search" />
+        </FilterForm>
+      }
+      query={query}
+      found={query.data?.project?.bans}
+      rowKey={({ authMethod, authValue }) => `${authMethod}:${authValue}`}
+      columns={[
+        {
+          title: 'Identity',
+          class: 'main-cell',
+          hover: ({ authValue }) => authValue,
+          cell: ({ authValue }) => <bdi>{authValue}</bdi>,
+        },
+        { title: 'Method', class: 'method', cell: ({ authMethod }) => <bdi>{authMethod}</bdi> },
+        {
+          title: 'User',
+          class: 'number',
+          cell: ({ userId }) => userId && <a href={paths.user(appId, userId)}>{userId}</a>,
+        },
+        { title: 'Since', class: 'nowrap', cell: ({ createdAt }) => <Time at={createdAt} /> },
+      ]}
+      actions={({ authMethod, authValue }) =>
+        may('ban') && <Button label="Unban…" class="small" opens={<LiftBan {...{ appId, authMethod, authValue }} />} />
+      }
+      empty={
+        search ? (
+          <Empty title="No ban matches.">
+            <a href={href({ ...FIRST_PAGE, search: null })}>Show all bans</a>
+          </Empty>
+        ) : (
+          <Empty title="Nothing is banned.">Ban a user on its page, or an identity that has no user here.</Empty>
+        )
+      }
+    />
   );
 }
+
+const METHODS = ['email', 'passkey', 'wallet', 'google', 'apple', 'github'];
 
 function BanIdentity({ appId }: { appId: string }) {
   const authMethod = useSignal('email');
@@ -132,7 +104,7 @@ function BanIdentity({ appId }: { appId: string }) {
         list="auth-methods"
       />
       <datalist id="auth-methods">
-        {['email', 'passkey', 'wallet', 'google', 'apple', 'github'].map((name) => (
+        {METHODS.map((name) => (
           <option key={name} value={name} />
         ))}
       </datalist>
@@ -146,13 +118,13 @@ function BanIdentity({ appId }: { appId: string }) {
   );
 }
 
-function LiftBan({ appId, identity }: { appId: string; identity: Identity }) {
-  const { authMethod, authValue } = identity;
+function LiftBan(ban: { appId: string; authMethod: string; authValue: string }) {
+  const { appId, authMethod, authValue } = ban;
   return (
     <FormDialog
       title="Unban this identity?"
       submit="Unban"
-      work={() => send(UNBAN, { appId, authMethod, authValue })}
+      work={() => send(UNBAN, ban)}
       recipe={banRecipe(appId, 'unban', authMethod, authValue)}
       done="The ban is lifted."
     >

@@ -1,14 +1,14 @@
 import { useState } from 'preact/hooks';
-import { Dialog } from './dialog.js';
+import { closeDialog, Dialog } from './dialog.js';
 import { DialogForm } from './form.js';
 import { plural } from './format.js';
-import { graphql, send } from './graphql.js';
+import { graphql, may, type ResultOf, send, useAction } from './graphql.js';
 import { paths } from './location.js';
 import { Badge, Button } from './parts.js';
-import { useAction } from './query.js';
-import { type Recipe, SameByApiDetails } from './recipes.js';
+import type { Recipe } from './recipes.js';
 import { Table } from './table.js';
 import { banRecipe, removalRecipe } from './user-recipes.js';
+import type { Row } from './user-table.js';
 
 const REMOVE = graphql(
   `mutation RemoveUsers($appId: ID!, $ids: [ID!]!) { results: removeUsers(appId: $appId, ids: $ids) { id ok code message } }`,
@@ -23,11 +23,10 @@ const UNBAN = graphql(
   `mutation UnbanUsers($appId: ID!, $ids: [ID!]!) { results: unbanUsers(appId: $appId, ids: $ids) { id ok code message } }`,
 );
 
-export type BulkAction = 'remove' | 'restore' | 'ban' | 'unban';
-
 const ACTIONS = {
   remove: {
     operation: REMOVE,
+    permission: 'remove',
     verb: 'Remove',
     done: 'removed',
     effect:
@@ -35,31 +34,31 @@ const ACTIONS = {
   },
   restore: {
     operation: RESTORE,
+    permission: 'restore',
     verb: 'Restore',
     done: 'restored',
     effect: 'A restored user is back with the same ID, unless the identity has registered again in the meantime.',
   },
   ban: {
     operation: BAN,
+    permission: 'ban',
     verb: 'Ban',
     done: 'banned',
     effect: 'Logins and registrations of a banned identity are refused. The user stays in lists and totals.',
   },
   unban: {
     operation: UNBAN,
+    permission: 'ban',
     verb: 'Unban',
     done: 'unbanned',
     effect: 'The identity may log in and register again.',
   },
-};
+} as const;
 
-interface Target {
-  readonly id: string;
-  readonly authMethod: string;
-  readonly authValue: string;
-}
+type BulkAction = keyof typeof ACTIONS;
+type Results = ReadonlyMap<string, ResultOf<typeof REMOVE>['results'][number]>;
 
-type Result = { readonly id: string; readonly ok: boolean; readonly message: string | null };
+type Target = Pick<Row, 'id' | 'authMethod' | 'authValue'>;
 
 /** Of many users, the lines for a shell: what removes one by GraphQL does not say more when it is repeated. */
 function recipesFor(appId: string, action: BulkAction, users: readonly Target[]): readonly Recipe[] {
@@ -77,62 +76,29 @@ interface BulkProps {
   readonly appId: string;
   readonly action: BulkAction;
   readonly users: readonly Target[];
-  readonly onClose: (changed: boolean) => void;
+  /** Called when it is closed after something was done. */
+  readonly onChanged?: (() => void) | undefined;
 }
 
-/** Removes, restores, bans or unbans users: shows who is concerned first, and what became of each afterwards. */
-export function BulkDialog({ appId, action, users, onClose }: BulkProps) {
+/** A button that removes, restores, bans or unbans users, for those who may: shows who is concerned, and asks first. */
+export function BulkButton({ class: tone, ...bulk }: BulkProps & { class?: string }) {
+  const { permission, verb } = ACTIONS[bulk.action];
+  return may(permission) && <Button label={`${verb}…`} class={tone} opens={<BulkDialog {...bulk} />} />;
+}
+
+function BulkDialog({ appId, action, users, onChanged }: BulkProps) {
   const { operation, verb, done, effect } = ACTIONS[action];
-  const [results, setResults] = useState<ReadonlyMap<string, Result> | null>(null);
-  const change = useAction(async () => {
-    const found = new Map<string, Result>();
+  const [results, setResults] = useState<Results | null>(null);
+  const { run, ...state } = useAction(async () => {
+    let found: Results = new Map();
     for (let start = 0; start < users.length; start += BATCH) {
       const ids = users.slice(start, start + BATCH).map(({ id }) => id);
-      for (const result of (await send(operation, { appId, ids })).results) found.set(result.id, result);
-      setResults(new Map(found));
+      const { results: more } = await send(operation, { appId, ids });
+      found = new Map([...found, ...more.map((result) => [result.id, result] as const)]);
+      setResults(found);
     }
-    return found;
   });
-  const close = () => onClose(results !== null);
-  const count = [...(results?.values() ?? [])].filter(({ ok }) => ok).length;
-  const recipes = recipesFor(appId, action, users);
-  const list = <Targets appId={appId} users={users} results={results} done={done} />;
-  if (results && !change.busy)
-    return (
-      <Dialog key="results" title={`${plural(count, 'user')} of ${users.length} ${done}`} onClose={close}>
-        <output class="hidden">{`${plural(count, 'user')} ${done}`}</output>
-        {list}
-        <div class="dialog-actions">
-          <Button label="Done" class="primary" onClick={close} />
-        </div>
-      </Dialog>
-    );
-  return (
-    <Dialog title={`${verb} ${plural(users.length, 'user')}?`} onClose={close} busy={change.busy}>
-      <DialogForm
-        submit={`${verb} ${plural(users.length, 'user')}`}
-        danger={action === 'remove' || action === 'ban'}
-        onSubmit={() => void change.run()}
-        onCancel={close}
-        {...change}
-      >
-        <p>{effect}</p>
-        {list}
-        <SameByApiDetails recipe={recipes} />
-      </DialogForm>
-    </Dialog>
-  );
-}
-
-interface TargetsProps {
-  readonly appId: string;
-  readonly users: readonly Target[];
-  readonly results: ReadonlyMap<string, Result> | null;
-  readonly done: string;
-}
-
-function Targets({ appId, users, results, done }: TargetsProps) {
-  return (
+  const list = (
     <div class="dialog-list">
       <Table
         caption={results ? 'Results' : 'Users concerned'}
@@ -169,5 +135,36 @@ function Targets({ appId, users, results, done }: TargetsProps) {
         ]}
       />
     </div>
+  );
+  const target = plural(users.length, 'user');
+  if (!results || state.busy)
+    return (
+      <DialogForm
+        title={`${verb} ${target}?`}
+        submit={`${verb} ${target}`}
+        danger={action === 'remove' || action === 'ban'}
+        recipe={recipesFor(appId, action, users)}
+        onSubmit={run}
+        {...state}
+      >
+        <p>{effect}</p>
+        {list}
+      </DialogForm>
+    );
+  const close = () => {
+    closeDialog();
+    onChanged?.();
+  };
+  const count = plural([...results.values()].filter(({ ok }) => ok).length, 'user');
+  return (
+    <Dialog
+      key="results"
+      title={`${count} of ${users.length} ${done}`}
+      onClose={close}
+      actions={<Button label="Done" class="primary" onClick={close} />}
+    >
+      <output class="hidden">{`${count} ${done}`}</output>
+      {list}
+    </Dialog>
   );
 }

@@ -1,22 +1,40 @@
-import { type ComponentChildren, createContext } from 'preact';
-import { useContext, useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { signal } from '@preact/signals';
+import type { ComponentChildren } from 'preact';
+import { useEffect, useId, useLayoutEffect, useRef } from 'preact/hooks';
+import { useLocation } from 'preact-iso';
+
+/** The dialog that is open on the screen that is shown. */
+export const opened = signal<ComponentChildren>(null);
+
+/** Opens a dialog in the place of the one that is open. */
+export function openDialog(dialog: ComponentChildren): void {
+  opened.value = dialog;
+}
+
+export const closeDialog = (): void => openDialog(null);
+
+/** Where it is rendered. It closes with its screen. */
+export function OpenedDialog() {
+  const { path } = useLocation();
+  useEffect(() => closeDialog, [path]);
+  return <>{opened.value}</>;
+}
 
 interface DialogProps {
   readonly title: string;
-  /** Instead of closing it, where one opened it with `useDialog`. */
-  readonly onClose?: () => void;
+  /** Instead of `closeDialog`. */
+  readonly onClose?: (() => void) | undefined;
   /** While work is under way, Escape does not close it. */
   readonly busy?: boolean;
   readonly children: ComponentChildren;
+  readonly actions?: ComponentChildren;
 }
 
 /** Where the focus goes first: the first input, a secret to copy, or the first button below, which is never the dangerous one. */
 const FIRST = 'input, select, .secret-value button, .dialog-actions button';
 
 /** A modal dialog, open as long as it is rendered. The browser keeps the focus in it and gives it back afterwards. */
-export function Dialog({ title, onClose, busy = false, children }: DialogProps) {
-  const close = useClose();
-  const leave = onClose ?? close;
+export function Dialog({ title, onClose = closeDialog, busy = false, children, actions }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const heading = useId();
   useLayoutEffect(() => {
@@ -27,37 +45,18 @@ export function Dialog({ title, onClose, busy = false, children }: DialogProps) 
   }, []);
   const keepOpen = (event: Event) => {
     event.preventDefault();
-    if (!busy) leave();
+    if (!busy) onClose();
   };
   return (
     <dialog ref={dialog} aria-labelledby={heading} onCancel={keepOpen}>
       <div class="dialog-header">
         <h2 id={heading}>{title}</h2>
-        <button type="button" class="plain" aria-label="Close" disabled={busy} onClick={leave}>
+        <button type="button" class="plain" aria-label="Close" disabled={busy} onClick={onClose}>
           ✕
         </button>
       </div>
       {children}
+      {actions && <div class="dialog-actions">{actions}</div>}
     </dialog>
-  );
-}
-
-const Close = createContext(() => {});
-
-/** Closes the dialog in which it is called. */
-export const useClose = () => useContext(Close);
-
-/** The one dialog that a screen has open, to be rendered at its end, and what opens another one in its place. */
-export function useDialog(): [ComponentChildren, (dialog: ComponentChildren) => void] {
-  const [shown, setShown] = useState<ComponentChildren>(null);
-  return [shown && <Close.Provider value={() => setShown(null)}>{shown}</Close.Provider>, setShown];
-}
-
-/** The button at the end of a dialog that has nothing more to do. */
-export function CloseButton({ class: name = 'primary', children }: { class?: string; children: string }) {
-  return (
-    <button type="button" class={name} onClick={useClose()}>
-      {children}
-    </button>
   );
 }

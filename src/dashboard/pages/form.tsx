@@ -1,95 +1,74 @@
 import type { Signal } from '@preact/signals';
-import { type ComponentChildren, Fragment } from 'preact';
-import { useState } from 'preact/hooks';
-import { Dialog, useClose } from './dialog.js';
-import type { Failure } from './graphql.js';
+import type { ComponentChildren } from 'preact';
+import { closeDialog, Dialog, opened } from './dialog.js';
+import { type Failure, useAction } from './graphql.js';
+import { FIRST_PAGE, useUrlState } from './location.js';
 import { announce, Button, Problem } from './parts.js';
-import { useAction } from './query.js';
 import { type Recipe, SameByApiDetails } from './recipes.js';
 
-/** Forms: dialogs that change something, and fields. */
+/** Forms: dialogs that change something, filters, and fields. */
 
 interface FormProps {
-  readonly submit: string;
-  readonly onSubmit: () => void;
-  readonly onCancel: () => void;
-  readonly busy: boolean;
-  readonly failure: Failure | undefined;
-  readonly danger?: boolean;
-  readonly disabled?: boolean;
-  readonly children?: ComponentChildren;
-}
-
-/** The form of a dialog: its fields, what went wrong, and two buttons. */
-export function DialogForm({ submit, onSubmit, onCancel, busy, failure, danger, disabled, children }: FormProps) {
-  return (
-    <form
-      onSubmit={(event) => {
-        event.preventDefault();
-        if (!busy && !disabled) onSubmit();
-      }}
-    >
-      {children}
-      <Problem failure={failure} />
-      <div class="dialog-actions">
-        <Button label="Cancel" disabled={busy} onClick={onCancel} />
-        <button type="submit" class={danger ? 'danger' : 'primary'} disabled={busy || disabled}>
-          {busy ? 'Working…' : submit}
-        </button>
-      </div>
-    </form>
-  );
-}
-
-interface FormDialogProps<Result> {
   readonly title: string;
   readonly submit: string;
-  /** What it does, and the same without the dashboard. */
-  readonly work: () => Promise<Result>;
-  readonly recipe: Recipe;
-  /** Announced once it is done. */
-  readonly done?: string;
-  /** Called once it is done, instead of closing it. */
-  readonly onDone?: (result: Result) => void;
-  /** A dialog that takes its place once it is done, with what cannot be shown again. */
-  readonly after?: (result: Result) => ComponentChildren;
+  /** The same without the dashboard. */
+  readonly recipe: Recipe | readonly Recipe[];
   readonly danger?: boolean;
   readonly disabled?: boolean;
   readonly children: ComponentChildren;
 }
 
-/** A dialog that asks, works and closes. It stays open, and says why, if the work fails. */
-export function FormDialog<Result>(props: FormDialogProps<Result>) {
-  const { title, submit, work, recipe, done, onDone, after, danger = false, disabled = false } = props;
-  const close = useClose();
-  const action = useAction(work);
-  const [made, setMade] = useState<{ result: Result } | null>(null);
-  const onSubmit = async () => {
-    const result = await action.run();
-    if (result === undefined) return;
-    if (done) announce(done);
-    if (after) setMade({ result });
-    else if (onDone) onDone(result);
-    else close();
-  };
-  // A key of its own: it is opened anew, so that the focus goes to what is to be copied.
-  if (made) return <Fragment key="made">{after?.(made.result)}</Fragment>;
+interface DialogFormProps extends FormProps {
+  readonly onSubmit: () => void;
+  readonly onClose?: () => void;
+  readonly busy: boolean;
+  readonly failure: Failure | undefined;
+}
+
+/** A dialog with a form: its fields, what went wrong, and two buttons. */
+export function DialogForm(props: DialogFormProps) {
+  const { title, submit, recipe, danger, disabled, onSubmit, onClose = closeDialog, busy, failure } = props;
   return (
-    <Dialog title={title} busy={action.busy}>
-      <DialogForm
-        submit={submit}
-        onSubmit={onSubmit}
-        onCancel={close}
-        danger={danger}
-        disabled={disabled}
-        busy={action.busy}
-        failure={action.failure}
+    <Dialog title={title} onClose={onClose} busy={busy}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          if (!busy && !disabled) onSubmit();
+        }}
       >
         {props.children}
         <SameByApiDetails recipe={recipe} />
-      </DialogForm>
+        <Problem failure={failure} />
+        <div class="dialog-actions">
+          <Button label="Cancel" disabled={busy} onClick={onClose} />
+          <button type="submit" class={danger ? 'danger' : 'primary'} disabled={busy || disabled}>
+            {busy ? 'Working…' : submit}
+          </button>
+        </div>
+      </form>
     </Dialog>
   );
+}
+
+export interface FormDialogProps<Result> extends FormProps {
+  readonly work: () => Promise<Result>;
+  readonly done?: string;
+  /** Called once it is done, instead of closing it. */
+  readonly onDone?: (result: Result) => void;
+}
+
+/** A dialog that asks, works and closes. It stays open, and says why, if the work fails. */
+export function FormDialog<Result>({ work, done, onDone = closeDialog, ...form }: FormDialogProps<Result>) {
+  const { run, ...state } = useAction(work);
+  const onSubmit = async () => {
+    const asking = opened.value;
+    const result = await run();
+    if (result === undefined) return;
+    if (done) announce(done);
+    // Another screen may be shown by now, with a dialog of its own.
+    if (opened.value === asking) onDone(result);
+  };
+  return <DialogForm {...form} {...state} onSubmit={onSubmit} />;
 }
 
 interface FieldProps {
@@ -110,32 +89,42 @@ export function Field({ label, hint, children }: FieldProps) {
   );
 }
 
+/** What is listed is filtered by its inputs, each at once. */
+export function FilterForm({ children }: { children: ComponentChildren }) {
+  return (
+    <form class="filters" aria-label="Filter" onSubmit={(event) => event.preventDefault()}>
+      {children}
+    </form>
+  );
+}
+
 interface FilterInputProps {
   readonly label: string;
-  readonly value: string;
+  /** Of its parameter in the URL. */
+  readonly name: string;
   readonly isDate?: boolean;
-  readonly onCommit: (value: string) => void;
+  readonly otherwise?: string;
 }
 
 /** An input of a filter: takes effect with Enter, or when it is left. */
-export function FilterInput({ label, value, isDate = false, onCommit }: FilterInputProps) {
-  const commit = (input: HTMLInputElement) => {
-    if (input.value.trim() !== value) onCommit(input.value.trim());
-  };
+export function FilterInput({ label, name, isDate = false, otherwise = '' }: FilterInputProps) {
+  const { query, go } = useUrlState();
+  const value = query[name] ?? otherwise;
   return (
     <Field label={label}>
-      {isDate ? (
-        <input type="date" value={value} onChange={(event) => commit(event.currentTarget)} />
-      ) : (
-        <input value={value} placeholder="then Enter" onChange={(event) => commit(event.currentTarget)} />
-      )}
+      <input
+        {...(isDate ? { type: 'date' } : { placeholder: 'then Enter' })}
+        value={value}
+        onChange={({ currentTarget }) => {
+          const wanted = currentTarget.value.trim();
+          if (wanted !== value) go({ ...FIRST_PAGE, [name]: wanted });
+        }}
+      />
     </Field>
   );
 }
 
-interface TextFieldProps {
-  readonly label: string;
-  readonly hint?: string;
+interface TextFieldProps extends Omit<FieldProps, 'children'> {
   readonly text: Signal<string>;
   readonly type?: 'text' | 'url' | 'number';
   readonly required?: boolean;
@@ -162,12 +151,9 @@ export function TextField({ label, hint, text, ...input }: TextFieldProps) {
   );
 }
 
-interface SelectFieldProps<Value extends string> {
-  readonly label: string;
-  readonly hint?: string | undefined;
+interface SelectFieldProps<Value extends string> extends Omit<FieldProps, 'children'> {
   readonly value: Value;
-  /** Values and their names. */
-  readonly options: readonly (readonly [value: Value, name: string])[];
+  readonly options: readonly (readonly [value: Value, name: string, ...unknown[]])[];
   readonly onChange: (value: Value) => void;
 }
 
@@ -203,10 +189,7 @@ interface ChoicesProps<Value extends string> {
 /** Some of several things, or one of them. */
 export function Choices<Value extends string>(props: ChoicesProps<Value>) {
   const { legend, options, chosen, onChange, showsValues = false, isCode = false, isOne = false } = props;
-  const toggle = (value: Value) => {
-    if (isOne) onChange([value]);
-    else onChange(chosen.includes(value) ? chosen.filter((one) => one !== value) : [...chosen, value]);
-  };
+  const toggle = (value: Value) => onChange(isOne ? [value] : toggled(chosen, value));
   return (
     <fieldset class="choices">
       <legend>{legend}</legend>
@@ -224,3 +207,7 @@ export function Choices<Value extends string>(props: ChoicesProps<Value>) {
     </fieldset>
   );
 }
+
+/** A choice with a value more, or without it if it was among them. */
+export const toggled = <Value,>(chosen: readonly Value[], value: Value): Value[] =>
+  chosen.includes(value) ? chosen.filter((one) => one !== value) : [...chosen, value];

@@ -19,43 +19,27 @@ export const plural = (count: number, one: string, many = `${one}s`): string =>
   `${formatNumber(count)} ${count === 1 ? one : many}`;
 
 export type Interval = 'DAY' | 'MONTH';
-export type LoginMethod = 'EMAIL' | 'PASSKEY' | 'WALLET' | 'SOCIALS';
-export const LOGIN_METHODS: readonly LoginMethod[] = ['EMAIL', 'PASSKEY', 'WALLET', 'SOCIALS'];
-export const METHOD_NAMES: Record<LoginMethod, string> = {
-  EMAIL: 'Email',
-  PASSKEY: 'Passkey',
-  WALLET: 'Wallet',
-  SOCIALS: 'Socials',
-};
+export const METHOD_NAMES = { EMAIL: 'Email', PASSKEY: 'Passkey', WALLET: 'Wallet', SOCIALS: 'Socials' } as const;
+export type LoginMethod = keyof typeof METHOD_NAMES;
+export const LOGIN_METHODS = Object.keys(METHOD_NAMES) as readonly LoginMethod[];
 
 /** Sign-ups of one day or month, by login method. */
-export interface Bucket {
-  readonly from: string;
-  readonly total: number;
-  readonly email: number;
-  readonly passkey: number;
-  readonly wallet: number;
-  readonly socials: number;
-}
+export type Bucket = Readonly<{ from: string; total: number } & Record<Lowercase<LoginMethod>, number>>;
 
 export const countOf = (bucket: Bucket, method: LoginMethod) => bucket[method.toLowerCase() as Lowercase<LoginMethod>];
 
-/** How long until an instant: "in 2 h 5 min". */
+/** How long until an instant, in the two largest units: "2 h 5 min". */
 export function formatRemaining(milliseconds: number): string {
   const seconds = Math.max(0, Math.round(milliseconds / 1000));
-  const parts: [number, string][] = [
+  const parts = [
     [Math.floor(seconds / 86_400), 'd'],
-    [Math.floor((seconds % 86_400) / 3600), 'h'],
-    [Math.floor((seconds % 3600) / 60), 'min'],
+    [Math.floor(seconds / 3600) % 24, 'h'],
+    [Math.floor(seconds / 60) % 60, 'min'],
     [seconds % 60, 's'],
-  ];
+  ] as const;
   const first = parts.findIndex(([value]) => value > 0);
-  if (first < 0) return '0 s';
-  return parts
-    .slice(first, first + 2)
-    .filter(([value]) => value > 0)
-    .map(([value, unit]) => `${value} ${unit}`)
-    .join(' ');
+  const shown = parts.slice(first, first + 2).filter(([value]) => value > 0);
+  return first < 0 ? '0 s' : shown.map(([value, unit]) => `${value} ${unit}`).join(' ');
 }
 
 /** The first day of the UTC month `count` months before this one, `2026-01-01`. */

@@ -2,64 +2,69 @@ import { useRef, useState } from 'preact/hooks';
 import { Dialog } from './dialog.js';
 import { Choices, DialogForm, Field, SelectField } from './form.js';
 import { formatNumber, plural } from './format.js';
-import { asFailure, Failure } from './graphql.js';
-import { Button } from './parts.js';
-import { refresh } from './query.js';
-import { SameByApiDetails } from './recipes.js';
+import { Failure, refresh, useAction } from './graphql.js';
+import { streamPath } from './location.js';
+import { Button, Fact } from './parts.js';
 import { Table } from './table.js';
 
-type Conflict = 'fail' | 'skip' | 'update';
-const CONFLICTS: readonly (readonly [Conflict, string])[] = [
+/** What becomes of a user who exists already. */
+const CONFLICTS = [
   ['fail', 'fails the import'],
   ['skip', 'stays as it is'],
   ['update', 'is updated'],
-];
+] as const;
 
 /** Imports a file: chosen, sent with progress, and reported line by line. */
 export function ImportDialog({ appId, onClose }: { appId: string; onClose: () => void }) {
   const [file, setFile] = useState<File | null>(null);
-  const [onConflict, setOnConflict] = useState<Conflict>('fail');
+  const [onConflict, setOnConflict] = useState<(typeof CONFLICTS)[number][0]>('fail');
   const [skipInvalid, setSkipInvalid] = useState(false);
   const [progress, setProgress] = useState<Progress | null>(null);
-  const [failure, setFailure] = useState<Failure | undefined>();
   const [report, setReport] = useState<ImportReport | null>(null);
-  const upload = useRef<AbortController | null>(null);
-  const busy = progress !== null;
+  const request = useRef<XMLHttpRequest | null>(null);
 
-  const start = async (skip: boolean) => {
+  const { run, busy, failure } = useAction(async (skip: boolean) => {
     if (!file) return;
     setReport(null);
     setSkipInvalid(skip);
-    setFailure(undefined);
     setProgress({ phase: 'Sending', fraction: 0, lines: 0 });
-    upload.current = new AbortController();
+    const parameters = new URLSearchParams({ on_conflict: onConflict, ...(skip && { skip_invalid: 'true' }) });
+    request.current = new XMLHttpRequest();
+    request.current.open('POST', `${streamPath(appId, 'import')}?${parameters}`);
     try {
-      const options = { appId, file, onConflict, skipInvalid: skip, signal: upload.current.signal };
-      setReport(await uploadUsers(options, setProgress));
+      setReport(await uploadUsers(request.current, file, setProgress));
     } catch (error) {
-      setFailure(asFailure(error));
+      // Lines may have been imported before it.
+      refresh();
+      throw error;
+    } finally {
+      setProgress(null);
     }
-    setProgress(null);
-    refresh();
-  };
+  });
 
   if (report)
     return (
-      <Dialog key="report" title={outcome(report)} onClose={onClose}>
+      <Dialog
+        key="report"
+        title={outcome(report)}
+        onClose={onClose}
+        actions={
+          <>
+            <Button
+              label="Import another file"
+              onClick={() => {
+                setReport(null);
+                setFile(null);
+              }}
+            />
+            {!skipInvalid && report.failed > 0 && !isOtherFormat(report) && (
+              <Button label="Skip these lines, import the rest" onClick={() => run(true)} />
+            )}
+            <Button label="Done" class="primary" onClick={onClose} />
+          </>
+        }
+      >
         <Report report={report} />
-        <div class="dialog-actions">
-          <Button
-            label="Import another file"
-            onClick={() => {
-              setReport(null);
-              setFile(null);
-            }}
-          />
-          {!skipInvalid && report.failed > 0 && !isOtherFormat(report) && (
-            <Button label="Skip these lines, import the rest" onClick={() => start(true)} />
-          )}
-          <Button label="Done" class="primary" onClick={onClose} />
-        </div>
       </Dialog>
     );
   const options = [
@@ -67,66 +72,58 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
     ...(skipInvalid ? ['--skip-invalid'] : []),
   ];
   return (
-    <Dialog title="Import users" onClose={onClose} busy={busy}>
-      <DialogForm
-        submit="Import"
-        onSubmit={() => start(skipInvalid)}
-        onCancel={onClose}
-        busy={busy}
-        failure={failure}
-        disabled={!file || file.size === 0}
+    <DialogForm
+      title="Import users"
+      submit="Import"
+      recipe={{ userdir: ['user', 'import', '--project', appId, ...options, file?.name ?? 'FILE'] }}
+      onSubmit={() => run(skipInvalid)}
+      onClose={onClose}
+      busy={busy}
+      failure={failure}
+      disabled={!file || file.size === 0}
+    >
+      <Field
+        label="File"
+        hint={
+          busy && file ? (
+            <bdi>{file.name}</bdi>
+          ) : (
+            <>
+              NDJSON, as the export writes it: one user a line,{' '}
+              <code>{'{"auth_method": "email", "auth_value": "ada@example.com"}'}</code>
+            </>
+          )
+        }
       >
-        <Field
-          label="File"
-          hint={
-            busy && file ? (
-              <bdi>{file.name}</bdi>
-            ) : (
-              <>
-                NDJSON, as the export writes it: one user a line,{' '}
-                <code>{'{"auth_method": "email", "auth_value": "ada@example.com"}'}</code>
-              </>
-            )
-          }
-        >
-          <input
-            type="file"
-            accept=".ndjson,.jsonl,.json,application/x-ndjson"
-            disabled={busy}
-            onChange={(event) => setFile(event.currentTarget.files?.[0] ?? null)}
-          />
-        </Field>
-        {file?.size === 0 && <p class="banner warn">The file is empty.</p>}
-        {file && /\.csv$/i.test(file.name) && (
-          <p class="banner warn">This is a CSV file by its name. The import reads NDJSON only.</p>
-        )}
-        <SelectField
-          label="A user who exists already"
-          value={onConflict}
-          options={CONFLICTS}
-          onChange={setOnConflict}
+        <input
+          type="file"
+          accept=".ndjson,.jsonl,.json,application/x-ndjson"
+          disabled={busy}
+          onChange={(event) => setFile(event.currentTarget.files?.[0] ?? null)}
         />
-        <Choices
-          legend="A line that is wrong"
-          options={{ stop: 'Import nothing (all or nothing)', skip: 'Skip it, and import the rest' }}
-          chosen={[skipInvalid ? 'skip' : 'stop']}
-          isOne
-          onChange={([choice]) => setSkipInvalid(choice === 'skip')}
-        />
-        {progress && (
-          <div class="progress">
-            <progress max={1} value={progress.fraction} aria-label={progress.phase} />
-            <p class="quiet" role="status">
-              {progress.phase === 'Sending' ? 'Sending the file' : `Importing: ${plural(progress.lines, 'line')} read`}
-            </p>
-            <Button label="Stop" onClick={() => upload.current?.abort()} />
-          </div>
-        )}
-        <SameByApiDetails
-          recipe={{ userdir: ['user', 'import', '--project', appId, ...options, file?.name ?? 'FILE'] }}
-        />
-      </DialogForm>
-    </Dialog>
+      </Field>
+      {file?.size === 0 && <p class="banner warn">The file is empty.</p>}
+      {file && /\.csv$/i.test(file.name) && (
+        <p class="banner warn">This is a CSV file by its name. The import reads NDJSON only.</p>
+      )}
+      <SelectField label="A user who exists already" value={onConflict} options={CONFLICTS} onChange={setOnConflict} />
+      <Choices
+        legend="A line that is wrong"
+        options={{ stop: 'Import nothing (all or nothing)', skip: 'Skip it, and import the rest' }}
+        chosen={[skipInvalid ? 'skip' : 'stop']}
+        isOne
+        onChange={([choice]) => setSkipInvalid(choice === 'skip')}
+      />
+      {progress && (
+        <div class="progress">
+          <progress max={1} value={progress.fraction} aria-label={progress.phase} />
+          <p class="quiet" role="status">
+            {progress.phase === 'Sending' ? 'Sending the file' : `Importing: ${plural(progress.lines, 'line')} read`}
+          </p>
+          <Button label="Stop" onClick={() => request.current?.abort()} />
+        </div>
+      )}
+    </DialogForm>
   );
 }
 
@@ -156,18 +153,10 @@ function Report({ report }: { report: ImportReport }) {
   return (
     <div role="status">
       <dl class="facts">
-        <dt>Imported</dt>
-        <dd>{formatNumber(imported)}</dd>
-        <dt>Skipped</dt>
-        <dd>{formatNumber(skipped)}</dd>
-        {bans > 0 && (
-          <>
-            <dt>Bans</dt>
-            <dd>{formatNumber(bans)}</dd>
-          </>
-        )}
-        <dt>Failed</dt>
-        <dd>{formatNumber(failed)}</dd>
+        <Fact name="Imported">{formatNumber(imported)}</Fact>
+        <Fact name="Skipped">{formatNumber(skipped)}</Fact>
+        {bans > 0 && <Fact name="Bans">{formatNumber(bans)}</Fact>}
+        <Fact name="Failed">{formatNumber(failed)}</Fact>
       </dl>
       {nothing && (
         <p class="problem">
@@ -214,71 +203,51 @@ interface ImportReport {
   readonly errors: readonly { line: number; error: string }[];
 }
 
-interface Upload {
-  readonly appId: string;
-  readonly file: File;
-  readonly onConflict: Conflict;
-  readonly skipInvalid: boolean;
-  readonly signal: AbortSignal;
-}
-
-/** How far it is. A file is sent as a whole before its lines are imported. */
-interface Progress {
-  readonly phase: 'Sending' | 'Importing';
-  /** Of the phase, 0 to 1. */
-  readonly fraction: number;
-  readonly lines: number;
-}
-
 interface Line {
-  readonly progress?: { lines: number; fraction: number };
+  readonly progress?: { readonly lines: number; readonly fraction: number };
   readonly report?: ImportReport;
-  readonly error?: { code: string; message: string };
+  readonly error?: { readonly code: string; readonly message: string };
 }
+
+/** How far it is, and the fraction of its phase. A file is sent as a whole before its lines are imported. */
+type Progress = NonNullable<Line['progress']> & { readonly phase: 'Sending' | 'Importing' };
 
 /**
  * Sends a file of users. `fetch` does not tell how much was sent, so this is an XMLHttpRequest. The answer is NDJSON: lines of
  * progress, and the report last. Throws a Failure.
  */
 function uploadUsers(
-  { appId, file, onConflict, skipInvalid, signal }: Upload,
+  request: XMLHttpRequest,
+  file: File,
   onProgress: (progress: Progress) => void,
 ): Promise<ImportReport> {
-  const request = new XMLHttpRequest();
-  const parameters = new URLSearchParams({ on_conflict: onConflict, ...(skipInvalid && { skip_invalid: 'true' }) });
-  const lines = () => readLines(request.responseText);
   return new Promise((resolve, reject) => {
-    request.open('POST', `/dashboard/projects/${encodeURIComponent(appId)}/import?${parameters}`);
+    const fail = (message: string, code = '') => reject(new Failure(message, code));
     request.setRequestHeader('content-type', 'application/x-ndjson');
     request.upload.onprogress = ({ loaded, total }) =>
       onProgress({ phase: 'Sending', fraction: total === 0 ? 1 : loaded / total, lines: 0 });
     request.onprogress = () => {
-      const newest = lines().findLast(({ progress }) => progress)?.progress;
-      if (newest) onProgress({ phase: 'Importing', ...newest });
+      const { progress } = readAnswer(request.responseText);
+      if (progress) onProgress({ phase: 'Importing', ...progress });
     };
     request.onload = () => {
-      const found = lines();
-      const error = found.find((line) => line.error)?.error;
-      const done = found.findLast((line) => line.report)?.report;
-      if (done) resolve(done);
-      else
-        reject(new Failure(error?.message ?? `The service answered with status ${request.status}.`, error?.code ?? ''));
+      const { report, error } = readAnswer(request.responseText);
+      if (report) resolve(report);
+      else fail(error?.message ?? `The service answered with status ${request.status}.`, error?.code);
     };
-    request.onerror = () =>
-      reject(new Failure('The connection was lost. Look at the total before you repeat this.', ''));
-    request.onabort = () => reject(new Failure('You stopped the import. Look at the total before you repeat it.', ''));
-    signal.addEventListener('abort', () => request.abort());
+    request.onerror = () => fail('The connection was lost. Look at the total before you repeat this.');
+    request.onabort = () => fail('You stopped the import. Look at the total before you repeat it.');
     request.send(file);
   });
 }
 
-/** The whole lines so far. The last one may still be under way. */
-function readLines(text: string): Line[] {
-  return text.split('\n').flatMap((line) => {
+/** The newest line of each kind so far. The last line may still be under way. */
+function readAnswer(text: string): Line {
+  const answer: Line = {};
+  for (const line of text.split('\n').filter((one) => one !== '')) {
     try {
-      return line === '' ? [] : [JSON.parse(line) as Line];
-    } catch {
-      return [];
-    }
-  });
+      Object.assign(answer, JSON.parse(line));
+    } catch {}
+  }
+  return answer;
 }

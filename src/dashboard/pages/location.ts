@@ -1,30 +1,32 @@
-import { useEffect } from 'preact/hooks';
 import { useLocation } from 'preact-iso';
 
 const segments = (...parts: string[]) => ['/dashboard', ...parts.map(encodeURIComponent)].join('/');
 
+type ScreenOfProject = 'users' | 'secrets' | 'bans' | 'webhooks' | 'audit' | 'settings';
+
 /** Where each screen is. A screen keeps its filters and its page in the query string, so that every link is complete. */
 export const paths = {
-  projects: '/dashboard',
+  projects: segments(),
   operators: segments('operators'),
   sessions: segments('sessions'),
   status: segments('status'),
-  project: (appId: string) => segments(appId),
-  users: (appId: string) => segments(appId, 'users'),
+  project: (appId: string, ...screen: [] | [ScreenOfProject]) => segments(appId, ...screen),
   user: (appId: string, id: string) => segments(appId, 'users', id),
-  secrets: (appId: string) => segments(appId, 'secrets'),
-  bans: (appId: string) => segments(appId, 'bans'),
-  webhooks: (appId: string) => segments(appId, 'webhooks'),
-  audit: (appId: string) => segments(appId, 'audit'),
-  settings: (appId: string) => segments(appId, 'settings'),
 };
+
+/** Where the service streams what is no operation. */
+export const streamPath = (appId: string, what: 'audit' | 'export' | 'import') => segments('projects', appId, what);
 
 /** Links that the router follows itself. Downloads and other pages of the service are not among them. */
 export const ROUTED = /^\/dashboard(?!\/(projects|oidc|assets)(\/|$))/;
 
-export type Changes = Record<string, string | null>;
+export type UrlState = Record<string, string | undefined>;
+type Changes = Record<string, string | null>;
 
-/** The state of a screen in the URL. A null or empty value is left out. */
+/** What another filter changes, too: it begins at the first page. */
+export const FIRST_PAGE = { page: null, after: null, before: null };
+
+/** The state of a screen, and what changes it. A null or empty value is left out. */
 export function useUrlState() {
   const { path, query, route } = useLocation();
   const href = (changes: Changes) => {
@@ -37,15 +39,8 @@ export function useUrlState() {
     return text ? `${path}?${text}` : path;
   };
   return {
-    query: query as Record<string, string | undefined>,
+    query: query as UrlState,
     href,
     go: (changes: Changes, { replace = false } = {}) => route(href(changes), replace),
   };
-}
-
-export function useTitle(...parts: string[]): void {
-  const title = [...parts, 'userdir'].join(' · ');
-  useEffect(() => {
-    document.title = title;
-  }, [title]);
 }

@@ -4,14 +4,14 @@ import { useState } from 'preact/hooks';
 import { ErrorBoundary, LocationProvider, Route, Router, useLocation } from 'preact-iso';
 import { Audit } from './audit.js';
 import { Bans } from './bans.js';
+import { me } from './graphql.js';
 import { paths, ROUTED } from './location.js';
 import { Operators, Sessions } from './operators.js';
 import { Overview } from './overview.js';
-import { Empty, Header } from './parts.js';
-import { ProjectFrame } from './project-frame.js';
+import { Empty } from './parts.js';
 import { Projects } from './projects.js';
+import { Header, ProjectFrame } from './screen.js';
 import { Secrets } from './secrets.js';
-import { me } from './session.js';
 import { Settings } from './settings.js';
 import { Shell } from './shell.js';
 import { SignIn, startSession } from './sign-in.js';
@@ -33,15 +33,19 @@ const inProject = (Screen: (props: { appId: string; id: string }) => ComponentCh
     );
   };
 
-const screens = {
-  overview: inProject(Overview),
-  users: inProject(Users),
-  user: inProject(User),
-  secrets: inProject(Secrets),
-  bans: inProject(Bans),
-  webhooks: inProject(Webhooks),
-  audit: inProject(Audit),
-  settings: inProject(Settings),
+const SCREENS = {
+  '/dashboard': Projects,
+  '/dashboard/operators': Operators,
+  '/dashboard/sessions': Sessions,
+  '/dashboard/status': Status,
+  '/dashboard/:appId': inProject(Overview),
+  '/dashboard/:appId/users': inProject(Users),
+  '/dashboard/:appId/users/:id': inProject(User),
+  '/dashboard/:appId/secrets': inProject(Secrets),
+  '/dashboard/:appId/bans': inProject(Bans),
+  '/dashboard/:appId/webhooks': inProject(Webhooks),
+  '/dashboard/:appId/audit': inProject(Audit),
+  '/dashboard/:appId/settings': inProject(Settings),
 };
 
 function Unknown() {
@@ -68,18 +72,9 @@ function Screens() {
   return (
     <ErrorBoundary onError={() => setBroken(url)}>
       <Router onRouteChange={focusScreen}>
-        <Route path="/dashboard" component={Projects} />
-        <Route path="/dashboard/operators" component={Operators} />
-        <Route path="/dashboard/sessions" component={Sessions} />
-        <Route path="/dashboard/status" component={Status} />
-        <Route path="/dashboard/:appId" component={screens.overview} />
-        <Route path="/dashboard/:appId/users" component={screens.users} />
-        <Route path="/dashboard/:appId/users/:id" component={screens.user} />
-        <Route path="/dashboard/:appId/secrets" component={screens.secrets} />
-        <Route path="/dashboard/:appId/bans" component={screens.bans} />
-        <Route path="/dashboard/:appId/webhooks" component={screens.webhooks} />
-        <Route path="/dashboard/:appId/audit" component={screens.audit} />
-        <Route path="/dashboard/:appId/settings" component={screens.settings} />
+        {Object.entries(SCREENS).map(([path, Screen]) => (
+          <Route key={path} path={path} component={Screen} />
+        ))}
         <Route default component={Unknown} />
       </Router>
     </ErrorBoundary>

@@ -1,16 +1,13 @@
 import { useSignal } from '@preact/signals';
 import { useState } from 'preact/hooks';
-import { AuditTable } from './audit.js';
-import { CloseButton, Dialog, useDialog } from './dialog.js';
+import { AUDIT_COLUMNS } from './audit.js';
+import { closeDialog, Dialog, openDialog } from './dialog.js';
 import { Choices, FormDialog, TextField } from './form.js';
 import { formatDateTime } from './format.js';
-import { graphql, send } from './graphql.js';
-import { useTitle } from './location.js';
-import { announce, Badge, Button, CopyBlock, Empty, Header, Time } from './parts.js';
-import { useAction, useQuery } from './query.js';
-import { SameByApi } from './recipes.js';
-import { may, me, type Role } from './session.js';
-import { Answer, Table } from './table.js';
+import { graphql, may, me, type Query, send, useAction, useQuery, type VariablesOf } from './graphql.js';
+import { announce, Badge, Button, CopyBlock, Empty, Time } from './parts.js';
+import { Header, ListScreen, useTitle } from './screen.js';
+import { List } from './table.js';
 
 const OPERATORS = graphql(`query Operators { operators { name role createdAt lastSeenAt source } }`);
 const LOG = graphql(`query OperatorLog { operatorLog(first: 30) { id at actor action requestId details } }`);
@@ -25,6 +22,7 @@ const LINK = graphql(
   `mutation CreateLoginLink($operator: String!) { createLoginLink(operator: $operator) { url expiresAt } }`,
 );
 
+type Role = VariablesOf<typeof ADD>['role'];
 const ROLES: Record<Role, string> = {
   VIEWER: 'viewer: reads everything',
   SUPPORT: 'support: also removes, restores, bans and unbans users',
@@ -34,10 +32,8 @@ const ROLES: Record<Role, string> = {
 /** Who may use this dashboard. */
 export function Operators() {
   const query = useQuery(OPERATORS, may('operate') ? {} : null);
-  const [dialog, open] = useDialog();
   const setRole = useAction((name: string, role: Role) => send(SET_ROLE, { name, role }));
   useTitle('Operators');
-  const openLink = (name: string) => open(<LoginLink name={name} />);
   if (!may('operate'))
     return (
       <>
@@ -47,69 +43,65 @@ export function Operators() {
     );
   return (
     <>
-      <Header title="Operators" note="Who may use this dashboard. The audit trail names them.">
-        <SameByApi recipe={{ userdir: ['operator', 'list'] }} />
-        <Button label="Add operator" class="primary" onClick={() => open(<AddOperator onAdded={openLink} />)} />
-      </Header>
-      <Answer
-        query={{ ...query, failure: query.failure ?? setRole.failure }}
-        retry={query.failure !== undefined}
-        data={query.data?.operators}
+      <ListScreen
+        title="Operators"
+        note="Who may use this dashboard. The audit trail names them."
+        recipe={{ userdir: ['operator', 'list'] }}
+        offers={<Button label="Add operator" class="primary" opens={<AddOperator />} />}
+        {...queryOr(query, setRole)}
+        found={query.data?.operators}
         lines={3}
-      >
-        {(operators) => (
-          <Table
-            caption="Operators"
-            busy={query.loading}
-            rows={operators}
-            rowKey={({ name }) => name}
-            columns={[
-              {
-                title: 'Name',
-                class: 'main-cell',
-                hover: ({ name }) => name,
-                cell: ({ name }) => (
-                  <>
-                    <bdi>{name}</bdi> {name === me.value?.name && <span class="quiet">(you)</span>}
-                  </>
-                ),
-              },
-              {
-                title: 'Role',
-                cell: ({ name, role }) => (
-                  <select
-                    aria-label={`Role of ${name}`}
-                    value={role}
-                    disabled={setRole.busy || name === me.value?.name}
-                    onChange={(event) => void setRole.run(name, event.currentTarget.value as Role)}
-                  >
-                    {Object.keys(ROLES).map((one) => (
-                      <option key={one} value={one}>
-                        {one.toLowerCase()}
-                      </option>
-                    ))}
-                  </select>
-                ),
-              },
-              { title: 'From', cell: ({ source }) => (source === 'sso' ? 'single sign-on' : 'added here') },
-              { title: 'Last seen', class: 'nowrap', cell: ({ lastSeenAt }) => <Time at={lastSeenAt} /> },
-            ]}
-            actions={({ name }) => (
+        rowKey={({ name }) => name}
+        columns={[
+          {
+            title: 'Name',
+            class: 'main-cell',
+            hover: ({ name }) => name,
+            cell: ({ name }) => (
               <>
-                <Button label="Login link…" class="small" onClick={() => openLink(name)} />
-                {name !== me.value?.name && (
-                  <Button label="Remove…" class="small danger" onClick={() => open(<RemoveOperator name={name} />)} />
-                )}
+                <bdi>{name}</bdi> {name === me.value?.name && <span class="quiet">(you)</span>}
               </>
+            ),
+          },
+          {
+            title: 'Role',
+            cell: ({ name, role }) => (
+              <select
+                aria-label={`Role of ${name}`}
+                value={role}
+                disabled={setRole.busy || name === me.value?.name}
+                onChange={(event) => void setRole.run(name, event.currentTarget.value as Role)}
+              >
+                {Object.keys(ROLES).map((one) => (
+                  <option key={one} value={one}>
+                    {one.toLowerCase()}
+                  </option>
+                ))}
+              </select>
+            ),
+          },
+          { title: 'From', cell: ({ source }) => (source === 'sso' ? 'single sign-on' : 'added here') },
+          { title: 'Last seen', class: 'nowrap', cell: ({ lastSeenAt }) => <Time at={lastSeenAt} /> },
+        ]}
+        actions={({ name }) => (
+          <>
+            <Button label="Login link…" class="small" opens={<LoginLink name={name} />} />
+            {name !== me.value?.name && (
+              <Button label="Remove…" class="small danger" opens={<RemoveOperator name={name} />} />
             )}
-          />
+          </>
         )}
-      </Answer>
+      />
       <Log />
-      {dialog}
     </>
   );
 }
+
+/** A query, with the failure of a change of what it lists: only the query itself can be tried again. */
+const queryOr = (query: Query<unknown>, { failure }: Pick<Query<unknown>, 'failure'>) => ({
+  query: { ...query, failure: query.failure ?? failure },
+  retry: query.failure !== undefined,
+});
 
 /** What concerns no project: sign-ins, changes of operators, refusals. */
 function Log() {
@@ -117,21 +109,20 @@ function Log() {
   return (
     <section>
       <h2>Log</h2>
-      <Answer query={query} data={query.data?.operatorLog} lines={4} retry={false}>
-        {(log) => (
-          <AuditTable
-            appId=""
-            caption="Log of the operators"
-            entries={log.map((entry) => ({ ...entry, userId: null }))}
-            withUser={false}
-          />
-        )}
-      </Answer>
+      <List
+        caption="Log of the operators"
+        query={query}
+        found={query.data?.operatorLog}
+        lines={4}
+        retry={false}
+        rowKey={({ id }) => id}
+        columns={AUDIT_COLUMNS}
+      />
     </section>
   );
 }
 
-function AddOperator({ onAdded }: { onAdded: (name: string) => void }) {
+function AddOperator() {
   const name = useSignal('');
   const [role, setRole] = useState<Role>('VIEWER');
   return (
@@ -140,7 +131,7 @@ function AddOperator({ onAdded }: { onAdded: (name: string) => void }) {
       submit="Add"
       work={() => send(ADD, { name: name.value, role })}
       recipe={{ userdir: ['operator', 'add', name.value || 'NAME', '--role', role.toLowerCase()] }}
-      onDone={({ addOperator }) => onAdded(addOperator.name)}
+      onDone={({ addOperator: added }) => openDialog(<LoginLink name={added.name} />)}
       disabled={name.value.trim() === ''}
     >
       <TextField
@@ -154,11 +145,7 @@ function AddOperator({ onAdded }: { onAdded: (name: string) => void }) {
   );
 }
 
-interface OfOperator {
-  readonly name: string;
-}
-
-function RemoveOperator({ name }: OfOperator) {
+function RemoveOperator({ name }: { name: string }) {
   return (
     <FormDialog
       title="Remove this operator?"
@@ -175,24 +162,23 @@ function RemoveOperator({ name }: OfOperator) {
   );
 }
 
-function LoginLink({ name }: OfOperator) {
+function LoginLink({ name }: { name: string }) {
   return (
     <FormDialog
       title="Make a login link?"
       submit="Make link"
       work={() => send(LINK, { operator: name })}
       recipe={{ userdir: ['dashboard', '--operator', name] }}
-      after={({ createLoginLink: { url, expiresAt } }) => (
-        <Dialog title="Login link">
-          <p class="long">
-            It signs in <bdi>{name}</bdi> once, until {formatDateTime(expiresAt)}. Give it to that person only.
-          </p>
-          <CopyBlock name="Link" text={url} what="the login link" />
-          <div class="dialog-actions">
-            <CloseButton>Done</CloseButton>
-          </div>
-        </Dialog>
-      )}
+      onDone={({ createLoginLink: { url, expiresAt } }) =>
+        openDialog(
+          <Dialog title="Login link" actions={<Button label="Done" class="primary" onClick={closeDialog} />}>
+            <p class="long">
+              It signs in <bdi>{name}</bdi> once, until {formatDateTime(expiresAt)}. Give it to that person only.
+            </p>
+            <CopyBlock name="Link" text={url} what="the login link" />
+          </Dialog>,
+        )
+      }
     >
       <p class="long">
         The link signs in <bdi>{name}</bdi>. It works once, within ten minutes, and is shown only here.
@@ -219,62 +205,51 @@ function browserName(userAgent: string): string {
 export function Sessions() {
   const query = useQuery(SESSIONS, {});
   const revoke = useAction((id: string) => send(REVOKE_SESSION, { id }));
-  useTitle('Sessions');
   const end = async (id: string) => {
     if (await revoke.run(id)) announce('The session is ended.');
   };
   const note = `A session ends after ${me.value?.idleMinutes} minutes without use.`;
   return (
-    <>
-      <Header title="Sessions" note={may('operate') ? `The sessions of all operators. ${note}` : note} />
-      <Answer
-        query={{ ...query, failure: query.failure ?? revoke.failure }}
-        retry={query.failure !== undefined}
-        data={query.data?.sessions}
-        lines={3}
-      >
-        {(sessions) => (
-          <Table
-            caption="Sessions"
-            busy={query.loading}
-            rows={sessions}
-            rowKey={({ id }) => id}
-            columns={[
-              {
-                title: 'Operator',
-                class: 'main-cell',
-                cell: ({ operator, current }) => (
-                  <>
-                    <bdi>{operator}</bdi> {current && <Badge tone="good">this one</Badge>}
-                  </>
-                ),
-              },
-              {
-                title: 'Browser',
-                class: 'nowrap',
-                hover: ({ userAgent }) => userAgent,
-                cell: ({ userAgent }) => <bdi>{browserName(userAgent)}</bdi>,
-              },
-              { title: 'Signed in', class: 'nowrap', cell: ({ createdAt }) => <Time at={createdAt} /> },
-              { title: 'Last seen', class: 'nowrap', cell: ({ lastSeenAt }) => <Time at={lastSeenAt} /> },
-              { title: 'Ends at the latest', class: 'nowrap', cell: ({ expiresAt }) => <Time at={expiresAt} /> },
-            ]}
-            actions={({ id, operator, current }) => (
-              <Button
-                class="small"
-                disabled={revoke.busy}
-                onClick={() => void end(id)}
-                label={
-                  <>
-                    {current ? 'Log out' : 'End'}
-                    <span class="hidden"> the session of {operator}</span>
-                  </>
-                }
-              />
-            )}
-          />
-        )}
-      </Answer>
-    </>
+    <ListScreen
+      title="Sessions"
+      note={may('operate') ? `The sessions of all operators. ${note}` : note}
+      {...queryOr(query, revoke)}
+      found={query.data?.sessions}
+      lines={3}
+      rowKey={({ id }) => id}
+      columns={[
+        {
+          title: 'Operator',
+          class: 'main-cell',
+          cell: ({ operator, current }) => (
+            <>
+              <bdi>{operator}</bdi> {current && <Badge tone="good">this one</Badge>}
+            </>
+          ),
+        },
+        {
+          title: 'Browser',
+          class: 'nowrap',
+          hover: ({ userAgent }) => userAgent,
+          cell: ({ userAgent }) => <bdi>{browserName(userAgent)}</bdi>,
+        },
+        { title: 'Signed in', class: 'nowrap', cell: ({ createdAt }) => <Time at={createdAt} /> },
+        { title: 'Last seen', class: 'nowrap', cell: ({ lastSeenAt }) => <Time at={lastSeenAt} /> },
+        { title: 'Ends at the latest', class: 'nowrap', cell: ({ expiresAt }) => <Time at={expiresAt} /> },
+      ]}
+      actions={({ id, operator, current }) => (
+        <Button
+          class="small"
+          disabled={revoke.busy}
+          onClick={() => void end(id)}
+          label={
+            <>
+              {current ? 'Log out' : 'End'}
+              <span class="hidden"> the session of {operator}</span>
+            </>
+          }
+        />
+      )}
+    />
   );
 }

@@ -12,12 +12,10 @@ import {
   METHOD_NAMES,
   plural,
 } from './format.js';
-import { graphql } from './graphql.js';
+import { graphql, type Query, useQuery } from './graphql.js';
 import { paths, useUrlState } from './location.js';
-import { Badge, Copy, Header, Loading, Problem, Time } from './parts.js';
-import { useProjectTitle } from './project-frame.js';
-import { type Query, useQuery } from './query.js';
-import { SameByApi } from './recipes.js';
+import { Badge, CopyCode, Problem, Segments, Swatch, Time } from './parts.js';
+import { Header, useCurrentProject, useTitle } from './screen.js';
 import { Answer, Table } from './table.js';
 import { NoUsers, UserName } from './user-table.js';
 
@@ -43,55 +41,53 @@ const HEALTH = graphql(`query Health { status { checks { name state } } }`);
 const Chart = lazy(async () => (await import('./chart.js')).Chart);
 
 export function Overview({ appId }: { appId: string }) {
-  const project = useProjectTitle('Overview');
-  const { data, failure, loading } = useQuery(OVERVIEW, { appId });
-  const shown = data?.project;
+  const project = useCurrentProject();
+  const query = useQuery(OVERVIEW, { appId });
+  const shown = query.data?.project;
+  const isEmpty = shown?.userPage.totalCount === 0;
+  useTitle('Overview');
   return (
     <>
       <Header
         title={<bdi>{project?.name ?? ''}</bdi>}
         note={
           <>
-            App ID <code>{appId}</code> <Copy text={appId} what="the App ID" />
+            App ID <CopyCode text={appId} what="the App ID" />
           </>
         }
-      >
-        <SameByApi
-          recipe={{
-            graphql: { operation: TOTALS_OPERATION },
-            curl: { path: '/server/users/count' },
-            userdir: ['project', 'list'],
-          }}
-        />
-      </Header>
-      <Problem failure={failure} retry />
-      {!shown && loading && <Loading lines={3} />}
-      {shown && (
-        <ul class="tiles">
-          <li>
-            <a href={paths.users(appId)}>
-              <span>All users</span>
-              <strong>{formatNumber(shown.userPage.totalCount)}</strong>
-            </a>
-          </li>
-          {shown.totalsByMethod.map(({ loginMethod, total }) => (
-            <li key={loginMethod}>
-              <a href={`${paths.users(appId)}?method=${loginMethod}`}>
-                <span>
-                  <i class={`swatch ${loginMethod.toLowerCase()}`} /> {METHOD_NAMES[loginMethod]}
-                </span>
-                <strong>{formatNumber(total)}</strong>
+        recipe={{
+          graphql: { operation: TOTALS_OPERATION },
+          curl: { path: '/server/users/count' },
+          userdir: ['project', 'list'],
+        }}
+      />
+      <Answer query={query} data={shown} lines={3}>
+        {({ userPage, totalsByMethod }) => (
+          <ul class="tiles">
+            <li>
+              <a href={paths.project(appId, 'users')}>
+                <span>All users</span>
+                <strong>{formatNumber(userPage.totalCount)}</strong>
               </a>
             </li>
-          ))}
-        </ul>
-      )}
-      {shown?.userPage.totalCount === 0 ? <NoUsers appId={appId} /> : <SignUps appId={appId} />}
+            {totalsByMethod.map(({ loginMethod, total }) => (
+              <li key={loginMethod}>
+                <a href={`${paths.project(appId, 'users')}?method=${loginMethod}`}>
+                  <span>
+                    <Swatch method={loginMethod} /> {METHOD_NAMES[loginMethod]}
+                  </span>
+                  <strong>{formatNumber(total)}</strong>
+                </a>
+              </li>
+            ))}
+          </ul>
+        )}
+      </Answer>
+      {isEmpty ? <NoUsers appId={appId} /> : <SignUps appId={appId} />}
       <div class="columns">
         <section>
           <h2>Newest users</h2>
-          {shown?.userPage.totalCount === 0 && <p class="quiet">None yet.</p>}
-          {shown && shown.userPage.totalCount > 0 && (
+          {shown && (
             <Table
               caption="Newest users"
               hidesTitles
@@ -101,6 +97,7 @@ export function Overview({ appId }: { appId: string }) {
                 { title: 'User', class: 'main-cell', cell: (user) => <UserName appId={appId} user={user} /> },
                 { title: 'Created', class: 'nowrap quiet', cell: ({ createdAt }) => <Time at={createdAt} /> },
               ]}
+              empty={<p class="quiet">None yet.</p>}
             />
           )}
         </section>
@@ -135,23 +132,18 @@ function SignUps({ appId }: { appId: string }) {
       <div class="section-header">
         <h2>Sign-ups</h2>
         <div class="filters">
-          <div class="segments">
-            {RANGES.map((range) => {
+          <Segments
+            links={RANGES.map((range) => {
               const start = range.start();
-              const chosen = from === start && to === daysAgo(0) && by === range.by;
-              return (
-                <a
-                  key={range.name}
-                  aria-current={chosen ? 'true' : undefined}
-                  href={href({ from: start, to: null, by: range.by === 'MONTH' ? 'month' : null })}
-                >
-                  {range.name}
-                </a>
-              );
+              return {
+                name: range.name,
+                href: href({ from: start, to: null, by: range.by === 'MONTH' ? 'month' : null }),
+                isChosen: from === start && to === daysAgo(0) && by === range.by,
+              };
             })}
-          </div>
-          <FilterInput label="From" isDate value={from} onCommit={(value) => go({ from: value })} />
-          <FilterInput label="To" isDate value={to} onCommit={(value) => go({ to: value })} />
+          />
+          <FilterInput label="From" isDate name="from" otherwise={from} />
+          <FilterInput label="To" isDate name="to" otherwise={to} />
           <SelectField
             label="By"
             value={by}

@@ -1,9 +1,9 @@
 import { signal } from '@preact/signals';
-import type { ComponentChildren } from 'preact';
+import type { ButtonHTMLAttributes, ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { formatDateTime, formatDay, formatRemaining, formatUtc } from './format.js';
-import type { Failure } from './graphql.js';
-import { refresh } from './query.js';
+import { openDialog } from './dialog.js';
+import { formatDateTime, formatDay, formatRemaining, formatUtc, type LoginMethod, METHOD_NAMES } from './format.js';
+import { type Failure, refresh } from './graphql.js';
 
 /** The small parts that every screen is made of. */
 
@@ -24,6 +24,11 @@ export function Value({ children, mono = false }: { children: string; mono?: boo
   return <bdi class={mono ? 'value mono' : 'value'}>{children}</bdi>;
 }
 
+/** The colour of a login method. */
+export function Swatch({ method, titled = false }: { method: LoginMethod; titled?: boolean }) {
+  return <i class={`swatch ${method.toLowerCase()}`} title={titled ? METHOD_NAMES[method] : undefined} />;
+}
+
 export function Time({ at, dayOnly = false }: { at: string | null | undefined; dayOnly?: boolean }) {
   if (!at) return <span class="quiet">never</span>;
   return (
@@ -36,10 +41,7 @@ export function Time({ at, dayOnly = false }: { at: string | null | undefined; d
 /** How long until an instant, counted down while it is shown. */
 export function CountDown({ until }: { until: string }) {
   const [now, setNow] = useState(Date.now());
-  useEffect(() => {
-    const timer = setInterval(() => setNow(Date.now()), 1000);
-    return () => clearInterval(timer);
-  }, []);
+  useEffect(() => every(1000, () => setNow(Date.now())), []);
   const remaining = Date.parse(until) - now;
   return (
     <time dateTime={until} title={formatUtc(until)} class="count-down">
@@ -48,8 +50,15 @@ export function CountDown({ until }: { until: string }) {
   );
 }
 
-/** Copies a text, and says that it did. `what` completes "Copy …" for screen readers. */
-export function Copy({ text, what, onCopied }: { text: string; what: string; onCopied?: () => void }) {
+interface CopyProps {
+  readonly text: string;
+  /** Completes "Copy …" for screen readers. */
+  readonly what: string;
+  readonly onCopied?: (() => void) | undefined;
+}
+
+/** Copies a text, and says that it did. */
+export function Copy({ text, what, onCopied }: CopyProps) {
   const [state, setState] = useState<'Copy' | 'Copied' | 'Failed'>('Copy');
   const copy = async () => {
     const done = await navigator.clipboard?.writeText(text).then(
@@ -67,40 +76,47 @@ export function Copy({ text, what, onCopied }: { text: string; what: string; onC
   );
 }
 
+/** A name or secret of the service, and a button that copies it. */
+export function CopyCode(props: CopyProps) {
+  return (
+    <>
+      <code>{props.text}</code> <Copy {...props} />
+    </>
+  );
+}
+
+/** A text that other people chose, and a button that copies it. */
+export function CopyValue({ mono = false, ...props }: CopyProps & { mono?: boolean }) {
+  return (
+    <>
+      <Value mono={mono}>{props.text}</Value> <Copy {...props} />
+    </>
+  );
+}
+
 /** A text to copy as a whole, under its name. */
-export function CopyBlock({
-  name,
-  text,
-  what,
-  onCopied,
-}: {
-  name: string;
-  text: string;
-  what: string;
-  onCopied?: () => void;
-}) {
+export function CopyBlock({ name, ...props }: CopyProps & { name: string }) {
   return (
     <figure class="recipe">
       <figcaption>
-        {name} <Copy text={text} what={what} {...(onCopied && { onCopied })} />
+        {name} <Copy {...props} />
       </figcaption>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reachable by keyboard */}
-      <pre tabIndex={0}>{text}</pre>
+      <pre tabIndex={0}>{props.text}</pre>
     </figure>
   );
 }
 
-interface ButtonProps {
+interface ButtonProps extends Pick<ButtonHTMLAttributes, 'class' | 'disabled'> {
   readonly label: ComponentChildren;
-  readonly class?: string;
-  readonly disabled?: boolean | undefined;
-  readonly onClick: () => void;
+  readonly opens?: ComponentChildren;
+  readonly onClick?: () => void;
 }
 
 /** A button that submits no form. */
-export function Button({ label, class: name, disabled, onClick }: ButtonProps) {
+export function Button({ label, opens, onClick = () => openDialog(opens), ...props }: ButtonProps) {
   return (
-    <button type="button" class={name} disabled={disabled} onClick={onClick}>
+    <button type="button" {...props} onClick={onClick}>
       {label}
     </button>
   );
@@ -143,14 +159,18 @@ export function Problem({ failure, retry = false }: { failure: Failure | undefin
 }
 
 /** Asks quietly whether the service answers again. */
-function refreshWhenBack(): () => void {
-  const timer = setInterval(async () => {
+const refreshWhenBack = () =>
+  every(3000, async () => {
     const isBack = await fetch('/readyz').then(
       ({ status }) => status < 500,
       () => false,
     );
     if (isBack) refresh();
-  }, 3000);
+  });
+
+/** Does something again and again, until what it returns is called. */
+export function every(milliseconds: number, work: () => void): () => void {
+  const timer = setInterval(work, milliseconds);
   return () => clearInterval(timer);
 }
 
@@ -175,22 +195,33 @@ export function Loading({ lines = 6 }: { lines?: number }) {
   );
 }
 
-interface HeaderProps {
-  readonly title: ComponentChildren;
-  readonly note?: ComponentChildren;
-  readonly children?: ComponentChildren;
+/** One fact in a `<dl class="facts">`. */
+export function Fact({ name, class: of, children }: { name: string; class?: string; children: ComponentChildren }) {
+  return (
+    <>
+      <dt>{name}</dt>
+      <dd class={of}>{children}</dd>
+    </>
+  );
 }
 
-/** The title of a screen, with its actions. */
-export function Header({ title, note, children }: HeaderProps) {
+interface Segment {
+  readonly name: string;
+  readonly href: string;
+  readonly isChosen: boolean;
+  readonly title?: string;
+}
+
+/** Links of which one is chosen. */
+export function Segments({ links }: { links: readonly Segment[] }) {
   return (
-    <header class="screen-header">
-      <div>
-        <h1>{title}</h1>
-        {note && <p class="quiet">{note}</p>}
-      </div>
-      <div class="actions">{children}</div>
-    </header>
+    <div class="segments">
+      {links.map(({ name, href, isChosen, title }) => (
+        <a key={name} href={href} aria-current={isChosen ? 'true' : undefined} title={title}>
+          {name}
+        </a>
+      ))}
+    </div>
   );
 }
 

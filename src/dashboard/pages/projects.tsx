@@ -1,15 +1,13 @@
 import { useSignal } from '@preact/signals';
-import { CloseButton, useDialog } from './dialog.js';
+import { closeDialog, openDialog } from './dialog.js';
 import { FormDialog, TextField } from './form.js';
 import { daysAgo, formatNumber, plural } from './format.js';
-import { graphql, type ResultOf, send } from './graphql.js';
-import { paths, useTitle, useUrlState } from './location.js';
-import { Badge, Button, Copy, Empty, Header, Time } from './parts.js';
-import { useQuery } from './query.js';
-import { SameByApi } from './recipes.js';
+import { graphql, may, type ResultOf, send, useQuery } from './graphql.js';
+import { paths, useUrlState } from './location.js';
+import { Badge, Button, CopyCode, Empty, Time } from './parts.js';
+import { ListScreen } from './screen.js';
 import { SecretDialog } from './secrets.js';
-import { may } from './session.js';
-import { Answer, type Column, CursorPager, Table } from './table.js';
+import type { Column } from './table.js';
 
 const PROJECTS = graphql(`
   query Projects($search: String, $after: String, $from: Date!, $to: Date!) {
@@ -25,9 +23,7 @@ const CREATE = graphql(`
   mutation CreateProject($name: String!) { createProject(name: $name) { appSecret project { appId name } } }
 `);
 
-type Row = ResultOf<typeof PROJECTS>['projects']['nodes'][number];
-
-const COLUMNS: readonly Column<Row>[] = [
+const COLUMNS: readonly Column<ResultOf<typeof PROJECTS>['projects']['nodes'][number]>[] = [
   {
     title: 'Name',
     class: 'main-cell',
@@ -40,15 +36,7 @@ const COLUMNS: readonly Column<Row>[] = [
       </>
     ),
   },
-  {
-    title: 'App ID',
-    class: 'nowrap',
-    cell: ({ appId }) => (
-      <>
-        <code>{appId}</code> <Copy text={appId} what={`App ID ${appId}`} />
-      </>
-    ),
-  },
+  { title: 'App ID', class: 'nowrap', cell: ({ appId }) => <CopyCode text={appId} what={`App ID ${appId}`} /> },
   { title: 'Users', class: 'number', cell: ({ userCount }) => formatNumber(userCount) },
   {
     title: 'Sign-ups, 30 days',
@@ -60,55 +48,35 @@ const COLUMNS: readonly Column<Row>[] = [
 
 /** All projects, newest first, or those that the search finds. */
 export function Projects() {
-  const { query: url } = useUrlState();
-  const [dialog, open] = useDialog();
-  const search = url['q'] ?? null;
-  const query = useQuery(PROJECTS, { search, after: url['after'] ?? null, from: daysAgo(29), to: daysAgo(0) });
+  const { q: search = null, after = null } = useUrlState().query;
+  const query = useQuery(PROJECTS, { search, after, from: daysAgo(29), to: daysAgo(0) });
   const found = query.data?.projects;
-  useTitle('Projects');
   return (
-    <>
-      <Header
-        title="Projects"
-        note={
-          found &&
-          plural(found.totalCount, search ? 'project found' : 'project', search ? 'projects found' : 'projects')
-        }
-      >
-        <SameByApi recipe={{ userdir: ['project', 'list'] }} />
-        {may('operate') && <Button label="Create project" class="primary" onClick={() => open(<CreateProject />)} />}
-      </Header>
-      <Answer query={query} data={found}>
-        {({ nodes, pageInfo }) => (
-          <>
-            <Table
-              caption="Projects"
-              busy={query.loading}
-              rows={nodes}
-              rowKey={({ appId }) => appId}
-              columns={COLUMNS}
-              empty={<NoProjects search={search} />}
-            />
-            <CursorPager pageInfo={pageInfo} />
-          </>
-        )}
-      </Answer>
-      {dialog}
-    </>
-  );
-}
-
-function NoProjects({ search }: { search: string | null }) {
-  if (search)
-    return (
-      <Empty title="No project matches.">
-        The search looks into names and App IDs. <a href={paths.projects}>Show all projects</a>
-      </Empty>
-    );
-  return (
-    <Empty title="There are no projects yet.">
-      {may('operate') ? 'Create one: it gets an App ID and an App Secret for its backend.' : 'An admin can create one.'}
-    </Empty>
+    <ListScreen
+      title="Projects"
+      note={
+        found && plural(found.totalCount, search ? 'project found' : 'project', search ? 'projects found' : 'projects')
+      }
+      recipe={{ userdir: ['project', 'list'] }}
+      offers={may('operate') && <Button label="Create project" class="primary" opens={<CreateProject />} />}
+      query={query}
+      found={found}
+      rowKey={({ appId }) => appId}
+      columns={COLUMNS}
+      empty={
+        search ? (
+          <Empty title="No project matches.">
+            The search looks into names and App IDs. <a href={paths.projects}>Show all projects</a>
+          </Empty>
+        ) : (
+          <Empty title="There are no projects yet.">
+            {may('operate')
+              ? 'Create one: it gets an App ID and an App Secret for its backend.'
+              : 'An admin can create one.'}
+          </Empty>
+        )
+      }
+    />
   );
 }
 
@@ -120,14 +88,23 @@ function CreateProject() {
       submit="Create"
       work={() => send(CREATE, { name: name.value })}
       recipe={{ userdir: ['project', 'create', '--name', name.value || 'NAME'] }}
-      after={({ createProject: { appSecret, project } }) => (
-        <SecretDialog title="The project is created" appId={project.appId} appSecret={appSecret}>
-          <CloseButton class="">Done</CloseButton>
-          <a class="button primary" href={paths.project(project.appId)}>
-            Open the project
-          </a>
-        </SecretDialog>
-      )}
+      onDone={({ createProject: { appSecret, project } }) =>
+        openDialog(
+          <SecretDialog
+            title="The project is created"
+            appId={project.appId}
+            appSecret={appSecret}
+            actions={
+              <>
+                <Button label="Done" onClick={closeDialog} />
+                <a class="button primary" href={paths.project(project.appId)}>
+                  Open the project
+                </a>
+              </>
+            }
+          />,
+        )
+      }
       disabled={name.value.trim() === ''}
     >
       <TextField label="Name" hint="For people; it can be changed later." text={name} required />

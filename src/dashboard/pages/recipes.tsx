@@ -1,19 +1,12 @@
-import { Dialog, useDialog } from './dialog.js';
-import { CopyBlock } from './parts.js';
+import { Dialog } from './dialog.js';
+import { Button, CopyBlock } from './parts.js';
 
 /** The same question or change without the dashboard. What a way cannot do, it leaves out. */
 export interface Recipe {
   /** Of the project's API, at /graphql. */
   readonly graphql?: { readonly operation: string; readonly variables?: object };
-  /** A request to the project's API. */
-  readonly curl?: CurlRequest;
-  /** The arguments of `userdir`. */
+  readonly curl?: { readonly path: string; readonly method?: string };
   readonly userdir?: readonly string[];
-}
-
-export interface CurlRequest {
-  readonly path: string;
-  readonly method?: string;
 }
 
 const VARIABLES = 'GraphQL variables';
@@ -21,7 +14,7 @@ const VARIABLES = 'GraphQL variables';
 /** A word for a POSIX shell. */
 const quote = (word: string) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`);
 
-const curlLine = ({ path, method }: CurlRequest) =>
+const curlLine = ({ path, method }: NonNullable<Recipe['curl']>) =>
   `curl -s ${method ? `-X ${method} ` : ''}-u "$APP_ID:$APP_SECRET" ${quote(location.origin + path)}`;
 
 const curlGraphql = (body: object) =>
@@ -31,37 +24,35 @@ const curlGraphql = (body: object) =>
 export const firstRequest = (appId: string, appSecret: string) =>
   `curl -s -u ${quote(`${appId}:${appSecret}`)} ${quote(`${location.origin}/server/users/count`)}`;
 
-interface Way {
-  readonly name: string;
-  readonly text: string;
-}
+type Way = readonly [name: string, text: string];
 
 /** Each is complete when pasted: an operation and its variables go into two editors, so they are two. */
 function ways({ graphql, curl, userdir }: Recipe): Way[] {
   const found: Way[] = [];
   if (graphql) {
     const { operation, variables } = graphql;
-    found.push({ name: 'GraphQL', text: operation });
-    if (variables) found.push({ name: VARIABLES, text: JSON.stringify(variables, null, 2) });
-    if (!curl) found.push({ name: 'curl', text: curlGraphql({ query: operation, ...(variables && { variables }) }) });
+    found.push(['GraphQL', operation]);
+    if (variables) found.push([VARIABLES, JSON.stringify(variables, null, 2)]);
+    if (!curl) found.push(['curl', curlGraphql({ query: operation, ...(variables && { variables }) })]);
   }
-  if (curl) found.push({ name: 'curl', text: curlLine(curl) });
-  if (userdir) found.push({ name: 'userdir', text: `userdir ${userdir.map(quote).join(' ')}` });
+  if (curl) found.push(['curl', curlLine(curl)]);
+  if (userdir) found.push(['userdir', `userdir ${userdir.map(quote).join(' ')}`]);
   return found;
 }
 
 /** The ways of several recipes, those of one name below one another. */
 function waysOf(recipes: readonly Recipe[]): Way[] {
-  const texts = new Map<string, string[]>();
-  for (const { name, text } of recipes.flatMap(ways)) texts.set(name, [...(texts.get(name) ?? []), text]);
-  return [...texts].map(([name, lines]) => ({ name, text: lines.join('\n') }));
+  const texts = new Map<string, string>();
+  for (const [name, text] of recipes.flatMap(ways))
+    texts.set(name, texts.has(name) ? `${texts.get(name)}\n${text}` : text);
+  return [...texts];
 }
 
 function Recipes({ recipes }: { recipes: readonly Recipe[] }) {
   const needsSecret = recipes.some(({ curl, graphql }) => curl || graphql);
   return (
     <>
-      {waysOf(recipes).map(({ name, text }) => (
+      {waysOf(recipes).map(([name, text]) => (
         <CopyBlock key={name} name={name} text={text} what={`the ${name} version`} />
       ))}
       <p class="quiet note">
@@ -83,20 +74,17 @@ function Recipes({ recipes }: { recipes: readonly Recipe[] }) {
 
 /** A button that shows what the screen shows as GraphQL, curl or `userdir`. */
 export function SameByApi({ recipe }: { recipe: Recipe }) {
-  const [dialog, openDialog] = useDialog();
   const all = (
     <Dialog title="The same without the dashboard">
       <Recipes recipes={[recipe]} />
     </Dialog>
   );
-  return (
+  const label = (
     <>
-      <button type="button" onClick={() => openDialog(all)}>
-        <span aria-hidden="true">{'</>'}</span> API
-      </button>
-      {dialog}
+      <span aria-hidden="true">{'</>'}</span> API
     </>
   );
+  return <Button label={label} opens={all} />;
 }
 
 /** The same inside of a dialog, for one change or for many. */
@@ -107,7 +95,7 @@ export function SameByApiDetails({ recipe }: { recipe: Recipe | readonly Recipe[
       <summary>
         The same as{' '}
         {waysOf(recipes)
-          .map(({ name }) => name)
+          .map(([name]) => name)
           .filter((name) => name !== VARIABLES)
           .join(', ')}
       </summary>

@@ -1,7 +1,7 @@
 import { useEffect, useRef } from 'preact/hooks';
 import { useLocation } from 'preact-iso';
-import { paths } from './location.js';
-import { useCurrentProject } from './project-frame.js';
+import { paths, type UrlState } from './location.js';
+import { useCurrentProject } from './screen.js';
 
 const TYPING_MS = 250;
 
@@ -14,9 +14,9 @@ export function SearchBox() {
   const input = useRef<HTMLInputElement>(null);
   const waiting = useRef<ReturnType<typeof setTimeout>>(undefined);
   const project = useCurrentProject();
-  const target = project ? paths.users(project.appId) : paths.projects;
+  const target = project ? paths.project(project.appId, 'users') : paths.projects;
   const isShown = path === target;
-  const asked = isShown ? ((query as Record<string, string>)['q'] ?? '') : '';
+  const asked = isShown ? ((query as UrlState)['q'] ?? '') : '';
 
   useEffect(() => {
     // What one types at this moment is newer than the address.

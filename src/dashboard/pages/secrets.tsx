@@ -1,15 +1,13 @@
 import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
-import { CloseButton, Dialog, useClose, useDialog } from './dialog.js';
+import { closeDialog, Dialog, openDialog } from './dialog.js';
 import { Choices, FormDialog, SelectField, TextField } from './form.js';
-import { graphql, type ResultOf, send, type VariablesOf } from './graphql.js';
-import { Badge, Button, Copy, CopyBlock, CountDown, Empty, Header, Time } from './parts.js';
-import { useProjectTitle } from './project-frame.js';
-import { useQuery } from './query.js';
-import { firstRequest, SameByApi } from './recipes.js';
-import { may } from './session.js';
-import { Answer, type Column, Table } from './table.js';
+import { graphql, may, type ResultOf, send, useQuery, type VariablesOf } from './graphql.js';
+import { Badge, Button, CopyBlock, CopyCode, CountDown, Empty, Fact, Time } from './parts.js';
+import { firstRequest } from './recipes.js';
+import { ListScreen } from './screen.js';
+import type { Column } from './table.js';
 
 const SECRETS = graphql(`
   query Secrets($appId: ID!) {
@@ -70,46 +68,34 @@ const COLUMNS: readonly Column<Secret>[] = [
   { title: 'Created', class: 'nowrap', cell: ({ createdAt }) => <Time at={createdAt} dayOnly /> },
 ];
 
-/** The App Secrets of a project, without their values. */
 export function Secrets({ appId }: { appId: string }) {
   const query = useQuery(SECRETS, { appId });
-  const [dialog, open] = useDialog();
-  useProjectTitle('Secrets');
+  const secrets = query.data?.project?.secrets;
   return (
-    <>
-      <Header title="Secrets" note="Backends use them with the App ID. Only a hash of each is stored.">
-        <SameByApi recipe={{ userdir: ['project', 'secrets', appId] }} />
-        {may('operate') && (
-          <Button label="Add secret" class="primary" onClick={() => open(<AddSecret appId={appId} />)} />
-        )}
-      </Header>
-      <Answer query={query} data={query.data?.project?.secrets} lines={3}>
-        {(secrets) => (
-          <Table
-            caption="Secrets"
-            busy={query.loading}
-            rows={secrets.toSorted(byState)}
-            rowKey={({ id }) => id}
-            rowClass={({ live }) => (live ? '' : 'ended')}
-            empty={<Empty title="This project has no secret.">No backend can use it until an admin adds one.</Empty>}
-            columns={COLUMNS}
-            actions={(secret) => {
-              if (!secret.live || !may('operate')) return null;
-              const act = (Act: typeof RotateSecret) => open(<Act appId={appId} secret={secret} />);
-              return (
-                <>
-                  {isNewest(secret, secrets) && (
-                    <Button label="Rotate…" class="small" onClick={() => act(RotateSecret)} />
-                  )}
-                  <Button label="Revoke…" class="small danger" onClick={() => act(RevokeSecret)} />
-                </>
-              );
-            }}
-          />
-        )}
-      </Answer>
-      {dialog}
-    </>
+    <ListScreen
+      title="Secrets"
+      note="Backends use them with the App ID. Only a hash of each is stored."
+      recipe={{ userdir: ['project', 'secrets', appId] }}
+      offers={may('operate') && <Button label="Add secret" class="primary" opens={<AddSecret appId={appId} />} />}
+      query={query}
+      lines={3}
+      found={secrets?.toSorted(byState)}
+      rowKey={({ id }) => id}
+      rowClass={({ live }) => (live ? '' : 'ended')}
+      columns={COLUMNS}
+      actions={(secret) =>
+        secret.live &&
+        may('operate') && (
+          <>
+            {isNewest(secret, secrets) && (
+              <Button label="Rotate…" class="small" opens={<RotateSecret appId={appId} secret={secret} />} />
+            )}
+            <Button label="Revoke…" class="small danger" opens={<RevokeSecret appId={appId} secret={secret} />} />
+          </>
+        )
+      }
+      empty={<Empty title="This project has no secret.">No backend can use it until an admin adds one.</Empty>}
+    />
   );
 }
 
@@ -118,7 +104,7 @@ const byState = (one: Secret, other: Secret) => rank(one) - rank(other) || Numbe
 const rank = ({ live, expiresAt }: Secret) => (live ? (expiresAt === null ? 0 : 1) : 2);
 
 /** A rotation replaces the newest secret of a label. */
-const isNewest = ({ id, label }: Secret, secrets: readonly Secret[]) =>
+const isNewest = ({ id, label }: Secret, secrets: readonly Secret[] = []) =>
   !secrets.some((other) => other.label === label && other.live && Number(other.id) > Number(id));
 
 function State({ secret: { live, expiresAt } }: { secret: Secret }) {
@@ -138,33 +124,30 @@ interface SecretDialogProps {
   /** Only a secret with the scope `read` may count users, as the first request does. */
   readonly mayRead?: boolean;
   /** The buttons. They close it without a question. */
-  readonly children: ComponentChildren;
+  readonly actions: ComponentChildren;
 }
 
 /**
  * A new App Secret, which is shown only here, with a first request that works when pasted. Escape and ✕ ask once before they
  * close it, unless the secret was copied: what is lost here cannot be shown again.
  */
-export function SecretDialog({ title, appId, appSecret, mayRead = true, children }: SecretDialogProps) {
-  const close = useClose();
+export function SecretDialog({ title, appId, appSecret, mayRead = true, actions }: SecretDialogProps) {
   const [state, setState] = useState<'shown' | 'asked' | 'copied'>('shown');
   const line = firstRequest(appId, appSecret);
   const copied = () => setState('copied');
   return (
-    <Dialog title={title} onClose={() => (state === 'shown' ? setState('asked') : close())}>
+    <Dialog title={title} onClose={() => (state === 'shown' ? setState('asked') : closeDialog())} actions={actions}>
       <div class="secret-once">
         <p>
           <strong>Copy the App Secret now.</strong> It is not stored, and cannot be shown again.
         </p>
         <dl class="facts">
-          <dt>App ID</dt>
-          <dd>
-            <code>{appId}</code> <Copy text={appId} what="the App ID" />
-          </dd>
-          <dt>App Secret</dt>
-          <dd class="secret-value">
-            <code>{appSecret}</code> <Copy text={appSecret} what="the App Secret" onCopied={copied} />
-          </dd>
+          <Fact name="App ID">
+            <CopyCode text={appId} what="the App ID" />
+          </Fact>
+          <Fact name="App Secret" class="secret-value">
+            <CopyCode text={appSecret} what="the App Secret" onCopied={copied} />
+          </Fact>
         </dl>
         {mayRead && <CopyBlock name="A first request" text={line} what="the first request" onCopied={copied} />}
         {state === 'asked' && (
@@ -173,24 +156,19 @@ export function SecretDialog({ title, appId, appSecret, mayRead = true, children
           </p>
         )}
       </div>
-      <div class="dialog-actions">{children}</div>
     </Dialog>
   );
 }
 
-interface NewSecretProps {
-  readonly appId: string;
-  readonly appSecret: string;
-  readonly scopes: readonly Scope[];
-}
-
-function NewSecret({ scopes, ...secret }: NewSecretProps) {
-  return (
-    <SecretDialog title="The new secret" mayRead={scopes.includes('READ')} {...secret}>
-      <CloseButton>I have copied it</CloseButton>
-    </SecretDialog>
-  );
-}
+const newSecret = (appId: string, appSecret: string, scopes: readonly Scope[]) => (
+  <SecretDialog
+    title="The new secret"
+    appId={appId}
+    appSecret={appSecret}
+    mayRead={scopes.includes('READ')}
+    actions={<Button label="I have copied it" class="primary" onClick={closeDialog} />}
+  />
+);
 
 const DAY = 86_400;
 const LIFETIMES = [
@@ -217,7 +195,7 @@ function AddSecret({ appId }: { appId: string }) {
       submit="Add"
       work={() => send(ADD, { appId, label: label.value, scopes, expiresInSeconds, documentsOnly })}
       recipe={{ userdir: ['project', 'add-secret', appId, ...options] }}
-      after={({ made }) => <NewSecret appId={appId} scopes={scopes} appSecret={made.appSecret} />}
+      onDone={({ made }) => openDialog(newSecret(appId, made.appSecret, scopes))}
       disabled={label.value.trim() === '' || scopes.length === 0}
     >
       <TextField label="Label" hint="Names the backend that uses it; the audit trail shows it." text={label} required />
@@ -245,20 +223,12 @@ const OVERLAPS = [
 
 /** How long two secrets are good when one replaces the other: a field to choose it, and what it is for a mutation and a command. */
 export function useOverlap(label: string, hint?: string) {
-  const [chosen, setChosen] = useState<string>(OVERLAPS[0][0]);
+  const [chosen, setChosen] = useState<(typeof OVERLAPS)[number][0]>('86400');
   const option = OVERLAPS.find(([seconds]) => seconds === chosen)?.[2];
   return {
     overlapSeconds: Number(chosen),
     options: option ? ['--overlap', option] : [],
-    field: (
-      <SelectField
-        label={label}
-        {...(hint && { hint })}
-        value={chosen}
-        options={OVERLAPS.map(([seconds, name]) => [seconds, name] as const)}
-        onChange={setChosen}
-      />
-    ),
+    field: <SelectField label={label} hint={hint} value={chosen} options={OVERLAPS} onChange={setChosen} />,
   };
 }
 
@@ -276,7 +246,7 @@ function RotateSecret({ appId, secret: { label, scopes } }: OneSecret) {
       submit="Rotate"
       work={() => send(ROTATE, { appId, label, overlapSeconds })}
       recipe={{ userdir: ['project', 'rotate', appId, '--label', label, ...options] }}
-      after={({ made }) => <NewSecret appId={appId} scopes={scopes} appSecret={made.appSecret} />}
+      onDone={({ made }) => openDialog(newSecret(appId, made.appSecret, scopes))}
     >
       <p>A new secret with the same label and scopes is made. Both are accepted during the overlap.</p>
       {field}

@@ -1,15 +1,11 @@
 import { useSignal } from '@preact/signals';
-import type { ComponentChildren } from 'preact';
 import { useLocation } from 'preact-iso';
-import { useDialog } from './dialog.js';
-import { FormDialog, TextField } from './form.js';
-import { graphql, send } from './graphql.js';
+import { FormDialog, type FormDialogProps, TextField } from './form.js';
+import { graphql, may, send, useAction } from './graphql.js';
 import { paths } from './location.js';
-import { announce, Button, Header, Problem, Time } from './parts.js';
-import { type CurrentProject, useProjectTitle } from './project-frame.js';
-import { useAction } from './query.js';
-import { type Recipe, SameByApiDetails } from './recipes.js';
-import { may } from './session.js';
+import { announce, Button, Problem, Time } from './parts.js';
+import { SameByApiDetails } from './recipes.js';
+import { type CurrentProject, Header, useCurrentProject, useTitle } from './screen.js';
 
 const RENAME = graphql(
   `mutation RenameProject($appId: ID!, $name: String!) { renameProject(appId: $appId, name: $name) { name } }`,
@@ -23,9 +19,9 @@ const DELETE = graphql(
   `mutation DeleteProject($appId: ID!, $name: String!) { deleteProject(appId: $appId, name: $name) }`,
 );
 
-/** Name, limit, state and end of a project. */
 export function Settings({ appId }: { appId: string }) {
-  const project = useProjectTitle('Settings');
+  const project = useCurrentProject();
+  useTitle('Settings');
   if (!project) return null;
   return (
     <>
@@ -50,15 +46,8 @@ interface OfProject {
   readonly project: CurrentProject;
 }
 
-interface SettingFormProps {
-  readonly title: string;
-  readonly submit: string;
-  readonly work: () => Promise<unknown>;
-  /** Announced once it is done. */
+interface SettingFormProps extends Omit<FormDialogProps<unknown>, 'onDone' | 'danger'> {
   readonly done: string;
-  readonly recipe: Recipe;
-  readonly disabled: boolean;
-  readonly children: ComponentChildren;
 }
 
 /** One setting, which is changed in its place. */
@@ -125,69 +114,64 @@ function Limit({ project: { appId, requestsPerMinute } }: OfProject) {
   );
 }
 
-function Availability({ project }: OfProject) {
-  const [dialog, open] = useDialog();
-  const title = project.disabledAt ? 'Enable the project' : 'Disable the project';
-  return (
+function Availability({ project: { appId, disabledAt } }: OfProject) {
+  return disabledAt ? (
     <section class="setting">
-      <h2>{title}</h2>
-      {project.disabledAt ? (
-        <p>
-          Disabled since <Time at={project.disabledAt} />. Its secrets are refused until it is enabled.
-        </p>
-      ) : (
-        <p>While a project is disabled, all its secrets are refused. Nothing is lost.</p>
-      )}
-      <Button label={`${title}…`} onClick={() => open(<ChangeAvailability project={project} />)} />
-      {dialog}
+      <h2>Enable the project</h2>
+      <p>
+        Disabled since <Time at={disabledAt} />. Its secrets are refused until it is enabled.
+      </p>
+      <Button
+        label="Enable the project…"
+        opens={
+          <FormDialog
+            title="Enable the project?"
+            submit="Enable"
+            work={() => send(ENABLE, { appId })}
+            recipe={{ userdir: ['project', 'enable', appId] }}
+            done="The project is enabled."
+          >
+            <p>Its secrets work again at once.</p>
+          </FormDialog>
+        }
+      />
+    </section>
+  ) : (
+    <section class="setting">
+      <h2>Disable the project</h2>
+      <p>While a project is disabled, all its secrets are refused. Nothing is lost.</p>
+      <Button
+        label="Disable the project…"
+        opens={
+          <FormDialog
+            title="Disable the project?"
+            submit="Disable"
+            danger
+            work={() => send(DISABLE, { appId })}
+            recipe={{ userdir: ['project', 'disable', appId] }}
+            done="The project is disabled."
+          >
+            <p>Every request of its backends is refused at once.</p>
+          </FormDialog>
+        }
+      />
     </section>
   );
 }
 
-interface DialogOfProject extends OfProject {}
-
-function ChangeAvailability({ project: { appId, disabledAt } }: DialogOfProject) {
-  if (disabledAt)
-    return (
-      <FormDialog
-        title="Enable the project?"
-        submit="Enable"
-        work={() => send(ENABLE, { appId })}
-        recipe={{ userdir: ['project', 'enable', appId] }}
-        done="The project is enabled."
-      >
-        <p>Its secrets work again at once.</p>
-      </FormDialog>
-    );
-  return (
-    <FormDialog
-      title="Disable the project?"
-      submit="Disable"
-      danger
-      work={() => send(DISABLE, { appId })}
-      recipe={{ userdir: ['project', 'disable', appId] }}
-      done="The project is disabled."
-    >
-      <p>Every request of its backends is refused at once.</p>
-    </FormDialog>
-  );
-}
-
 function Deletion({ project }: OfProject) {
-  const [dialog, open] = useDialog();
   return (
     <section class="setting">
       <h2>Delete the project</h2>
       <p>
         Its users, accounts, bans, secrets and audit trail are erased. This cannot be undone. Export the users first.
       </p>
-      <Button label="Delete the project…" class="danger" onClick={() => open(<DeleteProject project={project} />)} />
-      {dialog}
+      <Button label="Delete the project…" class="danger" opens={<DeleteProject project={project} />} />
     </section>
   );
 }
 
-function DeleteProject({ project: { appId, name } }: DialogOfProject) {
+function DeleteProject({ project: { appId, name } }: OfProject) {
   const { route } = useLocation();
   const typed = useSignal('');
   return (

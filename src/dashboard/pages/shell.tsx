@@ -1,12 +1,12 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import { useLocation } from 'preact-iso';
-import { graphql, send } from './graphql.js';
+import { OpenedDialog } from './dialog.js';
+import { graphql, may, me, send } from './graphql.js';
 import { paths } from './location.js';
 import { announcement, Button } from './parts.js';
-import { useCurrentProject } from './project-frame.js';
+import { useCurrentProject } from './screen.js';
 import { SearchBox } from './search-box.js';
-import { may, me } from './session.js';
 import { applyTheme, nextTheme, theme } from './theme.js';
 
 const LOG_OUT = graphql(`mutation LogOut { logOut }`);
@@ -39,6 +39,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
       <main id="main" tabIndex={-1}>
         <ProjectName />
         {children}
+        <OpenedDialog />
       </main>
       <div class="announcement" role="status" aria-live="polite">
         {announcement.value}
@@ -108,12 +109,12 @@ function Navigation() {
             <bdi>{project.name}</bdi>
           </p>
           {link(paths.project(project.appId), 'Overview')}
-          {link(paths.users(project.appId), 'Users', true)}
-          {link(paths.secrets(project.appId), 'Secrets')}
-          {link(paths.bans(project.appId), 'Bans')}
-          {link(paths.webhooks(project.appId), 'Webhooks')}
-          {link(paths.audit(project.appId), 'Audit')}
-          {link(paths.settings(project.appId), 'Settings')}
+          {link(paths.project(project.appId, 'users'), 'Users', true)}
+          {link(paths.project(project.appId, 'secrets'), 'Secrets')}
+          {link(paths.project(project.appId, 'bans'), 'Bans')}
+          {link(paths.project(project.appId, 'webhooks'), 'Webhooks')}
+          {link(paths.project(project.appId, 'audit'), 'Audit')}
+          {link(paths.project(project.appId, 'settings'), 'Settings')}
         </div>
       )}
       <div class="side-service">

@@ -1,10 +1,7 @@
 import { signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { asFailure, Failure, graphql, post, send } from './graphql.js';
-import { Button, Loading, Problem } from './parts.js';
-import { hasEnded, me } from './session.js';
-
-const ME = graphql(`query Me { me { name role sessionId expiresAt idleMinutes version can } }`);
+import { asFailure, Failure, hasEnded, ME, me, post, send } from './graphql.js';
+import { Button, every, Loading, Problem } from './parts.js';
 
 /** Where to go after a sign-in that leaves the page. */
 const RETURN_TO = 'userdir-return-to';
@@ -22,7 +19,7 @@ export async function startSession(): Promise<void> {
   try {
     if (token !== undefined) await useLink(token);
     unused = undefined;
-    await fetchMe();
+    me.value = (await send(ME, {})).me;
     failure.value = undefined;
     hasEnded.value = false;
     returnToPlace();
@@ -35,14 +32,9 @@ export async function startSession(): Promise<void> {
   }
 }
 
-const RETRY_MS = 3000;
-
 /** The service restarts, or cannot be reached: that is no reason to sign in anew. */
 function NotNow({ reason }: { reason: Failure }) {
-  useEffect(() => {
-    const timer = setInterval(startSession, RETRY_MS);
-    return () => clearInterval(timer);
-  }, []);
+  useEffect(() => every(3000, startSession), []);
   return (
     <main class="sign-in" id="main">
       <h1>userdir</h1>
@@ -54,11 +46,6 @@ function NotNow({ reason }: { reason: Failure }) {
       </div>
     </main>
   );
-}
-
-async function fetchMe(): Promise<void> {
-  const answer = await send(ME, {});
-  me.value = answer.me;
 }
 
 async function useLink(token: string): Promise<void> {
@@ -75,12 +62,11 @@ function returnToPlace(): void {
   if (place?.startsWith('/dashboard/') && location.pathname === '/dashboard') location.replace(place);
 }
 
-const rememberPlace = () => sessionStorage.setItem(RETURN_TO, location.pathname + location.search);
-
 export function SignIn() {
   useEffect(() => {
     document.title = 'Sign in · userdir';
-    if (location.pathname.startsWith('/dashboard/')) rememberPlace();
+    if (location.pathname.startsWith('/dashboard/'))
+      sessionStorage.setItem(RETURN_TO, location.pathname + location.search);
     fetch('/dashboard/config.json')
       .then((response) => response.json())
       .then((config: { sso?: boolean }) => {

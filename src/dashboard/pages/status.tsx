@@ -1,9 +1,7 @@
 import { formatNumber, formatRemaining } from './format.js';
-import { graphql } from './graphql.js';
-import { useTitle } from './location.js';
-import { Badge, Button, Header, Time } from './parts.js';
-import { refresh, useQuery } from './query.js';
-import { SameByApi } from './recipes.js';
+import { graphql, refresh, useQuery } from './graphql.js';
+import { Badge, Button, Time } from './parts.js';
+import { Header, useTitle } from './screen.js';
 import { Answer, Table } from './table.js';
 
 const STATUS = graphql(`
@@ -39,8 +37,8 @@ export function Status() {
             </>
           )
         }
+        recipe={{ userdir: ['doctor'] }}
       >
-        <SameByApi recipe={{ userdir: ['doctor'] }} />
         <Button label="Check again" onClick={refresh} disabled={query.loading} />
       </Header>
       <Answer query={query} data={status}>

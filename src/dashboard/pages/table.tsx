@@ -2,18 +2,22 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import { useLocation } from 'preact-iso';
 import { formatNumber } from './format.js';
+import type { Query } from './graphql.js';
 import { useUrlState } from './location.js';
 import { Loading, Problem } from './parts.js';
-import type { Query } from './query.js';
 
 /** Lists: what a query answered as a table, and the links to its other pages. */
 
-interface AnswerProps<Data> {
+interface AskedProps {
   readonly query: Query<unknown>;
+  /** How many grey lines are about as high as the answer. */
+  readonly lines?: number | undefined;
+  readonly retry?: boolean | undefined;
+}
+
+interface AnswerProps<Data> extends AskedProps {
   /** The part of the answer that is shown; undefined or null if there is none. */
   readonly data: Data | null | undefined;
-  readonly lines?: number;
-  readonly retry?: boolean;
   readonly children: (data: Data) => ComponentChildren;
 }
 
@@ -30,7 +34,6 @@ export function Answer<Data>({ query, data, lines = 6, retry = true, children }:
 
 export interface Column<Row> {
   readonly title: ComponentChildren;
-  /** Of its cells. */
   readonly class?: string;
   /** The whole text of a cell that is cut short. */
   readonly hover?: (row: Row) => string;
@@ -51,7 +54,6 @@ interface TableProps<Row> {
   readonly busy?: boolean;
   /** Whether only screen readers get the titles of the columns. */
   readonly hidesTitles?: boolean;
-  /** Shown in its place if there are no rows. */
   readonly empty?: ComponentChildren;
 }
 
@@ -82,22 +84,37 @@ export function Table<Row>(props: TableProps<Row>) {
         <tbody>
           {rows.map((row, index) => (
             <tr key={rowKey(row)} class={rowClass?.(row)}>
-              {columns.map(({ class: name, hover, namesRow, cell }, place) =>
-                namesRow ? (
-                  <th key={place} scope="row" class={name}>
+              {columns.map(({ class: name, hover, namesRow, cell }, place) => {
+                const Cell = namesRow ? 'th' : 'td';
+                return (
+                  <Cell key={place} scope={namesRow ? 'row' : undefined} class={name} title={hover?.(row)}>
                     {cell(row, index)}
-                  </th>
-                ) : (
-                  <td key={place} class={name} title={hover?.(row)}>
-                    {cell(row, index)}
-                  </td>
-                ),
-              )}
+                  </Cell>
+                );
+              })}
             </tr>
           ))}
         </tbody>
       </table>
     </section>
+  );
+}
+
+export interface ListProps<Row> extends AskedProps, Omit<TableProps<Row>, 'rows' | 'busy'> {
+  /** What the query found: all rows, or those of a page. */
+  readonly found: readonly Row[] | { nodes: readonly Row[]; pageInfo: PageInfo } | null | undefined;
+}
+
+export function List<Row>({ query, lines, retry, found, ...table }: ListProps<Row>) {
+  return (
+    <Answer query={query} data={found} lines={lines} retry={retry}>
+      {(rows) => (
+        <>
+          <Table busy={query.loading} rows={'nodes' in rows ? rows.nodes : rows} {...table} />
+          {'nodes' in rows && <CursorPager pageInfo={rows.pageInfo} />}
+        </>
+      )}
+    </Answer>
   );
 }
 
@@ -115,10 +132,10 @@ function useTopOfPage(page: string): void {
 export function Pager({ page, pageCount }: { page: number; pageCount: number }) {
   useTopOfPage(String(page));
   const { href, go } = useUrlState();
-  const to = (target: number) => href({ page: target > 1 ? String(target) : null });
+  const to = (target: number) => ({ page: target > 1 ? String(target) : null });
   const link = (label: string, target: number, possible: boolean) =>
     possible ? (
-      <a class="button" href={to(target)}>
+      <a class="button" href={href(to(target))}>
         {label}
       </a>
     ) : (
@@ -134,8 +151,7 @@ export function Pager({ page, pageCount }: { page: number; pageCount: number }) 
         onSubmit={(event) => {
           event.preventDefault();
           const wanted = Math.trunc(Number(new FormData(event.currentTarget).get('page')));
-          const target = Math.min(Math.max(1, wanted || 1), Math.max(1, pageCount));
-          go({ page: target > 1 ? String(target) : null });
+          go(to(Math.min(Math.max(1, wanted || 1), Math.max(1, pageCount))));
         }}
       >
         <label>
@@ -162,24 +178,20 @@ export function CursorPager({ pageInfo, backwards = false }: { pageInfo: PageInf
   const { query, href } = useUrlState();
   useTopOfPage(`${query['after']} ${query['before']}`);
   const moved = Boolean(query['after'] || query['before']);
-  if (!moved && !pageInfo.hasNextPage) return null;
+  const { hasNextPage, hasPreviousPage, startCursor = null, endCursor } = pageInfo;
+  if (!moved && !hasNextPage) return null;
+  const isNewerLeft = backwards && moved && startCursor && (hasPreviousPage || query['after']);
+  const isOlderLeft = endCursor && (hasNextPage || query['before']);
+  const link = (label: string, after: string | null, before: string | null) => (
+    <a class="button" href={href({ after, before })}>
+      {label}
+    </a>
+  );
   return (
     <nav class="pager" aria-label="Pages">
-      {moved && (
-        <a class="button" href={href({ after: null, before: null })}>
-          Newest
-        </a>
-      )}
-      {backwards && moved && (pageInfo.hasPreviousPage || query['after']) && pageInfo.startCursor && (
-        <a class="button" href={href({ before: pageInfo.startCursor, after: null })}>
-          Newer
-        </a>
-      )}
-      {(pageInfo.hasNextPage || query['before']) && pageInfo.endCursor && (
-        <a class="button" href={href({ after: pageInfo.endCursor, before: null })}>
-          Older
-        </a>
-      )}
+      {moved && link('Newest', null, null)}
+      {isNewerLeft && link('Newer', null, startCursor)}
+      {isOlderLeft && link('Older', endCursor, null)}
     </nav>
   );
 }

@@ -1,7 +1,7 @@
-import { FilterInput } from './form.js';
+import { FilterForm, FilterInput, toggled } from './form.js';
 import { LOGIN_METHODS, type LoginMethod, METHOD_NAMES } from './format.js';
-import { useUrlState } from './location.js';
-import { Button } from './parts.js';
+import { FIRST_PAGE, type UrlState, useUrlState } from './location.js';
+import { Button, Swatch } from './parts.js';
 
 /** As in the public API. What does not filter is left out. */
 export interface UserFilter {
@@ -11,7 +11,7 @@ export interface UserFilter {
 }
 
 /** The filter that the URL names, in `start`, `end` and `method`. */
-export function filterFrom(query: Record<string, string | undefined>): UserFilter {
+export function filterFrom(query: UrlState): UserFilter {
   const { start, end } = query;
   const named = (query['method'] ?? '').split(',');
   const loginMethods = LOGIN_METHODS.filter((method) => named.includes(method));
@@ -34,27 +34,20 @@ export function FilterBar() {
   const { query, go } = useUrlState();
   const filter = filterFrom(query);
   const chosen = filter.loginMethods ?? [];
-  const filterBy = (changes: Record<string, string | null>) =>
-    go({ ...changes, page: null, after: null, before: null });
-  const toggle = (method: LoginMethod) => {
-    const next = chosen.includes(method) ? chosen.filter((one) => one !== method) : [...chosen, method];
-    filterBy({ method: next.join(',') });
-  };
   return (
-    <form class="filters" aria-label="Filter" onSubmit={(event) => event.preventDefault()}>
-      <FilterInput
-        label="Created from (UTC)"
-        isDate
-        value={filter.startDate ?? ''}
-        onCommit={(start) => filterBy({ start })}
-      />
-      <FilterInput label="Created to (UTC)" isDate value={filter.endDate ?? ''} onCommit={(end) => filterBy({ end })} />
+    <FilterForm>
+      <FilterInput label="Created from (UTC)" isDate name="start" />
+      <FilterInput label="Created to (UTC)" isDate name="end" />
       <fieldset class="chips">
         <legend class="hidden">Login method</legend>
         {LOGIN_METHODS.map((method) => (
           <label key={method} class="chip">
-            <input type="checkbox" checked={chosen.includes(method)} onChange={() => toggle(method)} />
-            <i class={`swatch ${method.toLowerCase()}`} />
+            <input
+              type="checkbox"
+              checked={chosen.includes(method)}
+              onChange={() => go({ ...FIRST_PAGE, method: toggled(chosen, method).join(',') })}
+            />
+            <Swatch method={method} />
             {METHOD_NAMES[method]}
           </label>
         ))}
@@ -63,9 +56,9 @@ export function FilterBar() {
         <Button
           label="Clear the filter"
           class="plain"
-          onClick={() => filterBy({ start: null, end: null, method: null })}
+          onClick={() => go({ ...FIRST_PAGE, start: null, end: null, method: null })}
         />
       )}
-    </form>
+    </FilterForm>
   );
 }

@@ -1,8 +1,9 @@
+import type { UrlState } from './location.js';
 import type { Recipe } from './recipes.js';
 import { parametersOf, type UserFilter } from './user-filter.js';
 
 /** What the list of users shows, by the project's API. */
-export function recipeFor(appId: string, query: Record<string, string | undefined>, filter: UserFilter): Recipe {
+export function recipeFor(appId: string, query: UrlState, filter: UserFilter): Recipe {
   if (query['q']) return searchRecipe(appId, query['q'], query['removed'] === '1');
   const limit = Number(query['limit'] ?? 25);
   const page = Number(query['page'] ?? 1);
@@ -36,7 +37,6 @@ function searchRecipe(appId: string, any: string, removed: boolean): Recipe {
 
 const ADDRESS = /^(0x[\da-f]{40}|G[A-Z2-7]{55})$/i;
 
-/** One user, by the project's API. */
 export const userRecipe = (id: string): Recipe => ({
   graphql: { operation: GET, variables: { id } },
   curl: { path: `/server/users/${encodeURIComponent(id)}` },

@@ -1,24 +1,25 @@
+import type { ComponentChildren } from 'preact';
 import { useRef } from 'preact/hooks';
-import { formatNumber, type LoginMethod, METHOD_NAMES } from './format.js';
+import { formatNumber } from './format.js';
+import { graphql, may, type ResultOf } from './graphql.js';
 import { paths } from './location.js';
-import { Badge, Empty, Time } from './parts.js';
-import { may } from './session.js';
+import { Badge, Empty, Swatch, Time } from './parts.js';
 import { Table } from './table.js';
 
-interface NamedUser {
-  readonly id: string;
-  readonly authMethod: string;
-  readonly authValue: string;
-  readonly loginMethod: LoginMethod;
-  readonly banned: boolean;
-  readonly removedAt?: string | null;
-}
+export const ROW = graphql(`
+  fragment Row on User {
+    id authMethod authValue loginMethod email createdAt lastLogin loginCount banned removedAt
+  }
+`);
+
+export type Row = ResultOf<typeof ROW>;
+type NamedUser = Pick<Row, 'id' | 'authValue' | 'loginMethod' | 'banned'> & Partial<Pick<Row, 'removedAt'>>;
 
 /** A user as a link, with the login method. A long identity is cut short by the style; the whole is shown on hover. */
 export function UserName({ appId, user }: { appId: string; user: NamedUser }) {
   return (
     <span class="user-name">
-      <i class={`swatch ${user.loginMethod.toLowerCase()}`} title={METHOD_NAMES[user.loginMethod]} />
+      <Swatch method={user.loginMethod} titled />
       <a href={paths.user(appId, user.id)} title={user.authValue}>
         <bdi>{user.authValue}</bdi>
       </a>
@@ -28,24 +29,18 @@ export function UserName({ appId, user }: { appId: string; user: NamedUser }) {
   );
 }
 
-export interface Row extends NamedUser {
-  readonly email: string | null;
-  readonly createdAt: string;
-  readonly lastLogin: string | null;
-  readonly loginCount: number;
-}
-
 interface UserTableProps {
   readonly appId: string;
   readonly rows: readonly Row[];
   readonly busy: boolean;
+  readonly empty: ComponentChildren;
   /** Without these, rows cannot be selected. */
   readonly selected?: ReadonlyMap<string, Row>;
   readonly onSelect?: (selected: ReadonlyMap<string, Row>) => void;
 }
 
 /** Users as a table. The selection holds rows of other pages, too. */
-export function UserTable({ appId, rows, busy, selected, onSelect }: UserTableProps) {
+export function UserTable({ appId, rows, busy, empty, selected, onSelect }: UserTableProps) {
   const clicked = useRef<string | undefined>(undefined);
   const select = (chosen: readonly Row[], isChosen: boolean) => {
     const next = new Map(selected);
@@ -67,6 +62,7 @@ export function UserTable({ appId, rows, busy, selected, onSelect }: UserTablePr
     <Table
       caption="Users"
       busy={busy}
+      empty={empty}
       rows={rows}
       rowKey={({ id }) => id}
       rowClass={({ id }) => (selected?.has(id) ? 'selected' : '')}
@@ -122,10 +118,10 @@ export function NoUsers({ appId }: { appId: string }) {
       A user is added by the first login that a backend records
       {may('operate') && (
         <>
-          , or by an <a href={`${paths.users(appId)}?import=1`}>import</a>
+          , or by an <a href={`${paths.project(appId, 'users')}?import=1`}>import</a>
         </>
       )}
-      . A backend needs the App ID and one of the <a href={paths.secrets(appId)}>secrets</a>.
+      . A backend needs the App ID and one of the <a href={paths.project(appId, 'secrets')}>secrets</a>.
     </Empty>
   );
 }

@@ -1,25 +1,15 @@
-import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
-import { type BulkAction, BulkDialog } from './bulk.js';
+import { BulkButton } from './bulk.js';
 import { LOGIN_METHODS, METHOD_NAMES, plural } from './format.js';
-import { graphql } from './graphql.js';
+import { graphql, may, useQuery } from './graphql.js';
 import { ImportDialog } from './import.js';
-import { useUrlState } from './location.js';
-import { Button, DownloadMenu, Empty, Header } from './parts.js';
-import { useProjectTitle } from './project-frame.js';
-import { type Query, useQuery } from './query.js';
-import { SameByApi } from './recipes.js';
-import { may } from './session.js';
+import { FIRST_PAGE, streamPath, type UrlState, useUrlState } from './location.js';
+import { Button, DownloadMenu, Empty, Segments } from './parts.js';
+import { Header, useTitle } from './screen.js';
 import { Answer, CursorPager, Pager } from './table.js';
 import { FilterBar, filterFrom, parametersOf, type UserFilter } from './user-filter.js';
 import { recipeFor } from './user-recipes.js';
-import { NoUsers, type Row, UserTable } from './user-table.js';
-
-const ROW = graphql(`
-  fragment Row on User {
-    id authMethod authValue loginMethod email createdAt lastLogin loginCount banned removedAt
-  }
-`);
+import { NoUsers, ROW, type Row, UserTable } from './user-table.js';
 
 const BY_NUMBER = graphql(
   `
@@ -58,19 +48,19 @@ const FIND = graphql(
 export function Users({ appId }: { appId: string }) {
   const { query, go } = useUrlState();
   const [selected, setSelected] = useState<ReadonlyMap<string, Row>>(new Map());
-  const [action, setAction] = useState<BulkAction | null>(null);
   const filter = filterFrom(query);
   const list = useUserList(appId, filter, query);
   const search = query['q'];
-  useProjectTitle('Users');
+  useTitle('Users');
+  const clear = () => setSelected(new Map());
+  const chosen = { appId, users: [...selected.values()], onChanged: clear };
   const note = list.total === undefined ? undefined : describeTotal(list.total, search, filter);
   return (
     <>
-      <Header title="Users" note={<span aria-live="polite">{note}</span>}>
-        <SameByApi recipe={recipeFor(appId, query, filter)} />
+      <Header title="Users" note={<span aria-live="polite">{note}</span>} recipe={recipeFor(appId, query, filter)}>
         {!search && (
           <DownloadMenu
-            path={`/dashboard/projects/${encodeURIComponent(appId)}/export`}
+            path={streamPath(appId, 'export')}
             parameters={parametersOf(filter)}
             note={isFiltered(filter) ? 'All users that match the filter' : 'All users of the project'}
             ndjson="NDJSON, as the import reads it"
@@ -80,44 +70,26 @@ export function Users({ appId }: { appId: string }) {
       </Header>
       {search ? <AmongRemoved isChosen={query['removed'] === '1'} /> : <FilterBar />}
       <Answer query={list} data={list.rows} lines={10}>
-        {(rows) =>
-          rows.length === 0 ? (
-            <NoRows appId={appId} search={search} isFiltered={isFiltered(filter)} />
-          ) : (
-            <UserTable
-              appId={appId}
-              rows={rows}
-              busy={list.loading}
-              {...((may('remove') || may('ban')) && { selected, onSelect: setSelected })}
-            />
-          )
-        }
+        {(rows) => (
+          <UserTable
+            appId={appId}
+            rows={rows}
+            busy={list.loading}
+            empty={<NoRows appId={appId} />}
+            {...((may('remove') || may('ban')) && { selected, onSelect: setSelected })}
+          />
+        )}
       </Answer>
       {selected.size > 0 && (
         <div class="selection" role="toolbar" aria-label="Selected users">
           <span>{plural(selected.size, 'user')} selected</span>
-          {may('remove') && <Button label="Remove…" class="danger" onClick={() => setAction('remove')} />}
-          {may('ban') && (
-            <>
-              <Button label="Ban…" class="danger" onClick={() => setAction('ban')} />
-              <Button label="Unban…" onClick={() => setAction('unban')} />
-            </>
-          )}
-          <Button label="Clear the selection" class="plain" onClick={() => setSelected(new Map())} />
+          <BulkButton {...chosen} action="remove" class="danger" />
+          <BulkButton {...chosen} action="ban" class="danger" />
+          <BulkButton {...chosen} action="unban" />
+          <Button label="Clear the selection" class="plain" onClick={clear} />
         </div>
       )}
       {list.pages}
-      {action && (
-        <BulkDialog
-          appId={appId}
-          action={action}
-          users={[...selected.values()]}
-          onClose={(changed) => {
-            setAction(null);
-            if (changed) setSelected(new Map());
-          }}
-        />
-      )}
       {query['import'] && may('operate') && (
         <ImportDialog appId={appId} onClose={() => go({ import: null }, { replace: true })} />
       )}
@@ -127,14 +99,8 @@ export function Users({ appId }: { appId: string }) {
 
 const PAGE_SIZES = ['10', '25', '50', '100'];
 
-interface UserList extends Query<unknown> {
-  readonly rows: readonly Row[] | undefined;
-  readonly total: number | undefined;
-  readonly pages: ComponentChildren;
-}
-
 /** What the URL asks for. Exactly one of the three questions is asked. */
-function useUserList(appId: string, filter: UserFilter, query: Record<string, string | undefined>): UserList {
+function useUserList(appId: string, filter: UserFilter, query: UrlState) {
   const search = query['q'];
   const walks = query['by'] === 'cursor';
   const limit = PAGE_SIZES.includes(query['limit'] ?? '') ? Number(query['limit']) : 25;
@@ -172,38 +138,34 @@ function AmongRemoved({ isChosen }: { isChosen: boolean }) {
   const { href } = useUrlState();
   return (
     <div class="filters">
-      <div class="segments">
-        <a href={href({ removed: null })} aria-current={isChosen ? undefined : 'true'}>
-          Current users
-        </a>
-        <a href={href({ removed: '1' })} aria-current={isChosen ? 'true' : undefined}>
-          Removed users
-        </a>
-      </div>
+      <Segments
+        links={[
+          { name: 'Current users', href: href({ removed: null }), isChosen: !isChosen },
+          { name: 'Removed users', href: href({ removed: '1' }), isChosen },
+        ]}
+      />
     </div>
   );
 }
 
 function ListOptions({ walks, limit }: { walks: boolean; limit: number }) {
   const { href, go } = useUrlState();
-  const restart = { page: null, after: null, before: null };
   return (
     <div class="filters">
-      <div class="segments">
-        <a href={href({ ...restart, by: null })} aria-current={walks ? undefined : 'true'}>
-          By page
-        </a>
-        <a
-          href={href({ ...restart, by: 'cursor' })}
-          aria-current={walks ? 'true' : undefined}
-          title="Each step goes on after the last row, also when users come and go in the meantime"
-        >
-          By cursor
-        </a>
-      </div>
+      <Segments
+        links={[
+          { name: 'By page', href: href({ ...FIRST_PAGE, by: null }), isChosen: !walks },
+          {
+            name: 'By cursor',
+            href: href({ ...FIRST_PAGE, by: 'cursor' }),
+            isChosen: walks,
+            title: 'Each step goes on after the last row, also when users come and go in the meantime',
+          },
+        ]}
+      />
       <label class="inline">
         <span class="quiet">Rows</span>
-        <select value={String(limit)} onChange={(event) => go({ ...restart, limit: event.currentTarget.value })}>
+        <select value={String(limit)} onChange={(event) => go({ ...FIRST_PAGE, limit: event.currentTarget.value })}>
           {PAGE_SIZES.map((size) => (
             <option key={size}>{size}</option>
           ))}
@@ -222,36 +184,21 @@ function describeTotal(total: number, search: string | undefined, filter: UserFi
     : plural(total, 'user');
 }
 
-function NoRows({
-  appId,
-  search,
-  isFiltered: filtered,
-}: {
-  appId: string;
-  search: string | undefined;
-  isFiltered: boolean;
-}) {
+/** Why no rows are shown, and what to do. */
+function NoRows({ appId }: { appId: string }) {
   const { query, href } = useUrlState();
-  const isBackwards = (query['start'] ?? '') > (query['end'] || '9999');
-  const isFirst = !query['page'] && !query['after'] && !query['before'];
-  const all = href({
-    q: null,
-    removed: null,
-    start: null,
-    end: null,
-    method: null,
-    page: null,
-    after: null,
-    before: null,
-  });
+  const all = href({ ...FIRST_PAGE, q: null, removed: null, start: null, end: null, method: null });
+  const search = query['q'];
   if (search) return <NotFound search={search} all={all} />;
-  if (filtered)
+  if (isFiltered(filterFrom(query))) {
+    const isBackwards = (query['start'] ?? '') > (query['end'] || '9999');
     return (
       <Empty title={isBackwards ? 'The first day is after the last day.' : 'No user matches the filter.'}>
         <a href={all}>Show all users</a>
       </Empty>
     );
-  if (!isFirst)
+  }
+  if (query['page'] || query['after'] || query['before'])
     return (
       <Empty title="There is no such page.">
         <a href={all}>Go to the first page</a>

@@ -1,16 +1,12 @@
 import { useSignal } from '@preact/signals';
-import type { ComponentChild } from 'preact';
 import { useState } from 'preact/hooks';
-import { CloseButton, Dialog, useDialog } from './dialog.js';
+import { closeDialog, Dialog, openDialog } from './dialog.js';
 import { Choices, FormDialog, TextField } from './form.js';
-import { graphql, type ResultOf, send, type VariablesOf } from './graphql.js';
-import { Badge, Button, Copy, Empty, Header, Time, Value } from './parts.js';
-import { useProjectTitle } from './project-frame.js';
-import { useQuery } from './query.js';
-import { SameByApi } from './recipes.js';
+import { graphql, may, type ResultOf, send, useQuery, type VariablesOf } from './graphql.js';
+import { Badge, Button, Copy, CopyCode, Empty, Time, Value } from './parts.js';
+import { ListScreen } from './screen.js';
 import { useOverlap } from './secrets.js';
-import { may } from './session.js';
-import { Answer, type Column, Table } from './table.js';
+import { type Column, Table } from './table.js';
 
 const WEBHOOKS = graphql(`
   query Webhooks($appId: ID!) {
@@ -60,10 +56,8 @@ const TYPES: Record<Type, string> = {
 };
 const ALL_TYPES = Object.keys(TYPES) as Type[];
 
-interface DialogProps {
+interface OfWebhook {
   readonly appId: string;
-}
-interface OfWebhook extends DialogProps {
   readonly webhook: Webhook;
 }
 
@@ -95,61 +89,41 @@ const COLUMNS: readonly Column<Webhook>[] = [
   { title: 'Last delivery', class: 'nowrap', cell: ({ lastDeliveredAt }) => <Time at={lastDeliveredAt} /> },
 ];
 
-/** The webhooks of a project, and how they are doing. */
 export function Webhooks({ appId }: { appId: string }) {
   const query = useQuery(WEBHOOKS, { appId });
-  const [dialog, open] = useDialog();
-  useProjectTitle('Webhooks');
   return (
-    <>
-      <Header
-        title="Webhooks"
-        note="Changes of users are sent there: signed, in order, and again until they are accepted."
-      >
-        <SameByApi recipe={{ userdir: ['webhook', 'list', '--project', appId] }} />
-        {may('operate') && (
-          <Button label="Add webhook" class="primary" onClick={() => open(<AddWebhook appId={appId} />)} />
-        )}
-      </Header>
-      <Answer query={query} data={query.data?.project?.webhooks} lines={3}>
-        {(webhooks) => (
-          <Table
-            caption="Webhooks"
-            busy={query.loading}
-            rows={webhooks}
-            rowKey={({ id }) => id}
-            empty={<Empty title="This project has no webhook.">An admin can add one, and up to ten.</Empty>}
-            columns={COLUMNS}
-            actions={(webhook) => {
-              const { status, failures } = webhook;
-              const isEnabled = status === 'ENABLED';
-              const offer = (Act: (props: OfWebhook) => ComponentChild, name: string, tone = '') => (
-                <Button
-                  label={name}
-                  class={`small ${tone}`}
-                  onClick={() => open(<Act appId={appId} webhook={webhook} />)}
-                />
-              );
-              return (
-                <>
-                  {offer(Attempts, 'Attempts…')}
-                  {may('operate') && (
-                    <>
-                      {offer(TestWebhook, 'Test…')}
-                      {(!isEnabled || failures > 0) && offer(EnableWebhook, isEnabled ? 'Try now…' : 'Enable…')}
-                      {offer(ReplayWebhook, 'Replay…')}
-                      {offer(RotateSecret, 'Rotate…')}
-                      {offer(RemoveWebhook, 'Remove…', 'danger')}
-                    </>
-                  )}
-                </>
-              );
-            }}
-          />
-        )}
-      </Answer>
-      {dialog}
-    </>
+    <ListScreen
+      title="Webhooks"
+      note="Changes of users are sent there: signed, in order, and again until they are accepted."
+      recipe={{ userdir: ['webhook', 'list', '--project', appId] }}
+      offers={may('operate') && <Button label="Add webhook" class="primary" opens={<AddWebhook appId={appId} />} />}
+      query={query}
+      lines={3}
+      found={query.data?.project?.webhooks}
+      rowKey={({ id }) => id}
+      columns={COLUMNS}
+      actions={(webhook) => {
+        const isEnabled = webhook.status === 'ENABLED';
+        const of = { appId, webhook };
+        return (
+          <>
+            <Button label="Attempts…" class="small" opens={<Attempts {...of} />} />
+            {may('operate') && (
+              <>
+                <Button label="Test…" class="small" opens={<TestWebhook {...of} />} />
+                {(!isEnabled || webhook.failures > 0) && (
+                  <Button label={isEnabled ? 'Try now…' : 'Enable…'} class="small" opens={<EnableWebhook {...of} />} />
+                )}
+                <Button label="Replay…" class="small" opens={<ReplayWebhook {...of} />} />
+                <Button label="Rotate…" class="small" opens={<RotateSecret {...of} />} />
+                <Button label="Remove…" class="small danger" opens={<RemoveWebhook {...of} />} />
+              </>
+            )}
+          </>
+        );
+      }}
+      empty={<Empty title="This project has no webhook.">An admin can add one, and up to ten.</Empty>}
+    />
   );
 }
 
@@ -176,7 +150,7 @@ function State({ webhook: { status, reason, failures, nextAttemptAt, secrets } }
 
 function Attempts({ webhook: { id, attempts } }: OfWebhook) {
   return (
-    <Dialog title={`The last attempts of #${id}`}>
+    <Dialog title={`The last attempts of #${id}`} actions={<Button label="Close" onClick={closeDialog} />}>
       <Table
         caption="Attempts"
         rows={attempts}
@@ -200,34 +174,27 @@ function Attempts({ webhook: { id, attempts } }: OfWebhook) {
           },
         ]}
       />
-      <div class="dialog-actions">
-        <CloseButton class="">Close</CloseButton>
-      </div>
     </Dialog>
   );
 }
 
-/** A secret of a webhook, which is shown only here. */
 function NewSecret({ secret }: { secret: string }) {
   return (
-    <Dialog title="The new secret">
+    <Dialog title="The new secret" actions={<Button label="I have copied it" class="primary" onClick={closeDialog} />}>
       <div class="secret-once">
         <p>
           <strong>Copy the secret now.</strong> It cannot be shown again. The receiver needs it to verify what is sent,
           as Standard Webhooks says.
         </p>
         <p>
-          <code>{secret}</code> <Copy text={secret} what="the secret" />
+          <CopyCode text={secret} what="the secret" />
         </p>
-      </div>
-      <div class="dialog-actions">
-        <CloseButton>I have copied it</CloseButton>
       </div>
     </Dialog>
   );
 }
 
-function AddWebhook({ appId }: DialogProps) {
+function AddWebhook({ appId }: { appId: string }) {
   const url = useSignal('');
   const description = useSignal('');
   const [types, setTypes] = useState(ALL_TYPES);
@@ -240,7 +207,7 @@ function AddWebhook({ appId }: DialogProps) {
       submit="Add"
       work={() => send(ADD, { appId, url: url.value, types: isAll ? null : types, description: description.value })}
       recipe={{ userdir: ['webhook', 'add', '--project', appId, '--url', url.value || 'URL', ...list, ...note] }}
-      after={({ made }) => <NewSecret secret={made.secret} />}
+      onDone={({ made }) => openDialog(<NewSecret secret={made.secret} />)}
       disabled={url.value.trim() === '' || types.length === 0}
     >
       <TextField
@@ -265,7 +232,7 @@ function RotateSecret({ appId, webhook: { id } }: OfWebhook) {
       submit="Rotate"
       work={() => send(ROTATE, { appId, id, overlapSeconds })}
       recipe={{ userdir: ['webhook', 'rotate', '--project', appId, id, ...options] }}
-      after={({ made }) => <NewSecret secret={made.secret} />}
+      onDone={({ made }) => openDialog(<NewSecret secret={made.secret} />)}
     >
       <p>
         Messages are signed by both secrets during the overlap, so that the receiver can take the new one meanwhile.

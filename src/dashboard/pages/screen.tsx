@@ -1,0 +1,107 @@
+import { signal } from '@preact/signals';
+import type { ComponentChildren } from 'preact';
+import { useEffect } from 'preact/hooks';
+import { useLocation } from 'preact-iso';
+import { graphql, type ResultOf, useQuery } from './graphql.js';
+import { paths } from './location.js';
+import { Empty, Loading, Problem } from './parts.js';
+import { type Recipe, SameByApi } from './recipes.js';
+import { List, type ListProps } from './table.js';
+
+/** Screens: their project, their title, and those that are one list. */
+
+const PROJECT = graphql(
+  `query Project($appId: ID!) { project(appId: $appId) { appId name disabledAt requestsPerMinute } }`,
+);
+
+export type CurrentProject = NonNullable<ResultOf<typeof PROJECT>['project']>;
+
+const newest = signal<CurrentProject | null>(null);
+
+/** The project whose screens are shown; null outside of projects. */
+export function useCurrentProject(): CurrentProject | null {
+  const { path } = useLocation();
+  const project = newest.value;
+  return project && path.split('/')[2] === encodeURIComponent(project.appId) ? project : null;
+}
+
+/** Loads the project that the URL names, and says so if there is none. */
+export function ProjectFrame({ appId, children }: { appId: string; children: ComponentChildren }) {
+  const { data, failure, loading } = useQuery(PROJECT, { appId });
+  const project = data?.project;
+  useEffect(() => {
+    if (project) newest.value = project;
+  }, [project]);
+  if (failure && !project) return <Problem failure={failure} retry />;
+  if (!project && loading) return <Loading />;
+  if (!project)
+    return (
+      <>
+        <Header title="No such project" />
+        <Empty title="No project has this App ID.">
+          It may have been deleted. <a href={paths.projects}>Go to the projects</a>
+        </Empty>
+      </>
+    );
+  return (
+    <>
+      {project.disabledAt && (
+        <p class="banner warn" role="status">
+          This project is disabled: its secrets are refused. <a href={paths.project(appId, 'settings')}>Settings</a>
+        </p>
+      )}
+      {children}
+    </>
+  );
+}
+
+/** Names a screen, and its project, in the title of the page. */
+export function useTitle(screen: string): void {
+  const project = useCurrentProject();
+  const title = [screen, ...(project ? [project.name] : []), 'userdir'].join(' · ');
+  useEffect(() => {
+    document.title = title;
+  }, [title]);
+}
+
+interface HeaderProps {
+  readonly title: ComponentChildren;
+  readonly note?: ComponentChildren;
+  readonly recipe?: Recipe | undefined;
+  readonly children?: ComponentChildren;
+}
+
+export function Header({ title, note, recipe, children }: HeaderProps) {
+  return (
+    <header class="screen-header">
+      <div>
+        <h1>{title}</h1>
+        {note && <p class="quiet">{note}</p>}
+      </div>
+      <div class="actions">
+        {recipe && <SameByApi recipe={recipe} />}
+        {children}
+      </div>
+    </header>
+  );
+}
+
+interface ListScreenProps<Row> extends Omit<HeaderProps, 'title' | 'children'>, Omit<ListProps<Row>, 'caption'> {
+  readonly title: string;
+  readonly caption?: string;
+  readonly offers?: ComponentChildren;
+  readonly filter?: ComponentChildren;
+}
+
+export function ListScreen<Row>({ title, note, recipe, offers, filter, ...list }: ListScreenProps<Row>) {
+  useTitle(title);
+  return (
+    <>
+      <Header title={title} note={note} recipe={recipe}>
+        {offers}
+      </Header>
+      {filter}
+      <List caption={title} {...list} />
+    </>
+  );
+}
