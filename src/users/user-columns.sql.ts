@@ -1,5 +1,5 @@
 import { arrayText } from '../db/prepared-statement.js';
-import { keyedStatement, Prisma } from '../db/statements.js';
+import { type KeyColumns, keyedStatement, Prisma } from '../db/statements.js';
 import { tooManyAccounts } from '../domain/identities.js';
 import {
   type Account,
@@ -38,9 +38,11 @@ export const EXPORTED_COLUMNS = sqlList(
 /** The columns that a login writes. */
 export const LOGIN_COLUMN_NAMES = sqlList(LOGIN_COLUMNS.map(({ name }) => name));
 
-/** The values of LOGIN_COLUMN_NAMES. */
-export function loginValues(fields: LoginFields): Prisma.Sql {
-  return Prisma.join(LOGIN_COLUMNS.map(({ field }) => fields[field as keyof LoginFields]));
+/** LOGIN_COLUMN_NAMES as columns of the keys of a statement. */
+export function loginColumns<Key>(fieldsOf: (key: Key) => LoginFields): KeyColumns<Key> {
+  return Object.fromEntries(
+    LOGIN_COLUMNS.map(({ name, type, field }) => [name, [type, (key) => fieldsOf(key)[field as keyof LoginFields]]]),
+  );
 }
 
 /** What a login changes of a user who exists: it adds what was given. */
