@@ -8,9 +8,9 @@ import { deleteExpiredKeys, type Earlier, isKeyTaken, type Retry } from './idemp
  * wait. A failure is undone and not stored, so a retry runs again. Answers are kept for 24 hours.
  */
 
-/** What the caller's key stands for: this request. Null without a key. */
-export function retryOf(key: string | null, request: readonly unknown[]): Retry | null {
-  return key === null ? null : { key, requestHash: hash('sha256', JSON.stringify(request)) };
+/** What the caller's key stands for: this request. */
+export function retryOf(key: string, request: readonly unknown[]): Retry {
+  return { key, requestHash: hash('sha256', JSON.stringify(request)) };
 }
 
 /** The answer to the first request with the key. IDEMPOTENCY_KEY_REUSED if that was another request. */

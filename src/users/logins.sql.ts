@@ -1,14 +1,14 @@
-import { keyedStatement, Prisma, type Queryable, SHORT_LOCK_LIMIT } from '../db/statements.js';
+import { type KeyColumns, keyedStatement, Prisma, type Queryable, SHORT_LOCK_LIMIT } from '../db/statements.js';
 import type { LinkedAccount, Profile } from '../domain/identities.js';
-import type { User } from '../domain/users.js';
+import type { LoginFields, User } from '../domain/users.js';
 import { EARLIER, type Earlier, KEY_COLUMNS, type MaybeRetried, storeAnswers } from '../projects/idempotency.sql.js';
 import { CURRENT_USER_OF_IDENTITY, currentUserBy } from './find-users.sql.js';
 import {
   isToBeLinked,
   LOGIN_COLUMN_NAMES,
+  LOGIN_COLUMNS,
   LOGIN_UPDATES,
   linkedAccount,
-  loginColumns,
   SHOWN_COLUMNS,
 } from './user-columns.sql.js';
 
@@ -27,6 +27,10 @@ export interface LoginRow extends User {
   readonly refusal: 'banned' | 'external id kept' | 'external id taken' | `${number}` | null;
   readonly earlier: Earlier<{ id: number; created: boolean }> | null;
 }
+
+const PROFILE_COLUMNS: KeyColumns<Login> = Object.fromEntries(
+  LOGIN_COLUMNS.map(({ name, type, field }) => [name, [type, ({ profile }) => profile[field as keyof LoginFields]]]),
+);
 
 /** The words of accounts in a column of the key: arrays in an array would have to be of one length. No word contains a space. */
 const words = (field: keyof LinkedAccount) => (login: Login) =>
@@ -81,7 +85,7 @@ const IS_USER_OF_KEY = Prisma.sql`u.project_id = k.project_id AND u.auth_method 
 export const recordLogins = keyedStatement<Login, LoginRow>(
   {
     project_id: ['int', ({ projectId }) => projectId],
-    ...loginColumns(({ profile }: Login) => profile),
+    ...PROFILE_COLUMNS,
     networks: ['text', words('network')],
     public_keys: ['text', words('publicKey')],
     address_keys: ['text', words('addressKey')],

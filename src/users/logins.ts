@@ -116,7 +116,8 @@ export function createLogins(db: Database, totals: Totals) {
       const projectId = scope.projectIdFor('write');
       requireFewAccounts(profile);
       // Without an external id it is the request that it was before there were any, so that a retry across an upgrade is known.
-      const retry = retryOf(key, ['login', { ...profile, externalId: profile.externalId ?? undefined }]);
+      const retry =
+        key === null ? null : retryOf(key, ['login', { ...profile, externalId: profile.externalId ?? undefined }]);
       const row = await twice(() => record({ projectId, profile, retry }))
         .catch(throwExternalIdError)
         .catch(throwLinkingError);

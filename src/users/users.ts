@@ -224,7 +224,7 @@ export function createUsers(db: Database, totals: Totals) {
     ): Promise<void> {
       const actor = scope.actorFor('write', requestId, 'remove');
       if (id > LARGEST_ID) throw notFound(id);
-      const retry = retryOf(key, ['remove', String(id)]);
+      const retry = key === null ? null : retryOf(key, ['remove', String(id)]);
       const remove = () => withKey(() => removeUser(db, actor, id, retry));
       let { isRemoved, earlier } = await remove();
       // Where another request with the key has removed the user at this moment, its answer is there now.

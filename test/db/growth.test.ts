@@ -373,7 +373,7 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
   },
   logins: {
     findRegistered: (db, { projectId, id }) => logins.findRegistered(db, projectId, id),
-    recordLogins: about(60, (db, at) => {
+    recordLogins: about(80, (db, at) => {
       const all = userRecords({ ...at, n: LARGE.n }, 20).map((profile, index) => {
         const retry = index > 4 ? null : { key: index === 4 ? 'key 5' : `key of ${index}`, requestHash: '00' };
         return { projectId: at.projectId, profile, retry };
@@ -505,7 +505,7 @@ const NO_STATEMENTS: Record<string, readonly string[]> = {
   'totals/sign-ups': ['signUpsGroupKey'],
   'totals/time-ranges': ['bucketCoverOf', 'isOpenAtEnd', 'isOpenAtStart'],
   'totals/totals': ['methodIs', 'startOfRank', 'totalOf'],
-  'user-columns': ['importedArrays', 'importedFields', 'loginColumns', 'toUser', 'usersOf'],
+  'user-columns': ['importedArrays', 'importedFields', 'toUser', 'usersOf'],
   // These look at the server and at its catalog, or copy a whole project to another database.
   cells: [
     'createProbe',
