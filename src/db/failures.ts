@@ -126,6 +126,11 @@ export function leavesSession(error: unknown): boolean {
   return /^(22...|23...|40...|UD...|55P03|57014)$/.test(codeOf(error));
 }
 
+/** PostgreSQL has said that it undid the statement. Otherwise nobody knows whether it was committed. */
+export function wasUndone(error: unknown): boolean {
+  return leavesSession(error) || leavesSession((error as Error).cause);
+}
+
 /** The role lacks a right. */
 export function isNotPermitted(error: unknown): boolean {
   return codeOf(error) === '42501';
@@ -147,5 +152,5 @@ export function isDataException(error: unknown): boolean {
 }
 
 function codeOf(error: unknown): string {
-  return String((error as { code?: unknown }).code);
+  return String((error as { code?: unknown } | undefined)?.code);
 }

@@ -197,6 +197,12 @@ export async function inBatches(deleteSome: (limit: number) => Promise<number>, 
   while (!signal?.aborted && (await deleteSome(AT_ONCE)) >= AT_ONCE);
 }
 
+/**
+ * For a statement of several keys: how long it waits for a lock. Part of its FROM, so that it takes no statement of its own; it ends with
+ * the transaction.
+ */
+export const SHORT_LOCK_LIMIT = Prisma.sql`(SELECT set_config('lock_timeout', '100ms', true)) AS lock_limit`;
+
 /** A column of the keys `k` of a statement: its type in PostgreSQL, and its value. */
 type KeyColumn<Key> = readonly [type: string, value: (key: Key) => ArrayItem];
 export type KeyColumns<Key> = Readonly<Record<string, KeyColumn<Key>>>;
@@ -210,14 +216,15 @@ class Placeholder<Key> {
 }
 
 /**
- * A statement for keys, whose text is made once. `build` gets what selects the keys as `k`, with the columns and `k.key_index`.
+ * A statement for keys, whose text is made once. `build` gets what selects the keys as `k`, with the columns and `k.key_index`, and whether
+ * there is one key.
  *
  * The text has two forms, because a lone key is frequent, and PostgreSQL takes a fifth less time for a row of values than for arrays.
  * Arrays serve any number of keys with one prepared statement.
  */
 export function keyedStatement<Key, Row>(
   columns: KeyColumns<Key>,
-  build: (from: Prisma.Sql) => Prisma.Sql,
+  build: (from: Prisma.Sql, isLone: boolean) => Prisma.Sql,
 ): KeyedRead<Key, Row> {
   const names = Object.keys(columns);
   const values = (suffix: string) =>
@@ -226,11 +233,11 @@ export function keyedStatement<Key, Row>(
     );
   const one = once(() => {
     const row = values('').map((value, place) => Prisma.sql`${value} AS ${Prisma.raw(names[place] as string)}`);
-    return build(Prisma.sql`(SELECT ${Prisma.join(row)}, 1 AS key_index) AS k`);
+    return build(Prisma.sql`(SELECT ${Prisma.join(row)}, 1 AS key_index) AS k`, true);
   });
   const many = once(() => {
     const k = Prisma.raw(`k(${names.join(', ')}, key_index)`);
-    return build(Prisma.sql`unnest(${Prisma.join(values('[]'))}) WITH ORDINALITY AS ${k}`);
+    return build(Prisma.sql`unnest(${Prisma.join(values('[]'))}) WITH ORDINALITY AS ${k}`, false);
   });
   return (db, keys) => {
     const isLone = keys.length === 1;

@@ -140,8 +140,8 @@ export async function answerFast(
     const answer = await operation.run(prepared.coerced, context);
     if (answer === 'too large') prepared.refusal ??= [tooLarge()];
     if (prepared.refusal !== null) return null;
-    if (answer !== 'bailout') return (answer as { body: string }).body;
-    context = context.again();
+    if (typeof answer === 'object' && 'body' in answer) return answer.body;
+    context = context.again(answer === 'too large' ? undefined : answer.outcome);
   }
   const result = await executeRequest(prepared, context);
   if (result.data === undefined) return null;

@@ -19,24 +19,25 @@ import {
 } from 'graphql';
 import { isTooLargeAnswer, LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';
 import { isSliceOver, nextSlice } from '../http/threads.js';
-import { type EngineContext, rowCostOf } from './cost.js';
+import { type EngineContext, type Outcome, rowCostOf } from './cost.js';
 import { fragmentsOf } from './limits.js';
 import { argumentsReader, objectTypeOf } from './nodes.js';
 
 /**
- * Compiles queries that come again and again into closures. An execution then does not walk the document, and writes JSON
+ * Compiles operations that come again and again into closures. An execution then does not walk the document, and writes JSON
  * without building the result first.
  *
- * Only the common case is compiled. GraphQL.js executes a query with directives or introspection. If a compiled
+ * Only the common case is compiled. GraphQL.js executes an operation with directives or introspection. If a compiled
  * execution meets an error, a null where none is allowed, or a promise below the root, GraphQL.js executes the query
- * again. A query has no effects, so this is safe, and the wording of errors stays in one place.
+ * again. A query has no effects, so this is safe, and the wording of errors stays in one place. A mutation is compiled if it has one root
+ * field, and is never executed again: GraphQL.js answers with what that field has returned or thrown.
  */
 
 /** Executes an operation with its coerced variables. */
 export type Run = (variables: Record<string, unknown>, context: EngineContext) => Promise<Compiled>;
 
-/** The body of the answer; or that it would be too large; or that GraphQL.js has to answer. */
-export type Compiled = { readonly body: string } | 'too large' | 'bailout';
+/** The body of the answer; or that it would be too large; or that GraphQL.js has to answer, from the outcome where that is given. */
+export type Compiled = { readonly body: string } | 'too large' | { readonly outcome: Outcome | undefined };
 
 /** How many compiled fields the operations of a document have, and how many they may have. */
 export interface CompiledSize {
@@ -48,6 +49,8 @@ export interface CompiledSize {
 interface Execution {
   readonly context: EngineContext;
   readonly variables: Record<string, unknown>;
+  /** What the root field of a mutation has returned or thrown. */
+  outcome?: Outcome;
 }
 
 /** Reads a field of its parent. */
@@ -87,14 +90,15 @@ export function compile(
   operation: OperationDefinitionNode,
   size: CompiledSize,
 ): Run | null {
-  if (operation.operation !== 'query') return null;
+  if (operation.operation === 'subscription') return null;
   const fragments = Object.fromEntries(fragmentsOf(document));
   try {
-    const type = schema.getQueryType() as GraphQLObjectType;
+    const type = schema.getRootType(operation.operation) as GraphQLObjectType;
     const source = { schema, operation, fragments, size };
     const fields = selectedFields(source, type, [operation.selectionSet]).map((field) =>
       compileRoot(source, type, field),
     );
+    if (operation.operation === 'mutation' && fields.length > 1) return null;
     return (variables, context) => execute(fields, { context, variables });
   } catch (error) {
     if (error === BAILOUT) return null;
@@ -114,7 +118,7 @@ async function execute(fields: readonly RootField[], execution: Execution): Prom
     return isTooLargeAnswer(body) ? 'too large' : { body: `${body}}}` };
   } catch (error) {
     // GraphQL.js will meet any other error again, and will answer and report it.
-    return error === TOO_LARGE ? 'too large' : 'bailout';
+    return error === TOO_LARGE ? 'too large' : { outcome: execution.outcome };
   }
 }
 
@@ -217,10 +221,25 @@ function readRoot(
   const path = { prev: undefined, key: (node.alias ?? node.name).value, typename: parentType.name };
   const readArguments = argumentsReader(field, node);
   const fixed = { fieldName, fieldNodes, returnType, parentType, path, schema, fragments, operation };
-  return (_parent, { context, variables: variableValues }) => {
+  const isMutation = operation.operation === 'mutation';
+  return (_parent, execution) => {
+    const { context, variables: variableValues } = execution;
     const info: GraphQLResolveInfo = { ...fixed, rootValue: undefined, variableValues };
-    return resolve(undefined, readArguments(variableValues), context, info);
+    const given = readArguments(variableValues);
+    const value = () => resolve(undefined, given, context, info);
+    return isMutation ? keepOutcome(execution, value) : value();
   };
+}
+
+async function keepOutcome(execution: Execution, work: () => unknown): Promise<unknown> {
+  try {
+    const value = await work();
+    execution.outcome = { value };
+    return value;
+  } catch (error) {
+    execution.outcome = { error };
+    throw error;
+  }
 }
 
 /** Reads any other field: a property, or a resolver without arguments that returns at once. */

@@ -66,6 +66,9 @@ export function declaredCost({ extensions }: Pick<GraphQLField<unknown, unknown>
   return (extensions['cost'] as FieldCost | undefined) ?? {};
 }
 
+/** What a field has returned or thrown. */
+export type Outcome = { readonly value: unknown } | { readonly error: unknown };
+
 /** What the engine needs of the context of a schema's resolvers. */
 export interface EngineContext {
   /** The App ID of the project whose turn of the event loop the work takes. */
@@ -74,8 +77,12 @@ export interface EngineContext {
   readonly isLarge: boolean;
   /** Adds to the cost of the operation; false where it cannot be answered for that. */
   readonly charge: (cost: number) => boolean;
-  /** The context of a second execution for the same answer: it is charged only for what it costs beyond the first. */
-  readonly again: () => EngineContext;
+  /**
+   * The context of a second execution for the same answer: it is charged only for what it costs beyond the first. With an outcome it does not
+   * call the root field, which had that outcome.
+   */
+  readonly again: (outcome?: Outcome) => EngineContext;
+  readonly outcome?: Outcome | undefined;
   /** Is told of an error of a resolver as an operator should know of it. */
   readonly report: (failure: AppError) => void;
 }

@@ -260,8 +260,18 @@ export const wrapForEngine: WrapResolver = (resolve, field) => {
   const step = { kind: 'resolver', name: `${parentType}.${name}` } as const;
   const traced: Resolver =
     parentType === 'Subscription' ? charging : (...given) => withSpan(step, () => charging(...given));
-  return parentType === 'Mutation' ? traced : inSlices(traced);
+  return parentType === 'Mutation' ? onlyOnce(traced) : inSlices(traced);
 };
+
+/** The outcome of an execution before this one stands for the work. */
+function onlyOnce(resolve: Resolver): Resolver {
+  return (...given) => {
+    const { outcome } = given[2] as EngineContext;
+    if (outcome === undefined) return resolve(...given);
+    if ('error' in outcome) throw outcome.error;
+    return outcome.value;
+  };
+}
 
 /**
  * Together, the root fields of a query may have thousands of rows. The fields of a large query also start in several turns. Those of a

@@ -7,7 +7,7 @@ import { getDatamodel } from '../db/generated/pothos.js';
 import type { Admit } from '../domain/changes.js';
 import type { ProjectScope } from '../domain/projects.js';
 import type { Account, User } from '../domain/users.js';
-import type { EngineContext } from '../engine/cost.js';
+import type { EngineContext, Outcome } from '../engine/cost.js';
 import { countCosts, isLarge, type PreparedRequest, wrapForEngine, wrapResolvers } from '../engine/execution.js';
 import type { Requester } from '../http/threads.js';
 import { addEnums } from './enums.js';
@@ -17,7 +17,7 @@ export interface GraphQLContext extends EngineContext {
   readonly scope: ProjectScope;
   readonly services: Services;
   readonly requestId: string;
-  readonly again: () => GraphQLContext;
+  readonly again: (outcome?: Outcome) => GraphQLContext;
   /** How long a subscription goes on, and how it reads. Null for any other operation. */
   readonly follower: { readonly signal: AbortSignal; readonly admit: Admit } | null;
 }
@@ -38,7 +38,7 @@ export function contextOf(
     follower,
     isLarge: prepared !== null && isLarge(prepared),
     charge: countCost(),
-    again: () => ({ ...context, charge: countCost() }),
+    again: (outcome) => ({ ...context, charge: countCost(), outcome }),
     report,
   };
   return context;

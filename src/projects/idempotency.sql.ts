@@ -1,42 +1,65 @@
-import { Prisma, type Queryable } from '../db/statements.js';
+import { type KeyColumns, Prisma, type Queryable } from '../db/statements.js';
 
-/* Part of requests, in their transaction. Keys expire by the clock of the database. */
+/* Parts of the statements of writes that may be retried. Keys expire by the clock of the database. */
 
 /** How long retries get the first answer. */
 const EXPIRED = Prisma.sql`created_at < now() - interval '24 hours'`;
 
+/** A key of the caller's choice, and the hash of the request, so that another request with the key is noticed. */
+export interface Retry {
+  readonly key: string;
+  /** SHA-256 in hexadecimal. */
+  readonly requestHash: string;
+}
+
+/** A write that may have a key. */
+export interface MaybeRetried {
+  readonly retry: Retry | null;
+}
+
+/** The answer to the first request with a key, and whether that was the same request. */
+export interface Earlier<Answer> {
+  readonly answer: Answer;
+  readonly isSame: boolean;
+}
+
+/** Columns of the keys `k` of a statement. */
+export const KEY_COLUMNS: KeyColumns<MaybeRetried> = {
+  idempotency_key: ['text', ({ retry }) => retry?.key],
+  request_hash: ['text', ({ retry }) => retry?.requestHash],
+};
+
+/** An `Earlier`, or null where `k` has no key or the key is new or has expired. */
+export const EARLIER = Prisma.sql`
+  CASE WHEN k.idempotency_key IS NOT NULL THEN (
+    SELECT jsonb_build_object('answer', known.answer, 'isSame', known.request_hash = decode(k.request_hash, 'hex'))
+    FROM (
+      SELECT * FROM idempotency_keys i
+      WHERE i.project_id = k.project_id AND i.key >= k.idempotency_key AND i.key <= k.idempotency_key
+      ORDER BY i.key
+      LIMIT 1
+    ) AS known
+    WHERE NOT known.${EXPIRED}
+  ) END`;
+
 /**
- * Claims a key for a request, also one that has expired; false if an earlier request has it. Waits for a transaction that has claimed it and
- * not ended. Either way the row is locked: its answer is there until this transaction ends.
+ * An insert of the `answer` to each key of `source`. Waits for a transaction that stores another one; when that has committed, it undoes the
+ * statement (`isKeyTaken`), which is to be run again: it finds the answer then.
  */
-export async function claimKey(tx: Queryable, projectId: number, key: string, requestHash: Buffer): Promise<boolean> {
-  const claimed = await tx.query(Prisma.sql`
-    INSERT INTO idempotency_keys AS known (project_id, key, request_hash)
-    VALUES (${projectId}::int, ${key}::text, ${requestHash}::bytea)
-    ON CONFLICT (project_id, key) DO UPDATE SET request_hash = excluded.request_hash, answer = NULL, created_at = now()
-    WHERE known.${EXPIRED}
-    RETURNING key`);
-  return claimed.length > 0;
+export function storeAnswers(answer: Prisma.Sql, source: Prisma.Sql): Prisma.Sql {
+  return Prisma.sql`
+    INSERT INTO idempotency_keys AS known (project_id, key, request_hash, answer)
+    SELECT k.project_id, k.idempotency_key, decode(k.request_hash, 'hex'), ${answer}
+    FROM ${source}
+    WHERE k.idempotency_key IS NOT NULL
+    ORDER BY k.project_id, k.idempotency_key
+    ON CONFLICT (project_id, key) DO UPDATE SET request_hash = excluded.request_hash, answer = excluded.answer,
+      created_at = take_expired_key(known.${EXPIRED})`;
 }
 
-/** Stores the answer to the request that claimed the key, as JSON. */
-export async function storeAnswer(tx: Queryable, projectId: number, key: string, answer: unknown): Promise<void> {
-  await tx.query(Prisma.sql`
-    UPDATE idempotency_keys SET answer = ${JSON.stringify(answer ?? null)}::jsonb
-    WHERE project_id = ${projectId}::int AND key = ${key}::text`);
-}
-
-/** The answer of a key that is claimed, and whether its request was the same. */
-export async function findAnswer<Answer>(
-  tx: Queryable,
-  projectId: number,
-  key: string,
-  requestHash: Buffer,
-): Promise<{ answer: Answer; isSame: boolean }> {
-  const [found] = await tx.query<{ answer: Answer; isSame: boolean }>(Prisma.sql`
-    SELECT answer, request_hash = ${requestHash}::bytea AS "isSame" FROM idempotency_keys
-    WHERE project_id = ${projectId}::int AND key = ${key}::text`);
-  return found as { answer: Answer; isSame: boolean };
+/** Whether a statement failed because another request has stored an answer to the same key at this moment. */
+export function isKeyTaken(error: unknown): boolean {
+  return (error as { constraint?: unknown }).constraint === 'idempotency_key_is_taken';
 }
 
 /** The projects that have expired keys. */

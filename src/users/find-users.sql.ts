@@ -26,7 +26,7 @@ export interface IdentityKey extends Pick<Identity, 'authMethod' | 'authValueKey
  * The current user with a value that only one has, from a column that the key has too. The value is compared as a range and ordered, because
  * only its own index has that order: a plan made while the table was empty would use another index, and read a whole project for each key.
  */
-function currentUserBy(name: 'auth_value_key' | 'external_id', others = Prisma.empty): Prisma.Sql {
+export function currentUserBy(name: 'auth_value_key' | 'external_id', others = Prisma.empty): Prisma.Sql {
   const column = Prisma.raw(name);
   return Prisma.sql`
       SELECT * FROM users u
@@ -34,6 +34,9 @@ function currentUserBy(name: 'auth_value_key' | 'external_id', others = Prisma.e
       ORDER BY u.${column}
       LIMIT 1`;
 }
+
+/** The current user with the identity of the key. */
+export const CURRENT_USER_OF_IDENTITY = currentUserBy('auth_value_key', Prisma.sql`AND u.auth_method = k.auth_method`);
 
 /** Current users by identity, at most one for each key. */
 export const findUsersByIdentity = keyedStatement<IdentityKey, UserRow>(
@@ -46,7 +49,7 @@ export const findUsersByIdentity = keyedStatement<IdentityKey, UserRow>(
   (keys) => Prisma.sql`
     ${KEYED_USER}
     FROM ${keys}
-    CROSS JOIN LATERAL (${currentUserBy('auth_value_key', Prisma.sql`AND u.auth_method = k.auth_method`)}) AS u`,
+    CROSS JOIN LATERAL (${CURRENT_USER_OF_IDENTITY}) AS u`,
 );
 
 export interface ExternalIdKey {

@@ -1,13 +1,23 @@
 import { createBatchedRead } from '../db/batched-read.js';
+import { createBatchedWrite } from '../db/batched-write.js';
 import type { Database } from '../db/database.js';
 import type { Queryable } from '../db/statements.js';
 import { cursor, cursorOf, parse } from '../domain/filters.js';
-import { type Ban, type Identity, type ListedBan, type Profile, requireFewAccounts } from '../domain/identities.js';
+import {
+  type Ban,
+  externalIdKept,
+  externalIdTaken,
+  type Identity,
+  type ListedBan,
+  type Profile,
+  requireFewAccounts,
+  tooManyAccounts,
+} from '../domain/identities.js';
 import { atMost, isTooLong } from '../domain/input-limits.js';
 import type { ProjectScope } from '../domain/projects.js';
 import type { User } from '../domain/users.js';
 import { AppError, badInput } from '../errors.js';
-import { withIdempotencyKey } from '../projects/idempotency.js';
+import { repeatAnswer, retryOf, withKey } from '../projects/idempotency.js';
 import {
   type BannedKey,
   type BanPageKey,
@@ -18,8 +28,10 @@ import {
   insertBan,
   listBanPage,
 } from './bans.sql.js';
+import { findRegistered, type Login, type LoginRow, recordLogins } from './logins.sql.js';
 import type { Totals } from './totals.js';
-import { findRegistered, recordLogin } from './write-users.sql.js';
+import { throwLinkingError } from './user-columns.sql.js';
+import { isExternalIdTaken, throwExternalIdError } from './write-users.sql.js';
 
 export type Logins = ReturnType<typeof createLogins>;
 
@@ -30,20 +42,40 @@ export interface BanPage extends Partial<Pick<BanPageKey, 'order'>> {
   readonly search?: string | null;
 }
 
-async function login(db: Queryable, projectId: number, profile: Profile) {
-  requireFewAccounts(profile);
-  const user = await recordLogin(db, projectId, profile);
-  if (user !== null) return user;
-  throw new AppError('BANNED', 'This identity is banned from the project and cannot log in or register.');
+/** Why a login was refused. */
+function refusalOf(refusal: NonNullable<LoginRow['refusal']>): AppError {
+  if (refusal === 'banned')
+    return new AppError('BANNED', 'This identity is banned from the project and cannot log in or register.');
+  if (refusal === 'external id kept') return externalIdKept();
+  return refusal === 'external id taken' ? externalIdTaken() : tooManyAccounts(refusal);
 }
 
-/** Tries a login again after a CONFLICT: of two first logins of a user at once, the later may find the external id taken before the user. */
+/** What no two logins of a statement may have in common. */
+function changesOf({ projectId, profile, retry }: Login): string[] {
+  const changes = [`${projectId} identity ${profile.authMethod} ${profile.authValueKey}`];
+  if (profile.externalId !== null) changes.push(`${projectId} external id ${profile.externalId}`);
+  if (retry !== null) changes.push(`${projectId} key ${retry.key}`);
+  return changes;
+}
+
+/** Records logins by one statement: a row, or why it was refused, for each of them. */
+async function writeLogins(db: Queryable, logins: readonly Login[]): Promise<(LoginRow | AppError)[]> {
+  const outcomes = new Array<LoginRow | AppError>(logins.length);
+  for (const row of await recordLogins(db, logins))
+    outcomes[row.keyIndex - 1] = row.refusal === null || row.earlier !== null ? row : refusalOf(row.refusal);
+  return outcomes;
+}
+
+/**
+ * Tries a login again after what others write at the same time was in its way. Of two first logins of a user at once, the later may find the
+ * external id taken before the user.
+ */
 async function twice<Answer>(attempt: () => Promise<Answer>): Promise<Answer> {
   try {
-    return await attempt();
+    return await withKey(attempt);
   } catch (error) {
-    if ((error as AppError).code !== 'CONFLICT') throw error;
-    return attempt();
+    if (isExternalIdTaken(error)) return attempt();
+    throw error;
   }
 }
 
@@ -63,6 +95,13 @@ export function createLogins(db: Database, totals: Totals) {
     weigh: ({ limit }) => limit,
   });
 
+  const record = createBatchedWrite<Login, LoginRow>({
+    name: 'logins',
+    changes: changesOf,
+    weigh: ({ profile }) => 1 + profile.accounts.length,
+    write: (logins) => writeLogins(db, logins),
+  });
+
   return {
     /**
      * Registers the identity, or counts a login of it and adds accounts. BANNED; BAD_USER_INPUT if the user would have too
@@ -75,19 +114,18 @@ export function createLogins(db: Database, totals: Totals) {
       key: string | null = null,
     ): Promise<{ user: User; created: boolean }> {
       const projectId = scope.projectIdFor('write');
-      if (key === null) {
-        const { created, ...user } = await twice(() => login(db, projectId, profile));
-        if (created) totals.countChange(projectId);
-        return { user, created };
-      }
+      requireFewAccounts(profile);
       // Without an external id it is the request that it was before there were any, so that a retry across an upgrade is known.
-      const request = ['login', { ...profile, externalId: profile.externalId ?? undefined }];
-      const work = async (tx: Queryable) => {
-        const user = await login(tx, projectId, profile);
-        return { id: user.id, created: user.created };
-      };
-      const { id, created } = await twice(() => withIdempotencyKey(db, projectId, { key, request }, work));
-      if (created) totals.countChange(projectId);
+      const retry =
+        key === null ? null : retryOf(key, ['login', { ...profile, externalId: profile.externalId ?? undefined }]);
+      const row = await twice(() => record({ projectId, profile, retry }))
+        .catch(throwExternalIdError)
+        .catch(throwLinkingError);
+      if (row.earlier === null) {
+        if (row.created) totals.countChange(projectId);
+        return { user: row, created: row.created };
+      }
+      const { id, created } = repeatAnswer(row.earlier);
       const user = await findRegistered(db, projectId, id);
       if (user === null) throw new AppError('NOT_FOUND', 'The user of this login has been erased since.');
       return { user, created };

@@ -17,7 +17,8 @@ import {
 /* Parts of the statements that read and write users, made from the table of their columns (domain/users.ts). */
 
 const sqlList = (parts: readonly string[]) => Prisma.raw(parts.join(', '));
-const LOGIN_COLUMNS = selectColumns(({ from }) => from === 'login');
+/** The columns that a login gives. */
+export const LOGIN_COLUMNS = selectColumns(({ from }) => from === 'login');
 const WRITTEN_COLUMNS = selectColumns(({ from }) => from !== undefined);
 
 /** A row of users `u` as a `User` without accounts. */
@@ -37,11 +38,6 @@ export const EXPORTED_COLUMNS = sqlList(
 
 /** The columns that a login writes. */
 export const LOGIN_COLUMN_NAMES = sqlList(LOGIN_COLUMNS.map(({ name }) => name));
-
-/** The values of LOGIN_COLUMN_NAMES. */
-export function loginValues(fields: LoginFields): Prisma.Sql {
-  return Prisma.join(LOGIN_COLUMNS.map(({ field }) => fields[field as keyof LoginFields]));
-}
 
 /** What a login changes of a user who exists: it adds what was given. */
 export const LOGIN_UPDATES = sqlList(

@@ -1,13 +1,12 @@
 import { createBatchedRead, type KeyedRow } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
-import type { Queryable } from '../db/statements.js';
 import { LARGEST_ID, type Position, type StateFilter, type UserFilter } from '../domain/filters.js';
 import type { Identity } from '../domain/identities.js';
-import type { Actor, ProjectScope } from '../domain/projects.js';
+import type { ProjectScope } from '../domain/projects.js';
 import { type Account, type User, userWeight } from '../domain/users.js';
 import type { Address } from '../domain/wallets.js';
 import { AppError, show } from '../errors.js';
-import { deleteOldKeys, withIdempotencyKey } from '../projects/idempotency.js';
+import { deleteOldKeys, repeatAnswer, retryOf, withKey } from '../projects/idempotency.js';
 import {
   type ExternalIdKey,
   findUsersByExternalId,
@@ -106,11 +105,6 @@ export function createUsers(db: Database, totals: Totals) {
     const projectId = scope.projectIdFor('read');
     // No id is larger, and PostgreSQL would refuse a number beyond its bigint.
     return id > LARGEST_ID ? null : byId({ projectId, id, withAccounts });
-  }
-
-  async function remove(on: Queryable, actor: Actor, id: bigint): Promise<void> {
-    if (id > LARGEST_ID || !(await removeUser(on, actor, id))) throw notFound(id);
-    totals.countChange(actor.projectId);
   }
 
   function findByIdentity(projectId: number, { authMethod, authValueKey }: Identity, withAccounts: boolean) {
@@ -229,11 +223,15 @@ export function createUsers(db: Database, totals: Totals) {
       key: string | null = null,
     ): Promise<void> {
       const actor = scope.actorFor('write', requestId, 'remove');
-      if (key === null) await remove(db, actor, id);
-      else
-        await withIdempotencyKey(db, actor.projectId, { key, request: ['remove', String(id)] }, (tx) =>
-          remove(tx, actor, id),
-        );
+      if (id > LARGEST_ID) throw notFound(id);
+      const retry = key === null ? null : retryOf(key, ['remove', String(id)]);
+      const remove = () => withKey(() => removeUser(db, actor, id, retry));
+      let { isRemoved, earlier } = await remove();
+      // Where another request with the key has removed the user at this moment, its answer is there now.
+      if (!isRemoved && earlier === null && retry !== null) ({ isRemoved, earlier } = await remove());
+      if (earlier !== null) repeatAnswer(earlier);
+      else if (!isRemoved) throw notFound(id);
+      else totals.countChange(actor.projectId);
     },
 
     /**

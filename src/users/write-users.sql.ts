@@ -1,86 +1,40 @@
 import { isUniqueViolation } from '../db/failures.js';
 import { Prisma, type Queryable } from '../db/statements.js';
-import { externalIdKept, externalIdTaken, type Profile, type UserRecord } from '../domain/identities.js';
+import { externalIdKept, externalIdTaken, type UserRecord } from '../domain/identities.js';
 import type { OnConflict } from '../domain/import-format.js';
 import type { Actor } from '../domain/projects.js';
-import type { User } from '../domain/users.js';
 import { insertAuditEntries } from '../projects/audit.sql.js';
-import {
-  isToBeLinked,
-  LOGIN_COLUMN_NAMES,
-  LOGIN_UPDATES,
-  loginValues,
-  SHOWN_COLUMNS,
-  throwLinkingError,
-} from './user-columns.sql.js';
+import { EARLIER, type Earlier, type Retry, storeAnswers } from '../projects/idempotency.sql.js';
 
-/**
- * Registers the identity or counts a login of it, and links the accounts that are new. It is one statement, so one transaction:
- * of two first logins at the same time, the unique index of current identities makes the later one count as a login. The login
- * wallet becomes external where it was linked as custodial. Null if the identity is banned; BAD_USER_INPUT if the user would
- * have too many accounts; CONFLICT if the external id is that of another user, or the user has another one.
- */
-export async function recordLogin(
-  db: Queryable,
-  projectId: number,
-  profile: Profile,
-): Promise<(User & { created: boolean }) | null> {
-  const accounts = profile.accounts;
-  const rows = await db
-    .query<User & { created: boolean }>(Prisma.sql`
-    WITH u AS (
-      INSERT INTO users AS existing (project_id, ${LOGIN_COLUMN_NAMES}, last_login, login_count)
-      SELECT ${projectId}::int, ${loginValues(profile)}, now(), 1
-      WHERE NOT EXISTS (
-        SELECT 1 FROM bans
-        WHERE project_id = ${projectId}::int AND auth_method = ${profile.authMethod} AND auth_value_key = ${profile.authValueKey}
-      )
-      ON CONFLICT (project_id, auth_method, auth_value_key) WHERE deleted_at IS NULL DO UPDATE SET
-        ${LOGIN_UPDATES},
-        last_login = greatest(existing.last_login, excluded.last_login),
-        login_count = least(existing.login_count::bigint + 1, 2147483647)
-      RETURNING *, xmax = 0 AS created
-    ), added AS (
-      INSERT INTO accounts AS linked (project_id, user_id, network, public_key, address_key, wallet_type)
-      SELECT u.project_id, u.id, a.network::network, a.public_key, a.address_key, a.wallet_type::wallet_type
-      FROM u, unnest(
-        ${accounts.map((account) => account.network)}::text[],
-        ${accounts.map((account) => account.publicKey)}::text[],
-        ${accounts.map((account) => account.addressKey)}::text[],
-        ${accounts.map((account) => account.walletType)}::text[]
-      ) WITH ORDINALITY AS a(network, public_key, address_key, wallet_type, ordinal)
-      WHERE ${isToBeLinked(Prisma.sql`u.created`, Prisma.sql`${accounts.map((account) => account.addressKey)}::text[]`)}
-      ORDER BY a.ordinal
-      ON CONFLICT (project_id, user_id, address_key) DO UPDATE SET wallet_type = 'external'
-        WHERE linked.wallet_type = 'custodial' AND excluded.wallet_type = 'external'
-    )
-    SELECT ${SHOWN_COLUMNS}, u.created FROM u`)
-    .catch(throwExternalIdError)
-    .catch(throwLinkingError);
-  return rows[0] ?? null;
+/** What became of a removal. */
+export interface Removal {
+  readonly isRemoved: boolean;
+  /** Of an earlier removal with the same key, which has no other answer. */
+  readonly earlier: Earlier<null> | null;
 }
 
-/** The user of an earlier login, also if they were removed since; null if they were erased. */
-export async function findRegistered(db: Queryable, projectId: number, id: number): Promise<User | null> {
-  const [user] = await db.query<User>(Prisma.sql`
-    SELECT ${SHOWN_COLUMNS} FROM users u WHERE u.project_id = ${projectId}::int AND u.id = ${id}::bigint`);
-  return user ?? null;
-}
-
-/** Removes a current user, with an audit entry; false if there is no such user. */
-export async function removeUser(db: Queryable, actor: Actor, id: bigint): Promise<boolean> {
+/** Removes a current user, with an audit entry, unless there is an earlier answer to the same key. */
+export async function removeUser(db: Queryable, actor: Actor, id: bigint, retry: Retry | null): Promise<Removal> {
   // Written so that it fits no index of current users, for the reason that userById has (find-users.ts).
   const isCurrent = Prisma.sql`(deleted_at IS NULL)::int = 1`;
-  const removed = await db.query(Prisma.sql`
-    WITH removed AS (
+  const [removal] = await db.query<Removal>(Prisma.sql`
+    WITH k AS MATERIALIZED (
+      SELECT k.*, ${EARLIER} AS earlier
+      FROM (
+        SELECT ${actor.projectId}::int AS project_id, ${retry?.key ?? null}::text AS idempotency_key,
+          ${retry?.requestHash ?? null}::text AS request_hash
+      ) AS k
+    ), removed AS (
       UPDATE users SET deleted_at = now()
-      WHERE project_id = ${actor.projectId} AND id = ${id}::bigint AND ${isCurrent}
+      WHERE project_id = ${actor.projectId}::int AND id = ${id}::bigint AND ${isCurrent} AND (SELECT earlier FROM k) IS NULL
       RETURNING id
     ), audited AS (
       ${insertAuditEntries(actor, 'remove', Prisma.sql`SELECT id, '{}'::jsonb FROM removed`)}
+    ), stored AS (
+      ${storeAnswers(Prisma.sql`'null'::jsonb`, Prisma.sql`k CROSS JOIN removed`)}
     )
-    SELECT id FROM removed`);
-  return removed.length > 0;
+    SELECT EXISTS (SELECT FROM removed) AS "isRemoved", earlier FROM k`);
+  return removal as Removal;
 }
 
 /** What became of a restoration. `takenBy` is the current user who has the identity or the external id now, if that user is known. */

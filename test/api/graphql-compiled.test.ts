@@ -6,7 +6,7 @@ import { compile } from '#dist/engine/compiled.js';
 import { prepareRequest } from '#dist/engine/execution.js';
 import { engine, schema } from '#dist/graphql/schema.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
-import { type TestProject, useTestApp } from '../support/app.js';
+import { type Json, type TestProject, useTestApp } from '../support/app.js';
 
 // The same copy of the module that the schema uses. An import would load a second copy.
 const { execute, parse, validate }: typeof GraphQL = createRequire(import.meta.url)('graphql');
@@ -72,7 +72,7 @@ async function bothAnswers({ query, variables = {}, operationName }: Question) {
   const size = { fields: 0, most: 1_000 };
   const run = prepared.operation && compile(schema, document, prepared.operation.node, size);
   const answer = run === null ? undefined : await run(prepared.coerced, context as never);
-  return { executed, compiled: typeof answer === 'object' ? answer.body : answer && null };
+  return { executed, compiled: typeof answer === 'object' && 'body' in answer ? answer.body : answer && null };
 }
 
 /** Compiles a valid operation with a limit on its number of fields. */
@@ -207,7 +207,8 @@ test('any query with any variables gives the same data, or is left to GraphQL.js
 
 describe('operations that are left to GraphQL.js', () => {
   test.each([
-    'mutation { deleteUser(id: 1) { id } }',
+    'mutation { a: deleteUser(id: 1) { id } b: deleteUser(id: 2) { id } }',
+    'subscription { changes(after: "x") { cursor } }',
     '{ userCount @include(if: true) }',
     'query ($yes: Boolean! = true) { users { nodes { id @skip(if: $yes) wallet } } }',
     '{ ...F @include(if: true) } fragment F on Query { userCount }',
@@ -223,6 +224,42 @@ describe('operations that are left to GraphQL.js', () => {
     expect(engine.readDocument(query).errors).toEqual([]);
     expect(compileOnly(query, undefined, 100)).toBeNull();
     expect(compileOnly(query, undefined, 300)).not.toBeNull();
+  });
+});
+
+describe('a compiled mutation', () => {
+  let own: TestProject;
+  beforeAll(async () => {
+    own = await app.createProject();
+  });
+  const login = (fields: string, name: string) =>
+    own.graphql(`mutation Login($input: RecordLoginInput!) { recordLogin(input: $input) { ${fields} } }`, {
+      input: { authMethod: 'google', authValue: name },
+    });
+
+  test.each([
+    ['is written as it is compiled', 'created user { id loginCount }'],
+    // Accounts are read below the root, which a compiled operation leaves to GraphQL.js.
+    ['is completed by GraphQL.js', 'created user { id loginCount accounts { id } }'],
+  ])('is executed once, where the answer %s', async (name, fields) => {
+    expect(compileOnly('mutation { deleteUser(id: 1) { id } }')).not.toBeNull();
+    const answers: Json[] = [];
+    for (let time = 0; time < 6; time += 1) answers.push(await login(fields, name));
+    expect(answers.map(({ data }) => data.recordLogin.user.loginCount)).toEqual([1, 2, 3, 4, 5, 6]);
+    expect(answers.map(({ data }) => data.recordLogin.created)).toEqual([true, ...new Array(5).fill(false)]);
+  });
+
+  test('has the errors of its first execution, at their places', async () => {
+    const remove = () =>
+      own.graphql('mutation Remove($id: ID!) { deleteUser(id: $id) { id } }', { id: String(removable.pop()) });
+    const removable: (number | string)[] = [];
+    for (let time = 0; time < 5; time += 1)
+      removable.push((await login('user { id }', `removed ${time}`)).data.recordLogin.user.id);
+    const last = removable[0];
+    for (let time = 0; time < 5; time += 1) expect((await remove()).errors).toBeUndefined();
+    removable.push(last as string, 'x');
+    expect((await remove()).errors).toMatchObject([{ path: ['deleteUser'], extensions: { code: 'BAD_USER_INPUT' } }]);
+    expect((await remove()).errors).toMatchObject([{ path: ['deleteUser'], extensions: { code: 'NOT_FOUND' } }]);
   });
 });
 

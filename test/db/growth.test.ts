@@ -20,6 +20,7 @@ import * as bans from '#dist/users/bans.sql.js';
 import * as tallies from '#dist/users/check-tallies.sql.js';
 import * as findUsers from '#dist/users/find-users.sql.js';
 import * as lists from '#dist/users/list-users.sql.js';
+import * as logins from '#dist/users/logins.sql.js';
 import * as signUps from '#dist/users/sign-ups.sql.js';
 import * as totals from '#dist/users/totals.sql.js';
 import * as transfers from '#dist/users/transfers.sql.js';
@@ -105,7 +106,7 @@ function userRecords(at: Where, count: number): UserRecord[] {
     return {
       ...{ authMethod: 'google', authValue: mark, authValueKey: mark, loginEmail: null, wallet: null },
       ...{ externalId: exists ? `x${n}` : mark, createdAt: null, lastLogin: null, loginCount: null },
-      accounts: [{ network: 'ethereum', publicKey: 'new', addressKey: `new ${index}`, walletType: 'external' }],
+      accounts: [{ network: 'ethereum', publicKey: 'new', addressKey: `new-${index}`, walletType: 'external' }],
     };
   });
 }
@@ -254,11 +255,8 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     findOwnersOfBatch: about(80, (db, at) => ownersOf(at, (wanted) => owners.findOwnersOfBatch(db, wanted))),
   },
   'idempotency-keys': {
-    claimKey: (db, { projectId }) => keys.claimKey(db, projectId, 'key 5', hash('x')),
     deleteExpiredKeys: about(50, (db, { projectId }) => keys.deleteExpiredKeys(db, projectId, 50)),
-    findAnswer: (db, { projectId }) => keys.findAnswer(db, projectId, 'key 5', hash('x')),
     listProjectsWithExpiredKeys: about(PROJECTS, (db) => keys.listProjectsWithExpiredKeys(db)),
-    storeAnswer: (db, { projectId }) => keys.storeAnswer(db, projectId, 'key 5', {}),
   },
   'import-users': {
     findOverfull: about(40, (db, at) => transfers.findOverfull(db, at.projectId, userRecords(at, 40), 0)),
@@ -373,20 +371,25 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     listProjects: about(500, (db) => each([0, PROJECTS / 2], (after) => projects.listProjects(db, after, 20))),
     sampleProjects: about(PROJECTS, (db) => projects.sampleProjects(db, 20)),
   },
-  'record-login': {
-    findRegistered: (db, { projectId, id }) => writes.findRegistered(db, projectId, id),
-    recordLogin: about(20, (db, at) =>
-      each(userRecords({ ...at, n: LARGE.n }, 4), (profile) =>
-        writes.recordLogin(db, at.projectId, profile as UserRecord),
-      ),
-    ),
+  logins: {
+    findRegistered: (db, { projectId, id }) => logins.findRegistered(db, projectId, id),
+    recordLogins: about(80, (db, at) => {
+      const all = userRecords({ ...at, n: LARGE.n }, 20).map((profile, index) => {
+        const retry = index > 4 ? null : { key: index === 4 ? 'key 5' : `key of ${index}`, requestHash: '00' };
+        return { projectId: at.projectId, profile, retry };
+      });
+      return each([all, ...all.slice(0, 6).map((one) => [one])], (some) => logins.recordLogins(db, some));
+    }),
   },
   'remove-users': {
     // It reads all removed users, of whom there are ROWS, and no others.
     listProjectsWithRemoved: about(ROWS / 4, (db) => projects.listProjectsWithRemoved(db, 0)),
     countRemoved: about(ROWS, (db, { projectId }) => writes.countRemoved(db, projectId, 0)),
     purgeRemoved: about(100, (db, at) => writes.purgeRemoved(db, actor(at), 0, 50)),
-    removeUser: (db, at) => writes.removeUser(db, actor(at), BigInt(at.id)),
+    removeUser: (db, at) =>
+      each([null, 'key 5', 'another'], (key) =>
+        writes.removeUser(db, actor(at), BigInt(at.id), key === null ? null : { key, requestHash: '00' }),
+      ),
     restoreUser: (db, at) => each([BigInt(ROWS + 5), BigInt(at.id)], (id) => writes.restoreUser(db, actor(at), id)),
   },
   'scan-users': {
@@ -492,7 +495,8 @@ function ownersOf(at: Where, find: (wanted: readonly owners.WalletKey[]) => Prom
 const NO_STATEMENTS: Record<string, readonly string[]> = {
   audit: ['insertAuditEntries'],
   'external-ids': ['isExternalIdTaken', 'throwExternalIdError'],
-  'find-users': ['userById'],
+  'find-users': ['currentUserBy', 'userById'],
+  'idempotency-keys': ['isKeyTaken', 'storeAnswers'],
   'import-users': ['toImportRows'],
   'linked-accounts': ['isToBeLinked', 'linkedAccount', 'throwLinkingError', 'toAccounts'],
   'list-users': ['countGroupKey', 'pageGroupKey', 'slice', 'windowGroupKey'],
@@ -501,7 +505,7 @@ const NO_STATEMENTS: Record<string, readonly string[]> = {
   'totals/sign-ups': ['signUpsGroupKey'],
   'totals/time-ranges': ['bucketCoverOf', 'isOpenAtEnd', 'isOpenAtStart'],
   'totals/totals': ['methodIs', 'startOfRank', 'totalOf'],
-  'user-columns': ['importedArrays', 'importedFields', 'loginValues', 'toUser', 'usersOf'],
+  'user-columns': ['importedArrays', 'importedFields', 'toUser', 'usersOf'],
   // These look at the server and at its catalog, or copy a whole project to another database.
   cells: [
     'createProbe',

@@ -1,7 +1,14 @@
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import type { Json } from '../support/app.js';
-import { type Credentials, call, type RunningServer, startServer, userdirJson } from '../support/command.js';
+import {
+  type Credentials,
+  call,
+  type RunningServer,
+  recordLogin,
+  startServer,
+  userdirJson,
+} from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
 
 /** The embedded database has one session, so that no request meets a lock of another. */
@@ -57,6 +64,42 @@ describe.runIf(inject('engine') === 'postgres')(
       expect((await login('free')).status).toBe(200);
       await other.query('ROLLBACK');
       expect((await login('held')).body.data.recordLogin.user.id).toBe(id);
+    });
+
+    test('logins that come with one of that user are answered, also those of its project', async () => {
+      const neighbor: Credentials = await userdirJson(database.env, ['project', 'create', '--name', 'Neighbor']);
+      const id = (await login('held')).body.data.recordLogin.user.id;
+      await other.query('BEGIN');
+      await other.query('UPDATE users SET login_count = 5 WHERE id = $1', [id]);
+      const free = Array.from({ length: 12 }, (_, n) =>
+        recordLogin(server.url, n % 2 === 0 ? project : neighbor, { authMethod: 'google', authValue: `beside ${n}` }),
+      );
+      const [held, ...answers] = await Promise.all([login('held'), ...free]);
+      expect(held?.status).toBe(503);
+      expect(answers.map(({ body }) => body.data?.recordLogin.user.loginCount)).toEqual(free.map(() => 1));
+      await other.query('ROLLBACK');
+    });
+
+    test('logins that cross with another transaction at an external ID are answered', async () => {
+      const register = (value: string) =>
+        recordLogin(server.url, project, { authMethod: 'google', authValue: value, externalId: `x-${value}` });
+      await other.query('BEGIN');
+      const insert = (value: string, externalId: string) =>
+        other.query(
+          `INSERT INTO users (project_id, auth_method, auth_value, auth_value_key, external_id)
+           SELECT id, 'google', $1, $1, $2 FROM projects WHERE app_id = $3`,
+          [value, externalId, project.app_id],
+        );
+      // The other one has what the second login wants, and then wants what the first has.
+      await insert('z', 'x-c');
+      const logins = Promise.all(['b', 'c'].map(register));
+      await insert('b', 'x-z').catch(() => undefined);
+      await other.query('ROLLBACK');
+      for (const [place, first] of (await logins).entries()) {
+        // A busy machine may take longer to end the other transaction than a login waits for it.
+        const { body } = first.status === 503 ? await register(['b', 'c'][place] as string) : first;
+        expect(body.data.recordLogin).toMatchObject({ created: true, user: { loginCount: 1 } });
+      }
     });
 
     test('a registration of a user who is being imported is, too', async () => {

@@ -204,13 +204,14 @@ export async function call(
 }
 
 const RECORD_LOGIN =
-  'mutation ($input: RecordLoginInput!) { recordLogin(input: $input) { created user { id authValue loginCount } } }';
+  'mutation ($input: RecordLoginInput!, $key: String) { recordLogin(input: $input, idempotencyKey: $key) { created user { id authValue loginCount } } }';
 
 export function recordLogin(
   url: string,
   credentials: Credentials,
   input: Record<string, unknown>,
+  key: string | null = null,
 ): Promise<{ status: number; body: Json }> {
-  const body = JSON.stringify({ query: RECORD_LOGIN, variables: { input } });
+  const body = JSON.stringify({ query: RECORD_LOGIN, variables: { input, key } });
   return call(url, credentials, '/graphql', { method: 'POST', body });
 }

@@ -1,0 +1,193 @@
+import {
+  type BatchSize,
+  batchChannel,
+  currentTrace,
+  type RequestTrace,
+  withSharedSpan,
+} from '../telemetry/request-trace.js';
+import { wasUndone } from './failures.js';
+
+export interface BatchedWrite<Key extends { readonly projectId: number }, Answer> {
+  /** What is written, in the plural: the name in metrics and traces. */
+  readonly name: string;
+  /**
+   * What a key changes, as texts that contain the project. Keys with a text in common are written one after the other, in the order of the
+   * calls, so that each finds what the one before it has done.
+   */
+  readonly changes: (key: Key) => readonly string[];
+  /** How many rows a key may write. */
+  readonly weigh: (key: Key) => number;
+  /** Writes keys in one statement, which is one transaction: an answer or an error for each. It throws what undid the statement as a whole. */
+  readonly write: (keys: readonly Key[]) => Promise<readonly (Answer | Error)[]>;
+}
+
+/** A statement has at most so many keys, and rows. */
+const MAX_KEYS = 64;
+const MAX_WEIGHT = 500;
+/** While a statement is under way, another one starts only if it has at least so many keys: fewer wait for the end of the first. */
+const FULL_BATCH = 32;
+const CONCURRENT_STATEMENTS = 3;
+/** How many keys are written alone at the same time: of one project, and of all. They may wait for a lock, and each has a connection. */
+const ALONE_OF_PROJECT = 2;
+const ALONE = 6;
+/** How long the keys of a project are written alone after one of them has failed alone. */
+const ASIDE_MS = 5_000;
+
+/** A call that is not answered. */
+interface Call<Key, Answer> {
+  readonly key: Key;
+  readonly changes: readonly string[];
+  readonly trace: RequestTrace | undefined;
+  /** Whether it is written by a statement of its own. */
+  isAlone: boolean;
+  readonly resolve: (answer: Answer) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/**
+ * Writes of all requests share statements, and so commits, across projects. Each is answered after its commit.
+ *
+ * A lone write leaves at once. While a statement is under way, others wait for its end and leave together, or before that if they are many.
+ * So the database flushes once for many, and the process reads requests meanwhile.
+ *
+ * What is wrong with one key is a row of the statement. Where PostgreSQL says that it has undone a statement, such as for a lock, its keys are
+ * written again, each alone, in their order. A project whose key fails then is kept apart from the others for a while. Nothing is written again
+ * where nobody knows whether it was committed.
+ */
+export function createBatchedWrite<Key extends { readonly projectId: number }, Answer>({
+  name,
+  changes,
+  weigh,
+  write,
+}: BatchedWrite<Key, Answer>): (key: Key) => Promise<Answer> {
+  let waiting: Call<Key, Answer>[] = [];
+  /** What statements under way change. */
+  const changing = new Set<string>();
+  /** Statements under way that several keys share, or may share. */
+  let shared = 0;
+  /** The projects of the keys that are written alone. */
+  const alone: number[] = [];
+  /** Until when a project is kept apart. */
+  const aside = new Map<number, number>();
+  let lastBatch = 0;
+  let isScheduled = false;
+
+  const mayShare = () => shared === 0 || (shared < CONCURRENT_STATEMENTS && waiting.length >= FULL_BATCH);
+  const mayStartAlone = ({ projectId }: Key) =>
+    alone.length < ALONE && alone.filter((project) => project === projectId).length < ALONE_OF_PROJECT;
+
+  /** Starts what may start now. */
+  function dispatch(): void {
+    isScheduled = false;
+    if (waiting.length > MAX_KEYS) waiting = inTurns(waiting);
+    /** What is changed under way, or by a call that waits before this one. */
+    const blocked = new Set(changing);
+    const batch: Call<Key, Answer>[] = [];
+    const single: Call<Key, Answer>[] = [];
+    let room = mayShare() ? MAX_WEIGHT : 0;
+    waiting = waiting.filter((call) => {
+      const isFree = !call.changes.some((change) => blocked.has(change));
+      for (const change of call.changes) blocked.add(change);
+      if (!isFree) return true;
+      if (call.isAlone) {
+        if (!mayStartAlone(call.key)) return true;
+        alone.push(call.key.projectId);
+        single.push(call);
+        return false;
+      }
+      const weight = weigh(call.key);
+      if (batch.length === MAX_KEYS || (weight > room && batch.length > 0) || room <= 0) return true;
+      room -= weight;
+      batch.push(call);
+      return false;
+    });
+    for (const call of single) void writeAlone(call);
+    if (batch.length > 0) void writeTogether(batch);
+  }
+
+  function schedule(): void {
+    if (isScheduled) return;
+    isScheduled = true;
+    // As for reads (batched-read.ts): while keys come one at a time, there is nothing to collect in a tick.
+    if (lastBatch === 1 && changing.size === 0) queueMicrotask(() => process.nextTick(dispatch));
+    else setImmediate(dispatch);
+  }
+
+  /** Writes calls by one statement. Other calls start before these are answered, so that the database goes on. */
+  async function send(calls: readonly Call<Key, Answer>[], ended: () => void): Promise<readonly (Answer | Error)[]> {
+    for (const call of calls) for (const change of call.changes) changing.add(change);
+    const keys = calls.map(({ key }) => key);
+    const traces = calls.flatMap(({ trace }) => trace ?? []);
+    if (batchChannel.hasSubscribers) batchChannel.publish({ name, keys: keys.length } satisfies BatchSize);
+    try {
+      return await withSharedSpan(traces, { kind: 'batch', name, keys: keys.length }, () => write(keys));
+    } finally {
+      for (const call of calls) for (const change of call.changes) changing.delete(change);
+      ended();
+    }
+  }
+
+  async function writeTogether(calls: readonly Call<Key, Answer>[]): Promise<void> {
+    lastBatch = calls.length;
+    shared += 1;
+    const ended = () => {
+      shared -= 1;
+    };
+    try {
+      const answers = await send(calls, ended);
+      dispatch();
+      for (const [place, call] of calls.entries()) settle(call, answers[place] as Answer | Error);
+    } catch (error) {
+      const isRepeated = calls.length > 1 && wasUndone(error);
+      if (isRepeated) waiting = [...calls.map((call) => Object.assign(call, { isAlone: true })), ...waiting];
+      else for (const { reject } of calls) reject(error);
+      dispatch();
+    }
+  }
+
+  async function writeAlone(call: Call<Key, Answer>): Promise<void> {
+    const { projectId } = call.key;
+    try {
+      const [answer] = await send([call], () => void alone.splice(alone.indexOf(projectId), 1));
+      settle(call, answer as Answer | Error);
+    } catch (error) {
+      aside.set(projectId, performance.now() + ASIDE_MS);
+      call.reject(error);
+    }
+    dispatch();
+  }
+
+  /** Whether a project is kept apart. Forgets the others. */
+  function isAside(projectId: number): boolean {
+    if (aside.size === 0) return false;
+    const now = performance.now();
+    for (const [project, until] of aside) if (until < now) aside.delete(project);
+    return aside.has(projectId);
+  }
+
+  return (key) =>
+    new Promise((resolve, reject) => {
+      const isAlone = isAside(key.projectId);
+      waiting.push({ key, changes: changes(key), trace: currentTrace(), isAlone, resolve, reject });
+      if (isAlone || mayShare()) schedule();
+    });
+}
+
+function settle<Answer>({ resolve, reject }: Call<unknown, Answer>, answer: Answer | Error): void {
+  if (answer instanceof Error) reject(answer);
+  else resolve(answer);
+}
+
+/** The first call of each project, then the second of each, and so on: a project with many delays the others by one. */
+function inTurns<Key extends { readonly projectId: number }, Answer>(calls: readonly Call<Key, Answer>[]) {
+  const counts = new Map<number, number>();
+  const turns: Call<Key, Answer>[][] = [];
+  for (const call of calls) {
+    const turn = counts.get(call.key.projectId) ?? 0;
+    counts.set(call.key.projectId, turn + 1);
+    const calls = turns[turn];
+    if (calls === undefined) turns.push([call]);
+    else calls.push(call);
+  }
+  return turns.flat();
+}

@@ -1,0 +1,132 @@
+import { type KeyColumns, keyedStatement, Prisma, type Queryable, SHORT_LOCK_LIMIT } from '../db/statements.js';
+import type { LinkedAccount, Profile } from '../domain/identities.js';
+import type { LoginFields, User } from '../domain/users.js';
+import { EARLIER, type Earlier, KEY_COLUMNS, type MaybeRetried, storeAnswers } from '../projects/idempotency.sql.js';
+import { CURRENT_USER_OF_IDENTITY, currentUserBy } from './find-users.sql.js';
+import {
+  isToBeLinked,
+  LOGIN_COLUMN_NAMES,
+  LOGIN_COLUMNS,
+  LOGIN_UPDATES,
+  linkedAccount,
+  SHOWN_COLUMNS,
+} from './user-columns.sql.js';
+
+/* Logins are the most frequent writes by far, and share statements. No model can say them. */
+
+/** A login to be recorded. */
+export interface Login extends MaybeRetried {
+  readonly projectId: number;
+  readonly profile: Profile;
+}
+
+/** What became of a login. The user is there where there is neither a refusal nor an earlier answer. */
+export interface LoginRow extends User {
+  readonly created: boolean;
+  /** Why nothing was written. A number is how many accounts the user would have. */
+  readonly refusal: 'banned' | 'external id kept' | 'external id taken' | `${number}` | null;
+  readonly earlier: Earlier<{ id: number; created: boolean }> | null;
+}
+
+const PROFILE_COLUMNS: KeyColumns<Login> = Object.fromEntries(
+  LOGIN_COLUMNS.map(({ name, type, field }) => [name, [type, ({ profile }) => profile[field as keyof LoginFields]]]),
+);
+
+/** The words of accounts in a column of the key: arrays in an array would have to be of one length. No word contains a space. */
+const words = (field: keyof LinkedAccount) => (login: Login) =>
+  login.profile.accounts.map((account) => account[field]).join(' ');
+const listOf = (column: string) => Prisma.raw(`string_to_array(k.${column}, ' ')`);
+
+/** How many accounts the user `had` would have with those of `k`; 0 where all of these are linked already. */
+const WOULD_HAVE = Prisma.sql`
+  SELECT CASE WHEN count(*) = 0 THEN 0 ELSE count(*) + (
+    SELECT count(*) FROM (
+      SELECT 1 FROM accounts a
+      WHERE a.project_id = had.project_id AND a.user_id >= had.id AND a.user_id <= had.id
+      ORDER BY a.user_id
+      OFFSET 0
+    ) AS linked
+  ) END
+  FROM unnest(${listOf('address_keys')}) AS given(address_key)
+  WHERE ${linkedAccount('id', 'given.address_key', 'had')} IS NULL`;
+
+/**
+ * Why `k` is refused, if it is. Asked for before anything is written, because what the constraints of the tables refuse undoes the whole
+ * statement. They remain for what others write at the same time.
+ */
+const REFUSAL = Prisma.sql`
+  CASE
+    WHEN (
+      SELECT true FROM bans b
+      WHERE b.project_id = k.project_id AND b.auth_method = k.auth_method AND b.auth_value_key = k.auth_value_key
+    ) THEN 'banned'
+    WHEN k.external_id IS NOT NULL OR k.networks <> '' THEN (
+      SELECT CASE
+        WHEN had.external_id <> k.external_id THEN 'external id kept'
+        WHEN k.external_id IS NOT NULL AND (SELECT other.id FROM (${currentUserBy('external_id')}) AS other) <> coalesce(had.id, 0)
+          THEN 'external id taken'
+        WHEN had.id IS NOT NULL AND k.networks <> ''
+          THEN (SELECT accounts::text FROM (${WOULD_HAVE}) AS would_have(accounts) WHERE accounts > 100)
+      END
+      FROM (SELECT) AS always LEFT JOIN LATERAL (${CURRENT_USER_OF_IDENTITY}) AS had ON true
+    )
+  END`;
+
+const IS_USER_OF_KEY = Prisma.sql`u.project_id = k.project_id AND u.auth_method = k.auth_method AND u.auth_value_key = k.auth_value_key`;
+
+/**
+ * For each login: registers the identity or counts a login of it, and links the accounts that are new. It is one statement, so one transaction:
+ * of two first logins at the same time, the unique index of current identities makes the later one count as a login. The login wallet becomes
+ * external where it was linked as custodial.
+ *
+ * No two logins may have an identity, an external id or an idempotency key in common. Users are locked in one order. Several logins wait for a
+ * lock only for a moment (55P03).
+ */
+export const recordLogins = keyedStatement<Login, LoginRow>(
+  {
+    project_id: ['int', ({ projectId }) => projectId],
+    ...PROFILE_COLUMNS,
+    networks: ['text', words('network')],
+    public_keys: ['text', words('publicKey')],
+    address_keys: ['text', words('addressKey')],
+    wallet_types: ['text', words('walletType')],
+    ...KEY_COLUMNS,
+  },
+  (keys, isLone) => Prisma.sql`
+    WITH k AS MATERIALIZED (
+      SELECT k.*, ${REFUSAL} AS refusal, ${EARLIER} AS earlier
+      FROM ${isLone ? keys : Prisma.sql`${SHORT_LOCK_LIMIT}, ${keys}`}
+    ), u AS (
+      INSERT INTO users AS existing (project_id, ${LOGIN_COLUMN_NAMES}, last_login, login_count)
+      SELECT project_id, ${LOGIN_COLUMN_NAMES}, now(), 1 FROM k
+      WHERE refusal IS NULL AND earlier IS NULL
+      ORDER BY project_id, auth_method, auth_value_key
+      ON CONFLICT (project_id, auth_method, auth_value_key) WHERE deleted_at IS NULL DO UPDATE SET
+        ${LOGIN_UPDATES},
+        last_login = greatest(existing.last_login, excluded.last_login),
+        login_count = least(existing.login_count::bigint + 1, 2147483647)
+      RETURNING *, xmax = 0 AS created
+    ), added AS (
+      INSERT INTO accounts AS linked (project_id, user_id, network, public_key, address_key, wallet_type)
+      SELECT u.project_id, u.id, a.network::network, a.public_key, a.address_key, a.wallet_type::wallet_type
+      FROM k
+      JOIN u ON ${IS_USER_OF_KEY}
+      CROSS JOIN LATERAL unnest(${listOf('networks')}, ${listOf('public_keys')}, ${listOf('address_keys')}, ${listOf('wallet_types')})
+        WITH ORDINALITY AS a(network, public_key, address_key, wallet_type, ordinal)
+      WHERE ${isToBeLinked(Prisma.sql`u.created`, listOf('address_keys'))}
+      ORDER BY u.project_id, u.id, a.ordinal
+      ON CONFLICT (project_id, user_id, address_key) DO UPDATE SET wallet_type = 'external'
+        WHERE linked.wallet_type = 'custodial' AND excluded.wallet_type = 'external'
+    ), stored AS (
+      ${storeAnswers(Prisma.sql`jsonb_build_object('id', u.id, 'created', u.created)`, Prisma.sql`k JOIN u ON ${IS_USER_OF_KEY}`)}
+    )
+    SELECT k.key_index::int AS "keyIndex", k.refusal, k.earlier, ${SHOWN_COLUMNS}, u.created
+    FROM k LEFT JOIN u ON ${IS_USER_OF_KEY}`,
+);
+
+/** The user of an earlier login, also if they were removed since; null if they were erased. */
+export async function findRegistered(db: Queryable, projectId: number, id: number): Promise<User | null> {
+  const [user] = await db.query<User>(Prisma.sql`
+    SELECT ${SHOWN_COLUMNS} FROM users u WHERE u.project_id = ${projectId}::int AND u.id = ${id}::bigint`);
+  return user ?? null;
+}
