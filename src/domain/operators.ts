@@ -141,8 +141,6 @@ export function hashToken(token: unknown): Buffer<ArrayBuffer> | null {
 }
 
 /** A session that has just begun: its token is known here only. */
-export interface BegunSession {
+export interface BegunSession extends Pick<OperatorSession, 'operator' | 'expiresAt'> {
   readonly token: string;
-  readonly operator: string;
-  readonly expiresAt: string;
 }

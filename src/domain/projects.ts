@@ -63,17 +63,25 @@ export interface ProjectScope {
   readonly [minted]: true;
 }
 
-export interface ProjectSummary {
+/** A project as an operator sees it. Instants are ISO 8601 text, here and below. */
+export interface ProjectRow {
   readonly id: number;
-  readonly name: string;
   readonly appId: string;
-  /** ISO 8601. */
+  readonly name: string;
   readonly createdAt: string;
-  /** Since when its credentials are refused, ISO 8601; null where they are accepted. */
+  /** Since when its credentials are refused; null where they are accepted. */
   readonly disabledAt: string | null;
   /** Its own limit of requests in a minute; null where RATE_LIMIT holds. */
   readonly requestsPerMinute: number | null;
+}
+
+export interface ProjectSummary extends ProjectRow {
   readonly totalUser: number;
+}
+
+/** A project with an operator's right to act on it. */
+export interface OpenProject extends ProjectRow {
+  readonly scope: ProjectScope;
 }
 
 export interface Secret {
@@ -82,7 +90,6 @@ export interface Secret {
   readonly scopes: SecretScope[];
   /** Whether only registered documents are executed for it. */
   readonly documentsOnly: boolean;
-  /** Instants are ISO 8601 text. */
   readonly createdAt: string;
   readonly lastUsedAt: string | null;
   readonly expiresAt: string | null;
@@ -90,12 +97,8 @@ export interface Secret {
 }
 
 /** A new secret as it is shown, this once. */
-export interface NewSecret {
-  readonly id: number;
+export interface NewSecret extends Pick<Secret, 'id' | 'scopes' | 'documentsOnly' | 'expiresAt'> {
   readonly appSecret: string;
-  readonly scopes: SecretScope[];
-  readonly documentsOnly: boolean;
-  readonly expiresAt: string | null;
 }
 
 export interface Rotation extends NewSecret {
@@ -110,14 +113,12 @@ export interface RegisteredDocument {
   /** The SHA-256 of its text, in hexadecimal. */
   readonly id: string;
   readonly name: string;
-  /** ISO 8601. */
   readonly createdAt: string;
   readonly bytes: number;
 }
 
 export interface AuditEntry {
   readonly id: number;
-  /** ISO 8601. */
   readonly at: string;
   readonly actor: string;
   readonly requestId: string | null;
@@ -225,22 +226,4 @@ export type AuditQuestion = { readonly [Name in keyof AuditFilter]?: string | nu
 /** An entry with the keys of `userdir audit --json`. */
 export function entryJson({ id, at, actor, requestId, action, userId: user_id, details }: AuditEntry) {
   return { id, at, actor, request_id: requestId, action, user_id, details };
-}
-
-/** A project as an operator sees it. */
-export interface ProjectRow {
-  readonly id: number;
-  readonly appId: string;
-  readonly name: string;
-  /** Instants are ISO 8601 text. */
-  readonly createdAt: string;
-  /** Since when its credentials are refused; null where they are accepted. */
-  readonly disabledAt: string | null;
-  /** Its own limit; null where RATE_LIMIT holds. */
-  readonly requestsPerMinute: number | null;
-}
-
-/** A project with an operator's right to act on it. */
-export interface OpenProject extends ProjectRow {
-  readonly scope: ProjectScope;
 }

@@ -175,18 +175,10 @@ export function parseRetryAfter(header: string | undefined, now: Date): number |
   return Number.isNaN(at) ? null : Math.max(0, at - now.getTime());
 }
 
-export interface NewWebhook {
-  readonly id: number;
-  readonly url: string;
+export interface NewWebhook extends Pick<Webhook, 'id' | 'url'> {
   /** Shown this once. */
   readonly secret: string;
 }
 
 /** How a test ended. */
-export interface TestResult {
-  readonly ok: boolean;
-  /** The status of the answer; null if there was none. */
-  readonly status: number | null;
-  readonly ms: number;
-  readonly error: string | null;
-}
+export type TestResult = Pick<Attempt, 'ok' | 'status' | 'ms' | 'error'>;
