@@ -129,7 +129,7 @@ function withoutBeat(text: string): string {
 }
 
 /**
- * Whether the holder is alive, by its pid. That is known only within the same host, boot and PID namespace. ThreadTask the pid
+ * Whether the holder is alive, by its pid. That is known only within the same host, boot and PID namespace. Elsewhere the pid
  * may not exist here although its process lives, or belong to another process.
  */
 export function judgeByPid(holder: LockHolder): 'alive' | 'dead' | 'unknown' {

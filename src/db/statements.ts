@@ -245,12 +245,9 @@ export function keyedStatement<Key, Row>(
 
 /** Makes a statement on its first use. */
 function once(make: () => Prisma.Sql) {
-  let made: { name: string; text: string; values: readonly unknown[] } | undefined;
+  let made: Statement | undefined;
   return () => {
-    if (made === undefined) {
-      const { text, values } = make();
-      made = { name: statementName(text), text, values };
-    }
+    made ??= namedStatement(make());
     return made;
   };
 }
