@@ -88,6 +88,7 @@ const NO_DOCUMENT = parse('{ __typename }');
  */
 function usePreparedRequest(): Plugin {
   const preparedOf = (context: unknown) => (context as ServerContext).prepared;
+  const execute = (context: unknown) => executeRequest(preparedOf(context), context as EngineContext);
   return {
     onParams({ setParams, context }) {
       const { query, variables, operationName, document } = preparedOf(context);
@@ -105,15 +106,9 @@ function usePreparedRequest(): Plugin {
       // Yoga does not mask validation errors.
       setResult(toGraphQLErrors(preparedOf(context).document.errors, () => undefined));
     },
-    onExecute({ args, setExecuteFn }) {
-      const context = args.contextValue as unknown as EngineContext;
-      setExecuteFn(() => executeRequest(preparedOf(context), context));
-    },
+    onExecute: ({ args, setExecuteFn }) => setExecuteFn(() => execute(args.contextValue)),
     // A subscription that is refused: others do not come here (graphql/plugin.ts).
-    onSubscribe({ args, setSubscribeFn }) {
-      const context = args.contextValue as unknown as EngineContext;
-      setSubscribeFn(() => executeRequest(preparedOf(context), context));
-    },
+    onSubscribe: ({ args, setSubscribeFn }) => setSubscribeFn(() => execute(args.contextValue)),
   };
 }
 

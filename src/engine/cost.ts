@@ -105,9 +105,7 @@ export interface RowCost {
 const rowCosts = nodeProperty<FieldNode, RowCost>('cost of a row');
 
 /** What is paid for this field if it is a list that declares its rows. */
-export function rowCostOf(node: FieldNode): RowCost | undefined {
-  return rowCosts.get(node);
-}
+export const rowCostOf = rowCosts.get;
 
 /**
  * What a valid operation costs with the variables of a request. A field costs 1. A list multiplies what is below it

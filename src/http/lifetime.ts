@@ -53,23 +53,20 @@ export interface Lifetime<Permit> {
   write(piece: string | Buffer): Promise<void>;
 }
 
-/** How many may be open at once. */
-export interface Places {
-  /** Takes one; throws where there is none. Returns what gives it back. */
-  take(holder: string): () => void;
-  /** How many are taken. */
-  count(): number;
-}
+export type Places = ReturnType<typeof createPlaces>;
 
+/** Places for what may be open at once. */
 export function createPlaces(
   { perHolder, inAll }: { readonly perHolder: number; readonly inAll: number },
   refusal: (isOwn: boolean) => AppError,
-): Places {
+) {
   const taken = new Map<string, number>();
   let all = 0;
   return {
+    /** How many are taken. */
     count: () => all,
-    take(holder) {
+    /** Takes one; throws where there is none. Returns what gives it back. */
+    take(holder: string): () => void {
       const own = taken.get(holder) ?? 0;
       if (own >= perHolder || all >= inAll) throw refusal(own >= perHolder);
       taken.set(holder, own + 1);
@@ -216,16 +213,11 @@ function closing(): AppError {
   return new AppError('UNAVAILABLE', 'The service is closing. Connect again, with the last id that you have handled.');
 }
 
-/** Answers that stay open: streams of Server-Sent Events. */
+/* Answers that stay open: streams of Server-Sent Events. */
 
-export interface StreamLimits {
-  /** Open streams of one project, in this process. */
-  readonly perProject: number;
-  /** Of all projects. */
-  readonly inAll: number;
-}
-
-const LIMITS: StreamLimits = { perProject: 2_000, inAll: 10_000 };
+/** Open streams of one project, and of all, in this process. */
+const LIMITS = { perProject: 2_000, inAll: 10_000 };
+export type StreamLimits = Readonly<typeof LIMITS>;
 /** How often a comment is sent on a stream, so that nothing on its way counts it as idle. */
 const HEARTBEAT_MS = 15_000;
 /** Also what a stream begins with, once its place in the feed is settled: the client sees the headers then. */
@@ -241,20 +233,7 @@ export function accepts(header: string | undefined, type: string): boolean {
 /** A stream that was admitted. Its permission is that of its credentials. */
 export type OpenStream = Lifetime<ProjectScope>;
 
-export interface Streams {
-  /**
-   * Answers with a stream of the texts that `events` makes. Each is made when the client has read most of those before it. RATE_LIMITED
-   * where too many are open.
-   */
-  send(
-    request: FastifyRequest,
-    reply: FastifyReply,
-    permission: Permission,
-    events: (stream: OpenStream) => AsyncGenerator<string, void>,
-  ): FastifyReply;
-  /** How many are open. */
-  count(): number;
-}
+export type Streams = ReturnType<typeof createStreams>;
 
 /** Call it before the routes are registered. */
 export function createStreams(
@@ -262,7 +241,7 @@ export function createStreams(
   projects: Pick<Credentialed, 'authenticate'>,
   lifetimes: Lifetimes,
   limits: StreamLimits = LIMITS,
-): Streams {
+) {
   const places = createPlaces({ perHolder: limits.perProject, inAll: limits.inAll }, () => tooMany(limits));
   const beats = new Set<() => void>();
   const timer = setInterval(() => {
@@ -271,8 +250,18 @@ export function createStreams(
   app.addHook('onClose', async () => clearInterval(timer));
 
   return {
+    /** How many are open. */
     count: places.count,
-    send(request, reply, permission, events) {
+    /**
+     * Answers with a stream of the texts that `events` makes. Each is made when the client has read most of those before it. RATE_LIMITED
+     * where too many are open.
+     */
+    send(
+      request: FastifyRequest,
+      reply: FastifyReply,
+      permission: Permission,
+      events: (stream: OpenStream) => AsyncGenerator<string, void>,
+    ): FastifyReply {
       const { appId } = request.scope;
       // Null only without credentials, and then there is no scope.
       const credentials = readCredentials(request.headers) as NonNullable<ReturnType<typeof readCredentials>>;
