@@ -43,19 +43,15 @@ export interface Database extends Queryable {
   /** The same within the time limits of a request. After a conflict with another transaction, `work` runs again from its start. */
   requestTransaction<Result>(work: (tx: Queryable) => Promise<Result>, isolation?: Isolation): Promise<Result>;
   /**
-   * Calls `onNotice` for every notice of a channel, and whenever some may have been missed. Does nothing on the embedded
-   * engine, which has one process: that process knows what it changed. `onFailure` is told when the connection breaks; it is made
-   * again.
+   * Calls `onNotice` for every notice of a channel, and whenever some may have been missed. `onFailure` gets every error of the connection,
+   * which is made again. Does nothing on the embedded engine, which has one process: that process knows what it changed.
    */
   listen(channel: string, onNotice: () => void, onFailure: (error: unknown) => void): void;
-  /**
-   * Keeps a session outside the pool for `work`, and begins again when it breaks or `work` fails. Does nothing on the embedded engine, whose
-   * only session is the pool's.
-   */
+  /** Keeps a session outside the pool for `work`, and begins again when it breaks or `work` fails. Does nothing on the embedded engine. */
   keepSession(work: (session: Session) => Promise<void>): void;
   /** Opens a connection to the embedded engine for another thread (EmbeddedEngine); null on PostgreSQL. */
   readonly openPort: EmbeddedEngine['openPort'] | null;
-  /** Load of the embedded engine; null on PostgreSQL, which has statistics of its own. */
+  /** Null on PostgreSQL, which has statistics of its own. */
   engineUsage(): ReturnType<EmbeddedEngine['usage']> | null;
   /** Throws if the database does not answer, or if its settings would make our answers wrong. */
   check(): Promise<void>;

@@ -15,11 +15,6 @@ import { PGlite } from '@electric-sql/pglite';
 export type ToWorker = { readonly open: MessagePort; readonly client: number } | { readonly close: true };
 export type FromWorker = { readonly ready: true } | { readonly closed: true };
 
-export interface WorkerData {
-  /** The directory of the database, which is made where there is none. */
-  readonly dataDir: string;
-}
-
 /** A connection of a client. */
 interface Connection {
   readonly port: MessagePort;
@@ -44,7 +39,8 @@ const READY_BYTES = 6;
 /** Made by the build (empty-database.js). */
 const EMPTY_DATABASE = fileURLToPath(new URL('./empty-database.tgz', import.meta.url));
 
-const { dataDir } = workerData as WorkerData;
+/** The directory of the database, which is made where there is none. */
+const dataDir: string = workerData;
 if (!existsSync(dataDir)) await makeDatabase();
 // PGlite makes most of its files writable for all users, and the directory may be accessible to them.
 chmodSync(dataDir, 0o700);
@@ -69,10 +65,7 @@ port.on('message', (message: ToWorker) => {
 });
 send({ ready: true });
 
-/**
- * Unpacks EMPTY_DATABASE in another directory, which is renamed when complete. So neither a killed process nor a full disk leaves an incomplete
- * database.
- */
+/** Unpacks EMPTY_DATABASE in another directory, renamed when complete: neither a killed process nor a full disk leaves a part of a database. */
 async function makeDatabase(): Promise<void> {
   // Loaded only where it is used, because it takes time and memory.
   const { extract } = await import('tar');

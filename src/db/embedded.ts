@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { Duplex } from 'node:stream';
 import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads';
-import type { FromWorker, ToWorker, WorkerData } from './embedded-worker.js';
+import type { FromWorker, ToWorker } from './embedded-worker.js';
 
 const NOT_OPEN = 'The embedded database is not open.';
 
@@ -26,8 +26,7 @@ export function createEmbeddedEngine(dataDir: string) {
 
   function start(): Promise<Worker> {
     if (abandoned) throw new Error(NOT_OPEN);
-    const workerData: WorkerData = { dataDir: databaseDir };
-    running = new Worker(new URL('./embedded-worker.js', import.meta.url), { workerData });
+    running = new Worker(new URL('./embedded-worker.js', import.meta.url), { workerData: databaseDir });
     return untilReady(running, databaseDir);
   }
 

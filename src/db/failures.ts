@@ -75,10 +75,7 @@ export function movingProject(cause?: unknown): AppError {
 const LOCKED =
   'What this request needs is locked, by an import or another long change. Nothing was changed. Send the request again.';
 
-/**
- * UNAVAILABLE where the database is away, is a standby after a failover, is not that of the project, or keeps a row locked; any other error as
- * it is.
- */
+/** UNAVAILABLE where the database is away, has become a standby, is not that of the project, or keeps a row locked; other errors as they are. */
 export function toUnavailable(error: unknown): unknown {
   if (isMoving(error)) return movingProject(error);
   if (isLockTimeout(error)) return unavailable(LOCKED, error);
@@ -105,10 +102,7 @@ export const isNotPermitted = hasCode(/^42501$/);
 export const isUniqueViolation = hasCode(/^23505$/);
 /** SQLSTATE class 22: the database could not accept a value. */
 export const isDataException = hasCode(/^22...$/);
-/**
- * A value, a rule of the data or another transaction was in the way: the statement is undone, and the session is as it was before. A new one
- * would have to prepare every statement again.
- */
+/** The statement is undone, and the session is as it was before: a new one would have to prepare every statement again. */
 export const leavesSession = hasCode(/^(22...|23...|40...|UD...|55P03|57014)$/);
 
 /** What PostgreSQL was doing when it waited for the transaction that holds a row. */

@@ -169,10 +169,7 @@ export function createTransactions(
     }
   }
 
-  /**
-   * Runs `work` again after a deadlock or a serialization failure: the database has undone all of it. Throws UNAVAILABLE while the
-   * database is away.
-   */
+  /** Runs `work` again after a deadlock or a serialization failure, which has undone all of it. UNAVAILABLE while the database is away. */
   async function withRetries<Result>(work: () => Promise<Result>): Promise<Result> {
     for (let tries = 1; ; tries += 1) {
       try {

@@ -31,8 +31,6 @@ interface ServerContext {
   readonly context: EngineContext;
 }
 
-export type Answerer = ReturnType<typeof createAnswerer>;
-
 /** Answers prepared requests. `onFailure` is told of errors that belong to no resolver. */
 export function createAnswerer(schema: GraphQLSchema, documents: DocumentCache, onFailure: (cause: unknown) => void) {
   const yoga = createYoga<ServerContext, EngineContext>({

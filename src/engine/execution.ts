@@ -103,12 +103,9 @@ export async function executeRequest(
   if (request.refusal !== null) return refusalOf(request, context);
   if (result.errors === undefined) return result;
   const errors = toGraphQLErrors(result.errors, context.report);
-  request.isUnavailable = isEmpty(result) && errors.some(({ extensions }) => extensions['code'] === 'UNAVAILABLE');
+  const isEmpty = Object.values(result.data ?? {}).every((value) => value === null);
+  request.isUnavailable = isEmpty && errors.some(({ extensions }) => extensions['code'] === 'UNAVAILABLE');
   return { ...result, errors };
-}
-
-function isEmpty({ data }: ExecutionResult): boolean {
-  return Object.values(data ?? {}).every((value) => value === null);
 }
 
 function refusalOf({ refusal, document }: PreparedRequest, { report }: Pick<EngineContext, 'report'>): ExecutionResult {
@@ -163,12 +160,7 @@ export function weightOfRequest({ refusal, cost }: Pick<PreparedRequest, 'refusa
 
 /** The weight of an operation of this cost. */
 export function weightOfCost(cost: number): number {
-  return 1 + unitsOfCost(cost);
-}
-
-/** The whole units of a cost. */
-export function unitsOfCost(cost: number): number {
-  return Math.floor(cost / COST_PER_UNIT);
+  return 1 + Math.floor(cost / COST_PER_UNIT);
 }
 
 /** A smaller operation starts all its root fields at once, so that their reads share statements. */
@@ -196,7 +188,7 @@ export function countCosts(
     return (cost) => {
       charged += cost;
       if (charged > weighed) {
-        addWeight(unitsOfCost(charged) - unitsOfCost(weighed));
+        addWeight(weightOfCost(charged) - weightOfCost(weighed));
         weighed = charged;
       }
       // A mutation is always answered, because its work is done.

@@ -35,10 +35,7 @@ export function endGently(socket: Socket): void {
   socket.once('close', () => clearTimeout(force));
 }
 
-/**
- * A connection that is silent for so long ends while the server closes. Until then its client may be about to send a request, which would be
- * reset.
- */
+/** A connection that is silent for so long ends while the server closes. Until then its client may be about to send a request. */
 const GRACE_MS = 1_000;
 const CHECK_MS = 20;
 /** After the longest request, its answer may take so long to be read. */
@@ -150,25 +147,36 @@ const SMALL_ANSWER = 65_536;
 /** What a project may leave unread. */
 const MAX_UNREAD_BYTES = 4 * LARGEST_ANSWER_BYTES;
 
+/** How much each holder has, and all together. */
+export function createCounts() {
+  const counts = new Map<string, number>();
+  let all = 0;
+  const of = (holder: string) => counts.get(holder) ?? 0;
+  return {
+    of,
+    all: () => all,
+    /** Adds until the returned function is called. */
+    add(holder: string, amount: number): () => void {
+      counts.set(holder, of(holder) + amount);
+      all += amount;
+      return () => {
+        const left = of(holder) - amount;
+        if (left > 0) counts.set(holder, left);
+        else counts.delete(holder);
+        all -= amount;
+      };
+    },
+  };
+}
+
 export type UnreadBytes = ReturnType<typeof createUnreadBytes>;
 
 /** Counts, by project, what waits in memory until its clients read it: answers, and pieces of what goes on (lifetime.ts). */
 export function createUnreadBytes() {
-  const unread = new Map<string, number>();
-
-  /** Counts bytes until the returned function is called. */
-  function add(project: string, bytes: number): () => void {
-    unread.set(project, (unread.get(project) ?? 0) + bytes);
-    return () => {
-      const left = (unread.get(project) as number) - bytes;
-      if (left > 0) unread.set(project, left);
-      else unread.delete(project);
-    };
-  }
-
+  const { of, add } = createCounts();
   return {
     add,
-    isFull: (project: string) => (unread.get(project) ?? 0) > MAX_UNREAD_BYTES,
+    isFull: (project: string) => of(project) > MAX_UNREAD_BYTES,
     /** Counts an answer until it is read. The characters of a text are taken for its bytes. */
     addAnswer(project: string, payload: unknown, { raw, request }: FastifyReply): void {
       if (typeof payload !== 'string' && !Buffer.isBuffer(payload)) return;

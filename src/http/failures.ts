@@ -196,10 +196,7 @@ const NOT_HTTP = new AppError('BAD_USER_INPUT', 'The request is not valid HTTP.'
 /** Connections that have been refused. All that arrives on them later is malformed too. */
 const refused = new WeakSet<Socket>();
 
-/**
- * Answers bytes that Node's parser refuses, which never become a request. The answer goes to the socket, after the answers to
- * the requests that came before.
- */
+/** Answers bytes that Node's parser refuses, which never become a request, after the answers to the requests that came before. */
 export function refuseMalformedHttp(error: { readonly code?: string }, socket: Socket): void {
   if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && uploading.has(socket)) return;
   if (error.code === 'ECONNRESET' || socket.destroyed) {

@@ -5,7 +5,7 @@ import type { Permission, ProjectScope } from '../domain/projects.js';
 import { AppError } from '../errors.js';
 import type { RunWithAdmission } from './admission.js';
 import { type Credentialed, readCredentials } from './authentication.js';
-import { notRead, onConnectionEnd, type UnreadBytes } from './connections.js';
+import { createCounts, notRead, onConnectionEnd, type UnreadBytes } from './connections.js';
 
 /*
  * What outlives its request: streams of events, downloads, uploads. An answer of one piece is weighed, permitted and bounded once,
@@ -60,23 +60,15 @@ export function createPlaces(
   { perHolder, inAll }: { readonly perHolder: number; readonly inAll: number },
   refusal: (isOwn: boolean) => AppError,
 ) {
-  const taken = new Map<string, number>();
-  let all = 0;
+  const taken = createCounts();
   return {
     /** How many are taken. */
-    count: () => all,
+    count: taken.all,
     /** Takes one; throws where there is none. Returns what gives it back. */
     take(holder: string): () => void {
-      const own = taken.get(holder) ?? 0;
-      if (own >= perHolder || all >= inAll) throw refusal(own >= perHolder);
-      taken.set(holder, own + 1);
-      all += 1;
-      return () => {
-        all -= 1;
-        const left = (taken.get(holder) as number) - 1;
-        if (left === 0) taken.delete(holder);
-        else taken.set(holder, left);
-      };
+      const isOwn = taken.of(holder) >= perHolder;
+      if (isOwn || taken.all() >= inAll) throw refusal(isOwn);
+      return taken.add(holder, 1);
     },
   };
 }
@@ -252,10 +244,7 @@ export function createStreams(
   return {
     /** How many are open. */
     count: places.count,
-    /**
-     * Answers with a stream of the texts that `events` makes. Each is made when the client has read most of those before it. RATE_LIMITED
-     * where too many are open.
-     */
+    /** Streams the texts of `events`: each is made when the client has read most of those before it. RATE_LIMITED where too many are open. */
     send(
       request: FastifyRequest,
       reply: FastifyReply,
@@ -278,9 +267,7 @@ export function createStreams(
         },
         endsAtClose: true,
       };
-      const stream = lifetimes.begin(request, reply, terms, async (open) => {
-        for await (const text of withHeartbeats(events(open), beats)) await open.write(text);
-      });
+      const stream = lifetimes.begin(request, reply, terms, (open) => writeAll(events(open), open.write, beats));
       return reply
         .headers({
           'content-type': `${EVENT_STREAM}; charset=utf-8`,
@@ -294,39 +281,32 @@ export function createStreams(
   };
 }
 
-/** The texts, and a heartbeat where none comes for long. */
-async function* withHeartbeats(
+/** Writes texts one after another, and a heartbeat where none comes for long. */
+async function writeAll(
   texts: AsyncGenerator<string, void>,
+  write: OpenStream['write'],
   beats: Set<() => void>,
-): AsyncGenerator<string, void> {
-  let wake = () => {};
-  const beat = () => wake();
+): Promise<void> {
+  let isWriting = false;
+  let written = Promise.resolve();
+  const send = (text: string) => {
+    isWriting = true;
+    written = written
+      .then(() => write(text))
+      .finally(() => {
+        isWriting = false;
+      });
+    return written;
+  };
+  const beat = () => {
+    // Where it cannot be written, the next text cannot either.
+    if (!isWriting) send(HEARTBEAT).catch(() => undefined);
+  };
   beats.add(beat);
   try {
-    for (;;) {
-      let isThere = false;
-      // Not Promise.race, which would keep something for each heartbeat until the text comes.
-      const next = texts.next().finally(() => {
-        isThere = true;
-        wake();
-      });
-      // Awaited below; until then a rejection must not count as unhandled.
-      next.catch(() => undefined);
-      for (;;) {
-        await new Promise<void>((resolve) => {
-          wake = resolve;
-          if (isThere) resolve();
-        });
-        if (isThere) break;
-        yield HEARTBEAT;
-      }
-      const { done, value } = await next;
-      if (done) return;
-      yield value;
-    }
+    for await (const text of texts) await send(text);
   } finally {
     beats.delete(beat);
-    await texts.return();
   }
 }
 

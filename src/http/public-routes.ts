@@ -7,10 +7,7 @@ import { logIds } from './request-log.js';
 /** The credentials of the demo project, for a request that may see them on a page; null for any other. */
 export type DemoCredentials = (request: FastifyRequest) => Credentials | null;
 
-/**
- * The Content-Security-Policy of a page. The page may load what `sources` names and may send requests to this service only, so
- * credentials typed into it stay here. No other page may show it in a frame.
- */
+/** The policy of a page, which may load what `sources` names and send requests to this service only: credentials typed into it stay here. */
 export function pagePolicy(sources: Record<string, string>): string {
   const more = Object.entries(sources).map(([kind, source]) => `${kind}-src ${source}; `);
   return `default-src 'none'; connect-src 'self'; img-src 'self' data:; ${more.join('')}base-uri 'none'; form-action 'none'; frame-ancestors 'none'`;
