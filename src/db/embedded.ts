@@ -20,7 +20,6 @@ export function createEmbeddedEngine(dataDir: string) {
   let running: Worker | null = null;
   let abandoned = false;
   let starts = 0;
-  /** Busy time of the current worker. */
   let busyMs = () => 0;
   let busyBeforeMs = 0;
 

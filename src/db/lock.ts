@@ -29,7 +29,6 @@ export interface LockOptions {
   readonly deadAfterMs?: number;
 }
 
-/** The data directory is in use by `holder`. */
 export class DataDirLockedError extends Error {
   override name = 'DataDirLockedError';
   constructor(
@@ -42,7 +41,6 @@ export class DataDirLockedError extends Error {
   }
 }
 
-/** This process has lost its lock of the data directory. */
 export class DataDirLostError extends Error {
   override name = 'DataDirLostError';
   constructor(path: string) {

@@ -42,7 +42,6 @@ const LOGIN_METHOD_FORM = `${LOGIN_METHODS.join(', ')}, or several of them separ
 export const says = (name: string, accepted: string) => (issue: { input?: unknown }) =>
   expected(name, issue.input, accepted);
 
-/** How many unknown keys are named. */
 const KEYS_NAMED = 5;
 
 interface Issue {
@@ -270,7 +269,6 @@ function decodeCursor(text: string): Position | null {
   return exists && encodeCursor(position) === text ? position : null;
 }
 
-/** The position of an entry in a list. */
 export function positionOf({ at, id }: Pick<AuditEntry, 'at' | 'id'>): Position {
   return { createdAt: new Date(at), id };
 }

@@ -54,7 +54,6 @@ export function readJsonBody(body: Uint8Array, limit = Number.POSITIVE_INFINITY)
   throw new AppError('BAD_USER_INPUT', `body: got ${json.length} bytes, expected at most ${limit}.`);
 }
 
-/** A Fastify parser of JSON bodies. */
 export function jsonBodyParser(limit?: number) {
   return (_request: FastifyRequest, body: Buffer, done: (error: Error | null, parsed?: unknown) => void): void => {
     let parsed: unknown;

@@ -144,7 +144,6 @@ export function closeInOrder(app: FastifyInstance, requestTimeoutMs: number): ()
 
 /** A smaller answer fits into the buffers of the operating system, unless it waits behind others on its connection. */
 const SMALL_ANSWER = 65_536;
-/** What a project may leave unread. */
 const MAX_UNREAD_BYTES = 4 * LARGEST_ANSWER_BYTES;
 
 /** How much each holder has, and all together. */

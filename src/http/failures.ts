@@ -6,9 +6,6 @@ import { AppError, badInput, type ErrorCode, fromUnknown } from '../errors.js';
 import { currentAnswer, endGently } from './connections.js';
 import { logIds } from './request-log.js';
 
-/** How both interfaces and the pages answer a request that fails. */
-
-/** Headers of every answer. */
 export function setCommonHeaders(request: FastifyRequest, reply: FastifyReply): void {
   reply.headers({ 'x-request-id': request.id, 'cache-control': 'no-store' });
 }

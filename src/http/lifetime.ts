@@ -62,7 +62,6 @@ export function createPlaces(
 ) {
   const taken = createCounts();
   return {
-    /** How many are taken. */
     count: taken.all,
     /** Takes one; throws where there is none. Returns what gives it back. */
     take(holder: string): () => void {
@@ -73,7 +72,6 @@ export function createPlaces(
   };
 }
 
-/** One that is open. */
 interface Open {
   readonly terms: Terms<unknown>;
   end(reason: AppError): void;
@@ -242,7 +240,6 @@ export function createStreams(
   app.addHook('onClose', async () => clearInterval(timer));
 
   return {
-    /** How many are open. */
     count: places.count,
     /** Streams the texts of `events`: each is made when the client has read most of those before it. RATE_LIMITED where too many are open. */
     send(

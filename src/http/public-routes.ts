@@ -20,7 +20,6 @@ export interface FrontPageOptions {
   readonly demoCredentials: DemoCredentials;
 }
 
-/** The page at `/`. */
 export const frontPagePlugin: FastifyPluginAsync<FrontPageOptions> = async (app, options) => {
   app.get('/', { schema: { hide: true } }, async (request, reply) =>
     reply
