@@ -16,15 +16,16 @@ export type ToWorker = { readonly open: MessagePort; readonly client: number } |
 export type FromWorker = { readonly ready: true } | { readonly closed: true };
 
 /** A connection of a client. */
-interface Connection {
-  readonly port: MessagePort;
+class Connection {
   /** What has arrived of messages that have not been executed. */
-  pending: Uint8Array;
-  hasStarted: boolean;
+  pending = new Uint8Array(0);
+  hasStarted = false;
   /** Whether it is closed or replaced, so that nothing more of it is executed. */
-  hasEnded: boolean;
+  hasEnded = false;
   /** The prepared statements that it has made. */
-  readonly statements: Set<string>;
+  readonly statements = new Set<string>();
+
+  constructor(readonly port: MessagePort) {}
 }
 
 const port = parentPort;
@@ -91,13 +92,7 @@ async function close(): Promise<void> {
 
 async function open({ open: itsPort, client }: Extract<ToWorker, { open: unknown }>): Promise<void> {
   const previous = connections.get(client);
-  const connection: Connection = {
-    port: itsPort,
-    pending: new Uint8Array(0),
-    hasStarted: false,
-    hasEnded: false,
-    statements: new Set(),
-  };
+  const connection = new Connection(itsPort);
   connections.set(client, connection);
   if (previous !== undefined) await end(previous);
   itsPort.on('message', (bytes: Uint8Array) => next(() => receive(connection, bytes)));

@@ -176,11 +176,7 @@ export const loginMethods = (name: string) => {
 };
 
 /** A filter from its parsed parts. An absent part does not restrict the users. */
-export function userFilter(parts: {
-  createdFrom?: Date | null | undefined;
-  createdTo?: Date | null | undefined;
-  loginMethods?: readonly LoginMethod[] | null | undefined;
-}): UserFilter {
+export function userFilter(parts: { [Part in keyof UserFilter]?: UserFilter[Part] | null | undefined }): UserFilter {
   const { loginMethods } = parts;
   const methods = loginMethods && LOGIN_METHODS.filter((method) => loginMethods.includes(method));
   return {

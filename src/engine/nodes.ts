@@ -3,7 +3,6 @@ import {
   type FieldNode,
   type GraphQLError,
   type GraphQLField,
-  type GraphQLLeafType,
   type GraphQLObjectType,
   type GraphQLOutputType,
   type GraphQLResolveInfo,
@@ -109,11 +108,7 @@ type Values = Record<string, unknown>;
 /** Coerced variables, or why they cannot be. */
 export type ReadVariables = (given: Values) => { coerced?: Values; errors?: readonly GraphQLError[] };
 
-interface Variable {
-  readonly name: string;
-  readonly type: GraphQLLeafType;
-  readonly isNullable: boolean;
-}
+type Variable = NonNullable<ReturnType<typeof plainVariable>>;
 
 /** What coerces the variables of an operation. */
 export function variablesReader(schema: GraphQLSchema, definitions: readonly VariableDefinitionNode[]): ReadVariables {
@@ -127,10 +122,7 @@ export function variablesReader(schema: GraphQLSchema, definitions: readonly Var
 }
 
 /** Null for a variable with a default, of a list or of an input object. */
-function plainVariable(
-  schema: GraphQLSchema,
-  { variable, type: node, defaultValue }: VariableDefinitionNode,
-): Variable | null {
+function plainVariable(schema: GraphQLSchema, { variable, type: node, defaultValue }: VariableDefinitionNode) {
   const type = typeFromAST(schema, node);
   const plain = getNullableType(type);
   if (defaultValue !== undefined || !isLeafType(plain)) return null;

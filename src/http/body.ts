@@ -142,13 +142,10 @@ export const takeArrivedBody: preParsingHookHandler = ({ headers }, _reply, payl
 
 /** What Fastify calls of the stream of a body that it reads as a whole. */
 class ArrivedBody {
-  readonly #body: Buffer;
   #onData: (chunk: Buffer) => void = () => {};
   #onEnd: () => void = () => {};
 
-  constructor(body: Buffer) {
-    this.#body = body;
-  }
+  constructor(readonly body: Buffer) {}
 
   on(event: 'data' | 'end' | 'error', listener: () => void): void {
     if (event === 'data') this.#onData = listener;
@@ -158,7 +155,7 @@ class ArrivedBody {
   removeListener(): void {}
 
   resume(): void {
-    this.#onData(this.#body);
+    this.#onData(this.body);
     this.#onEnd();
   }
 }

@@ -260,16 +260,14 @@ export function limitRequestTime(app: FastifyInstance, { timeoutMs, unreadMs }: 
   function check(): void {
     endUnread();
     for (const reply of open.arrivedBefore(performance.now() - timeoutMs)) {
-      open.remove(reply.request);
-      reply.request.hasTimedOut = true;
-      if (reply.request.socket.destroyed) continue;
+      const { request } = reply;
+      open.remove(request);
+      request.hasTimedOut = true;
+      if (request.socket.destroyed) continue;
+      const hasArrived = request.raw.complete;
       // A connection whose client is still sending cannot be used again.
-      if (!reply.request.raw.complete) reply.header('connection', 'close');
-      reply.send(
-        reply.request.raw.complete
-          ? unanswered()
-          : new AppError('REQUEST_TIMEOUT', 'The request did not arrive in time.'),
-      );
+      if (!hasArrived) reply.header('connection', 'close');
+      reply.send(hasArrived ? unanswered() : new AppError('REQUEST_TIMEOUT', 'The request did not arrive in time.'));
       // The handler's own answer would come too late.
       reply.hijack();
     }
@@ -321,15 +319,10 @@ function createOpenRequests() {
   };
 }
 
-interface Unread {
-  answer: ServerResponse;
-  since: number;
-}
-
 /** Returns a function that ends the connections whose current answer has been unread for longer than `longestMs`. */
 function watchUnread(app: FastifyInstance, longestMs: number): () => void {
   // Watches connections and not answers: there are fewer of them, and answers are nearly always read at once.
-  const connections = new Map<Socket, Unread | null>();
+  const connections = new Map<Socket, { readonly answer: ServerResponse; readonly since: number } | null>();
   app.server.on('connection', (socket) => {
     connections.set(socket, null);
     socket.once('close', () => connections.delete(socket));
