@@ -3,40 +3,41 @@
  * it a form: REST a status and `{"error"}` (spec, "Errors"), GraphQL a message with `extensions.code`.
  */
 
-/** What each code means over HTTP, and whether its message is for the caller. */
-const CODES = {
-  BAD_USER_INPUT: { status: 400, exposed: true },
-  UNAUTHENTICATED: { status: 401, exposed: true },
-  FORBIDDEN: { status: 403, exposed: true },
+/** The status of each code over HTTP. */
+const STATUSES = {
+  BAD_USER_INPUT: 400,
+  UNAUTHENTICATED: 401,
+  FORBIDDEN: 403,
   /** Its credentials are right, and refused until the operator enables the project again. */
-  PROJECT_DISABLED: { status: 403, exposed: true },
-  BANNED: { status: 403, exposed: true },
-  NOT_FOUND: { status: 404, exposed: true },
-  METHOD_NOT_ALLOWED: { status: 405, exposed: true },
-  REQUEST_TIMEOUT: { status: 408, exposed: true },
+  PROJECT_DISABLED: 403,
+  BANNED: 403,
+  NOT_FOUND: 404,
+  METHOD_NOT_ALLOWED: 405,
+  REQUEST_TIMEOUT: 408,
   /** The project has registered no such document. */
-  DOCUMENT_NOT_FOUND: { status: 404, exposed: true },
+  DOCUMENT_NOT_FOUND: 404,
   /** The secret is for registered documents only. */
-  DOCUMENT_REQUIRED: { status: 403, exposed: true },
+  DOCUMENT_REQUIRED: 403,
   /** The client is to send the query with its hash. Clients of automatic persisted queries expect 200. */
-  PERSISTED_QUERY_NOT_FOUND: { status: 200, exposed: true },
-  CONFLICT: { status: 409, exposed: true },
-  CURSOR_EXPIRED: { status: 410, exposed: true },
+  PERSISTED_QUERY_NOT_FOUND: 200,
+  CONFLICT: 409,
+  CURSOR_EXPIRED: 410,
   /** The key is that of another request. A retry with it cannot succeed. */
-  IDEMPOTENCY_KEY_REUSED: { status: 409, exposed: true },
-  PAYLOAD_TOO_LARGE: { status: 413, exposed: true },
-  UNSUPPORTED_MEDIA_TYPE: { status: 415, exposed: true },
-  RATE_LIMITED: { status: 429, exposed: true },
-  HEADERS_TOO_LARGE: { status: 431, exposed: true },
-  UNAVAILABLE: { status: 503, exposed: true },
-  INTERNAL_SERVER_ERROR: { status: 500, exposed: false },
-} as const;
+  IDEMPOTENCY_KEY_REUSED: 409,
+  PAYLOAD_TOO_LARGE: 413,
+  UNSUPPORTED_MEDIA_TYPE: 415,
+  RATE_LIMITED: 429,
+  HEADERS_TOO_LARGE: 431,
+  UNAVAILABLE: 503,
+  /** Its message is for the operator, not for the caller. */
+  INTERNAL_SERVER_ERROR: 500,
+};
 
-export type ErrorCode = keyof typeof CODES;
-export const ERROR_CODES = Object.keys(CODES) as readonly ErrorCode[];
+export type ErrorCode = keyof typeof STATUSES;
+export const ERROR_CODES = Object.keys(STATUSES) as readonly ErrorCode[];
 
 export function isErrorCode(code: unknown): code is ErrorCode {
-  return typeof code === 'string' && Object.hasOwn(CODES, code);
+  return typeof code === 'string' && Object.hasOwn(STATUSES, code);
 }
 
 const MASKED_MESSAGE = 'The service could not complete the request.';
@@ -53,19 +54,19 @@ export class AppError extends Error {
   ) {
     // A mistake of a caller is not a fault in our code. Recording the stack takes longer than the rest of a refusal.
     const { stackTraceLimit } = Error;
-    if (CODES[code].exposed) Error.stackTraceLimit = 0;
+    if (code !== 'INTERNAL_SERVER_ERROR') Error.stackTraceLimit = 0;
     super(message, { cause: options.cause });
     Error.stackTraceLimit = stackTraceLimit;
     this.headers = options.headers ?? {};
   }
 
   get status(): number {
-    return CODES[this.code].status;
+    return STATUSES[this.code];
   }
 
   /** The message for the caller; one fixed sentence instead, if the message could reveal internals. */
   get publicMessage(): string {
-    return CODES[this.code].exposed ? this.message : MASKED_MESSAGE;
+    return this.code === 'INTERNAL_SERVER_ERROR' ? MASKED_MESSAGE : this.message;
   }
 }
 
@@ -87,23 +88,21 @@ export function fromUnknown(error: unknown): AppError {
 
 /** The error of a request that Fastify refused before it reached our code. */
 function fromHttpFailure(status: number, cause: unknown): AppError {
-  if (status === 413) return new AppError('PAYLOAD_TOO_LARGE', 'The request body is too large.', { cause });
-  if (status === 415)
-    return new AppError('UNSUPPORTED_MEDIA_TYPE', 'The request body must be sent with content-type application/json.', {
-      cause,
-    });
-  if (status === 404) return new AppError('NOT_FOUND', 'There is nothing at this path.', { cause });
-  return new AppError('BAD_USER_INPUT', (cause as Error).message || 'The request is malformed.', { cause });
+  const [code, message] = HTTP_FAILURES[status] ?? ['BAD_USER_INPUT', (cause as Error).message];
+  return new AppError(code, message || 'The request is malformed.', { cause });
 }
+
+const HTTP_FAILURES: Record<number, readonly [ErrorCode, string]> = {
+  404: ['NOT_FOUND', 'There is nothing at this path.'],
+  413: ['PAYLOAD_TOO_LARGE', 'The request body is too large.'],
+  415: ['UNSUPPORTED_MEDIA_TYPE', 'The request body must be sent with content-type application/json.'],
+};
 
 const SHOWN_LENGTH = 40;
 /** How much of a value is read: enough to redact a secret that begins in the part that is shown. */
 const READ_LENGTH = 400;
 
-/**
- * A value as an error message repeats it: quoted, on one line, shortened, and without secrets, emails and addresses. A
- * longer value takes no more time.
- */
+/** A value as an error repeats it: quoted, on one line, shortened, without secrets, emails and addresses. A longer one takes no more time. */
 export function show(value: unknown): string {
   if (value === undefined) return 'nothing';
   const read = beginningOf(value, READ_LENGTH);

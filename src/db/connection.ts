@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import type { DatabaseConfig } from '../config/config.js';
 
@@ -6,26 +7,6 @@ type PostgresConfig = Extract<DatabaseConfig, { engine: 'postgres' }>;
 /** How long a command waits for a connection. The service has a setting for it. */
 const COMMAND_CONNECT_TIMEOUT_MS = 10_000;
 
-/** How every connection to PostgreSQL is made. `limitMs` is the statement timeout, 0 for none. */
-export function connectionOptions(config: PostgresConfig, serving: boolean, limitMs: number): pg.ClientConfig {
-  return {
-    connectionString: withoutOptions(config.url),
-    connectionTimeoutMillis: serving ? config.poolTimeoutMs : COMMAND_CONNECT_TIMEOUT_MS,
-    application_name: 'userdir',
-    // A connection whose other end disappeared is noticed in minutes instead of hours.
-    keepAlive: true,
-    keepAliveInitialDelayMillis: 10_000,
-    options: sessionOptions(config.url, limitMs),
-  };
-}
-
-/** pg would use the options of the URL instead of ours, so they are removed here and added below. */
-function withoutOptions(url: string): string {
-  const stripped = new URL(url);
-  stripped.searchParams.delete('options');
-  return stripped.href;
-}
-
 /**
  * Settings of every session, after those of the URL.
  *
@@ -33,10 +14,23 @@ function withoutOptions(url: string): string {
  * - No JIT: it would compile for a second what runs for a millisecond.
  * - Generic plans: every statement is written to have one good plan, and planning costs more than running it.
  */
-function sessionOptions(url: string, limitMs: number): string {
-  const given = new URL(url).searchParams.get('options') ?? '';
-  const ours = `-c TimeZone=UTC -c DateStyle=ISO -c jit=off -c plan_cache_mode=force_generic_plan`;
-  return `${given} ${ours} -c statement_timeout=${limitMs}`.trim();
+const SETTINGS = '-c TimeZone=UTC -c DateStyle=ISO -c jit=off -c plan_cache_mode=force_generic_plan';
+
+/** How every connection to PostgreSQL is made. `limitMs` is the statement timeout, 0 for none. */
+export function connectionOptions(config: PostgresConfig, serving: boolean, limitMs: number): pg.ClientConfig {
+  const url = new URL(config.url);
+  const given = url.searchParams.get('options') ?? '';
+  // pg would use them instead of ours.
+  url.searchParams.delete('options');
+  return {
+    connectionString: url.href,
+    connectionTimeoutMillis: serving ? config.poolTimeoutMs : COMMAND_CONNECT_TIMEOUT_MS,
+    application_name: 'userdir',
+    // A connection whose other end disappeared is noticed in minutes instead of hours.
+    keepAlive: true,
+    keepAliveInitialDelayMillis: 10_000,
+    options: `${given} ${SETTINGS} -c statement_timeout=${limitMs}`.trim(),
+  };
 }
 
 const TURNS = 5;
@@ -69,8 +63,7 @@ async function sessionOf(client: pg.Client): Promise<number> {
   return rows[0].pid;
 }
 
-/** Runs `work` on a connection of its own. */
-async function withConnection<Result>(
+export async function withConnection<Result>(
   options: pg.ClientConfig,
   work: (client: pg.Client) => Promise<Result>,
 ): Promise<Result> {
@@ -83,4 +76,49 @@ async function withConnection<Result>(
   } finally {
     await client.end().catch(() => undefined);
   }
+}
+
+const RECONNECT_MS = 1_000;
+
+/**
+ * Keeps a connection outside the pool for `work`, until the returned function is called. When it breaks, or when `work` fails, it is made
+ * again and `work` runs again. `signal` aborts when it has to stop. `onFailure` gets every error.
+ */
+export function keepConnection(
+  options: pg.ClientConfig,
+  work: (connection: pg.Client, signal: AbortSignal) => Promise<void>,
+  onFailure: (error: unknown) => void,
+): () => Promise<void> {
+  let client: pg.Client | null = null;
+  const stopped = new AbortController();
+  const report = (error: unknown) => {
+    if (!stopped.signal.aborted) onFailure(error);
+  };
+
+  async function runOnce(): Promise<void> {
+    const current = new pg.Client({ ...options, keepAlive: true });
+    client = current;
+    const ended = new Promise((resolve) => current.once('end', resolve));
+    // Without a listener an error would end the process. An 'end' follows every error.
+    current.on('error', report);
+    // A client that is ended while it connects never settles its connect().
+    await Promise.race([current.connect(), ended]);
+    if (stopped.signal.aborted) return;
+    await Promise.all([work(current, stopped.signal), ended]);
+  }
+
+  async function keepRunning(): Promise<void> {
+    while (!stopped.signal.aborted) {
+      await runOnce().catch(report);
+      await client?.end().catch(() => undefined);
+      await sleep(RECONNECT_MS, undefined, { ref: false, signal: stopped.signal }).catch(() => undefined);
+    }
+  }
+
+  const running = keepRunning();
+  return async () => {
+    stopped.abort();
+    await client?.end().catch(() => undefined);
+    await running;
+  };
 }

@@ -3,11 +3,10 @@ import { PrismaPg } from '@prisma/adapter-pg';
 import pg from 'pg';
 import { closeAll } from '../closers.js';
 import type { DatabaseConfig } from '../config/config.js';
-import { connectionOptions, isDirect, sharesSessions } from './connection.js';
-import { createEmbeddedEngine, type EmbeddedEngine, EmbeddedStream, type EngineUsage } from './embedded.js';
+import { connectionOptions, isDirect, keepConnection, sharesSessions } from './connection.js';
+import { createEmbeddedEngine, type EmbeddedEngine, EmbeddedStream } from './embedded.js';
 import { fromPrisma } from './failures.js';
 import { type Prisma, PrismaClient } from './generated/prisma/client.js';
-import { keepConnection, listen } from './listen.js';
 import { createTimeLimit } from './prepared-statement.js';
 import { createReplica, REPLICA_STATEMENT_MS, type Replica, type ReplicaReads } from './replica.js';
 import { createStatements, createTransactions, type Isolation, type Queryable, statementName } from './statements.js';
@@ -16,7 +15,7 @@ import { createStatements, createTransactions, type Isolation, type Queryable, s
 export interface Database extends Queryable {
   /** Starts the embedded engine. The caller has locked its data directory. */
   start(): Promise<void>;
-  /** Stops the embedded engine at once without writing anything more. Does nothing on PostgreSQL. */
+  /** Stops the embedded engine at once (embedded.ts). Does nothing on PostgreSQL. */
   abandon(): void;
   readonly prisma: PrismaClient;
   /** Reads by the models of Prisma, for what is cold. UNAVAILABLE while the database is away. */
@@ -44,20 +43,16 @@ export interface Database extends Queryable {
   /** The same within the time limits of a request. After a conflict with another transaction, `work` runs again from its start. */
   requestTransaction<Result>(work: (tx: Queryable) => Promise<Result>, isolation?: Isolation): Promise<Result>;
   /**
-   * Calls `onNotice` for every notice of a channel, and whenever some may have been missed. Does nothing on the embedded
-   * engine, which has one process: that process knows what it changed. `onFailure` is told when the connection breaks; it is made
-   * again.
+   * Calls `onNotice` for every notice of a channel, and whenever some may have been missed. `onFailure` gets every error of the connection,
+   * which is made again. Does nothing on the embedded engine, which has one process: that process knows what it changed.
    */
   listen(channel: string, onNotice: () => void, onFailure: (error: unknown) => void): void;
-  /**
-   * Keeps a session outside the pool for `work`, and begins again when it breaks or `work` fails. Does nothing on the embedded engine, whose
-   * only session is the pool's.
-   */
+  /** Keeps a session outside the pool for `work`, and begins again when it breaks or `work` fails. Does nothing on the embedded engine. */
   keepSession(work: (session: Session) => Promise<void>): void;
   /** Opens a connection to the embedded engine for another thread (EmbeddedEngine); null on PostgreSQL. */
   readonly openPort: EmbeddedEngine['openPort'] | null;
-  /** Load of the embedded engine; null on PostgreSQL, which has statistics of its own. */
-  engineUsage(): EngineUsage | null;
+  /** Null on PostgreSQL, which has statistics of its own. */
+  engineUsage(): ReturnType<EmbeddedEngine['usage']> | null;
   /** Throws if the database does not answer, or if its settings would make our answers wrong. */
   check(): Promise<void>;
   /** To be called after many rows were added or removed: PGlite never vacuums by itself, and PostgreSQL not at once. */
@@ -117,13 +112,13 @@ export function createDatabase(config: DatabaseConfig, options: DatabaseOptions 
     const stops: (() => Promise<void>)[] = [() => direct.end()];
     const keep: Database['keepSession'] = (work) =>
       void stops.push(keepSession(withoutPooler, work, options.onIdleError));
-    const { replicaUrl, replicaMaxLagMs, statementTimeoutMs, poolSize } = config;
+    const { replicaUrl, replicaMaxLagMs: maxLagMs, statementTimeoutMs, poolSize } = config;
     const replicaLimitMs = Math.min(statementTimeoutMs, REPLICA_STATEMENT_MS);
     // No option of the connection, which a pooler would refuse; nor a setting of its session, which other clients have next.
     const limitLocks = (client: pg.ClientBase) => client.query(`SET lock_timeout = ${Math.ceil(limitMs * LOCK_PART)}`);
     const isPooled = config.directUrl !== undefined;
     const pool = new pg.Pool({
-      ...{ ...connection, max: config.poolSize, idleTimeoutMillis: 0 },
+      ...{ ...connection, max: poolSize, idleTimeoutMillis: 0 },
       ...(limitMs > 0 && !isPooled && { onConnect: limitLocks }),
     });
     return fromPool(pool, limitMs, options, {
@@ -139,19 +134,19 @@ export function createDatabase(config: DatabaseConfig, options: DatabaseOptions 
       abandon: () => undefined,
       openPort: null,
       engineUsage: () => null,
-      listen: (...subscription) => void stops.push(listen(withoutPooler, ...subscription)),
+      listen(channel, onNotice, onFailure) {
+        const work = async (connection: pg.Client) => {
+          connection.on('notification', onNotice);
+          await connection.query(`LISTEN ${channel}`);
+          onNotice();
+        };
+        stops.push(keepConnection(withoutPooler, work, onFailure));
+      },
       keepSession: keep,
-      createReplica: (primary) => {
+      openReplica(primary) {
         if (replicaUrl === undefined) return null;
         const connection = connectionOptions({ ...config, url: replicaUrl }, serving, replicaLimitMs);
-        return createReplica({
-          ...options,
-          connection,
-          poolSize,
-          maxLagMs: replicaMaxLagMs,
-          primary,
-          keepSession: keep,
-        });
+        return createReplica({ ...options, connection, poolSize, maxLagMs, primary, keepSession: keep });
       },
       close: () => closeAll(stops),
     });
@@ -175,7 +170,7 @@ export function createDatabase(config: DatabaseConfig, options: DatabaseOptions 
     engineUsage: engine.usage,
     listen: () => undefined,
     keepSession: () => undefined,
-    createReplica: () => null,
+    openReplica: () => null,
   });
 }
 
@@ -192,11 +187,16 @@ type Engine = Pick<
   Database,
   'openPort' | 'direct' | 'requireSessions' | 'start' | 'abandon' | 'listen' | 'keepSession' | 'engineUsage' | 'close'
 > & {
-  readonly createReplica: (primary: ReplicaReads) => Replica | null;
+  readonly openReplica: (primary: ReplicaReads) => Replica | null;
 };
 
 /** `limitMs` is the statement timeout of requests, 0 for none. */
-function fromPool(pool: pg.Pool, limitMs: number, options: DatabaseOptions, engine: Engine): Database {
+function fromPool(
+  pool: pg.Pool,
+  limitMs: number,
+  options: DatabaseOptions,
+  { openReplica, ...engine }: Engine,
+): Database {
   pool.on('error', (error) => options.onIdleError?.(error));
   const prisma = createPrisma(pool, options);
   // The statement that waits reports a broken connection. Without a listener the process would end.
@@ -206,14 +206,13 @@ function fromPool(pool: pg.Pool, limitMs: number, options: DatabaseOptions, engi
   const { onStatement } = options;
   const statementsOn = createStatements(onStatement && ((sql) => onStatement(sql, 'primary')));
   const single = statementsOn(pool, limit);
-  const { direct } = engine;
   const { inTransaction, withRetries } = createTransactions(pool, statementsOn);
 
   const primary: ReplicaReads = {
     query: (sql) => withRetries(() => single.query(sql)),
     transaction: (isolation, work) => inTransaction(isolation, null, work),
   };
-  const replica = engine.createReplica(primary);
+  const replica = openReplica(primary);
   const models: Database['models'] = (work) =>
     withRetries(() =>
       work(prisma).catch((error) => {
@@ -222,23 +221,16 @@ function fromPool(pool: pg.Pool, limitMs: number, options: DatabaseOptions, engi
     );
 
   return {
+    ...engine,
     prisma,
     models,
     change: (work) => models((prisma) => prisma.$transaction(work)),
     pool,
-    direct,
-    requireSessions: () => engine.requireSessions(),
     ...primary,
     replicaReads: replica ?? primary,
     replica,
     requestTransaction: (work, isolation = 'READ COMMITTED') =>
       withRetries(() => inTransaction(isolation, limit, work)),
-    start: () => engine.start(),
-    abandon: () => engine.abandon(),
-    openPort: engine.openPort,
-    engineUsage: () => engine.engineUsage(),
-    listen: (...subscription) => engine.listen(...subscription),
-    keepSession: (work) => engine.keepSession(work),
     async check() {
       const text = `SELECT current_setting('TimeZone') AS zone, current_setting('server_encoding') AS encoding`;
       const { rows } = await pool.query({ text, ...(limitMs > 0 && { query_timeout: readMs }) });
@@ -248,11 +240,11 @@ function fromPool(pool: pg.Pool, limitMs: number, options: DatabaseOptions, engi
         throw new Error(`The encoding of the database must be UTF8, but it is ${rows[0].encoding}.`);
     },
     async vacuum() {
-      await direct.query('VACUUM (ANALYZE) users, accounts, bans, tallies, tally_slices, tally_deltas');
+      await engine.direct.query('VACUUM (ANALYZE) users, accounts, bans, tallies, tally_slices, tally_deltas');
     },
     async vacuumDeltas() {
       // To truncate would lock the table for a moment, and the next deltas need its space anyway.
-      await direct.query('VACUUM (TRUNCATE off) tally_deltas');
+      await engine.direct.query('VACUUM (TRUNCATE off) tally_deltas');
     },
     close: () => closeAll([() => engine.close(), () => pool.end(), () => prisma.$disconnect(), () => replica?.close()]),
   };

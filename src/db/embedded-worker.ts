@@ -15,21 +15,17 @@ import { PGlite } from '@electric-sql/pglite';
 export type ToWorker = { readonly open: MessagePort; readonly client: number } | { readonly close: true };
 export type FromWorker = { readonly ready: true } | { readonly closed: true };
 
-export interface WorkerData {
-  /** The directory of the database, which is made where there is none. */
-  readonly dataDir: string;
-}
-
 /** A connection of a client. */
-interface Connection {
-  readonly port: MessagePort;
+class Connection {
   /** What has arrived of messages that have not been executed. */
-  pending: Uint8Array;
-  hasStarted: boolean;
+  pending = new Uint8Array(0);
+  hasStarted = false;
   /** Whether it is closed or replaced, so that nothing more of it is executed. */
-  hasEnded: boolean;
+  hasEnded = false;
   /** The prepared statements that it has made. */
-  readonly statements: Set<string>;
+  readonly statements = new Set<string>();
+
+  constructor(readonly port: MessagePort) {}
 }
 
 const port = parentPort;
@@ -44,7 +40,8 @@ const READY_BYTES = 6;
 /** Made by the build (empty-database.js). */
 const EMPTY_DATABASE = fileURLToPath(new URL('./empty-database.tgz', import.meta.url));
 
-const { dataDir } = workerData as WorkerData;
+/** The directory of the database, which is made where there is none. */
+const dataDir: string = workerData;
 if (!existsSync(dataDir)) await makeDatabase();
 // PGlite makes most of its files writable for all users, and the directory may be accessible to them.
 chmodSync(dataDir, 0o700);
@@ -69,10 +66,7 @@ port.on('message', (message: ToWorker) => {
 });
 send({ ready: true });
 
-/**
- * Unpacks EMPTY_DATABASE in another directory, which is renamed when complete. So neither a killed process nor a full disk leaves an incomplete
- * database.
- */
+/** Unpacks EMPTY_DATABASE in another directory, renamed when complete: neither a killed process nor a full disk leaves a part of a database. */
 async function makeDatabase(): Promise<void> {
   // Loaded only where it is used, because it takes time and memory.
   const { extract } = await import('tar');
@@ -98,13 +92,7 @@ async function close(): Promise<void> {
 
 async function open({ open: itsPort, client }: Extract<ToWorker, { open: unknown }>): Promise<void> {
   const previous = connections.get(client);
-  const connection: Connection = {
-    port: itsPort,
-    pending: new Uint8Array(0),
-    hasStarted: false,
-    hasEnded: false,
-    statements: new Set(),
-  };
+  const connection = new Connection(itsPort);
   connections.set(client, connection);
   if (previous !== undefined) await end(previous);
   itsPort.on('message', (bytes: Uint8Array) => next(() => receive(connection, bytes)));

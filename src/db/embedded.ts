@@ -1,7 +1,11 @@
 import { join } from 'node:path';
 import { Duplex } from 'node:stream';
 import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads';
-import type { FromWorker, ToWorker, WorkerData } from './embedded-worker.js';
+import type { FromWorker, ToWorker } from './embedded-worker.js';
+
+const NOT_OPEN = 'The embedded database is not open.';
+
+export type EmbeddedEngine = ReturnType<typeof createEmbeddedEngine>;
 
 /**
  * The embedded PostgreSQL (PGlite) of one data directory, which the caller has locked.
@@ -9,46 +13,19 @@ import type { FromWorker, ToWorker, WorkerData } from './embedded-worker.js';
  * It differs from a server: it runs in a worker thread, has exactly one session, never vacuums by itself, and does not fsync.
  * A killed process loses nothing; a power cut may lose data.
  */
-export interface EmbeddedEngine {
-  /** Opens the database, and creates it first if there is none. */
-  start(): Promise<void>;
-  /**
-   * Opens a connection, which speaks PostgreSQL's protocol. A thread has one at a time, and `client` tells threads apart: a new one replaces
-   * the one before.
-   */
-  openPort(client: number): Promise<MessagePort>;
-  close(): Promise<void>;
-  /**
-   * Stops the engine at once and for good, as if the process was killed. For a directory that another process may have locked:
-   * a clean close would write over the files of that process.
-   */
-  abandon(): void;
-  usage(): EngineUsage;
-}
-
-/** How long the thread of the engine has been busy, and how often it was started. */
-export interface EngineUsage {
-  readonly busySeconds: number;
-  readonly starts: number;
-}
-
-const NOT_OPEN = 'The embedded database is not open.';
-
-export function createEmbeddedEngine(dataDir: string): EmbeddedEngine {
+export function createEmbeddedEngine(dataDir: string) {
   const databaseDir = join(dataDir, 'pgdata');
   let worker: Promise<Worker> | null = null;
   /** The current thread, also while it starts. */
   let running: Worker | null = null;
   let abandoned = false;
   let starts = 0;
-  /** Busy time of the current worker. */
   let busyMs = () => 0;
   let busyBeforeMs = 0;
 
   function start(): Promise<Worker> {
     if (abandoned) throw new Error(NOT_OPEN);
-    const workerData: WorkerData = { dataDir: databaseDir };
-    running = new Worker(new URL('./embedded-worker.js', import.meta.url), { workerData });
+    running = new Worker(new URL('./embedded-worker.js', import.meta.url), { workerData: databaseDir });
     return untilReady(running, databaseDir);
   }
 
@@ -79,27 +56,37 @@ export function createEmbeddedEngine(dataDir: string): EmbeddedEngine {
   }
 
   return {
-    async start() {
+    /** Opens the database, and creates it first if there is none. */
+    async start(): Promise<void> {
       worker = startCounted();
       await worker;
     },
-    async openPort(client) {
+    /**
+     * Opens a connection, which speaks PostgreSQL's protocol. A thread has one at a time, and `client` tells threads apart: a new one
+     * replaces the one before.
+     */
+    async openPort(client: number): Promise<MessagePort> {
       const engine = await findWorker();
       const { port1: near, port2: far } = new MessageChannel();
       engine.postMessage({ open: far, client } satisfies ToWorker, [far]);
       return near;
     },
-    async close() {
+    async close(): Promise<void> {
       const last = worker;
       worker = null;
       // A worker that failed to start needs no closing.
       await last?.then(closeWorker, () => undefined);
     },
-    abandon() {
+    /**
+     * Stops the engine at once and for good, as if the process was killed. For a directory that another process may have locked:
+     * a clean close would write over the files of that process.
+     */
+    abandon(): void {
       abandoned = true;
       worker = null;
       running?.terminate();
     },
+    /** How long the thread of the engine has been busy, and how often it was started. */
     usage: () => ({ busySeconds: (busyBeforeMs + busyMs()) / 1_000, starts }),
   };
 }
@@ -171,16 +158,8 @@ export class EmbeddedStream extends Duplex {
   }
 
   // Methods of a socket that node-postgres calls and a thread does not need.
-  setNoDelay(): this {
-    return this;
-  }
-  setKeepAlive(): this {
-    return this;
-  }
-  ref(): this {
-    return this;
-  }
-  unref(): this {
-    return this;
-  }
+  setNoDelay = () => this;
+  setKeepAlive = () => this;
+  ref = () => this;
+  unref = () => this;
 }

@@ -45,9 +45,6 @@ const BROKEN =
   'The connection to the database broke. What was to be written may or may not have been written: send the request again ' +
   'if it only reads, or if it has an idempotency key.';
 
-/** What the database raises for a write of a project that is on its way to another one (migration project_moves). */
-const MOVING_CODE = 'UD001';
-
 /** The codes of node-postgres for what Prisma tells of connections only by words. */
 const CODES_OF_KINDS: Record<string, string> = {
   DatabaseNotReachable: 'ECONNREFUSED',
@@ -70,11 +67,6 @@ export function fromPrisma(error: unknown): unknown {
   });
 }
 
-/** The database has refused a write of a project that is on its way to another one. */
-export function isMoving(error: unknown): boolean {
-  return codeOf(error) === MOVING_CODE;
-}
-
 /** The project is for a moment in neither database. */
 export function movingProject(cause?: unknown): AppError {
   return unavailable('The project is being moved to another database. Send the request again.', cause);
@@ -83,10 +75,7 @@ export function movingProject(cause?: unknown): AppError {
 const LOCKED =
   'What this request needs is locked, by an import or another long change. Nothing was changed. Send the request again.';
 
-/**
- * UNAVAILABLE where the database is away, is a standby after a failover, is not that of the project, or keeps a row locked; any other error as
- * it is.
- */
+/** UNAVAILABLE where the database is away, has become a standby, is not that of the project, or keeps a row locked; other errors as they are. */
 export function toUnavailable(error: unknown): unknown {
   if (isMoving(error)) return movingProject(error);
   if (isLockTimeout(error)) return unavailable(LOCKED, error);
@@ -94,20 +83,27 @@ export function toUnavailable(error: unknown): unknown {
   return unavailable(isNotStarted(error) ? AWAY : BROKEN, error);
 }
 
+const hasMessage = (message: string) => (error: unknown) => (error as Error).message === message;
+const hasCode = (code: RegExp) => (error: unknown) => code.test(codeOf(error));
+
 /** Whether we gave up waiting for the answer to a statement. */
-export function isQueryTimeout(error: unknown): boolean {
-  return (error as Error).message === QUERY_TIMEOUT_MESSAGE;
-}
-
+export const isQueryTimeout = hasMessage(QUERY_TIMEOUT_MESSAGE);
+/** No connection of the pool has become free in time. */
+export const isBusy = hasMessage('timeout exceeded when trying to connect');
+/** What the database raises for a write of a project that is on its way to another one (migration project_moves). */
+export const isMoving = hasCode(/^UD001$/);
 /** A serialization failure or a deadlock. The database has undone the transaction, so it can be run again. */
-export function isConflict(error: unknown): boolean {
-  return ['40001', '40P01'].includes(codeOf(error));
-}
-
+export const isConflict = hasCode(/^(40001|40P01)$/);
 /** The server has become a read-only standby. A new connection may reach the server that took over. */
-export function isReadOnly(error: unknown): boolean {
-  return codeOf(error) === '25006';
-}
+export const isReadOnly = hasCode(/^25006$/);
+/** The role lacks a right. */
+export const isNotPermitted = hasCode(/^42501$/);
+/** Another row has the same key. */
+export const isUniqueViolation = hasCode(/^23505$/);
+/** SQLSTATE class 22: the database could not accept a value. */
+export const isDataException = hasCode(/^22...$/);
+/** The statement is undone, and the session is as it was before: a new one would have to prepare every statement again. */
+export const leavesSession = hasCode(/^(22...|23...|40...|UD...|55P03|57014)$/);
 
 /** What PostgreSQL was doing when it waited for the transaction that holds a row. */
 const AT_A_ROW = /^while (updating|deleting|locking|inserting index|rechecking|checking) /;
@@ -118,37 +114,9 @@ export function isLockTimeout(error: unknown): boolean {
   return codeOf(error) === '55P03' || (codeOf(error) === '57014' && AT_A_ROW.test(String(where)));
 }
 
-/**
- * A value, a rule of the data or another transaction was in the way: the statement is undone, and the session is as it was before. A new one
- * would have to prepare every statement again.
- */
-export function leavesSession(error: unknown): boolean {
-  return /^(22...|23...|40...|UD...|55P03|57014)$/.test(codeOf(error));
-}
-
 /** PostgreSQL has said that it undid the statement. Otherwise nobody knows whether it was committed. */
 export function wasUndone(error: unknown): boolean {
   return leavesSession(error) || leavesSession((error as Error).cause);
-}
-
-/** The role lacks a right. */
-export function isNotPermitted(error: unknown): boolean {
-  return codeOf(error) === '42501';
-}
-
-/** No connection of the pool has become free in time. */
-export function isBusy(error: unknown): boolean {
-  return (error as Error).message === 'timeout exceeded when trying to connect';
-}
-
-/** Another row has the same key. */
-export function isUniqueViolation(error: unknown): boolean {
-  return codeOf(error) === '23505';
-}
-
-/** SQLSTATE class 22: the database could not accept a value. */
-export function isDataException(error: unknown): boolean {
-  return /^22...$/.test(codeOf(error));
 }
 
 function codeOf(error: unknown): string {

@@ -24,14 +24,6 @@ export interface LockHolder {
   readonly controlSocket?: string;
 }
 
-/** A lock file as it is read. */
-export interface LockFile {
-  readonly path: string;
-  readonly holder: LockHolder;
-  /** Everything about the file that can change. */
-  readonly signature: string;
-}
-
 const BEAT_DIGITS = 12;
 const BEAT_AT = '{"beat":"'.length;
 const beatText = (beats: number) => String(beats).padStart(BEAT_DIGITS, '0');
@@ -52,12 +44,14 @@ export function describeSelf(self: Pick<LockHolder, 'command' | 'controlSocket'>
   return JSON.stringify(holder);
 }
 
-/** The lock file, or null if it does not exist. */
-export async function readLockFile(path: string): Promise<LockFile | null> {
+export type LockFile = NonNullable<Awaited<ReturnType<typeof readLockFile>>>;
+
+/** The lock file, with everything about it that can change as its signature; null if it does not exist. */
+export async function readLockFile(path: string) {
   try {
     const text = await readFile(path, 'utf8');
     const { mtimeMs } = await stat(path);
-    const holder = JSON.parse(text);
+    const holder: LockHolder = JSON.parse(text);
     if (typeof holder?.pid !== 'number') throw new Error('It names no process.');
     return { path, holder, signature: `${text} ${mtimeMs}` };
   } catch (cause) {
@@ -66,12 +60,7 @@ export async function readLockFile(path: string): Promise<LockFile | null> {
   }
 }
 
-export interface Heartbeat {
-  /** Beats now; false if the file no longer belongs to this process. */
-  beat(): boolean;
-  /** Stops the heartbeat, and removes the file if it still belongs to this process. */
-  release(): Promise<void>;
-}
+export type Heartbeat = ReturnType<typeof startHeartbeat>;
 
 /**
  * Starts the heartbeat in the open lock file of this process. Calls `onLost` once if the file was removed or changed.
@@ -83,7 +72,7 @@ export function startHeartbeat(
   { path, text, file }: { path: string; text: string; file: FileHandle },
   everyMs: number,
   onLost: () => void,
-): Heartbeat {
+) {
   const identity = withoutBeat(text);
   let beats = 0;
 
@@ -94,6 +83,7 @@ export function startHeartbeat(
       return !['ENOENT', 'ENOTDIR'].includes(String((error as NodeJS.ErrnoException).code));
     }
   }
+  /** Beats now; false if the file no longer belongs to this process. */
   function beat(): boolean {
     if (!isMine()) return false;
     beats += 1;
@@ -116,7 +106,8 @@ export function startHeartbeat(
 
   return {
     beat,
-    async release() {
+    /** Stops the heartbeat, and removes the file if it still belongs to this process. */
+    async release(): Promise<void> {
       clearInterval(timer);
       await file.close().catch(() => undefined);
       if (isMine()) await rm(path, { force: true });
@@ -129,7 +120,7 @@ function withoutBeat(text: string): string {
 }
 
 /**
- * Whether the holder is alive, by its pid. That is known only within the same host, boot and PID namespace. ThreadTask the pid
+ * Whether the holder is alive, by its pid. That is known only within the same host, boot and PID namespace. Elsewhere the pid
  * may not exist here although its process lives, or belong to another process.
  */
 export function judgeByPid(holder: LockHolder): 'alive' | 'dead' | 'unknown' {

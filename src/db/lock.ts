@@ -29,7 +29,6 @@ export interface LockOptions {
   readonly deadAfterMs?: number;
 }
 
-/** The data directory is in use by `holder`. */
 export class DataDirLockedError extends Error {
   override name = 'DataDirLockedError';
   constructor(
@@ -42,7 +41,6 @@ export class DataDirLockedError extends Error {
   }
 }
 
-/** This process has lost its lock of the data directory. */
 export class DataDirLostError extends Error {
   override name = 'DataDirLostError';
   constructor(path: string) {
@@ -77,91 +75,78 @@ const RETRY_MS = 100;
 export async function lockDataDir(
   dataDir: string,
   self: Pick<LockHolder, 'command' | 'controlSocket'>,
-  options: LockOptions,
+  { waitMs, onLost, onDoubt, heartbeatMs = HEARTBEAT_MS, deadAfterMs = DEAD_AFTER_MS }: LockOptions,
 ): Promise<DataDirLock> {
   await mkdir(dataDir, { recursive: true, mode: 0o700 }).catch((cause) => {
     throw new Error(`The data directory ${dataDir} cannot be made (${cause.code}); set DATA_DIR to another one.`, {
       cause,
     });
   });
-  const deadline = performance.now() + options.waitMs;
-  const isAlive = createJudge(options);
+  const deadline = performance.now() + waitMs;
+  const isAlive = createJudge(deadAfterMs, onDoubt);
+  const pathOf = (number: number) => join(dataDir, `lock.${number}`);
   for (;;) {
-    const attempt = await tryLock(dataDir, self, isAlive, options);
+    const attempt = await tryLock();
     if (!('pid' in attempt)) return attempt;
     if (attempt.controlSocket !== undefined || performance.now() >= deadline)
       throw new DataDirLockedError(dataDir, attempt);
     await sleep(RETRY_MS);
   }
-}
 
-type Judge = (file: LockFile) => Promise<boolean>;
-
-/** The lock, or its live holder. */
-async function tryLock(
-  dataDir: string,
-  self: Pick<LockHolder, 'command' | 'controlSocket'>,
-  isAlive: Judge,
-  { onLost, heartbeatMs = HEARTBEAT_MS }: LockOptions,
-): Promise<DataDirLock | LockHolder> {
-  for (;;) {
-    const numbers = await lockNumbers(dataDir);
-    const holder = await findLiveHolder(dataDir, numbers, isAlive);
-    if (holder !== null) return holder;
-    const mine = Math.max(0, ...numbers) + 1;
-    const path = join(dataDir, `lock.${mine}`);
-    let isHeld = false;
-    const lost = () => (isHeld ? onLost?.(new DataDirLostError(path)) : undefined);
-    const heartbeat = await createExclusively(dataDir, path, self, heartbeatMs, lost);
-    if (heartbeat === null) continue;
-    const others = (await lockNumbers(dataDir)).filter((number) => number !== mine);
-    const isLater = others.some((number) => number > mine);
-    // The last beat fails if this process was suspended for so long that another one counted it as dead.
-    if (isLater || (await findLiveHolder(dataDir, others, isAlive)) !== null || !heartbeat.beat()) {
-      await heartbeat.release();
-      continue;
+  /** The lock, or its live holder. */
+  async function tryLock(): Promise<DataDirLock | LockHolder> {
+    for (;;) {
+      const numbers = await lockNumbers();
+      const holder = await findLiveHolder(numbers);
+      if (holder !== null) return holder;
+      const mine = Math.max(0, ...numbers) + 1;
+      let isHeld = false;
+      const lost = () => (isHeld ? onLost?.(new DataDirLostError(pathOf(mine))) : undefined);
+      const heartbeat = await createExclusively(pathOf(mine), lost);
+      if (heartbeat === null) continue;
+      const others = (await lockNumbers()).filter((number) => number !== mine);
+      const isLater = others.some((number) => number > mine);
+      // The last beat fails if this process was suspended for so long that another one counted it as dead.
+      if (isLater || (await findLiveHolder(others)) !== null || !heartbeat.beat()) {
+        await heartbeat.release();
+        continue;
+      }
+      isHeld = true;
+      await Promise.all(others.map((number) => rm(pathOf(number), { force: true })));
+      return heartbeat;
     }
-    isHeld = true;
-    await Promise.all(others.map((number) => rm(join(dataDir, `lock.${number}`), { force: true })));
-    return heartbeat;
   }
-}
 
-async function findLiveHolder(dataDir: string, numbers: readonly number[], isAlive: Judge): Promise<LockHolder | null> {
-  for (const number of numbers) {
-    const file = await readLockFile(join(dataDir, `lock.${number}`));
-    if (file !== null && (await isAlive(file))) return file.holder;
+  async function findLiveHolder(numbers: readonly number[]): Promise<LockHolder | null> {
+    for (const number of numbers) {
+      const file = await readLockFile(pathOf(number));
+      if (file !== null && (await isAlive(file))) return file.holder;
+    }
+    return null;
   }
-  return null;
-}
 
-async function lockNumbers(dataDir: string): Promise<number[]> {
-  const names = await readdir(dataDir);
-  return names.flatMap((name) => LOCK_FILE.exec(name)?.[1] ?? []).map(Number);
-}
+  async function lockNumbers(): Promise<number[]> {
+    const names = await readdir(dataDir);
+    return names.flatMap((name) => LOCK_FILE.exec(name)?.[1] ?? []).map(Number);
+  }
 
-/** Null if the file exists. */
-async function createExclusively(
-  dataDir: string,
-  path: string,
-  self: Pick<LockHolder, 'command' | 'controlSocket'>,
-  heartbeatMs: number,
-  onLost: () => void,
-): Promise<Heartbeat | null> {
-  const draft = join(dataDir, `lock-draft-${randomUUID()}`);
-  const text = describeSelf(self);
-  const file = await open(draft, 'wx', 0o600);
-  try {
-    await file.writeFile(text);
-    await file.sync();
-    await link(draft, path);
-    return startHeartbeat({ path, text, file }, heartbeatMs, onLost);
-  } catch (error) {
-    await file.close();
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return null;
-    throw error;
-  } finally {
-    await rm(draft, { force: true });
+  /** Null if the file exists. */
+  async function createExclusively(path: string, lost: () => void): Promise<Heartbeat | null> {
+    const draft = join(dataDir, `lock-draft-${randomUUID()}`);
+    const text = describeSelf(self);
+    const file = await open(draft, 'wx', 0o600);
+    try {
+      await file.writeFile(text);
+      await file.sync();
+      await link(draft, path);
+      return startHeartbeat({ path, text, file }, heartbeatMs, lost);
+    } catch (error) {
+      await file.close();
+      if ((error as NodeJS.ErrnoException).code === 'EEXIST') return null;
+      throw error;
+    } finally {
+      await rm(draft, { force: true });
+    }
   }
 }
 
@@ -170,7 +155,7 @@ async function createExclusively(
  * alive, and no change for `deadAfterMs` of our own clock that it is dead. Times written by another machine are never compared
  * with ours. Versions without a heartbeat touch their file, which changes its time.
  */
-function createJudge({ onDoubt, deadAfterMs = DEAD_AFTER_MS }: LockOptions): Judge {
+function createJudge(deadAfterMs: number, onDoubt: LockOptions['onDoubt']): (file: LockFile) => Promise<boolean> {
   // Remembered, so that the second look does not take as long again.
   const dead = new Set<string>();
 

@@ -24,11 +24,7 @@ const HISTORY_TABLE = `
     applied_steps_count INTEGER NOT NULL DEFAULT 0
   )`;
 
-interface Migration {
-  name: string;
-  sql: string;
-  checksum: string;
-}
+type Migration = Awaited<ReturnType<typeof readMigrations>>[number];
 
 /**
  * Applies the missing migrations, all or none, and returns their names. Safe to run twice and by many processes at once: they
@@ -83,7 +79,7 @@ export async function inspectMigrations(pool: Pool): Promise<{ missing: string[]
   return { missing: missing.map(({ name }) => name), unknown: rows.map(({ name }) => name) };
 }
 
-async function readMigrations(migrationsDir: string): Promise<Migration[]> {
+async function readMigrations(migrationsDir: string) {
   const entries = await readdir(migrationsDir, { withFileTypes: true });
   const names = entries.filter((entry) => entry.isDirectory()).map((entry) => entry.name);
   return Promise.all(

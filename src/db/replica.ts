@@ -3,8 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { closeAll } from '../closers.js';
 import { runInTrace } from '../telemetry/request-trace.js';
+import { keepConnection, withConnection } from './connection.js';
 import { isQueryTimeout } from './failures.js';
-import { keepConnection } from './listen.js';
 import { createTimeLimit } from './prepared-statement.js';
 import {
   createStatements,
@@ -19,29 +19,6 @@ import {
 export interface ReplicaReads extends Queryable {
   /** Runs `work`, which only reads, in one transaction without a time limit. */
   transaction<Result>(isolation: Isolation, work: (tx: Queryable) => Promise<Result>): Promise<Result>;
-}
-
-/** Reads on a standby while it answers and is not too far behind, and otherwise on the primary. */
-export interface Replica extends ReplicaReads {
-  /** Begins to watch the standby. Otherwise the first read does. */
-  start(): void;
-  /** What was committed longer ago than this is in every read that begins now. */
-  readonly maxAgeMs: number;
-  /** Answers a question about the standby itself, on a connection of its own. */
-  ask(text: string): Promise<Record<string, string>>;
-  usage(): ReplicaUsage;
-  close(): Promise<void>;
-}
-
-export interface ReplicaUsage {
-  /** Whether reads go to it now. */
-  readonly isUsed: boolean;
-  /** For how long it was not known to have everything, in seconds. */
-  readonly lagSeconds: number;
-  /** How many reads each server has answered. */
-  readonly reads: Readonly<Record<'replica' | 'primary', number>>;
-  /** Reads that failed on the replica, and then were made on the primary. */
-  readonly failures: number;
 }
 
 export interface ReplicaOptions {
@@ -78,7 +55,10 @@ const WRITTEN = Prisma.sql`SELECT (pg_current_wal_flush_lsn() - '0/0'::pg_lsn)::
 const REPLAYED = Prisma.sql`
   SELECT pg_is_in_recovery() AS "isStandby", (pg_last_wal_replay_lsn() - '0/0'::pg_lsn)::float8 AS position`;
 
-export function createReplica(options: ReplicaOptions): Replica {
+export type Replica = ReturnType<typeof createReplica>;
+
+/** Reads on a standby while it answers and is not too far behind, and otherwise on the primary. */
+export function createReplica(options: ReplicaOptions) {
   const { connection, poolSize, maxLagMs, primary, keepSession, onStatement, onReplica = () => undefined } = options;
   const meter = createLagMeter(2 * maxLagMs);
   const statementsOn = createStatements(onStatement && ((sql) => onStatement(sql, 'replica')));
@@ -104,7 +84,9 @@ export function createReplica(options: ReplicaOptions): Replica {
   const asOne = { ...connection, connectionTimeoutMillis: CONNECT_LIMIT_MS };
   const { onOneConnection, inTransaction } = createTransactions(pool, statementsOn, requireFresh);
 
+  /** How many reads each server has answered. */
   const reads = { replica: 0, primary: 0 };
+  /** Reads that failed on the standby, and then were made on the primary. */
   let failures = 0;
   let state: 'unknown' | 'used' | 'left' = 'unknown';
   let goodChecks = 0;
@@ -117,6 +99,7 @@ export function createReplica(options: ReplicaOptions): Replica {
     begun = resolve;
   });
 
+  /** Begins to watch the standby. Otherwise the first read does. */
   function start(): void {
     // A request that starts it must not trace what goes on after it.
     if (stop === undefined) runInTrace(null, startWatching);
@@ -211,17 +194,13 @@ export function createReplica(options: ReplicaOptions): Replica {
 
   return {
     start,
+    /** What was committed longer ago than this is in every read that begins now. */
     maxAgeMs: maxLagMs + CHECK_MS,
 
-    async ask(text) {
-      const client = new pg.Client(asOne);
-      client.on('error', () => undefined);
-      await client.connect();
-      try {
-        return (await client.query({ text, query_timeout: ASK_LIMIT_MS } as pg.QueryConfig)).rows[0];
-      } finally {
-        await client.end();
-      }
+    /** Answers a question about the standby itself, on a connection of its own. */
+    async ask(text: string): Promise<Record<string, string>> {
+      const question = { text, query_timeout: ASK_LIMIT_MS } as pg.QueryConfig;
+      return withConnection(asOne, async (client) => (await client.query(question)).rows[0]);
     },
 
     async query<Row>(statement: Prisma.Sql | Statement): Promise<Row[]> {
@@ -240,8 +219,8 @@ export function createReplica(options: ReplicaOptions): Replica {
       return primary.query(statement);
     },
 
-    /** Where its server fails once `work` has begun, it fails: what it has read and handed on cannot be read again secondThread. */
-    async transaction(isolation, work) {
+    /** Where its server fails once `work` has begun, it fails: what it has read and handed on cannot be read again elsewhere. */
+    async transaction<Result>(isolation: Isolation, work: (tx: Queryable) => Promise<Result>): Promise<Result> {
       start();
       await beginning;
       let isBegun = false;
@@ -263,6 +242,7 @@ export function createReplica(options: ReplicaOptions): Replica {
 
     usage: () => ({
       isUsed: state === 'used',
+      /** For how long it was not known to have everything. */
       lagSeconds: (performance.now() - knownAt) / 1_000,
       reads: { ...reads },
       failures,
@@ -288,37 +268,27 @@ class Behind extends Error {
  *
  * So an idle primary makes no standby old, as the time of the last replayed commit would, and the clocks of servers do not matter. A
  * standby that has lost its place in the log stays at a position, and grows old, however healthy it looks.
+ *
+ * `keptMs` is the largest age that can be told.
  */
-export interface LagMeter {
-  /** The primary, asked at `at`, had written its log up to `position`. */
-  record(position: number, at: number): void;
-  /** How long ago there was something that a standby has not replayed, which has replayed up to `replayed`. Infinite where that is not known. */
-  ageOf(replayed: number, now: number): number;
-  /** Whether the primary, asked after `since`, has not written what a standby had replayed by then: it does not follow this primary. */
-  isAhead(replayed: number, since: number): boolean;
-}
-
-interface Position {
-  readonly position: number;
-  readonly at: number;
-}
-
-/** `keptMs` is the largest age that can be told. */
-export function createLagMeter(keptMs: number): LagMeter {
-  let positions: Position[] = [];
+export function createLagMeter(keptMs: number) {
+  let positions: { readonly position: number; readonly at: number }[] = [];
   return {
-    record(position, at) {
+    /** The primary, asked at `at`, had written its log up to `position`. */
+    record(position: number, at: number): void {
       const last = positions.at(-1);
       // Another server has become the primary, and the end of the old log is lost.
       if (last !== undefined && position < last.position) positions = [];
       while (positions[0] !== undefined && positions[0].at < at - keptMs) positions.shift();
       positions.push({ position, at });
     },
-    ageOf(replayed, now) {
+    /** How long ago there was something that a standby has not replayed, which has replayed up to `replayed`. Infinite where that is not known. */
+    ageOf(replayed: number, now: number): number {
       const reached = positions.findLast(({ position }) => position <= replayed);
       return reached === undefined ? Number.POSITIVE_INFINITY : now - reached.at;
     },
-    isAhead(replayed, since) {
+    /** Whether the primary, asked after `since`, has not written what a standby had replayed by then: it does not follow this primary. */
+    isAhead(replayed: number, since: number): boolean {
       const last = positions.at(-1);
       return last !== undefined && last.at > since && last.position < replayed;
     },

@@ -142,37 +142,27 @@ export function createTransactions(
     limit: TimeLimit | null,
     work: (tx: Queryable) => Promise<Result>,
   ): Promise<Result> {
-    const outcome = await onOneConnection((connection) => attempt(connection, isolation, limit, work));
+    const outcome = await onOneConnection(async (connection): Promise<Outcome<Result>> => {
+      const tx = statementsOn(connection, limit);
+      await tx.query(Prisma.raw(`BEGIN ISOLATION LEVEL ${isolation}`));
+      try {
+        if (limit === null) await connection.query('SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0');
+        const result = await work(tx);
+        await tx.query(COMMIT);
+        return { result };
+      } catch (undoneBy) {
+        await tx.query(ROLLBACK).catch(() => {
+          throw undoneBy;
+        });
+        // Not thrown: the connection can be used again.
+        return { undoneBy };
+      }
+    });
     if ('undoneBy' in outcome) throw isMoving(outcome.undoneBy) ? toUnavailable(outcome.undoneBy) : outcome.undoneBy;
     return outcome.result;
   }
 
-  /** Where the rollback succeeds the connection can be used again, so the error is returned and not thrown. */
-  async function attempt<Result>(
-    connection: pg.PoolClient,
-    isolation: Isolation,
-    limit: TimeLimit | null,
-    work: (tx: Queryable) => Promise<Result>,
-  ): Promise<Outcome<Result>> {
-    const tx = statementsOn(connection, limit);
-    await tx.query(Prisma.raw(`BEGIN ISOLATION LEVEL ${isolation}`));
-    try {
-      if (limit === null) await connection.query('SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0');
-      const result = await work(tx);
-      await tx.query(COMMIT);
-      return { result };
-    } catch (undoneBy) {
-      await tx.query(ROLLBACK).catch(() => {
-        throw undoneBy;
-      });
-      return { undoneBy };
-    }
-  }
-
-  /**
-   * Runs `work` again after a deadlock or a serialization failure: the database has undone all of it. Throws UNAVAILABLE while the
-   * database is away.
-   */
+  /** Runs `work` again after a deadlock or a serialization failure, which has undone all of it. UNAVAILABLE while the database is away. */
   async function withRetries<Result>(work: () => Promise<Result>): Promise<Result> {
     for (let tries = 1; ; tries += 1) {
       try {
@@ -252,12 +242,9 @@ export function keyedStatement<Key, Row>(
 
 /** Makes a statement on its first use. */
 function once(make: () => Prisma.Sql) {
-  let made: { name: string; text: string; values: readonly unknown[] } | undefined;
+  let made: Statement | undefined;
   return () => {
-    if (made === undefined) {
-      const { text, values } = make();
-      made = { name: statementName(text), text, values };
-    }
+    made ??= namedStatement(make());
     return made;
   };
 }

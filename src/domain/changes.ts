@@ -1,7 +1,6 @@
-import { crc32 } from 'node:zlib';
 import { z } from 'zod';
 import { AppError } from '../errors.js';
-import { decimal, integerMeta, says } from './filters.js';
+import { opaqueText, openText, pageSize, readableText, says } from './filters.js';
 import { INPUT_LIMITS, isTooLong } from './input-limits.js';
 
 /* The feed of changes: what a change is, and its cursors. */
@@ -49,15 +48,12 @@ const NOW = 'now';
 /** Null: before the oldest change that is kept. */
 export type Place = ChangeCursor | typeof NOW | null;
 
-/** The opaque text of a place. The checksum reveals a cursor that was truncated. */
 export function encodeChangeCursor({ timeline, id }: ChangeCursor): string {
-  const text = `${timeline}.${id}`;
-  return Buffer.from(`${text}.${crc32(text).toString(36)}`).toString('base64url');
+  return opaqueText(`${timeline}.${id}`);
 }
 
 function decodeChangeCursor(text: string): ChangeCursor | null {
-  if (isTooLong('cursor', text)) return null;
-  const match = CURSOR.exec(Buffer.from(text, 'base64url').toString());
+  const match = openText(text, CURSOR);
   if (match === null) return null;
   const cursor = { timeline: String(match[1]), id: Number(match[2]) };
   return Number.isSafeInteger(cursor.id) && encodeChangeCursor(cursor) === text ? cursor : null;
@@ -65,22 +61,11 @@ function decodeChangeCursor(text: string): ChangeCursor | null {
 
 /** A cursor from `encodeChangeCursor`, or `now`. */
 export function changeCursor(name: string) {
-  const error = says(name, CURSOR_FORM);
-  return z
-    .string({ error })
-    .refine((text) => text === NOW || decodeChangeCursor(text) !== null, { error })
-    .transform((text) => (text === NOW ? NOW : (decodeChangeCursor(text) as ChangeCursor)))
-    .meta({ maxLength: INPUT_LIMITS.cursor.max });
+  const read = (text: string) => (text === NOW ? NOW : decodeChangeCursor(text));
+  return readableText(name, CURSOR_FORM, read).meta({ maxLength: INPUT_LIMITS.cursor.max });
 }
 
-/** The number of changes on a page. */
-export const changesLimit = decimal('limit', 1, CHANGES_PAGE.max)
-  .default(CHANGES_PAGE.default)
-  .meta({
-    ...integerMeta(1, CHANGES_PAGE.max),
-    description: `Changes on a page, 1 to ${CHANGES_PAGE.max}, by default ${CHANGES_PAGE.default}.`,
-    example: CHANGES_PAGE.default,
-  });
+export const changesLimit = pageSize('Changes on a page', CHANGES_PAGE);
 
 const TYPES_FORM = `${CHANGE_TYPES.join(', ')}, or several of them separated by commas`;
 

@@ -42,7 +42,6 @@ const LOGIN_METHOD_FORM = `${LOGIN_METHODS.join(', ')}, or several of them separ
 export const says = (name: string, accepted: string) => (issue: { input?: unknown }) =>
   expected(name, issue.input, accepted);
 
-/** How many unknown keys are named. */
 const KEYS_NAMED = 5;
 
 interface Issue {
@@ -111,13 +110,14 @@ export const page = decimal('page', 1, Number.MAX_SAFE_INTEGER)
     description: 'Page number, from 1, which is the default. A page past the end is empty and has the right total.',
     example: 1,
   });
-export const limit = decimal('limit', 1, PAGE_SIZE.max)
-  .default(PAGE_SIZE.default)
-  .meta({
-    ...integerMeta(1, PAGE_SIZE.max),
-    description: `Users per page, 1 to ${PAGE_SIZE.max}, by default ${PAGE_SIZE.default}. Other values are refused, never clamped.`,
-    example: 10,
-  });
+
+/** The size of a page of `things`. */
+export function pageSize(things: string, size: { readonly default: number; readonly max: number }, note = '') {
+  const description = `${things}, 1 to ${size.max}, by default ${size.default}.${note}`;
+  const meta = { ...integerMeta(1, size.max), description, example: size.default };
+  return decimal('limit', 1, size.max).default(size.default).meta(meta);
+}
+export const limit = pageSize('Users per page', PAGE_SIZE, ' Other values are refused, never clamped.');
 
 /**
  * A user id as digits. A number larger than any id is well-formed and finds no user; only its first digits are converted,
@@ -138,22 +138,24 @@ export function parseUserId(text: string): bigint | null {
   return id?.success && id.data <= LARGEST_ID ? id.data : null;
 }
 
+/** What `read` makes of a text; it returns null where the text has not the `form`. */
+export function readableText<Value>(name: string, form: string, read: (text: string) => Value | null) {
+  return z.string({ error: says(name, form) }).transform((text, context) => {
+    const value = read(text);
+    if (value !== null) return value;
+    context.addIssue({ code: 'custom', input: text, message: expected(name, text, form) });
+    return z.NEVER;
+  });
+}
+
 /** One bound of the creation date: a whole UTC day, or an instant. */
 export function dateBound(name: string, edge: 'first' | 'last') {
-  const error = says(name, DATE_FORM);
-  return z
-    .string({ error })
-    .transform((text, context) => {
-      const instant = isTooLong('date', text) ? null : parseDate(text, edge);
-      if (instant !== null) return instant;
-      context.addIssue({ code: 'custom', input: text, message: expected(name, text, DATE_FORM) });
-      return z.NEVER;
-    })
-    .meta({
-      description: `${edge === 'first' ? 'Users created on or after' : 'Users created on or before'} this: ${DATE_FORM}.`,
-      maxLength: INPUT_LIMITS.date.max,
-      example: '2026-01-31',
-    });
+  const read = (text: string) => (isTooLong('date', text) ? null : parseDate(text, edge));
+  return readableText(name, DATE_FORM, read).meta({
+    description: `${edge === 'first' ? 'Users created on or after' : 'Users created on or before'} this: ${DATE_FORM}.`,
+    maxLength: INPUT_LIMITS.date.max,
+    example: '2026-01-31',
+  });
 }
 
 /** Login methods separated by commas, by repetition, or both; duplicates are harmless. */
@@ -174,11 +176,7 @@ export const loginMethods = (name: string) => {
 };
 
 /** A filter from its parsed parts. An absent part does not restrict the users. */
-export function userFilter(parts: {
-  createdFrom?: Date | null | undefined;
-  createdTo?: Date | null | undefined;
-  loginMethods?: readonly LoginMethod[] | null | undefined;
-}): UserFilter {
+export function userFilter(parts: { [Part in keyof UserFilter]?: UserFilter[Part] | null | undefined }): UserFilter {
   const { loginMethods } = parts;
   const methods = loginMethods && LOGIN_METHODS.filter((method) => loginMethods.includes(method));
   return {
@@ -237,10 +235,18 @@ function withinRange(time: number): Date {
 
 const CURSOR = /^(\d{1,15})\.(\d{1,16})\./;
 
-/** The opaque text of a position. The checksum reveals a cursor that was truncated. */
-export function encodeCursor(position: Position): string {
-  const text = `${position.createdAt.getTime()}.${position.id}`;
+/** A text that callers hand back as it is. The checksum reveals one that was truncated. */
+export function opaqueText(text: string): string {
   return Buffer.from(`${text}.${crc32(text).toString(36)}`).toString('base64url');
+}
+
+/** What an opaque text has, if it has the form. Its checksum is right if the same comes of it again. */
+export function openText(opaque: string, form: RegExp): RegExpExecArray | null {
+  return isTooLong('cursor', opaque) ? null : form.exec(Buffer.from(opaque, 'base64url').toString());
+}
+
+export function encodeCursor({ createdAt, id }: Position): string {
+  return opaqueText(`${createdAt.getTime()}.${id}`);
 }
 
 /** The cursor of an item of a list, such as a user or a ban. */
@@ -249,26 +255,16 @@ export function cursorOf({ createdAt, id }: { readonly createdAt: string; readon
 }
 
 /** A cursor from `encodeCursor`. */
-export function cursor(name: string) {
-  const form = 'a cursor from an earlier answer';
-  return z.string({ error: says(name, form) }).transform((text, context) => {
-    const position = decodeCursor(text);
-    if (position !== null) return position;
-    context.addIssue({ code: 'custom', input: text, message: expected(name, text, form) });
-    return z.NEVER;
-  });
-}
+export const cursor = (name: string) => readableText(name, 'a cursor from an earlier answer', decodeCursor);
 
 function decodeCursor(text: string): Position | null {
-  if (isTooLong('cursor', text)) return null;
-  const match = CURSOR.exec(Buffer.from(text, 'base64url').toString());
+  const match = openText(text, CURSOR);
   if (match === null) return null;
   const position = { createdAt: new Date(Number(match[1])), id: Number(match[2]) };
   const exists = position.createdAt >= EARLIEST && position.createdAt <= LATEST;
   return exists && encodeCursor(position) === text ? position : null;
 }
 
-/** The position of an entry in a list. */
 export function positionOf({ at, id }: Pick<AuditEntry, 'at' | 'id'>): Position {
   return { createdAt: new Date(at), id };
 }

@@ -1,10 +1,12 @@
 import { hash } from 'node:crypto';
 import { z } from 'zod';
+import type * as models from '../db/generated/prisma/client.js';
 import { OperatorRole } from '../db/generated/prisma/enums.js';
 import { AppError } from '../errors.js';
 import { says } from './filters.js';
 import { isTooLong } from './input-limits.js';
 import { OPERATOR, type Permission, SecretScope } from './projects.js';
+import type { AsRead } from './users.js';
 
 export { OperatorRole } from '../db/generated/prisma/enums.js';
 
@@ -73,22 +75,14 @@ export function operatorNameOf(systemUser: string): string {
 }
 
 /** An operator as it is listed. Instants are ISO 8601 text. */
-export interface KnownOperator extends Operator {
-  readonly createdAt: string;
-  /** To about a minute; null if the operator never logged in. */
-  readonly lastSeenAt: string | null;
+export interface KnownOperator extends Operator, Readonly<AsRead<Pick<models.Operator, 'createdAt' | 'lastSeenAt'>>> {
   /** Where the operator comes from: the command (or another operator), or the single sign-on. */
   readonly source: 'command' | 'sso';
 }
 
 /** A session of the dashboard as it is listed. */
-export interface OperatorSession {
-  readonly id: number;
+export interface OperatorSession extends Readonly<AsRead<Omit<models.OperatorSession, 'operatorId' | 'tokenHash'>>> {
   readonly operator: string;
-  readonly createdAt: string;
-  readonly lastSeenAt: string;
-  readonly expiresAt: string;
-  readonly userAgent: string;
 }
 
 /** The session of a request, with its operator. */
@@ -97,11 +91,7 @@ export interface ActiveSession extends OperatorSession {
 }
 
 /** An entry of the log of what was done beside the projects. */
-export interface OperatorLogEntry {
-  readonly id: number;
-  readonly at: string;
-  readonly actor: string;
-  readonly requestId: string | null;
+export interface OperatorLogEntry extends Readonly<AsRead<Omit<models.OperatorLogEntry, 'action' | 'details'>>> {
   readonly action: OperatorAction;
   readonly details: Record<string, unknown>;
 }
@@ -141,8 +131,6 @@ export function hashToken(token: unknown): Buffer<ArrayBuffer> | null {
 }
 
 /** A session that has just begun: its token is known here only. */
-export interface BegunSession {
+export interface BegunSession extends Pick<OperatorSession, 'operator' | 'expiresAt'> {
   readonly token: string;
-  readonly operator: string;
-  readonly expiresAt: string;
 }

@@ -1,8 +1,10 @@
 import { createHash, hash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
+import type * as models from '../db/generated/prisma/client.js';
 import { AuditAction, SecretScope } from '../db/generated/prisma/enums.js';
 import { AppError } from '../errors.js';
 import { INPUT_LIMITS, isTooLong } from './input-limits.js';
+import type { AsRead } from './users.js';
 
 export { AuditAction, SecretScope } from '../db/generated/prisma/enums.js';
 
@@ -56,46 +58,35 @@ export interface ProjectScope {
   projectIdFor(permission: Permission, orPermission?: Permission): number;
   /** The same with the name of the actor, for the audit trail. FORBIDDEN. */
   actorFor(permission: Permission, requestId: string | null, orPermission?: Permission): Actor;
-  /** Whether the caller has the permission. */
   permits(permission: Permission): boolean;
   /** The same right for the second thread, which makes a scope of it again (`scopeOfGrant` in projects/projects.ts). */
   grant(): Grant;
   readonly [minted]: true;
 }
 
-export interface ProjectSummary {
-  readonly id: number;
-  readonly name: string;
-  readonly appId: string;
-  /** ISO 8601. */
-  readonly createdAt: string;
-  /** Since when its credentials are refused, ISO 8601; null where they are accepted. */
-  readonly disabledAt: string | null;
-  /** Its own limit of requests in a minute; null where RATE_LIMIT holds. */
-  readonly requestsPerMinute: number | null;
+/** A project as an operator sees it. Since `disabledAt` its credentials are refused. RATE_LIMIT holds where `requestsPerMinute` is null. */
+export type ProjectRow = Readonly<
+  AsRead<Pick<models.Project, 'id' | 'appId' | 'name' | 'createdAt' | 'disabledAt' | 'requestsPerMinute'>>
+>;
+
+export interface ProjectSummary extends ProjectRow {
   readonly totalUser: number;
 }
 
-export interface Secret {
-  readonly id: number;
-  readonly label: string;
-  readonly scopes: SecretScope[];
-  /** Whether only registered documents are executed for it. */
-  readonly documentsOnly: boolean;
-  /** Instants are ISO 8601 text. */
-  readonly createdAt: string;
-  readonly lastUsedAt: string | null;
-  readonly expiresAt: string | null;
+/** A project with an operator's right to act on it. */
+export interface OpenProject extends ProjectRow {
+  readonly scope: ProjectScope;
+}
+
+type SecretColumn = 'id' | 'label' | 'scopes' | 'documentsOnly' | 'createdAt' | 'lastUsedAt' | 'expiresAt';
+
+export interface Secret extends Readonly<AsRead<Pick<models.AppSecret, SecretColumn>>> {
   readonly isLive: boolean;
 }
 
 /** A new secret as it is shown, this once. */
-export interface NewSecret {
-  readonly id: number;
+export interface NewSecret extends Pick<Secret, 'id' | 'scopes' | 'documentsOnly' | 'expiresAt'> {
   readonly appSecret: string;
-  readonly scopes: SecretScope[];
-  readonly documentsOnly: boolean;
-  readonly expiresAt: string | null;
 }
 
 export interface Rotation extends NewSecret {
@@ -106,23 +97,11 @@ export interface Rotation extends NewSecret {
 }
 
 /** A GraphQL document that requests may name by its id. */
-export interface RegisteredDocument {
-  /** The SHA-256 of its text, in hexadecimal. */
-  readonly id: string;
-  readonly name: string;
-  /** ISO 8601. */
-  readonly createdAt: string;
+export interface RegisteredDocument extends Readonly<AsRead<Pick<models.Document, 'id' | 'name' | 'createdAt'>>> {
   readonly bytes: number;
 }
 
-export interface AuditEntry {
-  readonly id: number;
-  /** ISO 8601. */
-  readonly at: string;
-  readonly actor: string;
-  readonly requestId: string | null;
-  readonly action: AuditAction;
-  readonly userId: number | null;
+export interface AuditEntry extends Readonly<AsRead<Omit<models.AuditEntry, 'projectId' | 'details'>>> {
   readonly details: Record<string, unknown>;
 }
 
@@ -151,7 +130,6 @@ const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 /** 62^6 is more than 2^32. */
 const CHECKSUM_LENGTH = 6;
 
-/** A new secret. */
 export function makeSecret(randomBytes: (size: number) => Buffer): string {
   const unchecked = `uds_${randomBytes(SECRET_BYTES).toString('base64url')}`;
   return unchecked + checksum(unchecked);
@@ -199,10 +177,7 @@ export const DOCUMENTS_OF_PROJECT = { count: 1_000, bytes: 2 ** 20 } as const;
 /** The documents of a project by id. */
 export type DocumentSet = ReadonlyMap<string, string>;
 
-export interface DocumentToAdd {
-  readonly name: string;
-  readonly text: string;
-}
+export type DocumentToAdd = Readonly<Pick<models.Document, 'name' | 'text'>>;
 
 export function documentIdOf(text: string): string {
   return createHash('sha256').update(text).digest('hex');
@@ -225,22 +200,4 @@ export type AuditQuestion = { readonly [Name in keyof AuditFilter]?: string | nu
 /** An entry with the keys of `userdir audit --json`. */
 export function entryJson({ id, at, actor, requestId, action, userId: user_id, details }: AuditEntry) {
   return { id, at, actor, request_id: requestId, action, user_id, details };
-}
-
-/** A project as an operator sees it. */
-export interface ProjectRow {
-  readonly id: number;
-  readonly appId: string;
-  readonly name: string;
-  /** Instants are ISO 8601 text. */
-  readonly createdAt: string;
-  /** Since when its credentials are refused; null where they are accepted. */
-  readonly disabledAt: string | null;
-  /** Its own limit; null where RATE_LIMIT holds. */
-  readonly requestsPerMinute: number | null;
-}
-
-/** A project with an operator's right to act on it. */
-export interface OpenProject extends ProjectRow {
-  readonly scope: ProjectScope;
 }

@@ -66,7 +66,7 @@ export function selectColumns(isWanted: (column: UserColumn) => boolean): (UserC
 }
 
 /** A row as `Queryable.query` returns it: ids as numbers, instants as ISO 8601 text in UTC with milliseconds. */
-type AsRead<Row> = { [Field in keyof Row]: ValueAsRead<Row[Field]> };
+export type AsRead<Row> = { [Field in keyof Row]: ValueAsRead<Row[Field]> };
 type ValueAsRead<Value> = Value extends bigint ? number : Value extends Date ? string : Value;
 
 /** A current user. */

@@ -112,7 +112,6 @@ function misfit(text: string, length: number, foreign: RegExp): string {
 
 /* Verification of many wallets at once: what is asked, and the verdicts. */
 
-/** How many wallets one request may ask about. */
 export const MAX_WALLETS = 500;
 
 /** What is asked about a wallet: to whom the address belongs or, with `userId`, whether it belongs to that user. */

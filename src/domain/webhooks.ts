@@ -1,8 +1,10 @@
 import ipaddr from 'ipaddr.js';
+import type * as models from '../db/generated/prisma/client.js';
 import type { WebhookStatus } from '../db/generated/prisma/enums.js';
 import { type AppError, badInput } from '../errors.js';
 import { CHANGE_TYPES, type Change, type ChangeType } from './changes.js';
 import { atMost, INPUT_LIMITS, isTooLong } from './input-limits.js';
+import type { AsRead } from './users.js';
 
 /* Webhooks: what an endpoint is, which URLs it may have, what is sent to it and when it is tried again. */
 
@@ -31,13 +33,8 @@ export interface Attempt {
 /** How many attempts are kept of an endpoint. */
 export const MAX_ATTEMPTS_KEPT = 10;
 
-/** A secret of an endpoint, without its value. Instants are ISO 8601 text. */
-export interface WebhookSecret {
-  readonly id: number;
-  readonly createdAt: string;
-  /** Null if it does not expire. */
-  readonly expiresAt: string | null;
-}
+/** A secret of an endpoint, without its value. */
+export type WebhookSecret = Readonly<AsRead<Pick<models.WebhookSecret, 'id' | 'createdAt' | 'expiresAt'>>>;
 
 export interface Webhook {
   readonly id: number;
@@ -175,18 +172,10 @@ export function parseRetryAfter(header: string | undefined, now: Date): number |
   return Number.isNaN(at) ? null : Math.max(0, at - now.getTime());
 }
 
-export interface NewWebhook {
-  readonly id: number;
-  readonly url: string;
+export interface NewWebhook extends Pick<Webhook, 'id' | 'url'> {
   /** Shown this once. */
   readonly secret: string;
 }
 
 /** How a test ended. */
-export interface TestResult {
-  readonly ok: boolean;
-  /** The status of the answer; null if there was none. */
-  readonly status: number | null;
-  readonly ms: number;
-  readonly error: string | null;
-}
+export type TestResult = Pick<Attempt, 'ok' | 'status' | 'ms' | 'error'>;

@@ -31,8 +31,6 @@ interface ServerContext {
   readonly context: EngineContext;
 }
 
-export type Answerer = ReturnType<typeof createAnswerer>;
-
 /** Answers prepared requests. `onFailure` is told of errors that belong to no resolver. */
 export function createAnswerer(schema: GraphQLSchema, documents: DocumentCache, onFailure: (cause: unknown) => void) {
   const yoga = createYoga<ServerContext, EngineContext>({
@@ -88,6 +86,7 @@ const NO_DOCUMENT = parse('{ __typename }');
  */
 function usePreparedRequest(): Plugin {
   const preparedOf = (context: unknown) => (context as ServerContext).prepared;
+  const execute = (context: unknown) => executeRequest(preparedOf(context), context as EngineContext);
   return {
     onParams({ setParams, context }) {
       const { query, variables, operationName, document } = preparedOf(context);
@@ -105,15 +104,9 @@ function usePreparedRequest(): Plugin {
       // Yoga does not mask validation errors.
       setResult(toGraphQLErrors(preparedOf(context).document.errors, () => undefined));
     },
-    onExecute({ args, setExecuteFn }) {
-      const context = args.contextValue as unknown as EngineContext;
-      setExecuteFn(() => executeRequest(preparedOf(context), context));
-    },
+    onExecute: ({ args, setExecuteFn }) => setExecuteFn(() => execute(args.contextValue)),
     // A subscription that is refused: others do not come here (graphql/plugin.ts).
-    onSubscribe({ args, setSubscribeFn }) {
-      const context = args.contextValue as unknown as EngineContext;
-      setSubscribeFn(() => executeRequest(preparedOf(context), context));
-    },
+    onSubscribe: ({ args, setSubscribeFn }) => setSubscribeFn(() => execute(args.contextValue)),
   };
 }
 

@@ -39,7 +39,7 @@ export type Run = (variables: Record<string, unknown>, context: EngineContext) =
 /** The body of the answer; or that it would be too large; or that GraphQL.js has to answer, from the outcome where that is given. */
 export type Compiled = { readonly body: string } | 'too large' | { readonly outcome: Outcome | undefined };
 
-/** How many compiled fields the operations of a document have, and how many they may have. */
+/** How many compiled fields the operations of a document have, and may have. */
 export interface CompiledSize {
   fields: number;
   readonly most: number;
@@ -252,15 +252,11 @@ function readBelow(field: Field, nodes: readonly FieldNode[]): Read {
   const info = { fieldNodes: nodes } as unknown as GraphQLResolveInfo;
   return (parent, { context }) => {
     const value = resolve(parent, {}, context, info);
-    if (value instanceof Promise) throw ignored(value);
-    return value;
+    if (!(value instanceof Promise)) return value;
+    // It is no longer needed, and its failure must not end the process.
+    value.catch(() => undefined);
+    throw BAILOUT;
   };
-}
-
-/** Ignores the outcome of a promise that is no longer needed, so that its failure does not end the process. */
-function ignored(promise: Promise<unknown>): Error {
-  promise.catch(() => undefined);
-  return BAILOUT;
 }
 
 function compileValue(source: Source, type: GraphQLOutputType, nodes: readonly FieldNode[]): Write {

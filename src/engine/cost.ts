@@ -112,9 +112,7 @@ export interface RowCost {
 const rowCosts = nodeProperty<FieldNode, RowCost>('cost of a row');
 
 /** What is paid for this field if it is a list that declares its rows. */
-export function rowCostOf(node: FieldNode): RowCost | undefined {
-  return rowCosts.get(node);
-}
+export const rowCostOf = rowCosts.get;
 
 /**
  * What a valid operation costs with the variables of a request. A field costs 1. A list multiplies what is below it
@@ -246,65 +244,60 @@ function introspectedRows(shown: GraphQLSchema, parent: GraphQLObjectType, { nam
 function readRows({ args }: Field, node: FieldNode, of: readonly string[], { otherwise, atMost }: Rows): number | Cost {
   const candidates = of.map((name) => {
     const isList = isListType(getNullableType(args.find((arg) => arg.name === name)?.type));
-    return readLength(argumentOf(node, name), isList);
+    return lengthOf(givenAt(node, name), isList);
   });
   const read: Cost = (variables) => {
     for (const candidate of candidates) {
-      const length = typeof candidate === 'string' ? lengthOf(variables[candidate]) : candidate;
+      const length = typeof candidate === 'function' ? candidate(variables) : candidate;
       if (length !== null) return Math.min(atLeastOne(length), atMost);
     }
     return atLeastOne(otherwise);
   };
-  return candidates.some((candidate) => typeof candidate === 'string') ? read : read({});
+  return candidates.some((candidate) => typeof candidate === 'function') ? read : read({});
 }
 
-/**
- * The number of items of a list that is an argument, or a field of an argument. The list may be a literal or a
- * variable. The whole argument may be a variable too.
- */
+/** The number of items of a list that is an argument, or a field of an argument. */
 function readItems(node: FieldNode, [argument, field]: readonly [string, string?]): number | Cost {
-  let value = argumentOf(node, argument);
+  const length = lengthOf(givenAt(node, argument, field), true) ?? 0;
+  return typeof length === 'function' ? (variables) => length(variables) ?? 0 : length;
+}
+
+/** 1 if any of some fields of an input object is given, otherwise 0. */
+function readOptions(node: FieldNode, [argument, fields]: readonly [string, readonly string[]]): Cost {
+  const given = fields.map((field) => givenAt(node, argument, field));
+  return (variables) =>
+    Number(given.some((value) => (typeof value === 'function' ? value(variables) != null : value !== null)));
+}
+
+type OfVariables<Value> = (variables: Readonly<Record<string, unknown>>) => Value;
+
+/** What is given for an argument, or for a field of it: null, a literal, or what reads it from the variables. */
+function givenAt(node: FieldNode, argument: string, field?: string): ValueNode | OfVariables<unknown> | null {
+  let value = node.arguments?.find(({ name }) => name.value === argument)?.value;
   if (field !== undefined && value?.kind === 'Variable') {
     const { value: name } = value.name;
-    return (variables) => lengthOf((variables[name] as Record<string, unknown> | null | undefined)?.[field]) ?? 0;
+    return (variables) => (variables[name] as Record<string, unknown> | null | undefined)?.[field];
   }
-  if (field !== undefined && value?.kind === 'ObjectValue') {
-    value = value.fields.find(({ name }) => name.value === field)?.value;
-  }
-  const length = readLength(value, true) ?? 0;
-  return typeof length === 'string' ? (variables) => lengthOf(variables[length]) ?? 0 : length;
-}
-
-/** 1 if any of some fields of an input object is given, which may be a literal or a variable, otherwise 0. */
-function readOptions(node: FieldNode, [argument, fields]: readonly [string, readonly string[]]): Cost {
-  const value = argumentOf(node, argument);
-  const isGiven = (variables: Record<string, unknown>, field: string): boolean => {
-    if (value?.kind === 'Variable')
-      return (variables[value.name.value] as Record<string, unknown> | null | undefined)?.[field] != null;
-    const given =
-      value?.kind === 'ObjectValue' ? value.fields.find(({ name }) => name.value === field)?.value : undefined;
-    if (given?.kind === 'Variable') return variables[given.name.value] != null;
-    return given !== undefined && given.kind !== 'NullValue';
-  };
-  return (variables) => (fields.some((field) => isGiven(variables, field)) ? 1 : 0);
-}
-
-function argumentOf({ arguments: given = [] }: FieldNode, name: string): ValueNode | undefined {
-  return given.find((argument) => argument.name.value === name)?.value;
-}
-
-/** The length that an argument gives: a number, null if it gives none, or the name of the variable that gives it. */
-function readLength(value: ValueNode | undefined, isList: boolean): number | string | null {
+  if (field !== undefined)
+    value = value?.kind === 'ObjectValue' ? value.fields.find(({ name }) => name.value === field)?.value : undefined;
   if (value === undefined || value.kind === 'NullValue') return null;
-  if (value.kind === 'Variable') return value.name.value;
-  if (value.kind === 'ListValue') return value.values.length;
-  // One value where a list is wanted is a list of it.
-  return isList || value.kind !== 'IntValue' ? 1 : Number(value.value);
+  if (value.kind !== 'Variable') return value;
+  const { value: name } = value.name;
+  return (variables) => variables[name];
 }
 
-function lengthOf(value: unknown): number | null {
-  if (Array.isArray(value)) return value.length;
-  return typeof value === 'number' ? value : null;
+/** The length or the number that is given; null for none. */
+function lengthOf(given: ReturnType<typeof givenAt>, isList: boolean): number | OfVariables<number | null> | null {
+  if (given === null) return null;
+  if (typeof given === 'function')
+    return (variables) => {
+      const value = given(variables);
+      if (Array.isArray(value)) return value.length;
+      return typeof value === 'number' ? value : null;
+    };
+  if (given.kind === 'ListValue') return given.values.length;
+  // One value where a list is wanted is a list of it.
+  return isList || given.kind !== 'IntValue' ? 1 : Number(given.value);
 }
 
 /**

@@ -1,10 +1,8 @@
 import { createHash } from 'node:crypto';
 import {
   type ASTVisitor,
-  type DefinitionNode,
   type DocumentNode,
   GraphQLError,
-  type GraphQLSchema,
   getOperationAST,
   type OperationDefinitionNode,
   parse,
@@ -15,17 +13,9 @@ import {
 import { LRUCache } from 'lru-cache';
 import { redact } from '../errors.js';
 import { type CompiledSize, compile, type Run } from './compiled.js';
-import { type Cost, type LimitedSchema, operationCost } from './cost.js';
-import {
-  dropTokens,
-  findExceededLimit,
-  fragmentsOf,
-  type Limits,
-  limitExceeded,
-  MAX_ERRORS,
-  rootFieldsOf,
-} from './limits.js';
-import { type ReadVariables, variablesReader } from './nodes.js';
+import { type LimitedSchema, operationCost } from './cost.js';
+import { dropTokens, beyond, findExceededLimit, fragmentsOf, type Limits, MAX_ERRORS, rootFieldsOf } from './limits.js';
+import { variablesReader } from './nodes.js';
 
 /** A document after parsing and validation. `tree` is null where it is not valid. */
 export interface ReadDocument {
@@ -42,24 +32,7 @@ export interface ReadDocument {
   readonly compiled: CompiledSize;
 }
 
-/** An operation of a valid document, with what is computed once for all its executions. */
-export interface KnownOperation {
-  readonly node: OperationDefinitionNode;
-  /** The schema that executes it: the shown one, if it asks what that is. */
-  readonly schema: GraphQLSchema;
-  /** Its name for the log. Null where it has none, or one that could be a secret or an address. */
-  readonly loggedName: string | null;
-  readonly cost: Cost;
-  /** Of a subscription: what its largest event costs. */
-  readonly largestCost: Cost | null;
-  readonly readVariables: ReadVariables;
-  /** The compiled operation, once it has been executed often enough. */
-  readonly run: Run | null;
-  /** Counts an execution without an error. Returns true where it has just set `run`. */
-  countExecution(): boolean;
-  /** Compiles it before it has been executed. */
-  compile(): void;
-}
+export type KnownOperation = Readonly<ReturnType<typeof knownOperation>>;
 
 /** An operation is compiled after this many executions without an error. Most operations never come again. */
 const COMPILED_AFTER = 3;
@@ -85,30 +58,28 @@ const RULES = [...specifiedRules, noConditionsOnSubscriptions];
 export function readDocument(on: LimitedSchema, text: string): ReadDocument {
   const { schema, limits } = on;
   const none = { text, tree: null, on, operation: () => null, operations: () => [], compiled: { fields: 0, most: 0 } };
-  if (text.length > limits.characters)
-    return { ...none, errors: [new GraphQLError(limitExceeded('characters', text.length, limits))] };
+  const refused = (...errors: GraphQLError[]) => ({ ...none, errors });
+  if (text.length > limits.characters) return refused(beyond('characters', text.length, limits));
   const lines = text.match(/\r\n|\n|\r/g)?.length ?? 0;
-  if (lines > limits.lines) return { ...none, errors: [new GraphQLError(limitExceeded('lines', lines, limits))] };
+  if (lines > limits.lines) return refused(beyond('lines', lines, limits));
   try {
     const tree = parse(text, { maxTokens: limits.tokens });
     const exceeded = findExceededLimit(tree, limits);
-    const errors = exceeded
-      ? [exceeded]
-      : validate(schema, tree, RULES, { maxErrors: MAX_ERRORS })
-          .map((error) => explain(error, limits))
-          .map(withoutNodes);
-    if (errors.length > 0) return { ...none, errors };
+    if (exceeded !== null) return refused(exceeded);
+    const errors = validate(schema, tree, RULES, { maxErrors: MAX_ERRORS })
+      .map((error) => explain(error, limits))
+      .map(withoutNodes);
+    if (errors.length > 0) return refused(...errors);
     dropTokens(tree);
     const compiled = { fields: 0, most: FIELDS_PER_TOKEN * (tree.tokenCount ?? 0) };
     const operation = knownOperations(on, tree, compiled);
     const operations = () =>
-      tree.definitions.flatMap((node) => (isOperation(node) && operation(node.name?.value)) || []);
+      tree.definitions.flatMap((node) => (node.kind === 'OperationDefinition' && operation(node.name?.value)) || []);
     return { text, tree, errors, on, compiled, operation, operations };
   } catch (error) {
-    if (error instanceof GraphQLError) return { ...none, errors: [explain(error, limits)] };
+    if (error instanceof GraphQLError) return refused(explain(error, limits));
     // The parser and the validator recurse as deep as lists and objects nest, until the stack is full.
-    if (error instanceof RangeError)
-      return { ...none, errors: [new GraphQLError(limitExceeded('depth', 'too many to follow', limits))] };
+    if (error instanceof RangeError) return refused(beyond('depth', 'too many to follow', limits));
     throw error;
   }
 }
@@ -116,8 +87,7 @@ export function readDocument(on: LimitedSchema, text: string): ReadDocument {
 /** Rewords the errors of GraphQL.js's own limits, which do not name the limit. */
 function explain(error: GraphQLError, limits: Limits): GraphQLError {
   // The parser reports too many tokens only by this text; "more that" is its own spelling.
-  if (error.message.includes(`more that ${limits.tokens} tokens`))
-    return new GraphQLError(limitExceeded('tokens', 'more', limits));
+  if (error.message.includes(`more that ${limits.tokens} tokens`)) return beyond('tokens', 'more', limits);
   if (error.message !== 'Validation aborted.') return error;
   return new GraphQLError('repetitions: got more fields of the same name than can be compared, expected each once.');
 }
@@ -143,29 +113,31 @@ function knownOperations(on: LimitedSchema, tree: DocumentNode, compiled: Compil
   };
 }
 
-function knownOperation(
-  on: LimitedSchema,
-  tree: DocumentNode,
-  node: OperationDefinitionNode,
-  compiled: CompiledSize,
-): KnownOperation {
+/** An operation of a valid document, with what is computed once for all its executions. */
+function knownOperation(on: LimitedSchema, tree: DocumentNode, node: OperationDefinitionNode, compiled: CompiledSize) {
   const { schema } = on;
   let executions = 0;
   const operation = {
     node,
+    /** The schema that executes it: the shown one, if it asks what that is. */
     schema: asksForSchema(tree, node) ? on.shown : schema,
+    /** Null where it has none, or one that could be a secret or an address. */
     loggedName: loggedNameOf(node),
     cost: operationCost(on, tree, node),
+    /** What its largest event costs. */
     largestCost: node.operation === 'subscription' ? operationCost(on, tree, node, true) : null,
     readVariables: variablesReader(schema, node.variableDefinitions ?? []),
+    /** The compiled operation, once it has been executed often enough. */
     run: null as Run | null,
-    countExecution() {
+    /** Counts an execution without an error. Returns true where it has just set `run`. */
+    countExecution(): boolean {
       executions += 1;
       if (executions !== COMPILED_AFTER || operation.run !== null) return false;
       operation.run = compile(schema, tree, node, compiled);
       return operation.run !== null;
     },
-    compile() {
+    /** Compiles it before it has been executed. */
+    compile(): void {
       operation.run ??= compile(schema, tree, node, compiled);
     },
   };
@@ -175,10 +147,6 @@ function knownOperation(
 /** Whether it is introspection. GraphQL.js tells of the schema that executes an operation. */
 function asksForSchema(tree: DocumentNode, node: OperationDefinitionNode): boolean {
   return rootFieldsOf(node, fragmentsOf(tree)).some(({ name }) => name.value === '__schema' || name.value === '__type');
-}
-
-function isOperation(node: DefinitionNode): node is OperationDefinitionNode {
-  return node.kind === 'OperationDefinition';
 }
 
 function loggedNameOf({ name }: OperationDefinitionNode): string | null {
@@ -233,10 +201,9 @@ export function createDocumentCache(on: LimitedSchema) {
     },
   });
 
-  /** Hashes of documents by project, because a text may be long. */
+  /** Hashes of documents by project, because a text may be long: what it has sent before, as far as is remembered. */
   const seen = new LRUCache<string, LRUCache<string, true>>({ max: MAX_SEEN_PROJECTS });
 
-  /** Whether the project has sent the document before, as far as is remembered. */
   function wasSeen(text: string, project: string): boolean {
     return seen.get(project)?.has(hashOf(text)) === true;
   }

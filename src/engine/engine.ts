@@ -18,8 +18,6 @@ export function createEngine(
 ) {
   const on: LimitedSchema = { schema, shown, limits, costOf };
   return {
-    schema,
-    limits,
     readDocument: (text: string) => readDocument(on, text),
     createDocumentCache: () => createDocumentCache(on),
     prepareRequest,

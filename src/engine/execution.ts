@@ -6,7 +6,7 @@ import { withSpan } from '../telemetry/request-trace.js';
 import { COST_PER_UNIT, chargingForRows, declaredCost, type EngineContext } from './cost.js';
 import type { KnownOperation, ReadDocument } from './documents.js';
 import { BAD_REQUEST, toGraphQLErrors } from './errors.js';
-import { LIMITS, type Limits, limitExceeded } from './limits.js';
+import { beyond, LIMITS, limitExceeded } from './limits.js';
 
 /** The parameters of a GraphQL request, from a body or a URL. */
 export interface Parameters {
@@ -45,44 +45,34 @@ export function prepareRequest(document: ReadDocument, parameters: Parameters): 
   if (operation === null) return prepared;
   const { length } = parameters.query;
   if (operation.node.operation === 'subscription' && length > limits.subscriptionCharacters)
-    return { ...prepared, refusal: [new GraphQLError(limitExceeded('subscriptionCharacters', length, limits))] };
-  const definitions = operation.node.variableDefinitions ?? [];
-  for (const { variable } of definitions) {
+    return { ...prepared, refusal: [beyond('subscriptionCharacters', length, limits)] };
+  for (const { variable } of operation.node.variableDefinitions ?? []) {
     const { value: name } = variable.name;
     const fault = findLongValue(variables[name], name, 1);
-    if (fault !== null) return { ...prepared, refusal: [fault] };
+    if (fault !== null) return { ...prepared, refusal: [asBadRequest(new GraphQLError(fault))] };
   }
   const { coerced, errors = [] } = operation.readVariables(variables);
   if (coerced === undefined) return { ...prepared, refusal: errors.map(asBadRequest) };
   const cost = operation.cost(coerced);
-  return { ...prepared, coerced, cost, refusal: findTooCostly(cost, operation.largestCost?.(coerced) ?? 0, limits) };
-}
-
-function findTooCostly(cost: number, ofEvent: number, limits: Limits): GraphQLError[] | null {
-  if (cost > limits.cost) return [new GraphQLError(limitExceeded('cost', cost, limits))];
-  return ofEvent > limits.eventCost ? [new GraphQLError(limitExceeded('eventCost', ofEvent, limits))] : null;
+  const ofEvent = operation.largestCost?.(coerced) ?? 0;
+  if (cost > limits.cost) return { ...prepared, coerced, cost, refusal: [beyond('cost', cost, limits)] };
+  if (ofEvent > limits.eventCost)
+    return { ...prepared, coerced, cost, refusal: [beyond('eventCost', ofEvent, limits)] };
+  return { ...prepared, coerced, cost };
 }
 
 /** Deeper than any input type of the schema. */
 const MAX_DEPTH = 8;
 
-/** Finds a text in a variable that is too long, before GraphQL.js reads it and repeats it in an error. */
-function findLongValue(value: unknown, name: string, depth: number): GraphQLError | null {
-  if (typeof value === 'string') {
-    if (!isTooLong('text', value)) return null;
-    return asBadRequest(new GraphQLError(`${name}: got ${value.length} characters, expected ${atMost('text')}.`));
-  }
+/** What is wrong with a variable that has a text that is too long, before GraphQL.js reads it and repeats it in an error. */
+function findLongValue(value: unknown, name: string, depth: number): string | null {
+  if (typeof value === 'string')
+    return isTooLong('text', value) ? `${name}: got ${value.length} characters, expected ${atMost('text')}.` : null;
   if (typeof value !== 'object' || value === null) return null;
-  if (depth === MAX_DEPTH) {
-    return asBadRequest(
-      new GraphQLError(`variables: got more levels, expected at most ${MAX_DEPTH} within each other.`),
-    );
-  }
+  if (depth === MAX_DEPTH) return `variables: got more levels, expected at most ${MAX_DEPTH} within each other.`;
   for (const [key, item] of Object.entries(value)) {
-    if (isTooLong('graphqlName', key)) {
-      const sentence = `${name}: got a key of ${key.length} characters, expected ${atMost('graphqlName')}.`;
-      return asBadRequest(new GraphQLError(sentence));
-    }
+    if (isTooLong('graphqlName', key))
+      return `${name}: got a key of ${key.length} characters, expected ${atMost('graphqlName')}.`;
     const fault = findLongValue(item, Array.isArray(value) ? `${name}[${key}]` : `${name}.${key}`, depth + 1);
     if (fault !== null) return fault;
   }
@@ -113,12 +103,9 @@ export async function executeRequest(
   if (request.refusal !== null) return refusalOf(request, context);
   if (result.errors === undefined) return result;
   const errors = toGraphQLErrors(result.errors, context.report);
-  request.isUnavailable = isEmpty(result) && errors.some(({ extensions }) => extensions['code'] === 'UNAVAILABLE');
+  const isEmpty = Object.values(result.data ?? {}).every((value) => value === null);
+  request.isUnavailable = isEmpty && errors.some(({ extensions }) => extensions['code'] === 'UNAVAILABLE');
   return { ...result, errors };
-}
-
-function isEmpty({ data }: ExecutionResult): boolean {
-  return Object.values(data ?? {}).every((value) => value === null);
 }
 
 function refusalOf({ refusal, document }: PreparedRequest, { report }: Pick<EngineContext, 'report'>): ExecutionResult {
@@ -173,12 +160,7 @@ export function weightOfRequest({ refusal, cost }: Pick<PreparedRequest, 'refusa
 
 /** The weight of an operation of this cost. */
 export function weightOfCost(cost: number): number {
-  return 1 + unitsOfCost(cost);
-}
-
-/** The whole units of a cost. */
-export function unitsOfCost(cost: number): number {
-  return Math.floor(cost / COST_PER_UNIT);
+  return 1 + Math.floor(cost / COST_PER_UNIT);
 }
 
 /** A smaller operation starts all its root fields at once, so that their reads share statements. */
@@ -206,7 +188,7 @@ export function countCosts(
     return (cost) => {
       charged += cost;
       if (charged > weighed) {
-        addWeight(unitsOfCost(charged) - unitsOfCost(weighed));
+        addWeight(weightOfCost(charged) - weightOfCost(weighed));
         weighed = charged;
       }
       // A mutation is always answered, because its work is done.

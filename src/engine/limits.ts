@@ -2,15 +2,11 @@ import {
   type ASTNode,
   type DocumentNode,
   type FieldNode,
-  type FloatValueNode,
   type FragmentDefinitionNode,
   GraphQLError,
-  type IntValueNode,
   type Location,
-  type NameNode,
   type OperationDefinitionNode,
   type SelectionSetNode,
-  type StringValueNode,
 } from 'graphql';
 import { atMost, type InputKind, isTooLong } from '../domain/input-limits.js';
 
@@ -21,7 +17,7 @@ import { atMost, type InputKind, isTooLong } from '../domain/input-limits.js';
 export const LIMITS = {
   /** Of the text. Checked before it is parsed. */
   characters: 50_000,
-  /** Of the text of a document whose subscription is opened. The thread that keeps the streams reads it (secondThread.ts). */
+  /** Of the text of a document whose subscription is opened. The thread that keeps the streams reads it. */
   subscriptionCharacters: 5_000,
   /** Of the body or the URL of a request for a subscription: its stream keeps what it declares. */
   subscriptionBytes: 8_192,
@@ -58,11 +54,17 @@ export function limitExceeded(limit: keyof Limits, arrived: number | string, lim
   return `${NAMES[limit] ?? limit}: got ${arrived}, expected at most ${limits[limit]}.`;
 }
 
+/** The error for it. */
+export function beyond(...exceeded: Parameters<typeof limitExceeded>): GraphQLError {
+  return new GraphQLError(limitExceeded(...exceeded));
+}
+
 /** The first limit that a document exceeds, as an error; null where it keeps them all. The document may be invalid. */
 export function findExceededLimit(document: DocumentNode, limits: Limits): GraphQLError | null {
   return findLongText(document) ?? findTooMany(document, limits);
 }
 
+type TextNode = Extract<ASTNode, { kind: 'Name' | 'StringValue' | 'IntValue' | 'FloatValue' }>;
 /** The kinds of text that a document has, by their nodes: what limits each, and what errors call it. */
 const TEXTS: Partial<Record<ASTNode['kind'], { kind: InputKind; name: string }>> = {
   Name: { kind: 'graphqlName', name: 'name' },
@@ -77,7 +79,7 @@ function findLongText(document: DocumentNode): GraphQLError | null {
   walk(document, (node) => {
     const text = TEXTS[node.kind];
     if (text === undefined || found !== null) return;
-    const { value } = node as NameNode | StringValueNode | IntValueNode | FloatValueNode;
+    const { value } = node as TextNode;
     if (!isTooLong(text.kind, value)) return;
     found = new GraphQLError(`${text.name}: got ${value.length} characters, expected ${atMost(text.kind)}.`);
   });
@@ -88,12 +90,7 @@ function findLongText(document: DocumentNode): GraphQLError | null {
 function walk(node: ASTNode, enter: (node: ASTNode) => void): void {
   enter(node);
   for (const key in node) {
-    const child = (node as unknown as Record<string, unknown>)[key] as
-      | ASTNode
-      | ASTNode[]
-      | string
-      | boolean
-      | undefined;
+    const child = (node as unknown as Record<string, ASTNode | ASTNode[] | string | boolean | undefined>)[key];
     if (typeof child !== 'object' || key === 'loc') continue;
     if (Array.isArray(child)) for (const each of child) walk(each, enter);
     else walk(child, enter);
@@ -147,8 +144,8 @@ function findTooMany(document: DocumentNode, limits: Limits): GraphQLError | nul
     arrived.rootFields = Math.max(arrived.rootFields, rootFieldsOf(node, fragments).length);
   }
   const names = ['operations', 'depth', 'rootFields', 'aliases', 'directives', 'fragments'] as const;
-  const beyond = names.find((name) => arrived[name] > limits[name]);
-  return beyond === undefined ? null : new GraphQLError(limitExceeded(beyond, arrived[beyond], limits));
+  const exceeded = names.find((name) => arrived[name] > limits[name]);
+  return exceeded === undefined ? null : beyond(exceeded, arrived[exceeded], limits);
 }
 
 /**

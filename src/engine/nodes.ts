@@ -3,7 +3,6 @@ import {
   type FieldNode,
   type GraphQLError,
   type GraphQLField,
-  type GraphQLLeafType,
   type GraphQLObjectType,
   type GraphQLOutputType,
   type GraphQLResolveInfo,
@@ -26,22 +25,16 @@ import { MAX_ERRORS } from './limits.js';
 
 /* What is computed once for a node of a document: what its fields return and select, its variables, its arguments. */
 
-/** A value that is computed once for a node of a document. */
-export interface NodeProperty<Node extends ASTNode, Value> {
-  get(node: Node): Value | undefined;
-  set(node: Node, value: Value): void;
-}
-
 /**
- * Keeps a value on the node itself, under a symbol. Not in a WeakMap: once such a map is old, a scavenge counts its keys as alive, and so
- * the documents of requests that are answered (docs/decisions/garbage.md).
+ * Keeps a value that is computed once for a node on the node itself, under a symbol. Not in a WeakMap: once such a map is old, a scavenge
+ * counts its keys as alive, and so the documents of requests that are answered (docs/decisions/garbage.md).
  */
-export function nodeProperty<Node extends ASTNode, Value>(description: string): NodeProperty<Node, Value> {
+export function nodeProperty<Node extends ASTNode, Value>(description: string) {
   const key = Symbol(description);
   type Noted = Node & { [key]?: Value };
   return {
-    get: (node) => (node as Noted)[key],
-    set: (node, value) => {
+    get: (node: Node): Value | undefined => (node as Noted)[key],
+    set: (node: Node, value: Value): void => {
       (node as Noted)[key] = value;
     },
   };
@@ -115,11 +108,7 @@ type Values = Record<string, unknown>;
 /** Coerced variables, or why they cannot be. */
 export type ReadVariables = (given: Values) => { coerced?: Values; errors?: readonly GraphQLError[] };
 
-interface Variable {
-  readonly name: string;
-  readonly type: GraphQLLeafType;
-  readonly isNullable: boolean;
-}
+type Variable = NonNullable<ReturnType<typeof plainVariable>>;
 
 /** What coerces the variables of an operation. */
 export function variablesReader(schema: GraphQLSchema, definitions: readonly VariableDefinitionNode[]): ReadVariables {
@@ -133,10 +122,7 @@ export function variablesReader(schema: GraphQLSchema, definitions: readonly Var
 }
 
 /** Null for a variable with a default, of a list or of an input object. */
-function plainVariable(
-  schema: GraphQLSchema,
-  { variable, type: node, defaultValue }: VariableDefinitionNode,
-): Variable | null {
+function plainVariable(schema: GraphQLSchema, { variable, type: node, defaultValue }: VariableDefinitionNode) {
   const type = typeFromAST(schema, node);
   const plain = getNullableType(type);
   if (defaultValue !== undefined || !isLeafType(plain)) return null;

@@ -1,34 +1,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { type AppError, unavailable } from '../errors.js';
+import { unavailable } from '../errors.js';
 import { currentTrace, type RequestTrace, runInTrace, startStep } from '../telemetry/request-trace.js';
 import { notRead, type UnreadBytes } from './connections.js';
-
-/**
- * Decides which requests start when more work arrives than the process can do.
- *
- * At most `maxInFlight` units of work are in flight. A request that does not fit waits in the queue of its project. A
- * request that finds no room in the queue is refused at once. The next request to start is of the project with the
- * least work in flight. So a storm of requests delays its own project and not the others.
- *
- * Each project counts with at most `maxInFlightPerProject` units. It may have more in flight, if it was alone when it
- * started them or if one request is larger. What is beyond the limit delays only its own requests.
- */
-export interface Admission {
-  /** Starts the request now or later. Returns false where there is no room in the queue. */
-  submit(request: QueuedRequest): boolean;
-  /** Adds units to a request in flight that turns out to cost more. It goes on; others wait longer. */
-  addWeight(request: QueuedRequest, units: number): void;
-  /** Ends a request, whether it has started or not. A second call does nothing. */
-  release(request: QueuedRequest): void;
-  /** The most that one piece of work may weigh to be sure that it can start: what may be in flight, and may wait. */
-  readonly budget: number;
-  /** Whether no other project is active, or was a moment ago. */
-  isAlone(project: string): boolean;
-  /** Resolves when nothing is in flight and nothing is queued. */
-  idle(): Promise<void>;
-  /** Units in flight, units queued, and the number of refused requests since the start. */
-  readonly load: { readonly inFlight: number; readonly queued: number; readonly refused: number };
-}
+import type * as threads from './threads.js';
 
 export interface QueuedRequest {
   /** The App ID, or UNAUTHENTICATED. */
@@ -56,6 +30,8 @@ export interface AdmissionOptions {
  */
 export const UNAUTHENTICATED = 'unauthenticated';
 
+type EventLoop = Pick<typeof threads, 'isSliceOver' | 'setAlone'>;
+
 /** The requests of one project. A request that is done may still stand in `queue`. */
 interface TenantQueue {
   readonly project: string;
@@ -66,20 +42,27 @@ interface TenantQueue {
   readonly queue: QueuedRequest[];
 }
 
-/** The turns of the event loop (http/threads.ts). */
-interface EventLoop {
-  /** Whether this turn has already taken long. If so, each project starts at most one request in it. */
-  isSliceOver(): boolean;
-  /** Is told with each request whether its project is alone. */
-  setAlone(isAlone: boolean): void;
-}
+export type Admission = ReturnType<typeof createAdmission>;
 
+/**
+ * Decides which requests start when more work arrives than the process can do.
+ *
+ * At most `maxInFlight` units of work are in flight. A request that does not fit waits in the queue of its project. A
+ * request that finds no room in the queue is refused at once. The next request to start is of the project with the
+ * least work in flight. So a storm of requests delays its own project and not the others.
+ *
+ * Each project counts with at most `maxInFlightPerProject` units. It may have more in flight, if it was alone when it
+ * started them or if one request is larger. What is beyond the limit delays only its own requests.
+ *
+ * Once a turn of the event loop (threads.ts) has taken long, each project starts at most one request in it.
+ */
 export function createAdmission(
   { maxInFlight, maxInFlightPerProject, maxQueued }: AdmissionOptions,
   { isSliceOver, setAlone }: EventLoop = { isSliceOver: () => false, setAlone: () => undefined },
-): Admission {
+) {
   /** Every project with work in flight or queued. */
   const tenants = new Map<string, TenantQueue>();
+  /** Units in flight, units queued, and the number of refused requests since the start. */
   const load = { inFlight: 0, queued: 0, refused: 0 };
   const activity = createActivity();
   let whenIdle: (() => void)[] = [];
@@ -180,6 +163,7 @@ export function createAdmission(
     startQueued();
   }
 
+  /** Ends a request, whether it has started or not. A second call does nothing. */
   function release(request: QueuedRequest): void {
     const { state } = request;
     request.state = 'done';
@@ -200,7 +184,8 @@ export function createAdmission(
   }
 
   return {
-    submit(request) {
+    /** Starts the request now or later. Returns false where there is no room in the queue. */
+    submit(request: QueuedRequest): boolean {
       const { project, weight } = request;
       if (project !== UNAUTHENTICATED) {
         activity.record(project);
@@ -223,16 +208,19 @@ export function createAdmission(
       release(request);
       return false;
     },
-    addWeight(request, units) {
+    /** Adds units to a request in flight that turns out to cost more. It goes on; others wait longer. */
+    addWeight(request: QueuedRequest, units: number): void {
       if (request.state !== 'inFlight') return;
       request.weight += units;
       addInFlight(tenants.get(request.project) as TenantQueue, units);
     },
     release,
+    /** The most that one piece of work may weigh to be sure that it can start: what may be in flight, and may wait. */
     budget: Math.min(maxInFlight, maxQueued),
     isAlone: activity.isAlone,
-    load,
-    idle: () => (tenants.size === 0 ? Promise.resolve() : new Promise((resolve) => whenIdle.push(resolve))),
+    load: load as Readonly<typeof load>,
+    /** Resolves when nothing is in flight and nothing is queued. */
+    idle: () => (tenants.size === 0 ? Promise.resolve() : new Promise<void>((resolve) => whenIdle.push(resolve))),
   };
 }
 
@@ -254,7 +242,7 @@ function createActivity() {
       }
       current.add(project);
     },
-    /** Whether no other project is active. */
+    /** Whether no other project is active, or was a moment ago. */
     isAlone: (project: string) =>
       current.size + previous.size === Number(current.has(project)) + Number(previous.has(project)),
   };
@@ -351,11 +339,8 @@ function createRefusals(): (project: string, done: (error: Error) => void) => vo
     }
     const count = (counts.get(project) ?? 0) + 1;
     counts.set(project, count);
-    if (count <= IMMEDIATE_REFUSALS) done(overloaded());
-    else setTimeout(() => done(overloaded()), REFUSAL_DELAY_MS);
+    const refuse = () => done(unavailable('The service is overloaded: the queue is full.'));
+    if (count <= IMMEDIATE_REFUSALS) refuse();
+    else setTimeout(refuse, REFUSAL_DELAY_MS);
   };
-}
-
-function overloaded(): AppError {
-  return unavailable('The service is overloaded: the queue is full.');
 }

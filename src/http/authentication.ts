@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { isIPv6 } from 'node:net';
 import { crc32 } from 'node:zlib';
 import type { onRequestHookHandler, preHandlerHookHandler } from 'fastify';
+import ipaddr from 'ipaddr.js';
 import { RateLimiterRes } from 'rate-limiter-flexible';
 import { isTooLong } from '../domain/input-limits.js';
 import type { Credentials, Permission, ProjectScope } from '../domain/projects.js';
@@ -107,10 +108,7 @@ export function authenticated(authenticate: Authenticate): onRequestHookHandler 
 /** A request that has taken longer is authenticated again before its handler. */
 const WAITED_MS = 1_000;
 
-/**
- * A hook for the end of all waiting: a secret may have ended, or its project, while the body arrived or the request was queued. The request
- * then does nothing.
- */
+/** A hook for the end of all waiting: a secret may have ended, or its project, while the body arrived or the request was queued. */
 export function stillAuthenticated(authenticate: Authenticate): preHandlerHookHandler {
   return (request, { elapsedTime }, done) => {
     if (elapsedTime < WAITED_MS || !request.scope) return done();
@@ -121,8 +119,8 @@ export function stillAuthenticated(authenticate: Authenticate): preHandlerHookHa
   };
 }
 
-const MAPPED_IPV4 = /^::ffff:([0-9a-f]+):([0-9a-f]+)$/;
-const GROUPS = 8;
+/** The groups of an IPv6 address that name its /64. */
+const NETWORK_GROUPS = 4;
 
 /**
  * The network whose failures are counted together. It is an IPv4 address, even if that is written as IPv6, or the /64
@@ -131,17 +129,11 @@ const GROUPS = 8;
 export function networkOf(ip = ''): string {
   const address = ip.replace(/%.*$/s, '');
   if (!isIPv6(address)) return ip;
-  // The canonical form (RFC 5952), with all groups in hexadecimal.
-  const canonical = new URL(`http://[${address}]`).hostname.slice(1, -1);
-  const mapped = MAPPED_IPV4.exec(canonical)
-    ?.slice(1)
-    .map((group) => Number.parseInt(group, 16));
-  if (mapped) return mapped.flatMap((group) => [group >> 8, group & 255]).join('.');
-  const [before = [], after = []] = canonical
-    .split('::')
-    .map((part) => part.split(':').filter((group) => group !== ''));
-  const zeros = Array<string>(GROUPS - before.length - after.length).fill('0');
-  return [...before, ...zeros, ...after].slice(0, GROUPS / 2).join(':');
+  // In the canonical form, with all groups in hexadecimal: ipaddr takes ::8.8.8.8 for an address that maps IPv4.
+  const parsed = ipaddr.IPv6.parse(new URL(`http://[${address}]`).hostname.slice(1, -1));
+  if (parsed.isIPv4MappedAddress()) return parsed.toIPv4Address().toString();
+  const groups = parsed.parts.slice(0, NETWORK_GROUPS).map((group) => group.toString(16));
+  return groups.join(':');
 }
 
 /** Returns a function that counts a failure. It throws RATE_LIMITED beyond `points` a minute. */
@@ -155,9 +147,7 @@ export function createFailureLimit(
     await failures.consume(crc32(key) % BUCKETS).catch((rejection: unknown) => {
       if (!(rejection instanceof RateLimiterRes)) throw rejection;
       const headers = { 'retry-after': String(Math.ceil(rejection.msBeforeNext / 1_000)) };
-      throw new AppError('RATE_LIMITED', `More than ${points} ${what} in a minute ${whose}.`, {
-        headers,
-      });
+      throw new AppError('RATE_LIMITED', `More than ${points} ${what} in a minute ${whose}.`, { headers });
     });
   };
 }

@@ -54,7 +54,6 @@ export function readJsonBody(body: Uint8Array, limit = Number.POSITIVE_INFINITY)
   throw new AppError('BAD_USER_INPUT', `body: got ${json.length} bytes, expected at most ${limit}.`);
 }
 
-/** A Fastify parser of JSON bodies. */
 export function jsonBodyParser(limit?: number) {
   return (_request: FastifyRequest, body: Buffer, done: (error: Error | null, parsed?: unknown) => void): void => {
     let parsed: unknown;
@@ -143,13 +142,10 @@ export const takeArrivedBody: preParsingHookHandler = ({ headers }, _reply, payl
 
 /** What Fastify calls of the stream of a body that it reads as a whole. */
 class ArrivedBody {
-  readonly #body: Buffer;
   #onData: (chunk: Buffer) => void = () => {};
   #onEnd: () => void = () => {};
 
-  constructor(body: Buffer) {
-    this.#body = body;
-  }
+  constructor(readonly body: Buffer) {}
 
   on(event: 'data' | 'end' | 'error', listener: () => void): void {
     if (event === 'data') this.#onData = listener;
@@ -159,7 +155,7 @@ class ArrivedBody {
   removeListener(): void {}
 
   resume(): void {
-    this.#onData(this.#body);
+    this.#onData(this.body);
     this.#onEnd();
   }
 }

@@ -1,6 +1,6 @@
 import { brotliCompress, type CompressCallback, constants, gzip } from 'node:zlib';
 import { negotiate } from '@fastify/accept-negotiator';
-import type { FastifyInstance, FastifyReply, FastifyRequest, onSendHookHandler } from 'fastify';
+import type { FastifyInstance, FastifyRequest, onSendHookHandler } from 'fastify';
 
 /** A smaller answer fits into one packet. */
 const SMALLEST_BYTES = 1_025;
@@ -24,7 +24,8 @@ export function compressAnswers(app: FastifyInstance, compression: 'remote' | 'o
   if (compression === 'off') return;
   const compress: onSendHookHandler = (request, reply, payload, done) => {
     if (!mayCompress(request, payload) || (compression === 'remote' && isOnThisMachine(request))) return done();
-    addToVary(reply);
+    const vary = reply.getHeader('vary');
+    reply.header('vary', vary === undefined ? 'accept-encoding' : `${String(vary)}, accept-encoding`);
     const encoding = negotiate(request.headers['accept-encoding'] ?? 'identity', ENCODINGS) ?? 'identity';
     const encode = ENCODERS[encoding];
     if (encode === undefined) return done();
@@ -51,9 +52,4 @@ function mayCompress({ scope }: FastifyRequest, payload: unknown): boolean {
 /** By the connection, and not by what a proxy says of its client. */
 function isOnThisMachine({ raw }: FastifyRequest): boolean {
   return /^(::ffff:)?127\.|^::1$/.test(raw.socket.remoteAddress ?? '');
-}
-
-function addToVary(reply: FastifyReply): void {
-  const vary = reply.getHeader('vary');
-  reply.header('vary', vary === undefined ? 'accept-encoding' : `${String(vary)}, accept-encoding`);
 }

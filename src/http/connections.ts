@@ -35,10 +35,7 @@ export function endGently(socket: Socket): void {
   socket.once('close', () => clearTimeout(force));
 }
 
-/**
- * A connection that is silent for so long ends while the server closes. Until then its client may be about to send a request, which would be
- * reset.
- */
+/** A connection that is silent for so long ends while the server closes. Until then its client may be about to send a request. */
 const GRACE_MS = 1_000;
 const CHECK_MS = 20;
 /** After the longest request, its answer may take so long to be read. */
@@ -147,28 +144,38 @@ export function closeInOrder(app: FastifyInstance, requestTimeoutMs: number): ()
 
 /** A smaller answer fits into the buffers of the operating system, unless it waits behind others on its connection. */
 const SMALL_ANSWER = 65_536;
-/** What a project may leave unread. */
 const MAX_UNREAD_BYTES = 4 * LARGEST_ANSWER_BYTES;
+
+/** How much each holder has, and all together. */
+export function createCounts() {
+  const counts = new Map<string, number>();
+  let all = 0;
+  const of = (holder: string) => counts.get(holder) ?? 0;
+  return {
+    of,
+    all: () => all,
+    /** Adds until the returned function is called. */
+    add(holder: string, amount: number): () => void {
+      counts.set(holder, of(holder) + amount);
+      all += amount;
+      return () => {
+        const left = of(holder) - amount;
+        if (left > 0) counts.set(holder, left);
+        else counts.delete(holder);
+        all -= amount;
+      };
+    },
+  };
+}
 
 export type UnreadBytes = ReturnType<typeof createUnreadBytes>;
 
 /** Counts, by project, what waits in memory until its clients read it: answers, and pieces of what goes on (lifetime.ts). */
 export function createUnreadBytes() {
-  const unread = new Map<string, number>();
-
-  /** Counts bytes until the returned function is called. */
-  function add(project: string, bytes: number): () => void {
-    unread.set(project, (unread.get(project) ?? 0) + bytes);
-    return () => {
-      const left = (unread.get(project) as number) - bytes;
-      if (left > 0) unread.set(project, left);
-      else unread.delete(project);
-    };
-  }
-
+  const { of, add } = createCounts();
   return {
     add,
-    isFull: (project: string) => (unread.get(project) ?? 0) > MAX_UNREAD_BYTES,
+    isFull: (project: string) => of(project) > MAX_UNREAD_BYTES,
     /** Counts an answer until it is read. The characters of a text are taken for its bytes. */
     addAnswer(project: string, payload: unknown, { raw, request }: FastifyReply): void {
       if (typeof payload !== 'string' && !Buffer.isBuffer(payload)) return;
@@ -253,16 +260,14 @@ export function limitRequestTime(app: FastifyInstance, { timeoutMs, unreadMs }: 
   function check(): void {
     endUnread();
     for (const reply of open.arrivedBefore(performance.now() - timeoutMs)) {
-      open.remove(reply.request);
-      reply.request.hasTimedOut = true;
-      if (reply.request.socket.destroyed) continue;
+      const { request } = reply;
+      open.remove(request);
+      request.hasTimedOut = true;
+      if (request.socket.destroyed) continue;
+      const hasArrived = request.raw.complete;
       // A connection whose client is still sending cannot be used again.
-      if (!reply.request.raw.complete) reply.header('connection', 'close');
-      reply.send(
-        reply.request.raw.complete
-          ? unanswered()
-          : new AppError('REQUEST_TIMEOUT', 'The request did not arrive in time.'),
-      );
+      if (!hasArrived) reply.header('connection', 'close');
+      reply.send(hasArrived ? unanswered() : new AppError('REQUEST_TIMEOUT', 'The request did not arrive in time.'));
       // The handler's own answer would come too late.
       reply.hijack();
     }
@@ -314,15 +319,10 @@ function createOpenRequests() {
   };
 }
 
-interface Unread {
-  answer: ServerResponse;
-  since: number;
-}
-
 /** Returns a function that ends the connections whose current answer has been unread for longer than `longestMs`. */
 function watchUnread(app: FastifyInstance, longestMs: number): () => void {
   // Watches connections and not answers: there are fewer of them, and answers are nearly always read at once.
-  const connections = new Map<Socket, Unread | null>();
+  const connections = new Map<Socket, { readonly answer: ServerResponse; readonly since: number } | null>();
   app.server.on('connection', (socket) => {
     connections.set(socket, null);
     socket.once('close', () => connections.delete(socket));

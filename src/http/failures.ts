@@ -1,14 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import type { IncomingMessage } from 'node:http';
+import { type IncomingMessage, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { AppError, badInput, type ErrorCode, fromUnknown } from '../errors.js';
 import { currentAnswer, endGently } from './connections.js';
 import { logIds } from './request-log.js';
 
-/** How both interfaces and the pages answer a request that fails. */
-
-/** Headers of every answer. */
 export function setCommonHeaders(request: FastifyRequest, reply: FastifyReply): void {
   reply.headers({ 'x-request-id': request.id, 'cache-control': 'no-store' });
 }
@@ -58,7 +55,7 @@ export function refuseUnknownRoutes(app: FastifyInstance): (request: FastifyRequ
   };
 }
 
-/** Answers requests that HTTP or URL syntax forbids, and those that Node would answer itself, like all others. */
+/* Requests that HTTP or URL syntax forbids, and those that Node would answer itself, are answered like all others. */
 
 /**
  * Escapes a path whose percent-encoding is broken, so that the router passes it on. Its interface then refuses it after
@@ -185,31 +182,18 @@ function repeated(name: string): AppError {
   return new AppError('BAD_USER_INPUT', `The header ${name} was sent more than once.`);
 }
 
-const MALFORMED_HTTP: Record<string, { status: string; code: ErrorCode; error: string }> = {
-  CONNECT: {
-    status: '400 Bad Request',
-    code: 'BAD_USER_INPUT',
-    error: 'This is not a proxy: CONNECT is not supported.',
-  },
-  HPE_HEADER_OVERFLOW: {
-    status: '431 Request Header Fields Too Large',
-    code: 'HEADERS_TOO_LARGE',
-    error: 'The request headers are too large.',
-  },
-  ERR_HTTP_REQUEST_TIMEOUT: {
-    status: '408 Request Timeout',
-    code: 'REQUEST_TIMEOUT',
-    error: 'The request did not arrive in time.',
-  },
+/** What the codes of Node's parser mean. */
+const MALFORMED_HTTP: Record<string, AppError> = {
+  CONNECT: new AppError('BAD_USER_INPUT', 'This is not a proxy: CONNECT is not supported.'),
+  HPE_HEADER_OVERFLOW: new AppError('HEADERS_TOO_LARGE', 'The request headers are too large.'),
+  ERR_HTTP_REQUEST_TIMEOUT: new AppError('REQUEST_TIMEOUT', 'The request did not arrive in time.'),
 };
+const NOT_HTTP = new AppError('BAD_USER_INPUT', 'The request is not valid HTTP.');
 
 /** Connections that have been refused. All that arrives on them later is malformed too. */
 const refused = new WeakSet<Socket>();
 
-/**
- * Answers bytes that Node's parser refuses, which never become a request. The answer goes to the socket, after the answers to
- * the requests that came before.
- */
+/** Answers bytes that Node's parser refuses, which never become a request, after the answers to the requests that came before. */
 export function refuseMalformedHttp(error: { readonly code?: string }, socket: Socket): void {
   if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && uploading.has(socket)) return;
   if (error.code === 'ECONNRESET' || socket.destroyed) {
@@ -241,18 +225,10 @@ function whenAnswered(socket: Socket, then: () => void): void {
 function writeRefusal(error: { readonly code?: string }, socket: Socket): void {
   // The answer to a request with `Connection: close` has ended the connection.
   if (!socket.writable) return;
-  const {
-    status,
-    code,
-    error: message,
-  } = MALFORMED_HTTP[error.code ?? ''] ?? {
-    status: '400 Bad Request',
-    code: 'BAD_USER_INPUT',
-    error: 'The request is not valid HTTP.',
-  };
+  const { status, code, message } = MALFORMED_HTTP[error.code ?? ''] ?? NOT_HTTP;
   const body = JSON.stringify({ error: message });
   socket.end(
-    `HTTP/1.1 ${status}\r\nContent-Type: application/json; charset=utf-8\r\nCache-Control: no-store\r\n` +
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/json; charset=utf-8\r\nCache-Control: no-store\r\n` +
       `X-Request-Id: ${randomUUID()}\r\nUserdir-Error-Code: ${code}\r\n` +
       `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
   );

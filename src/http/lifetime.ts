@@ -5,7 +5,7 @@ import type { Permission, ProjectScope } from '../domain/projects.js';
 import { AppError } from '../errors.js';
 import type { RunWithAdmission } from './admission.js';
 import { type Credentialed, readCredentials } from './authentication.js';
-import { notRead, onConnectionEnd, type UnreadBytes } from './connections.js';
+import { createCounts, notRead, onConnectionEnd, type UnreadBytes } from './connections.js';
 
 /*
  * What outlives its request: streams of events, downloads, uploads. An answer of one piece is weighed, permitted and bounded once,
@@ -53,38 +53,25 @@ export interface Lifetime<Permit> {
   write(piece: string | Buffer): Promise<void>;
 }
 
-/** How many may be open at once. */
-export interface Places {
-  /** Takes one; throws where there is none. Returns what gives it back. */
-  take(holder: string): () => void;
-  /** How many are taken. */
-  count(): number;
-}
+export type Places = ReturnType<typeof createPlaces>;
 
+/** Places for what may be open at once. */
 export function createPlaces(
   { perHolder, inAll }: { readonly perHolder: number; readonly inAll: number },
   refusal: (isOwn: boolean) => AppError,
-): Places {
-  const taken = new Map<string, number>();
-  let all = 0;
+) {
+  const taken = createCounts();
   return {
-    count: () => all,
-    take(holder) {
-      const own = taken.get(holder) ?? 0;
-      if (own >= perHolder || all >= inAll) throw refusal(own >= perHolder);
-      taken.set(holder, own + 1);
-      all += 1;
-      return () => {
-        all -= 1;
-        const left = (taken.get(holder) as number) - 1;
-        if (left === 0) taken.delete(holder);
-        else taken.set(holder, left);
-      };
+    count: taken.all,
+    /** Takes one; throws where there is none. Returns what gives it back. */
+    take(holder: string): () => void {
+      const isOwn = taken.of(holder) >= perHolder;
+      if (isOwn || taken.all() >= inAll) throw refusal(isOwn);
+      return taken.add(holder, 1);
     },
   };
 }
 
-/** One that is open. */
 interface Open {
   readonly terms: Terms<unknown>;
   end(reason: AppError): void;
@@ -216,16 +203,11 @@ function closing(): AppError {
   return new AppError('UNAVAILABLE', 'The service is closing. Connect again, with the last id that you have handled.');
 }
 
-/** Answers that stay open: streams of Server-Sent Events. */
+/* Answers that stay open: streams of Server-Sent Events. */
 
-export interface StreamLimits {
-  /** Open streams of one project, in this process. */
-  readonly perProject: number;
-  /** Of all projects. */
-  readonly inAll: number;
-}
-
-const LIMITS: StreamLimits = { perProject: 2_000, inAll: 10_000 };
+/** Open streams of one project, and of all, in this process. */
+const LIMITS = { perProject: 2_000, inAll: 10_000 };
+export type StreamLimits = Readonly<typeof LIMITS>;
 /** How often a comment is sent on a stream, so that nothing on its way counts it as idle. */
 const HEARTBEAT_MS = 15_000;
 /** Also what a stream begins with, once its place in the feed is settled: the client sees the headers then. */
@@ -241,20 +223,7 @@ export function accepts(header: string | undefined, type: string): boolean {
 /** A stream that was admitted. Its permission is that of its credentials. */
 export type OpenStream = Lifetime<ProjectScope>;
 
-export interface Streams {
-  /**
-   * Answers with a stream of the texts that `events` makes. Each is made when the client has read most of those before it. RATE_LIMITED
-   * where too many are open.
-   */
-  send(
-    request: FastifyRequest,
-    reply: FastifyReply,
-    permission: Permission,
-    events: (stream: OpenStream) => AsyncGenerator<string, void>,
-  ): FastifyReply;
-  /** How many are open. */
-  count(): number;
-}
+export type Streams = ReturnType<typeof createStreams>;
 
 /** Call it before the routes are registered. */
 export function createStreams(
@@ -262,7 +231,7 @@ export function createStreams(
   projects: Pick<Credentialed, 'authenticate'>,
   lifetimes: Lifetimes,
   limits: StreamLimits = LIMITS,
-): Streams {
+) {
   const places = createPlaces({ perHolder: limits.perProject, inAll: limits.inAll }, () => tooMany(limits));
   const beats = new Set<() => void>();
   const timer = setInterval(() => {
@@ -272,7 +241,13 @@ export function createStreams(
 
   return {
     count: places.count,
-    send(request, reply, permission, events) {
+    /** Streams the texts of `events`: each is made when the client has read most of those before it. RATE_LIMITED where too many are open. */
+    send(
+      request: FastifyRequest,
+      reply: FastifyReply,
+      permission: Permission,
+      events: (stream: OpenStream) => AsyncGenerator<string, void>,
+    ): FastifyReply {
       const { appId } = request.scope;
       // Null only without credentials, and then there is no scope.
       const credentials = readCredentials(request.headers) as NonNullable<ReturnType<typeof readCredentials>>;
@@ -289,9 +264,7 @@ export function createStreams(
         },
         endsAtClose: true,
       };
-      const stream = lifetimes.begin(request, reply, terms, async (open) => {
-        for await (const text of withHeartbeats(events(open), beats)) await open.write(text);
-      });
+      const stream = lifetimes.begin(request, reply, terms, (open) => writeAll(events(open), open.write, beats));
       return reply
         .headers({
           'content-type': `${EVENT_STREAM}; charset=utf-8`,
@@ -305,39 +278,32 @@ export function createStreams(
   };
 }
 
-/** The texts, and a heartbeat where none comes for long. */
-async function* withHeartbeats(
+/** Writes texts one after another, and a heartbeat where none comes for long. */
+async function writeAll(
   texts: AsyncGenerator<string, void>,
+  write: OpenStream['write'],
   beats: Set<() => void>,
-): AsyncGenerator<string, void> {
-  let wake = () => {};
-  const beat = () => wake();
+): Promise<void> {
+  let isWriting = false;
+  let written = Promise.resolve();
+  const send = (text: string) => {
+    isWriting = true;
+    written = written
+      .then(() => write(text))
+      .finally(() => {
+        isWriting = false;
+      });
+    return written;
+  };
+  const beat = () => {
+    // Where it cannot be written, the next text cannot either.
+    if (!isWriting) send(HEARTBEAT).catch(() => undefined);
+  };
   beats.add(beat);
   try {
-    for (;;) {
-      let isThere = false;
-      // Not Promise.race, which would keep something for each heartbeat until the text comes.
-      const next = texts.next().finally(() => {
-        isThere = true;
-        wake();
-      });
-      // Awaited below; until then a rejection must not count as unhandled.
-      next.catch(() => undefined);
-      for (;;) {
-        await new Promise<void>((resolve) => {
-          wake = resolve;
-          if (isThere) resolve();
-        });
-        if (isThere) break;
-        yield HEARTBEAT;
-      }
-      const { done, value } = await next;
-      if (done) return;
-      yield value;
-    }
+    for await (const text of texts) await send(text);
   } finally {
     beats.delete(beat);
-    await texts.return();
   }
 }
 

@@ -7,10 +7,7 @@ import { logIds } from './request-log.js';
 /** The credentials of the demo project, for a request that may see them on a page; null for any other. */
 export type DemoCredentials = (request: FastifyRequest) => Credentials | null;
 
-/**
- * The Content-Security-Policy of a page. The page may load what `sources` names and may send requests to this service only, so
- * credentials typed into it stay here. No other page may show it in a frame.
- */
+/** The policy of a page, which may load what `sources` names and send requests to this service only: credentials typed into it stay here. */
 export function pagePolicy(sources: Record<string, string>): string {
   const more = Object.entries(sources).map(([kind, source]) => `${kind}-src ${source}; `);
   return `default-src 'none'; connect-src 'self'; img-src 'self' data:; ${more.join('')}base-uri 'none'; form-action 'none'; frame-ancestors 'none'`;
@@ -23,16 +20,12 @@ export interface FrontPageOptions {
   readonly demoCredentials: DemoCredentials;
 }
 
-/** The page at `/`. */
-export const frontPagePlugin: FastifyPluginAsync<FrontPageOptions> = async (
-  app,
-  { graphiql, dashboard, version, demoCredentials },
-) => {
+export const frontPagePlugin: FastifyPluginAsync<FrontPageOptions> = async (app, options) => {
   app.get('/', { schema: { hide: true } }, async (request, reply) =>
     reply
       .type('text/html; charset=utf-8')
       .header('content-security-policy', FRONT_PAGE_POLICY)
-      .send(frontPage({ origin: originOf(request), graphiql, dashboard, version, demo: demoCredentials(request) })),
+      .send(frontPage(request, options)),
   );
 };
 
@@ -42,16 +35,15 @@ function originOf({ protocol, host }: FastifyRequest): string {
   return /^[\w.:[\]-]+$/.test(host) ? `${scheme}://${host}` : 'http://127.0.0.1:4000';
 }
 
-interface FrontPage {
-  readonly origin: string;
-  readonly graphiql: boolean;
-  readonly dashboard: boolean;
-  readonly version: string;
-  readonly demo: Credentials | null;
-}
-
 /** What the service is, whether it is ready, where to go next, and how to make the first call. It has no framework and one script. */
-function frontPage({ origin, graphiql, dashboard, version, demo }: FrontPage): string {
+function frontPage(request: FastifyRequest, options: FrontPageOptions): string {
+  const { graphiql, dashboard, version, demoCredentials } = options;
+  const origin = originOf(request);
+  const demo = demoCredentials(request);
+  const { appId, appSecret } = demo ?? { appId: '<APP_ID>', appSecret: '<APP_SECRET>' };
+  const curl = `curl -s -H 'service-app-id: ${appId}' \\\n  -H 'service-app-secret: ${appSecret}' \\\n `;
+  const query = JSON.stringify({ query: '{ users(first: 2) { totalCount nodes { id authValue } } }' });
+  const graphqlCall = `-H 'content-type: application/json' \\\n  -d '${query}' \\\n  '${origin}/graphql'`;
   const explorer = graphiql
     ? link(
         '/graphql',
@@ -87,8 +79,8 @@ ${link('/openapi.json', 'OpenAPI document', 'OpenAPI 3.1, for generators of clie
 </ul></nav>
 <h2>The first call</h2>
 <p>${note}</p>
-${call('REST: the newest two users', restCall(origin, demo))}
-${call('GraphQL: the same, and how many there are', graphqlCall(origin, demo))}
+${call('REST: the newest two users', `${curl} '${origin}/server/users?limit=2'`)}
+${call('GraphQL: the same, and how many there are', `${curl} ${graphqlCall}`)}
 </main>
 <footer>For monitors: <a href="/livez">/livez</a> while the process lives, <a href="/readyz">/readyz</a> while it can answer.</footer>
 <script>${SCRIPT}</script>
@@ -106,23 +98,6 @@ function call(title: string, command: string): string {
 <figcaption>${title}<button type="button">Copy</button></figcaption>
 <pre tabindex="0"><code>${escapeHtml(command)}</code></pre>
 </figure>`;
-}
-
-function restCall(origin: string, demo: Credentials | null): string {
-  return `curl -s ${credentialHeaders(demo)} \\\n  '${origin}/server/users?limit=2'`;
-}
-
-function graphqlCall(origin: string, demo: Credentials | null): string {
-  const query = '{ users(first: 2) { totalCount nodes { id authValue } } }';
-  return `curl -s ${credentialHeaders(demo)} \\
-  -H 'content-type: application/json' \\
-  -d '${JSON.stringify({ query })}' \\
-  '${origin}/graphql'`;
-}
-
-function credentialHeaders(demo: Credentials | null): string {
-  const { appId, appSecret } = demo ?? { appId: '<APP_ID>', appSecret: '<APP_SECRET>' };
-  return `-H 'service-app-id: ${appId}' \\\n  -H 'service-app-secret: ${appSecret}'`;
 }
 
 function escapeHtml(text: string): string {
@@ -192,13 +167,11 @@ const hashOf = (text: string) => `'sha256-${createHash('sha256').update(text).di
 
 const FRONT_PAGE_POLICY = pagePolicy({ script: hashOf(SCRIPT), style: hashOf(STYLE) });
 
-export interface HealthOptions {
-  /** Resolves when the service can answer requests; rejects while it cannot. */
-  readonly checkReady: () => Promise<void>;
-}
-
-/** `/livez` tells that the process runs, `/readyz` that it can answer requests. */
-export const healthPlugin: FastifyPluginAsync<HealthOptions> = async (app, { checkReady }) => {
+/** `/livez` tells that the process runs, `/readyz` that it can answer requests: `checkReady` rejects while it cannot. */
+export const healthPlugin: FastifyPluginAsync<{ readonly checkReady: () => Promise<void> }> = async (
+  app,
+  { checkReady },
+) => {
   app.get('/livez', { schema: { hide: true } }, async () => ({ status: 'alive' }));
 
   let reported: string | null = null;

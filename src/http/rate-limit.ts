@@ -2,6 +2,7 @@ import cluster from 'node:cluster';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import type { Redis } from 'ioredis';
 import {
+  type IRateLimiterOptions,
   RateLimiterCluster,
   RateLimiterClusterMaster,
   RateLimiterMemory,
@@ -35,7 +36,7 @@ export async function limitRates(app: FastifyInstance, config: RateLimits, log: 
   const { requestsPerMinute, redisUrl } = config;
   // Projects have different limits, so the limiter only counts.
   const budget = { points: Number.MAX_SAFE_INTEGER, duration: WINDOW_S, keyPrefix: 'userdir:requests' };
-  let limiter: Limiter | RateLimiterRedis = createLimiter(budget);
+  let limiter: ReturnType<typeof createLimiter> | RateLimiterRedis = createLimiter(budget);
   if (redisUrl !== undefined) {
     const storeClient = await connectRedis(redisUrl, log);
     app.addHook('onClose', () => storeClient.disconnect());
@@ -92,20 +93,11 @@ async function connectRedis(url: string, log: Logger): Promise<Redis> {
   return client;
 }
 
-/** Limits by the minute that all workers of a service share. */
+/** What is allowed: `points` in `duration` seconds. `keyPrefix` tells limits apart. */
+type Limit = Readonly<Required<Pick<IRateLimiterOptions, 'keyPrefix' | 'points' | 'duration'>>>;
 
-export interface Limit {
-  /** Tells limits apart. */
-  readonly keyPrefix: string;
-  readonly points: number;
-  /** In seconds. */
-  readonly duration: number;
-}
-
-/** Counts in this process or, in a worker, in the primary process. */
-export type Limiter = RateLimiterMemory | RateLimiterCluster;
-
-export function createLimiter(limit: Limit): Limiter {
+/** Counts in this process or, in a worker, in the primary process: all workers of a service share a limit. */
+export function createLimiter(limit: Limit): RateLimiterMemory | RateLimiterCluster {
   return cluster.isWorker ? new SharedLimiter(limit) : new RateLimiterMemory(limit);
 }
 

@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Logger } from '../telemetry/logger.js';
 import { createRequestCost, enableTraces, type RequestCost, runInTrace } from '../telemetry/request-trace.js';
 import type { Tracing } from '../telemetry/tracing.js';
+import { createCounts } from './connections.js';
 
 /** The operation of a GraphQL request, as the log, the metrics and the cost report name it. */
 export interface LoggedOperation {
@@ -87,23 +88,16 @@ export function traceRequests(app: FastifyInstance, tracing: Tracing | null): vo
 
 /** Returns a function that starts to measure a request of a project; null beyond the limits. */
 function createMeasurements(): (appId: string) => MeasuredCost | null {
-  const byProject = new Map<string, number>();
-  let all = 0;
-  const count = (appId: string, change: 1 | -1) => {
-    all += change;
-    const ofProject = (byProject.get(appId) ?? 0) + change;
-    if (ofProject === 0) byProject.delete(appId);
-    else byProject.set(appId, ofProject);
-  };
+  const measured = createCounts();
   return (appId) => {
-    if (all >= MAX_IN_ALL || (byProject.get(appId) ?? 0) >= MAX_PER_PROJECT) return null;
-    count(appId, 1);
+    if (measured.all() >= MAX_IN_ALL || measured.of(appId) >= MAX_PER_PROJECT) return null;
+    const uncount = measured.add(appId, 1);
     const disable = enableTraces();
     let isOpen = true;
     const close = () => {
       if (!isOpen) return;
       isOpen = false;
-      count(appId, -1);
+      uncount();
       disable();
     };
     return Object.assign(createRequestCost(), { close });

@@ -130,11 +130,8 @@ export function bytesOf(body: Buffer | null): Uint8Array<ArrayBuffer> | null {
  * collect everything several times a second while large answers are sent.
  */
 export function sendBytes(reply: FastifyReply, bytes: Uint8Array<ArrayBuffer>): FastifyReply {
-  reply.raw.once('finish', () => free(bytes.buffer));
+  // Before Node.js 22 the collector has to do it.
+  const buffer: ArrayBuffer & { transfer?: (length: number) => ArrayBuffer } = bytes.buffer;
+  reply.raw.once('finish', () => buffer.transfer?.(0));
   return reply.send(bytes);
-}
-
-/** Before Node.js 22 the collector has to do it. */
-function free(buffer: ArrayBuffer & { transfer?: (length: number) => ArrayBuffer }): void {
-  buffer.transfer?.(0);
 }

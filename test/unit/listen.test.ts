@@ -1,6 +1,6 @@
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { expect, test } from 'vitest';
-import { keepConnection } from '#dist/db/listen.js';
+import { keepConnection } from '#dist/db/connection.js';
 
 test('a connection that is still being made is given up when it is stopped', async () => {
   const sockets: Socket[] = [];
