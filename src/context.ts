@@ -16,11 +16,11 @@ import { createProjects } from './projects/projects.js';
 import { createSecrets } from './projects/secrets.js';
 import { createLogins } from './users/logins.js';
 import { createProjectLifecycle } from './users/project-lifecycle.js';
-import { createSpool, type Spool } from './users/spool.js';
+import { createSpool } from './users/spool.js';
 import { createStatistics, createTotals } from './users/totals.js';
 import { createTransfers } from './users/transfers.js';
 import { createAccounts, createUsers } from './users/users.js';
-import { createReceipts, createWallets, type ReceiptOptions } from './users/wallets.js';
+import { createReceipts, createWallets } from './users/wallets.js';
 
 /** The database and its services, without GraphQL and REST. The server and the commands share it. */
 export interface Context {
@@ -48,23 +48,23 @@ export interface ContextOptions extends DatabaseOptions {
   readonly onDoubt?: LockOptions['onDoubt'];
 }
 
-/** What the services take from the settings. */
-function servicesOptions(config: ServicesConfig): ServicesOptions {
-  const { db, changesRetentionMs, receiptKeys: keys, publicUrl: issuer, webhooksAllowPrivate } = config;
-  // PostgreSQL needs no data directory.
-  const spool = createSpool(db.engine === 'embedded' ? join(db.dataDir, 'spool') : tmpdir());
-  return { changesRetentionMs, receipts: { keys, issuer }, webhooksAllowPrivate, spool };
-}
-
+/** The settings of the services. */
 export type ServicesConfig = Pick<
   Config,
   'db' | 'changesRetentionMs' | 'receiptKeys' | 'publicUrl' | 'webhooksAllowPrivate'
 >;
 
+/** How many connections a thread of its own has, if the first one has `poolSize`. */
+export function poolSizeOfServing(poolSize: number): number {
+  return Math.ceil(poolSize / 2);
+}
+
 /** A database with its services for a thread of their own, which neither migrates nor does the work of the background. */
 export function createServing(config: ServicesConfig, options: DatabaseOptions) {
-  const db = createDatabase(config.db, { ...options, serving: true });
-  const services = createServices(db, servicesOptions(config));
+  const { db: given } = config;
+  const ownDb = given.engine === 'embedded' ? given : { ...given, poolSize: poolSizeOfServing(given.poolSize) };
+  const db = createDatabase(ownDb, { ...options, serving: true });
+  const services = createServices(db, config);
   return {
     services,
     async start() {
@@ -80,7 +80,7 @@ export function createContext(config: Config, options: ContextOptions): Context 
   const { command, controlSocket, lockWaitMs: waitMs = 0, onDoubt } = options;
   const { db: dbConfig } = config;
   const db = createDatabase(dbConfig, options);
-  const services = createServices(db, { ...servicesOptions(config), onFailure: options.onBackgroundFailure });
+  const services = createServices(db, config, options.onBackgroundFailure);
   let lock: DataDirLock | null = null;
   let open = false;
 
@@ -139,20 +139,12 @@ export function createContext(config: Config, options: ContextOptions): Context 
 
 export type Services = ReturnType<typeof createServices>;
 
-export interface ServicesOptions {
-  /** How long changes are kept. */
-  readonly changesRetentionMs: number;
-  readonly receipts: ReceiptOptions;
-  /** Whether webhooks may lead to private addresses, and over http. */
-  readonly webhooksAllowPrivate: boolean;
-  readonly spool: Spool;
-  readonly onFailure?: OnFailure | undefined;
-}
-
 /** Everything that the two interfaces and the command can do with one database. */
-function createServices(db: Database, options: ServicesOptions) {
-  const { changesRetentionMs, webhooksAllowPrivate: allowPrivate, onFailure = () => undefined } = options;
-  const receipts = createReceipts(options.receipts);
+function createServices(db: Database, config: ServicesConfig, onFailure: OnFailure = () => undefined) {
+  const { changesRetentionMs, receiptKeys: keys, publicUrl: issuer, webhooksAllowPrivate: allowPrivate } = config;
+  // PostgreSQL needs no data directory.
+  const spool = createSpool(config.db.engine === 'embedded' ? join(config.db.dataDir, 'spool') : tmpdir());
+  const receipts = createReceipts({ keys, issuer });
   const totals = createTotals(db, onFailure);
   const projects = createProjects(db, randomBytes, onFailure);
   const changes = createChanges(db, changesRetentionMs, onFailure);
@@ -170,8 +162,8 @@ function createServices(db: Database, options: ServicesOptions) {
     receipts,
     wallets: createWallets(db, receipts),
     logins: createLogins(db, totals),
-    transfers: createTransfers(db, totals, options.spool),
-    spool: options.spool,
+    transfers: createTransfers(db, totals, spool),
+    spool,
     changes,
     webhooks: createWebhooks(db, changes, randomBytes, { allowPrivate, onFailure }),
   };

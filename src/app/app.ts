@@ -32,6 +32,7 @@ import { verdictsPlugin } from '../rest/wallets.js';
 import type { Logger } from '../telemetry/logger.js';
 import type { Measurements } from '../telemetry/metrics.js';
 import type { RequestTrace } from '../telemetry/request-trace.js';
+import { figuresOf } from './figures.js';
 import { createSecondThread } from './second-thread.js';
 
 export interface ServerOptions {
@@ -138,10 +139,7 @@ export async function createServer({
   if (config.metricsPort !== null) {
     // Loaded only where it is used, because it takes time and memory.
     const { measure, serveMetrics } = await import('../telemetry/metrics.js');
-    const { lagSeconds, findOldestWriter } = services.changes;
-    const changes = { lagSeconds, findOldestWriter, openStreams: streams.count };
-    const { db } = context;
-    const metrics = measure(app, { admission, db, changes, webhooks: services.webhooks, secondThread });
+    const metrics = measure(app, figuresOf(context, admission, streams, secondThread));
     app.decorate('readMetrics', metrics.json);
     const address = { host: config.host, port: config.metricsPort };
     if (checkWorkers === undefined) serveWhileListening(app, () => serveMetrics(address, metrics.text));

@@ -1,3 +1,4 @@
+import type { Worker } from 'node:cluster';
 import type { DemoCredentials } from '../http/public-routes.js';
 import type { Measurements } from '../telemetry/metrics.js';
 
@@ -47,14 +48,6 @@ export interface Started {
 // biome-ignore lint/suspicious/noExplicitAny: the functions of either side have arguments of their own
 export type Actions = Record<string, (...args: any[]) => Promise<unknown>>;
 
-/** The process at the other end: `process` in a worker, the worker in the primary. */
-export interface Peer {
-  isConnected(): boolean;
-  send(message: object, onError: (error: Error | null) => void): void;
-  onMessage(listener: (message: unknown) => void): void;
-  onEnd(listener: () => void): void;
-}
-
 /** Calls one function of the other side. Rejects with its message if it fails, and if it does not answer in time. */
 export type Call<Remote> = <Name extends keyof Remote & string>(
   name: Name,
@@ -78,14 +71,15 @@ interface Message {
   readonly error?: string;
 }
 
-export function connect<Remote>(peer: Peer, actions: Actions): Call<Remote> {
+/** `worker` is the process at the other end, as node:cluster gives it in the primary process and in the worker itself. */
+export function connect<Remote>(worker: Worker, actions: Actions): Call<Remote> {
   const waiting = new Map<number, (answer: Pick<Message, 'result' | 'error'>) => void>();
   let lastId = 0;
 
   function send(message: Omit<Message, 'from'>): void {
     const fail = () => waiting.get(message.id)?.({ error: ENDED });
-    if (!peer.isConnected()) fail();
-    else peer.send({ from: OURS, ...message }, (error) => error && fail());
+    if (!worker.isConnected()) fail();
+    else worker.send({ from: OURS, ...message }, undefined, undefined, (error) => error && fail());
   }
 
   async function answer({ id, name = '', args = [] }: Message): Promise<void> {
@@ -96,13 +90,13 @@ export function connect<Remote>(peer: Peer, actions: Actions): Call<Remote> {
     }
   }
 
-  peer.onMessage((received) => {
+  worker.on('message', (received) => {
     const message = received as Message | null;
     if (message?.from !== OURS) return;
     if (message.name !== undefined) void answer(message);
     else waiting.get(message.id)?.(message);
   });
-  peer.onEnd(() => {
+  worker.on('disconnect', () => {
     for (const settle of waiting.values()) settle({ error: ENDED });
   });
 

@@ -193,15 +193,7 @@ function createMember(worker: Worker, service: Pick<PrimaryActions, 'checkReady'
   };
   const member: Member = {
     pid: worker.process.pid,
-    call: connect(
-      {
-        isConnected: () => worker.isConnected(),
-        send: (message, onError) => void worker.process.send(message, undefined, undefined, onError),
-        onMessage: (listener) => void worker.on('message', listener),
-        onEnd: (listener) => void worker.on('exit', listener),
-      },
-      { ...actions },
-    ),
+    call: connect(worker, { ...actions }),
     started,
     ended: endOf(worker).then((outcome) => {
       member.isServing = false;

@@ -2,7 +2,7 @@ import { readlinkSync } from 'node:fs';
 import { setPriority } from 'node:os';
 import { basename } from 'node:path';
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
-import { createServing } from '../context.js';
+import { createServing, type ServicesConfig } from '../context.js';
 import { type AppError, fromUnknown } from '../errors.js';
 import { createThreadAnswerer } from '../graphql/second-thread.js';
 import { abandoned } from '../http/threads.js';
@@ -16,7 +16,6 @@ import {
   type PlainError,
   type TaskName,
   type Tasks,
-  type ThreadData,
   type ToThread,
 } from './second-thread.js';
 
@@ -33,14 +32,13 @@ const send = (message: FromThread, transfer: ArrayBuffer[] = []) => port.postMes
 const LOWER_PRIORITY = 5;
 
 yieldToFirstThread();
-const config = workerData as ThreadData;
 const ports: ((port: MessagePort) => void)[] = [];
 const openEnginePort = () =>
   new Promise<MessagePort>((resolve) => {
     ports.push(resolve);
     send({ needsPort: true });
   });
-const serving = createServing(config, { openEnginePort });
+const serving = createServing(workerData as ServicesConfig, { openEnginePort });
 const { services } = serving;
 const graphql = createThreadAnswerer(services, (cause) => send({ lostError: toPlainError(cause) }));
 const tasks: Tasks = { graphql: graphql.answer, verdicts: createVerdicts(services).answer };

@@ -15,13 +15,7 @@ import type { RequestCost } from '../telemetry/request-trace.js';
  * It is started when it is needed for the first time, and ends when it was not used for long. If it fails, its requests are answered with
  * UNAVAILABLE, and it is started again when it is needed. Until it is ready, the first thread answers all requests.
  */
-export interface SecondThread {
-  /** The requests of one task. */
-  taskOf<Name extends TaskName>(task: Name): ThreadTask<Asked<Name>, Answered<Name>>;
-  /** Since the start of this process. */
-  usage(): { readonly requests: number; readonly starts: number; readonly isRunning: boolean };
-  close(): Promise<void>;
-}
+export type SecondThread = ReturnType<typeof createSecondThread>;
 
 type Task<Asked extends PlainData, Answered extends PlainData> = (
   requester: Requester,
@@ -36,15 +30,6 @@ export interface Tasks {
 export type TaskName = keyof Tasks;
 type Asked<Name extends TaskName> = Parameters<Tasks[Name]>[1];
 export type Answered<Name extends TaskName> = Awaited<ReturnType<Tasks[Name]>>;
-
-/** What the thread needs of the settings. */
-export type ThreadData = ServicesConfig;
-type SecondThreadConfig = ThreadData & Pick<Config, 'secondThread'>;
-
-function threadData({ db, changesRetentionMs, receiptKeys, publicUrl, webhooksAllowPrivate }: ThreadData): ThreadData {
-  const ownDb = db.engine === 'embedded' ? db : { ...db, poolSize: poolSizeOfSecondThread(db.poolSize) };
-  return { db: ownDb, changesRetentionMs, receiptKeys, publicUrl, webhooksAllowPrivate };
-}
 
 /** Messages have the number of their request. */
 export type ToThread =
@@ -114,11 +99,6 @@ const RESTART_MS = 1_000;
 /** After so long without a sign of life it is ended. No request computes for nearly as long at a time. */
 const SILENT_MS = 30_000;
 
-/** How many connections the thread has, if the first one has `poolSize`. */
-export function poolSizeOfSecondThread(poolSize: number): number {
-  return Math.ceil(poolSize / 2);
-}
-
 export interface SecondThreadOptions {
   /** Opens connections to the embedded engine, if there is one. */
   readonly openPort: Context['db']['openPort'];
@@ -131,9 +111,9 @@ export interface SecondThreadOptions {
 }
 
 export function createSecondThread(
-  config: SecondThreadConfig,
+  config: ServicesConfig & Pick<Config, 'secondThread'>,
   { openPort, isAlone, onFailure, idleMs = IDLE_MS, silentMs = SILENT_MS }: SecondThreadOptions,
-): SecondThread {
+) {
   let running: { readonly worker: Worker; readonly ended: Promise<void>; isReady: boolean } | null = null;
   let startedAt = Number.NEGATIVE_INFINITY;
   let usedAt = 0;
@@ -149,7 +129,7 @@ export function createSecondThread(
     startedAt = performance.now();
     starts += 1;
     const worker = new Worker(new URL('./second-thread-worker.js', import.meta.url), {
-      workerData: threadData(config),
+      workerData: config satisfies ServicesConfig,
       resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MIB },
     });
     const ended = new Promise<void>((resolve) => {
@@ -240,7 +220,8 @@ export function createSecondThread(
 
   const isReady = () => running?.isReady === true;
   return {
-    taskOf<Name extends TaskName>(task: Name) {
+    /** The requests of one task. */
+    taskOf<Name extends TaskName>(task: Name): ThreadTask<Asked<Name>, Answered<Name>> {
       return {
         isReady,
         takes({ trace, scope }) {
@@ -252,8 +233,9 @@ export function createSecondThread(
         answer: (request, asked) => ask(task, request, asked) as Promise<Answered<Name>>,
       };
     },
+    /** Since the start of this process. */
     usage: () => ({ requests, starts, isRunning: running !== null }),
-    async close() {
+    async close(): Promise<void> {
       isClosed = true;
       clearInterval(idleTimer);
       clearInterval(watchTimer);

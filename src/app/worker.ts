@@ -1,17 +1,12 @@
 import cluster from 'node:cluster';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { FastifyInstance } from 'fastify';
 import type { Config } from '../config/config.js';
 import type { Logger } from '../telemetry/logger.js';
-import type { Measurements } from '../telemetry/metrics.js';
 import { connect, type PrimaryActions, type Started, type WorkerActions } from './channel.js';
 
 /** The parts of the server that a supervisor needs. */
-interface Server {
-  drain(): void;
-  stopListening(turn: () => Promise<unknown>): Promise<void>;
-  checkReady(): Promise<void>;
-  readMetrics?(): Promise<Measurements>;
-}
+type Server = Pick<FastifyInstance, 'drain' | 'stopListening' | 'checkReady' | 'readMetrics'>;
 
 /** What tells a serving process when to stop, and is told when it serves: the primary process, or this process itself. */
 export interface Supervisor {
@@ -50,15 +45,7 @@ export function connectToPrimary(log: Logger): Primary | null {
       stop();
     },
   };
-  const call = connect<PrimaryActions>(
-    {
-      isConnected: () => worker.isConnected(),
-      send: (message, onError) => void process.send?.(message, undefined, undefined, onError),
-      onMessage: (listener) => void process.on('message', listener),
-      onEnd: (listener) => void process.on('disconnect', listener),
-    },
-    { ...actions },
-  );
+  const call = connect<PrimaryActions>(worker, { ...actions });
   // The primary decides when workers end. A terminal and systemd send their signals to every process.
   for (const signal of ['SIGINT', 'SIGHUP']) process.on(signal, () => undefined);
   process.on('SIGTERM', () => void call('terminated').catch(() => undefined));

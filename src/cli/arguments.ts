@@ -1,20 +1,64 @@
 import { createReadStream } from 'node:fs';
 import { access, constants, stat } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
-import { Argument, InvalidArgumentError, Option } from 'commander';
+import { Argument, type Command, InvalidArgumentError, Option } from 'commander';
 import { dateBound, parse } from '../domain/filters.js';
 import type { Stored } from '../domain/import-format.js';
 import { SECRET_SCOPES, type SecretScope } from '../domain/projects.js';
 
-/** Options that several commands have, and parsers of arguments. Each parser throws InvalidArgumentError. */
+/** What a command says of itself and takes, options that several commands have, and parsers, which throw InvalidArgumentError. */
 
-export const jsonOption = () => new Option('--json', 'print one JSON value on stdout');
-export const projectOption = () => new Option('--project <APP_ID>', 'the App ID of the project').makeOptionMandatory();
+export interface CommandHelp {
+  /** The words of the command, such as `user import`. */
+  readonly name: string;
+  readonly description: string;
+  /** What its help says before the examples. */
+  readonly help?: string;
+  /** Command lines without the leading `userdir`. */
+  readonly examples: readonly string[];
+  /** In the order of the help. */
+  readonly takes: readonly (Argument | Option)[];
+}
 
+/** Adds a command to the program, or to the command that its first word names. */
+export function addCommand(parent: Command, { name, description, help, examples: lines, takes }: CommandHelp): Command {
+  const command = parent.command(name.replace(/.* /, '')).description(description);
+  if (help !== undefined) command.addHelpText('after', help);
+  command.addHelpText('after', examples(...lines));
+  for (const each of takes) {
+    if (each instanceof Option) command.addOption(each);
+    else command.addArgument(each);
+  }
+  return command;
+}
+
+type Parse = (text: string) => unknown;
+
+export function option(flags: string, description: string, parse?: Parse): Option {
+  const made = new Option(flags, description);
+  return parse === undefined ? made : made.argParser(parse);
+}
+
+export const required = (...given: Parameters<typeof option>) => option(...given).makeOptionMandatory();
+export const jsonOption = () => option('--json', 'print one JSON value on stdout');
+/** Of commands that write NDJSON. */
+export const jsonReportOption = () =>
+  option('--json', 'print the report on stderr as JSON; stdout is NDJSON in any case');
+export const projectOption = () => required('--project <APP_ID>', 'the App ID of the project');
+/** How long an old secret is good beside its successor. */
+export const overlapOption = (description: string, withoutOverlap: string) =>
+  option('--overlap <TIME>', description, parseDuration).default(0, withoutOverlap);
+export const newestOption = () =>
+  option('--limit <N>', 'at most this many of the newest entries', parseLimit).default(1_000);
+
+export const appIdArgument = () => new Argument('<APP_ID>', 'the App ID of the project');
 export const fileArgument = () => new Argument('[FILE]', 'a file, or - for standard input').default('-');
+/** An argument that is a whole number. */
+export const numberArgument = (name: string, description: string) =>
+  new Argument(name, description).argParser(parseWholeNumber);
 
-/** The examples at the end of a help text: command lines without the leading `userdir`. */
-export function examples(...lines: string[]): string {
+/** The examples at the end of a help text. */
+export function examples(...lines: readonly string[]): string {
   return `\nExamples:\n${lines.map((line) => `  $ userdir ${line}`).join('\n')}`;
 }
 

@@ -1,40 +1,34 @@
 import type { Command } from 'commander';
 import { positionOf } from '../domain/filters.js';
 import { type AuditEntry, entryJson } from '../domain/projects.js';
-import { examples, jsonOption, parseLimit, parseSince, projectOption } from './arguments.js';
+import { jsonOption, newestOption, option, parseSince, projectOption } from './arguments.js';
 import { type OperationContext, readPages } from './operation.js';
 import type { CommandContext } from './run.js';
 
-const DEFAULT_LIMIT = 1_000;
-
 export function addAuditCommand(program: Command, { list }: CommandContext): void {
-  const audit = list('audit', readEntries);
-  program
-    .command('audit')
-    .description('list the audit trail: removals, bans, imports, purges and changes of secrets, oldest first')
-    .addHelpText('after', examples('audit --project app_1 --since 24h', 'audit --project app_1 --limit 20 --json'))
-    .addOption(projectOption())
-    .option('--since <TIME>', 'only entries since then: 24h, 2026-01-31, 2026-01-31T12:00:00Z', parseSince)
-    .option('--limit <N>', 'at most this many of the newest entries', parseLimit, DEFAULT_LIMIT)
-    .addOption(jsonOption())
-    .action(async ({ project, since, limit, ...options }) => {
-      await audit(
-        { project, since: since ?? null, limit },
-        {
-          ...options,
-          head: ['At', 'Actor', 'Action', 'User', 'Details', 'Request'],
-          cells: ({ at, actor, action, user_id, details, request_id }) => [
-            at,
-            actor,
-            action,
-            user_id ?? '',
-            JSON.stringify(details),
-            request_id ?? '',
-          ],
-          none: 'The audit trail has no entries.',
-        },
-      );
-    });
+  list(program, {
+    name: 'audit',
+    description: 'list the audit trail: removals, bans, imports, purges and changes of secrets, oldest first',
+    examples: ['audit --project app_1 --since 24h', 'audit --project app_1 --limit 20 --json'],
+    takes: [
+      projectOption(),
+      option('--since <TIME>', 'only entries since then: 24h, 2026-01-31, 2026-01-31T12:00:00Z', parseSince),
+      newestOption(),
+      jsonOption(),
+    ],
+    params: ({ project, since = null, limit }) => ({ project, since, limit }),
+    read: readEntries,
+    head: ['At', 'Actor', 'Action', 'User', 'Details', 'Request'],
+    cells: ({ at, actor, action, user_id, details, request_id }) => [
+      at,
+      actor,
+      action,
+      user_id ?? '',
+      JSON.stringify(details),
+      request_id ?? '',
+    ],
+    none: 'The audit trail has no entries.',
+  });
 }
 
 async function* readEntries(

@@ -1,7 +1,7 @@
-import { type Command, Option } from 'commander';
+import type { Command } from 'commander';
 import { CHANGES_PAGE, type Change, changeCursor, changeTypes, formatChange } from '../domain/changes.js';
 import { parse } from '../domain/filters.js';
-import { examples, jsonOption, projectOption } from './arguments.js';
+import { addCommand, jsonOption, option, projectOption } from './arguments.js';
 import type { Io, OperationContext } from './operation.js';
 import type { CommandContext } from './run.js';
 import { counted } from './terminal.js';
@@ -19,25 +19,27 @@ interface ChangesParams {
 }
 
 export function addChangesCommand(program: Command, { operation }: CommandContext): void {
-  const changes = operation('changes', writeChanges, { isLive: true });
-  program
-    .command('changes')
-    .description('write what has changed among the users to stdout as NDJSON')
-    .addHelpText('after', HELP)
-    .addHelpText('after', examples('changes --project app_1', 'changes --project app_1 --follow --types user.removed'))
-    .addOption(projectOption())
-    .addOption(new Option('--after <CURSOR>', 'only changes after this: an id, the cursor of an export, or now'))
-    .addOption(new Option('--types <TYPES>', 'only these types, separated by commas'))
-    .option('--follow', 'go on with each change that comes, until Ctrl+C')
-    // The output is JSON with and without the option.
-    .addOption(jsonOption().hideHelp())
-    .action(async ({ project, after, types, follow }) => {
-      const { written, end } = await changes(
-        { project, after: after ?? null, types: types ?? null, follow: follow === true },
-        { interrupted: 'Interrupted. Go on with --after and the last id.', print: () => '' },
-      );
-      process.stderr.write(`${counted(written, 'change')}. The next ones come after ${end}\n`);
-    });
+  const changes = operation({ name: 'changes', run: writeChanges, isLive: true });
+  addCommand(program, {
+    name: 'changes',
+    description: 'write what has changed among the users to stdout as NDJSON',
+    help: HELP,
+    examples: ['changes --project app_1', 'changes --project app_1 --follow --types user.removed'],
+    takes: [
+      projectOption(),
+      option('--after <CURSOR>', 'only changes after this: an id, the cursor of an export, or now'),
+      option('--types <TYPES>', 'only these types, separated by commas'),
+      option('--follow', 'go on with each change that comes, until Ctrl+C'),
+      // The output is JSON with and without the option.
+      jsonOption().hideHelp(),
+    ],
+  }).action(async ({ project, after = null, types = null, follow = false }) => {
+    const { written, end } = await changes(
+      { project, after, types, follow },
+      { interrupted: 'Interrupted. Go on with --after and the last id.', print: () => '' },
+    );
+    process.stderr.write(`${counted(written, 'change')}. The next ones come after ${end}\n`);
+  });
 }
 
 const afterOption = changeCursor('--after');

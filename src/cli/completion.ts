@@ -1,5 +1,5 @@
 import { Argument, type Command, type Option } from 'commander';
-import { examples, jsonOption } from './arguments.js';
+import { addCommand, jsonOption } from './arguments.js';
 
 /**
  * Completion scripts for bash, zsh and fish, generated from the commander program. The scripts contain all words, so pressing Tab does
@@ -13,20 +13,19 @@ const HELP = `
 Add a line to the startup file of your shell:
   ~/.bashrc                   eval "$(userdir completion bash)"
   ~/.zshrc, after compinit    eval "$(userdir completion zsh)"
-  ~/.config/fish/config.fish  userdir completion fish | source
-${examples('completion bash')}`;
+  ~/.config/fish/config.fish  userdir completion fish | source`;
 
 export function addCompletionCommand(program: Command): void {
-  program
-    .command('completion')
-    .description('print a completion script for a shell')
-    .addHelpText('after', HELP)
-    .addArgument(new Argument('<SHELL>', 'the shell').choices(SHELLS))
-    .addOption(jsonOption().hideHelp())
-    .action((shell: Shell, { json }) => {
-      const script = completionScript(program, shell);
-      process.stdout.write(json ? `${JSON.stringify({ shell, script })}\n` : script);
-    });
+  addCommand(program, {
+    name: 'completion',
+    description: 'print a completion script for a shell',
+    help: HELP,
+    examples: ['completion bash'],
+    takes: [new Argument('<SHELL>', 'the shell').choices(SHELLS), jsonOption().hideHelp()],
+  }).action((shell: Shell, { json }) => {
+    const script = completionScript(program, shell);
+    process.stdout.write(json ? `${JSON.stringify({ shell, script })}\n` : script);
+  });
 }
 
 function completionScript(program: Command, shell: Shell): string {

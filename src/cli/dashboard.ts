@@ -1,23 +1,22 @@
 import type { Command } from 'commander';
 import { AppError } from '../errors.js';
-import { examples, jsonOption } from './arguments.js';
+import { jsonOption, option } from './arguments.js';
 import type { OperationContext } from './operation.js';
 import type { CommandContext } from './run.js';
 
-export function addDashboardCommand(program: Command, { operation }: CommandContext): void {
-  const link = operation('dashboard', makeLink);
-  program
-    .command('dashboard')
-    .description('make a link that logs an operator in to the dashboard, once, within ten minutes')
-    .addHelpText('after', examples('dashboard', 'dashboard --operator ada', 'dashboard --json'))
-    .option('--operator <NAME>', 'who logs in; without it you, and where there is no operator yet, you as admin')
-    .addOption(jsonOption())
-    .action(async ({ operator, ...options }) => {
-      await link(
-        { name: operator ?? null },
-        { ...options, print: ({ url, expires_at }) => `${url}\n\nIt works once, until ${expires_at}.` },
-      );
-    });
+export function addDashboardCommand(program: Command, { define }: CommandContext): void {
+  define(program, {
+    name: 'dashboard',
+    description: 'make a link that logs an operator in to the dashboard, once, within ten minutes',
+    examples: ['dashboard', 'dashboard --operator ada', 'dashboard --json'],
+    takes: [
+      option('--operator <NAME>', 'who logs in; without it you, and where there is no operator yet, you as admin'),
+      jsonOption(),
+    ],
+    params: ({ operator = null }) => ({ name: operator }),
+    run: makeLink,
+    print: ({ url, expires_at }) => `${url}\n\nIt works once, until ${expires_at}.`,
+  });
 }
 
 /** A link for an operator, or (null) for the person who runs the command, who is added where there is no operator yet. */

@@ -1,9 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { poolSizeOfSecondThread } from '../app/second-thread.js';
 import { listMoves } from '../cells/cells.js';
 import { VERSION } from '../config/build.js';
 import type { Config } from '../config/config.js';
-import type { Services } from '../context.js';
+import { poolSizeOfServing, type Services } from '../context.js';
 import type { Database } from '../db/database.js';
 import { inspectMigrations } from '../db/migrate.js';
 import { adviseConnection } from './connection-failure.js';
@@ -13,10 +12,11 @@ import {
   checkPooler,
   checkStatistics,
   type Finding,
+  type Outcome,
   failed,
   IDENTITY,
   passed,
-  QUERY_TIMEOUT,
+  queryRow,
   skipped,
   warning,
 } from './doctor-server.js';
@@ -40,7 +40,7 @@ export function examinationOf({ db, workers }: Config, totals: boolean): Examina
   // Of each worker: the pools of two threads, and connections that listen for changed secrets, publish changes, and of each thread
   // vacuum and watch the replication. A pooler has the pools.
   const outside = db.replicaUrl === undefined ? 4 : 6;
-  const pools = db.poolSize + poolSizeOfSecondThread(db.poolSize);
+  const pools = db.poolSize + poolSizeOfServing(db.poolSize);
   const hasDirectUrl = db.directUrl !== undefined;
   const connections = (outside + (hasDirectUrl ? 0 : pools)) * workers;
   return { engine: db.engine, connections, hasDirectUrl, totals };
@@ -52,67 +52,77 @@ const OLDEST_VERSION = 15;
 /** The clock of the database decides when a secret and an idempotency key expire. */
 const MAX_SKEW_MS = 2_000;
 
+type Check = readonly [id: string, check: () => Promise<Outcome>, setting?: string];
+
 /** Throws if the database does not answer at all. */
 export async function examineDatabase(
   { db, services }: { db: Database; services: Services },
   params: ExaminationParams,
 ): Promise<{ version: string; findings: Finding[] }> {
-  const findings = [await checkVersion(db, params)];
-  findings.push(await attempt('clock', () => checkClock(db)));
-  findings.push(await attempt('encoding', () => checkSetting(db, 'encoding')));
-  findings.push(await attempt('time-zone', () => checkSetting(db, 'time-zone')));
-  if (params.engine === 'postgres') {
-    findings.push(await attempt('writable', () => checkWritable(db)));
-    findings.push(await attempt('connections', () => checkConnections(db, params.connections)));
-    findings.push(await attempt('direct-connection', () => checkDirect(db, params.hasDirectUrl)));
-    if (params.hasDirectUrl) findings.push(await attempt('pooler', () => checkPooler(db)));
-    const { replica } = db;
-    if (replica !== null)
-      findings.push(await attempt('replica', () => checkReplica(db, replica), 'DATABASE_REPLICA_URL'));
-    findings.push(await attempt('durability', () => checkDurability(db)));
-    findings.push(await attempt('autovacuum', () => checkAutovacuum(db)));
-    findings.push(await attempt('statistics', () => checkStatistics(db)));
+  const findings: Finding[] = [{ id: 'database', ...(await checkVersion(db, params)) }];
+  const server: Check[] = [
+    ['clock', () => checkClock(db)],
+    ['encoding', () => checkSetting(db, 'server_encoding', 'UTF8', RECREATE)],
+    [
+      'time-zone',
+      () => checkSetting(db, 'TimeZone', 'UTC', 'Let the connection pooler pass startup parameters to PostgreSQL.'),
+    ],
+    ...(params.engine === 'postgres' ? checksOfPostgres(db, params) : []),
+    ['migrations', () => checkMigrations(db)],
+  ];
+  for (const check of server) findings.push(await attempt(...check));
+  const isMigrated = ['passed', 'warning'].includes(findings.at(-1)?.status ?? '');
+  const tables: Check[] = [
+    ['rights', () => checkPrivileges(db)],
+    ['changes', () => checkChanges(services)],
+    ['webhooks', () => checkWebhooks(services)],
+    ['moves', () => checkMoves(db)],
+    ['totals', () => checkTotals(services)],
+  ];
+  for (const [id, check] of tables) {
+    if (id === 'totals' && !params.totals) findings.push({ id, ...skipped('not checked because of --no-totals') });
+    else if (isMigrated) findings.push(await attempt(id, check));
+    else findings.push({ id, ...skipped('not checked before the migrations are applied') });
   }
-  const migrations = await attempt('migrations', () => checkMigrations(db));
-  findings.push(migrations);
-  const isMigrated = migrations.status === 'passed' || migrations.status === 'warning';
-  const ifMigrated = (id: string, check: () => Promise<Finding>) =>
-    isMigrated ? attempt(id, check) : skipped(id, 'not checked before the migrations are applied');
-  findings.push(await ifMigrated('rights', () => checkPrivileges(db)));
-  findings.push(await ifMigrated('changes', () => checkChanges(services)));
-  findings.push(await ifMigrated('webhooks', () => checkWebhooks(services)));
-  findings.push(await ifMigrated('moves', () => checkMoves(db)));
-  const totals = () => checkTotals(services);
-  findings.push(
-    params.totals ? await ifMigrated('totals', totals) : skipped('totals', 'not checked because of --no-totals'),
-  );
   return { version: VERSION, findings };
 }
 
+function checksOfPostgres(db: Database, { connections, hasDirectUrl }: ExaminationParams): Check[] {
+  const { replica } = db;
+  return [
+    ['writable', () => checkWritable(db)],
+    ['connections', () => checkConnections(db, connections)],
+    ['direct-connection', () => checkDirect(db, hasDirectUrl)],
+    ...(hasDirectUrl ? [['pooler', () => checkPooler(db)] as const] : []),
+    ...(replica === null ? [] : [['replica', () => checkReplica(db, replica), 'DATABASE_REPLICA_URL'] as const]),
+    ['durability', () => checkDurability(db)],
+    ['autovacuum', () => checkAutovacuum(db)],
+    ['statistics', () => checkStatistics(db)],
+  ];
+}
+
 /** A check that throws is a failed finding; the other checks still run. `setting` has the URL of its connection. */
-async function attempt(id: string, check: () => Promise<Finding>, setting = 'DATABASE_URL'): Promise<Finding> {
-  return check().catch((error) =>
-    failed(id, explainFailure(error), adviseConnection(error, setting) ?? 'See the log of the database.'),
+async function attempt(id: string, check: () => Promise<Outcome>, setting = 'DATABASE_URL'): Promise<Finding> {
+  const outcome = await check().catch((error) =>
+    failed(explainFailure(error), adviseConnection(error, setting) ?? 'See the log of the database.'),
   );
+  return { id, ...outcome };
 }
 
-async function queryRow(db: Database, text: string): Promise<Record<string, string>> {
-  const { rows } = await db.pool.query({ text, ...QUERY_TIMEOUT });
-  return rows[0];
-}
+const RECREATE = "Create a database with ENCODING 'UTF8' and move the data there.";
 
-async function checkVersion(db: Database, { engine }: ExaminationParams): Promise<Finding> {
+async function checkVersion(db: Database, { engine }: ExaminationParams): Promise<Outcome> {
   const started = performance.now();
   const { version = '', number } = await queryRow(
     db,
     "SELECT current_setting('server_version') AS version, current_setting('server_version_num') AS number",
   );
   const found = `PostgreSQL ${version}${engine === 'embedded' ? ', embedded' : ''}, answers in ${Math.ceil(performance.now() - started)} ms`;
-  if (Number(number) >= OLDEST_VERSION * 10_000) return passed('database', found);
-  return failed('database', found, `Upgrade to PostgreSQL ${OLDEST_VERSION} or newer.`);
+  if (Number(number) >= OLDEST_VERSION * 10_000) return passed(found);
+  return failed(found, `Upgrade to PostgreSQL ${OLDEST_VERSION} or newer.`);
 }
 
-async function checkClock(db: Database): Promise<Finding> {
+async function checkClock(db: Database): Promise<Outcome> {
   const askedAt = Date.now();
   const { now } = await queryRow(db, 'SELECT extract(epoch FROM clock_timestamp()) * 1000 AS now');
   const answeredAt = Date.now();
@@ -121,42 +131,37 @@ async function checkClock(db: Database): Promise<Finding> {
   const uncertaintyMs = Math.ceil((answeredAt - askedAt) / 2);
   if (Math.abs(skewMs) - uncertaintyMs <= MAX_SKEW_MS)
     return passed(
-      'clock',
       `the clocks of the database and this machine differ by at most ${Math.abs(skewMs) + uncertaintyMs} ms`,
     );
   const found = `the clock of the database is ${Math.abs(skewMs)} ms ${skewMs > 0 ? 'ahead of' : 'behind'} this machine's`;
-  return failed('clock', found, 'Synchronize both clocks by NTP; otherwise secrets expire too early or too late.');
+  return failed(found, 'Synchronize both clocks by NTP; otherwise secrets expire too early or too late.');
 }
 
-async function checkSetting(db: Database, id: 'encoding' | 'time-zone'): Promise<Finding> {
-  const [setting, wanted, advice] =
-    id === 'encoding'
-      ? ['server_encoding', 'UTF8', "Create a database with ENCODING 'UTF8' and move the data there."]
-      : ['TimeZone', 'UTC', 'Let the connection pooler pass startup parameters to PostgreSQL.'];
-  const { value = '' } = await queryRow(db, `SELECT current_setting('${setting}') AS value`);
-  return value === wanted ? passed(id, value) : failed(id, `${value}, and it must be ${wanted}`, advice);
+async function checkSetting(db: Database, name: string, wanted: string, advice: string): Promise<Outcome> {
+  const { value = '' } = await queryRow(db, `SELECT current_setting('${name}') AS value`);
+  return value === wanted ? passed(value) : failed(`${value}, and it must be ${wanted}`, advice);
 }
 
-async function checkWritable(db: Database): Promise<Finding> {
+async function checkWritable(db: Database): Promise<Outcome> {
   const { standby, readonly } = await queryRow(
     db,
     "SELECT pg_is_in_recovery() AS standby, current_setting('transaction_read_only') AS readonly",
   );
-  if (standby) return failed('writable', 'this is a standby', 'Set DATABASE_URL to the primary.');
+  if (standby) return failed('this is a standby', 'Set DATABASE_URL to the primary.');
   if (readonly === 'on')
-    return failed('writable', 'transactions are read-only', 'Turn default_transaction_read_only off for this role.');
-  return passed('writable', 'accepts writes');
+    return failed('transactions are read-only', 'Turn default_transaction_read_only off for this role.');
+  return passed('accepts writes');
 }
 
-async function checkConnections(db: Database, needed: number): Promise<Finding> {
+async function checkConnections(db: Database, needed: number): Promise<Outcome> {
   const { allowed, used } = await queryRow(
     db,
     `SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int AS allowed,
             (SELECT count(*)::int FROM pg_stat_activity WHERE backend_type = 'client backend') AS used`,
   );
   const found = `${used} of ${allowed} in use; the service opens up to ${needed}`;
-  if (Number(allowed) - Number(used) >= needed) return passed('connections', found);
-  return warning('connections', found, 'Raise max_connections, or lower DATABASE_POOL_SIZE or WORKERS.');
+  if (Number(allowed) - Number(used) >= needed) return passed(found);
+  return warning(found, 'Raise max_connections, or lower DATABASE_POOL_SIZE or WORKERS.');
 }
 
 const MIGRATED = 'SELECT count(*)::text AS migrations FROM _prisma_migrations';
@@ -166,10 +171,9 @@ const STANDBY = `
   FROM pg_control_system()`;
 
 /** Whether it is a standby of this primary, and keeps up with it. */
-async function checkReplica(db: Database, replica: NonNullable<Database['replica']>): Promise<Finding> {
-  const id = 'replica';
+async function checkReplica(db: Database, replica: NonNullable<Database['replica']>): Promise<Outcome> {
   const wrong = (found: string) =>
-    failed(id, found, 'Set DATABASE_REPLICA_URL to a standby of the database of DATABASE_URL.');
+    failed(found, 'Set DATABASE_REPLICA_URL to a standby of the database of DATABASE_URL.');
   const primary = await queryRow(db, IDENTITY);
   const standby = await replica.ask(STANDBY);
   if (standby['system_identifier'] !== primary['system_identifier'] || standby['name'] !== primary['name'])
@@ -181,7 +185,6 @@ async function checkReplica(db: Database, replica: NonNullable<Database['replica
   while (!(await replica.ask(hasReplayed))['isThere']) {
     if (performance.now() - started > replica.maxAgeMs)
       return failed(
-        id,
         `the standby is more than ${replica.maxAgeMs} ms behind the primary, so lists are read on the primary`,
         'See the log of the standby. It may have lost its place in the log of the primary: give it a replication slot.',
       );
@@ -192,45 +195,39 @@ async function checkReplica(db: Database, replica: NonNullable<Database['replica
   if (here['migrations'] !== there['migrations']) return wrong('the standby lacks migrations of the primary');
   if (!standby['receivers'])
     return warning(
-      id,
       `the standby ${behind}, but it is not connected to the primary`,
       'See the log of the standby: it will stay behind as soon as the primary writes.',
     );
   if (standby['feedback'] !== 'on')
     return warning(
-      id,
       `the standby ${behind}; hot_standby_feedback is off, so the primary can end exports and long reads there`,
       'Turn hot_standby_feedback on, on the standby.',
     );
-  return passed(id, `the standby ${behind}`);
+  return passed(`the standby ${behind}`);
 }
 
-async function checkDurability(db: Database): Promise<Finding> {
+async function checkDurability(db: Database): Promise<Outcome> {
   const { off } = await queryRow(
     db,
     `SELECT string_agg(name, ', ') AS off FROM pg_settings
      WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit') AND setting = 'off'`,
   );
-  if (!off) return passed('durability', 'committed data survives a power cut');
-  return warning(
-    'durability',
-    `${off} off: a power cut may lose committed data`,
-    `Turn ${off} on if the data matters.`,
-  );
+  if (!off) return passed('committed data survives a power cut');
+  return warning(`${off} off: a power cut may lose committed data`, `Turn ${off} on if the data matters.`);
 }
 
-async function checkMigrations(db: Database): Promise<Finding> {
+async function checkMigrations(db: Database): Promise<Outcome> {
   const { missing, unknown } = await inspectMigrations(db.pool);
   if (missing.length > 0) {
     const { may } = await queryRow(db, "SELECT has_schema_privilege(current_schema(), 'CREATE') AS may");
     const advice = may
       ? 'Run userdir migrate, or serve, which applies them too.'
       : 'Run userdir migrate as the owner of the tables. This role may not.';
-    return failed('migrations', `missing: ${missing.join(', ')}`, advice);
+    return failed(`missing: ${missing.join(', ')}`, advice);
   }
-  if (unknown.length === 0) return passed('migrations', 'all applied');
+  if (unknown.length === 0) return passed('all applied');
   const found = `all applied, and also ${unknown.join(', ')}, which this version does not know`;
-  return warning('migrations', found, `A newer userdir has migrated this database. Upgrade this one, ${VERSION}.`);
+  return warning(found, `A newer userdir has migrated this database. Upgrade this one, ${VERSION}.`);
 }
 
 /** The privileges that serving needs and the role lacks, and the statements that grant them. */
@@ -256,10 +253,10 @@ const LACKING = `
   SELECT (SELECT string_agg(format('%s (%s)', relname, privileges), ', ' ORDER BY is_sequence, relname) FROM lacking) AS lacking,
          (SELECT string_agg(statement, E'\\n' ORDER BY statement) FROM grants) AS grants`;
 
-async function checkPrivileges(db: Database): Promise<Finding> {
+async function checkPrivileges(db: Database): Promise<Outcome> {
   const { lacking, grants } = await queryRow(db, LACKING);
-  if (!lacking) return passed('rights', 'the role can read and write all tables');
-  return failed('rights', `the role lacks ${lacking}`, `Run as the owner of the tables:\n${grants}`);
+  if (!lacking) return passed('the role can read and write all tables');
+  return failed(`the role lacks ${lacking}`, `Run as the owner of the tables:\n${grants}`);
 }
 
 /** A younger transaction is nothing unusual. */
@@ -268,29 +265,25 @@ const MAX_TRANSACTION_SECONDS = 60;
 const MAX_SILENT_SECONDS = 5;
 
 /** Names the process that publishes changes, and what holds up the feed. */
-async function checkChanges({ changes }: Services): Promise<Finding> {
-  const id = 'changes';
+async function checkChanges({ changes }: Services): Promise<Outcome> {
   const [oldest, leader] = [await changes.findOldestWriter(), await changes.findLeader()];
   if (leader !== null && (leader.silentSeconds ?? 0) > MAX_SILENT_SECONDS)
     return warning(
-      id,
       `${describeLeader(leader)}: its process is frozen, and the feed of changes with it`,
       `Another server ends its session after 10 s. Without one: SELECT pg_terminate_backend(${leader.pid}).`,
     );
   if (oldest === null || oldest.seconds < MAX_TRANSACTION_SECONDS)
-    return passed(id, `no old transaction holds up the feed${leader === null ? '' : `; ${describeLeader(leader)}`}`);
+    return passed(`no old transaction holds up the feed${leader === null ? '' : `; ${describeLeader(leader)}`}`);
   const { pid, name, role, state, seconds } = oldest;
   const where = `of role ${role}, open for ${Math.floor(seconds / 60)} min`;
   if (pid === null) {
     const gid = `'${name.replaceAll("'", "''")}'`;
     return warning(
-      id,
       `the prepared transaction ${gid} ${where}, holds up the feed of changes`,
       `It has no process. Run in this database: ROLLBACK PREPARED ${gid}; or COMMIT PREPARED ${gid};`,
     );
   }
   return warning(
-    id,
     `process ${pid} (${name || 'without a name'}) ${where} (${state}), holds up the feed of changes`,
     `End its transaction; if it is stuck: SELECT pg_terminate_backend(${pid}).`,
   );
@@ -305,13 +298,12 @@ function describeLeader({ pid, role, address, seconds, silentSeconds }: Leader):
 }
 
 /** Names webhooks that nothing is sent to. */
-async function checkWebhooks({ webhooks }: Services): Promise<Finding> {
+async function checkWebhooks({ webhooks }: Services): Promise<Outcome> {
   const { enabled, paused, disabled } = await webhooks.findFigures();
-  if (paused + disabled === 0) return passed('webhooks', enabled === 0 ? 'there is none' : `${enabled} enabled`);
+  if (paused + disabled === 0) return passed(enabled === 0 ? 'there is none' : `${enabled} enabled`);
   const named = (await webhooks.findStopped()).map(({ appId, id, status }) => `${id} of ${appId} is ${status}`);
   const more = paused + disabled - named.length;
   return warning(
-    'webhooks',
     `${named.join(', ')}${more > 0 ? `, and ${more} more are not enabled` : ''}`,
     'userdir webhook list says why. Enable it, or remove it.',
   );
@@ -321,13 +313,11 @@ async function checkWebhooks({ webhooks }: Services): Promise<Finding> {
 const MAX_MOVE_SECONDS = 86_400;
 
 /** Names a project whose move was interrupted and forgotten. */
-async function checkMoves(db: Database): Promise<Finding> {
+async function checkMoves(db: Database): Promise<Outcome> {
   const [oldest] = await listMoves(db);
-  if (oldest === undefined || oldest.seconds < MAX_MOVE_SECONDS)
-    return passed('moves', 'no project has been moving for long');
+  if (oldest === undefined || oldest.seconds < MAX_MOVE_SECONDS) return passed('no project has been moving for long');
   const { appId, projectId, step, seconds } = oldest;
   return warning(
-    'moves',
     `${appId ?? `the project ${projectId}`} has been moving for ${Math.floor(seconds / 3_600)} h (${step})`,
     'Run its project move again, or with --abort: meanwhile PostgreSQL keeps the log of its source.',
   );
@@ -337,7 +327,7 @@ async function checkMoves(db: Database): Promise<Finding> {
 const SAMPLED_PROJECTS = 100;
 const SAMPLED_USERS = 300_000;
 
-async function checkTotals({ projects, totals }: Services): Promise<Finding> {
+async function checkTotals({ projects, totals }: Services): Promise<Outcome> {
   const all = await projects.countProjects();
   const wrongAppIds = [];
   let [checked, users] = [0, 0];
@@ -350,6 +340,6 @@ async function checkTotals({ projects, totals }: Services): Promise<Finding> {
   }
   const more = checked < all ? `; ${all - checked} others were not checked: userdir totals check counts all` : '';
   if (wrongAppIds.length === 0)
-    return passed('totals', `exact for ${counted(users, 'user')} of ${counted(checked, 'project')}${more}`);
-  return failed('totals', `wrong in ${wrongAppIds.join(', ')}${more}`, 'Run userdir totals check --repair.');
+    return passed(`exact for ${counted(users, 'user')} of ${counted(checked, 'project')}${more}`);
+  return failed(`wrong in ${wrongAppIds.join(', ')}${more}`, 'Run userdir totals check --repair.');
 }

@@ -15,22 +15,29 @@ export interface Finding {
   readonly advice: string | null;
 }
 
-export const passed = (id: string, found: string): Finding => ({ id, status: 'passed', found, advice: null });
-export const skipped = (id: string, found: string): Finding => ({ id, status: 'skipped', found, advice: null });
-export const warning = (id: string, found: string, advice: string): Finding => ({
-  id,
-  status: 'warning',
-  found,
-  advice,
-});
-export const failed = (id: string, found: string, advice: string): Finding => ({ id, status: 'failed', found, advice });
+/** What a check finds. */
+export type Outcome = Omit<Finding, 'id'>;
+
+export const passed = (found: string): Outcome => ({ status: 'passed', found, advice: null });
+export const skipped = (found: string): Outcome => ({ status: 'skipped', found, advice: null });
+export const warning = (found: string, advice: string): Outcome => ({ status: 'warning', found, advice });
+export const failed = (found: string, advice: string): Outcome => ({ status: 'failed', found, advice });
 
 /** The limit of a check. node-postgres has this option; its types lack it. */
-export const QUERY_TIMEOUT = { query_timeout: 10_000 };
+const QUERY_TIMEOUT = { query_timeout: 10_000 };
+
+export async function queryRow(db: Database, text: string, pool = db.pool): Promise<Record<string, string>> {
+  const { rows } = await pool.query({ text, ...QUERY_TIMEOUT });
+  return rows[0];
+}
 
 /** What `userdir doctor` finds in the URL of the database: what node-postgres ignores in silence, and what is not verified. */
 
-export function* checkDatabaseUrls({ db }: Config): Generator<Finding> {
+export function checkDatabaseUrls(config: Config): Finding[] {
+  return [...checkUrls(config)].map((outcome) => ({ id: 'database-url', ...outcome }));
+}
+
+function* checkUrls({ db }: Config): Generator<Outcome> {
   if (db.engine === 'embedded') return;
   yield* checkUrl('DATABASE_URL', new URL(db.url));
   if (db.directUrl !== undefined) yield* checkUrl('DATABASE_DIRECT_URL', new URL(db.directUrl));
@@ -41,27 +48,26 @@ function* checkUrl(
   setting: string,
   { hostname, searchParams }: URL,
   leadsTo: 'the primary' | 'a standby' = 'the primary',
-): Generator<Finding> {
-  const id = 'database-url';
+): Generator<Outcome> {
   const advice = `Name one address that leads to ${leadsTo}, such as that of HAProxy (docs/operating.md).`;
   const hosts = searchParams.get('host') ?? decodeURIComponent(hostname);
   if (hosts.includes(',')) {
-    yield failed(id, `${setting} has several hosts, and node-postgres connects to one`, advice);
+    yield failed(`${setting} has several hosts, and node-postgres connects to one`, advice);
     return;
   }
   if (searchParams.has('target_session_attrs')) {
     const found = `${setting} has target_session_attrs, which node-postgres ignores: it connects to any server`;
-    yield failed(id, found, advice);
+    yield failed(found, advice);
     return;
   }
   for (const name of FILES) {
     const file = searchParams.get(name);
     if (file !== null && !existsSync(file))
-      yield failed(id, `${setting}: ${file}, the file of ${name}, does not exist`, `Correct ${name} in ${setting}.`);
+      yield failed(`${setting}: ${file}, the file of ${name}, does not exist`, `Correct ${name} in ${setting}.`);
   }
   const isLocal = hosts === '' || hosts.startsWith('/') || isLoopback(hosts.replace(/^\[(.*)\]$/, '$1'));
   const fault = isLocal ? null : findUnverified(searchParams);
-  if (fault !== null) yield warning(id, `${setting}: ${fault}`, `Set sslmode=verify-full in ${setting}.`);
+  if (fault !== null) yield warning(`${setting}: ${fault}`, `Set sslmode=verify-full in ${setting}.`);
 }
 
 /** Parameters that name a file, which node-postgres reads before it connects. */
@@ -82,25 +88,22 @@ function findUnverified(params: URLSearchParams): string | null {
 export const IDENTITY = 'SELECT system_identifier, current_database() AS name FROM pg_control_system()';
 
 /** Whether the direct connection has sessions of its own, and leads to the database of the pool. */
-export async function checkDirect(db: Database, hasDirectUrl: boolean): Promise<Finding> {
-  const id = 'direct-connection';
+export async function checkDirect(db: Database, hasDirectUrl: boolean): Promise<Outcome> {
   const fault: unknown = await db.requireSessions().then(
     () => null,
     (error) => error,
   );
   if (fault !== null) {
     const advice = adviseConnection(fault, hasDirectUrl ? 'DATABASE_DIRECT_URL' : 'DATABASE_URL');
-    return failed(id, explainFailure(fault), advice ?? 'Without it, the feed of changes stops at the next restart.');
+    return failed(explainFailure(fault), advice ?? 'Without it, the feed of changes stops at the next restart.');
   }
-  if (!hasDirectUrl) return passed(id, 'DATABASE_URL leads to PostgreSQL without a pooler of transactions');
-  const [pooled, direct] = await Promise.all(
-    [db.pool, db.direct].map(async (pool) => (await pool.query({ text: IDENTITY, ...QUERY_TIMEOUT })).rows[0]),
-  );
-  if (pooled.system_identifier === direct.system_identifier && pooled.name === direct.name)
-    return passed(id, 'DATABASE_DIRECT_URL leads to the database of DATABASE_URL');
+  if (!hasDirectUrl) return passed('DATABASE_URL leads to PostgreSQL without a pooler of transactions');
+  const pooled = await queryRow(db, IDENTITY);
+  const direct = await queryRow(db, IDENTITY, db.direct);
+  if (pooled['system_identifier'] === direct['system_identifier'] && pooled['name'] === direct['name'])
+    return passed('DATABASE_DIRECT_URL leads to the database of DATABASE_URL');
   return failed(
-    id,
-    `DATABASE_DIRECT_URL leads to another database: ${direct.name} instead of ${pooled.name}, or one of another server`,
+    `DATABASE_DIRECT_URL leads to another database: ${direct['name']} instead of ${pooled['name']}, or one of another server`,
     'Correct DATABASE_DIRECT_URL.',
   );
 }
@@ -114,11 +117,10 @@ const LACKING = `
   WHERE s.source <> 'client' AND CASE wanted.name WHEN 'statement_timeout' THEN s.setting = '0' ELSE s.setting <> wanted.setting END`;
 
 /** Whether the role has the settings that the pooler drops. Time zone and encoding are checked in any case. */
-export async function checkPooler(db: Database): Promise<Finding> {
-  const { rows } = await db.pool.query({ text: LACKING, ...QUERY_TIMEOUT });
-  const { found, statements } = rows[0];
-  if (found === null) return passed('pooler', 'sessions have the settings of the service');
-  return warning('pooler', `the pooler drops settings of the service: ${found}`, `Run as a superuser:\n${statements}`);
+export async function checkPooler(db: Database): Promise<Outcome> {
+  const { found, statements } = await queryRow(db, LACKING);
+  if (found === null) return passed('sessions have the settings of the service');
+  return warning(`the pooler drops settings of the service: ${found}`, `Run as a superuser:\n${statements}`);
 }
 
 /** What `userdir doctor` checks of the statistics by which PostgreSQL plans, and of autovacuum, which keeps them. */
@@ -133,12 +135,10 @@ const WITHOUT_STATISTICS = `
     AND NOT EXISTS (SELECT FROM pg_stats WHERE schemaname = current_schema() AND tablename = c.relname)`;
 
 /** Names tables that were filled and never analyzed, such as those of a restored dump. */
-export async function checkStatistics(db: Database): Promise<Finding> {
-  const { rows } = await db.pool.query({ text: WITHOUT_STATISTICS, ...QUERY_TIMEOUT });
-  const { tables } = rows[0];
-  if (tables === null) return passed('statistics', 'all tables with many rows were analyzed');
+export async function checkStatistics(db: Database): Promise<Outcome> {
+  const { tables } = await queryRow(db, WITHOUT_STATISTICS);
+  if (tables === null) return passed('all tables with many rows were analyzed');
   return warning(
-    'statistics',
     `never analyzed: ${tables}, so PostgreSQL guesses how to read them`,
     `Run as the owner of the tables: ANALYZE ${tables};`,
   );
@@ -152,10 +152,9 @@ const AUTOVACUUM = `
   WHERE c.relnamespace = current_schema()::regnamespace AND o.option_name = 'autovacuum_enabled' AND NOT o.option_value::boolean`;
 
 /** Whether autovacuum is on, for the server and for each table. */
-export async function checkAutovacuum(db: Database): Promise<Finding> {
-  const { rows } = await db.pool.query({ text: AUTOVACUUM, ...QUERY_TIMEOUT });
-  const { off, tables, statements } = rows[0];
-  if (off === null && tables === null) return passed('autovacuum', 'on');
+export async function checkAutovacuum(db: Database): Promise<Outcome> {
+  const { off, tables, statements } = await queryRow(db, AUTOVACUUM);
+  if (off === null && tables === null) return passed('on');
   const faults = [
     ...(off === null ? [] : [`${off} off`]),
     ...(tables === null ? [] : [`autovacuum off for ${tables}`]),
@@ -164,5 +163,5 @@ export async function checkAutovacuum(db: Database): Promise<Finding> {
     ...(off === null ? [] : [`Turn ${off} on in postgresql.conf.`]),
     ...(tables === null ? [] : [`Run as the owner of the tables:\n${statements}`]),
   ];
-  return warning('autovacuum', `${faults.join('; ')}: dead rows stay, and statistics grow old`, advice.join('\n'));
+  return warning(`${faults.join('; ')}: dead rows stay, and statistics grow old`, advice.join('\n'));
 }

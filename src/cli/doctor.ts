@@ -9,35 +9,34 @@ import { type Config, ConfigError, type Environment, findMisspelt, isLoopback, p
 import { SETTINGS } from '../config/settings.js';
 import { createContext } from '../context.js';
 import { DataDirLockedError, LOCK_WAIT_MS } from '../db/lock.js';
-import { examples, jsonOption } from './arguments.js';
+import { addCommand, jsonOption, option } from './arguments.js';
 import { adviseConnection } from './connection-failure.js';
 import { NotListeningError, runRemotely } from './control-socket.js';
 import { type ExaminationParams, examinationOf, examineDatabase } from './doctor-database.js';
-import { checkDatabaseUrls, type Finding, failed, passed, skipped, warning } from './doctor-server.js';
+import { checkDatabaseUrls, type Finding, failed, type Outcome, passed, skipped, warning } from './doctor-server.js';
 import { type CommandContext, ReportedFailure } from './run.js';
 import { counted, explainFailure, formatFindings, paint, writeNotice } from './terminal.js';
 
 const HELP = `
-✓ passed, ! warning, ✗ failed, - not checked. Exits with 1 if a check failed.
-${examples('doctor', 'doctor --json', 'doctor --no-totals')}`;
+✓ passed, ! warning, ✗ failed, - not checked. Exits with 1 if a check failed.`;
 
 /** Examines the database in the process that has it open. */
 const EXAMINATION = { name: 'doctor', run: examineDatabase };
 
 export function addDoctorCommand(program: Command, { env, operations }: CommandContext): void {
   operations.set(EXAMINATION.name, EXAMINATION);
-  program
-    .command('doctor')
-    .description('check the settings, the database and this machine; changes nothing')
-    .addHelpText('after', HELP)
-    .option('--no-totals', 'do not count users, which takes long in a project of millions')
-    .addOption(jsonOption())
-    .action(async ({ totals, json }) => {
-      const findings = await diagnose(env, totals);
-      const ok = findings.every(({ status }) => status !== 'failed');
-      process.stdout.write(`${json ? JSON.stringify({ ok, findings }) : report(findings)}\n`);
-      if (!ok) throw new ReportedFailure();
-    });
+  addCommand(program, {
+    name: 'doctor',
+    description: 'check the settings, the database and this machine; changes nothing',
+    help: HELP,
+    examples: ['doctor', 'doctor --json', 'doctor --no-totals'],
+    takes: [option('--no-totals', 'do not count users, which takes long in a project of millions'), jsonOption()],
+  }).action(async ({ totals, json }) => {
+    const findings = await diagnose(env, totals);
+    const ok = findings.every(({ status }) => status !== 'failed');
+    process.stdout.write(`${json ? JSON.stringify({ ok, findings }) : report(findings)}\n`);
+    if (!ok) throw new ReportedFailure();
+  });
 }
 
 function report(findings: readonly Finding[]): string {
@@ -52,17 +51,19 @@ function report(findings: readonly Finding[]): string {
   return `${formatFindings(rows)}\n\n${verdict}, ${counted(warnings, 'warning')}.`;
 }
 
+const UNCHECKED = skipped('not checked before the settings are correct');
+
 /** Applies no migration and creates no database. If one check fails, the others still run. */
 async function diagnose(env: Environment, totals: boolean): Promise<Finding[]> {
   const { config, findings } = checkSettings(env);
   return [
     ...findings,
-    checkNode(),
-    checkPackages(),
-    checkBuild(),
-    await checkDataDir(config),
-    ...(await checkDatabase(config, totals)),
-    await checkRedis(config),
+    { id: 'node', ...checkNode() },
+    { id: 'packages', ...checkPackages() },
+    { id: 'build', ...checkBuild() },
+    { id: 'data-directory', ...(config === null ? UNCHECKED : await checkDataDir(config)) },
+    ...(config === null ? [{ id: 'database', ...UNCHECKED }] : await checkDatabase(config, totals)),
+    { id: 'redis', ...(config === null ? UNCHECKED : await checkRedis(config)) },
   ];
 }
 
@@ -75,7 +76,7 @@ function checkSettings(env: Environment): { config: Config | null; findings: Fin
     return {
       config,
       findings: [
-        passed('settings', found),
+        { id: 'settings', ...passed(found) },
         ...checkSettingNames(env),
         ...checkRisks(config, env),
         ...checkDatabaseUrls(config),
@@ -89,7 +90,8 @@ function checkSettings(env: Environment): { config: Config | null; findings: Fin
       ...(malformed.length > 0 ? [`Correct or unset ${malformed.join(', ')}.`] : []),
       ...(missing.length > 0 ? [`Set ${missing.join(', ')}.`] : []),
     ];
-    const findings = [failed('settings', faults.join('\n'), advice.join(' ')), ...checkSettingNames(env)];
+    const settingsFinding = { id: 'settings', ...failed(faults.join('\n'), advice.join(' ')) };
+    const findings = [settingsFinding, ...checkSettingNames(env)];
     // Without it, the checks would examine the embedded database, which is not the one in use.
     if (settings.some((name) => name.startsWith('DATABASE_URL'))) return { config: null, findings };
     const rest = Object.fromEntries(Object.entries(env).filter(([name]) => !settings.includes(name)));
@@ -99,85 +101,73 @@ function checkSettings(env: Environment): { config: Config | null; findings: Fin
 
 function checkSettingNames(env: Environment): Finding[] {
   const misspelt = findMisspelt(env);
-  return misspelt.length === 0 ? [] : [warning('setting-names', misspelt.join('\n'), 'Rename or unset them.')];
+  return misspelt.length === 0
+    ? []
+    : [{ id: 'setting-names', ...warning(misspelt.join('\n'), 'Rename or unset them.') }];
 }
 
 /** Settings that are valid but probably not intended. */
 function* checkRisks(config: Config, env: Environment): Generator<Finding> {
-  if (env['NODE_ENV'] === 'production' && config.db.engine === 'embedded')
-    yield warning(
-      'production',
-      'the embedded database does not fsync: a power cut may lose committed data',
-      'Set DATABASE_URL to a PostgreSQL database.',
-    );
-  if (config.graphiql && !isLoopback(config.host))
-    yield warning(
-      'graphiql',
-      `GraphiQL is shown to every client that can connect to ${config.host}`,
-      'Set NODE_ENV=production, or GRAPHIQL=off.',
-    );
+  if (env['NODE_ENV'] === 'production' && config.db.engine === 'embedded') {
+    const found = 'the embedded database does not fsync: a power cut may lose committed data';
+    yield { id: 'production', ...warning(found, 'Set DATABASE_URL to a PostgreSQL database.') };
+  }
+  if (config.graphiql && !isLoopback(config.host)) {
+    const found = `GraphiQL is shown to every client that can connect to ${config.host}`;
+    yield { id: 'graphiql', ...warning(found, 'Set NODE_ENV=production, or GRAPHIQL=off.') };
+  }
 }
 
-function checkNode(): Finding {
+function checkNode(): Outcome {
   const oldest = PACKAGE.engines.node.replace('>=', '');
   const found = `${process.version}, for userdir ${VERSION}`;
   const [have, need] = [process.versions.node, oldest].map((version) => version.split('.').map(Number));
   const difference = [0, 1, 2].map((place) => (have?.[place] ?? 0) - (need?.[place] ?? 0)).find((part) => part !== 0);
-  return (difference ?? 0) >= 0
-    ? passed('node', found)
-    : failed('node', found, `Upgrade to Node.js ${oldest} or newer.`);
+  return (difference ?? 0) >= 0 ? passed(found) : failed(found, `Upgrade to Node.js ${oldest} or newer.`);
 }
 
 /** Dependencies are pinned to exact versions; other versions were never tested. */
-function checkPackages(): Finding {
+function checkPackages(): Outcome {
   const resolve = createRequire(import.meta.url).resolve;
   const wrong = Object.entries(PACKAGE.dependencies).flatMap(([name, wanted]) => {
     const file = (resolve.paths(name) ?? []).map((dir) => join(dir, name, 'package.json')).find(existsSync);
     const version = file === undefined ? 'absent' : JSON.parse(readFileSync(file, 'utf8')).version;
     return version === wanted ? [] : [`${name} is ${version} instead of ${wanted}`];
   });
-  if (wrong.length > 0)
-    return failed('packages', wrong.join(', '), 'Run npm ci, which installs the versions of the lock file.');
-  return passed('packages', `${Object.keys(PACKAGE.dependencies).length} installed, all of the expected versions`);
+  if (wrong.length > 0) return failed(wrong.join(', '), 'Run npm ci, which installs the versions of the lock file.');
+  return passed(`${Object.keys(PACKAGE.dependencies).length} installed, all of the expected versions`);
 }
 
-function checkBuild(): Finding {
+function checkBuild(): Outcome {
   const fault = findBuildFault();
-  return fault === null ? passed('build', 'complete') : failed('build', fault, BUILD_ADVICE);
+  return fault === null ? passed('complete') : failed(fault, BUILD_ADVICE);
 }
 
 const MIN_FREE_BYTES = 200 * 2 ** 20;
 
-async function checkDataDir(config: Config | null): Promise<Finding> {
-  const id = 'data-directory';
-  if (config === null) return skipped(id, 'not checked before the settings are correct');
+async function checkDataDir(config: Config): Promise<Outcome> {
   const { dataDir } = config;
-  if (config.db.engine === 'postgres') return skipped(id, 'the data is in PostgreSQL');
+  if (config.db.engine === 'postgres') return skipped('the data is in PostgreSQL');
   if (!existsSync(dataDir)) {
     const parent = nearestExisting(dirname(dataDir));
     if (!(await isAllowed(parent, constants.W_OK)))
-      return failed(
-        id,
-        `${dataDir} cannot be created: ${parent} is not writable`,
-        'Set DATA_DIR to another directory.',
-      );
-    return passed(id, `${dataDir} does not exist yet; the first start creates it`);
+      return failed(`${dataDir} cannot be created: ${parent} is not writable`, 'Set DATA_DIR to another directory.');
+    return passed(`${dataDir} does not exist yet; the first start creates it`);
   }
   const found = await stat(dataDir);
-  if (!found.isDirectory()) return failed(id, `${dataDir} is not a directory`, 'Set DATA_DIR to a directory.');
+  if (!found.isDirectory()) return failed(`${dataDir} is not a directory`, 'Set DATA_DIR to a directory.');
   if (!(await isAllowed(dataDir, constants.R_OK | constants.W_OK | constants.X_OK)))
     return failed(
-      id,
       `${dataDir} is not readable and writable for this system user`,
       'chown it, or set DATA_DIR to another directory.',
     );
   const { bavail, bsize } = await statfs(dataDir);
   const free = bavail * bsize;
   const space = `${(free / 2 ** 30).toFixed(1)} GiB free`;
-  if (free < MIN_FREE_BYTES) return failed(id, `${dataDir}: ${space}`, 'Free space on that disk.');
+  if (free < MIN_FREE_BYTES) return failed(`${dataDir}: ${space}`, 'Free space on that disk.');
   if ((found.mode & 0o077) !== 0)
-    return warning(id, `${dataDir} is accessible to other users of this machine`, `chmod 700 ${dataDir}`);
-  return passed(id, `${dataDir}, ${space}`);
+    return warning(`${dataDir} is accessible to other users of this machine`, `chmod 700 ${dataDir}`);
+  return passed(`${dataDir}, ${space}`);
 }
 
 function nearestExisting(path: string): string {
@@ -191,18 +181,17 @@ function isAllowed(path: string, mode: number): Promise<boolean> {
   );
 }
 
-async function checkDatabase(config: Config | null, totals: boolean): Promise<Finding[]> {
-  if (config === null) return [skipped('database', 'not checked before the settings are correct')];
+async function checkDatabase(config: Config, totals: boolean): Promise<Finding[]> {
   const { db } = config;
   if (db.engine === 'embedded' && !existsSync(join(db.dataDir, 'pgdata')))
-    return [skipped('database', 'there is none yet; the first start or command creates it')];
+    return [{ id: 'database', ...skipped('there is none yet; the first start or command creates it') }];
   try {
     return await examine(config, examinationOf(config, totals));
   } catch (error) {
     // Another command uses the data directory, or a server is starting or closing. Neither is a problem.
     if (error instanceof DataDirLockedError || error instanceof NotListeningError)
-      return [skipped('database', error.message)];
-    return [failed('database', explainFailure(error), adviceFor(error, db.engine))];
+      return [{ id: 'database', ...skipped(error.message) }];
+    return [{ id: 'database', ...failed(explainFailure(error), adviceFor(error, db.engine)) }];
   }
 }
 
@@ -222,14 +211,12 @@ async function examine(config: Config, params: ExaminationParams): Promise<Findi
     } catch (error) {
       const socket = error instanceof DataDirLockedError ? error.holder.controlSocket : undefined;
       if (socket === undefined) throw error;
-      return [serverFinding((error as DataDirLockedError).holder), ...(await examineRemotely(socket, params))];
+      const { pid, since } = (error as DataDirLockedError).holder;
+      const server = passed(`pid ${pid} holds the data directory since ${since}; the database was checked there`);
+      return [{ id: 'server', ...server }, ...(await examineRemotely(socket, params))];
     }
   };
   return runThenClose(work, [() => context.close()]);
-}
-
-function serverFinding({ pid, since }: DataDirLockedError['holder']): Finding {
-  return passed('server', `pid ${pid} holds the data directory since ${since}; the database was checked there`);
 }
 
 async function examineRemotely(socket: string, params: ExaminationParams): Promise<Finding[]> {
@@ -241,10 +228,8 @@ async function examineRemotely(socket: string, params: ExaminationParams): Promi
     signal: new AbortController().signal,
   });
   if (version === VERSION) return findings;
-  return [
-    warning('server-version', `it runs ${version}; this command is ${VERSION}`, 'Restart the server.'),
-    ...findings,
-  ];
+  const other = warning(`it runs ${version}; this command is ${VERSION}`, 'Restart the server.');
+  return [{ id: 'server-version', ...other }, ...findings];
 }
 
 function adviceFor(error: unknown, engine: ExaminationParams['engine']): string {
@@ -254,10 +239,9 @@ function adviceFor(error: unknown, engine: ExaminationParams['engine']): string 
 
 const REDIS_TIMEOUT_MS = 2_000;
 
-async function checkRedis(config: Config | null): Promise<Finding> {
-  if (config === null) return skipped('redis', 'not checked before the settings are correct');
+async function checkRedis(config: Config): Promise<Outcome> {
   const url = config.rateLimit.redisUrl;
-  if (url === undefined) return skipped('redis', 'REDIS_URL is not set');
+  if (url === undefined) return skipped('REDIS_URL is not set');
   const { Redis } = await import('ioredis');
   const client = new Redis(url, {
     lazyConnect: true,
@@ -273,15 +257,11 @@ async function checkRedis(config: Config | null): Promise<Finding> {
     const started = performance.now();
     await client.connect();
     await client.ping();
-    return passed('redis', `answers in ${Math.ceil(performance.now() - started)} ms`);
+    return passed(`answers in ${Math.ceil(performance.now() - started)} ms`);
   } catch (error) {
     const { message, code } = (connectionError ?? error) as NodeJS.ErrnoException;
     const found = `does not answer: ${message || code}`;
-    return failed(
-      'redis',
-      found,
-      'Start Redis, or correct REDIS_URL. Until then each process counts requests for itself.',
-    );
+    return failed(found, 'Start Redis, or correct REDIS_URL. Until then each process counts requests for itself.');
   } finally {
     client.disconnect();
   }

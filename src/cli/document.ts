@@ -2,61 +2,68 @@ import { readFile } from 'node:fs/promises';
 import { basename, extname } from 'node:path';
 import { Readable } from 'node:stream';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { Command } from 'commander';
+import { Argument, type Command } from 'commander';
 import { type DocumentToAdd, documentIdOf } from '../domain/projects.js';
 import { AppError } from '../errors.js';
-import { examples, jsonOption, projectOption } from './arguments.js';
+import { jsonOption, option, projectOption } from './arguments.js';
 import type { Io, OperationContext } from './operation.js';
 import type { CommandContext } from './run.js';
-import { table } from './terminal.js';
+import { listTable } from './terminal.js';
 
 const ADD_HELP = `
 A FILE is a GraphQL document, or a manifest of many: what generate-persisted-query-manifest of Apollo writes, or a JSON object of texts
 by their SHA-256, as relay-compiler does. The ID of a document is the SHA-256 of its text.`;
 
-export function addDocumentCommands(program: Command, { operation }: CommandContext): void {
+export function addDocumentCommands(program: Command, { define }: CommandContext): void {
   const document = program.command('document').description('register GraphQL documents, which requests name by ID');
-  const add = operation('document add', addDocuments);
-  document
-    .command('add')
-    .description('register documents of a project, all or none')
-    .addHelpText('after', ADD_HELP)
-    .addHelpText(
-      'after',
-      examples('document add --project app_1 queries/*.graphql', 'document add --project app_1 manifest.json --json'),
-    )
-    .argument('<FILE...>', 'files with the documents')
-    .addOption(projectOption())
-    .option('--name <NAME>', 'the name of a single document for people to read; without it, that of the file')
-    .addOption(jsonOption())
-    .action(async (files: string[], { project, name, ...options }) => {
+  define(document, {
+    name: 'document add',
+    description: 'register documents of a project, all or none',
+    help: ADD_HELP,
+    examples: ['document add --project app_1 queries/*.graphql', 'document add --project app_1 manifest.json --json'],
+    takes: [
+      new Argument('<FILE...>', 'files with the documents'),
+      projectOption(),
+      option('--name <NAME>', 'the name of a single document for people to read; without it, that of the file'),
+      jsonOption(),
+    ],
+    params: (_files, { project }) => ({ project }),
+    input: async (files: string[], { name }) => {
       const documents = (await Promise.all(files.map(readDocuments))).flat();
       if (name !== undefined && documents.length > 1) throw new Error('--name is for a single document.');
       const named = documents.map((each) => ({ ...each, name: name ?? each.name }));
-      const input = Readable.from([Buffer.from(JSON.stringify(named))]);
-      await add({ project }, { ...options, input, print: idTable });
-    });
-  const list = operation('document list', listDocuments);
-  document
-    .command('list')
-    .description('list the registered documents of a project, oldest first')
-    .addHelpText('after', examples('document list --project app_1'))
-    .addOption(projectOption())
-    .addOption(jsonOption())
-    .action(async ({ project, ...options }) => {
-      await list({ project }, { ...options, print: documentTable });
-    });
-  const remove = operation('document remove', removeDocument);
-  document
-    .command('remove')
-    .description('remove a registered document; requests that name it are refused from then on')
-    .addHelpText('after', examples(`document remove --project app_1 ${'0'.repeat(64)}`))
-    .argument('<ID>', 'the ID of the document, as `document list` shows it')
-    .addOption(projectOption())
-    .addOption(jsonOption())
-    .action(async (id: string, { project, ...options }) => {
-      await remove({ project, id }, { ...options, print: (removed) => `Removed ${removed.name}.` });
-    });
+      return Readable.from([Buffer.from(JSON.stringify(named))]);
+    },
+    run: addDocuments,
+    print: (added) => listTable(added, { head: ['ID', 'Name'], cells: ({ id, name }) => [id, name], none: '' }),
+  });
+  define(document, {
+    name: 'document list',
+    description: 'list the registered documents of a project, oldest first',
+    examples: ['document list --project app_1'],
+    takes: [projectOption(), jsonOption()],
+    run: async ({ services, operator }, { project }: { project: string }) => {
+      const documents = await services.documents.listDocuments(await services.projects.getScope(project, operator));
+      return documents.map(({ id, name, createdAt, bytes }) => ({ id, name, created_at: createdAt, bytes }));
+    },
+    print: (documents) =>
+      listTable(documents, {
+        head: ['ID', 'Name', 'Registered', 'Bytes'],
+        cells: ({ id, name, created_at, bytes }) => [id, name, created_at, bytes],
+        none: 'The project has no registered document.',
+      }),
+  });
+  define(document, {
+    name: 'document remove',
+    description: 'remove a registered document; requests that name it are refused from then on',
+    examples: [`document remove --project app_1 ${'0'.repeat(64)}`],
+    takes: [new Argument('<ID>', 'the ID of the document, as `document list` shows it'), projectOption(), jsonOption()],
+    run: async ({ services, operator }, { project, id }: { project: string; id: string }) => {
+      const name = await services.documents.removeDocument(await services.projects.getScope(project, operator), id);
+      return { id, name };
+    },
+    print: ({ name }) => `Removed ${name}.`,
+  });
 }
 
 /** A document as it is sent to the operation. */
@@ -117,33 +124,5 @@ async function addDocuments(
   return services.documents.addDocuments(
     scope,
     documents.map(({ name, text }) => ({ name, text })),
-  );
-}
-
-async function listDocuments({ services, operator }: OperationContext, { project }: { project: string }) {
-  const documents = await services.documents.listDocuments(await services.projects.getScope(project, operator));
-  return documents.map(({ id, name, createdAt, bytes }) => ({ id, name, created_at: createdAt, bytes }));
-}
-
-async function removeDocument(
-  { services, operator }: OperationContext,
-  { project, id }: { project: string; id: string },
-) {
-  const name = await services.documents.removeDocument(await services.projects.getScope(project, operator), id);
-  return { id, name };
-}
-
-function idTable(documents: Awaited<ReturnType<typeof addDocuments>>): string {
-  return table(
-    ['ID', 'Name'],
-    documents.map(({ id, name }) => [id, name]),
-  );
-}
-
-function documentTable(documents: Awaited<ReturnType<typeof listDocuments>>): string {
-  if (documents.length === 0) return 'The project has no registered document.';
-  return table(
-    ['ID', 'Name', 'Registered', 'Bytes'],
-    documents.map((each) => [each.id, each.name, each.created_at, each.bytes]),
   );
 }

@@ -1,50 +1,52 @@
-import { type Command, Option } from 'commander';
+import { Argument, type Command } from 'commander';
 import { type Position, parse, userFilter, userId } from '../domain/filters.js';
 import { parseIdentity, snakeCase } from '../domain/identities.js';
 import type { User, UserDetails } from '../domain/users.js';
 import { AppError, show } from '../errors.js';
-import { examples, jsonOption, parseSince, projectOption } from './arguments.js';
+import { jsonOption, jsonReportOption, option, parseSince, projectOption, required } from './arguments.js';
 import type { Io, OperationContext } from './operation.js';
 import type { CommandContext } from './run.js';
-import { counted, fields, table } from './terminal.js';
+import { counted, fields, listTable } from './terminal.js';
 
-export function addLookupCommands(user: Command, { operation }: CommandContext): void {
-  const get = operation('user get', getUser);
-  user
-    .command('get')
-    .description('show everything that is known of a user, also of a removed one')
-    .addHelpText('after', examples('user get --project app_1 42', 'user get --project app_1 42 --json'))
-    .argument('<USER_ID>', 'the user ID')
-    .addOption(projectOption())
-    .addOption(jsonOption())
-    .action(async (id: string, { project, ...options }) => {
-      await get({ project, userId: id }, { ...options, print: userFields });
-    });
-  const search = operation('user search', searchUsers);
-  user
-    .command('search')
-    .description('find users by ID, external ID, email, address or identity, newest first')
-    .addHelpText(
-      'after',
-      examples(
-        'user search --project app_1 ada@example.com',
-        'user search --project app_1 --method passkey --value cGFzc2tleQ',
-        'user search --project app_1 --removed ada@example.com',
-      ),
-    )
-    .argument('[ANY]', 'a user ID, an external ID, an email, an address, or the value of an identity')
-    .addOption(projectOption())
-    .option('--method <METHOD>', 'with --value: email, passkey, wallet, or the name of a social provider')
-    .option('--value <VALUE>', 'the login email, the address, or the ID at the provider or of the passkey')
-    .option('--removed', 'removed users who are not erased yet, the last 100')
-    .addOption(jsonOption())
-    .action(async (any: string | undefined, { project, method, value, removed, ...options }, command: Command) => {
+export function addLookupCommands(user: Command, { define }: CommandContext): void {
+  define(user, {
+    name: 'user get',
+    description: 'show everything that is known of a user, also of a removed one',
+    examples: ['user get --project app_1 42', 'user get --project app_1 42 --json'],
+    takes: [new Argument('<USER_ID>', 'the user ID'), projectOption(), jsonOption()],
+    run: getUser,
+    print: userFields,
+  });
+  define(user, {
+    name: 'user search',
+    description: 'find users by ID, external ID, email, address or identity, newest first',
+    examples: [
+      'user search --project app_1 ada@example.com',
+      'user search --project app_1 --method passkey --value cGFzc2tleQ',
+      'user search --project app_1 --removed ada@example.com',
+    ],
+    takes: [
+      new Argument('[ANY]', 'a user ID, an external ID, an email, an address, or the value of an identity'),
+      projectOption(),
+      option('--method <METHOD>', 'with --value: email, passkey, wallet, or the name of a social provider'),
+      option('--value <VALUE>', 'the login email, the address, or the ID at the provider or of the passkey'),
+      option('--removed', 'removed users who are not erased yet, the last 100'),
+      jsonOption(),
+    ],
+    params: (any: string | undefined, { project, method, value, removed = false }, command: Command): SearchParams => {
       const isIdentity = method !== undefined && value !== undefined;
       if ((any === undefined) !== isIdentity || (method === undefined) !== (value === undefined))
         command.error('error: give either ANY, or --method and --value');
-      const what = isIdentity ? { method, value } : { any: any as string };
-      await search({ project, ...what, removed: removed === true }, { ...options, print: userTable });
-    });
+      return { project, ...(isIdentity ? { method, value } : { any: any as string }), removed };
+    },
+    run: searchUsers,
+    print: (users) =>
+      listTable(users, {
+        head: ['ID', 'Method', 'Value', 'Email', 'Registered', 'State'],
+        cells: (each) => [each.id, each.auth_method, each.auth_value, each.email ?? '', each.created_at, stateOf(each)],
+        none: 'No user matches.',
+      }),
+  });
 }
 
 const INACTIVE_HELP = `
@@ -52,24 +54,24 @@ Each line is one JSON object, newest user first. A user who never logged in coun
   {"id":42,"auth_method":"email","auth_value":"ada@example.com","email":"ada@example.com","external_id":null,
    "created_at":"2026-01-31T12:00:00.000Z","last_login":null,"login_count":0}   (on one line)`;
 
-export function addInactiveCommand(user: Command, { operation }: CommandContext): void {
-  const inactive = operation('user inactive', writeInactive, { isLive: true });
-  user
-    .command('inactive')
-    .description('write the users who have not logged in for some time to stdout as NDJSON')
-    .addHelpText('after', INACTIVE_HELP)
-    .addHelpText('after', examples('user inactive --project app_1 --since 90d > inactive.ndjson'))
-    .addOption(projectOption())
-    .requiredOption('--since <TIME>', 'without a login since: a time such as 90d, or a date', parseSince)
-    .addOption(new Option('--json', 'print the report on stderr as JSON; stdout is NDJSON in any case'))
-    .action(async ({ project, since, json }) => {
-      const report = await inactive(
-        { project, since },
-        { unit: 'users', interrupted: 'Interrupted. The list is incomplete.', print: () => '' },
-      );
-      const text = `${counted(report.inactive, 'user')} without a login since ${report.since}.`;
-      process.stderr.write(`${json ? JSON.stringify(report) : text}\n`);
-    });
+export function addInactiveCommand(user: Command, { define }: CommandContext): void {
+  define(user, {
+    name: 'user inactive',
+    description: 'write the users who have not logged in for some time to stdout as NDJSON',
+    help: INACTIVE_HELP,
+    examples: ['user inactive --project app_1 --since 90d > inactive.ndjson'],
+    takes: [
+      projectOption(),
+      required('--since <TIME>', 'without a login since: a time such as 90d, or a date', parseSince),
+      jsonReportOption(),
+    ],
+    unit: 'users',
+    interrupted: 'Interrupted. The list is incomplete.',
+    isLive: true,
+    run: writeInactive,
+    print: ({ inactive, since }) => `${counted(inactive, 'user')} without a login since ${since}.`,
+    tellsOnStderr: true,
+  });
 }
 
 /** How many users one read may return. */
@@ -173,12 +175,4 @@ function userFields(user: ShownUser): string {
       `${network} ${public_key} (${wallet_type})`,
     ]),
   ]);
-}
-
-function userTable(users: ShownUser[]): string {
-  if (users.length === 0) return 'No user matches.';
-  return table(
-    ['ID', 'Method', 'Value', 'Email', 'Registered', 'State'],
-    users.map((user) => [user.id, user.auth_method, user.auth_value, user.email ?? '', user.created_at, stateOf(user)]),
-  );
 }

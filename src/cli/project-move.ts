@@ -7,7 +7,7 @@ import { runThenClose } from '../closers.js';
 import { type Config, type Environment, parseConfig } from '../config/config.js';
 import { createDatabase, type Database } from '../db/database.js';
 import { AppError } from '../errors.js';
-import { examples, jsonOption } from './arguments.js';
+import { appIdArgument, jsonOption, option, required } from './arguments.js';
 import type { Io, OperationContext } from './operation.js';
 import type { CommandContext } from './run.js';
 import { counted, writeNotice } from './terminal.js';
@@ -17,11 +17,7 @@ import { counted, writeNotice } from './terminal.js';
 const MOVE_HELP = `
 Copies the project while it is used, and then holds its requests for about a second. It can be interrupted or killed at
 any time, and goes on when the same command is run again. Each of the three commands runs in a shell that has
-USERDIR_APP_ID, must change every balancer, and may run more than once.
-${examples(
-  'project move app_1 --to postgres://cell2.example.com/userdir --dry-run',
-  'project move app_1 --to postgres://cell2.example.com/userdir --hold-command "cells.sh hold" --map-command "cells.sh cell2" --release-command "cells.sh release"',
-)}`;
+USERDIR_APP_ID, must change every balancer, and may run more than once.`;
 
 interface MoveParams {
   readonly appId: string;
@@ -33,55 +29,50 @@ interface MoveParams {
   readonly mode: 'move' | 'dry run' | 'abort';
 }
 
-export function addCellCommands(project: Command, { env, operation }: CommandContext): void {
-  const move = operation('project move', (context, params: MoveParams, io) => moveOrAbort(env, context, params, io));
-  project
-    .command('move')
-    .description("move a project to another cell's database while it is used")
-    .addHelpText('after', MOVE_HELP)
-    .argument('<APP_ID>', 'the App ID of the project')
-    .requiredOption('--to <URL>', 'the database of the other cell')
-    .option('--from <URL>', 'how that database connects to this one; by default as DATABASE_URL says')
-    .option('--hold-command <CMD>', 'lets every balancer refuse the requests of the project')
-    .option('--map-command <CMD>', 'lets every balancer send them to the other cell')
-    .option('--release-command <CMD>', 'lets every balancer accept them again')
-    .option('--dry-run', 'only check whether the project can move')
-    .option('--abort', 'undo a move before the map is switched')
-    .addOption(jsonOption())
-    .action(async (appId: string, { to, from, holdCommand, mapCommand, releaseCommand, dryRun, abort, ...options }) => {
-      const params: MoveParams = {
-        appId,
-        to: requireDatabaseUrl('--to', to),
-        from: from === undefined ? directUrlOf(parseConfig(env)) : requireDatabaseUrl('--from', from),
-        hold: holdCommand ?? null,
-        map: mapCommand ?? null,
-        release: releaseCommand ?? null,
-        mode: abort === true ? 'abort' : dryRun === true ? 'dry run' : 'move',
-      };
-      await move(params, {
-        ...options,
-        unit: 'rows',
-        interrupted: 'Interrupted. Run the same command again to go on, or with --abort to undo.',
-        print: report,
-      });
-    });
-
-  const ids = operation('project ids', showOrSetIds);
-  project
-    .command('ids')
-    .description('show or set the range from which this cell draws the ids of new projects')
-    .addHelpText('after', examples('project ids', 'project ids --range 1000001-2000000'))
-    .option('--range <FIRST-LAST>', 'a range that no other cell has', parseRange)
-    .addOption(jsonOption())
-    .action(async ({ range, ...options }) => {
-      const print = ({ first, last, next }: Awaited<ReturnType<typeof showOrSetIds>>) =>
-        `New projects get ids from ${first} to ${last}, next ${next}.`;
-      await ids({ range: range ?? null }, { ...options, print });
-    });
-}
-
-async function showOrSetIds({ db }: OperationContext, { range }: { range: [number, number] | null }) {
-  return range === null ? readProjectIds(db) : setProjectIds(db, ...range);
+export function addCellCommands(project: Command, { env, define }: CommandContext): void {
+  define(project, {
+    name: 'project move',
+    description: "move a project to another cell's database while it is used",
+    help: MOVE_HELP,
+    examples: [
+      'project move app_1 --to postgres://cell2.example.com/userdir --dry-run',
+      'project move app_1 --to postgres://cell2.example.com/userdir --hold-command "cells.sh hold" --map-command "cells.sh cell2" --release-command "cells.sh release"',
+    ],
+    takes: [
+      appIdArgument(),
+      required('--to <URL>', 'the database of the other cell'),
+      option('--from <URL>', 'how that database connects to this one; by default as DATABASE_URL says'),
+      option('--hold-command <CMD>', 'lets every balancer refuse the requests of the project'),
+      option('--map-command <CMD>', 'lets every balancer send them to the other cell'),
+      option('--release-command <CMD>', 'lets every balancer accept them again'),
+      option('--dry-run', 'only check whether the project can move'),
+      option('--abort', 'undo a move before the map is switched'),
+      jsonOption(),
+    ],
+    params: (appId: string, { to, from, holdCommand, mapCommand, releaseCommand, dryRun, abort }): MoveParams => ({
+      appId,
+      to: requireDatabaseUrl('--to', to),
+      from: from === undefined ? directUrlOf(parseConfig(env)) : requireDatabaseUrl('--from', from),
+      hold: holdCommand ?? null,
+      map: mapCommand ?? null,
+      release: releaseCommand ?? null,
+      mode: abort === true ? 'abort' : dryRun === true ? 'dry run' : 'move',
+    }),
+    unit: 'rows',
+    interrupted: 'Interrupted. Run the same command again to go on, or with --abort to undo.',
+    run: (context, params, io) => moveOrAbort(env, context, params, io),
+    print: report,
+  });
+  define(project, {
+    name: 'project ids',
+    description: 'show or set the range from which this cell draws the ids of new projects',
+    examples: ['project ids', 'project ids --range 1000001-2000000'],
+    takes: [option('--range <FIRST-LAST>', 'a range that no other cell has', parseRange), jsonOption()],
+    params: ({ range = null }) => ({ range }),
+    run: async ({ db }, { range }: { range: [number, number] | null }) =>
+      range === null ? readProjectIds(db) : setProjectIds(db, ...range),
+    print: ({ first, last, next }) => `New projects get ids from ${first} to ${last}, next ${next}.`,
+  });
 }
 
 async function moveOrAbort(env: Environment, context: OperationContext, params: MoveParams, io: Io) {
@@ -156,7 +147,7 @@ function moveOptions(
 const COMMAND_LIMIT_MS = 10_000;
 
 /** Runs a command in a shell. Its output goes to stderr. */
-async function runCommand(option: string, command: string, env: Environment): Promise<void> {
+async function runCommand(name: string, command: string, env: Environment): Promise<void> {
   const child = spawn('/bin/sh', ['-c', command], {
     env,
     stdio: ['ignore', process.stderr, process.stderr],
@@ -166,14 +157,14 @@ async function runCommand(option: string, command: string, env: Environment): Pr
     killSignal: 'SIGKILL',
   });
   const [code, signal] = await once(child, 'close');
-  if (code !== 0) throw new Error(`The command of ${option} ended with ${code ?? signal}.`);
+  if (code !== 0) throw new Error(`The command of ${name} ended with ${code ?? signal}.`);
 }
 
 /** The error does not repeat the text, which may have a password. */
-function requireDatabaseUrl(option: string, text: string): string {
+function requireDatabaseUrl(name: string, text: string): string {
   const url = URL.canParse(text) ? new URL(text) : null;
   if (url !== null && ['postgres:', 'postgresql:'].includes(url.protocol) && url.host !== '') return text;
-  throw new AppError('BAD_USER_INPUT', `${option}: expected a URL such as postgres://cell2.example.com/userdir.`);
+  throw new AppError('BAD_USER_INPUT', `${name}: expected a URL such as postgres://cell2.example.com/userdir.`);
 }
 
 function parseRange(text: string): [number, number] {

@@ -1,6 +1,7 @@
 import { userInfo } from 'node:os';
 import { addAbortSignal, Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Command } from 'commander';
 import { runThenClose } from '../closers.js';
 import { type Config, type Environment, findMisspelt, parseConfig } from '../config/config.js';
 import { type Context, createContext } from '../context.js';
@@ -8,61 +9,128 @@ import { DataDirLockedError, LOCK_WAIT_MS } from '../db/lock.js';
 import { parse } from '../domain/filters.js';
 import type { Stored } from '../domain/import-format.js';
 import { type Operator, operatorName, operatorNameOf } from '../domain/operators.js';
+import { addCommand, type CommandHelp } from './arguments.js';
 import { NotListeningError, runRemotely } from './control-socket.js';
 import type { Io, Operation, OperationContext, Operations } from './operation.js';
-import { type ListForm, listPrinter, progressBar, writeNotice, writeToStdout } from './terminal.js';
+import { type ListForm, listPrinter, writeNotice, writeToStdout } from './terminal.js';
 
 /** Ends the command with exit code 1. The report on stdout has already told why. */
 export class ReportedFailure extends Error {}
 
-/** What a command is given when it is added to the program. */
-export interface CommandContext {
-  readonly env: Environment;
-  readonly operations: Operations;
-  /** Adds an operation to `operations`; the returned function runs it and prints its result. */
-  operation<Params, Result>(
-    name: string,
-    run: Operation<Params, Result>['run'],
-    options?: Pick<Operation<Params, Result>, 'isLive'>,
-  ): Run<Params, Result>;
-  /** The same for one that lists rows: each page is printed before the next is read, so that memory does not grow with the list. */
-  list<Params, Row, Next>(
-    name: string,
-    read: (context: OperationContext, params: Params) => AsyncGenerator<Row[], Next>,
-  ): (params: Params, form: ListForm<Row>) => Promise<{ next: Next }>;
+/** A command that runs an operation wherever the database can be reached, and prints its result as text or as JSON. */
+interface Declaration<Params, Result>
+  extends CommandHelp,
+    Operation<Params, Result>,
+    Pick<Presentation<Result>, 'unit' | 'tellsOnStderr'> {
+  /** The parameters of the operation, from what commander gives to an action. Without it they are all arguments and options, by name. */
+  readonly params?: (...given: Given) => Params;
+  /** What to do before, such as to ask. */
+  readonly before?: (...given: Given) => Promise<void>;
+  readonly input?: (...given: Given) => Presentation<Result>['input'] | Promise<Presentation<Result>['input']>;
+  /** What to say when Ctrl+C ends the operation. */
+  readonly interrupted?: string | ((params: Params) => string);
+  readonly print: (result: Result, params: Params) => string;
+  /** Whether the result, which has been printed by then, is a failure of the command. */
+  readonly isFailure?: (result: Result, params: Params) => boolean;
 }
 
-/** Runs an operation wherever the database can be reached, and prints its result as text or as JSON. */
-export type Run<Params, Result> = (params: Params, presentation: Presentation<Result>) => Promise<Result>;
+/** A command that lists rows: each page is printed before the next is read, so that memory does not grow with the list. */
+interface ListDeclaration<Params, Row, Next>
+  extends CommandHelp,
+    ListForm<Row>,
+    Pick<Declaration<Params, unknown>, 'params'> {
+  /** What to say of the end of the list. */
+  readonly tellNext?: (next: Next) => void;
+  readonly read: (context: OperationContext, params: Params) => AsyncGenerator<Row[], Next>;
+}
+
+type Given = Parameters<Parameters<Command['action']>[0]>;
 
 interface Presentation<Result> {
   readonly json?: boolean;
-  readonly input?: Readable | Stored;
+  readonly input?: Readable | Stored | undefined;
   /** What the progress bar counts; without it there is no bar. */
-  readonly unit?: string;
-  /** What to say when Ctrl+C ends the operation. */
-  readonly interrupted?: string;
+  readonly unit?: string | undefined;
+  readonly interrupted?: string | undefined;
   readonly print: (result: Result) => string;
+  /** Whether stdout is for output only, and the result is printed on stderr. */
+  readonly tellsOnStderr?: boolean | undefined;
   /** What to do with output; without it, it is written to stdout. */
   readonly write?: (output: string) => Promise<void>;
 }
 
 const OPERATOR_SETTING = operatorName('OPERATOR');
 
-export function createCommandContext(env: Environment): CommandContext {
+export type CommandContext = ReturnType<typeof createCommandContext>;
+
+/** What a command is given when it is added to the program. */
+export function createCommandContext(env: Environment) {
   const operations: Operations = new Map();
-  const operation: CommandContext['operation'] = (name, run, options) => {
-    const added = { name, run, ...options };
-    operations.set(name, added);
-    return (params, presentation) => runAndPrint(env, added, params, presentation);
-  };
-  const list: CommandContext['list'] = (name, read) => {
-    type Params = Parameters<typeof read>[1];
+
+  /** Adds an operation to `operations`; the returned function runs it and prints its result. */
+  function operation<Params, Result>(added: Operation<Params, Result>) {
+    operations.set(added.name, added);
+    return (params: Params, presentation: Presentation<Result>) => runAndPrint(env, added, params, presentation);
+  }
+
+  /** Adds a command with its operation, which the returned function runs too. */
+  function define<Params, Result>(parent: Command, declaration: Declaration<Params, Result>) {
+    const {
+      params: paramsOf = valuesByName,
+      before,
+      input,
+      interrupted,
+      print,
+      isFailure,
+      unit,
+      tellsOnStderr,
+    } = declaration;
+    const run = operation(declaration);
+    addCommand(parent, declaration).action(async (...given: Given) => {
+      const params: Params = paramsOf(...given);
+      await before?.(...given);
+      const result = await run(params, {
+        json: jsonOf(given),
+        unit,
+        tellsOnStderr,
+        input: await input?.(...given),
+        interrupted: typeof interrupted === 'function' ? interrupted(params) : interrupted,
+        print: (made) => print(made, params),
+      });
+      if (isFailure?.(result, params)) throw new ReportedFailure();
+    });
+    return run;
+  }
+
+  function list<Params, Row, Next>(parent: Command, declaration: ListDeclaration<Params, Row, Next>): void {
+    const { name, params: paramsOf = valuesByName, read, tellNext } = declaration;
     const write = (context: OperationContext, params: Params, io: Io) => writePages(read(context, params), io);
-    const run = operation(name, write, { isLive: true });
-    return (params, form) => run(params, { ...listPrinter(form), interrupted: 'Interrupted. The list is incomplete.' });
-  };
-  return { env, operations, operation, list };
+    const run = operation({ name, run: write, isLive: true });
+    addCommand(parent, declaration).action(async (...given: Given) => {
+      const params: Params = paramsOf(...given);
+      const printer = listPrinter(declaration, jsonOf(given));
+      const { next } = await run(params, { ...printer, interrupted: 'Interrupted. The list is incomplete.' });
+      tellNext?.(next);
+    });
+  }
+
+  return { env, operations, operation, define, list };
+}
+
+const jsonOf = (given: Given): boolean => given.at(-1).opts().json === true;
+
+/** All arguments and options of a command: that of USER_ID is `userId`. */
+function valuesByName(...given: Given): Given[number] {
+  const command: Command = given.at(-1);
+  const { json, color, ...params } = command.opts();
+  for (const [place, argument] of command.registeredArguments.entries()) {
+    const name = argument
+      .name()
+      .toLowerCase()
+      .replace(/_(.)/g, (_, letter: string) => letter.toUpperCase());
+    params[name] = given[place];
+  }
+  return params;
 }
 
 /** Writes each page as a JSON array. Returns what the generator does: where the next page of the list begins. */
@@ -88,12 +156,13 @@ async function runAndPrint<Params, Result>(
   const interrupt = () => interruption.abort(new Error(presentation.interrupted ?? 'Interrupted.'));
   // The first Ctrl+C stops the operation cleanly, a second one ends the process.
   process.once('SIGINT', interrupt);
-  const bar = progressBar(presentation.unit);
-  const { input = noInput() } = presentation;
+  const { input = noInput(), unit } = presentation;
+  // Loaded only where there is one, because it takes time.
+  const bar = unit && process.stderr.isTTY ? (await import('./progress-bar.js')).progressBar(unit) : null;
   const io: Io = {
     input: input instanceof Readable ? addAbortSignal(signal, input) : input,
     write: presentation.write ?? writeToStdout,
-    progress: bar.update,
+    progress: (progress) => bar?.update(progress),
     notice: writeNotice,
     signal,
   };
@@ -102,11 +171,11 @@ async function runAndPrint<Params, Result>(
       throw signal.aborted ? signal.reason : error;
     })
     .finally(() => {
-      bar.stop();
+      bar?.stop();
       process.off('SIGINT', interrupt);
     });
   const text = presentation.json ? JSON.stringify(result) : presentation.print(result);
-  if (text !== '') process.stdout.write(`${text}\n`);
+  if (text !== '') (presentation.tellsOnStderr ? process.stderr : process.stdout).write(`${text}\n`);
   return result;
 }
 

@@ -13,7 +13,7 @@ import type { Operator } from '../domain/operators.js';
 import type { Credentials } from '../domain/projects.js';
 import { AppError } from '../errors.js';
 import type { Logger } from '../telemetry/logger.js';
-import { examples, jsonOption } from './arguments.js';
+import { addCommand, jsonOption } from './arguments.js';
 import { printBanner } from './banner.js';
 import { controlSocketPath, removeControlSocket, serveControlSocket } from './control-socket.js';
 import { makeLink } from './dashboard.js';
@@ -34,24 +34,30 @@ Settings are environment variables; docs/configuration.md lists all of them:
 Exit codes: 0 done, 1 refused or failed, 2 wrong usage.`;
 
 export function addServeCommand(program: Command, { env, operations }: CommandContext): void {
-  program
-    .command('serve')
-    .description('serve GraphQL and REST until SIGINT or SIGTERM')
-    .addHelpText('after', SETTINGS_HELP)
-    .addHelpText('after', examples('serve', 'serve --json'))
-    .addOption(jsonOption())
-    .action(async ({ json }) => {
-      const config = parseConfig(env);
-      const { createLogger } = await import('../telemetry/logger.js');
-      const log = createLogger(config.logLevel);
-      const primary = connectToPrimary(log);
-      if (primary === null) for (const warning of findMisspelt(env)) log.warn(warning);
-      const announce = (started: Started) => printBanner(started, config, json === true);
-      if (primary !== null) await serve(config, log, operations, primary).finally(primary.leave);
-      else if (config.workers === 1) await serve(config, log, operations, alone(config, log, announce));
-      else if (!(await superviseWorkers(config, log, announce))) throw new ReportedFailure();
-      log.info('Stopped.');
-    });
+  addCommand(program, {
+    name: 'serve',
+    description: 'serve GraphQL and REST until SIGINT or SIGTERM',
+    help: SETTINGS_HELP,
+    examples: ['serve', 'serve --json'],
+    takes: [jsonOption()],
+  }).action(async ({ json }) => {
+    const config = parseConfig(env);
+    const { createLogger } = await import('../telemetry/logger.js');
+    const log = createLogger(config.logLevel);
+    const primary = connectToPrimary(log);
+    if (primary === null) for (const warning of findMisspelt(env)) log.warn(warning);
+    const announce = (started: Started) => printBanner(started, config, json === true);
+    if (primary !== null) await serve(config, log, operations, primary).finally(primary.leave);
+    else if (config.workers === 1) await serve(config, log, operations, alone(config, log, announce));
+    else {
+      const { serveWithWorkers } = await import('../app/primary.js');
+      const isGood = await serveWithWorkers(config, log, shutdownMs(config), announce).catch((error) => {
+        throw explainListenFailure(error, config);
+      });
+      if (!isGood) throw new ReportedFailure();
+    }
+    log.info('Stopped.');
+  });
 }
 
 /**
@@ -63,13 +69,7 @@ const GC_FLAGS = '--no-allocation-site-pretenuring';
 
 /** How long closing may take beyond the longest request: http/connections.ts needs two seconds of it, on a machine that is not busy. */
 const SHUTDOWN_GRACE_MS = 5_000;
-
-async function superviseWorkers(config: Config, log: Logger, announce: Supervisor['started']): Promise<boolean> {
-  const { serveWithWorkers } = await import('../app/primary.js');
-  return serveWithWorkers(config, log, config.requestTimeoutMs + SHUTDOWN_GRACE_MS, announce).catch((error) => {
-    throw explainListenFailure(error, config);
-  });
-}
+const shutdownMs = ({ requestTimeoutMs }: Config) => requestTimeoutMs + SHUTDOWN_GRACE_MS;
 
 /** Serves until it has to stop; resolves when everything is closed. */
 async function serve(config: Config, log: Logger, operations: Operations, supervisor: Supervisor): Promise<void> {
@@ -163,7 +163,7 @@ async function serve(config: Config, log: Logger, operations: Operations, superv
         throw lost.signal.aborted ? lost.signal.reason : explainListenFailure(error, config);
       })
       .finally(() => {
-        const timeoutMs = config.requestTimeoutMs + SHUTDOWN_GRACE_MS;
+        const timeoutMs = shutdownMs(config);
         force = setTimeout(() => {
           log.error(`Requests did not finish within ${timeoutMs} ms. Ending them.`);
           process.exit(1);

@@ -1,11 +1,9 @@
 import { styleText } from 'node:util';
-import cliProgress, { type GenericFormatter } from 'cli-progress';
+import type { Command } from 'commander';
 import stringWidth from 'fast-string-width';
 import { wrapAnsi } from 'fast-wrap-ansi';
-import { read } from 'read';
 import { AppError } from '../errors.js';
 import { explainConnection } from './connection-failure.js';
-import type { Progress } from './operation.js';
 
 /** What a person at a terminal sees: colours, tables, findings, progress bars and notices. */
 
@@ -33,6 +31,8 @@ export function canAsk(): boolean {
 
 /** What a person types after a question on stderr. Throws if they end it by Ctrl+C or Ctrl+D. */
 export async function ask(question: string): Promise<string> {
+  // Loaded only for this, because it takes time.
+  const { read } = await import('read');
   const answer = await read({ prompt: question, output: process.stderr }).catch(() => {
     process.stderr.write('\n');
     throw new Error('Nothing was changed.');
@@ -43,6 +43,12 @@ export async function ask(question: string): Promise<string> {
 /** Throws unless a person confirms with "yes" or "y". */
 export async function confirm(question: string): Promise<void> {
   if (!/^y(es)?$/i.test(await ask(`${question} [y/N] `))) throw new Error('Nothing was changed.');
+}
+
+/** Asks at a terminal before the old secret ends at once, unless that is what was asked for. */
+export async function confirmNoOverlap(command: Command, question: string): Promise<void> {
+  const isChosen = command.opts()['yes'] === true || command.getOptionValueSource('overlap') !== 'default';
+  if (!isChosen && canAsk()) await confirm(question);
 }
 
 /** Why something failed, in one line. */
@@ -67,13 +73,13 @@ export function counted(count: number, noun: string): string {
 
 type Cell = string | number;
 
-/** A table with one line per row. If it is wider than the terminal, each row becomes a list of its fields. */
-export function table(head: readonly string[], rows: Cell[][]): string {
-  return startTable(head)(rows);
+/** A list that is a single page. */
+export function listTable<Row>(rows: readonly Row[], { head, cells, none }: ListForm<Row>): string {
+  return rows.length === 0 ? none : startTable(head)(rows.map(cells));
 }
 
 /**
- * A table whose rows come in pages. The first page says how wide the columns are; a longer value later moves the rest of its line. Last
+ * A table with one line per row, whose rows come in pages. If it is wider than the terminal, each row becomes a list of its fields. The first page says how wide the columns are; a longer value later moves the rest of its line. Last
  * columns in which it has nothing have no title.
  */
 function startTable(head: readonly string[]): (page: Cell[][]) => string {
@@ -97,7 +103,6 @@ function startTable(head: readonly string[]): (page: Cell[][]) => string {
 
 /** How a list is printed. */
 export interface ListForm<Row> {
-  readonly json?: boolean;
   readonly head: readonly string[];
   readonly cells: (row: Row) => Cell[];
   /** What to say if there is no row. */
@@ -105,7 +110,7 @@ export interface ListForm<Row> {
 }
 
 /** Prints the pages of a list, each of them a JSON array: as one array or as a table. */
-export function listPrinter<Row>({ json = false, head, cells, none }: ListForm<Row>) {
+export function listPrinter<Row>({ head, cells, none }: ListForm<Row>, json: boolean) {
   const format = startTable(head);
   let isFirst = true;
   return {
@@ -142,12 +147,6 @@ function width(text: Cell): number {
   return stringWidth(String(text));
 }
 
-/** A text beside what stands before its first line, in lines of at most `lineWidth`. */
-function beside(start: string, text: string, lineWidth: number): string {
-  const lines = wrapAnsi(text, lineWidth, { hard: true, trim: false }).split('\n');
-  return lines.map((line, index) => `${index === 0 ? start : ' '.repeat(width(start))}${line}`.trimEnd()).join('\n');
-}
-
 const MARKS = {
   passed: ['green', '✓'],
   warning: ['yellow', '!'],
@@ -167,84 +166,20 @@ const MAX_TEXT_WIDTH = 120;
 /** Findings, with marks, names and texts in columns. */
 export function formatFindings(findings: readonly FindingText[]): string {
   const nameWidth = Math.max(...findings.map(({ name }) => name.length));
-  const lineWidth = Math.max(textWidth() - nameWidth - 6, MIN_TEXT_WIDTH);
+  const textWidth = Math.max(Math.min(terminalWidth(), MAX_TEXT_WIDTH) - nameWidth - 6, MIN_TEXT_WIDTH);
   return findings
-    .map(({ status, name, text }) =>
-      beside(`${mark(status)}  ${paint('bold', name.padEnd(nameWidth))}  `, text, lineWidth),
-    )
+    .map(({ status, name, text }) => {
+      const [style, sign] = MARKS[status];
+      const start = `${paint(style, sign)}  ${paint('bold', name.padEnd(nameWidth))}  `;
+      const lines = wrapAnsi(text, textWidth, { hard: true, trim: false }).split('\n');
+      return lines
+        .map((line, index) => `${index === 0 ? start : ' '.repeat(width(start))}${line}`.trimEnd())
+        .join('\n');
+    })
     .join('\n');
-}
-
-function mark(status: keyof typeof MARKS): string {
-  const [style, sign] = MARKS[status];
-  return paint(style, sign);
-}
-
-function textWidth(): number {
-  return Math.max(Math.min(terminalWidth(), MAX_TEXT_WIDTH), MIN_TEXT_WIDTH);
 }
 
 /** Infinite if stdout is not a terminal. */
 function terminalWidth(): number {
   return process.stdout.isTTY ? process.stdout.columns : Number.POSITIVE_INFINITY;
 }
-
-export interface ProgressBar {
-  update(progress: Progress): void;
-  stop(): void;
-}
-
-const NO_BAR: ProgressBar = { update: () => undefined, stop: () => undefined };
-const MAX_BAR_WIDTH = 30;
-const MIN_BAR_WIDTH = 5;
-
-/** Shows the progress of an operation on stderr, if stderr is a terminal and `unit` says what is counted. */
-export function progressBar(unit: string | undefined): ProgressBar {
-  if (unit === undefined || !process.stderr.isTTY) return NO_BAR;
-  let first: Progress | undefined;
-  const bar = new cliProgress.SingleBar(
-    {
-      format: progressLine,
-      stream: process.stderr,
-      clearOnComplete: true,
-      // Both would leave the terminal changed if the process is killed.
-      hideCursor: false,
-      linewrap: true,
-    },
-    cliProgress.Presets.shades_classic,
-  );
-  return {
-    update(progress) {
-      const { done, fraction = 0 } = progress;
-      const isFirst = first === undefined;
-      // The rate is measured from the first report on: what comes before it is preparation.
-      first ??= progress;
-      const payload = { unit, done, firstDone: first.done };
-      if (isFirst) bar.start(1, fraction, payload);
-      else bar.update(fraction, payload);
-    },
-    stop() {
-      if (first !== undefined) bar.stop();
-    },
-  };
-}
-
-/** The bar and the percentage if the whole is known, the count, the rate, and the remaining or elapsed time. */
-const progressLine: GenericFormatter = (options, { progress, startTime, eta }, { unit, done, firstDone }) => {
-  const columns = process.stderr.columns;
-  const seconds = (Date.now() - startTime) / 1_000;
-  const words = [`${done.toLocaleString('en')} ${unit}`];
-  if (done > firstDone) words.push(`${Math.round((done - firstDone) / seconds).toLocaleString('en')}/s`);
-  if (progress === 0) return [...words, time(seconds)].join('  ').slice(0, columns - 1);
-  if (progress === 1) words.push('finishing');
-  // Not a number until two reports have come.
-  else if (typeof eta === 'number') words.push(`${time(eta)} left`);
-  const text = [`${String(Math.floor(progress * 100)).padStart(3)}%`, ...words].join('  ');
-  const barsize = Math.min(MAX_BAR_WIDTH, columns - text.length - 2);
-  if (barsize < MIN_BAR_WIDTH) return text.slice(0, columns - 1);
-  return `${cliProgress.Format.BarFormat(progress, { ...options, barsize })} ${text}`;
-
-  function time(value: number): string {
-    return cliProgress.Format.TimeFormat(Math.round(value), options, 1);
-  }
-};

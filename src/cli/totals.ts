@@ -1,28 +1,26 @@
 import type { Command } from 'commander';
 import type { Services } from '../context.js';
-import { examples, jsonOption } from './arguments.js';
+import { jsonOption, option } from './arguments.js';
 import { type Io, type OperationContext, progressOf, readProjects } from './operation.js';
-import { type CommandContext, ReportedFailure } from './run.js';
+import type { CommandContext } from './run.js';
 import { counted } from './terminal.js';
 
-export function addTotalsCommand(program: Command, { operation }: CommandContext): void {
-  const check = operation('totals check', compareTotals);
-  program
-    .command('totals')
-    .description('check the tallies that exact totals are read from')
-    .command('check')
-    .description('count all users again and compare with the tallies; exits with 1 if they disagree')
-    .addHelpText('after', examples('totals check', 'totals check --project app_1 --repair'))
-    .option('--project <APP_ID>', 'only this project')
-    .option('--repair', 'correct the tallies that disagree')
-    .addOption(jsonOption())
-    .action(async ({ project, repair, ...options }) => {
-      const { differences } = await check(
-        { project: project ?? null, repair: repair === true },
-        { ...options, unit: 'projects', print: report },
-      );
-      if (differences.length > 0 && repair !== true) throw new ReportedFailure();
-    });
+export function addTotalsCommand(program: Command, { define }: CommandContext): void {
+  define(program.command('totals').description('check the tallies that exact totals are read from'), {
+    name: 'totals check',
+    description: 'count all users again and compare with the tallies; exits with 1 if they disagree',
+    examples: ['totals check', 'totals check --project app_1 --repair'],
+    takes: [
+      option('--project <APP_ID>', 'only this project'),
+      option('--repair', 'correct the tallies that disagree'),
+      jsonOption(),
+    ],
+    params: ({ project = null, repair = false }) => ({ project, repair }),
+    unit: 'projects',
+    run: compareTotals,
+    print: report,
+    isFailure: ({ differences }, { repair }) => differences.length > 0 && !repair,
+  });
 }
 
 async function compareTotals(

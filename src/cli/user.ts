@@ -1,19 +1,21 @@
-import { type Command, Option } from 'commander';
+import { Argument, type Command } from 'commander';
 import { parse, userFilter, userId } from '../domain/filters.js';
 import { parseIdentity, snakeCase } from '../domain/identities.js';
 import type { OnConflict } from '../domain/import-format.js';
 import {
-  examples,
   fileArgument,
   jsonOption,
+  jsonReportOption,
   openInput,
+  option,
   parseDuration,
   parseLimit,
   projectOption,
+  required,
 } from './arguments.js';
 import { addInactiveCommand, addLookupCommands } from './find-users.js';
 import { type Io, type OperationContext, PAGE_ROWS, progressOf } from './operation.js';
-import { type CommandContext, ReportedFailure } from './run.js';
+import type { CommandContext } from './run.js';
 import { counted, writeNotice } from './terminal.js';
 
 const IMPORT_HELP = `
@@ -29,122 +31,119 @@ export function addUserCommands(program: Command, context: CommandContext): void
   const user = program.command('user').description('find, import, export, remove, restore, purge and ban users');
   addLookupCommands(user, context);
   addInactiveCommand(user, context);
-  addImportCommand(user, context);
-  addExportCommand(user, context);
+  addTransferCommands(user, context);
   addRemovalCommands(user, context);
   addBanCommands(user, context);
 }
 
-function addImportCommand(user: Command, { operation }: CommandContext): void {
-  const importFrom = operation('user import', importUsers);
-  user
-    .command('import')
-    .description('import users and bans from NDJSON, all or nothing')
-    .addHelpText('after', IMPORT_HELP)
-    .addHelpText(
-      'after',
-      examples(
-        'user import --project app_1 users.ndjson',
-        'user import --project app_1 --on-conflict update - < users.ndjson',
-      ),
-    )
-    .addArgument(fileArgument())
-    .addOption(projectOption())
-    .addOption(
-      new Option('--on-conflict <ACTION>', 'what to do if a user exists')
+function addTransferCommands(user: Command, { define }: CommandContext): void {
+  define(user, {
+    name: 'user import',
+    description: 'import users and bans from NDJSON, all or nothing',
+    help: IMPORT_HELP,
+    examples: [
+      'user import --project app_1 users.ndjson',
+      'user import --project app_1 --on-conflict update - < users.ndjson',
+    ],
+    takes: [
+      fileArgument(),
+      projectOption(),
+      option('--on-conflict <ACTION>', 'what to do if a user exists')
         .choices(['skip', 'update', 'fail'])
         .default('fail'),
-    )
-    .option('--skip-invalid', 'import the valid lines and report the others')
-    .addOption(jsonOption())
-    .action(async (file: string, { project, onConflict, skipInvalid, ...options }) => {
-      const report = await importFrom(
-        { project, onConflict: onConflict as OnConflict, skipInvalid: skipInvalid === true },
-        {
-          ...options,
-          input: await openInput(file, 'users'),
-          unit: 'lines',
-          interrupted: skipInvalid
-            ? 'Interrupted. The users imported so far remain. Import the file again with --on-conflict skip to add the others.'
-            : 'Interrupted. An import that does not complete changes nothing.',
-          print: (imported) => importReport(imported, skipInvalid === true),
-        },
-      );
-      if (report.failed > 0 && skipInvalid !== true) throw new ReportedFailure();
-    });
+      option('--skip-invalid', 'import the valid lines and report the others'),
+      jsonOption(),
+    ],
+    params: (_file, { project, onConflict, skipInvalid = false }): ImportParams => ({
+      project,
+      onConflict,
+      skipInvalid,
+    }),
+    input: (file: string) => openInput(file, 'users'),
+    unit: 'lines',
+    interrupted: ({ skipInvalid }) =>
+      skipInvalid
+        ? 'Interrupted. The users imported so far remain. Import the file again with --on-conflict skip to add the others.'
+        : 'Interrupted. An import that does not complete changes nothing.',
+    run: importUsers,
+    print: importReport,
+    isFailure: ({ failed }, { skipInvalid }) => failed > 0 && !skipInvalid,
+  });
+  define(user, {
+    name: 'user export',
+    description: 'write all users and bans to stdout as NDJSON that `user import` reads, from one snapshot',
+    examples: ['user export --project app_1 > users.ndjson'],
+    takes: [projectOption(), jsonReportOption()],
+    unit: 'users',
+    interrupted: 'Interrupted. The export is incomplete.',
+    run: exportUsers,
+    print: ({ exported, bans, cursor }, { project }) => {
+      const banned = bans === 0 ? '' : ` and ${counted(bans, 'ban')}`;
+      return `Exported ${counted(exported, 'user')}${banned}.\nWhat changes from now on: userdir changes --project ${project} --after ${cursor}`;
+    },
+    tellsOnStderr: true,
+  });
 }
 
-function addExportCommand(user: Command, { operation }: CommandContext): void {
-  const exportTo = operation('user export', exportUsers);
-  user
-    .command('export')
-    .description('write all users and bans to stdout as NDJSON that `user import` reads, from one snapshot')
-    .addHelpText('after', examples('user export --project app_1 > users.ndjson'))
-    .addOption(projectOption())
-    .addOption(new Option('--json', 'print the report on stderr as JSON; stdout is NDJSON in any case'))
-    .action(async ({ project, json }) => {
-      const report = await exportTo(
-        { project },
-        { unit: 'users', interrupted: 'Interrupted. The export is incomplete.', print: () => '' },
-      );
-      process.stderr.write(`${json ? JSON.stringify(report) : exportReport(report, project)}\n`);
-    });
+function addRemovalCommands(user: Command, { define }: CommandContext): void {
+  define(user, {
+    name: 'user remove',
+    description: 'remove a user from the project; the same identity may register again',
+    examples: ['user remove --project app_1 42'],
+    takes: [new Argument('<USER_ID>', 'the user ID'), projectOption(), jsonOption()],
+    run: async ({ services, operator }, { project, userId }: { project: string; userId: string }) => {
+      const id = parse(userIdArgument, userId);
+      await services.users.removeUser(await services.projects.getScope(project, operator), id, null);
+      return { id: Number(id) };
+    },
+    print: ({ id }) => `Removed user ${id}.`,
+  });
+  define(user, {
+    name: 'user restore',
+    description: 'make a removed user current again, before a purge erases them',
+    examples: ['user restore --project app_1 42'],
+    takes: [
+      new Argument('<USER_ID>', 'the user ID, which the audit trail and `user search --removed` show'),
+      projectOption(),
+      jsonOption(),
+    ],
+    run: async ({ services, operator }, { project, userId }: { project: string; userId: string }) => {
+      const id = parse(userIdArgument, userId);
+      await services.users.restoreUser(await services.projects.getScope(project, operator), id);
+      return { id: Number(id) };
+    },
+    print: ({ id }) => `Restored user ${id}.`,
+  });
+  define(user, {
+    name: 'user purge',
+    description: 'erase removed users permanently',
+    examples: ['user purge --older-than 30d --dry-run', 'user purge --older-than 0s --project app_1'],
+    takes: [
+      required('--older-than <TIME>', 'only users removed longer ago than this, such as 30d', parseDuration),
+      option('--project <APP_ID>', 'only users of this project'),
+      option('--dry-run', 'count them and erase nothing'),
+      jsonOption(),
+    ],
+    params: ({ project = null, olderThan, dryRun = false }) => ({ project, olderThanMs: olderThan, dryRun }),
+    unit: 'users',
+    interrupted: 'Interrupted. The users erased so far stay erased.',
+    run: purgeUsers,
+    print: ({ purged, would_purge }) =>
+      would_purge === undefined
+        ? `Erased ${counted(purged, 'removed user')}.`
+        : `Would erase ${counted(would_purge, 'removed user')}. Nothing was erased.`,
+  });
 }
 
-function addRemovalCommands(user: Command, { operation }: CommandContext): void {
-  const remove = operation('user remove', removeUser);
-  user
-    .command('remove')
-    .description('remove a user from the project; the same identity may register again')
-    .addHelpText('after', examples('user remove --project app_1 42'))
-    .argument('<USER_ID>', 'the user ID')
-    .addOption(projectOption())
-    .addOption(jsonOption())
-    .action(async (id: string, { project, ...options }) => {
-      await remove({ project, userId: id }, { ...options, print: (removed) => `Removed user ${removed.id}.` });
-    });
-  const restore = operation('user restore', restoreUser);
-  user
-    .command('restore')
-    .description('make a removed user current again, before a purge erases them')
-    .addHelpText('after', examples('user restore --project app_1 42'))
-    .argument('<USER_ID>', 'the user ID, which the audit trail and `user search --removed` show')
-    .addOption(projectOption())
-    .addOption(jsonOption())
-    .action(async (id: string, { project, ...options }) => {
-      await restore({ project, userId: id }, { ...options, print: (restored) => `Restored user ${restored.id}.` });
-    });
-  const purge = operation('user purge', purgeUsers);
-  user
-    .command('purge')
-    .description('erase removed users permanently')
-    .addHelpText(
-      'after',
-      examples('user purge --older-than 30d --dry-run', 'user purge --older-than 0s --project app_1'),
-    )
-    .requiredOption('--older-than <TIME>', 'only users removed longer ago than this, such as 30d', parseDuration)
-    .option('--project <APP_ID>', 'only users of this project')
-    .option('--dry-run', 'count them and erase nothing')
-    .addOption(jsonOption())
-    .action(async ({ project, olderThan, dryRun, ...options }) => {
-      await purge(
-        { project: project ?? null, olderThanMs: olderThan, dryRun: dryRun === true },
-        {
-          ...options,
-          unit: 'users',
-          interrupted: 'Interrupted. The users erased so far stay erased.',
-          print: ({ purged, would_purge }) =>
-            would_purge === undefined
-              ? `Erased ${counted(purged, 'removed user')}.`
-              : `Would erase ${counted(would_purge, 'removed user')}. Nothing was erased.`,
-        },
-      );
-    });
+interface ImportParams {
+  readonly project: string;
+  readonly onConflict: OnConflict;
+  readonly skipInvalid: boolean;
 }
 
 async function importUsers(
   { services, operator }: OperationContext,
-  params: { project: string; onConflict: OnConflict; skipInvalid: boolean },
+  params: ImportParams,
   { input, progress, notice, signal }: Io,
 ) {
   const scope = await services.projects.getScope(params.project, operator);
@@ -169,18 +168,6 @@ async function exportUsers({ services, operator }: OperationContext, params: { p
 }
 
 const userIdArgument = userId('USER_ID');
-
-async function removeUser({ services, operator }: OperationContext, params: { project: string; userId: string }) {
-  const id = parse(userIdArgument, params.userId);
-  await services.users.removeUser(await services.projects.getScope(params.project, operator), id, null);
-  return { id: Number(id) };
-}
-
-async function restoreUser({ services, operator }: OperationContext, params: { project: string; userId: string }) {
-  const id = parse(userIdArgument, params.userId);
-  await services.users.restoreUser(await services.projects.getScope(params.project, operator), id);
-  return { id: Number(id) };
-}
 
 async function purgeUsers(
   { services, operator }: OperationContext,
@@ -210,12 +197,7 @@ async function purgeUsers(
 
 type ImportReport = Awaited<ReturnType<typeof importUsers>>;
 
-function exportReport({ exported, bans, cursor }: Awaited<ReturnType<typeof exportUsers>>, project: string): string {
-  const banned = bans === 0 ? '' : ` and ${counted(bans, 'ban')}`;
-  return `Exported ${counted(exported, 'user')}${banned}.\nWhat changes from now on: userdir changes --project ${project} --after ${cursor}`;
-}
-
-function importReport(report: ImportReport, skipInvalid: boolean): string {
+function importReport(report: ImportReport, { skipInvalid }: ImportParams): string {
   const { imported, created, updated, unchanged, skipped, failed, bans } = report;
   const faults = report.error_kinds.map(({ error, lines, first }) => {
     const more = lines > first.length ? ` and ${(lines - first.length).toLocaleString('en')} more` : '';
@@ -239,48 +221,50 @@ function skippedLines({ skipped, failed }: ImportReport, skipInvalid: boolean): 
 }
 
 /** The bans of a project, and the identities in them. */
-export function addBanCommands(user: Command, { operation, list }: CommandContext): void {
-  const setBanned = (name: string, description: string, banned: boolean) => {
-    const run = operation(`user ${name}`, (context, params: BanParams) => changeBan(context, params, banned));
-    user
-      .command(name)
-      .description(description)
-      .addHelpText('after', examples(`user ${name} --project app_1 --method email --value eve@example.com`))
-      .addOption(projectOption())
-      .requiredOption('--method <METHOD>', 'email, passkey, wallet, or the name of a social provider')
-      .requiredOption('--value <VALUE>', 'the login email, the address, or the ID at the provider')
-      .addOption(jsonOption())
-      .action(async ({ project, method, value, ...options }) => {
-        await run({ project, method, value }, { ...options, print: banReport });
-      });
-  };
+export function addBanCommands(user: Command, { define, list }: CommandContext): void {
+  const setBanned = (name: string, description: string, banned: boolean) =>
+    define(user, {
+      name: `user ${name}`,
+      description,
+      examples: [`user ${name} --project app_1 --method email --value eve@example.com`],
+      takes: [
+        projectOption(),
+        required('--method <METHOD>', 'email, passkey, wallet, or the name of a social provider'),
+        required('--value <VALUE>', 'the login email, the address, or the ID at the provider'),
+        jsonOption(),
+      ],
+      run: (context, params: BanParams) => changeBan(context, params, banned),
+      print: ({ auth_method, auth_value }) => `${auth_method} ${auth_value} is ${banned ? 'banned' : 'not banned'}.`,
+    });
   setBanned('ban', 'refuse logins and registrations of an identity', true);
   setBanned('unban', 'lift a ban', false);
-  const listBans = list('user bans', readBans);
-  user
-    .command('bans')
-    .description('list banned identities, oldest ban first')
-    .addHelpText(
-      'after',
-      examples('user bans --project app_1 --search eve@', 'user bans --project app_1 --limit 100 --json'),
-    )
-    .addOption(projectOption())
-    .option('--search <TEXT>', 'only identities whose value contains this text')
-    .option('--limit <N>', 'one page of at most this many; without it, all', parseLimit)
-    .option('--after <CURSOR>', 'the page after an earlier one, which told its cursor on stderr')
-    .addOption(jsonOption())
-    .action(async ({ project, search, limit, after, ...options }) => {
-      const { next } = await listBans(
-        { project, search: search ?? null, limit: limit ?? null, after: after ?? null },
-        {
-          ...options,
-          head: ['Method', 'Value', 'Since'],
-          cells: (ban) => [ban.auth_method, ban.auth_value, ban.created_at],
-          none: 'No identity is banned.',
-        },
-      );
+  list(user, {
+    name: 'user bans',
+    description: 'list banned identities, oldest ban first',
+    examples: ['user bans --project app_1 --search eve@', 'user bans --project app_1 --limit 100 --json'],
+    takes: [
+      projectOption(),
+      option('--search <TEXT>', 'only identities whose value contains this text'),
+      option('--limit <N>', 'one page of at most this many; without it, all', parseLimit),
+      option('--after <CURSOR>', 'the page after an earlier one, which told its cursor on stderr'),
+      jsonOption(),
+    ],
+    params: ({ project, search = null, limit = null, after = null }): BansParams => ({ project, search, limit, after }),
+    read: readBans,
+    head: ['Method', 'Value', 'Since'],
+    cells: ({ auth_method, auth_value, created_at }) => [auth_method, auth_value, created_at],
+    none: 'No identity is banned.',
+    tellNext: (next) => {
       if (next !== null) writeNotice(`There are more bans. The next page: --after ${next}`);
-    });
+    },
+  });
+}
+
+interface BansParams {
+  readonly project: string;
+  readonly search: string | null;
+  readonly limit: number | null;
+  readonly after: string | null;
 }
 
 interface BanParams {
@@ -301,15 +285,7 @@ async function changeBan(
   return { auth_method: identity.authMethod, auth_value: identity.authValue, banned };
 }
 
-async function* readBans(
-  { services, operator }: OperationContext,
-  {
-    project,
-    search,
-    limit,
-    after,
-  }: { project: string; search: string | null; limit: number | null; after: string | null },
-) {
+async function* readBans({ services, operator }: OperationContext, { project, search, limit, after }: BansParams) {
   const scope = await services.projects.getScope(project, operator);
   let left = limit ?? Number.POSITIVE_INFINITY;
   let next = after;
@@ -325,8 +301,4 @@ async function* readBans(
     next = page.next;
   } while (next !== null && left > 0);
   return next;
-}
-
-function banReport({ auth_method, auth_value, banned }: Awaited<ReturnType<typeof changeBan>>): string {
-  return `${auth_method} ${auth_value} is ${banned ? 'banned' : 'not banned'}.`;
 }

@@ -1,4 +1,4 @@
-import { type Command, Option } from 'commander';
+import type { Command } from 'commander';
 import type { Services } from '../context.js';
 import { parse } from '../domain/filters.js';
 import { type Line, parseJson, splitLines, textOf } from '../domain/import-format.js';
@@ -13,9 +13,9 @@ import {
   walletObject,
 } from '../domain/wallets.js';
 import { fromUnknown, redact } from '../errors.js';
-import { examples, fileArgument, openInput, projectOption } from './arguments.js';
+import { fileArgument, jsonReportOption, openInput, option, projectOption } from './arguments.js';
 import { countBytes, type Io, type OperationContext } from './operation.js';
-import { type CommandContext, ReportedFailure } from './run.js';
+import type { CommandContext } from './run.js';
 import { counted } from './terminal.js';
 
 const VERIFY_HELP = `
@@ -34,37 +34,31 @@ const BATCHES_AT_ONCE = 2;
 /** How many malformed lines the report names. */
 const LINES_NAMED = 5;
 
-export function addWalletCommands(program: Command, { operation }: CommandContext): void {
-  const wallet = program.command('wallet').description('verify the addresses of wallets');
-  const verify = operation('wallet verify', verifyWallets, { isLive: true });
-  wallet
-    .command('verify')
-    .description('decide for each line whether the address belongs to a user, as NDJSON on stdout')
-    .addHelpText('after', VERIFY_HELP)
-    .addHelpText(
-      'after',
-      examples(
-        'wallet verify --project app_1 wallets.ndjson > verdicts.ndjson',
-        'wallet verify --project app_1 - < addresses.txt',
-      ),
-    )
-    .addArgument(fileArgument())
-    .addOption(projectOption())
-    .option('--receipts', 'add a signed receipt to each verdict; needs RECEIPT_KEY_FILE')
-    .addOption(new Option('--json', 'print the report on stderr as JSON; stdout is NDJSON in any case'))
-    .action(async (file: string, { project, receipts, json }) => {
-      const report = await verify(
-        { project, withReceipts: receipts === true },
-        {
-          input: await openInput(file, 'wallets'),
-          unit: 'lines',
-          interrupted: 'Interrupted. The lines that were not written are not verified.',
-          print: () => '',
-        },
-      );
-      process.stderr.write(`${json ? JSON.stringify(report) : reportText(report)}\n`);
-      if (report.malformed > 0) throw new ReportedFailure();
-    });
+export function addWalletCommands(program: Command, { define }: CommandContext): void {
+  define(program.command('wallet').description('verify the addresses of wallets'), {
+    name: 'wallet verify',
+    description: 'decide for each line whether the address belongs to a user, as NDJSON on stdout',
+    help: VERIFY_HELP,
+    examples: [
+      'wallet verify --project app_1 wallets.ndjson > verdicts.ndjson',
+      'wallet verify --project app_1 - < addresses.txt',
+    ],
+    takes: [
+      fileArgument(),
+      projectOption(),
+      option('--receipts', 'add a signed receipt to each verdict; needs RECEIPT_KEY_FILE'),
+      jsonReportOption(),
+    ],
+    params: (_file, { project, receipts = false }) => ({ project, withReceipts: receipts }),
+    input: (file: string) => openInput(file, 'wallets'),
+    unit: 'lines',
+    interrupted: 'Interrupted. The lines that were not written are not verified.',
+    isLive: true,
+    run: verifyWallets,
+    print: reportText,
+    tellsOnStderr: true,
+    isFailure: ({ malformed }) => malformed > 0,
+  });
 }
 
 interface Report {

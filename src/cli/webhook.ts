@@ -1,11 +1,11 @@
-import { type Command, Option } from 'commander';
+import type { Command } from 'commander';
 import { changeCursor, changeTypes } from '../domain/changes.js';
 import { parse } from '../domain/filters.js';
 import type { Webhook } from '../domain/webhooks.js';
-import { examples, jsonOption, parseDuration, parseWholeNumber, projectOption } from './arguments.js';
+import { jsonOption, numberArgument, option, overlapOption, projectOption, required } from './arguments.js';
 import type { OperationContext } from './operation.js';
-import { type CommandContext, ReportedFailure } from './run.js';
-import { canAsk, confirm, fields, table } from './terminal.js';
+import type { CommandContext } from './run.js';
+import { confirmNoOverlap, fields, listTable } from './terminal.js';
 
 const KEEP_SECRET = 'The secret is shown only once. The receiver needs it to verify what is sent.';
 const afterOption = changeCursor('--after');
@@ -16,105 +16,133 @@ interface OneWebhook {
   readonly id: number;
 }
 
-export function addWebhookCommands(program: Command, { operation }: CommandContext): void {
+const ofOne = (id: number, { project }: OneWebhook): OneWebhook => ({ project, id });
+
+export function addWebhookCommands(program: Command, { define }: CommandContext): void {
   const webhooks = program
     .command('webhook')
     .description('send the changes of a project to URLs, signed, in order and none skipped');
-  const command = (name: string, description: string, ...lines: string[]) =>
-    webhooks
-      .command(name)
-      .description(description)
-      .addHelpText('after', examples(...lines))
-      .addOption(projectOption())
-      .addOption(jsonOption());
-  const commandForOne = (...given: Parameters<typeof command>) =>
-    command(...given).argument('<WEBHOOK_ID>', 'the ID of the webhook, as `webhook list` shows it', parseWholeNumber);
-
-  const add = operation('webhook add', addWebhook);
-  command(
-    'add',
-    'add a webhook that gets the changes from now on, and show its secret, only once',
-    'webhook add --project app_1 --url https://example.com/hooks',
-    'webhook add --project app_1 --url https://example.com/hooks --types user.created,user.removed --description CRM',
-  )
-    .requiredOption('--url <URL>', 'where the changes are sent, by POST')
-    .option('--types <TYPES>', 'only changes of these types, separated by commas')
-    .option('--description <TEXT>', 'a note for people', '')
-    .action(async ({ project, url, types, description, ...options }) => {
-      await add(
-        { project, url, types: types ?? null, description },
-        { ...options, print: (made) => `${credentials(made)}\n\n${KEEP_SECRET}` },
-      );
-    });
-
-  const list = operation('webhook list', listWebhooks);
-  command('list', 'list the webhooks of a project and how they are doing', 'webhook list --project app_1').action(
-    async ({ project, ...options }) => {
-      await list({ project }, { ...options, print: webhookTable });
-    },
-  );
-
-  const remove = operation('webhook remove', removeWebhook);
-  commandForOne('remove', 'remove a webhook', 'webhook remove --project app_1 7').action(
-    async (id: number, { project, ...options }) => {
-      await remove({ project, id }, { ...options, print: () => `The webhook ${id} is removed.` });
-    },
-  );
-
-  const test = operation('webhook test', testWebhook);
-  commandForOne('test', 'send one signed test message now', 'webhook test --project app_1 7').action(
-    async (id: number, { project, ...options }) => {
-      const { ok } = await test({ project, id }, { ...options, print: testReport });
-      if (!ok) throw new ReportedFailure();
-    },
-  );
-
-  const replay = operation('webhook replay', replayWebhook);
-  commandForOne(
-    'replay',
-    'send again what comes after a cursor, and enable the webhook',
-    'webhook replay --project app_1 7 --after now',
-  )
-    .requiredOption(
-      '--after <CURSOR>',
-      'the ID of a change, the cursor of an export, or now, which skips what is waiting',
-    )
-    .action(async (id: number, { project, after, ...options }) => {
-      const print = () => `The webhook ${id} is enabled and goes on after ${after}.`;
-      await replay({ project, id, after }, { ...options, print });
-    });
-
-  const enable = operation('webhook enable', enableWebhook);
-  commandForOne(
-    'enable',
-    'go on with a webhook that is paused, disabled or waits for its retry',
-    'webhook enable --project app_1 7',
-  ).action(async (id: number, { project, ...options }) => {
-    await enable({ project, id }, { ...options, print: () => `The webhook ${id} is enabled.` });
+  const takes = [projectOption(), jsonOption()];
+  const takesOne = [...takes, numberArgument('<WEBHOOK_ID>', 'the ID of the webhook, as `webhook list` shows it')];
+  define(webhooks, {
+    name: 'webhook add',
+    description: 'add a webhook that gets the changes from now on, and show its secret, only once',
+    examples: [
+      'webhook add --project app_1 --url https://example.com/hooks',
+      'webhook add --project app_1 --url https://example.com/hooks --types user.created,user.removed --description CRM',
+    ],
+    takes: [
+      ...takes,
+      required('--url <URL>', 'where the changes are sent, by POST'),
+      option('--types <TYPES>', 'only changes of these types, separated by commas'),
+      option('--description <TEXT>', 'a note for people').default(''),
+    ],
+    params: ({ project, url, types = null, description }) => ({ project, url, types, description }),
+    run: addWebhook,
+    print: (made) => `${credentials(made)}\n\n${KEEP_SECRET}`,
   });
-
-  const rotate = operation('webhook rotate', rotateSecret);
-  commandForOne(
-    'rotate',
-    'replace the secret of a webhook by a new one',
-    'webhook rotate --project app_1 7 --overlap 24h',
-  )
-    .addOption(
-      new Option('--overlap <TIME>', 'how long the old secret signs too, such as 24h')
-        .argParser(parseDuration)
-        .default(0, 'it ends immediately'),
-    )
-    .option('--yes', 'do not ask before the old secret ends immediately')
-    .action(async (id: number, { project, overlap, yes, ...options }, rotation: Command) => {
-      if (yes !== true && rotation.getOptionValueSource('overlap') === 'default' && canAsk())
-        await confirm(
-          `A receiver that knows only the old secret of the webhook ${id} refuses what is sent from now on. --overlap 24h lets both sign meanwhile. Rotate?`,
-        );
-      const old = (until: string) => (overlap === 0 ? 'no longer signs' : `signs until ${until}`);
-      const print = (made: Made & { previous_expires_at: string }) =>
-        `${credentials(made)}\n\nThe old secret ${old(made.previous_expires_at)}. ${KEEP_SECRET}`;
-      await rotate({ project, id, overlapMs: overlap }, { ...options, print });
-    });
+  define(webhooks, {
+    name: 'webhook list',
+    description: 'list the webhooks of a project and how they are doing',
+    examples: ['webhook list --project app_1'],
+    takes,
+    run: async ({ services, operator }, { project }: { project: string }) => {
+      const scope = await services.projects.getScope(project, operator);
+      return (await services.webhooks.listWebhooks(scope)).map(webhookJson);
+    },
+    print: (hooks) =>
+      listTable(hooks, {
+        head: ['ID', 'URL', 'Description', 'Types', 'State', 'Waiting since', 'Last delivery', 'Last attempt'],
+        cells: ({ attempts: [last], ...webhook }) => [
+          webhook.id,
+          webhook.url,
+          webhook.description,
+          webhook.types.length === 0 ? 'all' : webhook.types.join(', '),
+          webhook.reason === null ? stateOf(webhook) : `${webhook.status}: ${webhook.reason}`,
+          webhook.pending_since ?? '',
+          webhook.last_delivered_at ?? 'never',
+          last === undefined ? '' : (last.error ?? `answered ${last.status}`),
+        ],
+        none: 'The project has no webhook. Add one: userdir webhook add --project APP_ID --url URL',
+      }),
+  });
+  define(webhooks, {
+    name: 'webhook remove',
+    description: 'remove a webhook',
+    examples: ['webhook remove --project app_1 7'],
+    takes: takesOne,
+    params: ofOne,
+    run: async ({ services, operator }, { project, id }) => {
+      await services.webhooks.removeWebhook(await services.projects.getScope(project, operator), id);
+      return { id };
+    },
+    print: ({ id }) => `The webhook ${id} is removed.`,
+  });
+  define(webhooks, {
+    name: 'webhook test',
+    description: 'send one signed test message now',
+    examples: ['webhook test --project app_1 7'],
+    takes: takesOne,
+    params: ofOne,
+    run: async ({ services, operator }, { project, id }) =>
+      services.webhooks.testWebhook(await services.projects.getScope(project, operator), { id }),
+    print: ({ ok, status, ms, error }) =>
+      ok ? `Accepted with ${status} after ${ms} ms.` : `Failed after ${ms} ms: ${error}.`,
+    isFailure: ({ ok }) => !ok,
+  });
+  define(webhooks, {
+    name: 'webhook replay',
+    description: 'send again what comes after a cursor, and enable the webhook',
+    examples: ['webhook replay --project app_1 7 --after now'],
+    takes: [
+      ...takesOne,
+      required('--after <CURSOR>', 'the ID of a change, the cursor of an export, or now, which skips what is waiting'),
+    ],
+    params: (id: number, { project, after }) => ({ project, id, after }),
+    run: async ({ services, operator }, { project, id, after: given }: OneWebhook & { after: string }) => {
+      const after = parse(afterOption, given);
+      await services.webhooks.replayWebhook(await services.projects.getScope(project, operator), { id, after });
+      return { id, after: given };
+    },
+    print: ({ id, after }) => `The webhook ${id} is enabled and goes on after ${after}.`,
+  });
+  define(webhooks, {
+    name: 'webhook enable',
+    description: 'go on with a webhook that is paused, disabled or waits for its retry',
+    examples: ['webhook enable --project app_1 7'],
+    takes: takesOne,
+    params: ofOne,
+    run: async ({ services, operator }, { project, id }) => {
+      await services.webhooks.enableWebhook(await services.projects.getScope(project, operator), id);
+      return { id };
+    },
+    print: ({ id }) => `The webhook ${id} is enabled.`,
+  });
+  define(webhooks, {
+    name: 'webhook rotate',
+    description: 'replace the secret of a webhook by a new one',
+    examples: ['webhook rotate --project app_1 7 --overlap 24h'],
+    takes: [
+      ...takesOne,
+      overlapOption('how long the old secret signs too, such as 24h', 'it ends immediately'),
+      option('--yes', 'do not ask before the old secret ends immediately'),
+    ],
+    params: (id: number, { project, overlap }) => ({ project, id, overlapMs: overlap }),
+    before: (id: number, _options, command: Command) =>
+      confirmNoOverlap(
+        command,
+        `A receiver that knows only the old secret of the webhook ${id} refuses what is sent from now on. --overlap 24h lets both sign meanwhile. Rotate?`,
+      ),
+    run: async ({ services, operator }, params: OneWebhook & { overlapMs: number }) => {
+      const scope = await services.projects.getScope(params.project, operator);
+      const { id, url, secret, previousExpiresAt } = await services.webhooks.rotateSecret(scope, params);
+      return { id, url, secret, previous_expires_at: previousExpiresAt };
+    },
+    print: (made, { overlapMs }) => {
+      const old = overlapMs === 0 ? 'no longer signs' : `signs until ${made.previous_expires_at}`;
+      return `${credentials(made)}\n\nThe old secret ${old}. ${KEEP_SECRET}`;
+    },
+  });
 }
 
 async function addWebhook(
@@ -125,43 +153,6 @@ async function addWebhook(
   const scope = await services.projects.getScope(params.project, operator);
   return services.webhooks.addWebhook(scope, { ...params, types });
 }
-
-async function listWebhooks({ services, operator }: OperationContext, { project }: { project: string }) {
-  const webhooks = await services.webhooks.listWebhooks(await services.projects.getScope(project, operator));
-  return webhooks.map(webhookJson);
-}
-
-async function removeWebhook({ services, operator }: OperationContext, { project, id }: OneWebhook) {
-  await services.webhooks.removeWebhook(await services.projects.getScope(project, operator), id);
-  return { id };
-}
-
-async function testWebhook({ services, operator }: OperationContext, { project, id }: OneWebhook) {
-  return services.webhooks.testWebhook(await services.projects.getScope(project, operator), { id });
-}
-
-async function replayWebhook({ services, operator }: OperationContext, params: OneWebhook & { after: string }) {
-  const after = parse(afterOption, params.after);
-  await services.webhooks.replayWebhook(await services.projects.getScope(params.project, operator), {
-    id: params.id,
-    after,
-  });
-  return { id: params.id, after: params.after };
-}
-
-async function enableWebhook({ services, operator }: OperationContext, { project, id }: OneWebhook) {
-  await services.webhooks.enableWebhook(await services.projects.getScope(project, operator), id);
-  return { id };
-}
-
-async function rotateSecret({ services, operator }: OperationContext, params: OneWebhook & { overlapMs: number }) {
-  const scope = await services.projects.getScope(params.project, operator);
-  const { id, url, secret, previousExpiresAt } = await services.webhooks.rotateSecret(scope, params);
-  return { id, url, secret, previous_expires_at: previousExpiresAt };
-}
-
-type Made = Awaited<ReturnType<typeof addWebhook>>;
-type TestResult = Awaited<ReturnType<typeof testWebhook>>;
 
 function webhookJson(webhook: Webhook) {
   return {
@@ -186,30 +177,12 @@ function webhookJson(webhook: Webhook) {
   };
 }
 
-function credentials({ id, url, secret }: Made): string {
+function credentials({ id, url, secret }: Awaited<ReturnType<typeof addWebhook>>): string {
   return fields([
     ['ID', String(id)],
     ['URL', url],
     ['Secret', secret],
   ]);
-}
-
-function webhookTable(webhooks: ReturnType<typeof webhookJson>[]): string {
-  if (webhooks.length === 0)
-    return 'The project has no webhook. Add one: userdir webhook add --project APP_ID --url URL';
-  return table(
-    ['ID', 'URL', 'Description', 'Types', 'State', 'Waiting since', 'Last delivery', 'Last attempt'],
-    webhooks.map(({ attempts: [last], ...webhook }) => [
-      webhook.id,
-      webhook.url,
-      webhook.description,
-      webhook.types.length === 0 ? 'all' : webhook.types.join(', '),
-      webhook.reason === null ? stateOf(webhook) : `${webhook.status}: ${webhook.reason}`,
-      webhook.pending_since ?? '',
-      webhook.last_delivered_at ?? 'never',
-      last === undefined ? '' : (last.error ?? `answered ${last.status}`),
-    ]),
-  );
 }
 
 function stateOf({
@@ -218,8 +191,4 @@ function stateOf({
   next_attempt_at: next,
 }: Pick<ReturnType<typeof webhookJson>, 'status' | 'failures' | 'next_attempt_at'>): string {
   return failures === 0 ? status : `${failures} failed, next attempt ${next}`;
-}
-
-function testReport({ ok, status, ms, error }: TestResult): string {
-  return ok ? `Accepted with ${status} after ${ms} ms.` : `Failed after ${ms} ms: ${error}.`;
 }

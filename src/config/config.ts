@@ -1,57 +1,9 @@
-import type { KeyObject } from 'node:crypto';
 import { resolve } from 'node:path';
 import { type Fault, readSecretFiles } from './secret-files.js';
-import { DECLARATIONS, SECRET_SETTINGS, SETTINGS, type SettingValues, settingsOf } from './settings.js';
+import { SECRET_SETTINGS, SETTINGS, type SettingValues, settingsOf } from './settings.js';
 
-/** Everything the environment decides, checked once at the start. */
-export interface Config {
-  readonly host: string;
-  readonly port: number;
-  /** How many processes answer requests. */
-  readonly workers: number;
-  readonly db: DatabaseConfig;
-  /** Where the embedded database, its lock and the demo credentials are kept (absolute). */
-  readonly dataDir: string;
-  readonly logLevel: string;
-  /** Whether a browser gets GraphiQL at /graphql. */
-  readonly graphiql: boolean;
-  /** The directory of GraphQL documents that all projects may name by id (absolute); null for none. */
-  readonly documentsDir: string | null;
-  /** Whether the first start on a database without projects creates the demo project. */
-  readonly demo: boolean;
-  /** Whether the dashboard is served. */
-  readonly dashboard: boolean;
-  /** Where browsers reach the service, without a slash at the end; null for the address on which it listens. */
-  readonly publicUrl: string | null;
-  /** The keys for signed receipts of verdicts on wallets: the first one signs. Empty for no receipts. */
-  readonly receiptKeys: readonly KeyObject[];
-  /** The name of the person who runs a command; null for the name of the system user. */
-  readonly operator: string | null;
-  /** The single sign-on of the dashboard; null for none. */
-  readonly oidc: OidcConfig | null;
-  /** Which proxies are trusted for X-Forwarded-For: none, all, a number of hops, or addresses and networks. */
-  readonly trustProxy: boolean | number | string[];
-  /** How long a request may take. After that it is answered with 500. */
-  readonly requestTimeoutMs: number;
-  /** Whose answers are compressed if they ask for it: clients on other machines, all clients, or none. */
-  readonly compression: 'remote' | 'on' | 'off';
-  /** Whether heavy requests get a thread of their own when other projects are active. */
-  readonly secondThread: 'auto' | 'off';
-  /** How many requests a project may make in a minute, unless it has its own limit. */
-  readonly rateLimit: RateLimitConfig;
-  /** How long it accepts requests after a signal, while it is not ready, so that load balancers can leave it. */
-  readonly shutdownDelayMs: number;
-  /** How long changes are kept for those who follow them. */
-  readonly changesRetentionMs: number;
-  /** Whether webhooks may lead to private addresses, and over http. */
-  readonly webhooksAllowPrivate: boolean;
-  /** The port on which metrics are served; null for no metrics. */
-  readonly metricsPort: number | null;
-  /** The URL to which traces are sent, by OTLP over HTTP; null for no traces. */
-  readonly tracesUrl: string | null;
-  /** Headers to send with traces, as OpenTelemetry writes them: `name=value,name=value`. */
-  readonly tracesHeaders?: string;
-}
+/** Everything the environment decides, checked once at the start. settings.ts says what each setting does. */
+export type Config = Readonly<ReturnType<typeof configOf>>;
 
 export type DatabaseConfig =
   | { readonly engine: 'embedded'; readonly dataDir: string }
@@ -71,25 +23,7 @@ export type DatabaseConfig =
       readonly statementTimeoutMs: number;
     };
 
-export interface OidcConfig {
-  readonly issuer: string;
-  readonly clientId: string;
-  readonly clientSecret: string;
-  /** The scopes that are asked for, separated by spaces. */
-  readonly scope: string;
-  readonly roleClaim: string;
-  /** The claim that names an operator. */
-  readonly nameClaim: string;
-  /** The values of the claim that give each role. */
-  readonly roles: Readonly<Record<'admin' | 'support' | 'viewer', readonly string[]>>;
-}
-
-export interface RateLimitConfig {
-  /** The minute begins with the first request. Null for no limit. */
-  readonly requestsPerMinute: number | null;
-  /** The Redis in which several processes count together. Without it, each counts by itself. */
-  readonly redisUrl?: string;
-}
+export type OidcConfig = NonNullable<Config['oidc']>;
 
 /** A malformed setting: one line per fault, each naming its variable and what it accepts. */
 export class ConfigError extends Error {
@@ -113,51 +47,61 @@ export function parseConfig(env: Environment): Config {
   const faults = [
     ...files.faults,
     ...read.faults,
-    ...missingDatabase(given),
-    ...needlessWorkers(given),
-    ...excessiveLag(given),
+    ...missingDatabase(given, read.values),
+    ...needlessWorkers(given, read.values),
+    ...excessiveLag(given, read.values),
     ...incompleteOidc(given),
   ];
-  if (read.values === null || faults.length > 0) {
-    throw new ConfigError(
-      faults.map(({ sentence }) => sentence),
-      faults.map(({ setting }) => setting),
-    );
-  }
-  const { values } = read;
+  if (faults.length === 0) return Object.freeze(configOf(read.values as SettingValues));
+  throw new ConfigError(
+    faults.map(({ sentence }) => sentence),
+    faults.map(({ setting }) => setting),
+  );
+}
+
+function configOf(values: SettingValues) {
   const production = values.NODE_ENV === 'production';
+  const isPrivate = !production && isLoopback(values.HOST);
   const dataDir = resolve(values.DATA_DIR);
   // If both name a header, the later one counts.
   const tracesHeaders = [values.OTEL_EXPORTER_OTLP_HEADERS, values.OTEL_EXPORTER_OTLP_TRACES_HEADERS].filter(
     (headers) => headers !== undefined,
   );
-  const config: Config = {
+  const db: DatabaseConfig =
+    values.DATABASE_URL === undefined
+      ? { engine: 'embedded', dataDir }
+      : {
+          engine: 'postgres',
+          url: values.DATABASE_URL,
+          ...(values.DATABASE_DIRECT_URL && { directUrl: values.DATABASE_DIRECT_URL }),
+          ...(values.DATABASE_REPLICA_URL && { replicaUrl: values.DATABASE_REPLICA_URL }),
+          replicaMaxLagMs: values.DATABASE_REPLICA_MAX_LAG_MS,
+          poolSize: values.DATABASE_POOL_SIZE,
+          poolTimeoutMs: values.DATABASE_POOL_TIMEOUT_MS,
+          statementTimeoutMs: values.DATABASE_STATEMENT_TIMEOUT_MS,
+        };
+  return {
     host: values.HOST,
     port: values.PORT,
     workers: values.WORKERS,
+    db,
+    /** Where the embedded database, its lock and the demo credentials are kept (absolute). */
     dataDir,
-    db:
-      values.DATABASE_URL === undefined
-        ? { engine: 'embedded', dataDir }
-        : {
-            engine: 'postgres',
-            url: values.DATABASE_URL,
-            ...(values.DATABASE_DIRECT_URL && { directUrl: values.DATABASE_DIRECT_URL }),
-            ...(values.DATABASE_REPLICA_URL && { replicaUrl: values.DATABASE_REPLICA_URL }),
-            replicaMaxLagMs: values.DATABASE_REPLICA_MAX_LAG_MS,
-            poolSize: values.DATABASE_POOL_SIZE,
-            poolTimeoutMs: values.DATABASE_POOL_TIMEOUT_MS,
-            statementTimeoutMs: values.DATABASE_STATEMENT_TIMEOUT_MS,
-          },
     logLevel: values.LOG_LEVEL,
     graphiql: values.GRAPHIQL ?? !production,
+    /** Absolute; null for none. */
     documentsDir: values.DOCUMENTS_DIR === undefined ? null : resolve(values.DOCUMENTS_DIR),
-    demo: values.DEMO ?? (!production && isLoopback(values.HOST)),
-    dashboard: values.DASHBOARD ?? (!production && isLoopback(values.HOST)),
+    demo: values.DEMO ?? isPrivate,
+    dashboard: values.DASHBOARD ?? isPrivate,
+    /** Without a slash at the end; null for the address on which it listens. */
     publicUrl: values.PUBLIC_URL === undefined ? null : new URL(values.PUBLIC_URL).origin,
+    /** The first one signs. Empty for no receipts. */
     receiptKeys: values.RECEIPT_KEY ?? [],
+    /** The name of the person who runs a command; null for the name of the system user. */
     operator: values.OPERATOR ?? null,
+    /** Null for no single sign-on. */
     oidc: oidcOf(values),
+    /** None, all, a number of hops, or addresses and networks. */
     trustProxy: values.TRUST_PROXY,
     requestTimeoutMs: values.REQUEST_TIMEOUT_MS,
     compression: values.COMPRESSION,
@@ -166,48 +110,52 @@ export function parseConfig(env: Environment): Config {
     changesRetentionMs: values.CHANGES_RETENTION,
     webhooksAllowPrivate: values.WEBHOOKS_ALLOW_PRIVATE,
     rateLimit: {
+      /** Of a project without a limit of its own. Null for no limit. */
       requestsPerMinute: values.RATE_LIMIT ?? null,
       ...(values.REDIS_URL && { redisUrl: values.REDIS_URL }),
     },
+    /** Null for no metrics. */
     metricsPort: values.METRICS_PORT ?? null,
+    /** Null for no traces. */
     tracesUrl:
       values.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT ??
       (values.OTEL_EXPORTER_OTLP_ENDPOINT === undefined ? null : tracesUrlOf(values.OTEL_EXPORTER_OTLP_ENDPOINT)),
+    /** As OpenTelemetry writes them: `name=value,name=value`. */
     ...(tracesHeaders.length > 0 && { tracesHeaders: tracesHeaders.join(',') }),
   };
-  return Object.freeze(config);
 }
 
-/** Reads every setting by its declaration; `values` is null if one is malformed. */
-function readSettings(given: Environment, fromFiles: Environment): { values: SettingValues | null; faults: Fault[] } {
+/** Reads every setting by its declaration. `values` lacks those that are malformed. */
+function readSettings(given: Environment, fromFiles: Environment): { values: Partial<SettingValues>; faults: Fault[] } {
   const values: Record<string, unknown> = {};
   const faults: Fault[] = [];
   for (const [name, { schema, accepts, default: otherwise }] of settingsOf) {
     const text = given[name] || otherwise;
     if (text === null) continue;
     const { success, data } = schema.safeParse(text);
-    if (success) values[name] = data;
     // The value itself is never repeated: DATABASE_URL carries a password.
+    if (success) values[name] = data;
     else if (name in fromFiles)
       faults.push({ setting: `${name}_FILE`, sentence: `${name}_FILE must hold ${accepts}.` });
     else faults.push({ setting: name, sentence: `${name} must be ${accepts}.` });
   }
-  return { values: faults.length === 0 ? (values as SettingValues) : null, faults };
+  return { values, faults };
 }
+
+/** Whether a setting is there, as itself or as a file, even if it cannot be read. */
+const isGiven = (given: Environment, name: string) => Boolean(given[name] || given[`${name}_FILE`]);
 
 /** They lead to the database of DATABASE_URL on another way, or to its standby. */
 const OTHER_DATABASE_URLS = ['DATABASE_DIRECT_URL', 'DATABASE_REPLICA_URL'] as const;
 
 /** The embedded database does not fsync, so a forgotten or misspelt DATABASE_URL must not select it in production. */
-function missingDatabase(given: Environment): Fault[] {
-  const { DATABASE_URL, DATABASE_URL_FILE, EMBEDDED, NODE_ENV } = given;
-  if (DATABASE_URL || DATABASE_URL_FILE) return [];
-  const embedded = EMBEDDED ? DECLARATIONS.EMBEDDED.schema.safeParse(EMBEDDED).data : undefined;
+function missingDatabase(given: Environment, { EMBEDDED }: Partial<SettingValues>): Fault[] {
+  if (isGiven(given, 'DATABASE_URL')) return [];
   const setting = 'DATABASE_URL';
-  const other = OTHER_DATABASE_URLS.find((name) => given[name] || given[`${name}_FILE`]);
+  const other = OTHER_DATABASE_URLS.find((name) => isGiven(given, name));
   if (other !== undefined) return [{ setting, sentence: `DATABASE_URL must be set, because ${other} is.` }];
-  if (embedded === false) return [{ setting, sentence: 'DATABASE_URL must be set, because EMBEDDED is off.' }];
-  if (NODE_ENV !== 'production' || embedded === true) return [];
+  if (EMBEDDED === false) return [{ setting, sentence: 'DATABASE_URL must be set, because EMBEDDED is off.' }];
+  if (given['NODE_ENV'] !== 'production' || EMBEDDED === true) return [];
   const sentence =
     'DATABASE_URL must be set, because NODE_ENV is production: the embedded database does not fsync, and a power cut may lose ' +
     'what was committed. Set EMBEDDED=on to use it anyway.';
@@ -215,66 +163,47 @@ function missingDatabase(given: Environment): Fault[] {
 }
 
 /** The embedded database has one process. */
-function needlessWorkers({ DATABASE_URL, DATABASE_URL_FILE, WORKERS }: Environment): Fault[] {
-  if (DATABASE_URL || DATABASE_URL_FILE || !WORKERS || WORKERS === '1') return [];
-  if (!DECLARATIONS.WORKERS.schema.safeParse(WORKERS).success) return [];
+function needlessWorkers(given: Environment, { WORKERS }: Partial<SettingValues>): Fault[] {
+  const text = given['WORKERS'] || '1';
+  if (isGiven(given, 'DATABASE_URL') || text === '1' || WORKERS === undefined) return [];
   const sentence =
     'WORKERS must be 1 with the embedded database, which one process can open. Set DATABASE_URL to use more.';
   return [{ setting: 'WORKERS', sentence }];
 }
 
 /** Requests for the present end of the feed of changes wait for so long. */
-function excessiveLag(given: Environment): Fault[] {
-  if (!given['DATABASE_REPLICA_URL'] && !given['DATABASE_REPLICA_URL_FILE']) return [];
-  const read = (name: 'DATABASE_REPLICA_MAX_LAG_MS' | 'REQUEST_TIMEOUT_MS') =>
-    DECLARATIONS[name].schema.safeParse(given[name] || DECLARATIONS[name].default).data;
-  const [lagMs, timeoutMs] = [read('DATABASE_REPLICA_MAX_LAG_MS'), read('REQUEST_TIMEOUT_MS')];
-  if (lagMs === undefined || timeoutMs === undefined || lagMs * 2 <= timeoutMs) return [];
+function excessiveLag(given: Environment, values: Partial<SettingValues>): Fault[] {
+  const { DATABASE_REPLICA_MAX_LAG_MS: lagMs, REQUEST_TIMEOUT_MS: timeoutMs } = values;
+  if (!isGiven(given, 'DATABASE_REPLICA_URL') || lagMs === undefined || timeoutMs === undefined) return [];
+  if (lagMs * 2 <= timeoutMs) return [];
   const sentence = `DATABASE_REPLICA_MAX_LAG_MS, which is ${lagMs}, must be at most half of REQUEST_TIMEOUT_MS, which is ${timeoutMs}.`;
   return [{ setting: 'DATABASE_REPLICA_MAX_LAG_MS', sentence }];
 }
 
 const OIDC_SETTINGS = ['OIDC_ISSUER', 'OIDC_CLIENT_ID', 'OIDC_CLIENT_SECRET'] as const;
 
-/** Single sign-on needs all its settings, and roles that can be read. */
+/** Single sign-on needs all its settings. */
 function incompleteOidc(given: Environment): Fault[] {
-  const isSet = (name: string) => Boolean(given[name] || given[`${name}_FILE`]);
-  const missing = OIDC_SETTINGS.filter((name) => !isSet(name));
-  const faults: Fault[] =
-    missing.length === OIDC_SETTINGS.length
-      ? []
-      : missing.map((setting) => ({
-          setting,
-          sentence: `${setting} must be set, because the single sign-on needs ${OIDC_SETTINGS.join(', ')}.`,
-        }));
+  const missing = OIDC_SETTINGS.filter((name) => !isGiven(given, name));
+  const isWanted = missing.length < OIDC_SETTINGS.length;
+  const faults: Fault[] = (isWanted ? missing : []).map((setting) => ({
+    setting,
+    sentence: `${setting} must be set, because the single sign-on needs ${OIDC_SETTINGS.join(', ')}.`,
+  }));
   const issuer = given['OIDC_ISSUER'];
   if (issuer && URL.canParse(issuer) && new URL(issuer).protocol === 'http:' && !isLoopback(new URL(issuer).hostname))
     faults.push({
       setting: 'OIDC_ISSUER',
       sentence: 'OIDC_ISSUER must begin with https://, unless it is on this machine.',
     });
-  if (given['OIDC_ROLES'] && rolesOf(given['OIDC_ROLES']) === null)
-    faults.push({ setting: 'OIDC_ROLES', sentence: `OIDC_ROLES must be ${DECLARATIONS.OIDC_ROLES.accepts}.` });
   return faults;
 }
 
-function oidcOf(values: SettingValues): OidcConfig | null {
+function oidcOf(values: SettingValues) {
   const { OIDC_ISSUER: issuer, OIDC_CLIENT_ID: clientId, OIDC_CLIENT_SECRET: clientSecret } = values;
-  const roles = rolesOf(values.OIDC_ROLES);
-  if (issuer === undefined || clientId === undefined || clientSecret === undefined || roles === null) return null;
-  const { OIDC_SCOPE: scope, OIDC_ROLE_CLAIM: roleClaim, OIDC_NAME_CLAIM: nameClaim } = values;
+  if (issuer === undefined || clientId === undefined || clientSecret === undefined) return null;
+  const { OIDC_SCOPE: scope, OIDC_ROLE_CLAIM: roleClaim, OIDC_NAME_CLAIM: nameClaim, OIDC_ROLES: roles } = values;
   return { issuer, clientId, clientSecret, scope, roleClaim, nameClaim, roles };
-}
-
-/** `role=value` pairs; null if they cannot be read. */
-function rolesOf(text: string): OidcConfig['roles'] | null {
-  const roles = { admin: [] as string[], support: [] as string[], viewer: [] as string[] };
-  for (const pair of text.split(',')) {
-    const [, role = '', value = ''] = /^\s*(\w+)\s*=\s*(.*?)\s*$/.exec(pair) ?? [];
-    if (!Object.hasOwn(roles, role) || value === '') return null;
-    roles[role as keyof typeof roles].push(value);
-  }
-  return roles;
 }
 
 /** The URL for traces of a collector. OpenTelemetry fixes the path below the collector's address. */

@@ -112,6 +112,20 @@ const receiptKeys: Kind<NonNullable<ReturnType<typeof parseReceiptKeys>>> = {
   }),
 };
 
+/** The values of a claim that give each role. */
+const roles: Kind<Readonly<Record<'admin' | 'support' | 'viewer', readonly string[]>>> = {
+  accepts: '`role=value` pairs separated by commas',
+  schema: z.string().transform((pairs, context) => {
+    const values = { admin: [] as string[], support: [] as string[], viewer: [] as string[] };
+    for (const pair of pairs.split(',')) {
+      const [, role = '', value = ''] = /^\s*(\w+)\s*=\s*(.*?)\s*$/.exec(pair) ?? [];
+      if (!Object.hasOwn(values, role) || value === '') context.addIssue(pair);
+      else values[role as keyof typeof values].push(value);
+    }
+    return values;
+  }),
+};
+
 const headerList = text('`name=value` pairs separated by commas');
 
 /** In the order of the documentation. */
@@ -294,7 +308,7 @@ export const DECLARATIONS = {
     does: 'The claim of the ID token, a text or a list, that decides the role. A person without a known value may not log in.',
   },
   OIDC_ROLES: {
-    ...text('`role=value` pairs separated by commas'),
+    ...roles,
     default: 'admin=admin,support=support,viewer=viewer',
     does: 'Which value of the claim gives which role: `admin`, `support` or `viewer`. Of several roles the one that allows most counts.',
   },

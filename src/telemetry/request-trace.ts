@@ -29,19 +29,7 @@ export interface TraceSpan {
   end(error?: unknown): void;
 }
 
-/** What a request has cost so far. */
-export interface RequestCost {
-  /** A statement shared with other requests counts as one. */
-  readonly statements: number;
-  /** Time in statements. Time with several statements at once counts once. */
-  readonly databaseMs: number;
-  /** Time in the queue of admission. */
-  readonly queuedMs: number;
-  begin(step: Step): void;
-  end(step: Step): void;
-  /** Adds what another thread has measured. */
-  add(other: Pick<RequestCost, 'statements' | 'databaseMs'>): void;
-}
+export type RequestCost = ReturnType<typeof createRequestCost>;
 
 const storage = new AsyncLocalStorage<RequestTrace | undefined>();
 let activeTraces = 0;
@@ -129,41 +117,41 @@ export function startStep({ costs, span }: RequestTrace, step: Step, sharedBy: r
   };
 }
 
-export function createRequestCost(): RequestCost {
-  return new MeasuredSteps();
-}
-
-class MeasuredSteps implements RequestCost {
-  statements = 0;
-  readonly #queue = createStopwatch();
-  readonly #statement = createStopwatch();
-
-  get databaseMs(): number {
-    return this.#statement.read();
-  }
-
-  get queuedMs(): number {
-    return this.#queue.read();
-  }
-
-  begin(step: Step): void {
-    if (step.kind === 'statement') this.statements += 1;
-    this.#stopwatchOf(step)?.start();
-  }
-
-  end(step: Step): void {
-    this.#stopwatchOf(step)?.stop();
-  }
-
-  add({ statements, databaseMs }: Pick<RequestCost, 'statements' | 'databaseMs'>): void {
-    this.statements += statements;
-    this.#statement.add(databaseMs);
-  }
-
-  #stopwatchOf({ kind }: Step) {
-    if (kind === 'queue') return this.#queue;
-    return kind === 'statement' ? this.#statement : null;
-  }
+/** What a request has cost so far. */
+export function createRequestCost() {
+  let statements = 0;
+  const queue = createStopwatch();
+  const statement = createStopwatch();
+  const stopwatchOf = ({ kind }: Step) => {
+    if (kind === 'queue') return queue;
+    return kind === 'statement' ? statement : null;
+  };
+  return {
+    /** A statement shared with other requests counts as one. */
+    get statements(): number {
+      return statements;
+    },
+    /** Time in statements. Time with several statements at once counts once. */
+    get databaseMs(): number {
+      return statement.read();
+    },
+    /** Time in the queue of admission. */
+    get queuedMs(): number {
+      return queue.read();
+    },
+    begin(step: Step): void {
+      if (step.kind === 'statement') statements += 1;
+      stopwatchOf(step)?.start();
+    },
+    end(step: Step): void {
+      stopwatchOf(step)?.stop();
+    },
+    /** Adds what another thread has measured. */
+    add(other: { readonly statements: number; readonly databaseMs: number }): void {
+      statements += other.statements;
+      statement.add(other.databaseMs);
+    },
+  };
 }
 
 /** Each batch of reads that share a statement is published here, for the metrics. */

@@ -15,23 +15,19 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from './logger.js';
 import type { Step, TraceSpan } from './request-trace.js';
 
-/** The traces of requests, sent to an OpenTelemetry collector. */
-export interface Tracing {
-  /** Starts the trace of a request, or continues the caller's. It ends with the answer. Null where it is not sampled. */
-  begin(request: FastifyRequest, reply: FastifyReply): TraceSpan | null;
-  /** Sends the spans that have not been sent yet. */
-  close(): Promise<void>;
-}
+export type Tracing = ReturnType<typeof createTracing>;
 
 /** How long sending may take. The end of the process waits for the last time. */
 const EXPORT_MS = 1_000;
 const WARNING_EVERY_MS = 60_000;
 
 /**
+ * Sends the traces of requests to an OpenTelemetry collector.
+ *
  * Load this module only where traces are wanted: OpenTelemetry takes time and memory. It reads its own variables, such as those
  * for sampling. Spans have only the values of a request that stand here, which are not personal data.
  */
-export function createTracing(endpoint: string, headers: string, version: string, log: Logger): Tracing {
+export function createTracing(endpoint: string, headers: string, version: string, log: Logger) {
   const resource = resourceFromAttributes({ 'service.name': 'userdir', 'service.version': version });
   const provider = new BasicTracerProvider({
     resource: defaultResource()
@@ -65,7 +61,8 @@ export function createTracing(endpoint: string, headers: string, version: string
   });
 
   return {
-    begin(request, reply) {
+    /** Starts the trace of a request, or continues the caller's. It ends with the answer. Null where it is not sampled. */
+    begin(request: FastifyRequest, reply: FastifyReply): TraceSpan | null {
       const { method, id } = request;
       const route = request.routeOptions.url ?? 'none';
       const attributes = { 'http.request.method': method, 'http.route': route, 'userdir.request_id': id };
@@ -79,6 +76,7 @@ export function createTracing(endpoint: string, headers: string, version: string
       });
       return toTraceSpan(span);
     },
+    /** Sends the spans that have not been sent yet. */
     close: () => provider.shutdown().catch(warn),
   };
 }

@@ -1,0 +1,137 @@
+import type { Context } from '../context.js';
+import type { Admission } from '../http/admission.js';
+import type { Streams } from '../http/lifetime.js';
+import type { Figure } from '../telemetry/metrics.js';
+import type { SecondThread } from './second-thread.js';
+
+type Given = Pick<Figure, 'label' | 'aggregator'>;
+type Make = (name: string, help: string, read: Figure['read'], given?: Given) => Figure;
+
+const counter: Make = (name, help, read, given) => ({ kind: 'counter', name, help, read, ...given });
+const gauge: Make = (name, help, read, given) => ({ kind: 'gauge', name, help, read, ...given });
+
+/** Where they cannot be read. */
+const NO_WEBHOOKS = { enabled: 0, failing: 0, paused: 0, disabled: 0, lagSeconds: 0 };
+
+/** What the parts of a process tell of themselves, beside the requests that telemetry/metrics.ts measures. */
+export function figuresOf(
+  { db, services: { changes, webhooks } }: Context,
+  { load }: Admission,
+  streams: Streams,
+  secondThread: SecondThread,
+): Figure[] {
+  const { pool, replica, engineUsage } = db;
+  const findWebhooks = shared(() => webhooks.findFigures().catch(() => NO_WEBHOOKS));
+  return [
+    gauge(
+      'userdir_admission_units',
+      'Units of work in flight (under_way) and in the queue (waiting).',
+      () => ({ under_way: load.inFlight, waiting: load.queued }),
+      { label: 'state' },
+    ),
+    counter('userdir_admission_refused_total', 'Requests refused because the queue was full.', () => load.refused),
+    gauge(
+      'userdir_database_connections',
+      'Connections to the database.',
+      () => ({ idle: pool.idleCount, busy: pool.totalCount - pool.idleCount }),
+      { label: 'state' },
+    ),
+    gauge('userdir_database_connections_max', 'The largest number of connections.', () => pool.options.max ?? 0),
+    gauge('userdir_database_waiting', 'Requests that wait for a connection.', () => pool.waitingCount),
+    ...(engineUsage() === null ? [] : engineFigures(engineUsage)),
+    ...(replica === null ? [] : replicaFigures(replica)),
+    gauge(
+      'userdir_changes_lag_seconds',
+      'For how long there have been committed changes that readers do not see yet.',
+      changes.lagSeconds,
+      { aggregator: 'max' },
+    ),
+    gauge('userdir_changes_streams', 'Open streams of changes.', streams.count),
+    gauge(
+      'userdir_changes_oldest_transaction_seconds',
+      'The age of the oldest open transaction that has written changes, and so holds up the feed.',
+      async () => (await changes.findOldestWriter().catch(() => null))?.seconds ?? 0,
+      { aggregator: 'max' },
+    ),
+    counter(
+      'userdir_webhook_attempts_total',
+      'Attempts to deliver a change to a webhook, by their outcome.',
+      () => Object.fromEntries(webhooks.countOutcomes()),
+      { label: 'outcome' },
+    ),
+    gauge(
+      'userdir_webhook_lag_seconds',
+      'The age of the oldest change that an enabled webhook has not been sent.',
+      async () => (await findWebhooks()).lagSeconds,
+      { aggregator: 'max' },
+    ),
+    gauge(
+      'userdir_webhooks',
+      'Webhooks by their state. Those that fail are enabled, too.',
+      async () => {
+        const { enabled, failing, paused, disabled } = await findWebhooks();
+        return { enabled, failing, paused, disabled };
+      },
+      { label: 'state', aggregator: 'max' },
+    ),
+    counter(
+      'userdir_second_thread_requests_total',
+      'Requests that were answered in the second thread, because they were not known to be light.',
+      () => secondThread.usage().requests,
+    ),
+    counter(
+      'userdir_second_thread_starts_total',
+      'How often the second thread was started: when it was needed, after it was idle for long, and after it failed.',
+      () => secondThread.usage().starts,
+    ),
+  ];
+}
+
+function engineFigures(usage: Context['db']['engineUsage']): Figure[] {
+  return [
+    counter(
+      'userdir_embedded_database_busy_seconds_total',
+      'Time for which the thread of the embedded database was busy.',
+      () => usage()?.busySeconds ?? 0,
+    ),
+    counter(
+      'userdir_embedded_database_starts_total',
+      'Starts of the embedded database. More than one where it has died.',
+      () => usage()?.starts ?? 0,
+    ),
+  ];
+}
+
+function replicaFigures({ usage }: NonNullable<Context['db']['replica']>): Figure[] {
+  return [
+    gauge('userdir_replica_used', 'Workers that read lists on the standby now.', () => Number(usage().isUsed)),
+    gauge(
+      'userdir_replica_lag_seconds',
+      'For how long the standby is not known to have everything.',
+      () => usage().lagSeconds,
+      { aggregator: 'max' },
+    ),
+    counter(
+      'userdir_replica_reads_total',
+      'Reads of lists, counts and exports, by the server that answered.',
+      () => usage().reads,
+      { label: 'server' },
+    ),
+    counter(
+      'userdir_replica_failures_total',
+      'Reads that failed on the standby, and were then made on the primary.',
+      () => usage().failures,
+    ),
+  ];
+}
+
+/** Asks once for all that wait for the answer. */
+function shared<Result>(ask: () => Promise<Result>): () => Promise<Result> {
+  let asking: Promise<Result> | null = null;
+  return () => {
+    asking ??= ask().finally(() => {
+      asking = null;
+    });
+    return asking;
+  };
+}
