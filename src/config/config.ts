@@ -152,8 +152,8 @@ export function parseConfig(env: Environment): Config {
     logLevel: values.LOG_LEVEL,
     graphiql: values.GRAPHIQL ?? !production,
     documentsDir: values.DOCUMENTS_DIR === undefined ? null : resolve(values.DOCUMENTS_DIR),
-    demo: values.DEMO ?? (!production && isLoopback(values.HOST)),
-    dashboard: values.DASHBOARD ?? (!production && isLoopback(values.HOST)),
+    demo: values.DEMO ?? (!production && LOOPBACK.test(values.HOST)),
+    dashboard: values.DASHBOARD ?? (!production && LOOPBACK.test(values.HOST)),
     publicUrl: values.PUBLIC_URL === undefined ? null : new URL(values.PUBLIC_URL).origin,
     receiptKeys: values.RECEIPT_KEY ?? [],
     operator: values.OPERATOR ?? null,
@@ -248,7 +248,12 @@ function incompleteOidc(given: Environment): Fault[] {
           sentence: `${setting} must be set, because the single sign-on needs ${OIDC_SETTINGS.join(', ')}.`,
         }));
   const issuer = given['OIDC_ISSUER'];
-  if (issuer && URL.canParse(issuer) && new URL(issuer).protocol === 'http:' && !isLoopback(new URL(issuer).hostname))
+  if (
+    issuer &&
+    URL.canParse(issuer) &&
+    new URL(issuer).protocol === 'http:' &&
+    !LOOPBACK.test(new URL(issuer).hostname)
+  )
     faults.push({
       setting: 'OIDC_ISSUER',
       sentence: 'OIDC_ISSUER must begin with https://, unless it is on this machine.',
@@ -284,9 +289,8 @@ function tracesUrlOf(endpoint: string): string {
   return url.href;
 }
 
-export function isLoopback(host: string): boolean {
-  return host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host);
-}
+/** A host of this machine. */
+export const LOOPBACK = /^(localhost|::1|127(\.\d{1,3}){3})$/;
 
 /** How many letters may differ. In a short name only one: variables of other programs are often that similar. */
 const differencesAllowed = (name: string) => (name.length < 8 ? 1 : 2);

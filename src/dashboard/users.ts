@@ -1,5 +1,4 @@
 import { cursor, dateBound, parse, type UserFilter, userFilter, userId } from '../domain/filters.js';
-import { camelCase, parseIdentity } from '../domain/identities.js';
 import type { OpenProject, Permission, ProjectScope } from '../domain/projects.js';
 import type { Account, User, UserDetails } from '../domain/users.js';
 import { checksumAddress, parseAddress } from '../domain/wallets.js';
@@ -259,14 +258,14 @@ const ACTIONS = {
   banUsers: {
     permission: 'ban',
     description: 'Bans the identities of users, who stay.',
-    act: async (context, scope, id) =>
-      void (await context.services.logins.ban(scope, await identityOf(context, scope, id), context.requestId)),
+    act: async ({ services: { logins }, requestId }, scope, id) =>
+      void (await logins.ban(scope, await logins.identityOf(scope, id), requestId)),
   },
   unbanUsers: {
     permission: 'ban',
     description: 'Lifts the bans of the identities of users.',
-    act: async (context, scope, id) =>
-      context.services.logins.unban(scope, await identityOf(context, scope, id), context.requestId),
+    act: async ({ services: { logins }, requestId }, scope, id) =>
+      logins.unban(scope, await logins.identityOf(scope, id), requestId),
   },
 } satisfies Record<
   string,
@@ -276,12 +275,6 @@ const ACTIONS = {
     act: (context: DashboardContext, scope: ProjectScope, id: bigint) => Promise<void>;
   }
 >;
-
-async function identityOf({ services }: DashboardContext, scope: ProjectScope, id: bigint) {
-  const user = await services.users.describeUser(scope, id);
-  if (user === null) throw new AppError('NOT_FOUND', `There is no user ${id} in this project.`);
-  return parseIdentity(user, camelCase);
-}
 
 const idsArgument = userId('ids');
 

@@ -2,7 +2,15 @@ import { createBatchedRead } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
 import type { Queryable } from '../db/statements.js';
 import { cursor, cursorOf, parse } from '../domain/filters.js';
-import { type Ban, type Identity, type ListedBan, type Profile, requireFewAccounts } from '../domain/identities.js';
+import {
+  type Ban,
+  camelCase,
+  type Identity,
+  type ListedBan,
+  type Profile,
+  parseIdentity,
+  requireFewAccounts,
+} from '../domain/identities.js';
 import { atMost, isTooLong } from '../domain/input-limits.js';
 import type { ProjectScope } from '../domain/projects.js';
 import type { User } from '../domain/users.js';
@@ -18,6 +26,7 @@ import {
   insertBan,
   listBanPage,
 } from './bans.sql.js';
+import { describeUser } from './find-users.sql.js';
 import type { Totals } from './totals.js';
 import { findRegistered, recordLogin } from './write-users.sql.js';
 
@@ -91,6 +100,13 @@ export function createLogins(db: Database, totals: Totals) {
       const user = await findRegistered(db, projectId, id);
       if (user === null) throw new AppError('NOT_FOUND', 'The user of this login has been erased since.');
       return { user, created };
+    },
+
+    /** The identity of a user, current or removed. NOT_FOUND. */
+    async identityOf(scope: ProjectScope, id: bigint): Promise<Identity> {
+      const user = await describeUser(db, scope.projectIdFor('inspect'), id);
+      if (user !== null) return parseIdentity(user, camelCase);
+      throw new AppError('NOT_FOUND', `There is no user ${id} in this project.`);
     },
 
     /** Bans an identity from logging in and registering, also after its user is removed. Idempotent. */
