@@ -1,6 +1,6 @@
 import type { Services } from '../context.js';
 import { AUDIT_ACTIONS, type AuditEntry, type AuditQuestion, type OpenProject } from '../domain/projects.js';
-import { builder } from './builder.js';
+import { builder, orNull } from './builder.js';
 import { type Connection, connectionType, readLimit } from './paging.js';
 import { projectType } from './projects.js';
 import { userType } from './users.js';
@@ -14,10 +14,7 @@ const entryType = builder.objectRef<AuditEntry>('AuditEntry').implement({
       description: 'Who did it: `operator:NAME`, `operator` for one without a name, or the label of a secret.',
     }),
     action: t.exposeString('action', { description: 'What was done: one of `auditActions`.' }),
-    requestId: t.exposeString('requestId', {
-      nullable: true,
-      description: 'The id of the request; null for a command.',
-    }),
+    requestId: t.exposeString('requestId', orNull('The id of the request; null for a command.')),
     userId: t.id({ nullable: true, description: 'The user whom it concerns.', resolve: ({ userId }) => userId }),
     details: t.string({ description: 'More about it, as JSON.', resolve: ({ details }) => JSON.stringify(details) }),
   }),

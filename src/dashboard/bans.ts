@@ -1,6 +1,6 @@
 import { type Ban, camelCase, type ListedBan, parseIdentity } from '../domain/identities.js';
 import type { OpenProject } from '../domain/projects.js';
-import { builder } from './builder.js';
+import { APP_ID, builder, required } from './builder.js';
 import { connectionType, readLimit } from './paging.js';
 import { projectType } from './projects.js';
 
@@ -49,17 +49,16 @@ builder.objectField(projectType, 'bans', (t) =>
 );
 
 const identityArguments = {
-  authMethod: { required: true, description: 'The method: `email`, `passkey`, `wallet`, or the name of a provider.' },
-  authValue: { required: true, description: 'The login email, the address, or the ID at the provider.' },
+  authMethod: required('The method: `email`, `passkey`, `wallet`, or the name of a provider.'),
+  authValue: required('The login email, the address, or the ID at the provider.'),
 } as const;
-const appIdArgument = { required: true, description: 'The App ID of the project.' } as const;
 
 builder.mutationFields((t) => ({
   banIdentity: t.field({
     type: banType,
     description: 'Bans an identity, also one without a user. Idempotent. Needs SUPPORT. NOT_FOUND; BAD_USER_INPUT.',
     args: {
-      appId: t.arg.id(appIdArgument),
+      appId: t.arg.id(APP_ID),
       authMethod: t.arg.string(identityArguments.authMethod),
       authValue: t.arg.string(identityArguments.authValue),
     },
@@ -73,7 +72,7 @@ builder.mutationFields((t) => ({
   unbanIdentity: t.boolean({
     description: 'Lifts the ban of an identity. Idempotent. Needs SUPPORT. NOT_FOUND; BAD_USER_INPUT.',
     args: {
-      appId: t.arg.id(appIdArgument),
+      appId: t.arg.id(APP_ID),
       authMethod: t.arg.string(identityArguments.authMethod),
       authValue: t.arg.string(identityArguments.authValue),
     },

@@ -5,11 +5,11 @@ import type { Services } from '../context.js';
 import type PrismaTypes from '../db/generated/pothos.js';
 import { getDatamodel } from '../db/generated/pothos.js';
 import { requireNoNul } from '../domain/input-limits.js';
-import { type ActiveSession, type Operator, OperatorRole } from '../domain/operators.js';
-import { type ProjectScope, SecretScope } from '../domain/projects.js';
+import type { ActiveSession, Operator, OperatorRole } from '../domain/operators.js';
+import type { ProjectScope, SecretScope } from '../domain/projects.js';
 import { type WrapResolver, wrapResolvers } from '../engine/execution.js';
 import { AppError } from '../errors.js';
-import { addEnums } from '../graphql/enums.js';
+import { addEnums, valuesOf } from '../graphql/enums.js';
 
 /** What a resolver gets: the session of the request with its operator, and the services. */
 export interface DashboardContext {
@@ -34,9 +34,9 @@ export interface DashboardContext {
 /** What the page "Status" shows. */
 export interface StatusSource {
   readonly checks: () => Promise<Check[]>;
-  readonly figures: () => Promise<Figure[]>;
+  readonly figures: () => Figure[];
   readonly database: string;
-  readonly startedAt: Date;
+  readonly startedAt: string;
 }
 
 export interface Check {
@@ -126,14 +126,9 @@ builder.scalarType('Date', {
   parseValue: (value) => value as string,
 });
 
-const valuesOf = <Name extends string>(values: Readonly<Record<Name, string>>, describe: Record<Name, string>) =>
-  Object.fromEntries(
-    (Object.keys(values) as Name[]).map((name) => [name.toUpperCase(), { value: name, description: describe[name] }]),
-  ) as { [Key in Name as Uppercase<Key>]: { value: Key; description: string } };
-
 export const roleEnum = builder.enumType('OperatorRole', {
   description: 'What an operator may do.',
-  values: valuesOf(OperatorRole, {
+  values: valuesOf<OperatorRole>({
     viewer: 'Reads everything except secrets’ values, which no one can read.',
     support: 'Also removes, restores and bans users.',
     admin: 'Also changes projects, secrets and operators, and imports.',
@@ -142,12 +137,23 @@ export const roleEnum = builder.enumType('OperatorRole', {
 
 export const { loginMethodEnum, networkEnum, walletTypeEnum, changeTypeEnum } = addEnums(builder);
 
+const meaningOf = (scope: SecretScope) => `The scope \`${scope}\`, as \`project add-secret --scope\` has it.`;
+
 export const secretScopeEnum = builder.enumType('SecretScope', {
   description: 'What a secret is good for.',
-  values: Object.fromEntries(
-    Object.values(SecretScope).map((scope) => [
-      scope.toUpperCase(),
-      { value: scope, description: `The scope \`${scope}\`, as \`project add-secret --scope\` has it.` },
-    ]),
-  ) as { [Key in SecretScope as Uppercase<Key>]: { value: Key; description: string } },
+  values: valuesOf<SecretScope>({
+    read: meaningOf('read'),
+    write: meaningOf('write'),
+    verify: meaningOf('verify'),
+    changes: meaningOf('changes'),
+  }),
 });
+
+/** Options of a field that may be null. */
+export const orNull = (description: string) => ({ nullable: true, description }) as const;
+/** Options of a field that is an instant or null. */
+export const instantOrNull = (description: string) => ({ type: 'DateTime', nullable: true, description }) as const;
+/** Options of an argument that must be given. */
+export const required = (description: string) => ({ required: true, description }) as const;
+
+export const APP_ID = required('The App ID of the project.');

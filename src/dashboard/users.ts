@@ -1,9 +1,19 @@
-import { cursor, dateBound, parse, type UserFilter, userFilter, userId } from '../domain/filters.js';
+import { cursor, parse, readUserFilter, userId } from '../domain/filters.js';
 import type { OpenProject, Permission, ProjectScope } from '../domain/projects.js';
 import type { Account, User, UserDetails } from '../domain/users.js';
 import { checksumAddress, parseAddress } from '../domain/wallets.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
-import { builder, type DashboardContext, loginMethodEnum, networkEnum, walletTypeEnum } from './builder.js';
+import {
+  APP_ID,
+  builder,
+  type DashboardContext,
+  instantOrNull,
+  loginMethodEnum,
+  networkEnum,
+  orNull,
+  required,
+  walletTypeEnum,
+} from './builder.js';
 import { connectionType, DEFAULT_PAGE, MAX_PAGE, readLimit } from './paging.js';
 import { projectType } from './projects.js';
 
@@ -29,21 +39,17 @@ export const userType = builder.objectRef<ProjectUser>('User').implement({
     }),
     authValue: t.exposeString('authValue', { description: 'The identifier of the user under `authMethod`.' }),
     loginMethod: t.expose('loginMethod', { type: loginMethodEnum, description: 'The kind of login.' }),
-    email: t.exposeString('loginEmail', {
-      nullable: true,
-      description: 'The login email in the form in which it is compared; null where none is known.',
-    }),
-    wallet: t.exposeString('wallet', { nullable: true, description: 'The wallet used to log in; null without one.' }),
-    externalId: t.exposeString('externalId', {
-      nullable: true,
-      description: "The user's ID in the caller's own system; null where none was given.",
-    }),
+    email: t.exposeString(
+      'loginEmail',
+      orNull('The login email in the form in which it is compared; null where none is known.'),
+    ),
+    wallet: t.exposeString('wallet', orNull('The wallet used to log in; null without one.')),
+    externalId: t.exposeString(
+      'externalId',
+      orNull("The user's ID in the caller's own system; null where none was given."),
+    ),
     createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When the user registered.' }),
-    lastLogin: t.expose('lastLogin', {
-      type: 'DateTime',
-      nullable: true,
-      description: 'The most recent login; null when none was recorded.',
-    }),
+    lastLogin: t.expose('lastLogin', instantOrNull('The most recent login; null when none was recorded.')),
     loginCount: t.exposeInt('loginCount', { description: 'The number of logins recorded.' }),
     removedAt: t.field({
       type: 'DateTime',
@@ -96,18 +102,6 @@ export const filterInput = builder.inputType('UserFilter', {
   }),
 });
 
-const dates = { startDate: dateBound('startDate', 'first').nullish(), endDate: dateBound('endDate', 'last').nullish() };
-
-function toFilter(input: typeof filterInput.$inferInput | null | undefined): UserFilter {
-  if (input?.loginMethods?.length === 0)
-    throw badInput('loginMethods', [], 'at least one login method, or null for all');
-  return userFilter({
-    createdFrom: parse(dates.startDate, input?.startDate),
-    createdTo: parse(dates.endDate, input?.endDate),
-    loginMethods: input?.loginMethods,
-  });
-}
-
 interface UserPage {
   readonly users: ProjectUser[];
   readonly total: number;
@@ -141,13 +135,13 @@ builder.objectFields(projectType, (t) => ({
   userCount: t.int({
     description: 'The exact number of current users that the filter selects.',
     args: { filter: t.arg(filterArgument) },
-    resolve: ({ scope }, { filter }, { services }) => services.users.countUsers(scope, toFilter(filter)),
+    resolve: ({ scope }, { filter }, { services }) => services.users.countUsers(scope, readUserFilter(filter)),
   }),
   user: t.field({
     type: userType,
     nullable: true,
     description: 'A user by ID, also one who was removed and is not erased yet; null if there is none.',
-    args: { id: t.arg.id({ required: true, description: 'The user ID.' }) },
+    args: { id: t.arg.id(required('The user ID.')) },
     resolve: async (project, { id }, { services }) => {
       const user = await services.users.describeUser(project.scope, parse(idArgument, id));
       return user && within(project)(user);
@@ -164,7 +158,7 @@ builder.objectFields(projectType, (t) => ({
     resolve: async (project, { filter, page, limit }, { services }) => {
       if (page < 1) throw badInput('page', page, 'a whole number, 1 and up');
       const asked = { page, limit: readLimit('limit', limit) };
-      const { users, total } = await services.users.listPage(project.scope, toFilter(filter), {
+      const { users, total } = await services.users.listPage(project.scope, readUserFilter(filter), {
         ...asked,
         withAccounts: false,
       });
@@ -185,7 +179,7 @@ builder.objectFields(projectType, (t) => ({
     resolve: async (project, { filter, first, after, last, before }, { services }) => {
       if (first != null && last != null)
         throw new AppError('BAD_USER_INPUT', 'first, last: got both, expected one of them or neither.');
-      const found = await services.users.listWindow(project.scope, toFilter(filter), {
+      const found = await services.users.listWindow(project.scope, readUserFilter(filter), {
         after: after == null ? null : parse(cursors.after, after),
         before: before == null ? null : parse(cursors.before, before),
         from: last == null ? 'newest' : 'oldest',
@@ -208,7 +202,7 @@ builder.objectFields(projectType, (t) => ({
     description:
       'The users whom a text means, newest first: a user ID (also of a removed user), a login email, an address, or else the value of an identity under any method; and in any case an external ID.',
     args: {
-      any: t.arg.string({ required: true, description: 'What is known of the user.' }),
+      any: t.arg.string(required('What is known of the user.')),
       removed: t.arg.boolean({
         required: true,
         defaultValue: false,
@@ -284,8 +278,8 @@ for (const [name, { permission, description, act }] of Object.entries(ACTIONS)) 
       type: [userResultType],
       description: `${description} Needs SUPPORT. One result for each id, in order; a failure of one does not undo the others. NOT_FOUND.`,
       args: {
-        appId: t.arg.id({ required: true, description: 'The App ID of the project.' }),
-        ids: t.arg.idList({ required: true, description: `The user IDs, at most ${MAX_PAGE}.` }),
+        appId: t.arg.id(APP_ID),
+        ids: t.arg.idList(required(`The user IDs, at most ${MAX_PAGE}.`)),
       },
       resolve: async (_root, { appId, ids }, context) => {
         (await context.scopeOf(appId)).projectIdFor(permission);

@@ -7,7 +7,7 @@ import { COST_PER_UNIT, costs } from '../engine/cost.js';
 import { selects } from '../engine/nodes.js';
 import { badInput } from '../errors.js';
 import { builder, changeTypeEnum, type GraphQLContext, SURCHARGES } from './builder.js';
-import { pageInfoType } from './user-lists.js';
+import { connectionType } from './connections.js';
 import { userType } from './users.js';
 
 /** A change whose user was read with it, if that was wanted and is permitted; or an error, if it cannot be answered. */
@@ -70,45 +70,14 @@ async function withUsers(
   );
 }
 
-interface ChangeConnection {
-  readonly changes: readonly ShownChange[];
-  readonly end: string;
-  readonly hasMore: boolean;
-  readonly isFirst: boolean;
-}
-
-const changeEdgeType = builder.objectRef<ShownChange>('ChangeEdge').implement({
-  description: 'A change in a connection, with its cursor.',
-  fields: (t) => ({
-    cursor: t.string({ description: 'The place of the change: the same as its `id`.', resolve: ({ id }) => id }),
-    node: t.field({ type: changeType, description: 'The change.', resolve: (change) => change }),
-  }),
-});
-
-const changeConnectionType = builder.objectRef<ChangeConnection>('ChangeConnection').implement({
-  description: 'A page of the feed, in the order in which the changes were committed.',
-  fields: (t) => ({
-    edges: t.field({
-      type: [changeEdgeType],
-      description: 'The changes of this page, each with its cursor.',
-      resolve: ({ changes }) => [...changes],
-    }),
-    nodes: t.field({
-      type: [changeType],
-      description: 'The changes of this page.',
-      resolve: ({ changes }) => [...changes],
-    }),
-    pageInfo: t.field({
-      type: pageInfoType,
-      description: 'Where the next page begins. `endCursor` is there even if this page is empty.',
-      resolve: ({ changes, end, hasMore, isFirst }) => ({
-        hasNextPage: hasMore,
-        hasPreviousPage: !isFirst,
-        startCursor: changes[0]?.id ?? null,
-        endCursor: end,
-      }),
-    }),
-  }),
+const changeConnectionType = connectionType<ShownChange>(changeType, ({ id }) => id, {
+  connection: 'A page of the feed, in the order in which the changes were committed.',
+  edges: 'The changes of this page, each with its cursor.',
+  nodes: 'The changes of this page.',
+  pageInfo: 'Where the next page begins. `endCursor` is there even if this page is empty.',
+  edge: 'A change in a connection, with its cursor.',
+  cursor: 'The place of the change: the same as its `id`.',
+  node: 'The change.',
 });
 
 const afterCursor = changeCursor('after');
@@ -149,7 +118,8 @@ builder.queryField('changes', (t) =>
         (units) => context.charge(units * COST_PER_UNIT),
       );
       const wanted = { user: selects(info, 'Change.user'), accounts: selects(info, 'User.accounts') };
-      return { ...page, changes: await withUsers(page.changes, wanted, context), isFirst: after == null };
+      const nodes = await withUsers(page.changes, wanted, context);
+      return { nodes, hasNextPage: page.hasMore, hasPreviousPage: after != null, endCursor: page.end };
     },
   }),
 );

@@ -7,21 +7,21 @@ import {
   PAGE_SIZE,
   type Position,
   parse,
+  readUserFilter,
   type StateFilter,
   type UserFilter,
-  userFilter,
 } from '../domain/filters.js';
 import type { User } from '../domain/users.js';
 import { costs } from '../engine/cost.js';
 import { selects } from '../engine/nodes.js';
 import { AppError, badInput } from '../errors.js';
 import { builder, loginMethodEnum, SURCHARGES } from './builder.js';
+import { connectionType, type Page } from './connections.js';
 import { userType } from './users.js';
 
 /* Users in lists: by cursor, by page number, and their number. */
 
 const cursors = { after: cursor('after'), before: cursor('before') };
-const dates = { startDate: dateBound('startDate', 'first').nullish(), endDate: dateBound('endDate', 'last').nullish() };
 const logins = {
   before: dateBound('lastLoginBefore', 'first').nullish(),
   after: dateBound('lastLoginAfter', 'first').nullish(),
@@ -77,21 +77,11 @@ function hasState(input: FilterInput): boolean {
 
 /** The filter of a total, which the tallies have to know. */
 function toCountedFilter(what: string, input: FilterInput): UserFilter {
-  if (!hasState(input)) return toFilter(input);
+  if (!hasState(input)) return readUserFilter(input);
   throw new AppError(
     'BAD_USER_INPUT',
     `filter: ${what} cannot select by lastLoginBefore, lastLoginAfter or banned, because such users are not counted; ask for users without totalCount.`,
   );
-}
-
-function toFilter(input: FilterInput): UserFilter {
-  if (input?.loginMethods?.length === 0)
-    throw badInput('loginMethods', [], 'at least one login method, or null for all');
-  return userFilter({
-    createdFrom: parse(dates.startDate, input?.startDate),
-    createdTo: parse(dates.endDate, input?.endDate),
-    loginMethods: input?.loginMethods,
-  });
 }
 
 builder.queryField('userCount', (t) =>
@@ -157,93 +147,30 @@ builder.queryField('userPage', (t) =>
   }),
 );
 
-interface UserConnection {
-  users: User[];
-  hasNextPage: boolean;
-  hasPreviousPage: boolean;
-  total: number | null;
-  /** Where a scan ended, which may be no user of this page. */
-  end?: { readonly of: 'startCursor' | 'endCursor'; readonly position: Position | null };
+interface UserPageByCursor extends Page<User> {
+  readonly total: number | null;
 }
 
-interface PageInfo {
-  hasNextPage: boolean;
-  hasPreviousPage: boolean;
-  startCursor: string | null;
-  endCursor: string | null;
-}
-
-export const pageInfoType = builder.objectRef<PageInfo>('PageInfo').implement({
-  description: 'Where a page of a connection stands in the whole list (Relay).',
-  // Other subgraphs have connections too.
-  directives: { shareable: {} },
-  fields: (t) => ({
-    hasNextPage: t.exposeBoolean('hasNextPage', {
-      description:
-        'Whether there is more after this page. Exact, in whichever direction you page, except where a filter selects by last login or ban.',
-    }),
-    hasPreviousPage: t.exposeBoolean('hasPreviousPage', {
-      description:
-        'Whether there is more before this page. Exact for users, in whichever direction you page; for changes and bans, and where a filter selects by last login or ban, whether `after` was given.',
-    }),
-    startCursor: t.exposeString('startCursor', {
-      nullable: true,
-      description:
-        'The cursor of the first item of this page; null when the page is empty, except where a filter selects by last login or ban.',
-    }),
-    endCursor: t.exposeString('endCursor', {
-      nullable: true,
-      description:
-        'The cursor of the last item of this page, to be given as `after`; null when a page of users or bans is empty, except where a filter selects by last login or ban: then it is where the search of this page ended. A page of changes always has one.',
-    }),
-  }),
+const userConnectionType = connectionType<User, UserPageByCursor>(userType, cursorOf, {
+  connection: 'A page of users, newest first (Relay).',
+  edges: 'The users of this page, each with a cursor.',
+  nodes: 'The users of this page, without cursors.',
+  pageInfo: 'What is before and after this page.',
+  edge: 'A user in a connection, with the cursor of their place in the list.',
+  cursor:
+    'The place of this user in the list, for `after` and `before`. It stays valid while users come and go, even when this user is removed. Opaque: pass it on as it is.',
+  node: 'The user at this place.',
 });
 
-const userEdgeType = builder.objectRef<User>('UserEdge').implement({
-  description: 'A user in a connection, with the cursor of their place in the list.',
-  fields: (t) => ({
-    cursor: t.string({
-      description:
-        'The place of this user in the list, for `after` and `before`. It stays valid while users come and go, even when this user is removed. Opaque: pass it on as it is.',
-      resolve: (user) => cursorOf(user),
-    }),
-    node: t.field({ type: userType, description: 'The user at this place.', resolve: (user) => user }),
+builder.objectField(userConnectionType, 'totalCount', (t) =>
+  t.int({
+    description:
+      'The exact number of users that the filter selects, on all pages together, of the same instant as the users of this page. Refused where the filter has `lastLoginBefore`, `lastLoginAfter` or `banned`.',
+    extensions: costs({ surcharge: SURCHARGES.total }),
+    // Counted with the rows, in one statement, because `selects` has found this field.
+    resolve: ({ total }) => total as number,
   }),
-});
-
-const userConnectionType = builder.objectRef<UserConnection>('UserConnection').implement({
-  description: 'A page of users, newest first (Relay).',
-  fields: (t) => ({
-    edges: t.field({
-      type: [userEdgeType],
-      description: 'The users of this page, each with a cursor.',
-      resolve: ({ users }) => users,
-    }),
-    nodes: t.field({
-      type: [userType],
-      description: 'The users of this page, without cursors.',
-      resolve: ({ users }) => users,
-    }),
-    pageInfo: t.field({
-      type: pageInfoType,
-      description: 'What is before and after this page.',
-      resolve: ({ users, hasNextPage, hasPreviousPage, end }) => ({
-        hasNextPage,
-        hasPreviousPage,
-        startCursor: users.length === 0 ? null : cursorOf(users[0] as User),
-        endCursor: users.length === 0 ? null : cursorOf(users.at(-1) as User),
-        ...(end && { [end.of]: end.position && encodeCursor(end.position) }),
-      }),
-    }),
-    totalCount: t.int({
-      description:
-        'The exact number of users that the filter selects, on all pages together, of the same instant as the users of this page. Refused where the filter has `lastLoginBefore`, `lastLoginAfter` or `banned`.',
-      extensions: costs({ surcharge: SURCHARGES.total }),
-      // Counted with the rows, in one statement, because `selects` has found this field.
-      resolve: ({ total }) => total as number,
-    }),
-  }),
-});
+);
 
 builder.queryField('users', (t) =>
   t.field({
@@ -280,7 +207,7 @@ builder.queryField('users', (t) =>
         withAccounts: selects(info, 'User.accounts'),
       } as const;
       const withTotal = selects(info, 'UserConnection.totalCount');
-      const selected = withTotal ? toCountedFilter('totalCount', filter) : toFilter(filter);
+      const selected = withTotal ? toCountedFilter('totalCount', filter) : readUserFilter(filter);
       const state = toState(filter);
       if (state !== null) {
         const found = await services.users.scanWindow(scope, selected, state, window);
@@ -292,7 +219,7 @@ builder.queryField('users', (t) =>
         withNewer: selects(info, 'PageInfo.hasPreviousPage'),
         withOlder: selects(info, 'PageInfo.hasNextPage'),
       });
-      return { users: rows.users, hasNextPage: rows.hasOlder, hasPreviousPage: rows.hasNewer, total: rows.total };
+      return { nodes: rows.users, hasNextPage: rows.hasOlder, hasPreviousPage: rows.hasNewer, total: rows.total };
     },
   }),
 );
@@ -301,14 +228,14 @@ builder.queryField('users', (t) =>
 function scanned(
   { users, hasMore, end }: Awaited<ReturnType<Services['users']['scanWindow']>>,
   { from, after, before }: { from: 'newest' | 'oldest'; after: Position | null; before: Position | null },
-): UserConnection {
+): UserPageByCursor {
   const isForward = from === 'newest';
   return {
-    users,
+    nodes: users,
     total: null,
     hasNextPage: before !== null || (isForward && hasMore),
     hasPreviousPage: after !== null || (!isForward && hasMore),
-    end: { of: isForward ? 'endCursor' : 'startCursor', position: end },
+    [isForward ? 'endCursor' : 'startCursor']: end && encodeCursor(end),
   };
 }
 

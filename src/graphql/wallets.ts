@@ -7,13 +7,13 @@ import {
   parseAddress,
   readWallet,
   requireAddress,
-  VERDICTS,
   type WalletVerdict,
 } from '../domain/wallets.js';
 import { costs } from '../engine/cost.js';
 import { selects } from '../engine/nodes.js';
 import { AppError } from '../errors.js';
 import { builder, networkEnum, SURCHARGES, walletTypeEnum } from './builder.js';
+import { valuesOf } from './enums.js';
 
 // As in REST, null is an error and never "not pinned": it is what a caller sends who has lost the id.
 const requiredUserId = userId('userId');
@@ -86,16 +86,13 @@ builder.queryField('verifyWallet', (t) =>
   }),
 );
 
-const verdictDescriptions: Record<WalletVerdict['verdict'], string> = {
-  VERIFIED: 'The address belongs to a current user of the project and, where `userId` was given, to that user.',
-  NOT_OWNED: 'It does not.',
-  MALFORMED: 'It is no address, or `userId` is no user ID; `reason` says why. Nothing was looked up.',
-};
 const verdictEnum = builder.enumType('WalletVerdictKind', {
   description: 'The decision about a wallet.',
-  values: Object.fromEntries(
-    VERDICTS.map((verdict) => [verdict, { value: verdict, description: verdictDescriptions[verdict] }]),
-  ) as Record<WalletVerdict['verdict'], { value: WalletVerdict['verdict']; description: string }>,
+  values: valuesOf<WalletVerdict['verdict']>({
+    VERIFIED: 'The address belongs to a current user of the project and, where `userId` was given, to that user.',
+    NOT_OWNED: 'It does not.',
+    MALFORMED: 'It is no address, or `userId` is no user ID; `reason` says why. Nothing was looked up.',
+  }),
 });
 
 const verdictType = builder.objectRef<WalletVerdict & { readonly asOf: string }>('WalletVerdict').implement({
