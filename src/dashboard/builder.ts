@@ -9,7 +9,7 @@ import type { ActiveSession, Operator, OperatorRole } from '../domain/operators.
 import type { ProjectScope, SecretScope } from '../domain/projects.js';
 import { type WrapResolver, wrapResolvers } from '../engine/execution.js';
 import { AppError } from '../errors.js';
-import { addEnums, valuesOf } from '../graphql/enums.js';
+import { addEnums, required, valuesOf } from '../graphql/shared.js';
 
 /** What a resolver gets: the session of the request with its operator, and the services. */
 export interface DashboardContext {
@@ -148,12 +148,5 @@ export const secretScopeEnum = builder.enumType('SecretScope', {
     changes: meaningOf('changes'),
   }),
 });
-
-/** Options of a field that may be null. */
-export const orNull = (description: string) => ({ nullable: true, description }) as const;
-/** Options of a field that is an instant or null. */
-export const instantOrNull = (description: string) => ({ type: 'DateTime', nullable: true, description }) as const;
-/** Options of an argument that must be given. */
-export const required = (description: string) => ({ required: true, description }) as const;
 
 export const APP_ID = required('The App ID of the project.');

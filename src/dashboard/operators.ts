@@ -9,7 +9,8 @@ import {
   requirePermission,
 } from '../domain/operators.js';
 import { AppError, badInput } from '../errors.js';
-import { builder, type DashboardContext, instantOrNull, orNull, required, roleEnum } from './builder.js';
+import { instantOrNull, orNull, required, withDefault } from '../graphql/shared.js';
+import { builder, type DashboardContext, roleEnum } from './builder.js';
 import { readLimit } from './paging.js';
 
 const meType = builder.objectRef<DashboardContext>('Me').implement({
@@ -100,7 +101,7 @@ builder.queryFields((t) => ({
     type: [logEntryType],
     description: 'What was done beside the projects, newest first. Needs ADMIN.',
     args: {
-      first: t.arg.int({ required: true, defaultValue: 50, description: 'How many entries, 1 to 100.' }),
+      first: t.arg.int(withDefault(50, 'How many entries, 1 to 100.')),
       before: t.arg.id({ description: 'Only entries before the one with this id.' }),
     },
     resolve: (_root, { first, before }, { services, operator }) =>

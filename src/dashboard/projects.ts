@@ -4,8 +4,8 @@ import { cursor, parse } from '../domain/filters.js';
 import type { OpenProject } from '../domain/projects.js';
 import { type LoginMethod, MAX_BUCKETS, type SignUps } from '../domain/users.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
-import { valuesOf } from '../graphql/enums.js';
-import { APP_ID, builder, type DashboardContext, instantOrNull, loginMethodEnum, orNull, required } from './builder.js';
+import { instantOrNull, orNull, required, valuesOf, withDefault } from '../graphql/shared.js';
+import { APP_ID, builder, type DashboardContext, loginMethodEnum } from './builder.js';
 import { connectionType, readLimit } from './paging.js';
 
 export const projectType = builder.objectRef<OpenProject>('Project').implement({
@@ -79,7 +79,7 @@ builder.queryFields((t) => ({
     description: 'The projects, newest first.',
     args: {
       search: t.arg.string({ description: 'Only those whose name or App ID contains this.' }),
-      first: t.arg.int({ required: true, defaultValue: 50, description: 'How many, 1 to 100.' }),
+      first: t.arg.int(withDefault(50, 'How many, 1 to 100.')),
       after: t.arg.string({ description: 'A cursor: only projects after it.' }),
     },
     resolve: async (_root, { search, first, after }, { services, operator }) => {

@@ -1,6 +1,7 @@
 import { SECRET_SCOPES, type Secret } from '../domain/projects.js';
 import { badInput } from '../errors.js';
-import { APP_ID, builder, instantOrNull, required, secretScopeEnum } from './builder.js';
+import { instantOrNull, required, withDefault } from '../graphql/shared.js';
+import { APP_ID, builder, secretScopeEnum } from './builder.js';
 import { readId } from './operators.js';
 import { projectType } from './projects.js';
 
@@ -62,11 +63,9 @@ builder.mutationFields((t) => ({
       label: t.arg.string(required('What people and the audit trail call it.')),
       scopes: t.arg({ type: [secretScopeEnum], required: true, description: 'What it permits, at least one.' }),
       expiresInSeconds: t.arg.int({ description: 'When it ends, from now; without it never.' }),
-      documentsOnly: t.arg.boolean({
-        required: true,
-        defaultValue: false,
-        description: 'Whether over GraphQL only registered documents are executed for it.',
-      }),
+      documentsOnly: t.arg.boolean(
+        withDefault(false, 'Whether over GraphQL only registered documents are executed for it.'),
+      ),
     },
     resolve: async (
       _root,
@@ -93,11 +92,7 @@ builder.mutationFields((t) => ({
     args: {
       appId: t.arg.id(APP_ID),
       label: t.arg.string(required('The label of the secret.')),
-      overlapSeconds: t.arg.int({
-        required: true,
-        defaultValue: 0,
-        description: 'How long the old secret still works; 0 ends it at once.',
-      }),
+      overlapSeconds: t.arg.int(withDefault(0, 'How long the old secret still works; 0 ends it at once.')),
     },
     resolve: async (_root, { appId, label, overlapSeconds }, { services, scopeOf, requestId }) => {
       const scope = await scopeOf(appId);

@@ -1,7 +1,7 @@
 import { VERSION } from '../config/build.js';
-import { valuesOf } from '../graphql/enums.js';
+import { orNull, valuesOf } from '../graphql/shared.js';
 import type { Admission } from '../http/admission.js';
-import { builder, type Check, type Figure, orNull, type StatusSource } from './builder.js';
+import { builder, type Check, type Figure, type StatusSource } from './builder.js';
 
 const checkStateEnum = builder.enumType('CheckState', {
   description: 'What a check found.',

@@ -3,17 +3,8 @@ import type { OpenProject, Permission, ProjectScope } from '../domain/projects.j
 import type { Account, User, UserDetails } from '../domain/users.js';
 import { checksumAddress, parseAddress } from '../domain/wallets.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
-import {
-  APP_ID,
-  builder,
-  type DashboardContext,
-  instantOrNull,
-  loginMethodEnum,
-  networkEnum,
-  orNull,
-  required,
-  walletTypeEnum,
-} from './builder.js';
+import { instantOrNull, orNull, required, withDefault } from '../graphql/shared.js';
+import { APP_ID, builder, type DashboardContext, loginMethodEnum, networkEnum, walletTypeEnum } from './builder.js';
 import { connectionType, DEFAULT_PAGE, MAX_PAGE, readLimit } from './paging.js';
 import { projectType } from './projects.js';
 
@@ -152,8 +143,8 @@ builder.objectFields(projectType, (t) => ({
     description: 'Users, newest first, by page number: any page at once.',
     args: {
       filter: t.arg(filterArgument),
-      page: t.arg.int({ required: true, defaultValue: 1, description: 'The page number, from 1.' }),
-      limit: t.arg.int({ required: true, defaultValue: DEFAULT_PAGE, description: 'Users per page, 1 to 100.' }),
+      page: t.arg.int(withDefault(1, 'The page number, from 1.')),
+      limit: t.arg.int(withDefault(DEFAULT_PAGE, 'Users per page, 1 to 100.')),
     },
     resolve: async (project, { filter, page, limit }, { services }) => {
       if (page < 1) throw badInput('page', page, 'a whole number, 1 and up');
@@ -203,11 +194,7 @@ builder.objectFields(projectType, (t) => ({
       'The users whom a text means, newest first: a user ID (also of a removed user), a login email, an address, or else the value of an identity under any method; and in any case an external ID.',
     args: {
       any: t.arg.string(required('What is known of the user.')),
-      removed: t.arg.boolean({
-        required: true,
-        defaultValue: false,
-        description: 'At most 100 removed users instead of current ones.',
-      }),
+      removed: t.arg.boolean(withDefault(false, 'At most 100 removed users instead of current ones.')),
     },
     resolve: async (project, { any, removed }, { services }) =>
       (await services.users.searchAny(project.scope, any, removed)).map(within(project)),

@@ -1,8 +1,8 @@
 import { changeCursor } from '../domain/changes.js';
 import { parse } from '../domain/filters.js';
 import type { Attempt, NewWebhook, TestResult, Webhook, WebhookSecret } from '../domain/webhooks.js';
-import { valuesOf } from '../graphql/enums.js';
-import { APP_ID, builder, changeTypeEnum, instantOrNull, orNull, required } from './builder.js';
+import { instantOrNull, orNull, required, valuesOf, withDefault } from '../graphql/shared.js';
+import { APP_ID, builder, changeTypeEnum } from './builder.js';
 import { readId } from './operators.js';
 import { projectType } from './projects.js';
 import { readSeconds } from './secrets.js';
@@ -106,7 +106,7 @@ builder.mutationFields((t) => ({
       appId: t.arg.id(APP_ID),
       url: t.arg.string(required('Where changes are sent, over https.')),
       types: t.arg({ type: [changeTypeEnum], description: 'Only changes of these types; without it all.' }),
-      description: t.arg.string({ required: true, defaultValue: '', description: 'A note for people.' }),
+      description: t.arg.string(withDefault('', 'A note for people.')),
     },
     resolve: async (_root, { appId, url, types, description }, { services, scopeOf, requestId }) =>
       services.webhooks.addWebhook(await scopeOf(appId), { url, types: types ?? null, description }, requestId),
@@ -117,11 +117,7 @@ builder.mutationFields((t) => ({
     args: {
       appId: t.arg.id(APP_ID),
       id: t.arg.id(idArgument),
-      overlapSeconds: t.arg.int({
-        required: true,
-        defaultValue: 0,
-        description: 'How long the old secret signs too; 0 ends it at once.',
-      }),
+      overlapSeconds: t.arg.int(withDefault(0, 'How long the old secret signs too; 0 ends it at once.')),
     },
     resolve: async (_root, { appId, id, overlapSeconds }, { services, scopeOf, requestId }) => {
       const scope = await scopeOf(appId);

@@ -6,6 +6,7 @@ import { selects } from '../engine/nodes.js';
 import { badInput } from '../errors.js';
 import { builder, SURCHARGES } from './builder.js';
 import { connectionType } from './connections.js';
+import { withDefault } from './shared.js';
 import { userType } from './users.js';
 
 /** A ban with its user, if that was asked for. */
@@ -47,11 +48,7 @@ builder.queryField('bans', (t) =>
     description:
       'The banned identities of the project, newest ban first, by cursor. Bans that come and go meanwhile never make others appear twice or go missing. They are not counted.',
     args: {
-      first: t.arg.int({
-        required: true,
-        defaultValue: PAGE_SIZE.default,
-        description: `The number of bans, 1 to ${PAGE_SIZE.max}.`,
-      }),
+      first: t.arg.int(withDefault(PAGE_SIZE.default, `The number of bans, 1 to ${PAGE_SIZE.max}.`)),
       after: t.arg.string({ description: 'A cursor: only bans after it in the list, which are older.' }),
     },
     extensions: costs({

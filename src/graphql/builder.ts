@@ -10,7 +10,7 @@ import type { Account, User } from '../domain/users.js';
 import type { EngineContext } from '../engine/cost.js';
 import { countCosts, isLarge, type PreparedRequest, wrapForEngine, wrapResolvers } from '../engine/execution.js';
 import type { Requester } from '../http/threads.js';
-import { addEnums } from './enums.js';
+import { addEnums } from './shared.js';
 
 /** What a resolver gets: the project of the request's credentials, the services, and the request's id for the audit trail. */
 export interface GraphQLContext extends EngineContext {

@@ -8,6 +8,7 @@ import { selects } from '../engine/nodes.js';
 import { badInput } from '../errors.js';
 import { builder, changeTypeEnum, type GraphQLContext, SURCHARGES } from './builder.js';
 import { connectionType } from './connections.js';
+import { orNull, withDefault } from './shared.js';
 import { userType } from './users.js';
 
 /** A change whose user was read with it, if that was wanted and is permitted; or an error, if it cannot be answered. */
@@ -24,11 +25,7 @@ const changeType = builder.objectRef<ShownChange>('Change').implement({
     }),
     type: t.field({ type: changeTypeEnum, description: 'What has changed.', resolve: ({ type }) => type }),
     at: t.expose('at', { type: 'DateTime', description: 'When the transaction of the change began.' }),
-    userId: t.id({
-      nullable: true,
-      description: 'The ID of the user; null for a ban of an identity that no current user has.',
-      resolve: ({ userId }) => userId,
-    }),
+    userId: t.exposeID('userId', orNull('The ID of the user; null for a ban of an identity that no current user has.')),
     fields: t.stringList({
       description:
         'Of `USER_UPDATED`: the fields that have changed: `authMethod`, `authValue`, `email`, `wallet`, `externalId`, `createdAt` or `accounts`. Otherwise empty.',
@@ -97,11 +94,7 @@ builder.queryField('changes', (t) =>
       'What has changed, oldest first, at least all that was committed before the request; a transaction that stays open for long holds up what comes after it. No change is skipped or comes twice. With `types`, a page may have fewer than `first` although `hasNextPage` is true. Needs the scope `changes`.',
     args: {
       after: t.arg.string({ description: `${AFTER} Without it, from the oldest change that is kept.` }),
-      first: t.arg.int({
-        required: true,
-        defaultValue: CHANGES_PAGE.default,
-        description: `The number of changes, 1 to ${CHANGES_PAGE.max}.`,
-      }),
+      first: t.arg.int(withDefault(CHANGES_PAGE.default, `The number of changes, 1 to ${CHANGES_PAGE.max}.`)),
       types: t.arg({ type: [changeTypeEnum], description: TYPES }),
     },
     extensions: costs({

@@ -17,6 +17,7 @@ import { selects } from '../engine/nodes.js';
 import { AppError, badInput } from '../errors.js';
 import { builder, loginMethodEnum, SURCHARGES } from './builder.js';
 import { connectionType, type Page } from './connections.js';
+import { withDefault } from './shared.js';
 import { userType } from './users.js';
 
 /* Users in lists: by cursor, by page number, and their number. */
@@ -122,7 +123,7 @@ builder.queryField('userPage', (t) =>
       'Users, newest first, by page number, as the REST interface lists them. Users who register meanwhile shift the pages; to walk through all users, use `users`.',
     args: {
       filter: t.arg(filterArgument),
-      page: t.arg.int({ required: true, defaultValue: 1, description: 'The page number, from 1.' }),
+      page: t.arg.int(withDefault(1, 'The page number, from 1.')),
       limit: t.arg.int({
         required: true,
         defaultValue: PAGE_SIZE.default,

@@ -13,7 +13,7 @@ import { costs } from '../engine/cost.js';
 import { selects } from '../engine/nodes.js';
 import { AppError } from '../errors.js';
 import { builder, networkEnum, SURCHARGES, walletTypeEnum } from './builder.js';
-import { valuesOf } from './enums.js';
+import { orNull, required, valuesOf } from './shared.js';
 
 // As in REST, null is an error and never "not pinned": it is what a caller sends who has lost the id.
 const requiredUserId = userId('userId');
@@ -22,6 +22,32 @@ const pinnedUserId = requiredUserId.optional();
 /** Signed by the root field if it is selected, because a field below the root must not be a promise (compiled.ts). */
 const RECEIPT_DESCRIPTION =
   'The signed decision, a JWS (Ed25519) of the type `wallet-verification+jwt`, valid for five minutes, also where the decision is a no. Its keys are at `/.well-known/jwks.json`. An error where the service signs no receipts.';
+
+/** The fields of the owner of an address; `isOfVerdict`: they say that they are null unless the wallet is verified. */
+function ownerFields(
+  t: PothosSchemaTypes.ObjectFieldBuilder<typeof builder.$inferSchemaTypes, { readonly owner: WalletOwner | null }>,
+  isOfVerdict: boolean,
+) {
+  const saying = (what: string) => orNull(isOfVerdict ? `${what}; null unless it is verified.` : `${what}.`);
+  const method = 'How that user authenticates: `email`, `passkey`, `wallet`, or the name of a social provider.';
+  return {
+    userId: t.id({ ...saying('The ID of the user who has the address'), resolve: ({ owner }) => owner?.userId }),
+    network: t.field({
+      type: networkEnum,
+      ...saying('The network of the address'),
+      resolve: ({ owner }) => owner?.network,
+    }),
+    walletType: t.field({
+      type: walletTypeEnum,
+      ...saying('Who holds the private key of the address'),
+      resolve: ({ owner }) => owner?.walletType,
+    }),
+    authMethod: t.string({
+      ...orNull(isOfVerdict ? `${method} Null unless it is verified.` : method),
+      resolve: ({ owner }) => owner?.authMethod,
+    }),
+  };
+}
 
 const verificationType = builder
   .objectRef<{ owner: WalletOwner | null; receipt: string | null }>('WalletVerification')
@@ -33,28 +59,7 @@ const verificationType = builder
           'The decision: true when the address belongs to a current user of the project and, where `userId` was given, to that user.',
         resolve: ({ owner }) => owner !== null,
       }),
-      userId: t.id({
-        nullable: true,
-        description: 'The ID of the user who has the address.',
-        resolve: ({ owner }) => owner?.userId,
-      }),
-      network: t.field({
-        type: networkEnum,
-        nullable: true,
-        description: 'The network of the address.',
-        resolve: ({ owner }) => owner?.network,
-      }),
-      walletType: t.field({
-        type: walletTypeEnum,
-        nullable: true,
-        description: 'Who holds the private key of the address.',
-        resolve: ({ owner }) => owner?.walletType,
-      }),
-      authMethod: t.string({
-        nullable: true,
-        description: 'How that user authenticates: `email`, `passkey`, `wallet`, or the name of a social provider.',
-        resolve: ({ owner }) => owner?.authMethod,
-      }),
+      ...ownerFields(t, false),
       receipt: t.exposeString('receipt', {
         nullable: true,
         description: RECEIPT_DESCRIPTION,
@@ -69,7 +74,7 @@ builder.queryField('verifyWallet', (t) =>
     description:
       'Decides whether an address belongs to a current user. Without `userId`, a yes means only that it belongs to some user of the project; where several have it, the answer names the one who linked it first, as long as that user and that link exist. A malformed address is `BAD_USER_INPUT`, not a no.',
     args: {
-      address: t.arg.string({ required: true, description: 'A Stellar (`G…`) or Ethereum (`0x…`) address.' }),
+      address: t.arg.string(required('A Stellar (`G…`) or Ethereum (`0x…`) address.')),
       userId: t.arg.id({
         description:
           'The user to whom the address must belong. Leave it out to ask about any user; an explicit null is refused, so that a lost ID cannot widen the question.',
@@ -99,33 +104,11 @@ const verdictType = builder.objectRef<WalletVerdict & { readonly asOf: string }>
   description: 'The decision about one wallet of `verifyWallets`.',
   fields: (t) => ({
     verdict: t.expose('verdict', { type: verdictEnum, description: 'The decision.' }),
-    reason: t.exposeString('reason', {
-      nullable: true,
-      description: 'Why the wallet is malformed, as `parseAddress` says it; null when it is well-formed.',
-    }),
-    userId: t.id({
-      nullable: true,
-      description: 'The ID of the user who has the address; null unless it is verified.',
-      resolve: ({ owner }) => owner?.userId,
-    }),
-    network: t.field({
-      type: networkEnum,
-      nullable: true,
-      description: 'The network of the address; null unless it is verified.',
-      resolve: ({ owner }) => owner?.network,
-    }),
-    walletType: t.field({
-      type: walletTypeEnum,
-      nullable: true,
-      description: 'Who holds the private key of the address; null unless it is verified.',
-      resolve: ({ owner }) => owner?.walletType,
-    }),
-    authMethod: t.string({
-      nullable: true,
-      description:
-        'How that user authenticates: `email`, `passkey`, `wallet`, or the name of a social provider. Null unless it is verified.',
-      resolve: ({ owner }) => owner?.authMethod,
-    }),
+    reason: t.exposeString(
+      'reason',
+      orNull('Why the wallet is malformed, as `parseAddress` says it; null when it is well-formed.'),
+    ),
+    ...ownerFields(t, true),
     asOf: t.expose('asOf', {
       type: 'DateTime',
       description:
@@ -210,7 +193,7 @@ builder.queryField('parseAddress', (t) =>
     type: reportType,
     description:
       'Checks a text by the rules for addresses that `searchUsers`, `verifyWallet` and `recordLogin` go by. It looks up no user, and a malformed address is not an error here.',
-    args: { address: t.arg.string({ required: true, description: 'The text to check.' }) },
+    args: { address: t.arg.string(required('The text to check.')) },
     resolve: (_root, { address }) => parseAddress(address),
   }),
 );

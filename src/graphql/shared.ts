@@ -2,6 +2,20 @@ import type { SchemaTypes } from '@pothos/core';
 import type { ChangeType } from '../domain/changes.js';
 import type { LoginMethod, Network, WalletType } from '../domain/users.js';
 
+/* What the public schema and that of the operators have in common. */
+
+/** Options of a field that may be null. */
+export const orNull = (description: string) => ({ nullable: true, description }) as const;
+/** Options of a field that is an instant or null. */
+export const instantOrNull = (description: string) => ({ type: 'DateTime', nullable: true, description }) as const;
+/** Options of an argument that must be given. */
+export const required = (description: string) => ({ required: true, description }) as const;
+
+/** Options of an argument that has a value where none is given. */
+export function withDefault<Value>(defaultValue: Value, description: string) {
+  return { required: true, defaultValue, description } as const;
+}
+
 /** The name of a value in a schema: `user.created` is `USER_CREATED`. */
 type NameOf<Value extends string> = Uppercase<Value extends `${infer Noun}.${infer Verb}` ? `${Noun}_${Verb}` : Value>;
 
@@ -14,7 +28,7 @@ export function valuesOf<Value extends string>(meanings: Readonly<Record<Value, 
   return Object.fromEntries(values) as { [Each in Value as NameOf<Each>]: { value: Each; description: string } };
 }
 
-/** The enums that the public schema and that of the operators have in common, on one of the two. */
+/** The enums of both, on one of the two. */
 export function addEnums<Types extends SchemaTypes>(builder: PothosSchemaTypes.SchemaBuilder<Types>) {
   return {
     loginMethodEnum: builder.enumType('LoginMethod', {
