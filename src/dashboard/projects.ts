@@ -101,12 +101,7 @@ builder.queryFields((t) => ({
   }),
 }));
 
-interface NewProject {
-  readonly project: OpenProject;
-  readonly appSecret: string;
-}
-
-const newProjectType = builder.objectRef<NewProject>('NewProject').implement({
+const newProjectType = builder.objectRef<{ project: OpenProject; appSecret: string }>('NewProject').implement({
   description: 'A new project with its first secret, which is shown this once.',
   fields: (t) => ({
     project: t.field({ type: projectType, description: 'The project.', resolve: ({ project }) => project }),

@@ -67,21 +67,15 @@ builder.mutationFields((t) => ({
         withDefault(false, 'Whether over GraphQL only registered documents are executed for it.'),
       ),
     },
-    resolve: async (
-      _root,
-      { appId, label, scopes, expiresInSeconds, documentsOnly },
-      { services, scopeOf, requestId },
-    ) => {
-      const scope = await scopeOf(appId);
+    resolve: async (_root, args, { services, scopeOf, requestId }) => {
+      const { label, scopes, expiresInSeconds, documentsOnly } = args;
+      const scope = await scopeOf(args.appId);
       scope.projectIdFor('operate');
       if (scopes.length === 0) throw badInput('scopes', [], 'at least one scope');
       const expiresInMs = expiresInSeconds == null ? null : readSeconds('expiresInSeconds', expiresInSeconds, 1);
       const distinct = SECRET_SCOPES.filter((each) => scopes.includes(each));
-      const { appSecret, id } = await services.secrets.addSecret(
-        scope,
-        { label, scopes: distinct, expiresInMs, documentsOnly },
-        requestId,
-      );
+      const wanted = { label, scopes: distinct, expiresInMs, documentsOnly };
+      const { appSecret, id } = await services.secrets.addSecret(scope, wanted, requestId);
       return { secret: await services.secrets.getSecret(scope, id), appSecret, previousExpiresAt: null };
     },
   }),

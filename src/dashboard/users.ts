@@ -93,25 +93,20 @@ export const filterInput = builder.inputType('UserFilter', {
   }),
 });
 
-interface UserPage {
-  readonly users: ProjectUser[];
-  readonly total: number;
-  readonly page: number;
-  readonly limit: number;
-}
-
-const userPageType = builder.objectRef<UserPage>('UserPage').implement({
-  description: 'A numbered page of users, newest first, with the exact total of the same instant.',
-  fields: (t) => ({
-    nodes: t.field({ type: [userType], description: 'The users of this page.', resolve: ({ users }) => users }),
-    totalCount: t.exposeInt('total', { description: 'The exact number of users on all pages together.' }),
-    page: t.exposeInt('page', { description: 'The number of this page, as asked.' }),
-    pageCount: t.int({
-      description: 'The number of pages; 1 where there is no user.',
-      resolve: ({ total, limit }) => Math.max(1, Math.ceil(total / limit)),
+const userPageType = builder
+  .objectRef<{ users: ProjectUser[]; total: number; page: number; limit: number }>('UserPage')
+  .implement({
+    description: 'A numbered page of users, newest first, with the exact total of the same instant.',
+    fields: (t) => ({
+      nodes: t.field({ type: [userType], description: 'The users of this page.', resolve: ({ users }) => users }),
+      totalCount: t.exposeInt('total', { description: 'The exact number of users on all pages together.' }),
+      page: t.exposeInt('page', { description: 'The number of this page, as asked.' }),
+      pageCount: t.int({
+        description: 'The number of pages; 1 where there is no user.',
+        resolve: ({ total, limit }) => Math.max(1, Math.ceil(total / limit)),
+      }),
     }),
-  }),
-});
+  });
 
 const userConnectionType = connectionType('UserConnection', userType, {
   description: 'Users by cursor, newest first.',

@@ -85,39 +85,75 @@ function toCountedFilter(what: string, input: FilterInput): UserFilter {
   );
 }
 
-builder.queryField('userCount', (t) =>
+const userPageType = builder
+  .objectRef<{ page: number; limit: number; totalUser: number; users: User[] }>('UserPage')
+  .implement({
+    description: 'A numbered page of users, newest first. The total and the users are of the same instant.',
+    fields: (t) => ({
+      page: t.exposeInt('page', { description: 'The number of this page, as asked.' }),
+      limit: t.exposeInt('limit', {
+        description: 'The number of users a page has, as asked; the last page may have fewer.',
+      }),
+      totalUser: t.exposeInt('totalUser', {
+        description: 'The exact number of users that the filter selects, on all pages together.',
+      }),
+      users: t.expose('users', { type: [userType], description: 'The users of this page; empty past the last page.' }),
+    }),
+  });
+
+interface UserPageByCursor extends Page<User> {
+  readonly total: number | null;
+}
+
+const userConnectionType = connectionType<User, UserPageByCursor>(userType, cursorOf, {
+  connection: 'A page of users, newest first (Relay).',
+  edges: 'The users of this page, each with a cursor.',
+  nodes: 'The users of this page, without cursors.',
+  pageInfo: 'What is before and after this page.',
+  edge: 'A user in a connection, with the cursor of their place in the list.',
+  cursor:
+    'The place of this user in the list, for `after` and `before`. It stays valid while users come and go, even when this user is removed. Opaque: pass it on as it is.',
+  node: 'The user at this place.',
+});
+
+builder.objectField(userConnectionType, 'totalCount', (t) =>
   t.int({
+    description:
+      'The exact number of users that the filter selects, on all pages together, of the same instant as the users of this page. Refused where the filter has `lastLoginBefore`, `lastLoginAfter` or `banned`.',
+    extensions: costs({ surcharge: SURCHARGES.total }),
+    // Counted with the rows, in one statement, because `selects` has found this field.
+    resolve: ({ total }) => total as number,
+  }),
+);
+
+/** The page of a scan: what lies behind its start is only known from the arguments. */
+function scanned(
+  { users, hasMore, end }: Awaited<ReturnType<Services['users']['scanWindow']>>,
+  { from, after, before }: { from: 'newest' | 'oldest'; after: Position | null; before: Position | null },
+): UserPageByCursor {
+  const isForward = from === 'newest';
+  return {
+    nodes: users,
+    total: null,
+    hasNextPage: before !== null || (isForward && hasMore),
+    hasPreviousPage: after !== null || (!isForward && hasMore),
+    [isForward ? 'endCursor' : 'startCursor']: end && encodeCursor(end),
+  };
+}
+
+function requirePageSize(name: string, value: number): void {
+  if (value < 1 || value > PAGE_SIZE.max) throw badInput(name, value, `a whole number from 1 to ${PAGE_SIZE.max}`);
+}
+
+builder.queryFields((t) => ({
+  userCount: t.int({
     description: 'The exact number of users that the filter selects.',
     args: { filter: t.arg(filterArgument) },
     extensions: costs({ surcharge: SURCHARGES.total }),
     resolve: (_root, { filter }, { scope, services }) =>
       services.users.countUsers(scope, toCountedFilter('userCount', filter)),
   }),
-);
-
-interface UserPage {
-  page: number;
-  limit: number;
-  totalUser: number;
-  users: User[];
-}
-
-const userPageType = builder.objectRef<UserPage>('UserPage').implement({
-  description: 'A numbered page of users, newest first. The total and the users are of the same instant.',
-  fields: (t) => ({
-    page: t.exposeInt('page', { description: 'The number of this page, as asked.' }),
-    limit: t.exposeInt('limit', {
-      description: 'The number of users a page has, as asked; the last page may have fewer.',
-    }),
-    totalUser: t.exposeInt('totalUser', {
-      description: 'The exact number of users that the filter selects, on all pages together.',
-    }),
-    users: t.expose('users', { type: [userType], description: 'The users of this page; empty past the last page.' }),
-  }),
-});
-
-builder.queryField('userPage', (t) =>
-  t.field({
+  userPage: t.field({
     type: userPageType,
     description:
       'Users, newest first, by page number, as the REST interface lists them. Users who register meanwhile shift the pages; to walk through all users, use `users`.',
@@ -146,35 +182,7 @@ builder.queryField('userPage', (t) =>
       return { page, limit, totalUser: total, users };
     },
   }),
-);
-
-interface UserPageByCursor extends Page<User> {
-  readonly total: number | null;
-}
-
-const userConnectionType = connectionType<User, UserPageByCursor>(userType, cursorOf, {
-  connection: 'A page of users, newest first (Relay).',
-  edges: 'The users of this page, each with a cursor.',
-  nodes: 'The users of this page, without cursors.',
-  pageInfo: 'What is before and after this page.',
-  edge: 'A user in a connection, with the cursor of their place in the list.',
-  cursor:
-    'The place of this user in the list, for `after` and `before`. It stays valid while users come and go, even when this user is removed. Opaque: pass it on as it is.',
-  node: 'The user at this place.',
-});
-
-builder.objectField(userConnectionType, 'totalCount', (t) =>
-  t.int({
-    description:
-      'The exact number of users that the filter selects, on all pages together, of the same instant as the users of this page. Refused where the filter has `lastLoginBefore`, `lastLoginAfter` or `banned`.',
-    extensions: costs({ surcharge: SURCHARGES.total }),
-    // Counted with the rows, in one statement, because `selects` has found this field.
-    resolve: ({ total }) => total as number,
-  }),
-);
-
-builder.queryField('users', (t) =>
-  t.field({
+  users: t.field({
     type: userConnectionType,
     description:
       'Users, newest first, by cursor. Page towards older users with `first` and `after: endCursor`, towards newer ones with `last` and `before: startCursor`. Users who register or are removed meanwhile never make others appear twice or go missing. Without `first` and `last` it is the first 10; both together are refused. A filter with `lastLoginBefore`, `lastLoginAfter` or `banned` looks at 1,000 users a page: a page may have fewer users than `first`, even none, although `hasNextPage` is true.',
@@ -223,23 +231,4 @@ builder.queryField('users', (t) =>
       return { nodes: rows.users, hasNextPage: rows.hasOlder, hasPreviousPage: rows.hasNewer, total: rows.total };
     },
   }),
-);
-
-/** The page of a scan: what lies behind its start is only known from the arguments. */
-function scanned(
-  { users, hasMore, end }: Awaited<ReturnType<Services['users']['scanWindow']>>,
-  { from, after, before }: { from: 'newest' | 'oldest'; after: Position | null; before: Position | null },
-): UserPageByCursor {
-  const isForward = from === 'newest';
-  return {
-    nodes: users,
-    total: null,
-    hasNextPage: before !== null || (isForward && hasMore),
-    hasPreviousPage: after !== null || (!isForward && hasMore),
-    [isForward ? 'endCursor' : 'startCursor']: end && encodeCursor(end),
-  };
-}
-
-function requirePageSize(name: string, value: number): void {
-  if (value < 1 || value > PAGE_SIZE.max) throw badInput(name, value, `a whole number from 1 to ${PAGE_SIZE.max}`);
-}
+}));

@@ -74,8 +74,8 @@ const searchInput = builder.inputType('UserSearch', {
   }),
 });
 
-builder.queryField('user', (t) =>
-  t.field({
+builder.queryFields((t) => ({
+  user: t.field({
     type: userType,
     nullable: true,
     description: 'One user by ID; null when the project has no such user.',
@@ -84,10 +84,7 @@ builder.queryField('user', (t) =>
     resolve: (_root, { id }, { scope, services }, info) =>
       services.users.findUser(scope, parse(firstId, id), wantedOf(info)),
   }),
-);
-
-builder.queryField('userByIdentity', (t) =>
-  t.field({
+  userByIdentity: t.field({
     type: userType,
     nullable: true,
     description:
@@ -104,10 +101,7 @@ builder.queryField('userByIdentity', (t) =>
     resolve: (_root, identity, { scope, services }, info) =>
       services.users.findIdentity(scope, parseIdentity(identity, camelCase), wantedOf(info)),
   }),
-);
-
-builder.queryField('userByExternalId', (t) =>
-  t.field({
+  userByExternalId: t.field({
     type: userType,
     nullable: true,
     description:
@@ -117,10 +111,7 @@ builder.queryField('userByExternalId', (t) =>
     resolve: (_root, { externalId }, { scope, services }, info) =>
       services.users.findByExternalId(scope, requireExternalId('externalId', externalId), wantedOf(info)),
   }),
-);
-
-builder.queryField('usersByIds', (t) =>
-  t.field({
+  usersByIds: t.field({
     type: [userType],
     nullable: { list: false, items: true },
     description:
@@ -138,10 +129,7 @@ builder.queryField('usersByIds', (t) =>
       return Promise.all(ids.map((id) => parse(eachId, id)).map((id) => services.users.findUser(scope, id, wanted)));
     },
   }),
-);
-
-builder.queryField('searchUsers', (t) =>
-  t.field({
+  searchUsers: t.field({
     type: [userType],
     description:
       'All users with this login email or address, newest first: one email can belong to several. Where a security decision hangs on an address, use `verifyWallet`.',
@@ -154,10 +142,7 @@ builder.queryField('searchUsers', (t) =>
         : services.users.searchByAddress(scope, requireAddress('address', by.address ?? ''), wanted);
     },
   }),
-);
-
-builder.queryField('findUser', (t) =>
-  t.field({
+  findUser: t.field({
     type: [userType],
     description:
       "The current users whom a text means, newest first, for people who search in one box: a user ID, a login email, an address, or an ID of your own system (`externalId`). Usually one or none; one email can belong to several. Where you know what a value is, ask by it: another user's external ID may look like an ID or an email.",
@@ -170,7 +155,7 @@ builder.queryField('findUser', (t) =>
     extensions: costs({ surcharge: 2 * SURCHARGES.search, rows: USERS_PER_SEARCH }),
     resolve: (_root, { any }, { scope, services }, info) => services.users.findAny(scope, 'any', any, wantedOf(info)),
   }),
-);
+}));
 
 export const accountType = builder.prismaObject('Account', {
   description: 'A blockchain account linked to a user. The service knows its public address only, never a private key.',

@@ -68,29 +68,6 @@ const verificationType = builder
     }),
   });
 
-builder.queryField('verifyWallet', (t) =>
-  t.field({
-    type: verificationType,
-    description:
-      'Decides whether an address belongs to a current user. Without `userId`, a yes means only that it belongs to some user of the project; where several have it, the answer names the one who linked it first, as long as that user and that link exist. A malformed address is `BAD_USER_INPUT`, not a no.',
-    args: {
-      address: t.arg.string(required('A Stellar (`G…`) or Ethereum (`0x…`) address.')),
-      userId: t.arg.id({
-        description:
-          'The user to whom the address must belong. Leave it out to ask about any user; an explicit null is refused, so that a lost ID cannot widen the question.',
-      }),
-    },
-    extensions: costs({ surcharge: SURCHARGES.search }),
-    resolve: async (_root, args, { scope, services }, info) => {
-      const address = requireAddress('address', args.address);
-      const question = { address, userId: parse(pinnedUserId, args.userId) ?? null };
-      const sign = selects(info, 'WalletVerification.receipt') ? services.receipts.begin(scope) : null;
-      const owner = await services.wallets.findOwner(scope, question);
-      return { owner, receipt: sign === null ? null : await sign(question, owner) };
-    },
-  }),
-);
-
 const verdictEnum = builder.enumType('WalletVerdictKind', {
   description: 'The decision about a wallet.',
   values: valuesOf<WalletVerdict['verdict']>({
@@ -133,32 +110,6 @@ const walletInput = builder.inputType('WalletInput', {
   }),
 });
 
-builder.queryField('verifyWallets', (t) =>
-  t.field({
-    type: [verdictType],
-    description:
-      'Decides for many wallets at once what `verifyWallet` decides for one, all at the same instant: a verdict for each of the `inputs`, in their order. A malformed wallet is a verdict here, so that the others are answered.',
-    args: {
-      inputs: t.arg({ type: [walletInput], required: true, description: `The wallets, at most ${MAX_WALLETS}.` }),
-    },
-    extensions: costs({
-      surcharge: SURCHARGES.search,
-      rows: { of: ['inputs'], otherwise: 0, atMost: MAX_WALLETS },
-      items: { of: ['inputs'], each: SURCHARGES.wallet },
-    }),
-    resolve: async (_root, { inputs }, { scope, services }, info) => {
-      if (inputs.length > MAX_WALLETS)
-        throw new AppError('BAD_USER_INPUT', `inputs: got ${inputs.length}, expected at most ${MAX_WALLETS}.`);
-      const { asOf, verdicts } = await services.wallets.verifyWallets(
-        scope,
-        inputs.map(({ address, userId: pinned }) => readWallet(requiredUserId, { address, userId: pinned })),
-        { withReceipts: selects(info, 'WalletVerdict.receipt') },
-      );
-      return verdicts.map((verdict) => ({ ...verdict, asOf }));
-    },
-  }),
-);
-
 const reportType = builder.objectRef<Address | { reason: string }>('AddressReport').implement({
   description: 'What a text is as an address: either `reason` is null, or all other fields are.',
   fields: (t) => ({
@@ -188,12 +139,55 @@ const reportType = builder.objectRef<Address | { reason: string }>('AddressRepor
   }),
 });
 
-builder.queryField('parseAddress', (t) =>
-  t.field({
+builder.queryFields((t) => ({
+  verifyWallet: t.field({
+    type: verificationType,
+    description:
+      'Decides whether an address belongs to a current user. Without `userId`, a yes means only that it belongs to some user of the project; where several have it, the answer names the one who linked it first, as long as that user and that link exist. A malformed address is `BAD_USER_INPUT`, not a no.',
+    args: {
+      address: t.arg.string(required('A Stellar (`G…`) or Ethereum (`0x…`) address.')),
+      userId: t.arg.id({
+        description:
+          'The user to whom the address must belong. Leave it out to ask about any user; an explicit null is refused, so that a lost ID cannot widen the question.',
+      }),
+    },
+    extensions: costs({ surcharge: SURCHARGES.search }),
+    resolve: async (_root, args, { scope, services }, info) => {
+      const address = requireAddress('address', args.address);
+      const question = { address, userId: parse(pinnedUserId, args.userId) ?? null };
+      const sign = selects(info, 'WalletVerification.receipt') ? services.receipts.begin(scope) : null;
+      const owner = await services.wallets.findOwner(scope, question);
+      return { owner, receipt: sign === null ? null : await sign(question, owner) };
+    },
+  }),
+  verifyWallets: t.field({
+    type: [verdictType],
+    description:
+      'Decides for many wallets at once what `verifyWallet` decides for one, all at the same instant: a verdict for each of the `inputs`, in their order. A malformed wallet is a verdict here, so that the others are answered.',
+    args: {
+      inputs: t.arg({ type: [walletInput], required: true, description: `The wallets, at most ${MAX_WALLETS}.` }),
+    },
+    extensions: costs({
+      surcharge: SURCHARGES.search,
+      rows: { of: ['inputs'], otherwise: 0, atMost: MAX_WALLETS },
+      items: { of: ['inputs'], each: SURCHARGES.wallet },
+    }),
+    resolve: async (_root, { inputs }, { scope, services }, info) => {
+      if (inputs.length > MAX_WALLETS)
+        throw new AppError('BAD_USER_INPUT', `inputs: got ${inputs.length}, expected at most ${MAX_WALLETS}.`);
+      const { asOf, verdicts } = await services.wallets.verifyWallets(
+        scope,
+        inputs.map(({ address, userId: pinned }) => readWallet(requiredUserId, { address, userId: pinned })),
+        { withReceipts: selects(info, 'WalletVerdict.receipt') },
+      );
+      return verdicts.map((verdict) => ({ ...verdict, asOf }));
+    },
+  }),
+  parseAddress: t.field({
     type: reportType,
     description:
       'Checks a text by the rules for addresses that `searchUsers`, `verifyWallet` and `recordLogin` go by. It looks up no user, and a malformed address is not an error here.',
     args: { address: t.arg.string(required('The text to check.')) },
     resolve: (_root, { address }) => parseAddress(address),
   }),
-);
+}));
