@@ -31,7 +31,7 @@ export interface Context {
   /** Locks the data directory, opens the database and applies missing migrations; returns their names. */
   open(): Promise<string[]>;
   /** Whether the database has been opened and not closed. */
-  isOpen(): boolean;
+  readonly isOpen: boolean;
   close(): Promise<void>;
 }
 
@@ -82,7 +82,6 @@ export function createContext(config: Config, options: ContextOptions): Context 
   const db = createDatabase(dbConfig, options);
   const services = createServices(db, config, options.onBackgroundFailure);
   let lock: DataDirLock | null = null;
-  let open = false;
 
   async function lockDataDirectory() {
     if (dbConfig.engine !== 'embedded' || lock !== null) return;
@@ -95,23 +94,23 @@ export function createContext(config: Config, options: ContextOptions): Context 
    * The database is not closed cleanly: that would write a checkpoint over files that may belong to the other process.
    */
   function onLost(error: DataDirLostError) {
-    open = false;
+    context.isOpen = false;
     db.abandon();
     options.onLost?.(error);
   }
 
-  return {
+  const context = {
     db,
     services,
     lockDataDirectory,
-    isOpen: () => open,
+    isOpen: false,
     async open() {
       await lockDataDirectory();
       await db.start();
       await db.check();
       if (options.serving) await db.requireSessions();
       const applied = await migrate(db.direct);
-      open = true;
+      context.isOpen = true;
       if (options.serving) {
         services.changes.start();
         // Not earlier: a standby is read only when it has what was on the primary by now, with the migrations.
@@ -122,7 +121,7 @@ export function createContext(config: Config, options: ContextOptions): Context 
       return applied;
     },
     async close() {
-      open = false;
+      context.isOpen = false;
       // Closers run in reverse. The lock is released last: the next holder may open the database at once.
       await closeAll([
         () => lock?.release(),
@@ -135,6 +134,7 @@ export function createContext(config: Config, options: ContextOptions): Context 
       ]);
     },
   };
+  return context;
 }
 
 export type Services = ReturnType<typeof createServices>;

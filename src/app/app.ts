@@ -152,7 +152,7 @@ export async function createServer({
 
   const authenticate = createAuthenticate(services.projects, runWithAdmission);
   const requireOpen = () => {
-    if (context.isOpen()) return;
+    if (context.isOpen) return;
     throw unavailable('The service is starting or closing.');
   };
   const authenticateWhenOpen: typeof authenticate = (...caller) => {
@@ -196,7 +196,7 @@ export async function createServer({
     demoCredentials,
   });
   app.decorate('checkReady', async () => {
-    if (isClosing() || !context.isOpen()) throw new Error('The service is starting or closing.');
+    if (isClosing() || !context.isOpen) throw new Error('The service is starting or closing.');
     await withReadyTimeout(context.db.check());
   });
   await app.register(healthPlugin, { checkReady: checkWorkers ?? (() => app.checkReady()) });

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { type Config, isLoopback } from '../config/config.js';
+import { type Config, LOOPBACK } from '../config/config.js';
 import type { Database } from '../db/database.js';
 import { adviseConnection } from './connection-failure.js';
 import { explainFailure } from './terminal.js';
@@ -65,7 +65,7 @@ function* checkUrl(
     if (file !== null && !existsSync(file))
       yield failed(`${setting}: ${file}, the file of ${name}, does not exist`, `Correct ${name} in ${setting}.`);
   }
-  const isLocal = hosts === '' || hosts.startsWith('/') || isLoopback(hosts.replace(/^\[(.*)\]$/, '$1'));
+  const isLocal = hosts === '' || hosts.startsWith('/') || LOOPBACK.test(hosts.replace(/^\[(.*)\]$/, '$1'));
   const fault = isLocal ? null : findUnverified(searchParams);
   if (fault !== null) yield warning(`${setting}: ${fault}`, `Set sslmode=verify-full in ${setting}.`);
 }

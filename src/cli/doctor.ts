@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import type { Command } from 'commander';
 import { runThenClose } from '../closers.js';
 import { BUILD_ADVICE, findBuildFault, PACKAGE, VERSION } from '../config/build.js';
-import { type Config, ConfigError, type Environment, findMisspelt, isLoopback, parseConfig } from '../config/config.js';
+import { type Config, ConfigError, type Environment, findMisspelt, LOOPBACK, parseConfig } from '../config/config.js';
 import { SETTINGS } from '../config/settings.js';
 import { createContext } from '../context.js';
 import { DataDirLockedError, LOCK_WAIT_MS } from '../db/lock.js';
@@ -112,7 +112,7 @@ function* checkRisks(config: Config, env: Environment): Generator<Finding> {
     const found = 'the embedded database does not fsync: a power cut may lose committed data';
     yield { id: 'production', ...warning(found, 'Set DATABASE_URL to a PostgreSQL database.') };
   }
-  if (config.graphiql && !isLoopback(config.host)) {
+  if (config.graphiql && !LOOPBACK.test(config.host)) {
     const found = `GraphiQL is shown to every client that can connect to ${config.host}`;
     yield { id: 'graphiql', ...warning(found, 'Set NODE_ENV=production, or GRAPHIQL=off.') };
   }

@@ -5,7 +5,7 @@ import type { Command } from 'commander';
 import type { Started } from '../app/channel.js';
 import { alone, connectToPrimary, type Supervisor } from '../app/worker.js';
 import { type Closer, runThenClose } from '../closers.js';
-import { type Config, findMisspelt, isLoopback, parseConfig } from '../config/config.js';
+import { type Config, findMisspelt, LOOPBACK, parseConfig } from '../config/config.js';
 import { type Context, createContext } from '../context.js';
 import { isUnreachable } from '../db/failures.js';
 import { LOCK_WAIT_MS } from '../db/lock.js';
@@ -112,9 +112,9 @@ async function serve(config: Config, log: Logger, operations: Operations, superv
       },
       demoCredentials: ({ headers }) =>
         isEmbedded &&
-        isLoopback(config.host) &&
+        LOOPBACK.test(config.host) &&
         config.trustProxy === false &&
-        isLoopback(hostnameOf(headers.host)) &&
+        LOOPBACK.test(hostnameOf(headers.host)) &&
         !Object.keys(headers).some((name) => PROXY_HEADER.test(name))
           ? demo
           : null,

@@ -61,7 +61,7 @@ export function parseConfig(env: Environment): Config {
 
 function configOf(values: SettingValues) {
   const production = values.NODE_ENV === 'production';
-  const isPrivate = !production && isLoopback(values.HOST);
+  const isPrivate = !production && LOOPBACK.test(values.HOST);
   const dataDir = resolve(values.DATA_DIR);
   // If both name a header, the later one counts.
   const tracesHeaders = [values.OTEL_EXPORTER_OTLP_HEADERS, values.OTEL_EXPORTER_OTLP_TRACES_HEADERS].filter(
@@ -191,7 +191,12 @@ function incompleteOidc(given: Environment): Fault[] {
     sentence: `${setting} must be set, because the single sign-on needs ${OIDC_SETTINGS.join(', ')}.`,
   }));
   const issuer = given['OIDC_ISSUER'];
-  if (issuer && URL.canParse(issuer) && new URL(issuer).protocol === 'http:' && !isLoopback(new URL(issuer).hostname))
+  if (
+    issuer &&
+    URL.canParse(issuer) &&
+    new URL(issuer).protocol === 'http:' &&
+    !LOOPBACK.test(new URL(issuer).hostname)
+  )
     faults.push({
       setting: 'OIDC_ISSUER',
       sentence: 'OIDC_ISSUER must begin with https://, unless it is on this machine.',
@@ -213,9 +218,8 @@ function tracesUrlOf(endpoint: string): string {
   return url.href;
 }
 
-export function isLoopback(host: string): boolean {
-  return host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host);
-}
+/** A host of this machine. */
+export const LOOPBACK = /^(localhost|::1|127(\.\d{1,3}){3})$/;
 
 /** How many letters may differ. In a short name only one: variables of other programs are often that similar. */
 const differencesAllowed = (name: string) => (name.length < 8 ? 1 : 2);

@@ -1,5 +1,6 @@
 import type { Services } from '../context.js';
 import { AUDIT_ACTIONS, type AuditEntry, type AuditQuestion, type OpenProject } from '../domain/projects.js';
+import { orNull, withDefault } from '../graphql/shared.js';
 import { builder } from './builder.js';
 import { type Connection, connectionType, readLimit } from './paging.js';
 import { projectType } from './projects.js';
@@ -14,11 +15,8 @@ const entryType = builder.objectRef<AuditEntry>('AuditEntry').implement({
       description: 'Who did it: `operator:NAME`, `operator` for one without a name, or the label of a secret.',
     }),
     action: t.exposeString('action', { description: 'What was done: one of `auditActions`.' }),
-    requestId: t.exposeString('requestId', {
-      nullable: true,
-      description: 'The id of the request; null for a command.',
-    }),
-    userId: t.id({ nullable: true, description: 'The user whom it concerns.', resolve: ({ userId }) => userId }),
+    requestId: t.exposeString('requestId', orNull('The id of the request; null for a command.')),
+    userId: t.exposeID('userId', orNull('The user whom it concerns.')),
     details: t.string({ description: 'More about it, as JSON.', resolve: ({ details }) => JSON.stringify(details) }),
   }),
 });
@@ -50,7 +48,7 @@ builder.objectFields(projectType, (t) => ({
       userId: t.arg.id({ description: 'The user whom it concerns.' }),
       since: t.arg({ type: 'DateTime', description: 'Not before this: a date or an RFC 3339 date-time.' }),
       until: t.arg({ type: 'DateTime', description: 'Not after this: a date or an RFC 3339 date-time.' }),
-      first: t.arg.int({ required: true, defaultValue: 50, description: 'How many, 1 to 100.' }),
+      first: t.arg.int(withDefault(50, 'How many, 1 to 100.')),
       after: t.arg.string({ description: AFTER }),
     },
     resolve: (project, { first, after, ...question }, { services }) =>
@@ -67,7 +65,7 @@ builder.objectField(userType, 'audit', (t) =>
     type: auditConnectionType,
     description: 'The entries of the audit trail that concern the user, newest first.',
     args: {
-      first: t.arg.int({ required: true, defaultValue: 20, description: 'How many, 1 to 100.' }),
+      first: t.arg.int(withDefault(20, 'How many, 1 to 100.')),
       after: t.arg.string({ description: AFTER }),
     },
     resolve: ({ id, project }, page, { services }) => listPage(services, project, { userId: String(id) }, page),

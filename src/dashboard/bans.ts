@@ -1,6 +1,7 @@
 import { type Ban, camelCase, type ListedBan, parseIdentity } from '../domain/identities.js';
 import type { OpenProject } from '../domain/projects.js';
-import { builder } from './builder.js';
+import { required, withDefault } from '../graphql/shared.js';
+import { APP_ID, builder } from './builder.js';
 import { connectionType, readLimit } from './paging.js';
 import { projectType } from './projects.js';
 
@@ -33,7 +34,7 @@ builder.objectField(projectType, 'bans', (t) =>
     description: 'The banned identities, newest ban first.',
     args: {
       search: t.arg.string({ description: 'Only those whose value contains this, whatever its case.' }),
-      first: t.arg.int({ required: true, defaultValue: 50, description: 'How many, 1 to 100.' }),
+      first: t.arg.int(withDefault(50, 'How many, 1 to 100.')),
       after: t.arg.string({ description: 'A cursor: only bans after it, which are older.' }),
     },
     resolve: async (project, { search, first, after }, { services }) => {
@@ -48,21 +49,14 @@ builder.objectField(projectType, 'bans', (t) =>
   }),
 );
 
-const identityArguments = {
-  authMethod: { required: true, description: 'The method: `email`, `passkey`, `wallet`, or the name of a provider.' },
-  authValue: { required: true, description: 'The login email, the address, or the ID at the provider.' },
-} as const;
-const appIdArgument = { required: true, description: 'The App ID of the project.' } as const;
+const METHOD = required('The method: `email`, `passkey`, `wallet`, or the name of a provider.');
+const VALUE = required('The login email, the address, or the ID at the provider.');
 
 builder.mutationFields((t) => ({
   banIdentity: t.field({
     type: banType,
     description: 'Bans an identity, also one without a user. Idempotent. Needs SUPPORT. NOT_FOUND; BAD_USER_INPUT.',
-    args: {
-      appId: t.arg.id(appIdArgument),
-      authMethod: t.arg.string(identityArguments.authMethod),
-      authValue: t.arg.string(identityArguments.authValue),
-    },
+    args: { appId: t.arg.id(APP_ID), authMethod: t.arg.string(METHOD), authValue: t.arg.string(VALUE) },
     resolve: async (_root, { appId, ...given }, { services, scopeOf, requestId }) => {
       const scope = await scopeOf(appId);
       scope.projectIdFor('ban');
@@ -72,11 +66,7 @@ builder.mutationFields((t) => ({
   }),
   unbanIdentity: t.boolean({
     description: 'Lifts the ban of an identity. Idempotent. Needs SUPPORT. NOT_FOUND; BAD_USER_INPUT.',
-    args: {
-      appId: t.arg.id(appIdArgument),
-      authMethod: t.arg.string(identityArguments.authMethod),
-      authValue: t.arg.string(identityArguments.authValue),
-    },
+    args: { appId: t.arg.id(APP_ID), authMethod: t.arg.string(METHOD), authValue: t.arg.string(VALUE) },
     resolve: async (_root, { appId, ...given }, { services, scopeOf, requestId }) => {
       const scope = await scopeOf(appId);
       scope.projectIdFor('ban');

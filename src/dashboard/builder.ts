@@ -3,13 +3,12 @@ import PrismaPlugin from '@pothos/plugin-prisma';
 import type { FastifyRequest } from 'fastify';
 import type { Services } from '../context.js';
 import type PrismaTypes from '../db/generated/pothos.js';
-import { getDatamodel } from '../db/generated/pothos.js';
 import { requireNoNul } from '../domain/input-limits.js';
-import { type ActiveSession, type Operator, OperatorRole } from '../domain/operators.js';
-import { type ProjectScope, SecretScope } from '../domain/projects.js';
+import type { ActiveSession, Operator, OperatorRole } from '../domain/operators.js';
+import type { ProjectScope, SecretScope } from '../domain/projects.js';
 import { type WrapResolver, wrapResolvers } from '../engine/execution.js';
 import { AppError } from '../errors.js';
-import { addEnums } from '../graphql/enums.js';
+import { addEnums, prisma, required, valuesOf } from '../graphql/shared.js';
 
 /** What a resolver gets: the session of the request with its operator, and the services. */
 export interface DashboardContext {
@@ -34,9 +33,9 @@ export interface DashboardContext {
 /** What the page "Status" shows. */
 export interface StatusSource {
   readonly checks: () => Promise<Check[]>;
-  readonly figures: () => Promise<Figure[]>;
+  readonly figures: () => Figure[];
   readonly database: string;
-  readonly startedAt: Date;
+  readonly startedAt: string;
 }
 
 export interface Check {
@@ -99,13 +98,8 @@ export const builder = new SchemaBuilder<{
 }>({
   defaultFieldNullability: false,
   plugins: [wrapResolvers, PrismaPlugin],
+  prisma,
   wrapResolver: guarded,
-  prisma: {
-    dmmf: getDatamodel(),
-    client: () => {
-      throw new Error('A resolver may not query the database; ask a service.');
-    },
-  },
 });
 
 builder.queryType({
@@ -115,25 +109,17 @@ builder.mutationType({
   description: 'What an operator changes. Every field says the role that it needs, and is recorded.',
 });
 
+/** Services make and read such texts. */
+const asText = { serialize: (text: string) => text, parseValue: (text: unknown) => text as string };
 builder.scalarType('DateTime', {
   description: 'An instant as an RFC 3339 string, in UTC and with milliseconds: `2026-01-31T12:00:00.000Z`.',
-  serialize: (instant) => instant,
-  parseValue: (value) => value as string,
+  ...asText,
 });
-builder.scalarType('Date', {
-  description: 'A day in UTC: `2026-01-31`.',
-  serialize: (day) => day,
-  parseValue: (value) => value as string,
-});
-
-const valuesOf = <Name extends string>(values: Readonly<Record<Name, string>>, describe: Record<Name, string>) =>
-  Object.fromEntries(
-    (Object.keys(values) as Name[]).map((name) => [name.toUpperCase(), { value: name, description: describe[name] }]),
-  ) as { [Key in Name as Uppercase<Key>]: { value: Key; description: string } };
+builder.scalarType('Date', { description: 'A day in UTC: `2026-01-31`.', ...asText });
 
 export const roleEnum = builder.enumType('OperatorRole', {
   description: 'What an operator may do.',
-  values: valuesOf(OperatorRole, {
+  values: valuesOf<OperatorRole>({
     viewer: 'Reads everything except secrets’ values, which no one can read.',
     support: 'Also removes, restores and bans users.',
     admin: 'Also changes projects, secrets and operators, and imports.',
@@ -142,12 +128,16 @@ export const roleEnum = builder.enumType('OperatorRole', {
 
 export const { loginMethodEnum, networkEnum, walletTypeEnum, changeTypeEnum } = addEnums(builder);
 
+const meaningOf = (scope: SecretScope) => `The scope \`${scope}\`, as \`project add-secret --scope\` has it.`;
+
 export const secretScopeEnum = builder.enumType('SecretScope', {
   description: 'What a secret is good for.',
-  values: Object.fromEntries(
-    Object.values(SecretScope).map((scope) => [
-      scope.toUpperCase(),
-      { value: scope, description: `The scope \`${scope}\`, as \`project add-secret --scope\` has it.` },
-    ]),
-  ) as { [Key in SecretScope as Uppercase<Key>]: { value: Key; description: string } },
+  values: valuesOf<SecretScope>({
+    read: meaningOf('read'),
+    write: meaningOf('write'),
+    verify: meaningOf('verify'),
+    changes: meaningOf('changes'),
+  }),
 });
+
+export const APP_ID = required('The App ID of the project.');

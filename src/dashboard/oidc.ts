@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { isLoopback, type OidcConfig } from '../config/config.js';
+import { LOOPBACK, type OidcConfig } from '../config/config.js';
 import type { Services } from '../context.js';
 import { parse } from '../domain/filters.js';
 import { type OperatorRole, operatorName } from '../domain/operators.js';
@@ -44,7 +44,7 @@ export async function serveOidc(app: FastifyInstance, options: OidcOptions): Pro
   /** What the provider says of itself, asked once; after a failure again. */
   function discover() {
     const issuer = new URL(oidc.issuer);
-    const execute = isLoopback(issuer.hostname) ? [client.allowInsecureRequests] : [];
+    const execute = LOOPBACK.test(issuer.hostname) ? [client.allowInsecureRequests] : [];
     provider ??= client.discovery(issuer, oidc.clientId, oidc.clientSecret, undefined, { execute }).catch((error) => {
       provider = undefined;
       throw error;

@@ -9,26 +9,24 @@ import {
   requirePermission,
 } from '../domain/operators.js';
 import { AppError, badInput } from '../errors.js';
-import { builder, roleEnum } from './builder.js';
+import { instantOrNull, orNull, required, withDefault } from '../graphql/shared.js';
+import { builder, type DashboardContext, roleEnum } from './builder.js';
 import { readLimit } from './paging.js';
 
-const meType = builder.objectRef<object>('Me').implement({
+const meType = builder.objectRef<DashboardContext>('Me').implement({
   description: 'The operator of this session, and what they may do.',
   fields: (t) => ({
-    name: t.string({
-      description: 'Their name in the audit trail.',
-      resolve: (_me, _args, { operator }) => operator.name,
-    }),
-    role: t.field({ type: roleEnum, description: 'Their role.', resolve: (_me, _args, { operator }) => operator.role }),
+    name: t.string({ description: 'Their name in the audit trail.', resolve: ({ operator }) => operator.name }),
+    role: t.field({ type: roleEnum, description: 'Their role.', resolve: ({ operator }) => operator.role }),
     can: t.stringList({
       description: 'The permissions of the role, such as `ban`: what a page need not show is what is not here.',
-      resolve: (_me, _args, { operator }) => [...PERMISSIONS_OF_ROLE[operator.role]],
+      resolve: ({ operator }) => PERMISSIONS_OF_ROLE[operator.role],
     }),
-    sessionId: t.id({ description: 'The session.', resolve: (_me, _args, { session }) => session.id }),
+    sessionId: t.id({ description: 'The session.', resolve: ({ session }) => session.id }),
     expiresAt: t.field({
       type: 'DateTime',
       description: 'When the session ends, however much it is used.',
-      resolve: (_me, _args, { session }) => session.expiresAt,
+      resolve: ({ session }) => session.expiresAt,
     }),
     idleMinutes: t.int({
       description: 'After how many minutes without a request the session ends.',
@@ -44,11 +42,10 @@ const operatorType = builder.objectRef<KnownOperator>('Operator').implement({
     name: t.exposeString('name', { description: 'Their name in the audit trail.' }),
     role: t.expose('role', { type: roleEnum, description: 'What they may do.' }),
     createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When they were added.' }),
-    lastSeenAt: t.expose('lastSeenAt', {
-      type: 'DateTime',
-      nullable: true,
-      description: 'Their last request, to about a minute; null if they never logged in.',
-    }),
+    lastSeenAt: t.expose(
+      'lastSeenAt',
+      instantOrNull('Their last request, to about a minute; null if they never logged in.'),
+    ),
     source: t.exposeString('source', {
       description:
         'Who added them: `command` (or another operator), or `sso`, the single sign-on, which decides their role at each login.',
@@ -79,16 +76,17 @@ const logEntryType = builder.objectRef<OperatorLogEntry>('OperatorLogEntry').imp
     at: t.expose('at', { type: 'DateTime', description: 'When it was done.' }),
     actor: t.exposeString('actor', { description: 'Who did it: `operator:NAME`, or `unknown` for a refused login.' }),
     action: t.exposeString('action', { description: 'What was done, such as `add_operator`.' }),
-    requestId: t.exposeString('requestId', {
-      nullable: true,
-      description: 'The id of the request; null for a command.',
-    }),
+    requestId: t.exposeString('requestId', orNull('The id of the request; null for a command.')),
     details: t.string({ description: 'More about it, as JSON.', resolve: ({ details }) => JSON.stringify(details) }),
   }),
 });
 
 builder.queryFields((t) => ({
-  me: t.field({ type: meType, description: 'The operator of this session.', resolve: () => ({}) }),
+  me: t.field({
+    type: meType,
+    description: 'The operator of this session.',
+    resolve: (_root, _args, context) => context,
+  }),
   operators: t.field({
     type: [operatorType],
     description: 'All operators, by name. Needs ADMIN.',
@@ -103,7 +101,7 @@ builder.queryFields((t) => ({
     type: [logEntryType],
     description: 'What was done beside the projects, newest first. Needs ADMIN.',
     args: {
-      first: t.arg.int({ required: true, defaultValue: 50, description: 'How many entries, 1 to 100.' }),
+      first: t.arg.int(withDefault(50, 'How many entries, 1 to 100.')),
       before: t.arg.id({ description: 'Only entries before the one with this id.' }),
     },
     resolve: (_root, { first, before }, { services, operator }) =>
@@ -111,7 +109,7 @@ builder.queryFields((t) => ({
   }),
 }));
 
-const nameArgument = { required: true, description: 'The name of the operator.' } as const;
+const nameArgument = required('The name of the operator.');
 const roleArgument = { type: roleEnum, required: true, description: 'What they may do.' } as const;
 
 const linkType = builder.objectRef<{ url: string; expiresAt: string }>('LoginLink').implement({
@@ -133,7 +131,7 @@ builder.mutationFields((t) => ({
   }),
   revokeSession: t.boolean({
     description: 'Ends a session: one’s own, or for an ADMIN any. NOT_FOUND.',
-    args: { id: t.arg.id({ required: true, description: 'The id of the session.' }) },
+    args: { id: t.arg.id(required('The id of the session.')) },
     resolve: async (_root, { id }, { services, operator, requestId }) => {
       await services.operators.revokeSession(operator, readId('id', id), requestId);
       return true;

@@ -61,7 +61,7 @@ export function connectionType<Item extends Listed>(
       nodes: t.field({
         type: [item],
         description: 'What is on this page.',
-        resolve: ({ nodes }) => [...nodes] as never,
+        resolve: ({ nodes }) => nodes,
       }),
       pageInfo: t.field({
         type: pageInfoType,

@@ -4,7 +4,8 @@ import { cursor, parse } from '../domain/filters.js';
 import type { OpenProject } from '../domain/projects.js';
 import { type LoginMethod, MAX_BUCKETS, type SignUps } from '../domain/users.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
-import { builder, type DashboardContext, loginMethodEnum } from './builder.js';
+import { instantOrNull, orNull, required, valuesOf, withDefault } from '../graphql/shared.js';
+import { APP_ID, builder, type DashboardContext, loginMethodEnum } from './builder.js';
 import { connectionType, readLimit } from './paging.js';
 
 export const projectType = builder.objectRef<OpenProject>('Project').implement({
@@ -13,15 +14,14 @@ export const projectType = builder.objectRef<OpenProject>('Project').implement({
     appId: t.exposeID('appId', { description: 'Its App ID.' }),
     name: t.exposeString('name', { description: 'Its name for people.' }),
     createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When it was created.' }),
-    disabledAt: t.expose('disabledAt', {
-      type: 'DateTime',
-      nullable: true,
-      description: 'Since when its credentials are refused; null where they are accepted.',
-    }),
-    requestsPerMinute: t.exposeInt('requestsPerMinute', {
-      nullable: true,
-      description: 'Its own limit of requests in a minute; null where RATE_LIMIT holds.',
-    }),
+    disabledAt: t.expose(
+      'disabledAt',
+      instantOrNull('Since when its credentials are refused; null where they are accepted.'),
+    ),
+    requestsPerMinute: t.exposeInt(
+      'requestsPerMinute',
+      orNull('Its own limit of requests in a minute; null where RATE_LIMIT holds.'),
+    ),
     totalsByMethod: t.field({
       type: [methodTotalType],
       description: 'The exact number of current users by login method: always all four, in the same order.',
@@ -51,10 +51,7 @@ const methodTotalType = builder.objectRef<{ loginMethod: LoginMethod; total: num
 
 const intervalEnum = builder.enumType('Interval', {
   description: 'How time is divided, in UTC.',
-  values: {
-    DAY: { value: 'day', description: 'By days.' },
-    MONTH: { value: 'month', description: 'By months.' },
-  } as const,
+  values: valuesOf({ day: 'By days.', month: 'By months.' }),
 });
 
 const signUpsType = builder.objectRef<SignUps>('SignUps').implement({
@@ -82,7 +79,7 @@ builder.queryFields((t) => ({
     description: 'The projects, newest first.',
     args: {
       search: t.arg.string({ description: 'Only those whose name or App ID contains this.' }),
-      first: t.arg.int({ required: true, defaultValue: 50, description: 'How many, 1 to 100.' }),
+      first: t.arg.int(withDefault(50, 'How many, 1 to 100.')),
       after: t.arg.string({ description: 'A cursor: only projects after it.' }),
     },
     resolve: async (_root, { search, first, after }, { services, operator }) => {
@@ -99,17 +96,12 @@ builder.queryFields((t) => ({
     type: projectType,
     nullable: true,
     description: 'A project by its App ID; null if there is none.',
-    args: { appId: t.arg.id({ required: true, description: 'The App ID.' }) },
+    args: { appId: t.arg.id(required('The App ID.')) },
     resolve: (_root, { appId }, { services, operator }) => services.projects.openProject(appId, operator),
   }),
 }));
 
-interface NewProject {
-  readonly project: OpenProject;
-  readonly appSecret: string;
-}
-
-const newProjectType = builder.objectRef<NewProject>('NewProject').implement({
+const newProjectType = builder.objectRef<{ project: OpenProject; appSecret: string }>('NewProject').implement({
   description: 'A new project with its first secret, which is shown this once.',
   fields: (t) => ({
     project: t.field({ type: projectType, description: 'The project.', resolve: ({ project }) => project }),
@@ -117,8 +109,7 @@ const newProjectType = builder.objectRef<NewProject>('NewProject').implement({
   }),
 });
 
-const appIdArgument = { required: true, description: 'The App ID of the project.' } as const;
-const nameArgument = { required: true, description: 'A name for people, 1 to 200 characters on one line.' } as const;
+const nameArgument = required('A name for people, 1 to 200 characters on one line.');
 
 /** How long a deletion is waited for. It goes on after that. */
 const DELETION_WAIT_MS = 4_000;
@@ -143,7 +134,7 @@ builder.mutationFields((t) => ({
   renameProject: t.field({
     type: projectType,
     description: 'Gives a project another name. Needs ADMIN. NOT_FOUND; BAD_USER_INPUT.',
-    args: { appId: t.arg.id(appIdArgument), name: t.arg.string(nameArgument) },
+    args: { appId: t.arg.id(APP_ID), name: t.arg.string(nameArgument) },
     resolve: async (_root, { appId, name }, context) => {
       await context.services.lifecycle.renameProject(await context.scopeOf(appId), name, context.requestId);
       return openAgain(context, appId);
@@ -152,7 +143,7 @@ builder.mutationFields((t) => ({
   disableProject: t.field({
     type: projectType,
     description: 'Refuses the credentials of a project, within a second. Its data is kept. Needs ADMIN. NOT_FOUND.',
-    args: { appId: t.arg.id(appIdArgument) },
+    args: { appId: t.arg.id(APP_ID) },
     resolve: async (_root, { appId }, context) => {
       await context.services.lifecycle.disableProject(await context.scopeOf(appId), context.requestId);
       return openAgain(context, appId);
@@ -161,7 +152,7 @@ builder.mutationFields((t) => ({
   enableProject: t.field({
     type: projectType,
     description: 'Accepts the credentials of a project again. Needs ADMIN. NOT_FOUND.',
-    args: { appId: t.arg.id(appIdArgument) },
+    args: { appId: t.arg.id(APP_ID) },
     resolve: async (_root, { appId }, context) => {
       await context.services.lifecycle.enableProject(await context.scopeOf(appId), context.requestId);
       return openAgain(context, appId);
@@ -172,7 +163,7 @@ builder.mutationFields((t) => ({
     description:
       'Gives a project a limit of requests of its own, within a second. Needs ADMIN. NOT_FOUND; BAD_USER_INPUT.',
     args: {
-      appId: t.arg.id(appIdArgument),
+      appId: t.arg.id(APP_ID),
       rate: t.arg.int({ description: 'Requests in a minute; null for what RATE_LIMIT says.' }),
     },
     resolve: async (_root, { appId, rate }, context) => {
@@ -184,8 +175,8 @@ builder.mutationFields((t) => ({
     description:
       'Deletes a project with all its users, for ever. Needs ADMIN. True once it is done; false where it takes longer: the project is disabled, and the deletion goes on as long as you are an ADMIN. NOT_FOUND; BAD_USER_INPUT if the name is not that of the project.',
     args: {
-      appId: t.arg.id(appIdArgument),
-      name: t.arg.string({ required: true, description: 'The name of the project, as a confirmation.' }),
+      appId: t.arg.id(APP_ID),
+      name: t.arg.string(required('The name of the project, as a confirmation.')),
     },
     resolve: async (_root, { appId, name }, context) => {
       const { services, operator, scopeOf, requestId, report } = context;

@@ -1,6 +1,7 @@
 import { SECRET_SCOPES, type Secret } from '../domain/projects.js';
 import { badInput } from '../errors.js';
-import { builder, secretScopeEnum } from './builder.js';
+import { instantOrNull, required, withDefault } from '../graphql/shared.js';
+import { APP_ID, builder, secretScopeEnum } from './builder.js';
 import { readId } from './operators.js';
 import { projectType } from './projects.js';
 
@@ -14,16 +15,8 @@ const secretType = builder.objectRef<Secret>('Secret').implement({
       description: 'Whether over GraphQL only registered documents are executed for it.',
     }),
     createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When it was made.' }),
-    lastUsedAt: t.expose('lastUsedAt', {
-      type: 'DateTime',
-      nullable: true,
-      description: 'Its last use, to about a minute; null if it was never used.',
-    }),
-    expiresAt: t.expose('expiresAt', {
-      type: 'DateTime',
-      nullable: true,
-      description: 'When it ends or ended; null if it never does.',
-    }),
+    lastUsedAt: t.expose('lastUsedAt', instantOrNull('Its last use, to about a minute; null if it was never used.')),
+    expiresAt: t.expose('expiresAt', instantOrNull('When it ends or ended; null if it never does.')),
     live: t.exposeBoolean('isLive', { description: 'Whether it is accepted now.' }),
   }),
 });
@@ -47,15 +40,13 @@ const newSecretType = builder.objectRef<MadeSecret>('NewSecret').implement({
   fields: (t) => ({
     secret: t.field({ type: secretType, description: 'The secret.', resolve: ({ secret }) => secret }),
     appSecret: t.exposeString('appSecret', { description: 'Its value, the App Secret.' }),
-    previousExpiresAt: t.expose('previousExpiresAt', {
-      type: 'DateTime',
-      nullable: true,
-      description: 'When the secrets that it replaces end; null if it replaces none.',
-    }),
+    previousExpiresAt: t.expose(
+      'previousExpiresAt',
+      instantOrNull('When the secrets that it replaces end; null if it replaces none.'),
+    ),
   }),
 });
 
-const appIdArgument = { required: true, description: 'The App ID of the project.' } as const;
 const MAX_SECONDS = 36_500 * 86_400;
 
 export function readSeconds(name: string, seconds: number, least: number): number {
@@ -68,31 +59,23 @@ builder.mutationFields((t) => ({
     type: newSecretType,
     description: 'Adds a secret. Needs ADMIN. CONFLICT if a secret of this label is live.',
     args: {
-      appId: t.arg.id(appIdArgument),
-      label: t.arg.string({ required: true, description: 'What people and the audit trail call it.' }),
+      appId: t.arg.id(APP_ID),
+      label: t.arg.string(required('What people and the audit trail call it.')),
       scopes: t.arg({ type: [secretScopeEnum], required: true, description: 'What it permits, at least one.' }),
       expiresInSeconds: t.arg.int({ description: 'When it ends, from now; without it never.' }),
-      documentsOnly: t.arg.boolean({
-        required: true,
-        defaultValue: false,
-        description: 'Whether over GraphQL only registered documents are executed for it.',
-      }),
+      documentsOnly: t.arg.boolean(
+        withDefault(false, 'Whether over GraphQL only registered documents are executed for it.'),
+      ),
     },
-    resolve: async (
-      _root,
-      { appId, label, scopes, expiresInSeconds, documentsOnly },
-      { services, scopeOf, requestId },
-    ) => {
-      const scope = await scopeOf(appId);
+    resolve: async (_root, args, { services, scopeOf, requestId }) => {
+      const { label, scopes, expiresInSeconds, documentsOnly } = args;
+      const scope = await scopeOf(args.appId);
       scope.projectIdFor('operate');
       if (scopes.length === 0) throw badInput('scopes', [], 'at least one scope');
       const expiresInMs = expiresInSeconds == null ? null : readSeconds('expiresInSeconds', expiresInSeconds, 1);
       const distinct = SECRET_SCOPES.filter((each) => scopes.includes(each));
-      const { appSecret, id } = await services.secrets.addSecret(
-        scope,
-        { label, scopes: distinct, expiresInMs, documentsOnly },
-        requestId,
-      );
+      const wanted = { label, scopes: distinct, expiresInMs, documentsOnly };
+      const { appSecret, id } = await services.secrets.addSecret(scope, wanted, requestId);
       return { secret: await services.secrets.getSecret(scope, id), appSecret, previousExpiresAt: null };
     },
   }),
@@ -101,13 +84,9 @@ builder.mutationFields((t) => ({
     description:
       'Replaces the live secrets of a label by a new one with their scopes and `documentsOnly`. Needs ADMIN. NOT_FOUND.',
     args: {
-      appId: t.arg.id(appIdArgument),
-      label: t.arg.string({ required: true, description: 'The label of the secret.' }),
-      overlapSeconds: t.arg.int({
-        required: true,
-        defaultValue: 0,
-        description: 'How long the old secret still works; 0 ends it at once.',
-      }),
+      appId: t.arg.id(APP_ID),
+      label: t.arg.string(required('The label of the secret.')),
+      overlapSeconds: t.arg.int(withDefault(0, 'How long the old secret still works; 0 ends it at once.')),
     },
     resolve: async (_root, { appId, label, overlapSeconds }, { services, scopeOf, requestId }) => {
       const scope = await scopeOf(appId);
@@ -121,7 +100,7 @@ builder.mutationFields((t) => ({
   revokeSecret: t.field({
     type: secretType,
     description: 'Ends a secret at once. Needs ADMIN. NOT_FOUND.',
-    args: { appId: t.arg.id(appIdArgument), id: t.arg.id({ required: true, description: 'The id of the secret.' }) },
+    args: { appId: t.arg.id(APP_ID), id: t.arg.id(required('The id of the secret.')) },
     resolve: async (_root, { appId, id }, { services, scopeOf, requestId }) => {
       const scope = await scopeOf(appId);
       scope.projectIdFor('operate');

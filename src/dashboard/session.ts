@@ -1,6 +1,6 @@
 import type {} from '@fastify/cookie';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { isLoopback } from '../config/config.js';
+import { LOOPBACK } from '../config/config.js';
 import type { Services } from '../context.js';
 import { type ActiveSession, type BegunSession, type Operator, SESSION_MS } from '../domain/operators.js';
 import { AppError } from '../errors.js';
@@ -32,7 +32,7 @@ export function createSessions(operators: Services['operators'], publicUrl: stri
    * tell ports apart. Where browsers come by HTTPS, a proxy may pass their requests on as local ones.
    */
   function cookieOf({ protocol, headers, socket }: FastifyRequest) {
-    const isSecure = publicUrl?.startsWith('https:') || protocol !== 'http' || !isLoopback(hostnameOf(headers.host));
+    const isSecure = publicUrl?.startsWith('https:') || protocol !== 'http' || !LOOPBACK.test(hostnameOf(headers.host));
     const name = isSecure ? '__Host-userdir-dashboard' : `userdir-dashboard-${socket.localPort}`;
     return { name, attributes: { path: '/', httpOnly: true, secure: isSecure, sameSite: 'strict' } as const };
   }
@@ -122,7 +122,7 @@ export interface Place {
  */
 export function requireOwnName({ headers }: FastifyRequest, { host, publicUrl }: Place): void {
   const name = hostnameOf(headers.host);
-  if (!isLoopback(host) || isLoopback(name)) return;
+  if (!LOOPBACK.test(host) || LOOPBACK.test(name)) return;
   if (publicUrl !== null && new URL(publicUrl).host === headers.host) return;
   throw new AppError(
     'FORBIDDEN',

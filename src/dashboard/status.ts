@@ -1,13 +1,11 @@
 import { VERSION } from '../config/build.js';
+import { orNull, valuesOf } from '../graphql/shared.js';
+import type { Admission } from '../http/admission.js';
 import { builder, type Check, type Figure, type StatusSource } from './builder.js';
 
 const checkStateEnum = builder.enumType('CheckState', {
   description: 'What a check found.',
-  values: {
-    OK: { value: 'ok', description: 'All is well.' },
-    WARNING: { value: 'warning', description: 'Something to know.' },
-    PROBLEM: { value: 'problem', description: 'Something to solve.' },
-  } as const,
+  values: valuesOf({ ok: 'All is well.', warning: 'Something to know.', problem: 'Something to solve.' }),
 });
 
 const checkType = builder.objectRef<Check>('Check').implement({
@@ -16,7 +14,7 @@ const checkType = builder.objectRef<Check>('Check').implement({
     name: t.exposeString('name', { description: 'What is checked.' }),
     state: t.expose('state', { type: checkStateEnum, description: 'What was found.' }),
     message: t.exposeString('message', { description: 'What was found, in words.' }),
-    advice: t.exposeString('advice', { nullable: true, description: 'How to solve the problem.' }),
+    advice: t.exposeString('advice', orNull('How to solve the problem.')),
   }),
 });
 
@@ -30,41 +28,36 @@ const figureType = builder.objectRef<Figure>('Figure').implement({
   }),
 });
 
-const statusType = builder.objectRef<object>('Status').implement({
+const statusType = builder.objectRef<StatusSource>('Status').implement({
   description: 'How the service is.',
   fields: (t) => ({
     checks: t.field({
       type: [checkType],
       description: 'What `userdir doctor` says of the database, without counting all users. At most ten seconds old.',
-      resolve: (_status, _args, { status }) => status.checks(),
+      resolve: ({ checks }) => checks(),
     }),
     figures: t.field({
       type: [figureType],
       description: 'The load of this process.',
-      resolve: (_status, _args, { status }) => status.figures(),
+      resolve: ({ figures }) => figures(),
     }),
     version: t.string({ description: 'The version of the service.', resolve: () => VERSION }),
-    database: t.string({
-      description: 'Which database it uses.',
-      resolve: (_status, _args, { status }) => status.database,
-    }),
-    startedAt: t.field({
-      type: 'DateTime',
-      description: 'When this process started.',
-      resolve: (_status, _args, { status }) => status.startedAt.toISOString(),
-    }),
+    database: t.exposeString('database', { description: 'Which database it uses.' }),
+    startedAt: t.expose('startedAt', { type: 'DateTime', description: 'When this process started.' }),
   }),
 });
 
 builder.queryField('status', (t) =>
-  t.field({ type: statusType, description: 'How the service is.', resolve: () => ({}) }),
+  t.field({
+    type: statusType,
+    description: 'How the service is.',
+    resolve: (_root, _args, { status }) => status,
+  }),
 );
 
 /** What the page "Status" shows, from the parts of the server. */
 export interface LoadSources {
-  readonly admission: {
-    readonly load: { readonly inFlight: number; readonly queued: number; readonly refused: number };
-  };
+  readonly admission: Pick<Admission, 'load'>;
   readonly pool: { readonly idleCount: number; readonly totalCount: number; readonly waitingCount: number };
   readonly isEmbedded: boolean;
   /** The checks of `userdir doctor` of the database. */
@@ -90,30 +83,24 @@ function keeping<Result>(make: () => Promise<Result>, ms: number): () => Promise
 }
 
 export function createStatus({ admission, pool, isEmbedded, examine }: LoadSources): StatusSource {
-  const startedAt = new Date(Date.now() - process.uptime() * 1_000);
   return {
-    startedAt,
+    startedAt: new Date(Date.now() - process.uptime() * 1_000).toISOString(),
     database: isEmbedded ? 'embedded' : 'PostgreSQL',
     checks: keeping(examine, CHECKED_FOR_MS),
-    async figures() {
+    figures() {
       const { inFlight, queued, refused } = admission.load;
-      const figure = (name: string, description: string, value: number, unit = ''): Figure => ({
-        name,
-        description,
-        value,
-        unit,
-      });
-      return [
-        figure('uptime', 'How long this process runs', Math.floor(process.uptime()), 'seconds'),
-        figure('in_flight', 'Units of work in progress', inFlight),
-        figure('queued', 'Units of work that wait', queued),
-        figure('refused', 'Requests refused because the queue was full, since the start', refused),
-        figure('connections', 'Connections to the database', pool.totalCount),
-        figure('idle_connections', 'Connections that are free', pool.idleCount),
-        figure('waiting', 'Statements that wait for a connection', pool.waitingCount),
-        figure('memory', 'Memory of this process', process.memoryUsage.rss(), 'bytes'),
-        figure('cpu', 'Processor time of this process', process.cpuUsage().user / 1e6, 'seconds'),
+      const figures: [name: string, description: string, value: number, unit?: string][] = [
+        ['uptime', 'How long this process runs', Math.floor(process.uptime()), 'seconds'],
+        ['in_flight', 'Units of work in progress', inFlight],
+        ['queued', 'Units of work that wait', queued],
+        ['refused', 'Requests refused because the queue was full, since the start', refused],
+        ['connections', 'Connections to the database', pool.totalCount],
+        ['idle_connections', 'Connections that are free', pool.idleCount],
+        ['waiting', 'Statements that wait for a connection', pool.waitingCount],
+        ['memory', 'Memory of this process', process.memoryUsage.rss(), 'bytes'],
+        ['cpu', 'Processor time of this process', process.cpuUsage().user / 1e6, 'seconds'],
       ];
+      return figures.map(([name, description, value, unit = '']) => ({ name, description, value, unit }));
     },
   };
 }

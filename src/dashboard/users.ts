@@ -1,10 +1,10 @@
-import { cursor, dateBound, parse, type UserFilter, userFilter, userId } from '../domain/filters.js';
-import { camelCase, parseIdentity } from '../domain/identities.js';
+import { cursor, parse, readUserFilter, userId } from '../domain/filters.js';
 import type { OpenProject, Permission, ProjectScope } from '../domain/projects.js';
 import type { Account, User, UserDetails } from '../domain/users.js';
 import { checksumAddress, parseAddress } from '../domain/wallets.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
-import { builder, type DashboardContext, loginMethodEnum, networkEnum, walletTypeEnum } from './builder.js';
+import { instantOrNull, orNull, required, withDefault } from '../graphql/shared.js';
+import { APP_ID, builder, type DashboardContext, loginMethodEnum, networkEnum, walletTypeEnum } from './builder.js';
 import { connectionType, DEFAULT_PAGE, MAX_PAGE, readLimit } from './paging.js';
 import { projectType } from './projects.js';
 
@@ -30,21 +30,17 @@ export const userType = builder.objectRef<ProjectUser>('User').implement({
     }),
     authValue: t.exposeString('authValue', { description: 'The identifier of the user under `authMethod`.' }),
     loginMethod: t.expose('loginMethod', { type: loginMethodEnum, description: 'The kind of login.' }),
-    email: t.exposeString('loginEmail', {
-      nullable: true,
-      description: 'The login email in the form in which it is compared; null where none is known.',
-    }),
-    wallet: t.exposeString('wallet', { nullable: true, description: 'The wallet used to log in; null without one.' }),
-    externalId: t.exposeString('externalId', {
-      nullable: true,
-      description: "The user's ID in the caller's own system; null where none was given.",
-    }),
+    email: t.exposeString(
+      'loginEmail',
+      orNull('The login email in the form in which it is compared; null where none is known.'),
+    ),
+    wallet: t.exposeString('wallet', orNull('The wallet used to log in; null without one.')),
+    externalId: t.exposeString(
+      'externalId',
+      orNull("The user's ID in the caller's own system; null where none was given."),
+    ),
     createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When the user registered.' }),
-    lastLogin: t.expose('lastLogin', {
-      type: 'DateTime',
-      nullable: true,
-      description: 'The most recent login; null when none was recorded.',
-    }),
+    lastLogin: t.expose('lastLogin', instantOrNull('The most recent login; null when none was recorded.')),
     loginCount: t.exposeInt('loginCount', { description: 'The number of logins recorded.' }),
     removedAt: t.field({
       type: 'DateTime',
@@ -97,37 +93,20 @@ export const filterInput = builder.inputType('UserFilter', {
   }),
 });
 
-const dates = { startDate: dateBound('startDate', 'first').nullish(), endDate: dateBound('endDate', 'last').nullish() };
-
-function toFilter(input: typeof filterInput.$inferInput | null | undefined): UserFilter {
-  if (input?.loginMethods?.length === 0)
-    throw badInput('loginMethods', [], 'at least one login method, or null for all');
-  return userFilter({
-    createdFrom: parse(dates.startDate, input?.startDate),
-    createdTo: parse(dates.endDate, input?.endDate),
-    loginMethods: input?.loginMethods,
-  });
-}
-
-interface UserPage {
-  readonly users: ProjectUser[];
-  readonly total: number;
-  readonly page: number;
-  readonly limit: number;
-}
-
-const userPageType = builder.objectRef<UserPage>('UserPage').implement({
-  description: 'A numbered page of users, newest first, with the exact total of the same instant.',
-  fields: (t) => ({
-    nodes: t.field({ type: [userType], description: 'The users of this page.', resolve: ({ users }) => users }),
-    totalCount: t.exposeInt('total', { description: 'The exact number of users on all pages together.' }),
-    page: t.exposeInt('page', { description: 'The number of this page, as asked.' }),
-    pageCount: t.int({
-      description: 'The number of pages; 1 where there is no user.',
-      resolve: ({ total, limit }) => Math.max(1, Math.ceil(total / limit)),
+const userPageType = builder
+  .objectRef<{ users: ProjectUser[]; total: number; page: number; limit: number }>('UserPage')
+  .implement({
+    description: 'A numbered page of users, newest first, with the exact total of the same instant.',
+    fields: (t) => ({
+      nodes: t.field({ type: [userType], description: 'The users of this page.', resolve: ({ users }) => users }),
+      totalCount: t.exposeInt('total', { description: 'The exact number of users on all pages together.' }),
+      page: t.exposeInt('page', { description: 'The number of this page, as asked.' }),
+      pageCount: t.int({
+        description: 'The number of pages; 1 where there is no user.',
+        resolve: ({ total, limit }) => Math.max(1, Math.ceil(total / limit)),
+      }),
     }),
-  }),
-});
+  });
 
 const userConnectionType = connectionType('UserConnection', userType, {
   description: 'Users by cursor, newest first.',
@@ -142,13 +121,13 @@ builder.objectFields(projectType, (t) => ({
   userCount: t.int({
     description: 'The exact number of current users that the filter selects.',
     args: { filter: t.arg(filterArgument) },
-    resolve: ({ scope }, { filter }, { services }) => services.users.countUsers(scope, toFilter(filter)),
+    resolve: ({ scope }, { filter }, { services }) => services.users.countUsers(scope, readUserFilter(filter)),
   }),
   user: t.field({
     type: userType,
     nullable: true,
     description: 'A user by ID, also one who was removed and is not erased yet; null if there is none.',
-    args: { id: t.arg.id({ required: true, description: 'The user ID.' }) },
+    args: { id: t.arg.id(required('The user ID.')) },
     resolve: async (project, { id }, { services }) => {
       const user = await services.users.describeUser(project.scope, parse(idArgument, id));
       return user && within(project)(user);
@@ -159,13 +138,13 @@ builder.objectFields(projectType, (t) => ({
     description: 'Users, newest first, by page number: any page at once.',
     args: {
       filter: t.arg(filterArgument),
-      page: t.arg.int({ required: true, defaultValue: 1, description: 'The page number, from 1.' }),
-      limit: t.arg.int({ required: true, defaultValue: DEFAULT_PAGE, description: 'Users per page, 1 to 100.' }),
+      page: t.arg.int(withDefault(1, 'The page number, from 1.')),
+      limit: t.arg.int(withDefault(DEFAULT_PAGE, 'Users per page, 1 to 100.')),
     },
     resolve: async (project, { filter, page, limit }, { services }) => {
       if (page < 1) throw badInput('page', page, 'a whole number, 1 and up');
       const asked = { page, limit: readLimit('limit', limit) };
-      const { users, total } = await services.users.listPage(project.scope, toFilter(filter), {
+      const { users, total } = await services.users.listPage(project.scope, readUserFilter(filter), {
         ...asked,
         withAccounts: false,
       });
@@ -186,7 +165,7 @@ builder.objectFields(projectType, (t) => ({
     resolve: async (project, { filter, first, after, last, before }, { services }) => {
       if (first != null && last != null)
         throw new AppError('BAD_USER_INPUT', 'first, last: got both, expected one of them or neither.');
-      const found = await services.users.listWindow(project.scope, toFilter(filter), {
+      const found = await services.users.listWindow(project.scope, readUserFilter(filter), {
         after: after == null ? null : parse(cursors.after, after),
         before: before == null ? null : parse(cursors.before, before),
         from: last == null ? 'newest' : 'oldest',
@@ -209,12 +188,8 @@ builder.objectFields(projectType, (t) => ({
     description:
       'The users whom a text means, newest first: a user ID (also of a removed user), a login email, an address, or else the value of an identity under any method; and in any case an external ID.',
     args: {
-      any: t.arg.string({ required: true, description: 'What is known of the user.' }),
-      removed: t.arg.boolean({
-        required: true,
-        defaultValue: false,
-        description: 'At most 100 removed users instead of current ones.',
-      }),
+      any: t.arg.string(required('What is known of the user.')),
+      removed: t.arg.boolean(withDefault(false, 'At most 100 removed users instead of current ones.')),
     },
     resolve: async (project, { any, removed }, { services }) =>
       (await services.users.searchAny(project.scope, any, removed)).map(within(project)),
@@ -259,14 +234,14 @@ const ACTIONS = {
   banUsers: {
     permission: 'ban',
     description: 'Bans the identities of users, who stay.',
-    act: async (context, scope, id) =>
-      void (await context.services.logins.ban(scope, await identityOf(context, scope, id), context.requestId)),
+    act: async ({ services: { logins }, requestId }, scope, id) =>
+      void (await logins.ban(scope, await logins.identityOf(scope, id), requestId)),
   },
   unbanUsers: {
     permission: 'ban',
     description: 'Lifts the bans of the identities of users.',
-    act: async (context, scope, id) =>
-      context.services.logins.unban(scope, await identityOf(context, scope, id), context.requestId),
+    act: async ({ services: { logins }, requestId }, scope, id) =>
+      logins.unban(scope, await logins.identityOf(scope, id), requestId),
   },
 } satisfies Record<
   string,
@@ -277,12 +252,6 @@ const ACTIONS = {
   }
 >;
 
-async function identityOf({ services }: DashboardContext, scope: ProjectScope, id: bigint) {
-  const user = await services.users.describeUser(scope, id);
-  if (user === null) throw new AppError('NOT_FOUND', `There is no user ${id} in this project.`);
-  return parseIdentity(user, camelCase);
-}
-
 const idsArgument = userId('ids');
 
 for (const [name, { permission, description, act }] of Object.entries(ACTIONS)) {
@@ -291,8 +260,8 @@ for (const [name, { permission, description, act }] of Object.entries(ACTIONS)) 
       type: [userResultType],
       description: `${description} Needs SUPPORT. One result for each id, in order; a failure of one does not undo the others. NOT_FOUND.`,
       args: {
-        appId: t.arg.id({ required: true, description: 'The App ID of the project.' }),
-        ids: t.arg.idList({ required: true, description: `The user IDs, at most ${MAX_PAGE}.` }),
+        appId: t.arg.id(APP_ID),
+        ids: t.arg.idList(required(`The user IDs, at most ${MAX_PAGE}.`)),
       },
       resolve: async (_root, { appId, ids }, context) => {
         (await context.scopeOf(appId)).projectIdFor(permission);

@@ -1,6 +1,6 @@
 import { crc32 } from 'node:zlib';
 import { z } from 'zod';
-import { AppError, expected, show } from '../errors.js';
+import { AppError, badInput, expected, show } from '../errors.js';
 import { INPUT_LIMITS, isTooLong } from './input-limits.js';
 import type { AuditEntry } from './projects.js';
 import { LoginMethod } from './users.js';
@@ -184,6 +184,22 @@ export function userFilter(parts: { [Part in keyof UserFilter]?: UserFilter[Part
     createdTo: parts.createdTo ?? LATEST,
     loginMethods: methods && methods.length < LOGIN_METHODS.length ? methods : null,
   };
+}
+
+const startDate = dateBound('startDate', 'first').nullish();
+const endDate = dateBound('endDate', 'last').nullish();
+
+/** A filter as GraphQL gives it. BAD_USER_INPUT. */
+export function readUserFilter(
+  given: { startDate?: unknown; endDate?: unknown; loginMethods?: LoginMethod[] | null | undefined } | null | undefined,
+): UserFilter {
+  if (given?.loginMethods?.length === 0)
+    throw badInput('loginMethods', [], 'at least one login method, or null for all');
+  return userFilter({
+    createdFrom: parse(startDate, given?.startDate),
+    createdTo: parse(endDate, given?.endDate),
+    loginMethods: given?.loginMethods,
+  });
 }
 
 const RFC_3339 = /^(\d{4})-(\d\d)-(\d\d)(?:[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+\- ])(\d\d):(\d\d)))?$/;

@@ -1,11 +1,10 @@
-import { hash } from 'node:crypto';
 import { z } from 'zod';
 import type * as models from '../db/generated/prisma/client.js';
 import { OperatorRole } from '../db/generated/prisma/enums.js';
 import { AppError } from '../errors.js';
 import { says } from './filters.js';
 import { isTooLong } from './input-limits.js';
-import { OPERATOR, type Permission, SecretScope } from './projects.js';
+import { type Permission, SecretScope } from './projects.js';
 import type { AsRead } from './users.js';
 
 export { OperatorRole } from '../db/generated/prisma/enums.js';
@@ -30,11 +29,6 @@ export const PERMISSIONS_OF_ROLE: Readonly<Record<OperatorRole, readonly Permiss
   support: SUPPORT,
   admin: [...Object.values(SecretScope), 'inspect', 'remove', 'restore', 'ban', 'operate'],
 };
-
-/** The operator in the audit trail. No secret may have such a label. */
-export function actorNameOf({ name }: Operator): string {
-  return name === '' ? OPERATOR : `${OPERATOR}:${name}`;
-}
 
 /** Throws FORBIDDEN unless the role of the operator has one of the permissions. */
 export function requirePermission({ name, role }: Operator, ...permissions: readonly Permission[]): void {
@@ -115,20 +109,6 @@ export const LINK_MS = 10 * 60_000;
 export const IDLE_MS = 30 * 60_000;
 export const SESSION_MS = 12 * 3_600_000;
 export const MAX_USER_AGENT = 200;
-
-const TOKEN_BYTES = 32;
-const TOKEN = /^[\w-]{43}$/;
-
-/** A token of 256 random bits. */
-export function makeToken(randomBytes: (size: number) => Buffer): string {
-  return randomBytes(TOKEN_BYTES).toString('base64url');
-}
-
-/** SHA-256 of a token, the only form in which it is stored; null for a text that is no token. */
-export function hashToken(token: unknown): Buffer<ArrayBuffer> | null {
-  if (typeof token !== 'string' || !TOKEN.test(token)) return null;
-  return hash('sha256', token, 'buffer') as Buffer<ArrayBuffer>;
-}
 
 /** A session that has just begun: its token is known here only. */
 export interface BegunSession extends Pick<OperatorSession, 'operator' | 'expiresAt'> {

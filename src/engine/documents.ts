@@ -14,7 +14,7 @@ import { LRUCache } from 'lru-cache';
 import { redact } from '../errors.js';
 import { type CompiledSize, compile, type Run } from './compiled.js';
 import { type LimitedSchema, operationCost } from './cost.js';
-import { dropTokens, beyond, findExceededLimit, fragmentsOf, type Limits, MAX_ERRORS, rootFieldsOf } from './limits.js';
+import { beyond, dropTokens, findExceededLimit, fragmentsOf, type Limits, MAX_ERRORS, rootFieldsOf } from './limits.js';
 import { variablesReader } from './nodes.js';
 
 /** A document after parsing and validation. `tree` is null where it is not valid. */

@@ -5,7 +5,8 @@ import { costs } from '../engine/cost.js';
 import { selects } from '../engine/nodes.js';
 import { badInput } from '../errors.js';
 import { builder, SURCHARGES } from './builder.js';
-import { pageInfoType } from './user-lists.js';
+import { connectionType } from './connections.js';
+import { withDefault } from './shared.js';
 import { userType } from './users.js';
 
 /** A ban with its user, if that was asked for. */
@@ -29,50 +30,14 @@ const banType = builder.objectRef<ShownBan>('Ban').implement({
   }),
 });
 
-interface BanConnection {
-  readonly bans: readonly ShownBan[];
-  readonly hasMore: boolean;
-  readonly isFirst: boolean;
-}
-
-const banEdgeType = builder.objectRef<ShownBan>('BanEdge').implement({
-  description: 'A ban in a connection, with its cursor.',
-  fields: (t) => ({
-    cursor: t.string({
-      description: 'The place of this ban in the list, for `after`. It stays valid when the ban is lifted. Opaque.',
-      resolve: (ban) => cursorOf(ban),
-    }),
-    node: t.field({ type: banType, description: 'The ban at this place.', resolve: (ban) => ban }),
-  }),
-});
-
-const banConnectionType = builder.objectRef<BanConnection>('BanConnection').implement({
-  description: 'A page of bans, newest first (Relay).',
-  fields: (t) => ({
-    edges: t.field({
-      type: [banEdgeType],
-      description: 'The bans of this page, each with a cursor.',
-      resolve: ({ bans }) => [...bans],
-    }),
-    nodes: t.field({
-      type: [banType],
-      description: 'The bans of this page, without cursors.',
-      resolve: ({ bans }) => [...bans],
-    }),
-    pageInfo: t.field({
-      type: pageInfoType,
-      description: 'What is before and after this page.',
-      resolve: ({ bans, hasMore, isFirst }) => {
-        const [first, last] = [bans[0], bans.at(-1)];
-        return {
-          hasNextPage: hasMore,
-          hasPreviousPage: !isFirst,
-          startCursor: first ? cursorOf(first) : null,
-          endCursor: last ? cursorOf(last) : null,
-        };
-      },
-    }),
-  }),
+const banConnectionType = connectionType<ShownBan>(banType, cursorOf, {
+  connection: 'A page of bans, newest first (Relay).',
+  edges: 'The bans of this page, each with a cursor.',
+  nodes: 'The bans of this page, without cursors.',
+  pageInfo: 'What is before and after this page.',
+  edge: 'A ban in a connection, with its cursor.',
+  cursor: 'The place of this ban in the list, for `after`. It stays valid when the ban is lifted. Opaque.',
+  node: 'The ban at this place.',
 });
 
 const afterCursor = cursor('after');
@@ -83,11 +48,7 @@ builder.queryField('bans', (t) =>
     description:
       'The banned identities of the project, newest ban first, by cursor. Bans that come and go meanwhile never make others appear twice or go missing. They are not counted.',
     args: {
-      first: t.arg.int({
-        required: true,
-        defaultValue: PAGE_SIZE.default,
-        description: `The number of bans, 1 to ${PAGE_SIZE.max}.`,
-      }),
+      first: t.arg.int(withDefault(PAGE_SIZE.default, `The number of bans, 1 to ${PAGE_SIZE.max}.`)),
       after: t.arg.string({ description: 'A cursor: only bans after it in the list, which are older.' }),
     },
     extensions: costs({
@@ -101,14 +62,14 @@ builder.queryField('bans', (t) =>
         after: after == null ? null : parse(afterCursor, after),
         limit: first,
       });
-      const isFirst = after == null;
-      if (!selects(info, 'Ban.user')) return { bans, hasMore, isFirst };
+      const page = { nodes: bans, hasNextPage: hasMore, hasPreviousPage: after != null };
+      if (!selects(info, 'Ban.user')) return page;
       const wanted = { withAccounts: selects(info, 'User.accounts') };
       const withUser = async (ban: ListedBan) => ({
         ...ban,
         user: await services.users.findIdentity(scope, ban, wanted),
       });
-      return { bans: await Promise.all(bans.map(withUser)), hasMore, isFirst };
+      return { ...page, nodes: await Promise.all(bans.map(withUser)) };
     },
   }),
 );

@@ -3,14 +3,13 @@ import DirectivesPlugin from '@pothos/plugin-directives';
 import PrismaPlugin from '@pothos/plugin-prisma';
 import type { Services } from '../context.js';
 import type PrismaTypes from '../db/generated/pothos.js';
-import { getDatamodel } from '../db/generated/pothos.js';
 import type { Admit } from '../domain/changes.js';
 import type { ProjectScope } from '../domain/projects.js';
 import type { Account, User } from '../domain/users.js';
 import type { EngineContext, Outcome } from '../engine/cost.js';
 import { countCosts, isLarge, type PreparedRequest, wrapForEngine, wrapResolvers } from '../engine/execution.js';
 import type { Requester } from '../http/threads.js';
-import { addEnums } from './enums.js';
+import { addEnums, prisma } from './shared.js';
 
 /** What a resolver gets: the project of the request's credentials, the services, and the request's id for the audit trail. */
 export interface GraphQLContext extends EngineContext {
@@ -69,13 +68,7 @@ export const builder = new SchemaBuilder<{
   defaultFieldNullability: false,
   plugins: [wrapResolvers, PrismaPlugin, DirectivesPlugin],
   wrapResolver: wrapForEngine,
-  prisma: {
-    dmmf: getDatamodel(),
-    // Resolvers ask services, which batch and keep to the project; a field that wants its own query is a mistake.
-    client: () => {
-      throw new Error('A resolver may not query the database; ask a service.');
-    },
-  },
+  prisma,
 });
 
 builder.queryType({

@@ -7,7 +7,8 @@ import { COST_PER_UNIT, costs } from '../engine/cost.js';
 import { selects } from '../engine/nodes.js';
 import { badInput } from '../errors.js';
 import { builder, changeTypeEnum, type GraphQLContext, SURCHARGES } from './builder.js';
-import { pageInfoType } from './user-lists.js';
+import { connectionType } from './connections.js';
+import { orNull, withDefault } from './shared.js';
 import { userType } from './users.js';
 
 /** A change whose user was read with it, if that was wanted and is permitted; or an error, if it cannot be answered. */
@@ -24,11 +25,7 @@ const changeType = builder.objectRef<ShownChange>('Change').implement({
     }),
     type: t.field({ type: changeTypeEnum, description: 'What has changed.', resolve: ({ type }) => type }),
     at: t.expose('at', { type: 'DateTime', description: 'When the transaction of the change began.' }),
-    userId: t.id({
-      nullable: true,
-      description: 'The ID of the user; null for a ban of an identity that no current user has.',
-      resolve: ({ userId }) => userId,
-    }),
+    userId: t.exposeID('userId', orNull('The ID of the user; null for a ban of an identity that no current user has.')),
     fields: t.stringList({
       description:
         'Of `USER_UPDATED`: the fields that have changed: `authMethod`, `authValue`, `email`, `wallet`, `externalId`, `createdAt` or `accounts`. Otherwise empty.',
@@ -70,45 +67,14 @@ async function withUsers(
   );
 }
 
-interface ChangeConnection {
-  readonly changes: readonly ShownChange[];
-  readonly end: string;
-  readonly hasMore: boolean;
-  readonly isFirst: boolean;
-}
-
-const changeEdgeType = builder.objectRef<ShownChange>('ChangeEdge').implement({
-  description: 'A change in a connection, with its cursor.',
-  fields: (t) => ({
-    cursor: t.string({ description: 'The place of the change: the same as its `id`.', resolve: ({ id }) => id }),
-    node: t.field({ type: changeType, description: 'The change.', resolve: (change) => change }),
-  }),
-});
-
-const changeConnectionType = builder.objectRef<ChangeConnection>('ChangeConnection').implement({
-  description: 'A page of the feed, in the order in which the changes were committed.',
-  fields: (t) => ({
-    edges: t.field({
-      type: [changeEdgeType],
-      description: 'The changes of this page, each with its cursor.',
-      resolve: ({ changes }) => [...changes],
-    }),
-    nodes: t.field({
-      type: [changeType],
-      description: 'The changes of this page.',
-      resolve: ({ changes }) => [...changes],
-    }),
-    pageInfo: t.field({
-      type: pageInfoType,
-      description: 'Where the next page begins. `endCursor` is there even if this page is empty.',
-      resolve: ({ changes, end, hasMore, isFirst }) => ({
-        hasNextPage: hasMore,
-        hasPreviousPage: !isFirst,
-        startCursor: changes[0]?.id ?? null,
-        endCursor: end,
-      }),
-    }),
-  }),
+const changeConnectionType = connectionType<ShownChange>(changeType, ({ id }) => id, {
+  connection: 'A page of the feed, in the order in which the changes were committed.',
+  edges: 'The changes of this page, each with its cursor.',
+  nodes: 'The changes of this page.',
+  pageInfo: 'Where the next page begins. `endCursor` is there even if this page is empty.',
+  edge: 'A change in a connection, with its cursor.',
+  cursor: 'The place of the change: the same as its `id`.',
+  node: 'The change.',
 });
 
 const afterCursor = changeCursor('after');
@@ -128,11 +94,7 @@ builder.queryField('changes', (t) =>
       'What has changed, oldest first, at least all that was committed before the request; a transaction that stays open for long holds up what comes after it. No change is skipped or comes twice. With `types`, a page may have fewer than `first` although `hasNextPage` is true. Needs the scope `changes`.',
     args: {
       after: t.arg.string({ description: `${AFTER} Without it, from the oldest change that is kept.` }),
-      first: t.arg.int({
-        required: true,
-        defaultValue: CHANGES_PAGE.default,
-        description: `The number of changes, 1 to ${CHANGES_PAGE.max}.`,
-      }),
+      first: t.arg.int(withDefault(CHANGES_PAGE.default, `The number of changes, 1 to ${CHANGES_PAGE.max}.`)),
       types: t.arg({ type: [changeTypeEnum], description: TYPES }),
     },
     extensions: costs({
@@ -149,7 +111,8 @@ builder.queryField('changes', (t) =>
         (units) => context.charge(units * COST_PER_UNIT),
       );
       const wanted = { user: selects(info, 'Change.user'), accounts: selects(info, 'User.accounts') };
-      return { ...page, changes: await withUsers(page.changes, wanted, context), isFirst: after == null };
+      const nodes = await withUsers(page.changes, wanted, context);
+      return { nodes, hasNextPage: page.hasMore, hasPreviousPage: after != null, endCursor: page.end };
     },
   }),
 );

@@ -6,18 +6,13 @@ import type { Credentials } from '../domain/projects.js';
 import type { User } from '../domain/users.js';
 import { pagePolicy } from '../http/public-routes.js';
 
-export interface Page {
-  readonly html: string;
-  readonly policy: string;
-}
-
 /** GraphiQL with the assets of its package. It opens with examples; in demo mode also with credentials and IDs that exist. */
 export async function createExplorer(services: Services) {
   // Nine megabytes, which a service without GraphiQL does not load.
   const { renderGraphiQL } = await import('@graphql-yoga/render-graphiql');
-  let rendered: { key: string; page: Page } | undefined;
+  let rendered: { key: string; page: ReturnType<typeof render> } | undefined;
 
-  return async (demo: Credentials | null): Promise<Page> => {
+  return async (demo: Credentials | null) => {
     const options = explorerOptions(demo, demo && (await findExampleUser(services, demo)));
     const key = JSON.stringify(options);
     if (rendered?.key !== key) rendered = { key, page: render(renderGraphiQL, options) };
@@ -25,7 +20,7 @@ export async function createExplorer(services: Services) {
   };
 }
 
-function render(renderGraphiQL: (options: GraphiQLOptions) => string, options: GraphiQLOptions): Page {
+function render(renderGraphiQL: (options: GraphiQLOptions) => string, options: GraphiQLOptions) {
   // The JSON stands inside a script element, so it must not contain its end tag.
   const inScript = JSON.stringify(options);
   const html = renderGraphiQL(options)
@@ -60,21 +55,18 @@ const HEAD = `
 </style>
 `;
 
-/** The user whom the examples name. */
-interface ExampleUser {
-  readonly id: string;
-  readonly email: string;
-  readonly address: string;
-}
-
-const PLACEHOLDER_USER: ExampleUser = {
+/** The user whom the examples name where there is no other. */
+const PLACEHOLDER_USER = {
   id: '42',
   email: 'ada@example.com',
   address: 'GA7QYNF7SOWQ3GLR2BGMZEHXAVIRZA4KVWLTJJFC7MGXUA74P7UJVSGZ',
 };
 
 /** One of the newest users with an email or an address to search by. Null where there is none, or the service fails. */
-async function findExampleUser({ projects, users }: Services, demo: Credentials): Promise<ExampleUser | null> {
+async function findExampleUser(
+  { projects, users }: Services,
+  demo: Credentials,
+): Promise<typeof PLACEHOLDER_USER | null> {
   try {
     const page = { page: 1, limit: 20, withAccounts: true };
     const newest = await users.listPage(await projects.authenticate(demo), userFilter({}), page);
@@ -87,7 +79,7 @@ async function findExampleUser({ projects, users }: Services, demo: Credentials)
   }
 }
 
-function explorerOptions(demo: Credentials | null, exampleUser: ExampleUser | null): GraphiQLOptions {
+function explorerOptions(demo: Credentials | null, exampleUser: typeof PLACEHOLDER_USER | null): GraphiQLOptions {
   const { id, email, address } = exampleUser ?? PLACEHOLDER_USER;
   const headers = asWritten({
     'service-app-id': demo?.appId ?? '<APP_ID>',

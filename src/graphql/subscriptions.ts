@@ -7,7 +7,6 @@ import type { DocumentCache } from '../engine/documents.js';
 import { toGraphQLError, toGraphQLErrors } from '../engine/errors.js';
 import {
   isTooLarge,
-  type Parameters,
   type PreparedRequest,
   prepareRequest,
   weightOfCost,
@@ -28,23 +27,19 @@ import { schema } from './schema.js';
 
 const RETRY_MS = 500;
 
-/**
- * What a stream keeps of its request. It may live for days, so this is the text of the document, and the variables that it declares. The
- * syntax tree is the cache's.
- */
-export interface Subscription {
-  readonly parameters: Parameters;
-  /** Of an event, as it is estimated. */
-  readonly cost: number;
-}
+type Subscription = ReturnType<typeof keepSubscription>;
 
+/**
+ * What a stream keeps of its request, and the estimated cost of an event. It may live for days, so this is the text of the document, and
+ * the variables that it declares. The syntax tree is the cache's.
+ */
 export function keepSubscription({ query, operationName, variables = {}, operation, cost }: PreparedRequest) {
   const names = operation?.node.variableDefinitions?.map(({ variable }) => variable.name.value) ?? [];
   const declared = names.flatMap((name) => (name in variables ? [[name, variables[name]]] : []));
   return { parameters: { query, operationName, variables: Object.fromEntries(declared) }, cost };
 }
 
-export interface SubscriptionOptions {
+interface SubscriptionOptions {
   readonly requester: Requester;
   readonly documents: DocumentCache;
   readonly services: Services;

@@ -7,21 +7,22 @@ import {
   PAGE_SIZE,
   type Position,
   parse,
+  readUserFilter,
   type StateFilter,
   type UserFilter,
-  userFilter,
 } from '../domain/filters.js';
 import type { User } from '../domain/users.js';
 import { costs } from '../engine/cost.js';
 import { selects } from '../engine/nodes.js';
 import { AppError, badInput } from '../errors.js';
 import { builder, loginMethodEnum, SURCHARGES } from './builder.js';
+import { connectionType, type Page } from './connections.js';
+import { withDefault } from './shared.js';
 import { userType } from './users.js';
 
 /* Users in lists: by cursor, by page number, and their number. */
 
 const cursors = { after: cursor('after'), before: cursor('before') };
-const dates = { startDate: dateBound('startDate', 'first').nullish(), endDate: dateBound('endDate', 'last').nullish() };
 const logins = {
   before: dateBound('lastLoginBefore', 'first').nullish(),
   after: dateBound('lastLoginAfter', 'first').nullish(),
@@ -77,62 +78,88 @@ function hasState(input: FilterInput): boolean {
 
 /** The filter of a total, which the tallies have to know. */
 function toCountedFilter(what: string, input: FilterInput): UserFilter {
-  if (!hasState(input)) return toFilter(input);
+  if (!hasState(input)) return readUserFilter(input);
   throw new AppError(
     'BAD_USER_INPUT',
     `filter: ${what} cannot select by lastLoginBefore, lastLoginAfter or banned, because such users are not counted; ask for users without totalCount.`,
   );
 }
 
-function toFilter(input: FilterInput): UserFilter {
-  if (input?.loginMethods?.length === 0)
-    throw badInput('loginMethods', [], 'at least one login method, or null for all');
-  return userFilter({
-    createdFrom: parse(dates.startDate, input?.startDate),
-    createdTo: parse(dates.endDate, input?.endDate),
-    loginMethods: input?.loginMethods,
+const userPageType = builder
+  .objectRef<{ page: number; limit: number; totalUser: number; users: User[] }>('UserPage')
+  .implement({
+    description: 'A numbered page of users, newest first. The total and the users are of the same instant.',
+    fields: (t) => ({
+      page: t.exposeInt('page', { description: 'The number of this page, as asked.' }),
+      limit: t.exposeInt('limit', {
+        description: 'The number of users a page has, as asked; the last page may have fewer.',
+      }),
+      totalUser: t.exposeInt('totalUser', {
+        description: 'The exact number of users that the filter selects, on all pages together.',
+      }),
+      users: t.expose('users', { type: [userType], description: 'The users of this page; empty past the last page.' }),
+    }),
   });
+
+interface UserPageByCursor extends Page<User> {
+  readonly total: number | null;
 }
 
-builder.queryField('userCount', (t) =>
+const userConnectionType = connectionType<User, UserPageByCursor>(userType, cursorOf, {
+  connection: 'A page of users, newest first (Relay).',
+  edges: 'The users of this page, each with a cursor.',
+  nodes: 'The users of this page, without cursors.',
+  pageInfo: 'What is before and after this page.',
+  edge: 'A user in a connection, with the cursor of their place in the list.',
+  cursor:
+    'The place of this user in the list, for `after` and `before`. It stays valid while users come and go, even when this user is removed. Opaque: pass it on as it is.',
+  node: 'The user at this place.',
+});
+
+builder.objectField(userConnectionType, 'totalCount', (t) =>
   t.int({
+    description:
+      'The exact number of users that the filter selects, on all pages together, of the same instant as the users of this page. Refused where the filter has `lastLoginBefore`, `lastLoginAfter` or `banned`.',
+    extensions: costs({ surcharge: SURCHARGES.total }),
+    // Counted with the rows, in one statement, because `selects` has found this field.
+    resolve: ({ total }) => total as number,
+  }),
+);
+
+/** The page of a scan: what lies behind its start is only known from the arguments. */
+function scanned(
+  { users, hasMore, end }: Awaited<ReturnType<Services['users']['scanWindow']>>,
+  { from, after, before }: { from: 'newest' | 'oldest'; after: Position | null; before: Position | null },
+): UserPageByCursor {
+  const isForward = from === 'newest';
+  return {
+    nodes: users,
+    total: null,
+    hasNextPage: before !== null || (isForward && hasMore),
+    hasPreviousPage: after !== null || (!isForward && hasMore),
+    [isForward ? 'endCursor' : 'startCursor']: end && encodeCursor(end),
+  };
+}
+
+function requirePageSize(name: string, value: number): void {
+  if (value < 1 || value > PAGE_SIZE.max) throw badInput(name, value, `a whole number from 1 to ${PAGE_SIZE.max}`);
+}
+
+builder.queryFields((t) => ({
+  userCount: t.int({
     description: 'The exact number of users that the filter selects.',
     args: { filter: t.arg(filterArgument) },
     extensions: costs({ surcharge: SURCHARGES.total }),
     resolve: (_root, { filter }, { scope, services }) =>
       services.users.countUsers(scope, toCountedFilter('userCount', filter)),
   }),
-);
-
-interface UserPage {
-  page: number;
-  limit: number;
-  totalUser: number;
-  users: User[];
-}
-
-const userPageType = builder.objectRef<UserPage>('UserPage').implement({
-  description: 'A numbered page of users, newest first. The total and the users are of the same instant.',
-  fields: (t) => ({
-    page: t.exposeInt('page', { description: 'The number of this page, as asked.' }),
-    limit: t.exposeInt('limit', {
-      description: 'The number of users a page has, as asked; the last page may have fewer.',
-    }),
-    totalUser: t.exposeInt('totalUser', {
-      description: 'The exact number of users that the filter selects, on all pages together.',
-    }),
-    users: t.expose('users', { type: [userType], description: 'The users of this page; empty past the last page.' }),
-  }),
-});
-
-builder.queryField('userPage', (t) =>
-  t.field({
+  userPage: t.field({
     type: userPageType,
     description:
       'Users, newest first, by page number, as the REST interface lists them. Users who register meanwhile shift the pages; to walk through all users, use `users`.',
     args: {
       filter: t.arg(filterArgument),
-      page: t.arg.int({ required: true, defaultValue: 1, description: 'The page number, from 1.' }),
+      page: t.arg.int(withDefault(1, 'The page number, from 1.')),
       limit: t.arg.int({
         required: true,
         defaultValue: PAGE_SIZE.default,
@@ -155,98 +182,7 @@ builder.queryField('userPage', (t) =>
       return { page, limit, totalUser: total, users };
     },
   }),
-);
-
-interface UserConnection {
-  users: User[];
-  hasNextPage: boolean;
-  hasPreviousPage: boolean;
-  total: number | null;
-  /** Where a scan ended, which may be no user of this page. */
-  end?: { readonly of: 'startCursor' | 'endCursor'; readonly position: Position | null };
-}
-
-interface PageInfo {
-  hasNextPage: boolean;
-  hasPreviousPage: boolean;
-  startCursor: string | null;
-  endCursor: string | null;
-}
-
-export const pageInfoType = builder.objectRef<PageInfo>('PageInfo').implement({
-  description: 'Where a page of a connection stands in the whole list (Relay).',
-  // Other subgraphs have connections too.
-  directives: { shareable: {} },
-  fields: (t) => ({
-    hasNextPage: t.exposeBoolean('hasNextPage', {
-      description:
-        'Whether there is more after this page. Exact, in whichever direction you page, except where a filter selects by last login or ban.',
-    }),
-    hasPreviousPage: t.exposeBoolean('hasPreviousPage', {
-      description:
-        'Whether there is more before this page. Exact for users, in whichever direction you page; for changes and bans, and where a filter selects by last login or ban, whether `after` was given.',
-    }),
-    startCursor: t.exposeString('startCursor', {
-      nullable: true,
-      description:
-        'The cursor of the first item of this page; null when the page is empty, except where a filter selects by last login or ban.',
-    }),
-    endCursor: t.exposeString('endCursor', {
-      nullable: true,
-      description:
-        'The cursor of the last item of this page, to be given as `after`; null when a page of users or bans is empty, except where a filter selects by last login or ban: then it is where the search of this page ended. A page of changes always has one.',
-    }),
-  }),
-});
-
-const userEdgeType = builder.objectRef<User>('UserEdge').implement({
-  description: 'A user in a connection, with the cursor of their place in the list.',
-  fields: (t) => ({
-    cursor: t.string({
-      description:
-        'The place of this user in the list, for `after` and `before`. It stays valid while users come and go, even when this user is removed. Opaque: pass it on as it is.',
-      resolve: (user) => cursorOf(user),
-    }),
-    node: t.field({ type: userType, description: 'The user at this place.', resolve: (user) => user }),
-  }),
-});
-
-const userConnectionType = builder.objectRef<UserConnection>('UserConnection').implement({
-  description: 'A page of users, newest first (Relay).',
-  fields: (t) => ({
-    edges: t.field({
-      type: [userEdgeType],
-      description: 'The users of this page, each with a cursor.',
-      resolve: ({ users }) => users,
-    }),
-    nodes: t.field({
-      type: [userType],
-      description: 'The users of this page, without cursors.',
-      resolve: ({ users }) => users,
-    }),
-    pageInfo: t.field({
-      type: pageInfoType,
-      description: 'What is before and after this page.',
-      resolve: ({ users, hasNextPage, hasPreviousPage, end }) => ({
-        hasNextPage,
-        hasPreviousPage,
-        startCursor: users.length === 0 ? null : cursorOf(users[0] as User),
-        endCursor: users.length === 0 ? null : cursorOf(users.at(-1) as User),
-        ...(end && { [end.of]: end.position && encodeCursor(end.position) }),
-      }),
-    }),
-    totalCount: t.int({
-      description:
-        'The exact number of users that the filter selects, on all pages together, of the same instant as the users of this page. Refused where the filter has `lastLoginBefore`, `lastLoginAfter` or `banned`.',
-      extensions: costs({ surcharge: SURCHARGES.total }),
-      // Counted with the rows, in one statement, because `selects` has found this field.
-      resolve: ({ total }) => total as number,
-    }),
-  }),
-});
-
-builder.queryField('users', (t) =>
-  t.field({
+  users: t.field({
     type: userConnectionType,
     description:
       'Users, newest first, by cursor. Page towards older users with `first` and `after: endCursor`, towards newer ones with `last` and `before: startCursor`. Users who register or are removed meanwhile never make others appear twice or go missing. Without `first` and `last` it is the first 10; both together are refused. A filter with `lastLoginBefore`, `lastLoginAfter` or `banned` looks at 1,000 users a page: a page may have fewer users than `first`, even none, although `hasNextPage` is true.',
@@ -280,7 +216,7 @@ builder.queryField('users', (t) =>
         withAccounts: selects(info, 'User.accounts'),
       } as const;
       const withTotal = selects(info, 'UserConnection.totalCount');
-      const selected = withTotal ? toCountedFilter('totalCount', filter) : toFilter(filter);
+      const selected = withTotal ? toCountedFilter('totalCount', filter) : readUserFilter(filter);
       const state = toState(filter);
       if (state !== null) {
         const found = await services.users.scanWindow(scope, selected, state, window);
@@ -292,26 +228,7 @@ builder.queryField('users', (t) =>
         withNewer: selects(info, 'PageInfo.hasPreviousPage'),
         withOlder: selects(info, 'PageInfo.hasNextPage'),
       });
-      return { users: rows.users, hasNextPage: rows.hasOlder, hasPreviousPage: rows.hasNewer, total: rows.total };
+      return { nodes: rows.users, hasNextPage: rows.hasOlder, hasPreviousPage: rows.hasNewer, total: rows.total };
     },
   }),
-);
-
-/** The page of a scan: what lies behind its start is only known from the arguments. */
-function scanned(
-  { users, hasMore, end }: Awaited<ReturnType<Services['users']['scanWindow']>>,
-  { from, after, before }: { from: 'newest' | 'oldest'; after: Position | null; before: Position | null },
-): UserConnection {
-  const isForward = from === 'newest';
-  return {
-    users,
-    total: null,
-    hasNextPage: before !== null || (isForward && hasMore),
-    hasPreviousPage: after !== null || (!isForward && hasMore),
-    end: { of: isForward ? 'endCursor' : 'startCursor', position: end },
-  };
-}
-
-function requirePageSize(name: string, value: number): void {
-  if (value < 1 || value > PAGE_SIZE.max) throw badInput(name, value, `a whole number from 1 to ${PAGE_SIZE.max}`);
-}
+}));

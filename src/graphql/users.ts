@@ -1,3 +1,4 @@
+import type { GraphQLResolveInfo } from 'graphql';
 import { parse, userId } from '../domain/filters.js';
 import { camelCase, MAX_ACCOUNTS, parseIdentity, requireEmail, requireExternalId } from '../domain/identities.js';
 import { requireAddress } from '../domain/wallets.js';
@@ -5,6 +6,7 @@ import { costs, type Rows } from '../engine/cost.js';
 import { selects } from '../engine/nodes.js';
 import { AppError } from '../errors.js';
 import { builder, loginMethodEnum, networkEnum, SURCHARGES, walletTypeEnum } from './builder.js';
+import { instantOrNull, orNull, required } from './shared.js';
 
 /** Most users have few accounts. */
 const ACCOUNTS_PER_USER: Rows = { otherwise: 3, atMost: MAX_ACCOUNTS };
@@ -15,6 +17,9 @@ const USERS_PER_SEARCH: Rows = { otherwise: 3, atMost: Number.POSITIVE_INFINITY 
 export const MAX_IDS = 100;
 const firstId = userId('id');
 const eachId = userId('ids');
+
+/** Which parts of the users are read for a field. */
+const wantedOf = (info: GraphQLResolveInfo) => ({ withAccounts: selects(info, 'User.accounts') });
 
 export const userType = builder.prismaObject('User', {
   description: 'A current user of the project. A user who was removed is in no answer.',
@@ -39,21 +44,14 @@ export const userType = builder.prismaObject('User', {
       description:
         'The login email, by which `searchUsers` finds the user: of an email login its address, of another login the email that `recordLogin` or an import gave with it, or else its `authValue` where that is an email. In the form in which emails are compared: trimmed, in lower case and Unicode NFC. Null when there is none. Two users may have the same, and it is not verified here: it proves nothing about who logs in.',
     }),
-    wallet: t.exposeString('wallet', {
-      nullable: true,
-      description: 'The external wallet address used to log in; null when there is none.',
-    }),
+    wallet: t.exposeString('wallet', orNull('The external wallet address used to log in; null when there is none.')),
     externalId: t.exposeString('externalId', {
       nullable: true,
       description:
         "The user's ID in your own system, by which `userByExternalId` finds the user; null when none was given to `recordLogin` or to an import. No two users of the project have the same.",
     }),
     createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When the user registered.' }),
-    lastLogin: t.expose('lastLogin', {
-      type: 'DateTime',
-      nullable: true,
-      description: 'The most recent login; null when none was recorded.',
-    }),
+    lastLogin: t.expose('lastLogin', instantOrNull('The most recent login; null when none was recorded.')),
     loginCount: t.exposeInt('loginCount', { description: 'The number of logins recorded.' }),
     accounts: t.field({
       type: [accountType],
@@ -76,64 +74,49 @@ const searchInput = builder.inputType('UserSearch', {
   }),
 });
 
-builder.queryField('user', (t) =>
-  t.field({
+builder.queryFields((t) => ({
+  user: t.field({
     type: userType,
     nullable: true,
     description: 'One user by ID; null when the project has no such user.',
-    args: { id: t.arg.id({ required: true, description: 'The user ID, as an integer or as a string of digits.' }) },
+    args: { id: t.arg.id(required('The user ID, as an integer or as a string of digits.')) },
     extensions: costs({ surcharge: SURCHARGES.search }),
     resolve: (_root, { id }, { scope, services }, info) =>
-      services.users.findUser(scope, parse(firstId, id), { withAccounts: selects(info, 'User.accounts') }),
+      services.users.findUser(scope, parse(firstId, id), wantedOf(info)),
   }),
-);
-
-builder.queryField('userByIdentity', (t) =>
-  t.field({
+  userByIdentity: t.field({
     type: userType,
     nullable: true,
     description:
       'The user who logs in with this identity, as `recordLogin` was given it; null when the project has no such user. Identities are compared as there: emails without regard to case, addresses in any spelling, other values exactly.',
     args: {
-      authMethod: t.arg.string({
-        required: true,
-        description: '`email`, `passkey`, `wallet`, or the name of a social provider in lower case, such as `google`.',
-      }),
-      authValue: t.arg.string({
-        required: true,
-        description: 'The email address, the wallet address, or the ID at the provider or of the passkey.',
-      }),
+      authMethod: t.arg.string(
+        required('`email`, `passkey`, `wallet`, or the name of a social provider in lower case, such as `google`.'),
+      ),
+      authValue: t.arg.string(
+        required('The email address, the wallet address, or the ID at the provider or of the passkey.'),
+      ),
     },
     extensions: costs({ surcharge: SURCHARGES.search }),
     resolve: (_root, identity, { scope, services }, info) =>
-      services.users.findIdentity(scope, parseIdentity(identity, camelCase), {
-        withAccounts: selects(info, 'User.accounts'),
-      }),
+      services.users.findIdentity(scope, parseIdentity(identity, camelCase), wantedOf(info)),
   }),
-);
-
-builder.queryField('userByExternalId', (t) =>
-  t.field({
+  userByExternalId: t.field({
     type: userType,
     nullable: true,
     description:
       'The user with this ID in your own system, as `recordLogin` or an import was given it; null when the project has no such user. It is compared exactly: upper and lower case differ.',
-    args: { externalId: t.arg.string({ required: true, description: "The user's ID in your own system." }) },
+    args: { externalId: t.arg.string(required("The user's ID in your own system.")) },
     extensions: costs({ surcharge: SURCHARGES.search }),
     resolve: (_root, { externalId }, { scope, services }, info) =>
-      services.users.findByExternalId(scope, requireExternalId('externalId', externalId), {
-        withAccounts: selects(info, 'User.accounts'),
-      }),
+      services.users.findByExternalId(scope, requireExternalId('externalId', externalId), wantedOf(info)),
   }),
-);
-
-builder.queryField('usersByIds', (t) =>
-  t.field({
+  usersByIds: t.field({
     type: [userType],
     nullable: { list: false, items: true },
     description:
       'Users by their IDs, in the order of `ids`, with null in the place of each whom the project does not have.',
-    args: { ids: t.arg.idList({ required: true, description: `The user IDs, at most ${MAX_IDS}.` }) },
+    args: { ids: t.arg.idList(required(`The user IDs, at most ${MAX_IDS}.`)) },
     extensions: costs({
       surcharge: SURCHARGES.search,
       rows: { of: ['ids'], otherwise: 0, atMost: MAX_IDS },
@@ -142,46 +125,37 @@ builder.queryField('usersByIds', (t) =>
     resolve: (_root, { ids }, { scope, services }, info) => {
       if (ids.length > MAX_IDS)
         throw new AppError('BAD_USER_INPUT', `ids: got ${ids.length}, expected at most ${MAX_IDS}.`);
-      const wanted = { withAccounts: selects(info, 'User.accounts') };
+      const wanted = wantedOf(info);
       return Promise.all(ids.map((id) => parse(eachId, id)).map((id) => services.users.findUser(scope, id, wanted)));
     },
   }),
-);
-
-builder.queryField('searchUsers', (t) =>
-  t.field({
+  searchUsers: t.field({
     type: [userType],
     description:
       'All users with this login email or address, newest first: one email can belong to several. Where a security decision hangs on an address, use `verifyWallet`.',
     args: { by: t.arg({ type: searchInput, required: true, description: 'The email or the address to search by.' }) },
     extensions: costs({ surcharge: SURCHARGES.search, rows: USERS_PER_SEARCH }),
     resolve: (_root, { by }, { scope, services }, info) => {
-      const wanted = { withAccounts: selects(info, 'User.accounts') };
+      const wanted = wantedOf(info);
       return typeof by.email === 'string'
         ? services.users.searchByEmail(scope, requireEmail('email', by.email), wanted)
         : services.users.searchByAddress(scope, requireAddress('address', by.address ?? ''), wanted);
     },
   }),
-);
-
-builder.queryField('findUser', (t) =>
-  t.field({
+  findUser: t.field({
     type: [userType],
     description:
       "The current users whom a text means, newest first, for people who search in one box: a user ID, a login email, an address, or an ID of your own system (`externalId`). Usually one or none; one email can belong to several. Where you know what a value is, ask by it: another user's external ID may look like an ID or an email.",
     args: {
-      any: t.arg.string({
-        required: true,
-        description:
-          'A user ID, a login email, an address, or an external ID, whole. White space at its ends is ignored.',
-      }),
+      any: t.arg.string(
+        required('A user ID, a login email, an address, or an external ID, whole. White space at its ends is ignored.'),
+      ),
     },
     // An external ID may look like any of the others, so each text is looked up twice.
     extensions: costs({ surcharge: 2 * SURCHARGES.search, rows: USERS_PER_SEARCH }),
-    resolve: (_root, { any }, { scope, services }, info) =>
-      services.users.findAny(scope, 'any', any, { withAccounts: selects(info, 'User.accounts') }),
+    resolve: (_root, { any }, { scope, services }, info) => services.users.findAny(scope, 'any', any, wantedOf(info)),
   }),
-);
+}));
 
 export const accountType = builder.prismaObject('Account', {
   description: 'A blockchain account linked to a user. The service knows its public address only, never a private key.',

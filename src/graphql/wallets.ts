@@ -7,13 +7,13 @@ import {
   parseAddress,
   readWallet,
   requireAddress,
-  VERDICTS,
   type WalletVerdict,
 } from '../domain/wallets.js';
 import { costs } from '../engine/cost.js';
 import { selects } from '../engine/nodes.js';
 import { AppError } from '../errors.js';
 import { builder, networkEnum, SURCHARGES, walletTypeEnum } from './builder.js';
+import { orNull, required, valuesOf } from './shared.js';
 
 // As in REST, null is an error and never "not pinned": it is what a caller sends who has lost the id.
 const requiredUserId = userId('userId');
@@ -22,6 +22,32 @@ const pinnedUserId = requiredUserId.optional();
 /** Signed by the root field if it is selected, because a field below the root must not be a promise (compiled.ts). */
 const RECEIPT_DESCRIPTION =
   'The signed decision, a JWS (Ed25519) of the type `wallet-verification+jwt`, valid for five minutes, also where the decision is a no. Its keys are at `/.well-known/jwks.json`. An error where the service signs no receipts.';
+
+/** The fields of the owner of an address; `isOfVerdict`: they say that they are null unless the wallet is verified. */
+function ownerFields(
+  t: PothosSchemaTypes.ObjectFieldBuilder<typeof builder.$inferSchemaTypes, { readonly owner: WalletOwner | null }>,
+  isOfVerdict: boolean,
+) {
+  const saying = (what: string) => orNull(isOfVerdict ? `${what}; null unless it is verified.` : `${what}.`);
+  const method = 'How that user authenticates: `email`, `passkey`, `wallet`, or the name of a social provider.';
+  return {
+    userId: t.id({ ...saying('The ID of the user who has the address'), resolve: ({ owner }) => owner?.userId }),
+    network: t.field({
+      type: networkEnum,
+      ...saying('The network of the address'),
+      resolve: ({ owner }) => owner?.network,
+    }),
+    walletType: t.field({
+      type: walletTypeEnum,
+      ...saying('Who holds the private key of the address'),
+      resolve: ({ owner }) => owner?.walletType,
+    }),
+    authMethod: t.string({
+      ...orNull(isOfVerdict ? `${method} Null unless it is verified.` : method),
+      resolve: ({ owner }) => owner?.authMethod,
+    }),
+  };
+}
 
 const verificationType = builder
   .objectRef<{ owner: WalletOwner | null; receipt: string | null }>('WalletVerification')
@@ -33,28 +59,7 @@ const verificationType = builder
           'The decision: true when the address belongs to a current user of the project and, where `userId` was given, to that user.',
         resolve: ({ owner }) => owner !== null,
       }),
-      userId: t.id({
-        nullable: true,
-        description: 'The ID of the user who has the address.',
-        resolve: ({ owner }) => owner?.userId,
-      }),
-      network: t.field({
-        type: networkEnum,
-        nullable: true,
-        description: 'The network of the address.',
-        resolve: ({ owner }) => owner?.network,
-      }),
-      walletType: t.field({
-        type: walletTypeEnum,
-        nullable: true,
-        description: 'Who holds the private key of the address.',
-        resolve: ({ owner }) => owner?.walletType,
-      }),
-      authMethod: t.string({
-        nullable: true,
-        description: 'How that user authenticates: `email`, `passkey`, `wallet`, or the name of a social provider.',
-        resolve: ({ owner }) => owner?.authMethod,
-      }),
+      ...ownerFields(t, false),
       receipt: t.exposeString('receipt', {
         nullable: true,
         description: RECEIPT_DESCRIPTION,
@@ -63,72 +68,24 @@ const verificationType = builder
     }),
   });
 
-builder.queryField('verifyWallet', (t) =>
-  t.field({
-    type: verificationType,
-    description:
-      'Decides whether an address belongs to a current user. Without `userId`, a yes means only that it belongs to some user of the project; where several have it, the answer names the one who linked it first, as long as that user and that link exist. A malformed address is `BAD_USER_INPUT`, not a no.',
-    args: {
-      address: t.arg.string({ required: true, description: 'A Stellar (`G…`) or Ethereum (`0x…`) address.' }),
-      userId: t.arg.id({
-        description:
-          'The user to whom the address must belong. Leave it out to ask about any user; an explicit null is refused, so that a lost ID cannot widen the question.',
-      }),
-    },
-    extensions: costs({ surcharge: SURCHARGES.search }),
-    resolve: async (_root, args, { scope, services }, info) => {
-      const address = requireAddress('address', args.address);
-      const question = { address, userId: parse(pinnedUserId, args.userId) ?? null };
-      const sign = selects(info, 'WalletVerification.receipt') ? services.receipts.begin(scope) : null;
-      const owner = await services.wallets.findOwner(scope, question);
-      return { owner, receipt: sign === null ? null : await sign(question, owner) };
-    },
-  }),
-);
-
-const verdictDescriptions: Record<WalletVerdict['verdict'], string> = {
-  VERIFIED: 'The address belongs to a current user of the project and, where `userId` was given, to that user.',
-  NOT_OWNED: 'It does not.',
-  MALFORMED: 'It is no address, or `userId` is no user ID; `reason` says why. Nothing was looked up.',
-};
 const verdictEnum = builder.enumType('WalletVerdictKind', {
   description: 'The decision about a wallet.',
-  values: Object.fromEntries(
-    VERDICTS.map((verdict) => [verdict, { value: verdict, description: verdictDescriptions[verdict] }]),
-  ) as Record<WalletVerdict['verdict'], { value: WalletVerdict['verdict']; description: string }>,
+  values: valuesOf<WalletVerdict['verdict']>({
+    VERIFIED: 'The address belongs to a current user of the project and, where `userId` was given, to that user.',
+    NOT_OWNED: 'It does not.',
+    MALFORMED: 'It is no address, or `userId` is no user ID; `reason` says why. Nothing was looked up.',
+  }),
 });
 
 const verdictType = builder.objectRef<WalletVerdict & { readonly asOf: string }>('WalletVerdict').implement({
   description: 'The decision about one wallet of `verifyWallets`.',
   fields: (t) => ({
     verdict: t.expose('verdict', { type: verdictEnum, description: 'The decision.' }),
-    reason: t.exposeString('reason', {
-      nullable: true,
-      description: 'Why the wallet is malformed, as `parseAddress` says it; null when it is well-formed.',
-    }),
-    userId: t.id({
-      nullable: true,
-      description: 'The ID of the user who has the address; null unless it is verified.',
-      resolve: ({ owner }) => owner?.userId,
-    }),
-    network: t.field({
-      type: networkEnum,
-      nullable: true,
-      description: 'The network of the address; null unless it is verified.',
-      resolve: ({ owner }) => owner?.network,
-    }),
-    walletType: t.field({
-      type: walletTypeEnum,
-      nullable: true,
-      description: 'Who holds the private key of the address; null unless it is verified.',
-      resolve: ({ owner }) => owner?.walletType,
-    }),
-    authMethod: t.string({
-      nullable: true,
-      description:
-        'How that user authenticates: `email`, `passkey`, `wallet`, or the name of a social provider. Null unless it is verified.',
-      resolve: ({ owner }) => owner?.authMethod,
-    }),
+    reason: t.exposeString(
+      'reason',
+      orNull('Why the wallet is malformed, as `parseAddress` says it; null when it is well-formed.'),
+    ),
+    ...ownerFields(t, true),
     asOf: t.expose('asOf', {
       type: 'DateTime',
       description:
@@ -152,32 +109,6 @@ const walletInput = builder.inputType('WalletInput', {
     }),
   }),
 });
-
-builder.queryField('verifyWallets', (t) =>
-  t.field({
-    type: [verdictType],
-    description:
-      'Decides for many wallets at once what `verifyWallet` decides for one, all at the same instant: a verdict for each of the `inputs`, in their order. A malformed wallet is a verdict here, so that the others are answered.',
-    args: {
-      inputs: t.arg({ type: [walletInput], required: true, description: `The wallets, at most ${MAX_WALLETS}.` }),
-    },
-    extensions: costs({
-      surcharge: SURCHARGES.search,
-      rows: { of: ['inputs'], otherwise: 0, atMost: MAX_WALLETS },
-      items: { of: ['inputs'], each: SURCHARGES.wallet },
-    }),
-    resolve: async (_root, { inputs }, { scope, services }, info) => {
-      if (inputs.length > MAX_WALLETS)
-        throw new AppError('BAD_USER_INPUT', `inputs: got ${inputs.length}, expected at most ${MAX_WALLETS}.`);
-      const { asOf, verdicts } = await services.wallets.verifyWallets(
-        scope,
-        inputs.map(({ address, userId: pinned }) => readWallet(requiredUserId, { address, userId: pinned })),
-        { withReceipts: selects(info, 'WalletVerdict.receipt') },
-      );
-      return verdicts.map((verdict) => ({ ...verdict, asOf }));
-    },
-  }),
-);
 
 const reportType = builder.objectRef<Address | { reason: string }>('AddressReport').implement({
   description: 'What a text is as an address: either `reason` is null, or all other fields are.',
@@ -208,12 +139,55 @@ const reportType = builder.objectRef<Address | { reason: string }>('AddressRepor
   }),
 });
 
-builder.queryField('parseAddress', (t) =>
-  t.field({
+builder.queryFields((t) => ({
+  verifyWallet: t.field({
+    type: verificationType,
+    description:
+      'Decides whether an address belongs to a current user. Without `userId`, a yes means only that it belongs to some user of the project; where several have it, the answer names the one who linked it first, as long as that user and that link exist. A malformed address is `BAD_USER_INPUT`, not a no.',
+    args: {
+      address: t.arg.string(required('A Stellar (`G…`) or Ethereum (`0x…`) address.')),
+      userId: t.arg.id({
+        description:
+          'The user to whom the address must belong. Leave it out to ask about any user; an explicit null is refused, so that a lost ID cannot widen the question.',
+      }),
+    },
+    extensions: costs({ surcharge: SURCHARGES.search }),
+    resolve: async (_root, args, { scope, services }, info) => {
+      const address = requireAddress('address', args.address);
+      const question = { address, userId: parse(pinnedUserId, args.userId) ?? null };
+      const sign = selects(info, 'WalletVerification.receipt') ? services.receipts.begin(scope) : null;
+      const owner = await services.wallets.findOwner(scope, question);
+      return { owner, receipt: sign === null ? null : await sign(question, owner) };
+    },
+  }),
+  verifyWallets: t.field({
+    type: [verdictType],
+    description:
+      'Decides for many wallets at once what `verifyWallet` decides for one, all at the same instant: a verdict for each of the `inputs`, in their order. A malformed wallet is a verdict here, so that the others are answered.',
+    args: {
+      inputs: t.arg({ type: [walletInput], required: true, description: `The wallets, at most ${MAX_WALLETS}.` }),
+    },
+    extensions: costs({
+      surcharge: SURCHARGES.search,
+      rows: { of: ['inputs'], otherwise: 0, atMost: MAX_WALLETS },
+      items: { of: ['inputs'], each: SURCHARGES.wallet },
+    }),
+    resolve: async (_root, { inputs }, { scope, services }, info) => {
+      if (inputs.length > MAX_WALLETS)
+        throw new AppError('BAD_USER_INPUT', `inputs: got ${inputs.length}, expected at most ${MAX_WALLETS}.`);
+      const { asOf, verdicts } = await services.wallets.verifyWallets(
+        scope,
+        inputs.map(({ address, userId: pinned }) => readWallet(requiredUserId, { address, userId: pinned })),
+        { withReceipts: selects(info, 'WalletVerdict.receipt') },
+      );
+      return verdicts.map((verdict) => ({ ...verdict, asOf }));
+    },
+  }),
+  parseAddress: t.field({
     type: reportType,
     description:
       'Checks a text by the rules for addresses that `searchUsers`, `verifyWallet` and `recordLogin` go by. It looks up no user, and a malformed address is not an error here.',
-    args: { address: t.arg.string({ required: true, description: 'The text to check.' }) },
+    args: { address: t.arg.string(required('The text to check.')) },
     resolve: (_root, { address }) => parseAddress(address),
   }),
-);
+}));

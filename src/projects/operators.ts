@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import type { Database } from '../db/database.js';
 import type {
   OperatorLogEntry as OperatorLogEntryModel,
@@ -8,12 +9,9 @@ import type { Queryable } from '../db/statements.js';
 import { LARGEST_ID, parse } from '../domain/filters.js';
 import {
   type ActiveSession,
-  actorNameOf,
   type BegunSession,
-  hashToken,
   type KnownOperator,
   MAX_USER_AGENT,
-  makeToken,
   type Operator,
   type OperatorAction,
   type OperatorLogEntry,
@@ -33,6 +31,7 @@ import {
   listSessions,
   useSession,
 } from './operators.sql.js';
+import { actorNameOf } from './projects.js';
 
 export type Operators = ReturnType<typeof createOperators>;
 
@@ -77,6 +76,20 @@ function toLogEntry({ id, at, actor, requestId, action, details }: OperatorLogEn
     action: action as OperatorAction,
     details: details as Record<string, unknown>,
   };
+}
+
+const TOKEN_BYTES = 32;
+const TOKEN = /^[\w-]{43}$/;
+
+/** A token of 256 random bits. */
+function makeToken(randomBytes: (size: number) => Buffer): string {
+  return randomBytes(TOKEN_BYTES).toString('base64url');
+}
+
+/** SHA-256 of a token, the only form in which it is stored; null for a text that is no token. */
+function hashToken(token: unknown): Buffer<ArrayBuffer> | null {
+  if (typeof token !== 'string' || !TOKEN.test(token)) return null;
+  return hash('sha256', token, 'buffer') as Buffer<ArrayBuffer>;
 }
 
 /** The people who use the dashboard: who they are, how they log in, their sessions, and the log of all that. */

@@ -6,13 +6,7 @@ import type { Database } from '../db/database.js';
 import { movingProject } from '../db/failures.js';
 import type { Position } from '../domain/filters.js';
 import { atMost, isTooLong } from '../domain/input-limits.js';
-import {
-  actorNameOf,
-  type Operator,
-  PERMISSIONS_OF_ROLE,
-  requirePermission,
-  THE_OPERATOR,
-} from '../domain/operators.js';
+import { type Operator, PERMISSIONS_OF_ROLE, requirePermission, THE_OPERATOR } from '../domain/operators.js';
 import {
   type Actor,
   type Credentials,
@@ -20,6 +14,7 @@ import {
   hashSecret,
   hashSecretAsText,
   makeSecret,
+  OPERATOR,
   type OpenProject,
   type Permission,
   type ProjectRow,
@@ -271,6 +266,11 @@ function mintSecretScope(mint: Mint): ProjectScope {
       missing === '' ? 'Only operators may do this.' : `The App Secret lacks the scope ${missing}; it has ${has}.`;
     throw new AppError('FORBIDDEN', refusal);
   });
+}
+
+/** The operator in the audit trail. No secret may have such a label. */
+export function actorNameOf({ name }: Operator): string {
+  return name === '' ? OPERATOR : `${OPERATOR}:${name}`;
 }
 
 function operatorScope(projectId: number, appId: string, operator: Operator): ProjectScope {

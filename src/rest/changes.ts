@@ -1,4 +1,3 @@
-import type { FastifyPluginAsync } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import type { Services } from '../context.js';
@@ -64,19 +63,15 @@ const changeObject = z
   });
 
 /** The feed of changes at /changes: pages as NDJSON, or a stream of Server-Sent Events. */
-export const changesPlugin: FastifyPluginAsync<ChangesOptions> = async (app, options) => {
+export const changesPlugin: FastifyPluginAsyncZod<ChangesOptions> = async (app, { changes, authenticate, streams }) => {
   app.addHook('onRequest', async (request) => {
-    request.scope = await options.authenticate(request);
+    request.scope = await authenticate(request);
     request.scope.projectIdFor('changes');
     refuseMalformedUrl(request);
   });
-  app.addHook('preHandler', stillAuthenticated(options.authenticate));
+  app.addHook('preHandler', stillAuthenticated(authenticate));
   app.setValidatorCompiler(compileValidator);
   app.setSerializerCompiler(() => String);
-  await app.register(changesRoute, options);
-};
-
-const changesRoute: FastifyPluginAsyncZod<ChangesOptions> = async (app, { changes, streams }) => {
   app.get(
     '/changes',
     {

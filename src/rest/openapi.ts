@@ -52,7 +52,15 @@ export async function serveOpenApi(app: FastifyInstance, version: string): Promi
         },
         headers: HEADERS,
         responses: RESPONSES,
-        schemas: { Error: ERROR },
+        schemas: {
+          Error: {
+            type: 'object',
+            description: 'The body of every failure.',
+            properties: { error: { type: 'string', description: 'What is wrong, for people to read.' } },
+            required: ['error'],
+            additionalProperties: false,
+          },
+        },
       },
       security: [{ appId: [], appSecret: [] }, { basic: [] }],
       tags: [
@@ -150,85 +158,58 @@ const THEME = `
 }
 `;
 
-/** The parts of the OpenAPI document that all routes share: the headers of the answers, and the failures. */
+/* The parts of the OpenAPI document that all routes share: the headers of the answers, and the failures. */
 
-const text = { type: 'string' } as const;
+const textLike = (more: object) => ({ type: 'string' as const, ...more });
+const header = (description: string, example: string, more = {}) => ({ description, schema: textLike(more), example });
+/** A header that every such answer has. */
+function requiredHeader(description: string, example: string, more = {}) {
+  return { description, required: true, schema: textLike(more), example };
+}
 
-export const HEADERS = {
-  'X-Request-Id': {
-    description:
-      'The ID of the request in the log of the service: the `X-Request-Id` of the request if it is well-formed, else a new one.',
-    required: true,
-    schema: text,
-    example: 'c2a7b7a4-6a0f-4f0e-9d43-0d8f6d0a1f3e',
-  },
-  'Userdir-Error-Code': {
-    description:
-      'The code of the failure, as GraphQL has it in `extensions.code`. With 401 it tells wrong credentials (`UNAUTHENTICATED`) from a missing scope (`FORBIDDEN`) and a disabled project (`PROJECT_DISABLED`).',
-    required: true,
-    schema: { ...text, enum: [...ERROR_CODES] },
-    example: 'BAD_USER_INPUT',
-  },
-  'WWW-Authenticate': {
-    description: 'The authentication scheme that every HTTP client knows.',
-    required: true,
-    schema: text,
-    example: 'Basic realm="userdir"',
-  },
-  'Retry-After': {
-    description: 'The number of seconds to wait before a retry.',
-    required: true,
-    schema: { ...text, pattern: '^[0-9]+$' },
-    example: '12',
-  },
-  'RateLimit-Policy': {
-    description:
-      'Sent where the service limits rates: the number of requests of a project (`q`) in a window of seconds (`w`).',
-    schema: text,
-    example: '"project";q=600;w=60',
-  },
-  RateLimit: {
-    description:
-      'Sent where the service limits rates: the requests left (`r`), and the seconds until the window ends (`t`).',
-    schema: text,
-    example: '"project";r=599;t=60',
-  },
-  'Userdir-Ignored-Parameters': {
-    description:
-      'Query parameters that the route does not know and has ignored: at most ten names, percent-encoded, separated by commas, cut to 64 characters each.',
-    schema: { ...text, pattern: "^[\\w%.!~*'()-]+(, [\\w%.!~*'()-]+){0,9}$" },
-    example: 'pgae, start%20date',
-  },
-  'Userdir-Next-Cursor': {
-    description: 'Of a page of changes: where the next page begins.',
-    schema: text,
-    example: 'ZWUwMTBhODguMTUuNzI5MW8',
-  },
-  'Userdir-Has-More': {
-    description: 'Of a page of changes: whether there is more now.',
-    schema: { ...text, enum: ['true', 'false'] },
-    example: 'false',
-  },
+const HEADERS = {
+  'X-Request-Id': requiredHeader(
+    'The ID of the request in the log of the service: the `X-Request-Id` of the request if it is well-formed, else a new one.',
+    'c2a7b7a4-6a0f-4f0e-9d43-0d8f6d0a1f3e',
+  ),
+  'Userdir-Error-Code': requiredHeader(
+    'The code of the failure, as GraphQL has it in `extensions.code`. With 401 it tells wrong credentials (`UNAUTHENTICATED`) from a missing scope (`FORBIDDEN`) and a disabled project (`PROJECT_DISABLED`).',
+    'BAD_USER_INPUT',
+    { enum: [...ERROR_CODES] },
+  ),
+  'WWW-Authenticate': requiredHeader(
+    'The authentication scheme that every HTTP client knows.',
+    'Basic realm="userdir"',
+  ),
+  'Retry-After': requiredHeader('The number of seconds to wait before a retry.', '12', { pattern: '^[0-9]+$' }),
+  'RateLimit-Policy': header(
+    'Sent where the service limits rates: the number of requests of a project (`q`) in a window of seconds (`w`).',
+    '"project";q=600;w=60',
+  ),
+  RateLimit: header(
+    'Sent where the service limits rates: the requests left (`r`), and the seconds until the window ends (`t`).',
+    '"project";r=599;t=60',
+  ),
+  'Userdir-Ignored-Parameters': header(
+    'Query parameters that the route does not know and has ignored: at most ten names, percent-encoded, separated by commas, cut to 64 characters each.',
+    'pgae, start%20date',
+    { pattern: "^[\\w%.!~*'()-]+(, [\\w%.!~*'()-]+){0,9}$" },
+  ),
+  'Userdir-Next-Cursor': header('Of a page of changes: where the next page begins.', 'ZWUwMTBhODguMTUuNzI5MW8'),
+  'Userdir-Has-More': header('Of a page of changes: whether there is more now.', 'false', { enum: ['true', 'false'] }),
 };
 
-/** The body of every failure. */
-export const ERROR = {
-  type: 'object' as const,
-  description: 'The body of every failure.',
-  properties: { error: { ...text, description: 'What is wrong, for people to read.' } },
-  required: ['error'],
-  additionalProperties: false,
-};
+type HeaderName = keyof typeof HEADERS;
 
 /** Headers of every answer to a request with valid credentials. */
 const COMMON = ['RateLimit', 'RateLimit-Policy', 'Userdir-Ignored-Parameters'] as const;
-const SUCCESS_HEADERS = headersOf(...COMMON);
-const CHANGES_HEADERS = headersOf('RateLimit', 'RateLimit-Policy', 'Userdir-Next-Cursor', 'Userdir-Has-More');
+const SUCCESS_HEADERS = headersOf(COMMON);
+const CHANGES_HEADERS = headersOf(['RateLimit', 'RateLimit-Policy', 'Userdir-Next-Cursor', 'Userdir-Has-More']);
 
 /** The headers of a success. */
-export const successHeadersOf = (path: string) => (path === '/changes' ? CHANGES_HEADERS : SUCCESS_HEADERS);
+const successHeadersOf = (path: string) => (path === '/changes' ? CHANGES_HEADERS : SUCCESS_HEADERS);
 
-export const RESPONSES = {
+const RESPONSES = {
   BadRequest: failure(
     'A malformed path, query or body. The error names the parameter, what arrived and what is accepted.',
     'limit: got "1000", expected a whole number from 1 to 100.',
@@ -242,12 +223,10 @@ export const RESPONSES = {
   Forbidden: failure(
     'The App Secret lacks the scope for this request.',
     'The App Secret lacks the scope changes; it has read.',
-    [],
   ),
   CursorExpired: failure(
     'Some of the changes after the cursor are no longer kept. Read all users again.',
     'The cursor has expired: changes are kept for 30 days, and some after it are gone.',
-    [],
   ),
   NotFound: failure('The project has no such user.', 'There is no user 42 in this project.', COMMON),
   KeyReused: failure(
@@ -273,12 +252,11 @@ export const RESPONSES = {
   Refused: failure(
     'The request is refused as HTTP: 405 for another method, 408 when it takes too long to arrive, 413 for a body over 1 MiB, 431 for headers over 16 KiB.',
     'The request body is too large.',
-    [],
   ),
 };
 
 /** The failures of a route, by status; `default` is every other. */
-export function failuresOf(method: string, path: string): Record<string, { $ref: string }> {
+function failuresOf(method: string, path: string): Record<string, { $ref: string }> {
   return {
     400: responseRef('BadRequest'),
     401: responseRef('Unauthenticated'),
@@ -299,15 +277,14 @@ function responseRef(name: keyof typeof RESPONSES) {
   return { $ref: `#/components/responses/${name}` };
 }
 
-function headersOf(...names: (keyof typeof HEADERS)[]) {
-  const all = ['X-Request-Id', ...names] as const;
-  return Object.fromEntries(all.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
+function headersOf(names: readonly HeaderName[]) {
+  return Object.fromEntries(['X-Request-Id', ...names].map((name) => [name, { $ref: `#/components/headers/${name}` }]));
 }
 
-function failure(description: string, error: string, headers: readonly (keyof typeof HEADERS)[]) {
+function failure(description: string, error: string, headers: readonly HeaderName[] = []) {
   return {
     description,
-    headers: headersOf('Userdir-Error-Code', ...headers),
+    headers: headersOf(['Userdir-Error-Code', ...headers]),
     content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' }, example: { error } } },
   };
 }

@@ -78,20 +78,10 @@ export const userRoutes: FastifyPluginAsyncZod<{ services: Services }> = async (
       },
     },
     async ({ scope, query }) => {
-      const found = await users.listPage(scope, toFilter(query), {
-        page: query.page,
-        limit: query.limit,
-        withAccounts: true,
-      });
-      return {
-        message: 'Users listed.',
-        result: {
-          page: query.page,
-          limit: query.limit,
-          total_user: found.total,
-          users: found.users.map(userObjectOf),
-        },
-      };
+      const { page, limit } = query;
+      const found = await users.listPage(scope, toFilter(query), { page, limit, withAccounts: true });
+      const listed = found.users.map(userObjectOf);
+      return { message: 'Users listed.', result: { page, limit, total_user: found.total, users: listed } };
     },
   );
 
@@ -150,10 +140,7 @@ export const userRoutes: FastifyPluginAsyncZod<{ services: Services }> = async (
           ? await users.searchByAddress(scope, requireAddress('address', address as string))
           : await users.searchByEmail(scope, requireEmail('email', email));
       request.addWeight(listWeight(found.length));
-      return {
-        message: 'Users searched.',
-        result: { total_user: found.length, users: found.map(userObjectOf) },
-      };
+      return { message: 'Users searched.', result: { total_user: found.length, users: found.map(userObjectOf) } };
     },
   );
 

@@ -179,8 +179,10 @@ export function createVerdicts({ wallets }: Pick<Services, 'wallets'>) {
 
 /** Verification of many wallets at once, at /wallets/verify. */
 export const verdictsPlugin: FastifyPluginAsync<VerdictsOptions> = async (app, options) => {
-  app.addHook('onRequest', authenticated(options.authenticate));
-  app.addHook('preHandler', stillAuthenticated(options.authenticate));
+  const { services, authenticate, runWithAdmission, secondThread } = options;
+  const { decide } = createVerdicts(services);
+  app.addHook('onRequest', authenticated(authenticate));
+  app.addHook('preHandler', stillAuthenticated(authenticate));
   app.setSerializerCompiler(() => JSON.stringify);
   // The wallets are read by the thread that decides about them.
   app.setValidatorCompiler(() => (value) => ({ value }));
@@ -188,13 +190,8 @@ export const verdictsPlugin: FastifyPluginAsync<VerdictsOptions> = async (app, o
   app.addContentTypeParser(
     'application/json',
     { parseAs: 'buffer' },
-    parseWithAdmission((_request, body, done) => done(null, body), options.runWithAdmission),
+    parseWithAdmission((_request, body, done) => done(null, body), runWithAdmission),
   );
-  await app.register(verifyRoute, options);
-};
-
-const verifyRoute: FastifyPluginAsync<VerdictsOptions> = async (app, { services, secondThread }) => {
-  const { decide } = createVerdicts(services);
   app.post(
     '/wallets/verify',
     {

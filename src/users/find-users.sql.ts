@@ -1,5 +1,6 @@
 import type { KeyedRow } from '../db/batched-read.js';
 import { type KeyedRead, keyedStatement, Prisma, type Queryable } from '../db/statements.js';
+import { LARGEST_ID } from '../domain/filters.js';
 import type { Identity } from '../domain/identities.js';
 import type { UserDetails } from '../domain/users.js';
 import { LINKED_ACCOUNTS, LINKED_ACCOUNTS_IF_WANTED, SHOWN_COLUMNS, toUser, type UserRow } from './user-columns.sql.js';
@@ -210,6 +211,12 @@ export async function describeUsers(db: Queryable, projectId: number, ids: reado
     const { accounts = [], ...user } = toUser(row);
     return { ...user, accounts, removedAt: row.removedAt, bannedAt: row.bannedAt };
   });
+}
+
+/** A user with this id, current or removed; null if the project has none. */
+export async function describeUser(db: Queryable, projectId: number, id: bigint): Promise<UserDetails | null> {
+  const [user] = id > LARGEST_ID ? [] : await describeUsers(db, projectId, [id]);
+  return user ?? null;
 }
 
 /** The ids of the current users with this compared value, under whatever method: it looks under each that the project has. */

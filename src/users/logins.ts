@@ -5,11 +5,13 @@ import type { Queryable } from '../db/statements.js';
 import { cursor, cursorOf, parse } from '../domain/filters.js';
 import {
   type Ban,
+  camelCase,
   externalIdKept,
   externalIdTaken,
   type Identity,
   type ListedBan,
   type Profile,
+  parseIdentity,
   requireFewAccounts,
   tooManyAccounts,
 } from '../domain/identities.js';
@@ -28,6 +30,7 @@ import {
   insertBan,
   listBanPage,
 } from './bans.sql.js';
+import { describeUser } from './find-users.sql.js';
 import { findRegistered, type Login, type LoginRow, recordLogins } from './logins.sql.js';
 import type { Totals } from './totals.js';
 import { throwLinkingError } from './user-columns.sql.js';
@@ -129,6 +132,13 @@ export function createLogins(db: Database, totals: Totals) {
       const user = await findRegistered(db, projectId, id);
       if (user === null) throw new AppError('NOT_FOUND', 'The user of this login has been erased since.');
       return { user, created };
+    },
+
+    /** The identity of a user, current or removed. NOT_FOUND. */
+    async identityOf(scope: ProjectScope, id: bigint): Promise<Identity> {
+      const user = await describeUser(db, scope.projectIdFor('inspect'), id);
+      if (user !== null) return parseIdentity(user, camelCase);
+      throw new AppError('NOT_FOUND', `There is no user ${id} in this project.`);
     },
 
     /** Bans an identity from logging in and registering, also after its user is removed. Idempotent. */

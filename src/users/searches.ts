@@ -1,7 +1,7 @@
 import { createBatchedRead, MAX_WEIGHT } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
 import { oneAtATime } from '../db/one-at-a-time.js';
-import { LARGEST_ID, parseUserId } from '../domain/filters.js';
+import { parseUserId } from '../domain/filters.js';
 import { foldEmail, type Identity, isExternalId, parseValueKey } from '../domain/identities.js';
 import { isTooLong, LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';
 import type { ProjectScope } from '../domain/projects.js';
@@ -9,6 +9,7 @@ import { byNewest, type User, type UserDetails, userWeight } from '../domain/use
 import { parseAddress } from '../domain/wallets.js';
 import { AppError, badInput } from '../errors.js';
 import {
+  describeUser,
   describeUsers,
   type ExternalIdKey,
   type FewRow,
@@ -144,8 +145,7 @@ export function createLookups(db: Database, { byId, byEmail, byAddress, byIdenti
   return {
     /** Everything that is known of a user, also of a removed one; null if the project has no such user, or erased them. */
     async describeUser(scope: ProjectScope, id: bigint): Promise<UserDetails | null> {
-      const [user] = id > LARGEST_ID ? [] : await describeUsers(db, scope.projectIdFor('inspect'), [id]);
-      return user ?? null;
+      return describeUser(db, scope.projectIdFor('inspect'), id);
     },
 
     /**

@@ -7,7 +7,6 @@ import {
   type HistoryFields,
   type LoginFields,
   type Network,
-  pickUser,
   selectColumns,
   type User,
   type UserColumn,
@@ -100,6 +99,22 @@ function replaceIfGiven({ name }: UserColumn): string {
 
 /** A user as a row has them, with LINKED_ACCOUNTS or NO_ACCOUNTS. */
 export type UserRow = Omit<User, 'accounts'> & { linked: string | null };
+
+/** The shown fields of a row that has more. Written out, because a loop over the table takes five times as long. */
+export function pickUser(row: Omit<User, 'accounts'>): User {
+  return {
+    id: row.id,
+    authMethod: row.authMethod,
+    authValue: row.authValue,
+    loginMethod: row.loginMethod,
+    loginEmail: row.loginEmail,
+    wallet: row.wallet,
+    externalId: row.externalId,
+    createdAt: row.createdAt,
+    lastLogin: row.lastLogin,
+    loginCount: row.loginCount,
+  };
+}
 
 /** The user of a row, without the other columns. */
 export function toUser(row: UserRow): User {

@@ -2,8 +2,9 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { schema as dashboardSchema } from '#dist/dashboard/schema.js';
-import { pickUser, selectColumns, type User } from '#dist/domain/users.js';
+import { selectColumns, type User } from '#dist/domain/users.js';
 import { schema } from '#dist/graphql/schema.js';
+import { pickUser } from '#dist/users/user-columns.sql.js';
 import { ROOT } from '../support/checkout.js';
 
 /** Where a field of a user has to stand, for whoever adds one (docs/changing.md). */

@@ -1,0 +1,80 @@
+import type { SchemaTypes } from '@pothos/core';
+import { getDatamodel } from '../db/generated/pothos.js';
+import type { ChangeType } from '../domain/changes.js';
+import type { LoginMethod, Network, WalletType } from '../domain/users.js';
+
+/* What the public schema and that of the operators have in common. */
+
+/** What the builders give to Pothos's plugin for Prisma. */
+export const prisma = {
+  dmmf: getDatamodel(),
+  // Resolvers ask services, which batch and keep to the project; a field that wants its own query is a mistake.
+  client: (): never => {
+    throw new Error('A resolver may not query the database; ask a service.');
+  },
+};
+
+/** Options of a field that may be null. */
+export const orNull = (description: string) => ({ nullable: true, description }) as const;
+/** Options of a field that is an instant or null. */
+export const instantOrNull = (description: string) => ({ type: 'DateTime', nullable: true, description }) as const;
+/** Options of an argument that must be given. */
+export const required = (description: string) => ({ required: true, description }) as const;
+
+/** Options of an argument that has a value where none is given. */
+export function withDefault<Value>(defaultValue: Value, description: string) {
+  return { required: true, defaultValue, description } as const;
+}
+
+/** The name of a value in a schema: `user.created` is `USER_CREATED`. */
+type NameOf<Value extends string> = Uppercase<Value extends `${infer Noun}.${infer Verb}` ? `${Noun}_${Verb}` : Value>;
+
+/** The values of an enum, from what each of them means. */
+export function valuesOf<Value extends string>(meanings: Readonly<Record<Value, string>>) {
+  const values = Object.entries<string>(meanings).map(([value, description]) => [
+    value.replace('.', '_').toUpperCase(),
+    { value, description },
+  ]);
+  return Object.fromEntries(values) as { [Each in Value as NameOf<Each>]: { value: Each; description: string } };
+}
+
+/** The enums of both, on one of the two. */
+export function addEnums<Types extends SchemaTypes>(builder: PothosSchemaTypes.SchemaBuilder<Types>) {
+  return {
+    loginMethodEnum: builder.enumType('LoginMethod', {
+      description: 'The kind of login that a user has. All social providers are one kind.',
+      values: valuesOf<LoginMethod>({
+        email: 'Signs in with an email address.',
+        passkey: 'Signs in with a passkey (WebAuthn).',
+        wallet: 'Signs in with a wallet of their own.',
+        socials: 'Signs in through a social provider, whichever it is.',
+      }),
+    }),
+    networkEnum: builder.enumType('Network', {
+      description: 'The blockchain network to which an address belongs.',
+      values: valuesOf<Network>({
+        stellar: 'Stellar. Addresses have 56 characters and start with `G`.',
+        ethereum: 'Ethereum. Addresses are `0x` and 40 hexadecimal digits.',
+      }),
+    }),
+    walletTypeEnum: builder.enumType('WalletType', {
+      description: 'Who holds the private key of an account.',
+      values: valuesOf<WalletType>({
+        custodial: 'The service provisioned the account and holds its key.',
+        external: "The account is the user's own wallet, with which they log in.",
+      }),
+    }),
+    changeTypeEnum: builder.enumType('ChangeType', {
+      description: 'What has changed.',
+      values: valuesOf<ChangeType>({
+        'user.created': 'A user registered or was imported.',
+        'user.updated': 'Fields of a user were changed. A login is not a change.',
+        'user.removed': 'A user was removed.',
+        'user.restored': 'A removed user came back.',
+        'account.added': 'An account was linked to a user.',
+        'identity.banned': 'An identity was banned.',
+        'identity.unbanned': 'The ban of an identity was lifted.',
+      }),
+    }),
+  };
+}
