@@ -13,7 +13,6 @@ export interface ChangesKey {
   readonly scan: number;
 }
 
-/** The state of the feed. */
 export interface FeedRow {
   /** The timeline of the changes that are published now. */
   readonly timeline: string;
@@ -130,7 +129,6 @@ export async function nameLeader(session: Queryable): Promise<void> {
   );
 }
 
-/** The session that publishes. */
 export interface Leader {
   readonly pid: number;
   readonly role: string;
@@ -228,12 +226,7 @@ export async function listProjectsWithOldChanges(db: Queryable, olderThanMs: num
 }
 
 /** Deletes up to `limit` of the oldest changes of a project, up to the first that is not older than `olderThanMs`. Returns their number. */
-export async function pruneChanges(
-  db: Queryable,
-  projectId: number,
-  olderThanMs: number,
-  limit: number,
-): Promise<number> {
+export async function pruneChanges(db: Queryable, projectId: number, olderThanMs: number, limit: number) {
   const [row] = await db.query<{ pruned: number }>(Prisma.sql`
     WITH oldest AS (
       SELECT id, at < now() - ${olderThanMs}::float8 * interval '1 millisecond' AS is_old FROM changes
@@ -254,7 +247,6 @@ export async function pruneChanges(
   return row?.pruned ?? 0;
 }
 
-/** An open transaction that has written changes. */
 export interface OpenTransaction {
   /** Null for a prepared transaction, which has no process. */
   readonly pid: number | null;

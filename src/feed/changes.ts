@@ -39,17 +39,9 @@ const FOLLOWED_AT_ONCE = 50;
 const RETRY_MS = 500;
 const MAX_RETRIES = 60;
 
-export interface ChangesPage {
-  readonly changes: Change[];
-  /** Where the next page begins, also if this one is empty. */
-  readonly end: string;
-  readonly hasMore: boolean;
-}
-
 /** Adds units of work that a request turned out to cost. False where the work is to end, because the request is refused or its client has gone. */
-export type Charge = (units: number) => boolean;
+type Charge = (units: number) => boolean;
 
-/** A part of the feed. */
 interface Part {
   readonly changes: Change[];
   readonly end: ChangeCursor;
@@ -58,16 +50,6 @@ interface Part {
   readonly published: number;
   /** The newest change that is committed, which may not be published yet. */
   readonly newest: number;
-}
-
-/** What comes after a place that is kept in the database of the feed. */
-export interface ChangesAfter {
-  readonly changes: { readonly change: Change; readonly id: number }[];
-  readonly end: number;
-  /** Whether there may be more. */
-  readonly isFull: boolean;
-  /** The present one of the feed. */
-  readonly timeline: string;
 }
 
 /** What is read at once: so many changes, of the types, of so many that are looked at. */
@@ -96,12 +78,7 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
   const readLagging = db.replica === null ? readNow : readOn(db.replicaReads);
   const news = createNews(db, publisher.listen);
 
-  async function readPart(
-    projectId: number,
-    after: ChangeCursor | null,
-    extent: Extent,
-    read = readNow,
-  ): Promise<Part> {
+  async function readPart(projectId: number, after: ChangeCursor | null, extent: Extent, read = readNow) {
     const rows = await read({ projectId, after: after?.id ?? 0, ...extent });
     const feed = rows[0] as ChangeRow;
     const cursorOf = cursorsOf(feed);
@@ -111,7 +88,7 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
     // A cursor that is ahead, because another server has published less so far, stays where it is.
     const endId = isFull ? (rows.at(-1)?.id as number) : feed.published;
     const end = after !== null && after.id >= endId ? after : cursorOf(endId);
-    return { changes, end, isFull, published: feed.published, newest: feed.newest ?? 0 };
+    return { changes, end, isFull, published: feed.published, newest: feed.newest ?? 0 } satisfies Part;
   }
 
   /** Of a page. A standby does not know every cursor yet, so the primary decides which have expired. */
@@ -140,13 +117,14 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
     /**
      * The next changes in the order in which they were committed, at least those committed before the call, unless a transaction that is
      * still open holds them up. A page for few types may have fewer than `first` although there are more: it looks at a bounded number of
-     * changes, and each read after the first is charged before it is made. CURSOR_EXPIRED.
+     * changes, and each read after the first is charged before it is made. The next page begins at `end`, also if this one is empty.
+     * CURSOR_EXPIRED.
      */
     async listChanges(
       scope: ProjectScope,
       { after, types, first }: ChangesQuery & { readonly first: number },
       charge: Charge = () => true,
-    ): Promise<ChangesPage> {
+    ) {
       const projectId = scope.projectIdFor('changes');
       publisher.start();
       const changes: Change[] = [];
@@ -212,14 +190,10 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
     },
 
     /**
-     * The next changes after a place that this database keeps itself, such as that of a webhook, each with its own place, and the place
-     * after them. CURSOR_EXPIRED.
+     * The next changes after a place that this database keeps itself, such as that of a webhook, each with its own place, the place after
+     * them, whether there may be more, and the present timeline. CURSOR_EXPIRED.
      */
-    async readAfter(
-      projectId: number,
-      place: ChangeCursor,
-      { types, limit }: Pick<Extent, 'types' | 'limit'>,
-    ): Promise<ChangesAfter> {
+    async readAfter(projectId: number, place: ChangeCursor, { types, limit }: Pick<Extent, 'types' | 'limit'>) {
       const extent = { types, limit, scan: types === null ? limit : SCANNED_AT_ONCE };
       const rows = await readNow({ projectId, after: place.id, ...extent });
       const feed = rows[0] as ChangeRow;
@@ -252,9 +226,7 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
     listen: (listener: () => void): (() => void) => publisher.listen(listener),
 
     lagSeconds: publisher.lagSeconds,
-    /** The transaction that holds up the feed for longest. Null if none is open that has written changes. */
     findOldestWriter: () => findOldestWriter(db),
-    /** The session that publishes; null if none does, and on the embedded database. */
     findLeader: () => findLeader(db),
     prune: publisher.prune,
     close: publisher.close,

@@ -2,14 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createBackground, type OnFailure } from '../db/background.js';
 import type { Database } from '../db/database.js';
-import {
-  type Attempt,
-  GIVE_UP_MS,
-  MAX_ATTEMPTS_KEPT,
-  type Message,
-  messageOf,
-  retryDelayMs,
-} from '../domain/webhooks.js';
+import { GIVE_UP_MS, MAX_ATTEMPTS_KEPT, type Message, messageOf, retryDelayMs } from '../domain/webhooks.js';
 import { AppError } from '../errors.js';
 import type { Changes } from './changes.js';
 import type { Exchange, Outcome, WebhookSender } from './webhook-sender.js';
@@ -24,39 +17,27 @@ import {
 
 export type WebhookDelivery = ReturnType<typeof createWebhookDelivery>;
 
-export interface DeliveryLimits {
+const LIMITS = {
   /** Exchanges in flight in this process: in all, of one project, and of endpoints that have failed. */
-  readonly maxInFlight: number;
-  readonly maxPerProject: number;
-  readonly maxFailing: number;
-  /** How many changes are read at once. */
-  readonly changesPerRead: number;
-  /** A turn ends when there is no more, or with the first message after this time. Then its place is recorded. */
-  readonly turnMs: number;
-  /** How long another process waits for one that has died, and how often a lease is renewed. */
-  readonly leaseMs: number;
-  readonly renewMs: number;
-  /** How often it is looked for retries that are due, and for what dead processes have left. */
-  readonly pollMs: number;
-  /** How long an exchange may go on when the process ends. It is repeated later, by another process. */
-  readonly closeMs: number;
-  readonly giveUpMs: number;
-  readonly retryDelayMs: (failures: number, retryAfterMs: number | null) => number;
-}
-
-const LIMITS: DeliveryLimits = {
   maxInFlight: 256,
   maxPerProject: 4,
   maxFailing: 64,
+  /** How many changes are read at once. */
   changesPerRead: 100,
+  /** A turn ends when there is no more, or with the first message after this time. Then its place is recorded. */
   turnMs: 1_000,
+  /** How long another process waits for one that has died, and how often a lease is renewed. */
   leaseMs: 10_000,
   renewMs: 3_000,
+  /** How often it is looked for retries that are due, and for what dead processes have left. */
   pollMs: 1_000,
+  /** How long an exchange may go on when the process ends. It is repeated later, by another process. */
   closeMs: 1_000,
   giveUpMs: GIVE_UP_MS,
-  retryDelayMs: (failures, retryAfterMs) => retryDelayMs(failures, retryAfterMs, Math.random()),
+  retryDelayMs: (failures: number, retryAfterMs: number | null) => retryDelayMs(failures, retryAfterMs, Math.random()),
 };
+export type DeliveryLimits = Readonly<typeof LIMITS>;
+
 const PLACE_IS_GONE =
   'What it has not been sent is no longer kept, or the feed began anew with a restore. Replay it from a cursor, or from now.';
 /** A search for work, which looks at all endpoints, rests for so long, and for so many times as long as it took. So does one for changes of few types. */
@@ -65,13 +46,10 @@ const REST_FACTOR = 4;
 
 const ENABLED = { status: 'enabled', reason: null } as const;
 
+type Outlook = Pick<TurnResult, 'failures' | 'delayMs' | 'status' | 'reason'>;
+
 /** What a turn has come to so far. */
-interface Progress {
-  place: number;
-  timeline: string;
-  attempts: readonly Attempt[];
-  /** Whether something was accepted. */
-  delivered: boolean;
+interface Progress extends Omit<TurnResult, keyof Outlook> {
   failed: Exchange | null;
 }
 
@@ -96,7 +74,7 @@ export function createWebhookDelivery(
   onFailure: OnFailure,
   given: Partial<DeliveryLimits> = {},
 ) {
-  const limits = { ...LIMITS, ...given };
+  const limits: DeliveryLimits = { ...LIMITS, ...given };
   const inBackground = createBackground(onFailure);
   const lease = randomUUID();
   const turns = new Map<string, Turn>();
@@ -256,12 +234,8 @@ export function createWebhookDelivery(
     return { status: 'paused', reason: `Every attempt of ${days} days failed; the last one: ${failed.error}.` };
   }
 
-  function end(
-    { webhook }: Turn,
-    { place, timeline, attempts, delivered }: Progress,
-    state: Pick<TurnResult, 'failures' | 'delayMs' | 'status' | 'reason'>,
-  ): Promise<void> {
-    return endTurn(db, webhook, lease, { place, timeline, attempts, delivered, ...state });
+  function end({ webhook }: Turn, progress: Progress, outlook: Outlook): Promise<void> {
+    return endTurn(db, webhook, lease, { ...progress, ...outlook });
   }
 
   /** Renews all leases at once. A turn whose lease is lost, or may have ended, stops. */

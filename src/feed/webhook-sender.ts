@@ -21,21 +21,14 @@ const ADDRESS_MS = 2_500;
 const KEEP_ALIVE_MS = 1_000;
 const GONE = 410;
 
-export interface SenderOptions {
+interface SenderOptions {
   readonly allowPrivate: boolean;
   readonly exchangeMs?: number;
-  /** The addresses of a name. */
   readonly resolve?: Resolve;
 }
 
+/** Finds the addresses of a name. */
 type Resolve = (hostname: string) => Promise<string[]>;
-
-/** How `net.connect` asks for addresses. */
-type LookUp = (
-  hostname: string,
-  options: { readonly all?: boolean | undefined },
-  callback: (error: Error | null, found: string | { address: string; family: number }[], family?: number) => void,
-) => void;
 
 export interface Target {
   readonly url: string;
@@ -43,17 +36,14 @@ export interface Target {
   readonly secrets: readonly string[];
 }
 
-/** How an exchange ended. */
 export interface Exchange extends TestResult {
   /** Whether the endpoint wants nothing any more. */
   readonly isGone: boolean;
   readonly retryAfterMs: number | null;
-  /** The kind of outcome, for metrics. */
   readonly outcome: Outcome;
 }
 
-export const OUTCOMES = ['delivered', 'refused', 'timeout', 'unreachable', 'aborted'] as const;
-export type Outcome = (typeof OUTCOMES)[number];
+export type Outcome = 'delivered' | 'refused' | 'timeout' | 'unreachable' | 'aborted';
 
 /**
  * Sends messages to endpoints, signed as Standard Webhooks asks. An endpoint is not trusted: it has a limited time, no more than the beginning of its
@@ -62,23 +52,23 @@ export type Outcome = (typeof OUTCOMES)[number];
  */
 export function createWebhookSender({ allowPrivate, exchangeMs = EXCHANGE_MS, resolve }: SenderOptions) {
   const findAddresses = resolve ?? (allowPrivate ? resolveAsSystem : createResolver());
-  const lookUp: LookUp = (hostname, { all }, callback) => {
-    findAddresses(hostname)
-      .then((found) => {
-        if (!allowPrivate && !found.every(isPublicAddress)) throw new Refusal('its name leads to a private address');
-        return found.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
-      })
-      .then((addresses) => {
-        const [first] = addresses;
-        if (first === undefined) throw Object.assign(new Error('no address'), { code: 'ENOTFOUND' });
-        if (all) callback(null, addresses);
-        else callback(null, first.address, first.family);
-      })
-      .catch((error) => callback(error, ''));
-  };
   const agent = new Agent({
     connect: {
-      lookup: lookUp,
+      lookup(hostname, { all }, callback) {
+        findAddresses(hostname)
+          .then((found) => {
+            if (!allowPrivate && !found.every(isPublicAddress))
+              throw new Refusal('its name leads to a private address');
+            return found.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
+          })
+          .then((addresses) => {
+            const [first] = addresses;
+            if (first === undefined) throw Object.assign(new Error('no address'), { code: 'ENOTFOUND' });
+            if (all) callback(null, addresses);
+            else callback(null, first.address, first.family);
+          })
+          .catch((error) => callback(error, ''));
+      },
       timeout: exchangeMs,
       autoSelectFamily: true,
       autoSelectFamilyAttemptTimeout: ADDRESS_MS,
