@@ -16,7 +16,6 @@ export interface Move {
   readonly tables: readonly sql.MovedTable[];
 }
 
-/** The largest id of a project. */
 const LAST_PROJECT_ID = 2_147_483_647;
 const OLDEST_VERSION = 150_000;
 /** A move needs a slot and a sender for the project, and one for each of the two tables that are copied at once. */

@@ -68,7 +68,6 @@ export async function deleteMove(db: Queryable, projectId: number): Promise<void
 
 const hasRows = async (db: Queryable, statement: Prisma.Sql) => (await db.query(statement)).length > 0;
 
-/** Whether the database has a project with this id or App ID. */
 export function hasProject(db: Queryable, projectId: number, appId: string): Promise<boolean> {
   return hasRows(db, Prisma.sql`SELECT FROM projects WHERE id = ${projectId}::int OR app_id = ${appId}::text`);
 }
@@ -99,7 +98,6 @@ export function listMovedTables(db: Queryable): Promise<MovedTable[]> {
     ORDER BY c.relname`);
 }
 
-/** The number of rows that a project has in tables. */
 export async function countRows(db: Queryable, projectId: number, tables: readonly ProjectTable[]): Promise<number> {
   const counts = tables.map(
     ({ name }) =>
@@ -301,7 +299,6 @@ export async function finishMove(db: Queryable, actor: Actor, to: string): Promi
     ${insertLogEntries(actor, 'move_project', entry)}`);
 }
 
-/** Forgets a project that was to arrive. */
 export async function deleteArrival(target: Queryable, projectId: number): Promise<void> {
   await target.query(Prisma.sql`
     WITH moved AS (

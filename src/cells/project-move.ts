@@ -19,7 +19,6 @@ import * as sql from './project-move.sql.js';
 /** A project moves from the database of one cell to that of another while it is used (docs/decisions/cells.md). */
 
 export interface MoveOptions extends Pick<CellMove, 'source' | 'target' | 'appId' | 'from'> {
-  /** Who moves the project. */
   readonly actor: Actor;
   /** How the target is called in the audit trail, without a password. */
   readonly to: string;
@@ -27,7 +26,6 @@ export interface MoveOptions extends Pick<CellMove, 'source' | 'target' | 'appId
   readonly hold: () => Promise<void>;
   readonly switchMap: () => Promise<void>;
   readonly release: () => Promise<void>;
-  /** Told what is done next. */
   readonly notice: (sentence: string) => void;
   /** Called with the number of rows that are copied so far. */
   readonly progress: (rows: number) => void;

@@ -191,10 +191,7 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
     countProjects: () => sql.countProjects(db),
 
     /** For a purge. */
-    async openProjectsWithRemoved(
-      operator: Operator,
-      olderThanMs: number,
-    ): Promise<{ scope: ProjectScope; removed: number }[]> {
+    async openProjectsWithRemoved(operator: Operator, olderThanMs: number) {
       requirePermission(operator, 'operate');
       const found = await sql.listProjectsWithRemoved(db, olderThanMs);
       return found.map(({ id, appId, removed }) => ({ scope: operatorScope(id, appId, operator), removed }));

@@ -172,7 +172,6 @@ interface Bounds {
   readonly before: Position | null;
 }
 
-/** The bounds of the keys of windows. */
 const AFTER = Prisma.sql`(k.after_at, k.after_id)`;
 const BEFORE = Prisma.sql`(k.before_at, k.before_id)`;
 const BOUNDS = {

@@ -228,12 +228,10 @@ export async function foldTallies(db: Queryable, projectId: number): Promise<num
   return row?.folded ?? 0;
 }
 
-/** Divides every crowded day of a project into slices. */
 export async function cutCrowdedDays(db: Queryable, projectId: number): Promise<void> {
   await db.query(Prisma.sql`SELECT cut_crowded_days(${projectId}::int, NULL)::text`);
 }
 
-/** From one instant to before another. */
 interface TimeRange {
   readonly from: Date;
   readonly to: Date;
@@ -264,7 +262,7 @@ export function isOpenAtStart({ createdFrom }: Pick<UserFilter, 'createdFrom'>):
   return createdFrom.getTime() <= FIRST_DAY * DAY_MS;
 }
 
-/** Whether a filter includes the newest users. */
+/** The newest. */
 export function isOpenAtEnd({ createdTo }: Pick<UserFilter, 'createdTo'>): boolean {
   return createdTo.getTime() + 1 >= END_DAY * DAY_MS;
 }

@@ -72,7 +72,6 @@ export function createTotals(db: Database, onFailure: OnFailure) {
       if (count >= MAX_UNREAD) foldInBackground(projectId);
     },
 
-    /** Folds the pending deltas now. */
     async fold(scope: ProjectScope): Promise<void> {
       const projectId = scope.projectIdFor('operate');
       await folding.get(projectId);
@@ -86,13 +85,11 @@ export function createTotals(db: Database, onFailure: OnFailure) {
       return db.transaction('READ COMMITTED', (tx) => compareTallies(tx, projectId));
     },
 
-    /** Corrects the tallies and returns the differences. */
     repair(scope: ProjectScope): Promise<TallyDifference[]> {
       const projectId = scope.projectIdFor('operate');
       return db.transaction('READ COMMITTED', (tx) => repairTallies(tx, projectId));
     },
 
-    /** Waits for the folds in the background. */
     async flush(): Promise<void> {
       await Promise.all(folding.values());
     },

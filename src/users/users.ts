@@ -29,7 +29,6 @@ const EVERYTHING: Wanted = { withAccounts: true };
 
 /** The current users of a project, which are those who were not removed. Users come with their accounts unless not wanted. */
 export function createUsers(db: Database, totals: Totals) {
-  /** The current user of a key, or null. */
   const readUser = <Key extends Wanted & { readonly projectId: number }>(name: string, read: KeyedRead<Key, UserRow>) =>
     createBatchedRead({
       name,
@@ -103,12 +102,10 @@ export function createUsers(db: Database, totals: Totals) {
       byExternalId,
     }),
 
-    /** The user with this identity; null if there is none. */
     async findIdentity(scope: ProjectScope, identity: Identity, { withAccounts } = EVERYTHING): Promise<User | null> {
       return findByIdentity(scope.projectIdFor('read'), identity, withAccounts);
     },
 
-    /** The user with this external id; null if there is none. */
     async findByExternalId(scope: ProjectScope, externalId: string, { withAccounts } = EVERYTHING) {
       return byExternalId({ projectId: scope.projectIdFor('read'), externalId, withAccounts });
     },
@@ -245,7 +242,6 @@ function listWeight({ limit, withAccounts }: { limit: number; withAccounts: bool
   return limit * userWeight(withAccounts);
 }
 
-/** The public accounts linked to users. */
 export function createAccounts(db: Database) {
   const byUser = createBatchedRead({
     name: 'accounts by user',
