@@ -42,25 +42,22 @@ const VERSION_OF_SUBSCRIBERS = 160_000;
 async function findLackingRights(source: Database, target: Database): Promise<string[]> {
   const [from, to] = [await cells.readCellRights(source), await cells.readCellRights(target)];
   const [mover, subscriber] = [from.isOwner ? from.role : from.owner, to.isOwner ? to.role : to.owner];
-  const needsSuperuser = !to.maySubscribe && to.version < VERSION_OF_SUBSCRIBERS;
-  const lacking = [
+  const ofSource = [
     !from.isOwner &&
       `The role ${from.role} does not own the tables of the source. Run the command as ${from.owner}, which does.`,
     !from.mayCreate && `In the source, run as a superuser: GRANT CREATE ON DATABASE ${from.database} TO ${mover};`,
     !from.mayReplicate && `In the source, run as a superuser: ALTER ROLE ${mover} REPLICATION;`,
-    needsSuperuser &&
-      `The role ${to.role} may not subscribe: before PostgreSQL 16 only a superuser may. Name one in --to.`,
-    !needsSuperuser &&
-      !to.isOwner &&
-      `The role ${to.role} does not own the tables of the target. Name ${to.owner} in --to, which does.`,
-    !needsSuperuser &&
-      !to.maySubscribe &&
-      `In the target, run as a superuser: GRANT pg_create_subscription TO ${subscriber};`,
-    !needsSuperuser &&
-      !to.mayCreate &&
-      `In the target, run as a superuser: GRANT CREATE ON DATABASE ${to.database} TO ${subscriber};`,
   ];
-  return lacking.filter((sentence) => sentence !== false);
+  const needsSuperuser = !to.maySubscribe && to.version < VERSION_OF_SUBSCRIBERS;
+  const ofTarget = needsSuperuser
+    ? [`The role ${to.role} may not subscribe: before PostgreSQL 16 only a superuser may. Name one in --to.`]
+    : [
+        !to.isOwner &&
+          `The role ${to.role} does not own the tables of the target. Name ${to.owner} in --to, which does.`,
+        !to.maySubscribe && `In the target, run as a superuser: GRANT pg_create_subscription TO ${subscriber};`,
+        !to.mayCreate && `In the target, run as a superuser: GRANT CREATE ON DATABASE ${to.database} TO ${subscriber};`,
+      ];
+  return [...ofSource, ...ofTarget].filter((sentence) => sentence !== false);
 }
 
 /** For how long the target may try to connect to the source. */

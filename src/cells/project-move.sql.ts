@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { Prisma, type Queryable } from '../db/statements.js';
+import { Prisma, type Queryable, readValue } from '../db/statements.js';
 import type { Actor } from '../domain/projects.js';
 import { publishChanges } from '../feed/changes.sql.js';
 import { insertAuditEntries } from '../projects/audit.sql.js';
@@ -98,13 +98,12 @@ export function listMovedTables(db: Queryable): Promise<MovedTable[]> {
     ORDER BY c.relname`);
 }
 
-export async function countRows(db: Queryable, projectId: number, tables: readonly ProjectTable[]): Promise<number> {
+export function countRows(db: Queryable, projectId: number, tables: readonly ProjectTable[]): Promise<number> {
   const counts = tables.map(
     ({ name }) =>
       Prisma.sql`(SELECT count(*) FROM ${Prisma.raw(pg.escapeIdentifier(name))} WHERE project_id = ${projectId}::int)`,
   );
-  const [row] = await db.query<{ rows: number }>(Prisma.sql`SELECT (${Prisma.join(counts, ' + ')})::bigint AS rows`);
-  return row?.rows ?? 0;
+  return readValue(db, Prisma.sql`SELECT (${Prisma.join(counts, ' + ')})::bigint`);
 }
 
 /* Replication. These statements take no parameters. */
@@ -197,9 +196,8 @@ export async function readCopyProgress(target: Queryable, projectId: number): Pr
   return row as CopyProgress;
 }
 
-export async function currentLsn(db: Queryable): Promise<string> {
-  const [row] = await db.query<{ lsn: string }>(Prisma.sql`SELECT pg_current_wal_lsn()::text AS lsn`);
-  return (row as { lsn: string }).lsn;
+export function currentLsn(db: Queryable): Promise<string> {
+  return readValue(db, Prisma.sql`SELECT pg_current_wal_lsn()::text`);
 }
 
 /** Whether the subscription has come as far as a place in the log of the source. */

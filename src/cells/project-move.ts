@@ -4,14 +4,7 @@ import { isLockTimeout } from '../db/failures.js';
 import type { Actor } from '../domain/projects.js';
 import { AppError } from '../errors.js';
 import { haveEnded, takeTransactionId } from '../feed/changes.sql.js';
-import {
-  deleteRows,
-  findProjectId,
-  type MoveRow,
-  type MoveStep,
-  type ProjectTable,
-  readMove,
-} from '../projects/projects.sql.js';
+import * as projects from '../projects/projects.sql.js';
 import { type Move as CellMove, findMove, requireMovable } from './cells.js';
 import { identify } from './cells.sql.js';
 import * as sql from './project-move.sql.js';
@@ -62,8 +55,8 @@ async function prepare(options: MoveOptions): Promise<Move> {
 
 /** The id of a project that an earlier run has moved to the target, or null. */
 export async function findMoved(target: Database, appId: string): Promise<number | null> {
-  const id = await findProjectId(target, appId);
-  return id !== null && (await readMove(target, id)) === null ? id : null;
+  const id = await projects.findProjectId(target, appId);
+  return id !== null && (await projects.readMove(target, id)) === null ? id : null;
 }
 
 /**
@@ -195,7 +188,7 @@ async function waitForCalm(move: Move): Promise<void> {
 }
 
 /** The project is held from here to the end. Not interrupted: it would be held for longer. */
-async function switchOver(move: Move, step: MoveStep): Promise<number> {
+async function switchOver(move: Move, step: projects.MoveStep): Promise<number> {
   const { notice } = move;
   if (step === 'copying') {
     notice('Waiting until the target has caught up');
@@ -233,7 +226,7 @@ async function close(move: Move): Promise<void> {
 }
 
 async function waitForLastRows({ source, target, projectId }: Move): Promise<void> {
-  const { mark } = (await readMove(source, projectId)) as MoveRow;
+  const { mark } = (await projects.readMove(source, projectId)) as projects.MoveRow;
   const until = AbortSignal.timeout(LAST_ROWS_WAIT_MS);
   await poll(() => sql.hasEntry(target, projectId, mark as number), until, SWITCH_POLL_MS);
 }
@@ -290,11 +283,11 @@ const BATCH_SIZE = 2_000;
 
 /** Deletes what a project has in the tables, in transactions of bounded size. */
 async function deleteAllRows(db: Database, { projectId, tables, signal }: Move): Promise<void> {
-  const place = ({ name }: ProjectTable) => DELETED_LAST.indexOf(name);
+  const place = ({ name }: projects.ProjectTable) => DELETED_LAST.indexOf(name);
   for (const table of tables.toSorted((one, other) => place(one) - place(other))) {
     for (let deleted = BATCH_SIZE; deleted === BATCH_SIZE; ) {
       signal.throwIfAborted();
-      deleted = await deleteRows(db, projectId, table, BATCH_SIZE);
+      deleted = await projects.deleteRows(db, projectId, table, BATCH_SIZE);
     }
   }
 }

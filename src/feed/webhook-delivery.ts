@@ -6,14 +6,7 @@ import { GIVE_UP_MS, MAX_ATTEMPTS_KEPT, type Message, messageOf, retryDelayMs } 
 import { AppError } from '../errors.js';
 import type { Changes } from './changes.js';
 import type { Exchange, Outcome, WebhookSender } from './webhook-sender.js';
-import {
-  type ClaimedWebhook,
-  claimWebhooks,
-  endTurn,
-  hasEnabledWebhooks,
-  renewLeases,
-  type TurnResult,
-} from './webhooks.sql.js';
+import * as sql from './webhooks.sql.js';
 
 export type WebhookDelivery = ReturnType<typeof createWebhookDelivery>;
 
@@ -46,16 +39,16 @@ const REST_FACTOR = 4;
 
 const ENABLED = { status: 'enabled', reason: null } as const;
 
-type Outlook = Pick<TurnResult, 'failures' | 'delayMs' | 'status' | 'reason'>;
+type Outlook = Pick<sql.TurnResult, 'failures' | 'delayMs' | 'status' | 'reason'>;
 
 /** What a turn has come to so far. */
-interface Progress extends Omit<TurnResult, keyof Outlook> {
+interface Progress extends Omit<sql.TurnResult, keyof Outlook> {
   failed: Exchange | null;
 }
 
 /** An endpoint that this process delivers to. */
 interface Turn {
-  readonly webhook: ClaimedWebhook;
+  readonly webhook: sql.ClaimedWebhook;
   /** Aborts when the lease is lost, or when the process ends. */
   readonly stop: AbortController;
   /** Until when the lease certainly holds, by the clock of this process. */
@@ -129,7 +122,7 @@ export function createWebhookDelivery(
     }
     const { leaseMs, maxPerProject, maxFailing } = limits;
     const askedAt = performance.now();
-    const claimed = await claimWebhooks(db, {
+    const claimed = await sql.claimWebhooks(db, {
       lease,
       leaseMs,
       held,
@@ -148,7 +141,7 @@ export function createWebhookDelivery(
   async function followFeed(): Promise<boolean> {
     if (stopListening !== null && performance.now() - checkedAt < limits.pollMs) return true;
     checkedAt = performance.now();
-    const isNeeded = await hasEnabledWebhooks(db);
+    const isNeeded = await sql.hasEnabledWebhooks(db);
     if (isNeeded && !closing.signal.aborted) stopListening ??= changes.listen(lookAgain);
     else stopFollowing();
     return isNeeded;
@@ -227,7 +220,7 @@ export function createWebhookDelivery(
     }
   }
 
-  function stateAfter(failed: Exchange, failingMs: number): Pick<TurnResult, 'status' | 'reason'> {
+  function stateAfter(failed: Exchange, failingMs: number): Pick<sql.TurnResult, 'status' | 'reason'> {
     if (failed.isGone) return { status: 'disabled', reason: 'The endpoint answered 410 (gone).' };
     if (failingMs < limits.giveUpMs) return ENABLED;
     const days = Math.round((limits.giveUpMs / 86_400_000) * 10) / 10;
@@ -235,7 +228,7 @@ export function createWebhookDelivery(
   }
 
   function end({ webhook }: Turn, progress: Progress, outlook: Outlook): Promise<void> {
-    return endTurn(db, webhook, lease, { ...progress, ...outlook });
+    return sql.endTurn(db, webhook, lease, { ...progress, ...outlook });
   }
 
   /** Renews all leases at once. A turn whose lease is lost, or may have ended, stops. */
@@ -254,7 +247,7 @@ export function createWebhookDelivery(
     if (mine.length === 0) return;
     const askedAt = performance.now();
     const webhooks = mine.map(({ webhook }) => webhook);
-    const renewed = new Set((await renewLeases(db, webhooks, lease, limits.leaseMs)).map(keyOf));
+    const renewed = new Set((await sql.renewLeases(db, webhooks, lease, limits.leaseMs)).map(keyOf));
     for (const turn of mine) {
       if (renewed.has(keyOf(turn.webhook))) turn.leasedUntil = askedAt + limits.leaseMs;
       else turn.stop.abort();

@@ -192,30 +192,24 @@ export async function leadsToPrivateAddress(hostname: string, resolve: Resolve =
   return !found.every(isPublicAddress);
 }
 
-const WORDS: Record<string, string> = {
-  ENOTFOUND: 'its name cannot be resolved',
-  ENODATA: 'its name cannot be resolved',
-  EAI_AGAIN: 'its name cannot be resolved',
-  ETIMEOUT: 'its name cannot be resolved',
-  ESERVFAIL: 'its name cannot be resolved',
-  ECONNREFUSED: 'the connection was refused',
-  UND_ERR_CONNECT_TIMEOUT: 'it cannot be connected to',
-  UND_ERR_SOCKET: 'the connection was closed before the answer was complete',
-  ECONNRESET: 'the connection was closed before the answer was complete',
-  EPIPE: 'the connection was closed before the answer was complete',
-  UND_ERR_HEADERS_OVERFLOW: 'its answer is not HTTP as it should be',
-  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: 'its answer is not as long as it says',
+/** By our words for it, the codes and names of an error. */
+const FAILURES: Readonly<Record<string, readonly unknown[]>> = {
+  'its name cannot be resolved': ['ENOTFOUND', 'ENODATA', 'EAI_AGAIN', 'ETIMEOUT', 'ESERVFAIL'],
+  'the connection was refused': ['ECONNREFUSED'],
+  'it cannot be connected to': ['UND_ERR_CONNECT_TIMEOUT'],
+  'the connection was closed before the answer was complete': ['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'],
+  'its answer is not HTTP as it should be': ['UND_ERR_HEADERS_OVERFLOW', 'HTTPParserError'],
+  'its answer is not as long as it says': ['UND_ERR_RES_CONTENT_LENGTH_MISMATCH'],
 };
 
 /** An error of the connection in our words. It never repeats what the endpoint sent. */
 function explain(error: unknown): string {
   if (error instanceof Refusal) return error.message;
   const { name, code = '', errors } = error as { name?: unknown; code?: unknown; errors?: unknown[] };
-  const known = WORDS[String(code)];
-  if (known !== undefined) return known;
+  const known = Object.entries(FAILURES).find(([, marks]) => marks.includes(code) || marks.includes(name));
+  if (known !== undefined) return known[0];
   // One error for each address that was tried.
   if (Array.isArray(errors) && errors.length > 0) return explain(errors[0]);
-  if (name === 'HTTPParserError') return WORDS['UND_ERR_HEADERS_OVERFLOW'] as string;
   if (/CERT|SSL|TLS|ALTNAME/.test(String(code))) return `TLS failed (${/^\w{1,60}$/.exec(String(code)) ?? 'error'})`;
   return `the connection failed${/^\w{1,60}$/.test(String(code)) ? ` (${code})` : ''}`;
 }

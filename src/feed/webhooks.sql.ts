@@ -1,4 +1,4 @@
-import { Prisma, type Queryable } from '../db/statements.js';
+import { Prisma, type Queryable, readValue } from '../db/statements.js';
 import type { Actor } from '../domain/projects.js';
 import type { Webhook } from '../domain/webhooks.js';
 import { insertAuditEntries } from '../projects/audit.sql.js';
@@ -161,11 +161,8 @@ export function claimWebhooks(db: Queryable, limits: ClaimLimits): Promise<Claim
               coalesce(extract(epoch FROM now() - w.failing_since) * 1000, 0)::float8 AS "failingMs", w.attempts`);
 }
 
-export async function hasEnabledWebhooks(db: Queryable): Promise<boolean> {
-  const [row] = await db.query<{ exists: boolean }>(
-    Prisma.sql`SELECT EXISTS (SELECT FROM webhooks WHERE status = 'enabled') AS exists`,
-  );
-  return row?.exists === true;
+export function hasEnabledWebhooks(db: Queryable): Promise<boolean> {
+  return readValue(db, Prisma.sql`SELECT EXISTS (SELECT FROM webhooks WHERE status = 'enabled')`);
 }
 
 /** Keeps leases for longer. Returns those that this process still has. */

@@ -1,4 +1,4 @@
-import { Prisma, type Queryable } from '../db/statements.js';
+import { Prisma, type Queryable, readValue } from '../db/statements.js';
 import {
   type ActiveSession,
   type BegunSession,
@@ -31,11 +31,8 @@ export function insertLogEntries({ actor, requestId }: LogActor, action: Operato
 const milliseconds = (count: number) => Prisma.sql`${count}::float8 * interval '1 millisecond'`;
 
 /** The role of an operator as it is now; nothing if there is none of this name. */
-export async function findRole(db: Queryable, name: string): Promise<OperatorRole | undefined> {
-  const [found] = await db.query<{ role: OperatorRole }>(
-    Prisma.sql`SELECT role::text AS role FROM operators WHERE name = ${name}::text`,
-  );
-  return found?.role;
+export function findRole(db: Queryable, name: string): Promise<OperatorRole | undefined> {
+  return readValue(db, Prisma.sql`SELECT role::text FROM operators WHERE name = ${name}::text`);
 }
 
 /** Some of what has expired. In the order of its index, which finds it whatever the statistics say. */

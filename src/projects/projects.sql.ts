@@ -1,4 +1,4 @@
-import { execute, keyedStatement, type ModelTransaction, Prisma, type Queryable } from '../db/statements.js';
+import { execute, keyedStatement, type ModelTransaction, Prisma, type Queryable, readValue } from '../db/statements.js';
 import type { Position } from '../domain/filters.js';
 import type { Actor, ProjectRow, ProjectSummary } from '../domain/projects.js';
 import { insertLogEntries } from './operators.sql.js';
@@ -55,9 +55,8 @@ export async function findProject(db: Queryable, projectId: number): Promise<Pro
   return project;
 }
 
-export async function countProjects(db: Queryable): Promise<number> {
-  const [row] = await db.query<{ count: number }>(Prisma.sql`SELECT count(*) FROM projects`);
-  return row?.count ?? 0;
+export function countProjects(db: Queryable): Promise<number> {
+  return readValue(db, Prisma.sql`SELECT count(*) FROM projects`);
 }
 
 const PROJECT = Prisma.sql`

@@ -230,9 +230,7 @@ function secretScope(appId: string, { projectId, label, scopes, ...row }: Secret
 }
 
 /** The scope of a secret that was checked in the first thread. */
-function scopeOfGrant(grant: Grant): ProjectScope {
-  return mintSecretScope(grant as unknown as Mint);
-}
+const scopeOfGrant = (grant: Grant) => mintSecretScope(grant as unknown as Mint);
 
 function mintSecretScope(mint: Mint): ProjectScope {
   return mintScope(mint, (...needed) => {

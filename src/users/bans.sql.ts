@@ -112,17 +112,11 @@ export function exportBans(db: Queryable, projectId: number, after: Identity | n
 
 /** Bans the identities that are not banned yet, and returns their number. */
 export async function importBans(db: Queryable, projectId: number, bans: readonly BanRecord[]): Promise<number> {
-  const rows = bans.map(({ authMethod, authValue, authValueKey, createdAt }) => ({
-    auth_method: authMethod,
-    auth_value: authValue,
-    auth_value_key: authValueKey,
-    created_at: createdAt,
-  }));
   const written = await db.query(Prisma.sql`
     INSERT INTO bans (project_id, auth_method, auth_value, auth_value_key, created_at)
-    SELECT ${projectId}::int, auth_method, auth_value, auth_value_key, coalesce(created_at, now())
-    FROM jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) AS r(
-      auth_method text, auth_value text, auth_value_key text, created_at timestamptz
+    SELECT ${projectId}::int, "authMethod", "authValue", "authValueKey", coalesce("createdAt", now())
+    FROM jsonb_to_recordset(${JSON.stringify(bans)}::jsonb) AS r(
+      "authMethod" text, "authValue" text, "authValueKey" text, "createdAt" timestamptz
     )
     ON CONFLICT DO NOTHING
     RETURNING auth_method`);

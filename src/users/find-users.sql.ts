@@ -9,18 +9,18 @@ import { LINKED_ACCOUNTS, LINKED_ACCOUNTS_IF_WANTED, SHOWN_COLUMNS, toUser, type
  * batch is one index look-up for each key and never a scan of the table. Keys with and without accounts share a statement.
  */
 
-interface Wanted {
+interface Keyed {
   readonly projectId: number;
   readonly withAccounts: boolean;
 }
-export type UserKey = Wanted & { readonly id: bigint };
-export type IdentityKey = Wanted & Pick<Identity, 'authMethod' | 'authValueKey'>;
-export type ExternalIdKey = Wanted & { readonly externalId: string };
+export type UserKey = Keyed & { readonly id: bigint };
+export type IdentityKey = Keyed & Pick<Identity, 'authMethod' | 'authValueKey'>;
+export type ExternalIdKey = Keyed & { readonly externalId: string };
 /** The value is a folded login email or the key of an address (`SearchedBy`). */
-export type SearchKey = Wanted & { readonly value: string };
+export type SearchKey = Keyed & { readonly value: string };
 
 /** For each key `k`, with what it is found by in its columns, the users `u` whom `found` selects. */
-function findByKey<Key extends Wanted, Row = UserRow>(
+function findByKey<Key extends Keyed, Row = UserRow>(
   columns: KeyColumns<Key>,
   found: Prisma.Sql,
   where = Prisma.empty,
