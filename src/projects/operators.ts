@@ -77,10 +77,7 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
     tx.operatorLogEntry.create({ data: { ...by, action, details } });
 
   /** Adds an operator; undefined if there is one of this name or subject. With `onlyAsFirst`, undefined if there is any. */
-  async function add(
-    by: sql.LogActor,
-    { name, role, subject, onlyAsFirst = false }: NewOperator,
-  ): Promise<KnownOperator | undefined> {
+  async function add(by: sql.LogActor, { name, role, subject, onlyAsFirst = false }: NewOperator) {
     return db.change(async (tx) => {
       if (onlyAsFirst && (await tx.operator.count()) > 0) return undefined;
       const [added] = await tx.operator.createManyAndReturn({

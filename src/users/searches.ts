@@ -110,10 +110,7 @@ export function createLookups(db: Database, { byId, byEmail, byAddress, byIdenti
     return users;
   }
 
-  async function idsOf(
-    projectId: number,
-    { identity, value, email, addressKey, externalId }: sql.Mark,
-  ): Promise<bigint[]> {
+  async function idsOf(projectId: number, { identity, value, email, addressKey, externalId }: sql.Mark) {
     const key = (text: string) => ({ projectId, value: text, withAccounts: false });
     const found = await Promise.all([
       identity === undefined ? null : byIdentity(projectId, identity),
