@@ -1,13 +1,14 @@
 import pg from 'pg';
-import { Prisma, type Queryable } from '../db/statements.js';
+import { Prisma, type Queryable, readValue } from '../db/statements.js';
 
 /* Statements that look at a database as a cell: what it is, what its roles may do, from where its projects get their ids. */
 
 /** Which database this is, on whatever address. */
-export async function identify(db: Queryable): Promise<string> {
-  const [row] = await db.query<{ name: string }>(Prisma.sql`
-    SELECT system_identifier::text || '/' || current_database() AS name FROM pg_control_system()`);
-  return (row as { name: string }).name;
+export function identify(db: Queryable): Promise<string> {
+  return readValue(
+    db,
+    Prisma.sql`SELECT system_identifier::text || '/' || current_database() FROM pg_control_system()`,
+  );
 }
 
 /** What decides whether two databases can be cells. */

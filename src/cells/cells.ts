@@ -6,21 +6,23 @@ import * as sql from './project-move.sql.js';
 
 /** What holds between cells: databases of the same service, each with projects of its own (docs/decisions/cells.md). */
 
-/** The largest id of a project. */
+export interface Move {
+  readonly source: Database;
+  readonly target: Database;
+  readonly projectId: number;
+  readonly appId: string;
+  /** How the target connects to the source: a URL. */
+  readonly from: string;
+  readonly tables: readonly sql.MovedTable[];
+}
+
 const LAST_PROJECT_ID = 2_147_483_647;
 const OLDEST_VERSION = 150_000;
 /** A move needs a slot and a sender for the project, and one for each of the two tables that are copied at once. */
 const REPLICATION_NEEDS = 3;
 
-/** The range from which a cell draws the ids of its new projects. */
-export function readProjectIds(db: Database): Promise<cells.ProjectIds> {
-  return cells.readProjectIds(db);
-}
-
-/** The projects that are on their way to or from another database, the longest first. */
-export function listMoves(db: Database): Promise<sql.OpenMove[]> {
-  return sql.listMoves(db);
-}
+export { readProjectIds } from './cells.sql.js';
+export { listMoves } from './project-move.sql.js';
 
 /** Gives a cell its range. Projects keep the ids that they have. BAD_USER_INPUT. */
 export function setProjectIds(db: Database, first: number, last: number): Promise<cells.ProjectIds> {
@@ -39,38 +41,23 @@ const VERSION_OF_SUBSCRIBERS = 160_000;
 /** What the roles of both databases lack, in sentences with the statements that grant it. */
 async function findLackingRights(source: Database, target: Database): Promise<string[]> {
   const [from, to] = [await cells.readCellRights(source), await cells.readCellRights(target)];
-  const needsSuperuser = !to.maySubscribe && to.version < VERSION_OF_SUBSCRIBERS;
-  const lacking: [boolean, string][] = [
-    [
-      !from.isOwner,
+  const [mover, subscriber] = [from.isOwner ? from.role : from.owner, to.isOwner ? to.role : to.owner];
+  const ofSource = [
+    !from.isOwner &&
       `The role ${from.role} does not own the tables of the source. Run the command as ${from.owner}, which does.`,
-    ],
-    [
-      !from.mayCreate,
-      `In the source, run as a superuser: GRANT CREATE ON DATABASE ${from.database} TO ${from.isOwner ? from.role : from.owner};`,
-    ],
-    [
-      !from.mayReplicate,
-      `In the source, run as a superuser: ALTER ROLE ${from.isOwner ? from.role : from.owner} REPLICATION;`,
-    ],
-    [
-      needsSuperuser,
-      `The role ${to.role} may not subscribe: before PostgreSQL 16 only a superuser may. Name one in --to.`,
-    ],
-    [
-      !needsSuperuser && !to.isOwner,
-      `The role ${to.role} does not own the tables of the target. Name ${to.owner} in --to, which does.`,
-    ],
-    [
-      !needsSuperuser && !to.maySubscribe,
-      `In the target, run as a superuser: GRANT pg_create_subscription TO ${to.isOwner ? to.role : to.owner};`,
-    ],
-    [
-      !needsSuperuser && !to.mayCreate,
-      `In the target, run as a superuser: GRANT CREATE ON DATABASE ${to.database} TO ${to.isOwner ? to.role : to.owner};`,
-    ],
+    !from.mayCreate && `In the source, run as a superuser: GRANT CREATE ON DATABASE ${from.database} TO ${mover};`,
+    !from.mayReplicate && `In the source, run as a superuser: ALTER ROLE ${mover} REPLICATION;`,
   ];
-  return lacking.filter(([applies]) => applies).map(([, sentence]) => sentence);
+  const needsSuperuser = !to.maySubscribe && to.version < VERSION_OF_SUBSCRIBERS;
+  const ofTarget = needsSuperuser
+    ? [`The role ${to.role} may not subscribe: before PostgreSQL 16 only a superuser may. Name one in --to.`]
+    : [
+        !to.isOwner &&
+          `The role ${to.role} does not own the tables of the target. Name ${to.owner} in --to, which does.`,
+        !to.maySubscribe && `In the target, run as a superuser: GRANT pg_create_subscription TO ${subscriber};`,
+        !to.mayCreate && `In the target, run as a superuser: GRANT CREATE ON DATABASE ${to.database} TO ${subscriber};`,
+      ];
+  return [...ofSource, ...ofTarget].filter((sentence) => sentence !== false);
 }
 
 /** For how long the target may try to connect to the source. */
@@ -107,51 +94,32 @@ async function findObstacles(source: Database, target: Database, projectId: numb
   if (lacking.length > 0) return lacking;
   const [from, to] = [await cells.readCellFacts(source), await cells.readCellFacts(target)];
   const unfiltered = tables.filter(({ isFiltered }) => !isFiltered).map(({ name }) => name);
-  const obstacles: [boolean, string][] = [
-    [
-      from.walLevel !== 'logical',
+  const obstacles = [
+    from.walLevel !== 'logical' &&
       `The source has wal_level=${from.walLevel}. Set wal_level=logical and restart its PostgreSQL.`,
-    ],
-    [
-      from.freeSlots < REPLICATION_NEEDS || from.freeSenders < REPLICATION_NEEDS,
+    (from.freeSlots < REPLICATION_NEEDS || from.freeSenders < REPLICATION_NEEDS) &&
       `The source has ${from.freeSlots} free replication slots and ${from.freeSenders} free senders, and a move needs ${REPLICATION_NEEDS}. Raise max_replication_slots and max_wal_senders.`,
-    ],
-    [
-      to.freeWorkers < 2,
+    to.freeWorkers < 2 &&
       `The target has ${to.freeWorkers} free workers of logical replication, and a move needs 2. Raise max_logical_replication_workers.`,
-    ],
-    [
-      from.version < OLDEST_VERSION || to.version < OLDEST_VERSION,
+    (from.version < OLDEST_VERSION || to.version < OLDEST_VERSION) &&
       'Both need PostgreSQL 15 or newer, which can replicate some rows of a table.',
-    ],
-    [
-      from.migrations.join() !== to.migrations.join(),
+    from.migrations.join() !== to.migrations.join() &&
       'The two databases have different migrations. Run userdir migrate of the same version on both.',
-    ],
-    [
-      from.firstId <= to.lastId && to.firstId <= from.lastId,
+    from.firstId <= to.lastId &&
+      to.firstId <= from.lastId &&
       `Both databases draw ids of new projects from one range: the source from ${from.firstId} to ${from.lastId}, the target from ${to.firstId} to ${to.lastId}. Give each its own: userdir project ids --range 1000001-2000000.`,
-    ],
-    [
-      to.drawnId < projectId && projectId <= to.lastId && projectId >= to.firstId,
+    to.drawnId < projectId &&
+      projectId <= to.lastId &&
+      projectId >= to.firstId &&
       `The target will give the id ${projectId} of this project to a new one. Give it another range: userdir project ids --range 1000001-2000000.`,
-    ],
-    [
-      unfiltered.length > 0,
+    unfiltered.length > 0 &&
       `Rows of ${unfiltered.join(', ')} cannot be told by project: their replica identity lacks project_id.`,
-    ],
   ];
-  return obstacles.filter(([applies]) => applies).map(([, sentence]) => sentence);
+  return obstacles.filter((sentence) => sentence !== false);
 }
 
-/** The move of a project in both databases, if it has begun. */
-export interface KnownMove {
-  readonly atSource: MoveRow | null;
-  readonly atTarget: MoveRow | null;
-}
-
-/** CONFLICT where the project is on its way to or from another database than these two. */
-export async function findMove(source: Database, target: Database, projectId: number): Promise<KnownMove> {
+/** The move of a project in both databases, if it has begun. CONFLICT where it is on its way to or from another database than these two. */
+export async function findMove(source: Database, target: Database, projectId: number) {
   const [here, there] = [await cells.identify(source), await cells.identify(target)];
   if (here === there) throw conflict('The target is the database in which the project is.');
   const [atSource, atTarget] = [await readMove(source, projectId), await readMove(target, projectId)];
@@ -163,23 +131,19 @@ export async function findMove(source: Database, target: Database, projectId: nu
 }
 
 /** Throws CONFLICT with everything that keeps a project from moving between two databases. Returns how far it has come. */
-export async function requireMovable(
-  source: Database,
-  target: Database,
-  project: { readonly projectId: number; readonly appId: string; readonly from: string },
-  tables: readonly sql.MovedTable[],
-): Promise<MoveRow | null> {
-  const { atSource, atTarget } = await findMove(source, target, project.projectId);
+export async function requireMovable(move: Move): Promise<MoveRow | null> {
+  const { source, target, projectId, appId, from, tables } = move;
+  const { atSource, atTarget } = await findMove(source, target, projectId);
   if (atTarget?.step === 'leaving')
     throw conflict('The move of this project is being undone. Run with --abort to end that.');
   // What the move has made says nothing against it.
   if (atSource !== null) return atSource;
-  const obstacles = await findObstacles(source, target, project.projectId, tables);
+  const obstacles = await findObstacles(source, target, projectId, tables);
   if (atTarget !== null)
     obstacles.push('The target has the rest of an earlier move of this project. Run with --abort.');
-  else if (await sql.hasProject(target, project.projectId, project.appId))
-    obstacles.push(`The target has a project with the id ${project.projectId} or this App ID already.`);
-  if (obstacles.length === 0) obstacles.push(...(await findDeadEnds(source, target, project.projectId, project.from)));
+  else if (await sql.hasProject(target, projectId, appId))
+    obstacles.push(`The target has a project with the id ${projectId} or this App ID already.`);
+  if (obstacles.length === 0) obstacles.push(...(await findDeadEnds(source, target, projectId, from)));
   if (obstacles.length > 0) throw conflict(obstacles.join(' '));
   return null;
 }

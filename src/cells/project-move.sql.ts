@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { Prisma, type Queryable } from '../db/statements.js';
+import { Prisma, type Queryable, readValue } from '../db/statements.js';
 import type { Actor } from '../domain/projects.js';
 import { publishChanges } from '../feed/changes.sql.js';
 import { insertAuditEntries } from '../projects/audit.sql.js';
@@ -66,12 +66,10 @@ export async function deleteMove(db: Queryable, projectId: number): Promise<void
   await db.query(Prisma.sql`DELETE FROM project_moves WHERE project_id = ${projectId}::int`);
 }
 
-/** Whether the database has a project with this id or App ID. */
-export async function hasProject(db: Queryable, projectId: number, appId: string): Promise<boolean> {
-  const found = await db.query(
-    Prisma.sql`SELECT FROM projects WHERE id = ${projectId}::int OR app_id = ${appId}::text`,
-  );
-  return found.length > 0;
+const hasRows = async (db: Queryable, statement: Prisma.Sql) => (await db.query(statement)).length > 0;
+
+export function hasProject(db: Queryable, projectId: number, appId: string): Promise<boolean> {
+  return hasRows(db, Prisma.sql`SELECT FROM projects WHERE id = ${projectId}::int OR app_id = ${appId}::text`);
 }
 
 export interface MovedTable extends ProjectTable {
@@ -100,21 +98,19 @@ export function listMovedTables(db: Queryable): Promise<MovedTable[]> {
     ORDER BY c.relname`);
 }
 
-/** The number of rows that a project has in tables. */
-export async function countRows(db: Queryable, projectId: number, tables: readonly ProjectTable[]): Promise<number> {
+export function countRows(db: Queryable, projectId: number, tables: readonly ProjectTable[]): Promise<number> {
   const counts = tables.map(
     ({ name }) =>
       Prisma.sql`(SELECT count(*) FROM ${Prisma.raw(pg.escapeIdentifier(name))} WHERE project_id = ${projectId}::int)`,
   );
-  const [row] = await db.query<{ rows: number }>(Prisma.sql`SELECT (${Prisma.join(counts, ' + ')})::bigint AS rows`);
-  return row?.rows ?? 0;
+  return readValue(db, Prisma.sql`SELECT (${Prisma.join(counts, ' + ')})::bigint`);
 }
 
 /* Replication. These statements take no parameters. */
 
 export async function createPublication(db: Queryable, projectId: number, tables: readonly ProjectTable[]) {
   const name = replicationName(projectId);
-  if ((await db.query(Prisma.sql`SELECT FROM pg_publication WHERE pubname = ${name}`)).length > 0) return;
+  if (await hasRows(db, Prisma.sql`SELECT FROM pg_publication WHERE pubname = ${name}`)) return;
   const rows = tables.map((table) => `${pg.escapeIdentifier(table.name)} WHERE (project_id = ${projectId})`);
   // TRUNCATE has no rows to choose from: it would empty the tables of the other cell.
   await db.query(
@@ -136,11 +132,8 @@ export async function createSlot(db: Queryable, projectId: number): Promise<void
     WHERE NOT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = ${name})`);
 }
 
-export async function hasSlot(db: Queryable, projectId: number): Promise<boolean> {
-  const found = await db.query(
-    Prisma.sql`SELECT FROM pg_replication_slots WHERE slot_name = ${replicationName(projectId)}`,
-  );
-  return found.length > 0;
+export function hasSlot(db: Queryable, projectId: number): Promise<boolean> {
+  return hasRows(db, Prisma.sql`SELECT FROM pg_replication_slots WHERE slot_name = ${replicationName(projectId)}`);
 }
 
 /** Does nothing while the other database still reads from it. */
@@ -203,9 +196,8 @@ export async function readCopyProgress(target: Queryable, projectId: number): Pr
   return row as CopyProgress;
 }
 
-export async function currentLsn(db: Queryable): Promise<string> {
-  const [row] = await db.query<{ lsn: string }>(Prisma.sql`SELECT pg_current_wal_lsn()::text AS lsn`);
-  return (row as { lsn: string }).lsn;
+export function currentLsn(db: Queryable): Promise<string> {
+  return readValue(db, Prisma.sql`SELECT pg_current_wal_lsn()::text`);
 }
 
 /** Whether the subscription has come as far as a place in the log of the source. */
@@ -235,23 +227,16 @@ export async function closeProject(tx: Queryable, actor: Actor, to: string, wait
   const { projectId } = actor;
   await tx.query(Prisma.raw(`SET LOCAL lock_timeout = ${Math.round(waitMs)}`));
   await tx.query(Prisma.sql`SELECT pg_advisory_xact_lock(${WRITERS_LOCK}::int, ${projectId}::int)::text`);
-  const entry = insertAuditEntries(
-    actor,
-    'move',
-    Prisma.sql`SELECT NULL::bigint, jsonb_build_object('to', ${to}::text)`,
-  );
-  const [mark] = await tx.query<{ id: number }>(Prisma.sql`${entry} RETURNING id`);
+  const entry = Prisma.sql`SELECT NULL::bigint, jsonb_build_object('to', ${to}::text)`;
+  const [mark] = await tx.query<{ id: number }>(Prisma.sql`${insertAuditEntries(actor, 'move', entry)} RETURNING id`);
   // Another statement: the trigger of the entry runs at the end of its own, and refuses rows of a closed project.
   await tx.query(Prisma.sql`
     UPDATE project_moves SET step = 'switching', mark = ${mark?.id}::bigint
     WHERE project_id = ${projectId}::int AND step = 'copying'`);
 }
 
-export async function hasEntry(target: Queryable, projectId: number, id: number): Promise<boolean> {
-  const found = await target.query(
-    Prisma.sql`SELECT FROM audit_log WHERE project_id = ${projectId}::int AND id = ${id}::bigint`,
-  );
-  return found.length > 0;
+export function hasEntry(target: Queryable, projectId: number, id: number): Promise<boolean> {
+  return hasRows(target, Prisma.sql`SELECT FROM audit_log WHERE project_id = ${projectId}::int AND id = ${id}::bigint`);
 }
 
 /** By how much a sequence is set beyond the largest id that came: more than anyone draws between the two halves of the statement. */
@@ -312,7 +297,6 @@ export async function finishMove(db: Queryable, actor: Actor, to: string): Promi
     ${insertLogEntries(actor, 'move_project', entry)}`);
 }
 
-/** Forgets a project that was to arrive. */
 export async function deleteArrival(target: Queryable, projectId: number): Promise<void> {
   await target.query(Prisma.sql`
     WITH moved AS (

@@ -4,35 +4,21 @@ import { isLockTimeout } from '../db/failures.js';
 import type { Actor } from '../domain/projects.js';
 import { AppError } from '../errors.js';
 import { haveEnded, takeTransactionId } from '../feed/changes.sql.js';
-import {
-  deleteRows,
-  findProjectId,
-  type MoveRow,
-  type MoveStep,
-  type ProjectTable,
-  readMove,
-} from '../projects/projects.sql.js';
-import { findMove, requireMovable } from './cells.js';
+import * as projects from '../projects/projects.sql.js';
+import { type Move as CellMove, findMove, requireMovable } from './cells.js';
 import { identify } from './cells.sql.js';
 import * as sql from './project-move.sql.js';
 
 /** A project moves from the database of one cell to that of another while it is used (docs/decisions/cells.md). */
 
-export interface MoveOptions {
-  readonly source: Database;
-  readonly target: Database;
-  readonly appId: string;
-  /** Who moves the project. */
+export interface MoveOptions extends Pick<CellMove, 'source' | 'target' | 'appId' | 'from'> {
   readonly actor: Actor;
   /** How the target is called in the audit trail, without a password. */
   readonly to: string;
-  /** How the target connects to the source: a URL. */
-  readonly from: string;
   /** Let every balancer refuse the requests of the project, send them to the other cell, accept them again. Each may run twice. */
   readonly hold: () => Promise<void>;
   readonly switchMap: () => Promise<void>;
   readonly release: () => Promise<void>;
-  /** Told what is done next. */
   readonly notice: (sentence: string) => void;
   /** Called with the number of rows that are copied so far. */
   readonly progress: (rows: number) => void;
@@ -40,22 +26,11 @@ export interface MoveOptions {
   readonly signal: AbortSignal;
 }
 
-/** Times are of this run; null for what an earlier one has done. */
-export interface MoveReport {
-  /** Rows of the project in the target before the switch. */
-  readonly rows: number | null;
-  readonly copyMs: number | null;
-  /** From before the first balancer refuses requests until the last accepts them again. */
-  readonly heldMs: number | null;
-  readonly deleteMs: number;
-}
-
-interface Move extends MoveOptions {
-  readonly projectId: number;
-  readonly tables: readonly sql.MovedTable[];
-}
+type Move = MoveOptions & Pick<CellMove, 'projectId' | 'tables'>;
 
 const POLL_MS = 200;
+/** PostgreSQL may need a moment to notice that a killed run has gone. */
+const ALONE_TRIES = 25;
 /** While requests are held. */
 const SWITCH_POLL_MS = 10;
 /** The target is hardly behind if it gets within this time what the source has written. */
@@ -68,50 +43,42 @@ const LAST_ROWS_WAIT_MS = 5_000;
 const MAX_FAILURES = 3;
 
 /** Whether a project can move, and how far it has come. CONFLICT with everything that is in the way. */
-export async function inspectMove({ source, target, appId, actor, from }: MoveOptions) {
-  const { projectId } = actor;
-  const tables = await sql.listMovedTables(source);
-  const move = await requireMovable(source, target, { projectId, appId, from }, tables);
-  return { tables: tables.map(({ name }) => name), step: move?.step ?? null };
+export async function inspectMove(options: MoveOptions) {
+  const move = await prepare(options);
+  const begun = await requireMovable(move);
+  return { tables: move.tables.map(({ name }) => name), step: begun?.step ?? null };
+}
+
+async function prepare(options: MoveOptions): Promise<Move> {
+  return { ...options, projectId: options.actor.projectId, tables: await sql.listMovedTables(options.source) };
 }
 
 /** The id of a project that an earlier run has moved to the target, or null. */
 export async function findMoved(target: Database, appId: string): Promise<number | null> {
-  const id = await findProjectId(target, appId);
-  return id !== null && (await readMove(target, id)) === null ? id : null;
+  const id = await projects.findProjectId(target, appId);
+  return id !== null && (await projects.readMove(target, id)) === null ? id : null;
 }
 
-/** Moves a project, or continues from where an earlier run has stopped. CONFLICT. */
-export function moveProject(options: MoveOptions): Promise<MoveReport> {
-  return alone(options, () => moveAlone(options));
-}
-
-async function moveAlone(options: MoveOptions): Promise<MoveReport> {
-  const { source, target, appId, actor, from, notice } = options;
-  const { projectId } = actor;
-  const tables = await sql.listMovedTables(source);
-  const move: Move = { ...options, projectId, tables };
-  const begun = await requireMovable(source, target, { projectId, appId, from }, tables);
+/**
+ * Moves a project, or continues from where an earlier run has stopped. Times are of this run; null for what an earlier one has done. `rows` are
+ * in the target before the switch; requests are held from before the first balancer refuses them until the last accepts them again. CONFLICT.
+ */
+export const moveProject = alone(async (move: Move) => {
+  const begun = await requireMovable(move);
   const isCopying = begun === null || begun.step === 'copying';
   const copied = isCopying ? await copy(move) : { rows: null, copyMs: null };
   const heldMs = begun?.step === 'leaving' ? null : await switchOver(move, begun?.step ?? 'copying');
   // An earlier run may have ended before it did.
   if (heldMs === null) await move.release();
-  notice('Deleting the rows in the source');
+  move.notice('Deleting the rows in the source');
   const started = performance.now();
   await leave(move);
   return { ...copied, heldMs, deleteMs: since(started) };
-}
+});
 
 /** Brings a project back to where it was before its move. CONFLICT once the map may have been switched. */
-export function abortMove(options: MoveOptions): Promise<void> {
-  return alone(options, () => abortAlone(options));
-}
-
-async function abortAlone(options: MoveOptions): Promise<void> {
-  const { source, target, actor, notice } = options;
-  const { projectId } = actor;
-  const move: Move = { ...options, projectId, tables: await sql.listMovedTables(source) };
+export const abortMove = alone(async (move: Move) => {
+  const { source, target, projectId, notice } = move;
   const { atSource, atTarget } = await findMove(source, target, projectId);
   if (atSource === null && atTarget === null) throw new AppError('CONFLICT', 'The project is not being moved.');
   if (atSource?.step === 'mapping' || atSource?.step === 'leaving')
@@ -125,24 +92,23 @@ async function abortAlone(options: MoveOptions): Promise<void> {
   await deleteAllRows(target, move);
   await sql.deleteArrival(target, projectId);
   await sql.deleteMove(source, projectId);
-}
-
-/** PostgreSQL may need a moment to notice that a killed run has gone. */
-const ALONE_TRIES = 25;
+});
 
 /** Runs `work` unless another run of the command moves the same project. */
-async function alone<Result>({ target, actor }: MoveOptions, work: () => Promise<Result>): Promise<Result> {
-  const session = await target.pool.connect();
-  try {
-    for (let tries = 1; !(await sql.tryToMoveAlone(session, actor.projectId)); tries += 1) {
-      if (tries === ALONE_TRIES) throw new AppError('CONFLICT', 'Another run of this command is moving the project.');
-      await sleep(POLL_MS);
+function alone<Result>(work: (move: Move) => Promise<Result>): (options: MoveOptions) => Promise<Result> {
+  return async (options) => {
+    const session = await options.target.pool.connect();
+    try {
+      for (let tries = 1; !(await sql.tryToMoveAlone(session, options.actor.projectId)); tries += 1) {
+        if (tries === ALONE_TRIES) throw new AppError('CONFLICT', 'Another run of this command is moving the project.');
+        await sleep(POLL_MS);
+      }
+      return await work(await prepare(options));
+    } finally {
+      // Ends the session, and with it the lock.
+      session.release(true);
     }
-    return await work();
-  } finally {
-    // Ends the session, and with it the lock.
-    session.release(true);
-  }
+  };
 }
 
 /** Copies the project while it is used, until the target lacks no more than the last moment. */
@@ -222,7 +188,7 @@ async function waitForCalm(move: Move): Promise<void> {
 }
 
 /** The project is held from here to the end. Not interrupted: it would be held for longer. */
-async function switchOver(move: Move, step: MoveStep): Promise<number> {
+async function switchOver(move: Move, step: projects.MoveStep): Promise<number> {
   const { notice } = move;
   if (step === 'copying') {
     notice('Waiting until the target has caught up');
@@ -260,7 +226,7 @@ async function close(move: Move): Promise<void> {
 }
 
 async function waitForLastRows({ source, target, projectId }: Move): Promise<void> {
-  const { mark } = (await readMove(source, projectId)) as MoveRow;
+  const { mark } = (await projects.readMove(source, projectId)) as projects.MoveRow;
   const until = AbortSignal.timeout(LAST_ROWS_WAIT_MS);
   await poll(() => sql.hasEntry(target, projectId, mark as number), until, SWITCH_POLL_MS);
 }
@@ -317,11 +283,11 @@ const BATCH_SIZE = 2_000;
 
 /** Deletes what a project has in the tables, in transactions of bounded size. */
 async function deleteAllRows(db: Database, { projectId, tables, signal }: Move): Promise<void> {
-  const place = ({ name }: ProjectTable) => DELETED_LAST.indexOf(name);
+  const place = ({ name }: projects.ProjectTable) => DELETED_LAST.indexOf(name);
   for (const table of tables.toSorted((one, other) => place(one) - place(other))) {
     for (let deleted = BATCH_SIZE; deleted === BATCH_SIZE; ) {
       signal.throwIfAborted();
-      deleted = await deleteRows(db, projectId, table, BATCH_SIZE);
+      deleted = await projects.deleteRows(db, projectId, table, BATCH_SIZE);
     }
   }
 }

@@ -27,6 +27,12 @@ export interface Queryable {
   query<Row>(statement: Prisma.Sql | Statement): Promise<Row[]>;
 }
 
+/** The value of a statement that returns one row of one column; undefined if it returns no row. */
+export async function readValue<Value>(db: Queryable, statement: Prisma.Sql): Promise<Value> {
+  const [row = {}] = await db.query<Record<string, unknown>>(statement);
+  return Object.values(row)[0] as Value;
+}
+
 /** A transaction by models (`Database.change`). */
 export type ModelTransaction = Prisma.TransactionClient;
 

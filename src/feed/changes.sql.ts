@@ -1,5 +1,5 @@
 import type { KeyedRow } from '../db/batched-read.js';
-import { Prisma, type Queryable } from '../db/statements.js';
+import { Prisma, type Queryable, readValue } from '../db/statements.js';
 import type { ChangeType } from '../domain/changes.js';
 
 export interface ChangesKey {
@@ -13,7 +13,6 @@ export interface ChangesKey {
   readonly scan: number;
 }
 
-/** The state of the feed. */
 export interface FeedRow {
   /** The timeline of the changes that are published now. */
   readonly timeline: string;
@@ -113,11 +112,8 @@ const PUBLISHER_LOCK = 1_968_399_458;
 export const PUBLISHED_CHANNEL = 'userdir_changes';
 
 /** Makes this session the only one that publishes, until it ends. False if another session is. */
-export async function tryToLead(session: Queryable): Promise<boolean> {
-  const [row] = await session.query<{ leads: boolean }>(
-    Prisma.sql`SELECT pg_try_advisory_lock(${PUBLISHER_LOCK}::bigint) AS leads`,
-  );
-  return row?.leads === true;
+export function tryToLead(session: Queryable): Promise<boolean> {
+  return readValue(session, Prisma.sql`SELECT pg_try_advisory_lock(${PUBLISHER_LOCK}::bigint)`);
 }
 
 /** What the session of a leader is called, with the id of its process. Only one that no pooler can lend to others may have the name. */
@@ -130,7 +126,6 @@ export async function nameLeader(session: Queryable): Promise<void> {
   );
 }
 
-/** The session that publishes. */
 export interface Leader {
   readonly pid: number;
   readonly role: string;
@@ -175,23 +170,18 @@ export async function endSilentLeader(session: Queryable, silentSeconds: number)
 }
 
 /** The id of a change that was given out last. Not transactional: it may belong to a transaction that is still open. */
-export async function lastChangeId(db: Queryable): Promise<number> {
-  const [row] = await db.query<{ last: number }>(Prisma.sql`SELECT ${LAST_ID} AS last`);
-  return (row as { last: number }).last;
+export function lastChangeId(db: Queryable): Promise<number> {
+  return readValue(db, Prisma.sql`SELECT ${LAST_ID}`);
 }
 
 /** A transaction id of its own: every transaction that was given a change before this call has a smaller one. */
-export async function takeTransactionId(session: Queryable): Promise<string> {
-  const [row] = await session.query<{ xid: string }>(Prisma.sql`SELECT pg_current_xact_id()::text AS xid`);
-  return (row as { xid: string }).xid;
+export function takeTransactionId(session: Queryable): Promise<string> {
+  return readValue(session, Prisma.sql`SELECT pg_current_xact_id()::text`);
 }
 
 /** Whether every transaction up to this one has ended. */
-export async function haveEnded(session: Queryable, xid: string): Promise<boolean> {
-  const [row] = await session.query<{ ended: boolean }>(
-    Prisma.sql`SELECT pg_snapshot_xmin(pg_current_snapshot()) > ${xid}::text::xid8 AS ended`,
-  );
-  return row?.ended === true;
+export function haveEnded(session: Queryable, xid: string): Promise<boolean> {
+  return readValue(session, Prisma.sql`SELECT pg_snapshot_xmin(pg_current_snapshot()) > ${xid}::text::xid8`);
 }
 
 /** The locks of transactions that have written changes and are still open. */
@@ -228,12 +218,7 @@ export async function listProjectsWithOldChanges(db: Queryable, olderThanMs: num
 }
 
 /** Deletes up to `limit` of the oldest changes of a project, up to the first that is not older than `olderThanMs`. Returns their number. */
-export async function pruneChanges(
-  db: Queryable,
-  projectId: number,
-  olderThanMs: number,
-  limit: number,
-): Promise<number> {
+export async function pruneChanges(db: Queryable, projectId: number, olderThanMs: number, limit: number) {
   const [row] = await db.query<{ pruned: number }>(Prisma.sql`
     WITH oldest AS (
       SELECT id, at < now() - ${olderThanMs}::float8 * interval '1 millisecond' AS is_old FROM changes
@@ -254,7 +239,6 @@ export async function pruneChanges(
   return row?.pruned ?? 0;
 }
 
-/** An open transaction that has written changes. */
 export interface OpenTransaction {
   /** Null for a prepared transaction, which has no process. */
   readonly pid: number | null;

@@ -15,15 +15,7 @@ import {
 } from '../domain/changes.js';
 import type { ProjectScope } from '../domain/projects.js';
 import { AppError } from '../errors.js';
-import {
-  type ChangeRow,
-  type ChangesKey,
-  type FeedRow,
-  findLeader,
-  findOldestWriter,
-  readChanges,
-  readFeed,
-} from './changes.sql.js';
+import * as sql from './changes.sql.js';
 import { createChangePublisher, createNews } from './publisher.js';
 
 export type Changes = ReturnType<typeof createChanges>;
@@ -39,42 +31,14 @@ const FOLLOWED_AT_ONCE = 50;
 const RETRY_MS = 500;
 const MAX_RETRIES = 60;
 
-export interface ChangesPage {
-  readonly changes: Change[];
-  /** Where the next page begins, also if this one is empty. */
-  readonly end: string;
-  readonly hasMore: boolean;
-}
-
 /** Adds units of work that a request turned out to cost. False where the work is to end, because the request is refused or its client has gone. */
-export type Charge = (units: number) => boolean;
-
-/** A part of the feed. */
-interface Part {
-  readonly changes: Change[];
-  readonly end: ChangeCursor;
-  /** Whether there were as many as asked for, or as may be looked at, so that there may be more. */
-  readonly isFull: boolean;
-  readonly published: number;
-  /** The newest change that is committed, which may not be published yet. */
-  readonly newest: number;
-}
-
-/** What comes after a place that is kept in the database of the feed. */
-export interface ChangesAfter {
-  readonly changes: { readonly change: Change; readonly id: number }[];
-  readonly end: number;
-  /** Whether there may be more. */
-  readonly isFull: boolean;
-  /** The present one of the feed. */
-  readonly timeline: string;
-}
+type Charge = (units: number) => boolean;
 
 /** What is read at once: so many changes, of the types, of so many that are looked at. */
-type Extent = Pick<ChangesKey, 'types' | 'limit' | 'scan'>;
+type Extent = Pick<sql.ChangesKey, 'types' | 'limit' | 'scan'>;
 
 /** One read, for which a request has paid with its weight. */
-const extentOf = (types: ChangesKey['types'], limit: number): Extent => ({
+const extentOf = (types: sql.ChangesKey['types'], limit: number): Extent => ({
   types,
   limit,
   scan: types === null ? limit : Math.max(limit, SCANNED_PER_UNIT),
@@ -87,8 +51,8 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
   const readOn = (on: Queryable) =>
     createBatchedRead({
       name: 'changes',
-      read: (keys: readonly ChangesKey[]) => readChanges(on, keys),
-      answer: (rows: KeyedRow<ChangeRow>[]) => rows,
+      read: (keys: readonly sql.ChangesKey[]) => sql.readChanges(on, keys),
+      answer: (rows: KeyedRow<sql.ChangeRow>[]) => rows,
       groupKey: ({ types }) => types?.join() ?? '',
       weigh: ({ scan }) => scan,
     });
@@ -96,14 +60,13 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
   const readLagging = db.replica === null ? readNow : readOn(db.replicaReads);
   const news = createNews(db, publisher.listen);
 
-  async function readPart(
-    projectId: number,
-    after: ChangeCursor | null,
-    extent: Extent,
-    read = readNow,
-  ): Promise<Part> {
+  /**
+   * A part of the feed. It is full with as many changes as asked for, or as may be looked at, so that there may be more. The newest change is
+   * committed, and may not be published yet.
+   */
+  async function readPart(projectId: number, after: ChangeCursor | null, extent: Extent, read = readNow) {
     const rows = await read({ projectId, after: after?.id ?? 0, ...extent });
-    const feed = rows[0] as ChangeRow;
+    const feed = rows[0] as sql.ChangeRow;
     const cursorOf = cursorsOf(feed);
     if (after !== null) requireKept(after, feed, retentionMs);
     const changes = wantedOf(rows, extent).map((row) => toChange(row, cursorOf(row.id)));
@@ -115,7 +78,7 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
   }
 
   /** Of a page. A standby does not know every cursor yet, so the primary decides which have expired. */
-  function readPagePart(projectId: number, after: ChangeCursor | null, extent: Extent): Promise<Part> {
+  function readPagePart(projectId: number, after: ChangeCursor | null, extent: Extent) {
     return readPart(projectId, after, extent, readLagging).catch((error) => {
       if (db.replica === null || (error as Partial<AppError>).code !== 'CURSOR_EXPIRED') throw error;
       return readPart(projectId, after, extent);
@@ -123,10 +86,10 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
   }
 
   async function findEnd(): Promise<ChangeCursor> {
-    let feed = await readFeed(db);
+    let feed = await sql.readFeed(db);
     if (feed.last > feed.published) {
       await publisher.waitFor(feed.last);
-      feed = await readFeed(db);
+      feed = await sql.readFeed(db);
     }
     // Who takes a cursor and then reads lists must not miss what is before the cursor and not yet in the lists of a standby.
     if (db.replica !== null) await sleep(db.replica.maxAgeMs);
@@ -140,13 +103,14 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
     /**
      * The next changes in the order in which they were committed, at least those committed before the call, unless a transaction that is
      * still open holds them up. A page for few types may have fewer than `first` although there are more: it looks at a bounded number of
-     * changes, and each read after the first is charged before it is made. CURSOR_EXPIRED.
+     * changes, and each read after the first is charged before it is made. The next page begins at `end`, also if this one is empty.
+     * CURSOR_EXPIRED.
      */
     async listChanges(
       scope: ProjectScope,
       { after, types, first }: ChangesQuery & { readonly first: number },
       charge: Charge = () => true,
-    ): Promise<ChangesPage> {
+    ) {
       const projectId = scope.projectIdFor('changes');
       publisher.start();
       const changes: Change[] = [];
@@ -212,17 +176,13 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
     },
 
     /**
-     * The next changes after a place that this database keeps itself, such as that of a webhook, each with its own place, and the place
-     * after them. CURSOR_EXPIRED.
+     * The next changes after a place that this database keeps itself, such as that of a webhook, each with its own place, the place after
+     * them, whether there may be more, and the present timeline. CURSOR_EXPIRED.
      */
-    async readAfter(
-      projectId: number,
-      place: ChangeCursor,
-      { types, limit }: Pick<Extent, 'types' | 'limit'>,
-    ): Promise<ChangesAfter> {
+    async readAfter(projectId: number, place: ChangeCursor, { types, limit }: Pick<Extent, 'types' | 'limit'>) {
       const extent = { types, limit, scan: types === null ? limit : SCANNED_AT_ONCE };
       const rows = await readNow({ projectId, after: place.id, ...extent });
-      const feed = rows[0] as ChangeRow;
+      const feed = rows[0] as sql.ChangeRow;
       // A place that is never moved may be older than the timelines that are kept.
       if (isKnown(place, feed) || timelinesOf(feed).length < MAX_TIMELINES) requireKept(place, feed, retentionMs);
       else requireNotPruned(place.id, feed, retentionMs);
@@ -244,7 +204,7 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
 
     /** The cursors of places, as they are now. */
     async cursorsOfPlaces(): Promise<(place: number) => string> {
-      const cursorOf = cursorsOf(await readFeed(db));
+      const cursorOf = cursorsOf(await sql.readFeed(db));
       return (place) => encodeChangeCursor(cursorOf(place));
     },
 
@@ -252,10 +212,8 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
     listen: (listener: () => void): (() => void) => publisher.listen(listener),
 
     lagSeconds: publisher.lagSeconds,
-    /** The transaction that holds up the feed for longest. Null if none is open that has written changes. */
-    findOldestWriter: () => findOldestWriter(db),
-    /** The session that publishes; null if none does, and on the embedded database. */
-    findLeader: () => findLeader(db),
+    findOldestWriter: () => sql.findOldestWriter(db),
+    findLeader: () => sql.findLeader(db),
     prune: publisher.prune,
     close: publisher.close,
   };
@@ -263,23 +221,23 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
 
 /** The cursor of a transaction's snapshot: every change up to it is in the snapshot. It must be the first statement of the transaction. */
 export async function findSnapshotCursor(tx: Queryable): Promise<string> {
-  const feed = await readFeed(tx);
+  const feed = await sql.readFeed(tx);
   return encodeChangeCursor(cursorsOf(feed)(feed.published));
 }
 
 /** The changes that were asked for. The last one that was looked at may be of another type. */
-function wantedOf(rows: ChangeRow[], { types }: Extent): (ChangeRow & { readonly id: number })[] {
-  const isWanted = (row: ChangeRow): row is ChangeRow & { readonly id: number } =>
+function wantedOf(rows: sql.ChangeRow[], { types }: Extent): (sql.ChangeRow & { readonly id: number })[] {
+  const isWanted = (row: sql.ChangeRow): row is sql.ChangeRow & { readonly id: number } =>
     row.id !== null && (types === null || types.includes(row.type));
   return rows.filter(isWanted);
 }
 
-function isFullOf(rows: ChangeRow[], { limit, scan }: Extent): boolean {
-  const last = rows.at(-1) as ChangeRow;
+function isFullOf(rows: sql.ChangeRow[], { limit, scan }: Extent): boolean {
+  const last = rows.at(-1) as sql.ChangeRow;
   return last.id !== null && (rows.length === limit || last.place === scan);
 }
 
-function toChange({ type, at, userId, fields }: ChangeRow, cursor: ChangeCursor): Change {
+function toChange({ type, at, userId, fields }: sql.ChangeRow, cursor: ChangeCursor): Change {
   return { id: encodeChangeCursor(cursor), type, at, userId, fields: fields?.split(' ') ?? [] };
 }
 
@@ -289,10 +247,10 @@ const BEGINNING = { timeline: '00000000', published: 1 };
 /** As many earlier timelines are kept: see the migration. */
 const MAX_TIMELINES = 200;
 
-const isKnown = ({ timeline }: ChangeCursor, feed: FeedRow) =>
+const isKnown = ({ timeline }: ChangeCursor, feed: sql.FeedRow) =>
   timeline === feed.timeline || timelinesOf(feed).some((each) => each.timeline === timeline);
 
-function timelinesOf({ timelines }: FeedRow): { timeline: string; published: number }[] {
+function timelinesOf({ timelines }: sql.FeedRow): { timeline: string; published: number }[] {
   const words = timelines?.split(' ') ?? [];
   return words.flatMap((word, index) =>
     index % 2 === 0 ? [{ timeline: word, published: Number(words[index + 1]) }] : [],
@@ -300,13 +258,13 @@ function timelinesOf({ timelines }: FeedRow): { timeline: string; published: num
 }
 
 /** The cursor of an id, in the timeline in which it was published, so that a change always has the same. */
-function cursorsOf(feed: FeedRow): (id: number) => ChangeCursor {
+function cursorsOf(feed: sql.FeedRow): (id: number) => ChangeCursor {
   const timelines = [BEGINNING, ...timelinesOf(feed)];
   return (id) => ({ timeline: timelines.find(({ published }) => published >= id)?.timeline ?? feed.timeline, id });
 }
 
 /** Throws CURSOR_EXPIRED where changes after the cursor are missing, or where it has seen changes that this database lost. */
-function requireKept({ timeline, id }: ChangeCursor, feed: ChangeRow, retentionMs: number): void {
+function requireKept({ timeline, id }: ChangeCursor, feed: sql.ChangeRow, retentionMs: number): void {
   if (timeline !== feed.timeline) {
     const known = [BEGINNING, ...timelinesOf(feed)].find((each) => each.timeline === timeline);
     if (known === undefined || id > known.published)
@@ -316,7 +274,7 @@ function requireKept({ timeline, id }: ChangeCursor, feed: ChangeRow, retentionM
 }
 
 /** Throws CURSOR_EXPIRED where changes after the place have been deleted. */
-function requireNotPruned(place: number, { prunedThrough }: ChangeRow, retentionMs: number): void {
+function requireNotPruned(place: number, { prunedThrough }: sql.ChangeRow, retentionMs: number): void {
   if (prunedThrough !== null && place < prunedThrough)
     throw cursorExpired(
       `changes are kept for ${Math.round(retentionMs / 86_400_000)} days, and some after it are gone`,

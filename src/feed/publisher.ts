@@ -4,24 +4,7 @@ import type { Database, Session } from '../db/database.js';
 import { isNotPermitted } from '../db/failures.js';
 import { inBatches, type Queryable } from '../db/statements.js';
 import { deleteExpiredKeys, listProjectsWithExpiredKeys } from '../projects/idempotency.sql.js';
-import {
-  endSilentLeader,
-  findChangedProjects,
-  findLeader,
-  findWriters,
-  haveEnded,
-  lastChangeId,
-  listProjectsWithOldChanges,
-  nameLeader,
-  PUBLISHED_CHANNEL,
-  pruneChanges,
-  publishChanges,
-  readFeed,
-  takeTransactionId,
-  tryToLead,
-} from './changes.sql.js';
-
-export type ChangePublisher = ReturnType<typeof createChangePublisher>;
+import * as sql from './changes.sql.js';
 
 /** How long the leader waits between two looks at the sequence: while changes come, and while none has come for long. */
 const BUSY_MS = 20;
@@ -77,21 +60,21 @@ export function createChangePublisher(db: Database, retentionMs: number, onFailu
 
   async function followLeader(session: Session): Promise<void> {
     leads = false;
-    await session.listen(PUBLISHED_CHANNEL, (text) => {
+    await session.listen(sql.PUBLISHED_CHANNEL, (text) => {
       if (!leads) announce(Number(text));
     });
     const isShared = await session.isShared();
-    while (isShared || !(await tryToLead(session))) {
-      const feed = await readFeed(session);
+    while (isShared || !(await sql.tryToLead(session))) {
+      const feed = await sql.readFeed(session);
       announce(feed.published, feed.last);
       await watchLeader(session);
       await pause(LEAD_RETRY_MS, session.signal);
     }
-    if (await session.isDirect()) await nameLeader(session);
+    if (await session.isDirect()) await sql.nameLeader(session);
     leads = true;
     schedulePruning();
     // Begins a new timeline where the database may have lost changes.
-    announce(await publishChanges(session, 0));
+    announce(await sql.publishChanges(session, 0));
     await publishAll(session).finally(() => {
       leads = false;
     });
@@ -102,7 +85,7 @@ export function createChangePublisher(db: Database, retentionMs: number, onFailu
    * leader, it does in that session.
    */
   async function watchLeader(session: Session): Promise<void> {
-    const leader = await findLeader(session);
+    const leader = await sql.findLeader(session);
     if (leader === null) return;
     const { pid, role, silentSeconds, isNamed } = leader;
     const report = (what: string) =>
@@ -118,7 +101,7 @@ export function createChangePublisher(db: Database, retentionMs: number, onFailu
         `${silent}. A pooler may have lent it to another client, so it is not ended: set DATABASE_DIRECT_URL.`,
       );
     try {
-      if (await endSilentLeader(session, SILENT_SECONDS)) await report(`${silent}, so it was ended.`);
+      if (await sql.endSilentLeader(session, SILENT_SECONDS)) await report(`${silent}, so it was ended.`);
     } catch (error) {
       if (!isNotPermitted(error)) throw error;
       await report(`${silent}. This role may not end it. As a superuser: SELECT pg_terminate_backend(${pid}).`);
@@ -127,11 +110,11 @@ export function createChangePublisher(db: Database, retentionMs: number, onFailu
 
   async function publishAll(session: Session): Promise<void> {
     for (;;) {
-      const last = await lastChangeId(session);
+      const last = await sql.lastChangeId(session);
       if (last > published) {
         pendingSince ??= performance.now();
         await settle(session);
-        announce(await publishChanges(session, last));
+        announce(await sql.publishChanges(session, last));
       }
       const isBusy = listeners.size > 0 || performance.now() < busyUntil;
       await pause(isBusy ? BUSY_MS : IDLE_MS, session.signal);
@@ -140,13 +123,13 @@ export function createChangePublisher(db: Database, retentionMs: number, onFailu
 
   /** Waits until every transaction has ended that was given a change before this call. */
   async function settle(session: Session): Promise<void> {
-    const xid = await takeTransactionId(session);
+    const xid = await sql.takeTransactionId(session);
     let writers: string[] | null = null;
-    for (let ms = MIN_SETTLE_MS; !(await haveEnded(session, xid)); ms = Math.min(2 * ms, MAX_SETTLE_MS)) {
+    for (let ms = MIN_SETTLE_MS; !(await sql.haveEnded(session, xid)); ms = Math.min(2 * ms, MAX_SETTLE_MS)) {
       await pause(ms, session.signal);
       // A transaction that has nothing to do with changes, or that is of another database, may be open for long.
       if (ms < MIN_SETTLE_MS * 4) continue;
-      const open = await findWriters(session);
+      const open = await sql.findWriters(session);
       writers ??= open;
       if (!writers.some((writer) => open.includes(writer))) return;
     }
@@ -154,12 +137,12 @@ export function createChangePublisher(db: Database, retentionMs: number, onFailu
 
   /** One session does everything, so whatever this statement sees is committed, and no other transaction is open. */
   async function publishEmbedded(): Promise<void> {
-    const last = await lastChangeId(db);
-    if (last > published) announce(await publishChanges(db, last));
+    const last = await sql.lastChangeId(db);
+    if (last > published) announce(await sql.publishChanges(db, last));
   }
 
   async function publishEmbeddedWhileListening(): Promise<void> {
-    announce(await publishChanges(db, 0));
+    announce(await sql.publishChanges(db, 0));
     schedulePruning();
     while (!stopped.signal.aborted) {
       await pause(BUSY_MS, stopped.signal);
@@ -222,7 +205,6 @@ export function createChangePublisher(db: Database, retentionMs: number, onFailu
 
     lagSeconds,
 
-    /** Deletes what has expired (deleteOldRows). */
     prune: pruneInBackground,
 
     async close(): Promise<void> {
@@ -249,7 +231,7 @@ export function createNews(db: Database, listen: (listener: (published: number) 
     checked = published;
     // A smaller number is that of a database that was restored.
     if (from === null || published < from) return wake([...waiting.keys()]);
-    await findChangedProjects(db, [...waiting.keys()], from, published).then(wake, () => wake([...waiting.keys()]));
+    await sql.findChangedProjects(db, [...waiting.keys()], from, published).then(wake, () => wake([...waiting.keys()]));
   }
 
   return {
@@ -284,8 +266,8 @@ export function createNews(db: Database, listen: (listener: (published: number) 
 
 /** Deletes what has expired, of all projects, in short statements: changes that are older than `retentionMs`, and expired idempotency keys. */
 export async function deleteOldRows(db: Queryable, retentionMs: number, signal: AbortSignal): Promise<void> {
-  for (const projectId of await listProjectsWithOldChanges(db, retentionMs))
-    await inBatches((limit) => pruneChanges(db, projectId, retentionMs, limit), signal);
+  for (const projectId of await sql.listProjectsWithOldChanges(db, retentionMs))
+    await inBatches((limit) => sql.pruneChanges(db, projectId, retentionMs, limit), signal);
   for (const projectId of await listProjectsWithExpiredKeys(db))
     await inBatches((limit) => deleteExpiredKeys(db, projectId, limit), signal);
 }

@@ -2,61 +2,35 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createBackground, type OnFailure } from '../db/background.js';
 import type { Database } from '../db/database.js';
-import {
-  type Attempt,
-  GIVE_UP_MS,
-  MAX_ATTEMPTS_KEPT,
-  type Message,
-  messageOf,
-  retryDelayMs,
-} from '../domain/webhooks.js';
+import { GIVE_UP_MS, MAX_ATTEMPTS_KEPT, type Message, messageOf, retryDelayMs } from '../domain/webhooks.js';
 import { AppError } from '../errors.js';
 import type { Changes } from './changes.js';
 import type { Exchange, Outcome, WebhookSender } from './webhook-sender.js';
-import {
-  type ClaimedWebhook,
-  claimWebhooks,
-  endTurn,
-  hasEnabledWebhooks,
-  renewLeases,
-  type TurnResult,
-} from './webhooks.sql.js';
+import * as sql from './webhooks.sql.js';
 
 export type WebhookDelivery = ReturnType<typeof createWebhookDelivery>;
 
-export interface DeliveryLimits {
+const LIMITS = {
   /** Exchanges in flight in this process: in all, of one project, and of endpoints that have failed. */
-  readonly maxInFlight: number;
-  readonly maxPerProject: number;
-  readonly maxFailing: number;
-  /** How many changes are read at once. */
-  readonly changesPerRead: number;
-  /** A turn ends when there is no more, or with the first message after this time. Then its place is recorded. */
-  readonly turnMs: number;
-  /** How long another process waits for one that has died, and how often a lease is renewed. */
-  readonly leaseMs: number;
-  readonly renewMs: number;
-  /** How often it is looked for retries that are due, and for what dead processes have left. */
-  readonly pollMs: number;
-  /** How long an exchange may go on when the process ends. It is repeated later, by another process. */
-  readonly closeMs: number;
-  readonly giveUpMs: number;
-  readonly retryDelayMs: (failures: number, retryAfterMs: number | null) => number;
-}
-
-const LIMITS: DeliveryLimits = {
   maxInFlight: 256,
   maxPerProject: 4,
   maxFailing: 64,
+  /** How many changes are read at once. */
   changesPerRead: 100,
+  /** A turn ends when there is no more, or with the first message after this time. Then its place is recorded. */
   turnMs: 1_000,
+  /** How long another process waits for one that has died, and how often a lease is renewed. */
   leaseMs: 10_000,
   renewMs: 3_000,
+  /** How often it is looked for retries that are due, and for what dead processes have left. */
   pollMs: 1_000,
+  /** How long an exchange may go on when the process ends. It is repeated later, by another process. */
   closeMs: 1_000,
   giveUpMs: GIVE_UP_MS,
-  retryDelayMs: (failures, retryAfterMs) => retryDelayMs(failures, retryAfterMs, Math.random()),
+  retryDelayMs: (failures: number, retryAfterMs: number | null) => retryDelayMs(failures, retryAfterMs, Math.random()),
 };
+export type DeliveryLimits = Readonly<typeof LIMITS>;
+
 const PLACE_IS_GONE =
   'What it has not been sent is no longer kept, or the feed began anew with a restore. Replay it from a cursor, or from now.';
 /** A search for work, which looks at all endpoints, rests for so long, and for so many times as long as it took. So does one for changes of few types. */
@@ -65,19 +39,16 @@ const REST_FACTOR = 4;
 
 const ENABLED = { status: 'enabled', reason: null } as const;
 
+type Outlook = Pick<sql.TurnResult, 'failures' | 'delayMs' | 'status' | 'reason'>;
+
 /** What a turn has come to so far. */
-interface Progress {
-  place: number;
-  timeline: string;
-  attempts: readonly Attempt[];
-  /** Whether something was accepted. */
-  delivered: boolean;
+interface Progress extends Omit<sql.TurnResult, keyof Outlook> {
   failed: Exchange | null;
 }
 
 /** An endpoint that this process delivers to. */
 interface Turn {
-  readonly webhook: ClaimedWebhook;
+  readonly webhook: sql.ClaimedWebhook;
   /** Aborts when the lease is lost, or when the process ends. */
   readonly stop: AbortController;
   /** Until when the lease certainly holds, by the clock of this process. */
@@ -96,7 +67,7 @@ export function createWebhookDelivery(
   onFailure: OnFailure,
   given: Partial<DeliveryLimits> = {},
 ) {
-  const limits = { ...LIMITS, ...given };
+  const limits: DeliveryLimits = { ...LIMITS, ...given };
   const inBackground = createBackground(onFailure);
   const lease = randomUUID();
   const turns = new Map<string, Turn>();
@@ -151,7 +122,7 @@ export function createWebhookDelivery(
     }
     const { leaseMs, maxPerProject, maxFailing } = limits;
     const askedAt = performance.now();
-    const claimed = await claimWebhooks(db, {
+    const claimed = await sql.claimWebhooks(db, {
       lease,
       leaseMs,
       held,
@@ -170,7 +141,7 @@ export function createWebhookDelivery(
   async function followFeed(): Promise<boolean> {
     if (stopListening !== null && performance.now() - checkedAt < limits.pollMs) return true;
     checkedAt = performance.now();
-    const isNeeded = await hasEnabledWebhooks(db);
+    const isNeeded = await sql.hasEnabledWebhooks(db);
     if (isNeeded && !closing.signal.aborted) stopListening ??= changes.listen(lookAgain);
     else stopFollowing();
     return isNeeded;
@@ -249,19 +220,15 @@ export function createWebhookDelivery(
     }
   }
 
-  function stateAfter(failed: Exchange, failingMs: number): Pick<TurnResult, 'status' | 'reason'> {
+  function stateAfter(failed: Exchange, failingMs: number): Pick<sql.TurnResult, 'status' | 'reason'> {
     if (failed.isGone) return { status: 'disabled', reason: 'The endpoint answered 410 (gone).' };
     if (failingMs < limits.giveUpMs) return ENABLED;
     const days = Math.round((limits.giveUpMs / 86_400_000) * 10) / 10;
     return { status: 'paused', reason: `Every attempt of ${days} days failed; the last one: ${failed.error}.` };
   }
 
-  function end(
-    { webhook }: Turn,
-    { place, timeline, attempts, delivered }: Progress,
-    state: Pick<TurnResult, 'failures' | 'delayMs' | 'status' | 'reason'>,
-  ): Promise<void> {
-    return endTurn(db, webhook, lease, { place, timeline, attempts, delivered, ...state });
+  function end({ webhook }: Turn, progress: Progress, outlook: Outlook): Promise<void> {
+    return sql.endTurn(db, webhook, lease, { ...progress, ...outlook });
   }
 
   /** Renews all leases at once. A turn whose lease is lost, or may have ended, stops. */
@@ -280,7 +247,7 @@ export function createWebhookDelivery(
     if (mine.length === 0) return;
     const askedAt = performance.now();
     const webhooks = mine.map(({ webhook }) => webhook);
-    const renewed = new Set((await renewLeases(db, webhooks, lease, limits.leaseMs)).map(keyOf));
+    const renewed = new Set((await sql.renewLeases(db, webhooks, lease, limits.leaseMs)).map(keyOf));
     for (const turn of mine) {
       if (renewed.has(keyOf(turn.webhook))) turn.leasedUntil = askedAt + limits.leaseMs;
       else turn.stop.abort();

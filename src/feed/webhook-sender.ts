@@ -21,21 +21,14 @@ const ADDRESS_MS = 2_500;
 const KEEP_ALIVE_MS = 1_000;
 const GONE = 410;
 
-export interface SenderOptions {
+interface SenderOptions {
   readonly allowPrivate: boolean;
   readonly exchangeMs?: number;
-  /** The addresses of a name. */
   readonly resolve?: Resolve;
 }
 
+/** Finds the addresses of a name. */
 type Resolve = (hostname: string) => Promise<string[]>;
-
-/** How `net.connect` asks for addresses. */
-type LookUp = (
-  hostname: string,
-  options: { readonly all?: boolean | undefined },
-  callback: (error: Error | null, found: string | { address: string; family: number }[], family?: number) => void,
-) => void;
 
 export interface Target {
   readonly url: string;
@@ -43,17 +36,14 @@ export interface Target {
   readonly secrets: readonly string[];
 }
 
-/** How an exchange ended. */
 export interface Exchange extends TestResult {
   /** Whether the endpoint wants nothing any more. */
   readonly isGone: boolean;
   readonly retryAfterMs: number | null;
-  /** The kind of outcome, for metrics. */
   readonly outcome: Outcome;
 }
 
-export const OUTCOMES = ['delivered', 'refused', 'timeout', 'unreachable', 'aborted'] as const;
-export type Outcome = (typeof OUTCOMES)[number];
+export type Outcome = 'delivered' | 'refused' | 'timeout' | 'unreachable' | 'aborted';
 
 /**
  * Sends messages to endpoints, signed as Standard Webhooks asks. An endpoint is not trusted: it has a limited time, no more than the beginning of its
@@ -62,23 +52,23 @@ export type Outcome = (typeof OUTCOMES)[number];
  */
 export function createWebhookSender({ allowPrivate, exchangeMs = EXCHANGE_MS, resolve }: SenderOptions) {
   const findAddresses = resolve ?? (allowPrivate ? resolveAsSystem : createResolver());
-  const lookUp: LookUp = (hostname, { all }, callback) => {
-    findAddresses(hostname)
-      .then((found) => {
-        if (!allowPrivate && !found.every(isPublicAddress)) throw new Refusal('its name leads to a private address');
-        return found.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
-      })
-      .then((addresses) => {
-        const [first] = addresses;
-        if (first === undefined) throw Object.assign(new Error('no address'), { code: 'ENOTFOUND' });
-        if (all) callback(null, addresses);
-        else callback(null, first.address, first.family);
-      })
-      .catch((error) => callback(error, ''));
-  };
   const agent = new Agent({
     connect: {
-      lookup: lookUp,
+      lookup(hostname, { all }, callback) {
+        findAddresses(hostname)
+          .then((found) => {
+            if (!allowPrivate && !found.every(isPublicAddress))
+              throw new Refusal('its name leads to a private address');
+            return found.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
+          })
+          .then((addresses) => {
+            const [first] = addresses;
+            if (first === undefined) throw Object.assign(new Error('no address'), { code: 'ENOTFOUND' });
+            if (all) callback(null, addresses);
+            else callback(null, first.address, first.family);
+          })
+          .catch((error) => callback(error, ''));
+      },
       timeout: exchangeMs,
       autoSelectFamily: true,
       autoSelectFamilyAttemptTimeout: ADDRESS_MS,
@@ -202,30 +192,24 @@ export async function leadsToPrivateAddress(hostname: string, resolve: Resolve =
   return !found.every(isPublicAddress);
 }
 
-const WORDS: Record<string, string> = {
-  ENOTFOUND: 'its name cannot be resolved',
-  ENODATA: 'its name cannot be resolved',
-  EAI_AGAIN: 'its name cannot be resolved',
-  ETIMEOUT: 'its name cannot be resolved',
-  ESERVFAIL: 'its name cannot be resolved',
-  ECONNREFUSED: 'the connection was refused',
-  UND_ERR_CONNECT_TIMEOUT: 'it cannot be connected to',
-  UND_ERR_SOCKET: 'the connection was closed before the answer was complete',
-  ECONNRESET: 'the connection was closed before the answer was complete',
-  EPIPE: 'the connection was closed before the answer was complete',
-  UND_ERR_HEADERS_OVERFLOW: 'its answer is not HTTP as it should be',
-  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: 'its answer is not as long as it says',
+/** By our words for it, the codes and names of an error. */
+const FAILURES: Readonly<Record<string, readonly unknown[]>> = {
+  'its name cannot be resolved': ['ENOTFOUND', 'ENODATA', 'EAI_AGAIN', 'ETIMEOUT', 'ESERVFAIL'],
+  'the connection was refused': ['ECONNREFUSED'],
+  'it cannot be connected to': ['UND_ERR_CONNECT_TIMEOUT'],
+  'the connection was closed before the answer was complete': ['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'],
+  'its answer is not HTTP as it should be': ['UND_ERR_HEADERS_OVERFLOW', 'HTTPParserError'],
+  'its answer is not as long as it says': ['UND_ERR_RES_CONTENT_LENGTH_MISMATCH'],
 };
 
 /** An error of the connection in our words. It never repeats what the endpoint sent. */
 function explain(error: unknown): string {
   if (error instanceof Refusal) return error.message;
   const { name, code = '', errors } = error as { name?: unknown; code?: unknown; errors?: unknown[] };
-  const known = WORDS[String(code)];
-  if (known !== undefined) return known;
+  const known = Object.entries(FAILURES).find(([, marks]) => marks.includes(code) || marks.includes(name));
+  if (known !== undefined) return known[0];
   // One error for each address that was tried.
   if (Array.isArray(errors) && errors.length > 0) return explain(errors[0]);
-  if (name === 'HTTPParserError') return WORDS['UND_ERR_HEADERS_OVERFLOW'] as string;
   if (/CERT|SSL|TLS|ALTNAME/.test(String(code))) return `TLS failed (${/^\w{1,60}$/.exec(String(code)) ?? 'error'})`;
   return `the connection failed${/^\w{1,60}$/.test(String(code)) ? ` (${code})` : ''}`;
 }

@@ -1,7 +1,6 @@
-import { Prisma, type Queryable } from '../db/statements.js';
-import type { ChangeType } from '../domain/changes.js';
+import { Prisma, type Queryable, readValue } from '../db/statements.js';
 import type { Actor } from '../domain/projects.js';
-import type { Attempt, WebhookSecret, WebhookStatus } from '../domain/webhooks.js';
+import type { Webhook } from '../domain/webhooks.js';
 import { insertAuditEntries } from '../projects/audit.sql.js';
 
 /*
@@ -10,21 +9,9 @@ import { insertAuditEntries } from '../projects/audit.sql.js';
  */
 
 /** An endpoint as it is listed. */
-export interface WebhookRow {
-  readonly id: number;
-  readonly url: string;
-  readonly description: string;
-  readonly types: ChangeType[];
+interface WebhookRow extends Omit<Webhook, 'cursor' | 'nextAttemptAt'> {
   readonly place: number;
-  readonly status: WebhookStatus;
-  readonly reason: string | null;
-  readonly createdAt: string;
-  readonly failures: number;
   readonly nextAttemptAt: string;
-  readonly lastDeliveredAt: string | null;
-  readonly attempts: Attempt[];
-  readonly pendingSince: string | null;
-  readonly secrets: WebhookSecret[];
 }
 
 const IS_LIVE = Prisma.sql`(s.expires_at IS NULL OR s.expires_at > now())`;
@@ -90,12 +77,8 @@ export async function replaceWebhookSecret(
 }
 
 /** The URL of an endpoint and its valid secrets, the newest first. */
-export async function findTarget(
-  db: Queryable,
-  projectId: number,
-  id: number,
-): Promise<{ url: string; secrets: string[] } | undefined> {
-  const [target] = await db.query<{ url: string; secrets: string[] }>(Prisma.sql`
+export async function findTarget(db: Queryable, projectId: number, id: number) {
+  const [target] = await db.query<Pick<ClaimedWebhook, 'url' | 'secrets'>>(Prisma.sql`
     SELECT w.url, ${SECRETS} AS secrets FROM webhooks w WHERE w.project_id = ${projectId}::int AND w.id = ${id}::int`);
   return target;
 }
@@ -108,19 +91,14 @@ const SECRETS = Prisma.sql`ARRAY(
 )`;
 
 /** An endpoint that a process may deliver to, until its lease ends. */
-export interface ClaimedWebhook {
+export interface ClaimedWebhook extends Pick<Webhook, 'id' | 'url' | 'types' | 'failures' | 'attempts'> {
   readonly projectId: number;
-  readonly id: number;
-  readonly url: string;
   readonly secrets: string[];
-  readonly types: ChangeType[];
   readonly place: number;
   readonly timeline: string;
   readonly moves: number;
-  readonly failures: number;
   /** For how long it has failed; 0 if it has not. */
   readonly failingMs: number;
-  readonly attempts: Attempt[];
 }
 
 export interface ClaimLimits {
@@ -183,12 +161,8 @@ export function claimWebhooks(db: Queryable, limits: ClaimLimits): Promise<Claim
               coalesce(extract(epoch FROM now() - w.failing_since) * 1000, 0)::float8 AS "failingMs", w.attempts`);
 }
 
-/** Whether there is any endpoint to deliver to. */
-export async function hasEnabledWebhooks(db: Queryable): Promise<boolean> {
-  const [row] = await db.query<{ exists: boolean }>(
-    Prisma.sql`SELECT EXISTS (SELECT FROM webhooks WHERE status = 'enabled') AS exists`,
-  );
-  return row?.exists === true;
+export function hasEnabledWebhooks(db: Queryable): Promise<boolean> {
+  return readValue(db, Prisma.sql`SELECT EXISTS (SELECT FROM webhooks WHERE status = 'enabled')`);
 }
 
 /** Keeps leases for longer. Returns those that this process still has. */
@@ -207,18 +181,13 @@ export function renewLeases(
     RETURNING w.project_id AS "projectId", w.id`);
 }
 
-/** What a turn has come to. */
-export interface TurnResult {
-  readonly place: number;
-  readonly timeline: string;
-  /** Whether something was delivered. */
-  readonly delivered: boolean;
-  /** Failed attempts, one after another, at its end. */
-  readonly failures: number;
+/** What a turn has come to, with the failed attempts, one after another, at its end. */
+export interface TurnResult extends Pick<Webhook, 'failures' | 'status' | 'reason'> {
+  place: number;
+  timeline: string;
+  attempts: Webhook['attempts'];
+  delivered: boolean;
   readonly delayMs: number;
-  readonly status: WebhookStatus;
-  readonly reason: string | null;
-  readonly attempts: readonly Attempt[];
 }
 
 /** Ends a turn: records what it has come to, and gives the lease back. Nothing is recorded if an operator has moved the place meanwhile. */
@@ -249,15 +218,9 @@ export async function endTurn(
     WHERE ${isMine} AND w.moves = ${moves}::int`);
 }
 
-/** All endpoints by their state, and for how long the one that is furthest behind has waited, in seconds. */
-export interface WebhookFigures {
-  readonly enabled: number;
-  readonly failing: number;
-  readonly paused: number;
-  readonly disabled: number;
-  readonly lagSeconds: number;
-}
+type WebhookFigures = Readonly<Record<'enabled' | 'failing' | 'paused' | 'disabled' | 'lagSeconds', number>>;
 
+/** All endpoints by their state, and for how long the one that is furthest behind has waited. */
 export async function findWebhookFigures(db: Queryable): Promise<WebhookFigures> {
   const [figures] = await db.query<WebhookFigures>(Prisma.sql`
     SELECT count(*) FILTER (WHERE w.status = 'enabled') AS enabled,

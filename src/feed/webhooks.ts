@@ -83,7 +83,6 @@ export function createWebhooks(
   }
 
   return {
-    /** The endpoints of a project, oldest first. */
     listWebhooks(scope: ProjectScope): Promise<Webhook[]> {
       return list(scope.projectIdFor('inspect'));
     },

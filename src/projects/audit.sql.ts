@@ -8,11 +8,7 @@ import type { Actor, AuditAction, AuditEntry, AuditFilter } from '../domain/proj
  * An insert of an audit entry for each row of `entries` (a user's id or null, details as JSON). It must be part of the statement
  * that it records, so that neither exists without the other. Details must not identify a user.
  */
-export function insertAuditEntries(
-  { projectId, actor, requestId }: Actor,
-  action: AuditAction,
-  entries: Prisma.Sql,
-): Prisma.Sql {
+export function insertAuditEntries({ projectId, actor, requestId }: Actor, action: AuditAction, entries: Prisma.Sql) {
   return Prisma.sql`
     INSERT INTO audit_log (project_id, actor, request_id, action, user_id, details)
     SELECT ${projectId}::int, ${actor}::text, ${requestId}::text, ${action}::audit_action, entry.user_id, entry.details
@@ -22,12 +18,7 @@ export function insertAuditEntries(
 const ENTRY = Prisma.sql`id, at, actor, request_id AS "requestId", action::text AS action, user_id AS "userId", details`;
 
 /** The entry before the newest `limit` ones from `since` on; undefined if there are no more. Reads as many entries of the index. */
-export async function findAuditEntryBefore(
-  db: Queryable,
-  projectId: number,
-  since: Date | null,
-  limit: number,
-): Promise<Pick<AuditEntry, 'at' | 'id'> | undefined> {
+export async function findAuditEntryBefore(db: Queryable, projectId: number, since: Date | null, limit: number) {
   const [entry] = await db.query<Pick<AuditEntry, 'at' | 'id'>>(Prisma.sql`
     SELECT at, id FROM audit_log
     WHERE project_id = ${projectId}::int AND at >= coalesce(${since}::timestamptz, '-infinity')
@@ -38,13 +29,8 @@ export async function findAuditEntryBefore(
 }
 
 /** The next `limit` entries after a position (null: from the first on), oldest first. */
-export function listAuditEntries(
-  db: Queryable,
-  projectId: number,
-  after: Position | null,
-  limit: number,
-): Promise<AuditEntry[]> {
-  return db.query(Prisma.sql`
+export function listAuditEntries(db: Queryable, projectId: number, after: Position | null, limit: number) {
+  return db.query<AuditEntry>(Prisma.sql`
     SELECT ${ENTRY}
     FROM audit_log
     WHERE project_id = ${projectId}::int
@@ -62,17 +48,18 @@ export function listAuditPage(
   limit: number,
 ): Promise<AuditEntry[]> {
   const conditions = [
-    ...(actor === null ? [] : [Prisma.sql`AND actor = ${actor}::text`]),
-    ...(action === null ? [] : [Prisma.sql`AND action = ${action}::audit_action`]),
-    ...(userId === null ? [] : [Prisma.sql`AND user_id = ${userId}::bigint`]),
-    ...(since === null ? [] : [Prisma.sql`AND at >= ${since}::timestamptz`]),
-    ...(until === null ? [] : [Prisma.sql`AND at <= ${until}::timestamptz`]),
-    ...(after === null ? [] : [Prisma.sql`AND (at, id) < (${after.createdAt}::timestamptz, ${after.id}::bigint)`]),
+    Prisma.sql`project_id = ${projectId}::int`,
+    ...(actor === null ? [] : [Prisma.sql`actor = ${actor}::text`]),
+    ...(action === null ? [] : [Prisma.sql`action = ${action}::audit_action`]),
+    ...(userId === null ? [] : [Prisma.sql`user_id = ${userId}::bigint`]),
+    ...(since === null ? [] : [Prisma.sql`at >= ${since}::timestamptz`]),
+    ...(until === null ? [] : [Prisma.sql`at <= ${until}::timestamptz`]),
+    ...(after === null ? [] : [Prisma.sql`(at, id) < (${after.createdAt}::timestamptz, ${after.id}::bigint)`]),
   ];
   return db.query(Prisma.sql`
     SELECT ${ENTRY}
     FROM audit_log
-    WHERE project_id = ${projectId}::int ${conditions.length === 0 ? Prisma.empty : Prisma.join(conditions, ' ')}
+    WHERE ${Prisma.join(conditions, ' AND ')}
     ORDER BY at DESC, id DESC
     LIMIT ${limit}::bigint`);
 }

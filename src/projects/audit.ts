@@ -15,12 +15,6 @@ import { findAuditEntryBefore, listAuditEntries, listAuditPage, recordAction } f
 
 const arguments_ = { userId: userId('userId'), since: dateBound('since', 'first'), until: dateBound('until', 'last') };
 
-/** A page of the audit trail, newest first. `next` is the cursor after it, null where there is no more. */
-export interface AuditPage {
-  readonly entries: AuditEntry[];
-  readonly hasNext: boolean;
-}
-
 /** The audit trail. The statements that change something write its entries. */
 export function createAudit(db: Database) {
   return {
@@ -30,17 +24,13 @@ export function createAudit(db: Database) {
       return before === undefined ? since && { createdAt: since, id: 0 } : positionOf(before);
     },
 
-    /** The next `limit` entries after a position (null: from the first on), oldest first. */
     listEntries(scope: ProjectScope, after: Position | null, limit: number): Promise<AuditEntry[]> {
       return listAuditEntries(db.replicaReads, scope.projectIdFor('inspect'), after, limit);
     },
 
     /** The next `limit` entries after a cursor (null: from the newest on) that meet all conditions. BAD_USER_INPUT. */
-    async listPage(
-      scope: ProjectScope,
-      question: AuditQuestion,
-      { after, limit }: { after: string | null; limit: number },
-    ): Promise<AuditPage> {
+    async listPage(scope: ProjectScope, question: AuditQuestion, page: { after: string | null; limit: number }) {
+      const { after, limit } = page;
       const projectId = scope.projectIdFor('inspect');
       const position = after === null ? null : parse(cursor('after'), after);
       const found = await listAuditPage(db.replicaReads, projectId, readQuestion(question), position, limit + 1);

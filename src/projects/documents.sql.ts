@@ -7,17 +7,13 @@ import { insertAuditEntries } from './audit.sql.js';
  * prepare one statement for each number of documents. The rest is in documents.ts, by models.
  */
 
-/** A document with its text. */
-export interface DocumentText {
+interface DocumentText {
   readonly id: string;
   readonly text: string;
 }
 
 /** All documents of a project, and how often they have changed, from one snapshot. Nothing if the project was deleted. */
-export async function readDocuments(
-  db: Queryable,
-  appId: string,
-): Promise<{ version: number; documents: DocumentText[] } | undefined> {
+export async function readDocuments(db: Queryable, appId: string) {
   const [row] = await db.query<{ version: number; documents: DocumentText[] }>(Prisma.sql`
     SELECT p.documents_version AS version,
            coalesce(

@@ -24,11 +24,6 @@ const PROJECTS_AT_START = 1_000;
 
 type ReadListener = (appId: string, documents: DocumentSet) => Promise<void>;
 
-interface CachedSet {
-  readonly version: number;
-  readonly documents: DocumentSet;
-}
-
 /**
  * The GraphQL documents that projects have registered. Each process keeps them in memory by project. The scope of a request says how often
  * they have changed, so a process reads them again after a change as soon as it would notice a revoked secret. `onChanged` is called when
@@ -36,7 +31,7 @@ interface CachedSet {
  */
 export function createDocuments(db: Database, onChanged: () => void, onFailure: OnFailure) {
   const inBackground = createBackground(onFailure);
-  const sets = new LRUCache<string, CachedSet>({
+  const sets = new LRUCache<string, { readonly version: number; readonly documents: DocumentSet }>({
     maxSize: MAX_CACHED_BYTES,
     sizeCalculation: ({ documents }) =>
       [...documents.values()].reduce((bytes, { length }) => bytes + 2 * length + BYTES_OF_ENTRY, BYTES_OF_ENTRY),
@@ -97,11 +92,7 @@ export function createDocuments(db: Database, onChanged: () => void, onFailure: 
     },
 
     /** Adds documents, all or none; one that is there already gets the new name. Returns their ids in order. BAD_USER_INPUT. */
-    async addDocuments(
-      scope: ProjectScope,
-      documents: readonly DocumentToAdd[],
-      requestId: string | null = null,
-    ): Promise<{ id: string; name: string }[]> {
+    async addDocuments(scope: ProjectScope, documents: readonly DocumentToAdd[], requestId: string | null = null) {
       const actor = scope.actorFor('operate', requestId);
       for (const { name } of documents) requireName(name);
       // The last of equal texts gives the name.
@@ -123,12 +114,9 @@ export function createDocuments(db: Database, onChanged: () => void, onFailure: 
       const found = await db.models(({ document }) =>
         document.findMany({ where, orderBy: [{ createdAt: 'asc' }, { id: 'asc' }] }),
       );
-      return found.map(({ id, name, createdAt, text }) => ({
-        id,
-        name,
-        createdAt: createdAt.toISOString(),
-        bytes: Buffer.byteLength(text),
-      }));
+      return found.map(({ id, name, createdAt, text }) => {
+        return { id, name, createdAt: createdAt.toISOString(), bytes: Buffer.byteLength(text) };
+      });
     },
 
     /** Removes a document and returns its name. NOT_FOUND. */

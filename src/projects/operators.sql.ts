@@ -1,6 +1,7 @@
-import { Prisma, type Queryable } from '../db/statements.js';
+import { Prisma, type Queryable, readValue } from '../db/statements.js';
 import {
   type ActiveSession,
+  type BegunSession,
   IDLE_MS,
   LINK_MS,
   type OperatorAction,
@@ -21,11 +22,7 @@ export interface LogActor {
 }
 
 /** An insert of an entry for each row of `details`. It must be part of the statement that it records. */
-export function insertLogEntries(
-  { actor, requestId }: LogActor,
-  action: OperatorAction,
-  details: Prisma.Sql,
-): Prisma.Sql {
+export function insertLogEntries({ actor, requestId }: LogActor, action: OperatorAction, details: Prisma.Sql) {
   return Prisma.sql`
     INSERT INTO operator_log (actor, request_id, action, details)
     SELECT ${actor}::text, ${requestId}::text, ${action}::text, entry.details FROM (${details}) AS entry (details)`;
@@ -34,11 +31,8 @@ export function insertLogEntries(
 const milliseconds = (count: number) => Prisma.sql`${count}::float8 * interval '1 millisecond'`;
 
 /** The role of an operator as it is now; nothing if there is none of this name. */
-export async function findRole(db: Queryable, name: string): Promise<OperatorRole | undefined> {
-  const [found] = await db.query<{ role: OperatorRole }>(
-    Prisma.sql`SELECT role::text AS role FROM operators WHERE name = ${name}::text`,
-  );
-  return found?.role;
+export function findRole(db: Queryable, name: string): Promise<OperatorRole | undefined> {
+  return readValue(db, Prisma.sql`SELECT role::text FROM operators WHERE name = ${name}::text`);
 }
 
 /** Some of what has expired. In the order of its index, which finds it whatever the statistics say. */
@@ -51,12 +45,7 @@ function deleteExpired(table: 'login_links' | 'operator_sessions'): Prisma.Sql {
 }
 
 /** Adds a link that logs an operator in, and returns its end; nothing if there is no operator of this name. */
-export async function insertLink(
-  db: Queryable,
-  actor: LogActor,
-  name: string,
-  tokenHash: Uint8Array,
-): Promise<string | undefined> {
+export async function insertLink(db: Queryable, actor: LogActor, name: string, tokenHash: Uint8Array) {
   const [link] = await db.query<{ expiresAt: string }>(Prisma.sql`
     WITH late AS (
       ${deleteExpired('login_links')}
@@ -74,8 +63,8 @@ export async function insertLink(
 /** How a session begins: by a link, which is used up, or for an operator whom the single sign-on has named. */
 export type LogIn = { readonly linkHash: Uint8Array } | { readonly name: string };
 
-export interface NewSession {
-  readonly tokenHash: Uint8Array;
+/** Where a session begins. */
+export interface SessionOrigin {
   readonly userAgent: string;
   readonly requestId: string | null;
 }
@@ -84,8 +73,8 @@ export interface NewSession {
 export async function insertSession(
   db: Queryable,
   logIn: LogIn,
-  { tokenHash, userAgent, requestId }: NewSession,
-): Promise<{ operator: string; expiresAt: string } | undefined> {
+  { tokenHash, userAgent, requestId }: SessionOrigin & { readonly tokenHash: Uint8Array },
+) {
   // Of several requests with one link exactly one deletes it.
   const operators =
     'linkHash' in logIn
@@ -97,7 +86,7 @@ export async function insertSession(
         )`
       : Prisma.sql`operator AS (SELECT id, name FROM operators WHERE name = ${logIn.name}::text)`;
   const by = 'linkHash' in logIn ? 'link' : 'sso';
-  const [session] = await db.query<{ operator: string; expiresAt: string }>(Prisma.sql`
+  const [session] = await db.query<Omit<BegunSession, 'token'>>(Prisma.sql`
     WITH ${operators}, ended AS (
       ${deleteExpired('operator_sessions')}
     ), added AS (

@@ -5,7 +5,7 @@ import type {
   Operator as OperatorModel,
   Prisma,
 } from '../db/generated/prisma/client.js';
-import type { Queryable } from '../db/statements.js';
+import type { ModelTransaction, Queryable } from '../db/statements.js';
 import { LARGEST_ID, parse } from '../domain/filters.js';
 import {
   type ActiveSession,
@@ -22,30 +22,13 @@ import {
 } from '../domain/operators.js';
 import type { Permission } from '../domain/projects.js';
 import { AppError, show } from '../errors.js';
-import {
-  findRole,
-  insertLink,
-  insertSession,
-  type LogActor,
-  type LogIn,
-  listSessions,
-  useSession,
-} from './operators.sql.js';
+import * as sql from './operators.sql.js';
 import { actorNameOf } from './projects.js';
 
 export type Operators = ReturnType<typeof createOperators>;
 
 /** A link to log in: its token is known here only. */
-export interface Link {
-  readonly token: string;
-  readonly expiresAt: string;
-}
-
-/** Where a session begins. */
-export interface SessionOrigin {
-  readonly userAgent: string;
-  readonly requestId: string | null;
-}
+type Link = Omit<BegunSession, 'operator'>;
 
 /** A person of the single sign-on: `subject` is theirs for ever. */
 export interface Subject {
@@ -55,12 +38,18 @@ export interface Subject {
   readonly role: OperatorRole;
 }
 
-interface NewOperator {
-  readonly subject?: string | null;
+interface NewOperator extends Pick<Operator, 'name' | 'role'> {
+  readonly subject?: string;
   readonly onlyAsFirst?: boolean;
 }
 
 const nameArgument = operatorName('name');
+
+/** The name of an operator, for one who may change them. FORBIDDEN, BAD_USER_INPUT. */
+function requireName(by: Operator, name: string): string {
+  requirePermission(by, 'operate');
+  return parse(nameArgument, name);
+}
 
 function known({ name, role, createdAt, lastSeenAt, subject }: OperatorModel): KnownOperator {
   const source = subject === null ? 'command' : 'sso';
@@ -97,23 +86,19 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
   const logActor = (by: Operator, requestId: string | null) => ({ actor: actorNameOf(by), requestId });
   const noSuchOperator = (name: string) => new AppError('NOT_FOUND', `There is no operator ${show(name)}.`);
 
-  const record = (
-    tx: Prisma.TransactionClient,
-    by: LogActor,
-    action: OperatorAction,
-    details: Prisma.InputJsonObject,
-  ) => tx.operatorLogEntry.create({ data: { ...by, action, details } });
+  const record = (tx: ModelTransaction, by: sql.LogActor, action: OperatorAction, details: Prisma.InputJsonObject) =>
+    tx.operatorLogEntry.create({ data: { ...by, action, details } });
 
   /** Adds an operator; undefined if there is one of this name or subject. With `onlyAsFirst`, undefined if there is any. */
-  async function add(
-    by: LogActor,
-    { name, role, subject = null, onlyAsFirst = false }: Pick<Operator, 'name' | 'role'> & NewOperator,
-  ): Promise<KnownOperator | undefined> {
+  async function add(by: sql.LogActor, { name, role, subject, onlyAsFirst = false }: NewOperator) {
     return db.change(async (tx) => {
       if (onlyAsFirst && (await tx.operator.count()) > 0) return undefined;
-      const [added] = await tx.operator.createManyAndReturn({ data: { name, role, subject }, skipDuplicates: true });
+      const [added] = await tx.operator.createManyAndReturn({
+        data: { name, role, subject: subject ?? null },
+        skipDuplicates: true,
+      });
       if (added === undefined) return undefined;
-      await record(tx, by, 'add_operator', { operator: name, role, ...(subject !== null && { by: 'sso' }) });
+      await record(tx, by, 'add_operator', { operator: name, role, ...(subject !== undefined && { by: 'sso' }) });
       return known(added);
     });
   }
@@ -122,7 +107,7 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
     db.models(({ operator }) => operator.findMany({ orderBy: { name: 'asc' } })).then((all) => all.map(known));
 
   /** Ends a session of an operator, or of any (null); false if there is no such session. */
-  async function endSession(by: LogActor, action: 'log_out' | 'revoke_session', id: number, of: string | null) {
+  async function endSession(by: sql.LogActor, action: 'log_out' | 'revoke_session', id: number, of: string | null) {
     return db.change(async (tx) => {
       const where = { id, ...(of !== null && { operator: { name: of } }) };
       const session = await tx.operatorSession.findFirst({ where, select: { operator: { select: { name: true } } } });
@@ -135,11 +120,10 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
   const listLog = (query: Prisma.OperatorLogEntryFindManyArgs) =>
     db.models(({ operatorLogEntry }) => operatorLogEntry.findMany(query)).then((entries) => entries.map(toLogEntry));
 
-  async function begin(logIn: LogIn, { userAgent, requestId }: SessionOrigin): Promise<BegunSession | null> {
+  async function begin(logIn: sql.LogIn, { userAgent, requestId }: sql.SessionOrigin): Promise<BegunSession | null> {
     const token = makeToken(randomBytes);
-    const tokenHash = hashToken(token) as Buffer<ArrayBuffer>;
-    const begun = await insertSession(db, logIn, {
-      tokenHash,
+    const begun = await sql.insertSession(db, logIn, {
+      tokenHash: hashToken(token) as Buffer<ArrayBuffer>,
       userAgent: userAgent.slice(0, MAX_USER_AGENT),
       requestId,
     });
@@ -148,43 +132,34 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
 
   /** A token that logs an operator in, once, within ten minutes. NOT_FOUND. */
   async function createLink(by: Operator, name: string, requestId: string | null = null): Promise<Link> {
-    requirePermission(by, 'operate');
-    const parsed = parse(nameArgument, name);
+    const parsed = requireName(by, name);
     const token = makeToken(randomBytes);
-    const expiresAt = await insertLink(db, logActor(by, requestId), parsed, hashToken(token) as Buffer<ArrayBuffer>);
+    const expiresAt = await sql.insertLink(
+      db,
+      logActor(by, requestId),
+      parsed,
+      hashToken(token) as Buffer<ArrayBuffer>,
+    );
     if (expiresAt === undefined) throw noSuchOperator(parsed);
     return { token, expiresAt };
   }
 
   return {
-    /** Every operator, by name. FORBIDDEN. */
     async listOperators(by: Operator): Promise<KnownOperator[]> {
       requirePermission(by, 'operate');
       return listAll();
     },
 
     /** BAD_USER_INPUT; CONFLICT if there is an operator of this name. */
-    async addOperator(
-      by: Operator,
-      name: string,
-      role: OperatorRole,
-      requestId: string | null = null,
-    ): Promise<KnownOperator> {
-      requirePermission(by, 'operate');
-      const added = await add(logActor(by, requestId), { name: parse(nameArgument, name), role });
+    async addOperator(by: Operator, name: string, role: OperatorRole, requestId: string | null = null) {
+      const added = await add(logActor(by, requestId), { name: requireName(by, name), role });
       if (added === undefined) throw new AppError('CONFLICT', `There is an operator ${show(name)} already.`);
       return added;
     },
 
     /** Gives an operator another role, from the next request on. NOT_FOUND. */
-    async setRole(
-      by: Operator,
-      name: string,
-      role: OperatorRole,
-      requestId: string | null = null,
-    ): Promise<KnownOperator> {
-      requirePermission(by, 'operate');
-      const parsed = parse(nameArgument, name);
+    async setRole(by: Operator, name: string, role: OperatorRole, requestId: string | null = null) {
+      const parsed = requireName(by, name);
       return db.change(async (tx) => {
         const [changed] = await tx.operator.updateManyAndReturn({ where: { name: parsed }, data: { role } });
         if (changed === undefined) throw noSuchOperator(parsed);
@@ -195,8 +170,7 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
 
     /** Removes an operator, whose sessions and links end at once. NOT_FOUND. */
     async removeOperator(by: Operator, name: string, requestId: string | null = null): Promise<void> {
-      requirePermission(by, 'operate');
-      const parsed = parse(nameArgument, name);
+      const parsed = requireName(by, name);
       await db.change(async (tx) => {
         const { count } = await tx.operator.deleteMany({ where: { name: parsed } });
         if (count === 0) throw noSuchOperator(parsed);
@@ -222,7 +196,7 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
     },
 
     /** Begins a session by a link, which is used up. UNAUTHENTICATED if it is used, late or unknown, with the same message. */
-    async logIn(token: unknown, caller: SessionOrigin): Promise<BegunSession> {
+    async logIn(token: unknown, caller: sql.SessionOrigin): Promise<BegunSession> {
       const linkHash = hashToken(token);
       const session = linkHash && (await begin({ linkHash }, caller));
       if (session) return session;
@@ -233,7 +207,7 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
     },
 
     /** Begins a session for a person of the single sign-on. BAD_USER_INPUT; CONFLICT if the name belongs to another operator. */
-    async logInSubject({ subject, name, role }: Subject, caller: SessionOrigin): Promise<BegunSession> {
+    async logInSubject({ subject, name, role }: Subject, caller: sql.SessionOrigin): Promise<BegunSession> {
       let operator = await db.change(async (tx) => {
         const where = { subject, role: { not: role } };
         for (const changed of await tx.operator.updateManyAndReturn({ where, data: { role } }))
@@ -261,19 +235,19 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
     /** The active session of a token, also as a transaction sees it; null for any other. Its use is recorded. */
     async findSession(token: unknown, tx: Queryable = db): Promise<ActiveSession | null> {
       const tokenHash = hashToken(token);
-      return (tokenHash && (await useSession(tx, tokenHash))) ?? null;
+      return (tokenHash && (await sql.useSession(tx, tokenHash))) ?? null;
     },
 
     /** Refuses what an operator has begun and may no longer do, as a transaction sees it. Their session may have ended. FORBIDDEN. */
     async requireStill({ name }: Operator, permission: Permission, tx: Queryable): Promise<void> {
-      const role = await findRole(tx, name);
+      const role = await sql.findRole(tx, name);
       if (role === undefined) throw new AppError('FORBIDDEN', `The operator ${show(name)} has been removed.`);
       requirePermission({ name, role }, permission);
     },
 
     /** The active sessions that an operator may see: their own, or for an admin all. */
     listSessions(by: Operator): Promise<OperatorSession[]> {
-      return listSessions(db, by.role === 'admin' ? null : by.name);
+      return sql.listSessions(db, by.role === 'admin' ? null : by.name);
     },
 
     /** Ends a session: one's own, or for an admin any. NOT_FOUND. */
@@ -283,7 +257,6 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
         throw new AppError('NOT_FOUND', `There is no session ${id}.`);
     },
 
-    /** Ends the session of a request. */
     async logOut({ id, operator, role }: ActiveSession, requestId: string | null): Promise<void> {
       const by = { name: operator, role };
       await endSession(logActor(by, requestId), 'log_out', id, operator);

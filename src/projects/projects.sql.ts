@@ -1,5 +1,4 @@
-import type { KeyedRow } from '../db/batched-read.js';
-import { execute, type ModelTransaction, Prisma, type Queryable } from '../db/statements.js';
+import { execute, keyedStatement, type ModelTransaction, Prisma, type Queryable, readValue } from '../db/statements.js';
 import type { Position } from '../domain/filters.js';
 import type { Actor, ProjectRow, ProjectSummary } from '../domain/projects.js';
 import { insertLogEntries } from './operators.sql.js';
@@ -10,7 +9,6 @@ import { insertLogEntries } from './operators.sql.js';
  * (users/project-lifecycle.ts).
  */
 
-/** The id of a project, or null. */
 export async function findProjectId(db: Queryable, appId: string): Promise<number | null> {
   const [project] = await db.query<{ id: number }>(Prisma.sql`SELECT id FROM projects WHERE app_id = ${appId}`);
   return project?.id ?? null;
@@ -57,10 +55,8 @@ export async function findProject(db: Queryable, projectId: number): Promise<Pro
   return project;
 }
 
-/** The number of projects. */
-export async function countProjects(db: Queryable): Promise<number> {
-  const [row] = await db.query<{ count: number }>(Prisma.sql`SELECT count(*) FROM projects`);
-  return row?.count ?? 0;
+export function countProjects(db: Queryable): Promise<number> {
+  return readValue(db, Prisma.sql`SELECT count(*) FROM projects`);
 }
 
 const PROJECT = Prisma.sql`
@@ -68,12 +64,11 @@ const PROJECT = Prisma.sql`
   p.requests_per_minute AS "requestsPerMinute"`;
 
 /** Projects by App ID: at most one row for each key. */
-export function findProjects(db: Queryable, appIds: readonly string[]): Promise<KeyedRow<ProjectRow>[]> {
-  return db.query(Prisma.sql`
-    SELECT k.key_index::int AS "keyIndex", ${PROJECT}
-    FROM unnest(${appIds}::text[]) WITH ORDINALITY AS k(app_id, key_index)
-    JOIN projects p ON p.app_id = k.app_id`);
-}
+export const findProjects = keyedStatement<string, ProjectRow>(
+  { app_id: ['text', (appId) => appId] },
+  (appIds) => Prisma.sql`
+    SELECT k.key_index::int AS "keyIndex", ${PROJECT} FROM ${appIds} JOIN projects p ON p.app_id = k.app_id`,
+);
 
 /** The next `limit` projects after a position, newest first, whose name or App ID contains `search` (null: all), with their number. */
 export function listProjectPage(
@@ -100,7 +95,6 @@ export async function lockProject(tx: Queryable | ModelTransaction, projectId: n
   await execute(tx, Prisma.sql`SELECT FROM projects WHERE id = ${projectId}::int FOR NO KEY UPDATE`);
 }
 
-/** A table with rows of projects. */
 export interface ProjectTable {
   readonly name: string;
   /** The columns of its primary key after the project, separated by commas. */
@@ -119,12 +113,7 @@ export const LARGE_TABLES: readonly ProjectTable[] = [
 ];
 
 /** Deletes up to `limit` rows that a project has in a table, and what belongs to them. Returns how many rows. */
-export async function deleteRows(
-  db: Queryable,
-  projectId: number,
-  table: ProjectTable,
-  limit: number,
-): Promise<number> {
+export async function deleteRows(db: Queryable, projectId: number, table: ProjectTable, limit: number) {
   const [name, key] = [Prisma.raw(table.name), Prisma.raw(table.key)];
   // In the order of the key: a scan of the table would pass over what earlier batches have deleted each time. By their places in the table
   // (ctid), for which there is one plan. A row that is changed meanwhile has another place, and is left to a later batch.
@@ -168,11 +157,8 @@ export async function readMove(db: Queryable, projectId: number): Promise<MoveRo
 }
 
 /** The projects that have users who were removed more than `olderThanMs` ago, with the number of those. Goes from project to project by the index of removed users. */
-export function listProjectsWithRemoved(
-  db: Queryable,
-  olderThanMs: number,
-): Promise<{ id: number; appId: string; removed: number }[]> {
-  return db.query(Prisma.sql`
+export function listProjectsWithRemoved(db: Queryable, olderThanMs: number) {
+  return db.query<{ id: number; appId: string; removed: number }>(Prisma.sql`
     WITH RECURSIVE found AS (
       (SELECT project_id FROM users WHERE deleted_at IS NOT NULL ORDER BY project_id, deleted_at LIMIT 1)
       UNION ALL

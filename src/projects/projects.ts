@@ -25,16 +25,7 @@ import {
   type SecretScope,
 } from '../domain/projects.js';
 import { AppError, badInput } from '../errors.js';
-import {
-  countProjects,
-  findProject,
-  findProjectId,
-  findProjects,
-  listProjectPage,
-  listProjects,
-  listProjectsWithRemoved,
-  sampleProjects,
-} from './projects.sql.js';
+import * as sql from './projects.sql.js';
 import { findSecrets, markSecretUsed, type SecretRow } from './secrets.sql.js';
 
 export type Projects = ReturnType<typeof createProjects>;
@@ -65,20 +56,12 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
   });
   const projectOf = createBatchedRead({
     name: 'projects',
-    read: (appIds: readonly string[]) => findProjects(db, appIds),
+    read: (appIds: readonly string[]) => sql.findProjects(db, appIds),
     answer: ([row]) => row ?? null,
   });
-  const open = (
-    { id, appId, name, createdAt, disabledAt, requestsPerMinute }: ProjectRow,
-    operator: Operator,
-  ): OpenProject => ({
-    id,
-    appId,
-    name,
-    createdAt,
-    disabledAt,
-    requestsPerMinute,
-    scope: operatorScope(id, appId, operator),
+  const open = (row: ProjectRow, operator: Operator): OpenProject => ({
+    ...row,
+    scope: operatorScope(row.id, row.appId, operator),
   });
   const mintCredentials = (): Credentials => ({
     appId: `app_${randomBytes(APP_ID_BYTES).toString('hex')}`,
@@ -107,21 +90,16 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
     // A malformed App ID is looked up as an unknown one: in the same time, and without a text that PostgreSQL would refuse.
     const secrets = await secretsOf(APP_ID.test(appId) ? appId : '');
     const match = secrets.filter(({ secretHash }) => timingSafeEqual(presented, secretHash ?? NO_SECRET))[0];
-    if (match === undefined || match.id === null) {
-      cache.delete(key);
+    // Added again below, unless they are refused.
+    cache.delete(key);
+    if (match === undefined || match.id === null)
       throw new AppError('UNAUTHENTICATED', 'The App ID or the App Secret is invalid.');
-    }
-    if (match.isDisabled) {
-      cache.delete(key);
+    if (match.isDisabled)
       throw new AppError(
         'PROJECT_DISABLED',
         'The project is disabled. Its data is kept, and its operator can enable it.',
       );
-    }
-    if (match.isMoving) {
-      cache.delete(key);
-      throw movingProject();
-    }
+    if (match.isMoving) throw movingProject();
     if (!match.isMarked) markUsed(match);
     const authenticated = secretScope(appId, match);
     cache.add(key, authenticated, query, match.leftMs);
@@ -151,7 +129,7 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
 
     /** The scope of an operator, who may do in every project what the role allows. NOT_FOUND. */
     async getScope(appId: string, operator = THE_OPERATOR): Promise<ProjectScope> {
-      const projectId = APP_ID.test(appId) ? await findProjectId(db, appId) : null;
+      const projectId = APP_ID.test(appId) ? await sql.findProjectId(db, appId) : null;
       if (projectId === null) throw noProject(appId);
       return operatorScope(projectId, appId, operator);
     },
@@ -169,7 +147,11 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
     ): Promise<{ projects: OpenProject[]; total: number; hasNext: boolean }> {
       if (search !== null && isTooLong('projectName', search))
         throw badInput('search', search, `text of ${atMost('projectName')}`);
-      const rows = await listProjectPage(db.replicaReads, { search: search?.trim() || null, after, limit: limit + 1 });
+      const rows = await sql.listProjectPage(db.replicaReads, {
+        search: search?.trim() || null,
+        after,
+        limit: limit + 1,
+      });
       const projects = rows.flatMap((row) => (row.id === null ? [] : open(row as ProjectRow, operator)));
       return {
         projects: projects.slice(0, limit),
@@ -178,7 +160,6 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
       };
     },
 
-    /** New credentials. */
     mintCredentials,
     scopeOfGrant,
 
@@ -199,35 +180,23 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
       return { id: project.id, name: project.name, appId, appSecret };
     },
 
-    /** The next `limit` projects after one (0: from the first on), oldest first, with their exact numbers of current users. */
-    listProjects(after: number, limit: number): Promise<ProjectSummary[]> {
-      return listProjects(db, after, limit);
-    },
+    /** From 0: from the first on. */
+    listProjects: (after: number, limit: number) => sql.listProjects(db, after, limit),
+    sampleProjects: (limit: number) => sql.sampleProjects(db, limit),
+    countProjects: () => sql.countProjects(db),
 
-    /** `limit` projects, or all if there are no more, drawn anew each time. */
-    sampleProjects(limit: number): Promise<ProjectSummary[]> {
-      return sampleProjects(db, limit);
-    },
-
-    /** The projects that have users who were removed more than `olderThanMs` ago, with the number of those, for a purge. */
-    async openProjectsWithRemoved(
-      operator: Operator,
-      olderThanMs: number,
-    ): Promise<{ scope: ProjectScope; removed: number }[]> {
+    /** For a purge. */
+    async openProjectsWithRemoved(operator: Operator, olderThanMs: number) {
       requirePermission(operator, 'operate');
-      const found = await listProjectsWithRemoved(db, olderThanMs);
+      const found = await sql.listProjectsWithRemoved(db, olderThanMs);
       return found.map(({ id, appId, removed }) => ({ scope: operatorScope(id, appId, operator), removed }));
     },
 
     /** One project. NOT_FOUND if it was deleted meanwhile. */
     async getProject(scope: ProjectScope): Promise<ProjectSummary> {
-      const project = await findProject(db, scope.projectIdFor('operate'));
+      const project = await sql.findProject(db, scope.projectIdFor('operate'));
       if (project === undefined) throw noProject(scope.appId);
       return project;
-    },
-
-    countProjects(): Promise<number> {
-      return countProjects(db);
     },
 
     /** To be called when secrets have ended in this process: all cached credentials become stale. */
@@ -249,14 +218,14 @@ function keyOf(appId: string, presented: string): string {
   return `${appId} ${presented}`;
 }
 
-function secretScope(appId: string, { projectId, label, scopes, ...limits }: SecretRow): ProjectScope {
+function secretScope(appId: string, { projectId, label, scopes, ...row }: SecretRow): ProjectScope {
+  const { requestsPerMinute, documentsVersion, documentsOnly } = row;
+  const limits = { requestsPerMinute, documentsVersion, documentsOnly };
   return mintSecretScope({ projectId, appId, actor: label, permissions: scopes.split(' ') as SecretScope[], limits });
 }
 
 /** The scope of a secret that was checked in the first thread. */
-function scopeOfGrant(grant: Grant): ProjectScope {
-  return mintSecretScope(grant as unknown as Mint);
-}
+const scopeOfGrant = (grant: Grant) => mintSecretScope(grant as unknown as Mint);
 
 function mintSecretScope(mint: Mint): ProjectScope {
   return mintScope(mint, (...needed) => {
@@ -294,10 +263,8 @@ interface Mint {
   readonly limits: Limits;
 }
 
-function mintScope(
-  { projectId, appId, actor, permissions, limits }: Mint,
-  refuse: (...needed: Permission[]) => void,
-): ProjectScope {
+function mintScope(mint: Mint, refuse: (...needed: Permission[]) => void): ProjectScope {
+  const { projectId, appId, actor, permissions, limits } = mint;
   const projectIdFor = (permission: Permission, orPermission: Permission = permission) => {
     if (!permissions.includes(permission) && !permissions.includes(orPermission)) refuse(permission, orPermission);
     return projectId;
@@ -308,26 +275,8 @@ function mintScope(
     requestId,
   });
   const permits = (permission: Permission) => permissions.includes(permission);
-  const { requestsPerMinute, documentsVersion, documentsOnly } = limits;
-  return {
-    appId,
-    requestsPerMinute,
-    documentsVersion,
-    documentsOnly,
-    projectIdFor,
-    actorFor,
-    permits,
-    grant: () => {
-      const limits = { requestsPerMinute, documentsVersion, documentsOnly };
-      return { projectId, appId, actor, permissions, limits } as unknown as Grant;
-    },
-  } as ProjectScope;
-}
-
-/** When the database was asked about a secret, and how often the cache had been invalidated by then. */
-interface SecretQuery {
-  readonly askedAt: number;
-  readonly epoch: number;
+  const grant = () => mint as unknown as Grant;
+  return { appId, ...limits, projectIdFor, actorFor, permits, grant } as ProjectScope;
 }
 
 interface CacheEntry {
@@ -347,19 +296,27 @@ function createCredentialsCache() {
   const entries = new LRUCache<string, CacheEntry>({ max: MAX_CACHED });
   let epoch = 0;
   return {
-    /** To be called before the database is asked: the time counts from here, however late the answer is. */
-    beginQuery: (): SecretQuery => ({ askedAt: performance.now(), epoch }),
+    /**
+     * To be called before the database is asked: the time counts from here, however late the answer is. Keeps how often the cache had been
+     * invalidated by then.
+     */
+    beginQuery: () => ({ askedAt: performance.now(), epoch }),
     find(key: string): CachedCredentials {
       const entry = entries.get(key);
       if (entry === undefined) return 'miss';
       return entry.epoch === epoch && entry.until > performance.now() ? entry.scope : 'stale';
     },
     /** The secret had `leftMs` left when the database looked, which was after `askedAt`. */
-    add(key: string, scope: ProjectScope, query: SecretQuery, leftMs: number | null): void {
+    add(
+      key: string,
+      scope: ProjectScope,
+      query: Pick<CacheEntry, 'epoch'> & { askedAt: number },
+      leftMs: number | null,
+    ) {
       const until = query.askedAt + Math.min(CACHED_MS, leftMs ?? CACHED_MS);
       entries.set(key, { scope, epoch: query.epoch, until });
     },
-    delete: (key: string): boolean => entries.delete(key),
+    delete: (key: string) => entries.delete(key),
     /** Queries that began before this are stale too when their answers arrive. */
     invalidate(): void {
       epoch += 1;

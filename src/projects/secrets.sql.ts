@@ -1,10 +1,10 @@
 import { keyedStatement, Prisma, type Queryable } from '../db/statements.js';
-import type { Actor, NewSecret, Rotation, Secret, SecretScope } from '../domain/projects.js';
+import type { Actor, NewSecret, ProjectScope, Rotation, Secret, SecretScope } from '../domain/projects.js';
 import { insertAuditEntries } from './audit.sql.js';
 
 /* The look-up of credentials is hot, and the clock of the database alone decides which secrets are live. So no statement here is a model's. */
 
-export interface SecretRow {
+export interface SecretRow extends Pick<ProjectScope, 'requestsPerMinute' | 'documentsVersion' | 'documentsOnly'> {
   projectId: number;
   id: number;
   /** SHA-256 of the secret. */
@@ -20,12 +20,6 @@ export interface SecretRow {
   isDisabled: boolean;
   /** Whether the project is on its way to another database, and refuses all requests. */
   isMoving: boolean;
-  /** The project's own limit of requests in a minute, if it has one. */
-  requestsPerMinute: number | null;
-  /** How often the project's documents have changed. */
-  documentsVersion: number;
-  /** Whether only registered documents are executed for it. */
-  documentsOnly: boolean;
 }
 
 /** An App ID without secrets takes the same path as one with a secret, so that both take the same time. */
@@ -72,11 +66,8 @@ export function listSecrets(db: Queryable, projectId: number): Promise<Secret[]>
     ORDER BY id`);
 }
 
-export interface AddedSecret {
-  readonly secretHash: Uint8Array;
-  readonly label: string;
+export interface AddedSecret extends Pick<SecretRow, 'secretHash' | 'label' | 'documentsOnly'> {
   readonly scopes: readonly SecretScope[];
-  readonly documentsOnly: boolean;
   /** From now; null for a secret that never expires. */
   readonly expiresInMs: number | null;
 }

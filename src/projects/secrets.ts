@@ -10,25 +10,20 @@ import {
   type ProjectScope,
   type Rotation,
   type Secret,
-  type SecretScope,
 } from '../domain/projects.js';
 import { AppError, badInput } from '../errors.js';
 import { lockProject } from './projects.sql.js';
-import { endSecret, insertSecret, listSecrets, replaceSecret } from './secrets.sql.js';
+import {
+  type AddedSecret,
+  endSecret,
+  insertSecret,
+  listSecrets,
+  type ReplacingSecret,
+  replaceSecret,
+} from './secrets.sql.js';
 
-export interface SecretToAdd {
-  readonly label: string;
-  readonly scopes: readonly SecretScope[];
-  readonly expiresInMs: number | null;
-  /** Whether only registered documents are executed for it. */
-  readonly documentsOnly?: boolean;
-}
-
-export interface SecretToRotate {
-  readonly label?: string;
-  readonly overlapMs: number;
-  readonly documentsOnly?: boolean | null;
-}
+type SecretToAdd = Pick<AddedSecret, 'label' | 'scopes' | 'expiresInMs'> & Partial<Pick<AddedSecret, 'documentsOnly'>>;
+type SecretToRotate = Pick<ReplacingSecret, 'overlapMs'> & Partial<Pick<ReplacingSecret, 'label' | 'documentsOnly'>>;
 
 const LABEL = /^(?=\S)[^\p{C}\p{Zl}\p{Zp}]{1,64}(?<=\S)$/u;
 
@@ -46,7 +41,6 @@ export function createSecrets(db: Database, randomBytes: (size: number) => Buffe
   }
 
   return {
-    /** Every secret that the project ever had, oldest first. */
     listSecrets(scope: ProjectScope): Promise<Secret[]> {
       return listSecrets(db, scope.projectIdFor('inspect'));
     },
@@ -70,12 +64,11 @@ export function createSecrets(db: Database, randomBytes: (size: number) => Buffe
       const added = await exclusively(actor.projectId, (tx) =>
         insertSecret(tx, actor, { secretHash: hashSecret(appSecret), label, scopes, documentsOnly, expiresInMs }),
       );
-      if (added === undefined) {
+      if (added === undefined)
         throw new AppError(
           'CONFLICT',
           `The project has a live secret labelled ${label}: rotate it, or choose another label.`,
         );
-      }
       return { ...added, appSecret };
     },
 
@@ -94,9 +87,8 @@ export function createSecrets(db: Database, randomBytes: (size: number) => Buffe
       const made = await exclusively(actor.projectId, (tx) =>
         replaceSecret(tx, actor, { secretHash: hashSecret(appSecret), label, overlapMs, documentsOnly }),
       );
-      if (made === undefined) {
+      if (made === undefined)
         throw new AppError('NOT_FOUND', `The project has no secret labelled ${JSON.stringify(label)}.`);
-      }
       onEnded();
       return { ...made, appSecret };
     },

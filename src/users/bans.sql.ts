@@ -1,4 +1,3 @@
-import type { KeyedRow } from '../db/batched-read.js';
 import { keyedStatement, Prisma, type Queryable } from '../db/statements.js';
 import type { Position } from '../domain/filters.js';
 import type { Ban, BanRecord, Identity, ListedBan } from '../domain/identities.js';
@@ -59,17 +58,13 @@ export interface BanPageKey {
 }
 
 /** At most `limit` bans after a position, each with its id. */
-export function listBanPage(
-  db: Queryable,
-  projectId: number,
-  { after, limit, order, contains }: BanPageKey,
-): Promise<ListedBan[]> {
+export function listBanPage(db: Queryable, projectId: number, { after, limit, order, contains }: BanPageKey) {
   const [isAfter, direction, start] =
     order === 'newest first'
-      ? [Prisma.sql`<`, Prisma.sql`DESC`, { createdAt: 'infinity', id: 0 }]
-      : [Prisma.sql`>`, Prisma.empty, { createdAt: '-infinity', id: 0 }];
-  const { createdAt, id } = after ?? start;
-  return db.query(Prisma.sql`
+      ? [Prisma.sql`<`, Prisma.sql`DESC`, 'infinity']
+      : [Prisma.sql`>`, Prisma.empty, '-infinity'];
+  const { createdAt, id } = after ?? { createdAt: start, id: 0 };
+  return db.query<ListedBan>(Prisma.sql`
     SELECT id, ${BAN} FROM bans
     WHERE project_id = ${projectId}::int
       AND (created_at, id) ${isAfter} (${createdAt}::timestamptz, ${id}::bigint)
@@ -81,14 +76,11 @@ export function listBanPage(
     LIMIT ${limit}::bigint`);
 }
 
-/** Asks for the bans of a project after a position, newest first. */
-export interface BanWindowKey {
+export interface BanWindowKey extends Pick<BanPageKey, 'after' | 'limit'> {
   readonly projectId: number;
-  readonly after: Position | null;
-  readonly limit: number;
 }
 
-/** Pages of bans, each with one ban more than its limit if there are more. */
+/** Pages of bans, newest first, each with one ban more than its limit if there are more. */
 export const findBanWindows = keyedStatement<BanWindowKey, ListedBan>(
   {
     project_id: ['int', (key) => key.projectId],
@@ -120,36 +112,28 @@ export function exportBans(db: Queryable, projectId: number, after: Identity | n
 
 /** Bans the identities that are not banned yet, and returns their number. */
 export async function importBans(db: Queryable, projectId: number, bans: readonly BanRecord[]): Promise<number> {
-  const rows = bans.map(({ authMethod, authValue, authValueKey, createdAt }) => ({
-    auth_method: authMethod,
-    auth_value: authValue,
-    auth_value_key: authValueKey,
-    created_at: createdAt,
-  }));
   const written = await db.query(Prisma.sql`
     INSERT INTO bans (project_id, auth_method, auth_value, auth_value_key, created_at)
-    SELECT ${projectId}::int, auth_method, auth_value, auth_value_key, coalesce(created_at, now())
-    FROM jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) AS r(
-      auth_method text, auth_value text, auth_value_key text, created_at timestamptz
+    SELECT ${projectId}::int, "authMethod", "authValue", "authValueKey", coalesce("createdAt", now())
+    FROM jsonb_to_recordset(${JSON.stringify(bans)}::jsonb) AS r(
+      "authMethod" text, "authValue" text, "authValueKey" text, "createdAt" timestamptz
     )
     ON CONFLICT DO NOTHING
     RETURNING auth_method`);
   return written.length;
 }
 
-/** Asks whether the identity of a user is banned. */
 export interface BannedKey {
   readonly projectId: number;
   readonly userId: number;
 }
 
 /** A row for each user whose identity is banned. */
-export function findBanned(db: Queryable, keys: readonly BannedKey[]): Promise<KeyedRow<{ createdAt: string }>[]> {
-  return db.query(Prisma.sql`
+export const findBanned = keyedStatement<BannedKey, { createdAt: string }>(
+  { project_id: ['int', ({ projectId }) => projectId], id: ['bigint', ({ userId }) => userId] },
+  (keys) => Prisma.sql`
     SELECT k.key_index::int AS "keyIndex", b.created_at AS "createdAt"
-    FROM unnest(
-      ${keys.map(({ projectId }) => projectId)}::int[], ${keys.map(({ userId }) => userId)}::bigint[]
-    ) WITH ORDINALITY AS k(project_id, id, key_index)
+    FROM ${keys}
     CROSS JOIN LATERAL (${userById('k', 'id')}) AS u
-    JOIN bans b ON b.project_id = u.project_id AND b.auth_method = u.auth_method AND b.auth_value_key = u.auth_value_key`);
-}
+    JOIN bans b ON b.project_id = u.project_id AND b.auth_method = u.auth_method AND b.auth_value_key = u.auth_value_key`,
+);

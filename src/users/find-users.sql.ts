@@ -1,5 +1,5 @@
 import type { KeyedRow } from '../db/batched-read.js';
-import { type KeyedRead, keyedStatement, Prisma, type Queryable } from '../db/statements.js';
+import { type KeyColumns, type KeyedRead, keyedStatement, Prisma, type Queryable } from '../db/statements.js';
 import { LARGEST_ID } from '../domain/filters.js';
 import type { Identity } from '../domain/identities.js';
 import type { UserDetails } from '../domain/users.js';
@@ -10,17 +10,33 @@ import { LINKED_ACCOUNTS, LINKED_ACCOUNTS_IF_WANTED, SHOWN_COLUMNS, toUser, type
  * batch is one index look-up for each key and never a scan of the table. Keys with and without accounts share a statement.
  */
 
-const KEYED_USER = Prisma.sql`SELECT k.key_index::int AS "keyIndex", ${SHOWN_COLUMNS}, ${LINKED_ACCOUNTS_IF_WANTED}`;
-
-export interface UserKey {
+interface Keyed {
   readonly projectId: number;
-  readonly id: bigint;
   readonly withAccounts: boolean;
 }
+export type UserKey = Keyed & { readonly id: bigint };
+export type IdentityKey = Keyed & Pick<Identity, 'authMethod' | 'authValueKey'>;
+export type ExternalIdKey = Keyed & { readonly externalId: string };
+/** The value is a folded login email or the key of an address (`SearchedBy`). */
+export type SearchKey = Keyed & { readonly value: string };
 
-export interface IdentityKey extends Pick<Identity, 'authMethod' | 'authValueKey'> {
-  readonly projectId: number;
-  readonly withAccounts: boolean;
+/** For each key `k`, with what it is found by in its columns, the users `u` whom `found` selects. */
+function findByKey<Key extends Keyed, Row = UserRow>(
+  columns: KeyColumns<Key>,
+  found: Prisma.Sql,
+  where = Prisma.empty,
+): KeyedRead<Key, Row> {
+  return keyedStatement(
+    {
+      project_id: ['int', ({ projectId }) => projectId],
+      ...columns,
+      with_accounts: ['boolean', ({ withAccounts }) => withAccounts],
+    },
+    (keys) => Prisma.sql`
+      SELECT k.key_index::int AS "keyIndex", ${SHOWN_COLUMNS}, ${LINKED_ACCOUNTS_IF_WANTED}
+      FROM ${keys}
+      CROSS JOIN LATERAL (${found}) AS u ${where}`,
+  );
 }
 
 /**
@@ -40,36 +56,18 @@ export function currentUserBy(name: 'auth_value_key' | 'external_id', others = P
 export const CURRENT_USER_OF_IDENTITY = currentUserBy('auth_value_key', Prisma.sql`AND u.auth_method = k.auth_method`);
 
 /** Current users by identity, at most one for each key. */
-export const findUsersByIdentity = keyedStatement<IdentityKey, UserRow>(
+export const findUsersByIdentity = findByKey<IdentityKey>(
   {
-    project_id: ['int', (key) => key.projectId],
-    auth_method: ['text', (key) => key.authMethod],
-    auth_value_key: ['text', (key) => key.authValueKey],
-    with_accounts: ['boolean', (key) => key.withAccounts],
+    auth_method: ['text', ({ authMethod }) => authMethod],
+    auth_value_key: ['text', ({ authValueKey }) => authValueKey],
   },
-  (keys) => Prisma.sql`
-    ${KEYED_USER}
-    FROM ${keys}
-    CROSS JOIN LATERAL (${CURRENT_USER_OF_IDENTITY}) AS u`,
+  CURRENT_USER_OF_IDENTITY,
 );
 
-export interface ExternalIdKey {
-  readonly projectId: number;
-  readonly externalId: string;
-  readonly withAccounts: boolean;
-}
-
 /** Current users by external id, at most one for each key. */
-export const findUsersByExternalId = keyedStatement<ExternalIdKey, UserRow>(
-  {
-    project_id: ['int', (key) => key.projectId],
-    external_id: ['text', (key) => key.externalId],
-    with_accounts: ['boolean', (key) => key.withAccounts],
-  },
-  (keys) => Prisma.sql`
-    ${KEYED_USER}
-    FROM ${keys}
-    CROSS JOIN LATERAL (${currentUserBy('external_id')}) AS u`,
+export const findUsersByExternalId = findByKey<ExternalIdKey>(
+  { external_id: ['text', ({ externalId }) => externalId] },
+  currentUserBy('external_id'),
 );
 
 /**
@@ -82,27 +80,14 @@ export function userById(source: string, column: string): Prisma.Sql {
 }
 
 /** Current users by id, at most one for each key. */
-export const findUsersById = keyedStatement<UserKey, UserRow>(
-  {
-    project_id: ['int', (key) => key.projectId],
-    id: ['bigint', (key) => key.id],
-    with_accounts: ['boolean', (key) => key.withAccounts],
-  },
-  (keys) => Prisma.sql`
-    ${KEYED_USER}
-    FROM ${keys}
-    CROSS JOIN LATERAL (${userById('k', 'id')}) AS u
-    WHERE u.deleted_at IS NULL`,
+export const findUsersById = findByKey<UserKey>(
+  { id: ['bigint', ({ id }) => id] },
+  userById('k', 'id'),
+  Prisma.sql`WHERE u.deleted_at IS NULL`,
 );
 
 /** Users are searched by a folded login email, or by the key of an address among their accounts. */
 export type SearchedBy = 'email' | 'address';
-
-export interface SearchKey {
-  readonly projectId: number;
-  readonly value: string;
-  readonly withAccounts: boolean;
-}
 
 /**
  * At most `limit` users `u` who match the key `k`, in no order. An address of a removed user counts as a row of nulls, so that
@@ -128,17 +113,7 @@ export type FewRow = KeyedRow<{ [Column in keyof UserRow]: UserRow[Column] | nul
 
 /** Current users for each key, in no order. A key with `limit` rows may match more users. */
 export const findFewUsers = (by: SearchedBy, limit: number): KeyedRead<SearchKey, FewRow> =>
-  keyedStatement(
-    {
-      project_id: ['int', (key) => key.projectId],
-      value: ['text', (key) => key.value],
-      with_accounts: ['boolean', (key) => key.withAccounts],
-    },
-    (keys) => Prisma.sql`
-      ${KEYED_USER}
-      FROM ${keys}
-      CROSS JOIN LATERAL (${MATCHING[by](limit)}) AS u`,
-  );
+  findByKey({ value: ['text', ({ value }) => value] }, MATCHING[by](limit));
 
 /** A user who matches, with what is needed to decide whether the answer is too large. */
 export interface MeasuredUser {
@@ -162,12 +137,8 @@ function measured(withAccounts: boolean): Prisma.Sql {
 }
 
 /** At most `limit` current users with an email. */
-export function measureByEmail(
-  db: Queryable,
-  { projectId, value, withAccounts }: SearchKey,
-  limit: number,
-): Promise<MeasuredUser[]> {
-  return db.query(Prisma.sql`
+export function measureByEmail(db: Queryable, { projectId, value, withAccounts }: SearchKey, limit: number) {
+  return db.query<MeasuredUser>(Prisma.sql`
     SELECT ${measured(withAccounts)}
     FROM users u
     WHERE u.project_id = ${projectId}::int AND u.login_email = ${value} AND u.deleted_at IS NULL

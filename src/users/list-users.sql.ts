@@ -1,5 +1,5 @@
 import { cacheKey, type KeyedRow } from '../db/batched-read.js';
-import { type KeyedRead, keyedStatement, Prisma, type Queryable } from '../db/statements.js';
+import { type KeyColumns, type KeyedRead, keyedStatement, Prisma, type Queryable } from '../db/statements.js';
 import type { Position, StateFilter, UserFilter } from '../domain/filters.js';
 import { bucketCoverOf, isOpenAtEnd, isOpenAtStart, startOfRank, type Total, totalOf } from './totals.sql.js';
 import { LINKED_ACCOUNTS, NO_ACCOUNTS, SHOWN_COLUMNS, type UserRow } from './user-columns.sql.js';
@@ -17,8 +17,8 @@ const SHALLOW = 500n;
 /** Keeps the planner from computing the columns of a subquery again for each row that has them. */
 const ONCE = Prisma.sql`OFFSET 0`;
 
-export const NEWEST_FIRST = Prisma.sql`u.created_at DESC, u.id DESC`;
-export const OLDEST_FIRST = Prisma.sql`u.created_at ASC, u.id ASC`;
+const NEWEST_FIRST = Prisma.sql`u.created_at DESC, u.id DESC`;
+const OLDEST_FIRST = Prisma.sql`u.created_at ASC, u.id ASC`;
 const PROJECT = Prisma.sql`k.project_id`;
 
 /** The current users `u` of the project of `k` within the dates of a filter. */
@@ -33,17 +33,22 @@ function withinDates(filter: UserFilter): Prisma.Sql {
 
 interface Slice {
   /** More conditions on `u`, each with its AND. */
-  readonly where: Prisma.Sql;
+  readonly where?: Prisma.Sql;
   readonly order: Prisma.Sql;
   readonly limit: Prisma.Sql;
-  readonly offset: Prisma.Sql;
+  readonly offset?: Prisma.Sql;
 }
+
+const NONE_SKIPPED = Prisma.sql`0`;
 
 /**
  * Matching users in order. A filter by login methods reads each method from its own index and merges the results. The common
  * index would read a whole project to find ten users of a rare method.
  */
-export function slice(filter: UserFilter, { where, order, limit, offset }: Slice): Prisma.Sql {
+export function slice(
+  filter: UserFilter,
+  { where = Prisma.empty, order, limit, offset = NONE_SKIPPED }: Slice,
+): Prisma.Sql {
   if (filter.loginMethods === null) {
     return Prisma.sql`SELECT u.* ${withinDates(filter)} ${where} ORDER BY ${order} LIMIT ${limit} OFFSET ${offset}`;
   }
@@ -57,7 +62,6 @@ export function slice(filter: UserFilter, { where, order, limit, offset }: Slice
     ORDER BY ${order} LIMIT ${limit} OFFSET ${offset}`;
 }
 
-/** Asks for the number of users who match. */
 export interface CountKey {
   readonly projectId: number;
   readonly filter: UserFilter;
@@ -128,12 +132,7 @@ export const listUserPages = shapedStatement(pageGroupKey, (key: PageKey): Keyed
   const { filter, withAccounts } = key;
   const isShallow = rankOf(key) <= SHALLOW;
   const cover = bucketCoverOf(filter);
-  const rows = {
-    where: Prisma.empty,
-    order: NEWEST_FIRST,
-    limit: Prisma.sql`k.size`,
-    offset: Prisma.sql`k.rank`,
-  };
+  const rows = { order: NEWEST_FIRST, limit: Prisma.sql`k.size`, offset: Prisma.sql`k.rank` };
   const counted = Prisma.sql`${totalOf(PROJECT, filter, cover)} ${ONCE}`;
   const fromEnd = Prisma.sql`(counted.total - k.rank)`;
   const listed = isShallow
@@ -168,10 +167,29 @@ export const listUserPages = shapedStatement(pageGroupKey, (key: PageKey): Keyed
   );
 });
 
-/** Asks for a window of the list: `limit` users between two positions (exclusive), from its newer or its older end. */
-export interface WindowKey extends CountKey {
+interface Bounds {
   readonly after: Position | null;
   readonly before: Position | null;
+}
+
+const AFTER = Prisma.sql`(k.after_at, k.after_id)`;
+const BEFORE = Prisma.sql`(k.before_at, k.before_id)`;
+const BOUNDS = {
+  after_at: ['timestamptz', ({ after }) => after?.createdAt.toISOString() ?? null],
+  after_id: ['bigint', ({ after }) => after?.id ?? null],
+  before_at: ['timestamptz', ({ before }) => before?.createdAt.toISOString() ?? null],
+  before_id: ['bigint', ({ before }) => before?.id ?? null],
+} satisfies KeyColumns<Bounds>;
+
+/** The conditions on `u` of the bounds that are given, each with its AND. */
+function withinBounds({ after, before }: Bounds): Prisma.Sql {
+  return Prisma.sql`
+    ${after === null ? Prisma.empty : Prisma.sql`AND (u.created_at, u.id) < ${AFTER}`}
+    ${before === null ? Prisma.empty : Prisma.sql`AND (u.created_at, u.id) > ${BEFORE}`}`;
+}
+
+/** Asks for a window of the list: `limit` users between two positions (exclusive), from its newer or its older end. */
+export interface WindowKey extends CountKey, Bounds {
   readonly from: 'newest' | 'oldest';
   readonly limit: number;
   readonly withAccounts: boolean;
@@ -211,28 +229,21 @@ export const listUserWindows = shapedStatement(
   windowGroupKey,
   (key: WindowKey): KeyedRead<WindowKey, ListRow<Beyond>> => {
     const { filter, after, before, from, withAccounts, withTotal } = key;
-    const bounds = Prisma.sql`
-    ${after === null ? Prisma.empty : Prisma.sql`AND (u.created_at, u.id) < ${AFTER}`}
-    ${before === null ? Prisma.empty : Prisma.sql`AND (u.created_at, u.id) > ${BEFORE}`}`;
     const listed = slice(filter, {
-      where: bounds,
+      where: withinBounds(key),
       order: from === 'newest' ? NEWEST_FIRST : OLDEST_FIRST,
       limit: Prisma.sql`k.size`,
-      offset: Prisma.sql`0`,
     });
     // Not written as NOT of the bounds above, because PostgreSQL cannot seek by NOT.
     const exists = (where: Prisma.Sql, order: Prisma.Sql) =>
-      Prisma.sql`EXISTS (${slice(filter, { where, order, limit: Prisma.sql`1`, offset: Prisma.sql`0` })})`;
+      Prisma.sql`EXISTS (${slice(filter, { where, order, limit: Prisma.sql`1` })})`;
     const newer = exists(Prisma.sql`AND (u.created_at, u.id) >= ${AFTER}`, OLDEST_FIRST);
     const older = exists(Prisma.sql`AND (u.created_at, u.id) <= ${BEFORE}`, NEWEST_FIRST);
-    return keyedStatement(
+    return keyedStatement<WindowKey, ListRow<Beyond>>(
       {
         project_id: ['int', ({ projectId }) => projectId],
         size: ['bigint', (each) => each.limit + (showsMore(each) ? 1 : 0)],
-        after_at: ['timestamptz', (each) => each.after?.createdAt.toISOString() ?? null],
-        after_id: ['bigint', (each) => each.after?.id ?? null],
-        before_at: ['timestamptz', (each) => each.before?.createdAt.toISOString() ?? null],
-        before_id: ['bigint', (each) => each.before?.id ?? null],
+        ...BOUNDS,
         with_newer: ['boolean', ({ withNewer }) => withNewer],
         with_older: ['boolean', ({ withOlder }) => withOlder],
       },
@@ -250,9 +261,6 @@ export const listUserWindows = shapedStatement(
   },
 );
 
-/** The bounds of the keys of windows. */
-export const AFTER = Prisma.sql`(k.after_at, k.after_id)`;
-export const BEFORE = Prisma.sql`(k.before_at, k.before_id)`;
 const UNKNOWN = Prisma.sql`NULL::boolean`;
 const NO_TOTAL = Prisma.sql`SELECT NULL::bigint AS total, NULL::int AS pending`;
 
@@ -280,12 +288,11 @@ export function scanGroupKey({ projectId: _, limit: __, after, before, ...shared
  * the states, because an index of the last login would cost every login (docs/decisions/user-states.md). So the work is bounded instead.
  */
 export function scanUserWindows(db: Queryable, keys: readonly ScanKey[]): Promise<KeyedRow<ListRow<Reached>>[]> {
-  const { filter, state, after, before, from, withAccounts } = keys[0] as ScanKey;
+  const key = keys[0] as ScanKey;
+  const { filter, state, from, withAccounts } = key;
   const order = from === 'newest' ? NEWEST_FIRST : OLDEST_FIRST;
-  const where = Prisma.sql`
-    ${after === null ? Prisma.empty : Prisma.sql`AND (u.created_at, u.id) < ${AFTER}`}
-    ${before === null ? Prisma.empty : Prisma.sql`AND (u.created_at, u.id) > ${BEFORE}`}`;
-  const scanned = slice(filter, { where, order, limit: Prisma.sql`k.scanned`, offset: Prisma.sql`0` });
+  const where = withinBounds(key);
+  const scanned = slice(filter, { where, order, limit: Prisma.sql`k.scanned` });
   const last = slice(filter, { where, order, limit: Prisma.sql`1`, offset: Prisma.sql`(k.scanned - 1)` });
   const read = keyedStatement<ScanKey, ListRow<Reached>>(
     {
@@ -293,10 +300,7 @@ export function scanUserWindows(db: Queryable, keys: readonly ScanKey[]): Promis
       size: ['bigint', ({ limit }) => limit + 1],
       // A limit that the planner does not know: of a known one it would think that a table without statistics hardly has as many rows, and sort.
       scanned: ['bigint', () => SCANNED],
-      after_at: ['timestamptz', (each) => each.after?.createdAt ?? null],
-      after_id: ['bigint', (each) => each.after?.id ?? null],
-      before_at: ['timestamptz', (each) => each.before?.createdAt ?? null],
-      before_id: ['bigint', (each) => each.before?.id ?? null],
+      ...BOUNDS,
     },
     (from) => Prisma.sql`
       SELECT k.key_index::int AS "keyIndex", reached.created_at AS "reachedAt", reached.id AS "reachedId",

@@ -45,7 +45,6 @@ export function createProjectLifecycle(db: Database, totals: Totals, onChanged: 
   }
 
   return {
-    /** BAD_USER_INPUT. */
     async renameProject(scope: ProjectScope, name: string, requestId: string | null = null): Promise<void> {
       const actor = scope.actorFor('operate', requestId);
       const to = requireProjectName(name);
@@ -62,7 +61,6 @@ export function createProjectLifecycle(db: Database, totals: Totals, onChanged: 
       onChanged();
     },
 
-    /** Accepts its credentials again. */
     async enableProject(scope: ProjectScope, requestId: string | null = null): Promise<void> {
       await change(scope.actorFor('operate', requestId), 'enable', ({ disabledAt }) =>
         disabledAt === null ? undefined : { data: { disabledAt: null } },
@@ -71,11 +69,7 @@ export function createProjectLifecycle(db: Database, totals: Totals, onChanged: 
     },
 
     /** The project's own rate limit instead of RATE_LIMIT; null for RATE_LIMIT. In effect within a second. BAD_USER_INPUT. */
-    async limitProject(
-      scope: ProjectScope,
-      requestsPerMinute: number | null,
-      requestId: string | null = null,
-    ): Promise<void> {
+    async limitProject(scope: ProjectScope, requestsPerMinute: number | null, requestId: string | null = null) {
       const isInRange = (rate: number) => Number.isInteger(rate) && rate >= 1 && rate <= MAX_REQUESTS_PER_MINUTE;
       if (requestsPerMinute !== null && !isInRange(requestsPerMinute))
         throw badInput('rate', requestsPerMinute, `a whole number from 1 to ${MAX_REQUESTS_PER_MINUTE}`);
@@ -91,11 +85,7 @@ export function createProjectLifecycle(db: Database, totals: Totals, onChanged: 
      * Its totals are exact until the end. Returns the number of deleted users, removed ones included. CONFLICT while it is being moved;
      * UNAVAILABLE if an import of it runs for longer than `waitMs`.
      */
-    async deleteProject(
-      scope: ProjectScope,
-      options: DeletionOptions,
-      requestId: string | null = null,
-    ): Promise<number> {
+    async deleteProject(scope: ProjectScope, options: DeletionOptions, requestId: string | null = null) {
       const actor = scope.actorFor('operate', requestId);
       const alone = <Result>(work: (tx: Queryable) => Promise<Result>) =>
         withoutImport(db, actor.projectId, options, work);

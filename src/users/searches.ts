@@ -8,23 +8,7 @@ import type { ProjectScope } from '../domain/projects.js';
 import { byNewest, type User, type UserDetails, userWeight } from '../domain/users.js';
 import { parseAddress } from '../domain/wallets.js';
 import { AppError, badInput } from '../errors.js';
-import {
-  describeUser,
-  describeUsers,
-  type ExternalIdKey,
-  type FewRow,
-  findFewUsers,
-  findIdsByValue,
-  findRemovedIds,
-  findUsersById,
-  type Mark,
-  type MeasuredUser,
-  measureByAddress,
-  measureByEmail,
-  type SearchedBy,
-  type SearchKey,
-  type UserKey,
-} from './find-users.sql.js';
+import * as sql from './find-users.sql.js';
 import { usersOf } from './user-columns.sql.js';
 
 /** A search with more matches leaves the shared statement and uses its own. */
@@ -40,16 +24,16 @@ export interface Wanted {
 }
 
 /** All users who match, newest first. BAD_USER_INPUT if they are too many for one answer. */
-export function createSearch(db: Database, by: SearchedBy): (key: SearchKey) => Promise<User[]> {
-  const read = findFewUsers(by, MAX_SHARED_MATCHES + 1);
+export function createSearch(db: Database, by: sql.SearchedBy): (key: sql.SearchKey) => Promise<User[]> {
+  const read = sql.findFewUsers(by, MAX_SHARED_MATCHES + 1);
   const findFew = createBatchedRead({
     name: `users by ${by}`,
-    read: (keys: readonly SearchKey[]) => read(db, keys),
-    answer: (rows: FewRow[]) => ({ users: usersOf(rows), isAll: rows.length <= MAX_SHARED_MATCHES }),
+    read: (keys: readonly sql.SearchKey[]) => read(db, keys),
+    answer: (rows: sql.FewRow[]) => ({ users: usersOf(rows), isAll: rows.length <= MAX_SHARED_MATCHES }),
     // Most searches find one user.
     weigh: ({ withAccounts }) => 4 * userWeight(withAccounts),
   });
-  const findMany = oneAtATime((key: SearchKey) => findManyUsers(db, by, key));
+  const findMany = oneAtATime((key: sql.SearchKey) => findManyUsers(db, by, key));
 
   return async (key) => {
     const { users, isAll } = await findFew(key);
@@ -61,7 +45,7 @@ export function createSearch(db: Database, by: SearchedBy): (key: SearchKey) => 
  * Measures the users before it reads them, and does both in parts, so that statements of other requests run in between. A user
  * who is removed after the measurement is left out.
  */
-async function findManyUsers(db: Database, by: SearchedBy, key: SearchKey): Promise<User[]> {
+async function findManyUsers(db: Database, by: sql.SearchedBy, key: sql.SearchKey): Promise<User[]> {
   const measured = await MEASURE[by](db, key);
   if (measured.length > MAX_MATCHES) throw tooMuch(by, 'more than 10,000 users match');
   if (measured.reduce((total, { bytes }) => total + bytes, 0) > LARGEST_ANSWER_BYTES) {
@@ -73,7 +57,7 @@ async function findManyUsers(db: Database, by: SearchedBy, key: SearchKey): Prom
   const partSize = MAX_WEIGHT / userWeight(withAccounts);
   for (let start = 0; start < newestFirst.length; start += partSize) {
     const part = newestFirst.slice(start, start + partSize);
-    const rows = await findUsersById(
+    const rows = await sql.findUsersById(
       db,
       part.map(({ id }) => ({ projectId, id: BigInt(id), withAccounts })),
     );
@@ -83,12 +67,12 @@ async function findManyUsers(db: Database, by: SearchedBy, key: SearchKey): Prom
 }
 
 /** The current users who match, in no order. If they are too many, at least one more than MAX_MATCHES. */
-const MEASURE: Record<SearchedBy, (db: Database, key: SearchKey) => Promise<MeasuredUser[]>> = {
-  email: (db, key) => measureByEmail(db, key, MAX_MATCHES + 1),
+const MEASURE: Record<sql.SearchedBy, (db: Database, key: sql.SearchKey) => Promise<sql.MeasuredUser[]>> = {
+  email: (db, key) => sql.measureByEmail(db, key, MAX_MATCHES + 1),
   async address(db, key) {
-    const measured: MeasuredUser[] = [];
+    const measured: sql.MeasuredUser[] = [];
     for (let afterLink: number | undefined = 0; afterLink !== undefined && measured.length <= MAX_MATCHES; ) {
-      const links = await measureByAddress(db, key, afterLink, MAX_LINKS_READ);
+      const links = await sql.measureByAddress(db, key, afterLink, MAX_LINKS_READ);
       for (const link of links) if (link.id !== null) measured.push(link);
       afterLink = links[MAX_LINKS_READ - 1]?.link;
     }
@@ -96,7 +80,7 @@ const MEASURE: Record<SearchedBy, (db: Database, key: SearchKey) => Promise<Meas
   },
 };
 
-function tooMuch(by: SearchedBy, what: string): AppError {
+function tooMuch(by: sql.SearchedBy, what: string): AppError {
   return new AppError(
     'BAD_USER_INPUT',
     `${by}: ${what}, which one answer cannot hold; list them with GET /server/users or users(...).`,
@@ -110,11 +94,11 @@ const MAX_REMOVED = 100;
 
 /** The reads of users.ts that a search is made of. */
 export interface Reads {
-  readonly byEmail: (key: SearchKey) => Promise<User[]>;
-  readonly byAddress: (key: SearchKey) => Promise<User[]>;
-  readonly byId: (key: UserKey) => Promise<User | null>;
+  readonly byEmail: (key: sql.SearchKey) => Promise<User[]>;
+  readonly byAddress: (key: sql.SearchKey) => Promise<User[]>;
+  readonly byId: (key: sql.UserKey) => Promise<User | null>;
   readonly byIdentity: (projectId: number, identity: Identity) => Promise<User | null>;
-  readonly byExternalId: (key: ExternalIdKey) => Promise<User | null>;
+  readonly byExternalId: (key: sql.ExternalIdKey) => Promise<User | null>;
 }
 
 /** Finds users for people, who have an id from a log or from another system, an email, an address or an identity. */
@@ -122,11 +106,11 @@ export function createLookups(db: Database, { byId, byEmail, byAddress, byIdenti
   async function describe(projectId: number, ids: readonly bigint[]): Promise<UserDetails[]> {
     const users: UserDetails[] = [];
     for (let start = 0; start < ids.length; start += BATCH_SIZE)
-      users.push(...(await describeUsers(db, projectId, ids.slice(start, start + BATCH_SIZE))));
+      users.push(...(await sql.describeUsers(db, projectId, ids.slice(start, start + BATCH_SIZE))));
     return users;
   }
 
-  async function idsOf(projectId: number, { identity, value, email, addressKey, externalId }: Mark): Promise<bigint[]> {
+  async function idsOf(projectId: number, { identity, value, email, addressKey, externalId }: sql.Mark) {
     const key = (text: string) => ({ projectId, value: text, withAccounts: false });
     const found = await Promise.all([
       identity === undefined ? null : byIdentity(projectId, identity),
@@ -135,17 +119,17 @@ export function createLookups(db: Database, { byId, byEmail, byAddress, byIdenti
       externalId === undefined ? null : byExternalId({ projectId, externalId, withAccounts: false }),
     ]);
     const ids = found.flat().flatMap((user) => (user === null ? [] : BigInt(user.id)));
-    return value === undefined ? ids : [...ids, ...(await findIdsByValue(db, projectId, value))];
+    return value === undefined ? ids : [...ids, ...(await sql.findIdsByValue(db, projectId, value))];
   }
 
-  async function findMarked(projectId: number, mark: Mark, removed: boolean): Promise<bigint[]> {
-    return removed ? findRemovedIds(db, projectId, mark, MAX_REMOVED) : idsOf(projectId, mark);
+  async function findMarked(projectId: number, mark: sql.Mark, removed: boolean): Promise<bigint[]> {
+    return removed ? sql.findRemovedIds(db, projectId, mark, MAX_REMOVED) : idsOf(projectId, mark);
   }
 
   return {
     /** Everything that is known of a user, also of a removed one; null if the project has no such user, or erased them. */
     async describeUser(scope: ProjectScope, id: bigint): Promise<UserDetails | null> {
-      return describeUser(db, scope.projectIdFor('inspect'), id);
+      return sql.describeUser(db, scope.projectIdFor('inspect'), id);
     },
 
     /**
@@ -195,7 +179,7 @@ function parseAny(text: string): Marks {
   return isValue ? { ...marks, value: parseValueKey('search', text) } : marks;
 }
 
-type Marks = Mark & { readonly id: bigint | null };
+type Marks = sql.Mark & { readonly id: bigint | null };
 
 /** The same without the value of an identity. */
 function parseMarks(text: string): Marks {

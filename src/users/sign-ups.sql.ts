@@ -1,5 +1,5 @@
 import { cacheKey, type KeyedRow } from '../db/batched-read.js';
-import { Prisma, type Queryable } from '../db/statements.js';
+import { keyedStatement, Prisma, type Queryable } from '../db/statements.js';
 
 /** Asks for the users created in each day or month from `from` to before `to`. Both are starts of a day, or of a month. */
 export interface SignUpsKey {
@@ -43,27 +43,21 @@ export function countSignUps(db: Queryable, keys: readonly SignUpsKey[]): Promis
     ORDER BY each.starts_on`);
 }
 
-/** Asks for the current users of a project by login method. */
 export interface MethodsKey {
   readonly projectId: number;
 }
 
-export interface MethodRow {
-  loginMethod: string;
-  users: number;
-  pending: number;
-}
-
 /** The exact number of current users by login method: a row for each that has any tally or delta. */
-export function countByMethod(db: Queryable, keys: readonly MethodsKey[]): Promise<KeyedRow<MethodRow>[]> {
-  return db.query(Prisma.sql`
+export const countByMethod = keyedStatement<MethodsKey, Omit<SignUpsRow, 'from'> & { pending: number }>(
+  { project_id: ['int', ({ projectId }) => projectId] },
+  (keys) => Prisma.sql`
     SELECT k.key_index::int AS "keyIndex", each.login_method::text AS "loginMethod", sum(each.users)::bigint AS users,
            sum(each.pending)::int AS pending
-    FROM unnest(${keys.map(({ projectId }) => projectId)}::int[]) WITH ORDINALITY AS k(project_id, key_index)
+    FROM ${keys}
     CROSS JOIN LATERAL (
       SELECT t.login_method, t.users, 0 AS pending FROM tallies t WHERE t.project_id = k.project_id AND t.span = 'all'
       UNION ALL
       SELECT d.login_method, d.change, 1 FROM tally_deltas d WHERE d.project_id = k.project_id
     ) AS each
-    GROUP BY k.key_index, each.login_method`);
-}
+    GROUP BY k.key_index, each.login_method`,
+);

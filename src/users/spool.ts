@@ -11,18 +11,15 @@ import { AppError } from '../errors.js';
 
 export type Spool = ReturnType<typeof createSpool>;
 
-/** The bound of a file in bytes, where its user gives no other. */
-export const MAX_SPOOLED_BYTES = 64 * 2 ** 30;
+/** The bound of a file, where its user gives no other. */
+const MAX_SPOOLED_BYTES = 64 * 2 ** 30;
 const READ_BYTES = 65_536;
 
 /** Makes files in a directory, which need not exist. */
 export function createSpool(dir: string) {
   return {
     /** A file for `work` alone, which is gone when `work` has ended. */
-    async withFile<Result>(
-      work: (file: SpoolFile) => Promise<Result>,
-      maxBytes: number = MAX_SPOOLED_BYTES,
-    ): Promise<Result> {
+    async withFile<Result>(work: (file: SpoolFile) => Promise<Result>, maxBytes = MAX_SPOOLED_BYTES) {
       await mkdir(dir, { recursive: true, mode: 0o700 });
       const path = join(dir, `userdir-${randomUUID()}`);
       const handle = await open(path, 'wx+', 0o600);

@@ -140,6 +140,18 @@ export function startOfRank(
   { steps, partialDays }: BucketCover,
   rank: Prisma.Sql,
 ): Prisma.Sql {
+  const changesWithin = (range: Prisma.Sql, span: Prisma.Sql) => Prisma.sql`
+        SELECT ${span} AS span, utc_start(t.starts_on) AS from_at, t.users
+        FROM tallies t
+        WHERE t.project_id = ${project} AND t.span = ${span}
+          AND t.starts_on >= utc_day(${range}.from_at) AND t.starts_on < utc_day(${range}.to_at) ${methodIs('t', filter)}
+        UNION ALL
+        SELECT ${span}, date_trunc(${span}::text, p.created_at, 'UTC'), p.change
+        FROM pending p
+        WHERE p.created_at >= ${range}.from_at AND p.created_at < ${range}.to_at`;
+  const withRank = (blocks: Prisma.Sql) => Prisma.sql`
+      SELECT numbered.* FROM (${blocks}) AS numbered
+      WHERE ${rank} >= numbered.newer AND ${rank} < numbered.newer + numbered.users`;
   return Prisma.sql`
     WITH pending AS MATERIALIZED (
       SELECT d.created_at, d.user_id, d.change FROM tally_deltas d WHERE d.project_id = ${project} ${methodIs('d', filter)}
@@ -148,46 +160,23 @@ export function startOfRank(
              CASE each.span WHEN 'month' THEN date_trunc('month', each.from_at + interval '32 days', 'UTC')
                             ELSE each.from_at + interval '1 day' END AS to_at
       FROM ${unnestSpans(steps)} AS s(span, from_at, to_at)
-      CROSS JOIN LATERAL (
-        SELECT t.span, utc_start(t.starts_on) AS from_at, t.users
-        FROM tallies t
-        WHERE t.project_id = ${project} AND t.span = s.span
-          AND t.starts_on >= utc_day(s.from_at) AND t.starts_on < utc_day(s.to_at) ${methodIs('t', filter)}
-        UNION ALL
-        SELECT s.span, date_trunc(s.span::text, p.created_at, 'UTC'), p.change
-        FROM pending p
-        WHERE p.created_at >= s.from_at AND p.created_at < s.to_at
-      ) AS each
+      CROSS JOIN LATERAL (${changesWithin(Prisma.sql`s`, Prisma.sql`s.span`)}) AS each
       GROUP BY each.span, each.from_at
       UNION ALL
       SELECT 'partial day', e.from_at, e.users, e.to_at FROM (${countedPartialDays(project, filter, partialDays)}) AS e
     ), block AS (
-      SELECT numbered.*
-      FROM (SELECT c.*, sum(c.users) OVER (ORDER BY c.from_at DESC) - c.users AS newer FROM coarse c) AS numbered
-      WHERE ${rank} >= numbered.newer AND ${rank} < numbered.newer + numbered.users
+      ${withRank(Prisma.sql`SELECT c.*, sum(c.users) OVER (ORDER BY c.from_at DESC) - c.users AS newer FROM coarse c`)}
     ), days AS (
       SELECT 'day' AS kind, each.from_at, each.from_at + interval '1 day' AS to_at, sum(each.users) AS users, block.newer
       FROM block
-      CROSS JOIN LATERAL (
-        SELECT utc_start(t.starts_on) AS from_at, t.users
-        FROM tallies t
-        WHERE t.project_id = ${project} AND t.span = 'day'
-          AND t.starts_on >= utc_day(block.from_at) AND t.starts_on < utc_day(block.to_at) ${methodIs('t', filter)}
-        UNION ALL
-        SELECT date_trunc('day', p.created_at, 'UTC'), p.change
-        FROM pending p
-        WHERE p.created_at >= block.from_at AND p.created_at < block.to_at
-      ) AS each
+      CROSS JOIN LATERAL (${changesWithin(Prisma.sql`block`, Prisma.sql`'day'::tally_span`)}) AS each
       WHERE block.kind = 'month'
       GROUP BY each.from_at, block.newer
       UNION ALL
       SELECT block.kind, block.from_at, block.to_at, block.users, block.newer FROM block WHERE block.kind <> 'month'
     ), day AS (
-      SELECT numbered.*
-      FROM (
-        SELECT d.kind, d.from_at, d.to_at, d.users, d.newer + sum(d.users) OVER (ORDER BY d.from_at DESC) - d.users AS newer FROM days d
-      ) AS numbered
-      WHERE ${rank} >= numbered.newer AND ${rank} < numbered.newer + numbered.users
+      ${withRank(Prisma.sql`
+        SELECT d.kind, d.from_at, d.to_at, d.users, d.newer + sum(d.users) OVER (ORDER BY d.from_at DESC) - d.users AS newer FROM days d`)}
     ), slices AS (
       SELECT s.starts_at, s.starts_id, sum(s.users) FILTER (WHERE true ${methodIs('s', filter)}) AS users,
              coalesce(lead(s.starts_at) OVER position, day.to_at) AS ends_at,
@@ -218,12 +207,9 @@ export function startOfRank(
        ORDER BY w.starts_at, w.starts_id
        LIMIT 1)
     ), slice AS (
-      SELECT numbered.*
-      FROM (
+      ${withRank(Prisma.sql`
         SELECT cut.*, day.newer + sum(cut.users) OVER (ORDER BY cut.starts_at DESC, cut.starts_id DESC) - cut.users AS newer
-        FROM cut CROSS JOIN day
-      ) AS numbered
-      WHERE ${rank} >= numbered.newer AND ${rank} < numbered.newer + numbered.users
+        FROM cut CROSS JOIN day`)}
     )
     SELECT coalesce(slice.ends_at, day.to_at) AS before_at, coalesce(slice.ends_id, 0) AS before_id,
            (${rank} - coalesce(slice.newer, day.newer))::bigint AS rest
@@ -242,24 +228,22 @@ export async function foldTallies(db: Queryable, projectId: number): Promise<num
   return row?.folded ?? 0;
 }
 
-/** Divides every crowded day of a project into slices. */
 export async function cutCrowdedDays(db: Queryable, projectId: number): Promise<void> {
   await db.query(Prisma.sql`SELECT cut_crowded_days(${projectId}::int, NULL)::text`);
 }
 
-/** From one instant to before another. */
-export interface TimeRange {
+interface TimeRange {
   readonly from: Date;
   readonly to: Date;
 }
 
 /** A range of whole spans, for which there are tallies. */
-export interface SpanRange extends TimeRange {
+interface SpanRange extends TimeRange {
   readonly span: 'all' | 'month' | 'day';
 }
 
 /** The time of a filter, divided into spans with tallies and partial days to be counted. No two parts overlap. */
-export interface BucketCover {
+interface BucketCover {
   /** The fewest spans: all time, or whole months with whole days on either side. */
   readonly spans: readonly SpanRange[];
   /** The same without `all`, so that a position can be found in it. */
@@ -278,7 +262,7 @@ export function isOpenAtStart({ createdFrom }: Pick<UserFilter, 'createdFrom'>):
   return createdFrom.getTime() <= FIRST_DAY * DAY_MS;
 }
 
-/** Whether a filter includes the newest users. */
+/** The newest. */
 export function isOpenAtEnd({ createdTo }: Pick<UserFilter, 'createdTo'>): boolean {
   return createdTo.getTime() + 1 >= END_DAY * DAY_MS;
 }

@@ -5,14 +5,7 @@ import type { ProjectScope } from '../domain/projects.js';
 import { LoginMethod, MAX_BUCKETS, type SignUps } from '../domain/users.js';
 import { AppError, badInput } from '../errors.js';
 import { compareTallies, repairTallies, type TallyDifference } from './check-tallies.sql.js';
-import {
-  countByMethod,
-  countSignUps,
-  type MethodsKey,
-  type SignUpsKey,
-  type SignUpsRow,
-  signUpsGroupKey,
-} from './sign-ups.sql.js';
+import * as sql from './sign-ups.sql.js';
 import { cutCrowdedDays, foldTallies, MAX_FOLDED, type Total } from './totals.sql.js';
 
 export type Totals = ReturnType<typeof createTotals>;
@@ -72,7 +65,6 @@ export function createTotals(db: Database, onFailure: OnFailure) {
       if (count >= MAX_UNREAD) foldInBackground(projectId);
     },
 
-    /** Folds the pending deltas now. */
     async fold(scope: ProjectScope): Promise<void> {
       const projectId = scope.projectIdFor('operate');
       await folding.get(projectId);
@@ -86,13 +78,11 @@ export function createTotals(db: Database, onFailure: OnFailure) {
       return db.transaction('READ COMMITTED', (tx) => compareTallies(tx, projectId));
     },
 
-    /** Corrects the tallies and returns the differences. */
     repair(scope: ProjectScope): Promise<TallyDifference[]> {
       const projectId = scope.projectIdFor('operate');
       return db.transaction('READ COMMITTED', (tx) => repairTallies(tx, projectId));
     },
 
-    /** Waits for the folds in the background. */
     async flush(): Promise<void> {
       await Promise.all(folding.values());
     },
@@ -105,14 +95,14 @@ const LOGIN_METHODS = Object.values(LoginMethod);
 export function createStatistics(db: Database, totals: Totals) {
   const signUps = createBatchedRead({
     name: 'sign-ups',
-    read: (keys: readonly SignUpsKey[]) => countSignUps(db.replicaReads, keys),
-    answer: (rows: SignUpsRow[]) => rows,
-    groupKey: signUpsGroupKey,
+    read: (keys: readonly sql.SignUpsKey[]) => sql.countSignUps(db.replicaReads, keys),
+    answer: (rows: sql.SignUpsRow[]) => rows,
+    groupKey: sql.signUpsGroupKey,
     weigh: () => MAX_BUCKETS / 10,
   });
   const byMethod = createBatchedRead({
     name: 'totals by method',
-    read: (keys: readonly MethodsKey[]) => countByMethod(db.replicaReads, keys),
+    read: (keys: readonly sql.MethodsKey[]) => sql.countByMethod(db.replicaReads, keys),
     answer: (rows) => rows,
   });
 

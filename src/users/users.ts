@@ -1,103 +1,72 @@
 import { createBatchedRead, type KeyedRow } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
-import { LARGEST_ID, type Position, type StateFilter, type UserFilter } from '../domain/filters.js';
+import type { KeyedRead } from '../db/statements.js';
+import { LARGEST_ID, type StateFilter, type UserFilter } from '../domain/filters.js';
 import type { Identity } from '../domain/identities.js';
 import type { ProjectScope } from '../domain/projects.js';
 import { type Account, type User, userWeight } from '../domain/users.js';
 import type { Address } from '../domain/wallets.js';
 import { AppError, show } from '../errors.js';
 import { deleteOldKeys, repeatAnswer, retryOf, withKey } from '../projects/idempotency.js';
-import {
-  type ExternalIdKey,
-  findUsersByExternalId,
-  findUsersById,
-  findUsersByIdentity,
-  type IdentityKey,
-  type UserKey,
-} from './find-users.sql.js';
-import {
-  type Beyond,
-  type CountKey,
-  countGroupKey,
-  countUsers,
-  type ListRow,
-  listUserPages,
-  listUserWindows,
-  type PageKey,
-  pageGroupKey,
-  type Reached,
-  SCANNED,
-  type ScanKey,
-  scanGroupKey,
-  scanUserWindows,
-  type WindowKey,
-  windowGroupKey,
-} from './list-users.sql.js';
+import { findUsersByExternalId, findUsersById, findUsersByIdentity } from './find-users.sql.js';
+import * as lists from './list-users.sql.js';
 import { createLookups, createSearch, type Wanted } from './searches.js';
 import type { Totals } from './totals.js';
 import type { Total } from './totals.sql.js';
 import { findAccountsByUser, toAccounts, toUser, type UserRow, usersOf } from './user-columns.sql.js';
-import { countRemoved, purgeRemoved, removeUser, restoreUser } from './write-users.sql.js';
+import * as writes from './write-users.sql.js';
 
 export type Users = ReturnType<typeof createUsers>;
 
 const PURGE_BATCH = 5_000;
 
-type Page = Omit<PageKey, keyof CountKey>;
-type Window = Omit<WindowKey, keyof CountKey>;
-type Scan = Omit<ScanKey, keyof CountKey | 'state'>;
+type Page = Omit<lists.PageKey, keyof lists.CountKey>;
+type Window = Omit<lists.WindowKey, keyof lists.CountKey>;
+type Scan = Omit<lists.ScanKey, keyof lists.CountKey | 'state'>;
 
 /** REST shows all of a user. */
 const EVERYTHING: Wanted = { withAccounts: true };
 
 /** The current users of a project, which are those who were not removed. Users come with their accounts unless not wanted. */
 export function createUsers(db: Database, totals: Totals) {
-  const byId = createBatchedRead({
-    name: 'users by id',
-    read: (keys: readonly UserKey[]) => findUsersById(db, keys),
-    answer: ([row]: KeyedRow<UserRow>[]) => (row === undefined ? null : toUser(row)),
-    weigh: ({ withAccounts }) => userWeight(withAccounts),
-  });
-  const byIdentity = createBatchedRead({
-    name: 'users by identity',
-    read: (keys: readonly IdentityKey[]) => findUsersByIdentity(db, keys),
-    answer: ([row]: KeyedRow<UserRow>[]) => (row === undefined ? null : toUser(row)),
-    weigh: ({ withAccounts }) => userWeight(withAccounts),
-  });
-  const byExternalId = createBatchedRead({
-    name: 'users by external id',
-    read: (keys: readonly ExternalIdKey[]) => findUsersByExternalId(db, keys),
-    answer: ([row]: KeyedRow<UserRow>[]) => (row === undefined ? null : toUser(row)),
-    weigh: ({ withAccounts }) => userWeight(withAccounts),
-  });
+  const readUser = <Key extends Wanted & { readonly projectId: number }>(name: string, read: KeyedRead<Key, UserRow>) =>
+    createBatchedRead({
+      name,
+      read: (keys: readonly Key[]) => read(db, keys),
+      answer: ([row]: KeyedRow<UserRow>[]) => (row === undefined ? null : toUser(row)),
+      weigh: ({ withAccounts }) => userWeight(withAccounts),
+    });
+  const byId = readUser('users by id', findUsersById);
+  const byIdentity = readUser('users by identity', findUsersByIdentity);
+  const byExternalId = readUser('users by external id', findUsersByExternalId);
   const byEmail = createSearch(db, 'email');
   const byAddress = createSearch(db, 'address');
   const counts = createBatchedRead({
     name: 'counts of users',
-    read: (keys: readonly CountKey[]) => countUsers(db.replicaReads, keys),
+    read: (keys: readonly lists.CountKey[]) => lists.countUsers(db.replicaReads, keys),
     answer: ([total]) => total as Total,
-    groupKey: countGroupKey,
+    groupKey: lists.countGroupKey,
   });
   const pages = createBatchedRead({
     name: 'pages of users',
-    read: (keys: readonly PageKey[]) => listUserPages(db.replicaReads, keys),
-    answer: (rows: ListRow<Total>[]) => ({ users: usersOf(rows), whole: rows[0] as ListRow<Total> }),
-    groupKey: pageGroupKey,
+    read: (keys: readonly lists.PageKey[]) => lists.listUserPages(db.replicaReads, keys),
+    answer: toList<Total>,
+    groupKey: lists.pageGroupKey,
     weigh: listWeight,
   });
   const windows = createBatchedRead({
     name: 'windows of users',
-    read: (keys: readonly WindowKey[]) => listUserWindows(db.replicaReads, keys),
-    answer: (rows: ListRow<Beyond>[]) => ({ users: usersOf(rows), beyond: rows[0] as ListRow<Beyond> }),
-    groupKey: windowGroupKey,
+    read: (keys: readonly lists.WindowKey[]) => lists.listUserWindows(db.replicaReads, keys),
+    answer: toList<lists.Beyond>,
+    groupKey: lists.windowGroupKey,
     weigh: listWeight,
   });
   const scans = createBatchedRead({
     name: 'scans of users',
-    read: (keys: readonly ScanKey[]) => scanUserWindows(db, keys),
-    answer: (rows: ListRow<Reached>[]) => ({ users: usersOf(rows), reached: rows[0] as ListRow<Reached> }),
-    groupKey: scanGroupKey,
-    weigh: () => SCANNED,
+    read: (keys: readonly lists.ScanKey[]) => lists.scanUserWindows(db, keys),
+    answer: toList<lists.Reached>,
+    groupKey: lists.scanGroupKey,
+    weigh: () => lists.SCANNED,
   });
   const notFound = (id: bigint) => new AppError('NOT_FOUND', `There is no user ${show(id)} in this project.`);
 
@@ -128,17 +97,11 @@ export function createUsers(db: Database, totals: Totals) {
       byExternalId,
     }),
 
-    /** The user with this identity; null if there is none. */
     async findIdentity(scope: ProjectScope, identity: Identity, { withAccounts } = EVERYTHING): Promise<User | null> {
       return findByIdentity(scope.projectIdFor('read'), identity, withAccounts);
     },
 
-    /** The user with this external id; null if there is none. */
-    async findByExternalId(
-      scope: ProjectScope,
-      externalId: string,
-      { withAccounts } = EVERYTHING,
-    ): Promise<User | null> {
+    async findByExternalId(scope: ProjectScope, externalId: string, { withAccounts } = EVERYTHING) {
       return byExternalId({ projectId: scope.projectIdFor('read'), externalId, withAccounts });
     },
 
@@ -162,12 +125,12 @@ export function createUsers(db: Database, totals: Totals) {
      */
     async listWindow(scope: ProjectScope, filter: UserFilter, window: Window) {
       const projectId = scope.projectIdFor('read');
-      const { users, beyond } = await windows({ projectId, filter, ...window });
-      const { newer, older, total, pending } = beyond;
-      const { from, limit } = window;
-      const hasMore = users.length > limit;
+      const { users, whole } = await windows({ projectId, filter, ...window });
+      const { newer, older, total, pending } = whole;
+      const { from } = window;
+      const hasMore = users.length > window.limit;
       return {
-        users: from === 'newest' ? users.slice(0, limit) : users.slice(-limit),
+        users: nearestOf(users, window),
         hasNewer: newer === true || (hasMore && from === 'oldest'),
         hasOlder: older === true || (hasMore && from === 'newest'),
         total: total === null || pending === null ? null : readTotal(projectId, { total, pending }),
@@ -178,19 +141,13 @@ export function createUsers(db: Database, totals: Totals) {
      * The users between two positions whose state matches, and whether there may be more beyond `end`. It looks at a limited number
      * of users, so it may return fewer than the limit, even none, although there are more.
      */
-    async scanWindow(
-      scope: ProjectScope,
-      filter: UserFilter,
-      state: StateFilter,
-      window: Scan,
-    ): Promise<{ users: User[]; hasMore: boolean; end: Position | null }> {
+    async scanWindow(scope: ProjectScope, filter: UserFilter, state: StateFilter, window: Scan) {
       const projectId = scope.projectIdFor('read');
-      const { users: found, reached } = await scans({ projectId, filter, state, ...window });
-      const { from, limit } = window;
-      const users = from === 'newest' ? found.slice(0, limit) : found.slice(-limit);
-      const last = from === 'newest' ? users.at(-1) : users[0];
-      const isFull = found.length > limit;
-      const { reachedAt, reachedId } = reached;
+      const { users: found, whole } = await scans({ projectId, filter, state, ...window });
+      const users = nearestOf(found, window);
+      const last = window.from === 'newest' ? users.at(-1) : users[0];
+      const isFull = found.length > window.limit;
+      const { reachedAt, reachedId } = whole;
       if (!isFull && reachedAt !== null && reachedId !== null)
         return { users, hasMore: true, end: { createdAt: new Date(reachedAt), id: reachedId } };
       return { users, hasMore: isFull, end: last ? { createdAt: new Date(last.createdAt), id: last.id } : null };
@@ -216,16 +173,11 @@ export function createUsers(db: Database, totals: Totals) {
      * Removes the user from the project, or NOT_FOUND. Of several removals at once exactly one succeeds, except that a retry
      * with the same key succeeds as well. The identity may register again. `requestId` is null for the command.
      */
-    async removeUser(
-      scope: ProjectScope,
-      id: bigint,
-      requestId: string | null,
-      key: string | null = null,
-    ): Promise<void> {
+    async removeUser(scope: ProjectScope, id: bigint, requestId: string | null, key: string | null = null) {
       const actor = scope.actorFor('write', requestId, 'remove');
       if (id > LARGEST_ID) throw notFound(id);
       const retry = key === null ? null : retryOf(key, ['remove', String(id)]);
-      const remove = () => withKey(() => removeUser(db, actor, id, retry));
+      const remove = () => withKey(() => writes.removeUser(db, actor, id, retry));
       let { isRemoved, earlier } = await remove();
       // Where another request with the key has removed the user at this moment, its answer is there now.
       if (!isRemoved && earlier === null && retry !== null) ({ isRemoved, earlier } = await remove());
@@ -241,7 +193,7 @@ export function createUsers(db: Database, totals: Totals) {
     async restoreUser(scope: ProjectScope, id: bigint, requestId: string | null = null): Promise<void> {
       const actor = scope.actorFor('restore', requestId);
       if (id > LARGEST_ID) throw notFound(id);
-      const { outcome, takenBy } = await restoreUser(db, actor, id);
+      const { outcome, takenBy } = await writes.restoreUser(db, actor, id);
       if (outcome === 'restored') return;
       if (outcome === 'unknown') throw notFound(id);
       if (outcome === 'current') throw new AppError('CONFLICT', `User ${id} is not removed.`);
@@ -255,7 +207,7 @@ export function createUsers(db: Database, totals: Totals) {
 
     /** The number of users that `purgeRemoved` would erase. */
     countRemoved(scope: ProjectScope, olderThanMs: number): Promise<number> {
-      return countRemoved(db, scope.projectIdFor('operate'), olderThanMs);
+      return writes.countRemoved(db, scope.projectIdFor('operate'), olderThanMs);
     },
 
     /**
@@ -266,7 +218,7 @@ export function createUsers(db: Database, totals: Totals) {
       const actor = scope.actorFor('operate', null);
       await deleteOldKeys(db, actor.projectId);
       for (let purged = 0; ; ) {
-        const batch = await purgeRemoved(db, actor, olderThanMs, PURGE_BATCH);
+        const batch = await writes.purgeRemoved(db, actor, olderThanMs, PURGE_BATCH);
         purged += batch;
         progress(purged);
         if (batch < PURGE_BATCH) return purged;
@@ -275,11 +227,20 @@ export function createUsers(db: Database, totals: Totals) {
   };
 }
 
+/** The users of the rows of a list, and what they say of the whole list. */
+function toList<Whole>(rows: lists.ListRow<Whole>[]): { users: User[]; whole: lists.ListRow<Whole> } {
+  return { users: usersOf(rows), whole: rows[0] as lists.ListRow<Whole> };
+}
+
+/** Those of a window, which may have one user more. */
+function nearestOf(users: User[], { from, limit }: Pick<Window, 'from' | 'limit'>): User[] {
+  return from === 'newest' ? users.slice(0, limit) : users.slice(-limit);
+}
+
 function listWeight({ limit, withAccounts }: { limit: number; withAccounts: boolean }): number {
   return limit * userWeight(withAccounts);
 }
 
-/** The public accounts linked to users. */
 export function createAccounts(db: Database) {
   const byUser = createBatchedRead({
     name: 'accounts by user',

@@ -1,5 +1,5 @@
 import type { KeyedRow } from '../db/batched-read.js';
-import { keyedStatement, Prisma, type Queryable } from '../db/statements.js';
+import { type KeyColumns, keyedStatement, Prisma, type Queryable } from '../db/statements.js';
 import type { WalletOwner } from '../domain/users.js';
 import { userById } from './find-users.sql.js';
 
@@ -13,6 +13,14 @@ export interface WalletKey {
   /** How many links are read at most. */
   readonly links: number;
 }
+
+const COLUMNS = {
+  project_id: ['int', (key) => key.projectId],
+  address_key: ['text', (key) => key.addressKey],
+  user_id: ['bigint', (key) => key.userId],
+  after_link: ['bigint', (key) => key.afterLink],
+  links: ['bigint', (key) => key.links],
+} satisfies KeyColumns<WalletKey>;
 
 /** The owner, or nulls. Without an owner, `lastLink` is the last link that was read if there may be more. */
 export type VerdictRow = { [Column in keyof WalletOwner]: WalletOwner[Column] | null } & { lastLink: number | null };
@@ -41,13 +49,7 @@ const LINKS = Prisma.sql`
  * the accounts of that user are read, which are few, and not the users of the address.
  */
 export const findWalletOwners = keyedStatement<WalletKey, WalletRow>(
-  {
-    project_id: ['int', (key) => key.projectId],
-    address_key: ['text', (key) => key.addressKey],
-    user_id: ['bigint', (key) => key.userId],
-    after_link: ['bigint', (key) => key.afterLink],
-    links: ['bigint', (key) => key.links],
-  },
+  COLUMNS,
   (keys) => Prisma.sql`
     SELECT k.key_index::int AS "keyIndex", owner."userId", owner.network, owner."walletType", owner."authMethod",
            CASE WHEN owner.link IS NULL THEN (SELECT a.id ${LINKS} OFFSET k.links - 1 LIMIT 1) END AS "lastLink",
@@ -70,39 +72,28 @@ type LinkRow = KeyedRow<WalletOwner & { link: number; isCurrent: boolean }>;
 
 const LINK = Prisma.sql`${OWNER}, u.deleted_at IS NULL AS "isCurrent", k.key_index AS "keyIndex"`;
 
-const linksOfAddress = keyedStatement<WalletKey, LinkRow>(
-  {
-    project_id: ['int', (key) => key.projectId],
-    address_key: ['text', (key) => key.addressKey],
-    after_link: ['bigint', (key) => key.afterLink],
-    links: ['bigint', (key) => key.links],
-  },
-  (keys) => Prisma.sql`
-    ${LINK}
-    FROM ${keys}
-    CROSS JOIN LATERAL (
-      SELECT * FROM accounts a
-      WHERE a.project_id = k.project_id AND a.address_key = k.address_key AND a.id > k.after_link
-      ORDER BY a.id LIMIT k.links
-    ) AS a
-    ${LINKED_USER}
-    ORDER BY a.id`,
+/** Reads the links of `accounts`, which end with `rest`. */
+function linksOf(columns: KeyColumns<WalletKey>, accounts: Prisma.Sql, rest: Prisma.Sql) {
+  return keyedStatement<WalletKey, LinkRow>(
+    { project_id: COLUMNS.project_id, address_key: COLUMNS.address_key, ...columns },
+    (keys) => Prisma.sql`
+      ${LINK}
+      FROM ${keys}
+      CROSS JOIN LATERAL (SELECT * FROM accounts a WHERE a.project_id = k.project_id AND ${accounts}) AS a
+      ${LINKED_USER} ${rest}`,
+  );
+}
+
+const linksOfAddress = linksOf(
+  { after_link: COLUMNS.after_link, links: COLUMNS.links },
+  Prisma.sql`a.address_key = k.address_key AND a.id > k.after_link ORDER BY a.id LIMIT k.links`,
+  Prisma.sql`ORDER BY a.id`,
 );
 
-const linkOfUser = keyedStatement<WalletKey, LinkRow>(
-  {
-    project_id: ['int', (key) => key.projectId],
-    address_key: ['text', (key) => key.addressKey],
-    user_id: ['bigint', (key) => key.userId],
-  },
-  (keys) => Prisma.sql`
-    ${LINK}
-    FROM ${keys}
-    CROSS JOIN LATERAL (
-      SELECT * FROM accounts a WHERE a.project_id = k.project_id AND a.user_id = k.user_id OFFSET 0
-    ) AS a
-    ${LINKED_USER}
-    WHERE a.address_key = k.address_key`,
+const linkOfUser = linksOf(
+  { user_id: COLUMNS.user_id },
+  Prisma.sql`a.user_id = k.user_id OFFSET 0`,
+  Prisma.sql`WHERE a.address_key = k.address_key`,
 );
 
 /**

@@ -39,20 +39,15 @@ export function createWallets(db: Database, receipts: Receipts) {
     return found;
   });
 
-  /**
-   * Answers keys of which some have had many owners, in one snapshot: in several statements, of which each reads a limited number of
-   * links.
-   */
+  /** For keys of which some have had many owners: several statements in one snapshot, of which each reads a limited number of links. */
   const findOwnersInSnapshot = oneAtATime(({ keys }: ManyWallets) =>
     db.requestTransaction(async (tx) => {
       const rows = await findWalletOwners(tx, keys);
       for (let open = undecided(rows); open.length > 0; open = undecided(open)) {
         const links = Math.ceil(MAX_LINKS_READ / open.length);
-        const later = open.map(({ keyIndex, lastLink }) => ({
-          ...(keys[keyIndex - 1] as WalletKey),
-          afterLink: lastLink as number,
-          links,
-        }));
+        const later = open.map(({ keyIndex, lastLink }) => {
+          return { ...(keys[keyIndex - 1] as WalletKey), afterLink: lastLink as number, links };
+        });
         for (const { keyIndex, asOf: _, ...found } of await findWalletOwners(tx, later))
           Object.assign(open[keyIndex - 1] as KeyedRow<WalletRow>, found);
       }
