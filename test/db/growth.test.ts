@@ -314,6 +314,7 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     ),
   },
   'look-up-users': {
+    describeUser: (db, at) => findUsers.describeUser(db, at.projectId, BigInt(at.id)),
     describeUsers: (db, at) => findUsers.describeUsers(db, at.projectId, [BigInt(at.id), BigInt(ROWS + 5)]),
     findIdsByValue: (db, at) => findUsers.findIdsByValue(db, at.projectId, `u${at.n}`),
     findRemovedIds: about(ROWS, (db, at) =>
@@ -505,7 +506,7 @@ const NO_STATEMENTS: Record<string, readonly string[]> = {
   'totals/sign-ups': ['signUpsGroupKey'],
   'totals/time-ranges': ['bucketCoverOf', 'isOpenAtEnd', 'isOpenAtStart'],
   'totals/totals': ['methodIs', 'startOfRank', 'totalOf'],
-  'user-columns': ['importedArrays', 'importedFields', 'toUser', 'usersOf'],
+  'user-columns': ['importedArrays', 'importedFields', 'pickUser', 'toUser', 'usersOf'],
   // These look at the server and at its catalog, or copy a whole project to another database.
   cells: [
     'createProbe',
