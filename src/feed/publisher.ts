@@ -36,6 +36,8 @@ export function createChangePublisher(db: Database, retentionMs: number, onFailu
   const listeners = new Set<(published: number) => void>();
   const isEmbedded = db.engineUsage() !== null;
   const stopped = new AbortController();
+  /** Ends the rest of the embedded database, which publishes for listeners only. */
+  let wake = () => {};
   let published = 0;
   let isStarted = false;
   let leads = false;
@@ -145,7 +147,8 @@ export function createChangePublisher(db: Database, retentionMs: number, onFailu
     announce(await sql.publishChanges(db, 0));
     schedulePruning();
     while (!stopped.signal.aborted) {
-      await pause(BUSY_MS, stopped.signal);
+      if (listeners.size === 0) await new Promise<void>((resolve) => (wake = resolve));
+      else await pause(BUSY_MS, stopped.signal);
       if (listeners.size > 0) await publishEmbedded();
     }
   }
@@ -185,6 +188,7 @@ export function createChangePublisher(db: Database, retentionMs: number, onFailu
     /** Calls back with up to where is published, whenever that has changed. Returns a function that ends it. */
     listen(listener: (published: number) => void): () => void {
       listeners.add(listener);
+      wake();
       return () => void listeners.delete(listener);
     },
 
@@ -209,6 +213,7 @@ export function createChangePublisher(db: Database, retentionMs: number, onFailu
 
     async close(): Promise<void> {
       stopped.abort();
+      wake();
       clearInterval(pruneTimer);
       await Promise.all([running, pruning]);
     },

@@ -19,7 +19,8 @@ import { atMost, isTooLong } from '../domain/input-limits.js';
 import type { ProjectScope } from '../domain/projects.js';
 import type { User } from '../domain/users.js';
 import { AppError, badInput } from '../errors.js';
-import { repeatAnswer, retryOf, withKey } from '../projects/idempotency.js';
+import { repeatAnswer, retryOf } from '../projects/idempotency.js';
+import { isKeyTaken } from '../projects/idempotency.sql.js';
 import {
   type BannedKey,
   type BanPageKey,
@@ -75,9 +76,9 @@ async function writeLogins(db: Queryable, logins: readonly Login[]): Promise<(Lo
  */
 async function twice<Answer>(attempt: () => Promise<Answer>): Promise<Answer> {
   try {
-    return await withKey(attempt);
+    return await attempt();
   } catch (error) {
-    if (isExternalIdTaken(error)) return attempt();
+    if (isExternalIdTaken(error) || isKeyTaken(error)) return attempt();
     throw error;
   }
 }
