@@ -29,18 +29,11 @@ export const KEY_COLUMNS: KeyColumns<MaybeRetried> = {
   request_hash: ['text', ({ retry }) => retry?.requestHash],
 };
 
-/** An `Earlier`, or null where `k` has no key or the key is new or has expired. */
+/** An `Earlier`, or null where `k` has no key, or a new or an expired one. */
 export const EARLIER = Prisma.sql`
-  CASE WHEN k.idempotency_key IS NOT NULL THEN (
-    SELECT jsonb_build_object('answer', known.answer, 'isSame', known.request_hash = decode(k.request_hash, 'hex'))
-    FROM (
-      SELECT * FROM idempotency_keys i
-      WHERE i.project_id = k.project_id AND i.key >= k.idempotency_key AND i.key <= k.idempotency_key
-      ORDER BY i.key
-      LIMIT 1
-    ) AS known
-    WHERE NOT known.${EXPIRED}
-  ) END`;
+  CASE WHEN k.idempotency_key IS NOT NULL
+    THEN earlier_answer(k.project_id, k.idempotency_key, decode(k.request_hash, 'hex'))
+  END`;
 
 /**
  * An insert of the `answer` to each key of `source`. Waits for a transaction that stores another one; when that has committed, it undoes the

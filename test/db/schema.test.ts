@@ -59,7 +59,8 @@ const BEYOND_PRISMA: readonly string[] = [
   'trigger: CREATE TRIGGER projects_id_is_fixed BEFORE UPDATE OF id ON projects FOR EACH ROW WHEN (old.id IS DISTINCT FROM new.id) EXECUTE FUNCTION refuse_new_project_id()',
   'function keep_external_id(text,text)',
   'function refuse_new_project_id()',
-  // A write stores the answer to its key, unless another has done so at the same moment.
+  // A write looks for an earlier answer to its key, and stores its own unless another has done so at the same moment.
+  'function earlier_answer(integer,text,bytea)',
   'function take_expired_key(boolean)',
   'function require_account_room(integer,bigint,text[])',
   // A project that goes takes its deltas, which have no foreign key.
