@@ -110,6 +110,14 @@ function userRecords(at: Where, count: number): UserRecord[] {
   });
 }
 
+/** A statement of an import, which sets its transaction up. */
+const importing =
+  (run: (db: Queryable, at: Where, rows: transfers.ImportRows) => Promise<unknown>): Run =>
+  async (db, at) => {
+    await transfers.tryToImportAlone(db, at.projectId);
+    return run(db, at, transfers.toImportRows(userRecords(at, 30)));
+  };
+
 /** Every exported statement, by the module that has it. */
 const STATEMENTS: Record<string, Record<string, Run | Case>> = {
   audit: {
@@ -261,14 +269,21 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     storeAnswer: (db, { projectId }) => keys.storeAnswer(db, projectId, 'key 5', {}),
   },
   'import-users': {
+    addOrUpdateUsers: about(
+      150,
+      importing((db, at, rows) => transfers.addOrUpdateUsers(db, at.projectId, rows, new Array(30).fill(0))),
+    ),
+    addUsers: about(
+      150,
+      importing((db, at, rows) => transfers.addUsers(db, at.projectId, rows)),
+    ),
+    findDifferences: about(
+      150,
+      importing((db, at, rows) => transfers.findDifferences(db, at.projectId, rows)),
+    ),
+    findTaken: about(150, (db, at) => transfers.findTaken(db, at.projectId, userRecords(at, 30))),
     findOverfull: about(40, (db, at) => transfers.findOverfull(db, at.projectId, userRecords(at, 40), 0)),
     tryToImportAlone: (db, { projectId }) => transfers.tryToImportAlone(db, projectId),
-    writeUsers: about(150, (db, at) =>
-      each(['skip', 'update'] as const, async (onConflict) => {
-        await transfers.tryToImportAlone(db, at.projectId);
-        return transfers.writeUsers(db, at.projectId, transfers.toImportRows(userRecords(at, 30)), onConflict);
-      }),
-    ),
   },
   'linked-accounts': {
     findAccountsByUser: (db, at) =>
@@ -501,7 +516,7 @@ const NO_STATEMENTS: Record<string, readonly string[]> = {
   'totals/sign-ups': ['signUpsGroupKey'],
   'totals/time-ranges': ['bucketCoverOf', 'isOpenAtEnd', 'isOpenAtStart'],
   'totals/totals': ['methodIs', 'startOfRank', 'totalOf'],
-  'user-columns': ['importedArrays', 'importedFields', 'loginValues', 'toUser', 'usersOf'],
+  'user-columns': ['importedArrays', 'changesFields', 'loginValues', 'toUser', 'usersOf'],
   // These look at the server and at its catalog, or copy a whole project to another database.
   cells: [
     'createProbe',
