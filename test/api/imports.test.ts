@@ -173,9 +173,10 @@ test('an update writes no row of a user who has all that the line gives, and add
     .rows[0];
   const versions = async () => {
     const { rows } = await app.context.db.pool.query(
-      `SELECT u.auth_value AS name, u.xmin || ' ' || string_agg(a.xmin || ' ' || a.wallet_type, ', ' ORDER BY a.id) AS version
-       FROM users u JOIN accounts a USING (project_id) WHERE a.user_id = u.id AND u.project_id = $1
-       GROUP BY u.auth_value, u.xmin`,
+      `SELECT u.auth_value AS name, u.xmin || ' ' || (
+         SELECT string_agg(a.xmin || ' ' || a.wallet_type, ', ' ORDER BY a.id) FROM accounts a WHERE a.project_id = $1 AND a.user_id = u.id
+       ) AS version
+       FROM users u WHERE u.project_id = $1`,
       [id],
     );
     return Object.fromEntries(rows.map(({ name, version }: Json) => [name, version]));
