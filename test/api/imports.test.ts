@@ -16,7 +16,7 @@ interface Options {
   readonly waitMs?: number;
   readonly onWait?: (sentence: string) => void;
   readonly signal?: AbortSignal;
-  readonly onConflict?: 'update';
+  readonly onConflict?: 'skip' | 'update';
 }
 async function importFrom(project: TestProject, input: AsyncIterable<Buffer>, options: Options = {}) {
   const signal = new AbortController().signal;
@@ -197,4 +197,18 @@ test('an update writes no row of a user who has all that the line gives, and add
   expect(changed.sort()).toEqual(['counted', 'external', 'more']);
   expect(after['external']).not.toContain('custodial');
   expect(after['more'].split(', ')).toHaveLength(3);
+});
+
+test('an import of a project that is being moved is refused, and changes nothing', async () => {
+  const project = await app.createProject();
+  const { pool } = app.context.db;
+  await pool.query(
+    `INSERT INTO project_moves (project_id, step, other) SELECT id, 'switching', 'cell' FROM projects WHERE app_id = $1`,
+    [project.appId],
+  );
+  for (const onConflict of ['skip', 'update'] as const)
+    await expect(importFrom(project, linesOf('a'), { onConflict })).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+  await pool.query(`UPDATE project_moves SET step = 'copying'`);
+  expect(await importFrom(project, linesOf('a'))).toMatchObject({ created: 1 });
+  await pool.query('DELETE FROM project_moves');
 });
