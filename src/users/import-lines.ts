@@ -9,8 +9,16 @@ import {
 import type { LineRecord, OnConflict } from '../domain/import-format.js';
 import { redact } from '../errors.js';
 import { importBans } from './bans.sql.js';
-import { findOverfull, type ImportRows, toImportRows, type WrittenUser, writeUsers } from './transfers.sql.js';
-import { isAnyExternalIdTaken } from './write-users.sql.js';
+import {
+  addOrUpdateUsers,
+  addUsers,
+  type Difference,
+  findDifferences,
+  findOverfull,
+  findTaken,
+  type ImportRows,
+  toImportRows,
+} from './transfers.sql.js';
 
 /* Writes the lines of an import, and reports what became of each (transfers.ts reads them). */
 
@@ -116,76 +124,91 @@ export async function writeBatch(
 ): Promise<void> {
   if (bans.length > 0) report.bans = (report.bans ?? 0) + (await importBans(db, projectId, bans));
   for (const part of parts) {
-    const distinct = onConflict === 'update' ? await withoutOverfull(db, projectId, part, report) : part;
-    await writePart(db, projectId, distinct, report, onConflict);
+    if (onConflict === 'update') await updateByHalves(part);
+    else await addPart(db, projectId, part, report, onConflict);
+  }
+
+  /**
+   * While one of the lines may have the external id of another user, they are written by halves, so that each line fails or succeeds as if the lines
+   * were written one after another.
+   */
+  async function updateByHalves(part: PreparedPart): Promise<void> {
+    const left = hasRepeatedExternalId(part) ? part.lines : await updatePart(db, projectId, part, report);
+    if (left.length === 1) return fail(report, left[0]?.line ?? 0, externalIdTaken().message);
+    const middle = left.length >> 1;
+    for (const half of [left.slice(0, middle), left.slice(middle)])
+      if (half.length > 0) await updateByHalves(preparePart(half));
   }
 }
 
-/**
- * Writes lines of different identities. While one of them may have the external id of another user, they are written by halves, so
- * that each line fails or succeeds as if the lines were written one after another.
- */
-async function writePart(
+/** Adds the users of lines. The database decides of each line whether it is one. */
+async function addPart(
   tx: Queryable,
   projectId: number,
   { lines, rows }: PreparedPart,
   report: ImportReport,
-  onConflict: OnConflict,
+  onConflict: 'skip' | 'fail',
 ): Promise<void> {
-  if (await isContested(tx, projectId, lines, onConflict)) {
-    if (lines.length === 1) return fail(report, lines[0]?.line ?? 0, externalIdTaken().message);
-    const middle = lines.length >> 1;
-    await writePart(tx, projectId, preparePart(lines.slice(0, middle)), report, onConflict);
-    return writePart(tx, projectId, preparePart(lines.slice(middle)), report, onConflict);
-  }
-  const written = await writeUsers(tx, projectId, rows, onConflict);
-  report.imported += written.length;
-  for (const { outcome } of written) report[outcome] += 1;
-  if (written.length < lines.length) reportExisting(lines, written, report, onConflict);
-}
-
-/** Whether one of the lines may have the external id of another user. */
-async function isContested(tx: Queryable, projectId: number, lines: readonly UserLine[], onConflict: OnConflict) {
-  const records = lines.map(({ record }) => record);
-  const ids = records.flatMap(({ externalId }) => externalId ?? []);
-  return new Set(ids).size < ids.length || (await isAnyExternalIdTaken(tx, projectId, records, onConflict));
-}
-
-/** Reports the lines that were not written, whose users exist. */
-function reportExisting(
-  lines: readonly UserLine[],
-  written: readonly WrittenUser[],
-  report: ImportReport,
-  onConflict: OnConflict,
-): void {
-  const places = new Set(written.map(({ place }) => place));
-  for (const [index, { line, record }] of lines.entries()) {
-    if (places.has(index + 1)) continue;
-    if (onConflict === 'skip') report.skipped += 1;
-    else
-      fail(
-        report,
-        line,
-        `A user with auth_method ${JSON.stringify(record.authMethod)} and this auth_value exists already.`,
-      );
+  const left = (await addUsers(tx, projectId, rows)).map((place) => lines[place - 1] as UserLine);
+  report.imported += lines.length - left.length;
+  report.created += lines.length - left.length;
+  const records = left.map(({ record }) => record);
+  const taken = new Set(await findTaken(tx, projectId, records));
+  for (const [index, { line, record }] of left.entries()) {
+    const identity = `auth_method ${JSON.stringify(record.authMethod)} and this auth_value`;
+    if (taken.has(index + 1)) fail(report, line, externalIdTaken().message);
+    else if (onConflict === 'fail') fail(report, line, `A user with ${identity} exists already.`);
+    else report.skipped += 1;
   }
 }
 
-/** The lines except those that would give a user too many accounts, which go into the report. */
-async function withoutOverfull(
+function hasRepeatedExternalId({ lines }: PreparedPart): boolean {
+  const ids = lines.flatMap(({ record }) => record.externalId ?? []);
+  return new Set(ids).size < ids.length;
+}
+
+/**
+ * Adds or updates the users of lines, and writes nothing for a user who has all that the line gives. Returns the lines that are left, if one of them
+ * may have the external id of another user.
+ */
+async function updatePart(
   tx: Queryable,
   projectId: number,
   part: PreparedPart,
   report: ImportReport,
-): Promise<PreparedPart> {
-  const records = part.lines.map(({ record }) => record);
-  const overfull = await findOverfull(tx, projectId, records, MAX_ACCOUNTS);
-  if (overfull.length === 0) return part;
-  const indexes = new Set(overfull.map(({ recordIndex }) => recordIndex));
-  for (const { recordIndex, accounts } of overfull) {
-    fail(report, part.lines[recordIndex]?.line ?? 0, tooManyAccounts(accounts).message);
+): Promise<readonly UserLine[]> {
+  const found = await findDifferences(tx, projectId, part.rows);
+  const unchanged = part.lines.length - found.length;
+  report.imported += unchanged;
+  report.unchanged += unchanged;
+  const different = found.map((difference) => ({ ...difference, ...(part.lines[difference.place - 1] as UserLine) }));
+  const lines = await withoutOverfull(tx, projectId, different, report);
+  if (lines.length === 0 || lines.some(({ isTaken }) => isTaken)) return lines;
+  const { rows } = lines.length === part.lines.length ? part : preparePart(lines);
+  const complete = lines.map(({ id, addsAccounts }) => (addsAccounts ? 0 : (id ?? 0)));
+  const created = await addOrUpdateUsers(tx, projectId, rows, complete);
+  report.imported += lines.length;
+  report.created += created;
+  report.updated += lines.length - created;
+  return [];
+}
+
+/** The lines except those that would give a user too many accounts, which go into the report. */
+async function withoutOverfull<Line extends UserLine & Difference>(
+  tx: Queryable,
+  projectId: number,
+  lines: readonly Line[],
+  report: ImportReport,
+): Promise<readonly Line[]> {
+  const adding = lines.filter(({ id, addsAccounts }) => id !== null && addsAccounts);
+  const records = adding.map(({ record }) => record);
+  const overfull = new Set<UserLine>();
+  for (const { recordIndex, accounts } of await findOverfull(tx, projectId, records, MAX_ACCOUNTS)) {
+    const line = adding[recordIndex] as Line;
+    overfull.add(line);
+    fail(report, line.line, tooManyAccounts(accounts).message);
   }
-  return preparePart(part.lines.filter((_, index) => !indexes.has(index)));
+  return overfull.size === 0 ? lines : lines.filter((line) => !overfull.has(line));
 }
 
 const identityOf = ({ record }: UserLine) => `${record.authMethod} ${record.authValueKey}`;

@@ -2,35 +2,27 @@ import { arrayText } from '../db/prepared-statement.js';
 import { Prisma, type Queryable } from '../db/statements.js';
 import type { UserFilter } from '../domain/filters.js';
 import type { UserRecord } from '../domain/identities.js';
-import type { OnConflict } from '../domain/import-format.js';
 import { projectDeleted } from '../domain/projects.js';
 import type { ExportedUser } from '../domain/users.js';
 import { isOpenAtEnd, isOpenAtStart, methodIs } from './totals.sql.js';
 import {
+  changesFields,
   EXPORTED_COLUMNS,
   IMPORT_UPDATES,
   IMPORTED_COLUMN_NAMES,
   IMPORTED_VALUES,
   importedArrays,
-  importedFields,
   isToBeLinked,
   linkedAccount,
   throwLinkingError,
 } from './user-columns.sql.js';
 import { throwExternalIdError } from './write-users.sql.js';
 
-export interface WrittenUser {
-  /** The place of the record, from 1. */
-  place: number;
-  /** `unchanged`: the user had all that the record gives. */
-  outcome: 'created' | 'updated' | 'unchanged';
-}
-
 /** Records as the parameters of a statement: an array for each column. */
 export interface ImportRows {
   readonly users: Prisma.Sql;
   readonly accounts: Prisma.Sql;
-  /** The keys of the accounts of each record, separated by spaces. */
+  /** The keys of the accounts of each record, separated by spaces; those of external ones end with a plus. */
   readonly addressKeys: string;
 }
 
@@ -39,7 +31,9 @@ export function toImportRows(records: readonly UserRecord[]): ImportRows {
   const accounts = records.flatMap((record, index) =>
     record.accounts.map((account) => ({ place: index + 1, account })),
   );
-  const keysOf = (record: UserRecord) => record.accounts.map(({ addressKey }) => addressKey).join(' ');
+  const keyOf = ({ addressKey, walletType }: UserRecord['accounts'][number]) =>
+    walletType === 'external' ? `${addressKey}+` : addressKey;
+  const keysOf = (record: UserRecord) => record.accounts.map(keyOf).join(' ');
   return {
     users: importedArrays(records),
     addressKeys: arrayText(records.map(keysOf)),
@@ -54,19 +48,31 @@ export function toImportRows(records: readonly UserRecord[]): ImportRows {
 }
 
 /**
- * Writes users with their accounts in one statement, and returns the written ones; the users of the other records exist.
- * With 'update', the fields that a record gives replace those of the user, and accounts are added but never removed. No two
- * records may have the same identity. BAD_USER_INPUT if a user would have too many accounts; CONFLICT if another user has the
- * external id of one.
+ * Writes those users whose identity and external id nobody has, with their accounts, in one statement, in the order of the records. Returns the places
+ * of the others, from 1. No two records may have the same identity.
  */
-export function writeUsers(
+export async function addUsers(db: Queryable, projectId: number, rows: ImportRows): Promise<number[]> {
+  const left = await write<{ place: number }>(db, addMissing(projectId, rows));
+  return left.map(({ place }) => place);
+}
+
+/**
+ * Writes users with their accounts in one statement, and returns how many of them are new. The fields that a record gives replace those of the user, and
+ * accounts are added but never removed; nothing is asked about those of a user in `complete`, who has them, with an id for each place or 0. No two
+ * records may have the same identity. BAD_USER_INPUT if a user would have too many accounts; CONFLICT if another user has the external id of one.
+ */
+export async function addOrUpdateUsers(
   db: Queryable,
   projectId: number,
   rows: ImportRows,
-  onConflict: OnConflict,
-): Promise<WrittenUser[]> {
-  const statement = onConflict === 'update' ? addOrUpdate(projectId, rows) : addMissing(projectId, rows);
-  return db.query<WrittenUser>(statement).catch(throwProjectError).catch(throwExternalIdError).catch(throwLinkingError);
+  complete: readonly number[],
+): Promise<number> {
+  const [row] = await write<{ created: number }>(db, addOrUpdate(projectId, rows, complete));
+  return row?.created ?? 0;
+}
+
+function write<Row>(db: Queryable, statement: Prisma.Sql): Promise<Row[]> {
+  return db.query<Row>(statement).catch(throwProjectError).catch(throwExternalIdError).catch(throwLinkingError);
 }
 
 /** NOT_FOUND for a project that was deleted while its import waited or was sent. */
@@ -89,6 +95,16 @@ export async function tryToImportAlone(tx: Queryable, projectId: number): Promis
   return row?.alone === true;
 }
 
+/**
+ * Keeps the project in this database until the transaction ends, so that the triggers need not ask of each row whether the project is being moved. For a
+ * transaction that writes to no other project. UNAVAILABLE if it is being moved.
+ */
+export async function stayHere(tx: Queryable, projectId: number): Promise<void> {
+  await tx.query(
+    Prisma.sql`SELECT require_project_here(${projectId}::int, 'INSERT'), set_config('userdir.stays_here', 'on', true)`,
+  );
+}
+
 const record = (users: Prisma.Sql) => Prisma.sql`
   record AS MATERIALIZED (
     SELECT r.*, nextval('users_id_seq') AS id
@@ -97,8 +113,22 @@ const record = (users: Prisma.Sql) => Prisma.sql`
 
 const insertUsers = (projectId: number) => Prisma.sql`
   INSERT INTO users AS existing (project_id, id, ${IMPORTED_COLUMN_NAMES})
-  SELECT ${projectId}::int, id, ${IMPORTED_VALUES} FROM record
-  ON CONFLICT (project_id, auth_method, auth_value_key) WHERE deleted_at IS NULL`;
+  SELECT ${projectId}::int, id, ${IMPORTED_VALUES} FROM record`;
+
+/** What is to be read of the current user with the identity of row `r`, in the plan of findUsersByIdentity. */
+const withIdentity = (projectId: number, columns: string, lock = Prisma.empty) => Prisma.sql`(
+  SELECT ${Prisma.raw(columns)} FROM users u
+  WHERE u.project_id = ${projectId}::int AND u.auth_method = r.auth_method
+    AND u.auth_value_key >= r.auth_value_key AND u.auth_value_key <= r.auth_value_key AND u.deleted_at IS NULL
+  ORDER BY u.auth_value_key
+  LIMIT 1 ${lock})`;
+
+/** The same of the one with its external id. */
+const withExternalId = (projectId: number, columns: string) => Prisma.sql`(
+  SELECT ${Prisma.raw(columns)} FROM users u
+  WHERE u.project_id = ${projectId}::int AND u.external_id >= r.external_id AND u.external_id <= r.external_id AND u.deleted_at IS NULL
+  ORDER BY u.external_id
+  LIMIT 1)`;
 
 /** A column of the row of `placed` that has the place of account `a`, from an array that is made once; null where there is none. */
 function ofPlace(column: string): Prisma.Sql {
@@ -114,7 +144,7 @@ function ofPlace(column: string): Prisma.Sql {
 function addMissing(projectId: number, { users, accounts }: ImportRows): Prisma.Sql {
   return Prisma.sql`
     WITH ${record(users)}, written AS (
-      ${insertUsers(projectId)} DO NOTHING
+      ${insertUsers(projectId)} ON CONFLICT DO NOTHING
       RETURNING existing.id
     ), placed AS MATERIALIZED (
       SELECT record.place, record.id FROM record JOIN written USING (id)
@@ -125,32 +155,44 @@ function addMissing(projectId: number, { users, accounts }: ImportRows): Prisma.
       CROSS JOIN LATERAL (SELECT ${ofPlace('placed.id')} AS id OFFSET 0) AS u
       WHERE u.id IS NOT NULL
     )
-    SELECT place, 'created' AS outcome FROM placed`;
+    SELECT place::int FROM record LEFT JOIN written USING (id) WHERE written.id IS NULL`;
+}
+
+/** The places, from 1, of records that would be new users, but whose external id another user has. */
+export async function findTaken(db: Queryable, projectId: number, records: readonly UserRecord[]): Promise<number[]> {
+  if (records.every(({ externalId }) => externalId === null)) return [];
+  const arrays = Prisma.join(
+    (['authMethod', 'authValueKey', 'externalId'] as const).map(
+      (field) => Prisma.sql`${arrayText(records.map((record) => record[field]))}::text[]`,
+    ),
+  );
+  const taken = await db.query<{ place: number }>(Prisma.sql`
+    SELECT r.place::int
+    FROM unnest(${arrays}) WITH ORDINALITY AS r(auth_method, auth_value_key, external_id, place)
+    CROSS JOIN LATERAL ${withExternalId(projectId, 'u.auth_method, u.auth_value_key')} AS holder
+    WHERE (holder.auth_method, holder.auth_value_key) IS DISTINCT FROM (r.auth_method, r.auth_value_key)
+      AND ${withIdentity(projectId, 'u.id')} IS NULL`);
+  return taken.map(({ place }) => place);
 }
 
 /**
  * An existing user may have the login wallet as a custodial account. One who registers while the statement runs counts as updated.
  * Rows are joined by one value, because PostgreSQL takes two for so selective that it would compare each row with each.
  */
-function addOrUpdate(projectId: number, { users, accounts, addressKeys }: ImportRows): Prisma.Sql {
+function addOrUpdate(
+  projectId: number,
+  { users, accounts, addressKeys }: ImportRows,
+  complete: readonly number[],
+): Prisma.Sql {
+  const keys = Prisma.sql`string_to_array(replace((${addressKeys}::text[])[a.place], '+', ''), ' ')`;
   return Prisma.sql`
-    WITH ${record(users)}, before AS MATERIALIZED (
-      -- Found as in findUsersByIdentity.
-      SELECT record.place, record.auth_method || ' ' || record.auth_value_key AS identity, existing.fields
-      FROM record LEFT JOIN LATERAL (
-        SELECT ${importedFields('u')} AS fields FROM users u
-        WHERE u.project_id = ${projectId}::int AND u.auth_method = record.auth_method
-          AND u.auth_value_key >= record.auth_value_key AND u.auth_value_key <= record.auth_value_key AND u.deleted_at IS NULL
-        ORDER BY u.auth_value_key
-        LIMIT 1
-      ) AS existing ON true
-    ), written AS (
-      ${insertUsers(projectId)} DO UPDATE SET ${IMPORT_UPDATES}
-      RETURNING existing.project_id, existing.id, existing.auth_method || ' ' || existing.auth_value_key AS identity,
-        xmax = 0 AS is_new, ${importedFields('existing')} AS fields
+    WITH ${record(users)}, written AS (
+      ${insertUsers(projectId)}
+      ON CONFLICT (project_id, auth_method, auth_value_key) WHERE deleted_at IS NULL DO UPDATE SET ${IMPORT_UPDATES}
+      RETURNING existing.id, existing.auth_method || ' ' || existing.auth_value_key AS identity, xmax = 0 AS is_new
     ), placed AS MATERIALIZED (
-      SELECT before.place, written.project_id, written.id, written.is_new, written.fields IS DISTINCT FROM before.fields AS is_changed
-      FROM before JOIN written USING (identity)
+      SELECT r.place, written.id, written.is_new
+      FROM (SELECT place, auth_method || ' ' || auth_value_key AS identity FROM record) AS r JOIN written USING (identity)
     ), added AS (
       INSERT INTO accounts AS linked (project_id, user_id, network, public_key, address_key, wallet_type)
       SELECT u.project_id, u.id, a.network, a.public_key, a.address_key, a.wallet_type
@@ -158,17 +200,51 @@ function addOrUpdate(projectId: number, { users, accounts, addressKeys }: Import
       CROSS JOIN LATERAL (
         SELECT ${projectId}::int AS project_id, ${ofPlace('placed.id')} AS id, ${ofPlace('placed.is_new')} AS is_new OFFSET 0
       ) AS u
-      WHERE ${isToBeLinked(Prisma.sql`u.is_new`, Prisma.sql`string_to_array((${addressKeys}::text[])[a.place], ' ')`)}
+      WHERE u.id <> (${arrayText(complete)}::bigint[])[a.place] AND ${isToBeLinked(Prisma.sql`u.is_new`, keys)}
       ON CONFLICT (project_id, user_id, address_key) DO UPDATE SET wallet_type = 'external'
         WHERE linked.wallet_type = 'custodial' AND excluded.wallet_type = 'external'
-      RETURNING user_id
     )
-    SELECT place, CASE
-      WHEN is_new THEN 'created'
-      WHEN is_changed OR id IN (SELECT user_id FROM added) THEN 'updated'
-      ELSE 'unchanged'
-    END AS outcome
-    FROM placed`;
+    SELECT count(*) FILTER (WHERE is_new)::int AS created FROM placed`;
+}
+
+/** What an update has to do for a record. */
+export interface Difference {
+  /** The place of the record, from 1. */
+  readonly place: number;
+  /** Another user has the external id. */
+  readonly isTaken: boolean;
+  /** The id of the user, if one exists. */
+  readonly id: number | null;
+  /** The user has not all of the accounts. */
+  readonly addsAccounts: boolean;
+}
+
+/** The records that an update would write: the users of the others have all that their records give. */
+export function findDifferences(
+  db: Queryable,
+  projectId: number,
+  { users, addressKeys }: ImportRows,
+): Promise<Difference[]> {
+  return db.query<Difference>(Prisma.sql`
+    SELECT r.place::int, existing.id, found."isTaken", found."addsAccounts"
+    FROM unnest(${users}, ${addressKeys}::text[]) WITH ORDINALITY AS r(${IMPORTED_COLUMN_NAMES}, address_keys, place)
+    LEFT JOIN LATERAL ${withIdentity(projectId, 'u.*')} AS existing ON true
+    CROSS JOIN LATERAL (
+      SELECT existing.id IS NULL OR ${changesFields('r', 'existing')} AS differs,
+        CASE WHEN r.external_id IS NULL OR r.external_id = existing.external_id THEN false
+          ELSE coalesce(${withExternalId(projectId, 'u.id')} <> coalesce(existing.id, 0), false) END AS "isTaken",
+        CASE WHEN existing.id IS NULL OR r.address_keys = '' THEN r.address_keys <> '' ELSE NOT string_to_array(r.address_keys, ' ') <@ coalesce((
+          SELECT array_agg(has.address_key) || array_agg(has.address_key || '+') FILTER (WHERE has.wallet_type = 'external')
+          FROM (
+            SELECT a.address_key, a.wallet_type FROM accounts a
+            WHERE a.project_id = ${projectId}::int AND a.user_id >= existing.id AND a.user_id <= existing.id
+            ORDER BY a.user_id
+            OFFSET 0
+          ) AS has
+        ), '{}') END AS "addsAccounts"
+      OFFSET 0
+    ) AS found
+    WHERE found.differs OR found."addsAccounts"`);
 }
 
 /**
@@ -197,15 +273,7 @@ export async function findOverfull(
     SELECT r.record_index, u.id, r.keys
     FROM jsonb_to_recordset(${JSON.stringify(rows)}::jsonb)
       AS r(record_index int, auth_method text, auth_value_key text, keys jsonb)
-    CROSS JOIN LATERAL (
-      -- Found as in findUsersByIdentity.
-      SELECT u.id FROM users u
-      WHERE u.project_id = ${projectId}::int AND u.auth_method = r.auth_method
-        AND u.auth_value_key >= r.auth_value_key AND u.auth_value_key <= r.auth_value_key AND u.deleted_at IS NULL
-      ORDER BY u.auth_value_key
-      LIMIT 1
-      FOR NO KEY UPDATE
-    ) AS u`);
+    CROSS JOIN LATERAL ${withIdentity(projectId, 'u.id', Prisma.sql`FOR NO KEY UPDATE`)} AS u`);
   if (existing.length === 0) return [];
   return tx.query(Prisma.sql`
     SELECT r.record_index AS "recordIndex", (has.accounts + adds.accounts)::int AS accounts

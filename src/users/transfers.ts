@@ -35,7 +35,7 @@ import {
 } from './import-lines.js';
 import type { Spool } from './spool.js';
 import type { Totals } from './totals.js';
-import { exportUsers, toImportRows, tryToImportAlone, writeUsers } from './transfers.sql.js';
+import { addUsers, exportUsers, stayHere, toImportRows, tryToImportAlone } from './transfers.sql.js';
 
 export interface ImportOptions extends Waiting {
   readonly onConflict: OnConflict;
@@ -109,7 +109,7 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
         for await (const batch of batchesOf(input, WHOLE)) await alone((tx) => write(tx, [batch]));
       } else if (isStored(input)) await importAll(input, input);
       else await spool.withFile((file) => importAll(file, kept(input, file)));
-      await foldAndVacuum(scope, report.imported + (report.bans ?? 0));
+      await foldAndVacuum(scope, report.imported - report.unchanged + (report.bans ?? 0));
       report.errors.sort((a, b) => a.line - b.line);
       for (const { first } of report.error_kinds) first.sort((a, b) => a - b);
       return report;
@@ -117,6 +117,7 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
       /** Imports the batches of one transaction, with its audit entry. */
       async function write(tx: Queryable, parts: Iterable<PreparedBatch> | AsyncIterable<PreparedBatch>) {
         const { imported, skipped, bans = 0 } = report;
+        await stayHere(tx, actor.projectId);
         for await (const part of parts) await writeBatch(tx, actor.projectId, part, report, options.onConflict);
         const banned = (report.bans ?? 0) - bans;
         if (report.imported === imported && banned === 0) return;
@@ -151,9 +152,10 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
       const added = { users: 0, accounts: 0 };
       let done = 0;
       for await (const batch of readAhead(inBatches(records))) {
-        const written = await writeUsers(db, projectId, toImportRows(batch), 'skip');
+        const left = new Set(await addUsers(db, projectId, toImportRows(batch)));
+        const written = batch.filter((_, index) => !left.has(index + 1));
         added.users += written.length;
-        added.accounts += written.reduce((sum, { place }) => sum + (batch[place - 1]?.accounts.length ?? 0), 0);
+        added.accounts += written.reduce((sum, { accounts }) => sum + accounts.length, 0);
         done += batch.length;
         progress(done);
       }

@@ -82,10 +82,14 @@ function givenBy(table: string, column: string): string {
   return `${all(column)}[width_bucket(${table}.id, ${all('id')})]`;
 }
 
-/** What an import may change of a user in `table`, as one value to compare. */
-export function importedFields(table: string): Prisma.Sql {
-  const columns = WRITTEN_COLUMNS.filter(({ isIdentity }) => !isIdentity).map(({ name }) => `${table}.${name}`);
-  return Prisma.raw(`ROW(${columns.join(', ')})`);
+/** Whether IMPORT_UPDATES from the row `record` would leave a user in `existing` with other values. */
+export function changesFields(record: string, existing: string): Prisma.Sql {
+  const columns = WRITTEN_COLUMNS.filter(({ isIdentity }) => !isIdentity);
+  const after = columns.map(({ name, isNullable, ifAbsent }) =>
+    isNullable || ifAbsent !== undefined ? `coalesce(${record}.${name}, ${existing}.${name})` : `${record}.${name}`,
+  );
+  const before = columns.map(({ name }) => `${existing}.${name}`);
+  return Prisma.raw(`ROW(${after.join(', ')}) IS DISTINCT FROM ROW(${before.join(', ')})`);
 }
 
 /** A function of the database refuses another value. A login that gives none does not call it. */

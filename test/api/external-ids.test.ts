@@ -325,18 +325,23 @@ describe('an import', () => {
     expect(await ids(project)).toEqual({});
   });
 
-  test('of many contested lines has the outcome of one line after another', async () => {
-    const project = await app.createProject();
-    const lines = Array.from({ length: 600 }, (_, n) => line(`u${n % 150}`, `x${(n * 7) % 90}`));
-    const model: Record<string, string> = {};
-    const failed: number[] = [];
-    for (const [index, { auth_value, external_id }] of lines.entries()) {
-      const holder = Object.entries(model).find(([, id]) => id === external_id)?.[0] ?? auth_value;
-      if (holder === auth_value) model[auth_value] = external_id;
-      else failed.push(index + 1);
-    }
-    expect((await importLines(project, lines)).failed).toEqual(failed);
-    for (const [value, id] of Object.entries(model)) expect((await find(project, id)).authValue).toBe(value);
-    expect(await countOf(project)).toBe(Object.keys(model).length);
-  });
+  test.each(['update', 'skip', 'fail'] as const)(
+    'of many contested lines, with %s, has the outcome of one line after another',
+    async (onConflict) => {
+      const project = await app.createProject();
+      const lines = Array.from({ length: 600 }, (_, n) => line(`u${n % 150}`, `x${(n * 7) % 90}`));
+      const model: Record<string, string> = {};
+      const failed: number[] = [];
+      for (const [index, { auth_value, external_id }] of lines.entries()) {
+        const holder = Object.entries(model).find(([, id]) => id === external_id)?.[0] ?? auth_value;
+        if (onConflict !== 'update' && auth_value in model) {
+          if (onConflict === 'fail') failed.push(index + 1);
+        } else if (holder === auth_value) model[auth_value] = external_id;
+        else failed.push(index + 1);
+      }
+      expect((await importLines(project, lines, onConflict)).failed).toEqual(failed);
+      for (const [value, id] of Object.entries(model)) expect((await find(project, id)).authValue).toBe(value);
+      expect(await countOf(project)).toBe(Object.keys(model).length);
+    },
+  );
 });

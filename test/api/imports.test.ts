@@ -16,6 +16,7 @@ interface Options {
   readonly waitMs?: number;
   readonly onWait?: (sentence: string) => void;
   readonly signal?: AbortSignal;
+  readonly onConflict?: 'skip' | 'update';
 }
 async function importFrom(project: TestProject, input: AsyncIterable<Buffer>, options: Options = {}) {
   const signal = new AbortController().signal;
@@ -158,4 +159,56 @@ test('export, import and export of a user whose account is their own login walle
   const { data } = await other.graphql('{ userPage { users { accounts { walletType } } } }');
   const external = { accounts: [{ walletType: 'EXTERNAL' }] };
   expect(data.userPage.users).toEqual([external, external]);
+});
+
+test('an update writes no row of a user who has all that the line gives, and adds what is missing', async () => {
+  const project = await app.createProject();
+  const account = (n: number, type: string) => ({
+    ...{ network: 'ethereum', public_key: ethereumAddress(n), wallet_type: type },
+  });
+  const both = [account(1, 'custodial'), account(2, 'external')];
+  const first = ['same', 'less', 'more', 'external', 'counted'].map((name) => line(name, { accounts: both }));
+  await importFrom(project, Readable.from(first));
+  const { id } = (await app.context.db.pool.query('SELECT id FROM projects WHERE app_id = $1', [project.appId]))
+    .rows[0];
+  const versions = async () => {
+    const { rows } = await app.context.db.pool.query(
+      `SELECT u.auth_value AS name, u.xmin || ' ' || (
+         SELECT string_agg(a.xmin || ' ' || a.wallet_type, ', ' ORDER BY a.id) FROM accounts a WHERE a.project_id = $1 AND a.user_id = u.id
+       ) AS version
+       FROM users u WHERE u.project_id = $1`,
+      [id],
+    );
+    return Object.fromEntries(rows.map(({ name, version }: Json) => [name, version]));
+  };
+  const before = await versions();
+  const again = [
+    ...[line('same', { accounts: both }), line('less', { accounts: [account(2, 'custodial')] })],
+    ...[
+      line('more', { accounts: [account(3, 'custodial')] }),
+      line('external', { accounts: [account(1, 'external')] }),
+    ],
+    line('counted', { login_count: 1, accounts: both }),
+  ];
+  const report = await importFrom(project, Readable.from(again), { onConflict: 'update' });
+  expect(report).toMatchObject({ imported: 5, unchanged: 2, updated: 3, created: 0 });
+  const after = await versions();
+  const changed = Object.keys(before).filter((name) => after[name] !== before[name]);
+  expect(changed.sort()).toEqual(['counted', 'external', 'more']);
+  expect(after['external']).not.toContain('custodial');
+  expect(after['more'].split(', ')).toHaveLength(3);
+});
+
+test('an import of a project that is being moved is refused, and changes nothing', async () => {
+  const project = await app.createProject();
+  const { pool } = app.context.db;
+  await pool.query(
+    `INSERT INTO project_moves (project_id, step, other) SELECT id, 'switching', 'cell' FROM projects WHERE app_id = $1`,
+    [project.appId],
+  );
+  for (const onConflict of ['skip', 'update'] as const)
+    await expect(importFrom(project, linesOf('a'), { onConflict })).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+  await pool.query(`UPDATE project_moves SET step = 'copying'`);
+  expect(await importFrom(project, linesOf('a'))).toMatchObject({ created: 1 });
+  await pool.query('DELETE FROM project_moves');
 });

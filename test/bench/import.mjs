@@ -1,10 +1,12 @@
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { createWriteStream } from 'node:fs';
+import { createReadStream, createWriteStream } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { createDatabase, databaseUrl, dropDatabase, stellarAddress, withClient } from './data.mjs';
 import { COMMAND, cpuSeconds, oursEnv, rssMiB, startProcess, userdir } from './processes.mjs';
@@ -14,6 +16,7 @@ const COLUMNS = {
   users:
     'project_id, id, auth_method, auth_value, auth_value_key, login_email, wallet, external_id, created_at, last_login, login_count',
   accounts: 'project_id, id, user_id, network, public_key, address_key, wallet_type',
+  bans: 'project_id, auth_method, auth_value, auth_value_key, created_at',
 };
 
 /**
@@ -50,11 +53,7 @@ export async function measureImport({ options, cleanup, print, median }) {
     });
   const copyOnce = () =>
     onCopy(async (url) => {
-      const measured = await whileWatched(url, async () => {
-        const startedAt = performance.now();
-        await psql(url, copies('FROM', directory));
-        return { seconds: (performance.now() - startedAt) / 1_000 };
-      });
+      const measured = await whileWatched(url, () => timed(() => psql(url, copies('FROM', directory))));
       await expectUsers(url, options.lines);
       return measured;
     });
@@ -103,9 +102,9 @@ async function whileWatched(url, work) {
   });
 }
 
-async function importFile(url, appId, file) {
+async function importFile(url, appId, file, more = []) {
   const startedAt = performance.now();
-  const args = [COMMAND, 'user', 'import', '--project', appId, '--json', file];
+  const args = [COMMAND, 'user', 'import', '--project', appId, '--json', ...more, file];
   const { child, ended } = startProcess(args, oursEnv(url), ['ignore', 'pipe', 'inherit']);
   const samples = [];
   let cpu = 0;
@@ -113,7 +112,7 @@ async function importFile(url, appId, file) {
     samples.push(rssMiB(child.pid));
     cpu = cpuSeconds(child.pid) ?? cpu;
   }, 100);
-  child.stdout.on('data', () => undefined);
+  const printed = text(child.stdout);
   const code = await ended;
   clearInterval(timer);
   const seconds = (performance.now() - startedAt) / 1_000;
@@ -121,7 +120,7 @@ async function importFile(url, appId, file) {
   const rss = samples.filter((value) => value !== null && !Number.isNaN(value));
   const quarter = Math.ceil(rss.length / 4);
   const quarters = [0, 1, 2, 3].map((nth) => Math.max(...rss.slice(nth * quarter, (nth + 1) * quarter)));
-  return { seconds, cpuSeconds: cpu, peakRssMiBByQuarter: quarters };
+  return { seconds, cpuSeconds: cpu, peakRssMiBByQuarter: quarters, report: JSON.parse(await printed) };
 }
 
 /** The commands of psql that copy both tables to files, or from them. */
@@ -165,22 +164,64 @@ function simpleLine(line) {
 
 /** How much of an import is written when it is looked at. */
 const SHARES = [0.1, 0.25, 0.5, 0.75, 1];
+/** What was promised of each: at least so many times as fast as what it is compared with. */
+const TO_REACH = { create: 0.6, update: 0.5, unchanged: 0.5 };
 
-/** The import of users with everything that a line can have, and of some bans, into an empty database by the command. */
+/**
+ * The import of users with everything that a line can have, and of some bans, into an empty database by the command; then lines that change every
+ * user, and these again, with --on-conflict update. Beside them psql's \copy of the rows that were created into an empty database.
+ */
 export async function measureFirstImport({ options, cleanup, print }) {
   const name = `userdir_bench_import_${randomBytes(4).toString('hex')}`;
   const url = await createDatabase(options.serverUrl, name, cleanup);
   const { app_id: appId } = await userdir(url, ['project', 'create', '--name', 'Import']);
+  cleanup.push(() => dropDatabase(options.serverUrl, `${name}_copy`));
+  await withClient(options.serverUrl, (client) => client.query(`CREATE DATABASE "${name}_copy" TEMPLATE "${name}"`));
   const directory = await mkdtemp(join(tmpdir(), 'userdir-bench-import-'));
   cleanup.push(() => rm(directory, { recursive: true, force: true }));
-  const file = join(directory, 'users.ndjson');
-  await writeLines(file, options.lines, (line) => (line % 1_000 === 999 ? banLine(line) : fullLine(line)));
+  const [file, changed] = ['users.ndjson', 'changed.ndjson'].map((each) => join(directory, each));
+  const isBan = (line) => line % 1_000 === 999;
+  await writeLines(file, options.lines, (line) => (isBan(line) ? banLine(line) : fullLine(line)));
+  await changeLines(file, changed);
   const users = options.lines - Math.floor(options.lines / 1_000);
+  // Nothing pays for what was written before.
+  const settled = async (work) => {
+    await withClient(options.serverUrl, (client) => client.query('CHECKPOINT'));
+    return work();
+  };
 
-  const startedAt = performance.now();
-  const places = [];
-  const measured = await withClient(url, async (client) => {
-    // The transaction of the import is open, but its ids have been taken.
+  const { measured: create, places } = await settled(() => watchImport(url, () => importFile(url, appId, file), users));
+  await expectUsers(url, users);
+  await psql(url, copies('TO', directory));
+  const copyUrl = databaseUrl(options.serverUrl, `${name}_copy`);
+  const copy = await settled(() => timed(() => psql(copyUrl, copies('FROM', directory))));
+  await expectUsers(copyUrl, users);
+  const again = () => settled(() => importFile(url, appId, changed, ['--on-conflict', 'update']));
+  const [update, unchanged] = [await again(), await again()];
+  for (const [outcome, { report }] of Object.entries({ created: create, updated: update, unchanged })) {
+    if (report[outcome] !== users) throw new Error(`${report[outcome]} of ${users} users were ${outcome}.`);
+  }
+
+  printShares(places, options.lines, create, print);
+  const row = (title, { seconds, cpuSeconds: cpu, peakRssMiBByQuarter: memory }, base, toReach) => {
+    const ratio = base === undefined ? '' : `${(base.seconds / seconds).toFixed(2)} (to reach: ${toReach})`;
+    const ours = memory === undefined ? '|' : `${cpu.toFixed(1)} | ${memory.map((mib) => mib.toFixed(0)).join(', ')}`;
+    print(`| ${title} | ${seconds.toFixed(1)} | ${(options.lines / seconds).toFixed(0)} | ${ratio} | ${ours} |`);
+  };
+  print(`\n| ${options.lines} lines | seconds | lines/s | as fast as | CPU, s | peak RSS by quarters, MiB |`);
+  print('|---|---:|---:|---|---:|---|');
+  row('psql \\copy', copy);
+  row('create, and COPY', create, copy, TO_REACH.create);
+  row('update of all, and the creation', update, create, TO_REACH.update);
+  row('unchanged again, and COPY', unchanged, copy, TO_REACH.unchanged);
+  return { firstImport: { create, places, copy, update, unchanged } };
+}
+
+/** How far an import has come, ten times a second. Its transaction is open, but the ids that it has taken are seen. */
+function watchImport(url, work, users) {
+  return withClient(url, async (client) => {
+    const startedAt = performance.now();
+    const places = [];
     const look = async () => {
       const { rows } = await client.query(
         `SELECT (SELECT last_value::int FROM users_id_seq) AS written, coalesce(array_agg(pid), '{}') AS pids
@@ -190,26 +231,46 @@ export async function measureFirstImport({ options, cleanup, print }) {
       places.push({ share: rows[0].written / users, seconds: (performance.now() - startedAt) / 1_000, cpu });
     };
     const timer = setInterval(() => look().catch(() => undefined), 100);
-    return importFile(url, appId, file).finally(() => clearInterval(timer));
+    const measured = await work().finally(() => clearInterval(timer));
+    return { measured, places };
   });
-  await expectUsers(url, users);
-  print(`| ${options.lines} lines into an empty database | seconds | lines/s | CPU of PostgreSQL, µs a line |`);
+}
+
+function printShares(places, all, measured, print) {
+  print(`| ${all} lines into an empty database | seconds | lines/s | CPU of PostgreSQL, µs a line |`);
   print('|---|---:|---:|---:|');
   let last = places.findLast(({ share }) => share < 0.001);
   print(`| all are checked | ${last.seconds.toFixed(1)} | | |`);
   for (const share of SHARES) {
     const place = places.find((each) => each.share >= share) ?? places.at(-1);
-    const lines = (place.share - last.share) * options.lines;
+    const lines = (place.share - last.share) * all;
     const [rate, cpu] = [lines / (place.seconds - last.seconds), ((place.cpu - last.cpu) * 1e6) / lines];
     print(`| ${100 * share} % are written | ${place.seconds.toFixed(1)} | ${rate.toFixed(0)} | ${cpu.toFixed(0)} |`);
     last = place;
   }
   print(`| the end | ${measured.seconds.toFixed(1)} | | |`);
-  const memory = measured.peakRssMiBByQuarter.map((mib) => mib.toFixed(0)).join(', ');
-  print(
-    `\nCPU of the command: ${measured.cpuSeconds.toFixed(1)} s. Peak RSS in each quarter of the time: ${memory} MiB.`,
-  );
-  return { firstImport: { ...measured, places } };
+}
+
+async function timed(work) {
+  const startedAt = performance.now();
+  await work();
+  return { seconds: (performance.now() - startedAt) / 1_000 };
+}
+
+/** The lines of the same users after a while: they have logged in again, and have another email, but for those who log in with it. */
+async function changeLines(from, to) {
+  const out = createWriteStream(to);
+  for await (const text of createInterface({ input: createReadStream(from) })) {
+    const line = JSON.parse(text);
+    if (line.ban === undefined) {
+      line.login_count += 1;
+      line.last_login = '2025-03-01T12:00:00Z';
+      if (line.auth_method !== 'email') line.email = `new.${line.email}`;
+    }
+    if (!out.write(`${JSON.stringify(line)}\n`)) await once(out, 'drain');
+  }
+  out.end();
+  await once(out, 'close');
 }
 
 const METHODS = ['email', 'google', 'wallet', 'passkey', 'apple'];

@@ -111,6 +111,14 @@ function userRecords(at: Where, count: number): UserRecord[] {
   });
 }
 
+/** A statement of an import, which sets its transaction up. */
+const importing =
+  (run: (db: Queryable, at: Where, rows: transfers.ImportRows) => Promise<unknown>): Run =>
+  async (db, at) => {
+    await transfers.tryToImportAlone(db, at.projectId);
+    return run(db, at, transfers.toImportRows(userRecords(at, 30)));
+  };
+
 /** Every exported statement, by the module that has it. */
 const STATEMENTS: Record<string, Record<string, Run | Case>> = {
   audit: {
@@ -203,13 +211,6 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
         async (filter) => (await transfers.exportUsers(db, at.projectId, filter, ROWS / 2, 50)).users,
       ),
   },
-  'external-ids': {
-    isAnyExternalIdTaken: about(60, (db, at) =>
-      each(['skip', 'update', 'fail'] as const, (onConflict) =>
-        writes.isAnyExternalIdTaken(db, at.projectId, userRecords(at, 20), onConflict),
-      ),
-    ),
-  },
   'find-users': {
     findUsersById: (db, at) =>
       each([[at], [at, LARGE, SMALL]], (users) =>
@@ -259,14 +260,22 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     listProjectsWithExpiredKeys: about(PROJECTS, (db) => keys.listProjectsWithExpiredKeys(db)),
   },
   'import-users': {
-    findOverfull: about(40, (db, at) => transfers.findOverfull(db, at.projectId, userRecords(at, 40), 0)),
-    tryToImportAlone: (db, { projectId }) => transfers.tryToImportAlone(db, projectId),
-    writeUsers: about(150, (db, at) =>
-      each(['skip', 'update'] as const, async (onConflict) => {
-        await transfers.tryToImportAlone(db, at.projectId);
-        return transfers.writeUsers(db, at.projectId, transfers.toImportRows(userRecords(at, 30)), onConflict);
-      }),
+    addOrUpdateUsers: about(
+      150,
+      importing((db, at, rows) => transfers.addOrUpdateUsers(db, at.projectId, rows, new Array(30).fill(0))),
     ),
+    addUsers: about(
+      150,
+      importing((db, at, rows) => transfers.addUsers(db, at.projectId, rows)),
+    ),
+    findDifferences: about(
+      150,
+      importing((db, at, rows) => transfers.findDifferences(db, at.projectId, rows)),
+    ),
+    findTaken: about(150, (db, at) => transfers.findTaken(db, at.projectId, userRecords(at, 30))),
+    findOverfull: about(40, (db, at) => transfers.findOverfull(db, at.projectId, userRecords(at, 40), 0)),
+    stayHere: (db, { projectId }) => transfers.stayHere(db, projectId),
+    tryToImportAlone: (db, { projectId }) => transfers.tryToImportAlone(db, projectId),
   },
   'linked-accounts': {
     findAccountsByUser: (db, at) =>
@@ -506,7 +515,7 @@ const NO_STATEMENTS: Record<string, readonly string[]> = {
   'totals/sign-ups': ['signUpsGroupKey'],
   'totals/time-ranges': ['bucketCoverOf', 'isOpenAtEnd', 'isOpenAtStart'],
   'totals/totals': ['methodIs', 'startOfRank', 'totalOf'],
-  'user-columns': ['importedArrays', 'importedFields', 'pickUser', 'toUser', 'usersOf'],
+  'user-columns': ['changesFields', 'importedArrays', 'pickUser', 'toUser', 'usersOf'],
   // These look at the server and at its catalog, or copy a whole project to another database.
   cells: [
     'createProbe',

@@ -44,6 +44,7 @@ const bans = lines.map(({ auth_method, auth_value }) => ({ ban: { auth_method, a
 test.each([
   ['of new users', lines, 'fail'],
   ['that skips users who exist', [...lines, ...lines], 'skip'],
+  ['that finds users unchanged', [...lines, ...lines], 'update'],
   ['that updates users and adds accounts', [...lines, ...withOther], 'update'],
   ['of bans of users', [...lines, ...bans], 'fail'],
 ] as const)(

@@ -81,20 +81,25 @@ function repeatedNodesOf(node: PlanNode): PlanNode[] {
 test('an import compares no row of a batch with each other row: it joins them by hashes, or looks them up in an index', async () => {
   const { services, db } = app.context;
   const scope = await services.projects.getScope((await services.projects.createProject('Imported')).appId);
-  const line = (n: number) =>
+  const line = (n: number, address: number) =>
     JSON.stringify({
       ...{ auth_method: 'google', auth_value: `imported ${n}`, external_id: `external ${n}`, login_count: 1 },
-      accounts: [{ network: 'ethereum', public_key: ethereumAddress(n + 1) }],
+      accounts: [{ network: 'ethereum', public_key: ethereumAddress(address) }],
     });
-  const input = Buffer.from(`${[1, 2, 3].map(line).join('\n')}\n`);
-  for (const onConflict of ['skip', 'update'] as const) {
+  // The second time no user is new, the third time each gets an account.
+  for (const [onConflict, addresses] of [
+    ['skip', 10],
+    ['skip', 10],
+    ['update', 20],
+  ] as const) {
+    const input = Buffer.from(`${[1, 2, 3].map((n) => line(n, addresses + n)).join('\n')}\n`);
     const options = { onConflict, skipInvalid: false, progress: () => undefined, signal: AbortSignal.timeout(60_000) };
     await services.transfers.importUsers(scope, toAsync([input]), options);
   }
   const prepared = await db.query<{ name: string; parameters: number }>(Prisma.sql`
     SELECT name, cardinality(parameter_types) AS parameters FROM pg_prepared_statements
-    WHERE statement ~ 'record AS MATERIALIZED|AS (r|given).record_index' AND statement !~ 'pg_prepared_statements'`);
-  expect(prepared).toHaveLength(4);
+    WHERE statement ~ 'WITH ORDINALITY AS r|AS (r|given).record_index' AND statement !~ 'pg_prepared_statements'`);
+  expect(prepared).toHaveLength(6);
   await db.pool.query('SET plan_cache_mode = force_generic_plan');
   for (const { name, parameters } of prepared) {
     const nothing = new Array(parameters).fill('NULL').join();
