@@ -1,3 +1,4 @@
+import type { AppError } from '../errors.js';
 import {
   type BatchSize,
   batchChannel,
@@ -30,7 +31,7 @@ const CONCURRENT_STATEMENTS = 3;
 /** How many keys are written alone at the same time: of one project, and of all. They may wait for a lock, and each has a connection. */
 const ALONE_OF_PROJECT = 2;
 const ALONE = 6;
-/** How long the keys of a project are written alone after one of them has failed alone. */
+/** How long the keys of a project are written alone after one of them has met a lock alone. */
 const ASIDE_MS = 5_000;
 
 /** A call that is not answered. */
@@ -51,7 +52,7 @@ interface Call<Key, Answer> {
  * So the database flushes once for many, and the process reads requests meanwhile.
  *
  * What is wrong with one key is a row of the statement. Where PostgreSQL says that it has undone a statement, such as for a lock, its keys are
- * written again, each alone, in their order. A project whose key fails then is kept apart from the others for a while. Nothing is written again
+ * written again, each alone, in their order. A project whose key meets a lock then is kept apart from the others for a while. Nothing is written again
  * where nobody knows whether it was committed.
  */
 export function createBatchedWrite<Key extends { readonly projectId: number }, Answer>({
@@ -151,7 +152,7 @@ export function createBatchedWrite<Key extends { readonly projectId: number }, A
       const [answer] = await send([call], () => void alone.splice(alone.indexOf(projectId), 1));
       settle(call, answer as Answer | Error);
     } catch (error) {
-      aside.set(projectId, performance.now() + ASIDE_MS);
+      if ((error as AppError).code === 'UNAVAILABLE') aside.set(projectId, performance.now() + ASIDE_MS);
       call.reject(error);
     }
     dispatch();

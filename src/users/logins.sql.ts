@@ -1,4 +1,11 @@
-import { type KeyColumns, keyedStatement, Prisma, type Queryable, SHORT_LOCK_LIMIT } from '../db/statements.js';
+import {
+  type KeyColumns,
+  type KeyedRead,
+  keyedStatement,
+  Prisma,
+  type Queryable,
+  SHORT_LOCK_LIMIT,
+} from '../db/statements.js';
 import type { LinkedAccount, Profile } from '../domain/identities.js';
 import type { LoginFields, User } from '../domain/users.js';
 import { EARLIER, type Earlier, KEY_COLUMNS, type MaybeRetried, storeAnswers } from '../projects/idempotency.sql.js';
@@ -50,16 +57,18 @@ const WOULD_HAVE = Prisma.sql`
   FROM unnest(${listOf('address_keys')}) AS given(address_key)
   WHERE ${linkedAccount('id', 'given.address_key', 'had')} IS NULL`;
 
+const IS_BANNED = Prisma.sql`(
+      SELECT true FROM bans b
+      WHERE b.project_id = k.project_id AND b.auth_method = k.auth_method AND b.auth_value_key = k.auth_value_key
+    )`;
+
 /**
- * Why `k` is refused, if it is. Asked for before anything is written, because what the constraints of the tables refuse undoes the whole
- * statement. They remain for what others write at the same time.
+ * Why `k` is refused, if it is. Asked for before anything is written, because what the constraints of the tables refuse undoes the statement, and
+ * so the logins beside it. They remain for what others write at the same time, and for a lone login.
  */
 const REFUSAL = Prisma.sql`
   CASE
-    WHEN (
-      SELECT true FROM bans b
-      WHERE b.project_id = k.project_id AND b.auth_method = k.auth_method AND b.auth_value_key = k.auth_value_key
-    ) THEN 'banned'
+    WHEN ${IS_BANNED} THEN 'banned'
     WHEN k.external_id IS NOT NULL OR k.networks <> '' THEN (
       SELECT CASE
         WHEN had.external_id <> k.external_id THEN 'external id kept'
@@ -71,30 +80,26 @@ const REFUSAL = Prisma.sql`
       FROM (SELECT) AS always LEFT JOIN LATERAL (${CURRENT_USER_OF_IDENTITY}) AS had ON true
     )
   END`;
+const REFUSAL_OF_LONE = Prisma.sql`CASE WHEN ${IS_BANNED} THEN 'banned' END`;
 
+const ANSWER = Prisma.sql`jsonb_build_object('id', u.id, 'created', u.created)`;
 const IS_USER_OF_KEY = Prisma.sql`u.project_id = k.project_id AND u.auth_method = k.auth_method AND u.auth_value_key = k.auth_value_key`;
 
-/**
- * For each login: registers the identity or counts a login of it, and links the accounts that are new. It is one statement, so one transaction:
- * of two first logins at the same time, the unique index of current identities makes the later one count as a login. The login wallet becomes
- * external where it was linked as custodial.
- *
- * No two logins may have an identity, an external id or an idempotency key in common. Users are locked in one order. Several logins wait for a
- * lock only for a moment (55P03).
- */
-export const recordLogins = keyedStatement<Login, LoginRow>(
-  {
-    project_id: ['int', ({ projectId }) => projectId],
-    ...PROFILE_COLUMNS,
-    networks: ['text', words('network')],
-    public_keys: ['text', words('publicKey')],
-    address_keys: ['text', words('addressKey')],
-    wallet_types: ['text', words('walletType')],
-    ...KEY_COLUMNS,
-  },
-  (keys, isLone) => Prisma.sql`
+/** Without keys of retries it is shorter, because most logins have none. */
+const loginStatement = (hasKeys: boolean) =>
+  keyedStatement<Login, LoginRow>(
+    {
+      project_id: ['int', ({ projectId }) => projectId],
+      ...PROFILE_COLUMNS,
+      networks: ['text', words('network')],
+      public_keys: ['text', words('publicKey')],
+      address_keys: ['text', words('addressKey')],
+      wallet_types: ['text', words('walletType')],
+      ...(hasKeys && KEY_COLUMNS),
+    },
+    (keys, isLone) => Prisma.sql`
     WITH k AS MATERIALIZED (
-      SELECT k.*, ${REFUSAL} AS refusal, ${EARLIER} AS earlier
+      SELECT k.*, ${isLone ? REFUSAL_OF_LONE : REFUSAL} AS refusal, ${hasKeys ? EARLIER : Prisma.sql`NULL::jsonb`} AS earlier
       FROM ${isLone ? keys : Prisma.sql`${SHORT_LOCK_LIMIT}, ${keys}`}
     ), u AS (
       INSERT INTO users AS existing (project_id, ${LOGIN_COLUMN_NAMES}, last_login, login_count)
@@ -117,12 +122,23 @@ export const recordLogins = keyedStatement<Login, LoginRow>(
       ORDER BY u.project_id, u.id, a.ordinal
       ON CONFLICT (project_id, user_id, address_key) DO UPDATE SET wallet_type = 'external'
         WHERE linked.wallet_type = 'custodial' AND excluded.wallet_type = 'external'
-    ), stored AS (
-      ${storeAnswers(Prisma.sql`jsonb_build_object('id', u.id, 'created', u.created)`, Prisma.sql`k JOIN u ON ${IS_USER_OF_KEY}`)}
-    )
+    )${hasKeys ? Prisma.sql`, stored AS (${storeAnswers(ANSWER, Prisma.sql`k JOIN u ON ${IS_USER_OF_KEY}`)})` : Prisma.empty}
     SELECT k.key_index::int AS "keyIndex", k.refusal, k.earlier, ${SHOWN_COLUMNS}, u.created
     FROM k LEFT JOIN u ON ${IS_USER_OF_KEY}`,
-);
+  );
+const ofLogins = loginStatement(false);
+const ofLoginsWithKeys = loginStatement(true);
+
+/**
+ * For each login: registers the identity or counts a login of it, and links the accounts that are new. It is one statement, so one transaction:
+ * of two first logins at the same time, the unique index of current identities makes the later one count as a login. The login wallet becomes
+ * external where it was linked as custodial.
+ *
+ * No two logins may have an identity, an external id or an idempotency key in common. Users are locked in one order. Several logins wait for a
+ * lock only for a moment (55P03).
+ */
+export const recordLogins: KeyedRead<Login, LoginRow> = (db, logins) =>
+  (logins.some(({ retry }) => retry !== null) ? ofLoginsWithKeys : ofLogins)(db, logins);
 
 /** The user of an earlier login, also if they were removed since; null if they were erased. */
 export async function findRegistered(db: Queryable, projectId: number, id: number): Promise<User | null> {
