@@ -35,6 +35,9 @@ export const EARLIER = Prisma.sql`
     THEN earlier_answer(k.project_id, k.idempotency_key, decode(k.request_hash, 'hex'))
   END`;
 
+/** For a statement whose keys have none. */
+export const NO_ANSWER = Prisma.sql`NULL::jsonb`;
+
 /**
  * An insert of the `answer` to each key of `source`. Waits for a transaction that stores another one; when that has committed, it undoes the
  * statement (`isKeyTaken`), which is to be run again: it finds the answer then.

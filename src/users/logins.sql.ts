@@ -8,7 +8,14 @@ import {
 } from '../db/statements.js';
 import type { LinkedAccount, Profile } from '../domain/identities.js';
 import type { LoginFields, User } from '../domain/users.js';
-import { EARLIER, type Earlier, KEY_COLUMNS, type MaybeRetried, storeAnswers } from '../projects/idempotency.sql.js';
+import {
+  EARLIER,
+  type Earlier,
+  KEY_COLUMNS,
+  type MaybeRetried,
+  NO_ANSWER,
+  storeAnswers,
+} from '../projects/idempotency.sql.js';
 import { CURRENT_USER_OF_IDENTITY, currentUserBy } from './find-users.sql.js';
 import {
   isToBeLinked,
@@ -42,6 +49,12 @@ const PROFILE_COLUMNS: KeyColumns<Login> = Object.fromEntries(
 /** The words of accounts in a column of the key: arrays in an array would have to be of one length. No word contains a space. */
 const words = (field: keyof LinkedAccount) => (login: Login) =>
   login.profile.accounts.map((account) => account[field]).join(' ');
+const ACCOUNT_COLUMNS: KeyColumns<Login> = {
+  networks: ['text', words('network')],
+  public_keys: ['text', words('publicKey')],
+  address_keys: ['text', words('addressKey')],
+  wallet_types: ['text', words('walletType')],
+};
 const listOf = (column: string) => Prisma.raw(`string_to_array(k.${column}, ' ')`);
 
 /** How many accounts the user `had` would have with those of `k`; 0 where all of these are linked already. */
@@ -80,28 +93,13 @@ const REFUSAL = Prisma.sql`
       FROM (SELECT) AS always LEFT JOIN LATERAL (${CURRENT_USER_OF_IDENTITY}) AS had ON true
     )
   END`;
-const REFUSAL_OF_LONE = Prisma.sql`CASE WHEN ${IS_BANNED} THEN 'banned' END`;
+const BAN = Prisma.sql`CASE WHEN ${IS_BANNED} THEN 'banned' END`;
 
-const ANSWER = Prisma.sql`jsonb_build_object('id', u.id, 'created', u.created)`;
 const IS_USER_OF_KEY = Prisma.sql`u.project_id = k.project_id AND u.auth_method = k.auth_method AND u.auth_value_key = k.auth_value_key`;
 
-/** Without keys of retries it is shorter, because most logins have none. */
-const loginStatement = (hasKeys: boolean) =>
-  keyedStatement<Login, LoginRow>(
-    {
-      project_id: ['int', ({ projectId }) => projectId],
-      ...PROFILE_COLUMNS,
-      networks: ['text', words('network')],
-      public_keys: ['text', words('publicKey')],
-      address_keys: ['text', words('addressKey')],
-      wallet_types: ['text', words('walletType')],
-      ...(hasKeys && KEY_COLUMNS),
-    },
-    (keys, isLone) => Prisma.sql`
-    WITH k AS MATERIALIZED (
-      SELECT k.*, ${isLone ? REFUSAL_OF_LONE : REFUSAL} AS refusal, ${hasKeys ? EARLIER : Prisma.sql`NULL::jsonb`} AS earlier
-      FROM ${isLone ? keys : Prisma.sql`${SHORT_LOCK_LIMIT}, ${keys}`}
-    ), u AS (
+/** Registers or counts. Users are locked in one order. */
+const WRITTEN_USERS = Prisma.sql`
+    u AS (
       INSERT INTO users AS existing (project_id, ${LOGIN_COLUMN_NAMES}, last_login, login_count)
       SELECT project_id, ${LOGIN_COLUMN_NAMES}, now(), 1 FROM k
       WHERE refusal IS NULL AND earlier IS NULL
@@ -111,7 +109,11 @@ const loginStatement = (hasKeys: boolean) =>
         last_login = greatest(existing.last_login, excluded.last_login),
         login_count = least(existing.login_count::bigint + 1, 2147483647)
       RETURNING *, xmax = 0 AS created
-    ), added AS (
+    )`;
+
+/** Links the accounts that are new. The login wallet becomes external where it was linked as custodial. */
+const LINKED_ACCOUNTS = Prisma.sql`
+    added AS (
       INSERT INTO accounts AS linked (project_id, user_id, network, public_key, address_key, wallet_type)
       SELECT u.project_id, u.id, a.network::network, a.public_key, a.address_key, a.wallet_type::wallet_type
       FROM k
@@ -122,23 +124,58 @@ const loginStatement = (hasKeys: boolean) =>
       ORDER BY u.project_id, u.id, a.ordinal
       ON CONFLICT (project_id, user_id, address_key) DO UPDATE SET wallet_type = 'external'
         WHERE linked.wallet_type = 'custodial' AND excluded.wallet_type = 'external'
-    )${hasKeys ? Prisma.sql`, stored AS (${storeAnswers(ANSWER, Prisma.sql`k JOIN u ON ${IS_USER_OF_KEY}`)})` : Prisma.empty}
+    )`;
+
+const STORED_ANSWERS = Prisma.sql`
+    stored AS (
+      ${storeAnswers(Prisma.sql`jsonb_build_object('id', u.id, 'created', u.created)`, Prisma.sql`k JOIN u ON ${IS_USER_OF_KEY}`)}
+    )`;
+
+/** What is in the text only where a login has it: most logins have none of it, and PostgreSQL prepares each part of a text for each execution. */
+interface Parts {
+  /** Accounts or external ids. */
+  readonly links: boolean;
+  readonly retries: boolean;
+}
+
+function loginStatement({ links, retries }: Parts): KeyedRead<Login, LoginRow> {
+  const columns = {
+    project_id: ['int', ({ projectId }) => projectId],
+    ...PROFILE_COLUMNS,
+    ...(links && ACCOUNT_COLUMNS),
+    ...(retries && KEY_COLUMNS),
+  } satisfies KeyColumns<Login>;
+  const written = [WRITTEN_USERS, ...(links ? [LINKED_ACCOUNTS] : []), ...(retries ? [STORED_ANSWERS] : [])];
+  return keyedStatement(
+    columns,
+    (keys, isLone) => Prisma.sql`
+    WITH k AS MATERIALIZED (
+      SELECT k.*, ${links && !isLone ? REFUSAL : BAN} AS refusal, ${retries ? EARLIER : NO_ANSWER} AS earlier
+      FROM ${isLone ? keys : Prisma.sql`${SHORT_LOCK_LIMIT}, ${keys}`}
+    ), ${Prisma.join(written)}
     SELECT k.key_index::int AS "keyIndex", k.refusal, k.earlier, ${SHOWN_COLUMNS}, u.created
     FROM k LEFT JOIN u ON ${IS_USER_OF_KEY}`,
   );
-const ofLogins = loginStatement(false);
-const ofLoginsWithKeys = loginStatement(true);
+}
+const [plain, withLinks, withRetries, withBoth] = [
+  loginStatement({ links: false, retries: false }),
+  loginStatement({ links: true, retries: false }),
+  loginStatement({ links: false, retries: true }),
+  loginStatement({ links: true, retries: true }),
+];
 
 /**
  * For each login: registers the identity or counts a login of it, and links the accounts that are new. It is one statement, so one transaction:
- * of two first logins at the same time, the unique index of current identities makes the later one count as a login. The login wallet becomes
- * external where it was linked as custodial.
+ * of two first logins at the same time, the unique index of current identities makes the later one count as a login.
  *
- * No two logins may have an identity, an external id or an idempotency key in common. Users are locked in one order. Several logins wait for a
- * lock only for a moment (55P03).
+ * No two logins may have an identity, an external id or an idempotency key in common. Several logins wait for a lock only for a moment (55P03).
  */
-export const recordLogins: KeyedRead<Login, LoginRow> = (db, logins) =>
-  (logins.some(({ retry }) => retry !== null) ? ofLoginsWithKeys : ofLogins)(db, logins);
+export const recordLogins: KeyedRead<Login, LoginRow> = (db, logins) => {
+  const hasLinks = logins.some(({ profile }) => profile.accounts.length > 0 || profile.externalId !== null);
+  const hasRetries = logins.some(({ retry }) => retry !== null);
+  const record = hasRetries ? (hasLinks ? withBoth : withRetries) : hasLinks ? withLinks : plain;
+  return record(db, logins);
+};
 
 /** The user of an earlier login, also if they were removed since; null if they were erased. */
 export async function findRegistered(db: Queryable, projectId: number, id: number): Promise<User | null> {

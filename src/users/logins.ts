@@ -62,25 +62,20 @@ function changesOf({ projectId, profile, retry }: Login): string[] {
   return changes;
 }
 
-/** Records logins by one statement: a row, or why it was refused, for each of them. */
+/**
+ * Records logins by one statement: a row, or why it was refused, for each of them. A lone one is tried again after what others write at the same
+ * time was in its way: of two first logins of a user at once, the later may find the external id taken before the user.
+ */
 async function writeLogins(db: Queryable, logins: readonly Login[]): Promise<(LoginRow | AppError)[]> {
   const outcomes = new Array<LoginRow | AppError>(logins.length);
-  for (const row of await recordLogins(db, logins))
+  const record = () => recordLogins(db, logins);
+  const again = (error: unknown) => {
+    if (logins.length === 1 && (isExternalIdTaken(error) || isKeyTaken(error))) return record();
+    throw error;
+  };
+  for (const row of await record().catch(again))
     outcomes[row.keyIndex - 1] = row.refusal === null || row.earlier !== null ? row : refusalOf(row.refusal);
   return outcomes;
-}
-
-/**
- * Tries a login again after what others write at the same time was in its way. Of two first logins of a user at once, the later may find the
- * external id taken before the user.
- */
-async function twice<Answer>(attempt: () => Promise<Answer>): Promise<Answer> {
-  try {
-    return await attempt();
-  } catch (error) {
-    if (isExternalIdTaken(error) || isKeyTaken(error)) return attempt();
-    throw error;
-  }
 }
 
 /** Logins, registration, and the bans that refuse both. */
@@ -122,9 +117,7 @@ export function createLogins(db: Database, totals: Totals) {
       // Without an external id it is the request that it was before there were any, so that a retry across an upgrade is known.
       const retry =
         key === null ? null : retryOf(key, ['login', { ...profile, externalId: profile.externalId ?? undefined }]);
-      const row = await twice(() => record({ projectId, profile, retry }))
-        .catch(throwExternalIdError)
-        .catch(throwLinkingError);
+      const row = await record({ projectId, profile, retry }).catch(throwExternalIdError).catch(throwLinkingError);
       if (row.earlier === null) {
         if (row.created) totals.countChange(projectId);
         return { user: row, created: row.created };
