@@ -16,10 +16,14 @@ export interface BatchedWrite<Key extends { readonly projectId: number }, Answer
    * calls, so that each finds what the one before it has done.
    */
   readonly changes: (key: Key) => readonly string[];
+  /** Equal for keys that one statement can write. Without it, one statement writes all keys. */
+  readonly groupKey?: (key: Key) => unknown;
   /** How many rows a key may write. */
   readonly weigh: (key: Key) => number;
   /** Writes keys in one statement, which is one transaction: an answer or an error for each. It throws what undid the statement as a whole. */
   readonly write: (keys: readonly Key[]) => Promise<readonly (Answer | Error)[]>;
+  /** Whether what others have written at the same moment was in the way. A lone key is written once more then, and finds it. */
+  readonly isCrossed: (error: unknown) => boolean;
 }
 
 /** A statement has at most so many keys, and rows. */
@@ -58,8 +62,10 @@ interface Call<Key, Answer> {
 export function createBatchedWrite<Key extends { readonly projectId: number }, Answer>({
   name,
   changes,
+  groupKey = () => null,
   weigh,
   write,
+  isCrossed,
 }: BatchedWrite<Key, Answer>): (key: Key) => Promise<Answer> {
   let waiting: Call<Key, Answer>[] = [];
   /** What statements under way change. */
@@ -97,7 +103,9 @@ export function createBatchedWrite<Key extends { readonly projectId: number }, A
         return false;
       }
       const weight = weigh(call.key);
-      if (batch.length === MAX_KEYS || (weight > room && batch.length > 0) || room <= 0) return true;
+      const first = batch[0]?.key;
+      const fits = first === undefined ? room > 0 : weight <= room && groupKey(first) === groupKey(call.key);
+      if (!fits || batch.length === MAX_KEYS) return true;
       room -= weight;
       batch.push(call);
       return false;
@@ -118,10 +126,14 @@ export function createBatchedWrite<Key extends { readonly projectId: number }, A
   async function send(calls: readonly Call<Key, Answer>[], ended: () => void): Promise<readonly (Answer | Error)[]> {
     for (const call of calls) for (const change of call.changes) changing.add(change);
     const keys = calls.map(({ key }) => key);
+    const again = (error: unknown) => {
+      if (keys.length === 1 && isCrossed(error)) return write(keys);
+      throw error;
+    };
     const traces = calls.flatMap(({ trace }) => trace ?? []);
     if (batchChannel.hasSubscribers) batchChannel.publish({ name, keys: keys.length } satisfies BatchSize);
     try {
-      return await withSharedSpan(traces, { kind: 'batch', name, keys: keys.length }, () => write(keys));
+      return await withSharedSpan(traces, { kind: 'batch', name, keys: keys.length }, () => write(keys).catch(again));
     } finally {
       for (const call of calls) for (const change of call.changes) changing.delete(change);
       ended();

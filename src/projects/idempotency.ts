@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { inBatches, type Queryable } from '../db/statements.js';
 import { AppError } from '../errors.js';
-import { deleteExpiredKeys, type Earlier, isKeyTaken, type Retry } from './idempotency.sql.js';
+import { deleteExpiredKeys, type Earlier, type Retry } from './idempotency.sql.js';
 
 /**
  * Writes that may be retried with a key. Write and answer are one statement. Of several requests at once one does the work while the others
@@ -17,16 +17,6 @@ export function retryOf(key: string, request: readonly unknown[]): Retry {
 export function repeatAnswer<Answer>({ answer, isSame }: Earlier<Answer>): Answer {
   if (isSame) return answer;
   throw new AppError('IDEMPOTENCY_KEY_REUSED', 'The idempotency key was used for another request.');
-}
-
-/** Runs a statement that stores an answer, and again where another request with the key was faster: its answer is there then. */
-export async function withKey<Result>(write: () => Promise<Result>): Promise<Result> {
-  try {
-    return await write();
-  } catch (error) {
-    if (isKeyTaken(error)) return write();
-    throw error;
-  }
 }
 
 /** Deletes the expired idempotency keys of a project. */

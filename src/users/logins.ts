@@ -62,18 +62,10 @@ function changesOf({ projectId, profile, retry }: Login): string[] {
   return changes;
 }
 
-/**
- * Records logins by one statement: a row, or why it was refused, for each of them. A lone one is tried again after what others write at the same
- * time was in its way: of two first logins of a user at once, the later may find the external id taken before the user.
- */
+/** Records logins by one statement: a row, or why it was refused, for each of them. */
 async function writeLogins(db: Queryable, logins: readonly Login[]): Promise<(LoginRow | AppError)[]> {
   const outcomes = new Array<LoginRow | AppError>(logins.length);
-  const record = () => recordLogins(db, logins);
-  const again = (error: unknown) => {
-    if (logins.length === 1 && (isExternalIdTaken(error) || isKeyTaken(error))) return record();
-    throw error;
-  };
-  for (const row of await record().catch(again))
+  for (const row of await recordLogins(db, logins))
     outcomes[row.keyIndex - 1] = row.refusal === null || row.earlier !== null ? row : refusalOf(row.refusal);
   return outcomes;
 }
@@ -99,6 +91,8 @@ export function createLogins(db: Database, totals: Totals) {
     changes: changesOf,
     weigh: ({ profile }) => 1 + profile.accounts.length,
     write: (logins) => writeLogins(db, logins),
+    // Of two first logins of a user at once, the later may find the external id taken before the user.
+    isCrossed: (error) => isExternalIdTaken(error) || isKeyTaken(error),
   });
 
   return {

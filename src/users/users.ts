@@ -1,13 +1,15 @@
 import { createBatchedRead, type KeyedRow } from '../db/batched-read.js';
+import { createBatchedWrite } from '../db/batched-write.js';
 import type { Database } from '../db/database.js';
-import type { KeyedRead } from '../db/statements.js';
+import type { KeyedRead, Queryable } from '../db/statements.js';
 import { LARGEST_ID, type StateFilter, type UserFilter } from '../domain/filters.js';
 import type { Identity } from '../domain/identities.js';
 import type { ProjectScope } from '../domain/projects.js';
 import { type Account, type User, userWeight } from '../domain/users.js';
 import type { Address } from '../domain/wallets.js';
 import { AppError, show } from '../errors.js';
-import { deleteOldKeys, repeatAnswer, retryOf, withKey } from '../projects/idempotency.js';
+import { deleteOldKeys, repeatAnswer, retryOf } from '../projects/idempotency.js';
+import { isKeyTaken } from '../projects/idempotency.sql.js';
 import { findUsersByExternalId, findUsersById, findUsersByIdentity } from './find-users.sql.js';
 import * as lists from './list-users.sql.js';
 import { createLookups, createSearch, type Wanted } from './searches.js';
@@ -26,6 +28,17 @@ type Scan = Omit<lists.ScanKey, keyof lists.CountKey | 'state'>;
 
 /** REST shows all of a user. */
 const EVERYTHING: Wanted = { withAccounts: true };
+
+/** Removes users by one statement. Where another request with the key has removed the user at this moment, its answer is there now. */
+async function writeRemovals(db: Queryable, removals: readonly writes.Removal[]): Promise<writes.RemovalRow[]> {
+  const rows = await writes.removeUsers(db, removals);
+  const missed = rows.filter(({ isRemoved, earlier }) => !isRemoved && earlier === null);
+  const repeated = missed.flatMap(({ keyIndex }) => removals[keyIndex - 1] ?? []).filter(({ retry }) => retry !== null);
+  const outcomes = new Map(rows.map((row) => [removals[row.keyIndex - 1], row]));
+  if (repeated.length > 0)
+    for (const row of await writes.removeUsers(db, repeated)) outcomes.set(repeated[row.keyIndex - 1], row);
+  return removals.map((removal) => outcomes.get(removal) as writes.RemovalRow);
+}
 
 /** The current users of a project, which are those who were not removed. Users come with their accounts unless not wanted. */
 export function createUsers(db: Database, totals: Totals) {
@@ -75,6 +88,18 @@ export function createUsers(db: Database, totals: Totals) {
     // No id is larger, and PostgreSQL would refuse a number beyond its bigint.
     return id > LARGEST_ID ? null : byId({ projectId, id, withAccounts });
   }
+
+  const remove = createBatchedWrite<writes.Removal, writes.RemovalRow>({
+    name: 'removals',
+    changes: ({ projectId, id, retry }) => [
+      `${projectId} user ${id}`,
+      ...(retry ? [`${projectId} key ${retry.key}`] : []),
+    ],
+    groupKey: ({ projectId }) => projectId,
+    weigh: () => 1,
+    write: (removals) => writeRemovals(db, removals),
+    isCrossed: isKeyTaken,
+  });
 
   function findByIdentity(projectId: number, { authMethod, authValueKey }: Identity, withAccounts: boolean) {
     return byIdentity({ projectId, authMethod, authValueKey, withAccounts });
@@ -177,10 +202,7 @@ export function createUsers(db: Database, totals: Totals) {
       const actor = scope.actorFor('write', requestId, 'remove');
       if (id > LARGEST_ID) throw notFound(id);
       const retry = key === null ? null : retryOf(key, ['remove', String(id)]);
-      const remove = () => withKey(() => writes.removeUser(db, actor, id, retry));
-      let { isRemoved, earlier } = await remove();
-      // Where another request with the key has removed the user at this moment, its answer is there now.
-      if (!isRemoved && earlier === null && retry !== null) ({ isRemoved, earlier } = await remove());
+      const { isRemoved, earlier } = await remove({ projectId: actor.projectId, actor, id, retry });
       if (earlier !== null) repeatAnswer(earlier);
       else if (!isRemoved) throw notFound(id);
       else totals.countChange(actor.projectId);

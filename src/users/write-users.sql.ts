@@ -1,40 +1,50 @@
 import { isUniqueViolation } from '../db/failures.js';
-import { Prisma, type Queryable } from '../db/statements.js';
+import { keyedStatement, Prisma, type Queryable, SHORT_LOCK_LIMIT } from '../db/statements.js';
 import { externalIdKept, externalIdTaken } from '../domain/identities.js';
 import type { Actor } from '../domain/projects.js';
 import { insertAuditEntries } from '../projects/audit.sql.js';
-import { EARLIER, type Earlier, type Retry, storeAnswers } from '../projects/idempotency.sql.js';
+import { EARLIER, type Earlier, KEY_COLUMNS, type MaybeRetried, storeAnswers } from '../projects/idempotency.sql.js';
+
+/** A removal of a user. */
+export interface Removal extends MaybeRetried {
+  readonly projectId: number;
+  readonly actor: Actor;
+  readonly id: bigint;
+}
 
 /** What became of a removal. */
-export interface Removal {
+export interface RemovalRow {
   readonly isRemoved: boolean;
   /** Of an earlier removal with the same key, which has no other answer. */
   readonly earlier: Earlier<null> | null;
 }
 
-/** Removes a current user, with an audit entry, unless there is an earlier answer to the same key. */
-export async function removeUser(db: Queryable, actor: Actor, id: bigint, retry: Retry | null): Promise<Removal> {
+/** Removes current users of one project, with audit entries, except where there is an earlier answer to the same key. */
+export const removeUsers = keyedStatement<Removal, RemovalRow>(
+  {
+    project_id: ['int', ({ projectId }) => projectId],
+    id: ['bigint', ({ id }) => id],
+    actor: ['text', ({ actor }) => actor.actor],
+    request_id: ['text', ({ actor }) => actor.requestId],
+    ...KEY_COLUMNS,
+  },
   // Written so that it fits no index of current users, for the reason that userById has (find-users.ts).
-  const isCurrent = Prisma.sql`(deleted_at IS NULL)::int = 1`;
-  const [removal] = await db.query<Removal>(Prisma.sql`
+  (keys, isLone) => Prisma.sql`
     WITH k AS MATERIALIZED (
-      SELECT k.*, ${EARLIER} AS earlier
-      FROM (
-        SELECT ${actor.projectId}::int AS project_id, ${retry?.key ?? null}::text AS idempotency_key,
-          ${retry?.requestHash ?? null}::text AS request_hash
-      ) AS k
+      SELECT k.*, ${EARLIER} AS earlier FROM ${isLone ? keys : Prisma.sql`${SHORT_LOCK_LIMIT}, ${keys}`}
     ), removed AS (
       UPDATE users SET deleted_at = now()
-      WHERE project_id = ${actor.projectId}::int AND id = ${id}::bigint AND ${isCurrent} AND (SELECT earlier FROM k) IS NULL
+      WHERE project_id = (SELECT project_id FROM k LIMIT 1) AND id = ANY (ARRAY(SELECT id FROM k WHERE earlier IS NULL))
+        AND (deleted_at IS NULL)::int = 1
       RETURNING id
     ), audited AS (
-      ${insertAuditEntries(actor, 'remove', Prisma.sql`SELECT id, '{}'::jsonb FROM removed`)}
+      INSERT INTO audit_log (project_id, actor, request_id, action, user_id, details)
+      SELECT project_id, actor, request_id, 'remove', id, '{}' FROM k JOIN removed USING (id)
     ), stored AS (
-      ${storeAnswers(Prisma.sql`'null'::jsonb`, Prisma.sql`k CROSS JOIN removed`)}
+      ${storeAnswers(Prisma.sql`'null'::jsonb`, Prisma.sql`k JOIN removed USING (id)`)}
     )
-    SELECT EXISTS (SELECT FROM removed) AS "isRemoved", earlier FROM k`);
-  return removal as Removal;
-}
+    SELECT k.key_index::int AS "keyIndex", removed.id IS NOT NULL AS "isRemoved", k.earlier FROM k LEFT JOIN removed USING (id)`,
+);
 
 /** What became of a restoration. `takenBy` is the current user who has the identity or the external id now, if that user is known. */
 export interface Restoration {

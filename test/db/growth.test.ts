@@ -396,10 +396,14 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     listProjectsWithRemoved: about(ROWS / 4, (db) => projects.listProjectsWithRemoved(db, 0)),
     countRemoved: about(ROWS, (db, { projectId }) => writes.countRemoved(db, projectId, 0)),
     purgeRemoved: about(100, (db, at) => writes.purgeRemoved(db, actor(at), 0, 50)),
-    removeUser: (db, at) =>
-      each([null, 'key 5', 'another'], (key) =>
-        writes.removeUser(db, actor(at), BigInt(at.id), key === null ? null : { key, requestHash: '00' }),
-      ),
+    removeUsers: about(20, (db, at) => {
+      const ofUser = (id: number, key: string | null) => ({
+        ...{ projectId: at.projectId, actor: actor(at), id: BigInt(id) },
+        retry: key === null ? null : { key, requestHash: '00' },
+      });
+      const some = [ofUser(at.id, null), ofUser(at.id + 1, 'key 5'), ofUser(at.id + 2, 'another')];
+      return each([some, ...some.map((one) => [one])], (removals) => writes.removeUsers(db, removals));
+    }),
     restoreUser: (db, at) => each([BigInt(ROWS + 5), BigInt(at.id)], (id) => writes.restoreUser(db, actor(at), id)),
   },
   'scan-users': {
