@@ -95,16 +95,6 @@ export async function tryToImportAlone(tx: Queryable, projectId: number): Promis
   return row?.alone === true;
 }
 
-/**
- * Keeps the project in this database until the transaction ends, so that the triggers need not ask of each row whether the project is being moved. For a
- * transaction that writes to no other project. UNAVAILABLE if it is being moved.
- */
-export async function stayHere(tx: Queryable, projectId: number): Promise<void> {
-  await tx.query(
-    Prisma.sql`SELECT require_project_here(${projectId}::int, 'INSERT'), set_config('userdir.stays_here', 'on', true)`,
-  );
-}
-
 const record = (users: Prisma.Sql) => Prisma.sql`
   record AS MATERIALIZED (
     SELECT r.*, nextval('users_id_seq') AS id

@@ -35,7 +35,7 @@ import {
 } from './import-lines.js';
 import type { Spool } from './spool.js';
 import type { Totals } from './totals.js';
-import { addUsers, exportUsers, stayHere, toImportRows, tryToImportAlone } from './transfers.sql.js';
+import { addUsers, exportUsers, toImportRows, tryToImportAlone } from './transfers.sql.js';
 
 export interface ImportOptions extends Waiting {
   readonly onConflict: OnConflict;
@@ -117,7 +117,6 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
       /** Imports the batches of one transaction, with its audit entry. */
       async function write(tx: Queryable, parts: Iterable<PreparedBatch> | AsyncIterable<PreparedBatch>) {
         const { imported, skipped, bans = 0 } = report;
-        await stayHere(tx, actor.projectId);
         for await (const part of parts) await writeBatch(tx, actor.projectId, part, report, options.onConflict);
         const banned = (report.bans ?? 0) - bans;
         if (report.imported === imported && banned === 0) return;

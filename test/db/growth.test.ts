@@ -274,7 +274,6 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     ),
     findTaken: about(150, (db, at) => transfers.findTaken(db, at.projectId, userRecords(at, 30))),
     findOverfull: about(40, (db, at) => transfers.findOverfull(db, at.projectId, userRecords(at, 40), 0)),
-    stayHere: (db, { projectId }) => transfers.stayHere(db, projectId),
     tryToImportAlone: (db, { projectId }) => transfers.tryToImportAlone(db, projectId),
   },
   'linked-accounts': {

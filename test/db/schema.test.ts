@@ -109,8 +109,6 @@ const BEYOND_PRISMA: readonly string[] = [
   'constraint webhook_secrets_secret_has_32_bytes of webhook_secrets: CHECK ((octet_length(secret) = 32))',
   'options of webhooks: fillfactor=50',
   // The database refuses writes of a project that is on its way to another one.
-  `trigger: CREATE TRIGGER users_refuse_moving AFTER INSERT OR DELETE OR UPDATE ON users FOR EACH ROW WHEN (current_setting('userdir.stays_here'::text, true) IS DISTINCT FROM 'on'::text) EXECUTE FUNCTION refuse_moving_rows()`,
-  `trigger: CREATE TRIGGER accounts_refuse_moving AFTER INSERT OR DELETE OR UPDATE ON accounts FOR EACH ROW WHEN (current_setting('userdir.stays_here'::text, true) IS DISTINCT FROM 'on'::text) EXECUTE FUNCTION refuse_moving_rows()`,
   'trigger: CREATE TRIGGER bans_refuse_moving AFTER INSERT OR DELETE OR UPDATE ON bans FOR EACH ROW EXECUTE FUNCTION refuse_moving_rows()',
   'trigger: CREATE TRIGGER audit_log_refuse_moving AFTER INSERT OR DELETE OR UPDATE ON audit_log FOR EACH ROW EXECUTE FUNCTION refuse_moving_rows()',
   'trigger: CREATE TRIGGER tallies_refuse_moving AFTER INSERT OR DELETE OR UPDATE ON tallies FOR EACH ROW EXECUTE FUNCTION refuse_moving_rows()',
