@@ -1,4 +1,3 @@
-import type { AppError } from '../errors.js';
 import {
   type BatchSize,
   batchChannel,
@@ -6,7 +5,7 @@ import {
   type RequestTrace,
   withSharedSpan,
 } from '../telemetry/request-trace.js';
-import { wasUndone } from './failures.js';
+import { isHeldUp, wasUndone } from './failures.js';
 
 export interface BatchedWrite<Key extends { readonly projectId: number }, Answer> {
   /** What is written, in the plural: the name in metrics and traces. */
@@ -20,8 +19,11 @@ export interface BatchedWrite<Key extends { readonly projectId: number }, Answer
   readonly groupKey?: (key: Key) => unknown;
   /** How many rows a key may write. */
   readonly weigh: (key: Key) => number;
-  /** Writes keys in one statement, which is one transaction: an answer or an error for each. It throws what undid the statement as a whole. */
-  readonly write: (keys: readonly Key[]) => Promise<readonly (Answer | Error)[]>;
+  /**
+   * Writes keys in one statement, which is one transaction: an answer or an error for each. It throws what undid the statement as a whole. It waits for a
+   * lock only for a moment, unless the key is written alone.
+   */
+  readonly write: (keys: readonly Key[], isAlone: boolean) => Promise<readonly (Answer | Error)[]>;
   /** Whether what others have written at the same moment was in the way. A lone key is written once more then, and finds it. */
   readonly isCrossed: (error: unknown) => boolean;
 }
@@ -56,7 +58,7 @@ interface Call<Key, Answer> {
  * So the database flushes once for many, and the process reads requests meanwhile.
  *
  * What is wrong with one key is a row of the statement. Where PostgreSQL says that it has undone a statement, such as for a lock, its keys are
- * written again, each alone, in their order. A project whose key meets a lock then is kept apart from the others for a while. Nothing is written again
+ * written again, each alone, in their order; so is a lone key that met a lock. A project whose key meets a lock then is kept apart from the others for a while. Nothing is written again
  * where nobody knows whether it was committed.
  */
 export function createBatchedWrite<Key extends { readonly projectId: number }, Answer>({
@@ -123,17 +125,22 @@ export function createBatchedWrite<Key extends { readonly projectId: number }, A
   }
 
   /** Writes calls by one statement. Other calls start before these are answered, so that the database goes on. */
-  async function send(calls: readonly Call<Key, Answer>[], ended: () => void): Promise<readonly (Answer | Error)[]> {
+  async function send(
+    calls: readonly Call<Key, Answer>[],
+    isAlone: boolean,
+    ended: () => void,
+  ): Promise<readonly (Answer | Error)[]> {
     for (const call of calls) for (const change of call.changes) changing.add(change);
     const keys = calls.map(({ key }) => key);
+    const work = () => write(keys, isAlone);
     const again = (error: unknown) => {
-      if (keys.length === 1 && isCrossed(error)) return write(keys);
+      if (keys.length === 1 && isCrossed(error)) return work();
       throw error;
     };
     const traces = calls.flatMap(({ trace }) => trace ?? []);
     if (batchChannel.hasSubscribers) batchChannel.publish({ name, keys: keys.length } satisfies BatchSize);
     try {
-      return await withSharedSpan(traces, { kind: 'batch', name, keys: keys.length }, () => write(keys).catch(again));
+      return await withSharedSpan(traces, { kind: 'batch', name, keys: keys.length }, () => work().catch(again));
     } finally {
       for (const call of calls) for (const change of call.changes) changing.delete(change);
       ended();
@@ -147,11 +154,11 @@ export function createBatchedWrite<Key extends { readonly projectId: number }, A
       shared -= 1;
     };
     try {
-      const answers = await send(calls, ended);
+      const answers = await send(calls, false, ended);
       dispatch();
       for (const [place, call] of calls.entries()) settle(call, answers[place] as Answer | Error);
     } catch (error) {
-      const isRepeated = calls.length > 1 && wasUndone(error);
+      const isRepeated = calls.length > 1 ? wasUndone(error) : isHeldUp(error);
       if (isRepeated) waiting = [...calls.map((call) => Object.assign(call, { isAlone: true })), ...waiting];
       else for (const { reject } of calls) reject(error);
       dispatch();
@@ -161,13 +168,23 @@ export function createBatchedWrite<Key extends { readonly projectId: number }, A
   async function writeAlone(call: Call<Key, Answer>): Promise<void> {
     const { projectId } = call.key;
     try {
-      const [answer] = await send([call], () => void alone.splice(alone.indexOf(projectId), 1));
+      const [answer] = await send([call], true, () => void alone.splice(alone.indexOf(projectId), 1));
       settle(call, answer as Answer | Error);
     } catch (error) {
-      if ((error as AppError).code === 'UNAVAILABLE') aside.set(projectId, performance.now() + ASIDE_MS);
       call.reject(error);
+      if (isHeldUp(error)) {
+        aside.set(projectId, performance.now() + ASIDE_MS);
+        rejectBehind(call, error);
+      }
     }
     dispatch();
+  }
+
+  /** Those that waited for a call would wait for the same lock, one after the other. */
+  function rejectBehind({ changes }: Call<Key, Answer>, error: unknown): void {
+    const isBehind = (other: Call<Key, Answer>) => other.changes.some((change) => changes.includes(change));
+    for (const other of waiting) if (isBehind(other)) other.reject(error);
+    waiting = waiting.filter((other) => !isBehind(other));
   }
 
   /** Whether a project is kept apart. Forgets the others. */

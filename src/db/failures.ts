@@ -114,6 +114,12 @@ export function isLockTimeout(error: unknown): boolean {
   return codeOf(error) === '55P03' || (codeOf(error) === '57014' && AT_A_ROW.test(String(where)));
 }
 
+/** PostgreSQL has undone the statement for a lock, or because its project is being moved. */
+export function isHeldUp(error: unknown): boolean {
+  const { cause } = error as Error;
+  return cause !== undefined && (isLockTimeout(cause) || isMoving(cause));
+}
+
 /** PostgreSQL has said that it undid the statement. Otherwise nobody knows whether it was committed. */
 export function wasUndone(error: unknown): boolean {
   return leavesSession(error) || leavesSession((error as Error).cause);

@@ -1,3 +1,4 @@
+import type { KeyedRow } from '../db/batched-read.js';
 import {
   type KeyColumns,
   type KeyedRead,
@@ -136,9 +137,11 @@ interface Parts {
   /** Accounts or external ids. */
   readonly links: boolean;
   readonly retries: boolean;
+  /** Whether it waits for a lock as long as any statement. */
+  readonly waits: boolean;
 }
 
-function loginStatement({ links, retries }: Parts): KeyedRead<Login, LoginRow> {
+function loginStatement({ links, retries, waits }: Parts): KeyedRead<Login, LoginRow> {
   const columns = {
     project_id: ['int', ({ projectId }) => projectId],
     ...PROFILE_COLUMNS,
@@ -151,31 +154,30 @@ function loginStatement({ links, retries }: Parts): KeyedRead<Login, LoginRow> {
     (keys, isLone) => Prisma.sql`
     WITH k AS MATERIALIZED (
       SELECT k.*, ${links && !isLone ? REFUSAL : BAN} AS refusal, ${retries ? EARLIER : NO_ANSWER} AS earlier
-      FROM ${isLone ? keys : Prisma.sql`${SHORT_LOCK_LIMIT}, ${keys}`}
+      FROM ${waits ? keys : Prisma.sql`${SHORT_LOCK_LIMIT}, ${keys}`}
     ), ${Prisma.join(written)}
     SELECT k.key_index::int AS "keyIndex", k.refusal, k.earlier, ${SHOWN_COLUMNS}, u.created
     FROM k LEFT JOIN u ON ${IS_USER_OF_KEY}`,
   );
 }
-const [plain, withLinks, withRetries, withBoth] = [
-  loginStatement({ links: false, retries: false }),
-  loginStatement({ links: true, retries: false }),
-  loginStatement({ links: false, retries: true }),
-  loginStatement({ links: true, retries: true }),
-];
+const EITHER = [false, true];
+const STATEMENTS = EITHER.map((links) =>
+  EITHER.map((retries) => EITHER.map((waits) => loginStatement({ links, retries, waits }))),
+);
 
 /**
  * For each login: registers the identity or counts a login of it, and links the accounts that are new. It is one statement, so one transaction:
  * of two first logins at the same time, the unique index of current identities makes the later one count as a login.
  *
- * No two logins may have an identity, an external id or an idempotency key in common. Several logins wait for a lock only for a moment (55P03).
+ * No two logins may have an identity, an external id or an idempotency key in common. Unless it `waits`, it waits for a lock only for a moment
+ * (55P03).
  */
-export const recordLogins: KeyedRead<Login, LoginRow> = (db, logins) => {
-  const hasLinks = logins.some(({ profile }) => profile.accounts.length > 0 || profile.externalId !== null);
-  const hasRetries = logins.some(({ retry }) => retry !== null);
-  const record = hasRetries ? (hasLinks ? withBoth : withRetries) : hasLinks ? withLinks : plain;
-  return record(db, logins);
-};
+export function recordLogins(db: Queryable, logins: readonly Login[], waits: boolean): Promise<KeyedRow<LoginRow>[]> {
+  const links = logins.some(({ profile }) => profile.accounts.length > 0 || profile.externalId !== null);
+  const retries = logins.some(({ retry }) => retry !== null);
+  const statement = STATEMENTS[Number(links)]?.[Number(retries)]?.[Number(waits)] as KeyedRead<Login, LoginRow>;
+  return statement(db, logins);
+}
 
 /** The user of an earlier login, also if they were removed since; null if they were erased. */
 export async function findRegistered(db: Queryable, projectId: number, id: number): Promise<User | null> {

@@ -63,9 +63,9 @@ function changesOf({ projectId, profile, retry }: Login): string[] {
 }
 
 /** Records logins by one statement: a row, or why it was refused, for each of them. */
-async function writeLogins(db: Queryable, logins: readonly Login[]): Promise<(LoginRow | AppError)[]> {
+async function writeLogins(db: Queryable, logins: readonly Login[], waits: boolean): Promise<(LoginRow | AppError)[]> {
   const outcomes = new Array<LoginRow | AppError>(logins.length);
-  for (const row of await recordLogins(db, logins))
+  for (const row of await recordLogins(db, logins, waits))
     outcomes[row.keyIndex - 1] = row.refusal === null || row.earlier !== null ? row : refusalOf(row.refusal);
   return outcomes;
 }
@@ -90,7 +90,7 @@ export function createLogins(db: Database, totals: Totals) {
     name: 'logins',
     changes: changesOf,
     weigh: ({ profile }) => 1 + profile.accounts.length,
-    write: (logins) => writeLogins(db, logins),
+    write: (logins, isAlone) => writeLogins(db, logins, isAlone),
     // Of two first logins of a user at once, the later may find the external id taken before the user.
     isCrossed: (error) => isExternalIdTaken(error) || isKeyTaken(error),
   });

@@ -29,15 +29,22 @@ type Scan = Omit<lists.ScanKey, keyof lists.CountKey | 'state'>;
 /** REST shows all of a user. */
 const EVERYTHING: Wanted = { withAccounts: true };
 
+type Outcome = writes.RemovalRow | Error;
+
 /** Removes users by one statement. Where another request with the key has removed the user at this moment, its answer is there now. */
-async function writeRemovals(db: Queryable, removals: readonly writes.Removal[]): Promise<writes.RemovalRow[]> {
-  const rows = await writes.removeUsers(db, removals);
-  const missed = rows.filter(({ isRemoved, earlier }) => !isRemoved && earlier === null);
-  const repeated = missed.flatMap(({ keyIndex }) => removals[keyIndex - 1] ?? []).filter(({ retry }) => retry !== null);
-  const outcomes = new Map(rows.map((row) => [removals[row.keyIndex - 1], row]));
-  if (repeated.length > 0)
-    for (const row of await writes.removeUsers(db, repeated)) outcomes.set(repeated[row.keyIndex - 1], row);
-  return removals.map((removal) => outcomes.get(removal) as writes.RemovalRow);
+async function writeRemovals(db: Queryable, removals: readonly writes.Removal[], waits: boolean): Promise<Outcome[]> {
+  const outcomes = new Array<Outcome>(removals.length);
+  for (const row of await writes.removeUsers(db, removals, waits)) outcomes[row.keyIndex - 1] = row;
+  for (const [place, removal] of removals.entries()) {
+    const { isRemoved, earlier } = outcomes[place] as writes.RemovalRow;
+    if (isRemoved || earlier !== null || removal.retry === null) continue;
+    // Its failure is no failure of the others, which are removed.
+    outcomes[place] = await writes.removeUsers(db, [removal], waits).then(
+      ([row]) => row as Outcome,
+      (error) => error,
+    );
+  }
+  return outcomes;
 }
 
 /** The current users of a project, which are those who were not removed. Users come with their accounts unless not wanted. */
@@ -97,7 +104,7 @@ export function createUsers(db: Database, totals: Totals) {
     ],
     groupKey: ({ projectId }) => projectId,
     weigh: () => 1,
-    write: (removals) => writeRemovals(db, removals),
+    write: (removals, isAlone) => writeRemovals(db, removals, isAlone),
     isCrossed: isKeyTaken,
   });
 

@@ -1,3 +1,4 @@
+import type { KeyedRow } from '../db/batched-read.js';
 import { isUniqueViolation } from '../db/failures.js';
 import { keyedStatement, Prisma, type Queryable, SHORT_LOCK_LIMIT } from '../db/statements.js';
 import { externalIdKept, externalIdTaken } from '../domain/identities.js';
@@ -19,19 +20,19 @@ export interface RemovalRow {
   readonly earlier: Earlier<null> | null;
 }
 
-/** Removes current users of one project, with audit entries, except where there is an earlier answer to the same key. */
-export const removeUsers = keyedStatement<Removal, RemovalRow>(
-  {
-    project_id: ['int', ({ projectId }) => projectId],
-    id: ['bigint', ({ id }) => id],
-    actor: ['text', ({ actor }) => actor.actor],
-    request_id: ['text', ({ actor }) => actor.requestId],
-    ...KEY_COLUMNS,
-  },
-  // Written so that it fits no index of current users, for the reason that userById has (find-users.ts).
-  (keys, isLone) => Prisma.sql`
+const removalStatement = (waits: boolean) =>
+  keyedStatement<Removal, RemovalRow>(
+    {
+      project_id: ['int', ({ projectId }) => projectId],
+      id: ['bigint', ({ id }) => id],
+      actor: ['text', ({ actor }) => actor.actor],
+      request_id: ['text', ({ actor }) => actor.requestId],
+      ...KEY_COLUMNS,
+    },
+    // Written so that it fits no index of current users, for the reason that userById has (find-users.ts).
+    (keys) => Prisma.sql`
     WITH k AS MATERIALIZED (
-      SELECT k.*, ${EARLIER} AS earlier FROM ${isLone ? keys : Prisma.sql`${SHORT_LOCK_LIMIT}, ${keys}`}
+      SELECT k.*, ${EARLIER} AS earlier FROM ${waits ? keys : Prisma.sql`${SHORT_LOCK_LIMIT}, ${keys}`}
     ), removed AS (
       UPDATE users SET deleted_at = now()
       WHERE project_id = (SELECT project_id FROM k LIMIT 1) AND id = ANY (ARRAY(SELECT id FROM k WHERE earlier IS NULL))
@@ -44,7 +45,22 @@ export const removeUsers = keyedStatement<Removal, RemovalRow>(
       ${storeAnswers(Prisma.sql`'null'::jsonb`, Prisma.sql`k JOIN removed USING (id)`)}
     )
     SELECT k.key_index::int AS "keyIndex", removed.id IS NOT NULL AS "isRemoved", k.earlier FROM k LEFT JOIN removed USING (id)`,
-);
+  );
+
+const hasty = removalStatement(false);
+const patient = removalStatement(true);
+
+/**
+ * Removes current users of one project, with audit entries, except where there is an earlier answer to the same key. Unless it `waits`, it waits
+ * for a lock only for a moment (55P03).
+ */
+export function removeUsers(
+  db: Queryable,
+  removals: readonly Removal[],
+  waits: boolean,
+): Promise<KeyedRow<RemovalRow>[]> {
+  return (waits ? patient : hasty)(db, removals);
+}
 
 /** What became of a restoration. `takenBy` is the current user who has the identity or the external id now, if that user is known. */
 export interface Restoration {

@@ -387,7 +387,7 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
         const retry = index > 4 ? null : { key: index === 4 ? 'key 5' : `key of ${index}`, requestHash: '00' };
         return { projectId: at.projectId, profile, retry };
       });
-      return each([all, ...all.slice(0, 6).map((one) => [one])], (some) => logins.recordLogins(db, some));
+      return each([all, ...all.slice(0, 6).map((one) => [one])], (some) => logins.recordLogins(db, some, at === SMALL));
     }),
   },
   'remove-users': {
@@ -401,7 +401,7 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
         retry: key === null ? null : { key, requestHash: '00' },
       });
       const some = [ofUser(at.id, null), ofUser(at.id + 1, 'key 5'), ofUser(at.id + 2, 'another')];
-      return each([some, ...some.map((one) => [one])], (removals) => writes.removeUsers(db, removals));
+      return each([some, ...some.map((one) => [one])], (removals) => writes.removeUsers(db, removals, at === SMALL));
     }),
     restoreUser: (db, at) => each([BigInt(ROWS + 5), BigInt(at.id)], (id) => writes.restoreUser(db, actor(at), id)),
   },

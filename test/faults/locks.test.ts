@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import type { Json } from '../support/app.js';
 import {
   type Credentials,
@@ -24,7 +24,7 @@ describe.runIf(inject('engine') === 'postgres')(
       project = await userdirJson(database.env, ['project', 'create', '--name', 'Test']);
       server = await startServer({
         ...database.env,
-        ...{ DATABASE_STATEMENT_TIMEOUT_MS: '1000', DEMO: 'off', LOG_LEVEL: 'error' },
+        ...{ DATABASE_STATEMENT_TIMEOUT_MS: '3000', DEMO: 'off', LOG_LEVEL: 'error' },
       });
       other = new pg.Client(database.env['DATABASE_URL']);
       await other.connect();
@@ -77,6 +77,22 @@ describe.runIf(inject('engine') === 'postgres')(
       const [held, ...answers] = await Promise.all([login('held'), ...free]);
       expect(held?.status).toBe(503);
       expect(answers.map(({ body }) => body.data?.recordLogin.user.loginCount)).toEqual(free.map(() => 1));
+      await other.query('ROLLBACK');
+    });
+
+    test('logins that come after one of that user do not wait for it', async () => {
+      const id = (await login('held')).body.data.recordLogin.user.id;
+      await other.query('BEGIN');
+      await other.query('UPDATE users SET login_count = 5 WHERE id = $1', [id]);
+      const ended: string[] = [];
+      const note = (name: string) => () => void ended.push(name);
+      const held = login('held').then(note('held'));
+      await vi.waitUntil(async () => (await other.query('SELECT FROM pg_locks WHERE NOT granted')).rows.length > 0, {
+        timeout: 20_000,
+      });
+      await login('after').then(note('after'));
+      await held;
+      expect(ended).toEqual(['after', 'held']);
       await other.query('ROLLBACK');
     });
 
