@@ -54,7 +54,7 @@ test('the rest of the answer is kept when a nullable field fails', async () => {
 });
 
 test('a mutation whose statement fails is INTERNAL_SERVER_ERROR and changes nothing', async () => {
-  await breakTable('accounts');
+  await breakTable('bans');
   const answer = await project.graphql(
     'mutation { recordLogin(input: { authMethod: "google", authValue: "1" }) { created } }',
   );
