@@ -59,7 +59,7 @@ interface Call<Key, Answer> {
  *
  * What is wrong with one key is a row of the statement. Where PostgreSQL says that it has undone a statement, such as for a lock, its keys are
  * written again, each alone, in their order; so is a lone key that met a lock. A project whose key meets a lock then is kept apart from the others for a while. Nothing is written again
- * where nobody knows whether it was committed.
+ * where it is unknown whether it was committed.
  */
 export function createBatchedWrite<Key extends { readonly projectId: number }, Answer>({
   name,

@@ -120,7 +120,7 @@ export function isHeldUp(error: unknown): boolean {
   return cause !== undefined && (isLockTimeout(cause) || isMoving(cause));
 }
 
-/** PostgreSQL has said that it undid the statement. Otherwise nobody knows whether it was committed. */
+/** PostgreSQL has said that it undid the statement. Otherwise it is unknown whether it was committed. */
 export function wasUndone(error: unknown): boolean {
   return leavesSession(error) || leavesSession((error as Error).cause);
 }

@@ -168,7 +168,7 @@ export async function measureTallies({ options, cleanup, print, median }) {
 
 /** The text and values of the statement that the service runs for the nth new user. */
 async function loginStatement(projectId) {
-  const { recordLogin } = await import('../../dist/users/write-users.sql.js');
+  const { recordLogins } = await import('../../dist/users/logins.sql.js');
   let captured;
   const db = {
     async query(sql) {
@@ -178,14 +178,19 @@ async function loginStatement(projectId) {
   };
   return (n) => {
     const address = `0x${n.toString(16).padStart(40, '0')}`;
-    void recordLogin(db, projectId, {
-      authMethod: 'email',
-      authValue: `newcomer.${n}@example.com`,
-      authValueKey: `newcomer.${n}@example.com`,
-      loginEmail: `newcomer.${n}@example.com`,
-      wallet: null,
+    const email = `newcomer.${n}@example.com`;
+    const profile = {
+      ...{
+        authMethod: 'email',
+        authValue: email,
+        authValueKey: email,
+        loginEmail: email,
+        wallet: null,
+        externalId: null,
+      },
       accounts: [{ network: 'ethereum', publicKey: address, addressKey: address, walletType: 'custodial' }],
-    });
+    };
+    void recordLogins(db, [{ projectId, profile, retry: null }], true);
     return { name: 'login', text: captured.text, values: captured.values };
   };
 }
