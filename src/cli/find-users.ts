@@ -1,8 +1,7 @@
 import { Argument, type Command } from 'commander';
 import { type Position, parse, userFilter, userId } from '../domain/filters.js';
 import { parseIdentity, snakeCase } from '../domain/identities.js';
-import type { User, UserDetails } from '../domain/users.js';
-import { AppError, show } from '../errors.js';
+import { noUser, type User, type UserDetails } from '../domain/users.js';
 import { jsonOption, jsonReportOption, option, parseSince, projectOption, required } from './arguments.js';
 import type { Io, OperationContext } from './operation.js';
 import type { CommandContext } from './run.js';
@@ -115,7 +114,7 @@ const userIdArgument = userId('USER_ID');
 async function getUser({ services, operator }: OperationContext, params: { project: string; userId: string }) {
   const id = parse(userIdArgument, params.userId);
   const user = await services.users.describeUser(await services.projects.getScope(params.project, operator), id);
-  if (user === null) throw new AppError('NOT_FOUND', `There is no user ${show(id)} in this project.`);
+  if (user === null) throw noUser(id);
   return toJson(user);
 }
 

@@ -20,8 +20,8 @@ export interface BatchedWrite<Key extends { readonly projectId: number }, Answer
   /** How many rows a key may write. */
   readonly weigh: (key: Key) => number;
   /**
-   * Writes keys in one statement, which is one transaction: an answer or an error for each. It throws what undid the statement as a whole. It waits for a
-   * lock only for a moment, unless the key is written alone.
+   * Writes keys in one statement, which is one transaction: an answer or an error for each. It throws what undid the statement as a whole. It
+   * waits for a lock only for a moment, unless the key is written alone.
    */
   readonly write: (keys: readonly Key[], isAlone: boolean) => Promise<readonly (Answer | Error)[]>;
   /** Whether what others have written at the same moment was in the way. A lone key is written once more then, and finds it. */
@@ -58,8 +58,8 @@ interface Call<Key, Answer> {
  * So the database flushes once for many, and the process reads requests meanwhile.
  *
  * What is wrong with one key is a row of the statement. Where PostgreSQL says that it has undone a statement, such as for a lock, its keys are
- * written again, each alone, in their order; so is a lone key that met a lock. A project whose key meets a lock then is kept apart from the others for a while. Nothing is written again
- * where it is unknown whether it was committed.
+ * written again, each alone, in their order; so is a lone key that met a lock. A project whose key meets a lock then is kept apart from the
+ * others for a while. Nothing is written again where it is unknown whether it was committed.
  */
 export function createBatchedWrite<Key extends { readonly projectId: number }, Answer>({
   name,
@@ -153,16 +153,15 @@ export function createBatchedWrite<Key extends { readonly projectId: number }, A
     const ended = () => {
       shared -= 1;
     };
-    try {
-      const answers = await send(calls, false, ended);
-      dispatch();
-      for (const [place, call] of calls.entries()) settle(call, answers[place] as Answer | Error);
-    } catch (error) {
+    // Only a failure of the statement: what follows its commit must not write it again.
+    const answers = await send(calls, false, ended).catch((error) => {
       const isRepeated = calls.length > 1 ? wasUndone(error) : isHeldUp(error);
       if (isRepeated) waiting = [...calls.map((call) => Object.assign(call, { isAlone: true })), ...waiting];
       else for (const { reject } of calls) reject(error);
-      dispatch();
-    }
+      return null;
+    });
+    dispatch();
+    if (answers !== null) for (const [place, call] of calls.entries()) settle(call, answers[place] as Answer | Error);
   }
 
   async function writeAlone(call: Call<Key, Answer>): Promise<void> {

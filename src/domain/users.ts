@@ -1,5 +1,6 @@
 import type { Account as AccountModel, User as UserModel } from '../db/generated/prisma/client.js';
 import type { LoginMethod, Network, WalletType } from '../db/generated/prisma/enums.js';
+import { AppError, show } from '../errors.js';
 
 export { LoginMethod, Network, WalletType } from '../db/generated/prisma/enums.js';
 
@@ -73,6 +74,11 @@ type ValueAsRead<Value> = Value extends bigint ? number : Value extends Date ? s
 export interface User extends AsRead<Pick<UserModel, ShownField>> {
   /** Oldest first; absent where they were not read with the user. */
   accounts?: Account[];
+}
+
+/** The error for an id that is of no user of the project. */
+export function noUser(id: bigint): AppError {
+  return new AppError('NOT_FOUND', `There is no user ${show(id)} in this project.`);
 }
 
 /** The weight of a user in a batch (`weigh`): with accounts a user is more rows. */

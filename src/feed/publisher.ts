@@ -147,7 +147,10 @@ export function createChangePublisher(db: Database, retentionMs: number, onFailu
     announce(await sql.publishChanges(db, 0));
     schedulePruning();
     while (!stopped.signal.aborted) {
-      if (listeners.size === 0) await new Promise<void>((resolve) => (wake = resolve));
+      if (listeners.size === 0)
+        await new Promise<void>((resolve) => {
+          wake = resolve;
+        });
       else await pause(BUSY_MS, stopped.signal);
       if (listeners.size > 0) await publishEmbedded();
     }

@@ -7,7 +7,7 @@ import {
   type Queryable,
   SHORT_LOCK_LIMIT,
 } from '../db/statements.js';
-import type { LinkedAccount, Profile } from '../domain/identities.js';
+import { type LinkedAccount, MAX_ACCOUNTS, type Profile } from '../domain/identities.js';
 import type { LoginFields, User } from '../domain/users.js';
 import {
   EARLIER,
@@ -89,7 +89,7 @@ const REFUSAL = Prisma.sql`
         WHEN k.external_id IS NOT NULL AND (SELECT other.id FROM (${currentUserBy('external_id')}) AS other) <> coalesce(had.id, 0)
           THEN 'external id taken'
         WHEN had.id IS NOT NULL AND k.networks <> ''
-          THEN (SELECT accounts::text FROM (${WOULD_HAVE}) AS would_have(accounts) WHERE accounts > 100)
+          THEN (SELECT accounts::text FROM (${WOULD_HAVE}) AS would_have(accounts) WHERE accounts > ${MAX_ACCOUNTS}::int)
       END
       FROM (SELECT) AS always LEFT JOIN LATERAL (${CURRENT_USER_OF_IDENTITY}) AS had ON true
     )
@@ -113,7 +113,7 @@ const WRITTEN_USERS = Prisma.sql`
     )`;
 
 /** Links the accounts that are new. The login wallet becomes external where it was linked as custodial. */
-const LINKED_ACCOUNTS = Prisma.sql`
+const ADDED_ACCOUNTS = Prisma.sql`
     added AS (
       INSERT INTO accounts AS linked (project_id, user_id, network, public_key, address_key, wallet_type)
       SELECT u.project_id, u.id, a.network::network, a.public_key, a.address_key, a.wallet_type::wallet_type
@@ -148,7 +148,7 @@ function loginStatement({ links, retries, waits }: Parts): KeyedRead<Login, Logi
     ...(links && ACCOUNT_COLUMNS),
     ...(retries && KEY_COLUMNS),
   } satisfies KeyColumns<Login>;
-  const written = [WRITTEN_USERS, ...(links ? [LINKED_ACCOUNTS] : []), ...(retries ? [STORED_ANSWERS] : [])];
+  const written = [WRITTEN_USERS, ...(links ? [ADDED_ACCOUNTS] : []), ...(retries ? [STORED_ANSWERS] : [])];
   return keyedStatement(
     columns,
     (keys, isLone) => Prisma.sql`

@@ -17,7 +17,7 @@ import {
 } from '../domain/identities.js';
 import { atMost, isTooLong } from '../domain/input-limits.js';
 import type { ProjectScope } from '../domain/projects.js';
-import type { User } from '../domain/users.js';
+import { noUser, type User } from '../domain/users.js';
 import { AppError, badInput } from '../errors.js';
 import { repeatAnswer, retryOf } from '../projects/idempotency.js';
 import { isKeyTaken } from '../projects/idempotency.sql.js';
@@ -125,8 +125,8 @@ export function createLogins(db: Database, totals: Totals) {
     /** The identity of a user, current or removed. NOT_FOUND. */
     async identityOf(scope: ProjectScope, id: bigint): Promise<Identity> {
       const user = await describeUser(db, scope.projectIdFor('inspect'), id);
-      if (user !== null) return parseIdentity(user, camelCase);
-      throw new AppError('NOT_FOUND', `There is no user ${id} in this project.`);
+      if (user === null) throw noUser(id);
+      return parseIdentity(user, camelCase);
     },
 
     /** Bans an identity from logging in and registering, also after its user is removed. Idempotent. */

@@ -48,8 +48,8 @@ export function toImportRows(records: readonly UserRecord[]): ImportRows {
 }
 
 /**
- * Writes those users whose identity and external id nobody has, with their accounts, in one statement, in the order of the records. Returns the places
- * of the others, from 1. No two records may have the same identity.
+ * Writes those users whose identity and external id are free, with their accounts, in one statement, in the order of the records. Returns the
+ * places of the others, from 1. No two records may have the same identity.
  */
 export async function addUsers(db: Queryable, projectId: number, rows: ImportRows): Promise<number[]> {
   const left = await write<{ place: number }>(db, addMissing(projectId, rows));

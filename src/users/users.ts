@@ -5,9 +5,9 @@ import type { KeyedRead, Queryable } from '../db/statements.js';
 import { LARGEST_ID, type StateFilter, type UserFilter } from '../domain/filters.js';
 import type { Identity } from '../domain/identities.js';
 import type { ProjectScope } from '../domain/projects.js';
-import { type Account, type User, userWeight } from '../domain/users.js';
+import { type Account, noUser, type User, userWeight } from '../domain/users.js';
 import type { Address } from '../domain/wallets.js';
-import { AppError, show } from '../errors.js';
+import { AppError } from '../errors.js';
 import { deleteOldKeys, repeatAnswer, retryOf } from '../projects/idempotency.js';
 import { isKeyTaken } from '../projects/idempotency.sql.js';
 import { findUsersByExternalId, findUsersById, findUsersByIdentity } from './find-users.sql.js';
@@ -88,7 +88,6 @@ export function createUsers(db: Database, totals: Totals) {
     groupKey: lists.scanGroupKey,
     weigh: () => lists.SCANNED,
   });
-  const notFound = (id: bigint) => new AppError('NOT_FOUND', `There is no user ${show(id)} in this project.`);
 
   async function findUser(scope: ProjectScope, id: bigint, { withAccounts } = EVERYTHING): Promise<User | null> {
     const projectId = scope.projectIdFor('read');
@@ -140,7 +139,7 @@ export function createUsers(db: Database, totals: Totals) {
     /** The user, or NOT_FOUND (spec, "GET /server/users/{user_id}"). */
     async getUser(scope: ProjectScope, id: bigint): Promise<User> {
       const user = await findUser(scope, id);
-      if (user === null) throw notFound(id);
+      if (user === null) throw noUser(id);
       return user;
     },
 
@@ -207,11 +206,11 @@ export function createUsers(db: Database, totals: Totals) {
      */
     async removeUser(scope: ProjectScope, id: bigint, requestId: string | null, key: string | null = null) {
       const actor = scope.actorFor('write', requestId, 'remove');
-      if (id > LARGEST_ID) throw notFound(id);
+      if (id > LARGEST_ID) throw noUser(id);
       const retry = key === null ? null : retryOf(key, ['remove', String(id)]);
       const { isRemoved, earlier } = await remove({ projectId: actor.projectId, actor, id, retry });
       if (earlier !== null) repeatAnswer(earlier);
-      else if (!isRemoved) throw notFound(id);
+      else if (!isRemoved) throw noUser(id);
       else totals.countChange(actor.projectId);
     },
 
@@ -221,10 +220,10 @@ export function createUsers(db: Database, totals: Totals) {
      */
     async restoreUser(scope: ProjectScope, id: bigint, requestId: string | null = null): Promise<void> {
       const actor = scope.actorFor('restore', requestId);
-      if (id > LARGEST_ID) throw notFound(id);
+      if (id > LARGEST_ID) throw noUser(id);
       const { outcome, takenBy } = await writes.restoreUser(db, actor, id);
       if (outcome === 'restored') return;
-      if (outcome === 'unknown') throw notFound(id);
+      if (outcome === 'unknown') throw noUser(id);
       if (outcome === 'current') throw new AppError('CONFLICT', `User ${id} is not removed.`);
       const other = takenBy === null ? 'another user' : `user ${takenBy}`;
       const why =
