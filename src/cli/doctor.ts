@@ -7,21 +7,28 @@ import { runThenClose } from '../closers.js';
 import { BUILD_ADVICE, findBuildFault, PACKAGE, VERSION } from '../config/build.js';
 import { type Config, ConfigError, type Environment, findMisspelt, LOOPBACK, parseConfig } from '../config/config.js';
 import { SETTINGS } from '../config/settings.js';
-import { createContext } from '../context.js';
 import { DataDirLockedError, LOCK_WAIT_MS } from '../db/lock.js';
 import { addCommand, jsonOption, option } from './arguments.js';
 import { adviseConnection } from './connection-failure.js';
 import { NotListeningError, runRemotely } from './control-socket.js';
-import { type ExaminationParams, examinationOf, examineDatabase } from './doctor-database.js';
+import type { ExaminationParams } from './doctor-database.js';
 import { checkDatabaseUrls, type Finding, failed, type Outcome, passed, skipped, warning } from './doctor-server.js';
+import type { OperationContext } from './operation.js';
 import { type CommandContext, ReportedFailure } from './run.js';
 import { counted, explainFailure, formatFindings, paint, writeNotice } from './terminal.js';
 
 const HELP = `
 ✓ passed, ! warning, ✗ failed, - not checked. Exits with 1 if a check failed.`;
 
+/** Loaded only where a database is examined, because all commands would take longer. */
+const loadExamination = () => import('./doctor-database.js');
+
 /** Examines the database in the process that has it open. */
-const EXAMINATION = { name: 'doctor', run: examineDatabase };
+const EXAMINATION = {
+  name: 'doctor',
+  run: async (context: OperationContext, params: ExaminationParams) =>
+    (await loadExamination()).examineDatabase(context, params),
+};
 
 export function addDoctorCommand(program: Command, { env, operations }: CommandContext): void {
   operations.set(EXAMINATION.name, EXAMINATION);
@@ -186,6 +193,7 @@ async function checkDatabase(config: Config, totals: boolean): Promise<Finding[]
   if (db.engine === 'embedded' && !existsSync(join(db.dataDir, 'pgdata')))
     return [{ id: 'database', ...skipped('there is none yet; the first start or command creates it') }];
   try {
+    const { examinationOf } = await loadExamination();
     return await examine(config, examinationOf(config, totals));
   } catch (error) {
     // Another command uses the data directory, or a server is starting or closing. Neither is a problem.
@@ -196,6 +204,7 @@ async function checkDatabase(config: Config, totals: boolean): Promise<Finding[]
 }
 
 async function examine(config: Config, params: ExaminationParams): Promise<Finding[]> {
+  const { createContext } = await import('../context.js');
   const context = createContext(config, {
     command: 'userdir doctor',
     asRequests: true,
@@ -207,7 +216,7 @@ async function examine(config: Config, params: ExaminationParams): Promise<Findi
       // Not context.open(), which would apply migrations.
       await context.lockDataDirectory();
       await context.db.start();
-      return (await examineDatabase(context, params)).findings;
+      return (await (await loadExamination()).examineDatabase(context, params)).findings;
     } catch (error) {
       const socket = error instanceof DataDirLockedError ? error.holder.controlSocket : undefined;
       if (socket === undefined) throw error;

@@ -1,11 +1,10 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { type Command, InvalidArgumentError } from 'commander';
-import { readProjectIds, setProjectIds } from '../cells/cells.js';
-import { abortMove, findMoved, inspectMove, type MoveOptions, moveProject } from '../cells/project-move.js';
+import type { MoveOptions } from '../cells/project-move.js';
 import { runThenClose } from '../closers.js';
 import { type Config, type Environment, parseConfig } from '../config/config.js';
-import { createDatabase, type Database } from '../db/database.js';
+import type { Database } from '../db/database.js';
 import { AppError } from '../errors.js';
 import { appIdArgument, jsonOption, option, required } from './arguments.js';
 import type { Io, OperationContext } from './operation.js';
@@ -13,6 +12,10 @@ import type { CommandContext } from './run.js';
 import { counted, writeNotice } from './terminal.js';
 
 /** The commands for several cells: databases, each with projects of its own. */
+
+/** Loaded only where they are used, because all commands would take longer. */
+const loadCells = () => import('../cells/cells.js');
+const loadMove = () => import('../cells/project-move.js');
 
 const MOVE_HELP = `
 Copies the project while it is used, and then holds its requests for about a second. It can be interrupted or killed at
@@ -69,8 +72,10 @@ export function addCellCommands(project: Command, { env, define }: CommandContex
     examples: ['project ids', 'project ids --range 1000001-2000000'],
     takes: [option('--range <FIRST-LAST>', 'a range that no other cell has', parseRange), jsonOption()],
     params: ({ range = null }) => ({ range }),
-    run: async ({ db }, { range }: { range: [number, number] | null }) =>
-      range === null ? readProjectIds(db) : setProjectIds(db, ...range),
+    run: async ({ db }, { range }: { range: [number, number] | null }) => {
+      const { readProjectIds, setProjectIds } = await loadCells();
+      return range === null ? readProjectIds(db) : setProjectIds(db, ...range);
+    },
     print: ({ first, last, next }) => `New projects get ids from ${first} to ${last}, next ${next}.`,
   });
 }
@@ -79,6 +84,8 @@ async function moveOrAbort(env: Environment, context: OperationContext, params: 
   const { db, services, operator } = context;
   if (db.engineUsage() !== null)
     throw new Error('The embedded database is no cell. Set DATABASE_URL to the database of the project.');
+  const { createDatabase } = await import('../db/database.js');
+  const { abortMove, inspectMove, moveProject } = await loadMove();
   const target = createDatabase({ engine: 'postgres', url: params.to, ...TARGET });
   return runThenClose(async () => {
     await requireReachable(target);
@@ -103,6 +110,7 @@ async function moveOrAbort(env: Environment, context: OperationContext, params: 
 
 /** The result of a command that was killed when it had done everything. */
 async function alreadyMoved(target: Database, { appId, to }: MoveParams, error: AppError) {
+  const { findMoved } = await loadMove();
   const id = error.code === 'NOT_FOUND' ? await findMoved(target, appId) : null;
   if (id === null) throw error;
   const { host, pathname } = new URL(to);

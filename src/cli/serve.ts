@@ -6,7 +6,8 @@ import type { Started } from '../app/channel.js';
 import { alone, connectToPrimary, type Supervisor } from '../app/worker.js';
 import { type Closer, runThenClose } from '../closers.js';
 import { type Config, findMisspelt, LOOPBACK, parseConfig } from '../config/config.js';
-import { type Context, createContext } from '../context.js';
+import type { Context } from '../context.js';
+import { prepareEngine } from '../db/embedded.js';
 import { isUnreachable } from '../db/failures.js';
 import { LOCK_WAIT_MS } from '../db/lock.js';
 import type { Operator } from '../domain/operators.js';
@@ -18,7 +19,6 @@ import { printBanner } from './banner.js';
 import { controlSocketPath, removeControlSocket, serveControlSocket } from './control-socket.js';
 import { makeLink } from './dashboard.js';
 import { openDemo } from './demo.js';
-import { examinationOf, examineDatabase } from './doctor-database.js';
 import type { Finding } from './doctor-server.js';
 import type { Operations } from './operation.js';
 import { type CommandContext, dashboardUrlOf, operatorOf, ReportedFailure } from './run.js';
@@ -73,10 +73,11 @@ const shutdownMs = ({ requestTimeoutMs }: Config) => requestTimeoutMs + SHUTDOWN
 
 /** Serves until it has to stop; resolves when everything is closed. */
 async function serve(config: Config, log: Logger, operations: Operations, supervisor: Supervisor): Promise<void> {
-  // Imported here, because every other command starts in half the time without the HTTP server.
-  const { createServer } = await import('../app/app.js');
-  setFlagsFromString(GC_FLAGS);
   const isEmbedded = config.db.engine === 'embedded';
+  if (isEmbedded) prepareEngine();
+  // Imported here, because every other command starts in half the time without the HTTP server.
+  const [{ createServer }, { createContext }] = await Promise.all([import('../app/app.js'), import('../context.js')]);
+  setFlagsFromString(GC_FLAGS);
   const controlSocket = isEmbedded ? controlSocketPath(config.dataDir) : undefined;
   const lost = new AbortController();
   const context = createContext(config, {
@@ -107,6 +108,7 @@ async function serve(config: Config, log: Logger, operations: Operations, superv
       // A page contains a secret in demo mode only: with the embedded database, on a loopback address, under the name of this machine
       // (the scripts of another site could read the page), and not through a proxy, whose clients are unknown.
       examine: async () => {
+        const { examinationOf, examineDatabase } = await import('./doctor-database.js');
         const { findings } = await examineDatabase(context, examinationOf(config, false));
         return findings.flatMap(toCheck);
       },
