@@ -62,7 +62,16 @@ interface AccountInput {
 /** How the caller's interface spells the fields, so that an error names the field that the caller wrote. */
 export type Spelling = (field: string) => string;
 export const snakeCase: Spelling = (field) => field;
-export const camelCase: Spelling = (field) => field.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase());
+export const camelCase: Spelling = (field) => {
+  let spelled = camelCased.get(field);
+  if (spelled === undefined) {
+    spelled = field.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase());
+    camelCased.set(field, spelled);
+  }
+  return spelled;
+};
+/** Every login asks for some. Fields are named by this program only, so there are few. */
+const camelCased = new Map<string, string>();
 
 const AUTH_METHOD = /^[a-z0-9][a-z0-9._-]{0,63}$/;
 const AUTH_METHOD_FORM =

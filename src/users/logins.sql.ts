@@ -25,6 +25,7 @@ import {
   LOGIN_UPDATES,
   linkedAccount,
   SHOWN_COLUMNS,
+  shownColumns,
 } from './user-columns.sql.js';
 
 /* Logins are the most frequent writes by far, and share statements. No model can say them. */
@@ -98,19 +99,28 @@ const BAN = Prisma.sql`CASE WHEN ${IS_BANNED} THEN 'banned' END`;
 
 const IS_USER_OF_KEY = Prisma.sql`u.project_id = k.project_id AND u.auth_method = k.auth_method AND u.auth_value_key = k.auth_value_key`;
 
-/** Registers or counts. Users are locked in one order. */
-const WRITTEN_USERS = Prisma.sql`
-    u AS (
+/** Registers or counts. */
+const writeUsers = (keys: Prisma.Sql) => Prisma.sql`
       INSERT INTO users AS existing (project_id, ${LOGIN_COLUMN_NAMES}, last_login, login_count)
-      SELECT project_id, ${LOGIN_COLUMN_NAMES}, now(), 1 FROM k
-      WHERE refusal IS NULL AND earlier IS NULL
-      ORDER BY project_id, auth_method, auth_value_key
+      SELECT project_id, ${LOGIN_COLUMN_NAMES}, now(), 1 FROM ${keys}
       ON CONFLICT (project_id, auth_method, auth_value_key) WHERE deleted_at IS NULL DO UPDATE SET
         ${LOGIN_UPDATES},
         last_login = greatest(existing.last_login, excluded.last_login),
-        login_count = least(existing.login_count::bigint + 1, 2147483647)
+        login_count = least(existing.login_count::bigint + 1, 2147483647)`;
+
+/** Users are locked in one order. */
+const WRITTEN_USERS = Prisma.sql`
+    u AS (
+      ${writeUsers(Prisma.sql`k
+      WHERE refusal IS NULL AND earlier IS NULL
+      ORDER BY project_id, auth_method, auth_value_key`)}
       RETURNING *, xmax = 0 AS created
     )`;
+
+/** A lone login that only registers or counts, in two thirds of the time. There is no row where it is refused. */
+const loneStatement = (keys: Prisma.Sql) => Prisma.sql`
+    ${writeUsers(Prisma.sql`${keys} WHERE ${IS_BANNED} IS NULL`)}
+    RETURNING 1 AS "keyIndex", NULL AS refusal, ${NO_ANSWER} AS earlier, ${shownColumns('existing')}, xmax = 0 AS created`;
 
 /** Links the accounts that are new. The login wallet becomes external where it was linked as custodial. */
 const ADDED_ACCOUNTS = Prisma.sql`
@@ -149,16 +159,17 @@ function loginStatement({ links, retries, waits }: Parts): KeyedRead<Login, Logi
     ...(retries && KEY_COLUMNS),
   } satisfies KeyColumns<Login>;
   const written = [WRITTEN_USERS, ...(links ? [ADDED_ACCOUNTS] : []), ...(retries ? [STORED_ANSWERS] : [])];
-  return keyedStatement(
-    columns,
-    (keys, isLone) => Prisma.sql`
+  return keyedStatement(columns, (given, isLone) => {
+    const keys = waits ? given : Prisma.sql`${SHORT_LOCK_LIMIT}, ${given}`;
+    if (isLone && !links && !retries) return loneStatement(keys);
+    return Prisma.sql`
     WITH k AS MATERIALIZED (
       SELECT k.*, ${links && !isLone ? REFUSAL : BAN} AS refusal, ${retries ? EARLIER : NO_ANSWER} AS earlier
-      FROM ${waits ? keys : Prisma.sql`${SHORT_LOCK_LIMIT}, ${keys}`}
+      FROM ${keys}
     ), ${Prisma.join(written)}
     SELECT k.key_index::int AS "keyIndex", k.refusal, k.earlier, ${SHOWN_COLUMNS}, u.created
-    FROM k LEFT JOIN u ON ${IS_USER_OF_KEY}`,
-  );
+    FROM k LEFT JOIN u ON ${IS_USER_OF_KEY}`;
+  });
 }
 const EITHER = [false, true];
 const STATEMENTS = EITHER.map((links) =>
@@ -170,7 +181,7 @@ const STATEMENTS = EITHER.map((links) =>
  * of two first logins at the same time, the unique index of current identities makes the later one count as a login.
  *
  * No two logins may have an identity, an external id or an idempotency key in common. Unless it `waits`, it waits for a lock only for a moment
- * (55P03).
+ * (55P03). A lone login may have no row: it is banned.
  */
 export function recordLogins(db: Queryable, logins: readonly Login[], waits: boolean): Promise<KeyedRow<LoginRow>[]> {
   const links = logins.some(({ profile }) => profile.accounts.length > 0 || profile.externalId !== null);

@@ -20,13 +20,16 @@ const sqlList = (parts: readonly string[]) => Prisma.raw(parts.join(', '));
 export const LOGIN_COLUMNS = selectColumns(({ from }) => from === 'login');
 const WRITTEN_COLUMNS = selectColumns(({ from }) => from !== undefined);
 
-/** A row of users `u` as a `User` without accounts. */
-export const SHOWN_COLUMNS = sqlList(
-  selectColumns(({ isShown }) => isShown === true).map(({ name, field, type }) => {
-    const value = type === 'login_method' ? `u.${name}::text` : `u.${name}`;
-    return value === `u.${field}` ? value : `${value} AS "${field}"`;
-  }),
-);
+/** A row of users as a `User` without accounts. */
+export const shownColumns = (row: string) =>
+  sqlList(
+    selectColumns(({ isShown }) => isShown === true).map(({ name, field, type }) => {
+      const value = type === 'login_method' ? `${row}.${name}::text` : `${row}.${name}`;
+      return value === `${row}.${field}` ? value : `${value} AS "${field}"`;
+    }),
+  );
+/** The same of users `u`. */
+export const SHOWN_COLUMNS = shownColumns('u');
 
 /** A row of users `u` under the keys of the import format. */
 export const EXPORTED_COLUMNS = sqlList(

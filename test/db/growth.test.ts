@@ -518,7 +518,7 @@ const NO_STATEMENTS: Record<string, readonly string[]> = {
   'totals/sign-ups': ['signUpsGroupKey'],
   'totals/time-ranges': ['bucketCoverOf', 'isOpenAtEnd', 'isOpenAtStart'],
   'totals/totals': ['methodIs', 'startOfRank', 'totalOf'],
-  'user-columns': ['changesFields', 'importedArrays', 'pickUser', 'toUser', 'usersOf'],
+  'user-columns': ['changesFields', 'importedArrays', 'pickUser', 'shownColumns', 'toUser', 'usersOf'],
   // These look at the server and at its catalog, or copy a whole project to another database.
   cells: [
     'createProbe',
