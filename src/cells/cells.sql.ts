@@ -77,7 +77,7 @@ export async function readCellRights(db: Queryable): Promise<CellRights> {
 /** Of a project that may be about to move. */
 const probeName = (projectId: number) => `userdir_probe_${projectId}`;
 
-/** Something that a subscription to this database finds, and one to another database does not. */
+/** Something that a subscription to this database finds, and one to another database, which would wait forever, does not. */
 export async function createProbe(db: Queryable, projectId: number): Promise<void> {
   await db.query(Prisma.raw(`CREATE PUBLICATION ${probeName(projectId)} FOR TABLE projects`));
 }

@@ -14,7 +14,7 @@ import { findOwnersOfBatch, findWalletOwners, type VerdictRow, type WalletKey, t
 const MAX_SHARED_LINKS = 8;
 /** How many links each later statement reads, for this address alone. */
 const MAX_LINKS_READ = 2_000;
-/** How many statements for many wallets a project may have at once. */
+/** How many statements for many wallets a project may have at once: a GraphQL operation with many lists would take every connection. */
 const CONCURRENT_STATEMENTS = 2;
 
 interface ManyWallets {
