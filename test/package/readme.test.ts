@@ -185,6 +185,19 @@ test('every link within the repository has a target', async () => {
   await Promise.all(links.map((link) => access(link)));
 });
 
+test('docs/README.md says how many minutes a page takes, as the page itself does, at 200 words a minute', async () => {
+  const links = [...guide('docs/README.md').matchAll(/\]\(([\w/]+\.md)\) \((\d+)\)/g)];
+  const stated = links.map(([, path = '', minutes]) => ({ path, minutes: Number(minutes) }));
+  expect(stated.length).toBeGreaterThan(10);
+  for (const { path, minutes } of stated) {
+    const { text } = await readPage(`docs/${path}`);
+    const takes = text.split(/\s+/).length / 200;
+    expect(Math.abs(minutes - takes), `${path} takes ${takes} minutes`).toBeLessThan(Math.max(1, takes / 4));
+    const itself = /\b(\d+) minutes?\b/.exec(text.split('\n\n')[1] ?? '')?.[1] ?? minutes;
+    expect(Number(itself), path).toBe(minutes);
+  }
+});
+
 test('the README is short, and shows six existing settings', () => {
   const readme = guide(README);
   expect(readme.trimEnd().split('\n').length).toBeLessThanOrEqual(120);
