@@ -6,7 +6,8 @@ import type { Config } from './config/config.js';
 import type { OnFailure } from './db/background.js';
 import { createDatabase, type Database, type DatabaseOptions } from './db/database.js';
 import { type DataDirLock, type DataDirLostError, type LockOptions, lockDataDir } from './db/lock.js';
-import { migrate } from './db/migrate.js';
+import { type MigrateOptions, migrate } from './db/migrate.js';
+import type { Tell } from './db/migration-steps.js';
 import { createChanges } from './feed/changes.js';
 import { createWebhooks } from './feed/webhooks.js';
 import { createAudit } from './projects/audit.js';
@@ -28,11 +29,15 @@ export interface Context {
   readonly services: Services;
   /** Locks the data directory of an embedded database for this process; throws DataDirLockedError. */
   lockDataDirectory(): Promise<void>;
-  /** Locks the data directory, opens the database and applies missing migrations; returns their names. */
-  open(): Promise<string[]>;
+  /** Locks the data directory, opens the database and applies missing migrations, unless told otherwise; returns their names. */
+  open(options?: OpenOptions): Promise<string[]>;
   /** Whether the database has been opened and not closed. */
   readonly isOpen: boolean;
   close(): Promise<void>;
+}
+
+export interface OpenOptions extends Pick<MigrateOptions, 'signal' | 'waitMs'> {
+  readonly migrates?: boolean;
 }
 
 export interface ContextOptions extends DatabaseOptions {
@@ -46,6 +51,8 @@ export interface ContextOptions extends DatabaseOptions {
   readonly onLost?: (error: DataDirLostError) => void;
   /** Called with a sentence for the operator when it takes long to find out whether another holder is alive. */
   readonly onDoubt?: LockOptions['onDoubt'];
+  /** Called with what the migrations are doing. */
+  readonly onMigrating?: Tell;
 }
 
 /** The settings of the services. */
@@ -104,12 +111,13 @@ export function createContext(config: Config, options: ContextOptions): Context 
     services,
     lockDataDirectory,
     isOpen: false,
-    async open() {
+    async open({ migrates = true, ...limits }: OpenOptions = {}) {
       await lockDataDirectory();
       await db.start();
       await db.check();
       if (options.serving) await db.requireSessions();
-      const applied = await migrate(db.direct);
+      const { onMigrating: tell } = options;
+      const applied = migrates ? await migrate(db, { ...limits, ...(tell && { tell }) }) : [];
       context.isOpen = true;
       if (options.serving) {
         services.changes.start();

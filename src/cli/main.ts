@@ -5,7 +5,7 @@ import { createProgram } from './program.js';
 import { ReportedFailure } from './run.js';
 import { explainFailure } from './terminal.js';
 
-/** Exit codes: 0 done, 1 refused or failed with a reason on stderr, 2 wrong usage. */
+/** Exit codes: 0 done, 1 refused or failed with a reason on stderr, 2 wrong usage. An error may have another one. */
 const FAILED = 1;
 const WRONG_USAGE = 2;
 
@@ -44,5 +44,5 @@ function report(error: unknown): number {
   if (error instanceof ConfigError)
     process.stderr.write(`${[error.message, ...findMisspelt(process.env)].join('\n')}\n`);
   else process.stderr.write(`userdir: ${explainFailure(error)}\n`);
-  return FAILED;
+  return (error as { exitCode?: number }).exitCode ?? FAILED;
 }

@@ -31,7 +31,7 @@ Settings are environment variables; docs/configuration.md lists all of them:
   HOST, PORT    where serve listens (default: 127.0.0.1, 4000)
   LOG_LEVEL     the lowest level that serve logs (default: info)
 
-Exit codes: 0 done, 1 refused or failed, 2 wrong usage.`;
+Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 4 try again later.`;
 
 export function addServeCommand(program: Command, { env, operations }: CommandContext): void {
   addCommand(program, {
@@ -87,6 +87,7 @@ async function serve(config: Config, log: Logger, operations: Operations, superv
     onBackgroundFailure: (err, what) => log.warn({ err }, `${what} failed in the background and will be retried.`),
     onLost: (error) => lost.abort(error),
     onDoubt: (sentence) => log.warn(sentence),
+    onMigrating: (sentence, isDetail) => (isDetail ? log.debug(sentence) : log.info(sentence)),
     onIdleError: (err) => log.warn({ err }, 'A connection to the database broke and will be replaced.'),
     onReplica: (err) =>
       err === null

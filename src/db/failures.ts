@@ -114,6 +114,9 @@ export function isLockTimeout(error: unknown): boolean {
   return codeOf(error) === '55P03' || (codeOf(error) === '57014' && AT_A_ROW.test(String(where)));
 }
 
+/** A statement was given up because of its limits for locks and for time. */
+export const isHeldBack = hasCode(/^(55P03|57014)$/);
+
 /** PostgreSQL has undone the statement for a lock, or because its project is being moved. */
 export function isHeldUp(error: unknown): boolean {
   const { cause } = error as Error;
