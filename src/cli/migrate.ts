@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { type PlannedMigration, planMigrations } from '../db/migrate.js';
+import type { PlannedMigration } from '../db/migrate.js';
 import { jsonOption, option, parseDuration } from './arguments.js';
 import type { CommandContext } from './run.js';
 import { counted } from './terminal.js';
@@ -27,7 +27,11 @@ export function addMigrateCommand(program: Command, { define }: CommandContext):
     ],
     // Every operation opens the database first, which applies the missing migrations.
     opens: ({ dryRun, wait }) => ({ migrates: !dryRun, ...(wait !== undefined && { waitMs: wait }) }),
-    run: async ({ db, applied }, { dryRun }) => (dryRun ? { planned: await planMigrations(db.direct) } : { applied }),
+    run: async ({ db, applied }, { dryRun }) => {
+      if (!dryRun) return { applied };
+      const { planMigrations } = await import('../db/migrate.js');
+      return { planned: await planMigrations(db.direct) };
+    },
     print: (result) => ('planned' in result ? printPlan(result.planned) : printApplied(result.applied)),
   });
 }

@@ -11,6 +11,8 @@ export const LOCK_MS = 300;
 export const STATEMENT_MS = 450;
 /** How long a step is tried again, and how long one without a transaction waits for the transactions before it. */
 export const LONGEST_WAIT_MS = 300_000;
+/** The largest that PostgreSQL takes. */
+const MAX_LOCK_TIMEOUT_MS = 2 ** 31 - 1;
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 5_000;
 const TELL_MS = 10_000;
@@ -76,7 +78,7 @@ export async function runStep(run: Run, { name }: Migration, step: Step, done: (
   } else {
     await untilFree(run, what, async () => {
       // Nobody waits in line behind what such a step waits for.
-      await client.query(`SET lock_timeout = ${run.waitMs}`);
+      await client.query(`SET lock_timeout = ${Math.min(run.waitMs, MAX_LOCK_TIMEOUT_MS)}`);
       await dropBrokenIndex(run, step.sql);
       const startedAt = performance.now();
       await run

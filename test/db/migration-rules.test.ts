@@ -145,6 +145,12 @@ describe.runIf(inject('engine') === 'postgres')('what a step in one transaction 
     await db.drop();
   });
 
+  interface Table {
+    readonly name: string;
+    readonly file: number;
+    readonly scans: number;
+    readonly changed: number;
+  }
   const TABLES = `
     SELECT c.relname AS name, pg_relation_filenode(c.oid) AS file, pg_stat_get_xact_numscans(c.oid)::int AS scans,
            (pg_stat_get_xact_tuples_updated(c.oid) + pg_stat_get_xact_tuples_deleted(c.oid))::int AS changed
@@ -169,17 +175,20 @@ describe.runIf(inject('engine') === 'postgres')('what a step in one transaction 
       .replace(/Lock$/, '')
       .replace(/(?<=.)(?=[A-Z])/g, ' ')
       .toUpperCase();
-  const filesOf = (rows: { name: string; file: number }[]) => new Map(rows.map(({ name, file }) => [name, file]));
+  /** PostgreSQL counts for a session until it has time to add that up, so a step is what is between two looks. */
+  const readTables = async () =>
+    new Map((await client.query<Table>(TABLES)).rows.map(({ name, ...counted }) => [name, counted]));
 
   /** Runs a step, and leaves what it does. */
   async function measure(sql: string) {
     await client.query('BEGIN');
-    const before = filesOf((await client.query(TABLES)).rows);
+    const before = await readTables();
     await client.query(sql);
     const locked = (await client.query(LOCKS)).rows;
-    const after = (await client.query(TABLES)).rows;
+    const after = await readTables();
     await client.query('COMMIT');
-    const old = after.filter(({ name }) => before.has(name));
+    const differing = (what: 'file' | 'scans' | 'changed') =>
+      [...before.keys()].filter((name) => after.get(name)?.[what] !== before.get(name)?.[what]);
     return {
       // A table that is new in this transaction is nobody else's yet, and what is only read is not worth a word.
       locks: locked
@@ -190,9 +199,9 @@ describe.runIf(inject('engine') === 'postgres')('what a step in one transaction 
         }))
         .filter(({ lock }) => lock !== 'ACCESS SHARE')
         .toSorted((a, b) => a.table.localeCompare(b.table)),
-      scanned: old.filter(({ scans }) => scans > 0).map(({ name }) => name),
-      rewritten: old.filter(({ name, file }) => before.get(name) !== file).map(({ name }) => name),
-      changed: old.filter(({ changed }) => changed > 0).map(({ name }) => name),
+      scanned: differing('scans'),
+      rewritten: differing('file'),
+      changed: differing('changed'),
     };
   }
 
