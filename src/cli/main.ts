@@ -39,7 +39,7 @@ export async function runProgram(program: Command): Promise<void> {
 
 function report(error: unknown): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : WRONG_USAGE;
-  if (error instanceof ReportedFailure) return FAILED;
+  if (error instanceof ReportedFailure) return error.exitCode;
   // A missing setting may be set under a misspelt name.
   if (error instanceof ConfigError)
     process.stderr.write(`${[error.message, ...findMisspelt(process.env)].join('\n')}\n`);

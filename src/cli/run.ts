@@ -15,8 +15,12 @@ import { NotListeningError, runRemotely } from './control-socket.js';
 import type { Io, Operation, OperationContext, Operations } from './operation.js';
 import { type ListForm, listPrinter, writeNotice, writeToStdout } from './terminal.js';
 
-/** Ends the command with exit code 1. The report on stdout has already told why. */
-export class ReportedFailure extends Error {}
+/** Ends the command with an exit code. The report on stdout has already told why. */
+export class ReportedFailure extends Error {
+  constructor(readonly exitCode = 1) {
+    super();
+  }
+}
 
 /** An operation that says how its database is opened. */
 interface OpeningOperation<Params, Result> extends Operation<Params, Result> {

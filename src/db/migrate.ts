@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Pool, PoolClient } from 'pg';
 import { withConnection } from './connection.js';
 import type { Database } from './database.js';
-import { isNotPermitted } from './failures.js';
+import { isNotPermitted, RefusedError } from './failures.js';
 import { type Migration, readMigrations, type Step } from './migration-files.js';
 import {
   inTransaction,
@@ -45,11 +45,6 @@ export interface MigrateOptions {
   readonly signal?: AbortSignal;
   /** How long each step may wait for other transactions. */
   readonly waitMs?: number;
-}
-
-/** This role may not migrate. Somebody else can. */
-export class RefusedError extends Error {
-  override name = 'RefusedError';
 }
 
 /** A migration that is not applied, or in part. */
@@ -177,13 +172,10 @@ async function roleOf(client: PoolClient): Promise<string> {
 /** Says which role may not apply which migration, or may not read which ones are applied. */
 function refusal(role: string, [next, ...others]: readonly Migration[], reason: string, cause?: unknown): RefusedError {
   const more = others.length === 0 ? '' : ` and ${others.length} more`;
-  const what = next === undefined ? 'read which migrations are applied' : `apply the migration ${next.name}${more}`;
-  return new RefusedError(
-    `The role ${role} may not ${what}: ${reason}. Run userdir migrate as the owner of the tables.`,
-    {
-      cause,
-    },
-  );
+  const lacking = next === undefined ? '' : `the migration ${next.name}${more}`;
+  const what = next === undefined ? 'read which migrations are applied' : `apply ${lacking}`;
+  const sentence = `The role ${role} may not ${what}: ${reason}. Run userdir migrate as the owner of the tables.`;
+  return new RefusedError(sentence, lacking, cause);
 }
 
 async function applyAll(run: Run, missing: readonly Missing[]): Promise<void> {

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { PoolClient } from 'pg';
-import { isConflict, isHeldBack } from './failures.js';
+import { HeldUpError, isConflict, isHeldBack } from './failures.js';
 import type { Migration, Step } from './migration-files.js';
 
 /** How a migration changes tables that are being used: each lock is asked for a moment only, and again later. */
@@ -29,12 +29,6 @@ export interface Run {
   readonly waitMs: number;
   /** Calls `progress` from time to time with what the session does, as far as the database can tell. */
   watch<Result>(progress: (text: string) => void, work: () => Promise<Result>): Promise<Result>;
-}
-
-/** The database was in use all the time. To try again later may help. */
-export class HeldUpError extends Error {
-  override name = 'HeldUpError';
-  readonly exitCode = 4;
 }
 
 export const seconds = (startedAt: number) => `${((performance.now() - startedAt) / 1_000).toFixed(1)} s`;
