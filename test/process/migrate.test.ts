@@ -3,6 +3,7 @@ import pg from 'pg';
 import { afterAll, afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
 import { parseConfig } from '#dist/config/config.js';
 import { createDatabase } from '#dist/db/database.js';
+import { freePort } from '../support/cluster.js';
 import { outcomeOf, type Settings, spawnUserdir, userdir, userdirJson } from '../support/command.js';
 import { copyTemplate, createEmptyDatabase, type TestDatabase } from '../support/engines.js';
 import { makeRelease, type Release } from '../support/release.js';
@@ -165,5 +166,29 @@ test.runIf(inject('engine') === 'postgres')(
     await holder.query('COMMIT');
     await holder.end();
     expect(JSON.parse((await runNewer('migrate', '--json')).stdout)).toEqual({ applied: [NAME] });
+  },
+);
+
+test.runIf(inject('engine') === 'postgres')(
+  'a server that waits for a moment to migrate says so at /readyz, and ends at SIGTERM',
+  async () => {
+    const holder = new pg.Client(database.env['DATABASE_URL']);
+    await holder.connect();
+    await holder.query('BEGIN; SELECT count(*) FROM users');
+    const port = await freePort();
+    const server = spawnUserdir({ ...settings, PORT: String(port) }, ['serve', '--json'], newer.command);
+    const outcome = outcomeOf(server);
+    let log = '';
+    while (!log.includes('waits for other transactions')) log += (await once(server.stderr, 'data'))[0];
+    const answer = await fetch(`http://127.0.0.1:${port}/readyz`);
+    expect({ status: answer.status, body: await answer.json() }).toEqual({
+      status: 503,
+      body: { error: 'The database is being migrated.' },
+    });
+    server.kill('SIGTERM');
+    expect(await outcome).toMatchObject({ code: 0, stdout: '' });
+    await holder.query('COMMIT');
+    await holder.end();
+    expect((await runNewer('migrate')).code).toBe(0);
   },
 );
