@@ -5,8 +5,11 @@ import { closeAll } from './closers.js';
 import type { Config } from './config/config.js';
 import type { OnFailure } from './db/background.js';
 import { createDatabase, type Database, type DatabaseOptions } from './db/database.js';
+import { RefusedError } from './db/failures.js';
 import { type DataDirLock, type DataDirLostError, type LockOptions, lockDataDir } from './db/lock.js';
-import { migrate } from './db/migrate.js';
+import { type MigrateOptions, migrate } from './db/migrate.js';
+import type { Tell } from './db/migration-steps.js';
+import { type OutdatedError, type Release, readRelease, requireUsable, watchRelease } from './db/release.js';
 import { createChanges } from './feed/changes.js';
 import { createWebhooks } from './feed/webhooks.js';
 import { createAudit } from './projects/audit.js';
@@ -28,11 +31,19 @@ export interface Context {
   readonly services: Services;
   /** Locks the data directory of an embedded database for this process; throws DataDirLockedError. */
   lockDataDirectory(): Promise<void>;
-  /** Locks the data directory, opens the database and applies missing migrations; returns their names. */
-  open(): Promise<string[]>;
+  /** Locks the data directory, opens the database and applies missing migrations, unless told otherwise; returns their names. */
+  open(options?: OpenOptions): Promise<string[]>;
   /** Whether the database has been opened and not closed. */
   readonly isOpen: boolean;
+  /** What the database said last of the releases that may use it. */
+  readonly release: Release;
+  /** Why the database cannot be used now, as a sentence for anybody; null while there is no such reason. */
+  readonly fault: string | null;
   close(): Promise<void>;
+}
+
+export interface OpenOptions extends Pick<MigrateOptions, 'signal' | 'waitMs'> {
+  readonly migrates?: boolean;
 }
 
 export interface ContextOptions extends DatabaseOptions {
@@ -46,6 +57,10 @@ export interface ContextOptions extends DatabaseOptions {
   readonly onLost?: (error: DataDirLostError) => void;
   /** Called with a sentence for the operator when it takes long to find out whether another holder is alive. */
   readonly onDoubt?: LockOptions['onDoubt'];
+  /** Called with what the migrations are doing. */
+  readonly onMigrating?: Tell;
+  /** Called when the database was migrated to a schema that this release must not use. */
+  readonly onOutdated?: (error: OutdatedError) => void;
 }
 
 /** The settings of the services. */
@@ -99,17 +114,53 @@ export function createContext(config: Config, options: ContextOptions): Context 
     options.onLost?.(error);
   }
 
+  let stopWatching = async () => {};
+
+  /** Another process may have migrated the database. */
+  function takeNotice(release: Release) {
+    context.release = release;
+    if (context.fault !== null) return;
+    try {
+      requireUsable(release);
+    } catch (error) {
+      context.fault = (error as OutdatedError).message;
+      options.onOutdated?.(error as OutdatedError);
+    }
+  }
+
+  /** Applies the missing migrations. Until they are applied, whoever asks is told what is missing. */
+  async function applyMigrations(limits: OpenOptions): Promise<string[]> {
+    const { onMigrating } = options;
+    const tell: Tell = (sentence, isDetail) => {
+      context.fault = 'The database is being migrated.';
+      onMigrating?.(sentence, isDetail);
+    };
+    try {
+      const applied = await migrate(db, { ...limits, tell });
+      context.fault = null;
+      return applied;
+    } catch (error) {
+      // The error itself is for the operator: it has names of roles and tables.
+      if (error instanceof RefusedError) context.fault = `The database lacks ${error.missing}.`;
+      throw error;
+    }
+  }
+
   const context = {
     db,
     services,
     lockDataDirectory,
     isOpen: false,
-    async open() {
+    release: { oldest: null, schema: null } as Release,
+    fault: null as string | null,
+    async open({ migrates = true, ...limits }: OpenOptions = {}) {
       await lockDataDirectory();
       await db.start();
       await db.check();
       if (options.serving) await db.requireSessions();
-      const applied = await migrate(db.direct);
+      requireUsable(await readRelease(db.direct));
+      const applied = migrates ? await applyMigrations(limits) : [];
+      context.release = await readRelease(db.direct);
       context.isOpen = true;
       if (options.serving) {
         services.changes.start();
@@ -117,6 +168,8 @@ export function createContext(config: Config, options: ContextOptions): Context 
         db.replica?.start();
         services.documents.start();
         services.webhooks.start();
+        // Nobody else can open an embedded database.
+        if (dbConfig.engine === 'postgres') stopWatching = watchRelease(db.pool, takeNotice);
       }
       return applied;
     },
@@ -131,6 +184,7 @@ export function createContext(config: Config, options: ContextOptions): Context 
         () => services.changes.close(),
         () => services.documents.close(),
         () => services.webhooks.close(),
+        () => stopWatching(),
       ]);
     },
   };

@@ -195,11 +195,22 @@ export async function createServer({
     version: VERSION,
     demoCredentials,
   });
+  const requireUsable = () => {
+    if (context.fault !== null) throw unavailable(context.fault);
+  };
   app.decorate('checkReady', async () => {
+    requireUsable();
     if (isClosing() || !context.isOpen) throw new Error('The service is starting or closing.');
     await withReadyTimeout(context.db.check());
   });
-  await app.register(healthPlugin, { checkReady: checkWorkers ?? (() => app.checkReady()) });
+  await app.register(healthPlugin, {
+    // What another worker says does not come with its kind of error, so this one looks first.
+    checkReady: async () => {
+      requireUsable();
+      await (checkWorkers ?? app.checkReady)();
+    },
+    describe: () => ({ version: VERSION, schema: context.release.schema }),
+  });
   return app;
 }
 

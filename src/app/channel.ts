@@ -27,6 +27,8 @@ export interface PrimaryActions {
   turn(): Promise<void>;
   /** SIGTERM has reached the worker. */
   terminated(): Promise<void>;
+  /** The database may no longer be used by this release: the service has to stop. */
+  outdated(reason: string): Promise<void>;
   /** Rejects unless all workers can answer requests. */
   checkReady(): Promise<void>;
   /** The last metrics of a worker that ends. */

@@ -1,10 +1,11 @@
+import { VERSION } from '../config/build.js';
 import type { Context } from '../context.js';
 import type { Admission } from '../http/admission.js';
 import type { Streams } from '../http/lifetime.js';
 import type { Figure } from '../telemetry/metrics.js';
 import type { SecondThread } from './second-thread.js';
 
-type Given = Pick<Figure, 'label' | 'aggregator'>;
+type Given = Pick<Figure, 'label' | 'info' | 'aggregator'>;
 type Make = (name: string, help: string, read: Figure['read'], given?: Given) => Figure;
 
 const counter: Make = (name, help, read, given) => ({ kind: 'counter', name, help, read, ...given });
@@ -15,14 +16,25 @@ const NO_WEBHOOKS = { enabled: 0, failing: 0, paused: 0, disabled: 0, lagSeconds
 
 /** What the parts of a process tell of themselves, beside the requests that telemetry/metrics.ts measures. */
 export function figuresOf(
-  { db, services: { changes, webhooks } }: Context,
+  context: Context,
   { load }: Admission,
   streams: Streams,
   secondThread: SecondThread,
 ): Figure[] {
+  const { db, services } = context;
+  const { changes, webhooks } = services;
   const { pool, replica, engineUsage } = db;
   const findWebhooks = shared(() => webhooks.findFigures().catch(() => NO_WEBHOOKS));
   return [
+    gauge(
+      'userdir_build_info',
+      'The version of userdir, and the last migration of its database. The number is 1.',
+      () => 1,
+      {
+        info: () => ({ version: VERSION, schema: context.release.schema ?? '' }),
+        aggregator: 'max',
+      },
+    ),
     gauge(
       'userdir_admission_units',
       'Units of work in flight (under_way) and in the queue (waiting).',

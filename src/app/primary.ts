@@ -31,19 +31,22 @@ const RECENT_MS = 60_000;
 /** How much longer a worker may take to end than it allows itself. */
 const KILL_GRACE_MS = 1_000;
 
+/** Exit codes of the service: a signal ended it, something failed, or the database may no longer be used by this release. */
+const [GOOD, FAILED, OUTDATED] = [0, 1, 3];
+
 /**
- * Serves with `config.workers` processes until a signal arrives and all have ended. Returns whether all went well. A worker
- * that cannot start has written its reason to stderr.
+ * Serves with `config.workers` processes until a signal arrives and all have ended. Returns the exit code. A worker that cannot start has
+ * written its reason to stderr.
  */
 export async function serveWithWorkers(
   config: Config,
   log: Logger,
   longestDrainMs: number,
   announce: (started: Started) => void,
-): Promise<boolean> {
+): Promise<number> {
   const stopping = new AbortController();
   const { signal } = stopping;
-  const stop = (isGood: boolean) => stopping.abort(isGood);
+  const stop = (code: number) => stopping.abort(code);
   const aborted = once(signal, 'abort');
   /** Every process that has not ended. */
   const alive = new Set<Member>();
@@ -55,7 +58,7 @@ export async function serveWithWorkers(
   function start(isFirst = false): Member {
     // The first worker creates the demo project.
     const worker = cluster.fork(isFirst ? {} : { DEMO: 'off' });
-    const member: Member = createMember(worker, { checkReady, terminated: () => endIfAlone(member) });
+    const member: Member = createMember(worker, { checkReady, outdated, terminated: () => endIfAlone(member) });
     alive.add(member);
     void member.ended.then(() => {
       alive.delete(member);
@@ -69,6 +72,12 @@ export async function serveWithWorkers(
     const missing = config.workers - members.filter(({ isServing }) => isServing).length;
     if (missing > 0) throw new Error(`${missing} of ${config.workers} workers are missing.`);
     await Promise.all(members.map(({ call }) => call('checkReady')));
+  }
+
+  /** Said once: the workers notice it one after the other. */
+  async function outdated(reason: string): Promise<void> {
+    if (!signal.aborted) log.error(reason);
+    stop(OUTDATED);
   }
 
   /** Keeps a place filled: a worker that dies is replaced, later each time. */
@@ -90,7 +99,7 @@ export async function serveWithWorkers(
       if (await hasStarted(next)) log.info(`Worker ${next.pid} serves in its place.`);
       else if (!signal.aborted && !members.some(({ isServing }) => isServing)) {
         log.error('No worker is left, and a new one cannot start.');
-        stop(false);
+        stop(FAILED);
       }
     }
   }
@@ -149,14 +158,15 @@ export async function serveWithWorkers(
   async function startAll(): Promise<void> {
     // Alone, so that what keeps every worker from starting is said once, and migrations run once.
     members.push(start(true));
-    if (!(await hasStarted(members[0] as Member))) return stop(false);
+    const [first] = members as [Member];
+    if (!(await hasStarted(first))) return stop(isOutdated(await first.ended) ? OUTDATED : FAILED);
     while (members.length < config.workers) members.push(start());
-    if ((await Promise.all(members.map(hasStarted))).includes(false)) return stop(false);
+    if ((await Promise.all(members.map(hasStarted))).includes(false)) return stop(FAILED);
     for (const place of members.keys()) void keep(place);
-    announce({ ...(await (members[0] as Member).started), metricsUrl: metrics?.url });
+    announce({ ...(await first.started), metricsUrl: metrics?.url });
   }
 
-  void untilSignal(log, 'stopping all workers').then(() => stop(true));
+  void untilSignal(log, 'stopping all workers').then(() => stop(GOOD));
   // Whatever ends this process ends its workers.
   process.once('exit', () => {
     for (const member of alive) member.kill();
@@ -165,17 +175,20 @@ export async function serveWithWorkers(
   onHangUp(log, () => started.then(replaceAll));
   await aborted;
   const leaving = [...alive];
-  if (signal.reason === true && config.shutdownDelayMs > 0) {
+  if (signal.reason !== FAILED && config.shutdownDelayMs > 0) {
     for (const { call } of leaving) call('drain').catch(() => undefined);
     await sleep(config.shutdownDelayMs);
   }
   await end(leaving);
   const outcomes = await Promise.all(leaving.map(({ ended }) => ended));
   await metrics?.close();
-  return signal.reason === true && outcomes.every((outcome) => outcome === 'code 0');
+  if (signal.reason !== GOOD) return signal.reason;
+  return outcomes.every((outcome) => outcome === 'code 0') ? GOOD : FAILED;
 }
 
-function createMember(worker: Worker, service: Pick<PrimaryActions, 'checkReady' | 'terminated'>): Member {
+const isOutdated = (outcome: string) => outcome === `code ${OUTDATED}`;
+
+function createMember(worker: Worker, service: Pick<PrimaryActions, 'checkReady' | 'outdated' | 'terminated'>): Member {
   let begin: (started: Started) => void = () => undefined;
   const started = new Promise<Started>((resolve) => {
     begin = resolve;

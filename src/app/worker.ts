@@ -14,6 +14,8 @@ export interface Supervisor {
   /** Called after `serve`. Resolves when the process has to stop. */
   untilStopped(): Promise<void>;
   started(started: Started): Promise<void> | void;
+  /** The database may no longer be used by this release: the service has to stop. */
+  outdated(reason: string): void;
   /** In a worker: rejects unless all workers can answer requests. */
   readonly checkReady?: () => Promise<void>;
 }
@@ -57,6 +59,7 @@ export function connectToPrimary(log: Logger): Primary | null {
     checkReady: () => call('checkReady'),
     // An answer that comes late is as good.
     started: (started) => call('started', started).catch(() => undefined),
+    outdated: (reason) => void call('outdated', reason).catch(() => undefined),
     async leave() {
       if (server?.readMetrics) await call('leaving', await server.readMetrics()).catch(() => undefined);
     },
@@ -66,12 +69,14 @@ export function connectToPrimary(log: Logger): Primary | null {
 /** The supervisor of a process that serves by itself. */
 export function alone({ shutdownDelayMs }: Config, log: Logger, started: Supervisor['started']): Supervisor {
   let server: Server | undefined;
+  const outdated = new AbortController();
   return {
     serve: (by) => {
       server = by;
     },
+    outdated: (reason) => outdated.abort(log.error(reason)),
     async untilStopped() {
-      await untilSignal(log, 'finishing the requests in flight');
+      await untilSignal(log, 'finishing the requests in flight', outdated.signal);
       if (shutdownDelayMs === 0) return;
       server?.drain();
       await sleep(shutdownDelayMs);
@@ -83,9 +88,10 @@ export function alone({ shutdownDelayMs }: Config, log: Logger, started: Supervi
 /** npm and many supervisors pass on a signal that has reached the whole group of processes: it arrives twice. */
 export const SAME_SIGNAL_MS = 1_000;
 
-/** Resolves at the first SIGINT or SIGTERM. Another one ends the process immediately, unless it is the same one once more. */
-export function untilSignal(log: Logger, what: string): Promise<void> {
+/** Resolves at the first SIGINT or SIGTERM, or when `other` aborts. Another signal ends the process immediately, unless it is the same one once more. */
+export function untilSignal(log: Logger, what: string, other?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
+    other?.addEventListener('abort', () => resolve());
     let first: { readonly signal: NodeJS.Signals; readonly at: number } | null = null;
     const stop = (signal: NodeJS.Signals) => {
       if (first?.signal === signal && performance.now() - first.at < SAME_SIGNAL_MS) return;

@@ -1,10 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { listMoves } from '../cells/cells.js';
-import { VERSION } from '../config/build.js';
+import { isOlder, VERSION } from '../config/build.js';
 import type { Config } from '../config/config.js';
 import { poolSizeOfServing, type Services } from '../context.js';
 import type { Database } from '../db/database.js';
 import { inspectMigrations } from '../db/migrate.js';
+import { readRelease } from '../db/release.js';
 import { adviseConnection } from './connection-failure.js';
 import {
   checkAutovacuum,
@@ -219,14 +220,21 @@ async function checkDurability(db: Database): Promise<Outcome> {
 async function checkMigrations(db: Database): Promise<Outcome> {
   const { missing, unknown } = await inspectMigrations(db.pool);
   if (missing.length > 0) {
-    const { may } = await queryRow(db, "SELECT has_schema_privilege(current_schema(), 'CREATE') AS may");
+    const { may, role } = await queryRow(
+      db,
+      "SELECT has_schema_privilege(current_schema(), 'CREATE') AS may, current_user AS role",
+    );
     const advice = may
       ? 'Run userdir migrate, or serve, which applies them too.'
-      : 'Run userdir migrate as the owner of the tables. This role may not.';
+      : `Run userdir migrate as the owner of the tables. The role ${role} may not.`;
     return failed(`missing: ${missing.join(', ')}`, advice);
   }
-  if (unknown.length === 0) return passed('all applied');
-  const found = `all applied, and also ${unknown.join(', ')}, which this version does not know`;
+  const { schema, oldest } = await readRelease(db.pool);
+  const applied = `all applied up to ${schema}; userdir ${oldest} or newer may serve, and this is ${VERSION}`;
+  if (oldest !== null && isOlder(VERSION, oldest))
+    return failed(applied, `Upgrade this userdir to ${oldest} or newer.`);
+  if (unknown.length === 0) return passed(applied);
+  const found = `${applied}; also ${unknown.join(', ')}, which this version does not know`;
   return warning(found, `A newer userdir has migrated this database. Upgrade this one, ${VERSION}.`);
 }
 

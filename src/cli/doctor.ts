@@ -4,7 +4,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import type { Command } from 'commander';
 import { runThenClose } from '../closers.js';
-import { BUILD_ADVICE, findBuildFault, PACKAGE, VERSION } from '../config/build.js';
+import { BUILD_ADVICE, findBuildFault, isOlder, PACKAGE, VERSION } from '../config/build.js';
 import { type Config, ConfigError, type Environment, findMisspelt, LOOPBACK, parseConfig } from '../config/config.js';
 import { SETTINGS } from '../config/settings.js';
 import { DataDirLockedError, LOCK_WAIT_MS } from '../db/lock.js';
@@ -128,9 +128,9 @@ function* checkRisks(config: Config, env: Environment): Generator<Finding> {
 function checkNode(): Outcome {
   const oldest = PACKAGE.engines.node.replace('>=', '');
   const found = `${process.version}, for userdir ${VERSION}`;
-  const [have, need] = [process.versions.node, oldest].map((version) => version.split('.').map(Number));
-  const difference = [0, 1, 2].map((place) => (have?.[place] ?? 0) - (need?.[place] ?? 0)).find((part) => part !== 0);
-  return (difference ?? 0) >= 0 ? passed(found) : failed(found, `Upgrade to Node.js ${oldest} or newer.`);
+  return isOlder(process.versions.node, oldest)
+    ? failed(found, `Upgrade to Node.js ${oldest} or newer.`)
+    : passed(found);
 }
 
 /** Dependencies are pinned to exact versions; other versions were never tested. */

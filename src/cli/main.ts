@@ -5,7 +5,7 @@ import { createProgram } from './program.js';
 import { ReportedFailure } from './run.js';
 import { explainFailure } from './terminal.js';
 
-/** Exit codes: 0 done, 1 refused or failed with a reason on stderr, 2 wrong usage. */
+/** Exit codes: 0 done, 1 refused or failed with a reason on stderr, 2 wrong usage. An error may have another one. */
 const FAILED = 1;
 const WRONG_USAGE = 2;
 
@@ -39,10 +39,10 @@ export async function runProgram(program: Command): Promise<void> {
 
 function report(error: unknown): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : WRONG_USAGE;
-  if (error instanceof ReportedFailure) return FAILED;
+  if (error instanceof ReportedFailure) return error.exitCode;
   // A missing setting may be set under a misspelt name.
   if (error instanceof ConfigError)
     process.stderr.write(`${[error.message, ...findMisspelt(process.env)].join('\n')}\n`);
   else process.stderr.write(`userdir: ${explainFailure(error)}\n`);
-  return FAILED;
+  return (error as { exitCode?: number }).exitCode ?? FAILED;
 }

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { runThenClose } from '../closers.js';
 import { type Config, type Environment, findMisspelt, parseConfig } from '../config/config.js';
-import type { Context } from '../context.js';
+import type { Context, OpenOptions } from '../context.js';
 import { prepareEngine } from '../db/embedded.js';
 import { DataDirLockedError, LOCK_WAIT_MS } from '../db/lock.js';
 import { parse } from '../domain/filters.js';
@@ -15,13 +15,22 @@ import { NotListeningError, runRemotely } from './control-socket.js';
 import type { Io, Operation, OperationContext, Operations } from './operation.js';
 import { type ListForm, listPrinter, writeNotice, writeToStdout } from './terminal.js';
 
-/** Ends the command with exit code 1. The report on stdout has already told why. */
-export class ReportedFailure extends Error {}
+/** Ends the command with an exit code. The report on stdout has already told why. */
+export class ReportedFailure extends Error {
+  constructor(readonly exitCode = 1) {
+    super();
+  }
+}
+
+/** An operation that says how its database is opened. */
+interface OpeningOperation<Params, Result> extends Operation<Params, Result> {
+  readonly opens?: (params: Params) => OpenOptions;
+}
 
 /** A command that runs an operation wherever the database can be reached, and prints its result as text or as JSON. */
 interface Declaration<Params, Result>
   extends CommandHelp,
-    Operation<Params, Result>,
+    OpeningOperation<Params, Result>,
     Pick<Presentation<Result>, 'unit' | 'tellsOnStderr'> {
   /** The parameters of the operation, from what commander gives to an action. Without it they are all arguments and options, by name. */
   readonly params?: (...given: Given) => Params;
@@ -69,7 +78,7 @@ export function createCommandContext(env: Environment) {
   const operations: Operations = new Map();
 
   /** Adds an operation to `operations`; the returned function runs it and prints its result. */
-  function operation<Params, Result>(added: Operation<Params, Result>) {
+  function operation<Params, Result>(added: OpeningOperation<Params, Result>) {
     operations.set(added.name, added);
     return (params: Params, presentation: Presentation<Result>) => runAndPrint(env, added, params, presentation);
   }
@@ -146,7 +155,7 @@ async function writePages<Row, Next>(pages: AsyncGenerator<Row[], Next>, io: Io)
 
 async function runAndPrint<Params, Result>(
   env: Environment,
-  operation: Operation<Params, Result>,
+  operation: OpeningOperation<Params, Result>,
   params: Params,
   presentation: Presentation<Result>,
 ): Promise<Result> {
@@ -187,7 +196,7 @@ const RETRY_MS = 200;
 /** Runs the operation in this process, or in the server that holds the embedded database. */
 async function runWhereReachable<Params, Result>(
   config: Config,
-  operation: Operation<Params, Result>,
+  operation: OpeningOperation<Params, Result>,
   params: Params,
   io: Io,
   onLost: (error: Error) => void,
@@ -200,12 +209,14 @@ async function runWhereReachable<Params, Result>(
     lockWaitMs: LOCK_WAIT_MS,
     onLost,
     onDoubt: writeNotice,
+    // To somebody who looks on, every step of a migration.
+    onMigrating: (sentence, isDetail) => (isDetail && !process.stderr.isTTY ? undefined : writeNotice(sentence)),
   });
   const operator = operatorOf(config);
   const work = async (): Promise<Result> => {
     const deadline = Date.now() + SERVER_WAIT_MS;
     for (;;) {
-      const opened = await openOrFindServer(context);
+      const opened = await openOrFindServer(context, { ...operation.opens?.(params), signal: io.signal });
       io.signal.throwIfAborted();
       if ('applied' in opened) {
         const { db, services } = context;
@@ -245,9 +256,12 @@ export function dashboardUrlOf({ dashboard, publicUrl, host, port }: Config, lis
 const ANY_ADDRESS = ['0.0.0.0', '::'];
 
 /** Opens the database, or returns the control socket of the server that holds it. */
-async function openOrFindServer(context: Context): Promise<{ applied: string[] } | { socket: string }> {
+async function openOrFindServer(
+  context: Context,
+  options: OpenOptions,
+): Promise<{ applied: string[] } | { socket: string }> {
   try {
-    return { applied: await context.open() };
+    return { applied: await context.open(options) };
   } catch (error) {
     const socket = error instanceof DataDirLockedError ? error.holder.controlSocket : undefined;
     if (socket === undefined) throw error;

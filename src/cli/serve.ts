@@ -5,11 +5,13 @@ import type { Command } from 'commander';
 import type { Started } from '../app/channel.js';
 import { alone, connectToPrimary, type Supervisor } from '../app/worker.js';
 import { type Closer, runThenClose } from '../closers.js';
+import { VERSION } from '../config/build.js';
 import { type Config, findMisspelt, LOOPBACK, parseConfig } from '../config/config.js';
 import type { Context } from '../context.js';
 import { prepareEngine } from '../db/embedded.js';
-import { isUnreachable } from '../db/failures.js';
+import { HeldUpError, isUnreachable, RefusedError } from '../db/failures.js';
 import { LOCK_WAIT_MS } from '../db/lock.js';
+import type { OutdatedError } from '../db/release.js';
 import type { Operator } from '../domain/operators.js';
 import type { Credentials } from '../domain/projects.js';
 import { AppError } from '../errors.js';
@@ -31,7 +33,8 @@ Settings are environment variables; docs/configuration.md lists all of them:
   HOST, PORT    where serve listens (default: 127.0.0.1, 4000)
   LOG_LEVEL     the lowest level that serve logs (default: info)
 
-Exit codes: 0 done, 1 refused or failed, 2 wrong usage.`;
+Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 this release is too old for the database,
+4 try again later.`;
 
 export function addServeCommand(program: Command, { env, operations }: CommandContext): void {
   addCommand(program, {
@@ -51,10 +54,10 @@ export function addServeCommand(program: Command, { env, operations }: CommandCo
     else if (config.workers === 1) await serve(config, log, operations, alone(config, log, announce));
     else {
       const { serveWithWorkers } = await import('../app/primary.js');
-      const isGood = await serveWithWorkers(config, log, shutdownMs(config), announce).catch((error) => {
+      const code = await serveWithWorkers(config, log, shutdownMs(config), announce).catch((error) => {
         throw explainListenFailure(error, config);
       });
-      if (!isGood) throw new ReportedFailure();
+      if (code !== 0) throw new ReportedFailure(code);
     }
     log.info('Stopped.');
   });
@@ -80,6 +83,7 @@ async function serve(config: Config, log: Logger, operations: Operations, superv
   setFlagsFromString(GC_FLAGS);
   const controlSocket = isEmbedded ? controlSocketPath(config.dataDir) : undefined;
   const lost = new AbortController();
+  let outdated: OutdatedError | null = null;
   const context = createContext(config, {
     command: 'userdir serve',
     lockWaitMs: LOCK_WAIT_MS,
@@ -87,6 +91,11 @@ async function serve(config: Config, log: Logger, operations: Operations, superv
     onBackgroundFailure: (err, what) => log.warn({ err }, `${what} failed in the background and will be retried.`),
     onLost: (error) => lost.abort(error),
     onDoubt: (sentence) => log.warn(sentence),
+    onMigrating: (sentence, isDetail) => (isDetail ? log.debug(sentence) : log.info(sentence)),
+    onOutdated: (error) => {
+      outdated = error;
+      supervisor.outdated(error.message);
+    },
     onIdleError: (err) => log.warn({ err }, 'A connection to the database broke and will be replaced.'),
     onReplica: (err) =>
       err === null
@@ -133,7 +142,14 @@ async function serve(config: Config, log: Logger, operations: Operations, superv
     // Awaited below; until then a rejection must not count as unhandled.
     stopped.catch(() => undefined);
     if (await openWhenReachable(context, log, url, stopped)) {
-      log.info(`Server listening at ${url}`);
+      const { schema } = context.release;
+      log.info({ version: VERSION, schema }, `Server listening at ${url}`);
+      const { inspectMigrations } = await import('../db/migrate.js');
+      const { unknown } = await inspectMigrations(context.db.direct);
+      if (unknown.length > 0)
+        log.warn(
+          `A newer userdir has migrated the database, which this one, ${VERSION}, may still serve. Unknown here: ${unknown.join(', ')}.`,
+        );
       const dashboardUrl = dashboardUrlOf(config, url);
       if (controlSocket !== undefined) {
         const { db, services } = context;
@@ -158,6 +174,7 @@ async function serve(config: Config, log: Logger, operations: Operations, superv
     }
     await stopped;
     await server.stopListening();
+    if (outdated !== null) throw outdated;
   }
   const work = () =>
     serveUntilStopped()
@@ -197,27 +214,32 @@ function hostnameOf(host = ''): string {
 const RETRY_MS = 500;
 const TRIES_PER_LOG_LINE = 20;
 
-/** Opens the database, and waits while it cannot be reached. Returns false if a signal arrived first. */
+/** Opens the database, and waits while it cannot be reached, or lacks migrations that others have to apply. Returns false if a signal arrived first. */
 async function openWhenReachable(
   context: Context,
   log: Logger,
   url: string,
   stopped: Promise<unknown>,
 ): Promise<boolean> {
-  const signal = stopped.then(() => true);
-  signal.catch(() => undefined);
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  const stop = () => stopping.abort();
+  stopped.then(stop, stop);
   for (let tries = 0; ; tries += 1) {
     try {
-      await context.open();
+      await context.open({ signal });
       return true;
     } catch (error) {
-      if (!isUnreachable(error)) throw error;
+      if (signal.aborted) return false;
+      const isWaiting = error instanceof RefusedError || error instanceof HeldUpError;
+      if (!isWaiting && !isUnreachable(error)) throw error;
       const { code, message } = error as NodeJS.ErrnoException;
       const reason = message || code;
-      if (tries % TRIES_PER_LOG_LINE === 0)
-        log.warn({ reason }, `The database cannot be reached. Until it can be, ${url} answers 503.`);
+      const what = isWaiting ? 'lacks migrations. Until they are applied' : 'cannot be reached. Until it can be';
+      if (tries % TRIES_PER_LOG_LINE === 0) log.warn({ reason }, `The database ${what}, ${url} answers 503.`);
     }
-    if (await Promise.race([signal, sleep(RETRY_MS, false)])) return false;
+    await sleep(RETRY_MS, undefined, { signal }).catch(() => undefined);
+    if (signal.aborted) return false;
   }
 }
 

@@ -37,3 +37,15 @@ export const PACKAGE: {
 } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
 
 export const VERSION: string = PACKAGE.version;
+
+/** Whether a version is older than another one, by its three numbers. */
+export function isOlder(version: string, than: string): boolean {
+  const [one, other] = [version, than].map((each) =>
+    each
+      .replace(/[-+].*/, '')
+      .split('.')
+      .map(Number),
+  );
+  const place = [0, 1, 2].find((at) => one?.[at] !== other?.[at]) ?? 0;
+  return (one?.[place] ?? 0) < (other?.[place] ?? 0);
+}

@@ -105,6 +105,26 @@ export const isDataException = hasCode(/^22...$/);
 /** The statement is undone, and the session is as it was before: a new one would have to prepare every statement again. */
 export const leavesSession = hasCode(/^(22...|23...|40...|UD...|55P03|57014)$/);
 
+/** This role may not migrate. Somebody else can. */
+export class RefusedError extends Error {
+  override name = 'RefusedError';
+
+  constructor(
+    message: string,
+    /** The migrations. */
+    readonly missing: string,
+    cause: unknown,
+  ) {
+    super(message, { cause });
+  }
+}
+
+/** Other transactions left no moment for a step of a migration. To try again later may help. */
+export class HeldUpError extends Error {
+  override name = 'HeldUpError';
+  readonly exitCode = 4;
+}
+
 /** What PostgreSQL was doing when it waited for the transaction that holds a row. */
 const AT_A_ROW = /^while (updating|deleting|locking|inserting index|rechecking|checking) /;
 
@@ -113,6 +133,9 @@ export function isLockTimeout(error: unknown): boolean {
   const { where } = error as { where?: unknown };
   return codeOf(error) === '55P03' || (codeOf(error) === '57014' && AT_A_ROW.test(String(where)));
 }
+
+/** A statement was given up because of its limits for locks and for time. */
+export const isHeldBack = hasCode(/^(55P03|57014)$/);
 
 /** PostgreSQL has undone the statement for a lock, or because its project is being moved. */
 export function isHeldUp(error: unknown): boolean {

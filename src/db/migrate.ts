@@ -1,17 +1,29 @@
-import { createHash, randomUUID } from 'node:crypto';
-import { readdir, readFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Pool, PoolClient } from 'pg';
-import { isNotPermitted } from './failures.js';
-
-/** The migrations of this package in Prisma's layout: one folder for each, applied in the order of their names. */
-const MIGRATIONS_DIR = fileURLToPath(new URL('../../prisma/migrations/', import.meta.url));
+import { withConnection } from './connection.js';
+import type { Database } from './database.js';
+import { isNotPermitted, RefusedError } from './failures.js';
+import { type Migration, readMigrations, type Step } from './migration-files.js';
+import {
+  inTransaction,
+  LOCK_MS,
+  LONGEST_WAIT_MS,
+  type Run,
+  runStep,
+  STATEMENT_MS,
+  seconds,
+  seldom,
+  type Tell,
+} from './migration-steps.js';
 
 /** An arbitrary constant, the same in every version of userdir. */
 const ADVISORY_LOCK = 8_327_301_945;
+const ADVISORY_RETRY_MS = 500;
+/** How often the database is asked how far a long statement has come. */
+const WATCH_MS = 5_000;
 
-/** The history table of Prisma, so that `prisma migrate deploy` and this runner have the same history. */
+/** The history table of Prisma. `applied_steps_count` says how many steps of a migration are done. */
 const HISTORY_TABLE = `
   CREATE TABLE _prisma_migrations (
     id VARCHAR(36) PRIMARY KEY NOT NULL,
@@ -24,70 +36,268 @@ const HISTORY_TABLE = `
     applied_steps_count INTEGER NOT NULL DEFAULT 0
   )`;
 
-type Migration = Awaited<ReturnType<typeof readMigrations>>[number];
+type Target = Pick<Database, 'direct' | 'requireSessions' | 'openPort'>;
+
+export interface MigrateOptions {
+  readonly migrationsDir?: string;
+  readonly tell?: Tell;
+  /** Ends it after the statement that runs, which is canceled on PostgreSQL. */
+  readonly signal?: AbortSignal;
+  /** How long each step may wait for other transactions. */
+  readonly waitMs?: number;
+}
+
+/** A migration that is not applied, or in part. */
+interface Missing extends Migration {
+  /** How many steps are done; null before the first one. */
+  readonly done: number | null;
+}
 
 /**
- * Applies the missing migrations, all or none, and returns their names. Safe to run twice and by many processes at once: they
- * wait for an advisory lock, and the later ones find nothing to do.
+ * Applies the missing migrations and returns their names. Safe to run twice, by many processes at once, and after it was killed at any
+ * moment: it goes on with the step that was not done (docs/decisions/migrations.md).
  *
- * Throws if the history contradicts the files: a migration failed under Prisma, or was changed after it was applied.
+ * Throws if the history contradicts the files: a migration failed under Prisma, or was changed after it was applied. RefusedError, HeldUpError.
  */
-export async function migrate(pool: Pool, migrationsDir = MIGRATIONS_DIR): Promise<string[]> {
+export async function migrate(db: Target, options: MigrateOptions = {}): Promise<string[]> {
+  const {
+    migrationsDir,
+    tell = () => undefined,
+    signal = new AbortController().signal,
+    waitMs = LONGEST_WAIT_MS,
+  } = options;
   const migrations = await readMigrations(migrationsDir);
-  const client = await pool.connect();
-  let missing: Migration[] = [];
+  // No lock where nothing is missing: most starts end here.
+  if ((await findMissing(db.direct, migrations)).length === 0) return [];
+  await db.requireSessions();
+  const client = await db.direct.connect();
+  let missing: Missing[] = [];
   try {
-    await client.query('BEGIN');
-    await client.query('SET LOCAL statement_timeout = 0');
-    await client.query('SELECT pg_advisory_xact_lock($1)', [ADVISORY_LOCK]);
-    // Not IF NOT EXISTS, which needs the right to create tables even if the table exists.
-    const isNew = !(await hasHistory(client));
-    missing = isNew ? migrations : await findMissing(client, migrations);
-    if (isNew) await client.query(HISTORY_TABLE);
-    for (const migration of missing) await apply(client, migration);
-    await client.query('COMMIT');
-    return missing.map(({ name }) => name);
+    const stop = await cancelable(db, client, signal);
+    try {
+      await lock(client, { tell, signal });
+      missing = await findMissing(client, migrations);
+      if (missing.length > 0) await requireRights(client, missing);
+      await applyAll({ client, tell, signal, waitMs, watch: watcher(db, client) }, missing);
+      await client.query('SELECT pg_advisory_unlock($1)', [ADVISORY_LOCK]);
+    } finally {
+      stop();
+    }
   } catch (error) {
-    await client.query('ROLLBACK').catch(() => undefined);
-    throw isNotPermitted(error) ? await explainRefusal(client, missing, error as Error) : error;
-  } finally {
-    client.release();
+    const explained = isNotPermitted(error)
+      ? refusal(await roleOf(client), missing, (error as Error).message, error)
+      : error;
+    // The lock ends with the session.
+    client.release(true);
+    throw explained;
+  }
+  client.release();
+  return missing.map(({ name }) => name);
+}
+
+/** Cancels the statement that runs when `signal` aborts; the returned function ends that. The embedded engine has no session to do it from. */
+async function cancelable({ direct, openPort }: Target, client: PoolClient, signal: AbortSignal): Promise<() => void> {
+  if (openPort !== null) return () => undefined;
+  const { rows } = await client.query('SELECT pg_backend_pid() AS pid');
+  const cancel = () =>
+    void withConnection(direct.options, (other) => other.query('SELECT pg_cancel_backend($1)', [rows[0].pid])).catch(
+      () => undefined,
+    );
+  signal.addEventListener('abort', cancel, { once: true });
+  return () => signal.removeEventListener('abort', cancel);
+}
+
+/** What a session that builds an index is doing. */
+const PROGRESS = `
+  SELECT phase, greatest(tuples_done, blocks_done) AS done, greatest(tuples_total, blocks_total) AS total
+  FROM pg_stat_progress_create_index WHERE pid = $1`;
+
+function watcher({ direct, openPort }: Target, client: PoolClient): Run['watch'] {
+  return async (progress, work) => {
+    if (openPort !== null) return work();
+    const { rows } = await client.query('SELECT pg_backend_pid() AS pid');
+    const ended = new AbortController();
+    const { signal } = ended;
+    const watch = async () => {
+      await sleep(WATCH_MS, undefined, { signal, ref: false });
+      await withConnection(direct.options, async (other) => {
+        for (;;) {
+          const [found] = (await other.query(PROGRESS, [rows[0].pid])).rows;
+          progress(found === undefined ? 'goes on' : `${found.phase}, ${found.done} of ${found.total}`);
+          await sleep(2 * WATCH_MS, undefined, { signal, ref: false });
+        }
+      });
+    };
+    const watching = watch().catch(() => undefined);
+    try {
+      return await work();
+    } finally {
+      ended.abort();
+      await watching;
+    }
+  };
+}
+
+/**
+ * Takes the lock of the process that migrates, for the session. It is asked for again and again: a statement that waits would have a
+ * snapshot, and CREATE INDEX CONCURRENTLY in the other process would wait for its end.
+ */
+async function lock(client: PoolClient, { tell, signal }: Pick<Run, 'tell' | 'signal'>): Promise<void> {
+  const tellSeldom = seldom(tell);
+  for (;;) {
+    const { rows } = await client.query('SELECT pg_try_advisory_lock($1) AS is_locked', [ADVISORY_LOCK]);
+    if (rows[0].is_locked) return;
+    tellSeldom('Another process migrates the database. This one waits for it.');
+    await sleep(ADVISORY_RETRY_MS, undefined, { signal });
   }
 }
 
+const RIGHTS = `
+  SELECT CASE
+    WHEN NOT has_schema_privilege(current_schema(), 'CREATE') THEN 'permission denied for schema ' || current_schema()
+    ELSE (SELECT 'must be owner of table ' || relname FROM pg_class
+          WHERE oid = to_regclass('_prisma_migrations') AND NOT pg_has_role(relowner, 'USAGE'))
+  END AS lacking`;
+
+/** Asked before, because also a role that may change no table could lock it for others. */
+async function requireRights(client: PoolClient, missing: readonly Migration[]): Promise<void> {
+  const { rows } = await client.query(RIGHTS);
+  if (rows[0].lacking !== null) throw refusal(await roleOf(client), missing, rows[0].lacking);
+}
+
+async function roleOf(client: PoolClient): Promise<string> {
+  return (await client.query('SELECT current_user AS role')).rows[0].role;
+}
+
 /** Says which role may not apply which migration, or may not read which ones are applied. */
-async function explainRefusal(client: PoolClient, [next, ...others]: Migration[], cause: Error): Promise<Error> {
-  const { rows } = await client.query<{ role: string }>('SELECT current_user AS role');
+function refusal(role: string, [next, ...others]: readonly Migration[], reason: string, cause?: unknown): RefusedError {
   const more = others.length === 0 ? '' : ` and ${others.length} more`;
-  const what = next === undefined ? 'read which migrations are applied' : `apply the migration ${next.name}${more}`;
-  return new Error(
-    `The role ${rows[0]?.role} may not ${what}: ${cause.message}. Run userdir migrate as the owner of the tables.`,
-    { cause },
+  const lacking = next === undefined ? '' : `the migration ${next.name}${more}`;
+  const what = next === undefined ? 'read which migrations are applied' : `apply ${lacking}`;
+  const sentence = `The role ${role} may not ${what}: ${reason}. Run userdir migrate as the owner of the tables.`;
+  return new RefusedError(sentence, lacking, cause);
+}
+
+async function applyAll(run: Run, missing: readonly Missing[]): Promise<void> {
+  for (let next = 0; next < missing.length; ) {
+    const from = missing.slice(next);
+    const stepped = from.findIndex(({ steps }) => steps !== null);
+    const together = from.slice(0, stepped < 0 ? from.length : stepped);
+    if (together.length > 0) await applyTogether(run, together);
+    else await applySteps(run, from[0] as Missing);
+    next += Math.max(together.length, 1);
+  }
+}
+
+/**
+ * The tables of this schema that belong to the role that owns the history: ours. Those come first with which a transaction begins that writes
+ * several. Once they are locked, whoever could hold one of the others has ended, and nobody who holds one waits for us.
+ */
+const OUR_TABLES = `
+  SELECT c.relname::text AS name FROM pg_class c
+  WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p')
+    AND c.relowner = (SELECT relowner FROM pg_class WHERE oid = to_regclass('_prisma_migrations'))
+  ORDER BY array_position(ARRAY['users', 'accounts'], c.relname::text), 1`;
+
+/**
+ * Applies migrations that are not cut into steps, all or none. They lock one table after the other, and so would everybody who uses them in
+ * another order: all that there are are locked first, at once.
+ */
+async function applyTogether(run: Run, migrations: readonly Migration[]): Promise<void> {
+  const { client, tell } = run;
+  const isNew = !(await hasHistory(client));
+  const tables = (await client.query<{ name: string }>(OUR_TABLES)).rows;
+  const names = migrations.map(({ name }) => name);
+  const listed = tables.map(({ name }) => `"${name}"`).join(', ');
+  // Nobody uses a table that is not there yet.
+  const locks = tables.length === 0 ? 'SELECT' : `LOCK TABLE ${listed} IN ACCESS EXCLUSIVE MODE`;
+  const startedAt = performance.now();
+  const work = async () => {
+    if (isNew) await client.query(HISTORY_TABLE);
+    for (const migration of migrations) {
+      await client.query(migration.sql);
+      await client.query(
+        `INSERT INTO _prisma_migrations (id, checksum, finished_at, migration_name, applied_steps_count)
+         VALUES ($1, $2, clock_timestamp(), $3, 1)`,
+        [randomUUID(), migration.checksum, migration.name],
+      );
+    }
+  };
+  if (!isNew) tell(`Applying ${names.join(', ')} in one transaction. Until it ends, nobody else can use the tables.`);
+  await inTransaction(run, `${names[0]} and the others up to ${names.at(-1)}`, work, locks);
+  tell(`Applied ${names.length} migrations up to ${names.at(-1)} in ${seconds(startedAt)}.`, isNew);
+}
+
+async function applySteps(run: Run, migration: Missing): Promise<void> {
+  const { client, tell } = run;
+  const { name, checksum, steps } = migration;
+  const startedAt = performance.now();
+  if (!(await hasHistory(client))) await client.query(HISTORY_TABLE);
+  if (migration.done === null)
+    await client.query('INSERT INTO _prisma_migrations (id, checksum, migration_name) VALUES ($1, $2, $3)', [
+      randomUUID(),
+      checksum,
+      name,
+    ]);
+  const all = steps ?? [];
+  for (const [index, step] of all.entries()) {
+    const number = index + 1;
+    if (number <= (migration.done ?? 0)) continue;
+    tell(`${name}, step ${number} of ${all.length}: ${step.what}`, true);
+    await runStep(run, migration, step, () => noteDone(client, name, number, number === all.length));
+  }
+  tell(`Applied ${name} in ${seconds(startedAt)}.`);
+}
+
+async function noteDone(client: PoolClient, name: string, steps: number, isLast: boolean): Promise<void> {
+  await client.query(
+    `UPDATE _prisma_migrations SET applied_steps_count = $2, finished_at = CASE WHEN $3 THEN clock_timestamp() END
+     WHERE migration_name = $1 AND rolled_back_at IS NULL`,
+    [name, steps, isLast],
   );
 }
 
 /** The migrations that `migrate` would apply, and those that it does not know. Changes nothing; throws where `migrate` would. */
 export async function inspectMigrations(pool: Pool): Promise<{ missing: string[]; unknown: string[] }> {
-  const migrations = await readMigrations(MIGRATIONS_DIR);
-  const names = migrations.map(({ name }) => name);
-  if (!(await hasHistory(pool))) return { missing: names, unknown: [] };
+  const migrations = await readMigrations();
   const missing = await findMissing(pool, migrations);
+  if (!(await hasHistory(pool))) return { missing: missing.map(({ name }) => name), unknown: [] };
   const { rows } = await pool.query<{ name: string }>(
-    'SELECT migration_name AS name FROM _prisma_migrations WHERE rolled_back_at IS NULL AND migration_name <> ALL($1)',
-    [names],
+    'SELECT migration_name AS name FROM _prisma_migrations WHERE rolled_back_at IS NULL AND migration_name <> ALL($1) ORDER BY 1',
+    [migrations.map(({ name }) => name)],
   );
   return { missing: missing.map(({ name }) => name), unknown: rows.map(({ name }) => name) };
 }
 
-async function readMigrations(migrationsDir: string) {
-  const entries = await readdir(migrationsDir, { withFileTypes: true });
-  const names = entries.filter((entry) => entry.isDirectory()).map((entry) => entry.name);
-  return Promise.all(
-    names.sort().map(async (name) => {
-      const sql = await readFile(join(migrationsDir, name, 'migration.sql'), 'utf8');
-      return { name, sql, checksum: createHash('sha256').update(sql).digest('hex') };
-    }),
-  );
+export interface PlannedStep extends Omit<Step, 'sql'> {
+  /** How long its locks are waited for and held. */
+  readonly bound: string;
+}
+
+export interface PlannedMigration {
+  readonly name: string;
+  readonly steps: readonly PlannedStep[];
+}
+
+const BOUNDS: Record<Step['mode'], string> = {
+  'in one transaction': `waits at most ${LOCK_MS} ms for a lock, and holds it for at most ${STATEMENT_MS} ms a statement`,
+  'in batches': `waits at most ${LOCK_MS} ms for a row, and holds it for at most ${STATEMENT_MS} ms; again until no row is left`,
+  'without a transaction': 'takes as long as the table is large; reads and writes go on',
+};
+
+/** What `migrate` would do. Changes nothing; throws where `migrate` would. */
+export async function planMigrations(pool: Pool): Promise<PlannedMigration[]> {
+  const tables = (await pool.query<{ name: string }>(OUR_TABLES)).rows;
+  const locks = tables.map(({ name }) => ({ table: name, lock: 'ACCESS EXCLUSIVE' }));
+  const bound =
+    locks.length === 0
+      ? 'the database is new, so nobody waits'
+      : `waits at most ${LOCK_MS} ms for the locks, and holds them until all migrations of this kind are applied: with many users, for seconds or minutes`;
+  const whole = { what: 'all of it, with the others of this kind', mode: 'in one transaction', locks, bound } as const;
+  return (await findMissing(pool, await readMigrations())).map(({ name, steps, done }) => ({
+    name,
+    steps: steps?.slice(done ?? 0).map(({ sql, ...step }) => ({ ...step, bound: BOUNDS[step.mode] })) ?? [whole],
+  }));
 }
 
 async function hasHistory(client: Pool | PoolClient): Promise<boolean> {
@@ -95,33 +305,25 @@ async function hasHistory(client: Pool | PoolClient): Promise<boolean> {
   return rows[0].exists;
 }
 
-async function findMissing(client: Pool | PoolClient, migrations: Migration[]): Promise<Migration[]> {
-  const { rows } = await client.query<{ migration_name: string; checksum: string; finished_at: Date | null }>(
-    'SELECT migration_name, checksum, finished_at FROM _prisma_migrations WHERE rolled_back_at IS NULL',
-  );
-  const history = new Map(rows.map((row) => [row.migration_name, row]));
-  return migrations.filter((migration) => {
-    const applied = history.get(migration.name);
-    if (applied === undefined) return true;
-    if (applied.finished_at === null) {
-      throw new Error(
-        `Migration ${migration.name} failed earlier and is half applied; mend it with "prisma migrate resolve".`,
+async function findMissing(client: Pool | PoolClient, migrations: readonly Migration[]): Promise<Missing[]> {
+  // Not CREATE TABLE IF NOT EXISTS, which needs the right to create tables even if the table exists.
+  const isNew = !(await hasHistory(client));
+  const { rows } = isNew
+    ? { rows: [] }
+    : await client.query(
+        `SELECT migration_name AS name, checksum, finished_at IS NOT NULL AS "isFinished", applied_steps_count AS done, logs
+     FROM _prisma_migrations WHERE rolled_back_at IS NULL`,
       );
-    }
-    if (applied.checksum !== migration.checksum) {
-      throw new Error(
-        `Migration ${migration.name} was changed after it was applied to this database; restore its file.`,
-      );
-    }
-    return false;
+  const history = new Map(rows.map((row) => [row.name, row]));
+  return migrations.flatMap((migration) => {
+    const { name, checksum, steps } = migration;
+    const applied = history.get(name);
+    if (applied === undefined) return [{ ...migration, done: null }];
+    // Prisma keeps why it failed.
+    if (!applied.isFinished && (steps === null || applied.logs !== null))
+      throw new Error(`Migration ${name} failed earlier and is half applied; mend it with "prisma migrate resolve".`);
+    if (applied.checksum !== checksum)
+      throw new Error(`Migration ${name} was changed after it was applied to this database; restore its file.`);
+    return applied.isFinished ? [] : [{ ...migration, done: applied.done }];
   });
-}
-
-async function apply(client: PoolClient, migration: Migration): Promise<void> {
-  await client.query(migration.sql);
-  await client.query(
-    `INSERT INTO _prisma_migrations (id, checksum, finished_at, migration_name, applied_steps_count)
-     VALUES ($1, $2, clock_timestamp(), $3, 1)`,
-    [randomUUID(), migration.checksum, migration.name],
-  );
 }

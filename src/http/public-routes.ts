@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastify';
 import type { Credentials } from '../domain/projects.js';
-import { AppError } from '../errors.js';
+import { AppError, unavailable } from '../errors.js';
 import { logIds } from './request-log.js';
 
 /** The credentials of the demo project, for a request that may see them on a page; null for any other. */
@@ -167,11 +167,14 @@ const hashOf = (text: string) => `'sha256-${createHash('sha256').update(text).di
 
 const FRONT_PAGE_POLICY = pagePolicy({ script: hashOf(SCRIPT), style: hashOf(STYLE) });
 
-/** `/livez` tells that the process runs, `/readyz` that it can answer requests: `checkReady` rejects while it cannot. */
-export const healthPlugin: FastifyPluginAsync<{ readonly checkReady: () => Promise<void> }> = async (
-  app,
-  { checkReady },
-) => {
+export interface HealthOptions {
+  /** Rejects while requests cannot be answered: with an AppError, whose message may be told, or with any other error. */
+  readonly checkReady: () => Promise<void>;
+  readonly describe: () => { readonly version: string; readonly schema: string | null };
+}
+
+/** `/livez` tells that the process runs, `/readyz` that it can answer requests. */
+export const healthPlugin: FastifyPluginAsync<HealthOptions> = async (app, { checkReady, describe }) => {
   app.get('/livez', { schema: { hide: true } }, async () => ({ status: 'alive' }));
 
   let reported: string | null = null;
@@ -185,9 +188,9 @@ export const healthPlugin: FastifyPluginAsync<{ readonly checkReady: () => Promi
       // Load balancers ask every few seconds. One line tells it, until the reason changes.
       if (reason !== reported) request.log.warn({ ...logIds(request), reason }, 'Not ready.');
       reported = reason;
-      throw new AppError('UNAVAILABLE', 'The service is not ready.');
+      throw unavailable(cause instanceof AppError ? cause.message : 'The service is not ready.');
     }
-    return { status: 'ready' };
+    return { status: 'ready', ...describe() };
   });
 };
 

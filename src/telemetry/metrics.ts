@@ -11,6 +11,8 @@ export interface Figure {
   /** A number, or one for each value of the label. */
   readonly read: () => Reading | Promise<Reading>;
   readonly label?: string;
+  /** The labels of a figure that says something of the process by them; its number is 1. */
+  readonly info?: () => Readonly<Record<string, string>>;
   /** How those of several workers become one; without it, their sum. */
   readonly aggregator?: 'sum' | 'max';
 }
@@ -130,15 +132,15 @@ function measureBatches(app: FastifyInstance, register: Registry): void {
   app.addHook('onClose', async () => void batchChannel.unsubscribe(measure));
 }
 
-function readFigure({ kind, name, help, read, label, aggregator = 'sum' }: Figure, register: Registry): void {
-  const labelNames = label === undefined ? [] : [label];
+function readFigure({ kind, name, help, read, label, info, aggregator = 'sum' }: Figure, register: Registry): void {
+  const labelNames = info === undefined ? [label ?? []].flat() : Object.keys(info());
   const given = { name, help, labelNames, aggregator, registers: [register], collect };
   const metric = kind === 'counter' ? new Counter(given) : new Gauge(given);
 
   async function collect(): Promise<void> {
     const reading = await read();
     metric.reset();
-    if (typeof reading === 'number') metric.inc(reading);
+    if (typeof reading === 'number') metric.inc(info?.() ?? {}, reading);
     else for (const [value, count] of Object.entries(reading)) metric.inc({ [label ?? '']: value }, count);
   }
 }

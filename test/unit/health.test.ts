@@ -15,6 +15,7 @@ test('while it is not ready, /readyz logs each reason once, in one line without 
     checkReady: async () => {
       if (state !== null) throw state;
     },
+    describe: () => ({ version: '1.2.3', schema: '1_first' }),
   });
   const ask = async (next: Error | null, times: number) => {
     state = next;

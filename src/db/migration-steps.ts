@@ -1,0 +1,155 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { PoolClient } from 'pg';
+import { HeldUpError, isConflict, isHeldBack } from './failures.js';
+import type { Migration, Step } from './migration-files.js';
+
+/** How a migration changes tables that are being used: each lock is asked for a moment only, and again later. */
+
+/** How long a lock is waited for. Whoever wants the table waits in line behind it. */
+export const LOCK_MS = 300;
+/** How long a statement of a step may take with its locks. With LOCK_MS, nobody waits half a second for a step. */
+export const STATEMENT_MS = 450;
+/** How long a step is tried again, and how long one without a transaction waits for the transactions before it. */
+export const LONGEST_WAIT_MS = 300_000;
+/** The largest that PostgreSQL takes. */
+const MAX_LOCK_TIMEOUT_MS = 2 ** 31 - 1;
+const FIRST_PAUSE_MS = 100;
+const LONGEST_PAUSE_MS = 5_000;
+const TELL_MS = 10_000;
+
+/** Told to the operator: one sentence. A detail is for somebody who looks on. */
+export type Tell = (sentence: string, isDetail?: boolean) => void;
+
+/** The session that migrates. */
+export interface Run {
+  readonly client: PoolClient;
+  readonly tell: Tell;
+  readonly signal: AbortSignal;
+  /** How long each step may wait for other transactions. */
+  readonly waitMs: number;
+  /** Calls `progress` from time to time with what the session does, as far as the database can tell. */
+  watch<Result>(progress: (text: string) => void, work: () => Promise<Result>): Promise<Result>;
+}
+
+export const seconds = (startedAt: number) => `${((performance.now() - startedAt) / 1_000).toFixed(1)} s`;
+
+/** Calls `tell` at once, and then at most every TELL_MS. */
+export function seldom(tell: Tell): Tell {
+  let toldAt = Number.NEGATIVE_INFINITY;
+  return (...told) => {
+    if (performance.now() - toldAt < TELL_MS) return;
+    toldAt = performance.now();
+    tell(...told);
+  };
+}
+
+/** Work in one transaction of short statements, or of long ones after a statement that gets all its locks at once, or none. */
+export async function inTransaction(run: Run, what: string, work: () => Promise<void>, locks?: string): Promise<void> {
+  const { client } = run;
+  await untilFree(run, what, async () => {
+    await client.query(
+      `BEGIN; SET LOCAL lock_timeout = ${LOCK_MS}; SET LOCAL statement_timeout = ${locks === undefined ? STATEMENT_MS : LOCK_MS}`,
+    );
+    if (locks !== undefined) await client.query(locks);
+    if (locks !== undefined) await client.query('SET LOCAL statement_timeout = 0');
+    await work();
+    await client.query('COMMIT');
+  });
+}
+
+/** Does a step from its beginning. `done` notes in the transaction of the step, or after it, that it is done. */
+export async function runStep(run: Run, { name }: Migration, step: Step, done: () => Promise<void>): Promise<void> {
+  const what = `${name}, ${step.what}`;
+  const { client, tell } = run;
+  if (step.mode === 'in one transaction') {
+    await inTransaction(run, what, async () => {
+      await client.query(step.sql);
+      await done();
+    });
+  } else if (step.mode === 'in batches') {
+    await runBatches(run, what, step.sql);
+    await done();
+  } else {
+    await untilFree(run, what, async () => {
+      // Nobody waits in line behind what such a step waits for.
+      await client.query(`SET lock_timeout = ${Math.min(run.waitMs, MAX_LOCK_TIMEOUT_MS)}`);
+      await dropBrokenIndex(run, step.sql);
+      const startedAt = performance.now();
+      await run
+        .watch(
+          (progress) => tell(`${what}: ${progress}, ${seconds(startedAt)}`, true),
+          () => client.query(step.sql),
+        )
+        .finally(() => client.query('RESET lock_timeout'));
+    });
+    await done();
+  }
+}
+
+async function runBatches(run: Run, what: string, sql: string): Promise<void> {
+  const startedAt = performance.now();
+  const tell = seldom(run.tell);
+  let [rows, changed] = [0, 0];
+  do {
+    await inTransaction(run, what, async () => {
+      changed = (await run.client.query(sql)).rowCount ?? 0;
+    });
+    rows += changed;
+    tell(`${what}: ${rows} rows, ${seconds(startedAt)}`, true);
+  } while (changed > 0);
+}
+
+const CREATE_INDEX = /^CREATE (?:UNIQUE )?INDEX CONCURRENTLY IF NOT EXISTS (\w+) /i;
+
+/** Drops the index that an interrupted CREATE INDEX CONCURRENTLY has left: it is written at each change, and never read. */
+async function dropBrokenIndex({ client }: Run, sql: string): Promise<void> {
+  const [, name] = CREATE_INDEX.exec(sql) ?? [];
+  if (name === undefined) return;
+  const { rows } = await client.query(
+    'SELECT FROM pg_index WHERE indexrelid = to_regclass($1) AND NOT (indisvalid AND indisready)',
+    [name],
+  );
+  if (rows.length > 0) await client.query(`DROP INDEX CONCURRENTLY ${name}`);
+}
+
+/** Runs `attempt` until no other transaction holds it back. It waits longer each time, and never the same time as another process. */
+async function untilFree(run: Run, what: string, attempt: () => Promise<void>): Promise<void> {
+  const startedAt = performance.now();
+  const tell = seldom(run.tell);
+  for (let tries = 0; ; tries += 1) {
+    run.signal.throwIfAborted();
+    try {
+      await attempt();
+      return;
+    } catch (error) {
+      await run.client.query('ROLLBACK').catch(() => undefined);
+      run.signal.throwIfAborted();
+      if (!isHeldBack(error) && !isConflict(error)) throw error;
+      const holder = await findHolder(run.client);
+      if (performance.now() - startedAt >= run.waitMs)
+        throw new HeldUpError(
+          `${what}: other transactions left no moment for it in ${seconds(startedAt)}${holder}. What is done stays done. Run userdir migrate again when they have ended, or with a longer --wait.`,
+          { cause: error },
+        );
+      tell(`${what}: waits for other transactions${holder}.`);
+    }
+    const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** tries, LONGEST_PAUSE_MS) * (0.5 + Math.random());
+    await sleep(pauseMs, undefined, { signal: run.signal });
+  }
+}
+
+/** The oldest transaction of another session that uses a table. */
+const HOLDER = `
+  SELECT a.pid, a.usename::text AS role, extract(epoch FROM clock_timestamp() - min(a.xact_start))::int AS seconds,
+         string_agg(DISTINCT c.relname, ', ' ORDER BY c.relname) AS tables
+  FROM pg_locks l JOIN pg_class c ON c.oid = l.relation JOIN pg_stat_activity a ON a.pid = l.pid
+  WHERE l.locktype = 'relation' AND l.granted AND l.pid <> pg_backend_pid() AND a.datname = current_database()
+    AND c.relkind IN ('r', 'p') AND c.relnamespace = current_schema()::regnamespace
+  GROUP BY a.pid, a.usename ORDER BY min(a.xact_start) LIMIT 1`;
+
+async function findHolder(client: PoolClient): Promise<string> {
+  const [holder] = (await client.query(HOLDER)).rows;
+  if (holder === undefined) return '';
+  const age = holder.seconds === null ? '' : `, open for ${holder.seconds} s,`;
+  return `; the oldest, of process ${holder.pid} and role ${holder.role}${age} uses ${holder.tables}`;
+}

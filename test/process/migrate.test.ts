@@ -1,0 +1,194 @@
+import { once } from 'node:events';
+import pg from 'pg';
+import { afterAll, afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
+import { parseConfig } from '#dist/config/config.js';
+import { createDatabase } from '#dist/db/database.js';
+import { freePort } from '../support/cluster.js';
+import { outcomeOf, type Settings, spawnUserdir, userdir, userdirJson } from '../support/command.js';
+import { copyTemplate, createEmptyDatabase, type TestDatabase } from '../support/engines.js';
+import { makeRelease, type Release } from '../support/release.js';
+import { readDatabaseFacts } from '../support/schema-facts.js';
+
+/** The migrations of a newer release, by its command and its server. */
+
+const NAME = '20990101000000_shoe_sizes';
+const MIGRATION = `
+-- step: adds a column
+-- locks: users (ACCESS EXCLUSIVE)
+ALTER TABLE users ADD COLUMN shoe_size int;
+
+-- step without a transaction: makes an index
+-- locks: users (SHARE UPDATE EXCLUSIVE)
+CREATE INDEX CONCURRENTLY IF NOT EXISTS users_shoe_size_idx ON users (project_id, shoe_size);
+
+-- step in batches: gives everybody a size
+-- locks: users (ROW EXCLUSIVE)
+UPDATE users SET shoe_size = 40 WHERE (project_id, id) IN (SELECT project_id, id FROM users WHERE shoe_size IS NULL LIMIT 100);
+
+-- step: demands a size
+-- locks: users (ACCESS EXCLUSIVE)
+ALTER TABLE users ADD CONSTRAINT users_have_feet CHECK (shoe_size IS NOT NULL) NOT VALID;
+
+-- step without a transaction: checks the sizes
+-- locks: users (SHARE UPDATE EXCLUSIVE)
+ALTER TABLE users VALIDATE CONSTRAINT users_have_feet;
+`;
+const STEPS = 5;
+
+const newer: Release = makeRelease('99.0.0', { [NAME]: MIGRATION });
+afterAll(() => newer.remove());
+
+let database: TestDatabase;
+let settings: Settings;
+beforeEach(async () => {
+  database = await copyTemplate();
+  settings = { ...database.env, DEMO: 'off', PORT: '0' };
+});
+afterEach(() => database.drop());
+
+const runNewer = (...args: string[]) => outcomeOf(spawnUserdir(settings, args, newer.command));
+
+/** What the schema and the users are. */
+async function readResult() {
+  const db = createDatabase(parseConfig(database.env).db);
+  await db.start();
+  const client = await db.pool.connect();
+  try {
+    const facts = [...(await readDatabaseFacts(client))].toSorted();
+    const { rows } = await client.query(
+      "SELECT count(*)::int AS users, count(to_jsonb(users) ->> 'shoe_size')::int AS sizes FROM users",
+    );
+    const { rows: history } = await client.query(
+      'SELECT applied_steps_count AS steps, finished_at IS NOT NULL AS "isFinished" FROM _prisma_migrations WHERE migration_name = $1',
+      [NAME],
+    );
+    return { facts, ...rows[0], ...history[0] };
+  } finally {
+    client.release();
+    await db.close();
+  }
+}
+
+test('a migration that is killed at any step ends the same when it is run again', async () => {
+  const project = await userdirJson(settings, ['project', 'create', '--name', 'Test']);
+  await userdirJson(settings, ['seed', '--project', project.app_id, '--users', '450']);
+  const results: Awaited<ReturnType<typeof readResult>>[] = [];
+  const killed = [];
+  for (let step = 0; step <= STEPS; step += 1) {
+    if (step > 0) {
+      // A server tells at this level when a step begins.
+      const server = spawnUserdir({ ...settings, LOG_LEVEL: 'debug' }, ['serve'], newer.command);
+      for (let log = ''; !log.includes(`step ${step} of ${STEPS}`); ) log += (await once(server.stderr, 'data'))[0];
+      server.kill('SIGKILL');
+      await once(server, 'close');
+      killed.push((await readResult()).steps);
+    }
+    expect(await runNewer('migrate')).toMatchObject({ code: 0, stderr: expect.stringContaining(`Applied ${NAME} in`) });
+    results.push(await readResult());
+    // Back to before it.
+    const db = createDatabase(parseConfig(database.env).db);
+    await db.start();
+    await db.pool.query(
+      `ALTER TABLE users DROP COLUMN shoe_size; DELETE FROM _prisma_migrations WHERE migration_name = '${NAME}'`,
+    );
+    await db.close();
+  }
+  expect(results[0]).toMatchObject({ users: 450, sizes: 450, steps: STEPS, isFinished: true });
+  expect(results.filter((result) => JSON.stringify(result) !== JSON.stringify(results[0]))).toEqual([]);
+  // Not all of them were over before the signal.
+  expect(killed.some((steps) => steps < STEPS)).toBe(true);
+});
+
+describe('migrate --dry-run', () => {
+  test('says which steps would be done with which locks, and does none', async () => {
+    const { code, stdout } = await runNewer('migrate', '--dry-run');
+    expect(code).toBe(0);
+    expect(stdout).toBe(`1 migration would be applied:
+${NAME}
+  adds a column (in one transaction)
+    locks users (ACCESS EXCLUSIVE)
+    waits at most 300 ms for a lock, and holds it for at most 450 ms a statement
+  makes an index (without a transaction)
+    locks users (SHARE UPDATE EXCLUSIVE)
+    takes as long as the table is large; reads and writes go on
+  gives everybody a size (in batches)
+    locks users (ROW EXCLUSIVE)
+    waits at most 300 ms for a row, and holds it for at most 450 ms; again until no row is left
+  demands a size (in one transaction)
+    locks users (ACCESS EXCLUSIVE)
+    waits at most 300 ms for a lock, and holds it for at most 450 ms a statement
+  checks the sizes (without a transaction)
+    locks users (SHARE UPDATE EXCLUSIVE)
+    takes as long as the table is large; reads and writes go on
+`);
+    const { planned } = JSON.parse((await runNewer('migrate', '--dry-run', '--json')).stdout);
+    expect(planned).toMatchObject([
+      {
+        name: NAME,
+        steps: [{ mode: 'in one transaction', locks: [{ table: 'users', lock: 'ACCESS EXCLUSIVE' }] }, {}, {}, {}, {}],
+      },
+    ]);
+    expect((await readResult()).facts.join('\n')).not.toContain('shoe_size');
+    expect((await userdir(settings, ['migrate', '--dry-run'])).stdout).toBe('The database is up to date.\n');
+  });
+
+  test('creates nothing in a new database', async () => {
+    const empty = await createEmptyDatabase();
+    const plan = await userdirJson(empty.env, ['migrate', '--dry-run']);
+    expect(plan.planned.length).toBeGreaterThan(20);
+    expect(plan.planned[0].steps).toMatchObject([{ locks: [], bound: 'the database is new, so nobody waits' }]);
+    const { stdout } = await userdir(empty.env, ['migrate', '--dry-run']);
+    expect(stdout.match(/the database is new/g)).toHaveLength(1);
+    const { findings } = JSON.parse((await userdir(empty.env, ['doctor', '--json'])).stdout);
+    expect(findings.find(({ id }: { id: string }) => id === 'migrations').found).toContain(
+      'missing: 20261121000000_init',
+    );
+    await empty.drop();
+  });
+});
+
+test.runIf(inject('engine') === 'postgres')(
+  'migrate --wait ends with 4 when others leave no moment for a step, and names them',
+  async () => {
+    const holder = new pg.Client(database.env['DATABASE_URL']);
+    await holder.connect();
+    await holder.query('BEGIN; SELECT count(*) FROM users');
+    const { code, stdout, stderr } = await runNewer('migrate', '--wait', '1s');
+    expect({ code, stdout }).toEqual({ code: 4, stdout: '' });
+    expect(stderr).toMatch(
+      new RegExp(
+        `${NAME}, adds a column: waits for other transactions; the oldest, of process \\d+ and role \\w+, open for \\d+ s, uses users`,
+      ),
+    );
+    expect(stderr).toMatch(
+      /left no moment for it in .*Run userdir migrate again when they have ended, or with a longer --wait\.\n$/,
+    );
+    await holder.query('COMMIT');
+    await holder.end();
+    expect(JSON.parse((await runNewer('migrate', '--json')).stdout)).toEqual({ applied: [NAME] });
+  },
+);
+
+test.runIf(inject('engine') === 'postgres')(
+  'a server that waits for a moment to migrate says so at /readyz, and ends at SIGTERM',
+  async () => {
+    const holder = new pg.Client(database.env['DATABASE_URL']);
+    await holder.connect();
+    await holder.query('BEGIN; SELECT count(*) FROM users');
+    const port = await freePort();
+    const server = spawnUserdir({ ...settings, PORT: String(port) }, ['serve', '--json'], newer.command);
+    const outcome = outcomeOf(server);
+    let log = '';
+    while (!log.includes('waits for other transactions')) log += (await once(server.stderr, 'data'))[0];
+    const answer = await fetch(`http://127.0.0.1:${port}/readyz`);
+    expect({ status: answer.status, body: await answer.json() }).toEqual({
+      status: 503,
+      body: { error: 'The database is being migrated.' },
+    });
+    server.kill('SIGTERM');
+    expect(await outcome).toMatchObject({ code: 0, stdout: '' });
+    await holder.query('COMMIT');
+    await holder.end();
+    expect((await runNewer('migrate')).code).toBe(0);
+  },
+);
