@@ -230,6 +230,8 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
       expect(installed.map(({ path, version }) => `${path} ${version}`)).toEqual(
         expected.map(({ path, version }) => `${path} ${version}`),
       );
+      // npm 10 installs what the lock does not mark as development.
+      expect(await lockedPackages(join(app, 'npm-shrinkwrap.json'), ({ dev }) => !dev)).toEqual(expected);
       expect(installedMegabytes).toBeGreaterThan(100);
       expect(installedMegabytes).toBeLessThanOrEqual(220);
     });
