@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 /** The files of a complete build, as paths from the root. `npm run build` deletes this list first and writes it last. */
 const LIST = join(ROOT, 'dist/build.json');
-const IS_PART = /^dist\/(dashboard\/pages\/.*|[^.].*\.(js|tgz))$|^prisma\/migrations\/.*\.sql$/;
+const IS_PART = /^dist\/(dashboard\/pages\/.*|[^.].*\.(js|tgz|gz))$|^prisma\/migrations\/.*\.sql$/;
 
 /** The last step of the build. */
 export function listBuild(): void {

@@ -1,4 +1,7 @@
 import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { promisify } from 'node:util';
+import { gunzip } from 'node:zlib';
 import type { GraphiQLOptions } from 'graphql-yoga';
 import type { Services } from '../context.js';
 import { userFilter } from '../domain/filters.js';
@@ -6,26 +9,24 @@ import type { Credentials } from '../domain/projects.js';
 import type { User } from '../domain/users.js';
 import { pagePolicy } from '../http/public-routes.js';
 
-/** GraphiQL with the assets of its package. It opens with examples; in demo mode also with credentials and IDs that exist. */
+/** GraphiQL, as explorer-page.js makes it. It opens with examples; in demo mode also with credentials and IDs that exist. */
 export async function createExplorer(services: Services) {
   // Nine megabytes, which a service without GraphiQL does not load.
-  const { renderGraphiQL } = await import('@graphql-yoga/render-graphiql');
+  const page = await readFile(new URL('./explorer.html.gz', import.meta.url)).then(promisify(gunzip));
+  const template = page.toString().replace('</head>', () => `${HEAD}</head>`);
   let rendered: { key: string; page: ReturnType<typeof render> } | undefined;
 
   return async (demo: Credentials | null) => {
     const options = explorerOptions(demo, demo && (await findExampleUser(services, demo)));
     const key = JSON.stringify(options);
-    if (rendered?.key !== key) rendered = { key, page: render(renderGraphiQL, options) };
+    if (rendered?.key !== key) rendered = { key, page: render(template, options) };
     return rendered.page;
   };
 }
 
-function render(renderGraphiQL: (options: GraphiQLOptions) => string, options: GraphiQLOptions) {
+function render(template: string, options: GraphiQLOptions) {
   // The JSON stands inside a script element, so it must not contain its end tag.
-  const inScript = JSON.stringify(options);
-  const html = renderGraphiQL(options)
-    .replace('</head>', `${HEAD}</head>`)
-    .replace(inScript, () => inScript.replaceAll('<', '\\u003c'));
+  const html = template.replace('__OPTIONS__', () => JSON.stringify(options).replaceAll('<', '\\u003c'));
   const script = html.slice(html.indexOf('<script>') + '<script>'.length, html.lastIndexOf('</script>'));
   const policy = pagePolicy({
     script: `'sha256-${createHash('sha256').update(script).digest('base64')}'`,
@@ -92,7 +93,6 @@ function explorerOptions(demo: Credentials | null, exampleUser: typeof PLACEHOLD
   return {
     title: 'userdir',
     logo: LOGO,
-    favicon: 'data:,',
     defaultTabs: [
       example(`${hint}\n${NEWEST_USERS}`, { first: 5 }),
       example(WALK_BY_CURSOR, { after: null }),

@@ -2,6 +2,7 @@ import swagger from '@fastify/swagger';
 import swaggerUi from '@fastify/swagger-ui';
 import type { FastifyInstance } from 'fastify';
 import { createJsonSchemaTransform, createJsonSchemaTransformObject } from 'fastify-type-provider-zod';
+import type { z } from 'zod';
 import { ERROR_CODES } from '../errors.js';
 import { pagePolicy } from '../http/public-routes.js';
 
@@ -25,11 +26,16 @@ interface Operation {
   responses: Record<string, { content?: Record<string, { example?: unknown; schema: { example?: unknown } }> }>;
 }
 
-const zodToJsonConfig = {
-  /** Removes what does not help a reader: the largest exact number in JSON, and the calendar as a regular expression. */
-  override: ({ jsonSchema }: { jsonSchema: { maximum?: number; format?: string; pattern?: string } }) => {
+const zodToJsonConfig: Pick<z.core.ToJSONSchemaParams, 'override'> = {
+  /**
+   * Removes what does not help a reader: the largest exact number in JSON, and the calendar as a regular expression. Leaves objects of answers
+   * open, because a later release may add to them (docs/compatibility.md); those of requests are strict.
+   */
+  override: ({ zodSchema, jsonSchema }) => {
     if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
     if (jsonSchema.format === 'date-time') delete jsonSchema.pattern;
+    const { def } = zodSchema._zod;
+    if (def.type === 'object' && def.catchall === undefined) delete jsonSchema.additionalProperties;
   },
 };
 const transformObject = createJsonSchemaTransformObject({ zodToJsonConfig });
@@ -58,7 +64,6 @@ export async function serveOpenApi(app: FastifyInstance, version: string): Promi
             description: 'The body of every failure.',
             properties: { error: { type: 'string', description: 'What is wrong, for people to read.' } },
             required: ['error'],
-            additionalProperties: false,
           },
         },
       },

@@ -1,5 +1,9 @@
-import { readFileSync } from 'node:fs';
-import { beforeAll, expect, inject, test } from 'vitest';
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { parser } from '@prometheus-io/lezer-promql';
+import { beforeAll, describe, expect, inject, test } from 'vitest';
+import { parse } from 'yaml';
 import { ethereumAddress } from '../support/addresses.js';
 import { type TestProject, useTestApp } from '../support/app.js';
 import { requireCleanLog } from '../support/hygiene.js';
@@ -207,22 +211,87 @@ test('the metrics port serves only metrics, and the main port serves none', asyn
   expect(statuses).toEqual([404, 404, 404]);
 });
 
-test('every metric in the Grafana dashboard exists, and the dashboard shows every userdir metric', async () => {
-  const dashboard = readFileSync(new URL('../../docs/grafana.json', import.meta.url), 'utf8');
+/** The names of all samples that the service may have, and those of them that this one lacks: they are of the other database, or of a standby. */
+async function sampleNames() {
   const { families } = await scrape();
   const samples = new Set(
     [...families].flatMap(([name, { type }]) =>
       type === 'histogram' ? ['_bucket', '_sum', '_count'].map((suffix) => name + suffix) : [name],
     ),
   );
+  const isOfAnother = (name: string) =>
+    name.includes('_replica_') || (inject('engine') === 'postgres' && name.includes('_embedded_'));
+  return { families, samples, isOfAnother };
+}
+
+test('every metric in the Grafana dashboard exists, and the dashboard shows every userdir metric', async () => {
+  const dashboard = readFileSync(new URL('../../docs/grafana.json', import.meta.url), 'utf8');
+  const { families, samples, isOfAnother } = await sampleNames();
   const expressions = [...dashboard.matchAll(/"expr": "((?:[^"\\]|\\.)*)"/g)].map(([, expression = '']) => expression);
   const named = new Set(expressions.flatMap((expression) => expression.match(/\b(userdir|process|nodejs)_\w+/g) ?? []));
-  const replica = [...named].filter((name) => name.includes('_replica_'));
-  const embedded = [...named].filter((name) => name.includes('_embedded_'));
-  const missing = [...named].filter((name) => !samples.has(name));
   expect(expressions.length).toBeGreaterThan(5);
-  expect(missing).toEqual(inject('engine') === 'embedded' ? replica : [...embedded, ...replica]);
+  expect([...named].filter((name) => !samples.has(name))).toEqual([...named].filter(isOfAnother));
   // The dashboard leaves out no userdir metric.
   const ours = [...families.keys()].filter((name) => name.startsWith('userdir_'));
   expect(ours.filter((name) => ![...named].some((each) => each.startsWith(name)))).toEqual([]);
+});
+
+describe('the alert rules', () => {
+  const file = fileURLToPath(new URL('../../docs/deploy/alerts.yaml', import.meta.url));
+  interface Rule {
+    readonly alert: string;
+    readonly expr: string;
+    readonly for?: string;
+    readonly labels: { severity: string };
+    readonly annotations: Record<string, string>;
+  }
+  const { groups }: { groups: { name: string; rules: Rule[] }[] } = parse(readFileSync(file, 'utf8'));
+  const rules = groups.flatMap((group) => group.rules);
+
+  /** The text of each node of a kind in an expression, and where it is no PromQL. */
+  function nodesOf(expression: string, kind: string): { found: string[]; faults: number[] } {
+    const found: string[] = [];
+    const faults: number[] = [];
+    parser.parse(expression).iterate({
+      enter: ({ name, type, from, to }) => {
+        if (type.isError) faults.push(from);
+        if (name === kind) found.push(expression.slice(from, to));
+      },
+    });
+    return { found, faults };
+  }
+
+  test('are PromQL, with a name of their own, a severity, and what to do', () => {
+    expect(nodesOf('rate(a[5m]) > > 1', 'Identifier').faults).not.toEqual([]);
+    expect(new Set(rules.map(({ alert }) => alert)).size).toBe(rules.length);
+    for (const { alert, expr, labels, annotations, ...others } of rules) {
+      expect(nodesOf(expr, 'Identifier').faults, alert).toEqual([]);
+      expect(alert).toMatch(/^Userdir[A-Z][A-Za-z]+$/);
+      expect(['page', 'ticket']).toContain(labels.severity);
+      expect(Object.keys(annotations)).toEqual(['summary', 'description']);
+      expect(Object.keys(others).filter((key) => key !== 'for')).toEqual([]);
+      expect(others.for ?? '1m').toMatch(/^\d+[mh]$/);
+    }
+  });
+
+  test('ask for metrics and labels that exist', async () => {
+    await project.rest('/server/users/1');
+    const { families, samples, isOfAnother } = await sampleNames();
+    const named = rules.flatMap(({ expr }) => nodesOf(expr, 'Identifier').found).filter((name) => name !== 'up');
+    expect(named.length).toBeGreaterThan(10);
+    expect(named.filter((name) => !samples.has(name) && !isOfAnother(name))).toEqual([]);
+    const ids = [...families.values()].flatMap((family) => [...family.samples.keys()]);
+    // Prometheus adds the name of the scrape and the address.
+    const known = new Set(['job', 'instance', ...ids.flatMap((id) => id.match(/\w+(?==")/g) ?? [])]);
+    const labels = rules.flatMap(({ expr, annotations }) => [
+      ...nodesOf(expr, 'LabelName').found,
+      ...[...JSON.stringify(annotations).matchAll(/\$labels\.(\w+)/g)].map(([, name = '']) => name),
+    ]);
+    expect(new Set(labels)).toEqual(new Set(['job', 'instance', 'status', 'le', 'route', 'state']));
+    expect(labels.filter((label) => !known.has(label))).toEqual([]);
+  });
+
+  test.runIf(existsSync('/usr/bin/promtool'))('are accepted by Prometheus', () => {
+    expect(execFileSync('/usr/bin/promtool', ['check', 'rules', file], { encoding: 'utf8' })).toContain('SUCCESS');
+  });
 });

@@ -1,8 +1,10 @@
 import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { access, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join, relative } from 'node:path';
+import { basename, join, relative } from 'node:path';
 import { promisify } from 'node:util';
+import { list } from 'tar';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import type { Json } from '../support/app.js';
 import { CHECKOUT, copyCheckout, ROOT } from '../support/checkout.js';
@@ -12,52 +14,82 @@ import { copyTemplate, type TestDatabase } from '../support/engines.js';
 // An installation takes as long as the registry.
 
 const run = promisify(execFile);
+const { version: VERSION } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'));
 const NPM_OPTIONS = ['--prefer-offline', '--no-audit', '--no-fund'];
 
-interface Packed {
-  filename: string;
-  unpackedSize: number;
-  files: { path: string }[];
+/** What `npm run release` makes. */
+interface Release {
+  readonly archive: string;
+  readonly bill: string;
+  readonly files: readonly { path: string; size: number }[];
 }
 
-/** `npm pack` needs no database, so one engine is enough. */
+/** `npm run release` needs no database, so one engine is enough. */
 describe.runIf(inject('engine') === 'embedded')('the package', () => {
   let dir: string;
-  let packed: Packed;
+  let release: Release;
   let dockerfile: string[];
 
   beforeAll(async () => {
     dir = await mkdtemp(join(tmpdir(), 'userdir-package-'));
     dockerfile = (await readFile(join(ROOT, 'Dockerfile'), 'utf8')).split('\n');
     await copyCheckout(join(dir, 'checkout'));
-    packed = await pack(join(dir, 'checkout'), dir);
+    release = await makeRelease(join(dir, 'checkout'), join(dir, 'release'));
   });
   afterAll(() => rm(dir, { recursive: true, force: true }));
 
-  test('contains the build, the migrations, the schema and the dependency lock, and nothing else', async () => {
+  test('contains the build, the migrations, the documentation with its files, the schema and the dependency lock, and nothing else', async () => {
     const kindOf = (path: string) =>
       path.startsWith('dist/dashboard/pages/')
         ? 'dist/dashboard/pages'
-        : path.replace(/^(dist|docs)\/.*\.(js|md)$/, '$1/**/*.$2');
-    const built = new Set(packed.files.map(({ path }) => kindOf(path)));
-    const migrations = (await readdir(join(ROOT, 'prisma/migrations'), { recursive: true, withFileTypes: true }))
-      .filter((entry) => entry.isFile())
-      .map((entry) => relative(ROOT, join(entry.parentPath, entry.name)));
+        : path.replace(/^dist\/.*\.js$/, 'dist/**/*.js');
+    const packed = new Set(release.files.map(({ path }) => kindOf(path)));
+    const filesOf = async (folder: string) =>
+      (await readdir(join(ROOT, folder), { recursive: true, withFileTypes: true }))
+        .filter((entry) => entry.isFile())
+        .map((entry) => relative(ROOT, join(entry.parentPath, entry.name)));
     const others = [
       'README.md',
       'dist/**/*.js',
       'dist/build.json',
       'dist/dashboard/pages',
       'dist/db/empty-database.tgz',
-      'docs/**/*.md',
-      'docs/grafana.json',
+      'dist/graphql/explorer.html.gz',
       'npm-shrinkwrap.json',
       'package.json',
       'schema.graphql',
       'subgraph.graphql',
     ];
-    expect([...built].sort()).toEqual([...others, ...migrations].sort());
-    expect(packed.unpackedSize).toBeLessThan(6_750_000);
+    const expected = [...others, ...(await filesOf('prisma/migrations')), ...(await filesOf('docs'))];
+    expect([...packed].sort()).toEqual(expected.sort());
+    const size = release.files.reduce((sum, file) => sum + file.size, 0);
+    expect(size).toBeLessThan(9_250_000);
+  });
+
+  test('has every file of which the operating guide says where to copy it', async () => {
+    const guide = await readFile(join(ROOT, 'docs/operating.md'), 'utf8');
+    const named = [...guide.matchAll(/\]\(((?:cells|deploy|failover)\/[^)#]+)\)/g)].map(([, path]) => `docs/${path}`);
+    expect(named).toEqual(expect.arrayContaining(['docs/failover/patroni.yml', 'docs/cells/cells.sh']));
+    const packed = release.files.map(({ path }) => path);
+    expect(named.filter((path) => !packed.includes(path))).toEqual([]);
+  });
+
+  test('comes with an SBOM of exactly what production installs, and the sums of both', async () => {
+    const text = await readFile(release.bill, 'utf8');
+    const { metadata, components }: Json = JSON.parse(text);
+    expect(metadata.component).toMatchObject({ name: 'userdir', version: VERSION, type: 'application' });
+    const lock = await lockedForProduction();
+    const named = (components as { name: string; version: string }[]).map(({ name, version }) => `${name}@${version}`);
+    expect([...new Set(named)].sort()).toEqual(
+      [...new Set(lock.map(({ name, version }) => `${name}@${version}`))].sort(),
+    );
+    expect(text).not.toContain(dir);
+    const sums = await readFile(join(dir, 'release/SHA256SUMS'), 'utf8');
+    const sumOf = async (file: string) =>
+      `${createHash('sha256')
+        .update(await readFile(file))
+        .digest('hex')}  ${basename(file)}\n`;
+    expect(sums).toBe((await sumOf(release.archive)) + (await sumOf(release.bill)));
   });
 
   test('adds only the build to the checkout', async () => {
@@ -71,7 +103,7 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
     /** The command without the build before it. */
     const userdir = (...args: string[]) =>
       outcomeOf(spawnUserdir(settings(), args, [process.execPath, join(checkout(), 'dist/cli.js')]));
-    const VERSION = /^\d+\.\d+\.\d+$/m;
+    const SHOWN = /^\d+\.\d+\.\d+$/m;
     /** Builds, where no build has ended. */
     const runVersion = () => npm(checkout(), ['run', '-s', 'userdir', '--', '--version']);
     async function findingOfBuild(): Promise<Json> {
@@ -83,7 +115,7 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
       const path = join(checkout(), file);
       const text = await readFile(path, 'utf8');
       await writeFile(path, `${text}\nexport const wrong: string = 1 as;\n`);
-      await expect(build()).rejects.toMatchObject({ stdout: expect.not.stringMatching(VERSION) });
+      await expect(build()).rejects.toMatchObject({ stdout: expect.not.stringMatching(SHOWN) });
       await writeFile(path, text);
       expect(await findingOfBuild()).toMatchObject({ status: 'failed', found: 'the build has not ended' });
     }
@@ -96,7 +128,7 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
       expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
       expect(stderr).toMatch(/^userdir: the build has not ended\. Run .*npm run build.*\n$/);
       await failIn('src/dashboard/pages/main.tsx', runVersion);
-      expect((await runVersion()).stdout).toMatch(VERSION);
+      expect((await runVersion()).stdout).toMatch(SHOWN);
       expect(await findingOfBuild()).toMatchObject({ status: 'passed' });
     });
 
@@ -104,6 +136,7 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
       'dist/app/app.js',
       'dist/dashboard/pages/index.html',
       'dist/db/empty-database.tgz',
+      'dist/graphql/explorer.html.gz',
       'prisma/migrations/20261121000000_init/migration.sql',
     ])('is incomplete without %s, and doctor says so', async (file) => {
       const path = join(checkout(), file);
@@ -135,7 +168,7 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
     beforeAll(async () => {
       folder = join(dir, 'elsewhere');
       await mkdir(folder);
-      await npm(folder, ['install', '--omit=dev', ...NPM_OPTIONS, join(dir, packed.filename)]);
+      await npm(folder, ['install', '--omit=dev', ...NPM_OPTIONS, release.archive]);
       userdir = [join(folder, 'node_modules/.bin/userdir')];
       server = await startServer(settings(), userdir);
     });
@@ -148,7 +181,7 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
 
     test('prints its version with npx', async () => {
       const { stdout } = await run('npx', ['userdir', '--version'], { cwd: folder });
-      expect(stdout).toBe(`${JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8')).version}\n`);
+      expect(stdout).toBe(`${VERSION}\n`);
     });
 
     test('serves both interfaces and their pages', () => requireAnswers(server));
@@ -165,31 +198,46 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
 
   describe('built by the steps of the Dockerfile', () => {
     let app: string;
+    /** Stands for the folder of the image that is on its PATH. */
+    let bin: string;
+    let installedMegabytes: number;
     let database: TestDatabase;
     let server: RunningServer | undefined;
 
     beforeAll(async () => {
       database = await copyTemplate();
       app = join(dir, 'app');
+      bin = join(dir, 'bin');
       await mkdir(app);
-      await run('tar', ['-xzf', join(dir, packed.filename), '-C', app, '--strip-components=1']);
+      await run('tar', ['-xzf', release.archive, '-C', app, '--strip-components=1']);
       const [install = '', prune = ''] = instructions('RUN').slice(2, 4);
-      expect(install).toMatch(/^npm ci /);
-      await run('sh', ['-c', `${install} ${NPM_OPTIONS.join(' ')} && ${prune}`], { cwd: app, env: env({}) });
+      expect(install).toBe('npm ci --omit=dev');
+      await run('sh', ['-c', `${install} ${NPM_OPTIONS.join(' ')}`], { cwd: app, env: env({}) });
+      installedMegabytes = Number.parseInt((await run('du', ['-sm', join(app, 'node_modules')])).stdout, 10);
+      const link = (instructions('RUN')[5] ?? '').replaceAll('/app', app).replaceAll('/usr/local/bin', bin);
+      expect(link).toContain('ln -s');
+      await mkdir(bin);
+      await run('sh', ['-c', `${prune} && ${link}`], { cwd: app, env: env({}) });
     });
     afterAll(async () => {
       await server?.stop();
       await database.drop();
     });
 
-    test('has exactly the dependencies and versions of the lock', async () => {
-      const lock = JSON.parse(await readFile(join(ROOT, 'package-lock.json'), 'utf8'));
-      const installed = JSON.parse(await readFile(join(app, 'node_modules/.package-lock.json'), 'utf8'));
-      const locked = Object.entries<Json>(lock.packages).filter(
-        ([path, { link, ...flags }]) =>
-          path.startsWith('node_modules/') && !link && !(flags.dev || flags.optional || flags.devOptional),
+    test('has exactly the dependencies and versions of the lock, in at most 220 MB before anything is deleted', async () => {
+      const installed = await lockedPackages(join(app, 'node_modules/.package-lock.json'));
+      const expected = await lockedForProduction();
+      expect(installed.map(({ path, version }) => `${path} ${version}`)).toEqual(
+        expected.map(({ path, version }) => `${path} ${version}`),
       );
-      expect(versions(Object.entries<Json>(installed.packages))).toEqual(versions(locked));
+      // npm 10 installs what the lock does not mark as development.
+      expect(await lockedPackages(join(app, 'npm-shrinkwrap.json'), ({ dev }) => !dev)).toEqual(expected);
+      expect(installedMegabytes).toBeGreaterThan(100);
+      expect(installedMegabytes).toBeLessThanOrEqual(220);
+    });
+
+    test('declares no volume, which would leave an empty one behind with PostgreSQL', () => {
+      expect(instructions('VOLUME')).toEqual([]);
     });
 
     test('copies only files that exist', async () => {
@@ -200,9 +248,9 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
     });
 
     test('serves, is healthy while it serves, and exits with 0 on SIGTERM', async () => {
-      const [node, script] = JSON.parse(instructions('ENTRYPOINT')[0] ?? '');
+      expect(instructions('ENTRYPOINT')).toEqual(['["userdir"]']);
       expect(instructions('CMD')).toEqual(['["serve"]']);
-      server = await startServer(database.env, [node, join(app, script)]);
+      server = await startServer(database.env, [join(bin, 'userdir')]);
       await requireAnswers(server);
       const [check, ...args] = JSON.parse((instructions('HEALTHCHECK')[0] ?? '').replace(/^.*?CMD /, ''));
       const { port } = new URL(server.url);
@@ -228,10 +276,37 @@ test.runIf(inject('engine') === 'embedded')('a SIGTERM to npm reaches the server
   await database.drop();
 });
 
-async function pack(checkout: string, to: string): Promise<Packed> {
-  const { stdout } = await npm(checkout, ['pack', '--json', '--pack-destination', to]);
-  // The build runs first and writes to the same stream.
-  return JSON.parse(stdout.slice(stdout.search(/^[[{]\s*$/m)))[0];
+async function makeRelease(checkout: string, to: string): Promise<Release> {
+  await npm(checkout, ['run', '-s', 'release', '--', to]);
+  const archive = join(to, `userdir-${VERSION}.tgz`);
+  const files: { path: string; size: number }[] = [];
+  await list({
+    file: archive,
+    onReadEntry: ({ path, size }) => void files.push({ path: path.replace(/^package\//, ''), size }),
+  });
+  return { archive, bill: join(to, `userdir-${VERSION}.cdx.json`), files };
+}
+
+interface Locked {
+  readonly path: string;
+  readonly name: string;
+  readonly version: string;
+}
+
+async function lockedPackages(file: string, isMeant = (_flags: Json) => true): Promise<Locked[]> {
+  const lock = JSON.parse(await readFile(file, 'utf8'));
+  return Object.entries<Json>(lock.packages)
+    .filter(([path, flags]) => path.startsWith('node_modules/') && !flags.link && isMeant(flags))
+    .map(([path, { version }]) => ({ path, name: path.slice(path.lastIndexOf('node_modules/') + 13), version }))
+    .sort((a, b) => (a.path < b.path ? -1 : 1));
+}
+
+/** What is locked for production. Of TypeScript, the packages for all kinds of machines are marked as optional alone. */
+function lockedForProduction(): Promise<Locked[]> {
+  return lockedPackages(
+    join(ROOT, 'package-lock.json'),
+    ({ dev, devOptional, optional, os }) => !(dev || devOptional || (optional && os)),
+  );
 }
 
 async function requireAnswers({ url, demo }: RunningServer): Promise<void> {
@@ -248,10 +323,6 @@ async function requireAnswers({ url, demo }: RunningServer): Promise<void> {
     await answer.text();
     expect([path, answer.status]).toEqual([path, 200]);
   }
-}
-
-function versions(packages: [path: string, Json][]): string[] {
-  return packages.map(([path, { version }]) => `${path} ${version}`).sort();
 }
 
 function npm(cwd: string, args: string[]) {

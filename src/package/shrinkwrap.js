@@ -1,0 +1,35 @@
+/**
+ * Writes npm-shrinkwrap.json, which the package has instead of package-lock.json. It is the same without optional peers. Prisma's command and
+ * TypeScript are optional peers of @prisma/client and are locked for development; with these edges `npm ci --omit=dev` would install both.
+ */
+import { readFile, writeFile } from 'node:fs/promises';
+
+const lock = JSON.parse(await readFile('package-lock.json', 'utf8'));
+const { packages } = lock;
+for (const { peerDependencies = {}, peerDependenciesMeta = {} } of Object.values(packages)) {
+  for (const [name, { optional }] of Object.entries(peerDependenciesMeta)) if (optional) delete peerDependencies[name];
+}
+
+// npm 10 believes what the lock says of each package, npm 11 looks for itself.
+const needed = new Set(['']);
+for (const path of needed) {
+  const { dependencies, optionalDependencies, peerDependencies } = packages[path];
+  for (const name of Object.keys({ ...dependencies, ...optionalDependencies, ...peerDependencies })) {
+    const found = findPackage(path, name);
+    if (found !== undefined) needed.add(found);
+  }
+}
+for (const [path, entry] of Object.entries(packages)) {
+  delete entry.devOptional;
+  if (!needed.has(path)) entry.dev = true;
+}
+await writeFile('npm-shrinkwrap.json', `${JSON.stringify(lock, null, 2)}\n`);
+
+/** Where Node.js finds a package for the one at `path`. */
+function findPackage(path, name) {
+  for (let from = `${path}/`; ; from = from.slice(0, from.lastIndexOf('node_modules/'))) {
+    const candidate = `${from === '/' ? '' : from}node_modules/${name}`;
+    if (candidate in packages) return candidate;
+    if (!from.includes('node_modules/')) return undefined;
+  }
+}
