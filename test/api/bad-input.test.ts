@@ -480,5 +480,5 @@ describe('any request', () => {
 
 test('the server still works after all requests of this file', async () => {
   const { status, body } = await sendRaw(app.url, 'GET /readyz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n');
-  expect([status, body]).toEqual([200, { status: 'ready' }]);
+  expect([status, body]).toEqual([200, expect.objectContaining({ status: 'ready' })]);
 });
