@@ -18,8 +18,8 @@ const STATUSES = {
   DOCUMENT_NOT_FOUND: 404,
   /** The secret is for registered documents only. */
   DOCUMENT_REQUIRED: 403,
-  /** The client is to send the query with its hash. Clients of automatic persisted queries expect 200. */
-  PERSISTED_QUERY_NOT_FOUND: 200,
+  /** The client is to send the query with its hash. Over application/json it is 200 (graphql/plugin.ts). */
+  PERSISTED_QUERY_NOT_FOUND: 404,
   CONFLICT: 409,
   CURSOR_EXPIRED: 410,
   /** The key is that of another request. A retry with it cannot succeed. */
@@ -62,6 +62,12 @@ export class AppError extends Error {
 
   get status(): number {
     return STATUSES[this.code];
+  }
+
+  /** The seconds to wait before a retry; null where it would not help. */
+  get retryAfter(): number | null {
+    const seconds = this.headers['retry-after'];
+    return seconds === undefined ? null : Number(seconds);
   }
 
   /** The message for the caller; one fixed sentence instead, if the message could reveal internals. */

@@ -3,6 +3,7 @@ import { shouldRenderGraphiQL } from 'graphql-yoga';
 import type { Services } from '../context.js';
 import { atMost, isTooLong } from '../domain/input-limits.js';
 import { type HttpRequest, isPlainPost } from '../engine/answer.js';
+import { extensionsOf } from '../engine/errors.js';
 import type { Parameters, PreparedRequest } from '../engine/execution.js';
 import { LIMITS, limitExceeded } from '../engine/limits.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
@@ -66,7 +67,12 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
   app.setErrorHandler((error, request, reply) => {
     const failure = fromUnknown(error);
     reportFailure(failure, request);
-    return reply.code(failure.status).headers(failure.headers).send(toBody(failure));
+    const type = mediaTypeOf(request.raw.headers.accept);
+    const body = { errors: [{ message: failure.publicMessage, extensions: extensionsOf(failure) }] };
+    return reply
+      .code(statusOf(failure, type))
+      .headers({ ...failure.headers, 'content-type': `${type}; charset=utf-8` })
+      .send(JSON.stringify(body));
   });
   app.addHook('preHandler', stillAuthenticated(authenticate));
   app.addHook('preParsing', takeArrivedBody);
@@ -279,23 +285,44 @@ function requireObject(name: string, value: unknown): void {
     throw badInput(name, value, 'a JSON object');
 }
 
-const MEDIA_TYPES = ['application/json', 'application/graphql-response+json'];
+const JSON_TYPE = 'application/json';
+const MEDIA_TYPES = [JSON_TYPE, 'application/graphql-response+json'];
 const ANY_JSON = new Set(['application/*', '*/*']);
 
 /**
- * The media type of the answer: the first of the two known types that the Accept header names, otherwise JSON. It is
+ * The media type of the answer: of the two known types the one that the Accept header prefers, otherwise JSON. It is
  * chosen before the request is executed. Yoga would find out only afterwards that it has no type for the answer
  * (406), and would send some answers as a stream. Every answer is UTF-8, even if the header names another charset.
  */
 function mediaTypeOf(accept = ''): string {
-  for (const each of accept.split(',')) {
-    const type = each.replace(/;.*/s, '').trim().toLowerCase();
-    if (MEDIA_TYPES.includes(type)) return type;
-    if (ANY_JSON.has(type)) break;
-  }
-  return 'application/json';
+  if (accept !== lastAccept) lastType = readMediaType(accept);
+  lastAccept = accept;
+  return lastType;
 }
 
-function toBody(failure: AppError) {
-  return { errors: [{ message: failure.publicMessage, extensions: { code: failure.code } }] };
+/** The Accept header of the last request, and its media type. The next one is nearly always the same, and is not read again. */
+let lastAccept = '';
+let lastType = JSON_TYPE;
+
+function readMediaType(accept: string): string {
+  const ranges = accept.split(',').map((each) => {
+    const [type = '', ...parameters] = each.split(';').map((part) => part.trim().toLowerCase());
+    return { type, quality: qualityOf(parameters) };
+  });
+  for (const { type, quality } of ranges.sort((a, b) => b.quality - a.quality)) {
+    if (quality > 0 && MEDIA_TYPES.includes(type)) return type;
+    if (ANY_JSON.has(type)) break;
+  }
+  return JSON_TYPE;
+}
+
+function qualityOf(parameters: readonly string[]): number {
+  const given = parameters.find((parameter) => parameter.startsWith('q='));
+  const quality = given === undefined ? 1 : Number(given.slice('q='.length));
+  return Number.isNaN(quality) ? 1 : quality;
+}
+
+/** The status of a failure. Clients of automatic persisted queries that take JSON only expect 200 for an unknown hash. */
+function statusOf({ code, status }: AppError, type: string): number {
+  return code === 'PERSISTED_QUERY_NOT_FOUND' && type === JSON_TYPE ? 200 : status;
 }
