@@ -11,7 +11,8 @@ import type { RunWithAdmission } from '../http/admission.js';
 import { type Authenticate, authenticated, stillAuthenticated } from '../http/authentication.js';
 import { jsonBodyParser, parseJson, parseWithAdmission, takeArrivedBody } from '../http/body.js';
 import { refuseMalformedUrl, reportFailure } from '../http/failures.js';
-import { accepts, EVENT_STREAM, type Streams } from '../http/lifetime.js';
+import type { Streams } from '../http/lifetime.js';
+import { accepts, EVENT_STREAM, JSON_TYPE, preferredType } from '../http/media-types.js';
 import type { DemoCredentials } from '../http/public-routes.js';
 import { bytesOf, requesterOf, sendBytes, type ThreadTask } from '../http/threads.js';
 import { contextOf } from './builder.js';
@@ -285,9 +286,10 @@ function requireObject(name: string, value: unknown): void {
     throw badInput(name, value, 'a JSON object');
 }
 
-const JSON_TYPE = 'application/json';
-const MEDIA_TYPES = [JSON_TYPE, 'application/graphql-response+json'];
-const ANY_JSON = new Set(['application/*', '*/*']);
+const GRAPHQL_TYPES = [JSON_TYPE, 'application/graphql-response+json'];
+
+/** The Accept header of the last request, and its media type. The next one is nearly always the same, and is not read again. */
+let last = { accept: '', type: JSON_TYPE };
 
 /**
  * The media type of the answer: of the two known types the one that the Accept header prefers, otherwise JSON. It is
@@ -295,31 +297,8 @@ const ANY_JSON = new Set(['application/*', '*/*']);
  * (406), and would send some answers as a stream. Every answer is UTF-8, even if the header names another charset.
  */
 function mediaTypeOf(accept = ''): string {
-  if (accept !== lastAccept) lastType = readMediaType(accept);
-  lastAccept = accept;
-  return lastType;
-}
-
-/** The Accept header of the last request, and its media type. The next one is nearly always the same, and is not read again. */
-let lastAccept = '';
-let lastType = JSON_TYPE;
-
-function readMediaType(accept: string): string {
-  const ranges = accept.split(',').map((each) => {
-    const [type = '', ...parameters] = each.split(';').map((part) => part.trim().toLowerCase());
-    return { type, quality: qualityOf(parameters) };
-  });
-  for (const { type, quality } of ranges.sort((a, b) => b.quality - a.quality)) {
-    if (quality > 0 && MEDIA_TYPES.includes(type)) return type;
-    if (ANY_JSON.has(type)) break;
-  }
-  return JSON_TYPE;
-}
-
-function qualityOf(parameters: readonly string[]): number {
-  const given = parameters.find((parameter) => parameter.startsWith('q='));
-  const quality = given === undefined ? 1 : Number(given.slice('q='.length));
-  return Number.isNaN(quality) ? 1 : quality;
+  if (accept !== last.accept) last = { accept, type: preferredType(accept, GRAPHQL_TYPES) ?? JSON_TYPE };
+  return last.type;
 }
 
 /** The status of a failure. Clients of automatic persisted queries that take JSON only expect 200 for an unknown hash. */

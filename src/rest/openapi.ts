@@ -22,7 +22,12 @@ interface Document {
 
 interface Operation {
   parameters?: { required: boolean; description: string; example?: unknown; schema: { example?: unknown } }[];
-  responses: Record<string, { content?: Record<string, { example?: unknown; schema: { example?: unknown } }> }>;
+  responses: Record<string, { content?: Record<string, Media> }>;
+}
+
+interface Media {
+  example?: unknown;
+  schema: { example?: unknown; examples?: unknown[] };
 }
 
 const zodToJsonConfig = {
@@ -107,9 +112,10 @@ function completeDocument({ paths, components: { schemas } }: Document): void {
       Object.assign(responses['200'] as object, { headers: successHeadersOf(path) });
       Object.assign(responses, failuresOf(method, path));
       for (const media of Object.values(responses['200']?.content ?? {})) {
-        if (media.schema.example === undefined) continue;
-        media.example = media.schema.example;
-        delete media.schema.example;
+        const { example, examples, ...schema } = media.schema;
+        if (example !== undefined) Object.assign(media, { example, schema });
+        // The transform moves them where a route has one media type.
+        else if (examples?.length === 1) Object.assign(media, { example: examples[0], schema });
       }
       for (const parameter of parameters) {
         // OpenAPI 3.1 deprecates the example of a schema in favour of the parameter's own.
