@@ -1,43 +1,15 @@
+import { type ErrorCode, MEANINGS } from './error-codes.js';
+
 /**
  * The one domain error. What a service throws on purpose is always an `AppError(code, message)`. Each interface gives
  * it a form: REST a status and `{"error"}` (spec, "Errors"), GraphQL a message with `extensions.code`.
  */
 
-/** The status of each code over HTTP. */
-const STATUSES = {
-  BAD_USER_INPUT: 400,
-  UNAUTHENTICATED: 401,
-  FORBIDDEN: 403,
-  /** Its credentials are right, and refused until the operator enables the project again. */
-  PROJECT_DISABLED: 403,
-  BANNED: 403,
-  NOT_FOUND: 404,
-  METHOD_NOT_ALLOWED: 405,
-  REQUEST_TIMEOUT: 408,
-  /** The project has registered no such document. */
-  DOCUMENT_NOT_FOUND: 404,
-  /** The secret is for registered documents only. */
-  DOCUMENT_REQUIRED: 403,
-  /** The client is to send the query with its hash. Over application/json it is 200 (graphql/plugin.ts). */
-  PERSISTED_QUERY_NOT_FOUND: 404,
-  CONFLICT: 409,
-  CURSOR_EXPIRED: 410,
-  /** The key is that of another request. A retry with it cannot succeed. */
-  IDEMPOTENCY_KEY_REUSED: 409,
-  PAYLOAD_TOO_LARGE: 413,
-  UNSUPPORTED_MEDIA_TYPE: 415,
-  RATE_LIMITED: 429,
-  HEADERS_TOO_LARGE: 431,
-  UNAVAILABLE: 503,
-  /** Its message is for the operator, not for the caller. */
-  INTERNAL_SERVER_ERROR: 500,
-};
-
-export type ErrorCode = keyof typeof STATUSES;
-export const ERROR_CODES = Object.keys(STATUSES) as readonly ErrorCode[];
+export type { ErrorCode };
+export const ERROR_CODES = Object.keys(MEANINGS) as readonly ErrorCode[];
 
 export function isErrorCode(code: unknown): code is ErrorCode {
-  return typeof code === 'string' && Object.hasOwn(STATUSES, code);
+  return typeof code === 'string' && Object.hasOwn(MEANINGS, code);
 }
 
 const MASKED_MESSAGE = 'The service could not complete the request.';
@@ -61,7 +33,7 @@ export class AppError extends Error {
   }
 
   get status(): number {
-    return STATUSES[this.code];
+    return MEANINGS[this.code].status;
   }
 
   /** The seconds to wait before a retry; null where it would not help. */
