@@ -6,11 +6,11 @@ import { type HttpRequest, isPlainPost } from '../engine/answer.js';
 import { extensionsOf } from '../engine/errors.js';
 import type { Parameters, PreparedRequest } from '../engine/execution.js';
 import { LIMITS, limitExceeded } from '../engine/limits.js';
-import { AppError, badInput, fromUnknown } from '../errors.js';
+import { AppError, badInput } from '../errors.js';
 import type { RunWithAdmission } from '../http/admission.js';
 import { type Authenticate, authenticated, stillAuthenticated } from '../http/authentication.js';
 import { jsonBodyParser, parseJson, parseWithAdmission, takeArrivedBody } from '../http/body.js';
-import { refuseMalformedUrl, reportFailure } from '../http/failures.js';
+import { failureOf, refuseMalformedUrl, reportFailure } from '../http/failures.js';
 import type { Streams } from '../http/lifetime.js';
 import { accepts, EVENT_STREAM, JSON_TYPE, preferredType } from '../http/media-types.js';
 import type { DemoCredentials } from '../http/public-routes.js';
@@ -66,7 +66,7 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
   const setScope = authenticated(authenticate);
 
   app.setErrorHandler((error, request, reply) => {
-    const failure = fromUnknown(error);
+    const failure = failureOf(error, request);
     reportFailure(failure, request);
     const type = mediaTypeOf(request.raw.headers.accept);
     const body = { errors: [{ message: failure.publicMessage, extensions: extensionsOf(failure) }] };

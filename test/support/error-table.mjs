@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { MEANINGS } from '#dist/error-codes.js';
+import { MEANINGS } from '#dist/errors.js';
 
 /** docs/errors.md with its table made from the codes: on standard output, or in the file for `npm run docs:errors`. */
 
