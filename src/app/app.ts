@@ -159,7 +159,7 @@ export async function createServer({
     requireOpen();
     return authenticate(...caller);
   };
-  await serveOpenApi(app, VERSION);
+  await serveOpenApi(app, VERSION, demoCredentials);
   servePublicKeys(app, services.receipts);
   await app.register(restPlugin, { prefix: '/server', services, authenticate: authenticateWhenOpen });
   await app.register(changesPlugin, { changes: services.changes, authenticate: authenticateWhenOpen, streams });

@@ -6,6 +6,7 @@ import type { Services } from '../context.js';
 import { atMost, isTooLong } from '../domain/input-limits.js';
 import { requirePermission } from '../domain/operators.js';
 import type { ProjectScope } from '../domain/projects.js';
+import { extensionsOf } from '../engine/errors.js';
 import type { Parameters } from '../engine/execution.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
 import type { RunWithAdmission } from '../http/admission.js';
@@ -115,11 +116,11 @@ function serveGraphQL(app: FastifyInstance, sessions: Sessions, options: Dashboa
     errorHandler: (error, request, reply) => {
       const failure = fromUnknown(error);
       reportFailure(failure, request);
-      const { publicMessage: message, code, status, headers } = failure;
+      const { publicMessage: message, status, headers } = failure;
       reply
         .code(status)
         .headers(headers)
-        .send({ errors: [{ message, extensions: { code } }] });
+        .send({ errors: [{ message, extensions: extensionsOf(failure) }] });
     },
   });
 }

@@ -125,7 +125,7 @@ function foldDomain(domain: string): string {
 export function requireEmail(name: string, text: string): string {
   const folded = foldEmail(text);
   if (folded !== null) return folded;
-  const hint = text.trim().includes(' ') ? ' without blanks; in a URL, + is written %2B' : '';
+  const hint = text.trim().includes(' ') ? ' without blanks; in a URL, + must be sent as %2B' : '';
   throw badInput(name, text, EMAIL_FORM + hint);
 }
 

@@ -62,8 +62,13 @@ function asGraphQLError(
   const argument = failure.code === 'BAD_USER_INPUT' ? argumentAtFault(failure.message, wrapper?.nodes?.[0]) : null;
   return new GraphQLError(failure.publicMessage, {
     ...(wrapper && positionOf(wrapper)),
-    extensions: { code: failure.code, ...(argument !== null && { argument }) },
+    extensions: { ...extensionsOf(failure), ...(argument !== null && { argument }) },
   });
+}
+
+/** What the error of a failure says to programs: its code and, as the header Retry-After, the seconds to wait before a retry. */
+export function extensionsOf({ code, retryAfter }: AppError) {
+  return { code, ...(retryAfter !== null && { retryAfter }) };
 }
 
 function positionOf({ nodes, source, positions, path }: GraphQLError) {

@@ -94,13 +94,16 @@ function explorerOptions(demo: Credentials | null, exampleUser: typeof PLACEHOLD
     title: 'userdir',
     logo: LOGO,
     defaultTabs: [
-      example(`${hint}\n${NEWEST_USERS}`, { first: 5 }),
+      { query: `${hint}\n${NEWEST_USERS}`, headers },
+      example(RECORD_LOGIN, { input: { authMethod: 'email', authValue: 'rosalind@example.com' }, key: null }),
       example(WALK_BY_CURSOR, { after: null }),
       example(SEARCH_USERS, { email, address }),
       example(VERIFY_WALLET, { address, userId: id }),
       example(DELETE_USER, { id, really: false }),
     ],
     headers,
+    // Whoever has to put in credentials sees where; others see the variables. GraphiQL would show none of the first tab.
+    defaultEditorToolsVisibility: demo === null ? 'headers' : 'variables',
     // Without this, a 401 makes the browser open its own password window.
     credentials: 'omit',
     shouldPersistHeaders: false,
@@ -115,8 +118,8 @@ const LOGO =
 
 const NEWEST_USERS = `# Ctrl+Space completes, Ctrl+Enter runs; the
 # book on the left explains every field.
-query NewestUsers($first: Int) {
-  users(first: $first) {
+query NewestUsers {
+  users(first: 5) {
     totalCount
     nodes {
       id
@@ -128,6 +131,21 @@ query NewestUsers($first: Int) {
         publicKey
         walletType
       }
+    }
+  }
+}
+`;
+
+const RECORD_LOGIN = `# Your backend sends this at each login: the
+# first one registers the user. A retry with the
+# same \`key\` counts no second login.
+mutation RecordLogin($input: RecordLoginInput!, $key: String) {
+  recordLogin(input: $input, idempotencyKey: $key) {
+    created
+    user {
+      id
+      email
+      loginCount
     }
   }
 }

@@ -15,6 +15,8 @@ import { MAX_IDS, userType } from './users.js';
 
 /** The oldest version that has these directives, so that every gateway of Federation 2 knows it. */
 const LINK = 'extend schema @link(url: "https://specs.apollo.dev/federation/v2.0", import: ["@key", "@shareable"])\n\n';
+/** Apollo's composition does not know it by itself, and printSchema omits the directives that GraphQL.js knows. */
+const ONE_OF = 'directive @oneOf on INPUT_OBJECT\n\n';
 const representedId = userId('representations.id');
 
 builder.scalarType('_Any', {
@@ -112,6 +114,7 @@ export function printSubgraph(schema: GraphQLSchema): string {
   // printSchema omits directives.
   sdl ??=
     LINK +
+    ONE_OF +
     printSchema(withoutFederation(schema)).replace(
       /^type (\w+)(?= \{$)/gm,
       (line, name: string) => line + directivesOf(schema, name),

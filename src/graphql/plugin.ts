@@ -3,14 +3,16 @@ import { shouldRenderGraphiQL } from 'graphql-yoga';
 import type { Services } from '../context.js';
 import { atMost, isTooLong } from '../domain/input-limits.js';
 import { type HttpRequest, isPlainPost } from '../engine/answer.js';
+import { extensionsOf } from '../engine/errors.js';
 import type { Parameters, PreparedRequest } from '../engine/execution.js';
 import { LIMITS, limitExceeded } from '../engine/limits.js';
-import { AppError, badInput, fromUnknown } from '../errors.js';
+import { AppError, badInput } from '../errors.js';
 import type { RunWithAdmission } from '../http/admission.js';
 import { type Authenticate, authenticated, stillAuthenticated } from '../http/authentication.js';
 import { jsonBodyParser, parseJson, parseWithAdmission, takeArrivedBody } from '../http/body.js';
-import { refuseMalformedUrl, reportFailure } from '../http/failures.js';
-import { accepts, EVENT_STREAM, type Streams } from '../http/lifetime.js';
+import { failureOf, refuseMalformedUrl, reportFailure } from '../http/failures.js';
+import type { Streams } from '../http/lifetime.js';
+import { accepts, EVENT_STREAM, JSON_TYPE, preferredType } from '../http/media-types.js';
 import type { DemoCredentials } from '../http/public-routes.js';
 import { bytesOf, requesterOf, sendBytes, type ThreadTask } from '../http/threads.js';
 import { contextOf } from './builder.js';
@@ -64,9 +66,14 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
   const setScope = authenticated(authenticate);
 
   app.setErrorHandler((error, request, reply) => {
-    const failure = fromUnknown(error);
+    const failure = failureOf(error, request);
     reportFailure(failure, request);
-    return reply.code(failure.status).headers(failure.headers).send(toBody(failure));
+    const type = mediaTypeOf(request.raw.headers.accept);
+    const body = { errors: [{ message: failure.publicMessage, extensions: extensionsOf(failure) }] };
+    return reply
+      .code(statusOf(failure, type))
+      .headers({ ...failure.headers, 'content-type': `${type}; charset=utf-8` })
+      .send(JSON.stringify(body));
   });
   app.addHook('preHandler', stillAuthenticated(authenticate));
   app.addHook('preParsing', takeArrivedBody);
@@ -279,23 +286,22 @@ function requireObject(name: string, value: unknown): void {
     throw badInput(name, value, 'a JSON object');
 }
 
-const MEDIA_TYPES = ['application/json', 'application/graphql-response+json'];
-const ANY_JSON = new Set(['application/*', '*/*']);
+const GRAPHQL_TYPES = [JSON_TYPE, 'application/graphql-response+json'];
+
+/** The Accept header of the last request, and its media type. The next one is nearly always the same, and is not read again. */
+let last = { accept: '', type: JSON_TYPE };
 
 /**
- * The media type of the answer: the first of the two known types that the Accept header names, otherwise JSON. It is
+ * The media type of the answer: of the two known types the one that the Accept header prefers, otherwise JSON. It is
  * chosen before the request is executed. Yoga would find out only afterwards that it has no type for the answer
  * (406), and would send some answers as a stream. Every answer is UTF-8, even if the header names another charset.
  */
 function mediaTypeOf(accept = ''): string {
-  for (const each of accept.split(',')) {
-    const type = each.replace(/;.*/s, '').trim().toLowerCase();
-    if (MEDIA_TYPES.includes(type)) return type;
-    if (ANY_JSON.has(type)) break;
-  }
-  return 'application/json';
+  if (accept !== last.accept) last = { accept, type: preferredType(accept, GRAPHQL_TYPES) ?? JSON_TYPE };
+  return last.type;
 }
 
-function toBody(failure: AppError) {
-  return { errors: [{ message: failure.publicMessage, extensions: { code: failure.code } }] };
+/** The status of a failure. Clients of automatic persisted queries that take JSON only expect 200 for an unknown hash. */
+function statusOf({ code, status }: AppError, type: string): number {
+  return code === 'PERSISTED_QUERY_NOT_FOUND' && type === JSON_TYPE ? 200 : status;
 }

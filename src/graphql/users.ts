@@ -13,13 +13,33 @@ const ACCOUNTS_PER_USER: Rows = { otherwise: 3, atMost: MAX_ACCOUNTS };
 /** An email or an address nearly always belongs to one user. */
 const USERS_PER_SEARCH: Rows = { otherwise: 3, atMost: Number.POSITIVE_INFINITY };
 
-/** How many users `usersByIds` may be asked for, and a gateway (federation.ts). */
+/** How many users `usersByIds` and its like may be asked for, and a gateway (federation.ts). */
 export const MAX_IDS = 100;
 const firstId = userId('id');
 const eachId = userId('ids');
 
 /** Which parts of the users are read for a field. */
 const wantedOf = (info: GraphQLResolveInfo) => ({ withAccounts: selects(info, 'User.accounts') });
+
+/** What it costs to look up a user for each item of a list. Users beyond one an item are charged when they are read. */
+function costOfEach(list: string, atMost = MAX_IDS) {
+  return costs({
+    surcharge: SURCHARGES.search,
+    rows: { of: [list], otherwise: 0, atMost },
+    items: { of: [list], each: SURCHARGES.id },
+  });
+}
+
+/** Each item of a list that is an argument; `read` gets its name for errors. BAD_USER_INPUT if they are too many. */
+function readEach<Item, Value>(
+  list: string,
+  items: readonly Item[],
+  read: (name: string, item: Item) => Value,
+): Value[] {
+  if (items.length > MAX_IDS)
+    throw new AppError('BAD_USER_INPUT', `${list}: got ${items.length}, expected at most ${MAX_IDS}.`);
+  return items.map((item, place) => read(`${list}[${place}]`, item));
+}
 
 export const userType = builder.prismaObject('User', {
   description: 'A current user of the project. A user who was removed is in no answer.',
@@ -74,6 +94,19 @@ const searchInput = builder.inputType('UserSearch', {
   }),
 });
 
+const AUTH_METHOD = required(
+  '`email`, `passkey`, `wallet`, or the name of a social provider in lower case, such as `google`.',
+);
+const AUTH_VALUE = required('The email address, the wallet address, or the ID at the provider or of the passkey.');
+
+const identityInput = builder.inputType('IdentityInput', {
+  description: 'What a user logs in with.',
+  fields: (t) => ({
+    authMethod: t.string(AUTH_METHOD),
+    authValue: t.string(AUTH_VALUE),
+  }),
+});
+
 builder.queryFields((t) => ({
   user: t.field({
     type: userType,
@@ -90,12 +123,8 @@ builder.queryFields((t) => ({
     description:
       'The user who logs in with this identity, as `recordLogin` was given it; null when the project has no such user. Identities are compared as there: emails without regard to case, addresses in any spelling, other values exactly.',
     args: {
-      authMethod: t.arg.string(
-        required('`email`, `passkey`, `wallet`, or the name of a social provider in lower case, such as `google`.'),
-      ),
-      authValue: t.arg.string(
-        required('The email address, the wallet address, or the ID at the provider or of the passkey.'),
-      ),
+      authMethod: t.arg.string(AUTH_METHOD),
+      authValue: t.arg.string(AUTH_VALUE),
     },
     extensions: costs({ surcharge: SURCHARGES.search }),
     resolve: (_root, identity, { scope, services }, info) =>
@@ -117,17 +146,56 @@ builder.queryFields((t) => ({
     description:
       'Users by their IDs, in the order of `ids`, with null in the place of each whom the project does not have.',
     args: { ids: t.arg.idList(required(`The user IDs, at most ${MAX_IDS}.`)) },
-    extensions: costs({
-      surcharge: SURCHARGES.search,
-      rows: { of: ['ids'], otherwise: 0, atMost: MAX_IDS },
-      items: { of: ['ids'], each: SURCHARGES.id },
-    }),
+    extensions: costOfEach('ids'),
     resolve: (_root, { ids }, { scope, services }, info) => {
-      if (ids.length > MAX_IDS)
-        throw new AppError('BAD_USER_INPUT', `ids: got ${ids.length}, expected at most ${MAX_IDS}.`);
       const wanted = wantedOf(info);
-      return Promise.all(ids.map((id) => parse(eachId, id)).map((id) => services.users.findUser(scope, id, wanted)));
+      const wantedIds = readEach('ids', ids, (_name, id) => parse(eachId, id));
+      return Promise.all(wantedIds.map((id) => services.users.findUser(scope, id, wanted)));
     },
+  }),
+  usersByIdentities: t.field({
+    type: [userType],
+    nullable: { list: false, items: true },
+    description:
+      'The users who log in with these identities, in the order of `identities`, with null in the place of each whom the project does not have. Each is found as by `userByIdentity`.',
+    args: {
+      identities: t.arg({
+        type: [identityInput],
+        ...required(`The identities, at most ${MAX_IDS}.`),
+      }),
+    },
+    extensions: costOfEach('identities'),
+    resolve: (_root, args, { scope, services }, info) => {
+      const wanted = wantedOf(info);
+      const identities = readEach('identities', args.identities, (name, identity) =>
+        parseIdentity(identity, (field) => `${name}.${camelCase(field)}`),
+      );
+      return Promise.all(identities.map((identity) => services.users.findIdentity(scope, identity, wanted)));
+    },
+  }),
+  usersByExternalIds: t.field({
+    type: [userType],
+    nullable: { list: false, items: true },
+    description:
+      'The users with these IDs in your own system, in the order of `externalIds`, with null in the place of each whom the project does not have. Each is found as by `userByExternalId`.',
+    args: {
+      externalIds: t.arg.stringList(required(`The users' IDs in your own system, at most ${MAX_IDS}.`)),
+    },
+    extensions: costOfEach('externalIds'),
+    resolve: (_root, args, { scope, services }, info) => {
+      const wanted = wantedOf(info);
+      const externalIds = readEach('externalIds', args.externalIds, requireExternalId);
+      return Promise.all(externalIds.map((externalId) => services.users.findByExternalId(scope, externalId, wanted)));
+    },
+  }),
+  usersByEmails: t.field({
+    type: t.listRef(t.listRef(userType)),
+    description:
+      'For each of some login emails, in their order, all users who have it, newest first: one email can belong to several, or to none. Each is found as by `searchUsers`.',
+    args: { emails: t.arg.stringList(required(`The whole login emails, at most ${MAX_IDS}.`)) },
+    extensions: costOfEach('emails', Number.POSITIVE_INFINITY),
+    resolve: async (_root, args, { scope, services }, info) =>
+      services.users.searchByEmails(scope, readEach('emails', args.emails, requireEmail), wantedOf(info)),
   }),
   searchUsers: t.field({
     type: [userType],

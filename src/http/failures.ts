@@ -2,8 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { type IncomingMessage, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { AppError, badInput, type ErrorCode, fromUnknown } from '../errors.js';
+import { AppError, badInput, type ErrorCode, expected, fromUnknown } from '../errors.js';
 import { currentAnswer, endGently } from './connections.js';
+import { JSON_TYPE } from './media-types.js';
 import { logIds } from './request-log.js';
 
 export function setCommonHeaders(request: FastifyRequest, reply: FastifyReply): void {
@@ -22,9 +23,16 @@ export function codeHeader(code: ErrorCode): { 'userdir-error-code': ErrorCode }
   return { 'userdir-error-code': code };
 }
 
+/** Any thrown value as an AppError, with what the request says of its body where that is the fault. */
+export function failureOf(error: unknown, { headers }: Pick<FastifyRequest, 'headers'>): AppError {
+  const failure = fromUnknown(error);
+  if (failure.code !== 'UNSUPPORTED_MEDIA_TYPE') return failure;
+  return new AppError(failure.code, expected('content-type', headers['content-type'], JSON_TYPE));
+}
+
 /** Answers `{"error"}` with the status of the error's code. REST uses this form, and so does everything that is not GraphQL. */
 export function sendFailure(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
-  const failure = fromUnknown(error);
+  const failure = failureOf(error, request);
   reportFailure(failure, request);
   setCommonHeaders(request, reply);
   reply

@@ -6,6 +6,7 @@ import { AppError } from '../errors.js';
 import type { RunWithAdmission } from './admission.js';
 import { type Credentialed, readCredentials } from './authentication.js';
 import { createCounts, notRead, onConnectionEnd, type UnreadBytes } from './connections.js';
+import { EVENT_STREAM } from './media-types.js';
 
 /*
  * What outlives its request: streams of events, downloads, uploads. An answer of one piece is weighed, permitted and bounded once,
@@ -212,13 +213,6 @@ export type StreamLimits = Readonly<typeof LIMITS>;
 const HEARTBEAT_MS = 15_000;
 /** Also what a stream begins with, once its place in the feed is settled: the client sees the headers then. */
 export const HEARTBEAT = ': \n\n';
-
-export const EVENT_STREAM = 'text/event-stream';
-
-/** Whether an Accept header names a media type. */
-export function accepts(header: string | undefined, type: string): boolean {
-  return (header ?? '').split(',').some((each) => each.replace(/;.*/s, '').trim().toLowerCase() === type);
-}
 
 /** A stream that was admitted. Its permission is that of its credentials. */
 export type OpenStream = Lifetime<ProjectScope>;

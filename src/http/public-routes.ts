@@ -73,7 +73,7 @@ function frontPage(request: FastifyRequest, options: FrontPageOptions): string {
 <main>
 <nav aria-label="Interfaces"><ul>
 ${explorer}
-${link('/docs', 'REST reference', 'Six routes with their parameters, answers and errors, which you can try on the page.')}
+${link('/docs', 'REST reference', 'All routes with their parameters, answers and errors, which you can try on the page.')}
 ${dashboard ? link('/dashboard', 'Dashboard', 'For operators: projects, users, secrets, bans and the audit trail. It needs a link to sign in.') : ''}
 ${link('/openapi.json', 'OpenAPI document', 'OpenAPI 3.1, for generators of clients and for tools.')}
 </ul></nav>
@@ -100,7 +100,7 @@ function call(title: string, command: string): string {
 </figure>`;
 }
 
-function escapeHtml(text: string): string {
+export function escapeHtml(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
 }
 

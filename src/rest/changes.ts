@@ -14,8 +14,10 @@ import { parse } from '../domain/filters.js';
 import { AppError } from '../errors.js';
 import { type Authenticate, stillAuthenticated } from '../http/authentication.js';
 import { refuseMalformedUrl } from '../http/failures.js';
-import { accepts, EVENT_STREAM, HEARTBEAT, type OpenStream, type Streams } from '../http/lifetime.js';
+import { HEARTBEAT, type OpenStream, type Streams } from '../http/lifetime.js';
+import { accepts, EVENT_STREAM, JSON_TYPE, preferredType } from '../http/media-types.js';
 import { compileValidator } from './plugin.js';
+import { answer } from './shapes.js';
 
 export interface ChangesOptions {
   readonly changes: Services['changes'];
@@ -39,12 +41,12 @@ const lastEventId = changeCursor('Last-Event-ID');
 
 const EXAMPLE_CHANGE = {
   id: 'ZWUwMTBhODguMTUuNzI5MW8',
-  type: 'user.created',
+  type: 'user.created' as const,
   at: '2026-01-31T12:00:00.000Z',
   user_id: 42,
 };
 
-/** A line of a page, and the data of an event. */
+/** A change in a page, as a line or in JSON, and the data of an event. */
 const changeObject = z
   .object({
     id: z.string().meta({ description: 'The place of the change in the feed: a cursor. Opaque.' }),
@@ -57,12 +59,37 @@ const changeObject = z
       description: 'Of `user.updated`: which fields, by their names in the import format, and `accounts`.',
     }),
   })
-  .meta({
-    description: 'A change of a user, an account or a ban. It has no personal data.',
-    example: EXAMPLE_CHANGE,
-  });
+  .meta({ id: 'Change', description: 'A change of a user, an account or a ban. It has no personal data.' });
 
-/** The feed of changes at /changes: pages as NDJSON, or a stream of Server-Sent Events. */
+const changesPage = answer(
+  z.object({
+    changes: z.array(changeObject),
+    next_cursor: z.string().meta({ description: 'The `after` of the next page.' }),
+    has_more: z.boolean().meta({ description: 'Whether there is more now.' }),
+  }),
+  'A page of changes.',
+  {
+    message: 'Changes listed.',
+    result: { changes: [EXAMPLE_CHANGE], next_cursor: EXAMPLE_CHANGE.id, has_more: false },
+  },
+);
+
+type ChangesPage = Awaited<ReturnType<ChangesOptions['changes']['listChanges']>>;
+
+const LINES = 'application/x-ndjson';
+/** A client that takes anything gets lines, which were there first. */
+const PAGE_TYPES = [JSON_TYPE, LINES];
+
+function asLines({ changes }: ChangesPage): string {
+  return changes.map((change) => `${formatChange(change)}\n`).join('');
+}
+
+function asJson({ changes, end, hasMore }: ChangesPage): string {
+  const position = `"next_cursor":${JSON.stringify(end)},"has_more":${hasMore}`;
+  return `{"message":"Changes listed.","result":{"changes":[${changes.map(formatChange).join()}],${position}}}`;
+}
+
+/** The feed of changes at /changes: pages as NDJSON or JSON, or a stream of Server-Sent Events. */
 export const changesPlugin: FastifyPluginAsyncZod<ChangesOptions> = async (app, { changes, authenticate, streams }) => {
   app.addHook('onRequest', async (request) => {
     request.scope = await authenticate(request);
@@ -88,9 +115,15 @@ export const changesPlugin: FastifyPluginAsyncZod<ChangesOptions> = async (app, 
         response: {
           200: {
             description:
-              'A page: one change a line. `Userdir-Next-Cursor` is where the next one begins, also after an empty page.',
+              'A page, as JSON where `Accept` asks for `application/json`, otherwise as one change a line. `next_cursor` and `Userdir-Next-Cursor` are where the next page begins, also after an empty one.',
             content: {
-              'application/x-ndjson': { schema: changeObject },
+              [JSON_TYPE]: { schema: changesPage },
+              [LINES]: {
+                schema: z.string().meta({
+                  description: 'Each line is a change as JSON.',
+                  example: `${JSON.stringify(EXAMPLE_CHANGE)}\n`,
+                }),
+              },
               [EVENT_STREAM]: {
                 schema: z.string().meta({
                   description: 'Events with an `id`, and a change as `data`.',
@@ -119,10 +152,11 @@ export const changesPlugin: FastifyPluginAsyncZod<ChangesOptions> = async (app, 
         request.addWeight(units),
       );
       if (reply.sent) return reply;
-      reply.headers({ 'userdir-next-cursor': page.end, 'userdir-has-more': String(page.hasMore) });
+      const type = preferredType(request.headers.accept, PAGE_TYPES) ?? LINES;
       return reply
-        .type('application/x-ndjson; charset=utf-8')
-        .send(page.changes.map((change) => `${formatChange(change)}\n`).join('') as never);
+        .headers({ 'userdir-next-cursor': page.end, 'userdir-has-more': String(page.hasMore) })
+        .type(`${type}; charset=utf-8`)
+        .send((type === JSON_TYPE ? asJson(page) : asLines(page)) as never);
     },
   );
 };

@@ -4,11 +4,11 @@ import type { FastifyInstance } from 'fastify';
 import { createJsonSchemaTransform, createJsonSchemaTransformObject } from 'fastify-type-provider-zod';
 import type { z } from 'zod';
 import { ERROR_CODES } from '../errors.js';
-import { pagePolicy } from '../http/public-routes.js';
+import { type DemoCredentials, escapeHtml, pagePolicy } from '../http/public-routes.js';
 
 const DESCRIPTION = `The users of one project: the one whose App ID and App Secret come with the request. For backends only.
 
-- **Credentials** are two headers or HTTP Basic: \`Authorize\` takes either, and those of a demo project stand on the [front page](/). They are checked first: without them every path under \`/server\` is 401.
+- **Credentials** are two headers or HTTP Basic: \`Authorize\` takes either, and has those of a demo project. They are checked first: without them every path under \`/server\` is 401.
 - **Success** is \`{"message", "result"}\`, **failure** \`{"error"}\`, which names the parameter, what arrived and what is accepted.
 - **Retries**: reads can be retried with a growing pause; a removal with the same \`Idempotency-Key\`.
 - **Every answer** has an \`X-Request-Id\`: the one you sent, else a new one. The log of the service has it too.
@@ -23,7 +23,12 @@ interface Document {
 
 interface Operation {
   parameters?: { required: boolean; description: string; example?: unknown; schema: { example?: unknown } }[];
-  responses: Record<string, { content?: Record<string, { example?: unknown; schema: { example?: unknown } }> }>;
+  responses: Record<string, { content?: Record<string, Media> }>;
+}
+
+interface Media {
+  example?: unknown;
+  schema: { example?: unknown; examples?: unknown[] };
 }
 
 const zodToJsonConfig: Pick<z.core.ToJSONSchemaParams, 'override'> = {
@@ -42,9 +47,14 @@ const transformObject = createJsonSchemaTransformObject({ zodToJsonConfig });
 
 /**
  * Serves the OpenAPI 3.1 document of the REST interface at /openapi.json, generated from the schemas that check the requests, and
- * a page that shows it at /docs, with assets of the package. Call it before the routes are registered.
+ * a page that shows it at /docs, with assets of the package, and with the credentials of a demo project. Call it before the routes are
+ * registered.
  */
-export async function serveOpenApi(app: FastifyInstance, version: string): Promise<void> {
+export async function serveOpenApi(
+  app: FastifyInstance,
+  version: string,
+  demoCredentials: DemoCredentials,
+): Promise<void> {
   await app.register(swagger, {
     openapi: {
       openapi: '3.1.0',
@@ -82,9 +92,14 @@ export async function serveOpenApi(app: FastifyInstance, version: string): Promi
     },
   });
   await app.register(async (docs) => {
-    // The assets have their own Cache-Control, which this replaces.
-    docs.addHook('onSend', async (_request, reply) => {
+    docs.addHook('onSend', async (request, reply, payload) => {
+      // The assets have their own Cache-Control, which this replaces.
       reply.header('cache-control', 'no-store');
+      const demo = typeof payload === 'string' && payload.includes(HEAD_END) ? demoCredentials(request) : null;
+      // In the page and not in a script, which a page of another site could load.
+      if (demo === null) return payload;
+      const meta = `<meta name="demo" content="${escapeHtml(JSON.stringify(demo))}">`;
+      return (payload as string).replace(HEAD_END, () => meta + HEAD_END);
     });
     await docs.register(swaggerUi, {
       routePrefix: '/docs',
@@ -94,6 +109,7 @@ export async function serveOpenApi(app: FastifyInstance, version: string): Promi
         defaultModelsExpandDepth: 0,
         // Runs in the browser. Without it, a 401 makes the browser open its own password window.
         requestInterceptor: (request: object) => Object.assign(request, { credentials: 'omit' }),
+        onComplete: authorizeDemo,
       },
       transformSpecification: (document) => describeExamples(document as unknown as Document) as object,
       staticCSP: pagePolicy({ script: "'self'", style: "'self' 'unsafe-inline'" }),
@@ -101,6 +117,19 @@ export async function serveOpenApi(app: FastifyInstance, version: string): Promi
     });
   });
   app.get('/openapi.json', { schema: { hide: true } }, async () => app.swagger());
+}
+
+const HEAD_END = '</head>';
+
+/* What authorizeDemo finds in the browser. */
+declare const document: { querySelector(selector: string): { readonly content: string } | null };
+declare const ui: { preauthorizeApiKey(scheme: string, key: string): void };
+
+/** Runs in the browser, as text of the script that makes `ui`: fills in the credentials that the page has. */
+function authorizeDemo(): void {
+  const demo = JSON.parse(document.querySelector('meta[name=demo]')?.content ?? '{}');
+  if (demo.appId) ui.preauthorizeApiKey('appId', demo.appId);
+  if (demo.appSecret) ui.preauthorizeApiKey('appSecret', demo.appSecret);
 }
 
 /** Adds what all operations share. */
@@ -112,9 +141,10 @@ function completeDocument({ paths, components: { schemas } }: Document): void {
       Object.assign(responses['200'] as object, { headers: successHeadersOf(path) });
       Object.assign(responses, failuresOf(method, path));
       for (const media of Object.values(responses['200']?.content ?? {})) {
-        if (media.schema.example === undefined) continue;
-        media.example = media.schema.example;
-        delete media.schema.example;
+        const { example, examples, ...schema } = media.schema;
+        if (example !== undefined) Object.assign(media, { example, schema });
+        // The transform moves them where a route has one media type.
+        else if (examples?.length === 1) Object.assign(media, { example: examples[0], schema });
       }
       for (const parameter of parameters) {
         // OpenAPI 3.1 deprecates the example of a schema in favour of the parameter's own.

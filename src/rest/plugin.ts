@@ -6,8 +6,9 @@ import { AppError, badInput, fromUnknown, redact } from '../errors.js';
 import { type Authenticate, authenticated, CHALLENGE, stillAuthenticated } from '../http/authentication.js';
 import { jsonBodyParser, takeArrivedBody } from '../http/body.js';
 import { codeHeader, refuseUnknownRoutes, sendFailure } from '../http/failures.js';
+import { JSON_TYPE } from '../http/media-types.js';
 import { userRoutes } from './users.js';
-import { walletRoutes } from './wallets.js';
+import { BODY_FORM, walletRoutes } from './wallets.js';
 
 /** The largest body that is parsed, without the white space around it. The largest valid body has a fiftieth of it. */
 const MAX_JSON_BYTES = 16_384;
@@ -33,7 +34,9 @@ export const restPlugin: FastifyPluginAsync<{ services: Services; authenticate: 
     route.preValidation = (request, reply, done) => {
       const ignored = ignoredParameters(request.query as object, known);
       if (ignored !== '') reply.header('userdir-ignored-parameters', ignored);
-      done();
+      // Fastify would take it for null.
+      const isMissing = route.schema?.body !== undefined && request.body === undefined;
+      done(isMissing ? badInput('body', undefined, BODY_FORM) : undefined);
     };
   });
   app.setValidatorCompiler(compileValidator);
@@ -55,8 +58,11 @@ export const restPlugin: FastifyPluginAsync<{ services: Services; authenticate: 
   });
   app.removeContentTypeParser('application/json');
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, jsonBodyParser(MAX_JSON_BYTES));
-  // A body of another type counts as one without parameters: 400 names what is missing.
-  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, _body, done) => done(null, undefined));
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, ({ headers, routeOptions }, _body, done) => {
+    // A route without a body ignores one.
+    const isWrong = routeOptions.schema?.body !== undefined;
+    done(isWrong ? badInput('content-type', headers['content-type'], JSON_TYPE) : null, undefined);
+  });
 
   app.setNotFoundHandler(refuseUnknownRoutes(app));
   await app.register(userRoutes, { services: options.services });

@@ -15,6 +15,8 @@ import { usersOf } from './user-columns.sql.js';
 const MAX_SHARED_MATCHES = 8;
 /** An answer has all matches or none, and at most this many. */
 const MAX_MATCHES = 10_000;
+/** What many emails may match together. Each user beyond the emails is charged once all are found. */
+const MAX_MATCHES_TOGETHER = 1_000;
 /** How many links of an address one statement reads. Links of removed users are skipped, and there may be any number. */
 const MAX_LINKS_READ = 2_000;
 
@@ -23,8 +25,8 @@ export interface Wanted {
   readonly withAccounts: boolean;
 }
 
-/** All users who match, newest first. BAD_USER_INPUT if they are too many for one answer. */
-export function createSearch(db: Database, by: sql.SearchedBy): (key: sql.SearchKey) => Promise<User[]> {
+/** Finds all users who match, newest first. BAD_USER_INPUT if they are too many for one answer. */
+export function createSearch(db: Database, by: sql.SearchedBy) {
   const read = sql.findFewUsers(by, MAX_SHARED_MATCHES + 1);
   const findFew = createBatchedRead({
     name: `users by ${by}`,
@@ -35,9 +37,25 @@ export function createSearch(db: Database, by: sql.SearchedBy): (key: sql.Search
   });
   const findMany = oneAtATime((key: sql.SearchKey) => findManyUsers(db, by, key));
 
-  return async (key) => {
-    const { users, isAll } = await findFew(key);
-    return isAll ? users : findMany(key);
+  return {
+    async find(key: sql.SearchKey): Promise<User[]> {
+      const { users, isAll } = await findFew(key);
+      return isAll ? users : findMany(key);
+    },
+
+    /** The same for each key. Those with many matches are found one after the other, so that no more are in memory than one search may find. */
+    async findEach(keys: readonly sql.SearchKey[]): Promise<User[][]> {
+      const found = await Promise.all(keys.map(findFew));
+      const lists: User[][] = [];
+      let matches = 0;
+      for (const [place, { users, isAll }] of found.entries()) {
+        const list = isAll ? users : await findMany(keys[place] as sql.SearchKey);
+        matches += list.length;
+        if (matches > MAX_MATCHES_TOGETHER) throw tooMuch(`${by}s`, 'more than 1,000 users match');
+        lists.push(list);
+      }
+      return lists;
+    },
   };
 }
 
@@ -80,7 +98,7 @@ const MEASURE: Record<sql.SearchedBy, (db: Database, key: sql.SearchKey) => Prom
   },
 };
 
-function tooMuch(by: sql.SearchedBy, what: string): AppError {
+function tooMuch(by: string, what: string): AppError {
   return new AppError(
     'BAD_USER_INPUT',
     `${by}: ${what}, which one answer cannot hold; list them with GET /server/users or users(...).`,

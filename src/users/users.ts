@@ -59,8 +59,8 @@ export function createUsers(db: Database, totals: Totals) {
   const byId = readUser('users by id', findUsersById);
   const byIdentity = readUser('users by identity', findUsersByIdentity);
   const byExternalId = readUser('users by external id', findUsersByExternalId);
-  const byEmail = createSearch(db, 'email');
-  const byAddress = createSearch(db, 'address');
+  const emails = createSearch(db, 'email');
+  const addresses = createSearch(db, 'address');
   const counts = createBatchedRead({
     name: 'counts of users',
     read: (keys: readonly lists.CountKey[]) => lists.countUsers(db.replicaReads, keys),
@@ -121,8 +121,8 @@ export function createUsers(db: Database, totals: Totals) {
     findUser,
 
     ...createLookups(db, {
-      byEmail,
-      byAddress,
+      byEmail: emails.find,
+      byAddress: addresses.find,
       byIdentity: (projectId, identity) => findByIdentity(projectId, identity, false),
       byId,
       byExternalId,
@@ -192,12 +192,18 @@ export function createUsers(db: Database, totals: Totals) {
 
     /** Every user with this folded login email, newest first (spec, "GET /server/users/search"). BAD_USER_INPUT if they are too many. */
     async searchByEmail(scope: ProjectScope, email: string, { withAccounts } = EVERYTHING): Promise<User[]> {
-      return byEmail({ projectId: scope.projectIdFor('read'), value: email, withAccounts });
+      return emails.find({ projectId: scope.projectIdFor('read'), value: email, withAccounts });
+    },
+
+    /** The users with each of some folded emails, as `searchByEmail`. BAD_USER_INPUT if they are too many together. */
+    async searchByEmails(scope: ProjectScope, folded: readonly string[], { withAccounts }: Wanted): Promise<User[][]> {
+      const projectId = scope.projectIdFor('read');
+      return emails.findEach(folded.map((value) => ({ projectId, value, withAccounts })));
     },
 
     /** Every user with this address among their accounts, as `searchByEmail`. */
     async searchByAddress(scope: ProjectScope, address: Address, { withAccounts } = EVERYTHING): Promise<User[]> {
-      return byAddress({ projectId: scope.projectIdFor('read'), value: address.key, withAccounts });
+      return addresses.find({ projectId: scope.projectIdFor('read'), value: address.key, withAccounts });
     },
 
     /**

@@ -49,7 +49,7 @@ describe('every 400 in the contract names the parameter, the received value and 
     ['/server/users/search?email=a@b.c&email=d@e.f', 'email: got ["a@b.c","d@e.f"], expected one email address.'],
     [
       '/server/users/search?email=ada+work@example.com',
-      'email: got "ada [email]", expected an email address without blanks; in a URL, + is written %2B.',
+      'email: got "ada [email]", expected an email address without blanks; in a URL, + must be sent as %2B.',
     ],
     ['/server/users/search?address=+G', `address: got a text with blanks around it, ${addressForms}; `],
     ['/server/users/search?address=0xyz', `address: got "0xyz", ${addressForms}; `],
@@ -66,6 +66,28 @@ describe('every 400 in the contract names the parameter, the received value and 
   ])('verify %j', async (body, sentence) => {
     expect(expectError(await verify(project, body), 400)).toBe(sentence);
   });
+
+  test.each([
+    ['/server/wallets/verify', 400],
+    ['/wallets/verify', 415],
+  ])(
+    'a body for %s in another content type is refused with the type that was sent, and an absent one as absent',
+    async (path, refused) => {
+      const post = (type: string | undefined, body: string | Buffer) =>
+        project.rest(path, { method: 'POST', body, ...(type !== undefined && { headers: { 'content-type': type } }) });
+      const given = JSON.stringify({ address: stellarAddress(1) });
+      for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'application/vnd.api+json'])
+        expect(expectError(await post(type, given), refused)).toBe(
+          `content-type: got "${type}", expected application/json.`,
+        );
+      expect(expectError(await post(undefined, Buffer.from(given)), refused)).toBe(
+        'content-type: got nothing, expected application/json.',
+      );
+      expect(expectError(await post('application/json', ''), 400)).toBe(
+        'body: got nothing, expected a JSON object with content-type application/json.',
+      );
+    },
+  );
 
   test('a request with several errors reports each of them once', async () => {
     const error = expectError(await project.rest('/server/users?page=-1&limit=-2&start_date=x'), 400);

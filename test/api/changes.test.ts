@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import http from 'node:http';
 import { expect, test, vi } from 'vitest';
 import { parseIdentity, snakeCase } from '#dist/domain/identities.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
@@ -169,6 +171,61 @@ test('REST answers the same changes as NDJSON, with the next cursor in a header'
   expect(rest.headers.get('userdir-has-more')).toBe('false');
   expect(JSON.parse(await rest.text())).toMatchObject({ type: 'user.updated', fields: ['wallet'] });
 });
+
+const LINES = 'application/x-ndjson';
+const JSON_TYPE = 'application/json';
+
+test.each([
+  [undefined, LINES],
+  ['*/*', LINES],
+  [LINES, LINES],
+  ['text/plain', LINES],
+  [`*/*, ${JSON_TYPE}`, LINES],
+  [`${LINES}, ${JSON_TYPE}`, LINES],
+  [JSON_TYPE, JSON_TYPE],
+  // Axios, and a client that prefers the second.
+  [`${JSON_TYPE}, text/plain, */*`, JSON_TYPE],
+  [`${LINES};q=0.5, ${JSON_TYPE};q=0.6`, JSON_TYPE],
+])('a page with Accept: %s is %s', async (accept, type) => {
+  const project = await app.createProject();
+  const [ada] = [await login(project, 'ada@example.com'), await login(project, 'eve@example.com')];
+  const ask = async (query: string) => {
+    const { status, headers, text } = await getChanges(project, query, accept);
+    expect([status, headers['content-type']]).toEqual([200, `${type}; charset=utf-8`]);
+    const position = { next_cursor: headers['userdir-next-cursor'], has_more: headers['userdir-has-more'] === 'true' };
+    if (type === LINES)
+      return {
+        changes: text
+          .split('\n')
+          .filter(Boolean)
+          .map((line) => JSON.parse(line)),
+        ...position,
+      };
+    const { message, result } = JSON.parse(text);
+    expect(message).toBe('Changes listed.');
+    expect({ next_cursor: result.next_cursor, has_more: result.has_more }).toEqual(position);
+    return result;
+  };
+  const first = await ask('limit=1');
+  expect(first).toEqual({
+    changes: [{ id: first.next_cursor, type: 'user.created', at: expect.any(String), user_id: Number(ada) }],
+    next_cursor: expect.any(String),
+    has_more: true,
+  });
+  const second = await ask(`limit=1&after=${first.next_cursor}`);
+  expect([second.changes.length, second.has_more]).toEqual([1, false]);
+  expect(await ask(`after=${second.next_cursor}`)).toEqual({ ...second, changes: [] });
+});
+
+/** Not by fetch, which always sends an Accept header. */
+async function getChanges({ credentials }: TestProject, query: string, accept: string | undefined) {
+  const headers = { ...credentials, ...(accept !== undefined && { accept }) };
+  const request = http.get(`${app.url}/changes?${query}`, { headers });
+  const [response] = await once(request, 'response');
+  let text = '';
+  for await (const chunk of response) text += chunk;
+  return { status: response.statusCode, headers: response.headers, text };
+}
 
 test('bad arguments are refused with what is accepted', async () => {
   const project = await app.createProject();

@@ -83,6 +83,12 @@ describe('the exact number of statements per operation', () => {
     userCount: [1, '{ userCount }'],
     searchUsers: [1, `{ searchUsers(by: { email: "ada@example.com" }) { ${user} } }`],
     usersByIds: [1, `{ usersByIds(ids: [1, 2, 3, 99]) { ${user} } }`],
+    usersByEmails: [1, `{ usersByEmails(emails: ["ada@example.com", "x@example.com"]) { ${user} } }`],
+    usersByExternalIds: [1, `{ usersByExternalIds(externalIds: ["A-1", "A-2"]) { ${user} } }`],
+    usersByIdentities: [
+      1,
+      `{ usersByIdentities(identities: [{ authMethod: "email", authValue: "ada@example.com" }, { authMethod: "github", authValue: "1" }]) { ${user} } }`,
+    ],
     _entities: [1, `{ _entities(representations: [{ __typename: "User", id: 1 }]) { ... on User { ${user} } } }`],
     _service: [0, '{ _service { sdl } }'],
     verifyWallet: [1, `{ verifyWallet(address: "${ethereumAddress(0)}") { exists } }`],

@@ -141,6 +141,12 @@ const rootField = fc.oneof(
   fc.tuple(fc.constantFrom('[]', '[1, 2, 99999]', '[$id, "1"]'), userSelection).map(([list, user]) => {
     return `usersByIds(ids: ${list}) ${user}`;
   }),
+  fc
+    .tuple(fc.constantFrom('[]', '["ADA@example.com", "x@example.com"]', '["nobody"]'), userSelection)
+    .map(([list, user]) => `usersByEmails(emails: ${list}) ${user}`),
+  fc
+    .tuple(fc.constantFrom('{ authMethod: "email", authValue: "ada@example.com" }', '[]'), userSelection)
+    .map(([list, user]) => `usersByIdentities(identities: ${list}) ${user}`),
   fc.tuple(fc.constantFrom('1', '99999', '"x"', '$id'), userSelection).map(([id, user]) => {
     return `_entities(representations: [{ __typename: "User", id: ${id} }, { __typename: "User", id: 2 }]) { __typename ... on User ${user} }`;
   }),

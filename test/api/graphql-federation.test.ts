@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
+import { Kind, parse, visit } from 'graphql';
 import { beforeAll, beforeEach, expect, test } from 'vitest';
 import { engine, printedSubgraph } from '#dist/graphql/schema.js';
 import { stellarAddress } from '../support/addresses.js';
@@ -43,16 +44,34 @@ test('_service tells the schema of subgraph.graphql', async () => {
   }
 });
 
-test('subgraph.graphql adds to schema.graphql nothing but the link and the directives', () => {
+test('subgraph.graphql adds to schema.graphql nothing but the link, the directives, and the definition of one', () => {
   const [schema, subgraph] = ['schema', 'subgraph'].map((name) =>
     readFileSync(new URL(`../../${name}.graphql`, import.meta.url), 'utf8').split('\n'),
   ) as [string[], string[]];
   expect(subgraph.filter((line) => !schema.includes(line))).toEqual([
     'extend schema @link(url: "https://specs.apollo.dev/federation/v2.0", import: ["@key", "@shareable"])',
+    'directive @oneOf on INPUT_OBJECT',
     'type PageInfo @shareable {',
     'type User @key(fields: "id") {',
   ]);
   expect(schema.filter((line) => !subgraph.includes(line))).toEqual(['type PageInfo {', 'type User {']);
+});
+
+test('every directive in subgraph.graphql is defined there, imported by its link, or known to every composer', () => {
+  const used = new Set<string>();
+  // Those of the specification that Federation 2 knows, and the one that imports the others.
+  const known = new Set(['deprecated', 'include', 'link', 'skip', 'specifiedBy']);
+  visit(parse(printedSubgraph()), {
+    Directive({ name, arguments: given = [] }) {
+      used.add(name.value);
+      const imported = given.find((each) => each.name.value === 'import')?.value;
+      if (name.value !== 'link' || imported?.kind !== Kind.LIST) return;
+      for (const each of imported.values) if (each.kind === Kind.STRING) known.add(each.value.replace('@', ''));
+    },
+    DirectiveDefinition: ({ name }) => void known.add(name.value),
+  });
+  expect([...used].sort()).toEqual(['key', 'link', 'oneOf', 'shareable']);
+  expect([...used].filter((name) => !known.has(name))).toEqual([]);
 });
 
 test('_entities keeps the order and repetitions, with null for each user whom the project does not have', async () => {

@@ -36,7 +36,7 @@ test('when the queue is full, a GraphQL operation is refused at once: UNAVAILABL
   const refused = answers.filter(({ status }) => status !== 200);
   for (const { status, headers, errors } of refused) {
     expect([status, headers.get('retry-after')]).toEqual([503, '1']);
-    expect(errors).toEqual([{ message: REFUSAL, extensions: { code: 'UNAVAILABLE' } }]);
+    expect(errors).toEqual([{ message: REFUSAL, extensions: { code: 'UNAVAILABLE', retryAfter: 1 } }]);
   }
 });
 

@@ -69,9 +69,14 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
     test('opens with examples that work, and the example of a removal removes no user by mistake', async () => {
       await using opened = await openPage('/graphql');
       const { page } = opened;
-      expect(await page.getByText(demo.appId).count()).toBeGreaterThan(0);
+      await openTab(page, 'RecordLogin');
+      const variables = page.getByRole('region', { name: 'Variables' });
+      await expect.poll(() => variables.innerText()).toContain('rosalind@example.com');
+      await page.getByRole('button', { name: 'Headers', exact: true }).click();
+      await expect.poll(() => page.getByText(demo.appId).count()).toBeGreaterThan(0);
       for (const [tab, part] of [
         ['NewestUsers', '"totalCount": 5'],
+        ['RecordLogin', '"loginCount": '],
         ['WalkByCursor', '"hasNextPage": true'],
         ['SearchUsers', '"authValue": "radia@example.com"'],
         ['VerifyWallet', '"exists": true'],
@@ -86,7 +91,8 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
         await expect.poll(runAgain, { timeout: 15_000, interval: 250 }).toContain(part);
         expect(await readAnswer(page)).not.toContain('"errors"');
       }
-      expect((await demo.rest('/server/users/count')).body.result.total_user).toBe(5);
+      // The one who has logged in.
+      expect((await demo.rest('/server/users/count')).body.result.total_user).toBe(6);
       expect(opened.strangers()).toEqual([]);
       expect(opened.complaints).toEqual([]);
     });
@@ -105,7 +111,7 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
       await page.keyboard.press('Control+End');
       await page.keyboard.type(' }');
       await run(page);
-      await expectAnswer(page).toContain('"userCount": 5');
+      await expectAnswer(page).toContain('"userCount": 6');
 
       await openTab(page, 'WalkByCursor');
       await run(page);
@@ -116,7 +122,7 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
       await expectAnswer(page).toContain('"hasNextPage": false');
       const second = JSON.parse(await readAnswer(page)).data.users;
       const ids = [...first.nodes, ...second.nodes].map(({ id }: { id: string }) => id);
-      expect([new Set(ids).size, first.nodes.length, second.nodes.length]).toEqual([5, 3, 2]);
+      expect([new Set(ids).size, first.nodes.length, second.nodes.length]).toEqual([6, 3, 3]);
       expect(opened.complaints).toEqual([]);
     });
 
@@ -141,7 +147,7 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
   });
 
   describe('the REST reference', () => {
-    test('shows every route, accepts credentials, sends a request with them and shows the answer', async () => {
+    test('shows every route, has the demo credentials, accepts others, and shows what is answered', async () => {
       await using opened = await openPage('/docs');
       const { page } = opened;
       await expect.poll(() => page.locator('.opblock').count(), { timeout: 30_000 }).toBe(8);
@@ -151,20 +157,19 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
       const execute = search.getByRole('button', { name: 'Execute' });
       const status = () => search.locator('.live-responses-table .response-col_status').last().innerText();
       await execute.click();
-      // The error is on the page, not in a browser dialog.
-      await expect.poll(status).toBe('401');
-
-      await page.getByRole('button', { name: 'Authorize', exact: true }).click();
-      const [appId, appSecret] = await page.locator('.auth-container').all();
-      await appId?.locator('input').fill(demo.appId);
-      await appId?.getByRole('button', { name: 'Apply credentials' }).click();
-      await appSecret?.locator('input').fill(demo.appSecret);
-      await appSecret?.getByRole('button', { name: 'Apply credentials' }).click();
-      await page.locator('.modal-ux .close-modal').click();
-      await execute.click();
       await expect.poll(status).toBe('200');
       const answer = await search.locator('.live-responses-table .highlight-code').first().innerText();
       expect(answer).toContain('"auth_value": "ada@example.com"');
+
+      await page.getByRole('button', { name: 'Authorize', exact: true }).click();
+      const appSecret = page.locator('.auth-container').nth(1);
+      await appSecret.getByRole('button', { name: 'Remove authorization' }).click();
+      await appSecret.locator('input').fill('wrong');
+      await appSecret.getByRole('button', { name: 'Apply credentials' }).click();
+      await page.locator('.modal-ux .close-modal').click();
+      await execute.click();
+      // The error is on the page, not in a browser dialog.
+      await expect.poll(status).toBe('401');
       expect(opened.strangers()).toEqual([]);
       expect(opened.complaints).toEqual([expect.stringContaining('401')]);
     });
@@ -206,7 +211,7 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
     test('has a request for each interface that works when pasted, and the button says that it copied', async () => {
       await using opened = await openPage('/', { permissions: ['clipboard-read', 'clipboard-write'] });
       const { page } = opened;
-      for (const [index, part] of ['"User', '"totalCount":5'].entries()) {
+      for (const [index, part] of ['"User', '"totalCount":6'].entries()) {
         const button = page.getByRole('button').nth(index);
         await button.click();
         await expect.poll(() => button.innerText()).toBe('Copied');

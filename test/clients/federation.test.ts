@@ -1,119 +1,138 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { join } from 'node:path';
+import { cp, mkdtemp, rm } from 'node:fs/promises';
+import { basename, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
+import { ROOT } from '../support/checkout.js';
 import { CLIENTS, hasClients } from '../support/clients.js';
 
-/** The service as a subgraph: composed with orders by another library, and asked by a gateway (federation/gateway.mjs). */
+/**
+ * The service as a subgraph, beside orders (docs/examples/orders.mjs): composed by Hive's library and asked by its gateway, as in the
+ * example, and the same with Apollo's.
+ */
 
-describe.runIf(hasClients)('a federated graph (installed by: npm ci --prefix test/clients)', () => {
-  const app = useTestApp();
-  let project: TestProject;
-  let ids: string[];
-  let orders: [id: string, userId: string][];
-  let gateway: ChildProcess;
-  let url: string;
+const GATEWAYS = { Hive: 'docs/examples/gateway.mjs', Apollo: 'test/clients/federation/apollo.mjs' };
 
-  beforeAll(async () => {
-    project = await app.createProject();
-    await project.addUsers(
-      ...Array.from({ length: 10 }, (_, index) => ({
-        auth_method: 'email',
-        auth_value: `user${index}@example.com`,
-        accounts: [{ network: 'stellar', public_key: stellarAddress(index) }],
-      })),
-    );
-    const { data } = await project.graphql('{ users(first: 10) { nodes { id } } }');
-    ids = data.users.nodes.map(({ id }: Json) => id);
-    // Two orders of each user, and one of a user who is gone.
-    orders = [...ids, ...ids, '999999999'].map((id, index) => [`o${index}`, id]);
-    gateway = spawn(process.execPath, ['gateway.mjs'], {
-      cwd: join(CLIENTS, 'federation'),
-      env: {
-        PATH: process.env['PATH'] ?? '',
-        SERVICE_URL: app.url,
-        APP_ID: project.appId,
-        APP_SECRET: project.appSecret,
-        ORDERS: JSON.stringify(orders),
-      },
-      stdio: ['pipe', 'pipe', 'inherit'],
+describe.runIf(hasClients).each(Object.entries(GATEWAYS))(
+  "a federated graph with %s's gateway (installed by: npm ci --prefix test/clients)",
+  (name, file) => {
+    const app = useTestApp();
+    let project: TestProject;
+    let ids: string[];
+    let orders: [id: string, userId: string][];
+    let folder: string;
+    let gateway: ChildProcess;
+    let url: string;
+
+    beforeAll(async () => {
+      project = await app.createProject();
+      await project.addUsers(
+        ...Array.from({ length: 10 }, (_, index) => ({
+          auth_method: 'email',
+          auth_value: `user${index}@example.com`,
+          accounts: [{ network: 'stellar', public_key: stellarAddress(index) }],
+        })),
+      );
+      const { data } = await project.graphql('{ users(first: 10) { nodes { id } } }');
+      ids = data.users.nodes.map(({ id }: Json) => id);
+      // Two orders of each user, and one of a user who is gone.
+      orders = [...ids, ...ids, '999999999'].map((id, index) => [`o${index}`, id]);
+      // In this folder the imports of the packages resolve.
+      folder = await mkdtemp(join(CLIENTS, '.made-gateway-'));
+      for (const each of [file, 'docs/examples/orders.mjs']) await cp(join(ROOT, each), join(folder, basename(each)));
+      gateway = spawn(process.execPath, [basename(file)], {
+        cwd: folder,
+        env: {
+          PATH: process.env['PATH'] ?? '',
+          USERDIR_URL: app.url,
+          APP_ID: project.appId,
+          APP_SECRET: project.appSecret,
+          PORT: '0',
+          ORDERS: JSON.stringify(orders),
+        },
+        stdio: ['ignore', 'pipe', 'inherit'],
+      });
+      const lines = createInterface(gateway.stdout as NonNullable<typeof gateway.stdout>);
+      const [line] = await Promise.race([once(lines, 'line'), once(lines, 'close')]);
+      url = /^The gateway is at (\S+)$/.exec(line)?.[1] ?? '';
+      expect(url, `${name}'s gateway did not start`).not.toBe('');
     });
-    const [line] = await once(createInterface(gateway.stdout as NonNullable<typeof gateway.stdout>), 'line');
-    url = JSON.parse(line).url;
-  });
-  afterAll(async () => {
-    gateway.stdin?.end();
-    if (gateway.exitCode === null) await once(gateway, 'exit');
-  });
-
-  async function ask(query: string, variables = {}): Promise<Json> {
-    const response = await fetch(url, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ query, variables }),
+    afterAll(async () => {
+      gateway.kill('SIGTERM');
+      if (gateway.exitCode === null) await once(gateway, 'exit');
+      await rm(folder, { recursive: true });
     });
-    return response.json();
-  }
 
-  /** The statements that read users since the last call. */
-  function reads(): number {
-    return app.statements.splice(0).filter((sql) => /\busers u\b/.test(sql)).length;
-  }
+    async function ask(query: string, variables = {}): Promise<Json> {
+      const response = await fetch(url, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ query, variables }),
+      });
+      return response.json();
+    }
 
-  const EMAIL = expect.stringMatching(/^user\d@example\.com$/);
+    /** The statements that read users since the last call. */
+    function reads(): number {
+      return app.statements.splice(0).filter((sql) => /\busers u\b/.test(sql)).length;
+    }
 
-  test('orders of the one subgraph get their users from the other, in one statement, and null for a user who is gone', async () => {
-    reads();
-    const { data, errors } = await ask('{ orders { id user { id email accounts { publicKey } } } }');
-    expect(reads()).toBe(1);
-    // The gateway cannot fill the fields that every user has, and names the first.
-    expect(errors).toMatchObject([{ path: ['orders', 20, 'user', expect.any(String)] }]);
-    const accounts = [{ publicKey: expect.stringMatching(/^G/) }];
-    expect(data.orders).toEqual(
-      orders.map(([id, userId]) => ({
-        id,
-        user: ids.includes(userId) ? { id: userId, email: EMAIL, accounts } : null,
-      })),
-    );
-  });
+    const EMAIL = expect.stringMatching(/^user\d@example\.com$/);
 
-  test('users get their orders, beside a total and a page of the same name in both subgraphs', async () => {
-    const { data, errors } = await ask(
-      'query ($first: Int!) { users(first: $first) { totalCount pageInfo { hasNextPage } nodes { email orders { id } } } }',
-      { first: 3 },
-    );
-    expect(errors).toBeUndefined();
-    expect(data.users).toEqual({
-      totalCount: 10,
-      pageInfo: { hasNextPage: true },
-      nodes: [0, 1, 2].map((place) => ({ email: EMAIL, orders: [{ id: `o${place}` }, { id: `o${place + 10}` }] })),
+    test('orders of the one subgraph get their users from the other, in one statement, and null for a user who is gone', async () => {
+      reads();
+      const { data, errors } = await ask('{ orders { id user { id email accounts { publicKey } } } }');
+      expect(reads()).toBe(1);
+      // Hive's gateway cannot fill the fields that every user has, and names the first. Apollo's answers null without an error.
+      if (name === 'Hive') expect(errors).toMatchObject([{ path: ['orders', 20, 'user', expect.any(String)] }]);
+      else expect(errors).toBeUndefined();
+      const accounts = [{ publicKey: expect.stringMatching(/^G/) }];
+      expect(data.orders).toEqual(
+        orders.map(([id, userId]) => ({
+          id,
+          user: ids.includes(userId) ? { id: userId, email: EMAIL, accounts } : null,
+        })),
+      );
     });
-  });
 
-  test('entities of queries that arrive together share statements', async () => {
-    const query = '{ orders { user { email } } }';
-    await Promise.all(Array.from({ length: 16 }, () => ask(query)));
-    reads();
-    const answers = await Promise.all(Array.from({ length: 16 }, () => ask(query)));
-    for (const { data } of answers) expect(data.orders[0]).toEqual({ user: { email: EMAIL } });
-    // 16 requests, and as many statements at a service that does not batch across requests.
-    const count = reads();
+    test('users get their orders, beside a total and a page of the same name in both subgraphs', async () => {
+      const { data, errors } = await ask(
+        'query ($first: Int!) { users(first: $first) { totalCount pageInfo { hasNextPage } nodes { email orders { id } } } }',
+        { first: 3 },
+      );
+      expect(errors).toBeUndefined();
+      expect(data.users).toEqual({
+        totalCount: 10,
+        pageInfo: { hasNextPage: true },
+        nodes: [0, 1, 2].map((place) => ({ email: EMAIL, orders: [{ id: `o${place}` }, { id: `o${place + 10}` }] })),
+      });
+    });
 
-    expect(count).toBeGreaterThan(0);
-    expect(count).toBeLessThan(16);
-  });
+    test('entities of queries that arrive together share statements', async () => {
+      const query = '{ orders { user { email } } }';
+      // 16 requests, and as many statements at a service that does not batch across requests. On a busy machine they may come one by one.
+      for (let count = 16, round = 0; count === 16; round += 1) {
+        expect(round).toBeLessThan(50);
+        reads();
+        const answers = await Promise.all(Array.from({ length: 16 }, () => ask(query)));
+        for (const { data } of answers) expect(data.orders[0]).toEqual({ user: { email: EMAIL } });
+        count = reads();
+        expect(count).toBeGreaterThan(0);
+      }
+    });
 
-  test('an error of this subgraph reaches the caller of the gateway with its code', async () => {
-    const { errors } = await ask('{ user(id: "x") { id } }');
-    expect(errors).toMatchObject([
-      {
-        message: 'id: got "x", expected decimal digits, 1 and up.',
-        path: ['user'],
-        extensions: { code: 'BAD_USER_INPUT' },
-      },
-    ]);
-  });
-});
+    test('an error of this subgraph reaches the caller of the gateway with its code', async () => {
+      const { errors } = await ask('{ user(id: "x") { id } }');
+      expect(errors).toMatchObject([
+        {
+          message: 'id: got "x", expected decimal digits, 1 and up.',
+          path: ['user'],
+          extensions: { code: 'BAD_USER_INPUT' },
+        },
+      ]);
+    });
+  },
+);

@@ -98,6 +98,15 @@ describe.runIf(hasClients)('GraphQL clients (installed by: npm ci --prefix test/
     });
   });
 
+  test('Apollo Client receives the code of a failed field and of a refused request', async () => {
+    expect(await runClient('apollo-errors')).toEqual({
+      tooMany: 'BAD_USER_INPUT',
+      stranger: 'UNAUTHENTICATED',
+      onlyGraphQL: 'UNAUTHENTICATED',
+      tooLarge: 'PAYLOAD_TOO_LARGE',
+    });
+  });
+
   test('the Relay compiler accepts the connection, and its query returns the page that Relay expects', async () => {
     expect(await run('../node_modules/.bin/relay-compiler', ['relay.config.json'])).toMatchObject({ code: 0 });
     const artifact = await readFile(join(PACKAGE, 'relay/__generated__/userListPaginationQuery.graphql.ts'), 'utf8');

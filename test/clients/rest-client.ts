@@ -3,6 +3,7 @@ import type { components, paths } from './rest-api.js';
 
 /** A backend that was written against the types of the OpenAPI document: what they get wrong does not compile. */
 
+type Client = ReturnType<typeof createClient<paths, 'application/json'>>;
 type User = components['schemas']['User'];
 
 export interface Visit {
@@ -12,14 +13,16 @@ export interface Visit {
   readonly owner: number | null;
   readonly stranger: boolean;
   readonly removal: string;
+  /** The types of the changes, on pages of two. */
+  readonly changes: string[];
   /** The error of whom is no longer there, and of a page that cannot be. */
   readonly failures: readonly [string, string];
 }
 
 export async function visit(baseUrl: string, appId: string, appSecret: string): Promise<Visit> {
-  const client = createClient<paths>({
+  const client = createClient<paths, 'application/json'>({
     baseUrl,
-    headers: { 'service-app-id': appId, 'service-app-secret': appSecret },
+    headers: { 'service-app-id': appId, 'service-app-secret': appSecret, accept: 'application/json' },
   });
   const list = await client.GET('/server/users', {
     params: { query: { limit: 2, login_method: ['email', 'wallet'] } },
@@ -42,6 +45,7 @@ export async function visit(baseUrl: string, appId: string, appSecret: string): 
   const removed = await client.DELETE('/server/users/{user_id}', {
     params: { path, header: { 'idempotency-key': `remove-${first.id}` } },
   });
+  const changes = await listChanges(client);
   const gone = await client.GET('/server/users/{user_id}', { params: { path } });
   const refused = await client.GET('/server/users', { params: { query: { limit: 1_000 } } });
 
@@ -53,8 +57,21 @@ export async function visit(baseUrl: string, appId: string, appSecret: string): 
     owner,
     stranger: stranger.result.exists,
     removal: given(removed.data).message,
+    changes,
     failures: [given(gone.error).error, given(refused.error).error],
   };
+}
+
+async function listChanges(client: Client): Promise<string[]> {
+  const types: string[] = [];
+  for (let after: string | undefined, hasMore = true; hasMore; ) {
+    const query = { limit: 2, ...(after !== undefined && { after }) };
+    const { result } = given((await client.GET('/changes', { params: { query } })).data);
+    types.push(...result.changes.map(({ type }) => type));
+    after = result.next_cursor;
+    hasMore = result.has_more;
+  }
+  return types;
 }
 
 function given<Value>(value: Value | undefined): Value {
@@ -63,7 +80,7 @@ function given<Value>(value: Value | undefined): Value {
 }
 
 /** What no such client may say; each would compile if its type were loose. */
-export async function mistakes(client: ReturnType<typeof createClient<paths>>): Promise<void> {
+export async function mistakes(client: Client): Promise<void> {
   // @ts-expect-error There is no such route.
   await client.GET('/server/people');
   // @ts-expect-error A page is a number.
@@ -75,6 +92,9 @@ export async function mistakes(client: ReturnType<typeof createClient<paths>>): 
   const { data } = await client.GET('/server/users/{user_id}', { params: { path: { user_id: 1 } } });
   // @ts-expect-error A user has no such field.
   data?.result.email;
+  const page = await client.GET('/changes');
+  // @ts-expect-error A page is an object, and not a change.
+  page.data?.type;
   // @ts-expect-error There may be no wallet.
   data?.result.wallet.length;
 }

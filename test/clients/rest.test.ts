@@ -59,6 +59,9 @@ describe.runIf(hasClients)('a REST client (installed by: npm ci --prefix test/cl
       owner: seen.one.id,
       stranger: false,
       removal: 'User removed.',
+      changes: ['user.created', 'user.created', 'user.created', 'account.added', 'user.removed'].map(() =>
+        expect.any(String),
+      ),
       failures: [expect.stringContaining(`no user ${seen.one.id}`), expect.stringContaining('limit')],
     });
   });

@@ -1,7 +1,10 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { createConfig, lintFromString } from '@redocly/openapi-core';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
+import { ROOT } from '../support/checkout.js';
 import { requireDocumented } from '../support/openapi.js';
 import { idOf, SIX_ROUTES, verify } from '../support/rest.js';
 
@@ -42,6 +45,16 @@ describe('/openapi.json', () => {
         .map(({ name }) => name)
         .sort(),
     ).toEqual([...SIX_ROUTES.map(({ route }) => route), 'GET /changes', 'POST /wallets/verify'].sort());
+  });
+
+  test('docs/rest.md lists the same routes', async () => {
+    const page = await readFile(join(ROOT, 'docs/rest.md'), 'utf8');
+    const listed = [...page.matchAll(/^\| `((?:GET|POST|DELETE) [^`]+)` \|/gm)].map(([, route]) => route);
+    expect(listed.sort()).toEqual(
+      operations()
+        .map(({ name }) => name)
+        .sort(),
+    );
   });
 
   test('has the two credential schemes on every route', () => {

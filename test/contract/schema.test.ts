@@ -24,6 +24,9 @@ const FIXED = buildSchema(`
     userCount(filter: UserFilter): Int!
     searchUsers(by: UserSearch!): [User!]!
     usersByIds(ids: [ID!]!): [User]!
+    usersByEmails(emails: [String!]!): [[User!]!]!
+    usersByExternalIds(externalIds: [String!]!): [User]!
+    usersByIdentities(identities: [IdentityInput!]!): [User]!
     verifyWallet(address: String!, userId: ID): WalletVerification!
     verifyWallets(inputs: [WalletInput!]!): [WalletVerdict!]!
     parseAddress(address: String!): AddressReport!
@@ -47,6 +50,7 @@ const FIXED = buildSchema(`
   enum Network { STELLAR ETHEREUM }
   enum WalletType { CUSTODIAL EXTERNAL }
   input UserFilter { startDate: String  endDate: String  loginMethods: [LoginMethod!] }
+  input IdentityInput { authMethod: String!  authValue: String! }
   input UserSearch @oneOf { email: String  address: String }
 
   type DeleteUserPayload { id: ID! }

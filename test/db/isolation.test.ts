@@ -310,6 +310,17 @@ describe('with many users in many projects', () => {
     ],
     ['a user by external id', ['users_external_id_key'], graphql('{ userByExternalId(externalId: "x") { id } }')],
     ['users by ids', ONE, () => graphql(`{ usersByIds(ids: [${user.id}, 1, 2]) { id accounts { id } } }`)()],
+    [
+      'users by external ids',
+      ['users_external_id_key'],
+      graphql('{ usersByExternalIds(externalIds: ["x", "y"]) { id } }'),
+    ],
+    ['users by emails', ['users_login_email_idx'], graphql('{ usersByEmails(emails: ["x@example.com"]) { id } }')],
+    [
+      'users by identities',
+      ['users_identity_key'],
+      graphql('{ usersByIdentities(identities: [{ authMethod: "email", authValue: "x@example.com" }]) { id } }'),
+    ],
     ['a removal', ['users_pkey'], () => project.rest('/server/users/9007199254740991', { method: 'DELETE' })],
   ])('%s uses indexes that start with project_id, and no sequential scan', async (_name, by, ask) => {
     const statements = (await capture(ask)).filter(({ text }) => /\b(users|accounts)\b/.test(text));

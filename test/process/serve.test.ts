@@ -108,8 +108,8 @@ describe('the first start', () => {
     return found;
   }
 
-  test('shows the demo credentials in two pages, on the embedded database only', async () => {
-    expect(await pagesWithSecret(url)).toEqual(engine === 'embedded' ? ['/', '/graphql'] : []);
+  test('shows the demo credentials in three pages, on the embedded database only', async () => {
+    expect(await pagesWithSecret(url)).toEqual(engine === 'embedded' ? ['/', '/graphql', '/docs'] : []);
   });
 
   test('shows them only under local host names, because scripts of another site could read them', async () => {

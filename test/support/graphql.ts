@@ -15,14 +15,17 @@ export async function requestGraphQL(
   return { status: response.status, headers: response.headers, text: await response.text() };
 }
 
-/** Expects the only form of an answer without data: `{"errors": [{"message", "extensions": {"code"}}]}`. */
+/** Expects the only form of an answer without data: `{"errors": [{"message", "extensions": {"code"}}]}`, with `retryAfter` where a retry helps. */
 export function expectGraphQLRefusal(text: string): { message: string; code: string } {
   const body: Json = JSON.parse(text);
   if (Object.keys(body).join() !== 'errors' || body.errors.length !== 1) throw new Error(`Not one refusal: ${text}`);
   const { message, extensions } = body.errors[0];
-  if (typeof message !== 'string' || Object.keys(extensions).join() !== 'code')
+  const { code, retryAfter, ...others } = extensions;
+  const mayRetry = ['RATE_LIMITED', 'UNAVAILABLE'].includes(code);
+  if (typeof message !== 'string' || typeof code !== 'string' || Object.keys(others).length > 0)
     throw new Error(`Not one refusal: ${text}`);
-  return { message, code: extensions.code };
+  if (mayRetry !== (typeof retryAfter === 'number')) throw new Error(`A wrong retryAfter: ${text}`);
+  return { message, code };
 }
 
 /** A project with a user NAME@example.com for each name, each one minute newer than the previous one. */

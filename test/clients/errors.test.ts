@@ -1,0 +1,102 @@
+import { execFile } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type Json, type TestProject, useTestApp } from '../support/app.js';
+import { ROOT } from '../support/checkout.js';
+import { CLIENTS, hasClients } from '../support/clients.js';
+import { readPage } from '../support/examples.js';
+
+/** The clients of docs/errors.md: each retries what says that it may be retried, with the same key, and nothing else. */
+
+const run = promisify(execFile);
+const COMPILER_OPTIONS = { target: 'es2023', module: 'nodenext', strict: true, skipLibCheck: true, outDir: 'dist' };
+const samples = (await readPage('docs/errors.md')).examples.filter(({ kind }) => kind === 'ts');
+
+describe.runIf(hasClients)('the clients of docs/errors.md', () => {
+  const app = useTestApp();
+  let project: TestProject;
+  let folder: string;
+  let gate: Server;
+  /** The idempotency keys that have come. */
+  let keys: string[];
+  /** How many requests are still refused. */
+  let refusals = 0;
+
+  /** Refuses some requests as the service would, and passes on the others. */
+  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const body = await buffer(request);
+    keys.push(JSON.parse(body.toString()).variables.key);
+    refusals -= 1;
+    if (refusals >= 0) {
+      response.writeHead(429, { 'content-type': `${typeOf(request)}; charset=utf-8`, 'retry-after': '1' });
+      response.end('{"errors":[{"message":"More.","extensions":{"code":"RATE_LIMITED","retryAfter":1}}]}');
+      return;
+    }
+    const { host: _, ...headers } = request.headers as Record<string, string>;
+    for (const name of ['connection', 'content-length', 'transfer-encoding']) delete headers[name];
+    const passed = await fetch(`${app.url}/graphql`, { method: 'POST', headers, body });
+    response.writeHead(passed.status, { 'content-type': passed.headers.get('content-type') ?? '' });
+    response.end(await passed.text());
+  }
+  const typeOf = ({ headers }: IncomingMessage) =>
+    headers.accept?.includes('application/graphql-response+json')
+      ? 'application/graphql-response+json'
+      : 'application/json';
+
+  beforeAll(async () => {
+    project = await app.createProject();
+    gate = createServer((request, response) => void answer(request, response));
+    gate.listen(0, '127.0.0.1');
+    await once(gate, 'listening');
+    const url = `http://127.0.0.1:${(gate.address() as AddressInfo).port}`;
+    folder = await mkdtemp(join(CLIENTS, '.made-errors-'));
+    await writeFile(join(folder, 'package.json'), '{ "type": "module" }');
+    await writeFile(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions: COMPILER_OPTIONS }));
+    for (const { file, code } of samples)
+      await writeFile(join(folder, file), code.replaceAll('http://127.0.0.1:4000', url));
+    const compile = run(join(ROOT, 'node_modules/.bin/tsc'), ['-p', folder, '--types', 'node']);
+    await compile.catch(({ stdout }) => expect.unreachable(stdout));
+  });
+  afterAll(async () => {
+    gate.close();
+    await rm(folder, { recursive: true });
+  });
+
+  async function runSample(file: string, secret = project.appSecret): Promise<Json> {
+    keys = [];
+    const env = { PATH: process.env['PATH'] ?? '', APP_ID: project.appId, APP_SECRET: secret };
+    const program = join(folder, 'dist', file.replace('.ts', '.js'));
+    return run(process.execPath, [program], { env }).catch((error) => error);
+  }
+
+  test('are for fetch, graphql-request, Apollo and urql', () => {
+    expect(samples.map(({ file }) => file)).toEqual(['fetch.ts', 'graphql-request.ts', 'apollo.ts', 'urql.ts']);
+  });
+
+  test.each(samples.map(({ file }) => file))(
+    '%s retries what was refused for a moment, with the same key',
+    async (file) => {
+      refusals = 2;
+      const { stdout, stderr } = await runSample(file);
+      expect(stderr).toBe('');
+      expect(JSON.parse(stdout).recordLogin.user.id).toMatch(/^\d+$/);
+      expect([keys.length, new Set(keys).size]).toEqual([3, 1]);
+    },
+  );
+
+  test.each(samples.map(({ file }) => file))(
+    '%s does not retry what cannot succeed, and says its code',
+    async (file) => {
+      refusals = 0;
+      const { stderr } = await runSample(file, 'wrong');
+      expect(stderr).toContain('Error: UNAUTHENTICATED');
+      expect(keys).toHaveLength(1);
+    },
+  );
+});

@@ -1,0 +1,174 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { cp, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { promisify } from 'node:util';
+import { Webhook } from 'standardwebhooks';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { type TestProject, useTestApp } from '../support/app.js';
+import { ROOT } from '../support/checkout.js';
+import { CLIENTS, hasClients } from '../support/clients.js';
+import { readPage } from '../support/examples.js';
+
+/** The programs of docs/examples, as they are, against a service. The gateway and its second subgraph are in federation.test.ts. */
+
+const run = promisify(execFile);
+const EXAMPLES = join(ROOT, 'docs/examples');
+const COMPILER_OPTIONS = { target: 'es2023', module: 'nodenext', strict: true, skipLibCheck: true, outDir: 'dist' };
+
+describe.runIf(hasClients)('the programs of docs/examples', () => {
+  const app = useTestApp();
+  let project: TestProject;
+  /** For what a program writes or is compiled to. The imports of the packages resolve in it. */
+  let folder: string;
+  const running: ChildProcess[] = [];
+
+  beforeAll(async () => {
+    project = await app.createProject();
+    folder = await mkdtemp(join(CLIENTS, '.made-examples-'));
+  });
+  afterEach(async () => {
+    for (const child of running.splice(0)) {
+      child.kill();
+      if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
+    }
+  });
+  afterAll(() => rm(folder, { recursive: true }));
+
+  const environment = (more: Record<string, string> = {}) => ({
+    PATH: process.env['PATH'] ?? '',
+    USERDIR_URL: app.url,
+    APP_ID: project.appId,
+    APP_SECRET: project.appSecret,
+    ...more,
+  });
+
+  /** Starts a program that goes on. Returns what it prints, line by line. */
+  function start(name: string, more: Record<string, string>): AsyncIterator<string> {
+    const child = spawn(process.execPath, [join(EXAMPLES, name)], {
+      env: environment(more),
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
+    running.push(child);
+    return createInterface(child.stdout)[Symbol.asyncIterator]();
+  }
+  const next = async (lines: AsyncIterator<string>): Promise<string> => (await lines.next()).value;
+
+  async function logIn(authValue: string): Promise<string> {
+    const query = 'mutation ($input: RecordLoginInput!) { recordLogin(input: $input) { user { id } } }';
+    const { data } = await project.graphql(query, { input: { authMethod: 'email', authValue } });
+    return data.recordLogin.user.id;
+  }
+
+  test('are shorter than 60 lines, and the README names each of them', async () => {
+    const readme = await readFile(join(ROOT, 'README.md'), 'utf8');
+    const names = await readdir(EXAMPLES);
+    expect(names.length).toBeGreaterThan(5);
+    for (const name of names) {
+      const text = await readFile(join(EXAMPLES, name), 'utf8');
+      expect(text.trimEnd().split('\n').length, name).toBeLessThan(60);
+      expect(readme, name).toContain(`(docs/examples/${name})`);
+    }
+  });
+
+  test('backend.ts gets its types from the service, compiles, and records, verifies and is refused', async () => {
+    const { examples } = await readPage('docs/graphql.md');
+    const codegen = examples.find(({ file }) => file === 'codegen.ts')?.code ?? '';
+    await cp(join(EXAMPLES, 'backend.ts'), join(folder, 'backend.ts'));
+    const files = {
+      'package.json': '{ "type": "module" }',
+      'tsconfig.json': JSON.stringify({ compilerOptions: COMPILER_OPTIONS, exclude: ['codegen.ts'] }),
+      'codegen.ts': codegen.replace('http://127.0.0.1:4000', app.url).replace('queries.graphql', 'backend.ts'),
+    };
+    for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text);
+    const options = { cwd: folder, env: environment() };
+    await run(join(CLIENTS, 'node_modules/.bin/graphql-codegen'), [], options);
+    const compile = run(join(ROOT, 'node_modules/.bin/tsc'), ['-p', '.', '--types', 'node'], options);
+    await compile.catch(({ stdout }) => expect.unreachable(stdout));
+    const { stdout } = await run(process.execPath, ['dist/backend.js'], options);
+    expect(stdout.trim().split('\n')).toEqual([
+      expect.stringMatching(/^user \d+: registered$/),
+      'owns the wallet: true',
+      'refused: BAD_USER_INPUT of input.authValue',
+    ]);
+  });
+
+  test('backend.py does the same with nothing but Python', async () => {
+    const ask = async () => (await run('python3', ['backend.py'], { cwd: EXAMPLES, env: environment() })).stdout;
+    await ask();
+    expect((await ask()).trim().split('\n')).toEqual([
+      expect.stringMatching(/^user \d+: login \d+$/),
+      'owns the wallet: true',
+      'refused: BAD_USER_INPUT',
+    ]);
+  });
+
+  test('follower.mjs prints each change, and goes on where it was', async () => {
+    const settings = { CURSOR_FILE: join(folder, 'cursor.txt'), PAUSE_MS: '50' };
+    const first = await logIn('first@example.com');
+    let lines = start('follower.mjs', settings);
+    const until = async (id: string) => {
+      for (;;) {
+        const line = await next(lines);
+        if (line.endsWith(` user.created ${id}`)) return;
+      }
+    };
+    await until(first);
+    const second = await logIn('second@example.com');
+    await until(second);
+    await expect.poll(() => readFile(settings.CURSOR_FILE, 'utf8')).not.toBe('');
+    await expect.poll(async () => (await changesAfter(await readFile(settings.CURSOR_FILE, 'utf8'))).length).toBe(0);
+    running.at(-1)?.kill();
+    const third = await logIn('third@example.com');
+    lines = start('follower.mjs', settings);
+    expect(await next(lines)).toMatch(new RegExp(` user\\.created ${third}$`));
+  });
+
+  async function changesAfter(cursor: string): Promise<unknown[]> {
+    const { body } = await project.rest(`/changes?after=${cursor}`, { headers: { accept: 'application/json' } });
+    return body.result.changes;
+  }
+
+  test('receiver.mjs takes a signed message once, and refuses a forged one', async () => {
+    const secret = `whsec_${Buffer.from('a secret of twenty-four bytes').toString('base64')}`;
+    const lines = start('receiver.mjs', { WEBHOOK_SECRET: secret, PORT: '0' });
+    const port = /(\d+)$/.exec(await next(lines))?.[1];
+    const body = JSON.stringify({ type: 'user.created', timestamp: new Date().toISOString(), data: { user_id: 7 } });
+    const send = async (id: string, key: string) => {
+      const now = new Date();
+      const headers = {
+        'webhook-id': id,
+        'webhook-timestamp': String(Math.floor(now.getTime() / 1_000)),
+        'webhook-signature': new Webhook(key).sign(id, now, body),
+      };
+      return (await fetch(`http://127.0.0.1:${port}/hooks`, { method: 'POST', headers, body })).status;
+    };
+    const forged = `whsec_${Buffer.from('another secret of many bytes').toString('base64')}`;
+    expect([
+      await send('a', forged),
+      await send('b', secret),
+      await send('b', secret),
+      await send('c', secret),
+    ]).toEqual([401, 204, 204, 204]);
+    expect([await next(lines), await next(lines)]).toEqual(['user.created 7', 'user.created 7']);
+  });
+
+  test('server-action.mjs signs a person in, counts a form once, and says what a person may read', async () => {
+    const url = await next(start('server-action.mjs', { PORT: '0' }));
+    const form = await (await fetch(url)).text();
+    expect(form).not.toContain(project.appSecret);
+    const key = /name="key" type="hidden" value="([^"]+)"/.exec(form)?.[1] ?? '';
+    const press = async (fields: Record<string, string>) => {
+      const answer = await fetch(url, { method: 'POST', body: new URLSearchParams(fields).toString() });
+      return /role="status">(.*?)</.exec(await answer.text())?.[1];
+    };
+    const ada = { email: 'form@example.com', key };
+    expect([await press(ada), await press(ada), await press({ ...ada, key: `${key}-2` })]).toEqual([
+      'Welcome!',
+      'Welcome!',
+      'Welcome back: login 2.',
+    ]);
+    expect(await press({ email: 'nobody', key: 'k' })).toBe('This is not an email address.');
+  });
+});
