@@ -7,8 +7,9 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import type { Json } from '../support/app.js';
 import { BIN, hasPostgres } from '../support/cluster.js';
-import { userdirJson } from '../support/command.js';
+import { lookingOn, outcomeOf, type Settings, spawnUserdir, userdirJson } from '../support/command.js';
 import { createEmptyDatabase, type Engine, type TestDatabase } from '../support/engines.js';
+import { makeRelease, type Release } from '../support/release.js';
 import { readWholeSchema } from '../support/schema-facts.js';
 
 /** Databases of earlier releases (make-fixture.mjs) become those of this one, and keep every row. */
@@ -71,10 +72,20 @@ function dumpSchema({ env }: Resting): string {
   return withoutParentheses(dump.replaceAll(/^\\.*$/gm, ''));
 }
 
-async function createMigrated(engine?: Engine): Promise<Resting> {
+async function createMigrated(engine?: Engine, release?: Release): Promise<Resting> {
   const database = await createResting(engine);
-  await userdirJson(database.env, ['migrate']);
+  expect(await outcomeOf(spawnUserdir(database.env, ['migrate'], release?.command))).toMatchObject({ code: 0 });
   return database;
+}
+
+async function requireSchemaOfNew(database: Resting, release?: Release): Promise<void> {
+  const schema = await readSchema(database);
+  const engines = new Set<Engine>(['embedded', inject('engine')]);
+  const created = await Promise.all([...engines].map((engine) => createMigrated(engine, release)));
+  for (const each of created) expect(await readSchema(each)).toEqual(schema);
+  if (inject('engine') === 'postgres' && hasPostgres)
+    expect(dumpSchema(database)).toBe(dumpSchema(created[1] as Resting));
+  for (const each of created) await each.drop();
 }
 
 type Rows = Record<string, Json[]>;
@@ -100,32 +111,76 @@ function inColumnsOf(before: Rows, rows: Rows): Record<string, string[]> {
   );
 }
 
-describe.each(VERSIONS)('a database of %s', (version) => {
-  let database: Resting;
-  beforeAll(async () => {
-    database = await restore(version);
-  });
-  afterAll(() => database.drop());
+/** What the next release may bring: each kind of step. */
+const MIGRATION = `
+-- step: adds a column
+-- locks: users (ACCESS EXCLUSIVE)
+ALTER TABLE users ADD COLUMN shoe_size int;
 
-  test('keeps every row', async () => {
-    const before = await readRows(database);
-    expect(Object.entries(before).filter(([, rows]) => rows.length === 0)).toEqual([]);
-    await userdirJson(database.env, ['migrate']);
+-- step without a transaction: makes an index
+-- locks: users (SHARE UPDATE EXCLUSIVE)
+CREATE INDEX CONCURRENTLY IF NOT EXISTS users_shoe_size_idx ON users (project_id, shoe_size);
+
+-- step in batches: gives everybody a size
+-- locks: users (ROW EXCLUSIVE)
+UPDATE users SET shoe_size = 40 WHERE (project_id, id) IN (SELECT project_id, id FROM users WHERE shoe_size IS NULL LIMIT 500);
+`;
+
+/** Runs `migrate` again and again, and kills it at the first step at which it was not killed before. Returns these steps. */
+async function killAtEachStep(settings: Settings, { command }: Release): Promise<string[]> {
+  const steps = new Set<string>();
+  for (;;) {
+    const child = spawnUserdir(settings, ['migrate'], lookingOn(command));
+    let told = '';
+    child.stderr.on('data', (text) => {
+      told += text;
+      const step = [...told.matchAll(/\w+, step \d+ of \d+/g)].map(([each]) => each).find((each) => !steps.has(each));
+      if (step === undefined || child.killed) return;
+      steps.add(step);
+      child.kill('SIGKILL');
+    });
+    const { code, stderr } = await outcomeOf(child);
+    if (code === 0) return [...steps];
+    expect([code, code === null ? '' : stderr]).toEqual([null, '']);
+  }
+}
+
+describe.each(VERSIONS)('a database of %s', (version) => {
+  let release: Release;
+  let database: Resting;
+  let before: Rows;
+  beforeAll(async () => {
+    release = makeRelease('99.0.0', { '20990101000000_shoe_sizes': MIGRATION });
+    database = await restore(version);
+    before = await readRows(database);
+  });
+  afterAll(async () => {
+    await database.drop();
+    release.remove();
+  });
+
+  async function requireEveryRow(): Promise<void> {
     const { _prisma_migrations: history, ...rows } = inColumnsOf(before, before);
     const { _prisma_migrations: newHistory, ...newRows } = inColumnsOf(before, await readRows(database));
     expect(newRows).toEqual(rows);
     expect(newHistory).toEqual(expect.arrayContaining(history as string[]));
+  }
+
+  test('keeps every row, and gets the schema of a new database, on both engines', async () => {
+    expect(Object.entries(before).filter(([, rows]) => rows.length === 0)).toEqual([]);
+    await userdirJson(database.env, ['migrate']);
+    await requireEveryRow();
     expect(await userdirJson(database.env, ['totals', 'check'])).toMatchObject({ differences: [] });
+    await requireSchemaOfNew(database);
   });
 
-  test('gets the schema of a new database, on both engines', async () => {
-    const schema = await readSchema(database);
-    const engines = new Set<Engine>(['embedded', inject('engine')]);
-    const created = await Promise.all([...engines].map((engine) => createMigrated(engine)));
-    for (const each of created) expect(await readSchema(each)).toEqual(schema);
-    if (inject('engine') === 'postgres' && hasPostgres)
-      expect(dumpSchema(database)).toBe(dumpSchema(created[1] as Resting));
-    for (const each of created) await each.drop();
+  test('keeps every row when the process is killed at each step of a migration', async () => {
+    await database.drop();
+    database = await restore(version);
+    const steps = await killAtEachStep(database.env, release);
+    expect(steps.length).toBeGreaterThanOrEqual(3);
+    await requireEveryRow();
+    await requireSchemaOfNew(database, release);
   });
 });
 
