@@ -29,6 +29,8 @@ const kinds: Record<string, Kind> = {
   process: { include: ['test/process/**/*.test.ts'], test: { isolate: false, ...SLOW } },
   // Processes that are killed, servers that go away, directories that two want.
   faults: { include: ['test/faults/**/*.test.ts'], test: SLOW },
+  // Databases of earlier releases.
+  upgrade: { include: ['test/upgrade/**/*.test.ts'], test: SLOW },
   // What they look at is the same on every engine.
   browser: { include: ['test/browser/**/*.test.ts'], exclude: JOURNEYS, engines: ['embedded'], test: SLOW },
   // What operators do in a browser, down to the database.

@@ -50,9 +50,10 @@ export function unprivilegedUser(): { uid?: number; gid?: number } {
   return { uid: idOf('-u'), gid: idOf('-g') };
 }
 
-/** `settings` are those of the server, such as `wal_level=logical`. */
-export function createCluster(settings: readonly string[] = []): Promise<Cluster> {
-  return startCluster('initdb', ['-N', '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--no-locale'], settings);
+/** `settings` are those of the server, such as `wal_level=logical`. `programs` is the folder of another version. */
+export function createCluster(settings: readonly string[] = [], programs: string = BIN): Promise<Cluster> {
+  const options = ['-N', '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--no-locale'];
+  return startCluster('initdb', options, settings, programs);
 }
 
 /** A server in a new directory, which `program` fills. */
@@ -60,11 +61,12 @@ async function startCluster(
   program: 'initdb' | 'pg_basebackup',
   options: string[],
   settings: readonly string[] = [],
+  programs: string = BIN,
 ): Promise<Cluster> {
   const user = unprivilegedUser();
   const directory = mkdtempSync(join(tmpdir(), 'userdir-cluster-'));
   if (user.uid !== undefined && user.gid !== undefined) chownSync(directory, user.uid, user.gid);
-  execFileSync(`${BIN}/${program}`, ['-D', directory, ...options], { ...user, cwd: directory, stdio: 'ignore' });
+  execFileSync(`${programs}/${program}`, ['-D', directory, ...options], { ...user, cwd: directory, stdio: 'ignore' });
   const port = await freePort();
   const url = `postgres://postgres@127.0.0.1:${port}/postgres`;
   let server: ChildProcess | null = null;
@@ -74,7 +76,7 @@ async function startCluster(
       // What a killed process has written, the system still has; only a failure of the machine could show that nothing is flushed.
       const all = ['listen_addresses=127.0.0.1', 'fsync=off', ...settings].flatMap((setting) => ['-c', setting]);
       const args = ['-D', directory, '-p', String(port), '-k', directory, ...all];
-      const started = spawn(`${BIN}/postgres`, args, { ...user, cwd: directory, stdio: 'ignore' });
+      const started = spawn(`${programs}/postgres`, args, { ...user, cwd: directory, stdio: 'ignore' });
       if (await comesUp(started)) {
         server = started;
         return;

@@ -16,6 +16,14 @@ const HOST = fileURLToPath(new URL('./command-host.mjs', import.meta.url));
 export type Command = readonly [file: string, ...args: string[]];
 const BUILD: Command = [process.execPath, CLI];
 
+/** The command as if a person looked on: `migrate` then tells each step when it begins. */
+export const lookingOn = ([node, ...cli]: Command): Command => [
+  node,
+  '--import',
+  'data:text/javascript,process.stderr.isTTY = true',
+  ...cli,
+];
+
 export interface Outcome {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;

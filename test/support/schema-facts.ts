@@ -4,7 +4,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import type { PoolClient } from 'pg';
 
 /**
  * A schema as a set of sentences: one for each table, column, default, key, index, foreign key, sequence and enum. The
@@ -232,12 +231,32 @@ function indexFact(index: { kind: IndexKind; name: string; table: string; parts:
   return `${index.kind} ${index.name} of ${index.table} (${index.parts.join(', ')})${where}`;
 }
 
+interface Client {
+  query<Row>(sql: string): Promise<{ rows: Row[] }>;
+}
+
 /** Everything in the schema `public` of a database. */
-export async function readDatabaseFacts(client: PoolClient): Promise<Facts> {
-  const sql = CATALOG_QUERIES.map((each) => `(${each})`).join(' UNION ALL ');
+export async function readDatabaseFacts(client: Client): Promise<Facts> {
+  return readFacts(client, CATALOG_QUERIES);
+}
+
+/** The same with what functions do, and with the order of columns. */
+export async function readWholeSchema(client: Client): Promise<Facts> {
+  return readFacts(client, [...CATALOG_QUERIES, ...DETAILS]);
+}
+
+async function readFacts(client: Client, queries: readonly string[]): Promise<Facts> {
+  const sql = queries.map((each) => `(${each})`).join(' UNION ALL ');
   const { rows } = await client.query<{ fact: string }>(sql);
   return new Set(rows.map(({ fact }) => fact.replace(/\s+/g, ' ')));
 }
+
+const DETAILS = [
+  "SELECT pg_get_functiondef(oid) AS fact FROM pg_proc WHERE pronamespace = 'public'::regnamespace",
+  `SELECT 'order ' || c.relname || ': ' || string_agg(a.attname, ', ' ORDER BY a.attnum) AS fact
+   FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+   WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r' AND a.attnum > 0 AND NOT a.attisdropped GROUP BY c.relname`,
+];
 
 /** Each query returns sentences like those of the schema; things that Prisma cannot express get other sentences. */
 const CATALOG_QUERIES = [

@@ -25,12 +25,33 @@ export async function graphql(url: string, project: Credentials, query: string, 
 /** What failed could be sent again: it is 503, and says when. */
 export const RETRYABLE: RegExp = /^503 (UNAVAILABLE|read) 1$/;
 
+/** How long requests took. */
+export function createTimes() {
+  const times: { readonly since: number; readonly until: number }[] = [];
+  return {
+    async of<Answer>(request: () => Promise<Answer>): Promise<Answer> {
+      const since = performance.now();
+      try {
+        return await request();
+      } finally {
+        times.push({ since, until: performance.now() });
+      }
+    },
+    /** The longest, in milliseconds, of those that were open at some time of a span. */
+    longest(since = 0, until = Number.POSITIVE_INFINITY): number {
+      const open = times.filter((each) => each.until >= since && each.since <= until);
+      return Math.round(open.reduce((longest, each) => Math.max(longest, each.until - each.since), 0));
+    },
+  };
+}
+
 /** Starts clients. `stop` returns what happened, and looks at `whole` for what was acknowledged. */
 export function startLoad(url: string, project: Credentials, clients: number, whole = url) {
   const acknowledged: string[] = [];
   const successes: number[] = [];
   const failures = new Map<string, number>();
   let missing = 0;
+  const times = createTimes();
   let isOver = false;
   const fail = async (what: string) => {
     failures.set(what, (failures.get(what) ?? 0) + 1);
@@ -38,12 +59,12 @@ export function startLoad(url: string, project: Credentials, clients: number, wh
   };
 
   async function registerAndRead(value: string): Promise<void> {
-    const { status, retryAfter, body } = await graphql(url, project, LOGIN, { value });
+    const { status, retryAfter, body } = await times.of(() => graphql(url, project, LOGIN, { value }));
     const id = body.data?.recordLogin?.user.id;
     if (id === undefined) return fail(`${status} ${body.errors?.[0].extensions.code} ${retryAfter}`);
     acknowledged.push(id);
     successes.push(performance.now());
-    const found = await fetch(`${url}/server/users/${id}`, { headers: headersOf(project) });
+    const found = await times.of(() => fetch(`${url}/server/users/${id}`, { headers: headersOf(project) }));
     await found.arrayBuffer();
     if (found.status === 404) missing += 1;
     else if (found.status !== 200) await fail(`${found.status} read ${found.headers.get('retry-after')}`);
@@ -55,6 +76,7 @@ export function startLoad(url: string, project: Credentials, clients: number, wh
   });
   return {
     successes,
+    longest: times.longest,
     async stop() {
       isOver = true;
       await Promise.all(running);

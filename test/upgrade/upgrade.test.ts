@@ -1,0 +1,196 @@
+import { execFileSync } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { brotliDecompressSync, constants, gunzipSync } from 'node:zlib';
+import { PGlite } from '@electric-sql/pglite';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import type { Json } from '../support/app.js';
+import { BIN, hasPostgres } from '../support/cluster.js';
+import { lookingOn, outcomeOf, type Settings, spawnUserdir, userdirJson } from '../support/command.js';
+import { createEmptyDatabase, type Engine, type TestDatabase } from '../support/engines.js';
+import { makeRelease, type Release } from '../support/release.js';
+import { readWholeSchema } from '../support/schema-facts.js';
+
+/** Databases of earlier releases (make-fixture.mjs) become those of this one, and keep every row. */
+
+const FOLDER = import.meta.dirname;
+const VERSIONS = readdirSync(FOLDER).flatMap((file) => /^(.+)\.sql\.gz$/.exec(file)?.[1] ?? []);
+
+/** A database while no process has it. */
+interface Resting extends TestDatabase {
+  query(sql: string): Promise<Json[]>;
+}
+
+async function createResting(engine: Engine = inject('engine')): Promise<Resting> {
+  const made = await createEmptyDatabase(engine);
+  return { ...made, query: engine === 'postgres' ? queryPostgres : queryEmbedded };
+
+  async function queryPostgres(sql: string): Promise<Json[]> {
+    const client = new pg.Client(made.env['DATABASE_URL']);
+    await client.connect();
+    return (await client.query(sql).finally(() => client.end())).rows;
+  }
+
+  async function queryEmbedded(sql: string): Promise<Json[]> {
+    const engine = await PGlite.create(join(made.env['DATA_DIR'] as string, 'pgdata'));
+    return (await engine.query<Json>(sql).finally(() => engine.close())).rows;
+  }
+}
+
+/** The database of a release. */
+async function restore(version: string): Promise<Resting> {
+  const database = await createResting();
+  const read = (name: string) => readFileSync(join(FOLDER, `${version}.${name}`));
+  if (inject('engine') === 'postgres') {
+    // Lines that begin with a backslash are commands of psql.
+    await database.query(
+      gunzipSync(read('sql.gz'))
+        .toString()
+        .replaceAll(/^\\.*$/gm, ''),
+    );
+  } else {
+    const params = { [constants.BROTLI_DECODER_PARAM_LARGE_WINDOW]: 1 };
+    const archive = brotliDecompressSync(read('data.tar.br'), { params });
+    execFileSync('tar', ['--extract', '--directory', database.env['DATA_DIR'] as string], { input: archive });
+  }
+  return database;
+}
+
+/** A dump and its restore keep no parentheses around those of several conditions that come first. */
+const withoutParentheses = (text: string) => text.replaceAll(/[()]/g, '');
+
+async function readSchema({ query }: Resting): Promise<string[]> {
+  const facts = await readWholeSchema({ query: async (sql) => ({ rows: await query(sql) }) });
+  return [...facts].map(withoutParentheses).toSorted();
+}
+
+/** The dump of the schema, without the commands of psql, which have a random word. */
+function dumpSchema({ env }: Resting): string {
+  const args = ['--schema-only', '--no-owner', '--no-privileges', env['DATABASE_URL'] as string];
+  const dump = execFileSync(join(BIN, 'pg_dump'), args, { encoding: 'utf8' });
+  return withoutParentheses(dump.replaceAll(/^\\.*$/gm, ''));
+}
+
+async function createMigrated(engine?: Engine, release?: Release): Promise<Resting> {
+  const database = await createResting(engine);
+  expect(await outcomeOf(spawnUserdir(database.env, ['migrate'], release?.command))).toMatchObject({ code: 0 });
+  return database;
+}
+
+async function requireSchemaOfNew(database: Resting, release?: Release): Promise<void> {
+  const schema = await readSchema(database);
+  const engines = new Set<Engine>(['embedded', inject('engine')]);
+  const created = await Promise.all([...engines].map((engine) => createMigrated(engine, release)));
+  for (const each of created) expect(await readSchema(each)).toEqual(schema);
+  if (inject('engine') === 'postgres' && hasPostgres)
+    expect(dumpSchema(database)).toBe(dumpSchema(created[1] as Resting));
+  for (const each of created) await each.drop();
+}
+
+type Rows = Record<string, Json[]>;
+
+async function readRows({ query }: Resting): Promise<Rows> {
+  const tables = await query(
+    "SELECT relname AS name FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' ORDER BY 1",
+  );
+  const all = tables.map(
+    ({ name }) => `SELECT '${name}' AS name, coalesce(jsonb_agg(to_jsonb(t)), '[]') AS rows FROM public."${name}" t`,
+  );
+  return Object.fromEntries((await query(all.join(' UNION ALL '))).map(({ name, rows }) => [name, rows]));
+}
+
+/** The rows of the tables and columns that were there before, in an order of their own. */
+function inColumnsOf(before: Rows, rows: Rows): Record<string, string[]> {
+  return Object.fromEntries(
+    Object.entries(before).map(([table, [sample = {}]]) => {
+      const columns = Object.keys(sample);
+      const kept = (rows[table] ?? []).map((row) => JSON.stringify(columns.map((column) => row[column])));
+      return [table, kept.toSorted()];
+    }),
+  );
+}
+
+/** What the next release may bring: each kind of step. */
+const MIGRATION = `
+-- step: adds a column
+-- locks: users (ACCESS EXCLUSIVE)
+ALTER TABLE users ADD COLUMN shoe_size int;
+
+-- step without a transaction: makes an index
+-- locks: users (SHARE UPDATE EXCLUSIVE)
+CREATE INDEX CONCURRENTLY IF NOT EXISTS users_shoe_size_idx ON users (project_id, shoe_size);
+
+-- step in batches: gives everybody a size
+-- locks: users (ROW EXCLUSIVE)
+UPDATE users SET shoe_size = 40 WHERE (project_id, id) IN (SELECT project_id, id FROM users WHERE shoe_size IS NULL LIMIT 500);
+`;
+
+/** Runs `migrate` again and again, and kills it at the first step at which it was not killed before. Returns these steps. */
+async function killAtEachStep(settings: Settings, { command }: Release): Promise<string[]> {
+  const steps = new Set<string>();
+  for (;;) {
+    const child = spawnUserdir(settings, ['migrate'], lookingOn(command));
+    let told = '';
+    child.stderr.on('data', (text) => {
+      told += text;
+      const step = [...told.matchAll(/\w+, step \d+ of \d+/g)].map(([each]) => each).find((each) => !steps.has(each));
+      if (step === undefined || child.killed) return;
+      steps.add(step);
+      child.kill('SIGKILL');
+    });
+    const { code, stderr } = await outcomeOf(child);
+    if (code === 0) return [...steps];
+    expect([code, code === null ? '' : stderr]).toEqual([null, '']);
+  }
+}
+
+describe.each(VERSIONS)('a database of %s', (version) => {
+  let release: Release;
+  let database: Resting;
+  let before: Rows;
+  beforeAll(async () => {
+    release = makeRelease('99.0.0', { '20990101000000_shoe_sizes': MIGRATION });
+    database = await restore(version);
+    before = await readRows(database);
+  });
+  afterAll(async () => {
+    await database.drop();
+    release.remove();
+  });
+
+  async function requireEveryRow(): Promise<void> {
+    const { _prisma_migrations: history, ...rows } = inColumnsOf(before, before);
+    const { _prisma_migrations: newHistory, ...newRows } = inColumnsOf(before, await readRows(database));
+    expect(newRows).toEqual(rows);
+    expect(newHistory).toEqual(expect.arrayContaining(history as string[]));
+  }
+
+  test('keeps every row, and gets the schema of a new database, on both engines', async () => {
+    expect(Object.entries(before).filter(([, rows]) => rows.length === 0)).toEqual([]);
+    await userdirJson(database.env, ['migrate']);
+    await requireEveryRow();
+    expect(await userdirJson(database.env, ['totals', 'check'])).toMatchObject({ differences: [] });
+    await requireSchemaOfNew(database);
+  });
+
+  test('keeps every row when the process is killed at each step of a migration', async () => {
+    await database.drop();
+    database = await restore(version);
+    const steps = await killAtEachStep(database.env, release);
+    expect(steps.length).toBeGreaterThanOrEqual(3);
+    await requireEveryRow();
+    await requireSchemaOfNew(database, release);
+  });
+});
+
+test.runIf(inject('engine') === 'embedded')(
+  'a data directory that PGlite makes itself gets the schema of the packed one',
+  async () => {
+    const [own, packed] = [await createResting(), await createMigrated()];
+    await own.query('SELECT 1');
+    await userdirJson(own.env, ['migrate']);
+    expect(await readSchema(own)).toEqual(await readSchema(packed));
+    for (const each of [own, packed]) await each.drop();
+  },
+);
