@@ -1,12 +1,13 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
+import { rename, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { VERSION } from '#dist/config/build.js';
 import type { Json } from '../support/app.js';
 import { ROOT } from '../support/checkout.js';
 import { type Cluster, createCluster, freePort, hasPostgres } from '../support/cluster.js';
@@ -185,7 +186,7 @@ describe.skipIf(!canRun)('two processes behind HAProxy', () => {
    * Does `work` under load, of which nothing fails, nothing is lost, and nothing is skipped. Returns what happened. A request that waits for
    * longer than the statement timeout fails; how long the slowest took depends on the machine, and is only told.
    */
-  async function underLoad(name: string, work: () => Promise<Step[]>): Promise<string> {
+  async function underLoad(name: string, work: () => Promise<Step[]>, at = url): Promise<string> {
     const path = `/${name}`;
     const [{ newest }] = await query('SELECT max(id)::int AS newest FROM users');
     const words = ['--project', project.app_id, '--types', 'user.created', '--url', receiver.url(path)];
@@ -201,9 +202,9 @@ describe.skipIf(!canRun)('two processes behind HAProxy', () => {
       { path: '/server/users?limit=20&page=50', contains: '"auth_value"' },
       { path: '/server/users/count', contains: 'total_user' },
     ];
-    const followers = [await startFollower(url, project), await startStream(url, project)] as const;
-    const load = startLoad(url, project, 3);
-    const readers = startReaders(url, project, questions, 2);
+    const followers = [await startFollower(at, project), await startStream(at, project)] as const;
+    const load = startLoad(at, project, 3);
+    const readers = startReaders(at, project, questions, 2);
     await sleep(STEADY_MS);
     const steps = await work();
     const ended = performance.now();
@@ -245,6 +246,33 @@ describe.skipIf(!canRun)('two processes behind HAProxy', () => {
 
   test('go back to the older release, which may serve the newer schema', async ({ annotate }) => {
     await annotate(await underLoad('older', async () => [await replaceAll()]));
+  });
+
+  test('workers go to the newer release by SIGHUP, and back', async ({ annotate }) => {
+    const current = join(folder, 'current');
+    /** As one would: the new name replaces the old one at once. */
+    async function pointTo(release: string): Promise<void> {
+      await symlink(release, `${current}.new`);
+      await rename(`${current}.new`, current);
+    }
+    await pointTo(ROOT);
+    const server = await startServer({ ...settings, WORKERS: '2', LOG_LEVEL: 'info' }, [
+      process.execPath,
+      join(current, 'dist/cli.js'),
+    ]);
+    /** Replaces the workers by those of a release. */
+    async function replaceBy({ folder: release, version }: Pick<Release, 'folder' | 'version'>): Promise<Step> {
+      const since = performance.now();
+      await pointTo(release);
+      server.process.kill('SIGHUP');
+      const answers = async () =>
+        Promise.all(Array.from({ length: 10 }, async () => (await fetch(`${server.url}/readyz`)).json()));
+      await vi.waitUntil(async () => (await answers()).every((answer) => answer.version === version), PATIENCE);
+      return { what: `workers of ${version}`, since };
+    }
+    const work = async () => [await replaceBy(newer), await replaceBy({ folder: ROOT, version: VERSION })];
+    const happened = await underLoad('workers', work, server.url).finally(() => server.stop());
+    await annotate(happened);
   });
 
   test('go to a release that leaves older ones behind, which end by themselves', async ({ annotate }) => {

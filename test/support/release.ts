@@ -7,6 +7,8 @@ import type { Command } from './command.js';
 
 /** Another release: a copy of this build with another version and other migrations. */
 export interface Release {
+  readonly version: string;
+  readonly folder: string;
   /** Runs it, like `userdir`. */
   readonly command: Command;
   remove(): void;
@@ -27,6 +29,8 @@ export function makeRelease(version: string, migrations: Record<string, string> 
     writeFileSync(join(folder, 'prisma/migrations', name, 'migration.sql'), sql);
   }
   return {
+    version,
+    folder,
     command: [process.execPath, join(folder, 'dist/cli.js')],
     remove: () => rmSync(folder, { recursive: true }),
   };
