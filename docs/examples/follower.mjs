@@ -16,18 +16,24 @@ async function handle({ type, user_id, at }) {
   console.log(`${at} ${type} ${user_id ?? ''}`);
 }
 
+/** An empty page, after a pause. */
+async function pause(reason, seconds, cursor) {
+  console.error(`${reason} Again in ${seconds} s.`);
+  await sleep(1_000 * seconds);
+  return { changes: [], next_cursor: cursor, has_more: true };
+}
+
 /** A page after a cursor; without one, from the oldest change that is kept. Null once the cursor has expired. */
 async function readPage(cursor) {
   const after = cursor === '' ? '' : `&after=${cursor}`;
-  const response = await fetch(`${USERDIR_URL}/changes?limit=100${after}`, { headers });
+  const response = await fetch(`${USERDIR_URL}/changes?limit=100${after}`, { headers }).catch(() => null);
+  if (response === null) return pause('The service cannot be reached.', 1, cursor);
   if (response.ok) return (await response.json()).result;
   const { error } = await response.json();
   if (response.headers.get('userdir-error-code') === 'CURSOR_EXPIRED') return null;
   const seconds = Number(response.headers.get('retry-after'));
   if (!seconds) throw new Error(error);
-  console.error(`${error} Again in ${seconds} s.`);
-  await sleep(1_000 * seconds);
-  return { changes: [], next_cursor: cursor, has_more: true };
+  return pause(error, seconds, cursor);
 }
 
 let cursor = await readFile(CURSOR_FILE, 'utf8').catch(() => '');

@@ -1,9 +1,8 @@
-import { execFile, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import type { Json } from '../support/app.js';
 import { ROOT } from '../support/checkout.js';
@@ -19,7 +18,6 @@ import {
   userdirJson,
 } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
-import { readPage } from '../support/examples.js';
 
 const PATIENCE = { timeout: 60_000, interval: 50 };
 let database: TestDatabase;
@@ -101,40 +99,48 @@ test('--follow goes on with each change that comes, until Ctrl+C', async () => {
   expect(stderr).toContain('Interrupted. Go on with --after');
 });
 
-test('the follower of docs/changes.md keeps a copy in step, also over a restart of the service', async () => {
+test('the follower of docs/examples tells of each change once, also over a restart of the service', async () => {
   const project = await createProject();
   const ids = [await login(project, 'a'), await login(project, 'b')];
-  const { examples } = await readPage('docs/changes.md');
-  const code = examples
-    .find(({ file }) => file === 'follower.ts')
-    ?.code.replaceAll('http://127.0.0.1:4000', server.url);
   const folder = await mkdtemp(join(tmpdir(), 'userdir-follower-'));
-  await writeFile(join(folder, 'package.json'), '{ "type": "module" }');
-  await writeFile(join(folder, 'follower.ts'), `${code}\nexport {};\n`);
-  const packages = join(ROOT, 'node_modules');
-  const types = ['--types', 'node', '--typeRoots', join(packages, '@types'), '--skipLibCheck'];
-  const options = ['--strict', '--target', 'es2022', '--module', 'nodenext', ...types, 'follower.ts'];
-  await promisify(execFile)(process.execPath, [join(packages, 'typescript/bin/tsc'), ...options], { cwd: folder });
-  const env = { PATH: process.env['PATH'] ?? '', APP_ID: project.app_id, APP_SECRET: project.app_secret };
-  const follower = spawn(process.execPath, [join(folder, 'follower.js')], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const env = {
+    PATH: process.env['PATH'] ?? '',
+    USERDIR_URL: server.url,
+    APP_ID: project.app_id,
+    APP_SECRET: project.app_secret,
+    CURSOR_FILE: join(folder, 'cursor.txt'),
+    PAUSE_MS: '50',
+  };
+  const program = join(ROOT, 'docs/examples/follower.mjs');
+  const follower = spawn(process.execPath, [program], { env, stdio: ['ignore', 'pipe', 'pipe'] });
   let output = '';
+  let errors = '';
   follower.stdout.setEncoding('utf8').on('data', (text: string) => {
     output += text;
   });
-  const says = (line: string) => vi.waitUntil(() => output.includes(`${line}\n`), PATIENCE);
+  follower.stderr.setEncoding('utf8').on('data', (text: string) => {
+    errors += text;
+  });
+  /** The changes without their times. */
+  const told = () => output.trimEnd().replaceAll(/^\S+ /gm, '').split('\n');
+  const says = (change: string) => vi.waitUntil(() => told().at(-1) === change, PATIENCE);
   try {
-    await says('read 2 users');
-    await login(project, 'c');
-    await says('user.created: 3 users');
+    await says(`user.created ${ids[1]}`);
     await call(server.url, project, `/server/users/${ids[0]}`, { method: 'DELETE' });
-    await says('user.removed: 2 users');
+    await says(`user.removed ${ids[0]}`);
     // The same port, so that the follower finds it again.
     const port = new URL(server.url).port;
     await server.stop();
+    await vi.waitUntil(() => errors.includes('The service cannot be reached. Again in 1 s.\n'), PATIENCE);
     server = await startServer({ ...settings, PORT: port });
-    await login(project, 'd');
-    await vi.waitUntil(() => output.trimEnd().endsWith('user.created: 3 users'), PATIENCE);
-    expect(output.match(/read/g)).toHaveLength(1);
+    const last = await login(project, 'c');
+    await says(`user.created ${last}`);
+    expect(told()).toEqual([
+      `user.created ${ids[0]}`,
+      `user.created ${ids[1]}`,
+      `user.removed ${ids[0]}`,
+      `user.created ${last}`,
+    ]);
   } finally {
     const ended = once(follower, 'close');
     follower.kill();

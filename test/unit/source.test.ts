@@ -1,5 +1,5 @@
-import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
 import { ROOT } from '../support/checkout.js';
 
@@ -97,3 +97,61 @@ test('what outlives its request begins in http/lifetime.ts: no other place makes
   const streams = serving.filter(({ text }) => /\bnew (PassThrough|Readable|Transform)\(|Readable\.from\(/.test(text));
   expect(streams.map(({ path }) => path)).toEqual(['http/lifetime.ts']);
 });
+
+test('the documents end: each has a maximal number of words, and all of them together', () => {
+  const docs = join(ROOT, 'docs');
+  const pages = readdirSync(docs, { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith('.md'))
+    .map((path) => ({ path, words: readFileSync(join(docs, path), 'utf8').trim().split(/\s+/).length }));
+  const mostOf = (path: string): number => {
+    if (path === 'decisions/README.md') return 400;
+    if (path.startsWith('decisions/')) return 300;
+    return { 'benchmarks.md': 3_500, 'operating.md': 6_300 }[path] ?? Number.POSITIVE_INFINITY;
+  };
+  expect(pages.filter(({ path, words }) => words > mostOf(path))).toEqual([]);
+  expect(pages.filter(({ path }) => mostOf(path) <= 300).length).toBeGreaterThan(30);
+  // What is generated, and the contract, are to look up.
+  const read = pages.filter(({ path }) => !['configuration.md', 'errors.md', 'spec.md'].includes(path));
+  expect(read.length).toBe(pages.length - 3);
+  expect(read.reduce((sum, { words }) => sum + words, 0)).toBeLessThanOrEqual(36_000);
+});
+
+test('every link to a heading of a page leads to one, also from the source and from errors', () => {
+  const roots = ['README.md', 'CHANGELOG.md', 'docs', 'src', 'test'];
+  const paths = roots.flatMap((root) =>
+    /\.md$/.test(root)
+      ? [root]
+      : readdirSync(join(ROOT, root), { recursive: true, encoding: 'utf8' })
+          .filter((path) => /\.(md|ts|tsx|mjs)$/.test(path) && !path.includes('node_modules'))
+          .map((path) => join(root, path)),
+  );
+  const headings = new Map<string, ReadonlySet<string>>();
+  const headingsOf = (page: string): ReadonlySet<string> => {
+    const known = headings.get(page);
+    if (known !== undefined) return known;
+    const text = existsSync(join(ROOT, page)) ? readFileSync(join(ROOT, page), 'utf8') : '';
+    const made = new Set(
+      [...text.replaceAll(/^```.*?^```$/gms, '').matchAll(/^#+ (.+)$/gm)].map(([, title = '']) => anchorOf(title)),
+    );
+    headings.set(page, made);
+    return made;
+  };
+  const links = paths.flatMap((from) =>
+    [
+      ...readFileSync(join(ROOT, from), 'utf8').matchAll(/\]\(([\w./-]*)#([\w-]+)\)|\b(docs\/[\w/-]+\.md)#([\w-]+)/g),
+    ].map(([link, path = '', heading, named, its]) => {
+      // The texts of errors and of settings stand in a page of docs.
+      const folder = from.endsWith('.md') ? dirname(from) : 'docs';
+      const page = named ?? (path === '' ? from : join(folder, path));
+      return { link: `${from}: ${link}`, isDead: !headingsOf(page).has(heading ?? its ?? '') };
+    }),
+  );
+  expect(links.length).toBeGreaterThan(100);
+  expect(links.filter(({ isDead }) => isDead).map(({ link }) => link)).toEqual([]);
+});
+
+/** The anchor that GitHub gives a heading. */
+function anchorOf(title: string): string {
+  const text = title.replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1').toLowerCase();
+  return text.replaceAll(/[^\w\- ]/g, '').replaceAll(' ', '-');
+}
