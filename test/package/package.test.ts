@@ -68,7 +68,9 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
 
   test('has every file of which the operating guide says where to copy it', async () => {
     const guide = await readFile(join(ROOT, 'docs/operating.md'), 'utf8');
-    const named = [...guide.matchAll(/\]\(((?:cells|deploy|failover)\/[^)#]+)\)/g)].map(([, path]) => `docs/${path}`);
+    const named = [...guide.matchAll(/\]\(((?:cells|deploy|failover|upgrade)\/[^)#]+)\)/g)].map(
+      ([, path]) => `docs/${path}`,
+    );
     expect(named).toEqual(expect.arrayContaining(['docs/failover/patroni.yml', 'docs/cells/cells.sh']));
     const packed = release.files.map(({ path }) => path);
     expect(named.filter((path) => !packed.includes(path))).toEqual([]);
