@@ -267,7 +267,7 @@ describe.skipIf(!canRun)('two processes behind HAProxy', () => {
       server.process.kill('SIGHUP');
       const answers = async () =>
         Promise.all(Array.from({ length: 10 }, async () => (await fetch(`${server.url}/readyz`)).json()));
-      await vi.waitUntil(async () => (await answers()).every((answer) => answer.version === version), PATIENCE);
+      await vi.waitUntil(async () => (await answers()).every((answer: Json) => answer.version === version), PATIENCE);
       return { what: `workers of ${version}`, since };
     }
     const work = async () => [await replaceBy(newer), await replaceBy({ folder: ROOT, version: VERSION })];
