@@ -5,7 +5,6 @@ import type { Command } from 'commander';
 import { runThenClose } from '../closers.js';
 import { type Config, type Environment, findMisspelt, parseConfig } from '../config/config.js';
 import type { Context, OpenOptions } from '../context.js';
-import { prepareEngine } from '../db/embedded.js';
 import { DataDirLockedError, LOCK_WAIT_MS } from '../db/lock.js';
 import { parse } from '../domain/filters.js';
 import type { Stored } from '../domain/import-format.js';
@@ -201,7 +200,6 @@ async function runWhereReachable<Params, Result>(
   io: Io,
   onLost: (error: Error) => void,
 ): Promise<Result> {
-  if (config.db.engine === 'embedded') prepareEngine();
   // Loaded here, because it takes time, and other commands do without it.
   const { createContext } = await import('../context.js');
   const context = createContext(config, {

@@ -8,7 +8,6 @@ import { type Closer, runThenClose } from '../closers.js';
 import { VERSION } from '../config/build.js';
 import { type Config, findMisspelt, LOOPBACK, parseConfig } from '../config/config.js';
 import type { Context } from '../context.js';
-import { prepareEngine } from '../db/embedded.js';
 import { HeldUpError, isUnreachable, RefusedError } from '../db/failures.js';
 import { LOCK_WAIT_MS } from '../db/lock.js';
 import type { OutdatedError } from '../db/release.js';
@@ -77,7 +76,6 @@ const shutdownMs = ({ requestTimeoutMs }: Config) => requestTimeoutMs + SHUTDOWN
 /** Serves until it has to stop; resolves when everything is closed. */
 async function serve(config: Config, log: Logger, operations: Operations, supervisor: Supervisor): Promise<void> {
   const isEmbedded = config.db.engine === 'embedded';
-  if (isEmbedded) prepareEngine();
   // Imported here, because every other command starts in half the time without the HTTP server.
   const [{ createServer }, { createContext }] = await Promise.all([import('../app/app.js'), import('../context.js')]);
   setFlagsFromString(GC_FLAGS);

@@ -1,8 +1,6 @@
-import { once } from 'node:events';
 import { chmodSync, existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
-import { type MessagePort, parentPort } from 'node:worker_threads';
+import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
 import { PGlite } from '@electric-sql/pglite';
 
 /*
@@ -13,11 +11,8 @@ import { PGlite } from '@electric-sql/pglite';
  * until its transaction ends. A new connection of a client replaces the one before and finds the session reset.
  */
 
-/** To the worker: first the directory of the database, later a connection opens, or the command to close. */
-export type ToWorker =
-  | { readonly directory: string }
-  | { readonly open: MessagePort; readonly client: number }
-  | { readonly close: true };
+/** To the worker: a connection opens, or the command to close. */
+export type ToWorker = { readonly open: MessagePort; readonly client: number } | { readonly close: true };
 export type FromWorker = { readonly ready: true } | { readonly closed: true };
 
 /** A connection of a client. */
@@ -45,16 +40,12 @@ const READY_BYTES = 6;
 /** Made by the build (empty-database.js). */
 const EMPTY_DATABASE = fileURLToPath(new URL('./empty-database.tgz', import.meta.url));
 
-/** Compiled while this process may still wait for the lock of the directory. */
-const PGLITE_WASM = new URL('./pglite.wasm', import.meta.resolve('@electric-sql/pglite'));
-const wasmModule = await WebAssembly.compile(new Uint8Array(await readFile(PGLITE_WASM)));
-
 /** The directory of the database, which is made where there is none. */
-const [{ directory: dataDir }] = await once(port, 'message');
+const dataDir: string = workerData;
 if (!existsSync(dataDir)) await makeDatabase();
 // PGlite makes most of its files writable for all users, and the directory may be accessible to them.
 chmodSync(dataDir, 0o700);
-const database = await PGlite.create({ dataDir, wasmModule });
+const database = await PGlite.create({ dataDir });
 const send = (message: FromWorker) => port.postMessage(message);
 
 const connections = new Map<number, Connection>();
@@ -71,7 +62,7 @@ const next = (work: () => Promise<void>) => {
 
 port.on('message', (message: ToWorker) => {
   if ('close' in message) next(close);
-  else if ('open' in message) next(() => open(message));
+  else next(() => open(message));
 });
 send({ ready: true });
 

@@ -5,17 +5,6 @@ import type { FromWorker, ToWorker } from './embedded-worker.js';
 
 const NOT_OPEN = 'The embedded database is not open.';
 
-const startThread = () => new Worker(new URL('./embedded-worker.js', import.meta.url));
-
-/** A thread that loads PGlite and has no directory yet. */
-let prepared: Worker | null = null;
-
-/** Lets PGlite load beside what else has to be loaded. An engine that is started then takes this thread; without one, it ends with the process. */
-export function prepareEngine(): void {
-  prepared ??= startThread();
-  prepared.unref();
-}
-
 export type EmbeddedEngine = ReturnType<typeof createEmbeddedEngine>;
 
 /**
@@ -36,10 +25,7 @@ export function createEmbeddedEngine(dataDir: string) {
 
   function start(): Promise<Worker> {
     if (abandoned) throw new Error(NOT_OPEN);
-    running = prepared ?? startThread();
-    prepared = null;
-    running.ref();
-    running.postMessage({ directory: databaseDir } satisfies ToWorker);
+    running = new Worker(new URL('./embedded-worker.js', import.meta.url), { workerData: databaseDir });
     return untilReady(running, databaseDir);
   }
 
