@@ -2,6 +2,7 @@ import cluster, { type Worker } from 'node:cluster';
 import { once } from 'node:events';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../config/config.js';
+import { OUTDATED } from '../db/release.js';
 import { shareLimits } from '../http/rate-limit.js';
 import type { Logger } from '../telemetry/logger.js';
 import type { Measurements } from '../telemetry/metrics.js';
@@ -31,8 +32,8 @@ const RECENT_MS = 60_000;
 /** How much longer a worker may take to end than it allows itself. */
 const KILL_GRACE_MS = 1_000;
 
-/** Exit codes of the service: a signal ended it, something failed, or the database may no longer be used by this release. */
-const [GOOD, FAILED, OUTDATED] = [0, 1, 3];
+/** Exit codes of the service, beside OUTDATED: a signal ended it, or something failed. */
+const [GOOD, FAILED] = [0, 1];
 
 /**
  * Serves with `config.workers` processes until a signal arrives and all have ended. Returns the exit code. A worker that cannot start has

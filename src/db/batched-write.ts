@@ -33,7 +33,7 @@ const MAX_KEYS = 64;
 const MAX_WEIGHT = 500;
 /**
  * While a statement is under way, another one starts only if it has at least so many keys: fewer wait for the end of the first. So the
- * database has work while this process writes answers. With one statement at a time, 16 and 64 clients got a tenth less.
+ * database has work while this process writes answers.
  */
 const FULL_BATCH = 5;
 const CONCURRENT_STATEMENTS = 2;

@@ -73,12 +73,16 @@ export async function migrate(db: Target, options: MigrateOptions = {}): Promise
   const client = await db.direct.connect();
   let missing: Missing[] = [];
   try {
-    const stop = await cancelable(db, client, signal);
+    const beside = await besideOf(db, client);
+    const stop = beside === null ? () => undefined : cancelable(beside, signal);
     try {
       await lock(client, { tell, signal });
       missing = await findMissing(client, migrations);
       if (missing.length > 0) await requireRights(client, missing);
-      await applyAll({ client, tell, signal, waitMs, watch: watcher(db, client) }, missing);
+      await applyAll(
+        { client, tell, signal, waitMs, watch: beside === null ? (_progress, work) => work() : watcher(beside) },
+        missing,
+      );
       await client.query('SELECT pg_advisory_unlock($1)', [ADVISORY_LOCK]);
     } finally {
       stop();
@@ -95,14 +99,19 @@ export async function migrate(db: Target, options: MigrateOptions = {}): Promise
   return missing.map(({ name }) => name);
 }
 
-/** Cancels the statement that runs when `signal` aborts; the returned function ends that. The embedded engine has no session to do it from. */
-async function cancelable({ direct, openPort }: Target, client: PoolClient, signal: AbortSignal): Promise<() => void> {
-  if (openPort !== null) return () => undefined;
-  const { rows } = await client.query('SELECT pg_backend_pid() AS pid');
+/** From where a session can be looked at and canceled: the process that it has, and another connection. Null on the embedded engine, which has one session. */
+async function besideOf({ direct, openPort }: Target, client: PoolClient) {
+  if (openPort !== null) return null;
+  const { rows } = await client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid');
+  return { pid: rows[0]?.pid, options: direct.options };
+}
+
+type Beside = NonNullable<Awaited<ReturnType<typeof besideOf>>>;
+
+/** Cancels the statement that runs when `signal` aborts; the returned function ends that. */
+function cancelable({ pid, options }: Beside, signal: AbortSignal): () => void {
   const cancel = () =>
-    void withConnection(direct.options, (other) => other.query('SELECT pg_cancel_backend($1)', [rows[0].pid])).catch(
-      () => undefined,
-    );
+    void withConnection(options, (other) => other.query('SELECT pg_cancel_backend($1)', [pid])).catch(() => undefined);
   signal.addEventListener('abort', cancel, { once: true });
   return () => signal.removeEventListener('abort', cancel);
 }
@@ -112,17 +121,15 @@ const PROGRESS = `
   SELECT phase, greatest(tuples_done, blocks_done) AS done, greatest(tuples_total, blocks_total) AS total
   FROM pg_stat_progress_create_index WHERE pid = $1`;
 
-function watcher({ direct, openPort }: Target, client: PoolClient): Run['watch'] {
+function watcher({ pid, options }: Beside): Run['watch'] {
   return async (progress, work) => {
-    if (openPort !== null) return work();
-    const { rows } = await client.query('SELECT pg_backend_pid() AS pid');
     const ended = new AbortController();
     const { signal } = ended;
     const watch = async () => {
       await sleep(WATCH_MS, undefined, { signal, ref: false });
-      await withConnection(direct.options, async (other) => {
+      await withConnection(options, async (other) => {
         for (;;) {
-          const [found] = (await other.query(PROGRESS, [rows[0].pid])).rows;
+          const [found] = (await other.query(PROGRESS, [pid])).rows;
           progress(found === undefined ? 'goes on' : `${found.phase}, ${found.done} of ${found.total}`);
           await sleep(2 * WATCH_MS, undefined, { signal, ref: false });
         }

@@ -11,10 +11,13 @@ export interface Release {
   readonly schema: string | null;
 }
 
+/** The exit code of a release that is too old for its database. */
+export const OUTDATED = 3;
+
 /** The database has been migrated to a schema that this release must not use. */
 export class OutdatedError extends Error {
   override name = 'OutdatedError';
-  readonly exitCode = 3;
+  readonly exitCode = OUTDATED;
 
   constructor(oldest: string) {
     super(
