@@ -6,25 +6,13 @@ import { createDatabase } from '#dist/db/database.js';
 import { freePort } from '../support/cluster.js';
 import { outcomeOf, type Settings, spawnUserdir, userdir, userdirJson } from '../support/command.js';
 import { copyTemplate, createEmptyDatabase, type TestDatabase } from '../support/engines.js';
-import { makeRelease, type Release } from '../support/release.js';
+import { makeRelease, type Release, shoeSizes } from '../support/release.js';
 import { readDatabaseFacts } from '../support/schema-facts.js';
 
 /** The migrations of a newer release, by its command and its server. */
 
 const NAME = '20990101000000_shoe_sizes';
-const MIGRATION = `
--- step: adds a column
--- locks: users (ACCESS EXCLUSIVE)
-ALTER TABLE users ADD COLUMN shoe_size int;
-
--- step without a transaction: makes an index
--- locks: users (SHARE UPDATE EXCLUSIVE)
-CREATE INDEX CONCURRENTLY IF NOT EXISTS users_shoe_size_idx ON users (project_id, shoe_size);
-
--- step in batches: gives everybody a size
--- locks: users (ROW EXCLUSIVE)
-UPDATE users SET shoe_size = 40 WHERE (project_id, id) IN (SELECT project_id, id FROM users WHERE shoe_size IS NULL LIMIT 100);
-
+const MIGRATION = `${shoeSizes(100)}
 -- step: demands a size
 -- locks: users (ACCESS EXCLUSIVE)
 ALTER TABLE users ADD CONSTRAINT users_have_feet CHECK (shoe_size IS NOT NULL) NOT VALID;

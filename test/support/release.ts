@@ -5,6 +5,21 @@ import { join } from 'node:path';
 import { ROOT } from './checkout.js';
 import type { Command } from './command.js';
 
+/** The steps of a migration that a newer release may have, one of each kind. A batch changes so many users. */
+export const shoeSizes = (batch: number) => `
+-- step: adds a column
+-- locks: users (ACCESS EXCLUSIVE)
+ALTER TABLE users ADD COLUMN shoe_size int;
+
+-- step without a transaction: makes an index
+-- locks: users (SHARE UPDATE EXCLUSIVE)
+CREATE INDEX CONCURRENTLY IF NOT EXISTS users_shoe_size_idx ON users (project_id, shoe_size);
+
+-- step in batches: gives everybody a size
+-- locks: users (ROW EXCLUSIVE)
+UPDATE users SET shoe_size = 40 WHERE (project_id, id) IN (SELECT project_id, id FROM users WHERE shoe_size IS NULL LIMIT ${batch});
+`;
+
 /** Another release: a copy of this build with another version and other migrations. */
 export interface Release {
   readonly version: string;

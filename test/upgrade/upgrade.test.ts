@@ -9,7 +9,7 @@ import type { Json } from '../support/app.js';
 import { BIN, hasPostgres } from '../support/cluster.js';
 import { lookingOn, outcomeOf, type Settings, spawnUserdir, userdirJson } from '../support/command.js';
 import { createEmptyDatabase, type Engine, type TestDatabase } from '../support/engines.js';
-import { makeRelease, type Release } from '../support/release.js';
+import { makeRelease, type Release, shoeSizes } from '../support/release.js';
 import { readWholeSchema } from '../support/schema-facts.js';
 
 /** Databases of earlier releases (make-fixture.mjs) become those of this one, and keep every row. */
@@ -111,21 +111,6 @@ function inColumnsOf(before: Rows, rows: Rows): Record<string, string[]> {
   );
 }
 
-/** What the next release may bring: each kind of step. */
-const MIGRATION = `
--- step: adds a column
--- locks: users (ACCESS EXCLUSIVE)
-ALTER TABLE users ADD COLUMN shoe_size int;
-
--- step without a transaction: makes an index
--- locks: users (SHARE UPDATE EXCLUSIVE)
-CREATE INDEX CONCURRENTLY IF NOT EXISTS users_shoe_size_idx ON users (project_id, shoe_size);
-
--- step in batches: gives everybody a size
--- locks: users (ROW EXCLUSIVE)
-UPDATE users SET shoe_size = 40 WHERE (project_id, id) IN (SELECT project_id, id FROM users WHERE shoe_size IS NULL LIMIT 500);
-`;
-
 /** Runs `migrate` again and again, and kills it at the first step at which it was not killed before. Returns these steps. */
 async function killAtEachStep(settings: Settings, { command }: Release): Promise<string[]> {
   const steps = new Set<string>();
@@ -150,7 +135,7 @@ describe.each(VERSIONS)('a database of %s', (version) => {
   let database: Resting;
   let before: Rows;
   beforeAll(async () => {
-    release = makeRelease('99.0.0', { '20990101000000_shoe_sizes': MIGRATION });
+    release = makeRelease('99.0.0', { '20990101000000_shoe_sizes': shoeSizes(500) });
     database = await restore(version);
     before = await readRows(database);
   });
