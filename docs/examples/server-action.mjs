@@ -24,7 +24,7 @@ async function signIn(form) {
   return 'That did not work now. Please try again.';
 }
 
-/** A key for each form that is shown: whoever presses the button twice has logged in once. Here the password would be checked. */
+/** A key for each form that is shown: two presses of its button are one login. Here the password would be checked. */
 const page = (words) => `<!doctype html><html lang="en"><title>Sign in</title><p role="status">${words}</p>
 <form method="post"><input name="key" type="hidden" value="${crypto.randomUUID()}">
 <label>Email <input name="email" type="email" required></label> <button>Sign in</button></form></html>`;
