@@ -204,7 +204,7 @@ export async function createServer({
     await withReadyTimeout(context.db.check());
   });
   await app.register(healthPlugin, {
-    // What another worker says does not come with its kind of error, so this one looks first.
+    // What this worker knows of the database says more than that a worker is missing.
     checkReady: async () => {
       requireUsable();
       await (checkWorkers ?? app.checkReady)();

@@ -1,4 +1,5 @@
 import type { Worker } from 'node:cluster';
+import { AppError, unavailable } from '../errors.js';
 import type { DemoCredentials } from '../http/public-routes.js';
 import type { Measurements } from '../telemetry/metrics.js';
 
@@ -50,7 +51,10 @@ export interface Started {
 // biome-ignore lint/suspicious/noExplicitAny: the functions of either side have arguments of their own
 export type Actions = Record<string, (...args: any[]) => Promise<unknown>>;
 
-/** Calls one function of the other side. Rejects with its message if it fails, and if it does not answer in time. */
+/**
+ * Calls one function of the other side. Rejects with its message if it fails, with an AppError if callers of the service may be told it, and if it
+ * does not answer in time.
+ */
 export type Call<Remote> = <Name extends keyof Remote & string>(
   name: Name,
   ...args: Remote[Name] extends (...args: infer Args) => unknown ? Args : never
@@ -71,11 +75,15 @@ interface Message {
   readonly args?: readonly unknown[];
   readonly result?: unknown;
   readonly error?: string;
+  /** Whether the callers of the service may be told the error. */
+  readonly isPublic?: boolean;
 }
+
+type Answer = Pick<Message, 'result' | 'error' | 'isPublic'>;
 
 /** `worker` is the process at the other end, as node:cluster gives it in the primary process and in the worker itself. */
 export function connect<Remote>(worker: Worker, actions: Actions): Call<Remote> {
-  const waiting = new Map<number, (answer: Pick<Message, 'result' | 'error'>) => void>();
+  const waiting = new Map<number, (answer: Answer) => void>();
   let lastId = 0;
 
   function send(message: Omit<Message, 'from'>): void {
@@ -88,7 +96,7 @@ export function connect<Remote>(worker: Worker, actions: Actions): Call<Remote> 
     try {
       send({ id, result: await actions[name]?.(...args) });
     } catch (error) {
-      send({ id, error: (error as Error).message });
+      send({ id, error: (error as Error).message, isPublic: error instanceof AppError });
     }
   }
 
@@ -106,11 +114,11 @@ export function connect<Remote>(worker: Worker, actions: Actions): Call<Remote> 
     new Promise((resolve, reject) => {
       lastId += 1;
       const id = lastId;
-      const settle = ({ result, error }: Pick<Message, 'result' | 'error'>) => {
+      const settle = ({ result, error, isPublic }: Answer) => {
         clearTimeout(timer);
         waiting.delete(id);
         if (error === undefined) resolve(result as never);
-        else reject(new Error(error));
+        else reject(isPublic ? unavailable(error) : new Error(error));
       };
       const timer = setTimeout(() => settle({ error: TOO_LATE }), ANSWER_TIMEOUT_MS);
       waiting.set(id, settle);

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../config/config.js';
 import { OUTDATED } from '../db/release.js';
+import { unavailable } from '../errors.js';
 import { shareLimits } from '../http/rate-limit.js';
 import type { Logger } from '../telemetry/logger.js';
 import type { Measurements } from '../telemetry/metrics.js';
@@ -49,6 +50,8 @@ export async function serveWithWorkers(
   const { signal } = stopping;
   const stop = (code: number) => stopping.abort(code);
   const aborted = once(signal, 'abort');
+  /** Why the database may no longer be used. */
+  let tooOld: string | null = null;
   /** Every process that has not ended. */
   const alive = new Set<Member>();
   /** Those that make up the service. */
@@ -69,6 +72,7 @@ export async function serveWithWorkers(
   }
 
   async function checkReady(): Promise<void> {
+    if (tooOld !== null) throw unavailable(tooOld);
     if (signal.aborted) throw new Error('The service is stopping.');
     const missing = config.workers - members.filter(({ isServing }) => isServing).length;
     if (missing > 0) throw new Error(`${missing} of ${config.workers} workers are missing.`);
@@ -77,6 +81,7 @@ export async function serveWithWorkers(
 
   /** Said once: the workers notice it one after the other. */
   async function outdated(reason: string): Promise<void> {
+    tooOld = reason;
     if (!signal.aborted) log.error(reason);
     stop(OUTDATED);
   }
