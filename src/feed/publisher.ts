@@ -16,11 +16,13 @@ const MIN_SETTLE_MS = 2;
 const MAX_SETTLE_MS = 200;
 /** How often another process asks whether the leader has gone. */
 const LEAD_RETRY_MS = 1_000;
+/** How often it asks while a reader waits: a leader that is there publishes sooner. */
+const HURRY_MS = 200;
 /** A leader that is silent for so long is frozen. */
 const SILENT_SECONDS = 10;
-/** How long a reader waits for what is committed to be published, and while the session of this process is not there yet. */
+/** How long a reader waits for what is committed to be published, and while nobody is known to publish. */
 const WAIT_MS = 1_000;
-const CONNECT_WAIT_MS = 5_000;
+const LEADERLESS_WAIT_MS = 5_000;
 const PRUNE_INTERVAL_MS = 600_000;
 
 /**
@@ -41,6 +43,10 @@ export function createChangePublisher(db: Database, retentionMs: number, onFailu
   let published = 0;
   let isStarted = false;
   let leads = false;
+  /** Whether this process or another one is known to publish. */
+  let isLed = false;
+  /** How many readers wait for a publication. */
+  let waiting = 0;
   let busyUntil = 0;
   let pendingSince: number | null = null;
   let running: Promise<void> = Promise.resolve();
@@ -62,6 +68,7 @@ export function createChangePublisher(db: Database, retentionMs: number, onFailu
 
   async function followLeader(session: Session): Promise<void> {
     leads = false;
+    isLed = false;
     await session.listen(sql.PUBLISHED_CHANNEL, (text) => {
       if (!leads) announce(Number(text));
     });
@@ -69,26 +76,34 @@ export function createChangePublisher(db: Database, retentionMs: number, onFailu
     while (isShared || !(await sql.tryToLead(session))) {
       const feed = await sql.readFeed(session);
       announce(feed.published, feed.last);
-      await watchLeader(session);
-      await pause(LEAD_RETRY_MS, session.signal);
+      isLed = (await watchLeader(session)) || isShared;
+      for (let ms = 0; ms < LEAD_RETRY_MS && (ms === 0 || waiting === 0); ms += HURRY_MS)
+        await pause(HURRY_MS, session.signal);
     }
     if (await session.isDirect()) await sql.nameLeader(session);
     leads = true;
+    isLed = true;
     schedulePruning();
     // Begins a new timeline where the database may have lost changes.
     announce(await sql.publishChanges(session, 0));
     await publishAll(session).finally(() => {
       leads = false;
+      isLed = false;
     });
+  }
+
+  /** Whether there is a leader. */
+  async function watchLeader(session: Session): Promise<boolean> {
+    const leader = await sql.findLeader(session);
+    if (leader !== null) await endIfFrozen(session, leader);
+    return leader !== null;
   }
 
   /**
    * Ends the session of a leader that is frozen, which gives its lock back. When it wakes up, it publishes nothing: whatever it does as the
    * leader, it does in that session.
    */
-  async function watchLeader(session: Session): Promise<void> {
-    const leader = await sql.findLeader(session);
-    if (leader === null) return;
+  async function endIfFrozen(session: Session, leader: sql.Leader): Promise<void> {
     const { pid, role, silentSeconds, isNamed } = leader;
     const report = (what: string) =>
       inBackground('Watching the process that publishes changes', () =>
@@ -198,14 +213,16 @@ export function createChangePublisher(db: Database, retentionMs: number, onFailu
     /** Waits until the changes up to an id are published, unless a transaction that stays open holds them up, or another process publishes. */
     async waitFor(upto: number): Promise<void> {
       if (isEmbedded) return publishEmbedded();
-      if (!isStarted || published >= upto || lagSeconds() * 1_000 > WAIT_MS) return;
+      if (!isStarted || published >= upto || (isLed && lagSeconds() * 1_000 > WAIT_MS)) return;
       let isDone = () => {};
       const done = new Promise<void>((resolve) => {
         isDone = resolve;
       });
       const stop = this.listen((now) => now >= upto && isDone());
-      const timer = setTimeout(isDone, published === 0 ? CONNECT_WAIT_MS : WAIT_MS);
+      const timer = setTimeout(isDone, isLed ? WAIT_MS : LEADERLESS_WAIT_MS);
+      waiting += 1;
       await done;
+      waiting -= 1;
       clearTimeout(timer);
       stop();
     },

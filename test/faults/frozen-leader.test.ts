@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import type { Json } from '../support/app.js';
@@ -51,6 +52,32 @@ describe.runIf(inject('engine') === 'postgres')('on PostgreSQL', () => {
     );
   const doctor = async () =>
     (await userdirJson(settings, ['doctor', '--no-totals'])).findings.find(({ id }: Json) => id === 'changes');
+
+  test('a page has what was committed before it, also if the leader ends meanwhile', async () => {
+    const first = await startServer(settings);
+    const known = await login(first, 'known');
+    expect(await readUsers(first)).toContain(known);
+    await first.stop();
+    // This session has the lock of the leader, and publishes nothing.
+    const ending = new pg.Client(database.env['DATABASE_URL']);
+    await ending.connect();
+    await ending.query(`SELECT pg_advisory_lock(${LOCK})`);
+    const server = await startServer(settings);
+    const hasJustLooked = async () =>
+      (
+        await admin.query(
+          `SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+           AND query LIKE '%pg_locks%' AND query_start > clock_timestamp() - interval '50 ms'`,
+        )
+      ).rows.length > 0;
+    await vi.waitUntil(hasJustLooked, { ...PATIENCE, interval: 5 });
+    const id = await login(server, 'leaving');
+    const page = readUsers(server);
+    await sleep(50);
+    await ending.end();
+    expect(await page).toContain(id);
+    await server.stop();
+  });
 
   test('another process ends the session of a frozen leader; the feed and webhooks go on, and it wakes up as a follower', async () => {
     const [frozen, other] = [await startServer(settings), await startServer(settings)];
