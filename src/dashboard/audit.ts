@@ -1,5 +1,12 @@
 import type { Services } from '../context.js';
-import { AUDIT_ACTIONS, type AuditEntry, type AuditQuestion, type OpenProject } from '../domain/projects.js';
+import {
+  AUDIT_ACTIONS,
+  AUDIT_WORDS,
+  type AuditAction,
+  type AuditEntry,
+  type AuditQuestion,
+  type OpenProject,
+} from '../domain/projects.js';
 import { orNull, withDefault } from '../graphql/shared.js';
 import { builder } from './builder.js';
 import { type Connection, connectionType, readLimit } from './paging.js';
@@ -14,10 +21,22 @@ const entryType = builder.objectRef<AuditEntry>('AuditEntry').implement({
     actor: t.exposeString('actor', {
       description: 'Who did it: `operator:NAME`, `operator` for one without a name, or the label of a secret.',
     }),
-    action: t.exposeString('action', { description: 'What was done: one of `auditActions`.' }),
+    action: t.exposeString('action', { description: 'What was done: a name of `auditActions`.' }),
+    words: t.string({
+      description: 'The action in words, after the name of who did it.',
+      resolve: ({ action }) => AUDIT_WORDS[action],
+    }),
     requestId: t.exposeString('requestId', orNull('The id of the request; null for a command.')),
     userId: t.exposeID('userId', orNull('The user whom it concerns.')),
     details: t.string({ description: 'More about it, as JSON.', resolve: ({ details }) => JSON.stringify(details) }),
+  }),
+});
+
+const actionType = builder.objectRef<AuditAction>('AuditAction').implement({
+  description: 'Something that can be done to a project.',
+  fields: (t) => ({
+    name: t.string({ description: 'Its name, as in the command.', resolve: (action) => action }),
+    words: t.string({ description: 'Its name in words.', resolve: (action) => AUDIT_WORDS[action] }),
   }),
 });
 
@@ -44,7 +63,7 @@ builder.objectFields(projectType, (t) => ({
     description: 'The audit trail, newest first: the entries that meet every condition given.',
     args: {
       actor: t.arg.string({ description: 'Who acted, such as `operator:ada`, exactly.' }),
-      action: t.arg.string({ description: 'What was done: one of `auditActions`.' }),
+      action: t.arg.string({ description: 'What was done: a name of `auditActions`.' }),
       userId: t.arg.id({ description: 'The user whom it concerns.' }),
       since: t.arg({ type: 'DateTime', description: 'Not before this: a date or an RFC 3339 date-time.' }),
       until: t.arg({ type: 'DateTime', description: 'Not after this: a date or an RFC 3339 date-time.' }),
@@ -54,9 +73,10 @@ builder.objectFields(projectType, (t) => ({
     resolve: (project, { first, after, ...question }, { services }) =>
       listPage(services, project, question, { first, after }),
   }),
-  auditActions: t.stringList({
-    description: 'What the audit trail can be filtered by.',
-    resolve: () => [...AUDIT_ACTIONS],
+  auditActions: t.field({
+    type: [actionType],
+    description: 'What the audit trail can be filtered by, sorted by words.',
+    resolve: () => [...AUDIT_ACTIONS].sort((one, other) => AUDIT_WORDS[one].localeCompare(AUDIT_WORDS[other])),
   }),
 }));
 

@@ -2,6 +2,7 @@ import { VERSION } from '../config/build.js';
 import {
   IDLE_MS,
   type KnownOperator,
+  OPERATOR_WORDS,
   type Operator,
   type OperatorLogEntry,
   type OperatorSession,
@@ -76,6 +77,10 @@ const logEntryType = builder.objectRef<OperatorLogEntry>('OperatorLogEntry').imp
     at: t.expose('at', { type: 'DateTime', description: 'When it was done.' }),
     actor: t.exposeString('actor', { description: 'Who did it: `operator:NAME`, or `unknown` for a refused login.' }),
     action: t.exposeString('action', { description: 'What was done, such as `add_operator`.' }),
+    words: t.string({
+      description: 'The action in words, after the name of who did it.',
+      resolve: ({ action }) => OPERATOR_WORDS[action],
+    }),
     requestId: t.exposeString('requestId', orNull('The id of the request; null for a command.')),
     details: t.string({ description: 'More about it, as JSON.', resolve: ({ details }) => JSON.stringify(details) }),
   }),

@@ -90,19 +90,21 @@ export interface OperatorLogEntry extends Readonly<AsRead<Omit<models.OperatorLo
   readonly details: Record<string, unknown>;
 }
 
-export const OPERATOR_ACTIONS = [
-  'add_operator',
-  'set_role',
-  'remove_operator',
-  'make_link',
-  'log_in',
-  'log_out',
-  'revoke_session',
-  'delete_project',
-  'move_project',
-  'refuse',
-] as const;
-export type OperatorAction = (typeof OPERATOR_ACTIONS)[number];
+/** Each action of the log as a reader has it: someone … */
+export const OPERATOR_WORDS = {
+  add_operator: 'added an operator',
+  set_role: 'changed a role',
+  remove_operator: 'removed an operator',
+  make_link: 'made a login link',
+  log_in: 'logged in',
+  log_out: 'logged out',
+  revoke_session: 'ended a session',
+  delete_project: 'deleted a project',
+  move_project: 'moved a project',
+  refuse: 'was refused',
+} as const;
+export type OperatorAction = keyof typeof OPERATOR_WORDS;
+export const OPERATOR_ACTIONS = Object.keys(OPERATOR_WORDS) as readonly OperatorAction[];
 
 /** How long a link can be used, a session may rest, and a session may last. */
 export const LINK_MS = 10 * 60_000;

@@ -1,7 +1,7 @@
 import { createHash, hash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import type * as models from '../db/generated/prisma/client.js';
-import { AuditAction, SecretScope } from '../db/generated/prisma/enums.js';
+import { type AuditAction, SecretScope } from '../db/generated/prisma/enums.js';
 import { AppError } from '../errors.js';
 import { INPUT_LIMITS, isTooLong } from './input-limits.js';
 import type { AsRead } from './users.js';
@@ -192,7 +192,36 @@ export interface AuditFilter {
   readonly until: Date | null;
 }
 
-export const AUDIT_ACTIONS: readonly AuditAction[] = Object.values(AuditAction);
+/** Each action as a reader has it: someone … */
+export const AUDIT_WORDS: Readonly<Record<AuditAction, string>> = {
+  remove: 'removed a user',
+  ban: 'banned an identity',
+  unban: 'ended a ban',
+  import: 'imported users',
+  purge: 'purged removed users',
+  add_secret: 'added a secret',
+  rotate: 'rotated a secret',
+  revoke: 'revoked a secret',
+  create: 'created the project',
+  export: 'exported data',
+  refuse: 'was refused',
+  restore: 'restored a user',
+  rename: 'renamed the project',
+  disable: 'disabled the project',
+  enable: 'enabled the project',
+  limit: 'set the rate limit',
+  delete: 'began to delete the project',
+  add_webhook: 'added a webhook',
+  remove_webhook: 'removed a webhook',
+  rotate_webhook: 'rotated a webhook’s secret',
+  replay_webhook: 'replayed a webhook',
+  enable_webhook: 'enabled a webhook',
+  test_webhook: 'tested a webhook',
+  move: 'moved the project',
+  add_document: 'registered a document',
+  remove_document: 'removed a document',
+};
+export const AUDIT_ACTIONS = Object.keys(AUDIT_WORDS) as readonly AuditAction[];
 
 /** Conditions as a caller writes them. */
 export type AuditQuestion = { readonly [Name in keyof AuditFilter]?: string | null | undefined };

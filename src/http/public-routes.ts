@@ -104,9 +104,10 @@ export function escapeHtml(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
 }
 
+/** In the colours of the dashboard (dashboard/pages/style.css). */
 const STYLE = `
-:root { color-scheme: light dark; --text: #1b1f24; --dim: #59636e; --line: #d1d9e0; --soft: #f6f8fa; --link: #0a58ca; --good: #1a7f37; --bad: #c62828; font: 16px/1.55 system-ui, sans-serif; color: var(--text); background: #fff; }
-@media (prefers-color-scheme: dark) { :root { --text: #e6edf3; --dim: #9aa4ae; --line: #353c44; --soft: #161b22; --link: #6cb2ff; --good: #4cc265; --bad: #ff7b72; background: #0d1117; } }
+:root { color-scheme: light dark; --text: #1b1b23; --dim: #62626f; --line: #e4e4ea; --soft: #f7f7f9; --link: #4f46d6; --good: #0f6b3f; --bad: #b3202e; font: 16px/1.55 system-ui, sans-serif; color: var(--text); background: #fff; }
+@media (prefers-color-scheme: dark) { :root { --text: #ececf1; --dim: #a0a0ae; --line: #2b2b34; --soft: #18181d; --link: #a5a0ff; --good: #6fd3a0; --bad: #ff8f99; background: #121216; } }
 * { box-sizing: border-box; }
 body { max-width: 52rem; margin: 0 auto; padding: clamp(1.5rem, 6vw, 4rem) 1.25rem; }
 h1 { margin: 0; font-size: 2rem; letter-spacing: -.02em; }
@@ -119,7 +120,7 @@ code, pre { font: .85rem/1.6 ui-monospace, SFMono-Regular, Menlo, Consolas, mono
 #health::before { content: ''; width: .6rem; height: .6rem; border-radius: 50%; background: var(--dim); }
 #health.good::before { background: var(--good); }
 #health.bad::before { background: var(--bad); }
-nav ul { display: grid; grid-template-columns: repeat(auto-fit, minmax(14rem, 1fr)); gap: 1rem; margin: 2rem 0 0; padding: 0; list-style: none; }
+nav ul { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(20rem, 100%), 1fr)); gap: 1rem; margin: 2rem 0 0; padding: 0; list-style: none; }
 nav li { position: relative; padding: 1rem 1.1rem; border: 1px solid var(--line); border-radius: .6rem; background: var(--soft); }
 nav li:has(a):hover { border-color: var(--link); }
 nav a { font-weight: 600; }

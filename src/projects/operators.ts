@@ -200,10 +200,7 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
       const linkHash = hashToken(token);
       const session = linkHash && (await begin({ linkHash }, caller));
       if (session) return session;
-      throw new AppError(
-        'UNAUTHENTICATED',
-        'This link is no longer valid: it works once, within ten minutes. Make another: userdir dashboard',
-      );
+      throw new AppError('UNAUTHENTICATED', 'This link is no longer valid: it works once, within ten minutes.');
     },
 
     /** Begins a session for a person of the single sign-on. BAD_USER_INPUT; CONFLICT if the name belongs to another operator. */

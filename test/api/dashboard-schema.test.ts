@@ -420,6 +420,10 @@ describe('mutations', () => {
     const first = await trail('first: 5');
     expect(first.pageInfo.hasNextPage).toBe(true);
     expect(await actions(`first: 5, after: "${first.pageInfo.endCursor}"`)).toEqual(['import', 'create']);
+    const { auditActions } = await ask(viewer, project, 'auditActions { name words }');
+    expect(auditActions).toContainEqual({ name: 'import', words: 'imported users' });
+    const words = auditActions.map((action: Json) => action.words);
+    expect(words).toEqual([...words].sort((one: string, other: string) => one.localeCompare(other)));
     const wrong = await viewer.graphql(of('audit(action: "nothing") { nodes { id } }'), { appId: project.appId });
     expect(codesOf(wrong)).toEqual(['BAD_USER_INPUT']);
   });

@@ -153,8 +153,8 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
     await navigate(page, 'Audit');
     await settle(page);
     const trail = await page.getByRole('table', { name: 'Audit trail' }).innerText();
-    for (const action of ['import', 'ban', 'unban', 'rotate', 'revoke', 'remove'])
-      expect(trail).toMatch(new RegExp(`operator:${operator}\\s+.*${action}`, 'i'));
+    for (const action of ['imported', 'banned', 'ended a ban', 'rotated', 'revoked', 'removed'])
+      expect(trail).toMatch(new RegExp(`operator:${operator}\\s+.*${action}`));
     expect([opened.strangers(), opened.complaints]).toEqual([[], []]);
   });
 
@@ -242,8 +242,8 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
     await navigate(page, 'Audit');
     await settle(page);
     const trail = await page.getByRole('table', { name: 'Audit trail' }).innerText();
-    for (const action of ['add', 'test', 'enable', 'replay', 'rotate', 'remove'])
-      expect(trail).toMatch(new RegExp(`operator:${operator}\\s+.*${action}.webhook`, 'i'));
+    for (const action of ['added', 'tested', 'enabled', 'replayed', 'rotated', 'removed'])
+      expect(trail).toMatch(new RegExp(`operator:${operator}\\s+${action} a webhook`));
     expect([opened.strangers(), opened.complaints, receiver.faults]).toEqual([[], [], []]);
     await hooked.close();
     await receiver.close();

@@ -76,7 +76,7 @@ describe.skipIf(!hasBrowser)('the dashboard is safe against', () => {
       const page = await browser.newPage();
       await page.goto(link);
       const alert = page.getByRole('alert');
-      await until(() => alert.innerText()).toMatch(/does not sign you in.*Ask for a new one/s);
+      await until(() => alert.innerText()).toMatch(/^This link is no longer valid/);
       expect(page.url()).not.toContain('login=');
       expect(await page.evaluate('history.length')).toBeLessThanOrEqual(2);
       await page.close();

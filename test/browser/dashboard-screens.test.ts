@@ -97,6 +97,41 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     }
   });
 
+  test('have on a phone a menu of screens, and cards instead of tables', async () => {
+    await using opened = await openDashboard(app, browser, 'admin', { viewport: { width: 390, height: 800 } });
+    const { page } = opened;
+    await visit(app, page, `/${project.appId}`);
+    const navigation = page.getByRole('navigation', { name: 'Main' });
+    expect(await navigation.count()).toBe(0);
+    await page.getByRole('button', { name: 'Menu' }).click();
+    expect(await findFaults(page)).toEqual([]);
+    await navigation.getByRole('link', { name: 'Users' }).click();
+    await page.getByRole('heading', { name: 'Users', level: 1 }).waitFor();
+    await until(() => navigation.count()).toBe(0);
+    await settle(page);
+    const card = page.getByRole('row').nth(1);
+    expect(await card.innerText()).toMatch(/\b(user\d+@example.com|value-\d+)\b/);
+    expect(await card.getByText('Created').count()).toBe(0);
+    expect(await page.evaluate("document.querySelector('.cards').scrollWidth <= innerWidth")).toBe(true);
+    expect(await findFaults(page)).toEqual([]);
+  });
+
+  test('show their frame before their script is there, in the colours of the reader', async () => {
+    let goOn = () => {};
+    const mayGoOn = new Promise<void>((resolve) => {
+      goOn = resolve;
+    });
+    const page = await browser.newPage({ colorScheme: 'dark' });
+    await page.route(/assets\/.*\.js$/, (route) => mayGoOn.then(() => route.continue()));
+    await page.goto(`${app.url}/dashboard`, { waitUntil: 'commit' });
+    await page.getByRole('status', { name: 'Loading' }).waitFor();
+    expect(await page.evaluate('getComputedStyle(document.querySelector(".bar")).borderBottomStyle')).toBe('solid');
+    expect(await page.evaluate('getComputedStyle(document.body).backgroundColor')).toBe('rgb(18, 18, 22)');
+    goOn();
+    await page.getByRole('heading', { name: 'Sign in to userdir' }).waitFor();
+    await page.close();
+  });
+
   test('are where a link says: filter, page, back and the place in a long list', async () => {
     await using opened = await openDashboard(app, browser, 'viewer', { viewport: { width: 1000, height: 500 } });
     const { page } = opened;
@@ -214,12 +249,13 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     const { page } = opened;
     await visit(app, page, `/${project.appId}?from=2026-01-01&to=2026-01-31`);
     await page.locator('canvas').waitFor();
+    expect(await page.locator('.date').first().getAttribute('data-shown')).toBe('1 Jan 2026');
     await page.getByText('60 sign-ups, as a table').click();
     const table = page.getByRole('table', { name: 'Sign-ups by login method' });
     expect(await table.getByRole('row').count()).toBe(32);
     await page.getByRole('combobox', { name: 'By' }).selectOption('month');
     await until(() => table.getByRole('row').count()).toBe(2);
-    expect(await table.getByRole('row').nth(1).innerText()).toMatch(/January 2026\s+20\s+20\s+0\s+20\s+60/);
+    expect(await table.getByRole('row').nth(1).innerText()).toMatch(/Jan 2026\s+20\s+20\s+0\s+20\s+60/);
     await visit(app, page, `/${project.appId}?from=2000-01-01&to=2026-01-31`);
     // What the service refuses is shown with its reason.
     expect(await page.getByRole('alert').innerText()).toMatch(/400/);

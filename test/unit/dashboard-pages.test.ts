@@ -8,11 +8,11 @@ const PAGES = join(ROOT, 'dist/dashboard/pages');
 const assets = readdirSync(join(PAGES, 'assets'));
 const read = (name: string) => readFileSync(join(PAGES, 'assets', name));
 
-test('all scripts of the dashboard together are at most 70 KB, compressed', () => {
+test('all scripts of the dashboard together are at most 85 KB, compressed', () => {
   const scripts = assets.filter((name) => name.endsWith('.js'));
   expect(scripts.length).toBeGreaterThan(1);
   const bytes = scripts.reduce((sum, name) => sum + gzipSync(read(name)).length, 0);
-  expect(bytes).toBeLessThanOrEqual(70_000);
+  expect(bytes).toBeLessThanOrEqual(85_000);
   expect(bytes).toBeGreaterThan(10_000);
 });
 

@@ -9,9 +9,9 @@ import type { Column } from './table.js';
 const AUDIT = graphql(`
   query Audit($appId: ID!, $actor: String, $action: String, $userId: ID, $since: DateTime, $until: DateTime, $after: String) {
     project(appId: $appId) {
-      auditActions
+      auditActions { name words }
       audit(actor: $actor, action: $action, userId: $userId, since: $since, until: $until, first: 50, after: $after) {
-        nodes { id at actor action requestId userId details }
+        nodes { id at actor words requestId userId details }
         pageInfo { hasNextPage endCursor }
       }
     }
@@ -54,7 +54,7 @@ export function Audit({ appId }: { appId: string }) {
           <SelectField
             label="What"
             value={action ?? ''}
-            options={[['', 'everything'], ...actions.map((one) => [one, inSmall(one)] as const)]}
+            options={[['', 'everything'], ...actions.map(({ name, words }) => [name, words] as const)]}
             onChange={(wanted) => go({ ...FIRST_PAGE, action: wanted })}
           />
           <FilterInput label="User ID" name="user" />
@@ -107,7 +107,7 @@ type Entry = Omit<NonNullable<ResultOf<typeof AUDIT>['project']>['audit']['nodes
 
 const WHEN = { title: 'When', class: 'nowrap', cell: ({ at }: Entry) => <Time at={at} /> };
 const WHO = { title: 'Who', class: 'method', cell: ({ actor }: Entry) => <bdi>{actor}</bdi> };
-const WHAT = { title: 'What', class: 'nowrap', cell: ({ action }: Entry) => inSmall(action) };
+const WHAT = { title: 'What', class: 'nowrap', cell: ({ words }: Entry) => words };
 const DETAILS = {
   title: 'Details',
   class: 'details-cell',
@@ -125,9 +125,6 @@ const DETAILS = {
 
 /** Entries of the audit trail where all are of one user, or of none. */
 export const AUDIT_COLUMNS: readonly Column<Entry>[] = [WHEN, WHO, WHAT, DETAILS];
-
-/** `SECRET_ADDED` → "secret added". */
-const inSmall = (action: string) => action.toLowerCase().replaceAll('_', ' ');
 
 /** What comes first, and what is counted. Details arrive in no order that a reader would expect. */
 const COUNTED = ['imported', 'created', 'updated', 'unchanged', 'skipped', 'bans', 'purged', 'users'];

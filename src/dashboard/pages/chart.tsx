@@ -82,7 +82,7 @@ function options(width: number, by: Interval, count: number, onPoint: (index: nu
     cursor: { y: false, drag: { setScale: false }, points: { show: false } },
     scales: {
       x: { range: (_, min, max) => (count === 0 ? [0, 1] : [min - step / 2, max + step / 2]) },
-      y: { range: (_, __, max) => [0, Math.max(4, max * 1.1)] },
+      y: { range: (_, __, max) => [0, topOf(max)] },
     },
     axes: [
       {
@@ -95,7 +95,9 @@ function options(width: number, by: Interval, count: number, onPoint: (index: nu
       {
         ...axis,
         size: 56,
-        values: (_, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? formatNumber(tick) : '')),
+        splits: (_, __, ___, top) =>
+          Array.from({ length: Math.round(top / stepOf(top)) + 1 }, (_each, at) => at * stepOf(top)),
+        values: (_, ticks) => ticks.map(formatNumber),
       },
     ],
     series: [
@@ -111,7 +113,19 @@ function options(width: number, by: Interval, count: number, onPoint: (index: nu
   };
 }
 
+/** The distance of the lines: 1, 2 or 5 times a power of ten, so that there are four to nine. */
+function stepOf(top: number): number {
+  const power = 10 ** Math.floor(Math.log10(top / 4));
+  return Math.max(1, ([5, 2].find((times) => top / (times * power) >= 4) ?? 1) * power);
+}
+
+/** The highest line, above every bar. */
+function topOf(highest: number | null): number {
+  const step = stepOf(Math.max(4, highest ?? 0));
+  return Math.max(4, step * Math.ceil(((highest ?? 0) * 1.02) / step));
+}
+
 const shortDay = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' });
-const shortMonth = new Intl.DateTimeFormat('en-GB', { month: 'short', year: '2-digit', timeZone: 'UTC' });
+const shortMonth = new Intl.DateTimeFormat('en-GB', { month: 'short', year: 'numeric', timeZone: 'UTC' });
 const axisLabel = (seconds: number, by: Interval) =>
   (by === 'MONTH' ? shortMonth : shortDay).format(new Date(seconds * 1000));

@@ -1,6 +1,7 @@
 import type { Signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { closeDialog, Dialog, opened } from './dialog.js';
+import { formatBucket } from './format.js';
 import { type Failure, useAction } from './graphql.js';
 import { FIRST_PAGE, useUrlState } from './location.js';
 import { announce, Button, Problem } from './parts.js';
@@ -110,19 +111,31 @@ interface FilterInputProps {
 export function FilterInput({ label, name, isDate = false, otherwise = '' }: FilterInputProps) {
   const { query, go } = useUrlState();
   const value = query[name] ?? otherwise;
+  const input = (
+    <input
+      {...(isDate ? { type: 'date' } : { placeholder: 'then Enter' })}
+      value={value}
+      onChange={({ currentTarget }) => {
+        const wanted = currentTarget.value.trim();
+        if (wanted !== value) go({ ...FIRST_PAGE, [name]: wanted });
+      }}
+    />
+  );
   return (
     <Field label={label}>
-      <input
-        {...(isDate ? { type: 'date' } : { placeholder: 'then Enter' })}
-        value={value}
-        onChange={({ currentTarget }) => {
-          const wanted = currentTarget.value.trim();
-          if (wanted !== value) go({ ...FIRST_PAGE, [name]: wanted });
-        }}
-      />
+      {isDate ? (
+        <span class="date" data-shown={shownDate(value)}>
+          {input}
+        </span>
+      ) : (
+        input
+      )}
     </Field>
   );
 }
+
+/** Browsers write a date in their own form. While it is not typed, it has the form of all other dates. */
+const shownDate = (date: string) => (Number.isNaN(Date.parse(date)) ? 'any day' : formatBucket(date, 'DAY'));
 
 interface TextFieldProps extends Omit<FieldProps, 'children'> {
   readonly text: Signal<string>;

@@ -5,7 +5,7 @@ const dateTimes = new Intl.DateTimeFormat(LOCALE, { dateStyle: 'medium', timeSty
 const dates = new Intl.DateTimeFormat(LOCALE, { dateStyle: 'medium' });
 const utcTimes = new Intl.DateTimeFormat(LOCALE, { dateStyle: 'medium', timeStyle: 'long', timeZone: 'UTC' });
 const days = new Intl.DateTimeFormat(LOCALE, { day: 'numeric', month: 'short', year: 'numeric', timeZone: 'UTC' });
-const months = new Intl.DateTimeFormat(LOCALE, { month: 'long', year: 'numeric', timeZone: 'UTC' });
+const months = new Intl.DateTimeFormat(LOCALE, { month: 'short', year: 'numeric', timeZone: 'UTC' });
 
 export const formatNumber = (value: number): string => numbers.format(value);
 export const formatDateTime = (iso: string): string => dateTimes.format(new Date(iso));

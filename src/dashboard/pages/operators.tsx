@@ -10,7 +10,7 @@ import { Header, ListScreen, useTitle } from './screen.js';
 import { List } from './table.js';
 
 const OPERATORS = graphql(`query Operators { operators { name role createdAt lastSeenAt source } }`);
-const LOG = graphql(`query OperatorLog { operatorLog(first: 30) { id at actor action requestId details } }`);
+const LOG = graphql(`query OperatorLog { operatorLog(first: 30) { id at actor words requestId details } }`);
 const ADD = graphql(
   `mutation AddOperator($name: String!, $role: OperatorRole!) { addOperator(name: $name, role: $role) { name } }`,
 );

@@ -176,6 +176,7 @@ function Figures({ answer, by }: { answer: Query<{ project: { signUps: readonly 
         <summary>{plural(sum, 'sign-up')}, as a table</summary>
         <Table
           caption="Sign-ups by login method"
+          staysTable
           busy={answer.loading}
           rows={buckets.toReversed()}
           rowKey={({ from }) => from}

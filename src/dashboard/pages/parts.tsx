@@ -137,6 +137,10 @@ const ADVICE: Record<string, string> = {
   INTERNAL_SERVER_ERROR: 'The log of the service says more. Try again in a moment.',
 };
 
+/** What to do about it, unless the message says that itself. */
+const adviceOn = ({ code, message }: Failure) =>
+  /\b(again|first|instead|another)\b/.test(message) ? '' : ADVICE[code];
+
 /** Why something was refused or failed, and what to do about it. */
 export function Problem({ failure, retry = false }: { failure: Failure | undefined; retry?: boolean }) {
   const box = useRef<HTMLDivElement>(null);
@@ -145,9 +149,7 @@ export function Problem({ failure, retry = false }: { failure: Failure | undefin
   useEffect(() => box.current?.scrollIntoView({ block: 'nearest' }), [failure]);
   useEffect(() => (isUnreachable ? refreshWhenBack() : undefined), [isUnreachable]);
   if (!failure) return null;
-  const advice = isUnreachable
-    ? 'Nothing is lost. The page goes on by itself as soon as it can.'
-    : ADVICE[failure.code];
+  const advice = isUnreachable ? 'Nothing is lost. The page goes on by itself as soon as it can.' : adviceOn(failure);
   return (
     <div class="problem" role="alert" ref={box}>
       <p>

@@ -65,7 +65,7 @@ const COLUMNS: readonly Column<Secret>[] = [
   },
   { title: 'State', class: 'nowrap', cell: (secret) => <State secret={secret} /> },
   { title: 'Last used', class: 'nowrap', cell: ({ lastUsedAt }) => <Time at={lastUsedAt} /> },
-  { title: 'Created', class: 'nowrap', cell: ({ createdAt }) => <Time at={createdAt} dayOnly /> },
+  { title: 'Created', class: 'roomy nowrap', cell: ({ createdAt }) => <Time at={createdAt} dayOnly /> },
 ];
 
 export function Secrets({ appId }: { appId: string }) {

@@ -21,6 +21,9 @@ export function Shell({ children }: { children: ComponentChildren }) {
         Skip to the content
       </a>
       <header class="bar">
+        <button type="button" class="plain menu-button" popovertarget="navigation">
+          <span aria-hidden="true">☰</span> Menu
+        </button>
         <a class="brand" href={paths.projects}>
           userdir
         </a>
@@ -90,18 +93,15 @@ function Navigation() {
   const project = useCurrentProject();
   const side = useRef<HTMLElement>(null);
   useEffect(() => closeMenusOnEscape(), []);
-  // On a phone the links are one line, which scrolls.
-  useEffect(() => {
-    const current = side.current?.querySelector<HTMLElement>('[aria-current]');
-    if (side.current && current) side.current.scrollLeft = current.offsetLeft - 40;
-  }, [path, project]);
+  // On a phone it is a menu, which closes when what it offers is chosen.
+  useEffect(() => side.current?.hidePopover?.(), [path]);
   const link = (href: string, name: string, isBranch = false) => (
     <a href={href} aria-current={path === href || (isBranch && path.startsWith(`${href}/`)) ? 'page' : undefined}>
       {name}
     </a>
   );
   return (
-    <nav class="side" aria-label="Main" ref={side}>
+    <nav class="side" id="navigation" popover="auto" aria-label="Main" ref={side}>
       {link(paths.projects, 'Projects')}
       {project && (
         <div class="side-project">

@@ -88,8 +88,7 @@ export function SignIn() {
       {reason?.code === 'UNAUTHENTICATED' ? (
         <div class="problem" role="alert">
           <p>
-            <strong>This link does not sign you in.</strong> {reason.message} A link works once, within ten minutes. Ask
-            for a new one.
+            <strong>{reason.message}</strong>
           </p>
         </div>
       ) : (

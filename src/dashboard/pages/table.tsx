@@ -54,22 +54,38 @@ interface TableProps<Row> {
   readonly busy?: boolean;
   /** Whether only screen readers get the titles of the columns. */
   readonly hidesTitles?: boolean;
+  /** Whether it is a table on a phone, too, where others are cards. */
+  readonly staysTable?: boolean;
   readonly empty?: ComponentChildren;
 }
 
 /** The classes of cells that their title has, too. */
 const OF_TITLES = ['number', 'roomy', 'check'];
-const titleClass = (names = '') => names.split(' ').find((name) => OF_TITLES.includes(name));
+const titleClass = (names = '') =>
+  names
+    .split(' ')
+    .filter((name) => OF_TITLES.includes(name))
+    .join(' ') || undefined;
 
-/** A table that scrolls inside of itself, by keyboard, too. */
+/** A table that scrolls inside of itself, by keyboard, too; on a phone a card for each row. */
 export function Table<Row>(props: TableProps<Row>) {
-  const { caption, rows, rowKey, rowClass, actions, busy = false, hidesTitles = false, empty } = props;
+  const {
+    caption,
+    rows,
+    rowKey,
+    rowClass,
+    actions,
+    busy = false,
+    hidesTitles = false,
+    staysTable = false,
+    empty,
+  } = props;
   const columns = props.columns.filter((column) => column !== false);
   if (actions) columns.push({ title: <span class="hidden">Actions</span>, class: 'row-actions', cell: actions });
   if (rows.length === 0 && empty) return <>{empty}</>;
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reachable by keyboard
-    <section class="table" aria-label={caption} aria-busy={busy} tabIndex={0}>
+    <section class={staysTable ? 'table' : 'table cards'} aria-label={caption} aria-busy={busy} tabIndex={0}>
       <table>
         <caption class="hidden">{caption}</caption>
         <thead class={hidesTitles ? 'hidden' : undefined}>
@@ -84,10 +100,16 @@ export function Table<Row>(props: TableProps<Row>) {
         <tbody>
           {rows.map((row, index) => (
             <tr key={rowKey(row)} class={rowClass?.(row)}>
-              {columns.map(({ class: name, hover, namesRow, cell }, place) => {
+              {columns.map(({ title, class: name, hover, namesRow, cell }, place) => {
                 const Cell = namesRow ? 'th' : 'td';
                 return (
-                  <Cell key={place} scope={namesRow ? 'row' : undefined} class={name} title={hover?.(row)}>
+                  <Cell
+                    key={place}
+                    scope={namesRow ? 'row' : undefined}
+                    class={name}
+                    title={hover?.(row)}
+                    data-title={typeof title === 'string' && !hidesTitles ? title : undefined}
+                  >
                     {cell(row, index)}
                   </Cell>
                 );

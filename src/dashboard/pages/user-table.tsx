@@ -103,9 +103,9 @@ export function UserTable({ appId, rows, busy, empty, selected, onSelect }: User
         },
         { title: 'Method', class: 'method', cell: ({ authMethod }) => <bdi>{authMethod}</bdi> },
         { title: 'ID', class: 'number', cell: ({ id }) => id },
-        { title: 'Created', class: 'nowrap', cell: ({ createdAt }) => <Time at={createdAt} /> },
+        { title: 'Created', class: 'roomy nowrap', cell: ({ createdAt }) => <Time at={createdAt} /> },
         { title: 'Last login', class: 'nowrap', cell: ({ lastLogin }) => <Time at={lastLogin} /> },
-        { title: 'Logins', class: 'number', cell: ({ loginCount }) => formatNumber(loginCount) },
+        { title: 'Logins', class: 'roomy number', cell: ({ loginCount }) => formatNumber(loginCount) },
       ]}
     />
   );

@@ -16,7 +16,7 @@ const USER = graphql(`
         accounts { id network publicKey checksummed walletType }
       }
       audit(userId: $id, first: 20) {
-        nodes { id at actor action requestId userId details }
+        nodes { id at actor words requestId userId details }
         pageInfo { hasNextPage }
       }
     }
