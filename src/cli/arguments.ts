@@ -2,7 +2,7 @@ import { createReadStream } from 'node:fs';
 import { access, constants, stat } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import { Argument, type Command, InvalidArgumentError, Option } from 'commander';
-import { dateBound, parse } from '../domain/filters.js';
+import { dateBound, parse, userId } from '../domain/filters.js';
 import type { Stored } from '../domain/import-format.js';
 import { SECRET_SCOPES, type SecretScope } from '../domain/projects.js';
 
@@ -52,6 +52,14 @@ export const newestOption = () =>
   option('--limit <N>', 'at most this many of the newest entries', parseLimit).default(1_000);
 
 export const appIdArgument = () => new Argument('<APP_ID>', 'the App ID of the project');
+/** A user ID as digits: parameters are JSON, which has no bigint. */
+export const userIdArgument = (description = 'the user ID') =>
+  new Argument('<USER_ID>', description).argParser((text: string) => {
+    const id = userIdOfText.safeParse(text);
+    if (id.success) return String(id.data);
+    throw new InvalidArgumentError('Expected decimal digits, 1 and up.');
+  });
+const userIdOfText = userId('USER_ID');
 export const fileArgument = () => new Argument('[FILE]', 'a file, or - for standard input').default('-');
 /** An argument that is a whole number. */
 export const numberArgument = (name: string, description: string) =>

@@ -1,8 +1,16 @@
 import { Argument, type Command } from 'commander';
-import { type Position, parse, userFilter, userId } from '../domain/filters.js';
+import { type Position, userFilter } from '../domain/filters.js';
 import { parseIdentity, snakeCase } from '../domain/identities.js';
 import { noUser, type User, type UserDetails } from '../domain/users.js';
-import { jsonOption, jsonReportOption, option, parseSince, projectOption, required } from './arguments.js';
+import {
+  jsonOption,
+  jsonReportOption,
+  option,
+  parseSince,
+  projectOption,
+  required,
+  userIdArgument,
+} from './arguments.js';
 import type { Io, OperationContext } from './operation.js';
 import type { CommandContext } from './run.js';
 import { counted, fields, listTable } from './terminal.js';
@@ -12,15 +20,17 @@ export function addLookupCommands(user: Command, { define }: CommandContext): vo
     name: 'user get',
     description: 'show everything that is known of a user, also of a removed one',
     examples: ['user get --project app_1 42', 'user get --project app_1 42 --json'],
-    takes: [new Argument('<USER_ID>', 'the user ID'), projectOption(), jsonOption()],
+    takes: [userIdArgument(), projectOption(), jsonOption()],
     run: getUser,
     print: userFields,
   });
   define(user, {
     name: 'user search',
-    description: 'find users by ID, external ID, email, address or identity, newest first',
+    description:
+      'find users by ID, external ID, email, address or identity, newest first, or by the beginning of such a text',
     examples: [
       'user search --project app_1 ada@example.com',
+      'user search --project app_1 --prefix ada',
       'user search --project app_1 --method passkey --value cGFzc2tleQ',
       'user search --project app_1 --removed ada@example.com',
     ],
@@ -29,14 +39,19 @@ export function addLookupCommands(user: Command, { define }: CommandContext): vo
       projectOption(),
       option('--method <METHOD>', 'with --value: email, passkey, wallet, or the name of a social provider'),
       option('--value <VALUE>', 'the login email, the address, or the ID at the provider or of the passkey'),
+      option(
+        '--prefix <TEXT>',
+        'users whose email, ID at a provider or external ID begins with this, the first 50 in alphabetical order',
+      ),
       option('--removed', 'removed users who are not erased yet, the last 100'),
       jsonOption(),
     ],
-    params: (any: string | undefined, { project, method, value, removed = false }, command: Command): SearchParams => {
-      const isIdentity = method !== undefined && value !== undefined;
-      if ((any === undefined) !== isIdentity || (method === undefined) !== (value === undefined))
-        command.error('error: give either ANY, or --method and --value');
-      return { project, ...(isIdentity ? { method, value } : { any: any as string }), removed };
+    params: (any: string | undefined, { project, ...options }, command: Command): SearchParams => {
+      const { method, value, prefix, removed = false } = options;
+      const ways = [any, prefix, method ?? value].filter((way) => way !== undefined).length;
+      if (ways !== 1 || (method === undefined) !== (value === undefined) || (prefix !== undefined && removed))
+        command.error('error: give either ANY, or --method and --value, or --prefix, which finds current users only');
+      return { project, any, method, value, prefix, removed };
     },
     run: searchUsers,
     print: (users) =>
@@ -45,6 +60,7 @@ export function addLookupCommands(user: Command, { define }: CommandContext): vo
         cells: (each) => [each.id, each.auth_method, each.auth_value, each.email ?? '', each.created_at, stateOf(each)],
         none: 'No user matches.',
       }),
+    isFailure: (users) => users.length === 0,
   });
 }
 
@@ -109,22 +125,33 @@ function toLine(user: User) {
   };
 }
 
-const userIdArgument = userId('USER_ID');
-
 async function getUser({ services, operator }: OperationContext, params: { project: string; userId: string }) {
-  const id = parse(userIdArgument, params.userId);
+  const id = BigInt(params.userId);
   const user = await services.users.describeUser(await services.projects.getScope(params.project, operator), id);
   if (user === null) throw noUser(id);
   return toJson(user);
 }
 
-type SearchParams = { project: string; removed: boolean } & ({ any: string } | { method: string; value: string });
+type SearchParams = Record<'any' | 'method' | 'value' | 'prefix', string | undefined> & {
+  project: string;
+  removed: boolean;
+};
 
-async function searchUsers({ services, operator }: OperationContext, { project, removed, ...what }: SearchParams) {
-  const scope = await services.projects.getScope(project, operator);
-  if ('any' in what) return (await services.users.searchAny(scope, what.any, removed)).map(toJson);
-  const identity = parseIdentity({ authMethod: what.method, authValue: what.value }, snakeCase);
-  return (await services.users.searchIdentity(scope, identity, removed)).map(toJson);
+async function searchUsers(
+  { services: { projects, users }, operator }: OperationContext,
+  params: SearchParams,
+  io: Io,
+) {
+  const { any, method = '', value = '', prefix, removed } = params;
+  const scope = await projects.getScope(params.project, operator);
+  if (any !== undefined) return (await users.searchAny(scope, any, removed)).map(toJson);
+  if (prefix === undefined) {
+    const identity = parseIdentity({ authMethod: method, authValue: value }, snakeCase);
+    return (await users.searchIdentity(scope, identity, removed)).map(toJson);
+  }
+  const found = await users.searchPrefix(scope, prefix);
+  if (found.hasMore) io.notice(`There are more than ${found.users.length} users. A longer beginning finds fewer.`);
+  return found.users.map(toJson);
 }
 
 function toJson(user: UserDetails) {

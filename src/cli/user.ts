@@ -1,5 +1,5 @@
-import { Argument, type Command } from 'commander';
-import { parse, userFilter, userId } from '../domain/filters.js';
+import type { Command } from 'commander';
+import { userFilter } from '../domain/filters.js';
 import { parseIdentity, snakeCase } from '../domain/identities.js';
 import type { OnConflict } from '../domain/import-format.js';
 import {
@@ -12,6 +12,7 @@ import {
   parseLimit,
   projectOption,
   required,
+  userIdArgument,
 } from './arguments.js';
 import { addInactiveCommand, addLookupCommands } from './find-users.js';
 import { type Io, type OperationContext, PAGE_ROWS, progressOf } from './operation.js';
@@ -90,9 +91,9 @@ function addRemovalCommands(user: Command, { define }: CommandContext): void {
     name: 'user remove',
     description: 'remove a user from the project; the same identity may register again',
     examples: ['user remove --project app_1 42'],
-    takes: [new Argument('<USER_ID>', 'the user ID'), projectOption(), jsonOption()],
+    takes: [userIdArgument(), projectOption(), jsonOption()],
     run: async ({ services, operator }, { project, userId }: { project: string; userId: string }) => {
-      const id = parse(userIdArgument, userId);
+      const id = BigInt(userId);
       await services.users.removeUser(await services.projects.getScope(project, operator), id, null);
       return { id: Number(id) };
     },
@@ -103,12 +104,12 @@ function addRemovalCommands(user: Command, { define }: CommandContext): void {
     description: 'make a removed user current again, before a purge erases them',
     examples: ['user restore --project app_1 42'],
     takes: [
-      new Argument('<USER_ID>', 'the user ID, which the audit trail and `user search --removed` show'),
+      userIdArgument('the user ID, which `user removed` and the audit trail show'),
       projectOption(),
       jsonOption(),
     ],
     run: async ({ services, operator }, { project, userId }: { project: string; userId: string }) => {
-      const id = parse(userIdArgument, userId);
+      const id = BigInt(userId);
       await services.users.restoreUser(await services.projects.getScope(project, operator), id);
       return { id: Number(id) };
     },
@@ -166,8 +167,6 @@ async function exportUsers({ services, operator }: OperationContext, params: { p
   });
   return { exported: exported.users, bans: exported.bans, cursor: exported.cursor };
 }
-
-const userIdArgument = userId('USER_ID');
 
 async function purgeUsers(
   { services, operator }: OperationContext,

@@ -113,6 +113,14 @@ const userConnectionType = connectionType('UserConnection', userType, {
   total: 'The exact number of users on all pages together, of the same instant as the users.',
 });
 
+const usersByPrefixType = builder.objectRef<{ nodes: ProjectUser[]; hasMore: boolean }>('UsersByPrefix').implement({
+  description: 'The first users who were found by the beginning of a text.',
+  fields: (t) => ({
+    nodes: t.field({ type: [userType], description: 'The users, each once.', resolve: ({ nodes }) => nodes }),
+    hasMore: t.exposeBoolean('hasMore', { description: 'Whether there are more.' }),
+  }),
+});
+
 const filterArgument = { type: filterInput, description: 'Which users; without it, all.' } as const;
 const cursors = { after: cursor('after'), before: cursor('before') };
 const idArgument = userId('id');
@@ -181,6 +189,16 @@ builder.objectFields(projectType, (t) => ({
         hasNextPage: found.hasOlder,
         hasPreviousPage: found.hasNewer,
       };
+    },
+  }),
+  usersByPrefix: t.field({
+    type: usersByPrefixType,
+    description:
+      'The first 50 current users whose login email, value of an identity or external ID begins with a text, in alphabetical order of what begins so.',
+    args: { prefix: t.arg.string(required('The beginning. Emails begin with it in any case, IDs exactly.')) },
+    resolve: async (project, { prefix }, { services }) => {
+      const { users, hasMore } = await services.users.searchPrefix(project.scope, prefix);
+      return { nodes: users.map(within(project)), hasMore };
     },
   }),
   findUsers: t.field({

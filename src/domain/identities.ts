@@ -158,6 +158,30 @@ export function parseValueKey(name: string, text: string): string {
   return foldAuthValue('passkey', requireAuthValue(name, text), name);
 }
 
+/** The beginning of a login email, of the value of an identity or of an external id. */
+export interface Prefix {
+  /** As it was given: values of providers, addresses of Stellar and external ids are compared exactly. */
+  readonly exact: string;
+  /** In lower case, as emails and addresses of Ethereum are compared. */
+  readonly folded: string;
+}
+
+/** What texts begin with. White space at its ends is ignored. BAD_USER_INPUT. */
+export function parsePrefix(name: string, text: string): Prefix {
+  const exact = requireAuthValue(name, text);
+  return { exact, folded: foldCase(exact) };
+}
+
+/** The first text after all that begin with `prefix`, in the order of code points; null where there is none. */
+export function endOfPrefix(prefix: string): string | null {
+  const points = Array.from(prefix, (letter) => letter.codePointAt(0) as number);
+  while (points.at(-1) === 0x10ffff) points.pop();
+  const last = points.pop();
+  if (last === undefined) return null;
+  // Surrogates are no code points of a text.
+  return String.fromCodePoint(...points, last === 0xd7ff ? 0xe000 : last + 1);
+}
+
 function foldAuthValue(authMethod: string, authValue: string, name: string): string {
   if (authMethod === 'email') return requireEmail(name, authValue);
   if (authMethod === 'wallet') return requireAddress(name, authValue).key;

@@ -133,6 +133,13 @@ export type ExportedUser = LineOf<AsRead<UserModel>> & {
   accounts: { network: Network; public_key: string; wallet_type: WalletType }[];
 };
 
+/** The first users who were found by the beginning of a text, in alphabetical order of what begins so. */
+export interface Beginning<Found> {
+  readonly users: Found[];
+  /** Whether there are more. */
+  readonly hasMore: boolean;
+}
+
 /** The most days or months of one answer. */
 export const MAX_BUCKETS = 400;
 

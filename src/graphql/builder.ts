@@ -91,6 +91,8 @@ export const { loginMethodEnum, networkEnum, walletTypeEnum, changeTypeEnum } = 
 export const SURCHARGES = {
   /** An index is searched. */
   search: 10,
+  /** The beginning of a text is searched in an index for each way to find a user. */
+  prefix: 50,
   /** A row is written, in a transaction of its own. */
   write: 100,
   /** An exact total is read. */

@@ -1,12 +1,13 @@
 import type { GraphQLResolveInfo } from 'graphql';
-import { parse, userId } from '../domain/filters.js';
+import { MOST_BY_PREFIX, PAGE_SIZE, parse, userId } from '../domain/filters.js';
 import { camelCase, MAX_ACCOUNTS, parseIdentity, requireEmail, requireExternalId } from '../domain/identities.js';
+import type { Beginning, User } from '../domain/users.js';
 import { requireAddress } from '../domain/wallets.js';
 import { costs, type Rows } from '../engine/cost.js';
 import { selects } from '../engine/nodes.js';
-import { AppError } from '../errors.js';
+import { AppError, badInput } from '../errors.js';
 import { builder, loginMethodEnum, networkEnum, SURCHARGES, walletTypeEnum } from './builder.js';
-import { instantOrNull, orNull, required } from './shared.js';
+import { instantOrNull, orNull, required, withDefault } from './shared.js';
 
 /** Most users have few accounts. */
 const ACCOUNTS_PER_USER: Rows = { otherwise: 3, atMost: MAX_ACCOUNTS };
@@ -80,6 +81,14 @@ export const userType = builder.prismaObject('User', {
       extensions: costs({ rows: ACCOUNTS_PER_USER }),
       resolve: (user, _args, { scope, services }) => user.accounts ?? services.accounts.listAccounts(scope, user.id),
     }),
+  }),
+});
+
+const usersByPrefixType = builder.objectRef<Beginning<User>>('UsersByPrefix').implement({
+  description: 'The first users who were found by the beginning of a text.',
+  fields: (t) => ({
+    users: t.expose('users', { type: [userType], description: 'The users, each once.' }),
+    hasMore: t.exposeBoolean('hasMore', { description: 'Whether more users were found than `first`.' }),
   }),
 });
 
@@ -208,6 +217,28 @@ builder.queryFields((t) => ({
       return typeof by.email === 'string'
         ? services.users.searchByEmail(scope, requireEmail('email', by.email), wanted)
         : services.users.searchByAddress(scope, requireAddress('address', by.address ?? ''), wanted);
+    },
+  }),
+  usersByPrefix: t.field({
+    type: usersByPrefixType,
+    description:
+      'Current users whose login email, `authValue` or external ID begins with a text, in alphabetical order of what begins so: for a search box that proposes users while one types. A user whose ID is known is found by `user`, whoever is known by a whole value by `searchUsers` or `findUser`.',
+    args: {
+      prefix: t.arg.string(
+        required(
+          'The beginning, 1 to 1,500 bytes. Emails and addresses of Ethereum begin with it in any case, other values exactly. White space at its ends is ignored.',
+        ),
+      ),
+      first: t.arg.int(withDefault(PAGE_SIZE.default, `The number of users, 1 to ${MOST_BY_PREFIX}.`)),
+    },
+    extensions: costs({
+      surcharge: SURCHARGES.prefix,
+      rows: { of: ['first'], otherwise: PAGE_SIZE.default, atMost: MOST_BY_PREFIX },
+    }),
+    resolve: (_root, { prefix, first }, { scope, services }, info) => {
+      if (first < 1 || first > MOST_BY_PREFIX)
+        throw badInput('first', first, `a whole number from 1 to ${MOST_BY_PREFIX}`);
+      return services.users.findPrefix(scope, prefix, { limit: first, ...wantedOf(info) });
     },
   }),
   findUser: t.field({

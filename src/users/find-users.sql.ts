@@ -1,7 +1,7 @@
 import type { KeyedRow } from '../db/batched-read.js';
 import { type KeyColumns, type KeyedRead, keyedStatement, Prisma, type Queryable } from '../db/statements.js';
 import { LARGEST_ID } from '../domain/filters.js';
-import type { Identity } from '../domain/identities.js';
+import { endOfPrefix, type Identity, type Prefix } from '../domain/identities.js';
 import type { UserDetails } from '../domain/users.js';
 import { LINKED_ACCOUNTS, LINKED_ACCOUNTS_IF_WANTED, SHOWN_COLUMNS, toUser, type UserRow } from './user-columns.sql.js';
 
@@ -190,26 +190,97 @@ export async function describeUser(db: Queryable, projectId: number, id: bigint)
   return user ?? null;
 }
 
+/** A row for each login method of the current users of `project`, one step of the index for each, and a last one of null. */
+const methodsOf = (project: Prisma.Sql, most = Prisma.empty) => {
+  const current = Prisma.sql`u.project_id = ${project} AND u.deleted_at IS NULL`;
+  return Prisma.sql`
+    WITH RECURSIVE methods AS (
+      (SELECT u.auth_method, 1 AS place FROM users u WHERE ${current} ORDER BY u.auth_method LIMIT 1)
+      UNION ALL
+      SELECT (SELECT u.auth_method FROM users u WHERE ${current} AND u.auth_method > methods.auth_method ORDER BY u.auth_method LIMIT 1), place + 1
+      FROM methods WHERE methods.auth_method IS NOT NULL ${most}
+    )`;
+};
+
 /** The ids of the current users with this compared value, under whatever method: it looks under each that the project has. */
 export async function findIdsByValue(db: Queryable, projectId: number, authValueKey: string): Promise<bigint[]> {
-  const current = Prisma.sql`u.project_id = ${projectId}::int AND u.deleted_at IS NULL`;
   const rows = await db.query<{ id: number }>(Prisma.sql`
-    WITH RECURSIVE methods AS (
-      (SELECT u.auth_method FROM users u WHERE ${current} ORDER BY u.auth_method LIMIT 1)
-      UNION ALL
-      SELECT (SELECT u.auth_method FROM users u WHERE ${current} AND u.auth_method > methods.auth_method ORDER BY u.auth_method LIMIT 1)
-      FROM methods WHERE methods.auth_method IS NOT NULL
-    )
+    ${methodsOf(Prisma.sql`${projectId}::int`)}
     SELECT found.id FROM methods CROSS JOIN LATERAL (
       -- Found as in findUsersByIdentity.
       SELECT u.id FROM users u
-      WHERE ${current} AND u.auth_method = methods.auth_method
+      WHERE u.project_id = ${projectId}::int AND u.deleted_at IS NULL AND u.auth_method = methods.auth_method
         AND u.auth_value_key >= ${authValueKey}::text AND u.auth_value_key <= ${authValueKey}::text
       ORDER BY u.auth_value_key
       LIMIT 1
     ) AS found`);
   return rows.map(({ id }) => BigInt(id));
 }
+
+/** A search by a prefix looks under so many login methods, the first in alphabetical order. */
+const MAX_METHODS = 50;
+
+/** Asks for at most `limit` users with a prefix. */
+export type PrefixKey = Keyed & Prefix & { readonly limit: number };
+
+/** The users with a column between `from` and `to` of the key, in its order, which is that of its own index. */
+function beginningWith(column: string, [from, to]: readonly [string, string], where = Prisma.empty): Prisma.Sql {
+  const [value, start, end] = [column, from, to].map((name) => Prisma.raw(name)) as [
+    Prisma.Sql,
+    Prisma.Sql,
+    Prisma.Sql,
+  ];
+  return Prisma.sql`
+      SELECT u.id, u.${value} AS value FROM users u
+      WHERE u.project_id = k.project_id ${where} AND u.${value} >= k.${start} AND u.${value} < k.${end} AND u.deleted_at IS NULL
+      ORDER BY u.${value}
+      LIMIT k.size`;
+}
+
+const EXACT = ['exact', 'exact_end'] as const;
+const FOLDED = ['folded', 'folded_end'] as const;
+const OF_METHOD = Prisma.sql`AND u.auth_method = methods.auth_method`;
+
+/**
+ * Current users whose login email, identity or external id begins with a text, with their `place` in alphabetical order. Each column, and
+ * each method of identities, has an index in that order, of which one part is read: never more than `limit` rows of it.
+ */
+export const findUsersByPrefix: KeyedRead<PrefixKey, UserRow & { place: number }> = keyedStatement(
+  {
+    project_id: ['int', ({ projectId }) => projectId],
+    exact: ['text', ({ exact }) => exact],
+    exact_end: ['text', ({ exact }) => endOfPrefix(exact)],
+    folded: ['text', ({ folded }) => folded],
+    folded_end: ['text', ({ folded }) => endOfPrefix(folded)],
+    size: ['bigint', ({ limit }) => limit],
+    with_accounts: ['boolean', ({ withAccounts }) => withAccounts],
+  },
+  (keys) => Prisma.sql`
+    SELECT k.key_index::int AS "keyIndex", found.place, ${SHOWN_COLUMNS}, ${LINKED_ACCOUNTS_IF_WANTED}
+    FROM ${keys}
+    CROSS JOIN LATERAL (
+      SELECT k.project_id, id, (row_number() OVER (ORDER BY min(value), id))::int AS place
+      FROM (
+        (${beginningWith('login_email', FOLDED)})
+        UNION ALL
+        (${beginningWith('external_id', EXACT)})
+        UNION ALL
+        (
+          ${methodsOf(Prisma.sql`k.project_id`, Prisma.sql`AND place < ${MAX_METHODS}::int`)}
+          SELECT identity.* FROM methods CROSS JOIN LATERAL (
+            (${beginningWith('auth_value_key', EXACT, OF_METHOD)})
+            UNION ALL
+            (${beginningWith('auth_value_key', FOLDED, Prisma.sql`${OF_METHOD} AND k.folded <> k.exact`)})
+          ) AS identity
+        )
+      ) AS matching
+      GROUP BY id
+      ORDER BY place
+      LIMIT k.size
+    ) AS found
+    CROSS JOIN LATERAL (${userById('found', 'id')}) AS u
+    WHERE u.deleted_at IS NULL`,
+);
 
 /** A mark of users: an identity, a compared value under any method, a folded email, the key of an address, or an external id. */
 export interface Mark {

@@ -1,15 +1,15 @@
 import { createBatchedRead, MAX_WEIGHT } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
 import { oneAtATime } from '../db/one-at-a-time.js';
-import { parseUserId } from '../domain/filters.js';
-import { foldEmail, type Identity, isExternalId, parseValueKey } from '../domain/identities.js';
+import { MOST_BY_PREFIX, parseUserId } from '../domain/filters.js';
+import { foldEmail, type Identity, isExternalId, parsePrefix, parseValueKey } from '../domain/identities.js';
 import { isTooLong, LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';
 import type { ProjectScope } from '../domain/projects.js';
-import { byNewest, type User, type UserDetails, userWeight } from '../domain/users.js';
+import { type Beginning, byNewest, type User, type UserDetails, userWeight } from '../domain/users.js';
 import { parseAddress } from '../domain/wallets.js';
 import { AppError, badInput } from '../errors.js';
 import * as sql from './find-users.sql.js';
-import { usersOf } from './user-columns.sql.js';
+import { toUser, usersOf } from './user-columns.sql.js';
 
 /** A search with more matches leaves the shared statement and uses its own. */
 const MAX_SHARED_MATCHES = 8;
@@ -105,6 +105,21 @@ function tooMuch(by: string, what: string): AppError {
   );
 }
 
+/** Finds at most `limit` users by the beginning of their login email, the value of their identity or their external id. */
+export function createPrefixSearch(db: Database) {
+  const read = createBatchedRead({
+    name: 'users by prefix',
+    read: (keys: readonly sql.PrefixKey[]) => sql.findUsersByPrefix(db, keys),
+    answer: (rows) => rows.sort((a, b) => a.place - b.place).map(toUser),
+    weigh: ({ limit, withAccounts }) => limit * userWeight(withAccounts),
+  });
+  return async ({ limit, ...key }: sql.PrefixKey): Promise<Beginning<User>> => {
+    // One more tells whether there are more.
+    const users = await read({ ...key, limit: limit + 1 });
+    return { users: users.slice(0, limit), hasMore: users.length > limit };
+  };
+}
+
 /** How many users one statement reads with everything that is known of them. */
 const BATCH_SIZE = 500;
 /** A search among removed users answers this many, the last removed ones. */
@@ -117,15 +132,22 @@ export interface Reads {
   readonly byId: (key: sql.UserKey) => Promise<User | null>;
   readonly byIdentity: (projectId: number, identity: Identity) => Promise<User | null>;
   readonly byExternalId: (key: sql.ExternalIdKey) => Promise<User | null>;
+  readonly byPrefix: (key: sql.PrefixKey) => Promise<Beginning<User>>;
 }
 
 /** Finds users for people, who have an id from a log or from another system, an email, an address or an identity. */
-export function createLookups(db: Database, { byId, byEmail, byAddress, byIdentity, byExternalId }: Reads) {
+export function createLookups(db: Database, { byId, byEmail, byAddress, byIdentity, byExternalId, byPrefix }: Reads) {
   async function describe(projectId: number, ids: readonly bigint[]): Promise<UserDetails[]> {
     const users: UserDetails[] = [];
     for (let start = 0; start < ids.length; start += BATCH_SIZE)
       users.push(...(await sql.describeUsers(db, projectId, ids.slice(start, start + BATCH_SIZE))));
     return users;
+  }
+
+  /** The same in the order of the ids. */
+  async function describeInOrder(projectId: number, ids: readonly bigint[]): Promise<UserDetails[]> {
+    const users = new Map((await describe(projectId, ids)).map((user) => [user.id, user]));
+    return ids.flatMap((id) => users.get(Number(id)) ?? []);
   }
 
   async function idsOf(projectId: number, { identity, value, email, addressKey, externalId }: sql.Mark) {
@@ -179,6 +201,28 @@ export function createLookups(db: Database, { byId, byEmail, byAddress, byIdenti
       ]);
       const users = new Map(found.flat().flatMap((user) => (user === null ? [] : [[user.id, user] as const])));
       return [...users.values()].sort(byNewest);
+    },
+
+    /**
+     * At most `limit` current users whose login email, value of an identity or external id begins with a text, in alphabetical order. Emails
+     * and addresses of Ethereum begin so in any case, other values exactly. BAD_USER_INPUT.
+     */
+    async findPrefix(
+      scope: ProjectScope,
+      text: string,
+      { limit, withAccounts }: Wanted & { readonly limit: number },
+    ): Promise<Beginning<User>> {
+      const projectId = scope.projectIdFor('read');
+      return byPrefix({ projectId, ...parsePrefix('prefix', text), limit, withAccounts });
+    },
+
+    /** The same with all that is known of them. */
+    async searchPrefix(scope: ProjectScope, text: string): Promise<Beginning<UserDetails>> {
+      const projectId = scope.projectIdFor('inspect');
+      const key = { projectId, ...parsePrefix('prefix', text), limit: MOST_BY_PREFIX, withAccounts: false };
+      const { users, hasMore } = await byPrefix(key);
+      const ids = users.map(({ id }) => BigInt(id));
+      return { users: await describeInOrder(projectId, ids), hasMore };
     },
 
     /** The user with an identity, or with `removed` at most 100 removed users who had it, newest first. */

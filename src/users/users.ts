@@ -12,7 +12,7 @@ import { deleteOldKeys, repeatAnswer, retryOf } from '../projects/idempotency.js
 import { isKeyTaken } from '../projects/idempotency.sql.js';
 import { findUsersByExternalId, findUsersById, findUsersByIdentity } from './find-users.sql.js';
 import * as lists from './list-users.sql.js';
-import { createLookups, createSearch, type Wanted } from './searches.js';
+import { createLookups, createPrefixSearch, createSearch, type Wanted } from './searches.js';
 import type { Totals } from './totals.js';
 import type { Total } from './totals.sql.js';
 import { findAccountsByUser, toAccounts, toUser, type UserRow, usersOf } from './user-columns.sql.js';
@@ -126,6 +126,7 @@ export function createUsers(db: Database, totals: Totals) {
       byIdentity: (projectId, identity) => findByIdentity(projectId, identity, false),
       byId,
       byExternalId,
+      byPrefix: createPrefixSearch(db),
     }),
 
     async findIdentity(scope: ProjectScope, identity: Identity, { withAccounts } = EVERYTHING): Promise<User | null> {

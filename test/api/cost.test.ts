@@ -80,6 +80,7 @@ describe('the exact number of statements per operation', () => {
     // Here no user is banned; with one it is 2 (bans.test.ts).
     bans: [1, `{ bans { nodes { authValue user { ${user} } } } }`],
     findUser: [2, `{ findUser(any: "ada@example.com") { ${user} } }`],
+    usersByPrefix: [1, `{ usersByPrefix(prefix: "ada") { hasMore users { ${user} } } }`],
     userCount: [1, '{ userCount }'],
     searchUsers: [1, `{ searchUsers(by: { email: "ada@example.com" }) { ${user} } }`],
     usersByIds: [1, `{ usersByIds(ids: [1, 2, 3, 99]) { ${user} } }`],

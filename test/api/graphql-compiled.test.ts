@@ -160,6 +160,9 @@ const rootField = fc.oneof(
     .tuple(fc.constantFrom('ada@example.com', '1', '', 'nobody'), userSelection)
     .map(([any, user]) => `findUser(any: "${any}") ${user}`),
   fc
+    .tuple(fc.constantFrom('a', '', 'nobody'), size, userSelection)
+    .map(([prefix, first, user]) => `usersByPrefix(prefix: "${prefix}", first: ${first}) { hasMore users ${user} }`),
+  fc
     .tuple(fc.constantFrom('A-1', ' ', 'nobody'), userSelection)
     .map(([externalId, user]) => `userByExternalId(externalId: "${externalId}") ${user}`),
   fc

@@ -54,6 +54,8 @@ describe('the cost of an operation', () => {
     [22, '{ bans { nodes { authValue } } }'],
     [1_012, '{ bans(first: 100) { nodes { user { id } } } }'],
     [24, '{ findUser(any: "x") { id } }'],
+    [62, '{ usersByPrefix(prefix: "x") { users { id } } }'],
+    [152, '{ usersByPrefix(prefix: "x", first: 50) { users { id authValue } } }'],
     // An empty list costs as much as a list of one row.
     [13, '{ users(first: -5) { nodes { id } } }'],
     [12, '{ usersByIds(ids: []) { id } }'],
@@ -154,7 +156,7 @@ describe('the cost of an operation', () => {
       'Query.verifyWallets',
       'User.accounts',
     ]);
-    // The lists below Query.users, Query.userPage, Query.bans and Query.changes, and the names of the fields of a user.
+    // The lists below Query.users, Query.userPage, Query.usersByPrefix, Query.bans and Query.changes, and the names of the fields of a user.
     const byTheField = lists.filter(({ rows }) => rows === undefined);
     expect(namesOf(byTheField)).toEqual([
       'BanConnection.edges',
@@ -165,6 +167,7 @@ describe('the cost of an operation', () => {
       'UserConnection.edges',
       'UserConnection.nodes',
       'UserPage.users',
+      'UsersByPrefix.users',
     ]);
   });
 

@@ -328,6 +328,31 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     await page.getByText('The first day is after the last day.').waitFor();
   });
 
+  test('find users by the beginning of an email or an ID while one types, and say when there are more', async () => {
+    await using opened = await openDashboard(app, browser, 'viewer');
+    const { page } = opened;
+    await visit(app, page, `/${project.appId}/users`);
+    await page.getByRole('searchbox').pressSequentially('user4');
+    // user42@…, user45@… and user48@…, but not the user with the ID 4.
+    await page.getByText('3 users found', { exact: true }).waitFor();
+    expect(await page.getByRole('table').getByRole('link').allInnerTexts()).toEqual(
+      [42, 45, 48].map((n) => `user${n}@example.com`),
+    );
+    await page.getByRole('searchbox').fill('value-5');
+    await page.getByText('8 users found', { exact: true }).waitFor();
+    await page.getByRole('button', { name: 'API' }).click();
+    const [operation = '', variables = ''] = await page.getByRole('dialog').locator('pre').allInnerTexts();
+    const { data } = await project.graphql(operation, JSON.parse(variables));
+    expect([data.usersByPrefix.users.length, data.usersByPrefix.hasMore]).toEqual([8, false]);
+    const crowd = await app.createProject('Crowd');
+    await crowd.addUsers(
+      ...Array.from({ length: 51 }, (_, n) => ({ auth_method: 'google', auth_value: `g${n}`, external_id: `c-${n}` })),
+    );
+    await visit(app, page, `/${crowd.appId}/users?q=c-`);
+    await page.getByText('50 users found, and there are more').waitFor();
+    expect(opened.complaints).toEqual([]);
+  });
+
   test('select a range of rows with Shift, and the rows stay where they are', async () => {
     await using opened = await openDashboard(app, browser, 'admin');
     const { page } = opened;

@@ -109,7 +109,7 @@ describe('the names and types that clients rely on do not change', () => {
   });
 });
 
-test('the schema adds only accounts of a login, idempotency keys, emails, external IDs, users by identity, bans, and the feed of changes', () => {
+test('the schema adds only accounts of a login, idempotency keys, emails, external IDs, users by identity and by prefix, bans, and the feed of changes', () => {
   const fixed = entriesOf(FIXED);
   const isOfFeedOrBans = (name: string) => /^(Change|Subscription|Query\.changes|Ban|Query\.bans)/.test(name);
   const extras = [...entriesOf(actual)].filter(([name]) => !fixed.has(name) && !isOfFeedOrBans(name));
@@ -131,6 +131,12 @@ test('the schema adds only accounts of a login, idempotency keys, emails, extern
     'Query.userByIdentity': 'User',
     'Query.userByIdentity(authMethod)': 'String!',
     'Query.userByIdentity(authValue)': 'String!',
+    'Query.usersByPrefix': 'UsersByPrefix!',
+    'Query.usersByPrefix(first)': 'Int! = 10',
+    'Query.usersByPrefix(prefix)': 'String!',
+    UsersByPrefix: 'GraphQLObjectType',
+    'UsersByPrefix.hasMore': 'Boolean!',
+    'UsersByPrefix.users': '[User!]!',
     'Mutation.deleteUser(idempotencyKey)': 'String',
     'Mutation.recordLogin(idempotencyKey)': 'String',
   });

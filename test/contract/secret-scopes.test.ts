@@ -92,6 +92,7 @@ const FIELDS: readonly [needs: Scope, query: () => string][] = [
   ['read', () => '{ userByExternalId(externalId: "A-1") { id } }'],
   ['read', () => '{ bans { nodes { authValue user { id } } } }'],
   ['read', () => '{ findUser(any: "A-1") { id } }'],
+  ['read', () => '{ usersByPrefix(prefix: "a") { users { id } } }'],
   ['read', () => '{ users(filter: { banned: true }) { nodes { id } } }'],
   ['read', () => `{ usersByIds(ids: [${userId}]) { id } }`],
   ['read', () => '{ usersByEmails(emails: ["a@example.com"]) { id } }'],

@@ -246,6 +246,17 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
         ),
       );
     },
+    // It reads one more than `limit` rows of each login method and column, and their users.
+    findUsersByPrefix: about(220, (db, at) =>
+      each(['u', 'u1', `u${at.n}`, SHARED.email, 'x', 'nobody'], (prefix) =>
+        each([1, 2], (count) =>
+          findUsers.findUsersByPrefix(
+            db,
+            Array(count).fill({ projectId: at.projectId, exact: prefix, folded: prefix, limit: 5, withAccounts: true }),
+          ),
+        ),
+      ),
+    ),
     measureByEmail: (db, { projectId }) =>
       findUsers.measureByEmail(db, { projectId, value: SHARED.email, withAccounts: true }, 50),
     measureByAddress: (db, { projectId }) =>

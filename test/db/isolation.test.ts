@@ -315,6 +315,11 @@ describe('with many users in many projects', () => {
       ['users_external_id_key'],
       graphql('{ usersByExternalIds(externalIds: ["x", "y"]) { id } }'),
     ],
+    [
+      'users by prefix',
+      ['users_login_email_idx', 'users_external_id_key', 'users_identity_key'],
+      graphql('{ usersByPrefix(prefix: "x") { users { id } } }'),
+    ],
     ['users by emails', ['users_login_email_idx'], graphql('{ usersByEmails(emails: ["x@example.com"]) { id } }')],
     [
       'users by identities',

@@ -223,7 +223,6 @@ describe('while a server runs on the same database,', () => {
   });
 
   test.each([
-    [['user', 'remove', '0', '--project'], /^userdir: USER_ID: got "0", expected decimal digits, 1 and up\.\n$/],
     [
       ['user', 'ban', '--method', 'E-mail', '--value', 'a@example.com', '--project'],
       /^userdir: auth_method: got "E-mail", .*\n$/,
@@ -369,6 +368,12 @@ describe.runIf(inject('engine') === 'embedded')('usage', () => {
     [['user', 'import'], "required option '--project <APP_ID>' not specified"],
     [['user', 'import', '--project', 'app_1', '--on-conflict', 'ask'], 'Allowed choices are skip, update, fail'],
     [['user', 'remove', '--project', 'app_1'], "missing required argument 'USER_ID'"],
+    ...['get', 'remove', 'restore'].flatMap((name) =>
+      ['0', 'x', '-1', '1.5'].map((id): [string[], string] => [
+        ['user', name, '--project', 'app_1', '--', id],
+        'Expected decimal digits, 1 and up.',
+      ]),
+    ),
     [['seed', '--project', 'app_1', '--users', 'many'], 'Expected a whole number'],
   ])(
     'userdir %j is a usage error: exit code 2, nothing on stdout, and the reason on stderr',

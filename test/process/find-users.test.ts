@@ -95,13 +95,45 @@ test('user search finds a user by ID, external ID, email, address or identity, a
   expect(shown.stdout).toMatch(
     new RegExp(`^ID +${ada.id}\nMethod +google\n[\\s\\S]*\nState +current\nAccount +stellar G.* \\(custodial\\)\n$`),
   );
-  expect((await run('user', 'search', ...inProject(project), 'nobody')).stdout).toBe('No user matches.\n');
+  const nobody = (...args: string[]) => run('user', 'search', ...inProject(project), ...args);
+  expect(await nobody('nobody')).toMatchObject({ code: 1, stdout: 'No user matches.\n', stderr: '' });
+  expect(await nobody('--prefix', 'nobody', '--json')).toMatchObject({ code: 1, stdout: '[]\n', stderr: '' });
   expect(await run('user', 'get', ...inProject(project), '999999999')).toMatchObject({
     code: 1,
     stderr: 'userdir: There is no user 999999999 in this project.\n',
   });
-  for (const args of [[], ['x', '--method', 'email', '--value', 'x'], ['--method', 'email'], ['x', '--value', 'x']])
+  const both = ['--method', 'email', '--value', 'x'];
+  for (const args of [
+    [],
+    ['x', ...both],
+    ['--method', 'email'],
+    ['x', '--value', 'x'],
+    ['x', '--prefix', 'x'],
+    [...both, '--prefix', 'x'],
+    ['--prefix', 'x', '--removed'],
+  ])
     expect(await run('user', 'search', ...inProject(project), ...args)).toMatchObject({ code: 2, stdout: '' });
+});
+
+test('user search --prefix prints the first 50 users in alphabetical order, and says that there are more', async () => {
+  const project = await createProject();
+  const names = Array.from({ length: 60 }, (_, n) => `user${n}`).sort();
+  await addLines(project, ...names.map((name) => ({ auth_method: 'email', auth_value: `${name}@example.com` })));
+  const values = (stdout: string) => JSON.parse(stdout).map(({ auth_value }: Json) => auth_value.replace(/@.*/, ''));
+  const find = (prefix: string, ...args: string[]) =>
+    run('user', 'search', ...inProject(project), '--prefix', prefix, ...args);
+  const first = await find('USER', '--json');
+  expect([first.code, values(first.stdout)]).toEqual([
+    0,
+    names
+      .map((name) => `${name}@`)
+      .sort()
+      .slice(0, 50)
+      .map((name) => name.slice(0, -1)),
+  ]);
+  expect(first.stderr).toBe('userdir: There are more than 50 users. A longer beginning finds fewer.\n');
+  const few = await find('user4');
+  expect([few.code, few.stderr, few.stdout.trim().split('\n').length]).toEqual([0, '', 12]);
 });
 
 test('a removed user is found, told to be banned, restored once, and no more after a purge', async () => {

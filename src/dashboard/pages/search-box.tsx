@@ -16,6 +16,7 @@ export function SearchBox() {
   const project = useCurrentProject();
   const target = project ? paths.project(project.appId, 'users') : paths.projects;
   const isShown = path === target;
+  const isAmongRemoved = isShown && (query as UrlState)['removed'] === '1';
   const asked = isShown ? ((query as UrlState)['q'] ?? '') : '';
 
   useEffect(() => {
@@ -37,13 +38,14 @@ export function SearchBox() {
     clearTimeout(waiting.current);
     const wanted = input.current?.value.trim() ?? '';
     if (isShown && wanted === asked) return;
-    route(wanted ? `${target}?q=${encodeURIComponent(wanted)}` : target, replace);
+    const state = new URLSearchParams({ ...(wanted && { q: wanted }), ...(isAmongRemoved && { removed: '1' }) });
+    route(state.size > 0 ? `${target}?${state}` : target, replace);
   };
   const type = (event: Event) => {
     clearTimeout(waiting.current);
-    // Users are found by a whole value: by what is pasted at once, by what one types with Enter.
+    // Removed users are found by a whole value, and all of them are read for it: by what is pasted at once, by what one types with Enter.
     const isLetter = event instanceof InputEvent && event.data?.length === 1;
-    if (!isShown || (project && isLetter)) return;
+    if (!isShown || (isAmongRemoved && isLetter)) return;
     // The first letter is a step of its own for the back button; the next ones are the same step.
     waiting.current = setTimeout(() => search(asked !== ''), TYPING_MS);
   };

@@ -21,17 +21,21 @@ export function recipeFor(appId: string, query: UrlState, filter: UserFilter): R
   };
 }
 
-/** Backends find current users, by ID, email or address. */
+/** A whole ID, email or address, or else the beginning of one. */
 function searchRecipe(appId: string, any: string, removed: boolean): Recipe {
-  const userdir = ['user', 'search', '--project', appId, ...(removed ? ['--removed'] : []), any];
-  const kind = any.includes('@') ? 'email' : ADDRESS.test(any) ? 'address' : null;
-  if (removed) return { userdir };
-  if (/^\d+$/.test(any)) return { ...userRecipe(any), userdir };
-  if (!kind) return { userdir };
+  const command = ['user', 'search', '--project', appId];
+  if (removed) return { userdir: [...command, '--removed', any] };
+  if (/^\d+$/.test(any)) return { ...userRecipe(any), userdir: [...command, any] };
+  const kind = /@.*\../.test(any) ? 'email' : ADDRESS.test(any) ? 'address' : null;
+  if (!kind)
+    return {
+      graphql: { operation: BEGINNING, variables: { prefix: any } },
+      userdir: [...command, '--prefix', any],
+    };
   return {
     graphql: { operation: SEARCH, variables: { by: { [kind]: any } } },
     curl: { path: `/server/users/search?${new URLSearchParams({ [kind]: any })}` },
-    userdir,
+    userdir: [...command, any],
   };
 }
 
@@ -69,6 +73,13 @@ const WALK = `query Users($filter: UserFilter, $first: Int, $after: String) {
 
 const SEARCH = `query SearchUsers($by: UserSearch!) {
   searchUsers(by: $by) { id authMethod authValue createdAt lastLogin loginCount }
+}`;
+
+const BEGINNING = `query UsersByPrefix($prefix: String!) {
+  usersByPrefix(prefix: $prefix, first: 50) {
+    hasMore
+    users { id authMethod authValue createdAt lastLogin loginCount }
+  }
 }`;
 
 const GET = `query User($id: ID!) {

@@ -39,7 +39,10 @@ const BY_CURSOR = graphql(
 
 const FIND = graphql(
   `query FindUsers($appId: ID!, $any: String!, $removed: Boolean!) {
-    project(appId: $appId) { findUsers(any: $any, removed: $removed) { ...Row } }
+    project(appId: $appId) {
+      findUsers(any: $any, removed: $removed) { ...Row }
+      usersByPrefix(prefix: $any) @skip(if: $removed) { hasMore nodes { ...Row } }
+    }
   }`,
   [ROW],
 );
@@ -54,10 +57,9 @@ export function Users({ appId }: { appId: string }) {
   useTitle('Users');
   const clear = () => setSelected(new Map());
   const chosen = { appId, users: [...selected.values()], onChanged: clear };
-  const note = list.total === undefined ? undefined : describeTotal(list.total, search, filter);
   return (
     <>
-      <Header title="Users" note={<span aria-live="polite">{note}</span>} recipe={recipeFor(appId, query, filter)}>
+      <Header title="Users" note={<span aria-live="polite">{list.note}</span>} recipe={recipeFor(appId, query, filter)}>
         {!search && (
           <DownloadMenu
             path={streamPath(appId, 'export')}
@@ -116,8 +118,13 @@ function useUserList(appId: string, filter: UserFilter, query: UrlState) {
     search || !walks ? null : { appId, filter, first: back ? null : limit, after, last: back ? limit : null, before },
   );
   if (search) {
-    const rows = found.data?.project?.findUsers;
-    return { ...found, rows, total: rows?.length, pages: null };
+    const { findUsers, usersByPrefix } = found.data?.project ?? {};
+    // First those whom the whole text means, each once.
+    const rows = findUsers && [
+      ...new Map([...findUsers, ...(usersByPrefix?.nodes ?? [])].map((row) => [row.id, row])).values(),
+    ];
+    const note = rows && `${plural(rows.length, 'user')} found${usersByPrefix?.hasMore ? ', and there are more' : ''}`;
+    return { ...found, rows, note, pages: null };
   }
   const numbered = page.data?.project?.userPage;
   const walked = walk.data?.project?.users;
@@ -130,7 +137,8 @@ function useUserList(appId: string, filter: UserFilter, query: UrlState) {
       <ListOptions walks={walks} limit={limit} />
     </div>
   );
-  return { ...(walks ? walk : page), rows: shown?.nodes, total: shown?.totalCount, pages };
+  const note = shown && describeTotal(shown.totalCount, filter);
+  return { ...(walks ? walk : page), rows: shown?.nodes, note, pages };
 }
 
 /** A search looks among current users, or among removed ones. */
@@ -177,8 +185,7 @@ function ListOptions({ walks, limit }: { walks: boolean; limit: number }) {
 
 const isFiltered = (filter: UserFilter) => Object.keys(filter).length > 0;
 
-function describeTotal(total: number, search: string | undefined, filter: UserFilter): string {
-  if (search) return `${plural(total, 'user')} found`;
+function describeTotal(total: number, filter: UserFilter): string {
   return isFiltered(filter)
     ? `${plural(total, 'user')} ${total === 1 ? 'matches' : 'match'} the filter`
     : plural(total, 'user');
@@ -223,8 +230,10 @@ function NotFound({ search, all }: { search: string; all: string }) {
   return (
     <Empty title={`No ${removed ? 'removed ' : ''}user has this ID, external ID, email, address or identity.`}>
       <p>
-        The search finds whole values only: <code>42</code>, <code>ada@example.com</code>, <code>0x…</code>,{' '}
-        <code>G…</code>.{cutAddress(search)}
+        {removed
+          ? 'Among removed users the search finds whole values only.'
+          : 'Nor does an email, an external ID or the ID at a provider begin with it. User IDs and addresses are found whole.'}
+        {cutAddress(search)}
       </p>
       <p class="choices-line">{links}</p>
     </Empty>
