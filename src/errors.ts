@@ -13,27 +13,27 @@ interface Meaning {
   readonly retry: string;
 }
 
-const AFTER = 'after `retryAfter`';
+const AFTER = 'after `retryAfter` seconds';
 const ONCE = 'a change only with its idempotency key';
 
 /** Every code. `npm run docs:errors` writes them into docs/errors.md. */
 export const MEANINGS = {
   BAD_USER_INPUT: {
     status: 400,
-    cause: 'a value, a document or a request is malformed, or beyond a [limit](limits.md)',
-    remedy: 'correct what the message names; `extensions.argument` has the argument',
+    cause: 'a value, a document or a request is malformed, or exceeds a [limit](limits.md)',
+    remedy: 'correct what the message names; `extensions.argument` names the argument',
     retry: 'no',
   },
   UNAUTHENTICATED: {
     status: 401,
     cause: 'the App ID or the App Secret is missing or wrong',
-    remedy: 'check both, and that they are sent as headers or as HTTP Basic',
+    remedy: 'check that both are right, and are sent as headers or as HTTP Basic',
     retry: 'no',
   },
   FORBIDDEN: {
     status: 403,
     cause: 'the App Secret lacks the [scope](operating.md#secrets) that the message names',
-    remedy: 'use a secret that has it',
+    remedy: 'use a secret that has this scope',
     retry: 'no',
   },
   /** Its credentials are right, and refused until the operator enables the project again. */
@@ -45,20 +45,20 @@ export const MEANINGS = {
   },
   BANNED: {
     status: 403,
-    cause: '`recordLogin` of a banned identity',
+    cause: '`recordLogin` was sent for a banned identity',
     remedy: 'do not log the person in',
     retry: 'no',
   },
   NOT_FOUND: {
     status: 404,
     cause: 'the project has no such user, or the service has no such path',
-    remedy: 'take the user for removed; check the path',
+    remedy: 'treat the user as removed; or correct the path',
     retry: 'no',
   },
   METHOD_NOT_ALLOWED: {
     status: 405,
-    cause: 'the path has other methods',
-    remedy: 'use one that `Allow` names',
+    cause: 'the path does not have this method',
+    remedy: 'use a method that the header `Allow` names',
     retry: 'no',
   },
   REQUEST_TIMEOUT: {
@@ -84,14 +84,16 @@ export const MEANINGS = {
   /** Over application/json it is 200 (graphql/plugin.ts). */
   PERSISTED_QUERY_NOT_FOUND: {
     status: 404,
-    cause: 'the hash of an automatic persisted query is not known; as `application/json` with status 200',
-    remedy: 'send the query with its hash; clients do so themselves',
+    cause:
+      'the service does not know the hash of this automatic persisted query (an answer as `application/json` has status 200)',
+    remedy: 'send the query with its hash; client libraries do this by themselves',
     retry: 'with the query',
   },
   CONFLICT: {
     status: 409,
-    cause: '`recordLogin` with an external ID that another user has, or of a user who has another one',
-    remedy: 'find out whose external ID it is',
+    cause:
+      '`recordLogin` was sent with an external ID that another user has, or for a user who already has another external ID',
+    remedy: 'find out to which user the external ID belongs',
     retry: 'no',
   },
   CURSOR_EXPIRED: {
@@ -104,39 +106,39 @@ export const MEANINGS = {
   IDEMPOTENCY_KEY_REUSED: {
     status: 409,
     cause: 'the idempotency key was used for another request; nothing was done',
-    remedy: 'use a new key for each change, and the same for its retries',
+    remedy: 'use a new key for each change, and the same key only for retries of that change',
     retry: 'no',
   },
   PAYLOAD_TOO_LARGE: {
     status: 413,
-    cause: 'the body is larger than the route [takes](limits.md)',
-    remedy: 'send less at once',
+    cause: 'the body is larger than the route [accepts](limits.md)',
+    remedy: 'send a smaller body',
     retry: 'no',
   },
   UNSUPPORTED_MEDIA_TYPE: {
     status: 415,
-    cause: 'a body that is not sent as JSON',
+    cause: 'the body is not sent as JSON',
     remedy: 'send `Content-Type: application/json`',
     retry: 'no',
   },
   RATE_LIMITED: {
     status: 429,
     cause:
-      'the project is beyond its rate limit; or too many authentications failed from this address or with this App ID',
-    remedy: 'send fewer requests at once; check the credentials',
+      'the project has exceeded its rate limit; or too many authentications have failed, from this address or with this App ID',
+    remedy: 'send requests more slowly; check the credentials',
     retry: AFTER,
   },
   HEADERS_TOO_LARGE: {
     status: 431,
-    cause: 'headers beyond 16 KiB, or more than 100',
-    remedy: 'send fewer',
+    cause: 'the request has more than 16 KiB of headers, or more than 100 headers',
+    remedy: 'send fewer headers',
     retry: 'no',
   },
   UNAVAILABLE: {
     status: 503,
     cause:
-      'the service is starting, stopping or overloaded, the database is away, or what is to be changed is locked or being moved; nothing was done, unless the message says that the connection broke',
-    remedy: 'wait',
+      'the service is starting, stopping or overloaded; or the database cannot be reached; or what the request changes is locked or is being moved. Nothing was done, unless the message says that the connection broke',
+    remedy: 'wait, and send the request again',
     retry: `${AFTER}; where the connection broke, ${ONCE}`,
   },
   /** Its message is for the operator, not for the caller. */
@@ -144,7 +146,7 @@ export const MEANINGS = {
     status: 500,
     cause: 'the service failed; the reason is in its log only',
     remedy: 'tell the operator the `X-Request-Id`',
-    retry: `with a growing pause; ${ONCE}`,
+    retry: `with a longer pause each time; ${ONCE}`,
   },
 } satisfies Record<string, Meaning>;
 
