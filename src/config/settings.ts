@@ -154,7 +154,7 @@ export const DECLARATIONS = {
   DATABASE_REPLICA_MAX_LAG_MS: {
     ...wholeNumber(500, 300_000),
     default: '1000',
-    does: 'How far the standby may be behind, in milliseconds. One that is further behind is not read. At most half of `REQUEST_TIMEOUT_MS`.',
+    does: 'How far the standby may be behind, in milliseconds. A standby that is further behind is not used. At most half of `REQUEST_TIMEOUT_MS`.',
   },
   EMBEDDED: {
     ...switchValue,
@@ -170,7 +170,7 @@ export const DECLARATIONS = {
   DATABASE_POOL_SIZE: {
     ...wholeNumber(1, 1000),
     default: '10',
-    does: 'PostgreSQL connections of each worker. They stay open. Half as many are added when heavy requests get a thread of their own. Up to four more of each go to `DATABASE_DIRECT_URL`: one listens for revoked secrets, one publishes changes, and one of each thread vacuums at times. With `DATABASE_REPLICA_URL` there is one more for each thread, and as many and one more go to the standby.',
+    does: 'How many PostgreSQL connections each worker has. They stay open. When heavy requests get a second thread, the worker opens half as many more. Each worker also opens up to four connections to `DATABASE_DIRECT_URL`: one listens for revoked secrets, one publishes changes, and one for each thread sometimes vacuums. With `DATABASE_REPLICA_URL`, there is one more for each thread, and the same number plus one to the standby.',
   },
   DATABASE_POOL_TIMEOUT_MS: {
     ...wholeNumber(100, 600_000),
@@ -206,7 +206,7 @@ export const DECLARATIONS = {
   COMPRESSION: {
     ...oneOf('remote', 'on', 'off'),
     default: 'remote',
-    does: 'Whose answers of more than 1 KiB are compressed, where the client asks for it by `Accept-Encoding`: those of clients on other machines, of all clients (`on`), or none (`off`).',
+    does: 'Which clients get compressed answers, if an answer has more than 1 KiB and the client asks for it by `Accept-Encoding`: clients on other machines (`remote`), all clients (`on`), or none (`off`).',
   },
   SECOND_THREAD: {
     ...oneOf('auto', 'off'),
@@ -288,7 +288,7 @@ export const DECLARATIONS = {
     ...url('https', 'http'),
     default: null,
     absent: 'no single sign-on',
-    does: 'The OpenID Connect provider with whose accounts one may log in to the dashboard. `http` is for a provider on this machine only.',
+    does: 'The OpenID Connect provider whose accounts may log in to the dashboard. `http` is for a provider on this machine only.',
   },
   OIDC_CLIENT_ID: { ...text('any text'), default: null, does: 'The name of this service at the provider.' },
   OIDC_CLIENT_SECRET: {
@@ -310,12 +310,12 @@ export const DECLARATIONS = {
   OIDC_ROLES: {
     ...roles,
     default: 'admin=admin,support=support,viewer=viewer',
-    does: 'Which value of the claim gives which role: `admin`, `support` or `viewer`. Of several roles the one that allows most counts.',
+    does: 'Which value of the claim gives which role: `admin`, `support` or `viewer`. If a person has several roles, the one that allows the most counts.',
   },
   OIDC_NAME_CLAIM: {
     ...text('the name of a claim'),
     default: 'sub',
-    does: 'The claim of the ID token that names an operator in the audit trail, from the first login on. It has to have the form of `OPERATOR`. Take only one that people cannot choose for themselves at the provider, such as `email` where it is verified.',
+    does: 'The claim of the ID token that names an operator in the audit trail, from the first login on. Its value must have the form of `OPERATOR`. Choose only a claim whose value people cannot set themselves at the provider, such as `email` if the provider verifies it.',
   },
   LOG_LEVEL: { ...oneOf(...LOG_LEVELS), default: 'info', does: 'The least severe log lines that are written.' },
   METRICS_PORT: {
