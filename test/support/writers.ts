@@ -81,7 +81,7 @@ export function startLoad(url: string, project: Credentials, clients: number, wh
       isOver = true;
       await Promise.all(running);
       successes.sort((a, b) => a - b);
-      const gapMs = Math.max(0, ...successes.map((at, index) => at - (successes[index - 1] ?? at)));
+      const gapMs = successes.reduce((longest, at, index) => Math.max(longest, at - (successes[index - 1] ?? at)), 0);
       const lost = await countLost(whole, project, acknowledged);
       return { acknowledged: acknowledged.length, failures, missing, gapMs: Math.round(gapMs), lost };
     },
