@@ -1,7 +1,12 @@
+import { existsSync } from 'node:fs';
+
 /**
  * The one domain error. What a service throws on purpose is always an `AppError(code, message)`. Each interface gives
  * it a form: REST a status and `{"error"}` (spec, "Errors"), GraphQL a message with `extensions.code`.
  */
+
+/** How a message names the command: a checkout does not put it on the PATH, as the package and the image do. */
+export const COMMAND = existsSync(new URL('../src/', import.meta.url)) ? 'npm run -s userdir --' : 'userdir';
 
 /** What the code of an error means to a caller. */
 interface Meaning {

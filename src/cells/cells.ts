@@ -1,5 +1,5 @@
 import type { Database } from '../db/database.js';
-import { AppError } from '../errors.js';
+import { AppError, COMMAND } from '../errors.js';
 import { type MoveRow, readMove } from '../projects/projects.sql.js';
 import * as cells from './cells.sql.js';
 import * as sql from './project-move.sql.js';
@@ -104,14 +104,14 @@ async function findObstacles(source: Database, target: Database, projectId: numb
     (from.version < OLDEST_VERSION || to.version < OLDEST_VERSION) &&
       'Both need PostgreSQL 15 or newer, which can replicate some rows of a table.',
     from.migrations.join() !== to.migrations.join() &&
-      'The two databases have different migrations. Run userdir migrate of the same version on both.',
+      `The two databases have different migrations. Run ${COMMAND} migrate of the same version on both.`,
     from.firstId <= to.lastId &&
       to.firstId <= from.lastId &&
       `Both databases draw ids of new projects from one range: the source from ${from.firstId} to ${from.lastId}, the target from ${to.firstId} to ${to.lastId}. Give each its own: userdir project ids --range 1000001-2000000.`,
     to.drawnId < projectId &&
       projectId <= to.lastId &&
       projectId >= to.firstId &&
-      `The target will give the id ${projectId} of this project to a new one. Give it another range: userdir project ids --range 1000001-2000000.`,
+      `The target will give the id ${projectId} of this project to a new one. Give it another range: ${COMMAND} project ids --range 1000001-2000000.`,
     unfiltered.length > 0 &&
       `Rows of ${unfiltered.join(', ')} cannot be told by project: their replica identity lacks project_id.`,
   ];

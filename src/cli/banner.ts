@@ -1,6 +1,7 @@
 import type { Started } from '../app/channel.js';
 import type { Config } from '../config/config.js';
 import type { Credentials } from '../domain/projects.js';
+import { COMMAND } from '../errors.js';
 import { counted } from './terminal.js';
 
 /** What the start of a server prints, once. */
@@ -22,8 +23,8 @@ function banner({ url, dashboardUrl, metricsUrl, demo, projects }: Started, conf
   const workers = config.workers === 1 ? '' : `\n    Workers     ${config.workers}`;
   const withoutDemo =
     projects === 0
-      ? 'There is no project yet. Create one: userdir project create --name NAME'
-      : `${counted(projects, 'project')}. To list them: userdir project list`;
+      ? `There is no project yet. Create one: ${COMMAND} project create --name NAME`
+      : `${counted(projects, 'project')}. To list them: ${COMMAND} project list`;
   const credentials =
     demo === null
       ? `\n  ${withoutDemo}\n`
@@ -37,8 +38,8 @@ ${firstRequest(url, demo)}
 `;
   const isLink = dashboardUrl?.includes('#') === true;
   const how = isLink
-    ? '\n                (logs in once, within ten minutes; again: userdir dashboard)'
-    : ' (log in: userdir dashboard)';
+    ? `\n                (logs in once, within ten minutes; again: ${COMMAND} dashboard)`
+    : ` (log in: ${COMMAND} dashboard)`;
   const dashboard = dashboardUrl === null ? '' : `\n    Dashboard   ${dashboardUrl}${how}`;
   return `
   userdir is ready.

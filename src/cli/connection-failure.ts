@@ -6,7 +6,12 @@
  */
 const FAILURES: readonly (readonly [is: RegExp, found: string | null, advice: string])[] = [
   [/^ECONNREFUSED /, null, 'Start PostgreSQL, or correct the host and port in %.'],
-  [/^ENOTFOUND /, null, 'Correct the host in %.'],
+  [/^(ENOTFOUND|EAI_AGAIN) /, null, 'Correct the host in %, or the DNS of this machine.'],
+  [
+    /^(ETIMEDOUT|EHOSTUNREACH|ENETUNREACH) |timeout exceeded when trying to connect|due to connection timeout/,
+    'nothing answers at the host and port',
+    'Correct the host and port in %, or let a firewall on the way pass them.',
+  ],
   [
     /client password must be|empty password returned/,
     'the server asks for a password, and none is set',
@@ -23,6 +28,17 @@ const FAILURES: readonly (readonly [is: RegExp, found: string | null, advice: st
     'the server asks for a certificate of the client',
     'Name it by sslcert and sslkey in %.',
   ],
+  [
+    /^28000 role .* is not permitted to log in/,
+    null,
+    'Run as a superuser: ALTER ROLE … LOGIN. Or name another role in %.',
+  ],
+  [/^28000 role .* does not exist/, null, 'Create the role, or correct the user in %.'],
+  [
+    /^28000 certificate authentication failed/,
+    'the certificate of the client is for another role',
+    'Use a certificate whose common name is the user in %.',
+  ],
   [/^28000 /, null, 'Correct the user in %, or pg_hba.conf of the server.'],
   [
     /^42501 permission denied for database/,
@@ -36,6 +52,26 @@ const FAILURES: readonly (readonly [is: RegExp, found: string | null, advice: st
     /server does not support SSL/,
     'sslmode asks for TLS, and the server has none',
     'Turn ssl on in postgresql.conf of the server, or take sslmode out of %.',
+  ],
+  [
+    /^ERR_OSSL_X509_KEY_VALUES_MISMATCH /,
+    'sslkey is not the key of the certificate in sslcert',
+    'Name a certificate and its own key in %.',
+  ],
+  [
+    /^ERR_OSSL_(PEM|ASN1|WRONG_TAG|UNSUPPORTED)/,
+    'a file of sslrootcert, sslcert or sslkey is no certificate or key in PEM',
+    'Name files in PEM in %.',
+  ],
+  [
+    /^ERR_OSSL_(BAD_DECRYPT|CRYPTO_INTERRUPTED)/,
+    'the key in sslkey is locked by a passphrase',
+    'Name a key without one in %.',
+  ],
+  [
+    /PROTOCOL_VERSION|UNSUPPORTED_PROTOCOL/,
+    'the server and this machine have no version of TLS in common',
+    'Set ssl_min_protocol_version of the server to TLSv1.2.',
   ],
   [
     /^CERT_HAS_EXPIRED /,

@@ -6,11 +6,13 @@ import { poolSizeOfServing, type Services } from '../context.js';
 import type { Database } from '../db/database.js';
 import { inspectMigrations } from '../db/migrate.js';
 import { readRelease } from '../db/release.js';
+import { COMMAND } from '../errors.js';
 import { adviseConnection } from './connection-failure.js';
 import {
   checkAutovacuum,
   checkDirect,
   checkPooler,
+  checkRole,
   checkStatistics,
   type Finding,
   failed,
@@ -92,6 +94,7 @@ function checksOfPostgres(db: Database, { connections, hasDirectUrl }: Examinati
   const { replica } = db;
   return [
     ['writable', () => checkWritable(db)],
+    ['role', () => checkRole(db)],
     ['connections', () => checkConnections(db, connections)],
     ['direct-connection', () => checkDirect(db, hasDirectUrl)],
     ...(hasDirectUrl ? [['pooler', () => checkPooler(db)] as const] : []),
@@ -225,8 +228,8 @@ async function checkMigrations(db: Database): Promise<Outcome> {
       "SELECT has_schema_privilege(current_schema(), 'CREATE') AS may, current_user AS role",
     );
     const advice = may
-      ? 'Run userdir migrate, or serve, which applies them too.'
-      : `Run userdir migrate as the owner of the tables. The role ${role} may not.`;
+      ? `Run ${COMMAND} migrate, or serve, which applies them too.`
+      : `Run ${COMMAND} migrate as the owner of the tables. The role ${role} may not.`;
     return failed(`missing: ${missing.join(', ')}`, advice);
   }
   const { schema, oldest } = await readRelease(db.pool);
@@ -313,7 +316,7 @@ async function checkWebhooks({ webhooks }: Services): Promise<Outcome> {
   const more = paused + disabled - named.length;
   return warning(
     `${named.join(', ')}${more > 0 ? `, and ${more} more are not enabled` : ''}`,
-    'userdir webhook list says why. Enable it, or remove it.',
+    `${COMMAND} webhook list says why. Enable it, or remove it.`,
   );
 }
 
@@ -346,8 +349,8 @@ async function checkTotals({ projects, totals }: Services): Promise<Outcome> {
     checked += 1;
     users += totalUser;
   }
-  const more = checked < all ? `; ${all - checked} others were not checked: userdir totals check counts all` : '';
+  const more = checked < all ? `; ${all - checked} others were not checked: ${COMMAND} totals check counts all` : '';
   if (wrongAppIds.length === 0)
     return passed(`exact for ${counted(users, 'user')} of ${counted(checked, 'project')}${more}`);
-  return failed(`wrong in ${wrongAppIds.join(', ')}${more}`, 'Run userdir totals check --repair.');
+  return failed(`wrong in ${wrongAppIds.join(', ')}${more}`, `Run ${COMMAND} totals check --repair.`);
 }

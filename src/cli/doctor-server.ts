@@ -123,6 +123,22 @@ export async function checkPooler(db: Database): Promise<Outcome> {
   return warning(`the pooler drops settings of the service: ${found}`, `Run as a superuser:\n${statements}`);
 }
 
+const ROLE = `
+  SELECT current_user AS role, rolsuper AS superuser,
+         EXISTS (SELECT FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p')
+                   AND pg_has_role(relowner, 'USAGE')) AS owner
+  FROM pg_roles WHERE rolname = current_user`;
+
+/** Whether the role that serves could do more than serve: a fault in it would reach further. */
+export async function checkRole(db: Database): Promise<Outcome> {
+  const { role, superuser, owner } = await queryRow(db, ROLE);
+  const advice =
+    'Serve as a role that owns nothing, and migrate as the owner: "PostgreSQL: roles and TLS" in docs/operating.md.';
+  if (superuser) return warning(`the role ${role} is a superuser: it may read and change everything there`, advice);
+  if (owner) return warning(`the role ${role} owns the tables: it may change and drop them`, advice);
+  return passed(`the role ${role} is neither a superuser nor the owner of the tables`);
+}
+
 /** What `userdir doctor` checks of the statistics by which PostgreSQL plans, and of autovacuum, which keeps them. */
 
 /** Those of more rows than autovacuum analyzes a table for. A table that was analyzed while it was empty has none either. */

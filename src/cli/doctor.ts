@@ -39,6 +39,8 @@ export function addDoctorCommand(program: Command, { env, operations }: CommandC
     examples: ['doctor', 'doctor --json', 'doctor --no-totals'],
     takes: [option('--no-totals', 'do not count users, which takes long in a project of millions'), jsonOption()],
   }).action(async ({ totals, json }) => {
+    // Libraries print some at their first use. What they say is no finding, or one of ours.
+    process.removeAllListeners('warning');
     const findings = await diagnose(env, totals);
     const ok = findings.every(({ status }) => status !== 'failed');
     process.stdout.write(`${json ? JSON.stringify({ ok, findings }) : report(findings)}\n`);
@@ -101,8 +103,8 @@ function checkSettings(env: Environment): { config: Config | null; findings: Fin
     const findings = [settingsFinding, ...checkSettingNames(env)];
     // Without it, the checks would examine the embedded database, which is not the one in use.
     if (settings.some((name) => name.startsWith('DATABASE_URL'))) return { config: null, findings };
-    const rest = Object.fromEntries(Object.entries(env).filter(([name]) => !settings.includes(name)));
-    return { config: parseConfig(rest), findings };
+    const rest = Object.entries(env).filter(([name]) => !settings.includes(name.replace(/_FILE$/, '')));
+    return { config: parseConfig(Object.fromEntries(rest)), findings };
   }
 }
 
@@ -125,12 +127,23 @@ function* checkRisks(config: Config, env: Environment): Generator<Finding> {
   }
 }
 
+/** By major version, as its makers have announced it. */
+const END_OF_LIFE: Readonly<Record<number, string>> = {
+  20: '2026-04-30',
+  21: '2024-06-01',
+  22: '2027-04-30',
+  23: '2025-06-01',
+  24: '2028-04-30',
+  25: '2026-06-01',
+};
+
 function checkNode(): Outcome {
   const oldest = PACKAGE.engines.node.replace('>=', '');
   const found = `${process.version}, for userdir ${VERSION}`;
-  return isOlder(process.versions.node, oldest)
-    ? failed(found, `Upgrade to Node.js ${oldest} or newer.`)
-    : passed(found);
+  if (isOlder(process.versions.node, oldest)) return failed(found, `Upgrade to Node.js ${oldest} or newer.`);
+  const end = END_OF_LIFE[Number.parseInt(process.versions.node, 10)];
+  if (end === undefined || Date.now() < Date.parse(end)) return passed(found);
+  return warning(`${found}; it has had no security fixes since ${end}`, 'Upgrade to Node.js 24.');
 }
 
 /** Dependencies are pinned to exact versions; other versions were never tested. */

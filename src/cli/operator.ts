@@ -1,5 +1,6 @@
 import { Argument, type Command } from 'commander';
 import { OPERATOR_ROLES, type OperatorLogEntry, type OperatorRole } from '../domain/operators.js';
+import { COMMAND } from '../errors.js';
 import { jsonOption, newestOption, required } from './arguments.js';
 import { type OperationContext, readPages } from './operation.js';
 import type { CommandContext } from './run.js';
@@ -22,7 +23,8 @@ export function addOperatorCommands(program: Command, { define, list }: CommandC
       const { name, role } = await services.operators.addOperator(operator, params.name, params.role);
       return { name, role };
     },
-    print: ({ name, role }) => `Added ${name} as ${role}. Make a link to log in: userdir dashboard --operator ${name}`,
+    print: ({ name, role }) =>
+      `Added ${name} as ${role}. Make a link to log in: ${COMMAND} dashboard --operator ${name}`,
   });
   define(parent, {
     name: 'operator list',
@@ -41,7 +43,7 @@ export function addOperatorCommands(program: Command, { define, list }: CommandC
       listTable(operators, {
         head: ['Name', 'Role', 'Source', 'Created', 'Last seen'],
         cells: (each) => [each.name, each.role, each.source, each.created_at, each.last_seen_at ?? 'never'],
-        none: 'There is no operator yet. Add one: userdir operator add NAME --role admin',
+        none: `There is no operator yet. Add one: ${COMMAND} operator add NAME --role admin`,
       }),
   });
   define(parent, {

@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import type { SecretScope } from '../domain/projects.js';
 import { MAIN_LABEL, SECRET_SCOPES } from '../domain/projects.js';
+import { COMMAND } from '../errors.js';
 import {
   appIdArgument,
   jsonOption,
@@ -43,7 +44,7 @@ export function addProjectCommands(program: Command, context: CommandContext): v
     read: listProjects,
     head: ['ID', 'Name', 'App ID', 'Created', 'Users', 'State'],
     cells: (each) => [each.id, each.name, each.app_id, each.created_at, each.total_user, stateOf(each)],
-    none: 'There is no project yet. Create one: userdir project create --name NAME',
+    none: `There is no project yet. Create one: ${COMMAND} project create --name NAME`,
   });
   addLifecycleCommands(project, context);
   addCellCommands(project, context);

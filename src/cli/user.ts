@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import { userFilter } from '../domain/filters.js';
 import { parseIdentity, snakeCase } from '../domain/identities.js';
 import type { OnConflict } from '../domain/import-format.js';
+import { COMMAND } from '../errors.js';
 import {
   fileArgument,
   jsonOption,
@@ -80,7 +81,7 @@ function addTransferCommands(user: Command, { define }: CommandContext): void {
     run: exportUsers,
     print: ({ exported, bans, cursor }, { project }) => {
       const banned = bans === 0 ? '' : ` and ${counted(bans, 'ban')}`;
-      return `Exported ${counted(exported, 'user')}${banned}.\nWhat changes from now on: userdir changes --project ${project} --after ${cursor}`;
+      return `Exported ${counted(exported, 'user')}${banned}.\nWhat changes from now on: ${COMMAND} changes --project ${project} --after ${cursor}`;
     },
     tellsOnStderr: true,
   });

@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import { changeCursor, changeTypes } from '../domain/changes.js';
 import { parse } from '../domain/filters.js';
 import type { Webhook } from '../domain/webhooks.js';
+import { COMMAND } from '../errors.js';
 import { jsonOption, numberArgument, option, overlapOption, projectOption, required } from './arguments.js';
 import type { OperationContext } from './operation.js';
 import type { CommandContext } from './run.js';
@@ -63,7 +64,7 @@ export function addWebhookCommands(program: Command, { define }: CommandContext)
           webhook.last_delivered_at ?? 'never',
           last === undefined ? '' : (last.error ?? `answered ${last.status}`),
         ],
-        none: 'The project has no webhook. Add one: userdir webhook add --project APP_ID --url URL',
+        none: `The project has no webhook. Add one: ${COMMAND} webhook add --project APP_ID --url URL`,
       }),
   });
   define(webhooks, {

@@ -54,7 +54,7 @@ export function parseConfig(env: Environment): Config {
   ];
   if (faults.length === 0) return Object.freeze(configOf(read.values as SettingValues));
   throw new ConfigError(
-    faults.map(({ sentence }) => sentence),
+    [...new Set(faults.map(({ sentence }) => sentence))],
     faults.map(({ setting }) => setting),
   );
 }
@@ -185,11 +185,10 @@ const OIDC_SETTINGS = ['OIDC_ISSUER', 'OIDC_CLIENT_ID', 'OIDC_CLIENT_SECRET'] as
 /** Single sign-on needs all its settings. */
 function incompleteOidc(given: Environment): Fault[] {
   const missing = OIDC_SETTINGS.filter((name) => !isGiven(given, name));
-  const isWanted = missing.length < OIDC_SETTINGS.length;
-  const faults: Fault[] = (isWanted ? missing : []).map((setting) => ({
-    setting,
-    sentence: `${setting} must be set, because the single sign-on needs ${OIDC_SETTINGS.join(', ')}.`,
-  }));
+  const isHalf = missing.length > 0 && missing.length < OIDC_SETTINGS.length;
+  const sentence = `${missing.join(' and ')} must be set, because the single sign-on needs ${OIDC_SETTINGS.join(', ')}.`;
+  // All of them: without the others, one that is set means nothing.
+  const faults: Fault[] = isHalf ? OIDC_SETTINGS.map((setting) => ({ setting, sentence })) : [];
   const issuer = given['OIDC_ISSUER'];
   if (
     issuer &&

@@ -8,7 +8,7 @@ import { requirePermission } from '../domain/operators.js';
 import type { ProjectScope } from '../domain/projects.js';
 import { extensionsOf } from '../engine/errors.js';
 import type { Parameters } from '../engine/execution.js';
-import { AppError, badInput, fromUnknown } from '../errors.js';
+import { AppError, badInput, COMMAND, fromUnknown } from '../errors.js';
 import type { RunWithAdmission } from '../http/admission.js';
 import { refuseMalformedUrl, reportFailure, setCommonHeaders } from '../http/failures.js';
 import { createPlaces, type Lifetimes } from '../http/lifetime.js';
@@ -58,6 +58,7 @@ export const dashboardPlugin: FastifyPluginAsync<DashboardOptions> = async (app,
 
   app.get('/dashboard/config.json', { schema: { hide: true } }, async () => ({
     sso: config.oidc !== null,
+    command: COMMAND,
     version: VERSION,
   }));
 

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Pool, PoolClient } from 'pg';
+import { COMMAND } from '../errors.js';
 import { withConnection } from './connection.js';
 import type { Database } from './database.js';
 import { isNotPermitted, RefusedError } from './failures.js';
@@ -181,7 +182,7 @@ function refusal(role: string, [next, ...others]: readonly Migration[], reason: 
   const more = others.length === 0 ? '' : ` and ${others.length} more`;
   const lacking = next === undefined ? '' : `the migration ${next.name}${more}`;
   const what = next === undefined ? 'read which migrations are applied' : `apply ${lacking}`;
-  const sentence = `The role ${role} may not ${what}: ${reason}. Run userdir migrate as the owner of the tables.`;
+  const sentence = `The role ${role} may not ${what}: ${reason}. Run ${COMMAND} migrate as the owner of the tables.`;
   return new RefusedError(sentence, lacking, cause);
 }
 

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { PoolClient } from 'pg';
+import { COMMAND } from '../errors.js';
 import { HeldUpError, isConflict, isHeldBack } from './failures.js';
 import type { Migration, Step } from './migration-files.js';
 
@@ -128,7 +129,7 @@ async function untilFree(run: Run, what: string, attempt: () => Promise<void>): 
       const holder = await findHolder(run.client);
       if (performance.now() - startedAt >= run.waitMs)
         throw new HeldUpError(
-          `${what}: other transactions left no moment for it in ${seconds(startedAt)}${holder}. What is done stays done. Run userdir migrate again when they have ended, or with a longer --wait.`,
+          `${what}: other transactions left no moment for it in ${seconds(startedAt)}${holder}. What is done stays done. Run ${COMMAND} migrate again when they have ended, or with a longer --wait.`,
           { cause: error },
         );
       tell(`${what}: waits for other transactions${holder}.`);

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastify';
 import type { Credentials } from '../domain/projects.js';
-import { AppError, unavailable } from '../errors.js';
+import { AppError, COMMAND, unavailable } from '../errors.js';
 import { logIds } from './request-log.js';
 
 /** The credentials of the demo project, for a request that may see them on a page; null for any other. */
@@ -53,7 +53,7 @@ function frontPage(request: FastifyRequest, options: FrontPageOptions): string {
     : `<li><strong>GraphQL</strong><span>At <code>/graphql</code>; the explorer is off (<code>GRAPHIQL</code>).</span></li>`;
   const note = demo
     ? 'These are the credentials of the demo project of this machine: paste a line into a terminal.'
-    : 'Put in the App ID and the App Secret of a project; <code>userdir project create --name NAME</code> creates one.';
+    : `Put in the App ID and the App Secret of a project; <code>${COMMAND} project create --name NAME</code> creates one.`;
   return `<!doctype html>
 <html lang="en">
 <head>

@@ -21,7 +21,7 @@ import {
   requirePermission,
 } from '../domain/operators.js';
 import type { Permission } from '../domain/projects.js';
-import { AppError, show } from '../errors.js';
+import { AppError, COMMAND, show } from '../errors.js';
 import * as sql from './operators.sql.js';
 import { actorNameOf } from './projects.js';
 
@@ -191,7 +191,7 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
       if (names.includes(by.name)) return createLink(by, by.name);
       throw new AppError(
         'NOT_FOUND',
-        `There is no operator ${show(by.name)}. Name one of ${names.slice(0, 20).join(', ')} by --operator, or add one: userdir operator add NAME --role admin`,
+        `There is no operator ${show(by.name)}. Name one of ${names.slice(0, 20).join(', ')} by --operator, or add one: ${COMMAND} operator add NAME --role admin`,
       );
     },
 

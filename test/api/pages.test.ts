@@ -23,7 +23,7 @@ test('without a demo project, both example calls have placeholders, and the page
   expect(status).toBe(200);
   expect(html.match(/service-app-id: &lt;APP_ID&gt;/g)).toHaveLength(2);
   expect(html.match(/service-app-secret: &lt;APP_SECRET&gt;/g)).toHaveLength(2);
-  expect(html).toContain('userdir project create --name NAME');
+  expect(html).toContain('npm run -s userdir -- project create --name NAME');
 });
 
 test('when GraphiQL is off, the page does not link to it', async () => {

@@ -192,7 +192,7 @@ describe.runIf(inject('engine') === 'postgres')('while others use the tables', (
     await expect(run({ waitMs: 500 })).rejects.toMatchObject({
       exitCode: 4,
       message: expect.stringMatching(
-        /^2_sizes, adds a column: other transactions left no moment for it in \d\.\d s; the oldest, of process \d+ and role \w+, open for \d+ s, uses things\. What is done stays done\. Run userdir migrate again/,
+        /^2_sizes, adds a column: other transactions left no moment for it in \d\.\d s; the oldest, of process \d+ and role \w+, open for \d+ s, uses things\. What is done stays done\. Run npm run -s userdir -- migrate again/,
       ),
     });
     await holder.query('COMMIT');

@@ -288,7 +288,7 @@ describe('while no server runs,', () => {
     expect(await userdirJson(empty.env, ['migrate'])).toEqual({ applied: await migrationNames() });
     expect(await userdir(empty.env, ['project', 'list'])).toMatchObject({
       code: 0,
-      stdout: 'There is no project yet. Create one: userdir project create --name NAME\n',
+      stdout: 'There is no project yet. Create one: npm run -s userdir -- project create --name NAME\n',
     });
     await empty.drop();
   });

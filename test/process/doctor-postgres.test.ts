@@ -20,6 +20,7 @@ const HBA = `
 host    all postgres 127.0.0.1/32 trust
 host    all ada      127.0.0.1/32 scram-sha-256
 host    all clear    127.0.0.1/32 password
+host    all nobody   127.0.0.1/32 trust
 hostssl all tls      127.0.0.1/32 scram-sha-256
 hostssl all cert     127.0.0.1/32 cert
 `;
@@ -38,7 +39,12 @@ describe.runIf(inject('engine') === 'embedded' && hasPostgres)('of a PostgreSQL 
     for (const name of ['', ...readdirSync(folder)]) if (uid && gid) chownSync(path(name), uid, gid);
     cluster = await createCluster([`hba_file=${path('pg_hba.conf')}`, `ssl_ca_file=${path('ca.pem')}`]);
     const create = ['ada', 'clear', 'tls', 'cert'].map((role) => `CREATE ROLE ${role} LOGIN PASSWORD '${PASSWORD}'`);
-    await administer(...create, 'CREATE DATABASE closed', 'REVOKE CONNECT ON DATABASE closed FROM public');
+    await administer(
+      ...create,
+      'CREATE ROLE nobody',
+      'CREATE DATABASE closed',
+      'REVOKE CONNECT ON DATABASE closed FROM public',
+    );
   });
   afterAll(async () => {
     await cluster?.drop();
@@ -135,6 +141,7 @@ describe.runIf(inject('engine') === 'embedded' && hasPostgres)('of a PostgreSQL 
         'Put the password',
       ],
       ['a role without a line in pg_hba.conf', 'eve', PASSWORD, '', 'no pg_hba.conf entry for host', 'Add a line'],
+      ['a role that may not log in', 'nobody', '', '', 'is not permitted to log in', 'ALTER ROLE … LOGIN'],
       [
         'a role that may connect with TLS only',
         'tls',
@@ -222,7 +229,20 @@ describe.runIf(inject('engine') === 'embedded' && hasPostgres)('of a PostgreSQL 
       found: 'the server asks for a certificate of the client',
       advice: 'Name it by sslcert and sslkey in DATABASE_URL.',
     });
-    const { stdout } = await userdir({ DATABASE_URL: urlWithTls('tls', TRUSTED) }, ['doctor', '--json']);
+    const own = (certificate: string, key: string) =>
+      urlWithTls('cert', `${TRUSTED}&sslcert=${path(certificate)}&sslkey=${path(key)}`);
+    expect(await examine({ DATABASE_URL: own('good.pem', 'other.key') })).toEqual({
+      found: 'sslkey is not the key of the certificate in sslcert',
+      advice: 'Name a certificate and its own key in DATABASE_URL.',
+    });
+    expect(await examine({ DATABASE_URL: own('good.pem', 'pg_hba.conf') })).toEqual({
+      found: 'a file of sslrootcert, sslcert or sslkey is no certificate or key in PEM',
+      advice: 'Name files in PEM in DATABASE_URL.',
+    });
+    const url = urlWithTls('tls', TRUSTED.replace('verify-full', 'require'));
+    const { stdout, stderr } = await userdir({ DATABASE_URL: url }, ['doctor', '--json']);
+    // Not even the warning that node-postgres has about this mode.
+    expect(stderr).toBe('');
     expect(JSON.parse(stdout).findings.find(({ id }: Json) => id === 'database')).toMatchObject({ status: 'passed' });
   });
 
@@ -230,6 +250,26 @@ describe.runIf(inject('engine') === 'embedded' && hasPostgres)('of a PostgreSQL 
     const { findings } = await userdirJson({ DATABASE_URL: cluster.url }, ['doctor', '--no-totals']);
     return findings.find(({ id }: Json) => id === wanted);
   }
+
+  test('that the role is a superuser, or the owner of the tables', async () => {
+    await userdirJson({ DATABASE_URL: cluster.url }, ['migrate']);
+    expect(await findingOf('role')).toMatchObject({
+      status: 'warning',
+      found: 'the role postgres is a superuser: it may read and change everything there',
+      advice: expect.stringContaining('"PostgreSQL: roles and TLS"'),
+    });
+    const roleOf = async () => {
+      const { stdout } = await userdir({ DATABASE_URL: urlWithTls('tls', TRUSTED) }, ['doctor', '--json']);
+      return JSON.parse(stdout).findings.find(({ id }: Json) => id === 'role');
+    };
+    expect(await roleOf()).toMatchObject({ status: 'passed' });
+    await administer('ALTER TABLE users OWNER TO tls');
+    expect(await roleOf()).toMatchObject({
+      status: 'warning',
+      found: 'the role tls owns the tables: it may change and drop them',
+    });
+    await administer('ALTER TABLE users OWNER TO postgres');
+  });
 
   test('that autovacuum is off, for the server and for tables', async () => {
     await userdirJson({ DATABASE_URL: cluster.url }, ['migrate']);

@@ -45,7 +45,7 @@ describe.runIf(inject('engine') === 'postgres')('the roles', () => {
         const { code, stdout, stderr } = await userdir({ ...service, PORT: '0' }, args);
         expect({ args, code, stdout }).toEqual({ args, code: 1, stdout: '' });
         const [, role, missing] =
-          /^userdir: The role (\S+) may not apply the migration (.*?): (?:permission denied|must be owner).*\. Run userdir migrate as the owner of the tables\.$/m.exec(
+          /^userdir: The role (\S+) may not apply the migration (.*?): (?:permission denied|must be owner).*\. Run npm run -s userdir -- migrate as the owner of the tables\.$/m.exec(
             stderr,
           ) ?? [];
         expect(role).toBe(name);

@@ -232,7 +232,9 @@ describe('a server', () => {
     const process = spawnUserdir({ ...empty.env, PORT: '0', DEMO: 'off' }, ['serve']);
     process.stderr.resume();
     const [text] = await once(process.stdout, 'data');
-    expect(String(text)).toContain('There is no project yet. Create one: userdir project create --name NAME\n');
+    expect(String(text)).toContain(
+      'There is no project yet. Create one: npm run -s userdir -- project create --name NAME\n',
+    );
     process.kill();
     await once(process, 'close');
     expect(await userdir(empty.env, ['project', 'list', '--json'])).toMatchObject({ stdout: '[]\n' });
@@ -240,7 +242,7 @@ describe('a server', () => {
     const again = spawnUserdir({ ...empty.env, PORT: '0', DEMO: 'off' }, ['serve']);
     again.stderr.resume();
     const [banner] = await once(again.stdout, 'data');
-    expect(String(banner)).toContain('\n  1 project. To list them: userdir project list\n');
+    expect(String(banner)).toContain('\n  1 project. To list them: npm run -s userdir -- project list\n');
     again.kill();
     await once(again, 'close');
     await empty.drop();

@@ -157,7 +157,7 @@ test('the reports for people show the state, and the secret once', async () => {
     const [name = '', ...rest] = args;
     return (await userdir(settings, ['webhook', name, '--project', project.app_id, ...rest])).stdout;
   };
-  expect(await run('list')).toContain('The project has no webhook. Add one: userdir webhook add');
+  expect(await run('list')).toContain('The project has no webhook. Add one: npm run -s userdir -- webhook add');
   const added = await run('add', '--url', receiver.url('/people'));
   expect(added).toMatch(/Secret +whsec_/);
   expect(added).toContain('The secret is shown only once.');

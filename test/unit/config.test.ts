@@ -125,9 +125,11 @@ test('every setting is read', () => {
   });
 });
 
+const OIDC = ['OIDC_ISSUER', 'OIDC_CLIENT_ID', 'OIDC_CLIENT_SECRET'];
+
 test.each([
-  [{ OIDC_ISSUER: 'https://login.example.com' }, ['OIDC_CLIENT_ID', 'OIDC_CLIENT_SECRET']],
-  [{ OIDC_CLIENT_ID: 'x', OIDC_CLIENT_SECRET: 'y' }, ['OIDC_ISSUER']],
+  [{ OIDC_ISSUER: 'https://login.example.com' }, OIDC],
+  [{ OIDC_CLIENT_ID: 'x', OIDC_CLIENT_SECRET: 'y' }, OIDC],
   [{ OIDC_ISSUER: 'http://login.example.com', OIDC_CLIENT_ID: 'x', OIDC_CLIENT_SECRET: 'y' }, ['OIDC_ISSUER']],
   [{ OIDC_ROLES: 'king=x' }, ['OIDC_ROLES']],
   [{ OIDC_ROLES: 'admin' }, ['OIDC_ROLES']],

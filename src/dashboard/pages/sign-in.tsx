@@ -7,7 +7,7 @@ import { Button, every, Loading, Problem } from './parts.js';
 const RETURN_TO = 'userdir-return-to';
 
 const failure = signal<Failure | undefined>(undefined);
-const offersSso = signal(false);
+const config = signal({ sso: false, command: 'userdir' });
 
 /** The token of a link that has not reached the service yet. */
 let unused: string | undefined;
@@ -69,8 +69,8 @@ export function SignIn() {
       sessionStorage.setItem(RETURN_TO, location.pathname + location.search);
     fetch('/dashboard/config.json')
       .then((response) => response.json())
-      .then((config: { sso?: boolean }) => {
-        offersSso.value = config.sso === true;
+      .then((answer) => {
+        config.value = answer;
       })
       .catch(() => undefined);
   }, []);
@@ -94,7 +94,7 @@ export function SignIn() {
       ) : (
         <Problem failure={reason} />
       )}
-      {offersSso.value && (
+      {config.value.sso && (
         <p>
           <a class="button primary wide" href="/dashboard/oidc/login">
             Continue with single sign-on
@@ -102,7 +102,7 @@ export function SignIn() {
         </p>
       )}
       <p>On the machine of the service, this prints a link that signs you in:</p>
-      <pre>userdir dashboard --operator NAME</pre>
+      <pre>{config.value.command} dashboard --operator NAME</pre>
       <p class="quiet">An admin can also make a link for you, under Operators.</p>
     </main>
   );
