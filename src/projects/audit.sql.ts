@@ -74,3 +74,22 @@ export async function recordAction(
   const entry = Prisma.sql`SELECT NULL::bigint, ${JSON.stringify(details)}::jsonb`;
   await execute(db, insertAuditEntries(actor, action, entry));
 }
+
+/** Adds the entry of an action that goes on (`id` null), or brings it up to date. Returns its id. */
+export async function recordProgress(
+  tx: Queryable,
+  actor: Actor,
+  action: AuditAction,
+  id: AuditEntry['id'] | null,
+  details: Readonly<Record<string, unknown>>,
+): Promise<AuditEntry['id'] | null> {
+  const text = JSON.stringify(details);
+  const statement =
+    id === null
+      ? insertAuditEntries(actor, action, Prisma.sql`SELECT NULL::bigint, ${text}::jsonb`)
+      : Prisma.sql`
+          UPDATE audit_log SET details = ${text}::jsonb
+          WHERE project_id = ${actor.projectId}::int AND id = ${id}::bigint`;
+  const [entry] = await tx.query<Pick<AuditEntry, 'id'>>(Prisma.sql`${statement} RETURNING id`);
+  return entry?.id ?? null;
+}

@@ -72,9 +72,30 @@ export function fail(report: ImportReport, line: number, reason: string): void {
   const shown = redacted.length <= MAX_REASON_LENGTH ? redacted : `${redacted.slice(0, MAX_REASON_LENGTH)}…`;
   const kind = kindOf(report.error_kinds, shown);
   kind.lines += 1;
-  if (kind.first.length < MAX_EXAMPLES) kind.first.push(line);
-  if (report.errors.length < MAX_REPORTED_ERRORS) report.errors.push({ line, error: kept(shown) });
+  kind.first.push(line);
+  keepLowest(kind.first, MAX_EXAMPLES, (each) => each);
+  report.errors.push({ line, error: kept(shown) });
+  // Lines do not fail in their order: those that are read wrongly come before those that the database refuses.
+  if (report.errors.length >= 2 * MAX_REPORTED_ERRORS) keepLowest(report.errors, MAX_REPORTED_ERRORS, lineOf);
 }
+
+const lineOf = ({ line }: { line: number }) => line;
+
+function keepLowest<Item>(items: Item[], count: number, of: (item: Item) => number): void {
+  items.sort((one, other) => of(one) - of(other));
+  items.splice(count);
+}
+
+/** Brings what is reported into the order of the lines. */
+export function orderReport({ errors, error_kinds }: ImportReport): void {
+  keepLowest(errors, MAX_REPORTED_ERRORS, lineOf);
+  const isRest = ({ error }: ErrorKind) => Number(error === OTHER_ERRORS);
+  error_kinds.sort((one, other) => isRest(one) - isRest(other) || (one.first[0] ?? 0) - (other.first[0] ?? 0));
+}
+
+/** By identity: the first line of it. Of so many identities, so that the memory does not grow with the input. */
+export type FirstLines = Map<string, number>;
+const MAX_FIRST_LINES = 100_000;
 
 function kindOf(kinds: ErrorKind[], error: string): ErrorKind {
   const isFull = kinds.length >= MAX_ERROR_KINDS;
@@ -121,11 +142,12 @@ export async function writeBatch(
   { bans, parts }: PreparedBatch,
   report: ImportReport,
   onConflict: OnConflict,
+  firstLines: FirstLines,
 ): Promise<void> {
   if (bans.length > 0) report.bans = (report.bans ?? 0) + (await importBans(db, projectId, bans));
   for (const part of parts) {
     if (onConflict === 'update') await updateByHalves(part);
-    else await addPart(db, projectId, part, report, onConflict);
+    else await addPart(db, projectId, part, report, onConflict, firstLines);
   }
 
   /**
@@ -148,6 +170,7 @@ async function addPart(
   { lines, rows }: PreparedPart,
   report: ImportReport,
   onConflict: 'skip' | 'fail',
+  firstLines: FirstLines,
 ): Promise<void> {
   const left = (await addUsers(tx, projectId, rows)).map((place) => lines[place - 1] as UserLine);
   report.imported += lines.length - left.length;
@@ -156,9 +179,20 @@ async function addPart(
   const taken = new Set(await findTaken(tx, projectId, records));
   for (const [index, { line, record }] of left.entries()) {
     const identity = `auth_method ${JSON.stringify(record.authMethod)} and this auth_value`;
+    const first = firstLines.get(identityOf({ line, record }));
     if (taken.has(index + 1)) fail(report, line, externalIdTaken().message);
-    else if (onConflict === 'fail') fail(report, line, `A user with ${identity} exists already.`);
-    else report.skipped += 1;
+    else if (onConflict === 'skip') report.skipped += 1;
+    else if (first !== undefined) fail(report, line, `Line ${first} has the same auth_method and auth_value.`);
+    else fail(report, line, `A user with ${identity} exists already.`);
+  }
+  if (onConflict === 'fail') rememberLines(firstLines, lines);
+}
+
+function rememberLines(firstLines: FirstLines, lines: readonly UserLine[]): void {
+  for (const each of lines) {
+    if (firstLines.size >= MAX_FIRST_LINES) return;
+    const identity = identityOf(each);
+    if (!firstLines.has(identity)) firstLines.set(identity, each.line);
   }
 }
 

@@ -20,14 +20,16 @@ import {
   type Stored,
   splitLines,
 } from '../domain/import-format.js';
-import type { ProjectScope } from '../domain/projects.js';
+import type { AuditEntry, ProjectScope } from '../domain/projects.js';
 import { fromUnknown, unavailable } from '../errors.js';
 import { findSnapshotCursor } from '../feed/changes.js';
-import { recordAction } from '../projects/audit.sql.js';
+import { recordAction, recordProgress } from '../projects/audit.sql.js';
 import { exportBans } from './bans.sql.js';
 import {
+  type FirstLines,
   fail,
   type ImportReport,
+  orderReport,
   type ParsedLine,
   type PreparedBatch,
   prepareBatch,
@@ -102,6 +104,9 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
         ...{ skipped: 0, failed: 0, errors: [], error_kinds: [] },
       };
       const actor = scope.actorFor('operate', options.requestId ?? null);
+      const firstLines: FirstLines = new Map();
+      /** The entry of this import in the audit trail, once it has one. */
+      let entry: AuditEntry['id'] | null = null;
       const batchesOf = (from: AsyncIterable<Buffer>, pass: Pass) =>
         readAhead(preparedBatches(parsedBatches(from, report, options, pass)));
       const alone = (work: (tx: Queryable) => Promise<void>) => withoutImport(db, actor.projectId, options, work);
@@ -110,22 +115,21 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
       } else if (isStored(input)) await importAll(input, input);
       else await spool.withFile((file) => importAll(file, kept(input, file)));
       await foldAndVacuum(scope, report.imported - report.unchanged + (report.bans ?? 0));
-      report.errors.sort((a, b) => a.line - b.line);
-      for (const { first } of report.error_kinds) first.sort((a, b) => a - b);
+      orderReport(report);
       return report;
 
-      /** Imports the batches of one transaction, with its audit entry. */
+      /** Imports the batches of one transaction. The first adds the audit entry of the import, the next ones bring it up to date. */
       async function write(tx: Queryable, parts: Iterable<PreparedBatch> | AsyncIterable<PreparedBatch>) {
-        const { imported, skipped, bans = 0 } = report;
-        for await (const part of parts) await writeBatch(tx, actor.projectId, part, report, options.onConflict);
-        const banned = (report.bans ?? 0) - bans;
-        if (report.imported === imported && banned === 0) return;
+        const { imported, bans = 0 } = report;
+        for await (const part of parts)
+          await writeBatch(tx, actor.projectId, part, report, options.onConflict, firstLines);
+        if (report.imported === imported && (report.bans ?? 0) === bans) return;
         const details = {
-          imported: report.imported - imported,
-          skipped: report.skipped - skipped,
-          ...(banned > 0 && { bans: banned }),
+          imported: report.imported,
+          skipped: report.skipped,
+          ...(report.bans && { bans: report.bans }),
         };
-        await recordAction(tx, actor, 'import', details);
+        entry = await recordProgress(tx, actor, 'import', entry, details);
       }
       /** Imports all of `stored` or nothing, once `checked`, which has the same bytes, has been read without a fault. */
       async function importAll(stored: Stored, checked: AsyncIterable<Buffer>) {

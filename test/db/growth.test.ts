@@ -139,6 +139,9 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
       );
     },
     recordAction: (db, at) => audit.recordAction(db, actor(at), 'export', {}),
+    recordProgress: about(10, (db, at) =>
+      each([null, 1] as const, (id) => audit.recordProgress(db, actor(at), 'import', id, {})),
+    ),
   },
   bans: {
     deleteBan: (db, at) => bans.deleteBan(db, actor(at), identity(at)),

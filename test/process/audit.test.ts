@@ -102,9 +102,13 @@ test('an import is recorded with its counts if it wrote a user, and not if it wa
   expect((await importUsers(project, `${emailUser('a')}{}\n`, '--skip-invalid')).code).toBe(0);
   expect((await importUsers(project, ['a', 'b'].map(emailUser).join(''), '--on-conflict', 'skip')).code).toBe(0);
   expect((await importUsers(project, emailUser('b'), '--on-conflict', 'skip')).code).toBe(0);
+  // One entry, however many transactions it takes.
+  const many = Array.from({ length: 2_100 }, (_, index) => emailUser(`many${index}`)).join('');
+  expect((await importUsers(project, `{}\n${many}`, '--skip-invalid')).code).toBe(0);
   expect(await trail(project)).toEqual([
     entry('import', { details: { imported: 1, skipped: 0 } }),
     entry('import', { details: { imported: 1, skipped: 1 } }),
+    entry('import', { details: { imported: 2_100, skipped: 0 } }),
   ]);
 });
 

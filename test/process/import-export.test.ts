@@ -134,6 +134,24 @@ describe('beside a running server,', () => {
     expect(await listUsers(server.url, project)).toEqual([]);
   });
 
+  test('errors are in the order of the lines, and a double names the first of its lines', async () => {
+    const project = await createProject();
+    await importLines(project, Buffer.from(`${JSON.stringify(email('known'))}\n`));
+    const names = ['known', 'a', 'b', 'a', 'known', 'A', 'c'];
+    const lines = names.map((name) => JSON.stringify(email(name)));
+    const { report } = await importLines(project, Buffer.from([...lines, '{}', ''].join('\n')), '--skip-invalid');
+    const exists = 'A user with auth_method "email" and this auth_value exists already.';
+    const double = 'Line 2 has the same auth_method and auth_value.';
+    expect(report.errors.slice(0, 4)).toEqual([
+      { line: 1, error: exists },
+      { line: 4, error: double },
+      { line: 5, error: 'Line 1 has the same auth_method and auth_value.' },
+      { line: 6, error: double },
+    ]);
+    expect(report.errors[4].line).toBe(8);
+    expect(report.error_kinds.map(({ first }: Json) => first[0])).toEqual([1, 4, 5, 8]);
+  });
+
   test('--skip-invalid imports valid lines with any line ending, and reports each invalid line', async () => {
     const project = await createProject();
     const good = (name: string) => JSON.stringify(email(name));
