@@ -10,6 +10,7 @@ import { type DataDirLock, type DataDirLostError, type LockOptions, lockDataDir 
 import { type MigrateOptions, migrate } from './db/migrate.js';
 import type { Tell } from './db/migration-steps.js';
 import { type OutdatedError, type Release, readRelease, requireUsable, watchRelease } from './db/release.js';
+import { docsAt } from './errors.js';
 import { createChanges } from './feed/changes.js';
 import { createWebhooks } from './feed/webhooks.js';
 import { createAudit } from './projects/audit.js';
@@ -214,6 +215,7 @@ function createServices(db: Database, config: ServicesConfig, onFailure: OnFailu
     statistics: createStatistics(db, totals),
     accounts: createAccounts(db),
     receipts,
+    docsOf: docsAt(issuer),
     wallets: createWallets(db, receipts),
     logins: createLogins(db, totals),
     transfers: createTransfers(db, totals, spool),

@@ -162,6 +162,14 @@ export function isErrorCode(code: unknown): code is ErrorCode {
   return typeof code === 'string' && Object.hasOwn(MEANINGS, code);
 }
 
+/** The address of what a code means. */
+export type DocsOf = (code: ErrorCode) => string;
+
+/** The addresses of a service: paths, with PUBLIC_URL before them where it is set. */
+export function docsAt(publicUrl: string | null): DocsOf {
+  return (code) => `${publicUrl ?? ''}/docs/errors#${code}`;
+}
+
 const MASKED_MESSAGE = 'The service could not complete the request.';
 
 export class AppError extends Error {

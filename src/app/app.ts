@@ -1,12 +1,14 @@
 import { randomUUID } from 'node:crypto';
+import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
 import { VERSION } from '../config/build.js';
 import type { Config } from '../config/config.js';
 import type { Context } from '../context.js';
 import type { Check } from '../dashboard/builder.js';
-import { redact, unavailable } from '../errors.js';
+import { type DocsOf, redact, unavailable } from '../errors.js';
 import { graphqlPlugin } from '../graphql/plugin.js';
+import { guidesPlugin } from '../guides/guides.js';
 import { type AdmissionOptions, admitRequests, createAdmission, type QueuedRequest } from '../http/admission.js';
 import { createAuthenticate } from '../http/authentication.js';
 import { jsonBodyParser } from '../http/body.js';
@@ -106,7 +108,7 @@ export async function createServer({
     rewriteUrl: ({ url = '/' }) => routableUrl(url),
     routerOptions: { maxParamLength: MAX_URL_LENGTH },
     frameworkErrors: sendFailure,
-    clientErrorHandler: refuseMalformedHttp,
+    clientErrorHandler: (error, socket) => refuseMalformedHttp(error, socket as Socket, services.docsOf),
     // answerUnusualRequests refuses a request that has no Host header.
     http: {
       requireHostHeader: false,
@@ -120,6 +122,7 @@ export async function createServer({
     done();
   });
   decorateRequests(app);
+  app.decorate('docsOf', services.docsOf);
   answerUnusualRequests(app);
   limitRequestTime(app, { timeoutMs: config.requestTimeoutMs, unreadMs });
   const admission = createAdmission(admissionOptions, eventLoop);
@@ -189,6 +192,7 @@ export async function createServer({
     const status = createStatus({ admission, pool: context.db.pool, isEmbedded, examine });
     await app.register(dashboardPlugin, { config, services, status, runWithAdmission, lifetimes, requireOpen });
   }
+  await app.register(guidesPlugin, { graphiql: config.graphiql, demoCredentials });
   await app.register(frontPagePlugin, {
     graphiql: config.graphiql,
     dashboard: config.dashboard,
@@ -292,6 +296,8 @@ declare module 'fastify' {
   }
 
   interface FastifyInstance {
+    /** Where the code of an error is explained. */
+    docsOf: DocsOf;
     /** From now on the service is not ready, and each connection that it has ends with its next answer. It accepts new ones. */
     drain(): void;
     /** Resolves when no new connections are accepted. `turn` lets the process that accepts them take what waits; by default it is this one. */

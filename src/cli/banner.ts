@@ -46,7 +46,8 @@ ${firstRequest(url, demo)}
 
     Start here  ${url}${dashboard}
     GraphQL     ${url}/graphql${graphiql}
-    REST        ${url}/server (reference: ${url}/docs)
+    Guides      ${url}/docs
+    REST        ${url}/server (reference: ${url}/docs/reference)
     Health      ${url}/readyz${metrics}
     Database    ${database}${workers}
 ${credentials}

@@ -121,7 +121,7 @@ function serveGraphQL(app: FastifyInstance, sessions: Sessions, options: Dashboa
       reply
         .code(status)
         .headers(headers)
-        .send({ errors: [{ message, extensions: extensionsOf(failure) }] });
+        .send({ errors: [{ message, extensions: extensionsOf(failure, {}) }] });
     },
   });
 }

@@ -1,10 +1,11 @@
 import { type GraphQLSchema, parse } from 'graphql';
 import { createYoga, type Plugin } from 'graphql-yoga';
 import { RETRY_SOON } from '../errors.js';
+import { helpHeader } from '../http/failures.js';
 import type { LoggedOperation } from '../http/request-log.js';
 import type { EngineContext } from './cost.js';
 import type { DocumentCache } from './documents.js';
-import { toGraphQLError, toGraphQLErrors } from './errors.js';
+import { type ErrorTerms, toGraphQLError, toGraphQLErrors } from './errors.js';
 import { executeRequest, type PreparedRequest, tooLarge } from './execution.js';
 
 /** The answer to a GraphQL request over HTTP. */
@@ -31,15 +32,15 @@ interface ServerContext {
   readonly context: EngineContext;
 }
 
-/** Answers prepared requests. `onFailure` is told of errors that belong to no resolver. */
-export function createAnswerer(schema: GraphQLSchema, documents: DocumentCache, onFailure: (cause: unknown) => void) {
+/** Answers prepared requests. `terms` are for errors that belong to no resolver. */
+export function createAnswerer(schema: GraphQLSchema, documents: DocumentCache, terms: ErrorTerms) {
   const yoga = createYoga<ServerContext, EngineContext>({
     schema,
     context: ({ context }) => context,
     parserAndValidationCache: false,
-    plugins: [usePreparedRequest()],
+    plugins: [usePreparedRequest(terms)],
     // executeRequest masks the errors of resolvers, because it knows the request.
-    maskedErrors: { maskError: (error: unknown) => toGraphQLError(error, ({ cause }) => onFailure(cause)) },
+    maskedErrors: { maskError: (error: unknown) => toGraphQLError(error, terms) },
     // Yoga would log each refused request as an error, with the refused value.
     logging: false,
     graphiql: false,
@@ -69,11 +70,18 @@ export function createAnswerer(schema: GraphQLSchema, documents: DocumentCache, 
         body === null
           ? await answerByYoga(request, prepared, context)
           : { status: 200, headers: { 'content-type': `${request.accept}; charset=utf-8` }, body };
-      if (!prepared.isUnavailable) return answer;
-      return { ...answer, status: 503, headers: { ...answer.headers, ...RETRY_SOON } };
+      if (prepared.isUnavailable)
+        return refuse({ ...answer, status: 503, headers: { ...answer.headers, ...RETRY_SOON } });
+      return answer.status < 400 ? answer : refuse(answer);
     },
     dispose: async () => yoga.dispose(),
   };
+}
+
+/** The answer of a request that failed as a whole, with the header that leads to the documentation of its error. */
+function refuse({ status, headers, body }: Answer): Answer {
+  const docs = JSON.parse(body).errors[0].extensions.docs;
+  return { status, headers: { ...headers, ...(docs !== undefined && helpHeader(docs)) }, body };
 }
 
 /** Stands for a document that is not valid. Yoga answers the errors of its validation and does not read it. */
@@ -84,7 +92,7 @@ const NO_DOCUMENT = parse('{ __typename }');
  * Yoga's own executor answers fields in the order in which they resolve. The specification asks for the order of the
  * query (section 7.2.2).
  */
-function usePreparedRequest(): Plugin {
+function usePreparedRequest(terms: ErrorTerms): Plugin {
   const preparedOf = (context: unknown) => (context as ServerContext).prepared;
   const execute = (context: unknown) => executeRequest(preparedOf(context), context as EngineContext);
   return {
@@ -102,7 +110,7 @@ function usePreparedRequest(): Plugin {
     },
     onValidate({ context, setResult }) {
       // Yoga does not mask validation errors.
-      setResult(toGraphQLErrors(preparedOf(context).document.errors, () => undefined));
+      setResult(toGraphQLErrors(preparedOf(context).document.errors, terms));
     },
     onExecute: ({ args, setExecuteFn }) => setExecuteFn(() => execute(args.contextValue)),
     // A subscription that is refused: others do not come here (graphql/plugin.ts).

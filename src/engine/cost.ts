@@ -15,7 +15,7 @@ import {
   TypeNameMetaFieldDef,
   type ValueNode,
 } from 'graphql';
-import type { AppError } from '../errors.js';
+import type { ErrorTerms } from './errors.js';
 import { fragmentsOf, type Limits, rootFieldsOf } from './limits.js';
 import { nodeProperty, objectTypeOf, setDefinition } from './nodes.js';
 
@@ -70,7 +70,7 @@ export function declaredCost({ extensions }: Pick<GraphQLField<unknown, unknown>
 export type Outcome = { readonly value: unknown } | { readonly error: unknown };
 
 /** What the engine needs of the context of a schema's resolvers. */
-export interface EngineContext {
+export interface EngineContext extends ErrorTerms {
   /** The App ID of the project whose turn of the event loop the work takes. */
   readonly project: string;
   /** Whether the operation may take long: its fields begin in several turns of the event loop then. */
@@ -83,8 +83,6 @@ export interface EngineContext {
    */
   readonly again: (outcome?: Outcome) => EngineContext;
   readonly outcome?: Outcome | undefined;
-  /** Is told of an error of a resolver as an operator should know of it. */
-  readonly report: (failure: AppError) => void;
 }
 
 /** A schema, what its documents may have, and what its fields cost. */

@@ -2,6 +2,7 @@ import type { GraphQLSchema } from 'graphql';
 import { createAnswerer } from './answer.js';
 import { declaredCost, type LimitedSchema } from './cost.js';
 import { createDocumentCache, type DocumentCache, readDocument } from './documents.js';
+import type { ErrorTerms } from './errors.js';
 import { executeRequest, prepareRequest } from './execution.js';
 import { LIMITS } from './limits.js';
 
@@ -22,7 +23,6 @@ export function createEngine(
     createDocumentCache: () => createDocumentCache(on),
     prepareRequest,
     executeRequest,
-    createAnswerer: (documents: DocumentCache, onFailure: (cause: unknown) => void) =>
-      createAnswerer(schema, documents, onFailure),
+    createAnswerer: (documents: DocumentCache, terms: ErrorTerms) => createAnswerer(schema, documents, terms),
   };
 }

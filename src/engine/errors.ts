@@ -1,5 +1,5 @@
 import { type ASTNode, GraphQLError, getNamedType, isInputObjectType } from 'graphql';
-import { type AppError, fromUnknown, isErrorCode, redact } from '../errors.js';
+import { type AppError, type DocsOf, type ErrorCode, fromUnknown, isErrorCode, redact } from '../errors.js';
 import { MAX_ERRORS } from './limits.js';
 import { definitionOf } from './nodes.js';
 
@@ -9,9 +9,17 @@ const MESSAGE_LENGTH = 500;
 /** A value in such a message that is too long to be shown whole. */
 const LONG_VALUE = /"((?:[^"\\]|\\.){200})(?:[^"\\]|\\.)+"?/gs;
 
-/** The errors of an execution as the caller may see them. `report` gets those that the operator should know. */
-export function toGraphQLErrors(errors: readonly unknown[], report: (failure: AppError) => void): GraphQLError[] {
-  const shown = errors.slice(0, MAX_ERRORS).map((error) => toGraphQLError(error, report));
+/** What becomes of the errors of a request. */
+export interface ErrorTerms {
+  /** Gets those that the operator should know. */
+  readonly report: (failure: AppError) => void;
+  /** Absent where callers have no documentation of the codes. */
+  readonly docsOf?: DocsOf | undefined;
+}
+
+/** The errors of an execution as the caller may see them. */
+export function toGraphQLErrors(errors: readonly unknown[], terms: ErrorTerms): GraphQLError[] {
+  const shown = errors.slice(0, MAX_ERRORS).map((error) => toGraphQLError(error, terms));
   const last = shown.at(-1);
   if (errors.length === shown.length || last === undefined) return shown;
   const message = `${last.message} (More errors are not shown.)`;
@@ -19,13 +27,13 @@ export function toGraphQLErrors(errors: readonly unknown[], report: (failure: Ap
 }
 
 /**
- * An error of an execution as the caller may see it: the public message, its position, `extensions.code` and, if the value of an
- * argument was refused, `extensions.argument`. `report` gets an error that the operator should know.
+ * An error of an execution as the caller may see it: the public message, its position, `extensions.code`, `extensions.docs` and, if the
+ * value of an argument was refused, `extensions.argument`.
  */
-export function toGraphQLError(error: unknown, report: (failure: AppError) => void): GraphQLError {
-  if (!(error instanceof GraphQLError)) return asGraphQLError(error, undefined, report);
+export function toGraphQLError(error: unknown, terms: ErrorTerms): GraphQLError {
+  if (!(error instanceof GraphQLError)) return asGraphQLError(error, undefined, terms);
   if (error.originalError !== undefined && !(error.originalError instanceof GraphQLError)) {
-    return asGraphQLError(error.originalError, error, report);
+    return asGraphQLError(error.originalError, error, terms);
   }
   if (isErrorCode(error.extensions['code'])) return error;
   // An error of GraphQL.js or Yoga about the request: its form, syntax or validity, or a value that does not fit its type. Their
@@ -36,7 +44,7 @@ export function toGraphQLError(error: unknown, report: (failure: AppError) => vo
     extensions: {
       // Only a request that was not executed has a status. A field that fails does not change it.
       ...(error.path === undefined && { http }),
-      code: http.status === 405 ? 'METHOD_NOT_ALLOWED' : 'BAD_USER_INPUT',
+      ...codeOf(http.status === 405 ? 'METHOD_NOT_ALLOWED' : 'BAD_USER_INPUT', terms),
     },
   });
 }
@@ -52,23 +60,24 @@ function shorten(message: string): string {
   return text.length > MESSAGE_LENGTH ? `${text.slice(0, MESSAGE_LENGTH).replace(/[\ud800-\udbff]$/, '')}…` : text;
 }
 
-function asGraphQLError(
-  error: unknown,
-  wrapper: GraphQLError | undefined,
-  report: (failure: AppError) => void,
-): GraphQLError {
+function asGraphQLError(error: unknown, wrapper: GraphQLError | undefined, terms: ErrorTerms): GraphQLError {
   const failure = fromUnknown(error);
-  if (failure.status >= 500) report(failure);
+  if (failure.status >= 500) terms.report(failure);
   const argument = failure.code === 'BAD_USER_INPUT' ? argumentAtFault(failure.message, wrapper?.nodes?.[0]) : null;
   return new GraphQLError(failure.publicMessage, {
     ...(wrapper && positionOf(wrapper)),
-    extensions: { ...extensionsOf(failure), ...(argument !== null && { argument }) },
+    extensions: { ...extensionsOf(failure, terms), ...(argument !== null && { argument }) },
   });
 }
 
 /** What the error of a failure says to programs: its code and, as the header Retry-After, the seconds to wait before a retry. */
-export function extensionsOf({ code, retryAfter }: AppError) {
-  return { code, ...(retryAfter !== null && { retryAfter }) };
+export function extensionsOf({ code, retryAfter }: AppError, terms: Pick<ErrorTerms, 'docsOf'>) {
+  return { ...codeOf(code, terms), ...(retryAfter !== null && { retryAfter }) };
+}
+
+/** A code, and where its documentation is. */
+export function codeOf(code: ErrorCode, { docsOf }: Pick<ErrorTerms, 'docsOf'>) {
+  return { code, ...(docsOf !== undefined && { docs: docsOf(code) }) };
 }
 
 function positionOf({ nodes, source, positions, path }: GraphQLError) {

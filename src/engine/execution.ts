@@ -5,7 +5,7 @@ import { isSliceOver, nextSlice } from '../http/threads.js';
 import { withSpan } from '../telemetry/request-trace.js';
 import { COST_PER_UNIT, chargingForRows, declaredCost, type EngineContext } from './cost.js';
 import type { KnownOperation, ReadDocument } from './documents.js';
-import { BAD_REQUEST, toGraphQLErrors } from './errors.js';
+import { BAD_REQUEST, type ErrorTerms, toGraphQLErrors } from './errors.js';
 import { beyond, LIMITS, limitExceeded } from './limits.js';
 
 /** The parameters of a GraphQL request, from a body or a URL. */
@@ -85,10 +85,7 @@ function asBadRequest({ message, nodes }: GraphQLError): GraphQLError {
 }
 
 /** Executes a prepared request with GraphQL.js. A result without `data` is a refusal. */
-export async function executeRequest(
-  request: PreparedRequest,
-  context: Pick<EngineContext, 'report'>,
-): Promise<ExecutionResult> {
+export async function executeRequest(request: PreparedRequest, context: ErrorTerms): Promise<ExecutionResult> {
   const { document, operation, operationName, variables = {} } = request;
   if (document.tree === null || request.refusal !== null) return refusalOf(request, context);
   const result = await execute({
@@ -102,14 +99,14 @@ export async function executeRequest(
   if (request.refusal === null && isTooLarge(result)) request.refusal = [tooLarge()];
   if (request.refusal !== null) return refusalOf(request, context);
   if (result.errors === undefined) return result;
-  const errors = toGraphQLErrors(result.errors, context.report);
+  const errors = toGraphQLErrors(result.errors, context);
   const isEmpty = Object.values(result.data ?? {}).every((value) => value === null);
   request.isUnavailable = isEmpty && errors.some(({ extensions }) => extensions['code'] === 'UNAVAILABLE');
   return { ...result, errors };
 }
 
-function refusalOf({ refusal, document }: PreparedRequest, { report }: Pick<EngineContext, 'report'>): ExecutionResult {
-  return { errors: toGraphQLErrors(refusal ?? document.errors, report) };
+function refusalOf({ refusal, document }: PreparedRequest, terms: ErrorTerms): ExecutionResult {
+  return { errors: toGraphQLErrors(refusal ?? document.errors, terms) };
 }
 
 /** The error for an answer that is too large to be sent. */

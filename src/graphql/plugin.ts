@@ -10,7 +10,7 @@ import { AppError, badInput } from '../errors.js';
 import type { RunWithAdmission } from '../http/admission.js';
 import { type Authenticate, authenticated, stillAuthenticated } from '../http/authentication.js';
 import { jsonBodyParser, parseJson, parseWithAdmission, takeArrivedBody } from '../http/body.js';
-import { failureOf, refuseMalformedUrl, reportFailure } from '../http/failures.js';
+import { failureOf, helpHeader, refuseMalformedUrl, reportFailure } from '../http/failures.js';
 import type { Streams } from '../http/lifetime.js';
 import { accepts, EVENT_STREAM, JSON_TYPE, preferredType } from '../http/media-types.js';
 import type { DemoCredentials } from '../http/public-routes.js';
@@ -54,7 +54,10 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
   const documents = engine.createDocumentCache();
   const persisted = createPersistedQueries();
   const reader = createRequestReader(documents, persisted, secondThread);
-  const answerer = engine.createAnswerer(documents, (err) => app.log.error({ err }, 'A request failed.'));
+  const answerer = engine.createAnswerer(documents, {
+    report: ({ cause: err }) => app.log.error({ err }, 'A request failed.'),
+    docsOf: services.docsOf,
+  });
   const shared = documentsDir === null ? new Map<string, string>() : await readDocumentsDir(documentsDir);
   await warmDocuments(documents, '', shared);
   const findText = createTextFinder({ registered: services.documents, shared, persisted, runWithAdmission });
@@ -69,10 +72,14 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
     const failure = failureOf(error, request);
     reportFailure(failure, request);
     const type = mediaTypeOf(request.raw.headers.accept);
-    const body = { errors: [{ message: failure.publicMessage, extensions: extensionsOf(failure) }] };
+    const body = { errors: [{ message: failure.publicMessage, extensions: extensionsOf(failure, services) }] };
     return reply
       .code(statusOf(failure, type))
-      .headers({ ...failure.headers, 'content-type': `${type}; charset=utf-8` })
+      .headers({
+        ...helpHeader(services.docsOf(failure.code)),
+        ...failure.headers,
+        'content-type': `${type}; charset=utf-8`,
+      })
       .send(JSON.stringify(body));
   });
   app.addHook('preHandler', stillAuthenticated(authenticate));

@@ -255,7 +255,7 @@ export async function warmDocuments(cache: DocumentCache, appId: string, documen
 /** What keeps a document from being registered: a sentence for each fault, with its line. */
 export function findFaults(text: string): string[] {
   const { errors, operations } = engine.readDocument(text);
-  const invalid = toGraphQLErrors(errors, () => undefined).map(({ message, locations }) => {
+  const invalid = toGraphQLErrors(errors, { report: () => undefined }).map(({ message, locations }) => {
     const line = locations?.[0]?.line;
     return line === undefined ? message : `line ${line}: ${message}`;
   });

@@ -30,7 +30,10 @@ export interface ThreadAnswer extends PlainData {
 /** Answers what the first thread hands over. `onFailure` is told of errors that belong to no resolver. */
 export function createThreadAnswerer(services: Services, onFailure: (cause: unknown) => void) {
   const documents = engine.createDocumentCache();
-  const answerer = engine.createAnswerer(documents, onFailure);
+  const answerer = engine.createAnswerer(documents, {
+    report: ({ cause }) => onFailure(cause),
+    docsOf: services.docsOf,
+  });
   const decoder = new TextDecoder();
   const encoder = new TextEncoder();
 

@@ -4,7 +4,7 @@ import type { Services } from '../context.js';
 import type { Change } from '../domain/changes.js';
 import { LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';
 import type { DocumentCache } from '../engine/documents.js';
-import { toGraphQLError, toGraphQLErrors } from '../engine/errors.js';
+import { codeOf, type ErrorTerms, toGraphQLError, toGraphQLErrors } from '../engine/errors.js';
 import {
   isTooLarge,
   type PreparedRequest,
@@ -51,11 +51,11 @@ export async function* subscriptionEvents(
   subscription: Subscription,
   options: SubscriptionOptions,
 ): AsyncGenerator<string, void> {
-  const { stream, requester } = options;
-  const { report } = requester;
+  const { stream, requester, services } = options;
+  const terms = { report: requester.report, docsOf: services.docsOf };
   try {
     const changes = await open(subscription, options);
-    if (!(Symbol.asyncIterator in changes)) yield next(changes, report);
+    if (!(Symbol.asyncIterator in changes)) yield next(changes, terms);
     else {
       // From here on no change is missed, also without a cursor.
       yield HEARTBEAT;
@@ -65,7 +65,7 @@ export async function* subscriptionEvents(
   } catch (error) {
     // The client has gone.
     if (stream.isGone()) return;
-    yield next({ errors: [toGraphQLError(error, report)] }, report);
+    yield next({ errors: [toGraphQLError(error, terms)] }, terms);
   }
   yield 'event: complete\ndata:\n\n';
 }
@@ -99,7 +99,8 @@ async function eventOf(
       return await stream.admit(async (scope, addWeight) => {
         const now = { ...requester, scope, addWeight };
         const prepared = prepare(subscription, documents, now);
-        return next(await executeFor(change, prepared, contextOf(now, prepared, services)), requester.report);
+        const context = contextOf(now, prepared, services);
+        return next(await executeFor(change, prepared, context), context);
       }, weightOfCost(subscription.cost));
     } catch (error) {
       if (!(error instanceof AppError && error.code === 'UNAVAILABLE') || stream.signal.aborted) throw error;
@@ -117,7 +118,7 @@ async function executeFor(
   const result = await execute({ ...argumentsOf(prepared, context), rootValue: change });
   if (prepared.refusal === null && !isTooLarge(result)) return result;
   const message = `event: got more, expected at most ${LARGEST_ANSWER_BYTES} bytes. Ask for fewer fields of the user.`;
-  const user = new GraphQLError(message, { extensions: { code: 'BAD_USER_INPUT', cursor: change.id } });
+  const user = new GraphQLError(message, { extensions: { ...codeOf('BAD_USER_INPUT', context), cursor: change.id } });
   return execute({ ...argumentsOf(prepared, context), rootValue: { ...change, user } });
 }
 
@@ -131,7 +132,7 @@ function argumentsOf({ document, operationName, variables = {} }: PreparedReques
   } satisfies ExecutionArgs;
 }
 
-function next(result: ExecutionResult, report: GraphQLContext['report']): string {
-  const shown = result.errors ? { ...result, errors: toGraphQLErrors(result.errors, report) } : result;
+function next(result: ExecutionResult, terms: ErrorTerms): string {
+  const shown = result.errors ? { ...result, errors: toGraphQLErrors(result.errors, terms) } : result;
   return `event: next\ndata: ${JSON.stringify(shown)}\n\n`;
 }

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { type IncomingMessage, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { AppError, badInput, type ErrorCode, expected, fromUnknown } from '../errors.js';
+import { AppError, badInput, type DocsOf, type ErrorCode, expected, fromUnknown } from '../errors.js';
 import { currentAnswer, endGently } from './connections.js';
 import { JSON_TYPE } from './media-types.js';
 import { logIds } from './request-log.js';
@@ -18,9 +18,14 @@ export function reportFailure(failure: AppError, request: FastifyRequest, messag
   else if (failure.code === 'UNAVAILABLE' && failure.cause !== undefined) request.log.warn(entry, message);
 }
 
-/** The header of every failure outside GraphQL, with the code that GraphQL has in `extensions.code`. */
-export function codeHeader(code: ErrorCode): { 'userdir-error-code': ErrorCode } {
-  return { 'userdir-error-code': code };
+/** The headers of every failure outside GraphQL: what GraphQL has in `extensions.code` and `extensions.docs`. */
+export function codeHeaders(code: ErrorCode, docsOf: DocsOf): Record<string, string> {
+  return { 'userdir-error-code': code, ...helpHeader(docsOf(code)) };
+}
+
+/** Leads to the documentation of a failure. */
+export function helpHeader(docs: string): { link: string } {
+  return { link: `<${docs}>; rel="help"` };
 }
 
 /** Any thrown value as an AppError, with what the request says of its body where that is the fault. */
@@ -37,7 +42,7 @@ export function sendFailure(error: unknown, request: FastifyRequest, reply: Fast
   setCommonHeaders(request, reply);
   reply
     .code(failure.status)
-    .headers({ ...codeHeader(failure.code), ...failure.headers })
+    .headers({ ...codeHeaders(failure.code, request.server.docsOf), ...failure.headers })
     .type('application/json; charset=utf-8');
   reply.serializer(JSON.stringify).send({ error: failure.publicMessage });
 }
@@ -117,7 +122,7 @@ export function answerUnusualRequests(app: FastifyInstance): void {
   app.server.on('connect', (_request, socket: Socket) => {
     // Node has detached this socket: without a listener an error on it would end the process.
     socket.on('error', () => socket.destroy()).resume();
-    refuseMalformedHttp({ code: 'CONNECT' }, socket);
+    refuseMalformedHttp({ code: 'CONNECT' }, socket, app.docsOf);
   });
   app.server.on('upgrade', (request, socket: Socket, head: Buffer) => ignoreUpgrade(app, request, socket, head));
   app.addHook('onRequest', ({ raw }, _reply, done) => done(findHeaderFault(raw)));
@@ -134,7 +139,7 @@ function ignoreUpgrade(app: FastifyInstance, request: IncomingMessage, socket: S
   const { method, url, httpVersion, rawHeaders } = request;
   // Node drops headers beyond its limit. One of them may tell how long the body is.
   if (rawHeaders.length > 2 * MAX_HEADERS) {
-    refuseMalformedHttp({ code: 'HPE_HEADER_OVERFLOW' }, socket.resume());
+    refuseMalformedHttp({ code: 'HPE_HEADER_OVERFLOW' }, socket.resume(), app.docsOf);
     return;
   }
   const lines = [`${method} ${url} HTTP/${httpVersion}`];
@@ -202,7 +207,7 @@ const NOT_HTTP = new AppError('BAD_USER_INPUT', 'The request is not valid HTTP.'
 const refused = new WeakSet<Socket>();
 
 /** Answers bytes that Node's parser refuses, which never become a request, after the answers to the requests that came before. */
-export function refuseMalformedHttp(error: { readonly code?: string }, socket: Socket): void {
+export function refuseMalformedHttp(error: { readonly code?: string }, socket: Socket, docsOf: DocsOf): void {
   if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && uploading.has(socket)) return;
   if (error.code === 'ECONNRESET' || socket.destroyed) {
     socket.destroy();
@@ -210,7 +215,7 @@ export function refuseMalformedHttp(error: { readonly code?: string }, socket: S
   }
   if (refused.has(socket)) return;
   refused.add(socket);
-  whenAnswered(socket, () => writeRefusal(error, socket));
+  whenAnswered(socket, () => writeRefusal(error, socket, docsOf));
 }
 
 const uploading = new WeakSet<Socket>();
@@ -230,14 +235,14 @@ function whenAnswered(socket: Socket, then: () => void): void {
   else then();
 }
 
-function writeRefusal(error: { readonly code?: string }, socket: Socket): void {
+function writeRefusal(error: { readonly code?: string }, socket: Socket, docsOf: DocsOf): void {
   // The answer to a request with `Connection: close` has ended the connection.
   if (!socket.writable) return;
   const { status, code, message } = MALFORMED_HTTP[error.code ?? ''] ?? NOT_HTTP;
   const body = JSON.stringify({ error: message });
   socket.end(
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/json; charset=utf-8\r\nCache-Control: no-store\r\n` +
-      `X-Request-Id: ${randomUUID()}\r\nUserdir-Error-Code: ${code}\r\n` +
+      `X-Request-Id: ${randomUUID()}\r\nUserdir-Error-Code: ${code}\r\nLink: ${helpHeader(docsOf(code)).link}\r\n` +
       `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
   );
   endGently(socket);

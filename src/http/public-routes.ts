@@ -73,7 +73,8 @@ function frontPage(request: FastifyRequest, options: FrontPageOptions): string {
 <main>
 <nav aria-label="Interfaces"><ul>
 ${explorer}
-${link('/docs', 'REST reference', 'All routes with their parameters, answers and errors, which you can try on the page.')}
+${link('/docs', 'Documentation', 'Guides, examples, errors and limits, with a search.')}
+${link('/docs/reference', 'REST reference', 'All routes with their parameters, answers and errors, which you can try on the page.')}
 ${dashboard ? link('/dashboard', 'Dashboard', 'For operators: projects, users, secrets, bans and the audit trail. It needs a link to sign in.') : ''}
 ${link('/openapi.json', 'OpenAPI document', 'OpenAPI 3.1, for generators of clients and for tools.')}
 </ul></nav>
@@ -100,15 +101,23 @@ function call(title: string, command: string): string {
 </figure>`;
 }
 
-export function escapeHtml(text: string): string {
+/** A page with the credentials of the demo project for its scripts. They stand in the page and not in a script, which a page of another site could load. */
+export function withDemo(html: string, demo: Credentials): string {
+  const meta = `<meta name="demo" content="${escapeHtml(JSON.stringify(demo))}">`;
+  return html.replace('</head>', () => `${meta}</head>`);
+}
+
+function escapeHtml(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
 }
 
-/** In the colours of the dashboard (dashboard/pages/style.css). */
-const STYLE = `
-:root { color-scheme: light dark; --text: #1b1b23; --dim: #62626f; --line: #e4e4ea; --soft: #f7f7f9; --link: #4f46d6; --good: #0f6b3f; --bad: #b3202e; font: 16px/1.55 system-ui, sans-serif; color: var(--text); background: #fff; }
-@media (prefers-color-scheme: dark) { :root { --text: #ececf1; --dim: #a0a0ae; --line: #2b2b34; --soft: #18181d; --link: #a5a0ff; --good: #6fd3a0; --bad: #ff8f99; background: #121216; } }
-* { box-sizing: border-box; }
+/** The colours of this page and of the documentation are those of the dashboard (dashboard/pages/style.css). */
+export const PALETTE = `
+:root { color-scheme: light dark; --page: #fff; --text: #1b1b23; --dim: #62626f; --line: #e4e4ea; --edge: #8b8b99; --soft: #f7f7f9; --link: #4f46d6; --good: #0f6b3f; --bad: #b3202e; --mark: #fdf1d8; --string: #0f6b3f; --word: #8a2a8c; font: 16px/1.55 system-ui, sans-serif; color: var(--text); background: var(--page); }
+@media (prefers-color-scheme: dark) { :root { --page: #121216; --text: #ececf1; --dim: #a0a0ae; --line: #2b2b34; --edge: #6f6f7d; --soft: #18181d; --link: #a5a0ff; --good: #6fd3a0; --bad: #ff8f99; --mark: #463a12; --string: #8fd3a5; --word: #d8a1f0; } }
+`;
+
+const STYLE = `${PALETTE}* { box-sizing: border-box; }
 body { max-width: 52rem; margin: 0 auto; padding: clamp(1.5rem, 6vw, 4rem) 1.25rem; }
 h1 { margin: 0; font-size: 2rem; letter-spacing: -.02em; }
 h1 small { font-size: .9rem; font-weight: normal; letter-spacing: 0; color: var(--dim); }

@@ -4,7 +4,7 @@ import type { FastifyInstance } from 'fastify';
 import { createJsonSchemaTransform, createJsonSchemaTransformObject } from 'fastify-type-provider-zod';
 import type { z } from 'zod';
 import { ERROR_CODES } from '../errors.js';
-import { type DemoCredentials, escapeHtml, pagePolicy } from '../http/public-routes.js';
+import { type DemoCredentials, pagePolicy, withDemo } from '../http/public-routes.js';
 
 const DESCRIPTION = `The users of one project: the one whose App ID and App Secret come with the request. For backends only.
 
@@ -13,7 +13,7 @@ const DESCRIPTION = `The users of one project: the one whose App ID and App Secr
 - **Retries**: reads can be retried with a growing pause; a removal with the same \`Idempotency-Key\`.
 - **Every answer** has an \`X-Request-Id\`: the one you sent, else a new one. The log of the service has it too.
 
-This page is made from the schemas that check the requests: [/openapi.json](/openapi.json). The same services answer over GraphQL at \`/graphql\`.`;
+[Guides](/docs) explain more. This page is made from the schemas that check the requests: [/openapi.json](/openapi.json). The same services answer over GraphQL at \`/graphql\`.`;
 
 /** The part of the document that this file changes. */
 interface Document {
@@ -47,7 +47,7 @@ const transformObject = createJsonSchemaTransformObject({ zodToJsonConfig });
 
 /**
  * Serves the OpenAPI 3.1 document of the REST interface at /openapi.json, generated from the schemas that check the requests, and
- * a page that shows it at /docs, with assets of the package, and with the credentials of a demo project. Call it before the routes are
+ * a page that shows it at /docs/reference, with assets of the package, and with the credentials of a demo project. Call it before the routes are
  * registered.
  */
 export async function serveOpenApi(
@@ -95,14 +95,11 @@ export async function serveOpenApi(
     docs.addHook('onSend', async (request, reply, payload) => {
       // The assets have their own Cache-Control, which this replaces.
       reply.header('cache-control', 'no-store');
-      const demo = typeof payload === 'string' && payload.includes(HEAD_END) ? demoCredentials(request) : null;
-      // In the page and not in a script, which a page of another site could load.
-      if (demo === null) return payload;
-      const meta = `<meta name="demo" content="${escapeHtml(JSON.stringify(demo))}">`;
-      return (payload as string).replace(HEAD_END, () => meta + HEAD_END);
+      const demo = typeof payload === 'string' ? demoCredentials(request) : null;
+      return demo === null ? payload : withDemo(payload as string, demo);
     });
     await docs.register(swaggerUi, {
-      routePrefix: '/docs',
+      routePrefix: '/docs/reference',
       uiConfig: {
         tryItOutEnabled: true,
         displayRequestDuration: true,
@@ -118,8 +115,6 @@ export async function serveOpenApi(
   });
   app.get('/openapi.json', { schema: { hide: true } }, async () => app.swagger());
 }
-
-const HEAD_END = '</head>';
 
 /* What authorizeDemo finds in the browser. */
 declare const document: { querySelector(selector: string): { readonly content: string } | null };
@@ -211,6 +206,10 @@ const HEADERS = {
     'The code of the failure, as GraphQL has it in `extensions.code`. With 401 it tells wrong credentials (`UNAUTHENTICATED`) from a missing scope (`FORBIDDEN`) and a disabled project (`PROJECT_DISABLED`).',
     'BAD_USER_INPUT',
     { enum: [...ERROR_CODES] },
+  ),
+  Link: requiredHeader(
+    'Where the code of the failure is explained: a path of this service, or an address.',
+    '</docs/errors#BAD_USER_INPUT>; rel="help"',
   ),
   'WWW-Authenticate': requiredHeader(
     'The authentication scheme that every HTTP client knows.',
@@ -319,7 +318,7 @@ function headersOf(names: readonly HeaderName[]) {
 function failure(description: string, error: string, headers: readonly HeaderName[] = []) {
   return {
     description,
-    headers: headersOf(['Userdir-Error-Code', ...headers]),
+    headers: headersOf(['Userdir-Error-Code', 'Link', ...headers]),
     content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' }, example: { error } } },
   };
 }

@@ -5,7 +5,7 @@ import { parse } from '../domain/filters.js';
 import { AppError, badInput, fromUnknown, redact } from '../errors.js';
 import { type Authenticate, authenticated, CHALLENGE, stillAuthenticated } from '../http/authentication.js';
 import { jsonBodyParser, takeArrivedBody } from '../http/body.js';
-import { codeHeader, refuseUnknownRoutes, sendFailure } from '../http/failures.js';
+import { codeHeaders, refuseUnknownRoutes, sendFailure } from '../http/failures.js';
 import { JSON_TYPE } from '../http/media-types.js';
 import { userRoutes } from './users.js';
 import { BODY_FORM, walletRoutes } from './wallets.js';
@@ -46,7 +46,7 @@ export const restPlugin: FastifyPluginAsync<{ services: Services; authenticate: 
     const failure = fromUnknown(error);
     // The spec has 401 for credentials that do not permit the request. The header still tells the code.
     if (failure.code === 'FORBIDDEN' || failure.code === 'PROJECT_DISABLED') {
-      const headers = { ...CHALLENGE, ...codeHeader(failure.code) };
+      const headers = { ...CHALLENGE, ...codeHeaders(failure.code, app.docsOf) };
       return sendFailure(new AppError('UNAUTHENTICATED', failure.message, { headers }), request, reply);
     }
     // A malformed content type gets the same error as any other wrong one.

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { camelCase, parseIdentity } from '#dist/domain/identities.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
-import { codesOf } from '../support/graphql.js';
+import { codesOf, explained } from '../support/graphql.js';
 
 /** The bans of a project, for its backends. */
 
@@ -84,7 +84,7 @@ describe('bans', () => {
     ['after', { after: 'x'.repeat(65) }],
   ])('refuse a bad %s: %j', async (argument, variables) => {
     const answer = await project.graphql(BANS, variables);
-    expect(answer.errors?.[0]?.extensions).toEqual({ code: 'BAD_USER_INPUT', argument });
+    expect(answer.errors?.[0]?.extensions).toEqual({ ...explained('BAD_USER_INPUT'), argument });
   });
 
   test('change by no request of a project', async () => {

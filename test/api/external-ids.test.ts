@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
-import { codesOf } from '../support/graphql.js';
+import { codesOf, explained } from '../support/graphql.js';
 
 /** The ids of users in the caller's own system. */
 
@@ -147,7 +147,7 @@ describe('a login', () => {
     const project = await app.createProject();
     const answer = await recordLogin(project, { ...ada, externalId });
     expect(codesOf(answer)).toEqual(['BAD_USER_INPUT']);
-    expect(answer.errors?.[0]?.extensions).toEqual({ code: 'BAD_USER_INPUT', argument: 'input.externalId' });
+    expect(answer.errors?.[0]?.extensions).toEqual({ ...explained('BAD_USER_INPUT'), argument: 'input.externalId' });
     expect(answer.errors?.[0]?.message).toMatch(/^externalId: got .*expected text of 1 to 255 bytes/);
     expect(await countOf(project)).toBe(0);
     const read = await project.graphql('query ($id: String!) { userByExternalId(externalId: $id) { id } }', {

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
-import { codesOf } from '../support/graphql.js';
+import { codesOf, explained } from '../support/graphql.js';
 
 const app = useTestApp();
 let project: TestProject;
@@ -40,13 +40,13 @@ describe('extensions.argument', () => {
   ])('is %s for %s', async (argument, operation) => {
     const { errors } = await project.graphql(operation);
     expect(errors?.map(({ extensions }) => extensions)).toEqual([
-      { code: 'BAD_USER_INPUT', ...(argument !== undefined && { argument }) },
+      { ...explained('BAD_USER_INPUT'), ...(argument !== undefined && { argument }) },
     ]);
   });
 
   test('is absent from errors of other codes', async () => {
     const { errors } = await project.graphql('mutation { deleteUser(id: 999999999) { id } }');
-    expect(errors?.[0]?.extensions).toEqual({ code: 'NOT_FOUND' });
+    expect(errors?.[0]?.extensions).toEqual(explained('NOT_FOUND'));
   });
 });
 

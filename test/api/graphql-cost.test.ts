@@ -6,6 +6,7 @@ import { prepareRequest } from '#dist/engine/execution.js';
 import { LIMITS } from '#dist/engine/limits.js';
 import { engine, schema } from '#dist/graphql/schema.js';
 import { type TestProject, useTestApp } from '../support/app.js';
+import { explained } from '../support/graphql.js';
 
 // The same copy of the module that the schema uses. An import would load a second copy.
 const { getNullableType, isListType, isObjectType }: typeof GraphQL = createRequire(import.meta.url)('graphql');
@@ -187,7 +188,7 @@ describe('an operation that costs too much', () => {
   const pages = Array.from({ length: 100 }, (_, index) => `p${index}: users(first: $n) { nodes { id authValue } }`);
   const query = `query ($n: Int) { ${pages.join(' ')} }`;
   const refusal = (cost: number) => [
-    { message: `cost: got ${cost}, expected at most 20000.`, extensions: { code: 'BAD_USER_INPUT' } },
+    { message: `cost: got ${cost}, expected at most 20000.`, extensions: explained('BAD_USER_INPUT') },
   ];
 
   test('is refused because of its variables, even if it passed before and is already compiled', async () => {

@@ -4,7 +4,7 @@ import { createServer } from '#dist/app/app.js';
 import { parseConfig } from '#dist/config/config.js';
 import { stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
-import { codesOf, expectGraphQLRefusal, requestGraphQL } from '../support/graphql.js';
+import { codesOf, expectGraphQLRefusal, explained, requestGraphQL } from '../support/graphql.js';
 
 /** What the client and the log receive when the database fails during an operation. */
 
@@ -39,7 +39,7 @@ test('a failed statement is INTERNAL_SERVER_ERROR at the path of its field, with
       message: MASKED,
       path: ['userPage'],
       locations: expect.any(Array),
-      extensions: { code: 'INTERNAL_SERVER_ERROR' },
+      extensions: explained('INTERNAL_SERVER_ERROR'),
     },
   ]);
 });

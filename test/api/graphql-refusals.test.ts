@@ -2,7 +2,7 @@ import { pino } from 'pino';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { createServer } from '#dist/app/app.js';
 import { type TestApp, type TestProject, useTestApp } from '../support/app.js';
-import { expectGraphQLRefusal } from '../support/graphql.js';
+import { expectGraphQLRefusal, explained } from '../support/graphql.js';
 
 /** The failure of a whole GraphQL request, whatever has refused it: its media type is the one that the client takes. */
 
@@ -130,6 +130,6 @@ describe.each(ACCEPTED)('with Accept: %s', (accept, type) => {
       `${type}; charset=utf-8`,
       '1',
     ]);
-    expect(answer.json().errors[0].extensions).toEqual({ code: 'UNAVAILABLE', retryAfter: 1 });
+    expect(answer.json().errors[0].extensions).toEqual({ ...explained('UNAVAILABLE'), retryAfter: 1 });
   });
 });

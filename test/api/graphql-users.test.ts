@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { useTestApp } from '../support/app.js';
-import { addNamedUsers, codesOf, idsOf } from '../support/graphql.js';
+import { addNamedUsers, codesOf, explained, idsOf } from '../support/graphql.js';
 
 const app = useTestApp();
 
@@ -123,7 +123,7 @@ test('the error for an invalid id states the argument, the received value, the a
       message: 'id: got "4x", expected decimal digits, 1 and up.',
       path: ['mistyped'],
       locations: [{ line: 1, column: 3 }],
-      extensions: { code: 'BAD_USER_INPUT', argument: 'id' },
+      extensions: { ...explained('BAD_USER_INPUT'), argument: 'id' },
     },
   ]);
 });

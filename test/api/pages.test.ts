@@ -60,7 +60,7 @@ test('the page is not cached, contacts no other host, and runs only its own scri
   );
 });
 
-test.each(['/docs/static/none.js', '/dashboard/assets/none.js'])(
+test.each(['/docs/reference/static/none.js', '/docs/none.js', '/dashboard/assets/none.js'])(
   '%s: a file that is not there is 404',
   async (path) => {
     for (const [method, status] of Object.entries({ GET: 404, HEAD: 404, POST: 405 })) {

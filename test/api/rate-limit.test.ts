@@ -3,6 +3,7 @@ import { createServer } from '#dist/app/app.js';
 import { parseConfig } from '#dist/config/config.js';
 import { createLogger } from '#dist/telemetry/logger.js';
 import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { explained } from '../support/graphql.js';
 import { startProxy, type TcpProxy } from '../support/proxy.js';
 
 /** The limit of requests per minute and project (RATE_LIMIT), counted in the process or in Redis (REDIS_URL). */
@@ -61,7 +62,7 @@ test('every answer states the remaining requests, and requests over the limit ar
   expect(status).toBe(429);
   expect(headers.get('retry-after')).toMatch(/^\d+$/);
   const retryAfter = Number(headers.get('retry-after'));
-  expect(errors).toEqual([{ message, extensions: { code: 'RATE_LIMITED', retryAfter } }]);
+  expect(errors).toEqual([{ message, extensions: { ...explained('RATE_LIMITED'), retryAfter } }]);
 });
 
 test('a request over the limit is not executed', async () => {

@@ -12,7 +12,6 @@ import { asked, requestOf } from '../support/second-thread.js';
 
 const RECEIPTS = {
   RECEIPT_KEY: String(generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' })),
-  PUBLIC_URL: 'https://users.example.com',
 };
 const one = useTestApp();
 const two = useTestApp({ env: { ...RECEIPTS, SECOND_THREAD: 'auto', METRICS_PORT: '0' } });

@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { Prisma } from '#dist/db/statements.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
-import { codesOf } from '../support/graphql.js';
+import { codesOf, explained } from '../support/graphql.js';
 import { expectError, idOf, jsonPost } from '../support/rest.js';
 
 /** Verification of many wallets at once, over REST and GraphQL. */
@@ -147,7 +147,12 @@ test('500 wallets are answered by one statement, and 501 are refused', async () 
   const { data, errors } = await overGraphQL(wallets);
   expect([data, errors]).toMatchObject([
     null,
-    [{ message: 'inputs: got 501, expected at most 500.', extensions: { code: 'BAD_USER_INPUT', argument: 'inputs' } }],
+    [
+      {
+        message: 'inputs: got 501, expected at most 500.',
+        extensions: { ...explained('BAD_USER_INPUT'), argument: 'inputs' },
+      },
+    ],
   ]);
 });
 

@@ -148,7 +148,7 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
 
   describe('the REST reference', () => {
     test('shows every route, has the demo credentials, accepts others, and shows what is answered', async () => {
-      await using opened = await openPage('/docs');
+      await using opened = await openPage('/docs/reference');
       const { page } = opened;
       await expect.poll(() => page.locator('.opblock').count(), { timeout: 30_000 }).toBe(8);
       const search = page.locator('#operations-users-searchUsers');
@@ -176,13 +176,21 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
   });
 
   describe('the front page', () => {
-    test('links to GraphiQL, the REST reference, the dashboard, the OpenAPI document and the health routes', async () => {
+    test('links to GraphiQL, the documentation, the REST reference, the dashboard, the OpenAPI document and the health routes', async () => {
       await using opened = await openPage('/');
       const { page } = opened;
       const links = await page
         .locator('main a, footer a')
         .evaluateAll((anchors) => anchors.map((anchor) => anchor.getAttribute('href')));
-      expect(links).toEqual(['/graphql', '/docs', '/dashboard', '/openapi.json', '/livez', '/readyz']);
+      expect(links).toEqual([
+        '/graphql',
+        '/docs',
+        '/docs/reference',
+        '/dashboard',
+        '/openapi.json',
+        '/livez',
+        '/readyz',
+      ]);
       for (const path of links)
         expect((await fetch(app.url + path, { headers: { accept: 'text/html' } })).status).toBe(200);
       await expect.poll(() => page.getByRole('status').innerText()).toBe('Ready');
@@ -221,14 +229,16 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
     });
   });
 
-  test.each(['/', '/docs', '/graphql'])('%s follows the light or dark colour scheme and fits a phone', async (path) => {
-    for (const colorScheme of ['light', 'dark'] as const) {
-      await using opened = await openPage(path, { colorScheme, viewport: { width: 390, height: 800 } });
-      const { page } = opened;
-      await page.locator('h1, h2, .graphiql-editors').first().waitFor();
-      // The lightness of the background, from 0 to 255; a transparent element shows the colour of the page.
-      const lightness = () =>
-        page.evaluate<number>(`(() => {
+  test.each(['/', '/docs/reference', '/graphql'])(
+    '%s follows the light or dark colour scheme and fits a phone',
+    async (path) => {
+      for (const colorScheme of ['light', 'dark'] as const) {
+        await using opened = await openPage(path, { colorScheme, viewport: { width: 390, height: 800 } });
+        const { page } = opened;
+        await page.locator('h1, h2, .graphiql-editors').first().waitFor();
+        // The lightness of the background, from 0 to 255; a transparent element shows the colour of the page.
+        const lightness = () =>
+          page.evaluate<number>(`(() => {
           const colours = ['.graphiql-container', 'body', 'html'].flatMap((where) => {
             const found = document.querySelector(where);
             const [r, g, b, alpha = 1] = found ? getComputedStyle(found).backgroundColor.match(/[\\d.]+/g).map(Number) : [0, 0, 0, 0];
@@ -236,9 +246,10 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
           });
           return colours[0];
         })()`);
-      if (colorScheme === 'light') await expect.poll(lightness).toBeGreaterThan(240);
-      else await expect.poll(lightness).toBeLessThan(70);
-      expect(await page.evaluate('document.documentElement.scrollWidth - innerWidth')).toBeLessThanOrEqual(0);
-    }
-  });
+        if (colorScheme === 'light') await expect.poll(lightness).toBeGreaterThan(240);
+        else await expect.poll(lightness).toBeLessThan(70);
+        expect(await page.evaluate('document.documentElement.scrollWidth - innerWidth')).toBeLessThanOrEqual(0);
+      }
+    },
+  );
 });

@@ -33,7 +33,7 @@ try {
     await page.getByRole('button', { name: /^Execute/ }).click();
     await page.getByText('totalCount').nth(1).waitFor();
   });
-  await picture('docs', '/docs', (page) => page.locator('.opblock').nth(5).waitFor());
+  await picture('docs', '/docs/reference', (page) => page.locator('.opblock').nth(5).waitFor());
   await pictureDashboard();
 } finally {
   await browser.close();

@@ -164,6 +164,8 @@ describe('/openapi.json', () => {
     const headers = new Headers(found.headers);
     expect(require({ status: 404, headers })).toThrow('Userdir-Error-Code');
     headers.set('userdir-error-code', 'NOT_FOUND');
+    expect(require({ status: 404, headers })).toThrow('Link');
+    headers.set('link', '</docs/errors#NOT_FOUND>; rel="help"');
     expect(require({ status: 404, headers })).toThrow('error');
     expect(require({ status: 418, headers, body: { message: '' } })).toThrow('error');
     expect(require({ status: 401, headers, body: { error: '' } })).toThrow('WWW-Authenticate');
@@ -178,29 +180,29 @@ describe('/openapi.json', () => {
   });
 });
 
-describe('/docs', () => {
+describe('/docs/reference', () => {
   test('loads every asset from the service itself', async () => {
-    const page = await (await fetch(`${app.url}/docs`)).text();
+    const page = await (await fetch(`${app.url}/docs/reference`)).text();
     const assets = [...page.matchAll(/(?:src|href)="([^"]*)"/g)].map((match) => match[1] as string);
-    expect(assets).toContain('/docs/static/swagger-ui-bundle.js');
+    expect(assets).toContain('/docs/reference/static/swagger-ui-bundle.js');
     for (const asset of assets) {
-      expect(asset).toMatch(/^\/docs\//);
+      expect(asset).toMatch(/^\/docs\/reference\//);
       const answer = await fetch(app.url + asset);
       expect([answer.status, (await answer.arrayBuffer()).byteLength > 0], asset).toEqual([200, true]);
     }
   });
 
   test('shows the document of this service, and uses no external validator', async () => {
-    const start = await (await fetch(`${app.url}/docs/static/swagger-initializer.js`)).text();
+    const start = await (await fetch(`${app.url}/docs/reference/static/swagger-initializer.js`)).text();
     expect(start).toContain("url: resolveUrl('./json')");
     expect(start).toContain('validatorUrl: null');
-    const shown = await (await fetch(`${app.url}/docs/json`)).json();
+    const shown = await (await fetch(`${app.url}/docs/reference/json`)).json();
     const known = (value: Json) => JSON.stringify(value, (key, each) => (key === 'parameters' ? undefined : each));
     expect(known(shown)).toEqual(known(document));
   });
 
   test('prefills neither optional parameters nor the user to delete, but describes an example', async () => {
-    const shown: Json = await (await fetch(`${app.url}/docs/json`)).json();
+    const shown: Json = await (await fetch(`${app.url}/docs/reference/json`)).json();
     for (const { name, operation } of operations()) {
       const [method = '', path = ''] = name.split(' ');
       for (const [index, { description, example, required }] of (operation.parameters ?? []).entries()) {
@@ -213,7 +215,7 @@ describe('/docs', () => {
   });
 
   test('connects to the service only, and cannot be framed by another page', async () => {
-    const { headers } = await fetch(`${app.url}/docs`);
+    const { headers } = await fetch(`${app.url}/docs/reference`);
     const policy = headers.get('content-security-policy');
     expect(policy).toContain("default-src 'none'; connect-src 'self';");
     expect(policy).toContain("script-src 'self';");
@@ -221,7 +223,7 @@ describe('/docs', () => {
   });
 
   test('has assets that are not stored by caches', async () => {
-    const asset = await fetch(`${app.url}/docs/static/swagger-ui.css`);
+    const asset = await fetch(`${app.url}/docs/reference/static/swagger-ui.css`);
     await asset.text();
     expect(asset.headers.get('cache-control')).toBe('no-store');
   });

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
-import { codesOf } from '../support/graphql.js';
+import { codesOf, explained } from '../support/graphql.js';
 
 /**
  * Each request is sent over REST and over GraphQL: both give the same answer, errors included. The answers
@@ -476,7 +476,7 @@ describe('wrong credentials', () => {
       expect([rest.status, graphql.status]).toEqual([401, 401]);
       const { error } = (await rest.json()) as Json;
       expect(await graphql.json()).toEqual({
-        errors: [{ message: error, extensions: { code: 'UNAUTHENTICATED' } }],
+        errors: [{ message: error, extensions: explained('UNAUTHENTICATED') }],
       });
       expect(graphql.headers.get('www-authenticate')).toBe(rest.headers.get('www-authenticate'));
     }

@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { ethereumAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
+import { explained } from '../support/graphql.js';
 import { expectError, jsonPost } from '../support/rest.js';
 
 /** A secret can be limited to scopes. An operation outside them is 401 over REST and FORBIDDEN in GraphQL. */
@@ -115,7 +116,7 @@ describe.each(FIELDS)('GraphQL: %s is needed for %s', (needs, query) => {
         expect(errors).toEqual([
           expect.objectContaining({
             message: `The App Secret lacks the scope ${needs}; it has ${scope}.`,
-            extensions: { code: 'FORBIDDEN' },
+            extensions: explained('FORBIDDEN'),
           }),
         ]);
         expect(Object.values(data ?? {}).filter((value) => value !== null)).toEqual([]);

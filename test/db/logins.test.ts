@@ -4,6 +4,7 @@ import type { ProjectScope } from '#dist/domain/projects.js';
 import { checksumAddress } from '#dist/domain/wallets.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
+import { explained } from '../support/graphql.js';
 
 const app = useTestApp();
 let project: TestProject;
@@ -210,7 +211,7 @@ describe('a ban', () => {
       expect.objectContaining({
         message: 'This identity is banned from the project and cannot log in or register.',
         path: ['recordLogin'],
-        extensions: { code: 'BANNED' },
+        extensions: explained('BANNED'),
       }),
     ]);
     expect(await readRows()).toEqual([]);

@@ -319,7 +319,7 @@ async function requireAnswers({ url, demo }: RunningServer): Promise<void> {
   });
   const body = JSON.stringify({ query: '{ userCount }' });
   expect((await call(url, demo, '/graphql', { method: 'POST', body })).body).toEqual({ data: { userCount: 200 } });
-  for (const path of ['/', '/graphql', '/docs', '/readyz']) {
+  for (const path of ['/', '/graphql', '/docs', '/docs/errors', '/docs/reference', '/readyz']) {
     const answer = await fetch(url + path, { headers: { accept: 'text/html' } });
     // A server waits for a client that has not read its answer.
     await answer.text();

@@ -51,8 +51,10 @@ describe('the first start', () => {
     expect(appId).toMatch(/^app_[0-9a-f]{24}$/);
     expect(appSecret).toMatch(/^uds_[\w-]{43}[A-Za-z0-9]{6}$/);
     const shown = [...banner.matchAll(/https?:\/\/[^\s)']+/g)].map(([each]) => each);
-    expect(shown).toEqual(expect.arrayContaining([url, `${url}/graphql`, `${url}/docs`, `${url}/readyz`]));
-    for (const path of ['/graphql', '/docs', '/readyz', '/livez', '/']) {
+    expect(shown).toEqual(
+      expect.arrayContaining([url, `${url}/graphql`, `${url}/docs`, `${url}/docs/reference`, `${url}/readyz`]),
+    );
+    for (const path of ['/graphql', '/docs', '/docs/reference', '/readyz', '/livez', '/']) {
       const response = await fetch(url + path, { headers: { accept: 'text/html' } });
       expect([path, response.status]).toEqual([path, 200]);
     }
@@ -97,9 +99,12 @@ describe('the first start', () => {
       '/',
       '/graphql',
       '/docs',
-      '/docs/json',
+      '/docs/guides.js',
+      '/docs/search.json',
+      '/docs/reference',
+      '/docs/reference/json',
       '/openapi.json',
-      '/docs/static/swagger-initializer.js',
+      '/docs/reference/static/swagger-initializer.js',
     ]) {
       const page = await fetch(origin + path, { headers: { accept: 'text/html' } });
       expect(page.status).toBe(200);
@@ -108,8 +113,10 @@ describe('the first start', () => {
     return found;
   }
 
-  test('shows the demo credentials in three pages, on the embedded database only', async () => {
-    expect(await pagesWithSecret(url)).toEqual(engine === 'embedded' ? ['/', '/graphql', '/docs'] : []);
+  test('shows the demo credentials in pages, on the embedded database only', async () => {
+    expect(await pagesWithSecret(url)).toEqual(
+      engine === 'embedded' ? ['/', '/graphql', '/docs', '/docs/reference'] : [],
+    );
   });
 
   test('shows them only under local host names, because scripts of another site could read them', async () => {

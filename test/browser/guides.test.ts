@@ -1,0 +1,195 @@
+import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { promisify } from 'node:util';
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { stellarAddress } from '../support/addresses.js';
+import { type Json, type TestProject, useTestApp } from '../support/app.js';
+import { hasBrowser, launchBrowser, recordRequests } from '../support/browser.js';
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const PATHS = [
+  '',
+  '/graphql',
+  '/rest',
+  '/changes',
+  '/examples',
+  '/errors',
+  '/limits',
+  '/spec',
+  '/compatibility',
+  '/glossary',
+];
+const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 30_000 });
+
+/** The documentation below /docs as a reader meets it. These tests need Chromium. */
+describe.skipIf(!hasBrowser)('the documentation in a browser', () => {
+  const app = useTestApp({ env: { GRAPHIQL: 'on' }, demoCredentials: () => shown });
+  let project: TestProject;
+  let shown: TestProject | null = null;
+  let browser: Browser;
+
+  beforeAll(async () => {
+    project = await app.createProject('Demo');
+    await project.addUsers({ auth_method: 'wallet', auth_value: stellarAddress(0) });
+    browser = await launchBrowser();
+  });
+  afterAll(() => browser?.close());
+
+  /** Opens a page; at the end it has asked no other machine, and its console has no error, such as a violation of its policy. */
+  async function openPage(path: string, options: BrowserContextOptions = {}) {
+    const page = await browser.newPage(options);
+    const requests = recordRequests(page);
+    const complaints: string[] = [];
+    page.on('console', (message) => {
+      if (message.type() === 'error') complaints.push(message.text());
+    });
+    page.on('pageerror', (error) => complaints.push(error.message));
+    await page.goto(app.url + path);
+    return {
+      page,
+      async [Symbol.asyncDispose]() {
+        const strangers = requests.filter((url) => !url.startsWith(app.url));
+        await page.close();
+        expect([strangers, complaints]).toEqual([[], []]);
+      },
+    };
+  }
+
+  async function find(page: Page, words: string): Promise<string[]> {
+    await page.getByRole('searchbox').fill(words);
+    await until(() => page.getByRole('status').innerText()).toMatch(/^(\d+ sections?|Nothing found\.)$/);
+    return page.locator('search li').allInnerTexts();
+  }
+
+  test.each(['light', 'dark'] as const)(
+    'has nothing that axe finds, on a desk and on a phone, in %s',
+    async (colorScheme) => {
+      for (const width of [1280, 390]) {
+        await using opened = await openPage('/docs', { colorScheme, viewport: { width, height: 800 } });
+        const { page } = opened;
+        for (const path of PATHS) {
+          await page.goto(`${app.url}/docs${path}`);
+          // Evaluated like this, the Content-Security-Policy of the page does not refuse it.
+          await page.evaluate(AXE);
+          const { violations } = (await page.evaluate('axe.run()')) as Json;
+          expect([path, violations.map(({ id, nodes }: Json) => `${id}: ${nodes[0]?.html}`)]).toEqual([path, []]);
+          expect([path, await page.evaluate('document.documentElement.scrollWidth - innerWidth')]).toEqual([path, 0]);
+        }
+        const colour = await page.evaluate<string>('getComputedStyle(document.documentElement).backgroundColor');
+        const red = Number(/\d+/.exec(colour)?.[0]);
+        expect(colorScheme === 'light' ? red > 240 : red < 40).toBe(true);
+      }
+    },
+  );
+
+  test('the search finds a section by words, marks them, and leads there by keyboard alone', async () => {
+    await using opened = await openPage('/docs/rest');
+    const { page } = opened;
+    await page.keyboard.press('/');
+    expect(await page.evaluate('document.activeElement.type')).toBe('search');
+    const [first] = await find(page, 'idempotency key');
+    expect(first).toContain('IDEMPOTENCY_KEY_REUSED');
+    await until(() => page.locator('search mark').count()).toBeGreaterThan(2);
+    // A word without its case; another that is part of a longer one.
+    expect((await find(page, 'RATE_LIM'))[0]).toMatch(/^Errors › RATE_LIMITED/);
+    expect((await find(page, 'receiver.mjs'))[0]).toMatch(/^Examples › receiver\.mjs/);
+    expect(await find(page, 'no such words anywhere')).toEqual([]);
+    await find(page, 'rate_limited');
+    await page.keyboard.press('ArrowDown');
+    expect(await page.evaluate('document.activeElement.hash')).toBe('#RATE_LIMITED');
+    await page.keyboard.press('Enter');
+    await page.waitForURL('**/docs/errors#RATE_LIMITED');
+    await until(() => page.locator('tr:target').innerText()).toContain('RATE_LIMITED');
+    expect(await page.locator('tr:target').isVisible()).toBe(true);
+  });
+
+  test('Enter opens the first section that was found; Escape and a click elsewhere close the list', async () => {
+    await using opened = await openPage('/docs');
+    const { page } = opened;
+    await find(page, 'federated graph');
+    await page.keyboard.press('Escape');
+    expect(await page.locator('search ul').isVisible()).toBe(false);
+    await find(page, 'federated');
+    await page.getByRole('navigation', { name: 'Pages' }).getByRole('heading').first().click();
+    expect(await page.locator('search ul').isVisible()).toBe(false);
+    await find(page, 'federated graph');
+    await page.keyboard.press('Enter');
+    await page.waitForURL('**/docs/graphql#in-a-federated-graph');
+  });
+
+  test('says so where the search cannot be loaded, and tries again', async () => {
+    const page = await browser.newPage();
+    await page.goto(`${app.url}/docs`);
+    await page.route('**/search.json', (route) => route.abort());
+    await page.getByRole('searchbox').fill('cursor');
+    await until(() => page.getByRole('status').innerText()).toMatch(/^The search could not be loaded/);
+    await page.unroute('**/search.json');
+    expect((await find(page, 'cursors')).length).toBeGreaterThan(1);
+    await page.close();
+  });
+
+  test('a sample has the credentials of the demo and the address of the page, and works when it is copied', async () => {
+    shown = project;
+    await using opened = await openPage('/docs/rest', { permissions: ['clipboard-read', 'clipboard-write'] });
+    shown = null;
+    const { page } = opened;
+    expect(await page.locator('.note').innerText()).toContain('demo project');
+    const figure = page.locator('figure').filter({ hasText: '/server/users/count' }).first();
+    const button = figure.getByRole('button');
+    await button.click();
+    await until(() => button.innerText()).toBe('Copied');
+    const command = await page.evaluate<string>('navigator.clipboard.readText()');
+    expect(command).toContain(`"${project.appId}:${project.appSecret}"`);
+    expect(command).toContain(app.url);
+    const { stdout } = await promisify(execFile)('sh', ['-c', command]);
+    expect(JSON.parse(stdout)).toEqual({ message: 'Users counted.', result: { total_user: 1 } });
+    await until(() => button.innerText()).toBe('Copy');
+
+    shown = project;
+    await page.goto(`${app.url}/docs/errors`);
+    shown = null;
+    const program = await page.locator('figure').filter({ hasText: 'graphql-request.ts' }).first().innerText();
+    expect(program).toContain(`APP_ID = '${project.appId}', APP_SECRET = '${project.appSecret}'`);
+  });
+
+  test('without a demo a sample keeps its placeholders, and has the address of the page', async () => {
+    await using opened = await openPage('/docs/rest');
+    const { page } = opened;
+    const sample = await page.locator('pre').filter({ hasText: '/server/users/count' }).first().innerText();
+    expect(sample).toContain(`"$APP_ID:$APP_SECRET" '${app.url}/server/users/count`);
+    expect(await page.locator('.note').count()).toBe(0);
+  });
+
+  test('the REST reference and GraphiQL are one click away, and the reference leads back', async () => {
+    for (const [name, path] of [
+      ['REST reference', '/docs/reference'],
+      ['GraphiQL', '/graphql'],
+    ] as const) {
+      const page = await browser.newPage();
+      await page.goto(`${app.url}/docs/errors`);
+      await page.getByRole('banner').getByRole('link', { name }).click();
+      await page.waitForURL(app.url + path);
+      await page.close();
+    }
+    const page = await browser.newPage();
+    await page.goto(`${app.url}/docs/reference`);
+    await page.getByRole('link', { name: 'Guides' }).first().click();
+    await until(async () => page.context().pages().length > 1 || page.url() === `${app.url}/docs`).toBe(true);
+    await page.context().close();
+  });
+
+  test('on a phone the list of pages is behind a button, and a page that is not there leads on', async () => {
+    const page = await browser.newPage({ viewport: { width: 390, height: 800 } });
+    await page.goto(`${app.url}/docs/nothing`);
+    expect(await page.getByRole('heading', { level: 1 }).innerText()).toBe('There is no such page');
+    const link = page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Limits' });
+    expect(await link.count()).toBe(0);
+    await page.getByRole('button', { name: 'Pages' }).click();
+    await link.click();
+    await page.waitForURL('**/docs/limits');
+    expect(await page.getByRole('heading', { level: 1 }).innerText()).toBe('Limits');
+    await page.close();
+  });
+});
