@@ -153,10 +153,21 @@ function tooManyTransfers(isOwn: boolean): AppError {
   return new AppError('UNAVAILABLE', message, { headers: { 'retry-after': '10' } });
 }
 
+/** How many pages follow a project in this process, and of one operator. */
+const FOLLOWERS = { inAll: 200, perHolder: 10 };
+
+function tooManyFollowers(): AppError {
+  return new AppError('RATE_LIMITED', `Too many pages follow projects: ${FOLLOWERS.perHolder} of an operator may.`, {
+    headers: { 'retry-after': '10' },
+  });
+}
+
 /** The right of an operator in the project of a download or an upload. A refusal is recorded. */
 function createRightOf(sessions: Sessions, { services, requireOpen, runWithAdmission }: DashboardOptions): RightOf {
-  const places = createPlaces(TRANSFERS, tooManyTransfers);
-  return async (request, permission) => {
+  const transfers = createPlaces(TRANSFERS, tooManyTransfers);
+  const followers = createPlaces(FOLLOWERS, tooManyFollowers);
+  return async (request, permission, use = 'transfer') => {
+    const isTransfer = use === 'transfer';
     requireOpen();
     const session = await runWithAdmission(TENANT, () => sessions.require(request));
     refuseForeign(request);
@@ -165,7 +176,10 @@ function createRightOf(sessions: Sessions, { services, requireOpen, runWithAdmis
     const recordRefusal = () =>
       services.audit.recordRefusal(scope, request.id, permission === 'operate' ? 'import' : 'export');
     async function permit(): Promise<ProjectScope> {
-      const now = await services.projects.getScope(appId, operatorOf(await sessions.require(request)));
+      const now = await services.projects.getScope(
+        appId,
+        operatorOf(await sessions.require(request, { isUse: isTransfer })),
+      );
       now.projectIdFor(permission);
       return now;
     }
@@ -174,14 +188,14 @@ function createRightOf(sessions: Sessions, { services, requireOpen, runWithAdmis
     return {
       scope,
       recordRefusal,
-      permitWithin: async (tx) => requirePermission(operatorOf(await sessions.require(request, tx)), permission),
+      permitWithin: async (tx) => requirePermission(operatorOf(await sessions.require(request, { tx })), permission),
       terms: {
         tenant: TENANT,
-        places,
+        places: isTransfer ? transfers : followers,
         holder: session.operator,
-        permission: `${session.id} ${appId} ${permission}`,
+        permission: `${session.id} ${appId} ${permission} ${use}`,
         permit,
-        endsAtClose: false,
+        endsAtClose: !isTransfer,
       },
     };
   };

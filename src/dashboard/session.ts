@@ -17,8 +17,7 @@ export function operatorOf({ operator, role }: ActiveSession): Operator {
   return { name: operator, role };
 }
 
-type WithinTransaction =
-  Parameters<Services['operators']['findSession']> extends [unknown, ...infer Rest] ? Rest : never;
+type SessionQuestion = Parameters<Services['operators']['findSession']>[1];
 
 export type Sessions = ReturnType<typeof createSessions>;
 
@@ -38,8 +37,8 @@ export function createSessions(operators: Services['operators'], publicUrl: stri
   }
 
   /** The session of a request as it is now, also as a transaction sees it, or UNAUTHENTICATED. */
-  async function require(request: FastifyRequest, ...tx: WithinTransaction): Promise<ActiveSession> {
-    const session = await operators.findSession(request.cookies[cookieOf(request).name], ...tx);
+  async function require(request: FastifyRequest, question?: SessionQuestion): Promise<ActiveSession> {
+    const session = await operators.findSession(request.cookies[cookieOf(request).name], question);
     if (session === null) throw new AppError('UNAUTHENTICATED', MISSING);
     return session;
   }

@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Config } from '../config/config.js';
 import type { Services } from '../context.js';
@@ -8,16 +9,20 @@ import { requireNoNul } from '../domain/input-limits.js';
 import type { AuditQuestion, ProjectScope } from '../domain/projects.js';
 import { AppError, badInput, type ErrorCode, fromUnknown } from '../errors.js';
 import { allowLongUpload, reportFailure } from '../http/failures.js';
-import type { Lifetime, Lifetimes, Terms } from '../http/lifetime.js';
+import { HEARTBEAT, type Lifetime, type Lifetimes, type Terms } from '../http/lifetime.js';
+import { EVENT_STREAM } from '../http/media-types.js';
 
 /*
- * Downloads and uploads, which may be of any length. A transfer holds a connection to the database, so there are few at a time. The
+ * Downloads, uploads and what a page follows, which may be of any length. A transfer holds a connection to the database, so there are few at a time. The
  * embedded database has only one connection: there, a file stands between it and the network, whose slowness it must not wait for.
  */
 
 /** The largest upload: about ten million users. */
 const MAX_UPLOAD_BYTES = 4 * 2 ** 30;
 const PROGRESS_INTERVAL_MS = 200;
+/** A page that follows a project asks again at most so often. */
+const NEWS_INTERVAL_MS = 1_000;
+const NEWS_HEARTBEAT_MS = 15_000;
 /** How long an import waits for another one of its project. It has one of the few places meanwhile. */
 const IMPORT_WAIT_MS = 30_000;
 
@@ -41,7 +46,10 @@ export interface Right {
 }
 
 /** Finds the right of the operator in the project of a request, who needs the permission. Throws what the answer shall be. */
-export type RightOf = (request: FastifyRequest, permission: 'inspect' | 'operate') => Promise<Right>;
+export type RightOf = (request: FastifyRequest, permission: 'inspect' | 'operate', use?: Use) => Promise<Right>;
+
+/** A transfer is waited for when the service closes. What is followed is not, and following is no use of the session: it may become idle. */
+export type Use = 'transfer' | 'follow';
 
 const dates = {
   start: dateBound('start_date', 'first').nullish(),
@@ -150,6 +158,29 @@ export function serveStreams(
       return download(request, reply, right, `audit-${scope.appId}`, (write, signal) =>
         services.audit.exportEntries(scope, question, { format, write, signal }),
       );
+    },
+  });
+
+  app.get('/dashboard/projects/:appId/news', {
+    schema: { hide: true },
+    exposeHeadRoute: false,
+    handler: async (request, reply) => {
+      const { scope, terms } = await rightOf(request, 'inspect', 'follow');
+      const body = lifetimes.begin(request, reply, terms, async ({ signal, write }) => {
+        await write(HEARTBEAT);
+        const timer = setInterval(() => void write(HEARTBEAT).catch(() => undefined), NEWS_HEARTBEAT_MS);
+        try {
+          for await (const _ of services.changes.watch(scope, signal)) {
+            await write('data: \n\n');
+            await sleep(NEWS_INTERVAL_MS, undefined, { signal });
+          }
+        } catch (error) {
+          if (!signal.aborted) throw error;
+        } finally {
+          clearInterval(timer);
+        }
+      });
+      return reply.type(`${EVENT_STREAM}; charset=utf-8`).header('x-accel-buffering', 'no').send(body);
     },
   });
 

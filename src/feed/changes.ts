@@ -166,6 +166,26 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
       }
     },
 
+    /** Tells, each time, that the project has new changes, not which. Until `signal` aborts. */
+    async *watch(scope: ProjectScope, signal: AbortSignal): AsyncGenerator<void, void> {
+      const projectId = scope.projectIdFor('inspect');
+      publisher.start();
+      let newer = news.of(projectId, signal);
+      try {
+        for (;;) {
+          await newer.wait();
+          if (signal.aborted) return;
+          // Before it is told, so that nothing is published unnoticed meanwhile.
+          const next = news.of(projectId, signal);
+          newer.forget();
+          newer = next;
+          yield;
+        }
+      } finally {
+        newer.forget();
+      }
+    },
+
     /** From where a stream begins: the cursor that it gives, which has to be valid, or else the present end. CURSOR_EXPIRED. */
     async findStart(scope: ProjectScope, after: Place): Promise<ChangeCursor> {
       const projectId = scope.projectIdFor('changes');

@@ -111,11 +111,15 @@ const SESSION = Prisma.sql`
 const NOW = Prisma.sql`statement_timestamp()`;
 const IS_ACTIVE = Prisma.sql`s.expires_at > ${NOW} AND s.last_seen_at > ${NOW} - ${milliseconds(IDLE_MS)}`;
 
-/** The session of a token, if it is active. Its use is recorded, at most once a minute. */
-export async function useSession(db: Queryable, tokenHash: Uint8Array): Promise<ActiveSession | undefined> {
+/** The session of a token, if it is active. Its use, if it is one, is recorded, at most once a minute. */
+export async function useSession(
+  db: Queryable,
+  tokenHash: Uint8Array,
+  isUse = true,
+): Promise<ActiveSession | undefined> {
   const [session] = await db.query<ActiveSession>(Prisma.sql`
     WITH found AS (
-      SELECT s.*, s.last_seen_at <= ${NOW} - interval '1 minute' AS is_due
+      SELECT s.*, ${isUse}::boolean AND s.last_seen_at <= ${NOW} - interval '1 minute' AS is_due
       FROM operator_sessions s
       WHERE s.token_hash = ${tokenHash}::bytea AND ${IS_ACTIVE}
     ), marked AS (

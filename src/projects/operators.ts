@@ -81,6 +81,14 @@ function hashToken(token: unknown): Buffer<ArrayBuffer> | null {
   return hash('sha256', token, 'buffer') as Buffer<ArrayBuffer>;
 }
 
+/** How a session is looked for. */
+export interface SessionQuestion {
+  /** The transaction that asks. */
+  readonly tx?: Queryable;
+  /** Whether it keeps the session from becoming idle, as by default. */
+  readonly isUse?: boolean;
+}
+
 /** The people who use the dashboard: who they are, how they log in, their sessions, and the log of all that. */
 export function createOperators(db: Database, randomBytes: (size: number) => Buffer) {
   const logActor = (by: Operator, requestId: string | null) => ({ actor: actorNameOf(by), requestId });
@@ -229,10 +237,10 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
       throw new AppError('UNAUTHENTICATED', `The operator ${show(operator)} was removed in this moment.`);
     },
 
-    /** The active session of a token, also as a transaction sees it; null for any other. Its use is recorded. */
-    async findSession(token: unknown, tx: Queryable = db): Promise<ActiveSession | null> {
+    /** The active session of a token, also as a transaction sees it; null for any other. Its use, if it is one, is recorded. */
+    async findSession(token: unknown, { tx = db, isUse = true }: SessionQuestion = {}): Promise<ActiveSession | null> {
       const tokenHash = hashToken(token);
-      return (tokenHash && (await sql.useSession(tx, tokenHash))) ?? null;
+      return (tokenHash && (await sql.useSession(tx, tokenHash, isUse))) ?? null;
     },
 
     /** Refuses what an operator has begun and may no longer do, as a transaction sees it. Their session may have ended. FORBIDDEN. */

@@ -7,6 +7,7 @@ import { beforeAll, expect, test, vi } from 'vitest';
 import { formatCsvLine } from '#dist/domain/import-format.js';
 import { type ImportedUser, type Json, startTestApp, type TestProject, useTestApp } from '../support/app.js';
 import { logIn, type TestOperator } from '../support/dashboard.js';
+import { openEvents } from '../support/events.js';
 import { sendRaw } from '../support/rest.js';
 
 /** Downloads and uploads of the dashboard. */
@@ -167,6 +168,38 @@ test('an import needs an admin, a session and a request of the own page', async 
     body: '{}',
   });
   expect(asJson.status).toBe(415);
+});
+
+test('what follows a project is told that it has changed, ends with its session, and does not keep that alive', async () => {
+  const [project, other] = [await app.createProject(), await app.createProject()];
+  const follower = await logIn(app, 'viewer');
+  expect((await fetch(`${app.url}${path(project, 'news')}`)).status).toBe(401);
+  const { pool } = app.context.db;
+  const session = `operator_id = (SELECT id FROM operators WHERE name = '${follower.name}')`;
+  await pool.query(`UPDATE operator_sessions SET last_seen_at = now() - interval '20 minutes' WHERE ${session}`);
+  const idleFor = async () =>
+    (await pool.query(`SELECT extract(epoch FROM now() - last_seen_at) AS s FROM operator_sessions WHERE ${session}`))
+      .rows[0]?.s;
+  const news = await openEvents(`${app.url}${path(project, 'news')}`, { headers: { cookie: follower.cookie } });
+  expect(news.status).toBe(200);
+  // The request itself is a use of the session; what goes on is none.
+  await pool.query(`UPDATE operator_sessions SET last_seen_at = now() - interval '20 minutes' WHERE ${session}`);
+  await other.addUsers(email('elsewhere'));
+  await project.addUsers(email('here'));
+  expect((await news.waitFor(1)).length).toBe(1);
+  expect(Number(await idleFor())).toBeGreaterThan(1_000);
+  await pool.query(`UPDATE operator_sessions SET last_seen_at = now() - interval '31 minutes' WHERE ${session}`);
+  await news.ended();
+  expect(news.events.length).toBe(1);
+  // Ten pages of an operator, and no more.
+  const pages = await Promise.all(
+    Array.from({ length: 10 }, () =>
+      openEvents(`${app.url}${path(project, 'news')}`, { headers: { cookie: viewer.cookie } }),
+    ),
+  );
+  expect(pages.map(({ status }) => status)).toEqual(new Array(10).fill(200));
+  expect((await viewer.fetch(path(project, 'news'))).status).toBe(429);
+  for (const page of pages) page.close();
 });
 
 test('a client that goes away ends its export, and leaves nothing behind', async () => {

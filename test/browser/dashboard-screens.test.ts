@@ -263,6 +263,22 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     await page.getByText('60 sign-ups, as a table').waitFor();
   });
 
+  test('show new users and removals on the overview without a reload', async () => {
+    const lively = await app.createProject('Lively');
+    await using opened = await openDashboard(app, browser, 'viewer');
+    const { page } = opened;
+    await visit(app, page, `/${lively.appId}`);
+    await page.getByText('No users yet.').waitFor();
+    await lively.addUsers({ auth_method: 'email', auth_value: 'first@example.com' });
+    await page.getByRole('link', { name: 'first@example.com' }).waitFor();
+    const total = page.getByRole('link', { name: /^All users/ });
+    await until(() => total.innerText()).toMatch(/1$/);
+    const { id } = (await lively.graphql('{ users { nodes { id } } }')).data.users.nodes[0];
+    await lively.graphql(`mutation { deleteUser(id: "${id}") { id } }`);
+    await until(() => total.innerText()).toMatch(/0$/);
+    expect(opened.complaints).toEqual([]);
+  });
+
   test('export what the filter shows, with formulas made harmless', async () => {
     const formulas = await app.createProject('Formulas');
     await formulas.addUsers(

@@ -135,6 +135,49 @@ function remember(key: string, answer: unknown): void {
   if (answers.size > MOST_ANSWERS && oldest !== undefined) answers.delete(oldest);
 }
 
+const REOPEN_MS = 5_000;
+/** An operator who has done nothing for so long is away: what is asked then would keep the session from becoming idle. */
+const AWAY_MS = 10 * 60_000;
+
+/** Asks again whenever the service tells that something is new, as long as someone looks. A page in the background holds no connection. */
+export function useNews(path: string): void {
+  useEffect(() => {
+    let source: EventSource | undefined;
+    let reopening: ReturnType<typeof setTimeout> | undefined;
+    let lastUse = Date.now();
+    const use = () => {
+      lastUse = Date.now();
+    };
+    const open = () => {
+      clearTimeout(reopening);
+      source?.close();
+      if (document.hidden) return;
+      source = new EventSource(path);
+      source.onmessage = () => {
+        if (Date.now() - lastUse < AWAY_MS) refresh();
+      };
+      source.onerror = () => {
+        if (source?.readyState === EventSource.CLOSED && me.value) reopening = setTimeout(open, REOPEN_MS);
+      };
+    };
+    const show = () => {
+      open();
+      if (!document.hidden) refresh();
+    };
+    open();
+    document.addEventListener('visibilitychange', show);
+    for (const name of USES) addEventListener(name, use);
+    return () => {
+      clearTimeout(reopening);
+      source?.close();
+      document.removeEventListener('visibilitychange', show);
+      for (const name of USES) removeEventListener(name, use);
+    };
+  }, [path]);
+}
+
+const USES = ['pointermove', 'keydown', 'visibilitychange'];
+
 /** A change that the operator asks for. What is shown is asked again after it. `run` gives undefined if it failed. */
 export function useAction<Arguments extends unknown[], Result>(work: (...args: Arguments) => Promise<Result>) {
   const [state, setState] = useState<{ busy: boolean; failure?: Failure }>({ busy: false });

@@ -15,7 +15,8 @@ export const paths = {
 };
 
 /** Where the service streams what is no operation. */
-export const streamPath = (appId: string, what: 'audit' | 'export' | 'import') => segments('projects', appId, what);
+export const streamPath = (appId: string, what: 'audit' | 'export' | 'import' | 'news') =>
+  segments('projects', appId, what);
 
 /** Links that the router follows itself. Downloads and other pages of the service are not among them. */
 export const ROUTED = /^\/dashboard(?!\/(projects|oidc|assets)(\/|$))/;

@@ -12,8 +12,8 @@ import {
   METHOD_NAMES,
   plural,
 } from './format.js';
-import { graphql, type Query, useQuery } from './graphql.js';
-import { paths, useUrlState } from './location.js';
+import { graphql, type Query, useNews, useQuery } from './graphql.js';
+import { paths, streamPath, useUrlState } from './location.js';
 import { Badge, CopyCode, Problem, Segments, Swatch, Time } from './parts.js';
 import { Header, useCurrentProject, useTitle } from './screen.js';
 import { Answer, Table } from './table.js';
@@ -46,6 +46,7 @@ export function Overview({ appId }: { appId: string }) {
   const shown = query.data?.project;
   const isEmpty = shown?.userPage.totalCount === 0;
   useTitle('Overview');
+  useNews(streamPath(appId, 'news'));
   return (
     <>
       <Header
