@@ -1,5 +1,7 @@
 import type { Command } from 'commander';
-import type { PlannedMigration } from '../db/migrate.js';
+import { VERSION } from '../config/build.js';
+import type { Plan } from '../db/migrate.js';
+import { COMMAND } from '../errors.js';
 import { jsonOption, option, parseDuration } from './arguments.js';
 import type { CommandContext } from './run.js';
 import { counted } from './terminal.js';
@@ -12,7 +14,7 @@ interface Params {
   readonly wait?: number;
 }
 
-type Result = { readonly applied: readonly string[] } | { readonly planned: readonly PlannedMigration[] };
+type Result = { readonly applied: readonly string[] } | Plan;
 
 export function addMigrateCommand(program: Command, { define }: CommandContext): void {
   define<Params, Result>(program, {
@@ -27,32 +29,40 @@ export function addMigrateCommand(program: Command, { define }: CommandContext):
     ],
     // Every operation opens the database first, which applies the missing migrations.
     opens: ({ dryRun, wait }) => ({ migrates: !dryRun, ...(wait !== undefined && { waitMs: wait }) }),
+    interrupted: ({ dryRun }) =>
+      dryRun ? 'Interrupted.' : `Interrupted. What is done stays done: run ${COMMAND} migrate again to go on.`,
     run: async ({ db, applied }, { dryRun }) => {
       if (!dryRun) return { applied };
       const { planMigrations } = await import('../db/migrate.js');
-      return { planned: await planMigrations(db.direct) };
+      return planMigrations(db);
     },
-    print: (result) => ('planned' in result ? printPlan(result.planned) : printApplied(result.applied)),
+    print: (result) => ('planned' in result ? printPlan(result) : printApplied(result.applied)),
   });
 }
 
 function printApplied(applied: readonly string[]): string {
-  return applied.length === 0 ? 'The database is up to date.' : `Applied ${applied.join(', ')}.`;
+  return applied.length === 0 ? `The database is up to date for userdir ${VERSION}.` : `Applied ${applied.join(', ')}.`;
 }
 
 const isSame = (one: unknown, other: unknown) => JSON.stringify(one) === JSON.stringify(other);
 
-function printPlan(planned: readonly PlannedMigration[]): string {
+function printPlan({ target, planned, oldest_release: oldest }: Plan): string {
   if (planned.length === 0) return printApplied([]);
   // Those that are applied together are told of together.
   const isToldLater = (index: number) => isSame(planned[index]?.steps, planned[index + 1]?.steps);
-  const lines = planned.flatMap(({ name, steps }, index) => [
-    name,
+  const lines = planned.flatMap(({ name, steps, steps_done: done }, index) => [
+    done === 0 ? name : `${name}, of which ${done} of ${done + steps.length} steps are done`,
     ...(isToldLater(index) ? [] : steps).flatMap(({ what, mode, locks, bound }) => [
       `  ${what} (${mode})`,
       ...(locks.length === 0 ? [] : [`    locks ${locks.map(({ table, lock }) => `${table} (${lock})`).join(', ')}`]),
       `    ${bound}`,
     ]),
   ]);
-  return [`${counted(planned.length, 'migration')} would be applied:`, ...lines].join('\n');
+  const where =
+    target === null ? 'the embedded database' : `the database ${target.database} at ${target.host}, as ${target.role}`;
+  return [
+    `${counted(planned.length, 'migration')} would be applied to ${where}:`,
+    ...lines,
+    ...(oldest === null ? [] : [`Afterwards only userdir ${oldest} or newer may serve: stop older processes first.`]),
+  ].join('\n');
 }

@@ -12,7 +12,7 @@ import { type Operator, operatorName, operatorNameOf } from '../domain/operators
 import { addCommand, type CommandHelp } from './arguments.js';
 import { NotListeningError, runRemotely } from './control-socket.js';
 import type { Io, Operation, OperationContext, Operations } from './operation.js';
-import { type ListForm, listPrinter, writeNotice, writeToStdout } from './terminal.js';
+import { type ListForm, listPrinter, withAdvice, writeNotice, writeToStdout } from './terminal.js';
 
 /** Ends the command with an exit code. The report on stdout has already told why. */
 export class ReportedFailure extends Error {
@@ -262,7 +262,7 @@ async function openOrFindServer(
     return { applied: await context.open(options) };
   } catch (error) {
     const socket = error instanceof DataDirLockedError ? error.holder.controlSocket : undefined;
-    if (socket === undefined) throw error;
+    if (socket === undefined) throw withAdvice(error);
     return { socket };
   }
 }

@@ -23,6 +23,7 @@ import { openDemo } from './demo.js';
 import type { Finding } from './doctor-server.js';
 import type { Operations } from './operation.js';
 import { type CommandContext, dashboardUrlOf, operatorOf, ReportedFailure } from './run.js';
+import { withAdvice } from './terminal.js';
 
 export const SETTINGS_HELP = `
 Settings are environment variables; docs/configuration.md lists all of them:
@@ -230,7 +231,7 @@ async function openWhenReachable(
     } catch (error) {
       if (signal.aborted) return false;
       const isWaiting = error instanceof RefusedError || error instanceof HeldUpError;
-      if (!isWaiting && !isUnreachable(error)) throw error;
+      if (!isWaiting && !isUnreachable(error)) throw withAdvice(error);
       const { code, message } = error as NodeJS.ErrnoException;
       const reason = message || code;
       const what = isWaiting ? 'lacks migrations. Until they are applied' : 'cannot be reached. Until it can be';

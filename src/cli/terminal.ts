@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import stringWidth from 'fast-string-width';
 import { wrapAnsi } from 'fast-wrap-ansi';
 import { AppError } from '../errors.js';
-import { explainConnection } from './connection-failure.js';
+import { adviseConnection, explainConnection } from './connection-failure.js';
 
 /** What a person at a terminal sees: colours, tables, findings, progress bars and notices. */
 
@@ -64,6 +64,14 @@ export function explainFailure(error: unknown): string {
   // For a failed query Prisma prints source code first, and the reason in the last line.
   const lines = (cause instanceof Error ? cause.message : String(cause)).split('\n').filter((line) => line.trim());
   return lines.at(-1) ?? 'It failed without a reason.';
+}
+
+/** A failure to open the database, with what to change; any other one as it is. */
+export function withAdvice(error: unknown): unknown {
+  const advice = adviseConnection(error, 'DATABASE_URL');
+  return advice === null
+    ? error
+    : new Error(`${explainFailure(error).replace(/\.$/, '')}. ${advice}`, { cause: error });
 }
 
 /** "1 user", "2 users". */

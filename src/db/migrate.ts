@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Pool, PoolClient } from 'pg';
+import type { Client, Pool, PoolClient } from 'pg';
 import { COMMAND } from '../errors.js';
 import { withConnection } from './connection.js';
 import type { Database } from './database.js';
@@ -284,7 +284,18 @@ export interface PlannedStep extends Omit<Step, 'sql'> {
 
 export interface PlannedMigration {
   readonly name: string;
+  /** How many steps are done already. */
+  readonly steps_done: number;
+  /** The steps that are missing. */
   readonly steps: readonly PlannedStep[];
+}
+
+export interface Plan {
+  /** Null on the embedded database. */
+  readonly target: { readonly host: string; readonly database: string; readonly role: string } | null;
+  readonly planned: readonly PlannedMigration[];
+  /** The oldest release that may serve afterwards; null if that stays as it is. */
+  readonly oldest_release: string | null;
 }
 
 const BOUNDS: Record<Step['mode'], string> = {
@@ -293,19 +304,56 @@ const BOUNDS: Record<Step['mode'], string> = {
   'without a transaction': 'takes as long as the table is large; reads and writes go on',
 };
 
-/** What `migrate` would do. Changes nothing; throws where `migrate` would. */
-export async function planMigrations(pool: Pool): Promise<PlannedMigration[]> {
-  const tables = (await pool.query<{ name: string }>(OUR_TABLES)).rows;
+/** What `migrate` would do, and where. Changes nothing; throws where `migrate` would. */
+export async function planMigrations({ direct, openPort }: Target): Promise<Plan> {
+  const missing = await findMissing(direct, await readMigrations());
+  const client = await direct.connect();
+  try {
+    if (missing.length > 0) await requireRights(client, missing);
+    return {
+      target: openPort === null ? targetOf(client) : null,
+      planned: await planSteps(client, missing),
+      oldest_release: (await hasHistory(client)) ? oldestAfter(missing) : null,
+    };
+  } finally {
+    client.release();
+  }
+}
+
+/** As node-postgres has read the URL. */
+function targetOf(client: PoolClient) {
+  const { host, port, database = '', user = '' } = client as PoolClient & Client;
+  return { host: `${host}:${port}`, database, role: user };
+}
+
+async function planSteps(client: PoolClient, missing: readonly Missing[]): Promise<PlannedMigration[]> {
+  const tables = (await client.query<{ name: string }>(OUR_TABLES)).rows;
   const locks = tables.map(({ name }) => ({ table: name, lock: 'ACCESS EXCLUSIVE' }));
   const bound =
     locks.length === 0
       ? 'the database is new, so nobody waits'
       : `waits at most ${LOCK_MS} ms for the locks, and holds them until all migrations of this kind are applied: with many users, for seconds or minutes`;
   const whole = { what: 'all of it, with the others of this kind', mode: 'in one transaction', locks, bound } as const;
-  return (await findMissing(pool, await readMigrations())).map(({ name, steps, done }) => ({
+  return missing.map(({ name, steps, done }) => ({
     name,
+    steps_done: done ?? 0,
     steps: steps?.slice(done ?? 0).map(({ sql, ...step }) => ({ ...step, bound: BOUNDS[step.mode] })) ?? [whole],
   }));
+}
+
+/** The function in which a schema names the oldest release, as every migration makes it (docs/decisions/migrations.md). */
+const OLDEST_RELEASE = /FUNCTION oldest_release\(\)[^;]*RETURN '([\d.]+)'/g;
+
+function oldestAfter(missing: readonly Missing[]): string | null {
+  const steps = missing.flatMap(({ steps, done }) => steps?.slice(done ?? 0) ?? []);
+  return (
+    [
+      ...steps
+        .map(({ sql }) => sql)
+        .join('\n')
+        .matchAll(OLDEST_RELEASE),
+    ].at(-1)?.[1] ?? null
+  );
 }
 
 async function hasHistory(client: Pool | PoolClient): Promise<boolean> {

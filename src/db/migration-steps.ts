@@ -152,5 +152,5 @@ async function findHolder(client: PoolClient): Promise<string> {
   const [holder] = (await client.query(HOLDER)).rows;
   if (holder === undefined) return '';
   const age = holder.seconds === null ? '' : `, open for ${holder.seconds} s,`;
-  return `; the oldest, of process ${holder.pid} and role ${holder.role}${age} uses ${holder.tables}`;
+  return `; the oldest, of PostgreSQL's process ${holder.pid} and role ${holder.role}${age} uses ${holder.tables}`;
 }

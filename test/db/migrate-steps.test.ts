@@ -176,7 +176,9 @@ describe.runIf(inject('engine') === 'postgres')('while others use the tables', (
     await vi.waitUntil(() => told.some((sentence) => sentence.includes('waits for other transactions')), {
       timeout: 20_000,
     });
-    expect(told.join('\n')).toContain(`the oldest, of process ${holder.pid} and role ${holder.user}, open for`);
+    expect(told.join('\n')).toContain(
+      `the oldest, of PostgreSQL's process ${holder.pid} and role ${holder.user}, open for`,
+    );
     expect(told.join('\n')).toContain('uses things');
     // They would wait for the holder in line behind the step.
     for (let round = 0; round < 5; round += 1) await writer.query('UPDATE things SET size = NULL WHERE id = 1');
@@ -192,7 +194,7 @@ describe.runIf(inject('engine') === 'postgres')('while others use the tables', (
     await expect(run({ waitMs: 500 })).rejects.toMatchObject({
       exitCode: 4,
       message: expect.stringMatching(
-        /^2_sizes, adds a column: other transactions left no moment for it in \d\.\d s; the oldest, of process \d+ and role \w+, open for \d+ s, uses things\. What is done stays done\. Run npm run -s userdir -- migrate again/,
+        /^2_sizes, adds a column: other transactions left no moment for it in \d\.\d s; the oldest, of PostgreSQL's process \d+ and role \w+, open for \d+ s, uses things\. What is done stays done\. Run npm run -s userdir -- migrate again/,
       ),
     });
     await holder.query('COMMIT');

@@ -85,10 +85,15 @@ test('a migration that is killed at each step ends as one that is not', async ()
 });
 
 describe('migrate --dry-run', () => {
-  test('says which steps would be done with which locks, and does none', async () => {
+  test('says which steps would be done where with which locks, and does none', async () => {
+    const { DATABASE_URL } = database.env;
+    const { host, pathname, username } = new URL(DATABASE_URL ?? 'none:');
+    const target = DATABASE_URL
+      ? `the database ${pathname.slice(1)} at ${host}, as ${username}`
+      : 'the embedded database';
     const { code, stdout } = await runNewer('migrate', '--dry-run');
     expect(code).toBe(0);
-    expect(stdout).toBe(`1 migration would be applied:
+    expect(stdout).toBe(`1 migration would be applied to ${target}:
 ${NAME}
   adds a column (in one transaction)
     locks users (ACCESS EXCLUSIVE)
@@ -114,7 +119,41 @@ ${NAME}
       },
     ]);
     expect((await readResult()).facts.join('\n')).not.toContain('shoe_size');
-    expect((await userdir(settings, ['migrate', '--dry-run'])).stdout).toBe('The database is up to date.\n');
+    expect(planned[0].steps_done).toBe(0);
+    expect((await userdir(settings, ['migrate', '--dry-run'])).stdout).toMatch(
+      /^The database is up to date for userdir \d+\.\d+\.\d+\.\n$/,
+    );
+  });
+
+  test('says which releases may serve afterwards, and how much of a migration is done', async () => {
+    const outdating = makeRelease('99.1.0', {
+      [NAME]: `
+-- step: adds a column
+-- locks: users (ACCESS EXCLUSIVE)
+ALTER TABLE users ADD COLUMN shoe_size int;
+
+-- step: keeps older releases out
+CREATE OR REPLACE FUNCTION oldest_release() RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN '99.0.0';
+
+-- step: cannot be done
+SELECT shoe_size FROM nowhere;
+`,
+    });
+    const run = (...args: string[]) => outcomeOf(spawnUserdir(settings, ['migrate', ...args], outdating.command));
+    try {
+      const last = 'Afterwards only userdir 99.0.0 or newer may serve: stop older processes first.\n';
+      expect((await run('--dry-run')).stdout).toContain(`:\n${NAME}\n  adds a column`);
+      expect((await run('--dry-run')).stdout.endsWith(last)).toBe(true);
+      expect((await run()).code).toBe(1);
+      const { planned, oldest_release } = JSON.parse((await run('--dry-run', '--json')).stdout);
+      expect(planned).toMatchObject([{ name: NAME, steps_done: 2, steps: [{ what: 'cannot be done' }] }]);
+      expect(oldest_release).toBeNull();
+      expect((await run('--dry-run')).stdout).toContain(
+        `\n${NAME}, of which 2 of 3 steps are done\n  cannot be done (in one transaction)\n`,
+      );
+    } finally {
+      outdating.remove();
+    }
   });
 
   test('creates nothing in a new database', async () => {
@@ -124,6 +163,7 @@ ${NAME}
     expect(plan.planned[0].steps).toMatchObject([{ locks: [], bound: 'the database is new, so nobody waits' }]);
     const { stdout } = await userdir(empty.env, ['migrate', '--dry-run']);
     expect(stdout.match(/the database is new/g)).toHaveLength(1);
+    expect(stdout).not.toContain('Afterwards');
     const { findings } = JSON.parse((await userdir(empty.env, ['doctor', '--json'])).stdout);
     expect(findings.find(({ id }: { id: string }) => id === 'migrations').found).toContain(
       'missing: 20261121000000_init',
@@ -142,7 +182,7 @@ test.runIf(inject('engine') === 'postgres')(
     expect({ code, stdout }).toEqual({ code: 4, stdout: '' });
     expect(stderr).toMatch(
       new RegExp(
-        `${NAME}, adds a column: waits for other transactions; the oldest, of process \\d+ and role \\w+, open for \\d+ s, uses users`,
+        `${NAME}, adds a column: waits for other transactions; the oldest, of PostgreSQL's process \\d+ and role \\w+, open for \\d+ s, uses users`,
       ),
     );
     expect(stderr).toMatch(

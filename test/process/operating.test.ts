@@ -41,7 +41,7 @@ describe.runIf(inject('engine') === 'postgres')('the roles', () => {
     const service = { ...owner, DATABASE_URL: urlOf(name, name) };
     /** Whatever needs the missing migrations says who may not apply which. */
     async function requireRefusal(migrations: RegExp) {
-      for (const args of [['migrate'], ['project', 'list']]) {
+      for (const args of [['migrate'], ['migrate', '--dry-run'], ['project', 'list']]) {
         const { code, stdout, stderr } = await userdir({ ...service, PORT: '0' }, args);
         expect({ args, code, stdout }).toEqual({ args, code: 1, stdout: '' });
         const [, role, missing] =

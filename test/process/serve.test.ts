@@ -302,13 +302,17 @@ describe('a start is refused', () => {
     const url = new URL(inject('templates').postgres ?? '');
     url.pathname = '/userdir_test_nowhere';
     const { code, stderr } = await refusal({ DATABASE_URL: url.href });
-    expect({ code, stderr }).toEqual({ code: 1, stderr: 'userdir: database "userdir_test_nowhere" does not exist\n' });
+    const sentence =
+      'userdir: database "userdir_test_nowhere" does not exist. Create the database, or correct its name in DATABASE_URL.\n';
+    expect({ code, stderr }).toEqual({ code: 1, stderr: sentence });
   });
 
   test('for other commands too, by an unreachable database, in one line without the password', async () => {
     const settings = { DATABASE_URL: 'postgres://me:hunter2@127.0.0.1:1/users' };
     const { code, stderr } = await userdir(settings, ['project', 'list']);
     expect(code).toBe(1);
-    expect(stderr).toMatch(/^userdir: The database of DATABASE_URL cannot be reached: .*127\.0\.0\.1:1\.\n$/);
+    expect(stderr).toMatch(
+      /^userdir: The database of DATABASE_URL cannot be reached: .*127\.0\.0\.1:1\. Start PostgreSQL, or correct the host and port in DATABASE_URL\.\n$/,
+    );
   });
 });
