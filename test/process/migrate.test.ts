@@ -186,7 +186,7 @@ test.runIf(inject('engine') === 'postgres')(
       ),
     );
     expect(stderr).toMatch(
-      /left no moment for it in .*Run npm run -s userdir -- migrate again when they have ended, or with a longer --wait\.\n$/,
+      /left no moment for it in .*Run userdir migrate again when they have ended, or with a longer --wait\.\n$/,
     );
     await holder.query('COMMIT');
     await holder.end();
