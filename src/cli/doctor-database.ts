@@ -316,7 +316,7 @@ async function checkWebhooks({ webhooks }: Services): Promise<Outcome> {
   const more = paused + disabled - named.length;
   return warning(
     `${named.join(', ')}${more > 0 ? `, and ${more} more are not enabled` : ''}`,
-    `${COMMAND} webhook list says why. Enable it, or remove it.`,
+    `${COMMAND} webhook list says why. Resume it, or remove it.`,
   );
 }
 

@@ -1,8 +1,9 @@
-import type { Command } from 'commander';
-import { changeCursor, changeTypes } from '../domain/changes.js';
+import { Argument, type Command } from 'commander';
+import { type ChangeType, changeCursor, changeId, changeTypes, encodeChangeCursor } from '../domain/changes.js';
 import { parse } from '../domain/filters.js';
-import type { Webhook } from '../domain/webhooks.js';
+import { listSamples, type TestResult, type Webhook } from '../domain/webhooks.js';
 import { COMMAND } from '../errors.js';
+import type { ReplayStart } from '../feed/webhooks.js';
 import { jsonOption, numberArgument, option, overlapOption, projectOption, required } from './arguments.js';
 import type { OperationContext } from './operation.js';
 import type { CommandContext } from './run.js';
@@ -10,7 +11,10 @@ import { confirmNoOverlap, fields, listTable } from './terminal.js';
 
 const KEEP_SECRET = 'The secret is shown only once. The receiver needs it to verify what is sent.';
 const afterOption = changeCursor('--after');
+const fromOption = changeId('--from');
+const messageArgument = changeId('MESSAGE_ID');
 const typesOption = changeTypes('--types');
+const ALL = 'all';
 
 interface OneWebhook {
   readonly project: string;
@@ -80,6 +84,57 @@ export function addWebhookCommands(program: Command, { define }: CommandContext)
     print: ({ id }) => `The webhook ${id} is removed.`,
   });
   define(webhooks, {
+    name: 'webhook attempts',
+    description: 'list what was sent to a webhook and how it ended, the newest first',
+    examples: ['webhook attempts --project app_1 7'],
+    takes: takesOne,
+    params: ofOne,
+    run: async ({ services, operator }, { project, id }) =>
+      services.webhooks.listAttempts(await services.projects.getScope(project, operator), id),
+    print: (attempts) =>
+      listTable(attempts, {
+        head: ['At', 'Outcome', 'Took', 'Message', 'Sent'],
+        cells: ({ at, ok, status, error, ms, id, body, resent }) => [
+          at,
+          `${ok ? `accepted ${status}` : error}${resent ? ', sent again by hand' : ''}`,
+          `${ms} ms`,
+          id,
+          body ?? 'no longer kept',
+        ],
+        none: 'Nothing has been sent yet.',
+      }),
+  });
+  define(webhooks, {
+    name: 'webhook update',
+    description: 'change the URL, the types or the description of a webhook; its place and its secret stay',
+    examples: [
+      'webhook update --project app_1 7 --url https://example.com/new',
+      'webhook update --project app_1 7 --types all',
+    ],
+    takes: [
+      ...takesOne,
+      option('--url <URL>', 'where the changes are sent, by POST'),
+      option('--types <TYPES>', 'only changes of these types, separated by commas, or all'),
+      option('--description <TEXT>', 'a note for people'),
+    ],
+    params: (id: number, { project, url, types, description }) => ({ project, id, url, types, description }),
+    run: updateWebhook,
+    print: ({ id }) => `The webhook ${id} is changed, and goes on where it was.`,
+  });
+  define(webhooks, {
+    name: 'webhook samples',
+    description: 'show an example of what is sent, for each type of change',
+    examples: ['webhook samples'],
+    takes: [jsonOption()],
+    run: async () => listSamples(),
+    print: (samples) =>
+      listTable(samples, {
+        head: ['Type', 'Meaning', 'Body'],
+        cells: ({ type, meaning, body }) => [type, meaning, body],
+        none: '',
+      }),
+  });
+  define(webhooks, {
     name: 'webhook test',
     description: 'send one signed test message now',
     examples: ['webhook test --project app_1 7'],
@@ -87,38 +142,62 @@ export function addWebhookCommands(program: Command, { define }: CommandContext)
     params: ofOne,
     run: async ({ services, operator }, { project, id }) =>
       services.webhooks.testWebhook(await services.projects.getScope(project, operator), { id }),
-    print: ({ ok, status, ms, error }) =>
-      ok ? `Accepted with ${status} after ${ms} ms.` : `Failed after ${ms} ms: ${error}.`,
+    print: outcomeOf,
+    isFailure: ({ ok }) => !ok,
+  });
+  define(webhooks, {
+    name: 'webhook resend',
+    description: 'send one change again now, signed anew; the place of the webhook stays where it is',
+    examples: ['webhook resend --project app_1 7 MESSAGE_ID'],
+    takes: [...takesOne, new Argument('<MESSAGE_ID>', 'the ID of the change, as `webhook attempts` shows it')],
+    params: (id: number, message: string, { project }: { project: string }) => ({ project, id, message }),
+    run: async ({ services, operator }, { project, id, message: given }: OneWebhook & { message: string }) => {
+      const message = encodeChangeCursor(parse(messageArgument, given));
+      return services.webhooks.resendMessage(await services.projects.getScope(project, operator), { id, message });
+    },
+    print: outcomeOf,
     isFailure: ({ ok }) => !ok,
   });
   define(webhooks, {
     name: 'webhook replay',
-    description: 'send again what comes after a cursor, and enable the webhook',
-    examples: ['webhook replay --project app_1 7 --after now'],
+    description: 'send again what comes after a cursor, or from a change on, and resume the webhook',
+    examples: ['webhook replay --project app_1 7 --after now', 'webhook replay --project app_1 7 --from MESSAGE_ID'],
     takes: [
       ...takesOne,
-      required('--after <CURSOR>', 'the ID of a change, the cursor of an export, or now, which skips what is waiting'),
+      option('--after <CURSOR>', 'the ID of a change, the cursor of an export, or now, which skips what is waiting'),
+      option('--from <MESSAGE_ID>', 'the ID of a change, which is sent too').conflicts('after'),
     ],
-    params: (id: number, { project, after }) => ({ project, id, after }),
-    run: async ({ services, operator }, { project, id, after: given }: OneWebhook & { after: string }) => {
-      const after = parse(afterOption, given);
-      await services.webhooks.replayWebhook(await services.projects.getScope(project, operator), { id, after });
-      return { id, after: given };
-    },
-    print: ({ id, after }) => `The webhook ${id} is enabled and goes on after ${after}.`,
+    params: (id: number, { project, after, from }) => ({ project, id, after, from }),
+    run: replayWebhook,
+    print: ({ id, ...start }) =>
+      `The webhook ${id} goes on ${'from' in start ? `from ${start.from}` : `after ${start.after}`}.`,
   });
   define(webhooks, {
-    name: 'webhook enable',
-    description: 'go on with a webhook that is paused, disabled or waits for its retry',
-    examples: ['webhook enable --project app_1 7'],
+    name: 'webhook pause',
+    description: 'send nothing to a webhook until it is resumed; its place is kept',
+    examples: ['webhook pause --project app_1 7'],
     takes: takesOne,
     params: ofOne,
     run: async ({ services, operator }, { project, id }) => {
-      await services.webhooks.enableWebhook(await services.projects.getScope(project, operator), id);
+      await services.webhooks.pauseWebhook(await services.projects.getScope(project, operator), id);
       return { id };
     },
-    print: ({ id }) => `The webhook ${id} is enabled.`,
+    print: ({ id }) => `The webhook ${id} is paused.`,
   });
+  // The first name is of 0.9.
+  for (const name of ['enable', 'resume'])
+    define(webhooks, {
+      name: `webhook ${name}`,
+      description: `go on with a webhook that is paused, disabled or waits for its retry${name === 'enable' ? ' (the same as resume)' : ''}`,
+      examples: [`webhook ${name} --project app_1 7`],
+      takes: takesOne,
+      params: ofOne,
+      run: async ({ services, operator }, { project, id }) => {
+        await services.webhooks.resumeWebhook(await services.projects.getScope(project, operator), id);
+        return { id };
+      },
+      print: ({ id }) => `The webhook ${id} goes on where it was.`,
+    });
   define(webhooks, {
     name: 'webhook rotate',
     description: 'replace the secret of a webhook by a new one',
@@ -154,6 +233,31 @@ async function addWebhook(
   const scope = await services.projects.getScope(params.project, operator);
   return services.webhooks.addWebhook(scope, { ...params, types });
 }
+
+/** The types of an option; all of them are none. */
+const typesOf = (text: string): readonly ChangeType[] => (text === ALL ? [] : parse(typesOption, text));
+
+async function updateWebhook(
+  { services, operator }: OperationContext,
+  { project, types, ...given }: OneWebhook & { url?: string; types?: string; description?: string },
+) {
+  const changes = { ...given, types: types === undefined ? undefined : typesOf(types) };
+  await services.webhooks.updateWebhook(await services.projects.getScope(project, operator), changes);
+  return { id: given.id };
+}
+
+async function replayWebhook(
+  { services, operator }: OperationContext,
+  { project, id, after, from }: OneWebhook & { after?: string; from?: string },
+) {
+  const start: ReplayStart =
+    from === undefined ? { after: parse(afterOption, after) } : { from: parse(fromOption, from) };
+  await services.webhooks.replayWebhook(await services.projects.getScope(project, operator), { id, ...start });
+  return from === undefined ? { id, after } : { id, from };
+}
+
+const outcomeOf = ({ ok, status, ms, error }: TestResult) =>
+  ok ? `Accepted with ${status} after ${ms} ms.` : `Failed after ${ms} ms: ${error}.`;
 
 function webhookJson(webhook: Webhook) {
   return {

@@ -1,8 +1,20 @@
-import { changeCursor } from '../domain/changes.js';
+import { changeCursor, changeId, encodeChangeCursor } from '../domain/changes.js';
 import { parse } from '../domain/filters.js';
-import type { Attempt, NewWebhook, TestResult, Webhook, WebhookSecret } from '../domain/webhooks.js';
+import type { ProjectScope } from '../domain/projects.js';
+import {
+  type Backlog,
+  listSamples,
+  type NewWebhook,
+  type SentAttempt,
+  type TestResult,
+  type Webhook,
+  type WebhookHour,
+  type WebhookSample,
+  type WebhookSecret,
+} from '../domain/webhooks.js';
+import { badInput } from '../errors.js';
 import { instantOrNull, orNull, required, valuesOf, withDefault } from '../graphql/shared.js';
-import { APP_ID, builder, changeTypeEnum } from './builder.js';
+import { APP_ID, builder, changeTypeEnum, type DashboardContext } from './builder.js';
 import { readId } from './operators.js';
 import { projectType } from './projects.js';
 import { readSeconds } from './secrets.js';
@@ -14,12 +26,12 @@ const statusEnum = builder.enumType('WebhookStatus', {
   description: 'Whether changes are sent to a webhook.',
   values: valuesOf({
     enabled: 'They are, or it waits for a retry.',
-    paused: 'They are not: it has failed for days, or its place in the feed is gone.',
+    paused: 'They are not: an operator has paused it, it has failed for days, or its place in the feed is gone.',
     disabled: 'They are not: the endpoint has answered 410 (gone).',
   }),
 });
 
-const attemptType = builder.objectRef<Attempt>('WebhookAttempt').implement({
+const attemptType = builder.objectRef<SentAttempt>('WebhookAttempt').implement({
   description: 'An attempt to deliver a change.',
   fields: (t) => ({
     at: t.expose('at', { type: 'DateTime', description: 'When it began.' }),
@@ -29,6 +41,25 @@ const attemptType = builder.objectRef<Attempt>('WebhookAttempt').implement({
     status: t.exposeInt('status', orNull('The status of the answer; null if there was none.')),
     ms: t.exposeInt('ms', { description: 'How long it took.' }),
     error: t.exposeString('error', orNull('Why it failed.')),
+    resent: t.exposeBoolean('resent', { description: 'Whether an operator sent it again by hand.' }),
+    body: t.exposeString('body', orNull('The body that was sent; null where the feed no longer has the change.')),
+  }),
+});
+
+const hourType = builder.objectRef<WebhookHour>('WebhookHour').implement({
+  description: 'How the attempts of an hour ended.',
+  fields: (t) => ({
+    from: t.expose('from', { type: 'DateTime', description: 'When it began.' }),
+    accepted: t.exposeInt('accepted', { description: 'Attempts that were accepted.' }),
+    failed: t.exposeInt('failed', { description: 'Attempts that failed.' }),
+  }),
+});
+
+const backlogType = builder.objectRef<Backlog>('WebhookBacklog').implement({
+  description: 'The changes that wait for a webhook.',
+  fields: (t) => ({
+    count: t.exposeInt('count', { description: 'How many, as far as they were counted.' }),
+    isMore: t.exposeBoolean('isMore', { description: 'Whether there may be more.' }),
   }),
 });
 
@@ -41,7 +72,12 @@ const secretType = builder.objectRef<WebhookSecret>('WebhookSecret').implement({
   }),
 });
 
-const webhookType = builder.objectRef<Webhook>('Webhook').implement({
+/** A webhook, and the right to ask for more of it. */
+interface OpenWebhook extends Webhook {
+  readonly scope: ProjectScope;
+}
+
+const webhookType = builder.objectRef<OpenWebhook>('Webhook').implement({
   description: 'An endpoint to which the changes of a project are sent.',
   fields: (t) => ({
     id: t.exposeID('id', { description: 'Its id.' }),
@@ -62,16 +98,64 @@ const webhookType = builder.objectRef<Webhook>('Webhook').implement({
       instantOrNull('When the next attempt is due; null unless it waits for a retry.'),
     ),
     lastDeliveredAt: t.expose('lastDeliveredAt', instantOrNull('When a change was last accepted; null if none was.')),
-    attempts: t.expose('attempts', { type: [attemptType], description: 'The last attempts, the newest first.' }),
+    accepted: t.exposeFloat('accepted', { description: 'Attempts that were accepted since it was added.' }),
+    failed: t.exposeFloat('failed', { description: 'Attempts that failed since it was added.' }),
+    attempts: t.field({
+      type: [attemptType],
+      description: 'The last 50 attempts that were accepted and the last 50 that failed, the newest first.',
+      resolve: ({ scope, id }, _args, { services }) => services.webhooks.listAttempts(scope, id),
+    }),
+    hours: t.field({
+      type: [hourType],
+      description: 'How attempts ended in each of the last 24 hours, the oldest first.',
+      resolve: ({ scope, id }, _args, { services }) => services.webhooks.listHours(scope, id),
+    }),
+    backlog: t.field({
+      type: backlogType,
+      description: 'What waits for it.',
+      resolve: ({ scope, id }, _args, { services }) => services.webhooks.countBacklog(scope, id),
+    }),
     secrets: t.expose('secrets', { type: [secretType], description: 'Its valid secrets, the newest first.' }),
   }),
 });
 
-builder.objectField(projectType, 'webhooks', (t) =>
-  t.field({
+builder.objectFields(projectType, (t) => ({
+  webhooks: t.field({
     type: [webhookType],
     description: 'Its webhooks, oldest first.',
-    resolve: ({ scope }, _args, { services }) => services.webhooks.listWebhooks(scope),
+    resolve: async ({ scope }, _args, { services }) =>
+      (await services.webhooks.listWebhooks(scope)).map((webhook) => ({ ...webhook, scope })),
+  }),
+  webhook: t.field({
+    type: webhookType,
+    nullable: true,
+    description: 'One of its webhooks; null if there is none.',
+    args: { id: t.arg.id(required('The id of the webhook.')) },
+    resolve: async ({ scope }, { id }, { services }) => {
+      const webhook = await services.webhooks.findWebhook(scope, readId('id', id));
+      return webhook && { ...webhook, scope };
+    },
+  }),
+}));
+
+async function openAgain(scope: ProjectScope, id: number, { services }: DashboardContext): Promise<OpenWebhook> {
+  return { ...(await services.webhooks.getWebhook(scope, id)), scope };
+}
+
+const sampleType = builder.objectRef<WebhookSample>('WebhookSample').implement({
+  description: 'A type of change, and what a webhook is sent for it.',
+  fields: (t) => ({
+    type: t.expose('type', { type: changeTypeEnum, description: 'The type.' }),
+    meaning: t.exposeString('meaning', { description: 'What it means.' }),
+    body: t.exposeString('body', { description: 'An example of a body.' }),
+  }),
+});
+
+builder.queryField('webhookSamples', (t) =>
+  t.field({
+    type: [sampleType],
+    description: 'An example of what a webhook is sent, for each type of change.',
+    resolve: () => listSamples(),
   }),
 );
 
@@ -96,6 +180,8 @@ const testType = builder.objectRef<TestResult>('WebhookTest').implement({
 
 const idArgument = required('The id of the webhook.');
 const afterArgument = changeCursor('after');
+const fromArgument = changeId('from');
+const messageArgument = changeId('messageId');
 
 builder.mutationFields((t) => ({
   addWebhook: t.field({
@@ -133,34 +219,79 @@ builder.mutationFields((t) => ({
     resolve: async (_root, { appId, id }, { services, scopeOf, requestId }) =>
       services.webhooks.testWebhook(await scopeOf(appId), { id: readId('id', id), timeoutMs: TEST_MS }, requestId),
   }),
-  replayWebhook: t.field({
+  updateWebhook: t.field({
     type: webhookType,
     description:
-      'Sends again what comes after a cursor, and enables the webhook. Needs ADMIN. NOT_FOUND; CURSOR_EXPIRED.',
+      'Changes what is given of a webhook. Its place, its state and its secrets stay. Needs ADMIN. NOT_FOUND; BAD_USER_INPUT.',
     args: {
       appId: t.arg.id(APP_ID),
       id: t.arg.id(idArgument),
-      after: t.arg.string({
-        required: true,
-        description: 'A cursor of the feed, or `now`, which skips what is waiting.',
-      }),
+      url: t.arg.string({ description: 'Where changes are sent, over https.' }),
+      types: t.arg({ type: [changeTypeEnum], description: 'Only changes of these types; empty for all.' }),
+      description: t.arg.string({ description: 'A note for people.' }),
     },
-    resolve: async (_root, { appId, id, after }, { services, scopeOf, requestId }) => {
-      const scope = await scopeOf(appId);
+    resolve: async (_root, { appId, id, url, types, description }, context) => {
+      const scope = await context.scopeOf(appId);
       scope.projectIdFor('operate');
       const webhook = readId('id', id);
-      await services.webhooks.replayWebhook(scope, { id: webhook, after: parse(afterArgument, after) }, requestId);
-      return services.webhooks.getWebhook(scope, webhook);
+      const given = { url: url ?? undefined, types: types ?? undefined, description: description ?? undefined };
+      await context.services.webhooks.updateWebhook(scope, { id: webhook, ...given }, context.requestId);
+      return openAgain(scope, webhook, context);
     },
   }),
-  enableWebhook: t.field({
+  replayWebhook: t.field({
+    type: webhookType,
+    description:
+      'Sends again what comes after a cursor, or from a change on, and resumes the webhook. One of both is given. Needs ADMIN. NOT_FOUND; CURSOR_EXPIRED.',
+    args: {
+      appId: t.arg.id(APP_ID),
+      id: t.arg.id(idArgument),
+      after: t.arg.string({ description: 'A cursor of the feed, or `now`, which skips what is waiting.' }),
+      from: t.arg.string({ description: 'The id of a change or of a message, which is sent too.' }),
+    },
+    resolve: async (_root, { appId, id, after, from }, context) => {
+      const scope = await context.scopeOf(appId);
+      scope.projectIdFor('operate');
+      const webhook = readId('id', id);
+      if ((after == null) === (from == null)) throw badInput('after', after, 'either `after` or `from`');
+      const start = from == null ? { after: parse(afterArgument, after) } : { from: parse(fromArgument, from) };
+      await context.services.webhooks.replayWebhook(scope, { id: webhook, ...start }, context.requestId);
+      return openAgain(scope, webhook, context);
+    },
+  }),
+  resendWebhookMessage: t.field({
+    type: testType,
+    description: `Sends one change again now, signed anew, and waits for its answer for up to ${TEST_MS / 1_000} s. The place stays. One at a time and one a second for each webhook. Needs ADMIN. NOT_FOUND; RATE_LIMITED; CONFLICT.`,
+    args: {
+      appId: t.arg.id(APP_ID),
+      id: t.arg.id(idArgument),
+      messageId: t.arg.string(required('The `webhook-id`, which is the id of the change.')),
+    },
+    resolve: async (_root, { appId, id, messageId }, { services, scopeOf, requestId }) => {
+      const scope = await scopeOf(appId);
+      scope.projectIdFor('operate');
+      const message = encodeChangeCursor(parse(messageArgument, messageId));
+      return services.webhooks.resendMessage(scope, { id: readId('id', id), message, timeoutMs: TEST_MS }, requestId);
+    },
+  }),
+  pauseWebhook: t.field({
+    type: webhookType,
+    description: 'Sends nothing to a webhook until it is resumed. Its place is kept. Needs ADMIN. NOT_FOUND.',
+    args: { appId: t.arg.id(APP_ID), id: t.arg.id(idArgument) },
+    resolve: async (_root, { appId, id }, context) => {
+      const scope = await context.scopeOf(appId);
+      await context.services.webhooks.pauseWebhook(scope, readId('id', id), context.requestId);
+      return openAgain(scope, readId('id', id), context);
+    },
+  }),
+  resumeWebhook: t.field({
     type: webhookType,
     description: 'Goes on with a webhook that is paused, disabled or waits for its retry. Needs ADMIN. NOT_FOUND.',
     args: { appId: t.arg.id(APP_ID), id: t.arg.id(idArgument) },
-    resolve: async (_root, { appId, id }, { services, scopeOf, requestId }) => {
-      const scope = await scopeOf(appId);
-      await services.webhooks.enableWebhook(scope, readId('id', id), requestId);
-      return services.webhooks.getWebhook(scope, readId('id', id));
+    resolve: async (_root, { appId, id }, context) => {
+      const scope = await context.scopeOf(appId);
+      await context.services.webhooks.resumeWebhook(scope, readId('id', id), context.requestId);
+      return openAgain(scope, readId('id', id), context);
     },
   }),
   removeWebhook: t.boolean({

@@ -16,6 +16,16 @@ export const CHANGE_TYPES = [
 ] as const;
 export type ChangeType = (typeof CHANGE_TYPES)[number];
 
+export const CHANGE_MEANINGS: Readonly<Record<ChangeType, string>> = {
+  'user.created': 'A user registered or was imported.',
+  'user.updated': 'Fields of a user were changed. A login is not a change.',
+  'user.removed': 'A user was removed.',
+  'user.restored': 'A removed user came back.',
+  'account.added': 'An account was linked to a user.',
+  'identity.banned': 'An identity was banned.',
+  'identity.unbanned': 'The ban of an identity was lifted.',
+};
+
 /** A change of a user, an account or a ban. It names the user, and has nothing that identifies a person. */
 export interface Change {
   /** Its place in the feed: a cursor. */
@@ -52,7 +62,7 @@ export function encodeChangeCursor({ timeline, id }: ChangeCursor): string {
   return opaqueText(`${timeline}.${id}`);
 }
 
-function decodeChangeCursor(text: string): ChangeCursor | null {
+export function decodeChangeCursor(text: string): ChangeCursor | null {
   const match = openText(text, CURSOR);
   if (match === null) return null;
   const cursor = { timeline: String(match[1]), id: Number(match[2]) };
@@ -63,6 +73,13 @@ function decodeChangeCursor(text: string): ChangeCursor | null {
 export function changeCursor(name: string) {
   const read = (text: string) => (text === NOW ? NOW : decodeChangeCursor(text));
   return readableText(name, CURSOR_FORM, read).meta({ maxLength: INPUT_LIMITS.cursor.max });
+}
+
+/** The id of one change, which is its cursor. */
+export function changeId(name: string) {
+  return readableText(name, 'the id of a change, which is that of its message', decodeChangeCursor).meta({
+    maxLength: INPUT_LIMITS.cursor.max,
+  });
 }
 
 export const changesLimit = pageSize('Changes on a page', CHANGES_PAGE);

@@ -2,7 +2,7 @@ import ipaddr from 'ipaddr.js';
 import type * as models from '../db/generated/prisma/client.js';
 import type { WebhookStatus } from '../db/generated/prisma/enums.js';
 import { type AppError, badInput } from '../errors.js';
-import { CHANGE_TYPES, type Change, type ChangeType } from './changes.js';
+import { CHANGE_MEANINGS, CHANGE_TYPES, type Change, type ChangeType } from './changes.js';
 import { atMost, INPUT_LIMITS, isTooLong } from './input-limits.js';
 import type { AsRead } from './users.js';
 
@@ -12,7 +12,7 @@ import type { AsRead } from './users.js';
 export const MAX_WEBHOOKS = 10;
 export const MAX_WEBHOOK_SECRETS = 5;
 
-/** `paused`: given up after failures, or its place is gone. `disabled`: the endpoint answered 410. An operator can enable both. */
+/** `paused`: by an operator, after failures, or because its place is gone. `disabled`: the endpoint answered 410. An operator can resume both. */
 export type { WebhookStatus } from '../db/generated/prisma/enums.js';
 
 /** One attempt to deliver a message. */
@@ -28,10 +28,42 @@ export interface Attempt {
   readonly ms: number;
   /** Why it failed, in our words: never a text of the endpoint. */
   readonly error: string | null;
+  /** Whether an operator has sent it again by hand. */
+  readonly resent: boolean;
 }
 
-/** How many attempts are kept of an endpoint. */
-export const MAX_ATTEMPTS_KEPT = 10;
+/** An attempt with the body that was sent; null where the feed no longer has the change. */
+export interface SentAttempt extends Attempt {
+  readonly body: string | null;
+}
+
+/** So many attempts that were accepted are kept of an endpoint, and as many that failed, and for so long. */
+export const ATTEMPTS_KEPT = 50;
+export const ATTEMPTS_KEPT_MS = 30 * 86_400_000;
+/** The attempts that a list of endpoints shows. */
+export const ATTEMPTS_LISTED = 10;
+
+/** How the attempts of an hour ended. */
+export interface WebhookHour {
+  /** ISO 8601. */
+  readonly from: string;
+  readonly accepted: number;
+  readonly failed: number;
+}
+
+/** What waits for an endpoint, as far as it was counted. */
+export interface Backlog {
+  readonly count: number;
+  readonly isMore: boolean;
+}
+
+/** So many changes after the place of an endpoint are looked at to count those that wait. */
+export const BACKLOG_COUNTED = 10_000;
+
+/** A message is sent again by hand at most once in so long, and never beside another one. */
+export const RESEND_REST_MS = 1_000;
+
+export const PAUSED = 'An operator has paused it.';
 
 /** A secret of an endpoint, without its value. */
 export type WebhookSecret = Readonly<AsRead<Pick<models.WebhookSecret, 'id' | 'createdAt' | 'expiresAt'>>>;
@@ -55,7 +87,10 @@ export interface Webhook {
   /** When the next attempt is due; null unless it waits for a retry. */
   readonly nextAttemptAt: string | null;
   readonly lastDeliveredAt: string | null;
-  /** The newest first. */
+  /** Attempts since it was added. */
+  readonly accepted: number;
+  readonly failed: number;
+  /** The last ones, the newest first. */
   readonly attempts: readonly Attempt[];
   /** Those that are valid, the newest first. */
   readonly secrets: readonly WebhookSecret[];
@@ -72,6 +107,22 @@ export interface Message {
 export function messageOf({ id, type, at, userId, fields }: Change): Message {
   const data = { user_id: userId, ...(fields.length > 0 && { fields }) };
   return { id, type, body: JSON.stringify({ type, timestamp: at, data }) };
+}
+
+/** A type of change, what it means, and an example of the body that is sent. */
+export interface WebhookSample {
+  readonly type: ChangeType;
+  readonly meaning: string;
+  readonly body: string;
+}
+
+/** What a receiver may be sent. */
+export function listSamples(): WebhookSample[] {
+  const at = '2026-01-31T12:00:00.000Z';
+  return CHANGE_TYPES.map((type) => {
+    const fields = type === 'user.updated' ? ['email', 'external_id'] : [];
+    return { type, meaning: CHANGE_MEANINGS[type], body: messageOf({ id: '', type, at, userId: 42, fields }).body };
+  });
 }
 
 export const TEST_TYPE = 'webhook.test';
@@ -97,6 +148,8 @@ export function requireWebhookUrl(text: string, allowPrivate: boolean): string {
   const form = `${allowPrivate ? 'an http:// or https://' : 'an https://'} URL of ${atMost('webhookUrl')}, without credentials and fragment`;
   if (isTooLong('webhookUrl', text) || !URL.canParse(text)) throw badInput('url', text, form);
   const url = new URL(text);
+  // Who tries one on their own machine is told what that needs.
+  if (!allowPrivate && url.protocol === 'http:' && isPrivateName(url.hostname)) throw privateTarget(text);
   const hasScheme = url.protocol === 'https:' || (allowPrivate && url.protocol === 'http:');
   if (!hasScheme || url.username + url.password + url.hash !== '' || isTooLong('webhookUrl', url.href))
     throw badInput('url', text, form);

@@ -10,6 +10,7 @@ import {
   type ChangeCursor,
   type ChangesQuery,
   cursorExpired,
+  decodeChangeCursor,
   encodeChangeCursor,
   type Place,
 } from '../domain/changes.js';
@@ -222,6 +223,17 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
       return after;
     },
 
+    /** Those of the changes with these ids (cursors) that are kept, by their ids. */
+    async findChanges(projectId: number, ids: readonly string[]): Promise<ReadonlyMap<string, Change>> {
+      const places = new Set(ids.flatMap((id) => decodeChangeCursor(id)?.id ?? []));
+      if (places.size === 0) return new Map();
+      const [feed, rows] = await Promise.all([sql.readFeed(db), sql.findChanges(db, projectId, [...places])]);
+      const cursorOf = cursorsOf(feed);
+      const found = rows.map((row) => toChange(row, cursorOf(row.id)));
+      // Of another timeline, the same place is another change.
+      return new Map(found.filter(({ id }) => ids.includes(id)).map((change) => [change.id, change]));
+    },
+
     /** The cursors of places, as they are now. */
     async cursorsOfPlaces(): Promise<(place: number) => string> {
       const cursorOf = cursorsOf(await sql.readFeed(db));
@@ -257,7 +269,10 @@ function isFullOf(rows: sql.ChangeRow[], { limit, scan }: Extent): boolean {
   return last.id !== null && (rows.length === limit || last.place === scan);
 }
 
-function toChange({ type, at, userId, fields }: sql.ChangeRow, cursor: ChangeCursor): Change {
+function toChange(
+  { type, at, userId, fields }: Pick<sql.ChangeRow, 'type' | 'at' | 'userId' | 'fields'>,
+  cursor: ChangeCursor,
+): Change {
   return { id: encodeChangeCursor(cursor), type, at, userId, fields: fields?.split(' ') ?? [] };
 }
 

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createBackground, type OnFailure } from '../db/background.js';
 import type { Database } from '../db/database.js';
-import { GIVE_UP_MS, MAX_ATTEMPTS_KEPT, type Message, messageOf, retryDelayMs } from '../domain/webhooks.js';
+import { ATTEMPTS_KEPT, GIVE_UP_MS, type Message, messageOf, retryDelayMs } from '../domain/webhooks.js';
 import { AppError } from '../errors.js';
 import type { Changes } from './changes.js';
 import type { Exchange, Outcome, WebhookSender } from './webhook-sender.js';
@@ -43,7 +43,7 @@ type Outlook = Pick<sql.TurnResult, 'failures' | 'delayMs' | 'status' | 'reason'
 
 /** What a turn has come to so far. */
 interface Progress extends Omit<sql.TurnResult, keyof Outlook> {
-  failed: Exchange | null;
+  failure: Exchange | null;
 }
 
 /** An endpoint that this process delivers to. */
@@ -165,20 +165,21 @@ export function createWebhookDelivery(
 
   async function takeTurn(turn: Turn): Promise<void> {
     const { webhook } = turn;
-    const { place, timeline, attempts } = webhook;
-    const progress: Progress = { place, timeline, attempts, delivered: false, failed: null };
+    const { place, timeline } = webhook;
+    const progress: Progress = { place, timeline, attempts: [], accepted: 0, failed: 0, failure: null };
     try {
       await deliver(turn, progress);
     } catch (error) {
       if (!(error instanceof AppError) || error.code !== 'CURSOR_EXPIRED') throw error;
       return end(turn, progress, { failures: 0, delayMs: 0, status: 'paused', reason: PLACE_IS_GONE });
     }
-    const { failed, delivered } = progress;
+    const { failure } = progress;
+    const delivered = progress.accepted > 0;
     const before = delivered ? 0 : webhook.failures;
-    if (failed === null) return end(turn, progress, { failures: before, delayMs: 0, ...ENABLED });
+    if (failure === null) return end(turn, progress, { failures: before, delayMs: 0, ...ENABLED });
     const failures = before + 1;
-    const delayMs = limits.retryDelayMs(failures, failed.retryAfterMs);
-    return end(turn, progress, { failures, delayMs, ...stateAfter(failed, delivered ? 0 : webhook.failingMs) });
+    const delayMs = limits.retryDelayMs(failures, failure.retryAfterMs);
+    return end(turn, progress, { failures, delayMs, ...stateAfter(failure, delivered ? 0 : webhook.failingMs) });
   }
 
   /** Sends what comes after the place, until there is no more, an attempt fails or the time of the turn is over. */
@@ -210,14 +211,22 @@ export function createWebhookDelivery(
       const at = new Date().toISOString();
       const exchange = await sender.send(webhook, message, stop.signal);
       const { outcome, ok, status, ms, error } = exchange;
-      outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
+      count(outcome);
       if (outcome === 'aborted') return false;
       const { id, type } = message;
-      progress.attempts = [{ at, id, type, ok, status, ms, error }, ...progress.attempts].slice(0, MAX_ATTEMPTS_KEPT);
-      if (ok) progress.delivered = true;
-      else progress.failed = exchange;
+      const made = { at, id, type, ok, status, ms, error, resent: false };
+      progress.attempts = [made, ...progress.attempts].slice(0, ATTEMPTS_KEPT);
+      if (ok) progress.accepted += 1;
+      else {
+        progress.failed = 1;
+        progress.failure = exchange;
+      }
       return ok;
     }
+  }
+
+  function count(outcome: Outcome): void {
+    outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
   }
 
   function stateAfter(failed: Exchange, failingMs: number): Pick<sql.TurnResult, 'status' | 'reason'> {
@@ -259,6 +268,9 @@ export function createWebhookDelivery(
     start(): void {
       loops ??= Promise.all([findWork(), keepLeases()]);
     },
+
+    /** Counts an attempt that was made beside the delivery. */
+    count,
 
     /** Attempts by their outcome, since the start. */
     countOutcomes: (): ReadonlyMap<Outcome, number> => outcomes,

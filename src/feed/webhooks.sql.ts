@@ -1,6 +1,15 @@
 import { Prisma, type Queryable, readValue } from '../db/statements.js';
 import type { Actor } from '../domain/projects.js';
-import type { Webhook } from '../domain/webhooks.js';
+import {
+  ATTEMPTS_KEPT,
+  ATTEMPTS_KEPT_MS,
+  type Attempt,
+  BACKLOG_COUNTED,
+  type Backlog,
+  RESEND_REST_MS,
+  type Webhook,
+  type WebhookHour,
+} from '../domain/webhooks.js';
 import { insertAuditEntries } from '../projects/audit.sql.js';
 
 /*
@@ -9,7 +18,7 @@ import { insertAuditEntries } from '../projects/audit.sql.js';
  */
 
 /** An endpoint as it is listed. */
-interface WebhookRow extends Omit<Webhook, 'cursor' | 'nextAttemptAt'> {
+interface WebhookRow extends Omit<Webhook, 'cursor' | 'nextAttemptAt' | 'attempts'> {
   readonly place: number;
   readonly nextAttemptAt: string;
 }
@@ -23,10 +32,11 @@ const EVENT_TYPES = Prisma.sql`w.types::text[] AS types`;
 export function listWebhooks(db: Queryable, projectId: number, id: number | null = null): Promise<WebhookRow[]> {
   return db.query(Prisma.sql`
     SELECT w.id, w.url, w.description, ${EVENT_TYPES}, w.place, w.status::text AS status, w.reason, w.created_at AS "createdAt",
-           w.failures, w.next_attempt_at AS "nextAttemptAt", w.last_delivered_at AS "lastDeliveredAt", w.attempts,
+           w.failures, w.next_attempt_at AS "nextAttemptAt", w.last_delivered_at AS "lastDeliveredAt",
+           w.accepted, w.failed,
            (
              SELECT c.at FROM changes c
-             WHERE c.project_id = ${projectId}::int AND c.id > w.place AND c.id <= ${PUBLISHED}
+             WHERE c.project_id = ${projectId}::int AND c.id > w.place
              ORDER BY c.id LIMIT 1
            ) AS "pendingSince",
            (
@@ -38,6 +48,55 @@ export function listWebhooks(db: Queryable, projectId: number, id: number | null
     FROM webhooks w
     WHERE w.project_id = ${projectId}::int AND (${id}::int IS NULL OR w.id = ${id}::int)
     ORDER BY w.id`);
+}
+
+/** The newest `limit` attempts of each endpoint of a project, or of one, the newest first. */
+export function listAttempts(
+  db: Queryable,
+  projectId: number,
+  { id, limit }: { id: number | null; limit: number },
+): Promise<(Attempt & { webhookId: number })[]> {
+  return db.query(Prisma.sql`
+    SELECT w.id AS "webhookId", a.at, a.message AS id, a.type::text AS type, a.ok, a.status, a.ms, a.error, a.resent
+    FROM webhooks w
+    CROSS JOIN LATERAL (
+      SELECT * FROM webhook_attempts kept
+      WHERE kept.project_id = ${projectId}::int AND kept.webhook_id = w.id
+      ORDER BY kept.at DESC, kept.number DESC
+      LIMIT ${limit}::bigint
+    ) AS a
+    WHERE w.project_id = ${projectId}::int AND (${id}::int IS NULL OR w.id = ${id}::int)
+    ORDER BY w.id, a.at DESC, a.number DESC`);
+}
+
+/** How the attempts at an endpoint ended in each of the last 24 hours, this one included, the oldest first. */
+export function listHours(db: Queryable, projectId: number, id: number): Promise<WebhookHour[]> {
+  return db.query(Prisma.sql`
+    SELECT each.hour::timestamptz(3) AS "from", coalesce(h.accepted, 0) AS accepted, coalesce(h.failed, 0) AS failed
+    FROM generate_series(${THIS_HOUR} - interval '23 hours', ${THIS_HOUR}, interval '1 hour') AS each (hour)
+    LEFT JOIN webhook_hours h
+      ON h.project_id = ${projectId}::int AND h.webhook_id = ${id}::int AND h.slot = ${slotOf('each.hour')} AND h.hour = each.hour
+    ORDER BY each.hour`);
+}
+
+const THIS_HOUR = Prisma.sql`date_trunc('hour', now(), 'UTC')`;
+const slotOf = (hour: string) => Prisma.sql`extract(hour FROM ${Prisma.raw(hour)} AT TIME ZONE 'UTC')::smallint`;
+
+/** How many changes wait for an endpoint among those that come next. Undefined if there is no such endpoint. */
+export async function countBacklog(db: Queryable, projectId: number, id: number): Promise<Backlog | undefined> {
+  const [backlog] = await db.query<Backlog>(Prisma.sql`
+    SELECT next.wanted AS count, next.seen = ${BACKLOG_COUNTED}::bigint AS "isMore"
+    FROM webhooks w
+    CROSS JOIN LATERAL (
+      SELECT count(*) AS seen, count(*) FILTER (WHERE w.types = '{}' OR part.type = ANY (w.types)) AS wanted
+      FROM (
+        SELECT c.type FROM changes c
+        WHERE c.project_id = ${projectId}::int AND c.id > w.place
+        ORDER BY c.id LIMIT ${BACKLOG_COUNTED}::bigint
+      ) AS part
+    ) AS next
+    WHERE w.project_id = ${projectId}::int AND w.id = ${id}::int`);
+  return backlog;
 }
 
 /**
@@ -78,9 +137,81 @@ export async function replaceWebhookSecret(
 
 /** The URL of an endpoint and its valid secrets, the newest first. */
 export async function findTarget(db: Queryable, projectId: number, id: number) {
-  const [target] = await db.query<Pick<ClaimedWebhook, 'url' | 'secrets'>>(Prisma.sql`
-    SELECT w.url, ${SECRETS} AS secrets FROM webhooks w WHERE w.project_id = ${projectId}::int AND w.id = ${id}::int`);
+  const [target] = await db.query<Pick<ClaimedWebhook, 'url' | 'secrets'> & { isProjectDisabled: boolean }>(Prisma.sql`
+    SELECT w.url, ${SECRETS} AS secrets, p.disabled_at IS NOT NULL AS "isProjectDisabled"
+    FROM webhooks w JOIN projects p ON p.id = w.project_id
+    WHERE w.project_id = ${projectId}::int AND w.id = ${id}::int`);
   return target;
+}
+
+/** Lets this process alone send a message again by hand, for so long. False if another one does, or did a moment ago. */
+export async function claimResend(db: Queryable, projectId: number, id: number, ms: number): Promise<boolean> {
+  const claimed = await db.query(Prisma.sql`
+    UPDATE webhooks w SET resend_after = now() + ${ms}::float8 * interval '1 millisecond'
+    WHERE w.project_id = ${projectId}::int AND w.id = ${id}::int AND (w.resend_after IS NULL OR w.resend_after <= now())
+    RETURNING 1`);
+  return claimed.length > 0;
+}
+
+/** Records the attempt of a claimed resend. It moves nothing else. */
+export async function endResend(db: Queryable, projectId: number, id: number, attempt: Attempt): Promise<void> {
+  const made: Attempts = { attempts: [attempt], accepted: attempt.ok ? 1 : 0, failed: attempt.ok ? 0 : 1 };
+  await db.query(
+    recordingAttempts(
+      made,
+      Prisma.sql`
+        UPDATE webhooks w SET ${countingAttempts(made)}, resend_after = now() + ${RESEND_REST_MS}::float8 * interval '1 millisecond'
+        WHERE w.project_id = ${projectId}::int AND w.id = ${id}::int`,
+    ),
+  );
+}
+
+/** Attempts at an endpoint: how many ended which way, and the newest of them, the newest first. */
+interface Attempts {
+  attempts: readonly Attempt[];
+  accepted: number;
+  failed: number;
+}
+
+const countingAttempts = ({ accepted, failed }: Attempts) =>
+  Prisma.sql`accepted = w.accepted + ${accepted}::bigint, failed = w.failed + ${failed}::bigint`;
+
+/**
+ * A statement that records attempts at the endpoint that `update` changes, which locks it and counts them. Each takes the slot of the oldest one that
+ * ended the same way, and adds to the tally of this hour.
+ */
+function recordingAttempts({ attempts, accepted, failed }: Attempts, update: Prisma.Sql): Prisma.Sql {
+  const rows = JSON.stringify(attempts.map((attempt, nth) => ({ ...attempt, nth })));
+  const total = (ok: string) => Prisma.sql`CASE WHEN ${Prisma.raw(ok)} THEN w.accepted ELSE w.failed END`;
+  return Prisma.sql`
+    WITH w AS (
+      ${update} RETURNING w.project_id, w.id, w.accepted, w.failed
+    ), kept AS (
+      INSERT INTO webhook_attempts AS old (project_id, webhook_id, ok, slot, number, at, message, type, status, ms, error, resent)
+      SELECT w.project_id, w.id, new.ok, new.number % ${ATTEMPTS_KEPT}::int, new.number, new.at, new.id, new.type, new.status, new.ms, new.error, new.resent
+      FROM w CROSS JOIN LATERAL (
+        SELECT one.*, ${total('one.ok')} + 1 - row_number() OVER (PARTITION BY one.ok ORDER BY one.nth) AS number
+        FROM jsonb_to_recordset(${rows}::jsonb) AS one (
+          nth int, at timestamptz, id text, type change_type, ok boolean, status smallint, ms int, error text, resent boolean
+        )
+      ) AS new
+      ON CONFLICT (project_id, webhook_id, ok, slot) DO UPDATE
+      SET number = excluded.number, at = excluded.at, message = excluded.message, type = excluded.type, status = excluded.status,
+          ms = excluded.ms, error = excluded.error, resent = excluded.resent
+    ), forgotten AS (
+      DELETE FROM webhook_attempts old USING w
+      WHERE old.project_id = w.project_id AND old.webhook_id = w.id AND ${accepted + failed}::int > 0
+        AND old.at < now() - ${ATTEMPTS_KEPT_MS}::float8 * interval '1 millisecond'
+        -- The others have been overwritten above.
+        AND old.number > ${total('old.ok')} - ${ATTEMPTS_KEPT}::int
+    )
+    INSERT INTO webhook_hours AS known (project_id, webhook_id, slot, hour, accepted, failed)
+    SELECT w.project_id, w.id, ${slotOf('now()')}, ${THIS_HOUR}, ${accepted}::int, ${failed}::int FROM w
+    WHERE ${accepted + failed}::int > 0
+    ON CONFLICT (project_id, webhook_id, slot) DO UPDATE
+    SET hour = excluded.hour,
+        accepted = excluded.accepted + CASE WHEN known.hour = excluded.hour THEN known.accepted ELSE 0 END,
+        failed = excluded.failed + CASE WHEN known.hour = excluded.hour THEN known.failed ELSE 0 END`;
 }
 
 /** As base64, the form in which the library takes them. */
@@ -91,12 +222,13 @@ const SECRETS = Prisma.sql`ARRAY(
 )`;
 
 /** An endpoint that a process may deliver to, until its lease ends. */
-export interface ClaimedWebhook extends Pick<Webhook, 'id' | 'url' | 'types' | 'failures' | 'attempts'> {
+export interface ClaimedWebhook extends Pick<Webhook, 'id' | 'url' | 'types' | 'failures'> {
   readonly projectId: number;
   readonly secrets: string[];
   readonly place: number;
   readonly timeline: string;
   readonly moves: number;
+  readonly edits: number;
   /** For how long it has failed; 0 if it has not. */
   readonly failingMs: number;
 }
@@ -157,8 +289,8 @@ export function claimWebhooks(db: Queryable, limits: ClaimLimits): Promise<Claim
     SET leased_by = ${lease}::text, leased_until = now() + ${leaseMs}::float8 * interval '1 millisecond'
     FROM locked
     WHERE w.project_id = locked.project_id AND w.id = locked.id
-    RETURNING w.project_id AS "projectId", w.id, w.url, ${SECRETS} AS secrets, ${EVENT_TYPES}, w.place, w.timeline, w.moves, w.failures,
-              coalesce(extract(epoch FROM now() - w.failing_since) * 1000, 0)::float8 AS "failingMs", w.attempts`);
+    RETURNING w.project_id AS "projectId", w.id, w.url, ${SECRETS} AS secrets, ${EVENT_TYPES}, w.place, w.timeline, w.moves, w.edits, w.failures,
+              coalesce(extract(epoch FROM now() - w.failing_since) * 1000, 0)::float8 AS "failingMs"`);
 }
 
 export function hasEnabledWebhooks(db: Queryable): Promise<boolean> {
@@ -182,40 +314,50 @@ export function renewLeases(
 }
 
 /** What a turn has come to, with the failed attempts, one after another, at its end. */
-export interface TurnResult extends Pick<Webhook, 'failures' | 'status' | 'reason'> {
+export interface TurnResult extends Pick<Webhook, 'failures' | 'status' | 'reason'>, Attempts {
   place: number;
   timeline: string;
-  attempts: Webhook['attempts'];
-  delivered: boolean;
   readonly delayMs: number;
 }
 
-/** Ends a turn: records what it has come to, and gives the lease back. Nothing is recorded if an operator has moved the place meanwhile. */
+/**
+ * Ends a turn: records what it has come to, and gives the lease back. The place stays where an operator has moved it meanwhile, and the state as
+ * an operator has changed it.
+ */
 export async function endTurn(
   db: Queryable,
-  { projectId, id, moves }: ClaimedWebhook,
+  { projectId, id, moves, edits }: Pick<ClaimedWebhook, 'projectId' | 'id' | 'moves' | 'edits'>,
   lease: string,
   result: TurnResult,
 ): Promise<void> {
-  const { place, timeline, delivered, failures, delayMs, status, reason, attempts } = result;
-  const isMine = Prisma.sql`
-    w.project_id = ${projectId}::int AND w.id = ${id}::int AND w.leased_by = ${lease}::text`;
-  await db.query(Prisma.sql`
-    WITH moved AS (
-      UPDATE webhooks w SET leased_by = NULL, leased_until = NULL WHERE ${isMine} AND w.moves <> ${moves}::int
-    )
-    UPDATE webhooks w
-    SET place = ${place}::bigint, timeline = ${timeline}::text, failures = ${failures}::int,
-        failing_since = CASE
-          WHEN ${failures}::int = 0 THEN NULL
-          WHEN ${delivered}::boolean THEN now()
-          ELSE coalesce(w.failing_since, now())
-        END,
-        next_attempt_at = now() + ${delayMs}::float8 * interval '1 millisecond',
-        last_delivered_at = CASE WHEN ${delivered}::boolean THEN now() ELSE w.last_delivered_at END,
-        status = ${status}::webhook_status, reason = ${reason}::text, attempts = ${JSON.stringify(attempts)}::jsonb,
-        leased_by = NULL, leased_until = NULL
-    WHERE ${isMine} AND w.moves = ${moves}::int`);
+  const { place, timeline, failures, delayMs, status, reason } = result;
+  const delivered = result.accepted > 0;
+  const unlessMoved = (column: string, value: Prisma.Sql) =>
+    Prisma.sql`CASE WHEN w.moves = ${moves}::int THEN ${value} ELSE ${Prisma.raw(`w.${column}`)} END`;
+  const unlessEdited = (column: string, value: Prisma.Sql) =>
+    Prisma.sql`CASE WHEN w.edits = ${edits}::int THEN ${value} ELSE ${Prisma.raw(`w.${column}`)} END`;
+  const failingSince = Prisma.sql`CASE
+    WHEN ${failures}::int = 0 THEN NULL
+    WHEN ${delivered}::boolean THEN now()
+    ELSE coalesce(w.failing_since, now())
+  END`;
+  await db.query(
+    recordingAttempts(
+      result,
+      Prisma.sql`
+        UPDATE webhooks w
+        SET place = ${unlessMoved('place', Prisma.sql`${place}::bigint`)},
+            timeline = ${unlessMoved('timeline', Prisma.sql`${timeline}::text`)},
+            failures = ${unlessEdited('failures', Prisma.sql`${failures}::int`)},
+            failing_since = ${unlessEdited('failing_since', failingSince)},
+            next_attempt_at = ${unlessEdited('next_attempt_at', Prisma.sql`now() + ${delayMs}::float8 * interval '1 millisecond'`)},
+            status = ${unlessEdited('status', Prisma.sql`${status}::webhook_status`)},
+            reason = ${unlessEdited('reason', Prisma.sql`${reason}::text`)},
+            last_delivered_at = CASE WHEN ${delivered}::boolean THEN now() ELSE w.last_delivered_at END,
+            ${countingAttempts(result)}, leased_by = NULL, leased_until = NULL
+        WHERE w.project_id = ${projectId}::int AND w.id = ${id}::int AND w.leased_by = ${lease}::text`,
+    ),
+  );
 }
 
 type WebhookFigures = Readonly<Record<'enabled' | 'failing' | 'paused' | 'disabled' | 'lagSeconds', number>>;

@@ -1,28 +1,37 @@
 import { randomUUID } from 'node:crypto';
 import type { OnFailure } from '../db/background.js';
 import type { Database } from '../db/database.js';
+import type { Prisma } from '../db/generated/prisma/client.js';
 import { type ChangeCursor, type ChangeType, encodeChangeCursor, type Place } from '../domain/changes.js';
-import type { Actor, ProjectScope } from '../domain/projects.js';
+import type { Actor, AuditAction, ProjectScope } from '../domain/projects.js';
 import {
+  ATTEMPTS_KEPT,
+  ATTEMPTS_LISTED,
+  type Backlog,
   formatWebhookSecret,
   MAX_WEBHOOK_SECRETS,
   MAX_WEBHOOKS,
+  type Message,
   makeWebhookSecret,
+  messageOf,
   type NewWebhook,
   normalizeTypes,
+  PAUSED,
   privateTarget,
   requireWebhookDescription,
   requireWebhookUrl,
+  type SentAttempt,
   type TestResult,
   testMessage,
   type Webhook,
+  type WebhookHour,
 } from '../domain/webhooks.js';
 import { AppError } from '../errors.js';
 import { recordAction } from '../projects/audit.sql.js';
 import { lockProject } from '../projects/projects.sql.js';
 import type { Changes } from './changes.js';
 import { createWebhookDelivery } from './webhook-delivery.js';
-import type { WebhookSender } from './webhook-sender.js';
+import type { Exchange, Target, WebhookSender } from './webhook-sender.js';
 import * as sql from './webhooks.sql.js';
 
 export type Webhooks = ReturnType<typeof createWebhooks>;
@@ -30,6 +39,18 @@ export type Webhooks = ReturnType<typeof createWebhooks>;
 const MAX_STOPPED_NAMED = 5;
 /** The next attempt of an endpoint that is not to wait, whatever the clock of this process says. */
 const AT_ONCE = new Date(0);
+
+/** How an operator takes up an endpoint again. */
+const RESUMED = { status: 'enabled', reason: null, failures: 0, failingSince: null, nextAttemptAt: AT_ONCE } as const;
+
+/** After a cursor, or from a change on. */
+export type ReplayStart = { readonly after: Exclude<Place, null> } | { readonly from: ChangeCursor };
+
+export interface WebhookChanges {
+  readonly url?: string | undefined;
+  readonly types?: readonly ChangeType[] | undefined;
+  readonly description?: string | undefined;
+}
 
 type NameInModel<Type> = Type extends `${infer Noun}.${infer Verb}` ? `${Noun}${Capitalize<Verb>}` : never;
 
@@ -58,28 +79,59 @@ export function createWebhooks(
   async function list(projectId: number, id: number | null = null): Promise<Webhook[]> {
     const rows = await sql.listWebhooks(db, projectId, id);
     if (rows.length === 0) return [];
-    const cursorOf = await changes.cursorsOfPlaces();
+    const [cursorOf, attempts] = await Promise.all([
+      changes.cursorsOfPlaces(),
+      sql.listAttempts(db, projectId, { id, limit: ATTEMPTS_LISTED }),
+    ]);
     return rows.map(({ place, nextAttemptAt, ...row }) => ({
       ...row,
       cursor: cursorOf(place),
       nextAttemptAt: row.status === 'enabled' && row.failures > 0 ? nextAttemptAt : null,
+      attempts: attempts.filter(({ webhookId }) => webhookId === row.id).map(({ webhookId, ...attempt }) => attempt),
     }));
   }
 
-  /** Enables an endpoint, and tries at once; with a place, it goes on from there. NOT_FOUND. */
-  async function enable(actor: Actor, id: number, to: ChangeCursor | null = null): Promise<void> {
-    const moved = to && { place: to.id, timeline: to.timeline, moves: { increment: 1 } };
+  /** Changes an endpoint, with an audit entry. A turn that is under way does not change it back. NOT_FOUND. */
+  async function edit(
+    actor: Actor,
+    id: number,
+    data: Prisma.WebhookUpdateManyMutationInput,
+    action: AuditAction,
+    details: Readonly<Record<string, unknown>> = {},
+  ): Promise<void> {
     await db.change(async (tx) => {
-      const { count } = await tx.webhook.updateMany({
-        where: { projectId: actor.projectId, id },
-        data: { status: 'enabled', reason: null, failures: 0, failingSince: null, nextAttemptAt: AT_ONCE, ...moved },
-      });
+      const where = { projectId: actor.projectId, id };
+      const { count } = await tx.webhook.updateMany({ where, data: { ...data, edits: { increment: 1 } } });
       if (count === 0) throw noWebhook(id);
-      await recordAction(tx, actor, to === null ? 'enable_webhook' : 'replay_webhook', {
-        webhook: id,
-        ...(to && { after: encodeChangeCursor(to) }),
-      });
+      await recordAction(tx, actor, action, { webhook: id, ...details });
     });
+  }
+
+  /** BAD_USER_INPUT. */
+  async function requireUrl(given: string): Promise<URL> {
+    const url = new URL(requireWebhookUrl(given, allowPrivate));
+    if (!allowPrivate && (await (await loadSender()).leadsToPrivateAddress(url.hostname)))
+      throw privateTarget(url.href);
+    return url;
+  }
+
+  /** Sends one message now, over a connection of its own. */
+  async function sendOnce(target: Target, message: Message, timeoutMs: number | undefined): Promise<Exchange> {
+    const { createWebhookSender, EXCHANGE_MS } = await loadSender();
+    const once = createWebhookSender({ allowPrivate, exchangeMs: timeoutMs ?? EXCHANGE_MS });
+    return once.send(target, message).finally(() => once.close());
+  }
+
+  async function findWebhook(scope: ProjectScope, id: number): Promise<Webhook | null> {
+    const [webhook] = await list(scope.projectIdFor('inspect'), id);
+    return webhook ?? null;
+  }
+
+  /** Where a replay begins. From a change on is after whatever comes before it. */
+  async function findStart(scope: ProjectScope, start: ReplayStart): Promise<{ place: number; timeline: string }> {
+    const after = 'from' in start ? { ...start.from, id: start.from.id - 1 } : start.after;
+    const { id: place, timeline } = await changes.findPlace(scope, after);
+    return { place, timeline };
   }
 
   return {
@@ -87,10 +139,12 @@ export function createWebhooks(
       return list(scope.projectIdFor('inspect'));
     },
 
+    findWebhook,
+
     /** One endpoint. NOT_FOUND. */
     async getWebhook(scope: ProjectScope, id: number): Promise<Webhook> {
-      const [webhook] = await list(scope.projectIdFor('inspect'), id);
-      if (webhook === undefined) throw noWebhook(id);
+      const webhook = await findWebhook(scope, id);
+      if (webhook === null) throw noWebhook(id);
       return webhook;
     },
 
@@ -101,10 +155,8 @@ export function createWebhooks(
       requestId: string | null = null,
     ): Promise<NewWebhook> {
       const actor = scope.actorFor('operate', requestId);
-      const url = requireWebhookUrl(given.url, allowPrivate);
       const description = requireWebhookDescription(given.description);
-      const { hostname, origin } = new URL(url);
-      if (!allowPrivate && (await (await loadSender()).leadsToPrivateAddress(hostname))) throw privateTarget(url);
+      const { href: url, origin } = await requireUrl(given.url);
       const secret = makeWebhookSecret(randomBytes);
       const types = normalizeTypes(given.types).map(nameInModel);
       const at = await changes.findPlace(scope, 'now');
@@ -158,20 +210,83 @@ export function createWebhooks(
       return { id, url, secret: formatWebhookSecret(secret), ...made };
     },
 
-    /** Moves the place of an endpoint: it is sent what comes after the cursor, again if it was sent before. Enables it. NOT_FOUND, CURSOR_EXPIRED. */
+    /**
+     * Moves the place of an endpoint: it is sent what comes after the cursor, or from its change on, again if it was sent before. Enables it.
+     * NOT_FOUND, CURSOR_EXPIRED.
+     */
     async replayWebhook(
       scope: ProjectScope,
-      { id, after }: { readonly id: number; readonly after: Exclude<Place, null> },
+      { id, ...start }: { readonly id: number } & ReplayStart,
       requestId: string | null = null,
     ): Promise<void> {
       const actor = scope.actorFor('operate', requestId);
-      const place = await changes.findPlace(scope, after);
-      await enable(actor, id, place);
+      const { place, timeline } = await findStart(scope, start);
+      const details =
+        'from' in start
+          ? { from: encodeChangeCursor(start.from) }
+          : { after: encodeChangeCursor({ timeline, id: place }) };
+      await edit(actor, id, { ...RESUMED, place, timeline, moves: { increment: 1 } }, 'replay_webhook', details);
+    },
+
+    /** Sends nothing to an endpoint until it is resumed. Its place is kept. NOT_FOUND. */
+    async pauseWebhook(scope: ProjectScope, id: number, requestId: string | null = null): Promise<void> {
+      const paused = { status: 'paused', reason: PAUSED } as const;
+      await edit(scope.actorFor('operate', requestId), id, paused, 'pause_webhook');
     },
 
     /** Goes on with an endpoint that is paused or disabled, or does not wait for its retry. NOT_FOUND. */
-    async enableWebhook(scope: ProjectScope, id: number, requestId: string | null = null): Promise<void> {
-      await enable(scope.actorFor('operate', requestId), id);
+    async resumeWebhook(scope: ProjectScope, id: number, requestId: string | null = null): Promise<void> {
+      await edit(scope.actorFor('operate', requestId), id, RESUMED, 'resume_webhook');
+    },
+
+    /**
+     * Changes the URL, the types (none: all) or the description. Its place, its state and its secrets stay; with another URL it does not wait for a
+     * retry. BAD_USER_INPUT; NOT_FOUND.
+     */
+    async updateWebhook(
+      scope: ProjectScope,
+      { id, ...given }: { readonly id: number } & WebhookChanges,
+      requestId: string | null = null,
+    ): Promise<void> {
+      const actor = scope.actorFor('operate', requestId);
+      const fields = Object.entries(given).flatMap(([name, value]) => (value === undefined ? [] : [name]));
+      if (fields.length === 0) throw new AppError('BAD_USER_INPUT', 'Expected a new url, types or description.');
+      const description = given.description === undefined ? undefined : requireWebhookDescription(given.description);
+      const types = given.types && normalizeTypes(given.types).map(nameInModel);
+      const url = given.url === undefined ? undefined : await requireUrl(given.url);
+      const data = {
+        ...(description !== undefined && { description }),
+        ...(types && { types }),
+        ...(url && { url: url.href, failures: 0, failingSince: null, nextAttemptAt: AT_ONCE }),
+      };
+      await edit(actor, id, data, 'update_webhook', { fields, ...(url && { origin: url.origin }) });
+    },
+
+    /** What was sent to an endpoint and how it ended, the newest first. NOT_FOUND. */
+    async listAttempts(scope: ProjectScope, id: number): Promise<SentAttempt[]> {
+      const projectId = scope.projectIdFor('inspect');
+      const attempts = await sql.listAttempts(db, projectId, { id, limit: 2 * ATTEMPTS_KEPT });
+      if (attempts.length === 0 && (await sql.findTarget(db, projectId, id)) === undefined) throw noWebhook(id);
+      const sent = await changes.findChanges(
+        projectId,
+        attempts.map((attempt) => attempt.id),
+      );
+      return attempts.map(({ webhookId, ...attempt }) => {
+        const change = sent.get(attempt.id);
+        return { ...attempt, body: change === undefined ? null : messageOf(change).body };
+      });
+    },
+
+    /** How attempts ended in each of the last 24 hours, the oldest first. */
+    listHours(scope: ProjectScope, id: number): Promise<WebhookHour[]> {
+      return sql.listHours(db, scope.projectIdFor('inspect'), id);
+    },
+
+    /** NOT_FOUND. */
+    async countBacklog(scope: ProjectScope, id: number): Promise<Backlog> {
+      const backlog = await sql.countBacklog(db, scope.projectIdFor('inspect'), id);
+      if (backlog === undefined) throw noWebhook(id);
+      return backlog;
     },
 
     /** Sends a signed test message now, once, beside the changes. NOT_FOUND. */
@@ -184,11 +299,48 @@ export function createWebhooks(
       const target = await sql.findTarget(db, actor.projectId, id);
       if (target === undefined) throw noWebhook(id);
       await recordAction(db, actor, 'test_webhook', { webhook: id });
-      const { createWebhookSender, EXCHANGE_MS } = await loadSender();
-      // A sender of its own: what is tested is a new connection.
-      const once = createWebhookSender({ allowPrivate, exchangeMs: timeoutMs ?? EXCHANGE_MS });
       const message = testMessage(`test_${randomUUID()}`, new Date());
-      const { ok, status, ms, error } = await once.send(target, message).finally(() => once.close());
+      const { ok, status, ms, error } = await sendOnce(target, message, timeoutMs);
+      return { ok, status, ms, error };
+    },
+
+    /**
+     * Sends one change again now, signed anew, whatever its type, beside the delivery: the place stays where it is. One at a time and one a second,
+     * so that no receiver is flooded. NOT_FOUND, also where the change is no longer kept; RATE_LIMITED; CONFLICT while the project is disabled.
+     */
+    async resendMessage(
+      scope: ProjectScope,
+      { id, message, timeoutMs }: { readonly id: number; readonly message: string; readonly timeoutMs?: number },
+      requestId: string | null = null,
+    ): Promise<TestResult> {
+      const actor = scope.actorFor('operate', requestId);
+      const { projectId } = actor;
+      const target = await sql.findTarget(db, projectId, id);
+      if (target === undefined) throw noWebhook(id);
+      if (target.isProjectDisabled) throw new AppError('CONFLICT', 'The project is disabled: nothing is sent.');
+      const change = (await changes.findChanges(projectId, [message])).get(message);
+      if (change === undefined)
+        throw new AppError('NOT_FOUND', 'The project has no change with this ID, or keeps it no longer.');
+      const { EXCHANGE_MS } = await loadSender();
+      if (!(await sql.claimResend(db, projectId, id, 2 * EXCHANGE_MS)))
+        throw new AppError(
+          'RATE_LIMITED',
+          `The webhook ${id} is sent one message by hand at a time, and one a second.`,
+        );
+      await recordAction(db, actor, 'resend_webhook', { webhook: id, message });
+      const at = new Date().toISOString();
+      const { outcome, ok, status, ms, error } = await sendOnce(target, messageOf(change), timeoutMs);
+      delivery.count(outcome);
+      await sql.endResend(db, projectId, id, {
+        at,
+        id: message,
+        type: change.type,
+        ok,
+        status,
+        ms,
+        error,
+        resent: true,
+      });
       return { ok, status, ms, error };
     },
 

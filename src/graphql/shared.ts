@@ -1,6 +1,6 @@
 import type { SchemaTypes } from '@pothos/core';
 import { getDatamodel } from '../db/generated/pothos.js';
-import type { ChangeType } from '../domain/changes.js';
+import { CHANGE_MEANINGS, type ChangeType } from '../domain/changes.js';
 import type { LoginMethod, Network, WalletType } from '../domain/users.js';
 
 /* What the public schema and that of the operators have in common. */
@@ -66,15 +66,7 @@ export function addEnums<Types extends SchemaTypes>(builder: PothosSchemaTypes.S
     }),
     changeTypeEnum: builder.enumType('ChangeType', {
       description: 'What has changed.',
-      values: valuesOf<ChangeType>({
-        'user.created': 'A user registered or was imported.',
-        'user.updated': 'Fields of a user were changed. A login is not a change.',
-        'user.removed': 'A user was removed.',
-        'user.restored': 'A removed user came back.',
-        'account.added': 'An account was linked to a user.',
-        'identity.banned': 'An identity was banned.',
-        'identity.unbanned': 'The ban of an identity was lifted.',
-      }),
+      values: valuesOf<ChangeType>(CHANGE_MEANINGS),
     }),
   };
 }

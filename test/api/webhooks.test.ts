@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
-import { CHANGE_TYPES, type ChangeType } from '#dist/domain/changes.js';
+import { CHANGE_TYPES, type ChangeType, encodeChangeCursor } from '#dist/domain/changes.js';
 import type { Webhook } from '#dist/domain/webhooks.js';
 import { createWebhookDelivery, type DeliveryLimits } from '#dist/feed/webhook-delivery.js';
 import { createWebhookSender } from '#dist/feed/webhook-sender.js';
@@ -78,7 +78,6 @@ async function add(
       const webhook = await state();
       return condition(webhook) && webhook;
     }, PATIENCE) as Promise<Webhook>;
-  // A change that is not published yet does not count as waiting: wait for its message first.
   return { id, path, secret, scope, state, until, isIdle: () => until((one) => one.pendingSince === null) };
 }
 
@@ -263,7 +262,7 @@ test('410 disables an endpoint; enabled again, it goes on where it was', async (
   expect(reason).toBe('The endpoint answered 410 (gone).');
   expect(receiver.at(hook.path)).toHaveLength(1);
   receiver.answer(hook.path, null);
-  await webhooks().enableWebhook(hook.scope, hook.id);
+  await webhooks().resumeWebhook(hook.scope, hook.id);
   await receiver.until(() => receiver.usersAt(hook.path).length === 2);
   expect(receiver.usersAt(hook.path)).toEqual(ids);
   expect(await hook.isIdle()).toMatchObject({ status: 'enabled', reason: null });
@@ -560,9 +559,14 @@ test('a project has at most ten endpoints, and no one else sees them', async () 
   const missing = { code: 'NOT_FOUND', message: `The project has no webhook ${id}.` };
   await expect(webhooks().getWebhook(scope, id)).rejects.toMatchObject(missing);
   await expect(webhooks().removeWebhook(scope, id)).rejects.toMatchObject(missing);
-  await expect(webhooks().enableWebhook(scope, id)).rejects.toMatchObject(missing);
+  await expect(webhooks().resumeWebhook(scope, id)).rejects.toMatchObject(missing);
   await expect(webhooks().testWebhook(scope, { id })).rejects.toMatchObject(missing);
   await expect(webhooks().rotateSecret(scope, { id, overlapMs: 0 })).rejects.toMatchObject(missing);
+  await expect(webhooks().pauseWebhook(scope, id)).rejects.toMatchObject(missing);
+  await expect(webhooks().updateWebhook(scope, { id, types: [] })).rejects.toMatchObject(missing);
+  await expect(webhooks().resendMessage(scope, { id, message: 'x' })).rejects.toMatchObject(missing);
+  await expect(webhooks().listAttempts(scope, id)).rejects.toMatchObject(missing);
+  await expect(webhooks().countBacklog(scope, id)).rejects.toMatchObject(missing);
   await expect(webhooks().replayWebhook(scope, { id, after: 'now' })).rejects.toMatchObject(missing);
   expect(await webhooks().listWebhooks(scope)).toEqual([]);
 });
@@ -574,7 +578,7 @@ test('what an operator does is in the audit trail, without a secret and without 
   receiver.expectSecret(hook.path, secret);
   await webhooks().testWebhook(hook.scope, { id: hook.id });
   await webhooks().replayWebhook(hook.scope, { id: hook.id, after: 'now' });
-  await webhooks().enableWebhook(hook.scope, hook.id);
+  await webhooks().resumeWebhook(hook.scope, hook.id);
   await webhooks().removeWebhook(hook.scope, hook.id);
   const entries = await app.context.services.audit.listEntries(hook.scope, null, 10);
   expect(entries.slice(1).map(({ action, details }) => [action, details])).toEqual([
@@ -582,7 +586,7 @@ test('what an operator does is in the audit trail, without a secret and without 
     ['rotate_webhook', { webhook: hook.id, ended_at: expect.any(String) }],
     ['test_webhook', { webhook: hook.id }],
     ['replay_webhook', { webhook: hook.id, after: expect.any(String) }],
-    ['enable_webhook', { webhook: hook.id }],
+    ['resume_webhook', { webhook: hook.id }],
     ['remove_webhook', { webhook: hook.id }],
   ]);
   expect(JSON.stringify(entries)).not.toMatch(/whsec|hook-/);
@@ -596,14 +600,301 @@ test('a viewer lists endpoints, and may not change them', async () => {
   expect(listed?.id).toBe(hook.id);
   expect(JSON.stringify(listed)).not.toContain('whsec');
   const forbidden = { code: 'FORBIDDEN' };
+  expect(await webhooks().listAttempts(viewer, hook.id)).toEqual([]);
+  expect(await webhooks().listHours(viewer, hook.id)).toHaveLength(24);
+  expect(await webhooks().countBacklog(viewer, hook.id)).toEqual({ count: 0, isMore: false });
+  await expect(webhooks().pauseWebhook(viewer, hook.id)).rejects.toMatchObject(forbidden);
+  await expect(webhooks().updateWebhook(viewer, { id: hook.id, description: 'x' })).rejects.toMatchObject(forbidden);
+  await expect(webhooks().resendMessage(viewer, { id: hook.id, message: 'x' })).rejects.toMatchObject(forbidden);
   const given = { url: receiver.url('/x'), description: '', types: null };
   await expect(webhooks().addWebhook(viewer, given)).rejects.toMatchObject(forbidden);
   await expect(webhooks().removeWebhook(viewer, hook.id)).rejects.toMatchObject(forbidden);
   await expect(webhooks().testWebhook(viewer, { id: hook.id })).rejects.toMatchObject(forbidden);
-  await expect(webhooks().enableWebhook(viewer, hook.id)).rejects.toMatchObject(forbidden);
+  await expect(webhooks().resumeWebhook(viewer, hook.id)).rejects.toMatchObject(forbidden);
   await expect(webhooks().replayWebhook(viewer, { id: hook.id, after: 'now' })).rejects.toMatchObject(forbidden);
   await expect(webhooks().rotateSecret(viewer, { id: hook.id, overlapMs: 0 })).rejects.toMatchObject(forbidden);
 });
+
+describe('attempts', () => {
+  test('the last 50 that were accepted and that failed are kept, with what was sent, and counted by the hour', async () => {
+    const project = await app.createProject();
+    const hook = await add(project);
+    // Turns of one message and of many.
+    const first = deliver({ turnMs: -1, changesPerRead: 2 });
+    await loginMany(project, 30);
+    await receiver.until(() => receiver.at(hook.path).length === 30);
+    await hook.isIdle();
+    await first.close();
+    const more = await loginMany(project, 60);
+    deliver();
+    await receiver.until(() => receiver.at(hook.path).length === 90);
+    await hook.isIdle();
+    const attempts = await webhooks().listAttempts(hook.scope, hook.id);
+    const received = receiver.at(hook.path).slice(-50).toReversed();
+    expect(attempts.map(({ id, ok, resent, body }) => [id, ok, resent, body])).toEqual(
+      received.map(({ id, body }) => [id, true, false, JSON.stringify(body)]),
+    );
+    expect(received[0]?.userId).toBe(more.at(-1));
+
+    let refusals = 55;
+    receiver.answer(hook.path, (response) => {
+      refusals -= 1;
+      response.writeHead(refusals >= 0 ? 500 : 204).end();
+    });
+    await login(project);
+    await hook.until(({ accepted }) => accepted === 91);
+    const all = await webhooks().listAttempts(hook.scope, hook.id);
+    expect(all.map(({ ok }) => ok)).toEqual([true, ...Array(50).fill(false), ...Array(49).fill(true)]);
+    expect(await hook.state()).toMatchObject({ accepted: 91, failed: 55, failures: 0 });
+    const hours = await webhooks().listHours(hook.scope, hook.id);
+    expect(hours).toHaveLength(24);
+    // An hour may have begun meanwhile.
+    const total = (name: 'accepted' | 'failed') => hours.slice(-2).reduce((sum, hour) => sum + hour[name], 0);
+    expect([total('accepted'), total('failed')]).toEqual([91, 55]);
+    expect(hours.slice(0, 22).every(({ accepted, failed }) => accepted + failed === 0)).toBe(true);
+    const { rows } = await run('SELECT count(*) FROM webhook_attempts WHERE webhook_id = $1', [hook.id]);
+    expect(Number(rows[0].count)).toBe(100);
+  });
+
+  test('old ones are forgotten, and a tally of yesterday begins anew', async () => {
+    const project = await app.createProject();
+    const hook = await add(project);
+    deliver();
+    await loginMany(project, 3);
+    await receiver.until(() => receiver.at(hook.path).length === 3);
+    await hook.isIdle();
+    await run(`UPDATE webhook_attempts SET at = at - interval '31 days' WHERE webhook_id = $1`, [hook.id]);
+    await run(`UPDATE webhook_hours SET hour = hour - interval '1 day' WHERE webhook_id = $1`, [hook.id]);
+    await login(project);
+    await hook.until(({ accepted }) => accepted === 4);
+    expect(await webhooks().listAttempts(hook.scope, hook.id)).toHaveLength(1);
+    const hours = await webhooks().listHours(hook.scope, hook.id);
+    expect(hours.reduce((sum, { accepted }) => sum + accepted, 0)).toBe(1);
+  });
+
+  test('a process whose lease has ended records nothing; one whose place was moved records what it has sent', async () => {
+    const project = await app.createProject();
+    let release: () => void = () => undefined;
+    const hook = await add(project, {
+      answer: (response) => {
+        release = () => response.writeHead(204).end();
+      },
+    });
+    await login(project);
+    deliver({ renewMs: 600_000, turnMs: 600_000 });
+    await receiver.until(() => receiver.at(hook.path).length === 1);
+    await run(`UPDATE webhooks SET leased_by = 'another', leased_until = now() + interval '1 hour' WHERE id = $1`, [
+      hook.id,
+    ]);
+    release();
+    const other = await add(project);
+    await login(project);
+    await receiver.until(() => receiver.at(other.path).length === 1);
+    await other.isIdle();
+    expect(await hook.state()).toMatchObject({ accepted: 0, attempts: [] });
+
+    await run('UPDATE webhooks SET leased_until = now() WHERE id = $1', [hook.id]);
+    await receiver.until(() => receiver.at(hook.path).length === 2);
+    const start = receiver.at(hook.path)[0]?.id as string;
+    receiver.answer(hook.path, null);
+    await webhooks().replayWebhook(hook.scope, { id: hook.id, from: await placeOf(start) });
+    release();
+    // Both messages in the turn that was under way, and both once more.
+    await hook.until(({ accepted }) => accepted === 4);
+    expect(receiver.at(hook.path)).toHaveLength(5);
+  });
+
+  test('a change that the feed has no longer is shown without its body, and so is one of another timeline', async () => {
+    const project = await app.createProject();
+    const hook = await add(project);
+    deliver();
+    await loginMany(project, 2);
+    await receiver.until(() => receiver.at(hook.path).length === 2);
+    await hook.isIdle();
+    const [first, second] = receiver.at(hook.path).map(({ id }) => id);
+    await run('DELETE FROM changes WHERE id = $1', [(await placeOf(String(second))).id]);
+    const bodies = (await webhooks().listAttempts(hook.scope, hook.id)).map(({ id, body }) => [id, body !== null]);
+    expect(bodies).toEqual([
+      [second, false],
+      [first, true],
+    ]);
+    const gone = { code: 'NOT_FOUND', message: 'The project has no change with this ID, or keeps it no longer.' };
+    const resend = (message: string) => webhooks().resendMessage(hook.scope, { id: hook.id, message });
+    await expect(resend(String(second))).rejects.toMatchObject(gone);
+    const { id } = await placeOf(String(first));
+    await expect(resend(encodeChangeCursor({ timeline: 'ffffffff', id }))).rejects.toMatchObject(gone);
+  });
+});
+
+test('an operator sends one message again: signed anew, as an attempt of its own, beside the place', async () => {
+  const project = await app.createProject();
+  const hook = await add(project);
+  deliver();
+  const ids = await loginMany(project, 3);
+  await receiver.until(() => receiver.at(hook.path).length === 3);
+  const before = await hook.isIdle();
+  const { secret } = await webhooks().rotateSecret(hook.scope, { id: hook.id, overlapMs: 0 });
+  receiver.expectSecret(hook.path, secret);
+  const message = String(receiver.at(hook.path)[0]?.id);
+  const resend = () => webhooks().resendMessage(hook.scope, { id: hook.id, message });
+  expect(await resend()).toEqual({ ok: true, status: 204, ms: expect.any(Number), error: null });
+  const [sent, again] = [receiver.at(hook.path)[0], receiver.at(hook.path)[3]];
+  expect(again).toMatchObject({ id: message, userId: ids[0], body: sent?.body });
+  expect(again?.headers['webhook-signature']).not.toBe(sent?.headers['webhook-signature']);
+  const { cursor, accepted, lastDeliveredAt, attempts } = await hook.state();
+  expect({ cursor, lastDeliveredAt }).toEqual({ cursor: before.cursor, lastDeliveredAt: before.lastDeliveredAt });
+  expect(accepted).toBe(before.accepted + 1);
+  expect(attempts[0]).toMatchObject({ id: message, ok: true, resent: true });
+
+  // One a second, and one at a time; also while it is paused, and of a type that it does not get.
+  await webhooks().pauseWebhook(hook.scope, hook.id);
+  await webhooks().updateWebhook(hook.scope, { id: hook.id, types: ['user.removed'] });
+  await run(`UPDATE webhooks SET resend_after = now() + interval '1 hour' WHERE id = $1`, [hook.id]);
+  await expect(resend()).rejects.toMatchObject({ code: 'RATE_LIMITED' });
+  await run('UPDATE webhooks SET resend_after = NULL WHERE id = $1', [hook.id]);
+  let release: () => void = () => undefined;
+  receiver.answer(hook.path, (response) => {
+    release = () => response.writeHead(500).end();
+  });
+  const slow = resend();
+  await receiver.until(() => receiver.at(hook.path).length === 5);
+  await expect(resend()).rejects.toMatchObject({ code: 'RATE_LIMITED' });
+  release();
+  expect(await slow).toMatchObject({ ok: false, status: 500, error: 'answered 500' });
+  expect(await hook.state()).toMatchObject({ failures: 0, failed: 1, status: 'paused' });
+  await run('UPDATE webhooks SET resend_after = NULL WHERE id = $1', [hook.id]);
+  await app.context.services.lifecycle.disableProject(hook.scope);
+  await expect(resend()).rejects.toMatchObject({ code: 'CONFLICT' });
+  expect(receiver.at(hook.path)).toHaveLength(5);
+});
+
+test('paused by an operator nothing is sent, also by a turn that is under way; resumed, it goes on from its place', async () => {
+  const project = await app.createProject();
+  let release: () => void = () => undefined;
+  const hook = await add(project, {
+    answer: (response) => {
+      release = () => response.writeHead(204).end();
+    },
+  });
+  // A turn is one message.
+  deliver({ turnMs: -1, changesPerRead: 2 });
+  const ids = await loginMany(project, 3);
+  await receiver.until(() => receiver.at(hook.path).length === 1);
+  await webhooks().pauseWebhook(hook.scope, hook.id);
+  receiver.answer(hook.path, null);
+  release();
+  const paused = await hook.until(({ accepted }) => accepted > 0);
+  expect(paused).toMatchObject({ status: 'paused', reason: 'An operator has paused it.' });
+  const sent = receiver.usersAt(hook.path);
+  await deliverElsewhere();
+  expect(receiver.usersAt(hook.path)).toEqual(sent);
+  expect(await webhooks().countBacklog(hook.scope, hook.id)).toEqual({ count: 3 - sent.length, isMore: false });
+  await webhooks().resumeWebhook(hook.scope, hook.id);
+  await receiver.until(() => receiver.usersAt(hook.path).length === 3);
+  // What was accepted before is not sent again.
+  expect(receiver.at(hook.path).map(({ userId }) => userId)).toEqual(ids);
+});
+
+test('resumed after the feed has passed its place, it is paused again and says so', async () => {
+  const project = await app.createProject();
+  const hook = await add(project);
+  await webhooks().pauseWebhook(hook.scope, hook.id);
+  await loginMany(project, 2);
+  await run(
+    `INSERT INTO changes_pruned (project_id, through) SELECT p.id, max(c.id) FROM projects p JOIN changes c ON c.project_id = p.id WHERE p.app_id = $1 GROUP BY p.id`,
+    [project.appId],
+  );
+  await run('DELETE FROM changes WHERE project_id = (SELECT id FROM projects WHERE app_id = $1)', [project.appId]);
+  deliver();
+  await deliverElsewhere();
+  expect((await hook.state()).reason).toBe('An operator has paused it.');
+  await webhooks().resumeWebhook(hook.scope, hook.id);
+  const { reason } = await hook.until(({ status }) => status === 'paused');
+  expect(reason).toMatch(/^What it has not been sent is no longer kept/);
+  expect(receiver.at(hook.path)).toEqual([]);
+});
+
+test('another URL, types and description keep the place and the secret', async () => {
+  const project = await app.createProject();
+  const hook = await add(project, { answer: (response) => response.writeHead(500).end() });
+  deliver({ retryDelayMs: () => 3_600_000 });
+  const ids = await loginMany(project, 2);
+  await hook.until(({ failures }) => failures === 1);
+  const path = `${hook.path}-moved`;
+  receiver.expectSecret(path, hook.secret);
+  const update = (given: Omit<Parameters<ReturnType<typeof webhooks>['updateWebhook']>[1], 'id'>) =>
+    webhooks().updateWebhook(hook.scope, { id: hook.id, ...given });
+  await update({ url: receiver.url(path) });
+  await receiver.until(() => receiver.at(path).length === 2);
+  expect(receiver.usersAt(path)).toEqual(ids);
+  await hook.isIdle();
+  await update({ types: ['user.removed'], description: ' the CRM ' });
+  await login(project);
+  await project.rest(`/server/users/${ids[0]}`, { method: 'DELETE' });
+  await receiver.until(() => receiver.at(path).length === 3);
+  expect(receiver.at(path)[2]).toMatchObject({ type: 'user.removed', userId: ids[0] });
+  expect(await hook.isIdle()).toMatchObject({
+    url: receiver.url(path),
+    types: ['user.removed'],
+    description: 'the CRM',
+  });
+  await update({ types: [] });
+  expect((await hook.state()).types).toEqual([]);
+
+  const refused = { code: 'BAD_USER_INPUT' };
+  await expect(update({})).rejects.toMatchObject({ ...refused, message: 'Expected a new url, types or description.' });
+  await expect(update({ url: 'ftp://example.com/' })).rejects.toMatchObject(refused);
+  await expect(update({ description: 'a\nb' })).rejects.toMatchObject(refused);
+  const entries = await app.context.services.audit.listEntries(hook.scope, null, 20);
+  expect(entries.filter(({ action }) => action === 'update_webhook').map(({ details }) => details)).toEqual([
+    { webhook: hook.id, fields: ['url'], origin: receiver.url('') },
+    { webhook: hook.id, fields: ['types', 'description'] },
+    { webhook: hook.id, fields: ['types'] },
+  ]);
+});
+
+test('a turn that fails does not make an endpoint wait that an operator has resumed meanwhile', async () => {
+  const project = await app.createProject();
+  let release: () => void = () => undefined;
+  const hook = await add(project, {
+    answer: (response) => {
+      release = () => response.writeHead(410).end();
+    },
+  });
+  deliver({ retryDelayMs: () => 3_600_000 });
+  await login(project);
+  await receiver.until(() => receiver.at(hook.path).length === 1);
+  await webhooks().resumeWebhook(hook.scope, hook.id);
+  receiver.answer(hook.path, null);
+  release();
+  await receiver.until(() => receiver.at(hook.path).length === 2);
+  expect(await hook.isIdle()).toMatchObject({ status: 'enabled', accepted: 1, failed: 1 });
+});
+
+test('a replay from a change on begins with that change', async () => {
+  const project = await app.createProject();
+  const hook = await add(project);
+  deliver();
+  const ids = await loginMany(project, 4);
+  await receiver.until(() => receiver.at(hook.path).length === 4);
+  await hook.isIdle();
+  const message = String(receiver.at(hook.path)[1]?.id);
+  await webhooks().replayWebhook(hook.scope, { id: hook.id, from: await placeOf(message) });
+  await receiver.until(() => receiver.at(hook.path).length === 7);
+  expect(receiver.at(hook.path).map(({ userId }) => userId)).toEqual([...ids, ...ids.slice(1)]);
+  const entries = await app.context.services.audit.listEntries(hook.scope, null, 10);
+  expect(entries.at(-1)).toMatchObject({ action: 'replay_webhook', details: { webhook: hook.id, from: message } });
+});
+
+/** Waits until something is delivered elsewhere: what was due before would have been, too. */
+async function deliverElsewhere(): Promise<void> {
+  const project = await app.createProject();
+  const hook = await add(project);
+  await login(project);
+  await receiver.until(() => receiver.at(hook.path).length === 1);
+}
+
+const placeOf = async (cursor: string) => (await parseCursor(cursor))[0];
 
 test('endpoints that are due together share the search and the read of the feed', async () => {
   const project = await app.createProject();

@@ -3,10 +3,9 @@ import { promisify } from 'node:util';
 import type { Browser, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { stellarAddress } from '../support/addresses.js';
-import { startTestApp, useTestApp } from '../support/app.js';
+import { useTestApp } from '../support/app.js';
 import { hasBrowser, launchBrowser } from '../support/browser.js';
 import { openDashboard, settle, visit } from '../support/dashboard-page.js';
-import { startReceiver } from '../support/receiver.js';
 
 const runInShell = async (command: string) => (await promisify(execFile)('sh', ['-c', command])).stdout;
 const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 30_000 });
@@ -156,97 +155,6 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
     for (const action of ['imported', 'banned', 'ended a ban', 'rotated', 'revoked', 'removed'])
       expect(trail).toMatch(new RegExp(`operator:${operator}\\s+.*${action}`));
     expect([opened.strangers(), opened.complaints]).toEqual([[], []]);
-  });
-
-  test('an admin adds a webhook, tests it, sees why it fails, enables, replays, rotates and removes it', async () => {
-    const receiver = await startReceiver();
-    const hooked = await startTestApp({ ownDatabase: true, env: { WEBHOOKS_ALLOW_PRIVATE: 'on' } });
-    const project = await hooked.createProject('With webhooks');
-    await using opened = await openDashboard(hooked, browser, 'admin');
-    const { page, operator } = opened;
-    const dialog = page.getByRole('dialog');
-    await visit(hooked, page, `/${project.appId}`);
-    await navigate(page, 'Webhooks');
-    await page.getByText('This project has no webhook.').waitFor();
-    await button(page, 'Add webhook').click();
-    await dialog.getByLabel('URL').fill('ftp://example.com/');
-    await button(dialog, 'Add').click();
-    await dialog.getByText(/^url: got "ftp:/).waitFor();
-    await dialog.getByLabel('URL').fill(receiver.url('/journey'));
-    await dialog.getByLabel('Description').fill('the CRM');
-    await dialog.getByLabel('account.added').uncheck();
-    await button(dialog, 'Add').click();
-    const secret = await dialog.getByText(/^whsec_\S+$/).innerText();
-    receiver.expectSecret('/journey', secret);
-    await button(dialog, 'I have copied it').click();
-    const row = page.getByRole('row').nth(1);
-    await until(() => row.innerText()).toMatch(
-      /the CRM[\s\S]*user\.created[\s\S]*enabled[\s\S]*nothing waits[\s\S]*never/,
-    );
-    expect(await page.content()).not.toContain(secret);
-
-    await button(row, 'Test…').click();
-    await button(dialog, 'Send').click();
-    await dialog.getByText(/Answered 204 after \d+ ms\.$/).waitFor();
-    await button(dialog, 'Cancel').click();
-    expect(receiver.at('/journey')).toMatchObject([{ type: 'webhook.test' }]);
-
-    receiver.answer('/journey', (response) => response.writeHead(410).end());
-    hooked.context.services.changes.start();
-    hooked.context.services.webhooks.start();
-    const register = () =>
-      project.graphql('mutation { recordLogin(input: { authMethod: "x", authValue: "1" }) { user { id } } }');
-    const id = Number((await register()).data.recordLogin.user.id);
-    await until(async () => {
-      await visit(hooked, page, `/${project.appId}/webhooks`);
-      return row.innerText();
-    }).toContain('The endpoint answered 410 (gone).');
-    receiver.answer('/journey', null);
-    await button(row, 'Enable…').click();
-    await button(dialog, 'Enable').click();
-    await receiver.until(() => receiver.at('/journey').length === 3);
-    await until(async () => {
-      await visit(hooked, page, `/${project.appId}/webhooks`);
-      return row.innerText();
-    }).toMatch(/enabled[\s\S]*nothing waits/);
-    await button(row, 'Attempts…').click();
-    const attempts = await dialog.getByRole('table', { name: 'Attempts' }).innerText();
-    expect(attempts).toMatch(/user\.created\s+accepted 204[\s\S]*user\.created\s+failed answered 410/);
-    await button(dialog, 'Close').last().click();
-
-    const cursor = await hooked.context.services.webhooks
-      .listWebhooks(await hooked.context.services.projects.getScope(project.appId, { name: 'x', role: 'viewer' }))
-      .then(([one]) => one?.cursor ?? '');
-    await project.rest(`/server/users/${id}`, { method: 'DELETE' });
-    await receiver.until(() => receiver.at('/journey').length === 4);
-    await button(row, 'Replay…').click();
-    await dialog.getByLabel('After').fill(cursor);
-    await button(dialog, 'Replay').click();
-    await receiver.until(() => receiver.at('/journey').length === 5);
-    expect(
-      receiver
-        .at('/journey')
-        .map(({ type }) => type)
-        .slice(3),
-    ).toEqual(['user.removed', 'user.removed']);
-
-    await button(row, 'Rotate…').click();
-    await button(dialog, 'Rotate').click();
-    expect(await dialog.getByText(/^whsec_\S+$/).innerText()).not.toBe(secret);
-    await button(dialog, 'I have copied it').click();
-    await until(() => row.innerText()).toContain('2 secrets sign');
-    await button(row, 'Remove…').click();
-    await button(dialog, 'Remove').click();
-    await page.getByText('This project has no webhook.').waitFor();
-
-    await navigate(page, 'Audit');
-    await settle(page);
-    const trail = await page.getByRole('table', { name: 'Audit trail' }).innerText();
-    for (const action of ['added', 'tested', 'enabled', 'replayed', 'rotated', 'removed'])
-      expect(trail).toMatch(new RegExp(`operator:${operator}\\s+${action} a webhook`));
-    expect([opened.strangers(), opened.complaints, receiver.faults]).toEqual([[], [], []]);
-    await hooked.close();
-    await receiver.close();
   });
 
   test('support removes, restores and bans, and is not offered what only an admin may do', async () => {

@@ -84,6 +84,16 @@ const filters: readonly UserFilter[] = [
   LATE,
   { ...LATE, loginMethods: ['email', 'wallet'] },
 ];
+const ATTEMPT = {
+  at: '2026-01-31T12:00:00.000Z',
+  id: 'x',
+  type: 'user.created',
+  ok: true,
+  status: 204,
+  ms: 5,
+  error: null,
+  resent: false,
+};
 const POSITION = { createdAt: new Date('2025-03-01T00:00:00Z'), id: ROWS / 2 };
 
 /** One call after the other, as the rows of all. */
@@ -174,6 +184,7 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
   },
   changes: {
     endSilentLeader: (db) => changes.endSilentLeader(db, 1e6),
+    findChanges: (db, { projectId, id }) => changes.findChanges(db, projectId, [id, id + 1]),
     findChangedProjects: about(100, (db) =>
       changes.findChangedProjects(
         db,
@@ -484,22 +495,27 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
         maxFailing: 64,
       }),
     ),
+    claimResend: (db, { projectId }) => webhooks.claimResend(db, projectId, projectId, 1_000),
+    countBacklog: (db, { projectId }) => webhooks.countBacklog(db, projectId, projectId),
+    endResend: (db, { projectId }) => webhooks.endResend(db, projectId, projectId, ATTEMPT),
     endTurn: (db, at) =>
-      webhooks.endTurn(db, { projectId: at.projectId, id: at.projectId, moves: 0 } as webhooks.ClaimedWebhook, 'x', {
-        ...{
-          place: 5,
-          timeline: 'first',
-          delivered: true,
-          failures: 0,
-          delayMs: 0,
-          status: 'enabled',
-          reason: null,
-          attempts: [],
-        },
+      webhooks.endTurn(db, { projectId: at.projectId, id: at.projectId, moves: 0, edits: 0 }, 'x', {
+        place: 5,
+        timeline: 'first',
+        failures: 0,
+        delayMs: 0,
+        status: 'enabled',
+        reason: null,
+        attempts: [ATTEMPT],
+        accepted: 1,
+        failed: 0,
       }),
     findTarget: (db, { projectId }) => webhooks.findTarget(db, projectId, projectId),
     findWebhookFigures: about(PROJECTS / 2, (db) => webhooks.findWebhookFigures(db)),
     hasEnabledWebhooks: (db) => webhooks.hasEnabledWebhooks(db),
+    listAttempts: (db, { projectId }) =>
+      each([null, projectId], (id) => webhooks.listAttempts(db, projectId, { id, limit: 10 })),
+    listHours: (db, { projectId }) => webhooks.listHours(db, projectId, projectId),
     listWebhooks: (db, { projectId }) => each([null, projectId], (id) => webhooks.listWebhooks(db, projectId, id)),
     renewLeases: (db, { projectId }) => webhooks.renewLeases(db, [{ projectId, id: projectId }], 'x', 1_000),
     replaceWebhookSecret: (db, at) =>

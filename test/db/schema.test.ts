@@ -40,6 +40,7 @@ const BEYOND_PRISMA: readonly string[] = [
   'collation idempotency_keys.key: C',
   'collation changes_feed.timeline: C',
   'collation changes_timelines.timeline: C',
+  'collation webhook_attempts.message: C',
   'collation webhooks.timeline: C',
   'collation operators.name: C',
   'collation operators.subject: C',
@@ -108,6 +109,8 @@ const BEYOND_PRISMA: readonly string[] = [
   "constraint webhooks_reason_unless_enabled of webhooks: CHECK (((status = 'enabled'::webhook_status) = (reason IS NULL)))",
   'constraint webhook_secrets_secret_has_32_bytes of webhook_secrets: CHECK ((octet_length(secret) = 32))',
   'options of webhooks: fillfactor=50',
+  'options of webhook_attempts: fillfactor=50',
+  'options of webhook_hours: fillfactor=50',
   // The database refuses writes of a project that is on its way to another one.
   'trigger: CREATE TRIGGER bans_refuse_moving AFTER INSERT OR DELETE OR UPDATE ON bans FOR EACH ROW EXECUTE FUNCTION refuse_moving_rows()',
   'trigger: CREATE TRIGGER audit_log_refuse_moving AFTER INSERT OR DELETE OR UPDATE ON audit_log FOR EACH ROW EXECUTE FUNCTION refuse_moving_rows()',

@@ -46,7 +46,7 @@ async function login(project: Credentials): Promise<number> {
 }
 const createProject = (): Promise<Credentials> => userdirJson(settings, ['project', 'create', '--name', 'Test']);
 
-test('the command adds, lists, tests, rotates, replays, enables and removes webhooks, and all is in the audit trail', async () => {
+test('the command adds, lists, tests, changes, pauses, resumes, resends, rotates, replays and removes webhooks, and all is in the audit trail', async () => {
   const project = await createProject();
   const run = (name: string, ...args: string[]): Promise<Json> =>
     userdirJson(settings, ['webhook', name, '--project', project.app_id, ...args]);
@@ -91,6 +91,7 @@ test('the command adds, lists, tests, rotates, replays, enables and removes webh
         status: 204,
         ms: expect.any(Number),
         error: null,
+        resent: false,
       },
     ],
     secrets: [{ id: expect.any(Number), created_at: expect.any(String), expires_at: null }],
@@ -112,6 +113,30 @@ test('the command adds, lists, tests, rotates, replays, enables and removes webh
   expect(receiver.faults).toEqual([]);
   expect(await run('enable', id)).toEqual({ id: made.id });
 
+  expect(await run('update', id, '--description', 'the new CRM', '--types', 'all')).toEqual({ id: made.id });
+  expect(await run('pause', id)).toEqual({ id: made.id });
+  const third = await login(project);
+  const message = receiver.at('/process')[1]?.id as string;
+  expect(await run('resend', id, message)).toEqual({ ok: true, status: 204, ms: expect.any(Number), error: null });
+  expect(receiver.at('/process').at(-1)).toMatchObject({ id: message, userId: first });
+  const [paused] = await run('list');
+  expect(paused).toMatchObject({ description: 'the new CRM', types: [], reason: 'An operator has paused it.' });
+  const attempts = await run('attempts', id);
+  expect(attempts[0]).toMatchObject({
+    id: message,
+    ok: true,
+    resent: true,
+    body: JSON.stringify(receiver.at('/process')[1]?.body),
+  });
+  expect(await run('resume', id)).toEqual({ id: made.id });
+  await receiver.until(() => receiver.usersAt('/process').includes(third));
+  const before = receiver.at('/process').length;
+  expect(await run('replay', id, '--from', message)).toEqual({ id: made.id, from: message });
+  await receiver.until(() => receiver.at('/process').length === before + 3);
+  expect(receiver.at('/process')[before]).toMatchObject({ id: message, userId: first });
+  const samples: Json[] = await userdirJson(settings, ['webhook', 'samples']);
+  expect(samples[0]).toMatchObject({ type: 'user.created', body: expect.stringContaining('"user_id":42') });
+
   const metrics = await (await fetch(server.metricsUrl)).text();
   expect(metrics).toMatch(/^userdir_webhook_attempts_total\{outcome="delivered"[^}]*\} [3-9]$/m);
   expect(metrics).toMatch(/^userdir_webhooks\{state="enabled"[^}]*\} 1$/m);
@@ -120,7 +145,10 @@ test('the command adds, lists, tests, rotates, replays, enables and removes webh
   expect(await run('list')).toEqual([]);
   const audit: Json[] = await userdirJson(settings, ['audit', '--project', project.app_id]);
   expect(audit.map(({ action, actor }) => `${action} ${actor}`).filter((line) => line.includes('webhook'))).toEqual(
-    ['add', 'test', 'rotate', 'replay', 'enable', 'remove'].map((each) => `${each}_webhook operator:tester`),
+    [
+      ...['add', 'test', 'rotate', 'replay', 'resume', 'update', 'pause'],
+      ...['resend', 'resume', 'replay', 'remove'],
+    ].map((each) => `${each}_webhook operator:tester`),
   );
   expect(JSON.stringify(audit)).not.toContain('whsec');
 });
@@ -136,6 +164,11 @@ test('what is wrong is refused with a reason', async () => {
   expect(await refused('add', '--url', 'ftp://example.com')).toContain('url: got "ftp://example.com", expected');
   expect(await refused('add', '--url', 'https://example.com', '--types', 'x')).toContain('--types: got "x", expected');
   expect(await refused('replay', '1', '--after', 'x')).toContain('--after: got "x", expected');
+  expect(await refused('replay', '1', '--from', 'x')).toContain('--from: got "x", expected the id of a change');
+  expect(await refused('replay', '1')).toContain('expected');
+  expect(await refused('resend', '1', 'x')).toContain('MESSAGE_ID: got "x", expected the id of a change');
+  expect(await refused('update', '1')).toContain('Expected a new url, types or description.');
+  expect(await refused('update', '1', '--types', 'x')).toContain('--types: got "x", expected');
   expect(await refused('test', '999')).toContain('The project has no webhook 999.');
   const { id } = await userdirJson(settings, [
     'webhook',
@@ -166,6 +199,13 @@ test('the reports for people show the state, and the secret once', async () => {
   expect(list).not.toContain('whsec');
   const id = /ID +(\d+)/.exec(added)?.[1] ?? '';
   expect(await run('rotate', id, '--yes')).toContain('The old secret no longer signs.');
+  expect(await run('attempts', id)).toContain('Nothing has been sent yet.');
+  expect(await run('pause', id)).toContain(`The webhook ${id} is paused.`);
+  expect(await run('list')).toContain('paused: An operator has paused it.');
+  expect(await run('resume', id)).toContain(`The webhook ${id} goes on where it was.`);
+  await login(project);
+  await receiver.until(() => receiver.at('/people').length === 1);
+  await vi.waitUntil(async () => /accepted 204.*user\.created/s.test(await run('attempts', id)), PATIENCE);
   expect(await run('test', id)).toMatch(/^Accepted with 204 after \d+ ms\.\n$/);
 });
 

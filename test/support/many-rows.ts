@@ -65,6 +65,10 @@ INSERT INTO documents (project_id, id, name, text)
 INSERT INTO webhooks (project_id, url, description, types, place, timeline)
   SELECT (n - 1) % :projects + 1, 'https://example.com/' || n, '', '{}', currval('changes_id_seq'), 'first' FROM generate_series(1, :projects / 4) n;
 INSERT INTO webhook_secrets (project_id, webhook_id, secret) SELECT project_id, id, ${sha("'secret'")} FROM webhooks;
+INSERT INTO webhook_attempts (project_id, webhook_id, ok, slot, number, at, message, type, status, ms, resent)
+  SELECT w.project_id, w.id, ok, n, n, now(), 'x', 'user.created', 204, 5, false FROM webhooks w, generate_series(1, 20) n, (VALUES (true), (false)) AS each (ok);
+INSERT INTO webhook_hours (project_id, webhook_id, slot, hour, accepted, failed)
+  SELECT project_id, id, n, date_trunc('hour', now()), 1, 1 FROM webhooks, generate_series(0, 23) n;
 INSERT INTO operators (name, role) SELECT 'operator' || n, 'viewer' FROM generate_series(1, :projects / 10) n;
 INSERT INTO operator_sessions (operator_id, token_hash, user_agent, expires_at)
   SELECT n % (:projects / 10) + 1, ${sha("'session ' || n")}, 'test', now() + interval '1 hour' FROM generate_series(1, :projects) n;

@@ -57,6 +57,8 @@ describe('URLs of endpoints', () => {
     'https://[fd00:ec2::254]/',
     'https://[ff02::1]/',
     'https://[2001:db8::1]/',
+    'http://localhost:8080/',
+    'http://127.0.0.1:8080/hooks',
   ];
   test.each(NOT_PUBLIC)('%s is refused, and accepted where private addresses are allowed', (url) => {
     expect(() => requireWebhookUrl(url, false)).toThrow(/expected the URL of a public host/);

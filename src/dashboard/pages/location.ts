@@ -12,6 +12,7 @@ export const paths = {
   status: segments('status'),
   project: (appId: string, ...screen: [] | [ScreenOfProject]) => segments(appId, ...screen),
   user: (appId: string, id: string) => segments(appId, 'users', id),
+  webhook: (appId: string, id: string) => segments(appId, 'webhooks', id),
 };
 
 /** Where the service streams what is no operation. */

@@ -19,6 +19,7 @@ import { Status } from './status.js';
 import './theme.js';
 import { User } from './user.js';
 import { Users } from './users.js';
+import { Webhook } from './webhook.js';
 import { Webhooks } from './webhooks.js';
 
 /** A screen inside of a project, made anew for another project. */
@@ -44,6 +45,7 @@ const SCREENS = {
   '/dashboard/:appId/secrets': inProject(Secrets),
   '/dashboard/:appId/bans': inProject(Bans),
   '/dashboard/:appId/webhooks': inProject(Webhooks),
+  '/dashboard/:appId/webhooks/:id': inProject(Webhook),
   '/dashboard/:appId/audit': inProject(Audit),
   '/dashboard/:appId/settings': inProject(Settings),
 };

@@ -112,7 +112,7 @@ function Navigation() {
           {link(paths.project(project.appId, 'users'), 'Users', true)}
           {link(paths.project(project.appId, 'secrets'), 'Secrets')}
           {link(paths.project(project.appId, 'bans'), 'Bans')}
-          {link(paths.project(project.appId, 'webhooks'), 'Webhooks')}
+          {link(paths.project(project.appId, 'webhooks'), 'Webhooks', true)}
           {link(paths.project(project.appId, 'audit'), 'Audit')}
           {link(paths.project(project.appId, 'settings'), 'Settings')}
         </div>

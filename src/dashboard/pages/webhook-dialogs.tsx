@@ -1,0 +1,351 @@
+import { type Signal, useSignal } from '@preact/signals';
+import { useState } from 'preact/hooks';
+import { useLocation } from 'preact-iso';
+import { closeDialog, Dialog, openDialog } from './dialog.js';
+import { Choices, FormDialog, TextField } from './form.js';
+import { graphql, type ResultOf, send, type VariablesOf } from './graphql.js';
+import { paths } from './location.js';
+import { Badge, Button, CopyBlock, CopyCode, Value } from './parts.js';
+import { useOverlap } from './secrets.js';
+
+/** What is done with a webhook. */
+
+const ADD = graphql(`
+  mutation AddWebhook($appId: ID!, $url: String!, $types: [ChangeType!], $description: String!) {
+    made: addWebhook(appId: $appId, url: $url, types: $types, description: $description) { secret }
+  }
+`);
+const UPDATE = graphql(`
+  mutation UpdateWebhook($appId: ID!, $id: ID!, $url: String, $types: [ChangeType!], $description: String) {
+    updateWebhook(appId: $appId, id: $id, url: $url, types: $types, description: $description) { id }
+  }
+`);
+const ROTATE = graphql(`
+  mutation RotateWebhookSecret($appId: ID!, $id: ID!, $overlapSeconds: Int!) {
+    made: rotateWebhookSecret(appId: $appId, id: $id, overlapSeconds: $overlapSeconds) { secret }
+  }
+`);
+const TEST = graphql(
+  `mutation TestWebhook($appId: ID!, $id: ID!) { sent: testWebhook(appId: $appId, id: $id) { ok status ms error } }`,
+);
+const RESEND = graphql(`
+  mutation ResendWebhookMessage($appId: ID!, $id: ID!, $messageId: String!) {
+    sent: resendWebhookMessage(appId: $appId, id: $id, messageId: $messageId) { ok status ms error }
+  }
+`);
+const REPLAY = graphql(`
+  mutation ReplayWebhook($appId: ID!, $id: ID!, $after: String, $from: String) {
+    replayWebhook(appId: $appId, id: $id, after: $after, from: $from) { id }
+  }
+`);
+const PAUSE = graphql(`mutation PauseWebhook($appId: ID!, $id: ID!) { pauseWebhook(appId: $appId, id: $id) { id } }`);
+const RESUME = graphql(
+  `mutation ResumeWebhook($appId: ID!, $id: ID!) { resumeWebhook(appId: $appId, id: $id) { id } }`,
+);
+const REMOVE = graphql(`mutation RemoveWebhook($appId: ID!, $id: ID!) { removeWebhook(appId: $appId, id: $id) }`);
+
+export type Type = NonNullable<VariablesOf<typeof ADD>['types']>[number];
+
+/** The types of changes as the feed spells them. */
+export const TYPES: Record<Type, string> = {
+  USER_CREATED: 'user.created',
+  USER_UPDATED: 'user.updated',
+  USER_REMOVED: 'user.removed',
+  USER_RESTORED: 'user.restored',
+  ACCOUNT_ADDED: 'account.added',
+  IDENTITY_BANNED: 'identity.banned',
+  IDENTITY_UNBANNED: 'identity.unbanned',
+};
+const ALL_TYPES = Object.keys(TYPES) as Type[];
+
+/** A webhook as it stands before it is changed. */
+export interface OfWebhook {
+  readonly appId: string;
+  readonly webhook: {
+    readonly id: string;
+    readonly url: string;
+    readonly description: string;
+    readonly types: readonly Type[];
+    readonly reason: string | null;
+  };
+}
+
+function NewSecret({ secret }: { secret: string }) {
+  return (
+    <Dialog title="The new secret" actions={<Button label="I have copied it" class="primary" onClick={closeDialog} />}>
+      <div class="secret-once">
+        <p>
+          <strong>Copy the secret now.</strong> It cannot be shown again. The receiver needs it to verify what is sent,
+          as Standard Webhooks says.
+        </p>
+        <p>
+          <CopyCode text={secret} what="the secret" />
+        </p>
+      </div>
+    </Dialog>
+  );
+}
+
+interface Fields {
+  readonly url: Signal<string>;
+  readonly description: Signal<string>;
+  readonly types: readonly Type[];
+  readonly setTypes: (types: Type[]) => void;
+}
+
+function useFields(given?: OfWebhook['webhook']): Fields {
+  const url = useSignal(given?.url ?? '');
+  const description = useSignal(given?.description ?? '');
+  const [types, setTypes] = useState<readonly Type[]>(given?.types.length ? given.types : ALL_TYPES);
+  return { url, description, types, setTypes };
+}
+
+/** All types are none. */
+const narrowed = (types: readonly Type[]) => (types.length === ALL_TYPES.length ? [] : [...types]);
+const isIncomplete = ({ url, types }: Fields) => url.value.trim() === '' || types.length === 0;
+
+function WebhookFields({ url, description, types, setTypes }: Fields) {
+  return (
+    <>
+      <TextField label="URL" hint="A public host, over https." type="url" text={url} maxLength={2048} required />
+      <TextField label="Description" hint="For people." text={description} maxLength={200} />
+      <Choices legend="It gets" options={TYPES} isCode chosen={types} onChange={setTypes} />
+      <OnYourMachine />
+    </>
+  );
+}
+
+/** How to try a webhook without a public host. */
+export function OnYourMachine() {
+  return (
+    <details>
+      <summary>Try it on your own machine</summary>
+      <p class="note">
+        Run the service there with <code>WEBHOOKS_ALLOW_PRIVATE=on</code>, without which it sends to public hosts only,
+        and over https. Start a receiver, and add <code>http://127.0.0.1:8080/</code>:
+      </p>
+      <CopyBlock
+        name="Receiver"
+        what="the command"
+        text="npm i standardwebhooks && WEBHOOK_SECRET=whsec_… PORT=8080 node docs/examples/receiver.mjs"
+      />
+      <p class="note">A service that runs elsewhere reaches your machine by a tunnel with a public https address.</p>
+    </details>
+  );
+}
+
+export function AddWebhook({ appId }: { appId: string }) {
+  const fields = useFields();
+  const { url, description } = fields;
+  const types = narrowed(fields.types);
+  const list = types.length === 0 ? [] : ['--types', types.map((type) => TYPES[type]).join(',')];
+  const note = description.value === '' ? [] : ['--description', description.value];
+  return (
+    <FormDialog
+      title="Add webhook"
+      submit="Add"
+      work={() =>
+        send(ADD, { appId, url: url.value, types: types.length === 0 ? null : types, description: description.value })
+      }
+      recipe={{ userdir: ['webhook', 'add', '--project', appId, '--url', url.value || 'URL', ...list, ...note] }}
+      onDone={({ made }) => openDialog(<NewSecret secret={made.secret} />)}
+      disabled={isIncomplete(fields)}
+    >
+      <p>It gets the changes from now on.</p>
+      <WebhookFields {...fields} />
+    </FormDialog>
+  );
+}
+
+export function EditWebhook({ appId, webhook }: OfWebhook) {
+  const { id } = webhook;
+  const fields = useFields(webhook);
+  const { url, description } = fields;
+  const types = narrowed(fields.types);
+  const changed = {
+    ...(url.value.trim() !== webhook.url && { url: url.value.trim() }),
+    ...(types.join() !== webhook.types.join() && { types }),
+    ...(description.value !== webhook.description && { description: description.value }),
+  };
+  const options = Object.entries({
+    ...changed,
+    ...('types' in changed && { types: types.map((type) => TYPES[type]).join(',') || 'all' }),
+  }).flatMap(([name, value]) => [`--${name}`, String(value)]);
+  return (
+    <FormDialog
+      title={`Edit #${id}`}
+      submit="Save"
+      work={() => send(UPDATE, { appId, id, ...changed })}
+      recipe={{ userdir: ['webhook', 'update', '--project', appId, id, ...options] }}
+      done="The webhook is changed."
+      disabled={isIncomplete(fields) || options.length === 0}
+    >
+      <p>It goes on where it was, and its secret stays. Another URL is tried at once.</p>
+      <WebhookFields {...fields} />
+    </FormDialog>
+  );
+}
+
+export function RotateSecret({ appId, webhook: { id } }: OfWebhook) {
+  const { overlapSeconds, options, field } = useOverlap('The old secret signs too');
+  return (
+    <FormDialog
+      title={`Rotate the secret of #${id}`}
+      submit="Rotate"
+      work={() => send(ROTATE, { appId, id, overlapSeconds })}
+      recipe={{ userdir: ['webhook', 'rotate', '--project', appId, id, ...options] }}
+      onDone={({ made }) => openDialog(<NewSecret secret={made.secret} />)}
+    >
+      <p>
+        Messages are signed by both secrets during the overlap, so that the receiver can take the new one meanwhile.
+      </p>
+      {field}
+    </FormDialog>
+  );
+}
+
+/** How one message that was sent by hand ended. */
+function Sent({ result }: { result: ResultOf<typeof TEST>['sent'] | undefined }) {
+  if (!result) return null;
+  return (
+    <p role="status">
+      <Badge tone={result.ok ? 'good' : 'bad'}>{result.ok ? 'accepted' : 'failed'}</Badge>{' '}
+      {result.ok ? `Answered ${result.status} after ${result.ms} ms.` : `${result.error}, after ${result.ms} ms.`}
+    </p>
+  );
+}
+
+export function TestWebhook({ appId, webhook: { id, url } }: OfWebhook) {
+  const [result, setResult] = useState<ResultOf<typeof TEST>['sent'] | undefined>();
+  return (
+    <FormDialog
+      title={`Test #${id}`}
+      submit="Send"
+      work={() => {
+        setResult(undefined);
+        return send(TEST, { appId, id });
+      }}
+      recipe={{ userdir: ['webhook', 'test', '--project', appId, id] }}
+      onDone={({ sent }) => setResult(sent)}
+    >
+      <p>
+        One signed message of the type <code>webhook.test</code> is sent to <Value mono>{url}</Value>.
+      </p>
+      <Sent result={result} />
+    </FormDialog>
+  );
+}
+
+interface OfMessage extends OfWebhook {
+  readonly message: { readonly messageId: string; readonly type: string; readonly body: string | null };
+}
+
+export function ResendMessage({ appId, webhook: { id, url }, message: { messageId, body } }: OfMessage) {
+  const [result, setResult] = useState<ResultOf<typeof TEST>['sent'] | undefined>();
+  return (
+    <FormDialog
+      title="Send this message again"
+      submit="Resend"
+      work={() => {
+        setResult(undefined);
+        return send(RESEND, { appId, id, messageId });
+      }}
+      recipe={{ userdir: ['webhook', 'resend', '--project', appId, id, messageId] }}
+      onDone={({ sent }) => setResult(sent)}
+    >
+      <p>
+        It is signed anew and sent to <Value mono>{url}</Value> at once, with the same <code>webhook-id</code>: a
+        receiver that has handled it ignores it. The webhook stays where it is.
+      </p>
+      {body && <pre>{body}</pre>}
+      <Sent result={result} />
+    </FormDialog>
+  );
+}
+
+/** From a message on, or after a cursor that one types. */
+export function ReplayWebhook({ appId, webhook: { id }, from = null }: OfWebhook & { from?: string | null }) {
+  const after = useSignal('');
+  const start = from === null ? { after: after.value.trim() } : { from };
+  const options = from === null ? ['--after', after.value || 'CURSOR'] : ['--from', from];
+  return (
+    <FormDialog
+      title={`Replay to #${id}`}
+      submit="Replay"
+      work={() => send(REPLAY, { appId, id, ...start })}
+      recipe={{ userdir: ['webhook', 'replay', '--project', appId, id, ...options] }}
+      done="The webhook goes on from there."
+      disabled={from === null && after.value.trim() === ''}
+    >
+      <p>
+        {from === null ? 'Everything after a change' : 'This message and everything after it'} is sent, also what was
+        accepted before. A webhook that is paused is resumed.
+      </p>
+      {from === null ? (
+        <TextField
+          label="After"
+          hint="The ID of a change or of a message, or “now”, which skips what is waiting."
+          text={after}
+          maxLength={64}
+          required
+        />
+      ) : (
+        <p>
+          From <code>{from}</code> on.
+        </p>
+      )}
+    </FormDialog>
+  );
+}
+
+export function PauseWebhook({ appId, webhook: { id } }: OfWebhook) {
+  return (
+    <FormDialog
+      title={`Pause #${id}?`}
+      submit="Pause"
+      work={() => send(PAUSE, { appId, id })}
+      recipe={{ userdir: ['webhook', 'pause', '--project', appId, id] }}
+      done="The webhook is paused."
+    >
+      <p>
+        Nothing is sent until you resume it, except a message that is on its way. It then goes on where it was, as long
+        as the changes are kept (<code>CHANGES_RETENTION</code>).
+      </p>
+    </FormDialog>
+  );
+}
+
+export function ResumeWebhook({ appId, webhook: { id, reason } }: OfWebhook) {
+  return (
+    <FormDialog
+      title={`Resume #${id}?`}
+      submit="Resume"
+      work={() => send(RESUME, { appId, id })}
+      recipe={{ userdir: ['webhook', 'resume', '--project', appId, id] }}
+      done="The webhook is resumed."
+    >
+      {reason && <p class="banner warn">{reason}</p>}
+      <p>It goes on where it was, at once.</p>
+    </FormDialog>
+  );
+}
+
+export function RemoveWebhook({ appId, webhook: { id, url } }: OfWebhook) {
+  const { route } = useLocation();
+  return (
+    <FormDialog
+      title={`Remove #${id}?`}
+      submit="Remove"
+      danger
+      work={() => send(REMOVE, { appId, id })}
+      recipe={{ userdir: ['webhook', 'remove', '--project', appId, id] }}
+      done="The webhook is removed."
+      onDone={() => route(paths.project(appId, 'webhooks'))}
+    >
+      <p>
+        Nothing is sent to <Value mono>{url}</Value> any more. Its secrets, its attempts and its place in the feed are
+        deleted.
+      </p>
+    </FormDialog>
+  );
+}

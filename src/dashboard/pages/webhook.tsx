@@ -1,0 +1,299 @@
+import { closeDialog, Dialog } from './dialog.js';
+import { formatDateTime, formatNumber, plural } from './format.js';
+import { graphql, may, type ResultOf, refresh, useQuery } from './graphql.js';
+import { paths, useUrlState } from './location.js';
+import { Badge, Button, Copy, CopyBlock, CopyCode, Empty, Fact, Segments, Time, Value } from './parts.js';
+import { Header, useTitle } from './screen.js';
+import { Answer, Table } from './table.js';
+import {
+  EditWebhook,
+  OnYourMachine,
+  PauseWebhook,
+  RemoveWebhook,
+  ReplayWebhook,
+  ResendMessage,
+  ResumeWebhook,
+  RotateSecret,
+  TestWebhook,
+} from './webhook-dialogs.js';
+import { namesOf, Samples, State } from './webhooks.js';
+
+const WEBHOOK = graphql(`
+  query Webhook($appId: ID!, $id: ID!) {
+    project(appId: $appId) {
+      webhook(id: $id) {
+        id url description types status reason createdAt cursor pendingSince failures nextAttemptAt lastDeliveredAt
+        accepted failed
+        backlog { count isMore }
+        hours { from accepted failed }
+        attempts { at messageId type ok status ms error resent body }
+        secrets { id expiresAt }
+      }
+    }
+  }
+`);
+
+type Webhook = NonNullable<NonNullable<ResultOf<typeof WEBHOOK>['project']>['webhook']>;
+type Attempt = Webhook['attempts'][number];
+
+interface OfOne {
+  readonly appId: string;
+  readonly webhook: Webhook;
+}
+
+/** Where one webhook leads, what waits for it, what it was sent, and what may be done with it. */
+export function Webhook({ appId, id }: { appId: string; id: string }) {
+  const query = useQuery(WEBHOOK, { appId, id });
+  useTitle(`Webhook ${id}`);
+  return (
+    <>
+      <p class="crumbs">
+        <a href={paths.project(appId, 'webhooks')}>Webhooks</a> / #{id}
+      </p>
+      <Answer query={query} data={query.data?.project}>
+        {({ webhook }) => (webhook ? <Known appId={appId} webhook={webhook} /> : <Unknown appId={appId} id={id} />)}
+      </Answer>
+    </>
+  );
+}
+
+function Unknown({ appId, id }: { appId: string; id: string }) {
+  return (
+    <>
+      <Header title={`Webhook ${id}`} />
+      <Empty title="This project has no webhook with this ID.">
+        <a href={paths.project(appId, 'webhooks')}>Show all webhooks</a>
+      </Empty>
+    </>
+  );
+}
+
+function Known({ appId, webhook }: OfOne) {
+  const { id, url, status, failures } = webhook;
+  const of = { appId, webhook };
+  return (
+    <>
+      <Header
+        title={<Value>{url}</Value>}
+        recipe={{ userdir: ['webhook', 'attempts', '--project', appId, id] }}
+        note={webhook.description && <bdi>{webhook.description}</bdi>}
+      >
+        <Button label="Refresh" onClick={refresh} />
+        {may('operate') && (
+          <>
+            <Button label="Test…" opens={<TestWebhook {...of} />} />
+            {(status !== 'ENABLED' || failures > 0) && (
+              <Button label={status === 'ENABLED' ? 'Try now…' : 'Resume…'} opens={<ResumeWebhook {...of} />} />
+            )}
+            {status === 'ENABLED' && <Button label="Pause…" opens={<PauseWebhook {...of} />} />}
+            <Button label="Edit…" opens={<EditWebhook {...of} />} />
+            <Button label="Replay…" opens={<ReplayWebhook {...of} />} />
+            <Button label="Rotate…" opens={<RotateSecret {...of} />} />
+            <Button label="Remove…" class="danger" opens={<RemoveWebhook {...of} />} />
+          </>
+        )}
+      </Header>
+      <Facts webhook={webhook} />
+      <LastDay hours={webhook.hours} />
+      <Attempts {...of} />
+      <Samples />
+      <section>
+        <OnYourMachine />
+      </section>
+    </>
+  );
+}
+
+function Facts({ webhook }: { webhook: Webhook }) {
+  const { reason, failures, nextAttemptAt, secrets, pendingSince, backlog } = webhook;
+  const ending = secrets.find(({ expiresAt }) => expiresAt !== null);
+  return (
+    <dl class="facts">
+      <Fact name="State">
+        <State webhook={webhook} /> {reason}
+        {reason === null && failures > 0 && (
+          <>
+            {plural(failures, 'attempt')} failed; the next one <Time at={nextAttemptAt} />
+          </>
+        )}
+      </Fact>
+      <Fact name="Waiting">
+        {pendingSince === null ? (
+          <span class="quiet">nothing waits</span>
+        ) : (
+          <>
+            {backlog.isMore && 'at least '}
+            {plural(backlog.count, 'change')}, since <Time at={pendingSince} />
+          </>
+        )}
+      </Fact>
+      <Fact name="Last delivery">
+        <Time at={webhook.lastDeliveredAt} />
+      </Fact>
+      <Fact name="Attempts">
+        {formatNumber(webhook.accepted)} accepted, {formatNumber(webhook.failed)} failed
+      </Fact>
+      <Fact name="Types">{namesOf(webhook.types)}</Fact>
+      <Fact name="Secrets">
+        {secrets.length === 1 ? 'one signs' : `${secrets.length} secrets sign`}
+        {ending && (
+          <>
+            , the old one until <Time at={ending.expiresAt} />
+          </>
+        )}
+      </Fact>
+      <Fact name="Place">
+        <CopyCode text={webhook.cursor} what="its place, a cursor" />
+      </Fact>
+      <Fact name="Added">
+        <Time at={webhook.createdAt} />
+      </Fact>
+    </dl>
+  );
+}
+
+const HEIGHT = 60;
+
+/** How attempts ended hour by hour, as bars and as a table. */
+function LastDay({ hours }: Pick<Webhook, 'hours'>) {
+  const most = Math.max(1, ...hours.map(({ accepted, failed }) => accepted + failed));
+  const sum = (name: 'accepted' | 'failed') => hours.reduce((total, hour) => total + hour[name], 0);
+  const [accepted, failed] = [sum('accepted'), sum('failed')];
+  const share = accepted + failed === 0 ? '' : ` (${((100 * accepted) / (accepted + failed)).toFixed(1)} %)`;
+  const high = (value: number) => (value === 0 ? 0 : Math.max(2, (HEIGHT * value) / most));
+  return (
+    <section>
+      <h2>Last 24 hours</h2>
+      <p class="legend">
+        <span>
+          <i class="swatch accepted" /> accepted <b>{formatNumber(accepted)}</b>
+          {share}
+        </span>
+        <span>
+          <i class="swatch failed" /> failed <b>{formatNumber(failed)}</b>
+        </span>
+      </p>
+      <svg
+        class="day"
+        role="img"
+        aria-label={`${formatNumber(accepted)} accepted and ${formatNumber(failed)} failed in the last 24 hours`}
+        viewBox={`0 0 ${hours.length * 10} ${HEIGHT}`}
+        preserveAspectRatio="none"
+      >
+        {hours.map((hour, index) => (
+          <g key={hour.from}>
+            <title>{`${formatDateTime(hour.from)}: ${hour.accepted} accepted, ${hour.failed} failed`}</title>
+            <rect class="zero" x={index * 10} y={HEIGHT - 1} width="8" height="1" />
+            <Bar name="accepted" at={index} from={0} height={high(hour.accepted)} />
+            <Bar name="failed" at={index} from={high(hour.accepted)} height={high(hour.failed)} />
+          </g>
+        ))}
+      </svg>
+      <details>
+        <summary>As a table</summary>
+        <Table
+          caption="Attempts by the hour"
+          rows={hours.toReversed()}
+          rowKey={({ from }) => from}
+          columns={[
+            { title: 'Hour from', class: 'nowrap', namesRow: true, cell: ({ from }) => <Time at={from} /> },
+            { title: 'Accepted', class: 'number', cell: (hour) => formatNumber(hour.accepted) },
+            { title: 'Failed', class: 'number', cell: (hour) => formatNumber(hour.failed) },
+          ]}
+        />
+      </details>
+    </section>
+  );
+}
+
+interface BarProps {
+  readonly name: 'accepted' | 'failed';
+  readonly at: number;
+  readonly from: number;
+  readonly height: number;
+}
+
+function Bar({ name, at, from, height }: BarProps) {
+  return <rect class={name} x={at * 10} y={Math.max(0, HEIGHT - from - height)} width="8" height={height} />;
+}
+
+function Attempts({ appId, webhook }: OfOne) {
+  const { query, href } = useUrlState();
+  const failedOnly = query['show'] === 'failed';
+  const of = { appId, webhook };
+  return (
+    <section>
+      <div class="section-header">
+        <h2>Attempts</h2>
+        <Segments
+          links={[
+            { name: 'All', href: href({ show: null }), isChosen: !failedOnly },
+            { name: 'Failed', href: href({ show: 'failed' }), isChosen: failedOnly },
+          ]}
+        />
+      </div>
+      <Table
+        caption="Attempts"
+        rows={failedOnly ? webhook.attempts.filter(({ ok }) => !ok) : webhook.attempts}
+        rowKey={({ at, messageId, resent }) => `${at} ${messageId} ${resent}`}
+        empty={<Empty title={failedOnly ? 'None failed.' : 'Nothing has been sent yet.'} />}
+        columns={[
+          { title: 'When', class: 'nowrap', cell: ({ at }) => <Time at={at} /> },
+          { title: 'Type', class: 'nowrap', cell: ({ type }) => <code>{type}</code> },
+          { title: 'Outcome', class: 'outcome', cell: (attempt) => <Outcome attempt={attempt} /> },
+          { title: 'Took', class: 'number', cell: ({ ms }) => `${formatNumber(ms)} ms` },
+        ]}
+        actions={(message) => (
+          <>
+            <Button label="Message…" class="small" opens={<Message message={message} />} />
+            {may('operate') && message.body !== null && (
+              <>
+                <Button label="Resend…" class="small" opens={<ResendMessage {...of} message={message} />} />
+                <Button
+                  label="Replay from here…"
+                  class="small"
+                  opens={<ReplayWebhook {...of} from={message.messageId} />}
+                />
+              </>
+            )}
+          </>
+        )}
+      />
+      <p class="quiet note">The last 50 that were accepted and the last 50 that failed are kept, for 30 days.</p>
+    </section>
+  );
+}
+
+function Outcome({ attempt: { ok, error, status, resent } }: { attempt: Attempt }) {
+  return (
+    <>
+      <Badge tone={ok ? 'good' : 'bad'}>{ok ? 'accepted' : 'failed'}</Badge> {error ?? status}
+      {resent && <span class="quiet"> by hand</span>}
+    </>
+  );
+}
+
+function Message({ message }: { message: Attempt }) {
+  const { messageId, body, at, ms } = message;
+  return (
+    <Dialog title="What was sent" actions={<Button label="Close" onClick={closeDialog} />}>
+      <dl class="facts">
+        <Fact name="webhook-id">
+          <code>{messageId}</code> <Copy text={messageId} what="the ID of the message, a cursor" />
+        </Fact>
+        <Fact name="Sent">
+          <Time at={at} />
+        </Fact>
+        <Fact name="Outcome">
+          <Outcome attempt={message} />
+        </Fact>
+        <Fact name="Took">{formatNumber(ms)} ms</Fact>
+      </dl>
+      {body === null ? (
+        <p class="quiet">The feed no longer has this change.</p>
+      ) : (
+        <CopyBlock name="Body" text={body} what="the body" />
+      )}
+    </Dialog>
+  );
+}
