@@ -6,16 +6,17 @@ import {
   jsonOption,
   jsonReportOption,
   option,
+  parseLimit,
   parseSince,
   projectOption,
   required,
   userIdArgument,
 } from './arguments.js';
-import type { Io, OperationContext } from './operation.js';
+import { type Io, type OperationContext, PAGE_ROWS } from './operation.js';
 import type { CommandContext } from './run.js';
-import { counted, fields, listTable } from './terminal.js';
+import { counted, fields, listTable, writeNotice } from './terminal.js';
 
-export function addLookupCommands(user: Command, { define }: CommandContext): void {
+export function addLookupCommands(user: Command, { define, list }: CommandContext): void {
   define(user, {
     name: 'user get',
     description: 'show everything that is known of a user, also of a removed one',
@@ -62,6 +63,54 @@ export function addLookupCommands(user: Command, { define }: CommandContext): vo
       }),
     isFailure: (users) => users.length === 0,
   });
+  list(user, {
+    name: 'user removed',
+    description: 'list removed users who are not erased yet, the last removed first',
+    examples: ['user removed --project app_1', 'user removed --project app_1 --limit 100 --json'],
+    takes: [
+      projectOption(),
+      option('--limit <N>', 'one page of at most this many; without it, all', parseLimit),
+      option('--after <CURSOR>', 'the page after an earlier one, which told its cursor on stderr'),
+      jsonOption(),
+    ],
+    params: ({ project, limit = null, after = null }): RemovedParams => ({ project, limit, after }),
+    read: readRemoved,
+    head: ['ID', 'Method', 'Value', 'Email', 'Removed'],
+    cells: ({ id, auth_method, auth_value, email, removed_at }) => [
+      id,
+      auth_method,
+      auth_value,
+      email ?? '',
+      removed_at ?? '',
+    ],
+    none: 'No user is removed.',
+    tellNext: (next) => {
+      if (next !== null) writeNotice(`There are more removed users. The next page: --after ${next}`);
+    },
+  });
+}
+
+async function* readRemoved({ services, operator }: OperationContext, { project, limit, after }: RemovedParams) {
+  const scope = await services.projects.getScope(project, operator);
+  let next = after;
+  let left = limit ?? Number.POSITIVE_INFINITY;
+  do {
+    const page = await services.users.listRemoved(scope, {
+      after: next,
+      limit: Math.min(left, PAGE_ROWS),
+      order: 'newest first',
+    });
+    yield page.users.map(toJson);
+    left -= page.users.length;
+    next = page.next;
+  } while (next !== null && left > 0);
+  return next;
+}
+
+interface RemovedParams {
+  readonly project: string;
+  readonly limit: number | null;
+  readonly after: string | null;
 }
 
 const INACTIVE_HELP = `

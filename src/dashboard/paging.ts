@@ -51,7 +51,7 @@ type Ref<Item> = ObjectRef<typeof builder.$inferSchemaTypes, Item, Item>;
 /** The type of a page of items; with `total`, what it describes, the pages are counted. */
 export function connectionType<Item extends Listed>(
   name: string,
-  item: Ref<Item> | Ref<Omit<Item, 'id'>>,
+  item: Ref<Item> | Ref<Omit<Item, 'id'>> | Ref<Omit<Item, 'at'>>,
   { description, total }: { description: string; total?: string },
 ): Ref<Connection<Item>> {
   const type = builder.objectRef<Connection<Item>>(name);

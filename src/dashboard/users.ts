@@ -113,6 +113,10 @@ const userConnectionType = connectionType('UserConnection', userType, {
   total: 'The exact number of users on all pages together, of the same instant as the users.',
 });
 
+const removedConnectionType = connectionType<ProjectUser & { at: string }>('RemovedUserConnection', userType, {
+  description: 'A page of removed users, by the time of their removal.',
+});
+
 const usersByPrefixType = builder.objectRef<{ nodes: ProjectUser[]; hasMore: boolean }>('UsersByPrefix').implement({
   description: 'The first users who were found by the beginning of a text.',
   fields: (t) => ({
@@ -199,6 +203,24 @@ builder.objectFields(projectType, (t) => ({
     resolve: async (project, { prefix }, { services }) => {
       const { users, hasMore } = await services.users.searchPrefix(project.scope, prefix);
       return { nodes: users.map(within(project)), hasMore };
+    },
+  }),
+  removedUsers: t.field({
+    type: removedConnectionType,
+    description: 'The users who were removed and are not erased yet, the last removed first.',
+    args: {
+      oldestFirst: t.arg.boolean(withDefault(false, 'The first removed first instead.')),
+      first: t.arg.int(withDefault(50, 'How many, 1 to 100.')),
+      after: t.arg.string({ description: 'A cursor: only those after it in this order.' }),
+    },
+    resolve: async (project, { oldestFirst, first, after }, { services }) => {
+      const { users, next } = await services.users.listRemoved(project.scope, {
+        after: after ?? null,
+        limit: readLimit('first', first),
+        order: oldestFirst ? 'oldest first' : 'newest first',
+      });
+      const nodes = users.map((user) => ({ ...within(project)(user), at: user.removedAt }));
+      return { nodes, hasNextPage: next !== null, hasPreviousPage: after != null };
     },
   }),
   findUsers: t.field({

@@ -1,6 +1,6 @@
 import type { KeyedRow } from '../db/batched-read.js';
 import { type KeyColumns, type KeyedRead, keyedStatement, Prisma, type Queryable } from '../db/statements.js';
-import { LARGEST_ID } from '../domain/filters.js';
+import { LARGEST_ID, type Position } from '../domain/filters.js';
 import { endOfPrefix, type Identity, type Prefix } from '../domain/identities.js';
 import type { UserDetails } from '../domain/users.js';
 import { LINKED_ACCOUNTS, LINKED_ACCOUNTS_IF_WANTED, SHOWN_COLUMNS, toUser, type UserRow } from './user-columns.sql.js';
@@ -289,6 +289,29 @@ export interface Mark {
   readonly email?: string;
   readonly addressKey?: string;
   readonly externalId?: string;
+}
+
+/** Asks for a page of removed users by the time of the removal, after the place of a user who may be gone. */
+export interface RemovedPage {
+  readonly after: Position | null;
+  readonly limit: number;
+  readonly order: 'newest first' | 'oldest first';
+}
+
+/** The ids of a page of removed users. */
+export async function listRemovedIds(db: Queryable, projectId: number, page: RemovedPage): Promise<bigint[]> {
+  const [isAfter, direction, start] =
+    page.order === 'newest first'
+      ? [Prisma.sql`<`, Prisma.sql`DESC`, 'infinity']
+      : [Prisma.sql`>`, Prisma.empty, '-infinity'];
+  const { createdAt, id } = page.after ?? { createdAt: start, id: 0 };
+  const rows = await db.query<{ id: number }>(Prisma.sql`
+    SELECT u.id FROM users u
+    WHERE u.project_id = ${projectId}::int AND u.deleted_at IS NOT NULL
+      AND (u.deleted_at, u.id) ${isAfter} (${createdAt}::timestamptz, ${id}::bigint)
+    ORDER BY u.deleted_at ${direction}, u.id ${direction}
+    LIMIT ${page.limit}::bigint`);
+  return rows.map((row) => BigInt(row.id));
 }
 
 /** The ids of at most `limit` removed users with one of the marks, the last removed first. It reads all removed users. */

@@ -1,7 +1,7 @@
 import { createBatchedRead, MAX_WEIGHT } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
 import { oneAtATime } from '../db/one-at-a-time.js';
-import { MOST_BY_PREFIX, parseUserId } from '../domain/filters.js';
+import { cursor, cursorOf, MOST_BY_PREFIX, parse, parseUserId } from '../domain/filters.js';
 import { foldEmail, type Identity, isExternalId, parsePrefix, parseValueKey } from '../domain/identities.js';
 import { isTooLong, LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';
 import type { ProjectScope } from '../domain/projects.js';
@@ -125,6 +125,9 @@ const BATCH_SIZE = 500;
 /** A search among removed users answers this many, the last removed ones. */
 const MAX_REMOVED = 100;
 
+type RemovedUser = UserDetails & { readonly removedAt: string };
+const isRemoved = (user: UserDetails): user is RemovedUser => user.removedAt !== null;
+
 /** The reads of users.ts that a search is made of. */
 export interface Reads {
   readonly byEmail: (key: sql.SearchKey) => Promise<User[]>;
@@ -223,6 +226,22 @@ export function createLookups(db: Database, { byId, byEmail, byAddress, byIdenti
       const { users, hasMore } = await byPrefix(key);
       const ids = users.map(({ id }) => BigInt(id));
       return { users: await describeInOrder(projectId, ids), hasMore };
+    },
+
+    /** At most `limit` removed users who are not erased yet, by the time of their removal. `next` is the cursor of the page after; null at the end. BAD_USER_INPUT. */
+    async listRemoved(
+      scope: ProjectScope,
+      { after, limit, order }: Omit<sql.RemovedPage, 'after'> & { readonly after: string | null },
+    ): Promise<{ users: RemovedUser[]; next: string | null }> {
+      const projectId = scope.projectIdFor('inspect');
+      const position = after === null ? null : parse(cursor('after'), after);
+      const ids = await sql.listRemovedIds(db, projectId, { after: position, limit: limit + 1, order });
+      // One may have been restored at this moment.
+      const found = (await describeInOrder(projectId, ids)).filter(isRemoved);
+      const users = found.slice(0, limit);
+      const last = users.at(-1);
+      const next = ids.length > limit && last ? cursorOf({ id: last.id, createdAt: last.removedAt }) : null;
+      return { users, next };
     },
 
     /** The user with an identity, or with `removed` at most 100 removed users who had it, newest first. */

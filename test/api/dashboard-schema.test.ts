@@ -167,6 +167,33 @@ describe('queries', () => {
     }
   });
 
+  test('removed users are listed by their removal, in both directions, page by page', async () => {
+    const gone = await projectWithUsers(5);
+    const other = await projectWithUsers(2);
+    const { nodes } = (await ask(viewer, gone, 'userPage { nodes { id } }')).userPage;
+    const order = [2, 0, 3].map((at) => nodes[at].id);
+    for (const id of order) await gone.rest(`/server/users/${id}`, { method: 'DELETE' });
+    expect((await ask(viewer, other, 'removedUsers { nodes { id } }')).removedUsers).toEqual({ nodes: [] });
+    for (const oldestFirst of [true, false]) {
+      const walked: Json[] = [];
+      for (let after = null, hasNext = true; hasNext; ) {
+        const { removedUsers } = (
+          await viewer.ask(
+            `query ($appId: ID!, $after: String, $oldestFirst: Boolean!) { project(appId: $appId) {
+              removedUsers(first: 2, after: $after, oldestFirst: $oldestFirst) {
+                nodes { id removedAt } pageInfo { endCursor hasNextPage hasPreviousPage } } } }`,
+            { appId: gone.appId, after, oldestFirst },
+          )
+        ).project;
+        expect(removedUsers.pageInfo.hasPreviousPage).toBe(after !== null);
+        walked.push(...removedUsers.nodes);
+        ({ endCursor: after, hasNextPage: hasNext } = removedUsers.pageInfo);
+      }
+      expect(walked.map(({ id }) => id)).toEqual(oldestFirst ? order : order.toReversed());
+      expect(walked.every(({ removedAt }) => Date.parse(removedAt) > 0)).toBe(true);
+    }
+  });
+
   test('an operator’s request never mixes projects', async () => {
     const projects = await Promise.all([1, 2, 3].map((count) => projectWithUsers(count * 2)));
     const fields = `appId userCount userPage { nodes { id authValue banned accounts { id } audit { nodes { id } } } }

@@ -111,8 +111,8 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
 
     await button(page, 'Ban…').click();
     await button(dialog, 'Ban 1 user').click();
-    await dialog.getByRole('heading', { name: '1 user of 1 banned' }).waitFor();
-    await button(dialog, 'Done').click();
+    await dialog.waitFor({ state: 'hidden' });
+    await page.getByText('banned', { exact: true }).waitFor();
     expect((await ask(logIn)).errors?.[0]?.message).toMatch(/ban/i);
     await navigate(page, 'Bans');
     await page.getByRole('cell', { name: 'eve@example.com' }).waitFor();
@@ -149,10 +149,45 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
     await button(dialog, 'Done').click();
     await page.getByText('30 users', { exact: true }).waitFor();
 
+    // The removal is undone in one step. Another is undone from the list of removed users, where one has registered again.
+    await navigate(page, 'Secrets');
+    await navigate(page, 'Users');
+    await button(page, 'Undo').click();
+    await page.getByText('33 users', { exact: true }).waitFor();
+    expect(await button(page, 'Undo').count()).toBe(0);
+    for (const name of ['user1', 'user2']) {
+      await search(page, `${name}@example.com`);
+      await page.getByRole('row').nth(1).getByRole('checkbox').check();
+      await button(page, 'Remove…').click();
+      await button(dialog, 'Remove 1 user').click();
+      await dialog.waitFor({ state: 'hidden' });
+    }
+    await ask('mutation { recordLogin(input: { authMethod: "email", authValue: "user1@example.com" }) { created } }');
+    await visit(app, page, `/${appId}/users`);
+    await page.getByRole('link', { name: 'Removed users' }).click();
+    await page.getByRole('link', { name: 'user2@example.com' }).waitFor();
+    const names = () => page.getByRole('table', { name: 'Users' }).getByRole('link', { name: '@' }).allInnerTexts();
+    await until(names).toEqual(['user2@example.com', 'user1@example.com']);
+    await page.getByRole('columnheader').getByRole('link', { name: 'Removed' }).click();
+    await until(names).toEqual(['user1@example.com', 'user2@example.com']);
+    await page.getByRole('checkbox', { name: 'Select all' }).check();
+    await button(page, 'Restore…').click();
+    await button(dialog, 'Restore 2 users').click();
+    await dialog.getByRole('heading', { name: '1 user of 2 restored' }).waitFor();
+    await dialog.getByText('the identity has registered again').waitFor();
+    await button(dialog, 'Done').click();
+    await until(names).toEqual(['user1@example.com']);
+    // One whom it cannot restore says why in the dialog that asked.
+    await page.getByRole('row').nth(1).getByRole('checkbox').check();
+    await button(page, 'Restore…').click();
+    await button(dialog, 'Restore 1 user').click();
+    await dialog.getByRole('alert').getByText('the identity has registered again').waitFor();
+    await button(dialog, 'Cancel').click();
+
     await navigate(page, 'Audit');
     await settle(page);
     const trail = await page.getByRole('table', { name: 'Audit trail' }).innerText();
-    for (const action of ['imported', 'banned', 'ended a ban', 'rotated', 'revoked', 'removed'])
+    for (const action of ['imported', 'banned', 'ended a ban', 'rotated', 'revoked', 'removed', 'restored'])
       expect(trail).toMatch(new RegExp(`operator:${operator}\\s+.*${action}`));
     expect([opened.strangers(), opened.complaints]).toEqual([[], []]);
   });
@@ -173,12 +208,12 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
 
     await button(page, 'Remove…').click();
     await button(dialog, 'Remove 1 user').click();
-    await button(dialog, 'Done').click();
+    await dialog.waitFor({ state: 'hidden' });
     await page.getByText('removed', { exact: true }).waitFor();
     expect((await project.rest('/server/users/count')).body.result.total_user).toBe(1);
     await button(page, 'Restore…').click();
     await button(dialog, 'Restore 1 user').click();
-    await button(dialog, 'Done').click();
+    await dialog.waitFor({ state: 'hidden' });
     await button(page, 'Remove…').waitFor();
     expect(new URL(page.url()).pathname).toBe(place);
     expect((await project.rest('/server/users/count')).body.result.total_user).toBe(2);
@@ -201,11 +236,12 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
     await project.addUsers(email('ada'));
     await using opened = await openDashboard(app, browser, 'viewer');
     const { page } = opened;
-    const changes = /Create|Import|Remove|Ban|Unban|Add|Rotate|Revoke|Rename|Disable|Delete|Select/;
+    const changes = /Create|Import|Remove|Restore|Undo|Ban|Unban|Add|Rotate|Revoke|Rename|Disable|Delete|Select/;
     for (const screen of [
       '',
       '/users',
       '/users?q=ada@example.com',
+      '/users?removed=1',
       '/secrets',
       '/bans',
       '/webhooks',

@@ -135,7 +135,7 @@ describe.skipIf(!hasBrowser)('the dashboard is safe against', () => {
     expect(await page.getByRole('heading', { level: 1 }).innerText()).toBe(value);
     await page.getByRole('button', { name: 'Ban…' }).click();
     await dialog.getByRole('button', { name: 'Ban 1 user' }).click();
-    await dialog.getByRole('button', { name: 'Done' }).click();
+    await dialog.waitFor({ state: 'hidden' });
     await visit(app, page, `/${hostile.appId}/secrets`);
     await page.getByRole('button', { name: 'Add secret' }).click();
     await dialog.getByLabel('Label').fill(value.slice(0, 64));

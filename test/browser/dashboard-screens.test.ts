@@ -28,6 +28,11 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     );
     userId = (await project.graphql('{ users(first: 1) { nodes { id } } }')).data.users.nodes[0].id;
     browser = await launchBrowser();
+    await project.addUsers(
+      ...['x', 'y'].map((auth_value) => ({ auth_method: 'github', auth_value, created_at: '2020-01-01' })),
+    );
+    const gone = await project.graphql('{ users(last: 2) { nodes { id } } }');
+    for (const { id } of gone.data.users.nodes) await project.rest(`/server/users/${id}`, { method: 'DELETE' });
   });
   afterAll(() => browser?.close());
 
@@ -36,6 +41,7 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     `/${project.appId}`,
     `/${project.appId}/users`,
     `/${project.appId}/users?q=nobody@example.com`,
+    `/${project.appId}/users?removed=1`,
     `/${project.appId}/users/${userId}`,
     `/${project.appId}/secrets`,
     `/${project.appId}/bans`,
@@ -179,6 +185,26 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     expect(new Set(seen).size).toBe(60);
     await page.getByRole('link', { name: 'Newer' }).click();
     await until(async () => (await readIds())[0]).toBe(seen[25]);
+  });
+
+  test('list the oldest users first, page by page to the newest and back', async () => {
+    await using opened = await openDashboard(app, browser, 'viewer');
+    const { page } = opened;
+    await visit(app, page, `/${project.appId}/users?limit=50`);
+    const title = page.getByRole('columnheader', { name: 'Created' });
+    expect(await title.getAttribute('aria-sort')).toBe('descending');
+    await title.getByRole('link').click();
+    const ids = () => page.locator('tbody tr td.number:nth-child(3)').allInnerTexts();
+    const newestFirst = (await project.graphql('{ users(first: 100) { nodes { id } } }')).data.users.nodes;
+    const right = newestFirst.map(({ id }: Json) => id).toReversed();
+    await until(ids).toEqual(right.slice(0, 50));
+    expect(await title.getAttribute('aria-sort')).toBe('ascending');
+    await page.getByRole('link', { name: 'Newer', exact: true }).click();
+    await until(ids).toEqual(right.slice(50));
+    await page.getByRole('link', { name: 'Older', exact: true }).click();
+    await until(ids).toEqual(right.slice(0, 50));
+    await title.getByRole('link').click();
+    await until(ids).toEqual(right.toReversed().slice(0, 50));
   });
 
   test('are used by keyboard alone', async () => {

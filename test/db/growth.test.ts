@@ -350,6 +350,12 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     describeUser: (db, at) => findUsers.describeUser(db, at.projectId, BigInt(at.id)),
     describeUsers: (db, at) => findUsers.describeUsers(db, at.projectId, [BigInt(at.id), BigInt(ROWS + 5)]),
     findIdsByValue: (db, at) => findUsers.findIdsByValue(db, at.projectId, `u${at.n}`),
+    listRemovedIds: (db, { projectId }) =>
+      each([null, { createdAt: new Date('2025-01-01T12:00:00Z'), id: ROWS + 5 }], (after) =>
+        each(['newest first', 'oldest first'] as const, (order) =>
+          findUsers.listRemovedIds(db, projectId, { after, limit: 20, order }),
+        ),
+      ),
     findRemovedIds: about(ROWS, (db, at) =>
       each(
         [

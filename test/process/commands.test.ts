@@ -319,7 +319,7 @@ describe.runIf(inject('engine') === 'embedded')('usage', () => {
       ['project', 'rotate'],
       ['<APP_ID>', '--overlap <TIME>', '24h', '--json'],
     ],
-    [['user'], ['get', 'search', 'import', 'export', 'remove', 'restore', 'purge', 'ban', 'unban', 'bans']],
+    [['user'], ['get', 'search', 'import', 'export', 'remove', 'removed', 'restore', 'purge', 'ban', 'unban', 'bans']],
     [
       ['user', 'import'],
       ['[FILE]', '--project <APP_ID>', '--on-conflict', 'skip', '--skip-invalid', '--json', 'auth_method'],

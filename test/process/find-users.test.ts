@@ -177,6 +177,31 @@ test('a removed user is found, told to be banned, restored once, and no more aft
   expect(await run('totals', 'check', ...inProject(project))).toMatchObject({ code: 0 });
 });
 
+test('user removed lists the removed users, the last removed first, as a page or all', async () => {
+  const project = await createProject();
+  const removed = (...args: string[]) => run('user', 'removed', ...inProject(project), ...args);
+  expect(await removed()).toMatchObject({ code: 0, stdout: 'No user is removed.\n' });
+  const names = ['ada', 'bob', 'eve'];
+  await addLines(project, ...names.map((name) => ({ auth_method: 'email', auth_value: `${name}@example.com` })));
+  const [ada, bob, eve] = await Promise.all(
+    names.map(async (name) => (await search(project, `${name}@example.com`))[0]),
+  );
+  for (const { id } of [bob, ada]) await runJson('user', 'remove', ...inProject(project), String(id));
+  const all = JSON.parse((await removed('--json')).stdout);
+  expect(all).toEqual([ada, bob].map((user) => ({ ...user, removed_at: expect.stringMatching(TIMESTAMP) })));
+  const first = await removed('--limit', '1', '--json');
+  const next = /The next page: --after (\S+)\n/.exec(first.stderr)?.[1] as string;
+  const second = await removed('--limit', '1', '--after', next, '--json');
+  expect([...JSON.parse(first.stdout), ...JSON.parse(second.stdout), second.stderr]).toEqual([...all, '']);
+  expect((await removed()).stdout).toMatch(
+    /^ID +Method +Value +Email +Removed\n\d+ +email +ada@.*Z\n\d+ +email +bob@.*Z\n$/,
+  );
+  await runJson('user', 'restore', ...inProject(project), String(ada.id));
+  expect(JSON.parse((await removed('--json')).stdout).map(({ id }: Json) => id)).toEqual([bob.id]);
+  expect(eve.removed_at).toBe(null);
+  expect(await removed('--after', 'x')).toMatchObject({ code: 1, stderr: expect.stringContaining('after: got "x"') });
+});
+
 test('user bans prints a page, its cursor and what a text finds', async () => {
   const project = await createProject();
   await addLines(

@@ -1,10 +1,11 @@
+import { signal } from '@preact/signals';
 import { useState } from 'preact/hooks';
-import { closeDialog, Dialog } from './dialog.js';
-import { DialogForm } from './form.js';
+import { closeDialog, Dialog, openDialog } from './dialog.js';
+import { DialogForm, FormDialog } from './form.js';
 import { plural } from './format.js';
-import { graphql, may, type ResultOf, send, useAction } from './graphql.js';
+import { Failure, graphql, may, type ResultOf, send, useAction } from './graphql.js';
 import { paths } from './location.js';
-import { Badge, Button } from './parts.js';
+import { announce, Button, Problem, State } from './parts.js';
 import type { Recipe } from './recipes.js';
 import { Table } from './table.js';
 import { banRecipe, removalRecipe } from './user-recipes.js';
@@ -30,7 +31,7 @@ const ACTIONS = {
     verb: 'Remove',
     done: 'removed',
     effect:
-      'A removed user is gone from every list, total and search. The same identity may register again, and gets a new ID. Until a purge, a removal can be undone on the page of the user.',
+      'A removed user is gone from every list, total and search. The same identity may register again, and gets a new ID. Until a purge, a removal can be undone: under Removed users, or on the page of the user.',
   },
   restore: {
     operation: RESTORE,
@@ -72,6 +73,65 @@ function recipesFor(appId: string, action: BulkAction, users: readonly Target[])
 /** The most users of one request. */
 const BATCH = 100;
 
+/** Acts on users, by parts, and tells after each what became of all so far. */
+async function act(appId: string, action: BulkAction, users: readonly Target[], tell?: (results: Results) => void) {
+  let results: Results = new Map();
+  for (let start = 0; start < users.length; start += BATCH) {
+    const ids = users.slice(start, start + BATCH).map(({ id }) => id);
+    const { results: more } = await send(ACTIONS[action].operation, { appId, ids });
+    results = new Map([...results, ...more.map((result) => [result.id, result] as const)]);
+    tell?.(results);
+  }
+  const done = users.filter(({ id }) => results.get(id)?.ok);
+  if (action === 'remove' && done.length > 0) lastRemoval.value = { appId, users: done };
+  if (action === 'restore') forget(done);
+  return results;
+}
+
+/** Those who were removed together, as long as this page is open: it can be undone. */
+const lastRemoval = signal<{ appId: string; users: readonly Target[] } | null>(null);
+
+/** Who is current again needs no undo. */
+function forget(restored: readonly Target[]) {
+  const removal = lastRemoval.value;
+  const users = removal?.users.filter(({ id }) => !restored.some((user) => user.id === id)) ?? [];
+  lastRemoval.value = removal && users.length > 0 ? { ...removal, users } : null;
+}
+
+/** Offers to undo the last removal in a project. */
+export function UndoRemoval({ appId }: { appId: string }) {
+  const removal = lastRemoval.value;
+  const { run, busy, failure } = useAction(async (users: readonly Target[]) => {
+    const results = await act(appId, 'restore', users);
+    lastRemoval.value = null;
+    const restored = [...results.values()].filter(({ ok }) => ok).length;
+    announce(`${plural(restored, 'user')} restored.`);
+    if (restored < users.length) openDialog(<Outcome {...{ appId, users, results }} action="restore" />);
+  });
+  if (removal?.appId !== appId) return null;
+  const { users } = removal;
+  return (
+    <>
+      <Problem failure={failure} />
+      <p class="banner offer" role="status">
+        <span>
+          {plural(users.length, 'user')} {users.length === 1 ? 'was' : 'were'} removed.
+        </span>
+        <span>
+          <Button label={busy ? 'Working…' : 'Undo'} disabled={busy} onClick={() => run(users)} />{' '}
+          <Button
+            label="Dismiss"
+            class="plain"
+            onClick={() => {
+              lastRemoval.value = null;
+            }}
+          />
+        </span>
+      </p>
+    </>
+  );
+}
+
 interface BulkProps {
   readonly appId: string;
   readonly action: BulkAction;
@@ -83,22 +143,80 @@ interface BulkProps {
 /** A button that removes, restores, bans or unbans users, for those who may: shows who is concerned, and asks first. */
 export function BulkButton({ class: tone, ...bulk }: BulkProps & { class?: string }) {
   const { permission, verb } = ACTIONS[bulk.action];
-  return may(permission) && <Button label={`${verb}…`} class={tone} opens={<BulkDialog {...bulk} />} />;
+  const Asking = bulk.users.length === 1 ? OneDialog : BulkDialog;
+  return may(permission) && <Button label={`${verb}…`} class={tone} opens={<Asking {...bulk} />} />;
 }
 
-function BulkDialog({ appId, action, users, onChanged }: BulkProps) {
-  const { operation, verb, done, effect } = ACTIONS[action];
+/** What is asked first. */
+function question({ appId, action, users }: BulkProps) {
+  const { verb } = ACTIONS[action];
+  const target = plural(users.length, 'user');
+  return {
+    title: `${verb} ${target}?`,
+    submit: `${verb} ${target}`,
+    danger: action === 'remove' || action === 'ban',
+    recipe: recipesFor(appId, action, users),
+  };
+}
+
+/** Of one user, all is said in one dialog: it closes when it is done, and else says why not. */
+function OneDialog(bulk: BulkProps) {
+  const { appId, action, users, onChanged } = bulk;
+  const { done, effect } = ACTIONS[action];
+  const work = async () => {
+    const results = await act(appId, action, users);
+    for (const { ok, message, code } of results.values()) if (!ok) throw new Failure(message ?? '', code ?? '');
+    return results;
+  };
+  const close = () => {
+    closeDialog();
+    onChanged?.();
+  };
+  return (
+    <FormDialog {...question(bulk)} work={work} done={`1 user ${done}.`} onDone={close}>
+      <p>{effect}</p>
+      <Targets {...bulk} />
+    </FormDialog>
+  );
+}
+
+function BulkDialog(bulk: BulkProps) {
+  const { appId, action, users } = bulk;
   const [results, setResults] = useState<Results | null>(null);
-  const { run, ...state } = useAction(async () => {
-    let found: Results = new Map();
-    for (let start = 0; start < users.length; start += BATCH) {
-      const ids = users.slice(start, start + BATCH).map(({ id }) => id);
-      const { results: more } = await send(operation, { appId, ids });
-      found = new Map([...found, ...more.map((result) => [result.id, result] as const)]);
-      setResults(found);
-    }
-  });
-  const list = (
+  const { run, ...state } = useAction(() => act(appId, action, users, setResults));
+  if (results && !state.busy) return <Outcome {...bulk} results={results} />;
+  return (
+    <DialogForm {...question(bulk)} onSubmit={run} {...state}>
+      <p>{ACTIONS[action].effect}</p>
+      <Targets {...bulk} results={results} />
+    </DialogForm>
+  );
+}
+
+/** What became of each. */
+function Outcome({ onChanged, results, ...bulk }: BulkProps & { results: Results }) {
+  const { done } = ACTIONS[bulk.action];
+  const close = () => {
+    closeDialog();
+    onChanged?.();
+  };
+  const count = plural([...results.values()].filter(({ ok }) => ok).length, 'user');
+  return (
+    <Dialog
+      key="results"
+      title={`${count} of ${bulk.users.length} ${done}`}
+      onClose={close}
+      actions={<Button label="Done" class="primary" onClick={close} />}
+    >
+      <output class="hidden">{`${count} ${done}`}</output>
+      <Targets {...bulk} results={results} />
+    </Dialog>
+  );
+}
+
+/** The users concerned, and what has become of them. */
+function Targets({ appId, action, users, results = null }: BulkProps & { results?: Results | null }) {
+  return (
     <div class="dialog-list">
       <Table
         caption={results ? 'Results' : 'Users concerned'}
@@ -128,43 +246,12 @@ function BulkDialog({ appId, action, users, onChanged }: BulkProps) {
             title: 'Result',
             cell: ({ id }) => {
               const result = results?.get(id);
-              if (result?.ok) return <Badge tone="good">{done}</Badge>;
+              if (result?.ok) return <State is={ACTIONS[action].done} />;
               return result && <span class="bad">{result.message}</span>;
             },
           },
         ]}
       />
     </div>
-  );
-  const target = plural(users.length, 'user');
-  if (!results || state.busy)
-    return (
-      <DialogForm
-        title={`${verb} ${target}?`}
-        submit={`${verb} ${target}`}
-        danger={action === 'remove' || action === 'ban'}
-        recipe={recipesFor(appId, action, users)}
-        onSubmit={run}
-        {...state}
-      >
-        <p>{effect}</p>
-        {list}
-      </DialogForm>
-    );
-  const close = () => {
-    closeDialog();
-    onChanged?.();
-  };
-  const count = plural([...results.values()].filter(({ ok }) => ok).length, 'user');
-  return (
-    <Dialog
-      key="results"
-      title={`${count} of ${users.length} ${done}`}
-      onClose={close}
-      actions={<Button label="Done" class="primary" onClick={close} />}
-    >
-      <output class="hidden">{`${count} ${done}`}</output>
-      {list}
-    </Dialog>
   );
 }

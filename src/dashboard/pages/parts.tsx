@@ -126,6 +126,13 @@ export function Badge({ tone = 'plain', children }: { tone?: 'plain' | 'good' | 
   return <span class={`badge ${tone}`}>{children}</span>;
 }
 
+const STATES = { banned: 'bad', removed: 'warn', restored: 'good', unbanned: 'good' } as const;
+
+/** The state of a user or of an identity, in its colour. */
+export function State({ is }: { is: keyof typeof STATES }) {
+  return <Badge tone={STATES[is]}>{is}</Badge>;
+}
+
 const ADVICE: Record<string, string> = {
   FORBIDDEN: 'Your role does not allow this. An operator with the role admin can do it, or can change your role.',
   NOT_FOUND: 'It may have been removed in the meantime. Go back to the list and look again.',

@@ -37,6 +37,8 @@ export interface Column<Row> {
   readonly class?: string;
   /** The whole text of a cell that is cut short. */
   readonly hover?: (row: Row) => string;
+  /** The order of the rows by this column, if they are, and the link that turns it around. */
+  readonly sort?: { readonly isDescending: boolean; readonly href: string };
   /** Whether its cells name their rows. */
   readonly namesRow?: boolean;
   readonly cell: (row: Row, index: number) => ComponentChildren;
@@ -91,9 +93,7 @@ export function Table<Row>(props: TableProps<Row>) {
         <thead class={hidesTitles ? 'hidden' : undefined}>
           <tr>
             {columns.map((column, index) => (
-              <th key={index} scope="col" class={titleClass(column.class)}>
-                {column.title}
-              </th>
+              <SortableTitle key={index} {...column} />
             ))}
           </tr>
         </thead>
@@ -119,6 +119,20 @@ export function Table<Row>(props: TableProps<Row>) {
         </tbody>
       </table>
     </section>
+  );
+}
+
+function SortableTitle<Row>({ title, class: name, sort }: Column<Row>) {
+  return (
+    <th scope="col" class={titleClass(name)} aria-sort={sort && (sort.isDescending ? 'descending' : 'ascending')}>
+      {sort ? (
+        <a href={sort.href}>
+          {title} <span aria-hidden="true">{sort.isDescending ? '↓' : '↑'}</span>
+        </a>
+      ) : (
+        title
+      )}
+    </th>
   );
 }
 
@@ -195,8 +209,15 @@ export interface PageInfo {
   readonly hasPreviousPage?: boolean;
 }
 
+interface CursorPagerProps {
+  readonly pageInfo: PageInfo;
+  readonly backwards?: boolean;
+  /** Whether the oldest rows come first. */
+  readonly oldestFirst?: boolean;
+}
+
 /** Pages by cursor, which stay good while rows come and go. The cursor is in the URL as `after` or `before`. */
-export function CursorPager({ pageInfo, backwards = false }: { pageInfo: PageInfo; backwards?: boolean }) {
+export function CursorPager({ pageInfo, backwards = false, oldestFirst = false }: CursorPagerProps) {
   const { query, href } = useUrlState();
   useTopOfPage(`${query['after']} ${query['before']}`);
   const moved = Boolean(query['after'] || query['before']);
@@ -204,6 +225,9 @@ export function CursorPager({ pageInfo, backwards = false }: { pageInfo: PageInf
   if (!moved && !hasNextPage) return null;
   const isNewerLeft = backwards && moved && startCursor && (hasPreviousPage || query['after']);
   const isOlderLeft = endCursor && (hasNextPage || query['before']);
+  const [first, back, onwards] = oldestFirst
+    ? (['Oldest', 'Older', 'Newer'] as const)
+    : (['Newest', 'Newer', 'Older'] as const);
   const link = (label: string, after: string | null, before: string | null) => (
     <a class="button" href={href({ after, before })}>
       {label}
@@ -211,9 +235,9 @@ export function CursorPager({ pageInfo, backwards = false }: { pageInfo: PageInf
   );
   return (
     <nav class="pager" aria-label="Pages">
-      {moved && link('Newest', null, null)}
-      {isNewerLeft && link('Newer', null, startCursor)}
-      {isOlderLeft && link('Older', endCursor, null)}
+      {moved && link(first, null, null)}
+      {isNewerLeft && link(back, null, startCursor)}
+      {isOlderLeft && link(onwards, endCursor, null)}
     </nav>
   );
 }

@@ -5,12 +5,18 @@ import { parametersOf, type UserFilter } from './user-filter.js';
 /** What the list of users shows, by the project's API. */
 export function recipeFor(appId: string, query: UrlState, filter: UserFilter): Recipe {
   if (query['q']) return searchRecipe(appId, query['q'], query['removed'] === '1');
+  if (query['removed'] === '1') return { userdir: ['user', 'removed', '--project', appId] };
   const limit = Number(query['limit'] ?? 25);
   const page = Number(query['page'] ?? 1);
   // The command exports all users, so it shows the same only without a filter.
   const userdir = Object.keys(filter).length === 0 && { userdir: ['user', 'export', '--project', appId] };
-  if (query['by'] === 'cursor') {
-    const variables = { filter, first: limit, after: query['after'] ?? null };
+  if (query['by'] === 'cursor' || query['order'] === 'oldest') {
+    const [after = null, before = null] = [query['after'], query['before']];
+    const oldestFirst = query['order'] === 'oldest';
+    const variables =
+      oldestFirst === (before === null)
+        ? { filter, last: limit, before: oldestFirst ? after : before }
+        : { filter, first: limit, after: oldestFirst ? before : after };
     return { graphql: { operation: WALK, variables }, ...userdir };
   }
   const parameters = new URLSearchParams({ page: String(page), limit: String(limit), ...parametersOf(filter) });
@@ -63,11 +69,11 @@ const LIST = `query UserPage($filter: UserFilter, $page: Int!, $limit: Int!) {
   }
 }`;
 
-const WALK = `query Users($filter: UserFilter, $first: Int, $after: String) {
-  users(filter: $filter, first: $first, after: $after) {
+const WALK = `query Users($filter: UserFilter, $first: Int, $after: String, $last: Int, $before: String) {
+  users(filter: $filter, first: $first, after: $after, last: $last, before: $before) {
     totalCount
     nodes { id authMethod authValue createdAt lastLogin loginCount }
-    pageInfo { hasNextPage endCursor }
+    pageInfo { hasNextPage endCursor hasPreviousPage startCursor }
   }
 }`;
 

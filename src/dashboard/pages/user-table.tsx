@@ -2,8 +2,8 @@ import type { ComponentChildren } from 'preact';
 import { useRef } from 'preact/hooks';
 import { formatNumber } from './format.js';
 import { graphql, may, type ResultOf } from './graphql.js';
-import { paths } from './location.js';
-import { Badge, Empty, Swatch, Time } from './parts.js';
+import { FIRST_PAGE, paths, useUrlState } from './location.js';
+import { Empty, State, Swatch, Time } from './parts.js';
 import { Table } from './table.js';
 
 export const ROW = graphql(`
@@ -23,8 +23,8 @@ export function UserName({ appId, user }: { appId: string; user: NamedUser }) {
       <a href={paths.user(appId, user.id)} title={user.authValue}>
         <bdi>{user.authValue}</bdi>
       </a>
-      {user.banned && <Badge tone="bad">banned</Badge>}
-      {user.removedAt && <Badge tone="warn">removed</Badge>}
+      {user.banned && <State is="banned" />}
+      {user.removedAt && <State is="removed" />}
     </span>
   );
 }
@@ -34,13 +34,23 @@ interface UserTableProps {
   readonly rows: readonly Row[];
   readonly busy: boolean;
   readonly empty: ComponentChildren;
+  /** Whether they are the removed users of the project, by their removal. */
+  readonly removed?: boolean;
+  /** Whether the rows come in an order that can be turned around. */
+  readonly isSorted?: boolean;
   /** Without these, rows cannot be selected. */
   readonly selected?: ReadonlyMap<string, Row>;
   readonly onSelect?: (selected: ReadonlyMap<string, Row>) => void;
 }
 
 /** Users as a table. The selection holds rows of other pages, too. */
-export function UserTable({ appId, rows, busy, empty, selected, onSelect }: UserTableProps) {
+export function UserTable(props: UserTableProps) {
+  const { appId, rows, busy, empty, removed = false, isSorted = false, selected, onSelect } = props;
+  const { query, href } = useUrlState();
+  const isDescending = query['order'] !== 'oldest';
+  const sort = isSorted && {
+    sort: { isDescending, href: href({ ...FIRST_PAGE, order: isDescending ? 'oldest' : null }) },
+  };
   const clicked = useRef<string | undefined>(undefined);
   const select = (chosen: readonly Row[], isChosen: boolean) => {
     const next = new Map(selected);
@@ -103,9 +113,15 @@ export function UserTable({ appId, rows, busy, empty, selected, onSelect }: User
         },
         { title: 'Method', class: 'method', cell: ({ authMethod }) => <bdi>{authMethod}</bdi> },
         { title: 'ID', class: 'number', cell: ({ id }) => id },
-        { title: 'Created', class: 'roomy nowrap', cell: ({ createdAt }) => <Time at={createdAt} /> },
-        { title: 'Last login', class: 'nowrap', cell: ({ lastLogin }) => <Time at={lastLogin} /> },
-        { title: 'Logins', class: 'roomy number', cell: ({ loginCount }) => formatNumber(loginCount) },
+        {
+          title: 'Created',
+          class: 'roomy nowrap',
+          cell: ({ createdAt }) => <Time at={createdAt} />,
+          ...(!removed && sort),
+        },
+        removed && { title: 'Removed', class: 'nowrap', cell: ({ removedAt }) => <Time at={removedAt} />, ...sort },
+        !removed && { title: 'Last login', class: 'nowrap', cell: ({ lastLogin }) => <Time at={lastLogin} /> },
+        !removed && { title: 'Logins', class: 'roomy number', cell: ({ loginCount }) => formatNumber(loginCount) },
       ]}
     />
   );

@@ -3,7 +3,7 @@ import { BulkButton } from './bulk.js';
 import { formatNumber } from './format.js';
 import { graphql, type ResultOf, useQuery } from './graphql.js';
 import { paths } from './location.js';
-import { Badge, Copy, CopyValue, Empty, Fact, Swatch, Time, Value } from './parts.js';
+import { Copy, CopyValue, Empty, Fact, State, Swatch, Time, Value } from './parts.js';
 import { Header, useTitle } from './screen.js';
 import { Answer, Table } from './table.js';
 import { userRecipe } from './user-recipes.js';
@@ -86,10 +86,10 @@ function Known({ appId, user }: OfUser) {
         title={<Value>{user.authValue}</Value>}
         note={
           <>
-            {banned && <Badge tone="bad">banned</Badge>}
+            {banned && <State is="banned" />}
             {removedAt && (
               <>
-                <Badge tone="warn">removed</Badge> <Time at={removedAt} />
+                <State is="removed" /> <Time at={removedAt} />
               </>
             )}
           </>

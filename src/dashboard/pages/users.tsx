@@ -1,12 +1,12 @@
 import { useState } from 'preact/hooks';
-import { BulkButton } from './bulk.js';
+import { BulkButton, UndoRemoval } from './bulk.js';
 import { LOGIN_METHODS, METHOD_NAMES, plural } from './format.js';
 import { graphql, may, useQuery } from './graphql.js';
 import { ImportDialog } from './import.js';
 import { FIRST_PAGE, streamPath, type UrlState, useUrlState } from './location.js';
 import { Button, DownloadMenu, Empty, Segments } from './parts.js';
 import { Header, useTitle } from './screen.js';
-import { Answer, CursorPager, Pager } from './table.js';
+import { Answer, CursorPager, type PageInfo, Pager } from './table.js';
 import { FilterBar, filterFrom, parametersOf, type UserFilter } from './user-filter.js';
 import { recipeFor } from './user-recipes.js';
 import { NoUsers, ROW, type Row, UserTable } from './user-table.js';
@@ -47,8 +47,27 @@ const FIND = graphql(
   [ROW],
 );
 
-/** The users of a project: found by the search box, or listed by page or by cursor. */
+const REMOVED = graphql(
+  `query RemovedUsers($appId: ID!, $oldestFirst: Boolean!, $after: String) {
+    project(appId: $appId) {
+      removedUsers(oldestFirst: $oldestFirst, first: 50, after: $after) {
+        nodes { ...Row }
+        pageInfo { endCursor hasNextPage }
+      }
+    }
+  }`,
+  [ROW],
+);
+
+/** The current users of a project, or the removed ones. */
 export function Users({ appId }: { appId: string }) {
+  const removed = useUrlState().query['removed'] === '1';
+  // No selection has both.
+  return <UserList key={`${appId} ${removed}`} appId={appId} removed={removed} />;
+}
+
+/** Users that are found by the search box, or listed by page or by cursor. */
+function UserList({ appId, removed }: { appId: string; removed: boolean }) {
   const { query, go } = useUrlState();
   const [selected, setSelected] = useState<ReadonlyMap<string, Row>>(new Map());
   const filter = filterFrom(query);
@@ -60,7 +79,7 @@ export function Users({ appId }: { appId: string }) {
   return (
     <>
       <Header title="Users" note={<span aria-live="polite">{list.note}</span>} recipe={recipeFor(appId, query, filter)}>
-        {!search && (
+        {!search && !removed && (
           <DownloadMenu
             path={streamPath(appId, 'export')}
             parameters={parametersOf(filter)}
@@ -70,7 +89,9 @@ export function Users({ appId }: { appId: string }) {
         )}
         {may('operate') && <Button label="Import" onClick={() => go({ import: '1' })} />}
       </Header>
-      {search ? <AmongRemoved isChosen={query['removed'] === '1'} /> : <FilterBar />}
+      <UndoRemoval appId={appId} />
+      <AmongRemoved isChosen={removed} />
+      {!search && !removed && <FilterBar />}
       <Answer query={list} data={list.rows} lines={10}>
         {(rows) => (
           <UserTable
@@ -78,6 +99,8 @@ export function Users({ appId }: { appId: string }) {
             rows={rows}
             busy={list.loading}
             empty={<NoRows appId={appId} />}
+            removed={removed}
+            isSorted={!search}
             {...((may('remove') || may('ban')) && { selected, onSelect: setSelected })}
           />
         )}
@@ -85,9 +108,15 @@ export function Users({ appId }: { appId: string }) {
       {selected.size > 0 && (
         <div class="selection" role="toolbar" aria-label="Selected users">
           <span>{plural(selected.size, 'user')} selected</span>
-          <BulkButton {...chosen} action="remove" class="danger" />
-          <BulkButton {...chosen} action="ban" class="danger" />
-          <BulkButton {...chosen} action="unban" />
+          {removed ? (
+            <BulkButton {...chosen} action="restore" class="primary" />
+          ) : (
+            <>
+              <BulkButton {...chosen} action="remove" class="danger" />
+              <BulkButton {...chosen} action="ban" class="danger" />
+              <BulkButton {...chosen} action="unban" />
+            </>
+          )}
           <Button label="Clear the selection" class="plain" onClick={clear} />
         </div>
       )}
@@ -101,21 +130,33 @@ export function Users({ appId }: { appId: string }) {
 
 const PAGE_SIZES = ['10', '25', '50', '100'];
 
-/** What the URL asks for. Exactly one of the three questions is asked. */
+/** What the URL asks for. Exactly one of the four questions is asked. */
 function useUserList(appId: string, filter: UserFilter, query: UrlState) {
   const search = query['q'];
-  const walks = query['by'] === 'cursor';
+  const removed = query['removed'] === '1';
+  const oldestFirst = query['order'] === 'oldest';
+  const walks = query['by'] === 'cursor' || oldestFirst;
   const limit = PAGE_SIZES.includes(query['limit'] ?? '') ? Number(query['limit']) : 25;
   const { after = null, before = null } = query;
-  const back = before !== null;
-  const found = useQuery(FIND, search ? { appId, any: search, removed: query['removed'] === '1' } : null);
+  // The API has the newest first: in the other order, onwards is towards its beginning.
+  const fromOldest = oldestFirst !== (before !== null);
+  const [older, newer] = oldestFirst ? [before, after] : [after, before];
+  const found = useQuery(FIND, search ? { appId, any: search, removed } : null);
+  const gone = useQuery(REMOVED, removed && !search ? { appId, oldestFirst, after } : null);
   const page = useQuery(
     BY_NUMBER,
-    search || walks ? null : { appId, filter, page: Math.max(1, Math.trunc(Number(query['page'])) || 1), limit },
+    search || removed || walks
+      ? null
+      : { appId, filter, page: Math.max(1, Math.trunc(Number(query['page'])) || 1), limit },
   );
   const walk = useQuery(
     BY_CURSOR,
-    search || !walks ? null : { appId, filter, first: back ? null : limit, after, last: back ? limit : null, before },
+    search || removed || !walks
+      ? null
+      : {
+          ...{ appId, filter, after: older, before: newer },
+          ...(fromOldest ? { first: null, last: limit } : { first: limit, last: null }),
+        },
   );
   if (search) {
     const { findUsers, usersByPrefix } = found.data?.project ?? {};
@@ -126,30 +167,49 @@ function useUserList(appId: string, filter: UserFilter, query: UrlState) {
     const note = rows && `${plural(rows.length, 'user')} found${usersByPrefix?.hasMore ? ', and there are more' : ''}`;
     return { ...found, rows, note, pages: null };
   }
+  if (removed) {
+    const shown = gone.data?.project?.removedUsers;
+    const note = 'They can be restored until a purge erases them.';
+    const pages = shown && <CursorPager pageInfo={shown.pageInfo} oldestFirst={oldestFirst} />;
+    return { ...gone, rows: shown?.nodes, note, pages };
+  }
   const numbered = page.data?.project?.userPage;
   const walked = walk.data?.project?.users;
   const shown = walks ? walked : numbered;
   const pages = shown && shown.totalCount > 0 && (
     <div class="list-footer">
       {walks
-        ? walked && <CursorPager pageInfo={walked.pageInfo} backwards />
+        ? walked && <CursorPager pageInfo={inOrder(walked.pageInfo, oldestFirst)} backwards oldestFirst={oldestFirst} />
         : numbered && <Pager page={numbered.page} pageCount={numbered.pageCount} />}
       <ListOptions walks={walks} limit={limit} />
     </div>
   );
   const note = shown && describeTotal(shown.totalCount, filter);
-  return { ...(walks ? walk : page), rows: shown?.nodes, note, pages };
+  const rows = oldestFirst ? shown?.nodes.toReversed() : shown?.nodes;
+  return { ...(walks ? walk : page), rows, note, pages };
 }
 
-/** A search looks among current users, or among removed ones. */
+/** What is before and after a page whose rows are shown turned around. */
+function inOrder(page: Required<PageInfo>, oldestFirst: boolean): PageInfo {
+  const { startCursor, endCursor, hasNextPage, hasPreviousPage } = page;
+  if (!oldestFirst) return page;
+  return {
+    startCursor: endCursor,
+    endCursor: startCursor,
+    hasNextPage: hasPreviousPage,
+    hasPreviousPage: hasNextPage,
+  };
+}
+
+/** A list or a search is of current users, or of removed ones. */
 function AmongRemoved({ isChosen }: { isChosen: boolean }) {
   const { href } = useUrlState();
   return (
     <div class="filters">
       <Segments
         links={[
-          { name: 'Current users', href: href({ removed: null }), isChosen: !isChosen },
-          { name: 'Removed users', href: href({ removed: '1' }), isChosen },
+          { name: 'Current users', href: href({ ...FIRST_PAGE, order: null, removed: null }), isChosen: !isChosen },
+          { name: 'Removed users', href: href({ ...FIRST_PAGE, order: null, removed: '1' }), isChosen },
         ]}
       />
     </div>
@@ -162,7 +222,7 @@ function ListOptions({ walks, limit }: { walks: boolean; limit: number }) {
     <div class="filters">
       <Segments
         links={[
-          { name: 'By page', href: href({ ...FIRST_PAGE, by: null }), isChosen: !walks },
+          { name: 'By page', href: href({ ...FIRST_PAGE, by: null, order: null }), isChosen: !walks },
           {
             name: 'By cursor',
             href: href({ ...FIRST_PAGE, by: 'cursor' }),
@@ -197,6 +257,8 @@ function NoRows({ appId }: { appId: string }) {
   const all = href({ ...FIRST_PAGE, q: null, removed: null, start: null, end: null, method: null });
   const search = query['q'];
   if (search) return <NotFound search={search} all={all} />;
+  if (query['removed'] === '1' && !query['after'])
+    return <Empty title="No user is removed.">A removed user stays here until a purge.</Empty>;
   if (isFiltered(filterFrom(query))) {
     const isBackwards = (query['start'] ?? '') > (query['end'] || '9999');
     return (
