@@ -1,4 +1,12 @@
-import { cursor, parse, readUserFilter, userId } from '../domain/filters.js';
+import {
+  cursor,
+  encodeCursor,
+  type Position,
+  parse,
+  readStateFilter,
+  readUserFilter,
+  userId,
+} from '../domain/filters.js';
 import type { OpenProject, Permission, ProjectScope } from '../domain/projects.js';
 import type { Account, User, UserDetails } from '../domain/users.js';
 import { checksumAddress, parseAddress } from '../domain/wallets.js';
@@ -113,6 +121,33 @@ const userConnectionType = connectionType('UserConnection', userType, {
   total: 'The exact number of users on all pages together, of the same instant as the users.',
 });
 
+const stateInput = builder.inputType('UserState', {
+  description: 'Selects users by what logins and bans change. A field that is absent or null is no condition.',
+  fields: (t) => ({
+    lastLoginAfter: t.string({ description: 'Last logged in on or after this: a date or an RFC 3339 date-time.' }),
+    lastLoginBefore: t.string({
+      description:
+        'Last logged in before this: a date or an RFC 3339 date-time. A user who never logged in counts by the registration.',
+    }),
+    banned: t.boolean({ description: 'Whether the identity of the user is banned.' }),
+  }),
+});
+
+/** How many users one page of `scanUsers` looks at: so many windows of 1,000. */
+const SCANNED_WINDOWS = 10;
+
+const userScanType = builder.objectRef<{ users: ProjectUser[]; end: Position | null }>('UserScan').implement({
+  description: 'Those whose state matches among some users, who were looked at one by one.',
+  fields: (t) => ({
+    nodes: t.field({ type: [userType], description: 'The users who match.', resolve: ({ users }) => users }),
+    endCursor: t.string({
+      nullable: true,
+      description: 'Where it ended, for `after`; null where it has looked at all users.',
+      resolve: ({ end }) => end && encodeCursor(end),
+    }),
+  }),
+});
+
 const removedConnectionType = connectionType<ProjectUser & { at: string }>('RemovedUserConnection', userType, {
   description: 'A page of removed users, by the time of their removal.',
 });
@@ -203,6 +238,39 @@ builder.objectFields(projectType, (t) => ({
     resolve: async (project, { prefix }, { services }) => {
       const { users, hasMore } = await services.users.searchPrefix(project.scope, prefix);
       return { nodes: users.map(within(project)), hasMore };
+    },
+  }),
+  scanUsers: t.field({
+    type: userScanType,
+    description:
+      'Users by their state. No index has it, so one page looks at 10,000 users at most: it may have fewer than asked, even none, although there are more.',
+    args: {
+      filter: t.arg(filterArgument),
+      state: t.arg({ type: stateInput, ...required('Their state: at least one condition.') }),
+      oldestFirst: t.arg.boolean(withDefault(false, 'The oldest users first instead of the newest.')),
+      first: t.arg.int(withDefault(DEFAULT_PAGE, 'At most how many, 1 to 100.')),
+      after: t.arg.string({ description: 'A cursor: only those after it in this order.' }),
+    },
+    resolve: async (project, { filter, state: given, oldestFirst, first, after }, { services }) => {
+      const state = readStateFilter(given);
+      if (state === null) throw badInput('state', given, 'at least one condition');
+      const limit = readLimit('first', first);
+      const selected = readUserFilter(filter);
+      let end = after == null ? null : parse(cursors.after, after);
+      const users: User[] = [];
+      for (let windows = 0; windows < SCANNED_WINDOWS && users.length < limit; windows += 1) {
+        const found = await services.users.scanWindow(project.scope, selected, state, {
+          ...(oldestFirst
+            ? { after: null, before: end, from: 'oldest' }
+            : { after: end, before: null, from: 'newest' }),
+          limit: limit - users.length,
+          withAccounts: false,
+        });
+        users.push(...(oldestFirst ? found.users.toReversed() : found.users));
+        end = found.hasMore ? found.end : null;
+        if (end === null) break;
+      }
+      return { users: users.map(within(project)), end };
     },
   }),
   removedUsers: t.field({

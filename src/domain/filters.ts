@@ -204,6 +204,26 @@ export function readUserFilter(
   });
 }
 
+const lastLogin = {
+  before: dateBound('lastLoginBefore', 'first').nullish(),
+  after: dateBound('lastLoginAfter', 'first').nullish(),
+};
+
+/** The conditions on the state of a user as GraphQL gives them; null where there is none. BAD_USER_INPUT. */
+export function readStateFilter(
+  given:
+    | { lastLoginBefore?: unknown; lastLoginAfter?: unknown; banned?: boolean | null | undefined }
+    | null
+    | undefined,
+): StateFilter | null {
+  const state = {
+    lastLoginBefore: parse(lastLogin.before, given?.lastLoginBefore) ?? null,
+    lastLoginAfter: parse(lastLogin.after, given?.lastLoginAfter) ?? null,
+    banned: given?.banned ?? null,
+  };
+  return Object.values(state).every((value) => value === null) ? null : state;
+}
+
 const RFC_3339 = /^(\d{4})-(\d\d)-(\d\d)(?:[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+\- ])(\d\d):(\d\d)))?$/;
 const DAY_MS = 86_400_000;
 const MINUTE_MS = 60_000;

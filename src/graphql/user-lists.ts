@@ -2,13 +2,12 @@ import type { Services } from '../context.js';
 import {
   cursor,
   cursorOf,
-  dateBound,
   encodeCursor,
   PAGE_SIZE,
   type Position,
   parse,
+  readStateFilter,
   readUserFilter,
-  type StateFilter,
   type UserFilter,
 } from '../domain/filters.js';
 import type { User } from '../domain/users.js';
@@ -23,10 +22,6 @@ import { userType } from './users.js';
 /* Users in lists: by cursor, by page number, and their number. */
 
 const cursors = { after: cursor('after'), before: cursor('before') };
-const logins = {
-  before: dateBound('lastLoginBefore', 'first').nullish(),
-  after: dateBound('lastLoginAfter', 'first').nullish(),
-};
 /** The fields of a filter that only `users` knows, and without a total. */
 const STATE_FIELDS = ['lastLoginBefore', 'lastLoginAfter', 'banned'] as const;
 const ONLY_USERS = 'Only in `users`, and without `totalCount`: such users are not counted.';
@@ -61,16 +56,6 @@ const filterInput = builder.inputType('UserFilter', {
 const filterArgument = { type: filterInput, description: 'Which users to select; without it, all.' } as const;
 
 type FilterInput = typeof filterInput.$inferInput | null | undefined;
-
-/** The conditions on the state of a user; null where there is none. */
-function toState(input: FilterInput): StateFilter | null {
-  if (!hasState(input)) return null;
-  return {
-    lastLoginBefore: parse(logins.before, input?.lastLoginBefore) ?? null,
-    lastLoginAfter: parse(logins.after, input?.lastLoginAfter) ?? null,
-    banned: input?.banned ?? null,
-  };
-}
 
 function hasState(input: FilterInput): boolean {
   return STATE_FIELDS.some((field) => input?.[field] != null);
@@ -217,7 +202,7 @@ builder.queryFields((t) => ({
       } as const;
       const withTotal = selects(info, 'UserConnection.totalCount');
       const selected = withTotal ? toCountedFilter('totalCount', filter) : readUserFilter(filter);
-      const state = toState(filter);
+      const state = readStateFilter(filter);
       if (state !== null) {
         const found = await services.users.scanWindow(scope, selected, state, window);
         return scanned(found, window);

@@ -123,7 +123,9 @@ describe.skipIf(!hasBrowser)('the dashboard is safe against', () => {
   test.each(Object.entries(HOSTILE))('values of users, bans, labels and names: %s', async (_, value) => {
     const hostile = await app.createProject(value.slice(0, 200));
     await hostile.addUsers(
-      { auth_method: 'google', auth_value: value, email: 'grace@example.com' },
+      { auth_method: 'google', auth_value: value },
+      // Titled by the email; the value stands below it.
+      { auth_method: 'titled', auth_value: value, email: 'grace@example.com' },
       { auth_method: value.slice(0, 64).replaceAll(/[^a-z0-9._-]/g, '') || 'other', auth_value: value },
     );
     await using opened = await openDashboard(app, browser, 'admin');

@@ -2,12 +2,14 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type { Browser, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { parseIdentity, snakeCase } from '#dist/domain/identities.js';
 import { stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { hasBrowser, launchBrowser } from '../support/browser.js';
 import { openDashboard, settle, visit } from '../support/dashboard-page.js';
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const identityOf = (email: string) => parseIdentity({ authMethod: 'email', authValue: email }, snakeCase);
 const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 30_000 });
 
 /** How the screens behave for everyone: by link, by keyboard, on a phone, in both themes. These tests need Chromium. */
@@ -205,6 +207,47 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     await until(ids).toEqual(right.slice(0, 50));
     await title.getByRole('link').click();
     await until(ids).toEqual(right.toReversed().slice(0, 50));
+  });
+
+  test('filter by ban and last login, say what a page looks at, and go on', async () => {
+    const states = await app.createProject('States');
+    const user = (n: number) => ({
+      auth_method: 'email',
+      auth_value: `u${n}@example.com`,
+      created_at: '2025-01-01',
+      last_login: `2026-01-${String(1 + n).padStart(2, '0')}`,
+    });
+    await states.addUsers(...Array.from({ length: 30 }, (_, n) => user(n)));
+    await states.addUsers({ auth_method: 'google', auth_value: '117', email: 'grace@example.com', external_id: 'C-7' });
+    const scope = await app.context.services.projects.getScope(states.appId);
+    for (const n of [3, 27]) await app.context.services.logins.ban(scope, identityOf(`u${n}@example.com`));
+    await using opened = await openDashboard(app, browser, 'viewer');
+    const { page } = opened;
+    const names = () => page.getByRole('table', { name: 'Users' }).getByRole('link', { name: '@' }).allInnerTexts();
+    await visit(app, page, `/${states.appId}/users`);
+    await page.getByLabel('State').selectOption('banned');
+    await until(names).toEqual(['u27@example.com', 'u3@example.com']);
+    await page.getByText('A page looks at 10,000 users').waitFor();
+    await page.getByRole('columnheader', { name: 'Created' }).getByRole('link').click();
+    await until(names).toEqual(['u3@example.com', 'u27@example.com']);
+    await visit(app, page, `/${states.appId}/users?unseen=2026-01-13&limit=10`);
+    await until(async () => (await names()).length).toBe(10);
+    await page.getByRole('link', { name: 'Older', exact: true }).click();
+    await until(names).toEqual(['u1@example.com', 'u0@example.com']);
+    await page.getByRole('button', { name: 'API' }).click();
+    const [operation = '', variables = ''] = await page.getByRole('dialog').locator('pre').allInnerTexts();
+    const { data } = await states.graphql(operation, JSON.parse(variables));
+    expect(data.users.nodes.map(({ authValue }: Json) => authValue)).toEqual(['u1@example.com', 'u0@example.com']);
+    await page.keyboard.press('Escape');
+    await visit(app, page, `/${states.appId}/users?seen=2027-01-01`);
+    await page.getByText('None of the users looked at matches.').waitFor();
+    // A user of a social provider is called by the email.
+    await visit(app, page, `/${states.appId}/users?q=C-7`);
+    const row = page.getByRole('row').nth(1);
+    expect(await row.innerText()).toMatch(/grace@example\.com\s+117[\s\S]*C-7/);
+    await row.getByRole('link').click();
+    await page.getByRole('heading', { level: 1, name: 'grace@example.com' }).waitFor();
+    expect(opened.complaints).toEqual([]);
   });
 
   test('are used by keyboard alone', async () => {

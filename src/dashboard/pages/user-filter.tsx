@@ -1,4 +1,4 @@
-import { FilterForm, FilterInput, toggled } from './form.js';
+import { FilterForm, FilterInput, SelectField, toggled } from './form.js';
 import { LOGIN_METHODS, type LoginMethod, METHOD_NAMES } from './format.js';
 import { FIRST_PAGE, type UrlState, useUrlState } from './location.js';
 import { Button, Swatch } from './parts.js';
@@ -22,6 +22,32 @@ export function filterFrom(query: UrlState): UserFilter {
   };
 }
 
+/** What logins and bans change of a user. No index has it. */
+export interface UserState {
+  readonly lastLoginAfter?: string;
+  readonly lastLoginBefore?: string;
+  readonly banned?: boolean;
+}
+
+/** The state that the URL names, in `seen`, `unseen` and `banned`; null if it names none. */
+export function stateFrom({ seen, unseen, banned }: UrlState): UserState | null {
+  if (!seen && !unseen && !banned) return null;
+  return {
+    ...(seen && { lastLoginAfter: seen }),
+    ...(unseen && { lastLoginBefore: unseen }),
+    ...(banned && { banned: banned === 'yes' }),
+  };
+}
+
+/** Of the URL: what clears the whole filter. */
+export const NO_FILTER = { start: null, end: null, method: null, seen: null, unseen: null, banned: null };
+
+const BANNED = [
+  ['', 'banned or not'],
+  ['yes', 'banned'],
+  ['no', 'not banned'],
+] as const;
+
 /** A filter as parameters of the REST API. */
 export const parametersOf = ({ startDate, endDate, loginMethods }: UserFilter): Record<string, string> => ({
   ...(startDate && { start_date: startDate }),
@@ -29,7 +55,7 @@ export const parametersOf = ({ startDate, endDate, loginMethods }: UserFilter): 
   ...(loginMethods && { login_method: loginMethods.join(',').toLowerCase() }),
 });
 
-/** Dates and login methods. Each change is a step for the back button. */
+/** Dates, login methods and state. Each change is a step for the back button. */
 export function FilterBar() {
   const { query, go } = useUrlState();
   const filter = filterFrom(query);
@@ -52,12 +78,16 @@ export function FilterBar() {
           </label>
         ))}
       </fieldset>
-      {Object.keys(filter).length > 0 && (
-        <Button
-          label="Clear the filter"
-          class="plain"
-          onClick={() => go({ ...FIRST_PAGE, start: null, end: null, method: null })}
-        />
+      <FilterInput label="Last login from (UTC)" isDate name="seen" />
+      <FilterInput label="No login since (UTC)" isDate name="unseen" />
+      <SelectField
+        label="State"
+        value={BANNED.find(([value]) => value === query['banned'])?.[0] ?? ''}
+        options={BANNED}
+        onChange={(banned) => go({ ...FIRST_PAGE, banned })}
+      />
+      {(Object.keys(filter).length > 0 || stateFrom(query)) && (
+        <Button label="Clear the filter" class="plain" onClick={() => go({ ...FIRST_PAGE, ...NO_FILTER })} />
       )}
     </FilterForm>
   );

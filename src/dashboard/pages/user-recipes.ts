@@ -1,6 +1,6 @@
 import type { UrlState } from './location.js';
 import type { Recipe } from './recipes.js';
-import { parametersOf, type UserFilter } from './user-filter.js';
+import { parametersOf, stateFrom, type UserFilter } from './user-filter.js';
 
 /** What the list of users shows, by the project's API. */
 export function recipeFor(appId: string, query: UrlState, filter: UserFilter): Recipe {
@@ -10,6 +10,12 @@ export function recipeFor(appId: string, query: UrlState, filter: UserFilter): R
   const page = Number(query['page'] ?? 1);
   // The command exports all users, so it shows the same only without a filter.
   const userdir = Object.keys(filter).length === 0 && { userdir: ['user', 'export', '--project', appId] };
+  const state = stateFrom(query);
+  if (state) {
+    const [first, after = null] = [limit, query['after']];
+    const inOrder = query['order'] === 'oldest' ? { last: first, before: after } : { first, after };
+    return { graphql: { operation: SCAN, variables: { filter: { ...filter, ...state }, ...inOrder } } };
+  }
   if (query['by'] === 'cursor' || query['order'] === 'oldest') {
     const [after = null, before = null] = [query['after'], query['before']];
     const oldestFirst = query['order'] === 'oldest';
@@ -76,6 +82,9 @@ const WALK = `query Users($filter: UserFilter, $first: Int, $after: String, $las
     pageInfo { hasNextPage endCursor hasPreviousPage startCursor }
   }
 }`;
+
+// Such users are not counted.
+const SCAN = WALK.replace('    totalCount\n', '');
 
 const SEARCH = `query SearchUsers($by: UserSearch!) {
   searchUsers(by: $by) { id authMethod authValue createdAt lastLogin loginCount }

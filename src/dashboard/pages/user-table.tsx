@@ -8,20 +8,27 @@ import { Table } from './table.js';
 
 export const ROW = graphql(`
   fragment Row on User {
-    id authMethod authValue loginMethod email createdAt lastLogin loginCount banned removedAt
+    id authMethod authValue loginMethod email externalId createdAt lastLogin loginCount banned removedAt
   }
 `);
 
 export type Row = ResultOf<typeof ROW>;
-type NamedUser = Pick<Row, 'id' | 'authValue' | 'loginMethod' | 'banned'> & Partial<Pick<Row, 'removedAt'>>;
+type NamedUser = Pick<Row, 'id' | 'authValue' | 'loginMethod' | 'email' | 'banned'> & Partial<Pick<Row, 'removedAt'>>;
+
+/** What a person calls a user, and what else is known: the ID at a social provider says less than the email. */
+export function namesOf({ loginMethod, authValue, email }: Pick<Row, 'authValue' | 'loginMethod' | 'email'>) {
+  if (!email || email === authValue) return [authValue];
+  return loginMethod === 'SOCIALS' ? [email, authValue] : [authValue, email];
+}
 
 /** A user as a link, with the login method. A long identity is cut short by the style; the whole is shown on hover. */
 export function UserName({ appId, user }: { appId: string; user: NamedUser }) {
+  const [name = ''] = namesOf(user);
   return (
     <span class="user-name">
       <Swatch method={user.loginMethod} titled />
-      <a href={paths.user(appId, user.id)} title={user.authValue}>
-        <bdi>{user.authValue}</bdi>
+      <a href={paths.user(appId, user.id)} title={name}>
+        <bdi>{name}</bdi>
       </a>
       {user.banned && <State is="banned" />}
       {user.removedAt && <State is="removed" />}
@@ -103,16 +110,24 @@ export function UserTable(props: UserTableProps) {
           cell: (user) => (
             <>
               <UserName appId={appId} user={user} />
-              {user.email && user.email !== user.authValue && (
-                <span class="second-line" title={user.email}>
-                  <bdi>{user.email}</bdi>
-                </span>
-              )}
+              {namesOf(user)
+                .slice(1)
+                .map((other) => (
+                  <span key={other} class="second-line" title={other}>
+                    <bdi>{other}</bdi>
+                  </span>
+                ))}
             </>
           ),
         },
         { title: 'Method', class: 'method', cell: ({ authMethod }) => <bdi>{authMethod}</bdi> },
         { title: 'ID', class: 'number', cell: ({ id }) => id },
+        rows.some(({ externalId }) => externalId) && {
+          title: 'External ID',
+          class: 'method',
+          hover: ({ externalId }) => externalId ?? '',
+          cell: ({ externalId }) => externalId && <bdi>{externalId}</bdi>,
+        },
         {
           title: 'Created',
           class: 'roomy nowrap',

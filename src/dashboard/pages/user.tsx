@@ -7,6 +7,7 @@ import { Copy, CopyValue, Empty, Fact, State, Swatch, Time, Value } from './part
 import { Header, useTitle } from './screen.js';
 import { Answer, Table } from './table.js';
 import { userRecipe } from './user-recipes.js';
+import { namesOf } from './user-table.js';
 
 const USER = graphql(`
   query User($appId: ID!, $id: ID!) {
@@ -77,16 +78,17 @@ function Unknown({ appId, id, trail }: { appId: string; id: string; trail: numbe
 
 function Known({ appId, user }: OfUser) {
   const { id, banned, removedAt } = user;
+  const [name = '', other] = namesOf(user);
   const offer = (action: 'remove' | 'restore' | 'ban' | 'unban', tone = '') => (
     <BulkButton appId={appId} action={action} users={[user]} class={tone} />
   );
   return (
     <>
       <Header
-        title={<Value>{user.authValue}</Value>}
+        title={<Value>{name}</Value>}
         note={
           <>
-            {banned && <State is="banned" />}
+            {other && <Value>{other}</Value>} {banned && <State is="banned" />}
             {removedAt && (
               <>
                 <State is="removed" /> <Time at={removedAt} />

@@ -7,7 +7,7 @@ import { FIRST_PAGE, streamPath, type UrlState, useUrlState } from './location.j
 import { Button, DownloadMenu, Empty, Segments } from './parts.js';
 import { Header, useTitle } from './screen.js';
 import { Answer, CursorPager, type PageInfo, Pager } from './table.js';
-import { FilterBar, filterFrom, parametersOf, type UserFilter } from './user-filter.js';
+import { FilterBar, filterFrom, NO_FILTER, parametersOf, stateFrom, type UserFilter } from './user-filter.js';
 import { recipeFor } from './user-recipes.js';
 import { NoUsers, ROW, type Row, UserTable } from './user-table.js';
 
@@ -47,6 +47,18 @@ const FIND = graphql(
   [ROW],
 );
 
+const SCAN = graphql(
+  `query ScanUsers($appId: ID!, $filter: UserFilter, $state: UserState!, $oldestFirst: Boolean!, $first: Int!, $after: String) {
+    project(appId: $appId) {
+      scanUsers(filter: $filter, state: $state, oldestFirst: $oldestFirst, first: $first, after: $after) {
+        endCursor
+        nodes { ...Row }
+      }
+    }
+  }`,
+  [ROW],
+);
+
 const REMOVED = graphql(
   `query RemovedUsers($appId: ID!, $oldestFirst: Boolean!, $after: String) {
     project(appId: $appId) {
@@ -79,7 +91,7 @@ function UserList({ appId, removed }: { appId: string; removed: boolean }) {
   return (
     <>
       <Header title="Users" note={<span aria-live="polite">{list.note}</span>} recipe={recipeFor(appId, query, filter)}>
-        {!search && !removed && (
+        {!search && !removed && !stateFrom(query) && (
           <DownloadMenu
             path={streamPath(appId, 'export')}
             parameters={parametersOf(filter)}
@@ -130,7 +142,7 @@ function UserList({ appId, removed }: { appId: string; removed: boolean }) {
 
 const PAGE_SIZES = ['10', '25', '50', '100'];
 
-/** What the URL asks for. Exactly one of the four questions is asked. */
+/** What the URL asks for. Exactly one of the five questions is asked. */
 function useUserList(appId: string, filter: UserFilter, query: UrlState) {
   const search = query['q'];
   const removed = query['removed'] === '1';
@@ -143,15 +155,17 @@ function useUserList(appId: string, filter: UserFilter, query: UrlState) {
   const [older, newer] = oldestFirst ? [before, after] : [after, before];
   const found = useQuery(FIND, search ? { appId, any: search, removed } : null);
   const gone = useQuery(REMOVED, removed && !search ? { appId, oldestFirst, after } : null);
+  const state = removed || search ? null : stateFrom(query);
+  const scan = useQuery(SCAN, state && { appId, filter, state, oldestFirst, first: limit, after });
   const page = useQuery(
     BY_NUMBER,
-    search || removed || walks
+    search || removed || state || walks
       ? null
       : { appId, filter, page: Math.max(1, Math.trunc(Number(query['page'])) || 1), limit },
   );
   const walk = useQuery(
     BY_CURSOR,
-    search || removed || !walks
+    search || removed || state || !walks
       ? null
       : {
           ...{ appId, filter, after: older, before: newer },
@@ -172,6 +186,16 @@ function useUserList(appId: string, filter: UserFilter, query: UrlState) {
     const note = 'They can be restored until a purge erases them.';
     const pages = shown && <CursorPager pageInfo={shown.pageInfo} oldestFirst={oldestFirst} />;
     return { ...gone, rows: shown?.nodes, note, pages };
+  }
+  if (state) {
+    const shown = scan.data?.project?.scanUsers;
+    const pageInfo = shown && { endCursor: shown.endCursor, hasNextPage: shown.endCursor !== null };
+    return {
+      ...scan,
+      rows: shown?.nodes,
+      note: 'A page looks at 10,000 users at most, so it may show few of those that match.',
+      pages: pageInfo && <CursorPager pageInfo={pageInfo} oldestFirst={oldestFirst} />,
+    };
   }
   const numbered = page.data?.project?.userPage;
   const walked = walk.data?.project?.users;
@@ -254,11 +278,17 @@ function describeTotal(total: number, filter: UserFilter): string {
 /** Why no rows are shown, and what to do. */
 function NoRows({ appId }: { appId: string }) {
   const { query, href } = useUrlState();
-  const all = href({ ...FIRST_PAGE, q: null, removed: null, start: null, end: null, method: null });
+  const all = href({ ...FIRST_PAGE, q: null, removed: null, ...NO_FILTER });
   const search = query['q'];
   if (search) return <NotFound search={search} all={all} />;
   if (query['removed'] === '1' && !query['after'])
     return <Empty title="No user is removed.">A removed user stays here until a purge.</Empty>;
+  if (stateFrom(query))
+    return (
+      <Empty title="None of the users looked at matches.">
+        If there are more users, the next page looks at them. Or <a href={all}>show all users</a>.
+      </Empty>
+    );
   if (isFiltered(filterFrom(query))) {
     const isBackwards = (query['start'] ?? '') > (query['end'] || '9999');
     return (
