@@ -177,7 +177,7 @@ describe('queries', () => {
     for (const oldestFirst of [true, false]) {
       const walked: Json[] = [];
       for (let after = null, hasNext = true; hasNext; ) {
-        const { removedUsers } = (
+        const { removedUsers }: Json = (
           await viewer.ask(
             `query ($appId: ID!, $after: String, $oldestFirst: Boolean!) { project(appId: $appId) {
               removedUsers(first: 2, after: $after, oldestFirst: $oldestFirst) {
@@ -192,6 +192,35 @@ describe('queries', () => {
       expect(walked.map(({ id }) => id)).toEqual(oldestFirst ? order : order.toReversed());
       expect(walked.every(({ removedAt }) => Date.parse(removedAt) > 0)).toBe(true);
     }
+  });
+
+  test('a page of users by their state looks at 10,000 users at most, and the next one goes on', async () => {
+    const many = await app.createProject();
+    const user = (n: number) => ({
+      auth_method: 'google',
+      auth_value: `u${n}`,
+      created_at: new Date(Date.UTC(2025, 0, 1) + n * 1000).toISOString(),
+    });
+    await many.addUsers(...Array.from({ length: 10_001 }, (_, n) => user(n)));
+    const scope = await app.context.services.projects.getScope(many.appId);
+    await app.context.services.logins.ban(scope, { authMethod: 'google', authValue: 'u0', authValueKey: 'u0' });
+    const scan = async (given: string, variables: Json = {}) =>
+      (
+        await viewer.ask(
+          `query ($appId: ID!, $after: String) { project(appId: $appId) { scanUsers(after: $after, ${given}) { endCursor nodes { authValue banned } } } }`,
+          { appId: many.appId, ...variables },
+        )
+      ).project.scanUsers;
+    const banned = 'state: { banned: true }';
+    const first = await scan(banned);
+    expect(first).toEqual({ nodes: [], endCursor: expect.any(String) });
+    const found = [{ authValue: 'u0', banned: true }];
+    expect(await scan(banned, { after: first.endCursor })).toEqual({ nodes: found, endCursor: null });
+    expect((await scan(`${banned}, oldestFirst: true, first: 1`)).nodes).toEqual(found);
+    const idle = await scan('state: { lastLoginBefore: "2025-01-02", banned: false }, oldestFirst: true, first: 2');
+    expect(idle.nodes.map(({ authValue }: Json) => authValue)).toEqual(['u1', 'u2']);
+    for (const state of ['{}', '{ banned: null }', '{ lastLoginAfter: "never" }'])
+      await expect(scan(`state: ${state}`)).rejects.toThrow(/state|lastLoginAfter/);
   });
 
   test('an operator’s request never mixes projects', async () => {

@@ -24,7 +24,7 @@ const OVERVIEW = graphql(`
     project(appId: $appId) {
       createdAt
       totalsByMethod { loginMethod total }
-      userPage(page: 1, limit: 5) { totalCount nodes { id authMethod authValue createdAt loginMethod banned } }
+      userPage(page: 1, limit: 5) { totalCount nodes { id authMethod authValue createdAt loginMethod email banned } }
     }
   }
 `);

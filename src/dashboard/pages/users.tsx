@@ -183,7 +183,7 @@ function useUserList(appId: string, filter: UserFilter, query: UrlState) {
   }
   if (removed) {
     const shown = gone.data?.project?.removedUsers;
-    const note = 'They can be restored until a purge erases them.';
+    const note = 'Removed users can be restored until a purge erases them.';
     const pages = shown && <CursorPager pageInfo={shown.pageInfo} oldestFirst={oldestFirst} />;
     return { ...gone, rows: shown?.nodes, note, pages };
   }
