@@ -184,20 +184,18 @@ export function addWebhookCommands(program: Command, { define }: CommandContext)
     },
     print: ({ id }) => `The webhook ${id} is paused.`,
   });
-  // The first name is of 0.9.
-  for (const name of ['enable', 'resume'])
-    define(webhooks, {
-      name: `webhook ${name}`,
-      description: `go on with a webhook that is paused, disabled or waits for its retry${name === 'enable' ? ' (the same as resume)' : ''}`,
-      examples: [`webhook ${name} --project app_1 7`],
-      takes: takesOne,
-      params: ofOne,
-      run: async ({ services, operator }, { project, id }) => {
-        await services.webhooks.resumeWebhook(await services.projects.getScope(project, operator), id);
-        return { id };
-      },
-      print: ({ id }) => `The webhook ${id} goes on where it was.`,
-    });
+  define(webhooks, {
+    name: 'webhook resume',
+    description: 'go on with a webhook that is paused, disabled or waits for its retry',
+    examples: ['webhook resume --project app_1 7'],
+    takes: takesOne,
+    params: ofOne,
+    run: async ({ services, operator }, { project, id }) => {
+      await services.webhooks.resumeWebhook(await services.projects.getScope(project, operator), id);
+      return { id };
+    },
+    print: ({ id }) => `The webhook ${id} goes on where it was.`,
+  });
   define(webhooks, {
     name: 'webhook rotate',
     description: 'replace the secret of a webhook by a new one',

@@ -217,12 +217,6 @@ describe.skipIf(!hasBrowser)('webhooks in the dashboard', () => {
         what,
       ).toEqual([]);
       expect(await page.evaluate('document.documentElement.scrollWidth - innerWidth'), what).toBe(0);
-      const shots = process.env['HOOKS_SHOTS'];
-      if (shots)
-        await page.screenshot({
-          path: `${shots}/${colorScheme}-${width}-${what.replace(/\W+/g, '-')}.png`,
-          fullPage: true,
-        });
     };
     const list = `/${project.appId}/webhooks`;
     for (const screen of [list, path]) {

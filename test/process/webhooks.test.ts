@@ -111,7 +111,7 @@ test('the command adds, lists, tests, changes, pauses, resumes, resends, rotates
   await receiver.until(() => receiver.at('/process').length === 4);
   expect(receiver.usersAt('/process')).toEqual([null, first, second]);
   expect(receiver.faults).toEqual([]);
-  expect(await run('enable', id)).toEqual({ id: made.id });
+  expect(await run('resume', id)).toEqual({ id: made.id });
 
   expect(await run('update', id, '--description', 'the new CRM', '--types', 'all')).toEqual({ id: made.id });
   expect(await run('pause', id)).toEqual({ id: made.id });
