@@ -18,6 +18,7 @@ import { createDocuments } from './projects/documents.js';
 import { createOperators } from './projects/operators.js';
 import { createProjects } from './projects/projects.js';
 import { createSecrets } from './projects/secrets.js';
+import { createEndedBans } from './users/ended-bans.js';
 import { createLogins } from './users/logins.js';
 import { createProjectLifecycle } from './users/project-lifecycle.js';
 import { createSpool } from './users/spool.js';
@@ -169,6 +170,7 @@ export function createContext(config: Config, options: ContextOptions): Context 
         db.replica?.start();
         services.documents.start();
         services.webhooks.start();
+        services.endedBans.start();
         // Nobody else can open an embedded database.
         if (dbConfig.engine === 'postgres') stopWatching = watchRelease(db.pool, takeNotice);
       }
@@ -185,6 +187,7 @@ export function createContext(config: Config, options: ContextOptions): Context 
         () => services.changes.close(),
         () => services.documents.close(),
         () => services.webhooks.close(),
+        () => services.endedBans.close(),
         () => stopWatching(),
       ]);
     },
@@ -218,6 +221,7 @@ function createServices(db: Database, config: ServicesConfig, onFailure: OnFailu
     docsOf: docsAt(issuer),
     wallets: createWallets(db, receipts),
     logins: createLogins(db, totals),
+    endedBans: createEndedBans(db, onFailure),
     transfers: createTransfers(db, totals, spool),
     spool,
     changes,

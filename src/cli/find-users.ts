@@ -214,8 +214,10 @@ function toJson(user: UserDetails) {
     created_at: user.createdAt,
     last_login: user.lastLogin,
     login_count: user.loginCount,
-    banned: user.bannedAt !== null,
-    banned_at: user.bannedAt,
+    banned: user.ban !== null,
+    banned_at: user.ban?.createdAt ?? null,
+    banned_until: user.ban?.expiresAt ?? null,
+    ban_reason: user.ban?.reason ?? null,
     removed_at: user.removedAt,
     accounts: user.accounts.map(({ id, network, publicKey, walletType }) => ({
       id,
@@ -228,8 +230,9 @@ function toJson(user: UserDetails) {
 
 type ShownUser = ReturnType<typeof toJson>;
 
-function stateOf({ banned_at, removed_at }: ShownUser): string {
-  const states = [removed_at && `removed ${removed_at}`, banned_at && `banned ${banned_at}`].filter(Boolean);
+function stateOf({ banned_at, banned_until, ban_reason, removed_at }: ShownUser): string {
+  const ban = `banned ${banned_at}${banned_until ? ` until ${banned_until}` : ''}${ban_reason ? ` (${ban_reason})` : ''}`;
+  const states = [removed_at && `removed ${removed_at}`, banned_at && ban].filter(Boolean);
   return states.length === 0 ? 'current' : states.join(', ');
 }
 

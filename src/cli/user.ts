@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { userFilter } from '../domain/filters.js';
-import { parseIdentity, snakeCase } from '../domain/identities.js';
+import { parseBanTerms, parseIdentity, snakeCase } from '../domain/identities.js';
 import type { OnConflict } from '../domain/import-format.js';
 import { COMMAND } from '../errors.js';
 import {
@@ -27,7 +27,8 @@ One JSON object per line; auth_method and auth_value are required:
    "created_at":"2026-01-31T12:00:00Z","last_login":null,"login_count":3,
    "accounts":[{"network":"stellar","public_key":"G…"}]}   (on one line)
 A ban has its own line:
-  {"ban":{"auth_method":"email","auth_value":"eve@example.com","created_at":null}}`;
+  {"ban":{"auth_method":"email","auth_value":"eve@example.com","created_at":null,
+   "reason":"spam","expires_at":null}}   (on one line; one that has ended is left out)`;
 
 export function addUserCommands(program: Command, context: CommandContext): void {
   const user = program.command('user').description('find, import, export, remove, restore, purge and ban users');
@@ -222,22 +223,44 @@ function skippedLines({ skipped, failed }: ImportReport, skipInvalid: boolean): 
 
 /** The bans of a project, and the identities in them. */
 export function addBanCommands(user: Command, { define, list }: CommandContext): void {
-  const setBanned = (name: string, description: string, banned: boolean) =>
-    define(user, {
-      name: `user ${name}`,
-      description,
-      examples: [`user ${name} --project app_1 --method email --value eve@example.com`],
-      takes: [
-        projectOption(),
-        required('--method <METHOD>', 'email, passkey, wallet, or the name of a social provider'),
-        required('--value <VALUE>', 'the login email, the address, or the ID at the provider'),
-        jsonOption(),
-      ],
-      run: (context, params: BanParams) => changeBan(context, params, banned),
-      print: ({ auth_method, auth_value }) => `${auth_method} ${auth_value} is ${banned ? 'banned' : 'not banned'}.`,
-    });
-  setBanned('ban', 'refuse logins and registrations of an identity', true);
-  setBanned('unban', 'lift a ban', false);
+  const identityOptions = [
+    projectOption(),
+    required('--method <METHOD>', 'email, passkey, wallet, or the name of a social provider'),
+    required('--value <VALUE>', 'the login email, the address, or the ID at the provider'),
+  ];
+  define(user, {
+    name: 'user ban',
+    description: 'refuse logins and registrations of an identity; again, with another reason or end',
+    examples: [
+      'user ban --project app_1 --method email --value eve@example.com',
+      'user ban --project app_1 --method email --value eve@example.com --reason "spam" --until 2027-01-31',
+    ],
+    takes: [
+      ...identityOptions,
+      option('--reason <TEXT>', 'why, on one line'),
+      option('--until <TIME>', 'when the ban ends: 2027-01-31 (through that day, UTC), 2027-01-31T12:00:00Z'),
+      jsonOption(),
+    ],
+    params: ({ project, method, value, reason = null, until = null }): BanParams => ({
+      ...{ project, method, value, reason, until },
+    }),
+    run: banIdentity,
+    print: ({ auth_method, auth_value, expires_at }) =>
+      `${auth_method} ${auth_value} is banned${expires_at === null ? '' : ` until ${expires_at}`}.`,
+  });
+  define(user, {
+    name: 'user unban',
+    description: 'lift a ban',
+    examples: ['user unban --project app_1 --method email --value eve@example.com'],
+    takes: [...identityOptions, jsonOption()],
+    run: async ({ services, operator }, { project, method, value }: IdentityParams) => {
+      const scope = await services.projects.getScope(project, operator);
+      const identity = parseIdentity({ authMethod: method, authValue: value }, snakeCase);
+      await services.logins.unban(scope, identity);
+      return { auth_method: identity.authMethod, auth_value: identity.authValue, banned: false };
+    },
+    print: ({ auth_method, auth_value }) => `${auth_method} ${auth_value} is not banned.`,
+  });
   list(user, {
     name: 'user bans',
     description: 'list banned identities, oldest ban first',
@@ -251,8 +274,12 @@ export function addBanCommands(user: Command, { define, list }: CommandContext):
     ],
     params: ({ project, search = null, limit = null, after = null }): BansParams => ({ project, search, limit, after }),
     read: readBans,
-    head: ['Method', 'Value', 'Since'],
-    cells: ({ auth_method, auth_value, created_at }) => [auth_method, auth_value, created_at],
+    head: ['Method', 'Value', 'Since', 'Until', 'Reason'],
+    cells: ({ auth_method, auth_value, created_at, expires_at, reason }) => [
+      ...[auth_method, auth_value, created_at],
+      expires_at ?? '',
+      reason ?? '',
+    ],
     none: 'No identity is banned.',
     tellNext: (next) => {
       if (next !== null) writeNotice(`There are more bans. The next page: --after ${next}`);
@@ -267,22 +294,27 @@ interface BansParams {
   readonly after: string | null;
 }
 
-interface BanParams {
+interface IdentityParams {
   readonly project: string;
   readonly method: string;
   readonly value: string;
 }
 
-async function changeBan(
+interface BanParams extends IdentityParams {
+  readonly reason: string | null;
+  readonly until: string | null;
+}
+
+async function banIdentity(
   { services, operator }: OperationContext,
-  { project, method, value }: BanParams,
-  banned: boolean,
+  { project, method, value, reason: given, until }: BanParams,
 ) {
   const scope = await services.projects.getScope(project, operator);
   const identity = parseIdentity({ authMethod: method, authValue: value }, snakeCase);
-  if (banned) await services.logins.ban(scope, identity);
-  else await services.logins.unban(scope, identity);
-  return { auth_method: identity.authMethod, auth_value: identity.authValue, banned };
+  const terms = parseBanTerms({ reason: given, end: until }, 'until');
+  const { reason, expiresAt } = await services.logins.ban(scope, identity, terms);
+  const { authMethod: auth_method, authValue: auth_value } = identity;
+  return { auth_method, auth_value, banned: true, reason, expires_at: expiresAt };
 }
 
 async function* readBans({ services, operator }: OperationContext, { project, search, limit, after }: BansParams) {
@@ -292,10 +324,12 @@ async function* readBans({ services, operator }: OperationContext, { project, se
   do {
     const size = Math.min(left, PAGE_ROWS);
     const page = await services.logins.listBans(scope, { after: next, limit: size, order: 'oldest first', search });
-    yield page.bans.map(({ authMethod, authValue, createdAt }) => ({
+    yield page.bans.map(({ authMethod, authValue, createdAt, reason, expiresAt }) => ({
       auth_method: authMethod,
       auth_value: authValue,
       created_at: createdAt,
+      reason,
+      expires_at: expiresAt,
     }));
     left -= page.bans.length;
     next = page.next;

@@ -1,6 +1,7 @@
-import { type Ban, camelCase, type ListedBan, parseIdentity } from '../domain/identities.js';
+import { type Ban, camelCase, type ListedBan, parseBanTerms, parseIdentity } from '../domain/identities.js';
+import { atMost } from '../domain/input-limits.js';
 import type { OpenProject } from '../domain/projects.js';
-import { required, withDefault } from '../graphql/shared.js';
+import { instantOrNull, orNull, required, withDefault } from '../graphql/shared.js';
 import { APP_ID, builder } from './builder.js';
 import { connectionType, readLimit } from './paging.js';
 import { projectType } from './projects.js';
@@ -15,6 +16,11 @@ const banType = builder.objectRef<ProjectBan>('Ban').implement({
     authMethod: t.exposeString('authMethod', { description: 'The method of the identity.' }),
     authValue: t.exposeString('authValue', { description: 'Its value.' }),
     createdAt: t.expose('createdAt', { type: 'DateTime', description: 'Since when it is banned.' }),
+    reason: t.exposeString('reason', orNull('Why; null where no reason was given.')),
+    expiresAt: t.expose(
+      'expiresAt',
+      instantOrNull('When the ban ends by itself; null where it stays until it is lifted.'),
+    ),
     userId: t.id({
       nullable: true,
       description: 'The current user with this identity; null if there is none.',
@@ -49,18 +55,32 @@ builder.objectField(projectType, 'bans', (t) =>
   }),
 );
 
+/** What an operator says of a ban. */
+export const BAN_TERMS = {
+  reason: { description: `Why, on one line of ${atMost('banReason')}.` },
+  expiresAt: { description: 'When the ban ends: a date (through its last instant, UTC) or an RFC 3339 date-time.' },
+};
+
 const METHOD = required('The method: `email`, `passkey`, `wallet`, or the name of a provider.');
 const VALUE = required('The login email, the address, or the ID at the provider.');
 
 builder.mutationFields((t) => ({
   banIdentity: t.field({
     type: banType,
-    description: 'Bans an identity, also one without a user. Idempotent. Needs SUPPORT. NOT_FOUND; BAD_USER_INPUT.',
-    args: { appId: t.arg.id(APP_ID), authMethod: t.arg.string(METHOD), authValue: t.arg.string(VALUE) },
-    resolve: async (_root, { appId, ...given }, { services, scopeOf, requestId }) => {
+    description:
+      'Bans an identity, also one without a user. One that is banned gets this reason and end instead. Needs SUPPORT. NOT_FOUND; BAD_USER_INPUT.',
+    args: {
+      appId: t.arg.id(APP_ID),
+      authMethod: t.arg.string(METHOD),
+      authValue: t.arg.string(VALUE),
+      reason: t.arg.string(BAN_TERMS.reason),
+      expiresAt: t.arg.string(BAN_TERMS.expiresAt),
+    },
+    resolve: async (_root, { appId, reason, expiresAt, ...given }, { services, scopeOf, requestId }) => {
       const scope = await scopeOf(appId);
       scope.projectIdFor('ban');
-      const ban = await services.logins.ban(scope, parseIdentity(given, camelCase), requestId);
+      const terms = parseBanTerms({ reason, end: expiresAt }, 'expiresAt');
+      const ban = await services.logins.ban(scope, parseIdentity(given, camelCase), terms, requestId);
       return { ...ban, project: { scope } };
     },
   }),

@@ -1,3 +1,4 @@
+import type { Services } from '../context.js';
 import {
   cursor,
   encodeCursor,
@@ -7,11 +8,13 @@ import {
   readUserFilter,
   userId,
 } from '../domain/filters.js';
+import { parseBanTerms } from '../domain/identities.js';
 import type { OpenProject, Permission, ProjectScope } from '../domain/projects.js';
-import type { Account, User, UserDetails } from '../domain/users.js';
+import type { Account, BanState, User, UserDetails } from '../domain/users.js';
 import { checksumAddress, parseAddress } from '../domain/wallets.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
 import { instantOrNull, orNull, required, withDefault } from '../graphql/shared.js';
+import { BAN_TERMS } from './bans.js';
 import { APP_ID, builder, type DashboardContext, loginMethodEnum, networkEnum, walletTypeEnum } from './builder.js';
 import { connectionType, DEFAULT_PAGE, MAX_PAGE, readLimit } from './paging.js';
 import { projectType } from './projects.js';
@@ -22,12 +25,27 @@ export interface ProjectUser extends User {
   /** Known of a user who was looked up; a user in a list is current. */
   readonly removedAt?: string | null;
   /** Known of a user who was looked up. */
-  readonly bannedAt?: string | null;
+  readonly ban?: BanState | null;
 }
 
 const within =
   (project: OpenProject) =>
   (user: User | UserDetails): ProjectUser => ({ ...user, project });
+
+const banOfUserType = builder.objectRef<BanState>('BanOfUser').implement({
+  description: 'The ban of the identity of a user.',
+  fields: (t) => ({
+    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'Since when it is banned.' }),
+    reason: t.exposeString('reason', orNull('Why; null where no reason was given.')),
+    expiresAt: t.expose(
+      'expiresAt',
+      instantOrNull('When the ban ends by itself; null where it stays until it is lifted.'),
+    ),
+  }),
+});
+
+const readBan = async ({ id, project, ban }: ProjectUser, { logins }: Services) =>
+  ban === undefined ? logins.banOfUser(project.scope, id) : ban;
 
 export const userType = builder.objectRef<ProjectUser>('User').implement({
   description: 'A user of a project: a current one, or one who was removed and is not erased yet.',
@@ -58,8 +76,13 @@ export const userType = builder.objectRef<ProjectUser>('User').implement({
     }),
     banned: t.boolean({
       description: 'Whether the identity of the user is banned.',
-      resolve: ({ id, project, bannedAt }, _args, { services }) =>
-        bannedAt === undefined ? services.logins.isBanned(project.scope, id) : bannedAt !== null,
+      resolve: async (user, _args, { services }) => (await readBan(user, services)) !== null,
+    }),
+    ban: t.field({
+      type: banOfUserType,
+      nullable: true,
+      description: 'The ban of the identity of the user; null where it is not banned.',
+      resolve: (user, _args, { services }) => readBan(user, services),
     }),
     accounts: t.field({
       type: [accountType],
@@ -328,6 +351,8 @@ const userResultType = builder.objectRef<UserResult>('UserResult').implement({
   }),
 });
 
+type Act = (context: DashboardContext, scope: ProjectScope, id: bigint) => Promise<unknown>;
+
 const ACTIONS = {
   removeUsers: {
     permission: 'remove',
@@ -339,57 +364,73 @@ const ACTIONS = {
     description: 'Makes removed users current again.',
     act: ({ services, requestId }, scope, id) => services.users.restoreUser(scope, id, requestId),
   },
-  banUsers: {
-    permission: 'ban',
-    description: 'Bans the identities of users, who stay.',
-    act: async ({ services: { logins }, requestId }, scope, id) =>
-      void (await logins.ban(scope, await logins.identityOf(scope, id), requestId)),
-  },
   unbanUsers: {
     permission: 'ban',
     description: 'Lifts the bans of the identities of users.',
     act: async ({ services: { logins }, requestId }, scope, id) =>
       logins.unban(scope, await logins.identityOf(scope, id), requestId),
   },
-} satisfies Record<
-  string,
-  {
-    permission: Permission;
-    description: string;
-    act: (context: DashboardContext, scope: ProjectScope, id: bigint) => Promise<void>;
-  }
->;
+} satisfies Record<string, { permission: Permission; description: string; act: Act }>;
 
 const idsArgument = userId('ids');
+const ONE_BY_ONE =
+  'Needs SUPPORT. One result for each id, in order; a failure of one does not undo the others. NOT_FOUND.';
+const IDS = required(`The user IDs, at most ${MAX_PAGE}.`);
+
+/** Does something to each of several users. */
+async function actOnEach(
+  context: DashboardContext,
+  { appId, ids, permission }: { appId: string; ids: readonly string[]; permission: Permission },
+  act: Act,
+): Promise<UserResult[]> {
+  (await context.scopeOf(appId)).projectIdFor(permission);
+  if (ids.length > MAX_PAGE)
+    throw new AppError('BAD_USER_INPUT', `ids: got ${ids.length}, expected at most ${MAX_PAGE}.`);
+  const parsed = ids.map((id) => parse(idsArgument, id));
+  const results: UserResult[] = [];
+  // One after the other, so that no other tenant waits for a hundred statements at once.
+  for (const [index, id] of parsed.entries()) {
+    // Each is a change of its own, so each asks again what the operator may do.
+    const acted = context.renew().then(async (now) => act(now, await now.scopeOf(appId), id));
+    const failure = await acted.then(
+      () => null,
+      (error: unknown) => fromUnknown(error),
+    );
+    if (failure?.code === 'INTERNAL_SERVER_ERROR') context.report(failure);
+    results.push({ id: ids[index] as string, failure });
+  }
+  return results;
+}
 
 for (const [name, { permission, description, act }] of Object.entries(ACTIONS)) {
   builder.mutationField(name, (t) =>
     t.field({
       type: [userResultType],
-      description: `${description} Needs SUPPORT. One result for each id, in order; a failure of one does not undo the others. NOT_FOUND.`,
-      args: {
-        appId: t.arg.id(APP_ID),
-        ids: t.arg.idList(required(`The user IDs, at most ${MAX_PAGE}.`)),
-      },
-      resolve: async (_root, { appId, ids }, context) => {
-        (await context.scopeOf(appId)).projectIdFor(permission);
-        if (ids.length > MAX_PAGE)
-          throw new AppError('BAD_USER_INPUT', `ids: got ${ids.length}, expected at most ${MAX_PAGE}.`);
-        const parsed = ids.map((id) => parse(idsArgument, id));
-        const results: UserResult[] = [];
-        // One after the other, so that no other tenant waits for a hundred statements at once.
-        for (const [index, id] of parsed.entries()) {
-          // Each is a change of its own, so each asks again what the operator may do.
-          const acted = context.renew().then(async (now) => act(now, await now.scopeOf(appId), id));
-          const failure = await acted.then(
-            () => null,
-            (error: unknown) => fromUnknown(error),
-          );
-          if (failure?.code === 'INTERNAL_SERVER_ERROR') context.report(failure);
-          results.push({ id: ids[index] as string, failure });
-        }
-        return results;
-      },
+      description: `${description} ${ONE_BY_ONE}`,
+      args: { appId: t.arg.id(APP_ID), ids: t.arg.idList(IDS) },
+      resolve: (_root, given, context) => actOnEach(context, { ...given, permission }, act),
     }),
   );
 }
+
+builder.mutationField('banUsers', (t) =>
+  t.field({
+    type: [userResultType],
+    description: `Bans the identities of users, who stay. Those that are banned get this reason and end instead. ${ONE_BY_ONE}`,
+    args: {
+      appId: t.arg.id(APP_ID),
+      ids: t.arg.idList(IDS),
+      reason: t.arg.string(BAN_TERMS.reason),
+      expiresAt: t.arg.string(BAN_TERMS.expiresAt),
+    },
+    resolve: (_root, { reason, expiresAt, ...given }, context) => {
+      const terms = parseBanTerms({ reason, end: expiresAt }, 'expiresAt');
+      return actOnEach(
+        context,
+        { ...given, permission: 'ban' },
+        async ({ services: { logins }, requestId }, scope, id) =>
+          logins.ban(scope, await logins.identityOf(scope, id), terms, requestId),
+      );
+    },
+  }),
+);

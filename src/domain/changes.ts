@@ -23,7 +23,7 @@ export const CHANGE_MEANINGS: Readonly<Record<ChangeType, string>> = {
   'user.restored': 'A removed user came back.',
   'account.added': 'An account was linked to a user.',
   'identity.banned': 'An identity was banned.',
-  'identity.unbanned': 'The ban of an identity was lifted.',
+  'identity.unbanned': 'The ban of an identity was lifted, or has ended.',
 };
 
 /** A change of a user, an account or a ban. It names the user, and has nothing that identifies a person. */

@@ -1,7 +1,8 @@
 import { domainToASCII, domainToUnicode } from 'node:url';
 import { AppError, badInput } from '../errors.js';
-import { INPUT_LIMITS, isTooLong } from './input-limits.js';
-import type { HistoryFields, LoginFields, Network, WalletType } from './users.js';
+import { LATEST, parseDate } from './filters.js';
+import { atMost, INPUT_LIMITS, isTooLong } from './input-limits.js';
+import type { BanState, HistoryFields, LoginFields, Network, WalletType } from './users.js';
 import { type Address, requireAddress } from './wallets.js';
 
 /** What identifies a user within a project: the login method, the value, and the form in which the value is compared. */
@@ -11,11 +12,17 @@ export interface Identity {
   readonly authValueKey: string;
 }
 
-/** An identity that can neither log in nor register. */
-export interface Ban extends Identity {
-  /** ISO 8601. */
-  readonly createdAt: string;
+/** What an operator says of a ban. Without an end it stays until it is lifted. */
+export interface BanTerms {
+  readonly reason: string | null;
+  readonly expiresAt: Date | null;
 }
+
+/** A ban without a reason, until it is lifted. */
+export const WITHOUT_TERMS: BanTerms = { reason: null, expiresAt: null };
+
+/** An identity that can neither log in nor register. */
+export interface Ban extends Identity, BanState {}
 
 /** A ban in a list, with the id of its place there. */
 export interface ListedBan extends Ban {
@@ -23,7 +30,7 @@ export interface ListedBan extends Ban {
 }
 
 /** A ban as an import writes it; without an instant it begins now. */
-export interface BanRecord extends Identity {
+export interface BanRecord extends Identity, BanTerms {
   readonly createdAt: Date | null;
 }
 
@@ -119,6 +126,30 @@ function foldDomain(domain: string): string {
   const unicode = domainToUnicode(ascii);
   const isDecoded = !/(^|\.)xn--/.test(unicode);
   return isDecoded && domainToASCII(unicode) === ascii ? unicode : '';
+}
+
+const BAN_REASON_FORM = `text of ${atMost('banReason')} on one line`;
+
+/** The reason of a ban as it is stored, null where the text is blank; or BAD_USER_INPUT. */
+export function parseBanReason(name: string, text: string | null | undefined): string | null {
+  if (text == null) return null;
+  const reason = isTooLong('banReason', text) ? null : text.trim().normalize('NFC');
+  if (reason !== null && !/[\p{Cc}\p{Cs}\p{Zl}\p{Zp}]/u.test(reason)) return reason === '' ? null : reason;
+  throw badInput(name, text, BAN_REASON_FORM);
+}
+
+const BAN_END_FORM = 'a date (2026-01-31, through its last instant) or an RFC 3339 date-time that is still to come';
+
+/** The reason and the end of a ban, or BAD_USER_INPUT that names the field of the caller. */
+export function parseBanTerms(
+  given: { readonly reason?: string | null | undefined; readonly end?: string | null | undefined },
+  endName: string,
+): BanTerms {
+  const reason = parseBanReason('reason', given.reason);
+  if (given.end == null) return { reason, expiresAt: null };
+  const expiresAt = isTooLong('date', given.end) ? null : parseDate(given.end, 'last');
+  if (expiresAt !== null && expiresAt.getTime() > Date.now() && expiresAt <= LATEST) return { reason, expiresAt };
+  throw badInput(endName, given.end, BAN_END_FORM);
 }
 
 /** The folded email, or BAD_USER_INPUT. */

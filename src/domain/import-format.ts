@@ -5,6 +5,7 @@ import {
   type Ban,
   type BanRecord,
   camelCase,
+  parseBanReason,
   parseIdentity,
   parseProfile,
   requireFewAccounts,
@@ -108,7 +109,7 @@ const MAX_INT = 2_147_483_647;
 const DATE_TIME_FORM = 'an RFC 3339 date-time from 1970 to 9999';
 const LINE_COLUMNS = selectColumns(({ line }) => line !== undefined);
 const KNOWN_FIELDS = [...LINE_COLUMNS.map(({ line }) => line), 'accounts'].join(', ');
-const KNOWN_BAN_FIELDS = 'auth_method, auth_value, created_at';
+const KNOWN_BAN_FIELDS = 'auth_method, auth_value, created_at, reason, expires_at';
 const text = (name: string) => z.string({ error: says(name, 'text') });
 const count = (name: string) => {
   const form = { error: says(name, `a whole number from 0 to ${MAX_INT}`) };
@@ -150,6 +151,8 @@ const banLine = z.strictObject(
         auth_method: text('auth_method'),
         auth_value: text('auth_value'),
         created_at: dateTime('created_at').nullish(),
+        reason: text('reason').nullish(),
+        expires_at: dateTime('expires_at').nullish(),
       },
       { error: unknownFields(KNOWN_BAN_FIELDS, 'ban') },
     ),
@@ -208,9 +211,14 @@ export function formatCsvUser(user: ExportedUser): string {
   return formatCsvLine([...CSV_COLUMNS.map((column) => user[column]), accounts]);
 }
 
-/** A ban as a line of the format, with its newline. */
-export function formatBan({ authMethod, authValue, createdAt }: Ban): string {
-  return `${JSON.stringify({ ban: { auth_method: authMethod, auth_value: authValue, created_at: createdAt } })}\n`;
+/** A ban as a line of the format, with its newline. What it does not have is left out: 0.9.0 refuses fields that it does not know. */
+export function formatBan({ authMethod, authValue, createdAt, reason, expiresAt }: Ban): string {
+  const ban = {
+    ...{ auth_method: authMethod, auth_value: authValue, created_at: createdAt },
+    ...(reason !== null && { reason }),
+    ...(expiresAt !== null && { expires_at: expiresAt }),
+  };
+  return `${JSON.stringify({ ban })}\n`;
 }
 
 /** What an import does with a line whose user exists. */
@@ -230,7 +238,8 @@ export function parseLine(bytes: Line): LineRecord | null {
 function parseBan(value: unknown): BanRecord {
   const { ban } = parse(banLine, value);
   const identity = parseIdentity({ authMethod: ban.auth_method, authValue: ban.auth_value }, snakeCase);
-  return { ...identity, createdAt: ban.created_at ?? null };
+  const reason = parseBanReason('reason', ban.reason);
+  return { ...identity, createdAt: ban.created_at ?? null, reason, expiresAt: ban.expires_at ?? null };
 }
 
 function parseUser(value: unknown): UserRecord {

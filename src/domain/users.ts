@@ -92,13 +92,20 @@ export function byNewest(a: Pick<User, 'id' | 'createdAt'>, b: Pick<User, 'id' |
   return a.createdAt < b.createdAt ? 1 : -1;
 }
 
+/** A ban in force, without its identity. Instants are ISO 8601. */
+export interface BanState {
+  readonly createdAt: string;
+  readonly reason: string | null;
+  readonly expiresAt: string | null;
+}
+
 /** A user as an operator sees them, current or removed. */
 export interface UserDetails extends User {
   readonly accounts: Account[];
   /** Since when they are removed, ISO 8601; null for a current user. */
   readonly removedAt: string | null;
-  /** Since when their identity is banned, ISO 8601; null where it is not. */
-  readonly bannedAt: string | null;
+  /** The ban of their identity; null where it is not banned. */
+  readonly ban: BanState | null;
 }
 
 /** A public account linked to a user. */

@@ -6,7 +6,7 @@ import { selects } from '../engine/nodes.js';
 import { badInput } from '../errors.js';
 import { builder, SURCHARGES } from './builder.js';
 import { connectionType } from './connections.js';
-import { withDefault } from './shared.js';
+import { instantOrNull, orNull, withDefault } from './shared.js';
 import { userType } from './users.js';
 
 /** A ban with its user, if that was asked for. */
@@ -15,11 +15,17 @@ interface ShownBan extends ListedBan {
 }
 
 const banType = builder.objectRef<ShownBan>('Ban').implement({
-  description: 'An identity that can neither log in nor register. A ban outlives the removal of its user.',
+  description:
+    'An identity that can neither log in nor register until the ban ends. A ban outlives the removal of its user.',
   fields: (t) => ({
     authMethod: t.exposeString('authMethod', { description: 'The method of the identity.' }),
     authValue: t.exposeString('authValue', { description: 'The value of the identity, spelled as it was banned.' }),
     createdAt: t.expose('createdAt', { type: 'DateTime', description: 'Since when the identity is banned.' }),
+    reason: t.exposeString('reason', orNull('Why, in the words of an operator; null where no reason was given.')),
+    expiresAt: t.expose(
+      'expiresAt',
+      instantOrNull('When the ban ends by itself; null where it stays until it is lifted.'),
+    ),
     user: t.field({
       type: userType,
       nullable: true,

@@ -1,49 +1,64 @@
 import { keyedStatement, Prisma, type Queryable } from '../db/statements.js';
 import type { Position } from '../domain/filters.js';
-import type { Ban, BanRecord, Identity, ListedBan } from '../domain/identities.js';
+import type { Ban, BanRecord, BanTerms, Identity, ListedBan } from '../domain/identities.js';
 import type { Actor } from '../domain/projects.js';
+import type { BanState } from '../domain/users.js';
 import { insertAuditEntries } from '../projects/audit.sql.js';
 import { userById } from './find-users.sql.js';
+import { BAN_STATE, banOf, IN_FORCE } from './user-columns.sql.js';
 
 /* Bans are read in batches, searched for literal texts, and written in one statement with the entry that names their user. */
 
 const BAN = Prisma.sql`
-  auth_method AS "authMethod", auth_value AS "authValue", auth_value_key AS "authValueKey", created_at AS "createdAt"`;
+  b.auth_method AS "authMethod", b.auth_value AS "authValue", b.auth_value_key AS "authValueKey", ${BAN_STATE}`;
 
 /** Audit entries for the bans that a statement has `changed`, each with the current user of its identity, if there is one. */
 const CHANGED_BANS = Prisma.sql`
-  SELECT u.id, jsonb_build_object('auth_method', changed.auth_method)
+  SELECT u.id, jsonb_strip_nulls(jsonb_build_object('auth_method', changed.auth_method, 'until', changed.expires_at))
   FROM changed
   LEFT JOIN users u ON u.project_id = changed.project_id AND u.auth_method = changed.auth_method
     AND u.auth_value_key = changed.auth_value_key AND u.deleted_at IS NULL`;
 
-/** Bans an identity, with an audit entry, and returns the ban. Changes nothing if it is banned already. */
-export async function insertBan(db: Queryable, actor: Actor, identity: Identity): Promise<Ban> {
+/** What becomes of a ban `b` whose identity is banned again: one that has ended begins again. */
+const BANNED_AGAIN = Prisma.sql`
+      ON CONFLICT (project_id, auth_method, auth_value_key) DO UPDATE SET
+        auth_value = excluded.auth_value, reason = excluded.reason, expires_at = excluded.expires_at,
+        created_at = CASE WHEN ${IN_FORCE} THEN b.created_at ELSE excluded.created_at END`;
+
+/**
+ * Bans an identity, with an audit entry, and returns the ban. One that is banned gets the other reason and end; if they are the same,
+ * nothing changes.
+ */
+export async function insertBan(db: Queryable, actor: Actor, identity: Identity, terms: BanTerms): Promise<Ban> {
   const { authMethod, authValue, authValueKey } = identity;
-  const inserted = await db.query<Ban>(Prisma.sql`
+  const [written] = await db.query<Ban>(Prisma.sql`
     WITH changed AS (
-      INSERT INTO bans (project_id, auth_method, auth_value, auth_value_key)
-      VALUES (${actor.projectId}, ${authMethod}, ${authValue}, ${authValueKey})
-      ON CONFLICT DO NOTHING
-      RETURNING *
+      INSERT INTO bans AS b (project_id, auth_method, auth_value, auth_value_key, reason, expires_at)
+      VALUES (${actor.projectId}, ${authMethod}, ${authValue}, ${authValueKey}, ${terms.reason}, ${terms.expiresAt}::timestamptz)
+      ${BANNED_AGAIN}
+      WHERE (b.reason, b.expires_at) IS DISTINCT FROM (excluded.reason, excluded.expires_at)
+      RETURNING b.*
     ), audited AS (
       ${insertAuditEntries(actor, 'ban', CHANGED_BANS)}
     )
-    SELECT ${BAN} FROM changed
+    SELECT ${BAN} FROM changed b
     UNION ALL
-    SELECT ${BAN} FROM bans
-    WHERE project_id = ${actor.projectId} AND auth_method = ${authMethod} AND auth_value_key = ${authValueKey}`);
+    SELECT ${BAN} FROM bans b
+    WHERE b.project_id = ${actor.projectId} AND b.auth_method = ${authMethod} AND b.auth_value_key = ${authValueKey}`);
   // Nothing only if another request has inserted it at this moment.
-  return inserted[0] ?? { ...identity, createdAt: new Date().toISOString() };
+  const { reason, expiresAt } = terms;
+  return (
+    written ?? { ...identity, createdAt: new Date().toISOString(), reason, expiresAt: expiresAt?.toISOString() ?? null }
+  );
 }
 
-/** Lifts the ban of an identity, with an audit entry. Changes nothing if there is none. */
+/** Lifts the ban of an identity, with an audit entry. Changes nothing if there is none, or if it has ended. */
 export async function deleteBan(db: Queryable, actor: Actor, { authMethod, authValueKey }: Identity): Promise<void> {
   await db.query(Prisma.sql`
     WITH changed AS (
-      DELETE FROM bans
-      WHERE project_id = ${actor.projectId} AND auth_method = ${authMethod} AND auth_value_key = ${authValueKey}
-      RETURNING project_id, auth_method, auth_value_key
+      DELETE FROM bans b
+      WHERE b.project_id = ${actor.projectId} AND b.auth_method = ${authMethod} AND b.auth_value_key = ${authValueKey} AND ${IN_FORCE}
+      RETURNING b.project_id, b.auth_method, b.auth_value_key, NULL AS expires_at
     )
     ${insertAuditEntries(actor, 'unban', CHANGED_BANS)}`);
 }
@@ -65,14 +80,14 @@ export function listBanPage(db: Queryable, projectId: number, { after, limit, or
       : [Prisma.sql`>`, Prisma.empty, '-infinity'];
   const { createdAt, id } = after ?? { createdAt: start, id: 0 };
   return db.query<ListedBan>(Prisma.sql`
-    SELECT id, ${BAN} FROM bans
-    WHERE project_id = ${projectId}::int
-      AND (created_at, id) ${isAfter} (${createdAt}::timestamptz, ${id}::bigint)
+    SELECT b.id, ${BAN} FROM bans b
+    WHERE b.project_id = ${projectId}::int AND ${IN_FORCE}
+      AND (b.created_at, b.id) ${isAfter} (${createdAt}::timestamptz, ${id}::bigint)
       AND (${contains}::text[] IS NULL OR EXISTS (
         SELECT FROM unnest(${contains}::text[]) AS wanted(part)
-        WHERE strpos(auth_value, wanted.part) > 0 OR strpos(auth_value_key, wanted.part) > 0
+        WHERE strpos(b.auth_value, wanted.part) > 0 OR strpos(b.auth_value_key, wanted.part) > 0
       ))
-    ORDER BY created_at ${direction}, id ${direction}
+    ORDER BY b.created_at ${direction}, b.id ${direction}
     LIMIT ${limit}::bigint`);
 }
 
@@ -89,37 +104,41 @@ export const findBanWindows = keyedStatement<BanWindowKey, ListedBan>(
     size: ['bigint', ({ limit }) => limit + 1],
   },
   (keys) => Prisma.sql`
-    SELECT k.key_index::int AS "keyIndex", ${BAN}, id
+    SELECT k.key_index::int AS "keyIndex", ${BAN}, b.id
     FROM ${keys}
     CROSS JOIN LATERAL (
       SELECT b.* FROM bans b
-      WHERE b.project_id = k.project_id AND (b.created_at, b.id) < (k.after_at, k.after_id)
+      WHERE b.project_id = k.project_id AND ${IN_FORCE} AND (b.created_at, b.id) < (k.after_at, k.after_id)
       ORDER BY b.created_at DESC, b.id DESC
       LIMIT k.size
     ) AS b
-    ORDER BY k.key_index, created_at DESC, id DESC`,
+    ORDER BY k.key_index, b.created_at DESC, b.id DESC`,
 );
 
 /** The next `limit` bans after one, in the order of their keys; after null the first. */
 export function exportBans(db: Queryable, projectId: number, after: Identity | null, limit: number): Promise<Ban[]> {
   return db.query(Prisma.sql`
-    SELECT ${BAN} FROM bans
-    WHERE project_id = ${projectId}::int
-      AND (auth_method, auth_value_key) > (${after?.authMethod ?? ''}::text COLLATE "C", ${after?.authValueKey ?? ''}::text COLLATE "C")
-    ORDER BY auth_method, auth_value_key
+    SELECT ${BAN} FROM bans b
+    WHERE b.project_id = ${projectId}::int AND ${IN_FORCE}
+      AND (b.auth_method, b.auth_value_key) > (${after?.authMethod ?? ''}::text COLLATE "C", ${after?.authValueKey ?? ''}::text COLLATE "C")
+    ORDER BY b.auth_method, b.auth_value_key
     LIMIT ${limit}::bigint`);
 }
 
-/** Bans the identities that are not banned yet, and returns their number. */
+/** Bans the identities that are not banned yet, by the first ban of each that has not ended, and returns their number. */
 export async function importBans(db: Queryable, projectId: number, bans: readonly BanRecord[]): Promise<number> {
   const written = await db.query(Prisma.sql`
-    INSERT INTO bans (project_id, auth_method, auth_value, auth_value_key, created_at)
-    SELECT ${projectId}::int, "authMethod", "authValue", "authValueKey", coalesce("createdAt", now())
-    FROM jsonb_to_recordset(${JSON.stringify(bans)}::jsonb) AS r(
-      "authMethod" text, "authValue" text, "authValueKey" text, "createdAt" timestamptz
-    )
-    ON CONFLICT DO NOTHING
-    RETURNING auth_method`);
+    INSERT INTO bans AS b (project_id, auth_method, auth_value, auth_value_key, created_at, reason, expires_at)
+    SELECT DISTINCT ON ("authMethod", "authValueKey")
+      ${projectId}::int, "authMethod", "authValue", "authValueKey", coalesce("createdAt", now()), reason, "expiresAt"
+    FROM ROWS FROM (jsonb_to_recordset(${JSON.stringify(bans)}::jsonb) AS (
+      "authMethod" text, "authValue" text, "authValueKey" text, "createdAt" timestamptz, reason text, "expiresAt" timestamptz
+    )) WITH ORDINALITY
+    WHERE "expiresAt" IS NULL OR "expiresAt" > now()
+    ORDER BY "authMethod", "authValueKey", ordinality
+    ${BANNED_AGAIN}
+    WHERE NOT ${IN_FORCE}
+    RETURNING b.auth_method`);
   return written.length;
 }
 
@@ -128,12 +147,30 @@ export interface BannedKey {
   readonly userId: number;
 }
 
-/** A row for each user whose identity is banned. */
-export const findBanned = keyedStatement<BannedKey, { createdAt: string }>(
+/** The ban of each user whose identity is banned. */
+export const findBanned = keyedStatement<BannedKey, BanState>(
   { project_id: ['int', ({ projectId }) => projectId], id: ['bigint', ({ userId }) => userId] },
   (keys) => Prisma.sql`
-    SELECT k.key_index::int AS "keyIndex", b.created_at AS "createdAt"
+    SELECT k.key_index::int AS "keyIndex", ${BAN_STATE}
     FROM ${keys}
     CROSS JOIN LATERAL (${userById('k', 'id')}) AS u
-    JOIN bans b ON b.project_id = u.project_id AND b.auth_method = u.auth_method AND b.auth_value_key = u.auth_value_key`,
+    CROSS JOIN LATERAL (${banOf('u', Prisma.sql`b.*`)}) AS b`,
 );
+
+/**
+ * Deletes up to `limit` bans of all projects that have ended, the longest ended first, which records each in the feed. Not those of a project
+ * that is closed for a move: they move with it. Returns their number.
+ */
+export async function deleteEndedBans(db: Queryable, limit: number): Promise<number> {
+  const deleted = await db.query(Prisma.sql`
+    DELETE FROM bans WHERE ctid = ANY (ARRAY(
+      SELECT b.ctid FROM bans b
+      WHERE b.expires_at <= now()
+        AND NOT EXISTS (SELECT FROM project_moves m WHERE m.project_id = b.project_id AND m.step <> 'copying')
+      ORDER BY b.expires_at
+      LIMIT ${limit}::bigint
+      FOR UPDATE SKIP LOCKED
+    ))
+    RETURNING project_id`);
+  return deleted.length;
+}

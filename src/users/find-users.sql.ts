@@ -3,7 +3,14 @@ import { type KeyColumns, type KeyedRead, keyedStatement, Prisma, type Queryable
 import { LARGEST_ID, type Position } from '../domain/filters.js';
 import { endOfPrefix, type Identity, type Prefix } from '../domain/identities.js';
 import type { UserDetails } from '../domain/users.js';
-import { LINKED_ACCOUNTS, LINKED_ACCOUNTS_IF_WANTED, SHOWN_COLUMNS, toUser, type UserRow } from './user-columns.sql.js';
+import {
+  banOf,
+  LINKED_ACCOUNTS,
+  LINKED_ACCOUNTS_IF_WANTED,
+  SHOWN_COLUMNS,
+  toUser,
+  type UserRow,
+} from './user-columns.sql.js';
 
 /*
  * Each key has its own subquery (LATERAL, with OFFSET 0 so that the planner does not merge it). Whatever the statistics say, a
@@ -166,21 +173,21 @@ export function measureByAddress(
 
 /* What an operator looks up: any user by any mark, also a removed one. */
 
-type DetailsRow = UserRow & Pick<UserDetails, 'removedAt' | 'bannedAt'>;
+type DetailsRow = UserRow &
+  Pick<UserDetails, 'removedAt'> & { bannedAt: string | null; reason: string | null; expiresAt: string | null };
 
 /** The users with these ids, current or removed, newest first. */
 export async function describeUsers(db: Queryable, projectId: number, ids: readonly bigint[]): Promise<UserDetails[]> {
   const rows = await db.query<DetailsRow>(Prisma.sql`
-    SELECT ${SHOWN_COLUMNS}, ${LINKED_ACCOUNTS}, u.deleted_at AS "removedAt", (
-      SELECT b.created_at FROM bans b
-      WHERE b.project_id = u.project_id AND b.auth_method = u.auth_method AND b.auth_value_key = u.auth_value_key
-    ) AS "bannedAt"
+    SELECT ${SHOWN_COLUMNS}, ${LINKED_ACCOUNTS}, u.deleted_at AS "removedAt", b.created_at AS "bannedAt", b.reason, b.expires_at AS "expiresAt"
     FROM (SELECT DISTINCT ${projectId}::int AS project_id, unnest(${ids}::bigint[]) AS id) AS k
     CROSS JOIN LATERAL (${userById('k', 'id')}) AS u
+    LEFT JOIN LATERAL (${banOf('u', Prisma.sql`b.*`)}) AS b ON true
     ORDER BY u.created_at DESC, u.id DESC`);
   return rows.map((row) => {
     const { accounts = [], ...user } = toUser(row);
-    return { ...user, accounts, removedAt: row.removedAt, bannedAt: row.bannedAt };
+    const { removedAt, bannedAt: createdAt, reason, expiresAt } = row;
+    return { ...user, accounts, removedAt, ban: createdAt === null ? null : { createdAt, reason, expiresAt } };
   });
 }
 

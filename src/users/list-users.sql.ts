@@ -2,7 +2,7 @@ import { cacheKey, type KeyedRow } from '../db/batched-read.js';
 import { type KeyColumns, type KeyedRead, keyedStatement, Prisma, type Queryable } from '../db/statements.js';
 import type { Position, StateFilter, UserFilter } from '../domain/filters.js';
 import { bucketCoverOf, isOpenAtEnd, isOpenAtStart, startOfRank, type Total, totalOf } from './totals.sql.js';
-import { LINKED_ACCOUNTS, NO_ACCOUNTS, SHOWN_COLUMNS, type UserRow } from './user-columns.sql.js';
+import { banOf, LINKED_ACCOUNTS, NO_ACCOUNTS, SHOWN_COLUMNS, type UserRow } from './user-columns.sql.js';
 
 /*
  * A statement answers several keys `k` of one group. They share the filter and everything else in the text of the statement;
@@ -316,10 +316,7 @@ export function scanUserWindows(db: Queryable, keys: readonly ScanKey[]): Promis
 
 /** The conditions of a state on `u`, each with its AND. A user without a login counts from the registration on. */
 function stateIs({ lastLoginBefore, lastLoginAfter, banned }: StateFilter): Prisma.Sql {
-  const isBanned = Prisma.sql`EXISTS (
-    SELECT FROM bans b
-    WHERE b.project_id = u.project_id AND b.auth_method = u.auth_method AND b.auth_value_key = u.auth_value_key
-  )`;
+  const isBanned = Prisma.sql`EXISTS (${banOf('u', Prisma.empty)})`;
   return Prisma.sql`
     ${lastLoginBefore === null ? Prisma.empty : Prisma.sql`AND coalesce(u.last_login, u.created_at) < ${lastLoginBefore}::timestamptz`}
     ${lastLoginAfter === null ? Prisma.empty : Prisma.sql`AND u.last_login >= ${lastLoginAfter}::timestamptz`}

@@ -19,6 +19,7 @@ import {
 } from '../projects/idempotency.sql.js';
 import { CURRENT_USER_OF_IDENTITY, currentUserBy } from './find-users.sql.js';
 import {
+  banOf,
   isToBeLinked,
   LOGIN_COLUMN_NAMES,
   LOGIN_COLUMNS,
@@ -72,10 +73,7 @@ const WOULD_HAVE = Prisma.sql`
   FROM unnest(${listOf('address_keys')}) AS given(address_key)
   WHERE ${linkedAccount('id', 'given.address_key', 'had')} IS NULL`;
 
-const IS_BANNED = Prisma.sql`(
-      SELECT true FROM bans b
-      WHERE b.project_id = k.project_id AND b.auth_method = k.auth_method AND b.auth_value_key = k.auth_value_key
-    )`;
+const IS_BANNED = Prisma.sql`(${banOf('k', Prisma.sql`true`)})`;
 
 /**
  * Why `k` is refused, if it is. Asked for before anything is written, because what the constraints of the tables refuse undoes the statement, and

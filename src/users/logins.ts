@@ -5,6 +5,7 @@ import type { Queryable } from '../db/statements.js';
 import { cursor, cursorOf, parse } from '../domain/filters.js';
 import {
   type Ban,
+  type BanTerms,
   camelCase,
   externalIdKept,
   externalIdTaken,
@@ -14,10 +15,11 @@ import {
   parseIdentity,
   requireFewAccounts,
   tooManyAccounts,
+  WITHOUT_TERMS,
 } from '../domain/identities.js';
 import { atMost, isTooLong } from '../domain/input-limits.js';
 import type { ProjectScope } from '../domain/projects.js';
-import { noUser, type User } from '../domain/users.js';
+import { type BanState, noUser, type User } from '../domain/users.js';
 import { AppError, badInput } from '../errors.js';
 import { repeatAnswer, retryOf } from '../projects/idempotency.js';
 import { isKeyTaken } from '../projects/idempotency.sql.js';
@@ -77,7 +79,7 @@ export function createLogins(db: Database, totals: Totals) {
   const banOf = createBatchedRead({
     name: 'bans of users',
     read: (keys: readonly BannedKey[]) => findBanned(db, keys),
-    answer: ([ban]) => ban !== undefined,
+    answer: ([ban]): BanState | null => ban ?? null,
   });
 
   const banWindows = createBatchedRead({
@@ -131,13 +133,21 @@ export function createLogins(db: Database, totals: Totals) {
       return parseIdentity(user, camelCase);
     },
 
-    /** Bans an identity from logging in and registering, also after its user is removed. Idempotent. */
-    async ban(scope: ProjectScope, identity: Identity, requestId: string | null = null): Promise<Ban> {
-      return insertBan(db, scope.actorFor('ban', requestId), identity);
+    /**
+     * Bans an identity from logging in and registering, also after its user is removed. One that is banned gets this reason and end
+     * instead of those that it has. Idempotent.
+     */
+    async ban(
+      scope: ProjectScope,
+      identity: Identity,
+      terms: BanTerms = WITHOUT_TERMS,
+      requestId: string | null = null,
+    ): Promise<Ban> {
+      return insertBan(db, scope.actorFor('ban', requestId), identity, terms);
     },
 
-    /** Whether the identity of a user is banned. */
-    async isBanned(scope: ProjectScope, userId: number): Promise<boolean> {
+    /** The ban of the identity of a user; null where it is not banned. */
+    async banOfUser(scope: ProjectScope, userId: number): Promise<BanState | null> {
       return banOf({ projectId: scope.projectIdFor('inspect'), userId });
     },
 

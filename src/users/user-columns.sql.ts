@@ -104,6 +104,21 @@ function replaceIfGiven({ name }: UserColumn): string {
   return `${name} = coalesce(excluded.${name}, existing.${name})`;
 }
 
+/** Of bans `b`: the ban has no end, or its end is still to come. The clock of the database decides. */
+export const IN_FORCE = Prisma.sql`(b.expires_at IS NULL OR b.expires_at > now())`;
+
+/** A ban `b` as a `BanState`. */
+export const BAN_STATE = Prisma.sql`b.created_at AS "createdAt", b.reason, b.expires_at AS "expiresAt"`;
+
+/** The ban of the identity that a row of users or of keys has, if it is banned. */
+export function banOf(row: 'u' | 'k', columns: Prisma.Sql): Prisma.Sql {
+  const of = Prisma.raw(row);
+  return Prisma.sql`
+      SELECT ${columns} FROM bans b
+      WHERE b.project_id = ${of}.project_id AND b.auth_method = ${of}.auth_method AND b.auth_value_key = ${of}.auth_value_key
+        AND ${IN_FORCE}`;
+}
+
 /** A user as a row has them, with LINKED_ACCOUNTS or NO_ACCOUNTS. */
 export type UserRow = Omit<User, 'accounts'> & { linked: string | null };
 

@@ -62,7 +62,7 @@ describe('searchAny', () => {
   test('finds an identity by its method and value', async () => {
     const { users } = app.context.services;
     const found = await users.searchIdentity(scope, identity('passkey', 'cGFzc2tleQ'));
-    expect(found).toMatchObject([{ id: ids['passkey'], bannedAt: null, removedAt: null, accounts: [] }]);
+    expect(found).toMatchObject([{ id: ids['passkey'], ban: null, removedAt: null, accounts: [] }]);
     expect(await users.searchIdentity(scope, identity('passkey', '1234'))).toEqual([]);
   });
 
@@ -71,7 +71,8 @@ describe('searchAny', () => {
     await project.addUsers({ auth_method: 'email', auth_value: 'eve@example.com', login_count: 2 });
     const [eve] = await users.searchAny(scope, 'eve@example.com');
     await logins.ban(scope, identity('email', 'EVE@example.com'));
-    const banned = { ...eve, bannedAt: expect.any(String) };
+    const ban = { createdAt: expect.any(String), reason: null, expiresAt: null };
+    const banned = { ...eve, ban };
     expect(await users.searchAny(scope, 'eve@example.com')).toEqual([banned]);
     await project.rest(`/server/users/${eve?.id}`, { method: 'DELETE' });
     const removed = { ...banned, removedAt: expect.any(String) };

@@ -110,12 +110,23 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
     await page.getByText(account.public_key).waitFor();
 
     await button(page, 'Ban…').click();
+    await dialog.getByLabel('Reason').fill('sells spam');
+    await dialog.getByLabel('Until').fill('2099-01-31T12:00');
     await button(dialog, 'Ban 1 user').click();
     await dialog.waitFor({ state: 'hidden' });
     await page.getByText('banned', { exact: true }).waitFor();
+    await page.getByText('sells spam', { exact: true }).waitFor();
     expect((await ask(logIn)).errors?.[0]?.message).toMatch(/ban/i);
     await navigate(page, 'Bans');
     await page.getByRole('cell', { name: 'eve@example.com' }).waitFor();
+    await page.getByRole('cell', { name: /2099/ }).waitFor();
+    await button(page, 'Change…').click();
+    expect(await dialog.getByLabel('Until').inputValue()).toBe('2099-01-31T12:00');
+    await dialog.getByLabel('Reason').fill('sells more spam');
+    await dialog.getByLabel('Until').fill('');
+    await button(dialog, 'Change').click();
+    await page.getByRole('cell', { name: 'sells more spam' }).waitFor();
+    await page.getByRole('cell', { name: 'it is lifted' }).waitFor();
     await button(page, 'Unban…').click();
     await button(dialog, 'Unban').click();
     await page.getByText('Nothing is banned.').waitFor();

@@ -55,6 +55,8 @@ interface Where {
 const LARGE: Where = { projectId: 1, appId: appIdOf(1), id: ROWS / 2, n: ROWS / 2 };
 const SMALL: Where = { projectId: 777, appId: appIdOf(777), id: 2 * ROWS + 776, n: 1 };
 
+const TERMS = { reason: 'spam', expiresAt: null };
+
 type Run = (db: Queryable, at: Where) => Promise<unknown>;
 interface Case {
   readonly run: Run;
@@ -155,6 +157,7 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
   },
   bans: {
     deleteBan: (db, at) => bans.deleteBan(db, actor(at), identity(at)),
+    deleteEndedBans: (db) => bans.deleteEndedBans(db, 20),
     exportBans: (db, { projectId }) =>
       each([null, { authMethod: 'github', authValue: 'u5', authValueKey: 'u5' }], (after) =>
         bans.exportBans(db, projectId, after, 50),
@@ -173,10 +176,10 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
       bans.importBans(
         db,
         projectId,
-        Array.from({ length: 20 }, (_, n) => ({ ...identity({ ...LARGE, n: 1000 + n }), createdAt: null })),
+        Array.from({ length: 20 }, (_, n) => ({ ...identity({ ...LARGE, n: 1000 + n }), createdAt: null, ...TERMS })),
       ),
     ),
-    insertBan: (db, at) => bans.insertBan(db, actor(at), identity({ ...at, n: 4 })),
+    insertBan: (db, at) => bans.insertBan(db, actor(at), identity({ ...at, n: 4 }), TERMS),
     listBanPage: (db, { projectId }) =>
       each(['newest first', 'oldest first'] as const, (order) =>
         bans.listBanPage(db, projectId, { after: POSITION, limit: 20, order, contains: null }),
@@ -554,7 +557,7 @@ const NO_STATEMENTS: Record<string, readonly string[]> = {
   'totals/sign-ups': ['signUpsGroupKey'],
   'totals/time-ranges': ['bucketCoverOf', 'isOpenAtEnd', 'isOpenAtStart'],
   'totals/totals': ['methodIs', 'startOfRank', 'totalOf'],
-  'user-columns': ['changesFields', 'importedArrays', 'pickUser', 'shownColumns', 'toUser', 'usersOf'],
+  'user-columns': ['banOf', 'changesFields', 'importedArrays', 'pickUser', 'shownColumns', 'toUser', 'usersOf'],
   // These look at the server and at its catalog, or copy a whole project to another database.
   cells: [
     'createProbe',

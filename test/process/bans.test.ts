@@ -1,6 +1,8 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import type { Json } from '../support/app.js';
 import { type Credentials, recordLogin, TIMESTAMP, useServer } from '../support/command.js';
+
+const FOREVER = { created_at: expect.stringMatching(TIMESTAMP), reason: null, expires_at: null };
 
 describe('bans', () => {
   const { url, run, runJson, runWith, createProject } = useServer();
@@ -23,12 +25,49 @@ describe('bans', () => {
     await ban(other, 'email', 'mallory@example.com');
     const listed = await bansOf(one);
     expect(listed).toEqual([
-      { auth_method: 'email', auth_value: 'Eve@Example.com', created_at: expect.stringMatching(TIMESTAMP) },
-      { auth_method: 'google', auth_value: 'g-1', created_at: expect.stringMatching(TIMESTAMP) },
+      { auth_method: 'email', auth_value: 'Eve@Example.com', ...FOREVER },
+      { auth_method: 'google', auth_value: 'g-1', ...FOREVER },
     ]);
     const shown = await run('user', 'bans', '--project', one.app_id);
     expect(shown.stdout).toMatch(/^Method +Value +Since\nemail +Eve@Example.com +\S+\ngoogle +g-1 +\S+\n$/);
     expect(await run('user', 'bans', '--project', 'app_none')).toMatchObject({ code: 1 });
+  });
+
+  test('have a reason and an end; from then on they let in, and the feed has the end', async () => {
+    const [one, other] = [await createProject(), await createProject()];
+    const set = (value: string, ...terms: string[]) =>
+      run('user', 'ban', '--project', one.app_id, '--method', 'email', '--value', value, ...terms);
+    for (const bad of [
+      ['--until', '2026-01-01'],
+      ['--until', 'x'],
+      ['--reason', 'x'.repeat(501)],
+    ] as const)
+      expect(await set('eve@example.com', ...bad)).toMatchObject({
+        code: 1,
+        stderr: expect.stringContaining(bad[0].slice(2)),
+      });
+    const until = new Date(Date.now() + 3_600_000).toISOString();
+    expect(await set('eve@example.com', '--reason', 'spam', '--until', until)).toMatchObject({
+      ...{ code: 0, stdout: `email eve@example.com is banned until ${until}.\n` },
+    });
+    expect(await bansOf(one)).toMatchObject([{ auth_value: 'eve@example.com', reason: 'spam', expires_at: until }]);
+    const exported = await run('user', 'export', '--project', one.app_id);
+    expect((await importLines(other, exported.stdout)).code).toBe(0);
+    expect(await bansOf(other)).toEqual(await bansOf(one));
+
+    expect(await login(one, 'eve@example.com')).toBe('BANNED');
+    await set('eve@example.com', '--until', new Date(Date.now() + 1_500).toISOString());
+    await vi.waitFor(async () => expect(await login(one, 'eve@example.com')).toBe('done'), 30_000);
+    expect(await bansOf(one)).toEqual([]);
+    const types = async () =>
+      (await run('changes', '--project', one.app_id, '--json')).stdout
+        .split('\n')
+        .filter(Boolean)
+        .map((line) => JSON.parse(line).type);
+    await vi.waitFor(
+      async () => expect((await types()).toSorted()).toEqual(['identity.banned', 'identity.unbanned', 'user.created']),
+      { timeout: 30_000, interval: 500 },
+    );
   });
 
   test('are exported after the users, and keep their creation time when imported', async () => {
@@ -43,7 +82,7 @@ describe('bans', () => {
       .trimEnd()
       .split('\n')
       .map((line) => JSON.parse(line));
-    expect(lines.slice(2)).toEqual((await bansOf(one)).map((each: Json) => ({ ban: each })));
+    expect(lines.slice(2)).toEqual((await bansOf(one)).map(({ reason: _, expires_at: __, ...ban }: Json) => ({ ban })));
 
     const imported = await importLines(other, exported.stdout, '--json');
     expect(JSON.parse(imported.stdout)).toMatchObject({ imported: 2, skipped: 0, failed: 0, errors: [], bans: 2 });
@@ -64,7 +103,7 @@ describe('bans', () => {
       '{"ban":{"auth_method":"email","auth_value":"eve@example.com"}}',
       '{"ban":{"auth_method":"email","auth_value":"EVE@example.com","created_at":"2026-01-01"}}',
       '{"ban":{"auth_method":"email","auth_value":"no email"}}',
-      '{"ban":{"auth_method":"email","auth_value":"a@example.com","reason":"x"}}',
+      '{"ban":{"auth_method":"email","auth_value":"a@example.com","why":"x"}}',
       '{"ban":{"auth_method":"email","auth_value":"a@example.com"},"email":"a@example.com"}',
       '{"ban":null}',
     ].join('\n');
@@ -73,7 +112,7 @@ describe('bans', () => {
     expect(JSON.parse(refused.stdout)).toMatchObject({ imported: 0, failed: 4, bans: 0 });
     expect(JSON.parse(refused.stdout).errors).toEqual([
       { line: 3, error: expect.stringContaining('auth_value: got') },
-      { line: 4, error: 'Unknown field "reason"; known are auth_method, auth_value, created_at.' },
+      { line: 4, error: 'Unknown field "why"; known are auth_method, auth_value, created_at, reason, expires_at.' },
       { line: 5, error: 'Unknown field "email"; known are ban, alone on its line.' },
       { line: 6, error: 'ban: got null, expected a JSON object.' },
     ]);

@@ -83,6 +83,8 @@ test('user search finds a user by ID, external ID, email, address or identity, a
     login_count: 3,
     banned: false,
     banned_at: null,
+    banned_until: null,
+    ban_reason: null,
     removed_at: null,
     accounts: [{ id: expect.any(Number), network: 'stellar', public_key: stellarAddress(1), wallet_type: 'custodial' }],
   });

@@ -46,7 +46,8 @@ INSERT INTO accounts (project_id, user_id, network, public_key, address_key, wal
 INSERT INTO bans (project_id, auth_method, auth_value_key, auth_value, created_at)
   SELECT 1, CASE WHEN n % 50 = 0 THEN 'google' ELSE 'github' END, 'u' || n, 'u' || n, timestamptz '2025-01-01 00:00Z' + n * interval '1 second'
   FROM generate_series(1, :rows) n;
-INSERT INTO bans (project_id, auth_method, auth_value_key, auth_value) SELECT n, 'google', 'u1', 'u1' FROM generate_series(2, :projects) n;
+INSERT INTO bans (project_id, auth_method, auth_value_key, auth_value, expires_at)
+  SELECT n, 'google', 'u1', 'u1', CASE WHEN n % 2 = 0 THEN now() - n * interval '1 minute' END FROM generate_series(2, :projects) n;
 INSERT INTO audit_log (project_id, at, actor, action, user_id, details)
   SELECT 1, timestamptz '2025-01-01 00:00Z' + n * interval '1 second', CASE WHEN n % 100 = 0 THEN 'rare' ELSE 'main' END, 'remove', n, '{}'
   FROM generate_series(1, :rows) n;

@@ -1,4 +1,5 @@
 import { useSignal } from '@preact/signals';
+import { type GivenTerms, givenTerms, TermsFields, Until, useTerms } from './ban-terms.js';
 import { FilterForm, FilterInput, FormDialog, TextField } from './form.js';
 import { graphql, may, send, useQuery } from './graphql.js';
 import { FIRST_PAGE, paths, useUrlState } from './location.js';
@@ -10,7 +11,7 @@ const BANS = graphql(`
   query Bans($appId: ID!, $search: String, $after: String) {
     project(appId: $appId) {
       bans(search: $search, first: 50, after: $after) {
-        nodes { authMethod authValue createdAt userId }
+        nodes { authMethod authValue createdAt reason expiresAt userId }
         pageInfo { hasNextPage endCursor }
       }
     }
@@ -18,8 +19,8 @@ const BANS = graphql(`
 `);
 
 const BAN = graphql(`
-  mutation BanIdentity($appId: ID!, $authMethod: String!, $authValue: String!) {
-    banIdentity(appId: $appId, authMethod: $authMethod, authValue: $authValue) { createdAt }
+  mutation BanIdentity($appId: ID!, $authMethod: String!, $authValue: String!, $reason: String, $expiresAt: String) {
+    banIdentity(appId: $appId, authMethod: $authMethod, authValue: $authValue, reason: $reason, expiresAt: $expiresAt) { createdAt }
   }
 `);
 
@@ -62,9 +63,20 @@ export function Bans({ appId }: { appId: string }) {
           cell: ({ userId }) => userId && <a href={paths.user(appId, userId)}>{userId}</a>,
         },
         { title: 'Since', class: 'nowrap', cell: ({ createdAt }) => <Time at={createdAt} /> },
+        { title: 'Until', class: 'nowrap', cell: ({ expiresAt }) => <Until expiresAt={expiresAt} /> },
+        { title: 'Reason', cell: ({ reason }) => reason && <bdi>{reason}</bdi> },
       ]}
-      actions={({ authMethod, authValue }) =>
-        may('ban') && <Button label="Unban…" class="small" opens={<LiftBan {...{ appId, authMethod, authValue }} />} />
+      actions={({ authMethod, authValue, reason, expiresAt }) =>
+        may('ban') && (
+          <>
+            <Button
+              label="Change…"
+              class="small"
+              opens={<ChangeBan {...{ appId, authMethod, authValue, reason, expiresAt }} />}
+            />
+            <Button label="Unban…" class="small" opens={<LiftBan {...{ appId, authMethod, authValue }} />} />
+          </>
+        )
       }
       empty={
         search ? (
@@ -85,13 +97,15 @@ function BanIdentity({ appId }: { appId: string }) {
   const authMethod = useSignal('email');
   const authValue = useSignal('');
   const method = authMethod.value.trim();
+  const terms = useTerms();
+  const identity = { authMethod: method || 'METHOD', authValue: authValue.value || 'VALUE' };
   return (
     <FormDialog
       title="Ban an identity"
       submit="Ban"
       danger
-      work={() => send(BAN, { appId, authMethod: method, authValue: authValue.value })}
-      recipe={banRecipe(appId, 'ban', method || 'METHOD', authValue.value || 'VALUE')}
+      work={() => send(BAN, { appId, ...identity, ...givenTerms(terms) })}
+      recipe={banRecipe(appId, 'ban', identity, givenTerms(terms))}
       done="The identity is banned."
       disabled={!method || !authValue.value}
     >
@@ -114,18 +128,44 @@ function BanIdentity({ appId }: { appId: string }) {
         text={authValue}
         required
       />
+      <TermsFields {...terms} />
     </FormDialog>
   );
 }
 
-function LiftBan(ban: { appId: string; authMethod: string; authValue: string }) {
+interface OfIdentity {
+  readonly appId: string;
+  readonly authMethod: string;
+  readonly authValue: string;
+}
+
+/** Gives a ban another reason and end. */
+export function ChangeBan({ reason, expiresAt, ...ban }: OfIdentity & GivenTerms) {
+  const terms = useTerms({ reason, expiresAt });
+  return (
+    <FormDialog
+      title="Change this ban"
+      submit="Change"
+      work={() => send(BAN, { ...ban, ...givenTerms(terms) })}
+      recipe={banRecipe(ban.appId, 'ban', ban, givenTerms(terms))}
+      done="The ban is changed."
+    >
+      <p class="long">
+        <bdi>{ban.authValue}</bdi> <span class="quiet">({ban.authMethod})</span> stays banned.
+      </p>
+      <TermsFields {...terms} />
+    </FormDialog>
+  );
+}
+
+function LiftBan(ban: OfIdentity) {
   const { appId, authMethod, authValue } = ban;
   return (
     <FormDialog
       title="Unban this identity?"
       submit="Unban"
       work={() => send(UNBAN, ban)}
-      recipe={banRecipe(appId, 'unban', authMethod, authValue)}
+      recipe={banRecipe(appId, 'unban', ban)}
       done="The ban is lifted."
     >
       <p class="long">

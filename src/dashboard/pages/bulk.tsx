@@ -1,5 +1,6 @@
 import { signal } from '@preact/signals';
 import { useState } from 'preact/hooks';
+import { type GivenTerms, givenTerms, TermsFields, useTerms } from './ban-terms.js';
 import { closeDialog, Dialog, openDialog } from './dialog.js';
 import { DialogForm, FormDialog } from './form.js';
 import { plural } from './format.js';
@@ -18,7 +19,9 @@ const RESTORE = graphql(
   `mutation RestoreUsers($appId: ID!, $ids: [ID!]!) { results: restoreUsers(appId: $appId, ids: $ids) { id ok code message } }`,
 );
 const BAN = graphql(
-  `mutation BanUsers($appId: ID!, $ids: [ID!]!) { results: banUsers(appId: $appId, ids: $ids) { id ok code message } }`,
+  `mutation BanUsers($appId: ID!, $ids: [ID!]!, $reason: String, $expiresAt: String) {
+    results: banUsers(appId: $appId, ids: $ids, reason: $reason, expiresAt: $expiresAt) { id ok code message }
+  }`,
 );
 const UNBAN = graphql(
   `mutation UnbanUsers($appId: ID!, $ids: [ID!]!) { results: unbanUsers(appId: $appId, ids: $ids) { id ok code message } }`,
@@ -62,10 +65,9 @@ type Results = ReadonlyMap<string, ResultOf<typeof REMOVE>['results'][number]>;
 type Target = Pick<Row, 'id' | 'authMethod' | 'authValue'>;
 
 /** Of many users, the lines for a shell: what removes one by GraphQL does not say more when it is repeated. */
-function recipesFor(appId: string, action: BulkAction, users: readonly Target[]): readonly Recipe[] {
+function recipesFor(appId: string, action: BulkAction, users: readonly Target[], terms: GivenTerms): readonly Recipe[] {
   if (action === 'restore') return users.map(({ id }) => ({ userdir: ['user', 'restore', '--project', appId, id] }));
-  if (action !== 'remove')
-    return users.map(({ authMethod, authValue }) => banRecipe(appId, action, authMethod, authValue));
+  if (action !== 'remove') return users.map((user) => banRecipe(appId, action, user, action === 'ban' ? terms : {}));
   const removals = users.map(({ id }) => removalRecipe(appId, id));
   return users.length === 1 ? removals : removals.map(({ graphql: _one, ...lines }) => lines);
 }
@@ -74,11 +76,15 @@ function recipesFor(appId: string, action: BulkAction, users: readonly Target[])
 const BATCH = 100;
 
 /** Acts on users, by parts, and tells after each what became of all so far. */
-async function act(appId: string, action: BulkAction, users: readonly Target[], tell?: (results: Results) => void) {
+async function act(
+  { appId, action, users }: Omit<BulkProps, 'onChanged'>,
+  terms?: GivenTerms,
+  tell?: (results: Results) => void,
+) {
   let results: Results = new Map();
   for (let start = 0; start < users.length; start += BATCH) {
     const ids = users.slice(start, start + BATCH).map(({ id }) => id);
-    const { results: more } = await send(ACTIONS[action].operation, { appId, ids });
+    const { results: more } = await send(ACTIONS[action].operation, { appId, ids, ...(action === 'ban' && terms) });
     results = new Map([...results, ...more.map((result) => [result.id, result] as const)]);
     tell?.(results);
   }
@@ -102,7 +108,7 @@ function forget(restored: readonly Target[]) {
 export function UndoRemoval({ appId }: { appId: string }) {
   const removal = lastRemoval.value;
   const { run, busy, failure } = useAction(async (users: readonly Target[]) => {
-    const results = await act(appId, 'restore', users);
+    const results = await act({ appId, action: 'restore', users });
     lastRemoval.value = null;
     const restored = [...results.values()].filter(({ ok }) => ok).length;
     announce(`${plural(restored, 'user')} restored.`);
@@ -148,23 +154,24 @@ export function BulkButton({ class: tone, ...bulk }: BulkProps & { class?: strin
 }
 
 /** What is asked first. */
-function question({ appId, action, users }: BulkProps) {
+function question({ appId, action, users }: BulkProps, terms: GivenTerms) {
   const { verb } = ACTIONS[action];
   const target = plural(users.length, 'user');
   return {
     title: `${verb} ${target}?`,
     submit: `${verb} ${target}`,
     danger: action === 'remove' || action === 'ban',
-    recipe: recipesFor(appId, action, users),
+    recipe: recipesFor(appId, action, users, terms),
   };
 }
 
 /** Of one user, all is said in one dialog: it closes when it is done, and else says why not. */
 function OneDialog(bulk: BulkProps) {
-  const { appId, action, users, onChanged } = bulk;
+  const { action, onChanged } = bulk;
   const { done, effect } = ACTIONS[action];
+  const terms = useTerms();
   const work = async () => {
-    const results = await act(appId, action, users);
+    const results = await act(bulk, givenTerms(terms));
     for (const { ok, message, code } of results.values()) if (!ok) throw new Failure(message ?? '', code ?? '');
     return results;
   };
@@ -173,21 +180,24 @@ function OneDialog(bulk: BulkProps) {
     onChanged?.();
   };
   return (
-    <FormDialog {...question(bulk)} work={work} done={`1 user ${done}.`} onDone={close}>
+    <FormDialog {...question(bulk, givenTerms(terms))} work={work} done={`1 user ${done}.`} onDone={close}>
       <p>{effect}</p>
+      {action === 'ban' && <TermsFields {...terms} />}
       <Targets {...bulk} />
     </FormDialog>
   );
 }
 
 function BulkDialog(bulk: BulkProps) {
-  const { appId, action, users } = bulk;
+  const { action } = bulk;
+  const terms = useTerms();
   const [results, setResults] = useState<Results | null>(null);
-  const { run, ...state } = useAction(() => act(appId, action, users, setResults));
+  const { run, ...state } = useAction(() => act(bulk, givenTerms(terms), setResults));
   if (results && !state.busy) return <Outcome {...bulk} results={results} />;
   return (
-    <DialogForm {...question(bulk)} onSubmit={run} {...state}>
+    <DialogForm {...question(bulk, givenTerms(terms))} onSubmit={run} {...state}>
       <p>{ACTIONS[action].effect}</p>
+      {action === 'ban' && <TermsFields {...terms} />}
       <Targets {...bulk} results={results} />
     </DialogForm>
   );

@@ -139,7 +139,7 @@ const shownDate = (date: string) => (Number.isNaN(Date.parse(date)) ? 'any day' 
 
 interface TextFieldProps extends Omit<FieldProps, 'children'> {
   readonly text: Signal<string>;
-  readonly type?: 'text' | 'url' | 'number';
+  readonly type?: 'text' | 'url' | 'number' | 'datetime-local';
   readonly required?: boolean;
   readonly maxLength?: number;
   readonly min?: number;

@@ -1,3 +1,4 @@
+import type { GivenTerms } from './ban-terms.js';
 import type { UrlState } from './location.js';
 import type { Recipe } from './recipes.js';
 import { parametersOf, stateFrom, type UserFilter } from './user-filter.js';
@@ -64,8 +65,17 @@ export const removalRecipe = (appId: string, id: string): Recipe => ({
   userdir: ['user', 'remove', '--project', appId, id],
 });
 
-export const banRecipe = (appId: string, change: 'ban' | 'unban', authMethod: string, authValue: string): Recipe => ({
-  userdir: ['user', change, '--project', appId, '--method', authMethod, '--value', authValue],
+export const banRecipe = (
+  appId: string,
+  change: 'ban' | 'unban',
+  { authMethod, authValue }: { authMethod: string; authValue: string },
+  { reason, expiresAt }: Partial<GivenTerms> = {},
+): Recipe => ({
+  userdir: [
+    ...['user', change, '--project', appId, '--method', authMethod, '--value', authValue],
+    ...(reason ? ['--reason', reason] : []),
+    ...(expiresAt ? ['--until', expiresAt] : []),
+  ],
 });
 
 const LIST = `query UserPage($filter: UserFilter, $page: Int!, $limit: Int!) {

@@ -1,9 +1,11 @@
 import { AUDIT_COLUMNS } from './audit.js';
+import { Until } from './ban-terms.js';
+import { ChangeBan } from './bans.js';
 import { BulkButton } from './bulk.js';
 import { formatNumber } from './format.js';
-import { graphql, type ResultOf, useQuery } from './graphql.js';
+import { graphql, may, type ResultOf, useQuery } from './graphql.js';
 import { paths } from './location.js';
-import { Copy, CopyValue, Empty, Fact, State, Swatch, Time, Value } from './parts.js';
+import { Button, Copy, CopyValue, Empty, Fact, State, Swatch, Time, Value } from './parts.js';
 import { Header, useTitle } from './screen.js';
 import { Answer, Table } from './table.js';
 import { userRecipe } from './user-recipes.js';
@@ -13,7 +15,8 @@ const USER = graphql(`
   query User($appId: ID!, $id: ID!) {
     project(appId: $appId) {
       user(id: $id) {
-        id authMethod authValue loginMethod email wallet externalId createdAt lastLogin loginCount banned removedAt
+        id authMethod authValue loginMethod email wallet externalId createdAt lastLogin loginCount removedAt
+        ban { createdAt reason expiresAt }
         accounts { id network publicKey checksummed walletType }
       }
       audit(userId: $id, first: 20) {
@@ -77,7 +80,7 @@ function Unknown({ appId, id, trail }: { appId: string; id: string; trail: numbe
 }
 
 function Known({ appId, user }: OfUser) {
-  const { id, banned, removedAt } = user;
+  const { id, authMethod, authValue, ban, removedAt } = user;
   const [name = '', other] = namesOf(user);
   const offer = (action: 'remove' | 'restore' | 'ban' | 'unban', tone = '') => (
     <BulkButton appId={appId} action={action} users={[user]} class={tone} />
@@ -88,7 +91,7 @@ function Known({ appId, user }: OfUser) {
         title={<Value>{name}</Value>}
         note={
           <>
-            {other && <Value>{other}</Value>} {banned && <State is="banned" />}
+            {other && <Value>{other}</Value>} {ban && <State is="banned" />}
             {removedAt && (
               <>
                 <State is="removed" /> <Time at={removedAt} />
@@ -99,7 +102,13 @@ function Known({ appId, user }: OfUser) {
         recipe={{ ...userRecipe(id), userdir: ['user', 'get', '--project', appId, id] }}
       >
         {removedAt !== null && offer('restore')}
-        {offer(banned ? 'unban' : 'ban')}
+        {ban && may('ban') && (
+          <Button
+            label="Change ban…"
+            opens={<ChangeBan {...{ appId, authMethod, authValue }} reason={ban.reason} expiresAt={ban.expiresAt} />}
+          />
+        )}
+        {offer(ban ? 'unban' : 'ban')}
         {removedAt === null && offer('remove', 'danger')}
       </Header>
       <dl class="facts">
@@ -124,6 +133,17 @@ function Known({ appId, user }: OfUser) {
           <Time at={user.lastLogin} />
         </Fact>
         <Fact name="Logins">{formatNumber(user.loginCount)}</Fact>
+        {ban && (
+          <>
+            <Fact name="Banned since">
+              <Time at={ban.createdAt} />
+            </Fact>
+            <Fact name="Banned until">
+              <Until expiresAt={ban.expiresAt} />
+            </Fact>
+            <Fact name="Reason of the ban">{ban.reason ? <bdi>{ban.reason}</bdi> : NONE}</Fact>
+          </>
+        )}
       </dl>
       <section>
         <h2>Accounts</h2>

@@ -1,0 +1,60 @@
+import { type Signal, useSignal } from '@preact/signals';
+import { TextField } from './form.js';
+import { Time } from './parts.js';
+
+/** Why an identity is banned, and until when: in dialogs that ban, and where a ban is shown. */
+
+interface Terms {
+  readonly reason: Signal<string>;
+  /** As the browser has it, without an offset. */
+  readonly until: Signal<string>;
+  /** The end that the ban has, to the millisecond. */
+  readonly expiresAt?: string | null | undefined;
+}
+
+export interface GivenTerms {
+  readonly reason: string | null;
+  readonly expiresAt: string | null;
+}
+
+/** An instant as an input for it has it: in the time zone of the browser. */
+function localTime(instant: string): string {
+  const at = new Date(instant);
+  return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+}
+
+const shownEnd = (expiresAt: string | null | undefined) => (expiresAt ? localTime(expiresAt) : '');
+
+export function useTerms(given?: GivenTerms): Terms {
+  const expiresAt = given?.expiresAt;
+  return { reason: useSignal(given?.reason ?? ''), until: useSignal(shownEnd(expiresAt)), expiresAt };
+}
+
+export function givenTerms({ reason, until, expiresAt }: Terms): GivenTerms {
+  const isKept = expiresAt && until.value === shownEnd(expiresAt);
+  const chosen = until.value ? new Date(until.value).toISOString() : null;
+  return { reason: reason.value.trim() || null, expiresAt: isKept ? expiresAt : chosen };
+}
+
+export function TermsFields({ reason, until }: Terms) {
+  return (
+    <>
+      <TextField
+        label="Reason"
+        hint="for other operators and your backend; may be empty"
+        text={reason}
+        maxLength={500}
+      />
+      <TextField
+        label="Until"
+        type="datetime-local"
+        hint="in the time zone of this browser; empty: until the ban is lifted"
+        text={until}
+      />
+    </>
+  );
+}
+
+export function Until({ expiresAt }: Pick<GivenTerms, 'expiresAt'>) {
+  return expiresAt ? <Time at={expiresAt} /> : <span class="quiet">it is lifted</span>;
+}

@@ -1,0 +1,221 @@
+import { expect, test } from 'vitest';
+import { camelCase, parseBanTerms, parseIdentity } from '#dist/domain/identities.js';
+import { deleteEndedBans } from '#dist/users/bans.sql.js';
+import { type Json, type TestProject, useTestApp } from '../support/app.js';
+import { logIn } from '../support/dashboard.js';
+import { codesOf } from '../support/graphql.js';
+
+/** The reason and the end of a ban. Nothing runs in the background here: what has ended has ended without it. */
+const app = useTestApp();
+const { anHour, aDay } = { anHour: inMs(3_600_000), aDay: inMs(86_400_000) };
+function inMs(ms: number): string {
+  return new Date(Date.now() + ms).toISOString();
+}
+
+const ban = async (project: TestProject, authValue: string, reason?: string, end?: string) => {
+  const { projects, logins } = app.context.services;
+  const terms = parseBanTerms({ reason, end }, 'until');
+  return logins.ban(await projects.getScope(project.appId), identity(authValue), terms);
+};
+const identity = (authValue: string) => parseIdentity({ authMethod: 'email', authValue }, camelCase);
+const unban = async (project: TestProject, authValue: string) =>
+  app.context.services.logins.unban(await app.context.services.projects.getScope(project.appId), identity(authValue));
+/** Turns the clock to the end of a ban, for this ban. */
+const end = (authValue: string) =>
+  app.context.db.pool.query('UPDATE bans SET expires_at = now() WHERE auth_value_key = $1', [authValue]);
+const rowsOf = async (authValue: string) =>
+  (await app.context.db.pool.query('SELECT reason FROM bans WHERE auth_value_key = $1', [authValue])).rows;
+const logInAs = async (project: TestProject, authValue: string, more: Json = {}) => {
+  const answer = await project.graphql(
+    'mutation ($input: RecordLoginInput!) { recordLogin(input: $input) { user { id } } }',
+    { input: { authMethod: 'email', authValue, ...more } },
+  );
+  return codesOf(answer)[0] ?? 'done';
+};
+const read = async (project: TestProject): Promise<Json> =>
+  (
+    await project.graphql(`{
+      bans { nodes { authValue reason expiresAt } }
+      banned: users(filter: { banned: true }) { nodes { authValue } }
+      changes(first: 100, types: [IDENTITY_BANNED, IDENTITY_UNBANNED]) { nodes { type userId } }
+    }`)
+  ).data;
+const typesOf = ({ changes }: Json) => changes.nodes.map(({ type }: Json) => type);
+
+test('a ban has the reason and the end of the last time that it was set; the same again changes nothing', async () => {
+  const project = await app.createProject();
+  const first = await ban(project, 'eve@example.com', '  spam ', anHour);
+  expect(first).toMatchObject({ reason: 'spam', expiresAt: anHour });
+  expect(await ban(project, 'EVE@example.com', 'spam', anHour)).toEqual(first);
+  expect(await ban(project, 'eve@example.com', 'fraud', aDay)).toMatchObject({
+    ...{ createdAt: first.createdAt, reason: 'fraud', expiresAt: aDay },
+  });
+  expect((await read(project)).bans.nodes).toEqual([
+    { authValue: 'eve@example.com', reason: 'fraud', expiresAt: aDay },
+  ]);
+  await ban(project, 'eve@example.com');
+  expect((await read(project)).bans.nodes).toMatchObject([{ reason: null, expiresAt: null }]);
+  // The identity was banned all the time.
+  expect(typesOf(await read(project))).toEqual(['IDENTITY_BANNED']);
+  const trail = await app.context.db.pool.query(
+    `SELECT details FROM audit_log WHERE action = 'ban' AND project_id = (SELECT id FROM projects WHERE app_id = $1) ORDER BY id`,
+    [project.appId],
+  );
+  const until = (instant: string) => expect.stringContaining(instant.slice(0, 19));
+  expect(trail.rows.map(({ details }) => details)).toEqual([
+    { auth_method: 'email', until: until(anHour) },
+    { auth_method: 'email', until: until(aDay) },
+    { auth_method: 'email' },
+  ]);
+});
+
+test('from its end on a ban lets in, and no list, lookup or export has it, whatever a login brings', async () => {
+  const project = await app.createProject();
+  const { services } = app.context;
+  const scope = await services.projects.getScope(project.appId);
+  const variants: Json[] = [{}, { externalId: 'x-1' }, { accounts: [] }];
+  for (const [index, more] of variants.entries()) {
+    const eve = `eve-${index}@example.com`;
+    await project.addUsers({ auth_method: 'email', auth_value: eve });
+    await ban(project, eve, 'spam', anHour);
+    expect(await logInAs(project, eve, more)).toBe('BANNED');
+    expect((await read(project)).banned.nodes).toEqual([{ authValue: eve }]);
+    const [user] = await services.users.searchAny(scope, eve, false);
+    expect(user?.ban).toMatchObject({ reason: 'spam', expiresAt: anHour });
+    await end(eve);
+    const now = await read(project);
+    expect([now.bans.nodes, now.banned.nodes]).toEqual([[], []]);
+    expect((await services.users.searchAny(scope, eve, false))[0]?.ban).toBeNull();
+    expect((await services.logins.listBans(scope, { limit: 10 })).bans).toEqual([]);
+    expect(await logInAs(project, eve, more)).toBe('done');
+    expect(await rowsOf(eve)).toHaveLength(1);
+  }
+  const lines: string[] = [];
+  const { bans } = await services.transfers.exportUsers(scope, {
+    write: async (chunk) => void lines.push(chunk),
+    progress: () => undefined,
+    signal: new AbortController().signal,
+  });
+  expect([bans, lines.join('').includes('"ban"')]).toEqual([0, false]);
+});
+
+test('many logins of one statement are refused or let in each by its own ban', async () => {
+  const project = await app.createProject();
+  const names = Array.from({ length: 12 }, (_, n) => `many-${n}@example.com`);
+  for (const [index, name] of names.entries()) if (index % 3 > 0) await ban(project, name, undefined, anHour);
+  for (const [index, name] of names.entries()) if (index % 3 === 2) await end(name);
+  const answers = await Promise.all(names.map((name) => logInAs(project, name)));
+  expect(answers).toEqual(names.map((_, index) => (index % 3 === 1 ? 'BANNED' : 'done')));
+});
+
+test('the end of a ban is in the feed once, also when several processes look for ended bans', async () => {
+  const project = await app.createProject();
+  await project.addUsers({ auth_method: 'email', auth_value: 'ended-1@example.com' });
+  for (const n of [1, 2, 3]) await ban(project, `ended-${n}@example.com`, 'spam', anHour);
+  await ban(project, 'stays@example.com', 'spam', aDay);
+  await end('ended-1@example.com');
+  await end('ended-2@example.com');
+  const { db } = app.context;
+  const deleted = await Promise.all([1, 2, 3].map(() => deleteEndedBans(db, 1_000)));
+  expect(deleted.reduce((sum, count) => sum + count, 0)).toBeGreaterThanOrEqual(2);
+  const { changes, bans } = await read(project);
+  const unbanned = changes.nodes.filter(({ type }: Json) => type === 'IDENTITY_UNBANNED');
+  expect(unbanned.map(({ userId }: Json) => userId === null)).toEqual([false, true]);
+  expect(bans.nodes).toHaveLength(2);
+  expect(await deleteEndedBans(db, 1_000)).toBe(0);
+});
+
+test('who is banned again after the end was unbanned in between; an unban after the end changes nothing', async () => {
+  const project = await app.createProject();
+  await ban(project, 'again@example.com', 'spam', anHour);
+  await end('again@example.com');
+  await unban(project, 'again@example.com');
+  expect(typesOf(await read(project))).toEqual(['IDENTITY_BANNED']);
+  const again = await ban(project, 'again@example.com', 'spam', aDay);
+  expect(again).toMatchObject({ reason: 'spam', expiresAt: aDay });
+  expect(typesOf(await read(project))).toEqual(['IDENTITY_BANNED', 'IDENTITY_UNBANNED', 'IDENTITY_BANNED']);
+  expect(await logInAs(project, 'again@example.com')).toBe('BANNED');
+  await deleteEndedBans(app.context.db, 1_000);
+  await unban(project, 'again@example.com');
+  expect(typesOf(await read(project)).slice(3)).toEqual(['IDENTITY_UNBANNED']);
+});
+
+test('an import brings reasons and ends, leaves out what has ended, and takes the place of a ban that has ended', async () => {
+  const project = await app.createProject();
+  const { services } = app.context;
+  const scope = await services.projects.getScope(project.appId);
+  await ban(project, 'kept@example.com', 'kept', aDay);
+  await ban(project, 'gone@example.com', 'gone', anHour);
+  await end('gone@example.com');
+  const line = (auth_value: string, more: Json) =>
+    `${JSON.stringify({ ban: { auth_method: 'email', auth_value, ...more } })}\n`;
+  const report = await services.transfers.importUsers(
+    scope,
+    (async function* () {
+      yield Buffer.from(
+        [
+          line('kept@example.com', { reason: 'other' }),
+          line('gone@example.com', { reason: 'back', expires_at: aDay }),
+          line('GONE@example.com', { reason: 'second' }),
+          line('new@example.com', { reason: 'new', expires_at: null }),
+          line('old@example.com', { expires_at: '2026-01-01T00:00:00Z' }),
+          line('long@example.com', { reason: 'x'.repeat(501) }),
+        ].join(''),
+      );
+    })(),
+    { onConflict: 'fail', skipInvalid: true, progress: () => undefined, signal: new AbortController().signal },
+  );
+  expect(report).toMatchObject({
+    bans: 2,
+    failed: 1,
+    errors: [{ line: 6, error: expect.stringContaining('reason: got') }],
+  });
+  const now = await read(project);
+  expect(now.bans.nodes).toHaveLength(3);
+  expect(now.bans.nodes).toEqual(
+    expect.arrayContaining([
+      { authValue: 'kept@example.com', reason: 'kept', expiresAt: aDay },
+      { authValue: 'gone@example.com', reason: 'back', expiresAt: aDay },
+      { authValue: 'new@example.com', reason: 'new', expiresAt: null },
+    ]),
+  );
+  expect(typesOf(now).toSorted()).toEqual([...Array(4).fill('IDENTITY_BANNED'), 'IDENTITY_UNBANNED']);
+});
+
+test('the dashboard bans with reason and end, one identity or many, and refuses others', async () => {
+  const project = await app.createProject();
+  await project.addUsers({ auth_method: 'email', auth_value: 'ada@example.com' });
+  const { ask, graphql } = await logIn(app, 'support');
+  const { appId } = project;
+  const { data } = await project.graphql('{ users { nodes { id } } }');
+  const ids = data.users.nodes.map(({ id }: Json) => id);
+  const BAN_USERS = `mutation ($appId: ID!, $ids: [ID!]!, $reason: String, $expiresAt: String) {
+    banUsers(appId: $appId, ids: $ids, reason: $reason, expiresAt: $expiresAt) { ok }
+  }`;
+  expect(await ask(BAN_USERS, { appId, ids, reason: 'spam', expiresAt: aDay })).toEqual({ banUsers: [{ ok: true }] });
+  const USER = `query ($appId: ID!, $id: ID!) { project(appId: $appId) {
+    user(id: $id) { banned ban { reason expiresAt } }
+    userPage { nodes { banned ban { reason } } }
+    bans { nodes { reason expiresAt } }
+  } }`;
+  expect((await ask(USER, { appId, id: ids[0] })).project).toEqual({
+    user: { banned: true, ban: { reason: 'spam', expiresAt: aDay } },
+    userPage: { nodes: [{ banned: true, ban: { reason: 'spam' } }] },
+    bans: { nodes: [{ reason: 'spam', expiresAt: aDay }] },
+  });
+  const BAN = `mutation ($appId: ID!, $reason: String, $expiresAt: String) {
+    banIdentity(appId: $appId, authMethod: "email", authValue: "ada@example.com", reason: $reason, expiresAt: $expiresAt) { reason expiresAt }
+  }`;
+  expect(await ask(BAN, { appId })).toEqual({ banIdentity: { reason: null, expiresAt: null } });
+  for (const [bad, says] of [
+    [{ reason: 'x'.repeat(501) }, 'reason: got'],
+    [{ reason: 'two\nlines' }, 'reason: got'],
+    [{ expiresAt: '2026-01-01' }, 'expiresAt: got'],
+    [{ expiresAt: '9999-12-31T23:59:59-12:00' }, 'expiresAt: got'],
+    [{ expiresAt: 'soon' }, 'expiresAt: got'],
+  ] as const) {
+    const refused = await graphql(BAN, { appId, ...bad });
+    expect(refused.errors?.[0]).toMatchObject({ message: expect.stringContaining(says) });
+    expect(codesOf(refused)).toEqual(['BAD_USER_INPUT']);
+  }
+});
