@@ -14,9 +14,10 @@ export function addOperatorCommands(program: Command, { define, list }: CommandC
     examples: ['operator add ada --role admin', 'operator add bob --role viewer'],
     takes: [
       new Argument('<NAME>', 'the name of the person in the audit trail'),
-      required('--role <ROLE>', 'viewer reads; support also removes and bans users; admin does everything').choices(
-        OPERATOR_ROLES,
-      ),
+      required(
+        '--role <ROLE>',
+        'viewer reads; support also edits, removes and bans users; admin does everything',
+      ).choices(OPERATOR_ROLES),
       jsonOption(),
     ],
     run: async ({ services, operator }, params: { name: string; role: OperatorRole }) => {

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { userFilter } from '../domain/filters.js';
-import { parseBanTerms, parseIdentity, snakeCase } from '../domain/identities.js';
+import { parseBanTerms, parseIdentity, parseUserChanges, snakeCase } from '../domain/identities.js';
 import type { OnConflict } from '../domain/import-format.js';
 import { COMMAND } from '../errors.js';
 import {
@@ -31,7 +31,9 @@ A ban has its own line:
    "reason":"spam","expires_at":null}}   (on one line; one that has ended is left out)`;
 
 export function addUserCommands(program: Command, context: CommandContext): void {
-  const user = program.command('user').description('find, import, export, remove, restore, purge and ban users');
+  const user = program
+    .command('user')
+    .description('find, import, export, change, remove, restore, purge and ban users');
   addLookupCommands(user, context);
   addInactiveCommand(user, context);
   addTransferCommands(user, context);
@@ -102,6 +104,31 @@ function addRemovalCommands(user: Command, { define }: CommandContext): void {
     print: ({ id }) => `Removed user ${id}.`,
   });
   define(user, {
+    name: 'user update',
+    description: 'change the login email or the external ID of a user, never the identity',
+    examples: [
+      'user update --project app_1 42 --external-id customer-7',
+      'user update --project app_1 42 --email ada@example.com --external-id ""',
+    ],
+    takes: [
+      userIdArgument(),
+      projectOption(),
+      option('--email <EMAIL>', 'the login email; "" takes it away'),
+      option('--external-id <ID>', 'the ID in your own system; "" takes it away'),
+      jsonOption(),
+    ],
+    params: (userId, { project, email, externalId }): UpdateParams => ({ project, userId, email, externalId }),
+    run: async ({ services, operator }, { project, userId, email, externalId }: UpdateParams) => {
+      const id = BigInt(userId);
+      const scope = await services.projects.getScope(project, operator);
+      const given = { email: email === '' ? null : email, externalId: externalId === '' ? null : externalId };
+      const changed = await services.users.updateUser(scope, id, parseUserChanges(given, snakeCase), null);
+      return { id: changed.id, email: changed.loginEmail, external_id: changed.externalId };
+    },
+    print: ({ id, email, external_id }) =>
+      `User ${id} has the email ${email ?? 'none'} and the external ID ${external_id ?? 'none'}.`,
+  });
+  define(user, {
     name: 'user restore',
     description: 'make a removed user current again, before a purge erases them',
     examples: ['user restore --project app_1 42'],
@@ -136,6 +163,13 @@ function addRemovalCommands(user: Command, { define }: CommandContext): void {
         ? `Erased ${counted(purged, 'removed user')}.`
         : `Would erase ${counted(would_purge, 'removed user')}. Nothing was erased.`,
   });
+}
+
+interface UpdateParams {
+  readonly project: string;
+  readonly userId: string;
+  readonly email?: string;
+  readonly externalId?: string;
 }
 
 interface ImportParams {

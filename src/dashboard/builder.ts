@@ -121,7 +121,7 @@ export const roleEnum = builder.enumType('OperatorRole', {
   description: 'What an operator may do.',
   values: valuesOf<OperatorRole>({
     viewer: 'Reads everything except secrets’ values, which no one can read.',
-    support: 'Also removes, restores and bans users.',
+    support: 'Also edits, removes, restores and bans users.',
     admin: 'Also changes projects, secrets and operators, and imports.',
   }),
 });

@@ -114,7 +114,8 @@ const nameArgument = required('A name for people, 1 to 200 characters on one lin
 /** How long a deletion is waited for. It goes on after that. */
 const DELETION_WAIT_MS = 4_000;
 
-async function openAgain({ services, operator }: DashboardContext, appId: string): Promise<OpenProject> {
+/** The project of a change that was done. */
+export async function openAgain({ services, operator }: DashboardContext, appId: string): Promise<OpenProject> {
   const project = await services.projects.openProject(appId, operator);
   if (project !== null) return project;
   throw new AppError('NOT_FOUND', 'The project has been deleted.');

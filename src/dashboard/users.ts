@@ -8,7 +8,7 @@ import {
   readUserFilter,
   userId,
 } from '../domain/filters.js';
-import { parseBanTerms } from '../domain/identities.js';
+import { camelCase, parseBanTerms, parseUserChanges } from '../domain/identities.js';
 import type { OpenProject, Permission, ProjectScope } from '../domain/projects.js';
 import type { Account, BanState, User, UserDetails } from '../domain/users.js';
 import { checksumAddress, parseAddress } from '../domain/wallets.js';
@@ -17,7 +17,7 @@ import { instantOrNull, orNull, required, withDefault } from '../graphql/shared.
 import { BAN_TERMS } from './bans.js';
 import { APP_ID, builder, type DashboardContext, loginMethodEnum, networkEnum, walletTypeEnum } from './builder.js';
 import { connectionType, DEFAULT_PAGE, MAX_PAGE, readLimit } from './paging.js';
-import { projectType } from './projects.js';
+import { openAgain, projectType } from './projects.js';
 
 /** A user with the project to which they belong, for the fields that ask for more. */
 export interface ProjectUser extends User {
@@ -412,6 +412,35 @@ for (const [name, { permission, description, act }] of Object.entries(ACTIONS)) 
     }),
   );
 }
+
+const updateInput = builder.inputType('UpdateUserInput', {
+  description: 'What to change of a user. An absent field stays as it is; null takes the value away.',
+  fields: (t) => ({
+    email: t.string({ description: 'The login email. Refused for a user who logs in by email.' }),
+    externalId: t.string({ description: "The user's ID in the caller's own system." }),
+  }),
+});
+
+builder.mutationField('updateUser', (t) =>
+  t.field({
+    type: userType,
+    description:
+      'Changes the login email or the external ID of a user. Needs SUPPORT. NOT_FOUND; BAD_USER_INPUT; CONFLICT if another user has the external ID.',
+    args: {
+      appId: t.arg.id(APP_ID),
+      id: t.arg.id(required('The user ID.')),
+      input: t.arg({ type: updateInput, required: true, description: 'What to change.' }),
+    },
+    resolve: async (_root, { appId, id, input }, context) => {
+      const { services, scopeOf, requestId } = context;
+      const scope = await scopeOf(appId);
+      scope.projectIdFor('edit');
+      const changes = parseUserChanges(input, camelCase);
+      const user = await services.users.updateUser(scope, parse(idArgument, id), changes, requestId);
+      return within(await openAgain(context, appId))(user);
+    },
+  }),
+);
 
 builder.mutationField('banUsers', (t) =>
   t.field({

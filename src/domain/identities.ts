@@ -254,8 +254,39 @@ export function isExternalId(text: string): boolean {
   );
 }
 
-export function externalIdTaken(): AppError {
-  return new AppError('CONFLICT', 'Another user of this project has this external ID.');
+/** `by` is the user who has it, where that is known. */
+export function externalIdTaken(by: number | null = null): AppError {
+  const who = by === null ? 'Another user' : `User ${by}`;
+  return new AppError('CONFLICT', `${who} of this project has this external ID.`);
+}
+
+/** What is changed of a user: an absent field stays, and null takes it away. */
+export interface UserChanges {
+  readonly loginEmail?: string | null;
+  readonly externalId?: string | null;
+}
+
+/** Changes as they arrive. BAD_USER_INPUT names the field of the caller. */
+export function parseUserChanges(
+  given: { readonly email?: string | null | undefined; readonly externalId?: string | null | undefined },
+  spelling: Spelling,
+): UserChanges {
+  const { email, externalId } = given;
+  if (email === undefined && externalId === undefined)
+    throw new AppError('BAD_USER_INPUT', `Nothing to change: expected email or ${spelling('external_id')}.`);
+  return {
+    ...(email !== undefined && { loginEmail: email === null ? null : requireEmail('email', email) }),
+    ...(externalId !== undefined && {
+      externalId: externalId === null ? null : requireExternalId(spelling('external_id'), externalId),
+    }),
+  };
+}
+
+export function emailIsIdentity(): AppError {
+  return new AppError(
+    'BAD_USER_INPUT',
+    'email: this user logs in by email, so the email is the identity, which never changes. Whoever has a new one registers anew.',
+  );
 }
 
 export function externalIdKept(): AppError {

@@ -21,13 +21,13 @@ export const THE_OPERATOR: Operator = { name: '', role: OperatorRole.admin };
 export const OPERATOR_ROLES: readonly OperatorRole[] = Object.values(OperatorRole);
 
 const VIEW: readonly Permission[] = [SecretScope.read, SecretScope.verify, 'inspect'];
-const SUPPORT: readonly Permission[] = [...VIEW, 'remove', 'restore', 'ban'];
+const SUPPORT: readonly Permission[] = [...VIEW, 'remove', 'restore', 'ban', 'edit'];
 
 /** What each role allows, in every project. Only `operate` also allows what concerns the whole service. */
 export const PERMISSIONS_OF_ROLE: Readonly<Record<OperatorRole, readonly Permission[]>> = {
   viewer: VIEW,
   support: SUPPORT,
-  admin: [...Object.values(SecretScope), 'inspect', 'remove', 'restore', 'ban', 'operate'],
+  admin: [...Object.values(SecretScope), 'inspect', 'remove', 'restore', 'ban', 'edit', 'operate'],
 };
 
 /** Throws FORBIDDEN unless the role of the operator has one of the permissions. */

@@ -10,9 +10,9 @@ export { AuditAction, SecretScope } from '../db/generated/prisma/enums.js';
 
 /**
  * What may be done in a project: what the scopes of a secret allow, or what only operators may do. By its role (domain/operators.ts)
- * an operator may inspect (secrets, bans, the audit trail, exports), remove users, restore them, ban, or operate, which is all else.
+ * an operator may inspect (secrets, bans, the audit trail, exports), remove users, restore them, ban, edit users, or operate, which is all else.
  */
-export type Permission = SecretScope | 'inspect' | 'remove' | 'restore' | 'ban' | 'operate';
+export type Permission = SecretScope | 'inspect' | 'remove' | 'restore' | 'ban' | 'edit' | 'operate';
 
 /** The name of an operator without a name in the audit trail. */
 export const OPERATOR = 'operator';
@@ -224,6 +224,7 @@ export const AUDIT_WORDS: Readonly<Record<AuditAction, string>> = {
   move: 'moved the project',
   add_document: 'registered a document',
   remove_document: 'removed a document',
+  update: 'changed a user',
 };
 export const AUDIT_ACTIONS = Object.keys(AUDIT_WORDS) as readonly AuditAction[];
 

@@ -1,12 +1,12 @@
 import { parse, userId } from '../domain/filters.js';
-import { camelCase, parseProfile } from '../domain/identities.js';
+import { camelCase, parseProfile, parseUserChanges } from '../domain/identities.js';
 import { INPUT_LIMITS, requireKey } from '../domain/input-limits.js';
 import type { User } from '../domain/users.js';
 import { costs } from '../engine/cost.js';
 import { builder, networkEnum, SURCHARGES } from './builder.js';
 import { userType } from './users.js';
 
-const removedId = userId('id');
+const idArgument = userId('id');
 
 /** Of the argument by which a mutation can be retried. */
 const KEY_DESCRIPTION =
@@ -28,9 +28,48 @@ builder.mutationField('deleteUser', (t) =>
     },
     extensions: costs({ surcharge: SURCHARGES.write }),
     resolve: async (_root, args, { scope, services, requestId }) => {
-      const id = parse(removedId, args.id);
+      const id = parse(idArgument, args.id);
       await services.users.removeUser(scope, id, requestId, requireKey('idempotencyKey', args.idempotencyKey));
       return { id: String(id) };
+    },
+  }),
+);
+
+const updateInput = builder.inputType('UpdateUserInput', {
+  description:
+    'What to change of a user. An absent field stays as it is; null takes the value away. One field at least.',
+  fields: (t) => ({
+    email: t.string({
+      description:
+        'The login email. Refused for a user who logs in by email, whose email is the identity. A later login that brings an email replaces it.',
+    }),
+    externalId: t.string({
+      description:
+        "The user's ID in your own system. A later login with another one fails. Fails with `CONFLICT` where another user has it.",
+    }),
+  }),
+});
+
+const updatePayload = builder.objectRef<{ user: User }>('UpdateUserPayload').implement({
+  description: 'The result of `updateUser`.',
+  fields: (t) => ({ user: t.expose('user', { type: userType, description: 'The user after the change.' }) }),
+});
+
+builder.mutationField('updateUser', (t) =>
+  t.field({
+    type: updatePayload,
+    description:
+      'Changes the login email or the external ID of a user, never the identity. Recorded in the audit trail, and in the feed as `USER_UPDATED`. Fails with `NOT_FOUND` where the project has no such user.',
+    args: {
+      id: t.arg.id({ required: true, description: 'The user ID.' }),
+      input: t.arg({ type: updateInput, required: true, description: 'What to change.' }),
+      idempotencyKey: t.arg.string({ description: KEY_DESCRIPTION }),
+    },
+    extensions: costs({ surcharge: SURCHARGES.write }),
+    resolve: async (_root, { id, input, idempotencyKey }, { scope, services, requestId }) => {
+      const key = requireKey('idempotencyKey', idempotencyKey);
+      const changes = parseUserChanges(input, camelCase);
+      return { user: await services.users.updateUser(scope, parse(idArgument, id), changes, requestId, key) };
     },
   }),
 );

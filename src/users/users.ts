@@ -3,7 +3,7 @@ import { createBatchedWrite } from '../db/batched-write.js';
 import type { Database } from '../db/database.js';
 import type { KeyedRead, Queryable } from '../db/statements.js';
 import { LARGEST_ID, type StateFilter, type UserFilter } from '../domain/filters.js';
-import type { Identity } from '../domain/identities.js';
+import { emailIsIdentity, externalIdTaken, type Identity, type UserChanges } from '../domain/identities.js';
 import type { ProjectScope } from '../domain/projects.js';
 import { type Account, noUser, type User, userWeight } from '../domain/users.js';
 import type { Address } from '../domain/wallets.js';
@@ -12,10 +12,11 @@ import { deleteOldKeys, repeatAnswer, retryOf } from '../projects/idempotency.js
 import { isKeyTaken } from '../projects/idempotency.sql.js';
 import { findUsersByExternalId, findUsersById, findUsersByIdentity } from './find-users.sql.js';
 import * as lists from './list-users.sql.js';
+import { findRegistered } from './logins.sql.js';
 import { createLookups, createPrefixSearch, createSearch, type Wanted } from './searches.js';
 import type { Totals } from './totals.js';
 import type { Total } from './totals.sql.js';
-import { findAccountsByUser, toAccounts, toUser, type UserRow, usersOf } from './user-columns.sql.js';
+import { findAccountsByUser, pickUser, toAccounts, toUser, type UserRow, usersOf } from './user-columns.sql.js';
 import * as writes from './write-users.sql.js';
 
 export type Users = ReturnType<typeof createUsers>;
@@ -219,6 +220,37 @@ export function createUsers(db: Database, totals: Totals) {
       if (earlier !== null) repeatAnswer(earlier);
       else if (!isRemoved) throw noUser(id);
       else totals.countChange(actor.projectId);
+    },
+
+    /**
+     * Changes the login email or the external ID of a user, who is returned without accounts. The identity never changes: BAD_USER_INPUT for the
+     * email of a user who logs in by it. NOT_FOUND; CONFLICT if another user has the external ID. A retry with the same key changes nothing.
+     */
+    async updateUser(
+      scope: ProjectScope,
+      id: bigint,
+      changes: UserChanges,
+      requestId: string | null,
+      key: string | null = null,
+    ): Promise<User> {
+      const actor = scope.actorFor('write', requestId, 'edit');
+      if (id > LARGEST_ID) throw noUser(id);
+      const retry = key === null ? null : retryOf(key, ['update', String(id), changes]);
+      const write = () => writes.updateUser(db, { projectId: actor.projectId, actor, id, changes, retry });
+      const row = await write()
+        // Another request with the key is done by now, so its answer is there.
+        .catch((error) => (isKeyTaken(error) ? write() : Promise.reject(error)))
+        .catch(writes.throwExternalIdError);
+      if (row.earlier !== null) {
+        repeatAnswer(row.earlier);
+        const user = await findRegistered(db, actor.projectId, Number(id));
+        if (user === null) throw noUser(id);
+        return user;
+      }
+      if (row.refusal === 'no user') throw noUser(id);
+      if (row.refusal === 'email is identity') throw emailIsIdentity();
+      if (row.refusal === 'external id taken') throw externalIdTaken(row.takenBy);
+      return pickUser(row);
     },
 
     /**

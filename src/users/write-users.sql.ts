@@ -1,10 +1,13 @@
 import type { KeyedRow } from '../db/batched-read.js';
 import { isUniqueViolation } from '../db/failures.js';
 import { keyedStatement, Prisma, type Queryable, SHORT_LOCK_LIMIT } from '../db/statements.js';
-import { externalIdKept, externalIdTaken } from '../domain/identities.js';
+import { externalIdKept, externalIdTaken, type UserChanges } from '../domain/identities.js';
 import type { Actor } from '../domain/projects.js';
+import type { User } from '../domain/users.js';
 import { insertAuditEntries } from '../projects/audit.sql.js';
 import { EARLIER, type Earlier, KEY_COLUMNS, type MaybeRetried, storeAnswers } from '../projects/idempotency.sql.js';
+import { currentUserBy, userById } from './find-users.sql.js';
+import { SHOWN_COLUMNS } from './user-columns.sql.js';
 
 /** A removal of a user. */
 export interface Removal extends MaybeRetried {
@@ -60,6 +63,79 @@ export function removeUsers(
   waits: boolean,
 ): Promise<KeyedRow<RemovalRow>[]> {
   return (waits ? patient : hasty)(db, removals);
+}
+
+/** A change of a user by a backend or an operator. */
+export interface Update extends MaybeRetried {
+  readonly projectId: number;
+  readonly actor: Actor;
+  readonly id: bigint;
+  readonly changes: UserChanges;
+}
+
+/** What became of it: why nothing was written, or the user as they are now. */
+export interface UpdateRow extends User {
+  readonly refusal: 'no user' | 'email is identity' | 'external id taken' | null;
+  readonly takenBy: number | null;
+  /** Of an earlier update with the same key, which has no other answer. */
+  readonly earlier: Earlier<null> | null;
+}
+
+const updateStatement = keyedStatement<Update, UpdateRow>(
+  {
+    project_id: ['int', ({ projectId }) => projectId],
+    id: ['bigint', ({ id }) => id],
+    actor: ['text', ({ actor }) => actor.actor],
+    request_id: ['text', ({ actor }) => actor.requestId],
+    sets_email: ['boolean', ({ changes }) => changes.loginEmail !== undefined],
+    login_email: ['text', ({ changes }) => changes.loginEmail],
+    sets_external_id: ['boolean', ({ changes }) => changes.externalId !== undefined],
+    external_id: ['text', ({ changes }) => changes.externalId],
+    ...KEY_COLUMNS,
+  },
+  (keys) => Prisma.sql`
+    WITH k AS MATERIALIZED (
+      SELECT k.*, ${EARLIER} AS earlier FROM ${keys}
+    ), had AS MATERIALIZED (
+      SELECT u.* FROM k CROSS JOIN LATERAL (${userById('k', 'id')} FOR NO KEY UPDATE) AS u WHERE u.deleted_at IS NULL
+    ), other AS (
+      SELECT other.id FROM k CROSS JOIN LATERAL (${currentUserBy('external_id')}) AS other WHERE other.id <> k.id
+    ), judged AS (
+      SELECT k.*, (SELECT id FROM other) AS taken_by, CASE
+        WHEN had.id IS NULL THEN 'no user'
+        WHEN k.sets_email AND had.auth_method = 'email' AND k.login_email IS DISTINCT FROM had.auth_value_key THEN 'email is identity'
+        WHEN EXISTS (SELECT FROM other) THEN 'external id taken'
+      END AS refusal,
+      concat_ws(' ',
+        CASE WHEN k.sets_email AND k.login_email IS DISTINCT FROM had.login_email THEN 'email' END,
+        CASE WHEN k.sets_external_id AND k.external_id IS DISTINCT FROM had.external_id THEN 'external_id' END
+      ) AS fields
+      FROM k LEFT JOIN had ON true
+    ), updated AS (
+      UPDATE users u SET
+        login_email = CASE WHEN judged.sets_email THEN judged.login_email ELSE u.login_email END,
+        external_id = CASE WHEN judged.sets_external_id THEN judged.external_id ELSE u.external_id END
+      FROM judged
+      WHERE u.project_id = judged.project_id AND u.id = judged.id
+        AND judged.refusal IS NULL AND judged.earlier IS NULL AND judged.fields <> ''
+      RETURNING u.*
+    ), audited AS (
+      INSERT INTO audit_log (project_id, actor, request_id, action, user_id, details)
+      SELECT judged.project_id, actor, request_id, 'update', updated.id, jsonb_build_object('fields', string_to_array(judged.fields, ' '))
+      FROM judged JOIN updated USING (id)
+    ), stored AS (
+      ${storeAnswers(Prisma.sql`'null'::jsonb`, Prisma.sql`(SELECT * FROM judged WHERE refusal IS NULL AND earlier IS NULL) AS k`)}
+    )
+    SELECT k.key_index::int AS "keyIndex", k.refusal, k.taken_by AS "takenBy", k.earlier, ${SHOWN_COLUMNS}
+    FROM judged k LEFT JOIN (
+      SELECT * FROM updated UNION ALL SELECT * FROM had WHERE NOT EXISTS (SELECT FROM updated)
+    ) AS u ON true`,
+);
+
+/** Changes a current user, with an audit entry, except where there is an earlier answer to the same key. Changes nothing that is so already. */
+export async function updateUser(db: Queryable, update: Update): Promise<UpdateRow> {
+  const [row] = await updateStatement(db, [update]);
+  return row as UpdateRow;
 }
 
 /** What became of a restoration. `takenBy` is the current user who has the identity or the external id now, if that user is known. */

@@ -98,6 +98,7 @@ describe('the exact number of statements per operation', () => {
       `{ verifyWallets(inputs: [{ address: "${ethereumAddress(0)}" }, { address: "x" }, { address: "${ethereumAddress(1)}", userId: 2 }]) { asOf verdict } }`,
     ],
     parseAddress: [0, `{ parseAddress(address: "${ethereumAddress(0)}") { network } }`],
+    updateUser: [1, 'mutation { updateUser(id: 3, input: { externalId: "x-4" }) { user { id } } }'],
     deleteUser: [1, 'mutation { deleteUser(id: 3) { id } }'],
     recordLogin: [
       1,

@@ -493,6 +493,7 @@ describe('roles', () => {
     unbanUsers: ['support', 'appId: $appId, ids: ["1"]', 'ok'],
     banIdentity: ['support', 'appId: $appId, authMethod: "google", authValue: "1"', 'createdAt'],
     unbanIdentity: ['support', 'appId: $appId, authMethod: "google", authValue: "1"'],
+    updateUser: ['support', 'appId: $appId, id: "1", input: { externalId: "x" }', 'id'],
     createProject: ['admin', 'name: "x"', 'appSecret'],
     renameProject: ['admin', 'appId: $appId, name: "x"', 'name'],
     disableProject: ['admin', 'appId: $appId', 'name'],

@@ -94,7 +94,7 @@ test('a session says who it is, and what the role can', async () => {
   const { me } = await viewer.ask(ME);
   expect(me).toMatchObject({ name: viewer.name, role: 'VIEWER', can: ['read', 'verify', 'inspect'], idleMinutes: 30 });
   const support = await logIn(app, 'support');
-  expect((await support.ask(ME)).me.can).toEqual(['read', 'verify', 'inspect', 'remove', 'restore', 'ban']);
+  expect((await support.ask(ME)).me.can).toEqual(['read', 'verify', 'inspect', 'remove', 'restore', 'ban', 'edit']);
   const admin = await logIn(app, 'admin');
   expect((await admin.ask(ME)).me.can).toContain('operate');
 });

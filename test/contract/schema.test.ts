@@ -119,6 +119,11 @@ test('the schema adds only accounts of a login, idempotency keys, emails, extern
     'AccountInput.publicKey': 'String!',
     'RecordLoginInput.accounts': '[AccountInput!]',
     'RecordLoginInput.externalId': 'String',
+    UpdateUserInput: 'GraphQLInputObjectType',
+    'UpdateUserInput.email': 'String',
+    'UpdateUserInput.externalId': 'String',
+    UpdateUserPayload: 'GraphQLObjectType',
+    'UpdateUserPayload.user': 'User!',
     'User.email': 'String',
     'User.externalId': 'String',
     'UserFilter.banned': 'Boolean',
@@ -138,6 +143,10 @@ test('the schema adds only accounts of a login, idempotency keys, emails, extern
     'UsersByPrefix.hasMore': 'Boolean!',
     'UsersByPrefix.users': '[User!]!',
     'Mutation.deleteUser(idempotencyKey)': 'String',
+    'Mutation.updateUser': 'UpdateUserPayload!',
+    'Mutation.updateUser(id)': 'ID!',
+    'Mutation.updateUser(idempotencyKey)': 'String',
+    'Mutation.updateUser(input)': 'UpdateUserInput!',
     'Mutation.recordLogin(idempotencyKey)': 'String',
   });
 });

@@ -104,6 +104,7 @@ const FIELDS: readonly [needs: Scope, query: () => string][] = [
   ['verify', () => `{ verifyWallets(inputs: [{ address: "${ethereumAddress(1)}" }]) { asOf } }`],
   ['changes', () => '{ changes { nodes { id } } }'],
   ['write', () => `mutation { ${LOGIN} }`],
+  ['write', () => `mutation { updateUser(id: ${userId}, input: { externalId: "A-1" }) { user { id } } }`],
 ];
 
 describe.each(FIELDS)('GraphQL: %s is needed for %s', (needs, query) => {

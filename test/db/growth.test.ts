@@ -437,6 +437,16 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
       const some = [ofUser(at.id, null), ofUser(at.id + 1, 'key 5'), ofUser(at.id + 2, 'another')];
       return each([some, ...some.map((one) => [one])], (removals) => writes.removeUsers(db, removals, at === SMALL));
     }),
+    updateUser: (db, at) =>
+      writes.updateUser(db, {
+        ...{
+          projectId: at.projectId,
+          actor: actor(at),
+          id: BigInt(at.id),
+          retry: { key: 'update', requestHash: 'aa' },
+        },
+        changes: { externalId: 'free' },
+      }),
     restoreUser: (db, at) => each([BigInt(ROWS + 5), BigInt(at.id)], (id) => writes.restoreUser(db, actor(at), id)),
   },
   'scan-users': {

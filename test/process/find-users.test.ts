@@ -228,3 +228,26 @@ test('user bans prints a page, its cursor and what a text finds', async () => {
     stderr: expect.stringContaining('after: got "x", expected a cursor'),
   });
 });
+
+test('user update changes the email and the external ID of a user, and takes them away', async () => {
+  const project = await createProject();
+  await addLines(
+    project,
+    { auth_method: 'google', auth_value: 'g-1', external_id: 'taken' },
+    { auth_method: 'google', auth_value: 'g-2' },
+  );
+  const [user] = await search(project, 'g-2');
+  const update = (...args: string[]) => run('user', 'update', ...inProject(project), String(user.id), ...args);
+  expect(await update('--email', 'Ada@Example.com', '--external-id', 'a-1')).toMatchObject({
+    ...{ code: 0, stdout: `User ${user.id} has the email ada@example.com and the external ID a-1.\n` },
+  });
+  expect(JSON.parse((await update('--email', '', '--json')).stdout)).toEqual({
+    ...{ id: user.id, email: null, external_id: 'a-1' },
+  });
+  expect(await update('--external-id', 'taken')).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('has this external ID'),
+  });
+  expect(await update()).toMatchObject({ code: 1, stderr: expect.stringContaining('expected email or external_id') });
+  expect((await search(project, 'a-1'))[0]).toMatchObject({ id: user.id, email: null });
+});

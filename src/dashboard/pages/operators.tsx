@@ -25,7 +25,7 @@ const LINK = graphql(
 type Role = VariablesOf<typeof ADD>['role'];
 const ROLES: Record<Role, string> = {
   VIEWER: 'viewer: reads everything',
-  SUPPORT: 'support: also removes, restores, bans and unbans users',
+  SUPPORT: 'support: also edits, removes, restores, bans and unbans users',
   ADMIN: 'admin: also projects, secrets, imports and operators',
 };
 

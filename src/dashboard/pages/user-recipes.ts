@@ -65,6 +65,24 @@ export const removalRecipe = (appId: string, id: string): Recipe => ({
   userdir: ['user', 'remove', '--project', appId, id],
 });
 
+export interface UserChanges {
+  readonly email?: string | null;
+  readonly externalId?: string | null;
+}
+
+export const updateRecipe = (appId: string, id: string, input: UserChanges): Recipe => ({
+  graphql: {
+    operation:
+      'mutation UpdateUser($id: ID!, $input: UpdateUserInput!) {\n  updateUser(id: $id, input: $input) { user { id email externalId } }\n}',
+    variables: { id, input },
+  },
+  userdir: [
+    ...['user', 'update', '--project', appId, id],
+    ...(input.email === undefined ? [] : ['--email', input.email ?? '']),
+    ...(input.externalId === undefined ? [] : ['--external-id', input.externalId ?? '']),
+  ],
+});
+
 export const banRecipe = (
   appId: string,
   change: 'ban' | 'unban',

@@ -1,14 +1,16 @@
+import { useSignal } from '@preact/signals';
 import { AUDIT_COLUMNS } from './audit.js';
 import { Until } from './ban-terms.js';
 import { ChangeBan } from './bans.js';
 import { BulkButton } from './bulk.js';
+import { FormDialog, TextField } from './form.js';
 import { formatNumber } from './format.js';
-import { graphql, may, type ResultOf, useQuery } from './graphql.js';
+import { graphql, may, type ResultOf, send, useQuery } from './graphql.js';
 import { paths } from './location.js';
 import { Button, Copy, CopyValue, Empty, Fact, State, Swatch, Time, Value } from './parts.js';
 import { Header, useTitle } from './screen.js';
 import { Answer, Table } from './table.js';
-import { userRecipe } from './user-recipes.js';
+import { type UserChanges, updateRecipe, userRecipe } from './user-recipes.js';
 import { namesOf } from './user-table.js';
 
 const USER = graphql(`
@@ -101,6 +103,7 @@ function Known({ appId, user }: OfUser) {
         }
         recipe={{ ...userRecipe(id), userdir: ['user', 'get', '--project', appId, id] }}
       >
+        {removedAt === null && may('edit') && <Button label="Edit…" opens={<EditUser appId={appId} user={user} />} />}
         {removedAt !== null && offer('restore')}
         {ban && may('ban') && (
           <Button
@@ -164,6 +167,57 @@ function Known({ appId, user }: OfUser) {
         />
       </section>
     </>
+  );
+}
+
+const UPDATE = graphql(`
+  mutation UpdateUser($appId: ID!, $id: ID!, $input: UpdateUserInput!) {
+    updateUser(appId: $appId, id: $id, input: $input) { id }
+  }
+`);
+
+/** What is typed into a field, if it is another value than the user has. */
+const changeOf = (field: keyof UserChanges, text: string, had: string | null): UserChanges =>
+  text.trim() === (had ?? '') ? {} : { [field]: text.trim() || null };
+
+/** What may be changed of a user. The identity is not among it. */
+function EditUser({ appId, user }: OfUser) {
+  const email = useSignal(user.email ?? '');
+  const externalId = useSignal(user.externalId ?? '');
+  const logsInByEmail = user.authMethod === 'email';
+  const input: UserChanges = {
+    ...(!logsInByEmail && changeOf('email', email.value, user.email)),
+    ...changeOf('externalId', externalId.value, user.externalId),
+  };
+  return (
+    <FormDialog
+      title={`Edit user ${user.id}`}
+      submit="Save"
+      work={() => send(UPDATE, { appId, id: user.id, input })}
+      recipe={updateRecipe(appId, user.id, input)}
+      done="The user is changed."
+      disabled={Object.keys(input).length === 0}
+    >
+      {logsInByEmail ? (
+        <p>
+          <Value>{user.authValue}</Value> is how this user logs in. An identity never changes: whoever has a new email
+          registers anew.
+        </p>
+      ) : (
+        <TextField
+          label="Login email"
+          hint="a later login that brings an email replaces it; empty: none"
+          text={email}
+          autocomplete="off"
+        />
+      )}
+      <TextField
+        label="External ID"
+        hint="the ID in your own system: logins that bring another one fail; empty: none"
+        text={externalId}
+        autocomplete="off"
+      />
+    </FormDialog>
   );
 }
 
