@@ -89,8 +89,9 @@ export function readChanges(db: Queryable, keys: readonly ChangesKey[]): Promise
 /** Those of the changes of a project that are kept. */
 export function findChanges(db: Queryable, projectId: number, ids: readonly number[]) {
   return db.query<Pick<ChangeRow, 'type' | 'userId' | 'fields' | 'at'> & { id: number }>(Prisma.sql`
-    SELECT c.id, c.type::text AS type, c.user_id AS "userId", c.fields, c.at FROM changes c
-    WHERE c.project_id = ${projectId}::int AND c.id = ANY (${ids}::bigint[])`);
+    SELECT c.id, c.type::text AS type, c.user_id AS "userId", c.fields, c.at
+    FROM unnest(${ids}::bigint[]) AS wanted(id)
+    CROSS JOIN LATERAL (SELECT * FROM changes c WHERE c.project_id = ${projectId}::int AND c.id = wanted.id LIMIT 1) AS c`);
 }
 
 /** The state of the feed. In a transaction, every change up to `published` is in its snapshot. */

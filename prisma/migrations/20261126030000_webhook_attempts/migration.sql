@@ -2,7 +2,7 @@
 -- place of the oldest, so that nothing has to be deleted. Releases before this one go on with the column "attempts", which this one ignores.
 
 -- step: attempts of webhooks and their tallies
--- locks: webhooks (ACCESS EXCLUSIVE), webhooks (SHARE ROW EXCLUSIVE)
+-- locks: webhooks (ACCESS EXCLUSIVE)
 ALTER TYPE "audit_action" ADD VALUE 'pause_webhook';
 ALTER TYPE "audit_action" ADD VALUE 'resume_webhook';
 ALTER TYPE "audit_action" ADD VALUE 'update_webhook';
