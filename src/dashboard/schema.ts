@@ -10,6 +10,7 @@ import './operators.js';
 import './projects.js';
 import './secrets.js';
 import './status.js';
+import './user-changes.js';
 import './users.js';
 import './webhooks.js';
 

@@ -43,7 +43,7 @@ export function Bans({ appId }: { appId: string }) {
       offers={may('ban') && <Button label="Ban an identity" class="primary" opens={<BanIdentity appId={appId} />} />}
       filter={
         <FilterForm>
-          <FilterInput label="Identity begins with" name="search" />
+          <FilterInput label="Identity contains" name="search" />
         </FilterForm>
       }
       query={query}

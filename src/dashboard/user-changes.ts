@@ -1,0 +1,147 @@
+import { parse, userId } from '../domain/filters.js';
+import { camelCase, parseBanTerms, parseUserChanges } from '../domain/identities.js';
+import type { Permission, ProjectScope } from '../domain/projects.js';
+import { AppError, fromUnknown } from '../errors.js';
+import { required } from '../graphql/shared.js';
+import { BAN_TERMS } from './bans.js';
+import { APP_ID, builder, type DashboardContext } from './builder.js';
+import { MAX_PAGE } from './paging.js';
+import { openAgain } from './projects.js';
+import { userType, within } from './users.js';
+
+/** What became of one of several users. */
+interface UserResult {
+  readonly id: string;
+  readonly failure: AppError | null;
+}
+
+const userResultType = builder.objectRef<UserResult>('UserResult').implement({
+  description: 'What became of one of several users. The others are independent of it.',
+  fields: (t) => ({
+    id: t.exposeID('id', { description: 'The user ID, as it was given.' }),
+    ok: t.boolean({ description: 'Whether it was done.', resolve: ({ failure }) => failure === null }),
+    code: t.string({
+      nullable: true,
+      description: 'Why it was not done, as a code such as `NOT_FOUND`.',
+      resolve: ({ failure }) => failure?.code,
+    }),
+    message: t.string({
+      nullable: true,
+      description: 'Why it was not done, in words.',
+      resolve: ({ failure }) => failure?.publicMessage,
+    }),
+  }),
+});
+
+type Act = (context: DashboardContext, scope: ProjectScope, id: bigint) => Promise<unknown>;
+
+const ACTIONS = {
+  removeUsers: {
+    permission: 'remove',
+    description: 'Removes users. They can be restored until they are erased.',
+    act: ({ services, requestId }, scope, id) => services.users.removeUser(scope, id, requestId),
+  },
+  restoreUsers: {
+    permission: 'restore',
+    description: 'Makes removed users current again.',
+    act: ({ services, requestId }, scope, id) => services.users.restoreUser(scope, id, requestId),
+  },
+  unbanUsers: {
+    permission: 'ban',
+    description: 'Lifts the bans of the identities of users.',
+    act: async ({ services: { logins }, requestId }, scope, id) =>
+      logins.unban(scope, await logins.identityOf(scope, id), requestId),
+  },
+} satisfies Record<string, { permission: Permission; description: string; act: Act }>;
+
+const idsArgument = userId('ids');
+const ONE_BY_ONE =
+  'Needs SUPPORT. One result for each id, in order; a failure of one does not undo the others. NOT_FOUND.';
+const IDS = required(`The user IDs, at most ${MAX_PAGE}.`);
+
+/** Does something to each of several users. */
+async function actOnEach(
+  context: DashboardContext,
+  { appId, ids, permission }: { appId: string; ids: readonly string[]; permission: Permission },
+  act: Act,
+): Promise<UserResult[]> {
+  (await context.scopeOf(appId)).projectIdFor(permission);
+  if (ids.length > MAX_PAGE)
+    throw new AppError('BAD_USER_INPUT', `ids: got ${ids.length}, expected at most ${MAX_PAGE}.`);
+  const parsed = ids.map((id) => parse(idsArgument, id));
+  const results: UserResult[] = [];
+  // One after the other, so that no other tenant waits for a hundred statements at once.
+  for (const [index, id] of parsed.entries()) {
+    // Each is a change of its own, so each asks again what the operator may do.
+    const acted = context.renew().then(async (now) => act(now, await now.scopeOf(appId), id));
+    const failure = await acted.then(
+      () => null,
+      (error: unknown) => fromUnknown(error),
+    );
+    if (failure?.code === 'INTERNAL_SERVER_ERROR') context.report(failure);
+    results.push({ id: ids[index] as string, failure });
+  }
+  return results;
+}
+
+for (const [name, { permission, description, act }] of Object.entries(ACTIONS)) {
+  builder.mutationField(name, (t) =>
+    t.field({
+      type: [userResultType],
+      description: `${description} ${ONE_BY_ONE}`,
+      args: { appId: t.arg.id(APP_ID), ids: t.arg.idList(IDS) },
+      resolve: (_root, given, context) => actOnEach(context, { ...given, permission }, act),
+    }),
+  );
+}
+
+const updateInput = builder.inputType('UpdateUserInput', {
+  description: 'What to change of a user. An absent field stays as it is; null takes the value away.',
+  fields: (t) => ({
+    email: t.string({ description: 'The login email. Refused for a user who logs in by email.' }),
+    externalId: t.string({ description: "The user's ID in the caller's own system." }),
+  }),
+});
+
+builder.mutationField('updateUser', (t) =>
+  t.field({
+    type: userType,
+    description:
+      'Changes the login email or the external ID of a user. Needs SUPPORT. NOT_FOUND; BAD_USER_INPUT; CONFLICT if another user has the external ID.',
+    args: {
+      appId: t.arg.id(APP_ID),
+      id: t.arg.id(required('The user ID.')),
+      input: t.arg({ type: updateInput, required: true, description: 'What to change.' }),
+    },
+    resolve: async (_root, { appId, id, input }, context) => {
+      const { services, scopeOf, requestId } = context;
+      const scope = await scopeOf(appId);
+      scope.projectIdFor('edit');
+      const changes = parseUserChanges(input, camelCase);
+      const user = await services.users.updateUser(scope, parse(userId('id'), id), changes, requestId);
+      return within(await openAgain(context, appId))(user);
+    },
+  }),
+);
+
+builder.mutationField('banUsers', (t) =>
+  t.field({
+    type: [userResultType],
+    description: `Bans the identities of users, who stay. Those that are banned get this reason and end instead. ${ONE_BY_ONE}`,
+    args: {
+      appId: t.arg.id(APP_ID),
+      ids: t.arg.idList(IDS),
+      reason: t.arg.string(BAN_TERMS.reason),
+      expiresAt: t.arg.string(BAN_TERMS.expiresAt),
+    },
+    resolve: (_root, { reason, expiresAt, ...given }, context) => {
+      const terms = parseBanTerms({ reason, end: expiresAt }, 'expiresAt');
+      return actOnEach(
+        context,
+        { ...given, permission: 'ban' },
+        async ({ services: { logins }, requestId }, scope, id) =>
+          logins.ban(scope, await logins.identityOf(scope, id), terms, requestId),
+      );
+    },
+  }),
+);
