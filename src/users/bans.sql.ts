@@ -1,4 +1,4 @@
-import { keyedStatement, Prisma, type Queryable } from '../db/statements.js';
+import { keyedStatement, Prisma, type Queryable, SHORT_LOCK_LIMIT } from '../db/statements.js';
 import type { Position } from '../domain/filters.js';
 import type { Ban, BanRecord, BanTerms, Identity, ListedBan } from '../domain/identities.js';
 import type { Actor } from '../domain/projects.js';
@@ -157,19 +157,36 @@ export const findBanned = keyedStatement<BannedKey, BanState>(
     CROSS JOIN LATERAL (${banOf('u', Prisma.sql`b.*`)}) AS b`,
 );
 
+/** The projects that have bans which have ended. Not one that is closed for a move: they move with it. */
+export async function listProjectsWithEndedBans(db: Queryable): Promise<number[]> {
+  const rows = await db.query<{ projectId: number }>(Prisma.sql`
+    WITH RECURSIVE concerned AS (
+      SELECT (${projectAfter(Prisma.sql`0`)}) AS project_id
+      UNION ALL
+      SELECT (${projectAfter(Prisma.sql`c.project_id`)}) FROM concerned c WHERE c.project_id IS NOT NULL
+    )
+    SELECT c.project_id AS "projectId" FROM concerned c
+    WHERE EXISTS (SELECT FROM bans b WHERE b.project_id = c.project_id AND b.expires_at <= now() OFFSET 0)
+      AND NOT EXISTS (SELECT FROM project_moves m WHERE m.project_id = c.project_id AND m.step <> 'copying' OFFSET 0)`);
+  return rows.map(({ projectId }) => projectId);
+}
+
+/** The first project after another one that has bans which end: one step in the index of those bans. */
+const projectAfter = (id: Prisma.Sql) => Prisma.sql`
+        SELECT b.project_id FROM bans b WHERE b.project_id > ${id} AND b.expires_at IS NOT NULL ORDER BY b.project_id LIMIT 1`;
+
 /**
- * Deletes up to `limit` bans of all projects that have ended, the longest ended first, which records each in the feed. Not those of a project
- * that is closed for a move: they move with it. Returns their number.
+ * Deletes up to `limit` bans of a project that have ended, the longest ended first, which records each in the feed. Returns their number. It waits
+ * only for a moment for a user who is locked (55P03).
  */
-export async function deleteEndedBans(db: Queryable, limit: number): Promise<number> {
+export async function deleteEndedBans(db: Queryable, projectId: number, limit: number): Promise<number> {
   const deleted = await db.query(Prisma.sql`
     DELETE FROM bans WHERE ctid = ANY (ARRAY(
-      SELECT b.ctid FROM bans b
-      WHERE b.expires_at <= now()
-        AND NOT EXISTS (SELECT FROM project_moves m WHERE m.project_id = b.project_id AND m.step <> 'copying')
+      SELECT b.ctid FROM ${SHORT_LOCK_LIMIT}, bans b
+      WHERE b.project_id = ${projectId}::int AND b.expires_at <= now()
       ORDER BY b.expires_at
       LIMIT ${limit}::bigint
-      FOR UPDATE SKIP LOCKED
+      FOR UPDATE OF b SKIP LOCKED
     ))
     RETURNING project_id`);
   return deleted.length;

@@ -1,27 +1,39 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createBackground, type OnFailure } from '../db/background.js';
 import type { Database } from '../db/database.js';
-import { inBatches } from '../db/statements.js';
-import { deleteEndedBans } from './bans.sql.js';
+import { isHeldUp } from '../db/failures.js';
+import { deleteEndedBans, listProjectsWithEndedBans } from './bans.sql.js';
 
 /** How soon the feed has the end of a ban. */
 const INTERVAL_MS = 2_000;
+/** How many bans of a project end in one transaction. */
+const AT_ONCE = 100;
 
 /**
  * Deletes the bans that have ended, which records their ends in the feed. No statement waits for it: each looks at the end of a ban itself. All
- * processes do it, and none deletes what another one is deleting.
+ * processes do it, and none deletes what another one is deleting. Each project has transactions of its own: one that holds its users locked,
+ * as an import does, is left for the next time, and no other project waits.
  */
 export function createEndedBans(db: Database, onFailure: OnFailure) {
   const inBackground = createBackground(onFailure);
   const stopped = new AbortController();
   let running: Promise<void> = Promise.resolve();
 
+  const { signal } = stopped;
+
+  async function deleteOf(projectId: number): Promise<void> {
+    try {
+      while (!signal.aborted && (await deleteEndedBans(db, projectId, AT_ONCE)) === AT_ONCE);
+    } catch (error) {
+      if (!isHeldUp(error)) throw error;
+    }
+  }
+
   async function run(): Promise<void> {
-    const { signal } = stopped;
     while (!signal.aborted) {
-      await inBackground('Deleting bans that have ended', () =>
-        inBatches((limit) => deleteEndedBans(db, limit), signal),
-      );
+      await inBackground('Deleting bans that have ended', async () => {
+        for (const projectId of await listProjectsWithEndedBans(db)) await deleteOf(projectId);
+      });
       await sleep(INTERVAL_MS, undefined, { signal, ref: false }).catch(() => undefined);
     }
   }

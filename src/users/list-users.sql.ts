@@ -316,7 +316,8 @@ export function scanUserWindows(db: Queryable, keys: readonly ScanKey[]): Promis
 
 /** The conditions of a state on `u`, each with its AND. A user without a login counts from the registration on. */
 function stateIs({ lastLoginBefore, lastLoginAfter, banned }: StateFilter): Prisma.Sql {
-  const isBanned = Prisma.sql`EXISTS (${banOf('u', Prisma.empty)})`;
+  // OFFSET 0, so that it is looked up for each user and the bans of all projects are not hashed.
+  const isBanned = Prisma.sql`EXISTS (${banOf('u', Prisma.empty)} OFFSET 0)`;
   return Prisma.sql`
     ${lastLoginBefore === null ? Prisma.empty : Prisma.sql`AND coalesce(u.last_login, u.created_at) < ${lastLoginBefore}::timestamptz`}
     ${lastLoginAfter === null ? Prisma.empty : Prisma.sql`AND u.last_login >= ${lastLoginAfter}::timestamptz`}

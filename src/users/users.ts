@@ -96,15 +96,27 @@ export function createUsers(db: Database, totals: Totals) {
     return id > LARGEST_ID ? null : byId({ projectId, id, withAccounts });
   }
 
+  const changesOf = ({ projectId, id, retry }: writes.Removal | writes.Update) => [
+    `${projectId} user ${id}`,
+    ...(retry ? [`${projectId} key ${retry.key}`] : []),
+  ];
+
   const remove = createBatchedWrite<writes.Removal, writes.RemovalRow>({
     name: 'removals',
-    changes: ({ projectId, id, retry }) => [
-      `${projectId} user ${id}`,
-      ...(retry ? [`${projectId} key ${retry.key}`] : []),
-    ],
+    changes: changesOf,
     groupKey: ({ projectId }) => projectId,
     weigh: () => 1,
     write: (removals, isAlone) => writeRemovals(db, removals, isAlone),
+    isCrossed: isKeyTaken,
+  });
+
+  /** Each by a statement of its own: they are rare. Those that meet a lock are as few at a time as other writes. */
+  const update = createBatchedWrite<writes.Update, writes.UpdateRow>({
+    name: 'updates',
+    changes: changesOf,
+    groupKey: ({ projectId, id }) => `${projectId} ${id}`,
+    weigh: () => 1,
+    write: async ([one], isAlone) => [await writes.updateUser(db, one as writes.Update, isAlone)],
     isCrossed: isKeyTaken,
   });
 
@@ -236,11 +248,9 @@ export function createUsers(db: Database, totals: Totals) {
       const actor = scope.actorFor('write', requestId, 'edit');
       if (id > LARGEST_ID) throw noUser(id);
       const retry = key === null ? null : retryOf(key, ['update', String(id), changes]);
-      const write = () => writes.updateUser(db, { projectId: actor.projectId, actor, id, changes, retry });
-      const row = await write()
-        // Another request with the key is done by now, so its answer is there.
-        .catch((error) => (isKeyTaken(error) ? write() : Promise.reject(error)))
-        .catch(writes.throwExternalIdError);
+      const row = await update({ projectId: actor.projectId, actor, id, changes, retry }).catch(
+        writes.throwExternalIdError,
+      );
       if (row.earlier !== null) {
         repeatAnswer(row.earlier);
         const user = await findRegistered(db, actor.projectId, Number(id));

@@ -81,21 +81,22 @@ export interface UpdateRow extends User {
   readonly earlier: Earlier<null> | null;
 }
 
-const updateStatement = keyedStatement<Update, UpdateRow>(
-  {
-    project_id: ['int', ({ projectId }) => projectId],
-    id: ['bigint', ({ id }) => id],
-    actor: ['text', ({ actor }) => actor.actor],
-    request_id: ['text', ({ actor }) => actor.requestId],
-    sets_email: ['boolean', ({ changes }) => changes.loginEmail !== undefined],
-    login_email: ['text', ({ changes }) => changes.loginEmail],
-    sets_external_id: ['boolean', ({ changes }) => changes.externalId !== undefined],
-    external_id: ['text', ({ changes }) => changes.externalId],
-    ...KEY_COLUMNS,
-  },
-  (keys) => Prisma.sql`
+const updateStatement = (waits: boolean) =>
+  keyedStatement<Update, UpdateRow>(
+    {
+      project_id: ['int', ({ projectId }) => projectId],
+      id: ['bigint', ({ id }) => id],
+      actor: ['text', ({ actor }) => actor.actor],
+      request_id: ['text', ({ actor }) => actor.requestId],
+      sets_email: ['boolean', ({ changes }) => changes.loginEmail !== undefined],
+      login_email: ['text', ({ changes }) => changes.loginEmail],
+      sets_external_id: ['boolean', ({ changes }) => changes.externalId !== undefined],
+      external_id: ['text', ({ changes }) => changes.externalId],
+      ...KEY_COLUMNS,
+    },
+    (keys) => Prisma.sql`
     WITH k AS MATERIALIZED (
-      SELECT k.*, ${EARLIER} AS earlier FROM ${keys}
+      SELECT k.*, ${EARLIER} AS earlier FROM ${waits ? keys : Prisma.sql`${SHORT_LOCK_LIMIT}, ${keys}`}
     ), had AS MATERIALIZED (
       SELECT u.* FROM k CROSS JOIN LATERAL (${userById('k', 'id')} FOR NO KEY UPDATE) AS u WHERE u.deleted_at IS NULL
     ), other AS (
@@ -130,11 +131,17 @@ const updateStatement = keyedStatement<Update, UpdateRow>(
     FROM judged k LEFT JOIN (
       SELECT * FROM updated UNION ALL SELECT * FROM had WHERE NOT EXISTS (SELECT FROM updated)
     ) AS u ON true`,
-);
+  );
 
-/** Changes a current user, with an audit entry, except where there is an earlier answer to the same key. Changes nothing that is so already. */
-export async function updateUser(db: Queryable, update: Update): Promise<UpdateRow> {
-  const [row] = await updateStatement(db, [update]);
+const hastyUpdate = updateStatement(false);
+const patientUpdate = updateStatement(true);
+
+/**
+ * Changes a current user, with an audit entry, except where there is an earlier answer to the same key. Changes nothing that is so already. Unless
+ * it `waits`, it waits for a lock only for a moment (55P03).
+ */
+export async function updateUser(db: Queryable, update: Update, waits: boolean): Promise<UpdateRow> {
+  const [row] = await (waits ? patientUpdate : hastyUpdate)(db, [update]);
   return row as UpdateRow;
 }
 

@@ -1,6 +1,6 @@
-import { expect, test } from 'vitest';
+import { expect, inject, test } from 'vitest';
 import { camelCase, parseBanTerms, parseIdentity } from '#dist/domain/identities.js';
-import { deleteEndedBans } from '#dist/users/bans.sql.js';
+import { deleteEndedBans, listProjectsWithEndedBans } from '#dist/users/bans.sql.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { logIn } from '../support/dashboard.js';
 import { codesOf } from '../support/graphql.js';
@@ -23,6 +23,9 @@ const unban = async (project: TestProject, authValue: string) =>
 /** Turns the clock to the end of a ban, for this ban. */
 const end = (authValue: string) =>
   app.context.db.pool.query('UPDATE bans SET expires_at = now() WHERE auth_value_key = $1', [authValue]);
+const idOf = async ({ appId }: TestProject) =>
+  (await app.context.services.projects.getScope(appId)).projectIdFor('inspect');
+const deleteEnded = async (project: TestProject) => deleteEndedBans(app.context.db, await idOf(project), 1_000);
 const rowsOf = async (authValue: string) =>
   (await app.context.db.pool.query('SELECT reason FROM bans WHERE auth_value_key = $1', [authValue])).rows;
 const logInAs = async (project: TestProject, authValue: string, more: Json = {}) => {
@@ -115,14 +118,37 @@ test('the end of a ban is in the feed once, also when several processes look for
   await ban(project, 'stays@example.com', 'spam', aDay);
   await end('ended-1@example.com');
   await end('ended-2@example.com');
-  const { db } = app.context;
-  const deleted = await Promise.all([1, 2, 3].map(() => deleteEndedBans(db, 1_000)));
-  expect(deleted.reduce((sum, count) => sum + count, 0)).toBeGreaterThanOrEqual(2);
+  const deleted = await Promise.all([1, 2, 3].map(() => deleteEnded(project)));
+  expect(deleted.reduce((sum, count) => sum + count, 0)).toBe(2);
   const { changes, bans } = await read(project);
   const unbanned = changes.nodes.filter(({ type }: Json) => type === 'IDENTITY_UNBANNED');
   expect(unbanned.map(({ userId }: Json) => userId === null)).toEqual([false, true]);
   expect(bans.nodes).toHaveLength(2);
-  expect(await deleteEndedBans(db, 1_000)).toBe(0);
+  expect(await deleteEnded(project)).toBe(0);
+});
+
+test.runIf(inject('engine') === 'postgres')('a user who is locked delays the ends of no other project', async () => {
+  const [held, other] = [await app.createProject(), await app.createProject()];
+  for (const project of [held, other]) {
+    const name = `held-${project.appId}@example.com`;
+    await project.addUsers({ auth_method: 'email', auth_value: name });
+    await ban(project, name, 'spam', anHour);
+    await end(name);
+  }
+  const { db } = app.context;
+  expect(await listProjectsWithEndedBans(db)).toEqual(expect.arrayContaining([await idOf(held), await idOf(other)]));
+  const client = await db.pool.connect();
+  try {
+    await client.query('BEGIN');
+    await client.query('SELECT FROM users WHERE project_id = $1 FOR UPDATE', [await idOf(held)]);
+    await expect(deleteEnded(held)).rejects.toThrow();
+    expect(await deleteEnded(other)).toBe(1);
+  } finally {
+    await client.query('ROLLBACK');
+    client.release();
+  }
+  expect(await deleteEnded(held)).toBe(1);
+  expect(await listProjectsWithEndedBans(db)).not.toContain(await idOf(held));
 });
 
 test('who is banned again after the end was unbanned in between; an unban after the end changes nothing', async () => {
@@ -135,7 +161,7 @@ test('who is banned again after the end was unbanned in between; an unban after 
   expect(again).toMatchObject({ reason: 'spam', expiresAt: aDay });
   expect(typesOf(await read(project))).toEqual(['IDENTITY_BANNED', 'IDENTITY_UNBANNED', 'IDENTITY_BANNED']);
   expect(await logInAs(project, 'again@example.com')).toBe('BANNED');
-  await deleteEndedBans(app.context.db, 1_000);
+  await deleteEnded(project);
   await unban(project, 'again@example.com');
   expect(typesOf(await read(project)).slice(3)).toEqual(['IDENTITY_UNBANNED']);
 });

@@ -38,7 +38,15 @@ const LINES: readonly Json[] = [
     accounts: [{ network: 'stellar', public_key: stellarAddress(2) }],
   },
   { auth_method: 'wallet', auth_value: stellarAddress(3), created_at: '2023-01-02' },
-  { ban: { auth_method: 'email', auth_value: 'Eve@Example.com', created_at: '2025-03-04T05:06:07.089Z' } },
+  {
+    ban: {
+      auth_method: 'email',
+      auth_value: 'Eve@Example.com',
+      created_at: '2025-03-04T05:06:07.089Z',
+      reason: 'Spam',
+      expires_at: '2999-03-04T05:06:07.089Z',
+    },
+  },
   { ban: { auth_method: 'passkey', auth_value: 'Key', created_at: '2024-03-04T05:06:07.089Z' } },
 ];
 

@@ -156,8 +156,10 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     ),
   },
   bans: {
+    // One step for each project that has bans which end.
+    listProjectsWithEndedBans: about(100, (db) => bans.listProjectsWithEndedBans(db)),
     deleteBan: (db, at) => bans.deleteBan(db, actor(at), identity(at)),
-    deleteEndedBans: (db) => bans.deleteEndedBans(db, 20),
+    deleteEndedBans: (db, { projectId }) => bans.deleteEndedBans(db, projectId, 20),
     exportBans: (db, { projectId }) =>
       each([null, { authMethod: 'github', authValue: 'u5', authValueKey: 'u5' }], (after) =>
         bans.exportBans(db, projectId, after, 50),
@@ -438,15 +440,19 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
       return each([some, ...some.map((one) => [one])], (removals) => writes.removeUsers(db, removals, at === SMALL));
     }),
     updateUser: (db, at) =>
-      writes.updateUser(db, {
-        ...{
-          projectId: at.projectId,
-          actor: actor(at),
-          id: BigInt(at.id),
-          retry: { key: 'update', requestHash: 'aa' },
+      writes.updateUser(
+        db,
+        {
+          ...{
+            projectId: at.projectId,
+            actor: actor(at),
+            id: BigInt(at.id),
+            retry: { key: 'update', requestHash: 'aa' },
+          },
+          changes: { externalId: 'free' },
         },
-        changes: { externalId: 'free' },
-      }),
+        at === SMALL,
+      ),
     restoreUser: (db, at) => each([BigInt(ROWS + 5), BigInt(at.id)], (id) => writes.restoreUser(db, actor(at), id)),
   },
   'scan-users': {

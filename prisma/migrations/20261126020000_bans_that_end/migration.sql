@@ -6,7 +6,7 @@
 ALTER TABLE bans ADD COLUMN reason text, ADD COLUMN expires_at timestamptz(3);
 
 -- step without a transaction: makes the index of bans that end
-CREATE INDEX CONCURRENTLY IF NOT EXISTS bans_expires_at_idx ON bans (expires_at) WHERE (expires_at IS NOT NULL);
+CREATE INDEX CONCURRENTLY IF NOT EXISTS bans_expires_at_idx ON bans (project_id, expires_at) WHERE (expires_at IS NOT NULL);
 
 -- step: a ban in the place of one that has ended is a new ban
 -- As in 20261124030000_one_plan. Users are locked in the order in which logins lock them.
@@ -26,17 +26,25 @@ BEGIN
     ELSE
         PERFORM record_ban('identity.unbanned', b.project_id, b.auth_method, b.auth_value_key)
         FROM (
-            (
-                SELECT project_id, auth_method, auth_value_key FROM old_bans
-                EXCEPT SELECT project_id, auth_method, auth_value_key FROM new_bans
-            )
-            UNION
-            SELECT project_id, auth_method, auth_value_key FROM old_bans WHERE expires_at <= now()
+            SELECT * FROM (
+                (
+                    SELECT project_id, auth_method, auth_value_key FROM old_bans
+                    EXCEPT SELECT project_id, auth_method, auth_value_key FROM new_bans
+                )
+                UNION
+                SELECT project_id, auth_method, auth_value_key FROM old_bans WHERE expires_at <= now()
+            ) AS ended
+            ORDER BY project_id, auth_method, auth_value_key
+            OFFSET 0
         ) AS b;
         PERFORM record_ban('identity.banned', b.project_id, b.auth_method, b.auth_value_key)
         FROM (
-            SELECT project_id, auth_method, auth_value_key FROM new_bans
-            EXCEPT SELECT project_id, auth_method, auth_value_key FROM old_bans WHERE (expires_at <= now()) IS NOT TRUE
+            SELECT * FROM (
+                SELECT project_id, auth_method, auth_value_key FROM new_bans
+                EXCEPT SELECT project_id, auth_method, auth_value_key FROM old_bans WHERE (expires_at <= now()) IS NOT TRUE
+            ) AS begun
+            ORDER BY project_id, auth_method, auth_value_key
+            OFFSET 0
         ) AS b;
     END IF;
     RETURN NULL;
