@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
 import type { Json } from '../support/app.js';
 import { type Credentials, type RunningServer, recordLogin, startServer, userdirJson } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
@@ -24,9 +24,11 @@ describe.runIf(inject('engine') === 'postgres')('on PostgreSQL', () => {
     receiver = await startReceiver();
     database = await copyTemplate();
     settings = { ...database.env, DEMO: 'off', LOG_LEVEL: 'warn', WEBHOOKS_ALLOW_PRIVATE: 'on' };
-    project = await userdirJson(settings, ['project', 'create', '--name', 'Test']);
     admin = new pg.Client(database.env['DATABASE_URL']);
     await admin.connect();
+  });
+  beforeEach(async () => {
+    project = await userdirJson(settings, ['project', 'create', '--name', 'Test']);
   });
   afterAll(async () => {
     const { rows } = await admin.query(`SELECT FROM pg_roles WHERE rolname = '${role}'`);

@@ -215,11 +215,12 @@ describe.runIf(inject('engine') === 'embedded' && hasPostgres)('of a PostgreSQL 
     await present(certificate);
     const settings = { DATABASE_URL: urlWithTls('tls', query) };
     const found = `the certificate of the server ${fault}`;
-    expect(await examine(settings)).toEqual({ found, advice: expect.stringContaining(advice) });
+    const finding = await examine(settings);
+    expect(finding).toEqual({ found, advice: expect.stringContaining(advice) });
     // Every other command says it too, and the service does not listen before.
     const { code, stdout, stderr } = await userdir({ ...settings, PORT: '0' }, ['serve']);
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
-    expect(stderr).toContain(`userdir: ${found}\n`);
+    expect(stderr).toContain(`userdir: ${found}. ${finding.advice}\n`);
     expect(stderr).not.toMatch(/listening/i);
   });
 

@@ -67,7 +67,10 @@ test('a disabled project refuses its credentials and keeps its data, until it is
   // Only who has a right secret is told.
   expect(await answer({ ...project, app_secret: 'wrong' })).toMatchObject({ status: 401, code: 'UNAUTHENTICATED' });
   const graphql = await call(url(), project, '/graphql', { method: 'POST', body: '{"query":"{ userCount }"}' });
-  expect([graphql.status, graphql.body.errors[0].extensions]).toEqual([403, { code: 'PROJECT_DISABLED' }]);
+  expect([graphql.status, graphql.body.errors[0].extensions]).toEqual([
+    403,
+    { code: 'PROJECT_DISABLED', docs: '/docs/errors#PROJECT_DISABLED' },
+  ]);
   expect(await status(other)).toBe(200);
 
   // The operator goes on, and a second time changes nothing.

@@ -121,6 +121,12 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('between two data
          INSERT INTO webhooks (project_id, url, description, types, place, timeline, status, reason)
          SELECT ${project.id}, 'https://example.com', '', '{}', published, timeline, 'disabled', 'A test.' FROM changes_feed
          RETURNING project_id, id
+       ), attempts AS (
+         INSERT INTO webhook_attempts (project_id, webhook_id, ok, slot, number, at, message, type, ms, resent)
+         SELECT project_id, id, true, 1, 1, now(), '1', 'user.created', 5, false FROM made
+       ), hours AS (
+         INSERT INTO webhook_hours (project_id, webhook_id, slot, hour, accepted, failed)
+         SELECT project_id, id, 7, date_trunc('hour', now()), 1, 0 FROM made
        ) INSERT INTO webhook_secrets (project_id, webhook_id, secret) SELECT project_id, id, '\\x${'ab'.repeat(32)}' FROM made`,
     );
     // A crowded day has slices, and old changes are deleted.

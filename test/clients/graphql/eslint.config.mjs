@@ -34,7 +34,7 @@ const EXCEPTIONS = {
     'error',
     {
       exceptions: {
-        types: ['AddressReport', 'Ban', 'PageInfo', 'UserPage', 'WalletVerdict', 'WalletVerification'],
+        types: ['AddressReport', 'Ban', 'PageInfo', 'UserPage', 'UsersByPrefix', 'WalletVerdict', 'WalletVerification'],
         suffixes: ['Payload', 'Connection', 'Edge'],
       },
     },
