@@ -1,5 +1,5 @@
 import { Argument, type Command } from 'commander';
-import { type Position, userFilter } from '../domain/filters.js';
+import { METHODS_BY_PREFIX, MOST_BY_PREFIX, type Position, userFilter } from '../domain/filters.js';
 import { parseIdentity, snakeCase } from '../domain/identities.js';
 import { noUser, type User, type UserDetails } from '../domain/users.js';
 import {
@@ -42,7 +42,7 @@ export function addLookupCommands(user: Command, { define, list }: CommandContex
       option('--value <VALUE>', 'the login email, the address, or the ID at the provider or of the passkey'),
       option(
         '--prefix <TEXT>',
-        'users whose email, ID at a provider or external ID begins with this, the first 50 in alphabetical order',
+        `users whose email, ID at a provider or external ID begins with this, the first ${MOST_BY_PREFIX} in alphabetical order; of IDs, under the first ${METHODS_BY_PREFIX} methods`,
       ),
       option('--removed', 'removed users who are not erased yet, the last 100'),
       jsonOption(),
@@ -199,7 +199,12 @@ async function searchUsers(
     return (await users.searchIdentity(scope, identity, removed)).map(toJson);
   }
   const found = await users.searchPrefix(scope, prefix);
-  if (found.hasMore) io.notice(`There are more than ${found.users.length} users. A longer beginning finds fewer.`);
+  if (found.users.length === MOST_BY_PREFIX && found.hasMore)
+    io.notice(`There may be more than ${MOST_BY_PREFIX} users. A longer beginning finds fewer.`);
+  else if (found.hasMore)
+    io.notice(
+      `Only IDs of the first ${METHODS_BY_PREFIX} login methods were searched. Others are found by --method and --value.`,
+    );
   return found.users.map(toJson);
 }
 

@@ -2,6 +2,8 @@ import type { Services } from '../context.js';
 import {
   cursor,
   encodeCursor,
+  METHODS_BY_PREFIX,
+  MOST_BY_PREFIX,
   type Position,
   parse,
   readStateFilter,
@@ -177,7 +179,9 @@ const usersByPrefixType = builder.objectRef<{ nodes: ProjectUser[]; hasMore: boo
   description: 'The first users who were found by the beginning of a text.',
   fields: (t) => ({
     nodes: t.field({ type: [userType], description: 'The users, each once.', resolve: ({ nodes }) => nodes }),
-    hasMore: t.exposeBoolean('hasMore', { description: 'Whether there are more.' }),
+    hasMore: t.exposeBoolean('hasMore', {
+      description: `Whether there are more, or may be, because the project has more than ${METHODS_BY_PREFIX} login methods.`,
+    }),
   }),
 });
 
@@ -253,8 +257,7 @@ builder.objectFields(projectType, (t) => ({
   }),
   usersByPrefix: t.field({
     type: usersByPrefixType,
-    description:
-      'The first 50 current users whose login email, value of an identity or external ID begins with a text, in alphabetical order of what begins so.',
+    description: `The first ${MOST_BY_PREFIX} current users whose login email, value of an identity or external ID begins with a text, in alphabetical order of what begins so. It looks at the identities of the first ${METHODS_BY_PREFIX} login methods, in alphabetical order.`,
     args: { prefix: t.arg.string(required('The beginning. Emails begin with it in any case, IDs exactly.')) },
     resolve: async (project, { prefix }, { services }) => {
       const { users, hasMore } = await services.users.searchPrefix(project.scope, prefix);

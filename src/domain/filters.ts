@@ -33,8 +33,9 @@ export const LATEST = new Date('9999-12-31T23:59:59.999Z');
 /** The largest id that the database assigns, and the largest that is exact in JSON. */
 export const LARGEST_ID = BigInt(Number.MAX_SAFE_INTEGER);
 export const PAGE_SIZE = { default: 10, max: 100 } as const;
-/** How many users a search by the beginning of a text finds. */
+/** How many users a search by the beginning of a text finds, and in how many login methods it looks at identities. */
 export const MOST_BY_PREFIX = 50;
+export const METHODS_BY_PREFIX = 10;
 
 const LOGIN_METHODS = Object.values(LoginMethod);
 const DATE_FORM = 'a date (2026-01-31) or an RFC 3339 date-time (2026-01-31T12:00:00Z)';

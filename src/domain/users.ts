@@ -143,7 +143,7 @@ export type ExportedUser = LineOf<AsRead<UserModel>> & {
 /** The first users who were found by the beginning of a text, in alphabetical order of what begins so. */
 export interface Beginning<Found> {
   readonly users: Found[];
-  /** Whether there are more. */
+  /** Whether there are more, or may be under login methods that were not searched (METHODS_BY_PREFIX). */
   readonly hasMore: boolean;
 }
 

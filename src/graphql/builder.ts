@@ -92,8 +92,8 @@ export const { loginMethodEnum, networkEnum, walletTypeEnum, changeTypeEnum } = 
 export const SURCHARGES = {
   /** An index is searched. */
   search: 10,
-  /** The beginning of a text is searched in an index for each way to find a user. */
-  prefix: 50,
+  /** The beginning of a text is searched in an index for each way to find a user: up to METHODS_BY_PREFIX methods, and two columns. */
+  prefix: 150,
   /** A row is written, in a transaction of its own. */
   write: 100,
   /** An exact total is read. */

@@ -1,5 +1,5 @@
 import type { GraphQLResolveInfo } from 'graphql';
-import { MOST_BY_PREFIX, PAGE_SIZE, parse, userId } from '../domain/filters.js';
+import { METHODS_BY_PREFIX, MOST_BY_PREFIX, PAGE_SIZE, parse, userId } from '../domain/filters.js';
 import { camelCase, MAX_ACCOUNTS, parseIdentity, requireEmail, requireExternalId } from '../domain/identities.js';
 import type { Beginning, User } from '../domain/users.js';
 import { requireAddress } from '../domain/wallets.js';
@@ -88,7 +88,9 @@ const usersByPrefixType = builder.objectRef<Beginning<User>>('UsersByPrefix').im
   description: 'The first users who were found by the beginning of a text.',
   fields: (t) => ({
     users: t.expose('users', { type: [userType], description: 'The users, each once.' }),
-    hasMore: t.exposeBoolean('hasMore', { description: 'Whether more users were found than `first`.' }),
+    hasMore: t.exposeBoolean('hasMore', {
+      description: `Whether there are more users than \`first\`, or may be, because the project has more than ${METHODS_BY_PREFIX} login methods.`,
+    }),
   }),
 });
 
@@ -221,8 +223,7 @@ builder.queryFields((t) => ({
   }),
   usersByPrefix: t.field({
     type: usersByPrefixType,
-    description:
-      'Current users whose login email, `authValue` or external ID begins with a text, in alphabetical order of what begins so: for a search box that proposes users while one types. A user whose ID is known is found by `user`, whoever is known by a whole value by `searchUsers` or `findUser`.',
+    description: `Current users whose login email, \`authValue\` or external ID begins with a text, in alphabetical order of what begins so: for a search box that proposes users while one types. It looks at the \`authValue\` of the first ${METHODS_BY_PREFIX} login methods of the project, in alphabetical order. A user whose ID is known is found by \`user\`, whoever is known by a whole value by \`searchUsers\` or \`findUser\`.`,
     args: {
       prefix: t.arg.string(
         required(

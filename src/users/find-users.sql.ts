@@ -1,6 +1,6 @@
 import type { KeyedRow } from '../db/batched-read.js';
 import { type KeyColumns, type KeyedRead, keyedStatement, Prisma, type Queryable } from '../db/statements.js';
-import { LARGEST_ID, type Position } from '../domain/filters.js';
+import { LARGEST_ID, METHODS_BY_PREFIX, type Position } from '../domain/filters.js';
 import { endOfPrefix, type Identity, type Prefix } from '../domain/identities.js';
 import type { UserDetails } from '../domain/users.js';
 import {
@@ -224,9 +224,6 @@ export async function findIdsByValue(db: Queryable, projectId: number, authValue
   return rows.map(({ id }) => BigInt(id));
 }
 
-/** A search by a prefix looks under so many login methods, the first in alphabetical order. */
-const MAX_METHODS = 50;
-
 /** Asks for at most `limit` users with a prefix. */
 export type PrefixKey = Keyed & Prefix & { readonly limit: number };
 
@@ -248,11 +245,15 @@ const EXACT = ['exact', 'exact_end'] as const;
 const FOLDED = ['folded', 'folded_end'] as const;
 const OF_METHOD = Prisma.sql`AND u.auth_method = methods.auth_method`;
 
+/** A row of `findUsersByPrefix`; the id is null where the project has login methods that were not searched. */
+export type PrefixRow = KeyedRow<{ [Column in keyof UserRow]: UserRow[Column] | null } & { place: number }>;
+
 /**
  * Current users whose login email, identity or external id begins with a text, with their `place` in alphabetical order. Each column, and
- * each method of identities, has an index in that order, of which one part is read: never more than `limit` rows of it.
+ * each method of identities, has an index in that order, of which one part is read: never more than `limit` rows of it. Identities are searched
+ * under the first METHODS_BY_PREFIX methods in alphabetical order. If there are more methods, a last row tells, unless `limit` users are before it.
  */
-export const findUsersByPrefix: KeyedRead<PrefixKey, UserRow & { place: number }> = keyedStatement(
+export const findUsersByPrefix: KeyedRead<PrefixKey, PrefixRow> = keyedStatement(
   {
     project_id: ['int', ({ projectId }) => projectId],
     exact: ['text', ({ exact }) => exact],
@@ -273,20 +274,22 @@ export const findUsersByPrefix: KeyedRead<PrefixKey, UserRow & { place: number }
         (${beginningWith('external_id', EXACT)})
         UNION ALL
         (
-          ${methodsOf(Prisma.sql`k.project_id`, Prisma.sql`AND place < ${MAX_METHODS}::int`)}
+          ${methodsOf(Prisma.sql`k.project_id`, Prisma.sql`AND place <= ${METHODS_BY_PREFIX}::int`)}
           SELECT identity.* FROM methods CROSS JOIN LATERAL (
             (${beginningWith('auth_value_key', EXACT, OF_METHOD)})
             UNION ALL
             (${beginningWith('auth_value_key', FOLDED, Prisma.sql`${OF_METHOD} AND k.folded <> k.exact`)})
           ) AS identity
+          WHERE methods.place <= ${METHODS_BY_PREFIX}::int
+          UNION ALL
+          SELECT NULL, NULL FROM methods WHERE methods.place > ${METHODS_BY_PREFIX}::int AND methods.auth_method IS NOT NULL
         )
       ) AS matching
       GROUP BY id
       ORDER BY place
       LIMIT k.size
     ) AS found
-    CROSS JOIN LATERAL (${userById('found', 'id')}) AS u
-    WHERE u.deleted_at IS NULL`,
+    LEFT JOIN LATERAL (${userById('found', 'id')}) AS u ON true`,
 );
 
 /** A mark of users: an identity, a compared value under any method, a folded email, the key of an address, or an external id. */

@@ -9,7 +9,7 @@ import { type Beginning, byNewest, type User, type UserDetails, userWeight } fro
 import { parseAddress } from '../domain/wallets.js';
 import { AppError, badInput } from '../errors.js';
 import * as sql from './find-users.sql.js';
-import { toUser, usersOf } from './user-columns.sql.js';
+import { toUser, type UserRow, usersOf } from './user-columns.sql.js';
 
 /** A search with more matches leaves the shared statement and uses its own. */
 const MAX_SHARED_MATCHES = 8;
@@ -110,13 +110,16 @@ export function createPrefixSearch(db: Database) {
   const read = createBatchedRead({
     name: 'users by prefix',
     read: (keys: readonly sql.PrefixKey[]) => sql.findUsersByPrefix(db, keys),
-    answer: (rows) => rows.sort((a, b) => a.place - b.place).map(toUser),
+    answer: (rows: sql.PrefixRow[]) => {
+      const users = rows.filter((row) => row.id !== null).sort((a, b) => a.place - b.place);
+      return { users: users.map((row) => toUser(row as UserRow)), isPartial: users.length < rows.length };
+    },
     weigh: ({ limit, withAccounts }) => limit * userWeight(withAccounts),
   });
   return async ({ limit, ...key }: sql.PrefixKey): Promise<Beginning<User>> => {
     // One more tells whether there are more.
-    const users = await read({ ...key, limit: limit + 1 });
-    return { users: users.slice(0, limit), hasMore: users.length > limit };
+    const { users, isPartial } = await read({ ...key, limit: limit + 1 });
+    return { users: users.slice(0, limit), hasMore: isPartial || users.length > limit };
   };
 }
 
@@ -208,7 +211,7 @@ export function createLookups(db: Database, { byId, byEmail, byAddress, byIdenti
 
     /**
      * At most `limit` current users whose login email, value of an identity or external id begins with a text, in alphabetical order. Emails
-     * and addresses of Ethereum begin so in any case, other values exactly. BAD_USER_INPUT.
+     * and addresses of Ethereum begin so in any case, other values exactly. Identities of at most METHODS_BY_PREFIX login methods. BAD_USER_INPUT.
      */
     async findPrefix(
       scope: ProjectScope,

@@ -55,8 +55,8 @@ describe('the cost of an operation', () => {
     [22, '{ bans { nodes { authValue } } }'],
     [1_012, '{ bans(first: 100) { nodes { user { id } } } }'],
     [24, '{ findUser(any: "x") { id } }'],
-    [62, '{ usersByPrefix(prefix: "x") { users { id } } }'],
-    [152, '{ usersByPrefix(prefix: "x", first: 50) { users { id authValue } } }'],
+    [162, '{ usersByPrefix(prefix: "x") { users { id } } }'],
+    [252, '{ usersByPrefix(prefix: "x", first: 50) { users { id authValue } } }'],
     // An empty list costs as much as a list of one row.
     [13, '{ users(first: -5) { nodes { id } } }'],
     [12, '{ usersByIds(ids: []) { id } }'],

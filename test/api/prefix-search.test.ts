@@ -73,12 +73,30 @@ describe('usersByPrefix', () => {
 
   test('answers many prefixes by one statement', async () => {
     const fields = Array.from(
-      { length: 20 },
+      { length: 10 },
       (_, n) => `u${n}: usersByPrefix(prefix: "user${n}", first: 2) { users { id } }`,
     );
     const { data } = await project.graphql(`{ ${fields.join(' ')} }`);
     expect([data.u4.users.length, data.u5.users.length]).toEqual([2, 0]);
     expect(app.statements.filter((sql) => !/app_secrets/.test(sql))).toHaveLength(1);
+  });
+
+  test('looks at IDs of the first 10 login methods, and says that there may be more', async () => {
+    const many = await app.createProject();
+    const methods = Array.from({ length: 10 }, (_, n) => `provider-${n}`);
+    await many.addUsers(...methods.map((auth_method) => ({ auth_method, auth_value: `x-${auth_method}` })));
+    const all = methods.map((method) => `x-${method}`);
+    expect(await find('x-', 50, many)).toEqual({ values: all, hasMore: false });
+    expect(await find('nobody', 50, many)).toEqual({ values: [], hasMore: false });
+    const last = { auth_method: 'z', external_id: 'z-external', email: 'z-email@example.com' };
+    await many.addUsers({ ...last, auth_value: 'x-z' });
+    expect(await find('x-', 50, many)).toEqual({ values: all, hasMore: true });
+    expect(await find('x-', 10, many)).toEqual({ values: all, hasMore: true });
+    expect(await find('x-', 3, many)).toEqual({ values: all.slice(0, 3), hasMore: true });
+    expect(await find('nobody', 50, many)).toEqual({ values: [], hasMore: true });
+    // Whatever the method, by all else.
+    expect(await find('z-external', 50, many)).toEqual({ values: ['x-z'], hasMore: true });
+    expect(await find('Z-email', 50, many)).toEqual({ values: ['x-z'], hasMore: true });
   });
 
   test('refuses what nothing begins with', async () => {

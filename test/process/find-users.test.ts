@@ -133,9 +133,14 @@ test('user search --prefix prints the first 50 users in alphabetical order, and 
       .slice(0, 50)
       .map((name) => name.slice(0, -1)),
   ]);
-  expect(first.stderr).toBe('userdir: There are more than 50 users. A longer beginning finds fewer.\n');
+  expect(first.stderr).toBe('userdir: There may be more than 50 users. A longer beginning finds fewer.\n');
   const few = await find('user4');
   expect([few.code, few.stderr, few.stdout.trim().split('\n').length]).toEqual([0, '', 12]);
+  const methods = Array.from({ length: 10 }, (_, n) => ({ auth_method: `x${n}`, auth_value: 'id' }));
+  await addLines(project, ...methods);
+  expect((await find('user4')).stderr).toBe(
+    'userdir: Only IDs of the first 10 login methods were searched. Others are found by --method and --value.\n',
+  );
 });
 
 test('a removed user is found, told to be banned, restored once, and no more after a purge', async () => {

@@ -178,7 +178,8 @@ function useUserList(appId: string, filter: UserFilter, query: UrlState) {
     const rows = findUsers && [
       ...new Map([...findUsers, ...(usersByPrefix?.nodes ?? [])].map((row) => [row.id, row])).values(),
     ];
-    const note = rows && `${plural(rows.length, 'user')} found${usersByPrefix?.hasMore ? ', and there are more' : ''}`;
+    const note =
+      rows && `${plural(rows.length, 'user')} found${usersByPrefix?.hasMore ? ', and there may be more' : ''}`;
     return { ...found, rows, note, pages: null };
   }
   if (removed) {
