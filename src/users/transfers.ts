@@ -114,21 +114,22 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
         for await (const batch of batchesOf(input, WHOLE)) await alone((tx) => write(tx, [batch]));
       } else if (isStored(input)) await importAll(input, input);
       else await spool.withFile((file) => importAll(file, kept(input, file)));
+      // Also if nothing was written: the report has told who exists.
+      if (entry === null || report.failed > 0) await record(db);
       await foldAndVacuum(scope, report.imported - report.unchanged + (report.bans ?? 0));
       orderReport(report);
       return report;
 
-      /** Imports the batches of one transaction. The first adds the audit entry of the import, the next ones bring it up to date. */
+      /** Imports the batches of one transaction, and records them in it. */
       async function write(tx: Queryable, parts: Iterable<PreparedBatch> | AsyncIterable<PreparedBatch>) {
-        const { imported, bans = 0 } = report;
         for await (const part of parts)
           await writeBatch(tx, actor.projectId, part, report, options.onConflict, firstLines);
-        if (report.imported === imported && (report.bans ?? 0) === bans) return;
-        const details = {
-          imported: report.imported,
-          skipped: report.skipped,
-          ...(report.bans && { bans: report.bans }),
-        };
+        await record(tx);
+      }
+      /** Adds the audit entry of the import, or brings it up to date. */
+      async function record(tx: Queryable) {
+        const { imported, skipped, failed, bans } = report;
+        const details = { imported, skipped, ...(failed > 0 && { failed }), ...(bans && { bans }) };
         entry = await recordProgress(tx, actor, 'import', entry, details);
       }
       /** Imports all of `stored` or nothing, once `checked`, which has the same bytes, has been read without a fault. */
@@ -144,6 +145,7 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
       }
       function ignoreUndone(error: unknown) {
         if (!(error instanceof Undone)) throw error;
+        entry = null;
         Object.assign(report, { imported: 0, created: 0, updated: 0, unchanged: 0, skipped: 0 });
         if (report.bans !== undefined) report.bans = 0;
       }

@@ -95,20 +95,34 @@ test('a ban and an unban are recorded once each, with the user they affect', asy
   ]);
 });
 
-test('an import is recorded with its counts if it wrote a user, and not if it was rolled back', async () => {
+test('an import has one entry with its counts, also if it wrote nothing or was rolled back', async () => {
   const project = await createProject();
   expect((await importUsers(project, `${emailUser('a')}{}\n`)).code).toBe(1);
-  expect(await trail(project)).toEqual([]);
   expect((await importUsers(project, `${emailUser('a')}{}\n`, '--skip-invalid')).code).toBe(0);
   expect((await importUsers(project, ['a', 'b'].map(emailUser).join(''), '--on-conflict', 'skip')).code).toBe(0);
   expect((await importUsers(project, emailUser('b'), '--on-conflict', 'skip')).code).toBe(0);
+  expect((await importUsers(project, emailUser('b'), '--on-conflict', 'skip', '--skip-invalid')).code).toBe(0);
+  // Undone by the database, which knows the second one.
+  expect((await importUsers(project, ['c', 'b'].map(emailUser).join(''))).code).toBe(1);
+  expect((await importUsers(project, '{}\n', '--skip-invalid')).code).toBe(0);
+  expect((await importUsers(project, '')).code).toBe(0);
   // One entry, however many transactions it takes.
   const many = Array.from({ length: 2_100 }, (_, index) => emailUser(`many${index}`)).join('');
   expect((await importUsers(project, `{}\n${many}`, '--skip-invalid')).code).toBe(0);
+  const more = `${emailUser('more')}${many}{}\n`;
+  expect((await importUsers(project, more, '--skip-invalid', '--on-conflict', 'skip')).code).toBe(0);
   expect(await trail(project)).toEqual([
-    entry('import', { details: { imported: 1, skipped: 0 } }),
+    entry('import', { details: { imported: 0, skipped: 0, failed: 1 } }),
+    entry('import', { details: { imported: 1, skipped: 0, failed: 1 } }),
     entry('import', { details: { imported: 1, skipped: 1 } }),
-    entry('import', { details: { imported: 2_100, skipped: 0 } }),
+    entry('import', { details: { imported: 0, skipped: 1 } }),
+    entry('import', { details: { imported: 0, skipped: 1 } }),
+    entry('import', { details: { imported: 0, skipped: 0, failed: 1 } }),
+    entry('import', { details: { imported: 0, skipped: 0, failed: 1 } }),
+    entry('import', { details: { imported: 0, skipped: 0 } }),
+    entry('import', { details: { imported: 2_100, skipped: 0, failed: 1 } }),
+    // What comes after the last user who was written counts, too.
+    entry('import', { details: { imported: 1, skipped: 2_100, failed: 1 } }),
   ]);
 });
 
