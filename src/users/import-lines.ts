@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { Queryable } from '../db/statements.js';
 import {
   type BanRecord,
@@ -93,9 +94,10 @@ export function orderReport({ errors, error_kinds }: ImportReport): void {
   error_kinds.sort((one, other) => isRest(one) - isRest(other) || (one.first[0] ?? 0) - (other.first[0] ?? 0));
 }
 
-/** By identity: the first line of it. Of so many identities, so that the memory does not grow with the input. */
+/** By a digest of an identity: the first line of it. Neither long identities nor many of them fill the memory. */
 export type FirstLines = Map<string, number>;
 const MAX_FIRST_LINES = 100_000;
+const DIGEST_BYTES = 16;
 
 function kindOf(kinds: ErrorKind[], error: string): ErrorKind {
   const isFull = kinds.length >= MAX_ERROR_KINDS;
@@ -179,7 +181,7 @@ async function addPart(
   const taken = new Set(await findTaken(tx, projectId, records));
   for (const [index, { line, record }] of left.entries()) {
     const identity = `auth_method ${JSON.stringify(record.authMethod)} and this auth_value`;
-    const first = firstLines.get(identityOf({ line, record }));
+    const first = onConflict === 'fail' ? firstLines.get(digestOf({ line, record })) : undefined;
     if (taken.has(index + 1)) fail(report, line, externalIdTaken().message);
     else if (onConflict === 'skip') report.skipped += 1;
     else if (first !== undefined) fail(report, line, `Line ${first} has the same auth_method and auth_value.`);
@@ -191,8 +193,8 @@ async function addPart(
 function rememberLines(firstLines: FirstLines, lines: readonly UserLine[]): void {
   for (const each of lines) {
     if (firstLines.size >= MAX_FIRST_LINES) return;
-    const identity = identityOf(each);
-    if (!firstLines.has(identity)) firstLines.set(identity, each.line);
+    const digest = digestOf(each);
+    if (!firstLines.has(digest)) firstLines.set(digest, each.line);
   }
 }
 
@@ -246,6 +248,10 @@ async function withoutOverfull<Line extends UserLine & Difference>(
 }
 
 const identityOf = ({ record }: UserLine) => `${record.authMethod} ${record.authValueKey}`;
+
+/** A character for each byte. */
+const digestOf = (line: UserLine) =>
+  createHash('sha256').update(identityOf(line)).digest().toString('latin1', 0, DIGEST_BYTES);
 
 /** The batch cut where an identity comes again: no line overtakes another, whose user may have to give up an external id first. */
 function runsOfDistinctIdentities(batch: readonly UserLine[]): UserLine[][] {

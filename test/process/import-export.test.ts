@@ -152,6 +152,23 @@ describe('beside a running server,', () => {
     expect(report.error_kinds.map(({ first }: Json) => first[0])).toEqual([1, 4, 5, 8]);
   });
 
+  test('a double of a long identity names its first line, in whatever batch that is, and no other', async () => {
+    const project = await createProject();
+    const long = (end: string) => ({ auth_method: 'google', auth_value: `${'x'.repeat(1_490)}${end}` });
+    const others = Array.from({ length: 1_100 }, (_, n) => email(`user${n}`));
+    const lines = [long('a'), long('b'), ...others, long('b'), long('c'), long('a')].map((line) =>
+      JSON.stringify(line),
+    );
+    const { report } = await importLines(project, Buffer.from(lines.join('\n')), '--skip-invalid');
+    expect([report.imported, report.errors]).toEqual([
+      1_103,
+      [
+        { line: 1_103, error: 'Line 2 has the same auth_method and auth_value.' },
+        { line: 1_105, error: 'Line 1 has the same auth_method and auth_value.' },
+      ],
+    ]);
+  });
+
   test('--skip-invalid imports valid lines with any line ending, and reports each invalid line', async () => {
     const project = await createProject();
     const good = (name: string) => JSON.stringify(email(name));
@@ -497,7 +514,7 @@ describe('without a running server,', () => {
            WHERE datname = current_database() AND wait_event_type = 'Lock'`,
         );
         return rowCount === 1;
-      });
+      }, 60_000);
       await admin.end();
       const { code, stderr } = await outcome;
       expect([code, stderr.split('\n').length, stderr.startsWith('userdir: ')]).toEqual([1, 2, true]);
