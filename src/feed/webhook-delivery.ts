@@ -215,7 +215,8 @@ export function createWebhookDelivery(
       if (outcome === 'aborted') return false;
       const { id, type } = message;
       const made = { at, id, type, ok, status, ms, error, resent: false };
-      progress.attempts = [made, ...progress.attempts].slice(0, ATTEMPTS_KEPT);
+      // A failure, which ends the turn, comes beside as many that were accepted before it.
+      progress.attempts = [made, ...progress.attempts.slice(0, ok ? ATTEMPTS_KEPT - 1 : ATTEMPTS_KEPT)];
       if (ok) progress.accepted += 1;
       else {
         progress.failed = 1;

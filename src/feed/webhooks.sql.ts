@@ -50,7 +50,10 @@ export function listWebhooks(db: Queryable, projectId: number, id: number | null
     ORDER BY w.id`);
 }
 
-/** The newest `limit` attempts of each endpoint of a project, or of one, the newest first. */
+/**
+ * The newest `limit` attempts of each endpoint of a project, or of one, the newest first. Those that were accepted and those that failed have numbers
+ * of their own: of one instant, the failure is the newer one, because it ends a turn.
+ */
 export function listAttempts(
   db: Queryable,
   projectId: number,
@@ -62,11 +65,11 @@ export function listAttempts(
     CROSS JOIN LATERAL (
       SELECT * FROM webhook_attempts kept
       WHERE kept.project_id = ${projectId}::int AND kept.webhook_id = w.id
-      ORDER BY kept.at DESC, kept.number DESC
+      ORDER BY kept.at DESC, kept.ok, kept.number DESC
       LIMIT ${limit}::bigint
     ) AS a
     WHERE w.project_id = ${projectId}::int AND (${id}::int IS NULL OR w.id = ${id}::int)
-    ORDER BY w.id, a.at DESC, a.number DESC`);
+    ORDER BY w.id, a.at DESC, a.ok, a.number DESC`);
 }
 
 /** How the attempts at an endpoint ended in each of the last 24 hours, this one included, the oldest first. */

@@ -3,7 +3,7 @@ import { CHANGE_TYPES, type ChangeType, encodeChangeCursor } from '#dist/domain/
 import type { Webhook } from '#dist/domain/webhooks.js';
 import { createWebhookDelivery, type DeliveryLimits } from '#dist/feed/webhook-delivery.js';
 import { createWebhookSender } from '#dist/feed/webhook-sender.js';
-import { type TestProject, useTestApp } from '../support/app.js';
+import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { type Answer, type Receiver, startReceiver, verify, verifyByText } from '../support/receiver.js';
 
 const app = useTestApp({ ownDatabase: true, env: { WEBHOOKS_ALLOW_PRIVATE: 'on' } });
@@ -654,6 +654,41 @@ describe('attempts', () => {
     expect(hours.slice(0, 22).every(({ accepted, failed }) => accepted + failed === 0)).toBe(true);
     const { rows } = await run('SELECT count(*) FROM webhook_attempts WHERE webhook_id = $1', [hook.id]);
     expect(Number(rows[0].count)).toBe(100);
+
+    // Of one instant, those that failed come first, each kind in its order.
+    await run('UPDATE webhook_attempts SET at = now() WHERE webhook_id = $1', [hook.id]);
+    const ids = (attempts: Json[], wanted: boolean) => attempts.filter(({ ok }) => ok === wanted).map(({ id }) => id);
+    const ofOneInstant = await webhooks().listAttempts(hook.scope, hook.id);
+    expect(ofOneInstant.map(({ ok }) => ok)).toEqual([...Array(50).fill(false), ...Array(50).fill(true)]);
+    expect([ids(ofOneInstant, false), ids(ofOneInstant, true)]).toEqual([ids(all, false), ids(all, true)]);
+  });
+
+  test('many that are accepted push out no failure, and a failure at the end of a turn none of the last 50', async () => {
+    const project = await app.createProject();
+    const hook = await add(project);
+    const refuseFrom = (first: number) => {
+      let count = 0;
+      receiver.answer(hook.path, (response) => {
+        count += 1;
+        response.writeHead(count >= first ? 500 : 204).end();
+      });
+    };
+    refuseFrom(1);
+    const first = await login(project);
+    deliver({ retryDelayMs: () => 600_000, turnMs: 600_000 });
+    await hook.until(({ failed }) => failed === 1);
+    const users = await loginMany(project, 60);
+    // One turn, of which the last message is refused.
+    refuseFrom(61);
+    await webhooks().resumeWebhook(hook.scope, hook.id);
+    await hook.until(({ failed }) => failed === 2);
+    const attempts = await webhooks().listAttempts(hook.scope, hook.id);
+    expect(attempts.map(({ ok }) => ok)).toEqual([false, ...Array(50).fill(true), false]);
+    expect(attempts.map(({ body }) => JSON.parse(String(body)).data.user_id)).toEqual([
+      users.at(-1),
+      ...users.slice(-51, -1).toReversed(),
+      first,
+    ]);
   });
 
   test('old ones are forgotten, and a tally of yesterday begins anew', async () => {
