@@ -73,15 +73,26 @@ export const guidesPlugin: FastifyPluginAsync<GuidesOptions> = async (app, { gra
   }
 };
 
-/** Finds a file by its name, or null. The files are read when the first one is asked for. */
-function createFinder(graphiql: boolean): (name: string) => Promise<Guide | null> {
+/** Finds a file by its name, or null. The files are read when the first one is asked for. What has failed is tried again by the next request. */
+export function createFinder(
+  graphiql: boolean,
+  { read = readFiles, make = toGuide } = {},
+): (name: string) => Promise<Guide | null> {
   const guides = new Map<string, Promise<Guide>>();
   let files: Promise<Map<string, string>> | undefined;
   return async (name) => {
-    files ??= readFiles();
+    files ??= read().catch((error) => {
+      files = undefined;
+      throw error;
+    });
     const text = (await files).get(name);
     if (text === undefined) return null;
-    const guide = guides.get(name) ?? toGuide(name, graphiql ? text : text.replaceAll(GRAPHIQL, ''));
+    const made = () =>
+      make(name, graphiql ? text : text.replaceAll(GRAPHIQL, '')).catch((error) => {
+        guides.delete(name);
+        throw error;
+      });
+    const guide = guides.get(name) ?? made();
     guides.set(name, guide);
     return guide;
   };
