@@ -66,9 +66,17 @@ export function createChangePublisher(db: Database, retentionMs: number, onFailu
   const lagSeconds = () => (pendingSince === null ? 0 : (performance.now() - pendingSince) / 1_000);
   const pause = (ms: number, signal: AbortSignal) => sleep(ms, undefined, { ref: false, signal });
 
+  /** Ends with the session: from then on this process neither leads, nor knows of a leader. */
   async function followLeader(session: Session): Promise<void> {
-    leads = false;
-    isLed = false;
+    try {
+      await leadInTurn(session);
+    } finally {
+      leads = false;
+      isLed = false;
+    }
+  }
+
+  async function leadInTurn(session: Session): Promise<void> {
     await session.listen(sql.PUBLISHED_CHANNEL, (text) => {
       if (!leads) announce(Number(text));
     });
@@ -86,10 +94,7 @@ export function createChangePublisher(db: Database, retentionMs: number, onFailu
     schedulePruning();
     // Begins a new timeline where the database may have lost changes.
     announce(await sql.publishChanges(session, 0));
-    await publishAll(session).finally(() => {
-      leads = false;
-      isLed = false;
-    });
+    await publishAll(session);
   }
 
   /** Whether there is a leader. */

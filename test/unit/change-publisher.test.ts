@@ -32,3 +32,40 @@ test('a session that becomes the leader while the service closes deletes no old 
   expect(await following).toBe('AbortError');
   expect(used).toEqual([]);
 });
+
+test('a process whose session ends while it begins to lead knows that it does not lead: another one may', async () => {
+  let work: (session: Session) => Promise<void> = async () => undefined;
+  const db = {
+    engineUsage: () => null,
+    keepSession: (followLeader: typeof work) => {
+      work = followLeader;
+    },
+    query: async () => [],
+  } as unknown as Database;
+  let isAlive = true;
+  let notice: (text: string) => void = () => undefined;
+  const session = {
+    signal: new AbortController().signal,
+    isDirect: async () => {
+      isAlive = false;
+      return false;
+    },
+    isShared: async () => false,
+    listen: async (_channel: string, onNotice: typeof notice) => {
+      notice = onNotice;
+    },
+    query: async () => {
+      if (!isAlive) throw new Error('The session has ended.');
+      return [{ leads: true }];
+    },
+  } as unknown as Session;
+
+  const publisher = createChangePublisher(db, 1, () => undefined);
+  const heard: number[] = [];
+  publisher.listen((published) => heard.push(published));
+  publisher.start();
+  await expect(work(session)).rejects.toThrow('The session has ended.');
+  notice('7');
+  expect(heard).toEqual([7]);
+  await publisher.close();
+});
