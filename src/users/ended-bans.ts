@@ -4,8 +4,9 @@ import type { Database } from '../db/database.js';
 import { isHeldUp } from '../db/failures.js';
 import { deleteEndedBans, listProjectsWithEndedBans } from './bans.sql.js';
 
-/** How soon the feed has the end of a ban. */
+/** How soon the feed has the end of a ban; on the embedded database, which rests while nobody uses it. */
 const INTERVAL_MS = 2_000;
+const EMBEDDED_INTERVAL_MS = 10_000;
 /** How many bans of a project end in one transaction. */
 const AT_ONCE = 100;
 
@@ -16,6 +17,7 @@ const AT_ONCE = 100;
  */
 export function createEndedBans(db: Database, onFailure: OnFailure) {
   const inBackground = createBackground(onFailure);
+  const intervalMs = db.engineUsage() === null ? INTERVAL_MS : EMBEDDED_INTERVAL_MS;
   const stopped = new AbortController();
   let running: Promise<void> = Promise.resolve();
 
@@ -34,7 +36,7 @@ export function createEndedBans(db: Database, onFailure: OnFailure) {
       await inBackground('Deleting bans that have ended', async () => {
         for (const projectId of await listProjectsWithEndedBans(db)) await deleteOf(projectId);
       });
-      await sleep(INTERVAL_MS, undefined, { signal, ref: false }).catch(() => undefined);
+      await sleep(intervalMs, undefined, { signal, ref: false }).catch(() => undefined);
     }
   }
 
