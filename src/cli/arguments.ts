@@ -51,7 +51,21 @@ export const overlapOption = (description: string, withoutOverlap: string) =>
 export const newestOption = () =>
   option('--limit <N>', 'at most this many of the newest entries', parseLimit).default(1_000);
 
-export const appIdArgument = () => new Argument('<APP_ID>', 'the App ID of the project');
+/** Says of an App ID without an option that it is that of --project, for the command that the arguments name. */
+export function nameProject(program: Command, args: readonly string[]): string[] {
+  if (args.some((arg) => /^--(project(=.*)?)?$/.test(arg))) return [...args];
+  let command = program;
+  for (let place = 0; place < args.length; place++) {
+    const arg = args[place] as string;
+    const given = command.options.find(({ long, short }) => arg === long || arg === short);
+    if (given?.required) place++;
+    const takesProject = command.options.some(({ long }) => long === '--project');
+    if (takesProject && /^app_\w+$/.test(arg)) return args.toSpliced(place, 0, '--project');
+    command = command.commands.find((each) => each.name() === arg) ?? command;
+  }
+  return [...args];
+}
+
 /** A user ID as digits: parameters are JSON, which has no bigint. */
 export const userIdArgument = (description = 'the user ID') =>
   new Argument('<USER_ID>', description).argParser((text: string) => {

@@ -1,6 +1,7 @@
 import cluster from 'node:cluster';
 import { type Command, CommanderError } from 'commander';
 import { ConfigError, findMisspelt } from '../config/config.js';
+import { nameProject } from './arguments.js';
 import { createProgram } from './program.js';
 import { ReportedFailure } from './run.js';
 import { explainFailure } from './terminal.js';
@@ -27,7 +28,7 @@ export async function runProgram(program: Command): Promise<void> {
   }
 
   try {
-    await program.parseAsync();
+    await program.parseAsync(nameProject(program, process.argv.slice(2)), { from: 'user' });
   } catch (error) {
     process.exitCode = report(error);
   }

@@ -1,71 +1,72 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import type { Services } from '../context.js';
 import type { ProjectScope, ProjectSummary } from '../domain/projects.js';
-import { appIdArgument, jsonOption, option, parseWholeNumber, required } from './arguments.js';
+import { jsonOption, option, parseWholeNumber, projectOption, required } from './arguments.js';
 import { type Io, type OperationContext, progressOf } from './operation.js';
 import type { CommandContext } from './run.js';
 import { ask, canAsk, counted, fields } from './terminal.js';
 
 interface OneProject {
-  readonly appId: string;
+  /** The App ID. */
+  readonly project: string;
 }
 
 /** The commands that change a project as a whole. */
 export function addLifecycleCommands(project: Command, { define }: CommandContext): void {
-  const takes = [appIdArgument(), jsonOption()];
+  const takes = [projectOption(), jsonOption()];
   const show = define(project, {
     name: 'project show',
     description: 'show a project with its exact number of users',
-    examples: ['project show app_1'],
+    examples: ['project show --project app_1'],
     takes,
-    run: (context, { appId }: OneProject) => changeProject(context, appId, async () => undefined),
+    run: (context, { project: appId }: OneProject) => changeProject(context, appId, async () => undefined),
     print: projectFields,
   });
   define(project, {
     name: 'project rename',
     description: 'give a project another name',
-    examples: ['project rename app_1 --name "My wallet app"'],
+    examples: ['project rename --project app_1 --name "My wallet app"'],
     takes: [...takes, required('--name <NAME>', 'a name for people to read')],
-    run: (context, { appId, name }: OneProject & { name: string }) =>
+    run: (context, { project: appId, name }: OneProject & { name: string }) =>
       changeProject(context, appId, ({ lifecycle }, scope) => lifecycle.renameProject(scope, name)),
     print: ({ name }) => `The project is called ${name}.`,
   });
   define(project, {
     name: 'project disable',
     description: "refuse a project's credentials, and keep its data",
-    examples: ['project disable app_1'],
+    examples: ['project disable --project app_1'],
     takes,
-    run: (context, { appId }: OneProject) =>
+    run: (context, { project: appId }: OneProject) =>
       changeProject(context, appId, ({ lifecycle }, scope) => lifecycle.disableProject(scope)),
     print: ({ name }) => `The credentials of ${name} are refused. Its data is kept.`,
   });
   define(project, {
     name: 'project enable',
     description: "accept a project's credentials again",
-    examples: ['project enable app_1'],
+    examples: ['project enable --project app_1'],
     takes,
-    run: (context, { appId }: OneProject) =>
+    run: (context, { project: appId }: OneProject) =>
       changeProject(context, appId, ({ lifecycle }, scope) => lifecycle.enableProject(scope)),
     print: ({ name }) => `The credentials of ${name} are accepted.`,
   });
   define(project, {
     name: 'project limit',
     description: 'give a project a rate limit of its own',
-    examples: ['project limit app_1 --rate 600', 'project limit app_1 --rate default'],
+    examples: ['project limit --project app_1 --rate 600', 'project limit --project app_1 --rate default'],
     takes: [...takes, required('--rate <N>', 'requests in a minute, or "default" for what RATE_LIMIT says', parseRate)],
-    params: (appId: string, { rate }) => ({ appId, rate: rate === 'default' ? null : rate }),
-    run: (context, { appId, rate }: OneProject & { rate: number | null }) =>
+    params: ({ project, rate }) => ({ project, rate: rate === 'default' ? null : rate }),
+    run: (context, { project: appId, rate }: OneProject & { rate: number | null }) =>
       changeProject(context, appId, ({ lifecycle }, scope) => lifecycle.limitProject(scope, rate)),
     print: (limited) => `The rate limit of ${limited.name} is ${rateOf(limited)}.`,
   });
   define(project, {
     name: 'project delete',
     description: 'delete a project with its users, secrets, bans and audit trail',
-    examples: ['project delete app_1 --yes'],
+    examples: ['project delete --project app_1 --yes'],
     takes: [...takes, option('--yes', 'do not ask; needed without a terminal')],
-    params: (appId: string) => ({ appId }),
-    before: async (appId: string, { yes }) => {
-      if (yes !== true) await confirmDeletion(await show({ appId }, { print: () => '' }));
+    params: ({ project }) => ({ project }),
+    before: async ({ project, yes }) => {
+      if (yes !== true) await confirmDeletion(await show({ project }, { print: () => '' }));
     },
     unit: 'users',
     interrupted:
@@ -96,7 +97,7 @@ async function changeProject(
 
 async function deleteProject(
   { services, operator }: OperationContext,
-  { appId }: OneProject,
+  { project: appId }: OneProject,
   { progress, notice, signal }: Io,
 ) {
   const scope = await services.projects.getScope(appId, operator);

@@ -6,7 +6,7 @@ import { runThenClose } from '../closers.js';
 import { type Config, type Environment, parseConfig } from '../config/config.js';
 import type { Database } from '../db/database.js';
 import { AppError } from '../errors.js';
-import { appIdArgument, jsonOption, option, required } from './arguments.js';
+import { jsonOption, option, projectOption, required } from './arguments.js';
 import type { Io, OperationContext } from './operation.js';
 import type { CommandContext } from './run.js';
 import { counted, writeNotice } from './terminal.js';
@@ -38,11 +38,11 @@ export function addCellCommands(project: Command, { env, define }: CommandContex
     description: "move a project to another cell's database while it is used",
     help: MOVE_HELP,
     examples: [
-      'project move app_1 --to postgres://cell2.example.com/userdir --dry-run',
-      'project move app_1 --to postgres://cell2.example.com/userdir --hold-command "cells.sh hold" --map-command "cells.sh cell2" --release-command "cells.sh release"',
+      'project move --project app_1 --to postgres://cell2.example.com/userdir --dry-run',
+      'project move --project app_1 --to postgres://cell2.example.com/userdir --hold-command "cells.sh hold" --map-command "cells.sh cell2" --release-command "cells.sh release"',
     ],
     takes: [
-      appIdArgument(),
+      projectOption(),
       required('--to <URL>', 'the database of the other cell'),
       option('--from <URL>', 'how that database connects to this one; by default as DATABASE_URL says'),
       option('--hold-command <CMD>', 'lets every balancer refuse the requests of the project'),
@@ -52,8 +52,8 @@ export function addCellCommands(project: Command, { env, define }: CommandContex
       option('--abort', 'undo a move before the map is switched'),
       jsonOption(),
     ],
-    params: (appId: string, { to, from, holdCommand, mapCommand, releaseCommand, dryRun, abort }): MoveParams => ({
-      appId,
+    params: ({ project, to, from, holdCommand, mapCommand, releaseCommand, dryRun, abort }): MoveParams => ({
+      appId: project,
       to: requireDatabaseUrl('--to', to),
       from: from === undefined ? directUrlOf(parseConfig(env)) : requireDatabaseUrl('--from', from),
       hold: holdCommand ?? null,

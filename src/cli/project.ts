@@ -3,13 +3,13 @@ import type { SecretScope } from '../domain/projects.js';
 import { MAIN_LABEL, SECRET_SCOPES } from '../domain/projects.js';
 import { COMMAND } from '../errors.js';
 import {
-  appIdArgument,
   jsonOption,
   numberArgument,
   option,
   overlapOption,
   parseDuration,
   parseScopes,
+  projectOption,
   required,
 } from './arguments.js';
 import { type OperationContext, readProjects } from './operation.js';
@@ -52,11 +52,11 @@ export function addProjectCommands(program: Command, context: CommandContext): v
 }
 
 function addSecretCommands(project: Command, { define }: CommandContext): void {
-  const takes = [appIdArgument(), jsonOption()];
+  const takes = [projectOption(), jsonOption()];
   define(project, {
     name: 'project secrets',
     description: 'list the secrets of a project, without their values',
-    examples: ['project secrets app_1'],
+    examples: ['project secrets --project app_1'],
     takes,
     run: listSecrets,
     print: (secrets) =>
@@ -76,7 +76,7 @@ function addSecretCommands(project: Command, { define }: CommandContext): void {
   define(project, {
     name: 'project add-secret',
     description: 'add an App Secret to a project and show it, only once',
-    examples: ['project add-secret app_1 --label reports --scope read,verify --expires-in 30d'],
+    examples: ['project add-secret --project app_1 --label reports --scope read,verify --expires-in 30d'],
     takes: [
       ...takes,
       required('--label <LABEL>', 'the name of the secret in the audit trail'),
@@ -87,8 +87,8 @@ function addSecretCommands(project: Command, { define }: CommandContext): void {
       option('--expires-in <TIME>', 'when the secret expires, such as 30d; without it never', parseDuration),
       option('--documents-only', 'over GraphQL only documents are executed that `document add` has registered'),
     ],
-    params: (appId: string, { label, scope, expiresIn = null, documentsOnly = false }) => ({
-      appId,
+    params: ({ project, label, scope, expiresIn = null, documentsOnly = false }) => ({
+      appId: project,
       label,
       scopes: scope,
       expiresInMs: expiresIn,
@@ -101,10 +101,10 @@ function addSecretCommands(project: Command, { define }: CommandContext): void {
   define(project, {
     name: 'project revoke',
     description: 'revoke a secret immediately',
-    examples: ['project revoke app_1 7'],
+    examples: ['project revoke --project app_1 7'],
     takes: [...takes, numberArgument('<SECRET_ID>', 'the ID of the secret, as `project secrets` shows it')],
-    run: async ({ services, operator }, { appId, secretId }: { appId: string; secretId: number }) => {
-      const scope = await services.projects.getScope(appId, operator);
+    run: async ({ services, operator }, { project, secretId }: { project: string; secretId: number }) => {
+      const scope = await services.projects.getScope(project, operator);
       return { id: secretId, label: await services.secrets.revokeSecret(scope, secretId) };
     },
     print: ({ id, label }) => `The secret ${id} (${label}) is no longer valid.`,
@@ -112,7 +112,7 @@ function addSecretCommands(project: Command, { define }: CommandContext): void {
   define(project, {
     name: 'project rotate',
     description: 'replace an App Secret of a project by a new one',
-    examples: ['project rotate app_1', 'project rotate app_1 --label reports --overlap 24h'],
+    examples: ['project rotate --project app_1', 'project rotate --project app_1 --label reports --overlap 24h'],
     takes: [
       ...takes,
       option('--label <LABEL>', 'which secret to replace').default(MAIN_LABEL),
@@ -124,16 +124,16 @@ function addSecretCommands(project: Command, { define }: CommandContext): void {
       option('--no-documents-only', 'the new secret executes any document'),
       option('--yes', 'do not ask before the old secret expires immediately'),
     ],
-    params: (appId: string, { label, overlap, documentsOnly = null }) => ({
-      appId,
+    params: ({ project, label, overlap, documentsOnly = null }) => ({
+      appId: project,
       label,
       overlapMs: overlap,
       documentsOnly,
     }),
-    before: (appId: string, { label }, command: Command) =>
+    before: ({ project, label }, command: Command) =>
       confirmNoOverlap(
         command,
-        `The secret ${label} of ${appId} ends at once, and with it every backend that uses it. --overlap 24h lets it live meanwhile. Rotate?`,
+        `The secret ${label} of ${project} ends at once, and with it every backend that uses it. --overlap 24h lets it live meanwhile. Rotate?`,
       ),
     run: rotateSecret,
     print: (rotated, { overlapMs }) => {
@@ -148,8 +148,8 @@ async function* listProjects({ services }: OperationContext) {
   for await (const page of readProjects(services)) yield page.map(projectJson);
 }
 
-async function listSecrets({ services, operator }: OperationContext, { appId }: { appId: string }) {
-  const secrets = await services.secrets.listSecrets(await services.projects.getScope(appId, operator));
+async function listSecrets({ services, operator }: OperationContext, { project }: { project: string }) {
+  const secrets = await services.secrets.listSecrets(await services.projects.getScope(project, operator));
   return secrets.map(({ id, label, scopes, documentsOnly, createdAt, lastUsedAt, expiresAt, isLive }) => ({
     id,
     label,

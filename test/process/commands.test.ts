@@ -317,7 +317,7 @@ describe.runIf(inject('engine') === 'embedded')('usage', () => {
     [['project', 'list'], ['--json']],
     [
       ['project', 'rotate'],
-      ['<APP_ID>', '--overlap <TIME>', '24h', '--json'],
+      ['--project <APP_ID>', '--overlap <TIME>', '24h', '--json'],
     ],
     [['user'], ['get', 'search', 'import', 'export', 'remove', 'removed', 'restore', 'purge', 'ban', 'unban', 'bans']],
     [
@@ -360,7 +360,10 @@ describe.runIf(inject('engine') === 'embedded')('usage', () => {
     [['project', 'list', '--jsn'], "unknown option '--jsn'"],
     [['project', 'list', 'all'], 'too many arguments'],
     [['project', 'create'], "required option '--name <NAME>' not specified"],
-    [['project', 'rotate'], "missing required argument 'APP_ID'"],
+    [['project', 'rotate'], "required option '--project <APP_ID>' not specified"],
+    [['project', 'rotate', 'My app'], "required option '--project <APP_ID>' not specified"],
+    [['project', 'rotate', 'app_1', 'app_2'], 'too many arguments'],
+    [['project', 'rotate', 'app_1', '--project', 'app_2'], 'too many arguments'],
     [['project', 'rotate', 'app_1', '--overlap', '1'], 'Expected a whole number with a unit'],
     [['project', 'rotate', 'app_1', '--overlap', '999999w'], '100 years at most'],
     [['user', 'purge'], "required option '--older-than <TIME>' not specified"],

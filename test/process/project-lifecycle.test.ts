@@ -51,6 +51,24 @@ test('project rename gives another name, and project show prints the project', a
   expect(await actions(project)).toEqual([['rename', { from: 'Test', to: 'Müller & Co' }]]);
 });
 
+test('an App ID may stand with --project or without it', async () => {
+  const { app_id } = await createProject();
+  const shown = await runJson('project', 'show', '--project', app_id);
+  expect(shown).toMatchObject({ app_id });
+  for (const args of [
+    ['show', app_id],
+    ['show', `--project=${app_id}`],
+    ['limit', '--rate', 'default', app_id],
+  ])
+    expect(await runJson('project', ...args)).toEqual(shown);
+  const [{ id }] = await runJson('project', 'secrets', app_id);
+  // A value of an option is no App ID, whatever it looks like.
+  expect(await runJson('project', 'rename', '--name', app_id, app_id)).toEqual({ ...shown, name: app_id });
+  expect(await runJson('project', 'revoke', app_id, String(id))).toEqual({ id, label: 'main' });
+  expect(await runJson('user', 'bans', app_id)).toEqual([]);
+  expect((await run('user', 'get', app_id, '1')).stderr).toBe('userdir: There is no user 1 in this project.\n');
+});
+
 test('a disabled project refuses its credentials and keeps its data, until it is enabled', async () => {
   const [project, other] = [await createProject(), await createProject()];
   await addUsers(project, 'a');
