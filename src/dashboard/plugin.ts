@@ -7,7 +7,7 @@ import { atMost, isTooLong } from '../domain/input-limits.js';
 import { requirePermission } from '../domain/operators.js';
 import type { ProjectScope } from '../domain/projects.js';
 import { extensionsOf } from '../engine/errors.js';
-import type { Parameters } from '../engine/execution.js';
+import { type Parameters, type PreparedRequest, weightOfRequest } from '../engine/execution.js';
 import { AppError, badInput, COMMAND, fromUnknown } from '../errors.js';
 import type { RunWithAdmission } from '../http/admission.js';
 import { refuseMalformedUrl, reportFailure, setCommonHeaders } from '../http/failures.js';
@@ -89,6 +89,14 @@ function originIn({ protocol, host }: FastifyRequest, { publicUrl }: Config): st
 function serveGraphQL(app: FastifyInstance, sessions: Sessions, options: DashboardOptions): void {
   const { services, runWithAdmission, requireOpen } = options;
   const documents = engine.createDocumentCache();
+
+  function prepare(parameters: Parameters): PreparedRequest {
+    const document = documents.findOrRead(parameters.query, TENANT);
+    const prepared = engine.prepareRequest(document, parameters);
+    if (prepared.operation === null && document.tree !== null) prepared.refusal = [new GraphQLError(NO_OPERATION)];
+    return prepared;
+  }
+
   app.post('/dashboard/graphql', {
     schema: { hide: true },
     bodyLimit: BODY_LIMIT_BYTES,
@@ -102,14 +110,13 @@ function serveGraphQL(app: FastifyInstance, sessions: Sessions, options: Dashboa
     },
     handler: async (request, reply) => {
       const parameters = readParameters(request.body);
-      const result = await runWithAdmission(TENANT, async () => {
+      const prepared = await runWithAdmission(TENANT, async () => prepare(parameters));
+      const execute = async () => {
         // Again: the operator may have lost the session while the body arrived, or in the queue.
         const context = await contextOf(request, reply, sessions, options);
-        const document = documents.findOrRead(parameters.query, TENANT);
-        const prepared = engine.prepareRequest(document, parameters);
-        if (prepared.operation === null && document.tree !== null) prepared.refusal = [new GraphQLError(NO_OPERATION)];
         return engine.executeRequest(prepared, context);
-      });
+      };
+      const result = await runWithAdmission(TENANT, execute, weightOfRequest(prepared));
       if (reply.sent) return reply;
       return reply.type('application/json; charset=utf-8').send(JSON.stringify(result));
     },

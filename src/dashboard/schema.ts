@@ -1,5 +1,5 @@
 import { type GraphQLField, getNamedType, getNullableType, isLeafType, isListType } from 'graphql';
-import type { FieldCost } from '../engine/cost.js';
+import { declaredCost, type FieldCost } from '../engine/cost.js';
 import { createEngine } from '../engine/engine.js';
 import { LIMITS } from '../engine/limits.js';
 import { builder } from './builder.js';
@@ -30,14 +30,15 @@ const LENGTHS = ['first', 'last', 'limit', 'ids'];
 
 /**
  * What a field costs by its form: one that has arguments or fields of its own is taken for a read, and a list or a page multiplies what is
- * below it. The operators are few and trusted, so no field declares more than that.
+ * below it. Only a field that may read far more declares what that costs.
  */
-function costOf({ name, args, type }: GraphQLField<unknown, unknown>): FieldCost {
+function costOf({ name, args, type, extensions }: GraphQLField<unknown, unknown>): FieldCost {
   if (name.startsWith('__') || PARTS_OF_PAGE.includes(name)) return {};
   if (args.length === 0 && isLeafType(getNamedType(type))) return {};
+  const { surcharge = READ_COST } = declaredCost({ extensions });
   const of = LENGTHS.filter((length) => args.some((arg) => arg.name === length));
-  if (of.length > 0) return { surcharge: READ_COST, rows: { of, otherwise: DEFAULT_PAGE, atMost: MAX_PAGE } };
+  if (of.length > 0) return { surcharge, rows: { of, otherwise: DEFAULT_PAGE, atMost: MAX_PAGE } };
   const length = args.length === 0 ? USUAL_LENGTH : MAX_PAGE;
   const rows = isListType(getNullableType(type)) && { rows: { otherwise: length, atMost: length } };
-  return { surcharge: READ_COST, ...rows };
+  return { surcharge, ...rows };
 }

@@ -13,8 +13,10 @@ import {
 import type { OpenProject } from '../domain/projects.js';
 import type { Account, BanState, User, UserDetails } from '../domain/users.js';
 import { checksumAddress, parseAddress } from '../domain/wallets.js';
+import { costs } from '../engine/cost.js';
 import { AppError, badInput } from '../errors.js';
 import { instantOrNull, orNull, required, withDefault } from '../graphql/shared.js';
+import { isAwaited } from '../http/connections.js';
 import { builder, loginMethodEnum, networkEnum, walletTypeEnum } from './builder.js';
 import { connectionType, DEFAULT_PAGE, readLimit } from './paging.js';
 import { projectType } from './projects.js';
@@ -156,8 +158,10 @@ const stateInput = builder.inputType('UserState', {
   }),
 });
 
-/** How many users one page of `scanUsers` looks at: so many windows of 1,000. */
-const SCANNED_WINDOWS = 10;
+/** The most that one page of `scanUsers` looks at: so many windows of so many users. After so long it begins no other window. */
+const SCAN = { windows: 10, users: 500, ms: 2_000 };
+/** It is paid for before the first window. As in the public schema, two users who are looked at cost 1. */
+const SCAN_COST = (SCAN.windows * SCAN.users) / 2;
 
 const userScanType = builder.objectRef<{ users: ProjectUser[]; end: Position | null }>('UserScan').implement({
   description: 'Those whose state matches among some users, who were looked at one by one.',
@@ -267,7 +271,8 @@ builder.objectFields(projectType, (t) => ({
   scanUsers: t.field({
     type: userScanType,
     description:
-      'Users by their state. No index has it, so one page looks at 10,000 users at most: it may have fewer than asked, even none, although there are more.',
+      'Users by their state. No index has it, so one page looks at 5,000 users at most, for about two seconds at most: it may have fewer than asked, even none, although there are more.',
+    extensions: costs({ surcharge: SCAN_COST }),
     args: {
       filter: t.arg(filterArgument),
       state: t.arg({ type: stateInput, ...required('Their state: at least one condition.') }),
@@ -275,19 +280,22 @@ builder.objectFields(projectType, (t) => ({
       first: t.arg.int(withDefault(DEFAULT_PAGE, 'At most how many, 1 to 100.')),
       after: t.arg.string({ description: 'A cursor: only those after it in this order.' }),
     },
-    resolve: async (project, { filter, state: given, oldestFirst, first, after }, { services }) => {
+    resolve: async (project, { filter, state: given, oldestFirst, first, after }, { services, request }) => {
       const state = readStateFilter(given);
       if (state === null) throw badInput('state', given, 'at least one condition');
       const limit = readLimit('first', first);
       const selected = readUserFilter(filter);
       let end = after == null ? null : parse(cursors.after, after);
       const users: User[] = [];
-      for (let windows = 0; windows < SCANNED_WINDOWS && users.length < limit; windows += 1) {
+      const endsAt = performance.now() + SCAN.ms;
+      const goesOn = () => users.length < limit && performance.now() < endsAt && isAwaited(request);
+      for (let windows = 0; windows < SCAN.windows && goesOn(); windows += 1) {
         const found = await services.users.scanWindow(project.scope, selected, state, {
           ...(oldestFirst
             ? { after: null, before: end, from: 'oldest' }
             : { after: end, before: null, from: 'newest' }),
           limit: limit - users.length,
+          scanned: SCAN.users,
           withAccounts: false,
         });
         users.push(...(oldestFirst ? found.users.toReversed() : found.users));

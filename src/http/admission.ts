@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { unavailable } from '../errors.js';
 import { currentTrace, type RequestTrace, runInTrace, startStep } from '../telemetry/request-trace.js';
-import { notRead, type UnreadBytes } from './connections.js';
+import { isAwaited, notRead, type UnreadBytes } from './connections.js';
 import type * as threads from './threads.js';
 
 export interface QueuedRequest {
@@ -267,7 +267,7 @@ export function admitRequests(app: FastifyInstance, admission: Admission, unread
 
   app.decorateRequest('addWeight', function addWeight(units) {
     if (this.queued !== null) admission.addWeight(this.queued, units);
-    return !this.hasTimedOut && !this.socket.destroyed;
+    return isAwaited(this);
   });
   app.addHook('preHandler', (request, reply, done) => {
     const { scope, routeOptions } = request;

@@ -199,6 +199,11 @@ export function notRead(): AppError {
   return unavailable('Earlier answers to this project have not been read. Read them before you send more requests.');
 }
 
+/** Whether a request still waits for its answer: its client has not gone, and its time is not over. */
+export function isAwaited({ hasTimedOut, socket }: FastifyRequest): boolean {
+  return !hasTimedOut && !socket.destroyed;
+}
+
 const callbacks = new WeakMap<Socket, Set<() => void>>();
 
 /**

@@ -264,27 +264,29 @@ export const listUserWindows = shapedStatement(
 const UNKNOWN = Prisma.sql`NULL::boolean`;
 const NO_TOTAL = Prisma.sql`SELECT NULL::bigint AS total, NULL::int AS pending`;
 
-/** How many users of the list one window looks at. */
+/** How many users of the list one window looks at, where nothing else is asked for. */
 export const SCANNED = 1_000;
 
 /** Asks for the users of a window whose state matches. */
 export interface ScanKey extends Omit<WindowKey, 'withTotal' | 'withNewer' | 'withOlder'> {
   readonly state: StateFilter;
+  /** How many users it looks at. */
+  readonly scanned: number;
 }
 
-/** Where a window that has looked at SCANNED users ended; nulls if the list ended before. */
+/** Where a window that has looked at so many users ended; nulls if the list ended before. */
 export interface Reached {
   reachedAt: string | null;
   reachedId: number | null;
 }
 
 /** As `countGroupKey`. */
-export function scanGroupKey({ projectId: _, limit: __, after, before, ...shared }: ScanKey): string {
+export function scanGroupKey({ projectId: _, limit: __, scanned: ___, after, before, ...shared }: ScanKey): string {
   return `${after !== null} ${before !== null} ${cacheKey(shared)}`;
 }
 
 /**
- * Windows for keys of one group: of the next SCANNED users those whose state matches, at most one more than the limit. No index has
+ * Windows for keys of one group: of the next users those whose state matches, at most one more than the limit. No index has
  * the states, because an index of the last login would cost every login (docs/decisions/user-states.md). So the work is bounded instead.
  */
 export function scanUserWindows(db: Queryable, keys: readonly ScanKey[]): Promise<KeyedRow<ListRow<Reached>>[]> {
@@ -299,7 +301,7 @@ export function scanUserWindows(db: Queryable, keys: readonly ScanKey[]): Promis
       project_id: ['int', ({ projectId }) => projectId],
       size: ['bigint', ({ limit }) => limit + 1],
       // A limit that the planner does not know: of a known one it would think that a table without statistics hardly has as many rows, and sort.
-      scanned: ['bigint', () => SCANNED],
+      scanned: ['bigint', ({ scanned }) => scanned],
       ...BOUNDS,
     },
     (from) => Prisma.sql`

@@ -25,7 +25,7 @@ const PURGE_BATCH = 5_000;
 
 type Page = Omit<lists.PageKey, keyof lists.CountKey>;
 type Window = Omit<lists.WindowKey, keyof lists.CountKey>;
-type Scan = Omit<lists.ScanKey, keyof lists.CountKey | 'state'>;
+type Scan = Omit<lists.ScanKey, keyof lists.CountKey | 'state' | 'scanned'> & { readonly scanned?: number };
 
 /** REST shows all of a user. */
 const EVERYTHING: Wanted = { withAccounts: true };
@@ -87,7 +87,7 @@ export function createUsers(db: Database, totals: Totals) {
     read: (keys: readonly lists.ScanKey[]) => lists.scanUserWindows(db, keys),
     answer: toList<lists.Reached>,
     groupKey: lists.scanGroupKey,
-    weigh: () => lists.SCANNED,
+    weigh: ({ scanned }) => scanned,
   });
 
   async function findUser(scope: ProjectScope, id: bigint, { withAccounts } = EVERYTHING): Promise<User | null> {
@@ -188,7 +188,7 @@ export function createUsers(db: Database, totals: Totals) {
      */
     async scanWindow(scope: ProjectScope, filter: UserFilter, state: StateFilter, window: Scan) {
       const projectId = scope.projectIdFor('read');
-      const { users: found, whole } = await scans({ projectId, filter, state, ...window });
+      const { users: found, whole } = await scans({ projectId, filter, state, scanned: lists.SCANNED, ...window });
       const users = nearestOf(found, window);
       const last = window.from === 'newest' ? users.at(-1) : users[0];
       const isFull = found.length > window.limit;

@@ -194,14 +194,14 @@ describe('queries', () => {
     }
   });
 
-  test('a page of users by their state looks at 10,000 users at most, and the next one goes on', async () => {
+  test('a page of users by their state looks at 5,000 users at most, and the next one goes on', async () => {
     const many = await app.createProject();
     const user = (n: number) => ({
       auth_method: 'google',
       auth_value: `u${n}`,
       created_at: new Date(Date.UTC(2025, 0, 1) + n * 1000).toISOString(),
     });
-    await many.addUsers(...Array.from({ length: 10_001 }, (_, n) => user(n)));
+    await many.addUsers(...Array.from({ length: 5_001 }, (_, n) => user(n)));
     const scope = await app.context.services.projects.getScope(many.appId);
     await app.context.services.logins.ban(scope, { authMethod: 'google', authValue: 'u0', authValueKey: 'u0' });
     const scan = async (given: string, variables: Json = {}) =>
@@ -215,7 +215,10 @@ describe('queries', () => {
     const first = await scan(banned);
     expect(first).toEqual({ nodes: [], endCursor: expect.any(String) });
     const found = [{ authValue: 'u0', banned: true }];
-    expect(await scan(banned, { after: first.endCursor })).toEqual({ nodes: found, endCursor: null });
+    // A busy machine may take more than two requests.
+    let last = first;
+    while (last.endCursor !== null) last = await scan(banned, { after: last.endCursor });
+    expect(last.nodes).toEqual(found);
     expect((await scan(`${banned}, oldestFirst: true, first: 1`)).nodes).toEqual(found);
     const idle = await scan('state: { lastLoginBefore: "2025-01-02", banned: false }, oldestFirst: true, first: 2');
     expect(idle.nodes.map(({ authValue }: Json) => authValue)).toEqual(['u1', 'u2']);

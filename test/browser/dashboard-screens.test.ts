@@ -227,11 +227,12 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     await visit(app, page, `/${states.appId}/users`);
     await page.getByLabel('State').selectOption('banned');
     await until(names).toEqual(['u27@example.com', 'u3@example.com']);
-    await page.getByText('A page looks at 10,000 users').waitFor();
+    await page.getByText('All users were looked at.').waitFor();
     await page.getByRole('columnheader', { name: 'Created' }).getByRole('link').click();
     await until(names).toEqual(['u3@example.com', 'u27@example.com']);
     await visit(app, page, `/${states.appId}/users?unseen=2026-01-13&limit=10`);
     await until(async () => (await names()).length).toBe(10);
+    await page.getByText('Not all users were looked at yet').waitFor();
     await page.getByRole('link', { name: 'Older', exact: true }).click();
     await until(names).toEqual(['u1@example.com', 'u0@example.com']);
     await page.getByRole('button', { name: 'API' }).click();

@@ -466,7 +466,17 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
         each(states, (state) =>
           each([null, POSITION], (after) =>
             lists.scanUserWindows(db, [
-              { projectId, filter, state, after, before: null, from: 'newest', limit: 20, withAccounts: true },
+              {
+                projectId,
+                filter,
+                state,
+                after,
+                before: null,
+                from: 'newest',
+                limit: 20,
+                withAccounts: true,
+                scanned: lists.SCANNED,
+              },
             ]),
           ),
         ),

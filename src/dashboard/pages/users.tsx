@@ -194,7 +194,9 @@ function useUserList(appId: string, filter: UserFilter, query: UrlState) {
     return {
       ...scan,
       rows: shown?.nodes,
-      note: 'A page looks at 10,000 users at most, so it may show few of those that match.',
+      note:
+        shown &&
+        (shown.endCursor ? 'Not all users were looked at yet: the next page goes on.' : 'All users were looked at.'),
       pages: pageInfo && <CursorPager pageInfo={pageInfo} oldestFirst={oldestFirst} />,
     };
   }

@@ -1,0 +1,116 @@
+import { once } from 'node:events';
+import { createConnection } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeAll, expect, test, vi } from 'vitest';
+import { type Json, type TestProject, useTestApp } from '../support/app.js';
+import { logIn, type TestOperator } from '../support/dashboard.js';
+
+/** Users by their state in the dashboard: what one request may look at, and what that costs. A scan weighs as much as all that may be in flight. */
+const app = useTestApp({ admission: { maxInFlight: 50, maxInFlightPerProject: 50, maxQueued: 500 } });
+let viewer: TestOperator;
+/** Three windows of users, of whom only the oldest is banned. */
+let project: TestProject;
+beforeAll(async () => {
+  viewer = await logIn(app, 'viewer');
+  project = await app.createProject();
+  const user = (n: number) => ({
+    auth_method: 'google',
+    auth_value: `u${n}`,
+    created_at: new Date(Date.UTC(2025, 0, 1) + n * 1000).toISOString(),
+  });
+  await project.addUsers(...Array.from({ length: 1_100 }, (_, n) => user(n)));
+  const scope = await app.context.services.projects.getScope(project.appId);
+  await app.context.services.logins.ban(scope, { authMethod: 'google', authValue: 'u0', authValueKey: 'u0' });
+});
+afterEach(() => void vi.restoreAllMocks());
+
+const BANNED = 'state: { banned: true }';
+const SCAN = `query ($appId: ID!, $after: String) {
+  project(appId: $appId) { scanUsers(after: $after, ${BANNED}) { endCursor nodes { authValue } } } }`;
+const scan = async (after: string | null = null): Promise<Json> =>
+  (await viewer.ask(SCAN, { appId: project.appId, after })).project.scanUsers;
+/** All users who match, from a cursor on, in as many requests as that takes. */
+async function walk(after: string | null): Promise<string[]> {
+  const { nodes, endCursor } = await scan(after);
+  return [...nodes.map(({ authValue }: Json) => authValue), ...(endCursor ? await walk(endCursor) : [])];
+}
+
+/** The first window is read, but its users come only when `work` has ended. */
+function afterFirstWindow(work: () => Promise<unknown>) {
+  const { users } = app.context.services;
+  const read = users.scanWindow;
+  return vi.spyOn(users, 'scanWindow').mockImplementationOnce(async (...window) => {
+    const found = await read(...window);
+    await work();
+    return found;
+  });
+}
+
+test('a request that may look at too many users is refused before it looks at any', async () => {
+  const ask = (scans: number) => {
+    const fields = Array.from({ length: scans }, (_, n) => `s${n}: scanUsers(first: 1, ${BANNED}) { nodes { id } }`);
+    return viewer.graphql(`{ project(appId: "${project.appId}") { ${fields.join('\n')} } }`);
+  };
+  const windows = vi.spyOn(app.context.services.users, 'scanWindow');
+  expect((await ask(6)).errors).toMatchObject([{ message: expect.stringMatching(/^cost:/) }]);
+  expect(windows).not.toHaveBeenCalled();
+  expect((await ask(5)).errors).toBeUndefined();
+});
+
+test('a scan that takes two seconds ends there, and its cursor leads on', async () => {
+  const windows = afterFirstWindow(() => sleep(2_050));
+  const { nodes, endCursor } = await scan();
+  expect({ nodes, endCursor, windows: windows.mock.calls.length }).toEqual({
+    nodes: [],
+    endCursor: expect.any(String),
+    windows: 1,
+  });
+  expect(await walk(endCursor)).toEqual(['u0']);
+});
+
+test('a scan whose client has gone ends', async () => {
+  const { hostname, port, host } = new URL(app.url);
+  const socket = createConnection({ host: hostname, port: Number(port) });
+  let goOn = () => {};
+  const gone = new Promise<void>((resolve) => {
+    goOn = resolve;
+  });
+  const windows = afterFirstWindow(() => gone);
+  const body = JSON.stringify({ query: SCAN, variables: { appId: project.appId } });
+  const head = [
+    'POST /dashboard/graphql HTTP/1.1',
+    `Host: ${host}`,
+    `Cookie: ${viewer.cookie}`,
+    'Sec-Fetch-Site: same-origin',
+    'Content-Type: application/json',
+    `Content-Length: ${body.length}`,
+  ];
+  socket.write(`${head.join('\r\n')}\r\n\r\n${body}`);
+  await vi.waitUntil(() => windows.mock.calls.length === 1, { timeout: 30_000 });
+  socket.destroy();
+  await once(socket, 'close');
+  // What comes after it is answered, so the service knows that the client has gone.
+  for (let time = 0; time < 3; time += 1) await (await fetch(`${app.url}/livez`)).text();
+  goOn();
+  await viewer.ask('{ me { name } }');
+  expect(windows).toHaveBeenCalledTimes(1);
+});
+
+test('a scan weighs in the queue what it may look at', async () => {
+  const answered: string[] = [];
+  let goOn = () => {};
+  const windows = afterFirstWindow(
+    () =>
+      new Promise<void>((resolve) => {
+        goOn = resolve;
+      }),
+  );
+  const scanned = scan().then(() => answered.push('scan'));
+  await vi.waitUntil(() => windows.mock.calls.length === 1, { timeout: 30_000 });
+  const asked = viewer.ask('{ me { name } }').then(() => answered.push('me'));
+  // It has time to be answered, if nothing kept it waiting.
+  await Promise.race([asked, sleep(500)]);
+  goOn();
+  await Promise.all([asked, scanned]);
+  expect(answered).toEqual(['scan', 'me']);
+});
