@@ -4,7 +4,7 @@ import { VERSION } from '../config/build.js';
 import type { Config } from '../config/config.js';
 import type { Services } from '../context.js';
 import { atMost, isTooLong } from '../domain/input-limits.js';
-import { requirePermission } from '../domain/operators.js';
+import { type ActiveSession, requirePermission } from '../domain/operators.js';
 import type { ProjectScope } from '../domain/projects.js';
 import { extensionsOf } from '../engine/errors.js';
 import { type Parameters, type PreparedRequest, weightOfRequest } from '../engine/execution.js';
@@ -162,6 +162,8 @@ function tooManyTransfers(isOwn: boolean): AppError {
 
 /** How many pages follow a project in this process, and of one operator. */
 const FOLLOWERS = { inAll: 200, perHolder: 10 };
+/** There may be many, so their rights are read less often than those of transfers. */
+const FOLLOWER_CHECK_MS = 5_000;
 
 function tooManyFollowers(): AppError {
   return new AppError('RATE_LIMITED', `Too many pages follow projects: ${FOLLOWERS.perHolder} of an operator may.`, {
@@ -176,17 +178,17 @@ function createRightOf(sessions: Sessions, { services, requireOpen, runWithAdmis
   return async (request, permission, use = 'transfer') => {
     const isTransfer = use === 'transfer';
     requireOpen();
-    const session = await runWithAdmission(TENANT, () => sessions.require(request));
-    refuseForeign(request);
     const { appId } = request.params as { appId: string };
-    const scope = await services.projects.getScope(appId, operatorOf(session));
+    const requireSession = () => sessions.require(request, { isUse: isTransfer });
+    const scopeOf = (session: ActiveSession) =>
+      services.projects[isTransfer ? 'getScope' : 'getEnabledScope'](appId, operatorOf(session));
+    const session = await runWithAdmission(TENANT, requireSession);
+    refuseForeign(request);
+    const scope = await scopeOf(session);
     const recordRefusal = () =>
       services.audit.recordRefusal(scope, request.id, permission === 'operate' ? 'import' : 'export');
     async function permit(): Promise<ProjectScope> {
-      const now = await services.projects.getScope(
-        appId,
-        operatorOf(await sessions.require(request, { isUse: isTransfer })),
-      );
+      const now = await scopeOf(await requireSession());
       now.projectIdFor(permission);
       return now;
     }
@@ -202,6 +204,7 @@ function createRightOf(sessions: Sessions, { services, requireOpen, runWithAdmis
         holder: session.operator,
         permission: `${session.id} ${appId} ${permission} ${use}`,
         permit,
+        checkMs: isTransfer ? 0 : FOLLOWER_CHECK_MS,
         endsAtClose: !isTransfer,
       },
     };

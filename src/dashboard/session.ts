@@ -19,6 +19,9 @@ export function operatorOf({ operator, role }: ActiveSession): Operator {
 
 type SessionQuestion = Parameters<Services['operators']['findSession']>[1];
 
+/** A page says by this header that it asks by itself. Otherwise an open page would keep the session from becoming idle. */
+const BY_PAGE = 'userdir-by-page';
+
 export type Sessions = ReturnType<typeof createSessions>;
 
 /** `publicUrl`: where browsers reach the service, if the settings say it. */
@@ -38,7 +41,8 @@ export function createSessions(operators: Services['operators'], publicUrl: stri
 
   /** The session of a request as it is now, also as a transaction sees it, or UNAUTHENTICATED. */
   async function require(request: FastifyRequest, question?: SessionQuestion): Promise<ActiveSession> {
-    const session = await operators.findSession(request.cookies[cookieOf(request).name], question);
+    const isUse = request.headers[BY_PAGE] === undefined;
+    const session = await operators.findSession(request.cookies[cookieOf(request).name], { isUse, ...question });
     if (session === null) throw new AppError('UNAUTHENTICATED', MISSING);
     return session;
   }

@@ -20,9 +20,11 @@ import { EVENT_STREAM } from '../http/media-types.js';
 /** The largest upload: about ten million users. */
 const MAX_UPLOAD_BYTES = 4 * 2 ** 30;
 const PROGRESS_INTERVAL_MS = 200;
-/** A page that follows a project asks again at most so often. */
-const NEWS_INTERVAL_MS = 1_000;
+/** A page that follows a project is told of what is new at most so often, because it asks again then. */
+const NEWS_INTERVAL_MS = 5_000;
 const NEWS_HEARTBEAT_MS = 15_000;
+/** The event says that something is new, not what: the page asks as what its operator may see. */
+const NEWS = 'data: \n\n';
 /** How long an import waits for another one of its project. It has one of the few places meanwhile. */
 const IMPORT_WAIT_MS = 30_000;
 
@@ -166,16 +168,17 @@ export function serveStreams(
     exposeHeadRoute: false,
     handler: async (request, reply) => {
       const { scope, terms } = await rightOf(request, 'inspect', 'follow');
-      const body = lifetimes.begin(request, reply, terms, async ({ signal, write }) => {
+      const body = lifetimes.begin(request, reply, terms, async ({ signal, admit, write }) => {
         await write(HEARTBEAT);
         const timer = setInterval(() => void write(HEARTBEAT).catch(() => undefined), NEWS_HEARTBEAT_MS);
         try {
           for await (const _ of services.changes.watch(scope, signal)) {
-            await write('data: \n\n');
+            await write(await admit(async () => NEWS));
             await sleep(NEWS_INTERVAL_MS, undefined, { signal });
           }
         } catch (error) {
-          if (!signal.aborted) throw error;
+          // Where it is not admitted, it ends in order: the page connects again.
+          if (!signal.aborted && !(error instanceof AppError)) throw error;
         } finally {
           clearInterval(timer);
         }

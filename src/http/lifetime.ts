@@ -30,6 +30,8 @@ export interface Terms<Permit> {
   readonly permission: string;
   /** Reads the permission again. Throws an AppError where it is gone. */
   readonly permit: () => Promise<Permit>;
+  /** Where it asks the database each time, it is read only so often. */
+  readonly checkMs?: number;
   /** Whether it ends as soon as the service closes. Otherwise the service waits for it. */
   readonly endsAtClose: boolean;
 }
@@ -75,6 +77,8 @@ export function createPlaces(
 
 interface Open {
   readonly terms: Terms<unknown>;
+  /** When the permission was last read, by `performance.now()`. */
+  checkedAt: number;
   end(reason: AppError): void;
 }
 
@@ -93,11 +97,14 @@ export function createLifetimes(app: FastifyInstance, runWithAdmission: RunWithA
       if (group === undefined) groups.set(each.terms.permission, [each]);
       else group.push(each);
     }
-    await Promise.all([...groups.values()].map(checkGroup));
+    const now = performance.now();
+    const isDue = ({ terms: { checkMs = 0 }, checkedAt }: Open) => now - checkedAt >= checkMs;
+    await Promise.all([...groups.values()].filter((group) => group.some(isDue)).map(checkGroup));
   }
 
   async function checkGroup(group: Open[]): Promise<void> {
     const [{ terms }] = group as [Open];
+    for (const each of group) each.checkedAt = performance.now();
     try {
       await terms.permit();
     } catch (error) {
@@ -138,6 +145,7 @@ export function createLifetimes(app: FastifyInstance, runWithAdmission: RunWithA
     let isGone = false;
     const each: Open = {
       terms,
+      checkedAt: performance.now(),
       end(reason) {
         if (signal.aborted) return;
         controller.abort(reason);

@@ -94,11 +94,7 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
     cache.delete(key);
     if (match === undefined || match.id === null)
       throw new AppError('UNAUTHENTICATED', 'The App ID or the App Secret is invalid.');
-    if (match.isDisabled)
-      throw new AppError(
-        'PROJECT_DISABLED',
-        'The project is disabled. Its data is kept, and its operator can enable it.',
-      );
+    if (match.isDisabled) throw projectDisabled();
     if (match.isMoving) throw movingProject();
     if (!match.isMarked) markUsed(match);
     const authenticated = secretScope(appId, match);
@@ -132,6 +128,14 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
       const projectId = APP_ID.test(appId) ? await sql.findProjectId(db, appId) : null;
       if (projectId === null) throw noProject(appId);
       return operatorScope(projectId, appId, operator);
+    },
+
+    /** The same as long as the project is enabled. NOT_FOUND, PROJECT_DISABLED. */
+    async getEnabledScope(appId: string, operator: Operator): Promise<ProjectScope> {
+      const row = APP_ID.test(appId) ? await projectOf(appId) : null;
+      if (row === null) throw noProject(appId);
+      if (row.disabledAt !== null) throw projectDisabled();
+      return operatorScope(row.id, appId, operator);
     },
 
     /** A project for an operator; null if there is none with this App ID. */
@@ -207,6 +211,10 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
       await Promise.all(marking.values());
     },
   };
+}
+
+function projectDisabled(): AppError {
+  return new AppError('PROJECT_DISABLED', 'The project is disabled. Its data is kept, and its operator can enable it.');
 }
 
 function noProject(appId: string): AppError {

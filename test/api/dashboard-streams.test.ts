@@ -182,11 +182,16 @@ test('what follows a project is told that it has changed, ends with its session,
       .rows[0]?.s;
   const news = await openEvents(`${app.url}${path(project, 'news')}`, { headers: { cookie: follower.cookie } });
   expect(news.status).toBe(200);
-  // The request itself is a use of the session; what goes on is none.
-  await pool.query(`UPDATE operator_sessions SET last_seen_at = now() - interval '20 minutes' WHERE ${session}`);
   await other.addUsers(email('elsewhere'));
   await project.addUsers(email('here'));
   expect((await news.waitFor(1)).length).toBe(1);
+  // Nor does a page that asks again by itself.
+  const asked = await follower.fetch('/dashboard/graphql', {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'userdir-by-page': '1' },
+    body: JSON.stringify({ query: '{ me { name } }' }),
+  });
+  expect(await asked.json()).toEqual({ data: { me: { name: follower.name } } });
   expect(Number(await idleFor())).toBeGreaterThan(1_000);
   await pool.query(`UPDATE operator_sessions SET last_seen_at = now() - interval '31 minutes' WHERE ${session}`);
   await news.ended();
@@ -200,6 +205,53 @@ test('what follows a project is told that it has changed, ends with its session,
   expect(pages.map(({ status }) => status)).toEqual(new Array(10).fill(200));
   expect((await viewer.fetch(path(project, 'news'))).status).toBe(429);
   for (const page of pages) page.close();
+});
+
+test('what follows a project is told at most every five seconds, however much changes', async () => {
+  const project = await app.createProject();
+  const news = await openEvents(`${app.url}${path(project, 'news')}`, { headers: { cookie: viewer.cookie } });
+  const from = performance.now();
+  for (let n = 0; news.events.length < 3; n += 1) {
+    await project.addUsers(email(`u${n}`));
+    await sleep(100);
+  }
+  expect(performance.now() - from).toBeGreaterThan(9_900);
+  news.close();
+});
+
+test('the right to follow is read every five seconds, and what follows ends with it', async () => {
+  const { pool } = app.context.db;
+  const { lifecycle, projects } = app.context.services;
+  const disable = async ({ appId }: TestProject) => lifecycle.disableProject(await projects.getScope(appId), null);
+  const ends: ((who: TestOperator, project: TestProject) => Promise<unknown>)[] = [
+    (_who, project) => disable(project),
+    (who) => who.ask('mutation { logOut }'),
+    ({ name }) => pool.query('DELETE FROM operators WHERE name = $1', [name]),
+    (_who, { appId }) => pool.query('DELETE FROM projects WHERE app_id = $1', [appId]),
+  ];
+  const looks = () => app.statements.filter((sql) => /FROM operator_sessions s\s+WHERE s.token_hash/.test(sql)).length;
+  const from = performance.now();
+  const open = async (project: TestProject, { cookie }: TestOperator) =>
+    openEvents(`${app.url}${path(project, 'news')}`, { headers: { cookie } });
+  const lasting = await open(await app.createProject(), viewer);
+  const before = looks();
+  await vi.waitUntil(() => looks() >= before + 2, { timeout: 30_000 });
+  expect(performance.now() - from).toBeGreaterThan(9_900);
+  await Promise.all(
+    ends.map(async (end) => {
+      const [project, who] = [await app.createProject(), await logIn(app, 'viewer')];
+      const news = await open(project, who);
+      expect(news.status).toBe(200);
+      await end(who, project);
+      await news.ended();
+    }),
+  );
+  expect(lasting.isEnded()).toBe(false);
+  lasting.close();
+  const disabled = await app.createProject();
+  await disable(disabled);
+  const refused = await viewer.fetch(path(disabled, 'news'));
+  expect([refused.status, await refused.json()]).toMatchObject([403, { error: { code: 'PROJECT_DISABLED' } }]);
 });
 
 test('a client that goes away ends its export, and leaves nothing behind', async () => {

@@ -347,6 +347,47 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     await lively.graphql(`mutation { deleteUser(id: "${id}") { id } }`);
     await until(() => total.innerText()).toMatch(/0$/);
     expect(opened.complaints).toEqual([]);
+    // What is no longer followed says why.
+    const { projects, lifecycle } = app.context.services;
+    await lifecycle.disableProject(await projects.getScope(lively.appId), null);
+    await page.getByText('This project is disabled').waitFor();
+  });
+
+  test('ask again for what is new only, at most every five seconds, and an open page keeps no session', async () => {
+    const busy = await app.createProject('Busy');
+    await using opened = await openDashboard(app, browser, 'viewer');
+    const { page, operator } = opened;
+    await visit(app, page, `/${busy.appId}`);
+    await page.getByText('No users yet.').waitFor();
+    await page.getByText(/all checks pass|problem|warning/).waitFor();
+    const rest = (minutes: number) =>
+      app.context.db.pool.query(
+        `UPDATE operator_sessions SET last_seen_at = now() - make_interval(mins => $2)
+         WHERE operator_id = (SELECT id FROM operators WHERE name = $1)`,
+        [operator, minutes],
+      );
+    await rest(20);
+    const asked: string[] = [];
+    page.on('request', (request) => {
+      const { query } = (request.method() === 'POST' && request.postDataJSON()) || {};
+      if (query) asked.push(/query (\w+)/.exec(query)?.[1] ?? '');
+    });
+    const refreshes = () => asked.filter((name) => name === 'Overview').length;
+    const from = performance.now();
+    for (let n = 0; refreshes() < 3; n += 1) {
+      await busy.addUsers({ auth_method: 'email', auth_value: `${n}@example.com` });
+      await page.waitForTimeout(200);
+    }
+    expect(performance.now() - from).toBeGreaterThan(9_900);
+    expect(new Set(asked)).toEqual(new Set(['Overview', 'SignUps']));
+    const { rows } = await app.context.db.pool.query(
+      `SELECT last_seen_at < now() - interval '15 minutes' AS rests FROM operator_sessions
+       WHERE operator_id = (SELECT id FROM operators WHERE name = $1)`,
+      [operator],
+    );
+    expect(rows).toEqual([{ rests: true }]);
+    await rest(31);
+    await page.getByText('Your session has ended').waitFor();
   });
 
   test('export what the filter shows, with formulas made harmless', async () => {

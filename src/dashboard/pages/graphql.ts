@@ -50,13 +50,16 @@ interface Answer<Result> {
   readonly errors?: readonly { message: string; extensions?: { code?: string } }[];
 }
 
+/** What a request of the page by itself has: it is no use of the session, which an open page must not keep from becoming idle. */
+const BY_PAGE = { 'userdir-by-page': '1' };
+
 /** Sends an operation. Throws a Failure. Where the session has ended, the page shows the sign-in from then on. */
 export async function send<Result, Variables>(
   operation: Operation<Result, Variables>,
   variables: Variables,
-  signal?: AbortSignal,
+  init: Pick<RequestInit, 'signal' | 'headers'> = {},
 ): Promise<Result> {
-  const response = await post('/dashboard/graphql', { query: operation, variables }, signal);
+  const response = await post('/dashboard/graphql', { query: operation, variables }, init);
   const { data, errors } = (await response.json().catch(() => ({}))) as Answer<Result>;
   const error = errors?.[0];
   if (response.status === 401 || error?.extensions?.code === 'UNAUTHENTICATED') {
@@ -70,12 +73,12 @@ export async function send<Result, Variables>(
 }
 
 /** Sends JSON to this service. Throws a Failure if there is no answer. */
-export async function post(path: string, body: object, signal: AbortSignal | null = null) {
-  const headers = { 'content-type': 'application/json' };
+export async function post(path: string, body: object, init: Pick<RequestInit, 'signal' | 'headers'> = {}) {
+  const headers = { 'content-type': 'application/json', ...init.headers };
   try {
-    return await fetch(path, { method: 'POST', headers, body: JSON.stringify(body), signal });
+    return await fetch(path, { ...init, method: 'POST', headers, body: JSON.stringify(body) });
   } catch (error) {
-    if (signal?.aborted) throw error;
+    if (init.signal?.aborted) throw error;
     throw new Failure('The service does not answer. Check that it runs, and that you are online.', 'UNREACHABLE');
   }
 }
@@ -86,6 +89,11 @@ const MOST_ANSWERS = 60;
 
 /** Counts the changes that this page has made; every query that is shown is then asked again. */
 const changes = signal(0);
+
+/** Counts what the service has told of: the queries that follow it are then asked again. */
+const news = signal(0);
+/** Counts how often the service has refused to be followed: everything is then asked again, and says why. */
+const refusals = signal(0);
 
 export function refresh(): void {
   answers.clear();
@@ -99,20 +107,25 @@ export interface Query<Result> {
   readonly loading: boolean;
 }
 
-/** The answer to an operation, asked again whenever its variables change. Null variables ask nothing. */
+/** The answer to an operation, asked again whenever its variables change, and with `follows` when there are news. Null variables ask nothing. */
 export function useQuery<Result, Variables>(
   operation: Operation<Result, Variables>,
   variables: Variables | null,
+  { follows = false } = {},
 ): Query<Result> {
   const key = variables === null ? '' : `${operation as unknown as string}${JSON.stringify(variables)}`;
   const [settled, setSettled] = useState<{ key: string; failure?: Failure }>({ key: '' });
   const shown = useRef<Result | undefined>(undefined);
-  const round = changes.value;
+  const asked = `${changes.value} ${key}`;
+  const lastAsked = useRef<string | undefined>(undefined);
+  const told = refusals.value + (follows ? news.value : 0);
   useEffect(() => {
+    const isByPage = lastAsked.current === asked;
+    lastAsked.current = asked;
     if (variables === null) return;
     const controller = new AbortController();
     setSettled({ key: '' });
-    send(operation, variables, controller.signal)
+    send(operation, variables, { signal: controller.signal, ...(isByPage && { headers: BY_PAGE }) })
       .then((answer) => {
         remember(key, answer);
         setSettled({ key });
@@ -121,7 +134,7 @@ export function useQuery<Result, Variables>(
         if (!controller.signal.aborted) setSettled({ key, failure: asFailure(error) });
       });
     return () => controller.abort();
-  }, [key, round]);
+  }, [asked, told]);
 
   if (variables === null) return { data: undefined, failure: undefined, loading: false };
   shown.current = (answers.get(key) as Result | undefined) ?? shown.current;
@@ -135,48 +148,67 @@ function remember(key: string, answer: unknown): void {
   if (answers.size > MOST_ANSWERS && oldest !== undefined) answers.delete(oldest);
 }
 
-const REOPEN_MS = 5_000;
-/** An operator who has done nothing for so long is away: what is asked then would keep the session from becoming idle. */
-const AWAY_MS = 10 * 60_000;
+/** News make a page ask again at most so often. */
+const NEWS_MS = 5_000;
+/** So long after it was refused, a page asks to follow again. */
+const REOPEN_MS = 30_000;
 
-/** Asks again whenever the service tells that something is new, as long as someone looks. A page in the background holds no connection. */
-export function useNews(path: string): void {
+/**
+ * Queries that follow are asked again whenever the service tells that something is new, as long as someone looks. A page in the background
+ * holds no connection. A null path follows nothing.
+ */
+export function useNews(path: string | null): void {
   useEffect(() => {
+    if (path === null) return;
     let source: EventSource | undefined;
     let reopening: ReturnType<typeof setTimeout> | undefined;
-    let lastUse = Date.now();
-    const use = () => {
-      lastUse = Date.now();
+    let telling: ReturnType<typeof setTimeout> | undefined;
+    let nextAt = 0;
+    let isRefused = false;
+    /** Whether there may be news that were not told. */
+    let isBehind = false;
+    const ask = () => {
+      telling = undefined;
+      nextAt = performance.now() + NEWS_MS;
+      (isRefused ? refusals : news).value++;
+      isRefused = false;
+    };
+    const tell = () => {
+      telling ??= setTimeout(ask, Math.max(0, nextAt - performance.now()));
     };
     const open = () => {
       clearTimeout(reopening);
       source?.close();
       if (document.hidden) return;
       source = new EventSource(path);
-      source.onmessage = () => {
-        if (Date.now() - lastUse < AWAY_MS) refresh();
+      source.onmessage = tell;
+      source.onopen = () => {
+        if (isBehind) tell();
+        isBehind = false;
       };
       source.onerror = () => {
-        if (source?.readyState === EventSource.CLOSED && me.value) reopening = setTimeout(open, REOPEN_MS);
+        isBehind = true;
+        // It connects again by itself, unless it was refused.
+        if (source?.readyState !== EventSource.CLOSED) return;
+        isRefused = true;
+        tell();
+        reopening = setTimeout(open, REOPEN_MS);
       };
     };
     const show = () => {
+      isBehind = true;
       open();
-      if (!document.hidden) refresh();
     };
     open();
     document.addEventListener('visibilitychange', show);
-    for (const name of USES) addEventListener(name, use);
     return () => {
       clearTimeout(reopening);
+      clearTimeout(telling);
       source?.close();
       document.removeEventListener('visibilitychange', show);
-      for (const name of USES) removeEventListener(name, use);
     };
   }, [path]);
 }
-
-const USES = ['pointermove', 'keydown', 'visibilitychange'];
 
 /** A change that the operator asks for. What is shown is asked again after it. `run` gives undefined if it failed. */
 export function useAction<Arguments extends unknown[], Result>(work: (...args: Arguments) => Promise<Result>) {
