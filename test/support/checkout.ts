@@ -12,6 +12,7 @@ export const CHECKOUT: readonly string[] = [
   'prisma',
   'prisma.config.ts',
   'docs',
+  'CHANGELOG.md',
   'README.md',
   'schema.graphql',
   'subgraph.graphql',
