@@ -110,6 +110,7 @@ function serveGraphQL(app: FastifyInstance, sessions: Sessions, options: Dashboa
     },
     handler: async (request, reply) => {
       const parameters = readParameters(request.body);
+      // Reading the document comes in its turn too. Only then is it known what the operation costs, and so its weight in the queue.
       const prepared = await runWithAdmission(TENANT, async () => prepare(parameters));
       const execute = async () => {
         // Again: the operator may have lost the session while the body arrived, or in the queue.

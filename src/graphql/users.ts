@@ -223,7 +223,7 @@ builder.queryFields((t) => ({
   }),
   usersByPrefix: t.field({
     type: usersByPrefixType,
-    description: `Current users whose login email, \`authValue\` or external ID begins with a text, in alphabetical order of what begins so: for a search box that proposes users while one types. It looks at the \`authValue\` of the first ${METHODS_BY_PREFIX} login methods of the project, in alphabetical order. A user whose ID is known is found by \`user\`, whoever is known by a whole value by \`searchUsers\` or \`findUser\`.`,
+    description: `Current users whose login email, \`authValue\` or external ID begins with a text, in alphabetical order of what begins so: for a search box that proposes users while one types. The \`authValue\` is searched only in the first ${METHODS_BY_PREFIX} login methods of the project, in alphabetical order. To find a user by the ID, use \`user\`; by a whole value, \`searchUsers\` or \`findUser\`.`,
     args: {
       prefix: t.arg.string(
         required(

@@ -63,6 +63,12 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
     ...row,
     scope: operatorScope(row.id, row.appId, operator),
   });
+
+  /** A project for an operator; null if there is none with this App ID. */
+  async function openProject(appId: string, operator: Operator): Promise<OpenProject | null> {
+    const row = APP_ID.test(appId) ? await projectOf(appId) : null;
+    return row && open(row, operator);
+  }
   const mintCredentials = (): Credentials => ({
     appId: `app_${randomBytes(APP_ID_BYTES).toString('hex')}`,
     appSecret: makeSecret(randomBytes),
@@ -132,17 +138,13 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
 
     /** The same as long as the project is enabled. NOT_FOUND, PROJECT_DISABLED. */
     async getEnabledScope(appId: string, operator: Operator): Promise<ProjectScope> {
-      const row = APP_ID.test(appId) ? await projectOf(appId) : null;
-      if (row === null) throw noProject(appId);
-      if (row.disabledAt !== null) throw projectDisabled();
-      return operatorScope(row.id, appId, operator);
+      const project = await openProject(appId, operator);
+      if (project === null) throw noProject(appId);
+      if (project.disabledAt !== null) throw projectDisabled();
+      return project.scope;
     },
 
-    /** A project for an operator; null if there is none with this App ID. */
-    async openProject(appId: string, operator: Operator): Promise<OpenProject | null> {
-      const row = APP_ID.test(appId) ? await projectOf(appId) : null;
-      return row && open(row, operator);
-    },
+    openProject,
 
     /** A page of the projects, newest first, whose name or App ID contains a text, and the number of all that do. */
     async openProjects(

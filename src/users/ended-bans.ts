@@ -4,7 +4,7 @@ import type { Database } from '../db/database.js';
 import { isHeldUp } from '../db/failures.js';
 import { deleteEndedBans, listProjectsWithEndedBans } from './bans.sql.js';
 
-/** How soon the feed has the end of a ban; on the embedded database, which rests while nobody uses it. */
+/** How often it looks for bans that have ended: the feed has the end of a ban so late at most. The embedded database is asked less often, because it rests while nobody uses it. */
 const INTERVAL_MS = 2_000;
 const EMBEDDED_INTERVAL_MS = 10_000;
 /** How many bans of a project end in one transaction. */

@@ -12,17 +12,23 @@ let viewer: TestOperator;
 let project: TestProject;
 beforeAll(async () => {
   viewer = await logIn(app, 'viewer');
-  project = await app.createProject();
+  project = await createProject(1_100);
+});
+afterEach(() => void vi.restoreAllMocks());
+
+/** A project of so many users, one each second, of whom only the oldest is banned. */
+async function createProject(count: number): Promise<TestProject> {
+  const created = await app.createProject();
   const user = (n: number) => ({
     auth_method: 'google',
     auth_value: `u${n}`,
     created_at: new Date(Date.UTC(2025, 0, 1) + n * 1000).toISOString(),
   });
-  await project.addUsers(...Array.from({ length: 1_100 }, (_, n) => user(n)));
-  const scope = await app.context.services.projects.getScope(project.appId);
+  await created.addUsers(...Array.from({ length: count }, (_, n) => user(n)));
+  const scope = await app.context.services.projects.getScope(created.appId);
   await app.context.services.logins.ban(scope, { authMethod: 'google', authValue: 'u0', authValueKey: 'u0' });
-});
-afterEach(() => void vi.restoreAllMocks());
+  return created;
+}
 
 const BANNED = 'state: { banned: true }';
 const SCAN = `query ($appId: ID!, $after: String) {
@@ -45,6 +51,29 @@ function afterFirstWindow(work: () => Promise<unknown>) {
     return found;
   });
 }
+
+test('a page of users by their state looks at 5,000 users at most, and the next one goes on', async () => {
+  const { appId } = await createProject(5_001);
+  const ask = async (given: string, variables: Json = {}) =>
+    (
+      await viewer.ask(
+        `query ($appId: ID!, $after: String) { project(appId: $appId) { scanUsers(after: $after, ${given}) { endCursor nodes { authValue banned } } } }`,
+        { appId, ...variables },
+      )
+    ).project.scanUsers;
+  const first = await ask(BANNED);
+  expect(first).toEqual({ nodes: [], endCursor: expect.any(String) });
+  const found = [{ authValue: 'u0', banned: true }];
+  // A busy machine may take more than two requests.
+  let last = first;
+  while (last.endCursor !== null) last = await ask(BANNED, { after: last.endCursor });
+  expect(last.nodes).toEqual(found);
+  expect((await ask(`${BANNED}, oldestFirst: true, first: 1`)).nodes).toEqual(found);
+  const idle = await ask('state: { lastLoginBefore: "2025-01-02", banned: false }, oldestFirst: true, first: 2');
+  expect(idle.nodes.map(({ authValue }: Json) => authValue)).toEqual(['u1', 'u2']);
+  for (const state of ['{}', '{ banned: null }', '{ lastLoginAfter: "never" }'])
+    await expect(ask(`state: ${state}`)).rejects.toThrow(/state|lastLoginAfter/);
+});
 
 test('a request that may look at too many users is refused before it looks at any', async () => {
   const ask = (scans: number) => {

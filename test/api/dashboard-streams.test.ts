@@ -206,6 +206,9 @@ test('what follows a project is told that it has changed, ends with its session,
   }
   expect(status).toBe(429);
   expect(pages.length).toBeGreaterThan(10);
+  await vi.waitUntil(() => pages.filter((page) => page.status === 200 && !page.isEnded()).length <= 10, {
+    timeout: 30_000,
+  });
   for (const page of pages) page.close();
 });
 
