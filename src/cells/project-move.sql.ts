@@ -9,7 +9,7 @@ import type { MoveStep, ProjectTable } from '../projects/projects.sql.js';
 /* Statements for a project on its way from the database of one cell to that of another. */
 
 /** Tables with rows of projects of which each cell has its own. */
-export const STAYING_TABLES: readonly string[] = ['project_moves'];
+export const STAYING_TABLES: readonly string[] = ['operator_projects', 'project_moves'];
 
 /** As in the migration: who writes rows of a project that is copied shares this lock, and who closes the project has it alone. */
 const WRITERS_LOCK = 1_968_399_459;

@@ -1,31 +1,78 @@
 import { Argument, type Command } from 'commander';
-import { OPERATOR_ROLES, type OperatorLogEntry, type OperatorRole } from '../domain/operators.js';
+import { type KnownOperator, OPERATOR_ROLES, type OperatorLogEntry, type OperatorRole } from '../domain/operators.js';
 import { COMMAND } from '../errors.js';
-import { jsonOption, newestOption, required } from './arguments.js';
+import { jsonOption, newestOption, option, required } from './arguments.js';
 import { type OperationContext, readPages } from './operation.js';
+import type { OperatorChanges } from '../projects/operators.js';
 import type { CommandContext } from './run.js';
 import { listTable } from './terminal.js';
+
+const ROLE: Parameters<typeof option> = [
+  '--role <ROLE>',
+  'viewer reads; support also edits, removes and bans users; admin does everything',
+];
+
+/** May be given several times. */
+const projectsOption = () =>
+  option('--project <APP_ID>', 'a project to which the person is limited; can be repeated').argParser(
+    (appId, before: readonly string[] = []) => [...before, appId],
+  );
+
+const operatorJson = ({ name, role, projects }: KnownOperator) => ({
+  name,
+  role,
+  projects: projects === null ? null : projects.map(({ appId }) => appId),
+});
+
+const inWords = (projects: readonly string[] | null) =>
+  projects === null ? 'in all projects' : `in ${projects.join(', ') || 'no project'}`;
 
 export function addOperatorCommands(program: Command, { define, list }: CommandContext): void {
   const parent = program.command('operator').description('say who may use the dashboard, and see what they did there');
   define(parent, {
     name: 'operator add',
     description: 'add a person who may use the dashboard',
-    examples: ['operator add ada --role admin', 'operator add bob --role viewer'],
+    examples: [
+      'operator add ada --role admin',
+      'operator add bob --role viewer',
+      'operator add grace --role support --project app_1 --project app_2',
+    ],
     takes: [
       new Argument('<NAME>', 'the name of the person in the audit trail'),
-      required(
-        '--role <ROLE>',
-        'viewer reads; support also edits, removes and bans users; admin does everything',
-      ).choices(OPERATOR_ROLES),
+      required(...ROLE).choices(OPERATOR_ROLES),
+      projectsOption(),
       jsonOption(),
     ],
-    run: async ({ services, operator }, params: { name: string; role: OperatorRole }) => {
-      const { name, role } = await services.operators.addOperator(operator, params.name, params.role);
-      return { name, role };
+    run: async ({ services, operator }, params: { name: string; role: OperatorRole; project?: string[] }) => {
+      const { name, role, project: appIds = null } = params;
+      return operatorJson(await services.operators.addOperator(operator, name, role, { appIds }));
     },
-    print: ({ name, role }) =>
-      `Added ${name} as ${role}. Make a link to log in: ${COMMAND} dashboard --operator ${name}`,
+    print: ({ name, role, projects }) =>
+      `Added ${name} as ${role} ${inWords(projects)}. Make a link to log in: ${COMMAND} dashboard --operator ${name}`,
+  });
+  define(parent, {
+    name: 'operator update',
+    description: 'change the role, the name or the projects of a person, from their next request on',
+    examples: [
+      'operator update grace --role viewer',
+      'operator update grace --project app_1 --project app_3',
+      'operator update grace --name grace.h --all-projects',
+    ],
+    takes: [
+      new Argument('<NAME>', 'the name of the person'),
+      option(...ROLE).choices(OPERATOR_ROLES),
+      option('--name <NEW>', 'another name; the entries that exist keep the old one'),
+      projectsOption(),
+      option('--all-projects', 'limit the person to no project').conflicts('project'),
+      jsonOption(),
+    ],
+    params: (operator: string, { name, role, project, allProjects }) => ({
+      operator,
+      changes: { name, role, appIds: allProjects ? null : project } as OperatorChanges,
+    }),
+    run: async ({ services, operator: by }, { operator, changes }) =>
+      operatorJson(await services.operators.updateOperator(by, operator, changes)),
+    print: ({ name, role, projects }) => `${name} is ${role} ${inWords(projects)}.`,
   });
   define(parent, {
     name: 'operator list',
@@ -33,17 +80,23 @@ export function addOperatorCommands(program: Command, { define, list }: CommandC
     examples: ['operator list', 'operator list --json'],
     takes: [jsonOption()],
     run: async ({ services, operator }) =>
-      (await services.operators.listOperators(operator)).map(({ name, role, source, createdAt, lastSeenAt }) => ({
-        name,
-        role,
-        source,
-        created_at: createdAt,
-        last_seen_at: lastSeenAt,
+      (await services.operators.listOperators(operator)).map((each) => ({
+        ...operatorJson(each),
+        source: each.source,
+        created_at: each.createdAt,
+        last_seen_at: each.lastSeenAt,
       })),
     print: (operators) =>
       listTable(operators, {
-        head: ['Name', 'Role', 'Source', 'Created', 'Last seen'],
-        cells: (each) => [each.name, each.role, each.source, each.created_at, each.last_seen_at ?? 'never'],
+        head: ['Name', 'Role', 'Projects', 'Source', 'Created', 'Last seen'],
+        cells: ({ name, role, projects, source, ...at }) => [
+          name,
+          role,
+          projects === null ? 'all' : projects.join(', ') || 'none',
+          source,
+          at.created_at,
+          at.last_seen_at ?? 'never',
+        ],
         none: `There is no operator yet. Add one: ${COMMAND} operator add NAME --role admin`,
       }),
   });

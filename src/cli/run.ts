@@ -8,7 +8,7 @@ import type { Context, OpenOptions } from '../context.js';
 import { DataDirLockedError, LOCK_WAIT_MS } from '../db/lock.js';
 import { parse } from '../domain/filters.js';
 import type { Stored } from '../domain/import-format.js';
-import { type Operator, operatorName, operatorNameOf } from '../domain/operators.js';
+import { type Operator, operatorName, operatorNameOf, THE_OPERATOR } from '../domain/operators.js';
 import { addCommand, type CommandHelp } from './arguments.js';
 import { NotListeningError, runRemotely } from './control-socket.js';
 import type { Io, Operation, OperationContext, Operations } from './operation.js';
@@ -238,10 +238,8 @@ async function runWhereReachable<Params, Result>(
 
 /** The person who runs the command: their name is in the audit trail, and every right is theirs. */
 export function operatorOf({ operator }: Config): Operator {
-  return {
-    name: operator === null ? operatorNameOf(userInfo().username) : parse(OPERATOR_SETTING, operator),
-    role: 'admin',
-  };
+  const name = operator === null ? operatorNameOf(userInfo().username) : parse(OPERATOR_SETTING, operator);
+  return { ...THE_OPERATOR, name };
 }
 
 /** Where browsers reach the dashboard of a service with these settings; null if it has none. */

@@ -6,7 +6,7 @@ import {
   type Operator,
   type OperatorLogEntry,
   type OperatorSession,
-  PERMISSIONS_OF_ROLE,
+  permissionsOf,
   requirePermission,
 } from '../domain/operators.js';
 import { AppError, badInput } from '../errors.js';
@@ -20,8 +20,8 @@ const meType = builder.objectRef<DashboardContext>('Me').implement({
     name: t.string({ description: 'Their name in the audit trail.', resolve: ({ operator }) => operator.name }),
     role: t.field({ type: roleEnum, description: 'Their role.', resolve: ({ operator }) => operator.role }),
     can: t.stringList({
-      description: 'The permissions of the role, such as `ban`: what a page need not show is what is not here.',
-      resolve: ({ operator }) => PERMISSIONS_OF_ROLE[operator.role],
+      description: 'What they may do, such as `ban`: what a page need not show is what is not here.',
+      resolve: ({ operator }) => permissionsOf(operator),
     }),
     sessionId: t.id({ description: 'The session.', resolve: ({ session }) => session.id }),
     expiresAt: t.field({
@@ -37,11 +37,26 @@ const meType = builder.objectRef<DashboardContext>('Me').implement({
   }),
 });
 
+const operatorProjectType = builder
+  .objectRef<NonNullable<KnownOperator['projects']>[number]>('OperatorProject')
+  .implement({
+    description: 'A project to which an operator is limited.',
+    fields: (t) => ({
+      appId: t.exposeID('appId', { description: 'Its App ID.' }),
+      name: t.exposeString('name', { description: 'Its name for people.' }),
+    }),
+  });
+
 const operatorType = builder.objectRef<KnownOperator>('Operator').implement({
   description: 'A person who may use the dashboard.',
   fields: (t) => ({
     name: t.exposeString('name', { description: 'Their name in the audit trail.' }),
     role: t.expose('role', { type: roleEnum, description: 'What they may do.' }),
+    projects: t.expose('projects', {
+      type: [operatorProjectType],
+      nullable: true,
+      description: 'The projects to which they are limited, oldest first; null: all projects are theirs.',
+    }),
     createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When they were added.' }),
     lastSeenAt: t.expose(
       'lastSeenAt',
@@ -94,17 +109,18 @@ builder.queryFields((t) => ({
   }),
   operators: t.field({
     type: [operatorType],
-    description: 'All operators, by name. Needs ADMIN.',
+    description: 'All operators, by name. Needs an ADMIN of all projects.',
     resolve: (_root, _args, { services, operator }) => services.operators.listOperators(operator),
   }),
   sessions: t.field({
     type: [sessionType],
-    description: 'The sessions of this operator, or for an ADMIN all, the last used first; at most 1,000.',
+    description:
+      'The sessions of this operator, or for an ADMIN of all projects all, the last used first; at most 1,000.',
     resolve: (_root, _args, { services, operator }) => services.operators.listSessions(operator),
   }),
   operatorLog: t.field({
     type: [logEntryType],
-    description: 'What was done beside the projects, newest first. Needs ADMIN.',
+    description: 'What was done beside the projects, newest first. Needs an ADMIN of all projects.',
     args: {
       first: t.arg.int(withDefault(50, 'How many entries, 1 to 100.')),
       before: t.arg.id({ description: 'Only entries before the one with this id.' }),
@@ -125,6 +141,15 @@ const linkType = builder.objectRef<{ url: string; expiresAt: string }>('LoginLin
   }),
 });
 
+const updateInput = builder.inputType('UpdateOperatorInput', {
+  description: 'What to change of an operator. An absent field stays as it is.',
+  fields: (t) => ({
+    name: t.string({ description: 'Another name. The entries that exist keep the old one.' }),
+    role: t.field({ type: roleEnum, description: 'Another role.' }),
+    appIds: t.idList({ description: 'The App IDs of the projects to which they are limited; null for all.' }),
+  }),
+});
+
 builder.mutationFields((t) => ({
   logOut: t.boolean({
     description: 'Ends this session.',
@@ -135,7 +160,7 @@ builder.mutationFields((t) => ({
     },
   }),
   revokeSession: t.boolean({
-    description: 'Ends a session: one’s own, or for an ADMIN any. NOT_FOUND.',
+    description: 'Ends a session: one’s own, or for an ADMIN of all projects any. NOT_FOUND.',
     args: { id: t.arg.id(required('The id of the session.')) },
     resolve: async (_root, { id }, { services, operator, requestId }) => {
       await services.operators.revokeSession(operator, readId('id', id), requestId);
@@ -144,23 +169,34 @@ builder.mutationFields((t) => ({
   }),
   addOperator: t.field({
     type: operatorType,
-    description: 'Adds an operator. Needs ADMIN. CONFLICT if there is one of this name.',
-    args: { name: t.arg.string(nameArgument), role: t.arg(roleArgument) },
-    resolve: (_root, { name, role }, { services, operator, requestId }) =>
-      services.operators.addOperator(operator, name, role, requestId),
+    description:
+      'Adds an operator. Needs an ADMIN of all projects. NOT_FOUND; BAD_USER_INPUT; CONFLICT if there is one of this name.',
+    args: {
+      name: t.arg.string(nameArgument),
+      role: t.arg(roleArgument),
+      appIds: t.arg.idList({ description: 'The App IDs of the projects to which they are limited; null for all.' }),
+    },
+    resolve: (_root, { name, role, appIds }, { services, operator, requestId }) =>
+      services.operators.addOperator(operator, name, role, { appIds: appIds ?? null, requestId }),
   }),
-  setOperatorRole: t.field({
+  updateOperator: t.field({
     type: operatorType,
     description:
-      'Gives another operator a role, in effect from their next request on. Needs ADMIN. NOT_FOUND; CONFLICT for oneself.',
-    args: { name: t.arg.string(nameArgument), role: t.arg(roleArgument) },
-    resolve: (_root, { name, role }, { services, operator, requestId }) => {
+      'Changes another operator, in effect from their next request on. Needs an ADMIN of all projects. NOT_FOUND; BAD_USER_INPUT; CONFLICT for oneself, or if another operator has the name.',
+    args: {
+      name: t.arg.string(nameArgument),
+      input: t.arg({ type: updateInput, required: true, description: 'What to change.' }),
+    },
+    resolve: (_root, { name, input }, { services, operator, requestId }) => {
       refuseOneself(operator, name);
-      return services.operators.setRole(operator, name, role, requestId);
+      const { appIds } = input;
+      const changes = { name: input.name ?? undefined, role: input.role ?? undefined, appIds };
+      return services.operators.updateOperator(operator, name, changes, requestId);
     },
   }),
   removeOperator: t.boolean({
-    description: 'Removes another operator, whose sessions end at once. Needs ADMIN. NOT_FOUND; CONFLICT for oneself.',
+    description:
+      'Removes another operator, whose sessions end at once. Needs an ADMIN of all projects. NOT_FOUND; CONFLICT for oneself.',
     args: { name: t.arg.string(nameArgument) },
     resolve: async (_root, { name }, { services, operator, requestId }) => {
       refuseOneself(operator, name);
@@ -170,7 +206,8 @@ builder.mutationFields((t) => ({
   }),
   createLoginLink: t.field({
     type: linkType,
-    description: 'Makes a link that logs an operator in, once, within ten minutes. Needs ADMIN. NOT_FOUND.',
+    description:
+      'Makes a link that logs an operator in, once, within ten minutes. Needs an ADMIN of all projects. NOT_FOUND.',
     args: { operator: t.arg.string(nameArgument) },
     resolve: async (_root, { operator: name }, { services, operator, requestId, dashboardUrl }) => {
       const { token, expiresAt } = await services.operators.createLink(operator, name, requestId);
@@ -179,9 +216,9 @@ builder.mutationFields((t) => ({
   }),
 }));
 
-/** So that an admin always remains. The command can remove anyone. Who is no admin lacks the permission, and that is recorded. */
+/** So that an admin of all projects always remains. The command can remove anyone. Who is none lacks the permission, and that is recorded. */
 function refuseOneself(operator: Operator, name: string): void {
-  requirePermission(operator, 'operate');
+  requirePermission(operator, 'govern');
   if (name.toLowerCase() !== operator.name) return;
   throw new AppError('CONFLICT', 'You cannot change or remove yourself: ask another admin, or use the command.');
 }

@@ -4,7 +4,7 @@ import { VERSION } from '../config/build.js';
 import type { Config } from '../config/config.js';
 import type { Services } from '../context.js';
 import { atMost, isTooLong } from '../domain/input-limits.js';
-import { type ActiveSession, requirePermission } from '../domain/operators.js';
+import type { ActiveSession } from '../domain/operators.js';
 import type { ProjectScope } from '../domain/projects.js';
 import { extensionsOf } from '../engine/errors.js';
 import { type Parameters, type PreparedRequest, weightOfRequest } from '../engine/execution.js';
@@ -198,7 +198,8 @@ function createRightOf(sessions: Sessions, { services, requireOpen, runWithAdmis
     return {
       scope,
       recordRefusal,
-      permitWithin: async (tx) => requirePermission(operatorOf(await sessions.require(request, { tx })), permission),
+      permitWithin: async (tx) =>
+        services.projects.requireStill(scope, operatorOf(await sessions.require(request, { tx })), permission),
       terms: {
         tenant: TENANT,
         places: isTransfer ? transfers : followers,

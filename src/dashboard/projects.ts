@@ -76,7 +76,7 @@ const afterArgument = cursor('after');
 builder.queryFields((t) => ({
   projects: t.field({
     type: projectConnectionType,
-    description: 'The projects, newest first.',
+    description: 'The projects of the operator, newest first.',
     args: {
       search: t.arg.string({ description: 'Only those whose name or App ID contains this.' }),
       first: t.arg.int(withDefault(50, 'How many, 1 to 100.')),
@@ -95,7 +95,7 @@ builder.queryFields((t) => ({
   project: t.field({
     type: projectType,
     nullable: true,
-    description: 'A project by its App ID; null if there is none.',
+    description: 'A project of the operator by its App ID; null if there is none.',
     args: { appId: t.arg.id(required('The App ID.')) },
     resolve: (_root, { appId }, { services, operator }) => services.projects.openProject(appId, operator),
   }),
@@ -124,7 +124,7 @@ export async function openAgain({ services, operator }: DashboardContext, appId:
 builder.mutationFields((t) => ({
   createProject: t.field({
     type: newProjectType,
-    description: 'Creates a project. Needs ADMIN. BAD_USER_INPUT.',
+    description: 'Creates a project. Needs an ADMIN of all projects. BAD_USER_INPUT.',
     args: { name: t.arg.string(nameArgument) },
     resolve: async (_root, { name }, context) => {
       const { services, operator, requestId } = context;
@@ -180,7 +180,7 @@ builder.mutationFields((t) => ({
       name: t.arg.string(required('The name of the project, as a confirmation.')),
     },
     resolve: async (_root, { appId, name }, context) => {
-      const { services, operator, scopeOf, requestId, report } = context;
+      const { services, session, scopeOf, requestId, report } = context;
       const scope = await scopeOf(appId);
       scope.projectIdFor('operate');
       const project = await openAgain(context, appId);
@@ -189,19 +189,24 @@ builder.mutationFields((t) => ({
         progress: () => undefined,
         signal: new AbortController().signal,
         // It does not end with the session, so that one can log out meanwhile.
-        permit: (tx) => services.operators.requireStill(operator, 'operate', tx),
+        permit: async (tx) =>
+          services.projects.requireStill(scope, await services.operators.findAgain(session, tx), 'operate'),
       };
+      let isLate = false;
+      const late = sleep(DELETION_WAIT_MS, false, { ref: false }).finally(() => {
+        isLate = true;
+      });
       const done = services.lifecycle.deleteProject(scope, options, requestId).then(() => true);
-      const late = sleep(DELETION_WAIT_MS, false, { ref: false });
-      const outcome = await Promise.race([done, late]);
-      if (!outcome)
-        done
-          .catch(async (error) => {
-            if (fromUnknown(error).code !== 'FORBIDDEN') throw error;
+      done
+        .catch(async (error) => {
+          const failure = fromUnknown(error);
+          // In time, FORBIDDEN is recorded as for every field, and the operator is told of other failures.
+          if (failure.code === 'NOT_FOUND' || (isLate && failure.code === 'FORBIDDEN'))
             await services.audit.recordRefusal(scope, requestId, 'deleteProject');
-          })
-          .catch((error) => report(fromUnknown(error)));
-      return outcome;
+          else if (isLate) throw failure;
+        })
+        .catch((error) => report(fromUnknown(error)));
+      return Promise.race([done, late]);
     },
   }),
 }));

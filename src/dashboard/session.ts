@@ -13,8 +13,8 @@ const MAX_FAILURES = 20;
 
 const MISSING = 'There is no session: log in by a link of `userdir dashboard`.';
 
-export function operatorOf({ operator, role }: ActiveSession): Operator {
-  return { name: operator, role };
+export function operatorOf({ operator, role, projects }: ActiveSession): Operator {
+  return { name: operator, role, projects };
 }
 
 type SessionQuestion = Parameters<Services['operators']['findSession']>[1];

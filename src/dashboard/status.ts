@@ -1,4 +1,5 @@
 import { VERSION } from '../config/build.js';
+import { requirePermission } from '../domain/operators.js';
 import { orNull, valuesOf } from '../graphql/shared.js';
 import type { Admission } from '../http/admission.js';
 import { builder, type Check, type Figure, type StatusSource } from './builder.js';
@@ -50,8 +51,11 @@ const statusType = builder.objectRef<StatusSource>('Status').implement({
 builder.queryField('status', (t) =>
   t.field({
     type: statusType,
-    description: 'How the service is.',
-    resolve: (_root, _args, { status }) => status,
+    description: 'How the service is, with all its projects. Not for an operator who is limited to some.',
+    resolve: (_root, _args, { status, operator }) => {
+      requirePermission(operator, 'oversee');
+      return status;
+    },
   }),
 );
 

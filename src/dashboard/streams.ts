@@ -28,8 +28,8 @@ const NEWS = 'data: \n\n';
 /** How long an import waits for another one of its project. It has one of the few places meanwhile. */
 const IMPORT_WAIT_MS = 30_000;
 
-/** What says that the operator has lost the right. */
-const LOST: readonly ErrorCode[] = ['UNAUTHENTICATED', 'FORBIDDEN'];
+/** What says that the operator has lost the right: the session, the role, or the project. */
+const LOST: readonly ErrorCode[] = ['UNAUTHENTICATED', 'FORBIDDEN', 'NOT_FOUND'];
 
 type Open = Lifetime<ProjectScope>;
 

@@ -100,6 +100,8 @@ export const isReadOnly = hasCode(/^25006$/);
 export const isNotPermitted = hasCode(/^42501$/);
 /** Another row has the same key. */
 export const isUniqueViolation = hasCode(/^23505$/);
+/** What a row refers to is not there. */
+export const isForeignKeyViolation = hasCode(/^23503$/);
 /** SQLSTATE class 22: the database could not accept a value. */
 export const isDataException = hasCode(/^22...$/);
 /** The statement is undone, and the session is as it was before: a new one would have to prepare every statement again. */

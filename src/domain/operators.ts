@@ -4,7 +4,7 @@ import { OperatorRole } from '../db/generated/prisma/enums.js';
 import { AppError } from '../errors.js';
 import { says } from './filters.js';
 import { isTooLong } from './input-limits.js';
-import { type Permission, SecretScope } from './projects.js';
+import { type Permission, type ProjectRow, SecretScope } from './projects.js';
 import type { AsRead } from './users.js';
 
 export { OperatorRole } from '../db/generated/prisma/enums.js';
@@ -13,28 +13,53 @@ export { OperatorRole } from '../db/generated/prisma/enums.js';
 export interface Operator {
   readonly name: string;
   readonly role: OperatorRole;
+  /** The ids of the projects to which they are limited; null: all projects are theirs. */
+  readonly projects: readonly number[] | null;
 }
 
 /** An operator without a name, who has every right: the service itself, such as when it makes the demo project. */
-export const THE_OPERATOR: Operator = { name: '', role: OperatorRole.admin };
+export const THE_OPERATOR: Operator = { name: '', role: OperatorRole.admin, projects: null };
 
 export const OPERATOR_ROLES: readonly OperatorRole[] = Object.values(OperatorRole);
 
 const VIEW: readonly Permission[] = [SecretScope.read, SecretScope.verify, 'inspect'];
 const SUPPORT: readonly Permission[] = [...VIEW, 'remove', 'restore', 'ban', 'edit'];
 
-/** What each role allows, in every project. Only `operate` also allows what concerns the whole service. */
+/** What each role allows, in every project of the operator. */
 export const PERMISSIONS_OF_ROLE: Readonly<Record<OperatorRole, readonly Permission[]>> = {
   viewer: VIEW,
   support: SUPPORT,
   admin: [...Object.values(SecretScope), 'inspect', 'remove', 'restore', 'ban', 'edit', 'operate'],
 };
 
-/** Throws FORBIDDEN unless the role of the operator has one of the permissions. */
-export function requirePermission({ name, role }: Operator, ...permissions: readonly Permission[]): void {
-  const allowed = (each: OperatorRole) => permissions.some((one) => PERMISSIONS_OF_ROLE[each].includes(one));
-  if (allowed(role)) return;
-  const roles = OPERATOR_ROLES.filter(allowed).join(' or ');
+/**
+ * What concerns all projects together: to oversee the service, which is its status, or to govern it, which is to add projects and to manage
+ * operators. An operator who is limited to some projects may do neither.
+ */
+export type ServicePermission = 'oversee' | 'govern';
+
+const OVER_ALL: Readonly<Record<OperatorRole, readonly ServicePermission[]>> = {
+  viewer: ['oversee'],
+  support: ['oversee'],
+  admin: ['oversee', 'govern'],
+};
+
+/** All that an operator may do. */
+export function permissionsOf({ role, projects }: Operator): readonly (Permission | ServicePermission)[] {
+  return [...PERMISSIONS_OF_ROLE[role], ...(projects === null ? OVER_ALL[role] : [])];
+}
+
+/** Throws FORBIDDEN unless the operator has one of the permissions. */
+export function requirePermission(
+  operator: Operator,
+  ...permissions: readonly (Permission | ServicePermission)[]
+): void {
+  const allowed = (one: Operator) => permissionsOf(one).some((each) => permissions.includes(each));
+  if (allowed(operator)) return;
+  const { name, role } = operator;
+  if (allowed({ ...operator, projects: null }))
+    throw new AppError('FORBIDDEN', `This needs an operator of all projects; ${name} is limited to some.`);
+  const roles = OPERATOR_ROLES.filter((each) => allowed({ name, role: each, projects: null })).join(' or ');
   throw new AppError('FORBIDDEN', `This needs the role ${roles}; ${name} has the role ${role}.`);
 }
 
@@ -69,7 +94,11 @@ export function operatorNameOf(systemUser: string): string {
 }
 
 /** An operator as it is listed. Instants are ISO 8601 text. */
-export interface KnownOperator extends Operator, Readonly<AsRead<Pick<models.Operator, 'createdAt' | 'lastSeenAt'>>> {
+export interface KnownOperator
+  extends Pick<Operator, 'name' | 'role'>,
+    Readonly<AsRead<Pick<models.Operator, 'createdAt' | 'lastSeenAt'>>> {
+  /** The projects to which they are limited, by name; null: all projects are theirs. */
+  readonly projects: readonly Pick<ProjectRow, 'appId' | 'name'>[] | null;
   /** Where the operator comes from: the command (or another operator), or the single sign-on. */
   readonly source: 'command' | 'sso';
 }
@@ -80,8 +109,8 @@ export interface OperatorSession extends Readonly<AsRead<Omit<models.OperatorSes
 }
 
 /** The session of a request, with its operator. */
-export interface ActiveSession extends OperatorSession {
-  readonly role: OperatorRole;
+export interface ActiveSession extends OperatorSession, Pick<Operator, 'role' | 'projects'> {
+  readonly operatorId: number;
 }
 
 /** An entry of the log of what was done beside the projects. */
@@ -94,6 +123,7 @@ export interface OperatorLogEntry extends Readonly<AsRead<Omit<models.OperatorLo
 export const OPERATOR_WORDS = {
   add_operator: 'added an operator',
   set_role: 'changed a role',
+  update_operator: 'changed an operator',
   remove_operator: 'removed an operator',
   make_link: 'made a login link',
   log_in: 'logged in',
@@ -105,6 +135,9 @@ export const OPERATOR_WORDS = {
 } as const;
 export type OperatorAction = keyof typeof OPERATOR_WORDS;
 export const OPERATOR_ACTIONS = Object.keys(OPERATOR_WORDS) as readonly OperatorAction[];
+
+/** To how many projects an operator can be limited: they are read with each request. */
+export const MAX_PROJECTS = 1_000;
 
 /** How long a link can be used, a session may rest, and a session may last. */
 export const LINK_MS = 10 * 60_000;

@@ -43,7 +43,7 @@ export interface Grant {
 
 /**
  * The right to act on one project. Every function of the services takes one. Only `projects/projects.ts` makes them: for a
- * caller who showed one of the project's secrets, or for an operator. The only way to the project's id is to name a
+ * caller who showed one of the project's secrets, or for an operator whose project it is. The only way to the project's id is to name a
  * permission, so no function can forget to check it.
  */
 export interface ProjectScope {

@@ -1,4 +1,5 @@
 import type { Database } from '../db/database.js';
+import { isForeignKeyViolation } from '../db/failures.js';
 import { cursor, dateBound, type Position, parse, positionOf, userId } from '../domain/filters.js';
 import { formatCsvLine } from '../domain/import-format.js';
 import { atMost, isTooLong } from '../domain/input-limits.js';
@@ -57,9 +58,11 @@ export function createAudit(db: Database) {
       });
     },
 
-    /** Records what an operator was refused. The role does not allow it, so the entry is all that remains of it. */
+    /** Records what an operator was refused. The role does not allow it, so the entry is all that remains of it. A project that is gone has no trail. */
     async recordRefusal(scope: ProjectScope, requestId: string | null, refused: string): Promise<void> {
-      await recordAction(db, scope.actorFor('inspect', requestId), 'refuse', { refused });
+      await recordAction(db, scope.actorFor('inspect', requestId), 'refuse', { refused }).catch((error) => {
+        if (!isForeignKeyViolation(error)) throw error;
+      });
     },
   };
 }

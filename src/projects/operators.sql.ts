@@ -1,11 +1,11 @@
-import { Prisma, type Queryable, readValue } from '../db/statements.js';
+import { Prisma, type Queryable } from '../db/statements.js';
 import {
   type ActiveSession,
   type BegunSession,
   IDLE_MS,
   LINK_MS,
+  type Operator,
   type OperatorAction,
-  type OperatorRole,
   type OperatorSession,
   SESSION_MS,
 } from '../domain/operators.js';
@@ -30,9 +30,16 @@ export function insertLogEntries({ actor, requestId }: LogActor, action: Operato
 
 const milliseconds = (count: number) => Prisma.sql`${count}::float8 * interval '1 millisecond'`;
 
-/** The role of an operator as it is now; nothing if there is none of this name. */
-export function findRole(db: Queryable, name: string): Promise<OperatorRole | undefined> {
-  return readValue(db, Prisma.sql`SELECT role::text FROM operators WHERE name = ${name}::text`);
+/** What decides what an operator may do. */
+const RIGHTS = Prisma.sql`
+  o.role::text AS role,
+  CASE WHEN o.is_limited THEN ARRAY(SELECT project_id FROM operator_projects WHERE operator_id = o.id) END AS projects`;
+
+/** An operator as they are now; nothing if they were removed. */
+export async function findOperator(db: Queryable, id: number): Promise<Operator | undefined> {
+  const [operator] = await db.query<Operator>(Prisma.sql`
+    SELECT o.name, ${RIGHTS} FROM operators o WHERE o.id = ${id}::int`);
+  return operator;
 }
 
 /** Some of what has expired. In the order of its index, which finds it whatever the statistics say. */
@@ -127,7 +134,7 @@ export async function useSession(
     ), seen AS (
       UPDATE operators o SET last_seen_at = ${NOW} FROM found f WHERE o.id = f.operator_id AND f.is_due
     )
-    SELECT ${SESSION}, o.role::text AS role FROM found s JOIN operators o ON o.id = s.operator_id`);
+    SELECT ${SESSION}, o.id AS "operatorId", ${RIGHTS} FROM found s JOIN operators o ON o.id = s.operator_id`);
   return session;
 }
 

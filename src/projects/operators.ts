@@ -1,16 +1,14 @@
 import { hash } from 'node:crypto';
 import type { Database } from '../db/database.js';
-import type {
-  OperatorLogEntry as OperatorLogEntryModel,
-  Operator as OperatorModel,
-  Prisma,
-} from '../db/generated/prisma/client.js';
+import { isUniqueViolation } from '../db/failures.js';
+import type { OperatorLogEntry as OperatorLogEntryModel, Prisma } from '../db/generated/prisma/client.js';
 import type { ModelTransaction, Queryable } from '../db/statements.js';
 import { LARGEST_ID, parse } from '../domain/filters.js';
 import {
   type ActiveSession,
   type BegunSession,
   type KnownOperator,
+  MAX_PROJECTS,
   MAX_USER_AGENT,
   type Operator,
   type OperatorAction,
@@ -18,12 +16,12 @@ import {
   type OperatorRole,
   type OperatorSession,
   operatorName,
+  permissionsOf,
   requirePermission,
 } from '../domain/operators.js';
-import type { Permission } from '../domain/projects.js';
 import { AppError, COMMAND, show } from '../errors.js';
 import * as sql from './operators.sql.js';
-import { actorNameOf } from './projects.js';
+import { actorNameOf, noProject } from './projects.js';
 
 export type Operators = ReturnType<typeof createOperators>;
 
@@ -41,19 +39,41 @@ export interface Subject {
 interface NewOperator extends Pick<Operator, 'name' | 'role'> {
   readonly subject?: string;
   readonly onlyAsFirst?: boolean;
+  readonly appIds?: readonly string[] | null;
+}
+
+/** What to change of an operator; what is absent stays. */
+export interface OperatorChanges {
+  readonly name?: string | undefined;
+  readonly role?: OperatorRole | undefined;
+  /** The projects to which they are limited; null: all projects are theirs. */
+  readonly appIds?: readonly string[] | null | undefined;
 }
 
 const nameArgument = operatorName('name');
 
 /** The name of an operator, for one who may change them. FORBIDDEN, BAD_USER_INPUT. */
 function requireName(by: Operator, name: string): string {
-  requirePermission(by, 'operate');
+  requirePermission(by, 'govern');
   return parse(nameArgument, name);
 }
 
-function known({ name, role, createdAt, lastSeenAt, subject }: OperatorModel): KnownOperator {
-  const source = subject === null ? 'command' : 'sso';
-  return { name, role, createdAt: createdAt.toISOString(), lastSeenAt: lastSeenAt?.toISOString() ?? null, source };
+/** With the projects to which an operator is limited. */
+const WITH_PROJECTS = {
+  projects: { select: { project: { select: { appId: true, name: true } } }, orderBy: { project: { id: 'asc' } } },
+} as const satisfies Prisma.OperatorInclude;
+
+type OperatorModel = Prisma.OperatorGetPayload<{ include: typeof WITH_PROJECTS }>;
+
+function known({ name, role, createdAt, lastSeenAt, subject, isLimited, projects }: OperatorModel): KnownOperator {
+  return {
+    name,
+    role,
+    projects: isLimited ? projects.map(({ project }) => project) : null,
+    createdAt: createdAt.toISOString(),
+    lastSeenAt: lastSeenAt?.toISOString() ?? null,
+    source: subject === null ? 'command' : 'sso',
+  };
 }
 
 function toLogEntry({ id, at, actor, requestId, action, details }: OperatorLogEntryModel): OperatorLogEntry {
@@ -91,28 +111,57 @@ export interface SessionQuestion {
 
 /** The people who use the dashboard: who they are, how they log in, their sessions, and the log of all that. */
 export function createOperators(db: Database, randomBytes: (size: number) => Buffer) {
-  const logActor = (by: Operator, requestId: string | null) => ({ actor: actorNameOf(by), requestId });
+  const logActor = (by: Pick<Operator, 'name'>, requestId: string | null) => ({ actor: actorNameOf(by), requestId });
   const noSuchOperator = (name: string) => new AppError('NOT_FOUND', `There is no operator ${show(name)}.`);
+  const nameIsTaken = (name: string) => new AppError('CONFLICT', `There is an operator ${show(name)} already.`);
 
   const record = (tx: ModelTransaction, by: sql.LogActor, action: OperatorAction, details: Prisma.InputJsonObject) =>
     tx.operatorLogEntry.create({ data: { ...by, action, details } });
 
   /** Adds an operator; undefined if there is one of this name or subject. With `onlyAsFirst`, undefined if there is any. */
-  async function add(by: sql.LogActor, { name, role, subject, onlyAsFirst = false }: NewOperator) {
+  async function add(by: sql.LogActor, { name, role, subject, appIds = null, onlyAsFirst = false }: NewOperator) {
     return db.change(async (tx) => {
       if (onlyAsFirst && (await tx.operator.count()) > 0) return undefined;
       const [added] = await tx.operator.createManyAndReturn({
-        data: { name, role, subject: subject ?? null },
+        data: { name, role, subject: subject ?? null, isLimited: appIds !== null },
         skipDuplicates: true,
       });
       if (added === undefined) return undefined;
-      await record(tx, by, 'add_operator', { operator: name, role, ...(subject !== undefined && { by: 'sso' }) });
-      return known(added);
+      await limit(tx, added.id, appIds);
+      const details = {
+        ...(subject !== undefined && { by: 'sso' }),
+        ...(appIds !== null && { projects: [...appIds] }),
+      };
+      await record(tx, by, 'add_operator', { operator: name, role, ...details });
+      return find(tx, added.id);
     });
   }
 
+  /** Makes some projects, or all (null), those of an operator. BAD_USER_INPUT; NOT_FOUND if there is no such project. */
+  async function limit(tx: ModelTransaction, operatorId: number, appIds: readonly string[] | null): Promise<void> {
+    const wanted = new Set(appIds);
+    if (wanted.size > MAX_PROJECTS)
+      throw new AppError('BAD_USER_INPUT', `projects: got ${wanted.size}, expected at most ${MAX_PROJECTS}.`);
+    await tx.operatorProject.deleteMany({ where: { operatorId } });
+    const found = await tx.project.findMany({
+      where: { appId: { in: [...wanted] } },
+      select: { id: true, appId: true },
+    });
+    for (const { appId } of found) wanted.delete(appId);
+    for (const appId of wanted) throw noProject(appId);
+    await tx.operatorProject.createMany({ data: found.map(({ id: projectId }) => ({ operatorId, projectId })) });
+  }
+
+  const find = async (tx: ModelTransaction, id: number): Promise<KnownOperator> =>
+    known(await tx.operator.findUniqueOrThrow({ where: { id }, include: WITH_PROJECTS }));
+
   const listAll = () =>
-    db.models(({ operator }) => operator.findMany({ orderBy: { name: 'asc' } })).then((all) => all.map(known));
+    db
+      .models(({ operator }) => operator.findMany({ orderBy: { name: 'asc' }, include: WITH_PROJECTS }))
+      .then((all) => all.map(known));
+
+  /** Whose sessions an operator may see and end: their own, or those of all (null). */
+  const sessionsOf = (by: Operator) => (permissionsOf(by).includes('govern') ? null : by.name);
 
   /** Ends a session of an operator, or of any (null); false if there is no such session. */
   async function endSession(by: sql.LogActor, action: 'log_out' | 'revoke_session', id: number, of: string | null) {
@@ -154,25 +203,51 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
 
   return {
     async listOperators(by: Operator): Promise<KnownOperator[]> {
-      requirePermission(by, 'operate');
+      requirePermission(by, 'govern');
       return listAll();
     },
 
-    /** BAD_USER_INPUT; CONFLICT if there is an operator of this name. */
-    async addOperator(by: Operator, name: string, role: OperatorRole, requestId: string | null = null) {
-      const added = await add(logActor(by, requestId), { name: requireName(by, name), role });
-      if (added === undefined) throw new AppError('CONFLICT', `There is an operator ${show(name)} already.`);
+    /** Adds an operator, limited to some projects unless `appIds` is null. BAD_USER_INPUT; NOT_FOUND; CONFLICT if there is an operator of this name. */
+    async addOperator(
+      by: Operator,
+      name: string,
+      role: OperatorRole,
+      {
+        appIds = null,
+        requestId = null,
+      }: Pick<OperatorChanges, 'appIds'> & { readonly requestId?: string | null } = {},
+    ) {
+      const added = await add(logActor(by, requestId), { name: requireName(by, name), role, appIds });
+      if (added === undefined) throw nameIsTaken(name);
       return added;
     },
 
-    /** Gives an operator another role, from the next request on. NOT_FOUND. */
-    async setRole(by: Operator, name: string, role: OperatorRole, requestId: string | null = null) {
+    /** Changes an operator, from their next request on. NOT_FOUND; BAD_USER_INPUT; CONFLICT if another operator has the name. */
+    async updateOperator(by: Operator, name: string, changes: OperatorChanges, requestId: string | null = null) {
       const parsed = requireName(by, name);
-      return db.change(async (tx) => {
-        const [changed] = await tx.operator.updateManyAndReturn({ where: { name: parsed }, data: { role } });
+      const { role, appIds } = changes;
+      const newName = changes.name === undefined ? undefined : parse(nameArgument, changes.name);
+      const data = {
+        ...(newName !== undefined && { name: newName }),
+        ...(role !== undefined && { role }),
+        ...(appIds !== undefined && { isLimited: appIds !== null }),
+      };
+      if (Object.keys(data).length === 0)
+        throw new AppError('BAD_USER_INPUT', 'Nothing is to be changed: give a role, a name or projects.');
+      const change = db.change(async (tx) => {
+        const [changed] = await tx.operator.updateManyAndReturn({ where: { name: parsed }, data });
         if (changed === undefined) throw noSuchOperator(parsed);
-        await record(tx, logActor(by, requestId), 'set_role', { operator: parsed, role });
-        return known(changed);
+        if (appIds !== undefined) await limit(tx, changed.id, appIds);
+        await record(tx, logActor(by, requestId), 'update_operator', {
+          operator: parsed,
+          ...(newName !== undefined && { name: newName }),
+          ...(role !== undefined && { role }),
+          ...(appIds !== undefined && { projects: appIds === null ? 'all' : [...appIds] }),
+        });
+        return find(tx, changed.id);
+      });
+      return change.catch((error) => {
+        throw newName !== undefined && isUniqueViolation(error) ? nameIsTaken(newName) : error;
       });
     },
 
@@ -193,7 +268,7 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
      * so the first start needs no other command. NOT_FOUND.
      */
     async createFirstLink(by: Operator): Promise<Link> {
-      requirePermission(by, 'operate');
+      requirePermission(by, 'govern');
       await add(logActor(by, null), { name: by.name, role: 'admin', onlyAsFirst: true });
       const names = (await listAll()).map(({ name }) => name);
       if (names.includes(by.name)) return createLink(by, by.name);
@@ -243,28 +318,26 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
       return (tokenHash && (await sql.useSession(tx, tokenHash, isUse))) ?? null;
     },
 
-    /** Refuses what an operator has begun and may no longer do, as a transaction sees it. Their session may have ended. FORBIDDEN. */
-    async requireStill({ name }: Operator, permission: Permission, tx: Queryable): Promise<void> {
-      const role = await sql.findRole(tx, name);
-      if (role === undefined) throw new AppError('FORBIDDEN', `The operator ${show(name)} has been removed.`);
-      requirePermission({ name, role }, permission);
+    /** The operator of a session, which may have ended, as a transaction sees them now. FORBIDDEN if they were removed. */
+    async findAgain({ operator, operatorId }: ActiveSession, tx: Queryable): Promise<Operator> {
+      const found = await sql.findOperator(tx, operatorId);
+      if (found !== undefined) return found;
+      throw new AppError('FORBIDDEN', `The operator ${show(operator)} has been removed.`);
     },
 
-    /** The active sessions that an operator may see: their own, or for an admin all. */
+    /** The active sessions that an operator may see: their own, or for an admin of all projects all. */
     listSessions(by: Operator): Promise<OperatorSession[]> {
-      return sql.listSessions(db, by.role === 'admin' ? null : by.name);
+      return sql.listSessions(db, sessionsOf(by));
     },
 
-    /** Ends a session: one's own, or for an admin any. NOT_FOUND. */
+    /** Ends a session: one's own, or for an admin of all projects any. NOT_FOUND. */
     async revokeSession(by: Operator, id: number, requestId: string | null): Promise<void> {
-      const of = by.role === 'admin' ? null : by.name;
-      if (!(await endSession(logActor(by, requestId), 'revoke_session', id, of)))
+      if (!(await endSession(logActor(by, requestId), 'revoke_session', id, sessionsOf(by))))
         throw new AppError('NOT_FOUND', `There is no session ${id}.`);
     },
 
-    async logOut({ id, operator, role }: ActiveSession, requestId: string | null): Promise<void> {
-      const by = { name: operator, role };
-      await endSession(logActor(by, requestId), 'log_out', id, operator);
+    async logOut({ id, operator: name }: ActiveSession, requestId: string | null): Promise<void> {
+      await endSession(logActor({ name }, requestId), 'log_out', id, name);
     },
 
     /** Records what an operator was refused beside the projects. */
@@ -279,20 +352,20 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
 
     /** The log of what was done beside the projects, newest first, before the entry `before`. FORBIDDEN. */
     async listLog(by: Operator, before: number | null, limit: number): Promise<OperatorLogEntry[]> {
-      requirePermission(by, 'operate');
+      requirePermission(by, 'govern');
       return listLog({ where: { id: { lt: before ?? LARGEST_ID } }, orderBy: { id: 'desc' }, take: limit });
     },
 
     /** The entry of the log before the newest `limit` ones; 0 if there are no more. FORBIDDEN. */
     async findLogStart(by: Operator, limit: number): Promise<number> {
-      requirePermission(by, 'operate');
+      requirePermission(by, 'govern');
       const [entry] = await listLog({ orderBy: { id: 'desc' }, skip: limit, take: 1 });
       return entry?.id ?? 0;
     },
 
     /** The next entries of the log after the entry `after`, oldest first. FORBIDDEN. */
     async listLogAfter(by: Operator, after: number, limit: number): Promise<OperatorLogEntry[]> {
-      requirePermission(by, 'operate');
+      requirePermission(by, 'govern');
       return listLog({ where: { id: { gt: after } }, orderBy: { id: 'asc' }, take: limit });
     },
   };

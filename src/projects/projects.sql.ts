@@ -70,13 +70,22 @@ export const findProjects = keyedStatement<string, ProjectRow>(
     SELECT k.key_index::int AS "keyIndex", ${PROJECT} FROM ${appIds} JOIN projects p ON p.app_id = k.app_id`,
 );
 
+export interface ProjectPage {
+  /** Only some of these projects; null: of all. */
+  readonly among: readonly number[] | null;
+  readonly search: string | null;
+  readonly after: Position | null;
+  readonly limit: number;
+}
+
 /** The next `limit` projects after a position, newest first, whose name or App ID contains `search` (null: all), with their number. */
 export function listProjectPage(
   db: Queryable,
-  { search, after, limit }: { search: string | null; after: Position | null; limit: number },
+  { among, search, after, limit }: ProjectPage,
 ): Promise<({ total: number } & { [Column in keyof ProjectRow]: ProjectRow[Column] | null })[]> {
   const matches = Prisma.sql`
-    (${search}::text IS NULL OR strpos(lower(p.name), lower(${search}::text)) > 0 OR strpos(p.app_id, ${search}::text) > 0)`;
+    (${search}::text IS NULL OR strpos(lower(p.name), lower(${search}::text)) > 0 OR strpos(p.app_id, ${search}::text) > 0)
+    AND (${among}::int[] IS NULL OR p.id = ANY (${among}::int[]))`;
   return db.query(Prisma.sql`
     SELECT counted.total, ${PROJECT}
     FROM (SELECT count(*) AS total FROM projects p WHERE ${matches}) AS counted

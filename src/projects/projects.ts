@@ -59,12 +59,12 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
     read: (appIds: readonly string[]) => sql.findProjects(db, appIds),
     answer: ([row]) => row ?? null,
   });
-  const open = (row: ProjectRow, operator: Operator): OpenProject => ({
-    ...row,
-    scope: operatorScope(row.id, row.appId, operator),
-  });
+  const open = (row: ProjectRow, operator: Operator): OpenProject | null => {
+    const scope = operatorScope(row.id, row.appId, operator);
+    return scope && { ...row, scope };
+  };
 
-  /** A project for an operator; null if there is none with this App ID. */
+  /** A project for an operator; null if none of theirs has this App ID. */
   async function openProject(appId: string, operator: Operator): Promise<OpenProject | null> {
     const row = APP_ID.test(appId) ? await projectOf(appId) : null;
     return row && open(row, operator);
@@ -129,11 +129,12 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
       return check(appId, hashSecret(appSecret));
     },
 
-    /** The scope of an operator, who may do in every project what the role allows. NOT_FOUND. */
+    /** The scope of an operator, who may do in each of their projects what the role allows. NOT_FOUND. */
     async getScope(appId: string, operator = THE_OPERATOR): Promise<ProjectScope> {
       const projectId = APP_ID.test(appId) ? await sql.findProjectId(db, appId) : null;
-      if (projectId === null) throw noProject(appId);
-      return operatorScope(projectId, appId, operator);
+      const scope = projectId === null ? null : operatorScope(projectId, appId, operator);
+      if (scope === null) throw noProject(appId);
+      return scope;
     },
 
     /** The same as long as the project is enabled. NOT_FOUND, PROJECT_DISABLED. */
@@ -146,7 +147,14 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
 
     openProject,
 
-    /** A page of the projects, newest first, whose name or App ID contains a text, and the number of all that do. */
+    /** Refuses what an operator has begun by a scope and, as they are known now, may no longer do. NOT_FOUND, FORBIDDEN. */
+    requireStill(scope: ProjectScope, operator: Operator, permission: Permission): void {
+      const now = operatorScope(scope.projectIdFor(permission), scope.appId, operator);
+      if (now === null) throw noProject(scope.appId);
+      now.projectIdFor(permission);
+    },
+
+    /** A page of the operator's projects, newest first, whose name or App ID contains a text, and the number of all that do. */
     async openProjects(
       operator: Operator,
       { search, after, limit }: { search: string | null; after: Position | null; limit: number },
@@ -154,11 +162,12 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
       if (search !== null && isTooLong('projectName', search))
         throw badInput('search', search, `text of ${atMost('projectName')}`);
       const rows = await sql.listProjectPage(db.replicaReads, {
+        among: operator.projects,
         search: search?.trim() || null,
         after,
         limit: limit + 1,
       });
-      const projects = rows.flatMap((row) => (row.id === null ? [] : open(row as ProjectRow, operator)));
+      const projects = rows.flatMap((row) => (row.id === null ? [] : (open(row as ProjectRow, operator) ?? [])));
       return {
         projects: projects.slice(0, limit),
         total: rows[0]?.total ?? 0,
@@ -174,7 +183,7 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
       name: string,
       { by = THE_OPERATOR, requestId = null, credentials = mintCredentials() }: CreateOptions = {},
     ) {
-      requirePermission(by, 'operate');
+      requirePermission(by, 'govern');
       const { appId, appSecret } = credentials;
       const data = {
         name: requireProjectName(name),
@@ -193,9 +202,12 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
 
     /** For a purge. */
     async openProjectsWithRemoved(operator: Operator, olderThanMs: number) {
-      requirePermission(operator, 'operate');
+      requirePermission(operator, 'govern');
       const found = await sql.listProjectsWithRemoved(db, olderThanMs);
-      return found.map(({ id, appId, removed }) => ({ scope: operatorScope(id, appId, operator), removed }));
+      return found.flatMap(({ id, appId, removed }) => {
+        const scope = operatorScope(id, appId, operator);
+        return scope === null ? [] : { scope, removed };
+      });
     },
 
     /** One project. NOT_FOUND if it was deleted meanwhile. */
@@ -219,7 +231,7 @@ function projectDisabled(): AppError {
   return new AppError('PROJECT_DISABLED', 'The project is disabled. Its data is kept, and its operator can enable it.');
 }
 
-function noProject(appId: string): AppError {
+export function noProject(appId: string): AppError {
   return new AppError('NOT_FOUND', `There is no project with the App ID ${JSON.stringify(appId)}.`);
 }
 
@@ -248,11 +260,13 @@ function mintSecretScope(mint: Mint): ProjectScope {
 }
 
 /** The operator in the audit trail. No secret may have such a label. */
-export function actorNameOf({ name }: Operator): string {
+export function actorNameOf({ name }: Pick<Operator, 'name'>): string {
   return name === '' ? OPERATOR : `${OPERATOR}:${name}`;
 }
 
-function operatorScope(projectId: number, appId: string, operator: Operator): ProjectScope {
+/** The scope of an operator; null in a project that is not theirs, for which everything is answered as where there is none. */
+function operatorScope(projectId: number, appId: string, operator: Operator): ProjectScope | null {
+  if (operator.projects !== null && !operator.projects.includes(projectId)) return null;
   const permissions = PERMISSIONS_OF_ROLE[operator.role];
   return mintScope({ projectId, appId, actor: actorNameOf(operator), permissions, limits: UNLIMITED }, (...needed) =>
     requirePermission(operator, ...needed),

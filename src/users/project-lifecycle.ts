@@ -87,8 +87,8 @@ export function createProjectLifecycle(db: Database, totals: Totals, onChanged: 
      */
     async deleteProject(scope: ProjectScope, options: DeletionOptions, requestId: string | null = null) {
       const actor = scope.actorFor('operate', requestId);
-      const alone = <Result>(work: (tx: Queryable) => Promise<Result>) =>
-        withoutImport(db, actor.projectId, options, work);
+      const alone = <Result>(work: (tx: Queryable) => Promise<Result>, waiting: Waiting = options) =>
+        withoutImport(db, actor.projectId, waiting, work);
       if ((await sql.readMove(db, actor.projectId)) !== null)
         throw new AppError(
           'CONFLICT',
@@ -108,7 +108,12 @@ export function createProjectLifecycle(db: Database, totals: Totals, onChanged: 
       }
       // The rest of the changes goes with the project.
       await inBatches((limit) => alone((tx) => pruneChanges(tx, actor.projectId, 0, limit)));
-      await alone((tx) => sql.deleteProject(tx, actor));
+      // Permitted before, and not at the end: the right of an operator who is limited to the project goes with it.
+      const { permit, ...unasked } = options;
+      await alone(async (tx) => {
+        await permit?.(tx);
+        await sql.deleteProject(tx, actor);
+      }, unasked);
       onChanged();
       if (users > BATCH_SIZE) await db.vacuum();
       return users;

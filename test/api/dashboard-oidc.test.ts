@@ -10,6 +10,7 @@ const PEOPLE = {
   'sub-eve': { preferred_username: 'eve', roles: ['staff'] },
   'sub-twin': { preferred_username: 'twin', roles: 'readers' },
   'sub-grace': { preferred_username: 'grace', roles: 'readers' },
+  'sub-peggy': { preferred_username: 'peggy', roles: 'readers' },
   'sub-heidi': { email: 'heidi@example.com', email_verified: false, roles: 'readers' },
 } as Record<string, Person>;
 
@@ -107,6 +108,17 @@ test('a role that the provider changes is in the log, once', async () => {
     { action: 'add_operator', details: { operator, role: 'viewer', by: 'sso' } },
     { action: 'set_role', details: { operator, role: 'admin', by: 'sso' } },
   ]);
+});
+
+test('an operator keeps the projects to which the command has limited them, whatever role a login gives', async () => {
+  const { operators } = app.context.services;
+  const { appId } = await app.createProject();
+  await logIn('sub-peggy');
+  await operators.updateOperator(THE_OPERATOR, 'peggy', { appIds: [appId] });
+  PEOPLE['sub-peggy'] = { preferred_username: 'peggy', roles: 'platform' };
+  await logIn('sub-peggy');
+  const known = (await operators.listOperators(THE_OPERATOR)).find(({ name }) => name === 'peggy');
+  expect(known).toMatchObject({ role: 'admin', projects: [{ appId }] });
 });
 
 test.each([

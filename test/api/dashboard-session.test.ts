@@ -92,11 +92,25 @@ test('after twenty failed attempts in a minute an address has to wait', async ()
 test('a session says who it is, and what the role can', async () => {
   const viewer = await logIn(app, 'viewer');
   const { me } = await viewer.ask(ME);
-  expect(me).toMatchObject({ name: viewer.name, role: 'VIEWER', can: ['read', 'verify', 'inspect'], idleMinutes: 30 });
+  expect(me).toMatchObject({
+    name: viewer.name,
+    role: 'VIEWER',
+    can: ['read', 'verify', 'inspect', 'oversee'],
+    idleMinutes: 30,
+  });
   const support = await logIn(app, 'support');
-  expect((await support.ask(ME)).me.can).toEqual(['read', 'verify', 'inspect', 'remove', 'restore', 'ban', 'edit']);
+  expect((await support.ask(ME)).me.can).toEqual([
+    'read',
+    'verify',
+    'inspect',
+    'remove',
+    'restore',
+    'ban',
+    'edit',
+    'oversee',
+  ]);
   const admin = await logIn(app, 'admin');
-  expect((await admin.ask(ME)).me.can).toContain('operate');
+  expect((await admin.ask(ME)).me.can).toEqual(expect.arrayContaining(['operate', 'oversee', 'govern']));
 });
 
 test('a session ends after 30 minutes without a request, and after 12 hours in any case', async () => {
@@ -154,7 +168,7 @@ test('one logs out, lists sessions and revokes them, of others only as admin', a
 
 test('a change of a role counts from the next request on, and a removed operator is out', async () => {
   const [admin, other] = [await logIn(app, 'admin'), await logIn(app, 'admin')];
-  await admin.ask('mutation ($name: String!) { setOperatorRole(name: $name, role: VIEWER) { role } }', {
+  await admin.ask('mutation ($name: String!) { updateOperator(name: $name, input: { role: VIEWER }) { role } }', {
     name: other.name,
   });
   expect((await other.ask(ME)).me.role).toBe('VIEWER');

@@ -301,6 +301,41 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
     expect(opened.complaints).toEqual([]);
   });
 
+  test('an admin limits an operator to a project, who then sees no other', async () => {
+    const [first, second] = [await app.createProject('Of hers'), await app.createProject('Of others')];
+    await using hers = await openDashboard(app, browser, 'admin');
+    await hers.page.getByText(second.appId).waitFor();
+    await using opened = await openDashboard(app, browser, 'admin');
+    const { page } = opened;
+    await navigate(page, 'Operators');
+    const row = page
+      .getByRole('row')
+      .filter({ hasText: hers.operator })
+      .filter({ has: button(page, 'Edit…') });
+    await button(row, 'Edit…').click();
+    const dialog = page.getByRole('dialog');
+    expect(await button(dialog, 'Save').isDisabled()).toBe(true);
+    await dialog.getByLabel('only some').check();
+    expect(await button(dialog, 'Save').isDisabled()).toBe(true);
+    await dialog.getByLabel('Find a project').fill(first.appId);
+    await dialog.getByRole('checkbox', { name: first.appId }).check();
+    await button(dialog, 'Save').click();
+    await until(() => dialog.count()).toBe(0);
+    await until(() => row.innerText()).toContain('Of hers');
+    await page.getByText('changed an operator').first().waitFor();
+
+    await visit(app, hers.page, '');
+    expect(await hers.page.getByText(first.appId).count()).toBe(1);
+    expect(await hers.page.getByText(second.appId).count()).toBe(0);
+    for (const name of ['Status', 'Operators']) expect(await hers.page.getByRole('link', { name }).count()).toBe(0);
+    expect(await button(hers.page, 'Create project').count()).toBe(0);
+    await visit(app, hers.page, '/status');
+    await hers.page.getByText('Only an operator of all projects sees the status.').waitFor();
+    await visit(app, hers.page, `/${second.appId}`).catch(() => undefined);
+    expect(await hers.page.content()).not.toContain('Of others');
+    expect([...opened.complaints, ...hers.complaints]).toEqual([]);
+  });
+
   test('an admin adds an operator, whose link works once, and ends their session', async () => {
     await using opened = await openDashboard(app, browser, 'admin');
     const { page } = opened;

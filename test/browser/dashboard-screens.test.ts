@@ -93,6 +93,9 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
       await page.getByRole('dialog').waitFor();
       expect(await findFaults(page), `${path} ${name}`).toEqual([]);
     }
+    await page.getByRole('dialog').getByLabel('only some').check();
+    await page.getByRole('checkbox', { name: project.appId }).waitFor();
+    expect(await findFaults(page), 'the choice of projects').toEqual([]);
     expect(opened.strangers()).toEqual([]);
     expect(opened.complaints).toEqual([]);
   });

@@ -375,7 +375,7 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     ),
   },
   operators: {
-    findRole: (db) => operators.findRole(db, 'operator7'),
+    findOperator: (db) => operators.findOperator(db, 7),
     insertLink: (db) => operators.insertLink(db, logActor, 'operator7', hash('new link')),
     insertSession: (db) =>
       each([{ linkHash: hash('link 500') }, { name: 'operator7' }], (logIn) =>
@@ -410,7 +410,14 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     findProjects: (db, { appId }) => projects.findProjects(db, [appId, appIdOf(5), appIdOf(6)]),
     lockProject: (db, { projectId }) => projects.lockProject(db, projectId),
     listProjectPage: about(3 * PROJECTS, (db) =>
-      each([null, 'project 55'], (search) => projects.listProjectPage(db, { search, after: null, limit: 20 })),
+      each(
+        [
+          { among: null, search: null },
+          { among: null, search: 'project 55' },
+          { among: [5, 6], search: null },
+        ],
+        (page) => projects.listProjectPage(db, { ...page, after: null, limit: 20 }),
+      ),
     ),
     // The pending deltas are those of the first project.
     listProjects: about(500, (db) => each([0, PROJECTS / 2], (after) => projects.listProjects(db, after, 20))),

@@ -90,7 +90,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('with DATABASE_RE
     });
     return { cursor, users: lines.map((line) => JSON.parse(line).auth_value as string) };
   };
-  const operator = { name: 'ada', role: 'admin' } as const;
+  const operator = { name: 'ada', role: 'admin', projects: null } as const;
 
   const WHERE: [what: string, server: 'replica' | 'primary', read: () => Promise<unknown>][] = [
     ['a page', 'replica', () => project.rest('/server/users?limit=5')],

@@ -34,7 +34,11 @@ describe('while a server runs', () => {
       1,
       expect.stringContaining('There is no operator "bob". Name one of ada by --operator'),
     ]);
-    expect(await as('ada', 'operator', 'add', 'bob', '--role', 'viewer')).toEqual({ name: 'bob', role: 'viewer' });
+    expect(await as('ada', 'operator', 'add', 'bob', '--role', 'viewer')).toEqual({
+      name: 'bob',
+      role: 'viewer',
+      projects: null,
+    });
     expect((await logIn((await as('ada', 'dashboard', '--operator', 'bob')).url)).status).toBe(204);
     expect(await as('ada', 'operator', 'remove', 'bob')).toEqual({ name: 'bob' });
     const log = await as('ada', 'operator', 'log');
@@ -57,6 +61,41 @@ describe('while a server runs', () => {
     expect(trail.map(({ actor, action }: Json) => [actor, action])).toEqual([
       ['operator:grace', 'create'],
       ['operator:heidi', 'ban'],
+    ]);
+  });
+
+  test('an operator is limited to projects, changed, and listed with what is theirs', async () => {
+    const create = async (name: string) => (await as('ada', 'project', 'create', '--name', name)).app_id as string;
+    const [first, second] = [await create('First'), await create('Second')];
+    const both = ['--project', first, '--project', second];
+    const judy = { name: 'judy', role: 'support', projects: [first, second] };
+    expect(await as('ada', 'operator', 'add', 'judy', '--role', 'support', ...both)).toEqual(judy);
+    const listed = async () => (await as('ada', 'operator', 'list')).filter(({ name }: Json) => /^judy/.test(name));
+    expect(await listed()).toMatchObject([judy]);
+    expect((await userdir(server.settings(), ['operator', 'list'])).stdout).toContain(`${first}, ${second}`);
+    const update = (...args: string[]) => as('ada', 'operator', 'update', ...args);
+    expect(await update('judy', '--role', 'viewer')).toEqual({ ...judy, role: 'viewer' });
+    const changed = { name: 'judy.h', role: 'viewer', projects: [second] };
+    expect(await update('judy', '--name', 'Judy.H', '--project', second)).toEqual(changed);
+    expect(await listed()).toMatchObject([changed]);
+    expect(await update('judy.h', '--all-projects')).toEqual({ ...changed, projects: null });
+    const log = await as('ada', 'operator', 'log');
+    expect(log.slice(-4).map(({ action, details }: Json) => [action, details])).toEqual([
+      ['add_operator', { operator: 'judy', role: 'support', projects: [first, second] }],
+      ['update_operator', { operator: 'judy', role: 'viewer' }],
+      ['update_operator', { operator: 'judy', name: 'judy.h', projects: [second] }],
+      ['update_operator', { operator: 'judy.h', projects: 'all' }],
+    ]);
+    const refused = async (...args: string[]) => {
+      const { code, stderr } = await userdir(server.settings(), ['operator', 'update', ...args]);
+      return [code, stderr];
+    };
+    expect(await refused('judy.h')).toEqual([1, expect.stringContaining('Nothing is to be changed')]);
+    expect(await refused('judy', '--role', 'admin')).toEqual([1, expect.stringContaining('no operator "judy"')]);
+    expect(await refused('judy.h', '--project', 'app_1')).toEqual([1, expect.stringContaining('"app_1"')]);
+    expect(await refused('judy.h', '--project', first, '--all-projects')).toEqual([
+      2,
+      expect.stringContaining('cannot be used with'),
     ]);
   });
 

@@ -70,7 +70,9 @@ INSERT INTO webhook_attempts (project_id, webhook_id, ok, slot, number, at, mess
   SELECT w.project_id, w.id, ok, n, n, now(), 'x', 'user.created', 204, 5, false FROM webhooks w, generate_series(1, 20) n, (VALUES (true), (false)) AS each (ok);
 INSERT INTO webhook_hours (project_id, webhook_id, slot, hour, accepted, failed)
   SELECT project_id, id, n, date_trunc('hour', now()), 1, 1 FROM webhooks, generate_series(0, 23) n;
-INSERT INTO operators (name, role) SELECT 'operator' || n, 'viewer' FROM generate_series(1, :projects / 10) n;
+INSERT INTO operators (name, role, is_limited) SELECT 'operator' || n, 'viewer', n % 2 = 1 FROM generate_series(1, :projects / 10) n;
+INSERT INTO operator_projects (operator_id, project_id)
+  SELECT o.id, (o.id * 7 + n) % :projects + 1 FROM operators o, generate_series(1, 10) n WHERE o.is_limited;
 INSERT INTO operator_sessions (operator_id, token_hash, user_agent, expires_at)
   SELECT n % (:projects / 10) + 1, ${sha("'session ' || n")}, 'test', now() + interval '1 hour' FROM generate_series(1, :projects) n;
 INSERT INTO login_links (operator_id, token_hash, expires_at)

@@ -28,7 +28,7 @@ export const me = signal<ResultOf<typeof ME>['me'] | null | undefined>(undefined
 export const hasEnded = signal(false);
 
 /** Whether the operator may do this (domain/operators.ts). What they may not do is not offered; the service refuses it in any case. */
-export const may = (permission: 'remove' | 'restore' | 'ban' | 'edit' | 'operate'): boolean =>
+export const may = (permission: 'remove' | 'restore' | 'ban' | 'edit' | 'operate' | 'oversee' | 'govern'): boolean =>
   me.value?.can.includes(permission) ?? false;
 
 /** Why a request was refused or failed, in words for a reader. */

@@ -1,44 +1,29 @@
-import { useSignal } from '@preact/signals';
-import { useState } from 'preact/hooks';
 import { AUDIT_COLUMNS } from './audit.js';
 import { closeDialog, Dialog, openDialog } from './dialog.js';
-import { Choices, FormDialog, TextField } from './form.js';
+import { FormDialog } from './form.js';
 import { formatDateTime } from './format.js';
-import { graphql, may, me, type Query, send, useAction, useQuery, type VariablesOf } from './graphql.js';
+import { graphql, may, me, type Query, send, useAction, useQuery } from './graphql.js';
+import { AddOperator, EditOperator } from './operator-dialogs.js';
 import { announce, Badge, Button, CopyBlock, Empty, Time } from './parts.js';
 import { Header, ListScreen, useTitle } from './screen.js';
 import { List } from './table.js';
 
-const OPERATORS = graphql(`query Operators { operators { name role createdAt lastSeenAt source } }`);
+const OPERATORS = graphql(`query Operators { operators { name role projects { appId name } lastSeenAt source } }`);
 const LOG = graphql(`query OperatorLog { operatorLog(first: 30) { id at actor words requestId details } }`);
-const ADD = graphql(
-  `mutation AddOperator($name: String!, $role: OperatorRole!) { addOperator(name: $name, role: $role) { name } }`,
-);
-const SET_ROLE = graphql(`
-  mutation SetOperatorRole($name: String!, $role: OperatorRole!) { setOperatorRole(name: $name, role: $role) { name } }
-`);
 const REMOVE = graphql(`mutation RemoveOperator($name: String!) { removeOperator(name: $name) }`);
 const LINK = graphql(
   `mutation CreateLoginLink($operator: String!) { createLoginLink(operator: $operator) { url expiresAt } }`,
 );
 
-type Role = VariablesOf<typeof ADD>['role'];
-const ROLES: Record<Role, string> = {
-  VIEWER: 'viewer: reads everything',
-  SUPPORT: 'support: also edits, removes, restores, bans and unbans users',
-  ADMIN: 'admin: also projects, secrets, imports and operators',
-};
-
 /** Who may use this dashboard. */
 export function Operators() {
-  const query = useQuery(OPERATORS, may('operate') ? {} : null);
-  const setRole = useAction((name: string, role: Role) => send(SET_ROLE, { name, role }));
+  const query = useQuery(OPERATORS, may('govern') ? {} : null);
   useTitle('Operators');
-  if (!may('operate'))
+  if (!may('govern'))
     return (
       <>
         <Header title="Operators" />
-        <Empty title="Only an admin sees the operators." />
+        <Empty title="Only an admin of all projects sees the operators." />
       </>
     );
   return (
@@ -47,8 +32,14 @@ export function Operators() {
         title="Operators"
         note="Who may use this dashboard. The audit trail names them."
         recipe={{ userdir: ['operator', 'list'] }}
-        offers={<Button label="Add operator" class="primary" opens={<AddOperator />} />}
-        {...queryOr(query, setRole)}
+        offers={
+          <Button
+            label="Add operator"
+            class="primary"
+            opens={<AddOperator onDone={(name) => openDialog(<LoginLink name={name} />)} />}
+          />
+        }
+        query={query}
         found={query.data?.operators}
         lines={3}
         rowKey={({ name }) => name}
@@ -63,36 +54,42 @@ export function Operators() {
               </>
             ),
           },
+          { title: 'Role', cell: ({ role }) => role.toLowerCase() },
           {
-            title: 'Role',
-            cell: ({ name, role }) => (
-              <select
-                aria-label={`Role of ${name}`}
-                value={role}
-                disabled={setRole.busy || name === me.value?.name}
-                onChange={(event) => void setRole.run(name, event.currentTarget.value as Role)}
-              >
-                {Object.keys(ROLES).map((one) => (
-                  <option key={one} value={one}>
-                    {one.toLowerCase()}
-                  </option>
-                ))}
-              </select>
-            ),
+            title: 'Projects',
+            hover: ({ projects }) => namesOf(projects ?? []),
+            cell: ({ projects }) => <Projects of={projects} />,
           },
           { title: 'From', cell: ({ source }) => (source === 'sso' ? 'single sign-on' : 'added here') },
           { title: 'Last seen', class: 'nowrap', cell: ({ lastSeenAt }) => <Time at={lastSeenAt} /> },
         ]}
-        actions={({ name }) => (
+        actions={(operator) => (
           <>
-            <Button label="Login link…" class="small" opens={<LoginLink name={name} />} />
-            {name !== me.value?.name && (
-              <Button label="Remove…" class="small danger" opens={<RemoveOperator name={name} />} />
+            <Button label="Login link…" class="small" opens={<LoginLink name={operator.name} />} />
+            {operator.name !== me.value?.name && (
+              <>
+                <Button label="Edit…" class="small" opens={<EditOperator operator={operator} />} />
+                <Button label="Remove…" class="small danger" opens={<RemoveOperator name={operator.name} />} />
+              </>
             )}
           </>
         )}
       />
       <Log />
+    </>
+  );
+}
+
+const namesOf = (projects: readonly { name: string }[]) => projects.map(({ name }) => name).join(', ');
+/** How many names of projects a cell has. */
+const SHOWN = 2;
+
+function Projects({ of: projects }: { of: readonly { name: string }[] | null }) {
+  if (!projects) return <>all</>;
+  const more = projects.length - SHOWN;
+  return (
+    <>
+      <bdi>{namesOf(projects.slice(0, SHOWN)) || 'none'}</bdi> {more > 0 && <span class="quiet">and {more} more</span>}
     </>
   );
 }
@@ -119,29 +116,6 @@ function Log() {
         columns={AUDIT_COLUMNS}
       />
     </section>
-  );
-}
-
-function AddOperator() {
-  const name = useSignal('');
-  const [role, setRole] = useState<Role>('VIEWER');
-  return (
-    <FormDialog
-      title="Add operator"
-      submit="Add"
-      work={() => send(ADD, { name: name.value, role })}
-      recipe={{ userdir: ['operator', 'add', name.value || 'NAME', '--role', role.toLowerCase()] }}
-      onDone={({ addOperator: added }) => openDialog(<LoginLink name={added.name} />)}
-      disabled={name.value.trim() === ''}
-    >
-      <TextField
-        label="Name"
-        hint="As the audit trail shows it, one for each person: letters a to z, digits and . _ @ + -"
-        text={name}
-        required
-      />
-      <Choices legend="Role" options={ROLES} chosen={[role]} isOne onChange={([one = role]) => setRole(one)} />
-    </FormDialog>
   );
 }
 
@@ -212,7 +186,7 @@ export function Sessions() {
   return (
     <ListScreen
       title="Sessions"
-      note={may('operate') ? `The sessions of all operators. ${note}` : note}
+      note={may('govern') ? `The sessions of all operators. ${note}` : note}
       {...queryOr(query, revoke)}
       found={query.data?.sessions}
       lines={3}

@@ -46,7 +46,7 @@ const COLUMNS: readonly Column<ResultOf<typeof PROJECTS>['projects']['nodes'][nu
   { title: 'Created', class: 'roomy nowrap', cell: ({ createdAt }) => <Time at={createdAt} dayOnly /> },
 ];
 
-/** All projects, newest first, or those that the search finds. */
+/** All projects of the operator, newest first, or those that the search finds. */
 export function Projects() {
   const { q: search = null, after = null } = useUrlState().query;
   const query = useQuery(PROJECTS, { search, after, from: daysAgo(29), to: daysAgo(0) });
@@ -58,7 +58,7 @@ export function Projects() {
         found && plural(found.totalCount, search ? 'project found' : 'project', search ? 'projects found' : 'projects')
       }
       recipe={{ userdir: ['project', 'list'] }}
-      offers={may('operate') && <Button label="Create project" class="primary" opens={<CreateProject />} />}
+      offers={may('govern') && <Button label="Create project" class="primary" opens={<CreateProject />} />}
       query={query}
       found={found}
       rowKey={({ appId }) => appId}
@@ -69,10 +69,10 @@ export function Projects() {
             The search looks into names and App IDs. <a href={paths.projects}>Show all projects</a>
           </Empty>
         ) : (
-          <Empty title="There are no projects yet.">
-            {may('operate')
+          <Empty title={may('oversee') ? 'There are no projects yet.' : 'No project is yours.'}>
+            {may('govern')
               ? 'Create one: it gets an App ID and an App Secret for its backend.'
-              : 'An admin can create one.'}
+              : `An admin of all projects can ${may('oversee') ? 'create one' : 'give you some'}.`}
           </Empty>
         )
       }

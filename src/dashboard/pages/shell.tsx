@@ -78,6 +78,7 @@ function Account() {
       <div class="menu-items">
         <p class="quiet">
           Signed in as {me.value?.role.toLowerCase()}
+          {!may('oversee') && ' of some projects'}
           <br />
           userdir {me.value?.version}
         </p>
@@ -118,8 +119,8 @@ function Navigation() {
         </div>
       )}
       <div class="side-service">
-        {may('operate') && link(paths.operators, 'Operators')}
-        {link(paths.status, 'Status')}
+        {may('govern') && link(paths.operators, 'Operators')}
+        {may('oversee') && link(paths.status, 'Status')}
       </div>
     </nav>
   );

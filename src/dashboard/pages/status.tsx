@@ -1,6 +1,6 @@
 import { formatNumber, formatRemaining } from './format.js';
-import { graphql, refresh, useQuery } from './graphql.js';
-import { Badge, Button, Time } from './parts.js';
+import { graphql, may, refresh, useQuery } from './graphql.js';
+import { Badge, Button, Empty, Time } from './parts.js';
 import { Header, useTitle } from './screen.js';
 import { Answer, Table } from './table.js';
 
@@ -23,9 +23,16 @@ function formatFigure(value: number, unit: string): string {
 
 /** What `doctor` says, and what the service counts. */
 export function Status() {
-  const query = useQuery(STATUS, {});
+  const query = useQuery(STATUS, may('oversee') ? {} : null);
   const status = query.data?.status;
   useTitle('Status');
+  if (!may('oversee'))
+    return (
+      <>
+        <Header title="Status" />
+        <Empty title="Only an operator of all projects sees the status." />
+      </>
+    );
   return (
     <>
       <Header

@@ -1,0 +1,153 @@
+import { type Signal, useSignal } from '@preact/signals';
+import { useState } from 'preact/hooks';
+import { Choices, FormDialog, TextField } from './form.js';
+import { graphql, send, useQuery, type VariablesOf } from './graphql.js';
+
+/** Who is added or changed: their name, their role, and in which projects. */
+
+const ADD = graphql(`
+  mutation AddOperator($name: String!, $role: OperatorRole!, $appIds: [ID!]) {
+    addOperator(name: $name, role: $role, appIds: $appIds) { name }
+  }
+`);
+const UPDATE = graphql(`
+  mutation UpdateOperator($name: String!, $input: UpdateOperatorInput!) {
+    updateOperator(name: $name, input: $input) { name }
+  }
+`);
+const FIND_PROJECTS = graphql(`
+  query FindProjects($search: String) { projects(search: $search, first: 10) { nodes { appId name } } }
+`);
+
+type Role = VariablesOf<typeof ADD>['role'];
+const ROLES: Record<Role, string> = {
+  VIEWER: 'viewer: reads everything',
+  SUPPORT: 'support: also edits, removes, restores, bans and unbans users',
+  ADMIN: 'admin: also projects, secrets, imports and operators',
+};
+const REACH = {
+  ALL: 'all projects, also those to come',
+  SOME: 'only some: no others are seen, nor the status and the operators',
+};
+
+interface Project {
+  readonly appId: string;
+  readonly name: string;
+}
+
+interface Operator {
+  readonly name: string;
+  readonly role: Role;
+  /** Null: all. */
+  readonly projects: readonly Project[] | null;
+}
+
+interface Fields {
+  readonly name: Signal<string>;
+  readonly role: Role;
+  readonly setRole: (role: Role) => void;
+  readonly projects: Operator['projects'];
+  readonly setProjects: (projects: Operator['projects']) => void;
+}
+
+function useFields(given: Operator): Fields {
+  const name = useSignal(given.name);
+  const [role, setRole] = useState(given.role);
+  const [projects, setProjects] = useState(given.projects);
+  return { name, role, setRole, projects, setProjects };
+}
+
+const idsOf = (projects: Operator['projects']) => (projects === null ? null : projects.map(({ appId }) => appId));
+const asOptions = (ids: readonly string[]) => ids.flatMap((appId) => ['--project', appId]);
+
+function OperatorFields({ name, role, setRole, projects, setProjects }: Fields) {
+  return (
+    <>
+      <TextField
+        label="Name"
+        hint="As the audit trail shows it, one for each person: letters a to z, digits and . _ @ + -"
+        text={name}
+        required
+      />
+      <Choices legend="Role" options={ROLES} chosen={[role]} isOne onChange={([one = role]) => setRole(one)} />
+      <Choices
+        legend="Projects"
+        options={REACH}
+        chosen={[projects ? 'SOME' : 'ALL']}
+        isOne
+        onChange={([one]) => setProjects(one === 'SOME' ? [] : null)}
+      />
+      {projects && <ProjectChoice chosen={projects} onChange={setProjects} />}
+    </>
+  );
+}
+
+/** The projects that are chosen, and those that a search finds. */
+function ProjectChoice({ chosen, onChange }: { chosen: readonly Project[]; onChange: (chosen: Project[]) => void }) {
+  const search = useSignal('');
+  const found = useQuery(FIND_PROJECTS, { search: search.value }).data?.projects.nodes ?? [];
+  const shown = new Map([...chosen, ...found].map((project) => [project.appId, project]));
+  return (
+    <>
+      <TextField label="Find a project" hint="By a part of its name or App ID." text={search} autocomplete="off" />
+      <Choices
+        legend="Limited to"
+        options={Object.fromEntries([...shown].map(([appId, { name }]) => [appId, <bdi key={appId}>{name}</bdi>]))}
+        showsValues
+        chosen={chosen.map(({ appId }) => appId)}
+        onChange={(ids) => onChange([...shown.values()].filter(({ appId }) => ids.includes(appId)))}
+      />
+    </>
+  );
+}
+
+export function AddOperator({ onDone }: { onDone: (name: string) => void }) {
+  const fields = useFields({ name: '', role: 'VIEWER', projects: null });
+  const { name, role, projects } = fields;
+  const appIds = idsOf(projects);
+  return (
+    <FormDialog
+      title="Add operator"
+      submit="Add"
+      work={() => send(ADD, { name: name.value, role, appIds })}
+      recipe={{
+        userdir: ['operator', 'add', name.value || 'NAME', '--role', role.toLowerCase(), ...asOptions(appIds ?? [])],
+      }}
+      onDone={({ addOperator: added }) => onDone(added.name)}
+      disabled={name.value.trim() === '' || appIds?.length === 0}
+    >
+      <OperatorFields {...fields} />
+    </FormDialog>
+  );
+}
+
+export function EditOperator({ operator }: { operator: Operator }) {
+  const fields = useFields(operator);
+  const name = fields.name.value.trim();
+  const appIds = idsOf(fields.projects);
+  // What stays is left out, so that it is not in the log, and undoes no change of another admin.
+  const input = {
+    ...(name !== operator.name && { name }),
+    ...(fields.role !== operator.role && { role: fields.role }),
+    ...(String(appIds) !== String(idsOf(operator.projects)) && { appIds }),
+  };
+  return (
+    <FormDialog
+      title="Edit this operator"
+      submit="Save"
+      work={() => send(UPDATE, { name: operator.name, input })}
+      recipe={{
+        userdir: [
+          ...['operator', 'update', operator.name],
+          ...(input.role ? ['--role', input.role.toLowerCase()] : []),
+          ...(input.name ? ['--name', input.name] : []),
+          ...(input.appIds === null ? ['--all-projects'] : asOptions(input.appIds ?? [])),
+        ],
+      }}
+      done="The operator is changed."
+      disabled={name === '' || Object.keys(input).length === 0 || input.appIds?.length === 0}
+    >
+      <OperatorFields {...fields} />
+    </FormDialog>
+  );
+}
