@@ -17,6 +17,7 @@ import { createAudit } from './projects/audit.js';
 import { createDocuments } from './projects/documents.js';
 import { createOperators } from './projects/operators.js';
 import { createProjects } from './projects/projects.js';
+import { createRequestHours } from './projects/request-hours.js';
 import { createSecrets } from './projects/secrets.js';
 import { createEndedBans } from './users/ended-bans.js';
 import { createLogins } from './users/logins.js';
@@ -88,8 +89,9 @@ export function createServing(config: ServicesConfig, options: DatabaseOptions) 
       await db.start();
       await db.check();
       db.replica?.start();
+      services.requestHours.start();
     },
-    close: () => closeAll([() => db.close(), () => services.totals.flush()]),
+    close: () => closeAll([() => db.close(), () => services.totals.flush(), () => services.requestHours.close()]),
   };
 }
 
@@ -171,6 +173,7 @@ export function createContext(config: Config, options: ContextOptions): Context 
         services.documents.start();
         services.webhooks.start();
         services.endedBans.start();
+        services.requestHours.start();
         // Nobody else can open an embedded database.
         if (dbConfig.engine === 'postgres') stopWatching = watchRelease(db.pool, takeNotice);
       }
@@ -189,6 +192,7 @@ export function createContext(config: Config, options: ContextOptions): Context 
         () => services.webhooks.close(),
         () => services.endedBans.close(),
         () => stopWatching(),
+        () => services.requestHours.close(),
       ]);
     },
   };
@@ -206,6 +210,7 @@ function createServices(db: Database, config: ServicesConfig, onFailure: OnFailu
   const totals = createTotals(db, onFailure);
   const projects = createProjects(db, randomBytes, onFailure);
   const changes = createChanges(db, changesRetentionMs, onFailure);
+  const requestHours = createRequestHours(db, onFailure);
   return {
     totals,
     projects,
@@ -220,7 +225,8 @@ function createServices(db: Database, config: ServicesConfig, onFailure: OnFailu
     receipts,
     docsOf: docsAt(issuer),
     wallets: createWallets(db, receipts),
-    logins: createLogins(db, totals),
+    requestHours,
+    logins: createLogins(db, totals, requestHours),
     endedBans: createEndedBans(db, onFailure),
     transfers: createTransfers(db, totals, spool),
     spool,

@@ -294,8 +294,9 @@ const FORMS: readonly [form: RegExp, word: string][] = [
   [/\buds_[\w-]{8,}/g, '[secret]'],
   [/\bwhsec_[\w+/=-]{8,}/g, '[secret]'],
   [/[^\s"'`<>()[\]{},;:=@]{1,64}@[^\s"'`<>()[\]{},;:=@\\]{1,253}\.[^\s"'`<>()[\]{},;:=@\\.]{2,63}/g, '[email]'],
-  [/\bG[A-Z2-7]{55}\b/g, '[address]'],
-  [/\b0x[0-9a-f]{40}\b/gi, '[address]'],
+  // Also within a word: the name of an operation may be one.
+  [/(?<![A-Z2-7])G[A-Z2-7]{55}(?![A-Z2-7])/g, '[address]'],
+  [/0x[0-9a-f]{40}(?![0-9a-f])/gi, '[address]'],
 ];
 
 /** Only this much of a text is searched and kept. No error and no log line needs more. */

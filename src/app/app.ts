@@ -6,6 +6,7 @@ import { VERSION } from '../config/build.js';
 import type { Config } from '../config/config.js';
 import type { Context } from '../context.js';
 import type { Check } from '../dashboard/builder.js';
+import type { AskForRequests } from '../domain/requests.js';
 import { type DocsOf, redact, unavailable } from '../errors.js';
 import { graphqlPlugin } from '../graphql/plugin.js';
 import { guidesPlugin } from '../guides/guides.js';
@@ -25,6 +26,7 @@ import {
 import { createLifetimes, createStreams, type StreamLimits } from '../http/lifetime.js';
 import { type DemoCredentials, frontPagePlugin, healthPlugin, servePublicKeys } from '../http/public-routes.js';
 import { limitRates } from '../http/rate-limit.js';
+import { createRecentRequests, type RecentRequests, recordRequests } from '../http/recent-requests.js';
 import { type LoggedOperation, logRequests, type MeasuredCost, traceRequests } from '../http/request-log.js';
 import * as eventLoop from '../http/threads.js';
 import { changesPlugin } from '../rest/changes.js';
@@ -49,6 +51,8 @@ export interface ServerOptions {
   readonly timeouts?: Timeouts;
   /** In a worker: rejects unless all workers can answer requests. The primary process serves the metrics then. */
   readonly checkWorkers?: () => Promise<void>;
+  /** In a worker: asks all workers which requests they remember. */
+  readonly askForRequests?: AskForRequests;
   readonly streamLimits?: StreamLimits | undefined;
 }
 
@@ -86,6 +90,7 @@ export async function createServer({
   admission: admissionOptions = ADMISSION,
   timeouts = TIMEOUTS,
   checkWorkers,
+  askForRequests,
   streamLimits,
 }: ServerOptions): Promise<FastifyInstance> {
   const { services } = context;
@@ -131,6 +136,8 @@ export async function createServer({
   traceRequests(app, await loadTracing(config, log));
   await limitRates(app, config.rateLimit, log);
   logRequests(app, log);
+  const recent = config.dashboard ? createRecentRequests() : null;
+  recordRequests(app, services.requestHours.countRequest, recent);
   compressAnswers(app, config.compression);
   const lifetimes = createLifetimes(app, runWithAdmission, unread);
   const streams = createStreams(app, services.projects, lifetimes, streamLimits);
@@ -182,7 +189,8 @@ export async function createServer({
     documentsDir: config.documentsDir,
     secondThread: secondThread.taskOf('graphql'),
   });
-  if (config.dashboard) {
+  if (recent !== null) {
+    app.decorate('readRequests', recent.read);
     // Loaded only where it is used, because it takes time and memory.
     const [{ dashboardPlugin }, { createStatus }] = await Promise.all([
       import('../dashboard/plugin.js'),
@@ -190,7 +198,10 @@ export async function createServer({
     ]);
     const isEmbedded = config.db.engine === 'embedded';
     const status = createStatus({ admission, pool: context.db.pool, isEmbedded, examine });
-    await app.register(dashboardPlugin, { config, services, status, runWithAdmission, lifetimes, requireOpen });
+    await app.register(dashboardPlugin, {
+      ...{ config, services, status, runWithAdmission, lifetimes, requireOpen },
+      askForRequests: askForRequests ?? (async (question) => [recent.read(question)]),
+    });
   }
   await app.register(guidesPlugin, { graphiql: config.graphiql, demoCredentials });
   await app.register(frontPagePlugin, {
@@ -286,6 +297,8 @@ declare module 'fastify' {
     measuredCost: MeasuredCost | null;
     /** The operation that a GraphQL request asks for, once it is known. */
     operation: LoggedOperation | null;
+    /** The code of the first error of its answer, once that is known. */
+    failure: string | null;
   }
 
   interface FastifyContextConfig {
@@ -308,6 +321,8 @@ declare module 'fastify' {
     metricsUrl?: string;
     /** The metrics of this process. Absent without METRICS_PORT. */
     readMetrics?(): Promise<Measurements>;
+    /** The requests that this process remembers. Absent without the dashboard. */
+    readRequests?: RecentRequests['read'];
   }
 }
 
@@ -321,6 +336,7 @@ export function decorateRequests(app: FastifyInstance): void {
     'graphql',
     'json',
     'operation',
+    'failure',
   ] as const) {
     app.decorateRequest(name, null);
   }

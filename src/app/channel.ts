@@ -1,4 +1,5 @@
 import type { Worker } from 'node:cluster';
+import type { AskForRequests, Remembered, RequestsQuestion } from '../domain/requests.js';
 import { AppError, unavailable } from '../errors.js';
 import type { DemoCredentials } from '../http/public-routes.js';
 import type { Measurements } from '../telemetry/metrics.js';
@@ -13,6 +14,8 @@ export interface WorkerActions {
   /** Rejects while this worker cannot answer requests. */
   checkReady(): Promise<void>;
   readMetrics(): Promise<Measurements>;
+  /** The requests that it remembers; null while it starts. */
+  readRequests(question: RequestsQuestion): Promise<Remembered | null>;
   /** The service stops soon: connections end with their next answer, and new ones are accepted. */
   drain(): Promise<void>;
   /** Resolves when it accepts no new connections. */
@@ -32,6 +35,8 @@ export interface PrimaryActions {
   outdated(reason: string): Promise<void>;
   /** Rejects unless all workers can answer requests. */
   checkReady(): Promise<void>;
+  /** The requests that each worker remembers. */
+  askForRequests: AskForRequests;
   /** The last metrics of a worker that ends. */
   leaving(last: Measurements): Promise<void>;
 }

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../config/config.js';
 import { OUTDATED } from '../db/release.js';
+import type { AskForRequests, RequestsQuestion } from '../domain/requests.js';
 import { unavailable } from '../errors.js';
 import { shareLimits } from '../http/rate-limit.js';
 import type { Logger } from '../telemetry/logger.js';
@@ -32,6 +33,8 @@ const LONGEST_DELAY_MS = 30_000;
 const RECENT_MS = 60_000;
 /** How much longer a worker may take to end than it allows itself. */
 const KILL_GRACE_MS = 1_000;
+/** How long a worker may take to say what it remembers. The one that asks waits for longer. */
+const REMEMBERING_MS = 1_500;
 
 /** Exit codes of the service, beside OUTDATED: a signal ended it, or something failed. */
 const [GOOD, FAILED] = [0, 1];
@@ -62,7 +65,10 @@ export async function serveWithWorkers(
   function start(isFirst = false): Member {
     // The first worker creates the demo project.
     const worker = cluster.fork(isFirst ? {} : { DEMO: 'off' });
-    const member: Member = createMember(worker, { checkReady, outdated, terminated: () => endIfAlone(member) });
+    const member: Member = createMember(worker, {
+      ...{ checkReady, outdated, askForRequests },
+      terminated: () => endIfAlone(member),
+    });
     alive.add(member);
     void member.ended.then(() => {
       alive.delete(member);
@@ -77,6 +83,16 @@ export async function serveWithWorkers(
     const missing = config.workers - members.filter(({ isServing }) => isServing).length;
     if (missing > 0) throw new Error(`${missing} of ${config.workers} workers are missing.`);
     await Promise.all(members.map(({ call }) => call('checkReady')));
+  }
+
+  /** Of those that serve: one that starts remembers nothing, and would keep the question waiting. */
+  function askForRequests(question: RequestsQuestion): ReturnType<AskForRequests> {
+    const asked = [...alive].filter(({ isServing }) => isServing);
+    return Promise.all(
+      asked.map(({ call }) =>
+        Promise.race([call('readRequests', question).catch(() => null), sleep(REMEMBERING_MS, null, { ref: false })]),
+      ),
+    );
   }
 
   /** Said once: the workers notice it one after the other. */
@@ -194,7 +210,9 @@ export async function serveWithWorkers(
 
 const isOutdated = (outcome: string) => outcome === `code ${OUTDATED}`;
 
-function createMember(worker: Worker, service: Pick<PrimaryActions, 'checkReady' | 'outdated' | 'terminated'>): Member {
+type Shared = Pick<PrimaryActions, 'checkReady' | 'outdated' | 'askForRequests' | 'terminated'>;
+
+function createMember(worker: Worker, service: Shared): Member {
   let begin: (started: Started) => void = () => undefined;
   const started = new Promise<Started>((resolve) => {
     begin = resolve;

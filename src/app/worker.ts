@@ -2,11 +2,13 @@ import cluster from 'node:cluster';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import type { Config } from '../config/config.js';
+import type { AskForRequests } from '../domain/requests.js';
+import { unavailable } from '../errors.js';
 import type { Logger } from '../telemetry/logger.js';
 import { connect, type PrimaryActions, type Started, type WorkerActions } from './channel.js';
 
 /** The parts of the server that a supervisor needs. */
-type Server = Pick<FastifyInstance, 'drain' | 'stopListening' | 'checkReady' | 'readMetrics'>;
+type Server = Pick<FastifyInstance, 'drain' | 'stopListening' | 'checkReady' | 'readMetrics' | 'readRequests'>;
 
 /** What tells a serving process when to stop, and is told when it serves: the primary process, or this process itself. */
 export interface Supervisor {
@@ -18,6 +20,8 @@ export interface Supervisor {
   outdated(reason: string): void;
   /** In a worker: rejects unless all workers can answer requests. */
   readonly checkReady?: () => Promise<void>;
+  /** In a worker: asks all workers which requests they remember. */
+  readonly askForRequests?: AskForRequests;
 }
 
 interface Primary extends Supervisor {
@@ -40,6 +44,7 @@ export function connectToPrimary(log: Logger): Primary | null {
       await server.checkReady();
     },
     readMetrics: async () => (await server?.readMetrics?.()) ?? [],
+    readRequests: async (question) => server?.readRequests?.(question) ?? null,
     drain: async () => server?.drain(),
     stopListening: async () => server?.stopListening(() => call('turn').catch(() => undefined)),
     stop: async () => {
@@ -57,6 +62,10 @@ export function connectToPrimary(log: Logger): Primary | null {
       server = by;
     },
     checkReady: () => call('checkReady'),
+    askForRequests: (question) =>
+      call('askForRequests', question).catch((cause) => {
+        throw unavailable('The workers could not be asked.', cause);
+      }),
     // An answer that comes late is as good.
     started: (started) => call('started', started).catch(() => undefined),
     outdated: (reason) => void call('outdated', reason).catch(() => undefined),

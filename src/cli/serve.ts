@@ -113,6 +113,7 @@ async function serve(config: Config, log: Logger, operations: Operations, superv
       log,
       context,
       ...(supervisor.checkReady && { checkWorkers: supervisor.checkReady }),
+      ...(supervisor.askForRequests && { askForRequests: supervisor.askForRequests }),
       // A page contains a secret in demo mode only: with the embedded database, on a loopback address, under the name of this machine
       // (the scripts of another site could read the page), and not through a proxy, whose clients are unknown.
       examine: async () => {

@@ -8,6 +8,7 @@ import './audit.js';
 import './bans.js';
 import './operators.js';
 import './projects.js';
+import './requests.js';
 import './secrets.js';
 import './status.js';
 import './user-changes.js';

@@ -48,6 +48,8 @@ export interface Grant {
  */
 export interface ProjectScope {
   readonly appId: string;
+  /** Whose right it is: the label of a secret, or the name of an operator. It grants nothing. */
+  readonly actor: string;
   /** The project's own limit of requests in a minute; null where RATE_LIMIT holds. */
   readonly requestsPerMinute: number | null;
   /** How often the project's documents had changed (projects/documents.ts). */

@@ -5,14 +5,16 @@ import { helpHeader } from '../http/failures.js';
 import type { LoggedOperation } from '../http/request-log.js';
 import type { EngineContext } from './cost.js';
 import type { DocumentCache } from './documents.js';
-import { type ErrorTerms, toGraphQLError, toGraphQLErrors } from './errors.js';
-import { executeRequest, type PreparedRequest, tooLarge } from './execution.js';
+import { type ErrorTerms, toGraphQLError } from './errors.js';
+import { errorsOf, executeRequest, type PreparedRequest, tooLarge } from './execution.js';
 
 /** The answer to a GraphQL request over HTTP. */
 export interface Answer {
   readonly status: number;
   readonly headers: Record<string, string>;
   readonly body: string;
+  /** The code of its first error. */
+  readonly failure: string | null;
 }
 
 /** A request as Yoga reads it, where Yoga has to answer. */
@@ -60,6 +62,7 @@ export function createAnswerer(schema: GraphQLSchema, documents: DocumentCache, 
       status: response.status,
       headers: Object.fromEntries(response.headers.entries()),
       body: await response.text(),
+      failure: prepared.failure,
     };
   }
 
@@ -69,7 +72,12 @@ export function createAnswerer(schema: GraphQLSchema, documents: DocumentCache, 
       const answer: Answer =
         body === null
           ? await answerByYoga(request, prepared, context)
-          : { status: 200, headers: { 'content-type': `${request.accept}; charset=utf-8` }, body };
+          : {
+              status: 200,
+              headers: { 'content-type': `${request.accept}; charset=utf-8` },
+              body,
+              failure: prepared.failure,
+            };
       if (prepared.isUnavailable)
         return refuse({ ...answer, status: 503, headers: { ...answer.headers, ...RETRY_SOON } });
       return answer.status < 400 ? answer : refuse(answer);
@@ -80,8 +88,8 @@ export function createAnswerer(schema: GraphQLSchema, documents: DocumentCache, 
 
 /** The answer of a request that failed as a whole, with the header that leads to the documentation of its error. */
 function refuse({ status, headers, body }: Answer): Answer {
-  const docs = JSON.parse(body).errors[0].extensions.docs;
-  return { status, headers: { ...headers, ...(docs !== undefined && helpHeader(docs)) }, body };
+  const { docs, code } = JSON.parse(body).errors[0].extensions;
+  return { status, headers: { ...headers, ...(docs !== undefined && helpHeader(docs)) }, body, failure: code };
 }
 
 /** Stands for a document that is not valid. Yoga answers the errors of its validation and does not read it. */
@@ -110,7 +118,7 @@ function usePreparedRequest(terms: ErrorTerms): Plugin {
     },
     onValidate({ context, setResult }) {
       // Yoga does not mask validation errors.
-      setResult(toGraphQLErrors(preparedOf(context).document.errors, terms));
+      setResult(errorsOf(preparedOf(context), preparedOf(context).document.errors, terms));
     },
     onExecute: ({ args, setExecuteFn }) => setExecuteFn(() => execute(args.contextValue)),
     // A subscription that is refused: others do not come here (graphql/plugin.ts).

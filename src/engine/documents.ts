@@ -151,7 +151,9 @@ function asksForSchema(tree: DocumentNode, node: OperationDefinitionNode): boole
 
 function loggedNameOf({ name }: OperationDefinitionNode): string | null {
   const given = name?.value ?? '';
-  return given !== '' && given.length <= LONGEST_LOGGED_NAME && redact(given) === given ? given : null;
+  if (given === '' || given.length > LONGEST_LOGGED_NAME || redact(given) !== given) return null;
+  // A copy: a part of the document would keep all of it in memory for as long as the name is kept.
+  return Buffer.from(given).toString();
 }
 
 /** The memory that cached documents may take: of all projects, and of one project. */

@@ -34,6 +34,8 @@ export interface PreparedRequest extends Parameters {
   refusal: readonly GraphQLError[] | null;
   /** Whether the database was away, so that no root field has an answer. */
   isUnavailable: boolean;
+  /** The code of the first error of its answer, once that is known. */
+  failure: string | null;
 }
 
 /** Finds the operation of a request in its document, checks its variables and works out its cost. */
@@ -41,7 +43,16 @@ export function prepareRequest(document: ReadDocument, parameters: Parameters): 
   const { operationName, variables = {} } = parameters;
   const { limits } = document.on;
   const operation = document.operation(operationName);
-  const prepared = { ...parameters, document, operation, coerced: {}, cost: 0, refusal: null, isUnavailable: false };
+  const prepared = {
+    ...parameters,
+    document,
+    operation,
+    coerced: {},
+    cost: 0,
+    refusal: null,
+    isUnavailable: false,
+    failure: null,
+  };
   if (operation === null) return prepared;
   const { length } = parameters.query;
   if (operation.node.operation === 'subscription' && length > limits.subscriptionCharacters)
@@ -99,14 +110,21 @@ export async function executeRequest(request: PreparedRequest, context: ErrorTer
   if (request.refusal === null && isTooLarge(result)) request.refusal = [tooLarge()];
   if (request.refusal !== null) return refusalOf(request, context);
   if (result.errors === undefined) return result;
-  const errors = toGraphQLErrors(result.errors, context);
+  const errors = errorsOf(request, result.errors, context);
   const isEmpty = Object.values(result.data ?? {}).every((value) => value === null);
   request.isUnavailable = isEmpty && errors.some(({ extensions }) => extensions['code'] === 'UNAVAILABLE');
   return { ...result, errors };
 }
 
-function refusalOf({ refusal, document }: PreparedRequest, terms: ErrorTerms): ExecutionResult {
-  return { errors: toGraphQLErrors(refusal ?? document.errors, terms) };
+function refusalOf(request: PreparedRequest, terms: ErrorTerms): ExecutionResult {
+  return { errors: errorsOf(request, request.refusal ?? request.document.errors, terms) };
+}
+
+/** The errors of a request as its caller may see them. Notes the code of the first one. */
+export function errorsOf(request: PreparedRequest, errors: readonly GraphQLError[], terms: ErrorTerms): GraphQLError[] {
+  const shown = toGraphQLErrors(errors, terms);
+  request.failure = String(shown[0]?.extensions['code']);
+  return shown;
 }
 
 /** The error for an answer that is too large to be sent. */

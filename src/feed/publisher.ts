@@ -4,6 +4,7 @@ import type { Database, Session } from '../db/database.js';
 import { isNotPermitted } from '../db/failures.js';
 import { inBatches, type Queryable } from '../db/statements.js';
 import { deleteExpiredKeys, listProjectsWithExpiredKeys } from '../projects/idempotency.sql.js';
+import { deleteOldHours, listProjectsWithOldHours } from '../projects/request-hours.sql.js';
 import * as sql from './changes.sql.js';
 
 /** How long the leader waits between two looks at the sequence: while changes come, and while none has come for long. */
@@ -294,10 +295,11 @@ export function createNews(db: Database, listen: (listener: (published: number) 
   };
 }
 
-/** Deletes what has expired, of all projects, in short statements: changes that are older than `retentionMs`, and expired idempotency keys. */
+/** Deletes what has expired, of all projects, in short statements: changes that are older than `retentionMs`, idempotency keys, tallies of requests. */
 export async function deleteOldRows(db: Queryable, retentionMs: number, signal: AbortSignal): Promise<void> {
   for (const projectId of await sql.listProjectsWithOldChanges(db, retentionMs))
     await inBatches((limit) => sql.pruneChanges(db, projectId, retentionMs, limit), signal);
   for (const projectId of await listProjectsWithExpiredKeys(db))
     await inBatches((limit) => deleteExpiredKeys(db, projectId, limit), signal);
+  for (const projectId of await listProjectsWithOldHours(db)) if (!signal.aborted) await deleteOldHours(db, projectId);
 }

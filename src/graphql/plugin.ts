@@ -180,13 +180,14 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
         subscriptionEvents(subscription, { requester, documents, services, stream }),
       );
     }
-    const { status, headers, body } = await answerer.answer(
+    const { status, headers, body, failure } = await answerer.answer(
       httpRequestOf(request),
       prepared,
       contextOf(requester, prepared, services),
     );
     // True if the request timed out (http/connections.ts). Fastify would log the URL of a second answer.
     if (reply.sent) return reply;
+    request.failure = failure;
     return reply.code(status).headers(headers).send(body);
   }
 
@@ -209,7 +210,9 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
       reader.keepQuery(request);
       reader.noteLight(parameters.query, request.scope.appId, weight);
     }
-    if (!reply.sent) sendBytes(reply.code(answer.status).headers(answer.headers), body);
+    if (reply.sent) return true;
+    request.failure = answer.failure;
+    sendBytes(reply.code(answer.status).headers(answer.headers), body);
     return true;
   }
 };

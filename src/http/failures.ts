@@ -11,8 +11,11 @@ export function setCommonHeaders(request: FastifyRequest, reply: FastifyReply): 
   reply.headers({ 'x-request-id': request.id, 'cache-control': 'no-store' });
 }
 
-/** Logs a failure that has a cause for the operator. The answer to the caller does not contain that cause. */
+/**
+ * Notes the code of a failure, and logs one that has a cause for the operator. The answer to the caller does not contain that cause.
+ */
 export function reportFailure(failure: AppError, request: FastifyRequest, message = 'A request failed.'): void {
+  request.failure = failure.code;
   const entry = { ...logIds(request), err: failure.cause };
   if (failure.code === 'INTERNAL_SERVER_ERROR') request.log.error(entry, message);
   else if (failure.code === 'UNAVAILABLE' && failure.cause !== undefined) request.log.warn(entry, message);

@@ -300,7 +300,7 @@ function mintScope(mint: Mint, refuse: (...needed: Permission[]) => void): Proje
   });
   const permits = (permission: Permission) => permissions.includes(permission);
   const grant = () => mint as unknown as Grant;
-  return { appId, ...limits, projectIdFor, actorFor, permits, grant } as ProjectScope;
+  return { appId, actor, ...limits, projectIdFor, actorFor, permits, grant } as ProjectScope;
 }
 
 interface CacheEntry {

@@ -23,6 +23,7 @@ import { type BanState, noUser, type User } from '../domain/users.js';
 import { AppError, badInput } from '../errors.js';
 import { repeatAnswer, retryOf } from '../projects/idempotency.js';
 import { isKeyTaken } from '../projects/idempotency.sql.js';
+import type { RequestHours } from '../projects/request-hours.js';
 import {
   type BannedKey,
   type BanPageKey,
@@ -75,7 +76,7 @@ async function writeLogins(db: Queryable, logins: readonly Login[], waits: boole
 }
 
 /** Logins, registration, and the bans that refuse both. */
-export function createLogins(db: Database, totals: Totals) {
+export function createLogins(db: Database, totals: Totals, hours: RequestHours) {
   const banOf = createBatchedRead({
     name: 'bans of users',
     read: (keys: readonly BannedKey[]) => findBanned(db, keys),
@@ -117,6 +118,7 @@ export function createLogins(db: Database, totals: Totals) {
         key === null ? null : retryOf(key, ['login', { ...profile, externalId: profile.externalId ?? undefined }]);
       const row = await record({ projectId, profile, retry }).catch(throwExternalIdError).catch(throwLinkingError);
       if (row.earlier === null) {
+        hours.countLogin(scope.appId);
         if (row.created) totals.countChange(projectId);
         return { user: row, created: row.created };
       }

@@ -34,7 +34,15 @@ async function limit(who: TestOperator, ...projects: Pick<TestProject, 'appId'>[
 
 /** What is decided of each root field of the operators' schema, for an operator who is limited. */
 const DECISIONS: Record<string, 'of a project' | 'of all projects' | 'of the operator'> = {
-  ...of('of the operator', ['me', 'projects', 'sessions', 'logOut', 'revokeSession', 'webhookSamples']),
+  ...of('of the operator', [
+    'me',
+    'projects',
+    'projectOfRequest',
+    'sessions',
+    'logOut',
+    'revokeSession',
+    'webhookSamples',
+  ]),
   ...of('of all projects', ['status', 'operators', 'operatorLog', 'createProject']),
   ...of('of all projects', ['addOperator', 'updateOperator', 'removeOperator', 'createLoginLink']),
   ...of('of a project', ['project', 'renameProject', 'disableProject', 'enableProject', 'limitProject']),

@@ -257,6 +257,7 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
       '/secrets',
       '/bans',
       '/webhooks',
+      '/requests',
       '/audit',
       '/settings',
     ]) {

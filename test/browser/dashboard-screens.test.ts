@@ -48,6 +48,8 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     `/${project.appId}/secrets`,
     `/${project.appId}/bans`,
     `/${project.appId}/webhooks`,
+    `/${project.appId}/requests`,
+    `/${project.appId}/requests?id=nobody-remembers-1`,
     `/${project.appId}/audit`,
     `/${project.appId}/settings`,
     '/operators',

@@ -111,6 +111,7 @@ const BEYOND_PRISMA: readonly string[] = [
   'options of webhooks: fillfactor=50',
   'options of webhook_attempts: fillfactor=50',
   'options of webhook_hours: fillfactor=50',
+  'options of request_hours: fillfactor=50',
   // The database refuses writes of a project that is on its way to another one.
   'trigger: CREATE TRIGGER bans_refuse_moving AFTER INSERT OR DELETE OR UPDATE ON bans FOR EACH ROW EXECUTE FUNCTION refuse_moving_rows()',
   'trigger: CREATE TRIGGER audit_log_refuse_moving AFTER INSERT OR DELETE OR UPDATE ON audit_log FOR EACH ROW EXECUTE FUNCTION refuse_moving_rows()',

@@ -10,6 +10,7 @@ import { Operators, Sessions } from './operators.js';
 import { Overview } from './overview.js';
 import { Empty } from './parts.js';
 import { Projects } from './projects.js';
+import { Requests } from './requests.js';
 import { Header, ProjectFrame } from './screen.js';
 import { Secrets } from './secrets.js';
 import { Settings } from './settings.js';
@@ -46,6 +47,7 @@ const SCREENS = {
   '/dashboard/:appId/bans': inProject(Bans),
   '/dashboard/:appId/webhooks': inProject(Webhooks),
   '/dashboard/:appId/webhooks/:id': inProject(Webhook),
+  '/dashboard/:appId/requests': inProject(Requests),
   '/dashboard/:appId/audit': inProject(Audit),
   '/dashboard/:appId/settings': inProject(Settings),
 };

@@ -66,7 +66,8 @@ export function Projects() {
       empty={
         search ? (
           <Empty title="No project matches.">
-            The search looks into names and App IDs. <a href={paths.projects}>Show all projects</a>
+            The search looks into names, App IDs and the X-Request-Ids of recent requests.{' '}
+            <a href={paths.projects}>Show all projects</a>
           </Empty>
         ) : (
           <Empty title={may('oversee') ? 'There are no projects yet.' : 'No project is yours.'}>
