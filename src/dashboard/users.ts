@@ -10,12 +10,13 @@ import {
   readUserFilter,
   userId,
 } from '../domain/filters.js';
+import { IMPORT_FIELDS, type ImportField } from '../domain/import-format.js';
 import type { OpenProject } from '../domain/projects.js';
 import type { Account, BanState, User, UserDetails } from '../domain/users.js';
 import { checksumAddress, parseAddress } from '../domain/wallets.js';
 import { costs } from '../engine/cost.js';
 import { AppError, badInput } from '../errors.js';
-import { instantOrNull, orNull, required, withDefault } from '../graphql/shared.js';
+import { instantOrNull, orNull, required, valuesOf, withDefault } from '../graphql/shared.js';
 import { isAwaited } from '../http/connections.js';
 import { builder, loginMethodEnum, networkEnum, walletTypeEnum } from './builder.js';
 import { connectionType, DEFAULT_PAGE, readLimit } from './paging.js';
@@ -335,3 +336,29 @@ builder.objectFields(projectType, (t) => ({
       (await services.users.searchAny(project.scope, any, removed)).map(within(project)),
   }),
 }));
+
+const importFormEnum = builder.enumType('ImportForm', {
+  description: 'How a cell of CSV gives a field of an import.',
+  values: valuesOf<ImportField['form']>({
+    text: 'As it is.',
+    number: 'In decimal digits.',
+    accounts: 'As addresses with spaces between them.',
+  }),
+});
+
+const importFieldType = builder.objectRef<ImportField>('ImportField').implement({
+  description: 'A field of a user in a line of an import.',
+  fields: (t) => ({
+    name: t.exposeString('name', { description: 'Its key in the line.' }),
+    form: t.expose('form', { type: importFormEnum, description: 'How a cell of CSV gives it.' }),
+    isRequired: t.exposeBoolean('isRequired', { description: 'Whether each line has to give it.' }),
+  }),
+});
+
+builder.queryField('importFields', (t) =>
+  t.field({
+    type: [importFieldType],
+    description: 'What an import takes of a user, in the order of an export.',
+    resolve: () => [...IMPORT_FIELDS],
+  }),
+);

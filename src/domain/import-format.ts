@@ -22,8 +22,8 @@ import {
   WalletType,
 } from './users.js';
 
-/** Characters by which a spreadsheet takes a cell for a formula. */
-const FORMULA = /^[=+\-@\t\r]/;
+/** What a spreadsheet takes for a formula by its first character, also where apostrophes stand before it: a reader takes one away. */
+const FORMULA = /^'*[=+\-@\t\r]/;
 
 /**
  * A line of CSV (RFC 4180). A text that a spreadsheet would take for a formula begins with an apostrophe: cells hold what users
@@ -108,7 +108,24 @@ export function parseJson(json: string): unknown {
 const MAX_INT = 2_147_483_647;
 const DATE_TIME_FORM = 'an RFC 3339 date-time from 1970 to 9999';
 const LINE_COLUMNS = selectColumns(({ line }) => line !== undefined);
-const KNOWN_FIELDS = [...LINE_COLUMNS.map(({ line }) => line), 'accounts'].join(', ');
+
+/** A field of a user's line, and how a cell of CSV gives it. */
+export interface ImportField {
+  readonly name: string;
+  readonly form: 'text' | 'number' | 'accounts';
+  readonly isRequired: boolean;
+}
+
+export const IMPORT_FIELDS: readonly ImportField[] = [
+  ...LINE_COLUMNS.map(({ line = '', type, isNullable, ifAbsent }) => ({
+    name: line,
+    form: type === 'int' ? ('number' as const) : ('text' as const),
+    isRequired: !isNullable && ifAbsent === undefined,
+  })),
+  { name: 'accounts', form: 'accounts', isRequired: false },
+];
+
+const KNOWN_FIELDS = IMPORT_FIELDS.map(({ name }) => name).join(', ');
 const KNOWN_BAN_FIELDS = 'auth_method, auth_value, created_at, reason, expires_at';
 const text = (name: string) => z.string({ error: says(name, 'text') });
 const count = (name: string) => {

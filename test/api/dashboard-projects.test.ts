@@ -42,6 +42,7 @@ const DECISIONS: Record<string, 'of a project' | 'of all projects' | 'of the ope
     'logOut',
     'revokeSession',
     'webhookSamples',
+    'importFields',
   ]),
   ...of('of all projects', ['status', 'operators', 'operatorLog', 'createProject']),
   ...of('of all projects', ['addOperator', 'updateOperator', 'removeOperator', 'createLoginLink']),

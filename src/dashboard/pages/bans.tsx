@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals';
 import { type GivenTerms, givenTerms, TermsFields, Until, useTerms } from './ban-terms.js';
-import { FilterForm, FilterInput, FormDialog, TextField } from './form.js';
+import { AuthMethodField, FilterForm, FilterInput, FormDialog, TextField } from './form.js';
 import { graphql, may, send, useQuery } from './graphql.js';
 import { FIRST_PAGE, paths, useUrlState } from './location.js';
 import { Button, Empty, Time } from './parts.js';
@@ -91,8 +91,6 @@ export function Bans({ appId }: { appId: string }) {
   );
 }
 
-const METHODS = ['email', 'passkey', 'wallet', 'google', 'apple', 'github'];
-
 function BanIdentity({ appId }: { appId: string }) {
   const authMethod = useSignal('email');
   const authValue = useSignal('');
@@ -110,18 +108,7 @@ function BanIdentity({ appId }: { appId: string }) {
       disabled={!method || !authValue.value}
     >
       <p>Also if it has no user in this project: it cannot log in or register.</p>
-      <TextField
-        label="Auth method"
-        hint="email, passkey, wallet, or the name of a social provider"
-        text={authMethod}
-        required
-        list="auth-methods"
-      />
-      <datalist id="auth-methods">
-        {METHODS.map((name) => (
-          <option key={name} value={name} />
-        ))}
-      </datalist>
+      <AuthMethodField label="Auth method" text={authMethod} />
       <TextField
         label="Auth value"
         hint="the login email, the address, or the ID at the provider"

@@ -73,7 +73,7 @@ export function FormDialog<Result>({ work, done, onDone = closeDialog, ...form }
 }
 
 interface FieldProps {
-  readonly label: string;
+  readonly label: ComponentChildren;
   readonly hint?: ComponentChildren;
   readonly children: ComponentChildren;
 }
@@ -161,6 +161,28 @@ export function TextField({ label, hint, text, ...input }: TextFieldProps) {
         }}
       />
     </Field>
+  );
+}
+
+const AUTH_METHODS = ['email', 'passkey', 'wallet', 'google', 'apple', 'github'];
+
+/** An input for a login method by its name in the API. */
+export function AuthMethodField({ label, text }: Pick<TextFieldProps, 'label' | 'text'>) {
+  return (
+    <>
+      <TextField
+        label={label}
+        hint="email, passkey, wallet, or the name of a social provider"
+        text={text}
+        required
+        list="auth-methods"
+      />
+      <datalist id="auth-methods">
+        {AUTH_METHODS.map((name) => (
+          <option key={name} value={name} />
+        ))}
+      </datalist>
+    </>
   );
 }
 

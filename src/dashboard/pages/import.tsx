@@ -1,8 +1,9 @@
-import { useRef, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { Dialog } from './dialog.js';
 import { Choices, DialogForm, Field, SelectField } from './form.js';
 import { formatNumber, plural } from './format.js';
 import { Failure, refresh, useAction } from './graphql.js';
+import { CsvColumns, useImportFile } from './import-csv.js';
 import { streamPath } from './location.js';
 import { Button, Fact } from './parts.js';
 import { Table } from './table.js';
@@ -16,23 +17,29 @@ const CONFLICTS = [
 
 /** Imports a file: chosen, sent with progress, and reported line by line. */
 export function ImportDialog({ appId, onClose }: { appId: string; onClose: () => void }) {
-  const [file, setFile] = useState<File | null>(null);
+  const chosen = useImportFile();
+  const { file, sheet, choose } = chosen;
   const [onConflict, setOnConflict] = useState<(typeof CONFLICTS)[number][0]>('fail');
   const [skipInvalid, setSkipInvalid] = useState(false);
   const [progress, setProgress] = useState<Progress | null>(null);
   const [report, setReport] = useState<ImportReport | null>(null);
-  const request = useRef<XMLHttpRequest | null>(null);
+  const stop = useRef(new AbortController());
+  useEffect(() => () => stop.current.abort(), []);
 
   const { run, busy, failure } = useAction(async (skip: boolean) => {
-    if (!file) return;
     setReport(null);
     setSkipInvalid(skip);
-    setProgress({ phase: 'Sending', fraction: 0, lines: 0 });
+    stop.current = new AbortController();
+    const { signal } = stop.current;
     const parameters = new URLSearchParams({ on_conflict: onConflict, ...(skip && { skip_invalid: 'true' }) });
-    request.current = new XMLHttpRequest();
-    request.current.open('POST', `${streamPath(appId, 'import')}?${parameters}`);
+    const show = (phase: Progress['phase']) => (fraction: number) => setProgress({ phase, fraction, lines: 0 });
     try {
-      setReport(await uploadUsers(request.current, file, setProgress));
+      show('Reading')(0);
+      const { body, faults } = await chosen.convert(signal, show('Reading'));
+      show('Sending')(0);
+      const path = `${streamPath(appId, 'import')}?${parameters}`;
+      const { errors, ...counts } = await uploadUsers(path, body, signal, setProgress);
+      setReport({ ...counts, errors: errors.map(({ line, error }) => ({ line, error: faults.get(line) ?? error })) });
     } catch (error) {
       // Lines may have been imported before it.
       refresh();
@@ -54,7 +61,7 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
               label="Import another file"
               onClick={() => {
                 setReport(null);
-                setFile(null);
+                void choose(null);
               }}
             />
             {!skipInvalid && report.failed > 0 && !isOtherFormat(report) && (
@@ -75,12 +82,12 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
     <DialogForm
       title="Import users"
       submit="Import"
-      recipe={{ userdir: ['user', 'import', '--project', appId, ...options, file?.name ?? 'FILE'] }}
+      recipe={{ userdir: ['user', 'import', '--project', appId, ...options, file && !sheet ? file.name : 'FILE'] }}
       onSubmit={() => run(skipInvalid)}
       onClose={onClose}
       busy={busy}
-      failure={failure}
-      disabled={!file || file.size === 0}
+      failure={chosen.failure ?? failure}
+      disabled={!chosen.isReady}
     >
       <Field
         label="File"
@@ -89,7 +96,7 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
             <bdi>{file.name}</bdi>
           ) : (
             <>
-              NDJSON, as the export writes it: one user a line,{' '}
+              CSV, or NDJSON as the export writes it: one user a line,{' '}
               <code>{'{"auth_method": "email", "auth_value": "ada@example.com"}'}</code>
             </>
           )
@@ -97,15 +104,13 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
       >
         <input
           type="file"
-          accept=".ndjson,.jsonl,.json,application/x-ndjson"
+          accept=".ndjson,.jsonl,.json,.csv,.tsv,application/x-ndjson,text/csv"
           disabled={busy}
-          onChange={(event) => setFile(event.currentTarget.files?.[0] ?? null)}
+          onChange={(event) => choose(event.currentTarget.files?.[0] ?? null)}
         />
       </Field>
       {file?.size === 0 && <p class="banner warn">The file is empty.</p>}
-      {file && /\.csv$/i.test(file.name) && (
-        <p class="banner warn">This is a CSV file by its name. The import reads NDJSON only.</p>
-      )}
+      <CsvColumns of={chosen} disabled={busy} />
       <SelectField label="A user who exists already" value={onConflict} options={CONFLICTS} onChange={setOnConflict} />
       <Choices
         legend="A line that is wrong"
@@ -118,9 +123,11 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
         <div class="progress">
           <progress max={1} value={progress.fraction} aria-label={progress.phase} />
           <p class="quiet" role="status">
-            {progress.phase === 'Sending' ? 'Sending the file' : `Importing: ${plural(progress.lines, 'line')} read`}
+            {progress.phase === 'Importing'
+              ? `Importing: ${plural(progress.lines, 'line')} read`
+              : `${progress.phase} the file`}
           </p>
-          <Button label="Stop" onClick={() => request.current?.abort()} />
+          <Button label="Stop" onClick={() => stop.current.abort()} />
         </div>
       )}
     </DialogForm>
@@ -209,19 +216,23 @@ interface Line {
   readonly error?: { readonly code: string; readonly message: string };
 }
 
-/** How far it is, and the fraction of its phase. A file is sent as a whole before its lines are imported. */
-type Progress = NonNullable<Line['progress']> & { readonly phase: 'Sending' | 'Importing' };
+/** How far it is, and the fraction of its phase. A file is read and sent as a whole before its lines are imported. */
+type Progress = NonNullable<Line['progress']> & { readonly phase: 'Reading' | 'Sending' | 'Importing' };
 
 /**
  * Sends a file of users. `fetch` does not tell how much was sent, so this is an XMLHttpRequest. The answer is NDJSON: lines of
  * progress, and the report last. Throws a Failure.
  */
 function uploadUsers(
-  request: XMLHttpRequest,
-  file: File,
+  path: string,
+  body: Blob,
+  signal: AbortSignal,
   onProgress: (progress: Progress) => void,
 ): Promise<ImportReport> {
   return new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest();
+    request.open('POST', path);
+    signal.addEventListener('abort', () => request.abort());
     const fail = (message: string, code = '') => reject(new Failure(message, code));
     request.setRequestHeader('content-type', 'application/x-ndjson');
     request.upload.onprogress = ({ loaded, total }) =>
@@ -237,7 +248,7 @@ function uploadUsers(
     };
     request.onerror = () => fail('The connection was lost. Look at the total before you repeat this.');
     request.onabort = () => fail('You stopped the import. Look at the total before you repeat it.');
-    request.send(file);
+    request.send(body);
   });
 }
 

@@ -1,0 +1,159 @@
+import { useSignal } from '@preact/signals';
+import { useRef, useState } from 'preact/hooks';
+import type { Converted, ImportField, Row, Sheet } from './csv.js';
+import { AuthMethodField, SelectField } from './form.js';
+import { Failure, graphql, useQuery } from './graphql.js';
+import { type Column, Table } from './table.js';
+
+/* The file of an import: what it is and, if it is CSV, as what its columns are imported. */
+
+const IMPORT_FIELDS = graphql(`query ImportFields { importFields { name form isRequired } }`);
+
+const DELIMITERS = [
+  [',', 'Comma'],
+  [';', 'Semicolon'],
+  ['\t', 'Tab'],
+  ['|', 'Bar'],
+] as const;
+
+interface Chosen {
+  readonly file: File | null;
+  /** Null for NDJSON. */
+  readonly sheet: Sheet | null;
+  readonly isLooking: boolean;
+  readonly failure?: Failure;
+  /** By column, the field that was selected for it; empty for none. */
+  readonly selected: Readonly<Record<number, string>>;
+}
+
+const NOTHING: Chosen = { file: null, sheet: null, isLooking: false, selected: {} };
+const NO_FIELDS: readonly ImportField[] = [];
+
+/** The file that is chosen. CSV is recognised by its name, or because a line of NDJSON begins with a brace. */
+async function openIfCsv(file: File, delimiter: string | null): Promise<Sheet | null> {
+  // A list in JSON is no CSV either; the import says what is wrong with it.
+  const isCsv = /\.(csv|tsv)$/i.test(file.name) || /^[^{[]/.test((await file.slice(0, 1024).text()).trim());
+  return isCsv ? (await import('./csv.js')).openSheet(file, delimiter) : null;
+}
+
+const asRefusal = (error: unknown) => new Failure((error as Error).message, 'BAD_USER_INPUT');
+
+export type ImportFile = ReturnType<typeof useImportFile>;
+
+export function useImportFile() {
+  const [chosen, setChosen] = useState(NOTHING);
+  const { file, sheet, isLooking, selected } = chosen;
+  const authMethod = useSignal('');
+  const rounds = useRef(0);
+  const query = useQuery(IMPORT_FIELDS, sheet ? {} : null);
+  const fields = query.data?.importFields ?? NO_FIELDS;
+
+  async function choose(chosenFile: File | null, delimiter: string | null = null) {
+    rounds.current += 1;
+    const round = rounds.current;
+    const isLooked = chosenFile !== null && chosenFile.size > 0;
+    const now = { ...NOTHING, file: chosenFile };
+    setChosen({ ...now, sheet: delimiter === null ? null : sheet, isLooking: isLooked });
+    if (!isLooked) return;
+    const found = await openIfCsv(chosenFile, delimiter).then(
+      (opened) => ({ sheet: opened }),
+      (error) => ({ failure: asRefusal(error) }),
+    );
+    // Another file may have been chosen meanwhile.
+    if (round === rounds.current) setChosen({ ...now, ...found });
+  }
+
+  const names = (sheet?.header ?? []).map((title, index) => selected[index] ?? fieldOf(title, fields));
+  const always: Record<string, string> =
+    names.includes('auth_method') || !authMethod.value.trim() ? {} : { auth_method: authMethod.value.trim() };
+  const failure = chosen.failure ?? query.failure;
+  const missing = sheet ? whatIsMissing(fields, names, always) : [];
+
+  /** What is sent of it. Throws a Failure. */
+  async function convert(signal: AbortSignal, onProgress: (fraction: number) => void): Promise<Converted> {
+    if (!sheet || !file) return { body: file ?? new Blob(), faults: new Map() };
+    const columns = names.map((name) => fields.find((field) => field.name === name));
+    const { toNdjson } = await import('./csv.js');
+    return toNdjson(file, sheet, { columns, always, signal, onProgress }).catch((error) => {
+      throw asRefusal(error);
+    });
+  }
+
+  return {
+    ...{ file, sheet, fields, names, authMethod, missing, failure, choose, convert },
+    select: (column: number, name: string) => setChosen({ ...chosen, selected: { ...selected, [column]: name } }),
+    isReady:
+      file !== null && file.size > 0 && !isLooking && !failure && missing.length === 0 && (!sheet || fields.length > 0),
+  };
+}
+
+/** The field that a title names, also as "Auth Value"; empty for none. */
+function fieldOf(title: string, fields: readonly ImportField[]): string {
+  const name = title
+    .trim()
+    .toLowerCase()
+    .replace(/[\s-]+/g, '_');
+  return fields.some((field) => field.name === name) ? name : '';
+}
+
+function whatIsMissing(fields: readonly ImportField[], names: readonly string[], always: object): string[] {
+  return fields.flatMap(({ name, isRequired }) => {
+    const columns = names.filter((one) => one === name).length;
+    if (columns > 1) return [`${columns} columns are imported as ${name}: leave one.`];
+    if (columns === 1 || !isRequired || name in always) return [];
+    return [
+      `No column is imported as ${name}${name === 'auth_method' ? '. Choose one, or give it for all users' : ''}.`,
+    ];
+  });
+}
+
+/** How a CSV file is read: its first rows, and what each column becomes. */
+export function CsvColumns({ of, disabled }: { of: ImportFile; disabled: boolean }) {
+  const { file, sheet, fields, names, authMethod, missing, choose, select } = of;
+  if (!sheet || fields.length === 0) return null;
+  const options = [['', 'not imported'], ...fields.map(({ name }) => [name, name] as const)] as const;
+  return (
+    <fieldset class="csv" disabled={disabled}>
+      <legend>This is CSV. The first line names the columns.</legend>
+      <SelectField
+        label="Delimiter"
+        value={sheet.delimiter}
+        options={DELIMITERS}
+        onChange={(delimiter) => choose(file, delimiter)}
+      />
+      <Table
+        caption="The first rows"
+        staysTable
+        rows={sheet.rows}
+        rowKey={({ line }) => String(line)}
+        columns={sheet.header.map(
+          (title, index): Column<Row> => ({
+            title: (
+              <SelectField
+                label={
+                  <>
+                    <bdi>{shorten(title) || `Column ${index + 1}`}</bdi> <small>imported as</small>
+                  </>
+                }
+                value={names[index] ?? ''}
+                options={options}
+                onChange={(name) => select(index, name)}
+              />
+            ),
+            class: 'main-cell',
+            cell: ({ cells }) => <bdi>{shorten(cells[index] ?? '')}</bdi>,
+          }),
+        )}
+      />
+      {!names.includes('auth_method') && <AuthMethodField label="auth_method of all users" text={authMethod} />}
+      {missing.length > 0 && (
+        <p class="banner warn" role="status">
+          {missing.join(' ')}
+        </p>
+      )}
+    </fieldset>
+  );
+}
+
+const SHOWN_LENGTH = 60;
+const shorten = (text: string) => (text.length > SHOWN_LENGTH ? `${text.slice(0, SHOWN_LENGTH)}…` : text);

@@ -1,0 +1,173 @@
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import type { Browser, Locator, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { IMPORT_FIELDS } from '#dist/domain/import-format.js';
+import { ethereumAddress, stellarAddress } from '../support/addresses.js';
+import { type Json, type TestProject, useTestApp } from '../support/app.js';
+import { hasBrowser, launchBrowser } from '../support/browser.js';
+import { openDashboard, visit } from '../support/dashboard-page.js';
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 30_000 });
+
+/** CSV becomes what an import takes. These tests need Chromium. */
+describe.skipIf(!hasBrowser)('the import of CSV', () => {
+  const app = useTestApp();
+  let browser: Browser;
+  beforeAll(async () => {
+    browser = await launchBrowser();
+  });
+  afterAll(() => browser?.close());
+
+  const button = (where: Page | Locator, name: string) => where.getByRole('button', { name, exact: true });
+  const csv = (text: string, name = 'users.csv') => ({ name, mimeType: 'text/csv', buffer: Buffer.from(text) });
+  const total = async (project: TestProject) => (await project.graphql('{ userCount }')).data?.userCount;
+
+  async function openImport(page: Page, { appId }: TestProject): Promise<Locator> {
+    await visit(app, page, `/${appId}/users`);
+    await button(page, 'Import').click();
+    return page.getByRole('dialog');
+  }
+
+  async function exported(page: Page, { appId }: TestProject): Promise<string> {
+    await visit(app, page, `/${appId}/users`);
+    await page.getByText('Export', { exact: true }).click();
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('link', { name: /^CSV/ }).click(),
+    ]);
+    return readFileSync(await download.path(), 'utf8');
+  }
+
+  test('takes the CSV of an export as it is, also with cells that look like formulas', async () => {
+    const [from, to] = [await app.createProject('From'), await app.createProject('To')];
+    const hostile = ['=1+1', "'=1+1", '+1', '-1', '@SUM(A1)', 'a,"b";c', "it's", '"', 'Zoë 😀'];
+    const accounts = [
+      { network: 'stellar', public_key: stellarAddress(7) },
+      { network: 'ethereum', public_key: ethereumAddress(8) },
+    ];
+    await from.addUsers(
+      ...hostile.map((auth_value, index) => ({ auth_method: 'custom', auth_value, external_id: `=${index}` })),
+      { auth_method: 'email', auth_value: '=ada@example.com', login_count: 7, last_login: '2026-03-01T00:00:00Z' },
+      { auth_method: 'google', auth_value: '1', email: '+eve@example.com', wallet: stellarAddress(1), accounts },
+    );
+    await using opened = await openDashboard(app, browser, 'admin');
+    const { page } = opened;
+    const original = await exported(page, from);
+    const dialog = await openImport(page, to);
+    await dialog.getByLabel('File').setInputFiles(csv(original));
+    await button(dialog, 'Import').click();
+    await dialog.getByText('Import finished').waitFor();
+    expect(await dialog.locator('dd').allInnerTexts()).toEqual(['11', '0', '0']);
+    await button(dialog, 'Done').click();
+    const withoutIds = (text: string) => text.replaceAll(/^\d+,/gm, '');
+    expect(withoutIds(await exported(page, to))).toBe(withoutIds(original));
+    expect([opened.strangers(), opened.complaints]).toEqual([[], []]);
+  });
+
+  test('shows the first rows, asks what columns become, and reports the lines of the file', async () => {
+    const project = await app.createProject('Mapped');
+    await using opened = await openDashboard(app, browser, 'admin');
+    const { page } = opened;
+    const dialog = await openImport(page, project);
+    const says = dialog.locator('.csv [role="status"]');
+    const rows = ['ada@example.com;7;"two\nlines"', 'eve@example.com;many;', '"bob"@example.com;1;', 'no email;1;'];
+    const more = Array.from({ length: 4 }, (_, index) => `user${index}@example.com;;x`);
+    // Known by what it begins with, not by its name.
+    const text = `E-mail address;Login Count; notes \n${[...rows, ...more].join('\n')}\n`;
+    await dialog.getByLabel('File').setInputFiles(csv(text, 'users.txt'));
+
+    expect(await dialog.getByLabel('Delimiter').inputValue()).toBe(';');
+    const table = dialog.getByRole('table', { name: 'The first rows' });
+    expect(await table.getByRole('row').count()).toBe(6);
+    expect(await table.getByRole('row').nth(1).innerText()).toMatch(/^ada@example\.com\s+7\s+two lines$/);
+    const imported = (title: string) => dialog.getByLabel(`${title} imported as`);
+    expect(await imported('Login Count').inputValue()).toBe('login_count');
+    expect(await imported('notes').inputValue()).toBe('');
+    expect(await imported('notes').locator('option').allInnerTexts()).toEqual([
+      'not imported',
+      ...IMPORT_FIELDS.map(({ name }) => name),
+    ]);
+
+    await until(() => says.innerText()).toMatch(/as auth_method.*No column is imported as auth_value/);
+    expect(await button(dialog, 'Import').isDisabled()).toBe(true);
+    await imported('E-mail address').selectOption('auth_value');
+    await imported('notes').selectOption('login_count');
+    await until(() => says.innerText()).toMatch(/as auth_method.*2 columns are imported as login_count/);
+    await imported('notes').selectOption('not imported');
+    await dialog.getByLabel('auth_method of all users').fill('email');
+    await until(() => says.count()).toBe(0);
+
+    await button(dialog, 'Import').click();
+    await dialog.getByText('Nothing was imported').waitFor();
+    const faults = dialog.getByRole('table', { name: 'Lines that failed' }).getByRole('row');
+    expect(await faults.allInnerTexts()).toEqual([
+      expect.stringMatching(/^Line/),
+      expect.stringMatching(/^4\s+login_count: got "many", expected a whole number/),
+      expect.stringMatching(/^5\s+The quotes of this line are wrong/),
+      expect.stringMatching(/^6\s+auth_value: got "no email", expected an email address/),
+    ]);
+    await button(dialog, 'Skip these lines, import the rest').click();
+    await dialog.getByText('Import finished').waitFor();
+    expect(await dialog.locator('dd').allInnerTexts()).toEqual(['5', '0', '3']);
+    expect(await total(project)).toBe(5);
+
+    // Another delimiter makes other columns, and a file that cannot be read says why.
+    await button(dialog, 'Import another file').click();
+    await dialog.getByLabel('File').setInputFiles(csv('auth_method;auth_value\nemail;x@example.com\n'));
+    await dialog.getByLabel('Delimiter').selectOption('Comma');
+    await imported('auth_method;auth_value').waitFor();
+    const latin1 = { ...csv(''), buffer: Buffer.from('auth_value\nZoë\n', 'latin1') };
+    await dialog.getByLabel('File').setInputFiles(latin1);
+    await dialog.getByRole('alert').getByText('The file is not text in UTF-8').waitFor();
+    expect(await button(dialog, 'Import').isDisabled()).toBe(true);
+    expect(await table.count()).toBe(0);
+    expect(opened.complaints).toEqual([]);
+  });
+
+  test('is stopped by Stop, and by going back', async () => {
+    const project = await app.createProject('Stopped');
+    await using opened = await openDashboard(app, browser, 'admin');
+    const { page } = opened;
+    let ended = 0;
+    page.on('requestfailed', (request) => {
+      ended += Number(request.url().includes('/import?'));
+    });
+    // The service never gets the file.
+    await page.route('**/import?*', () => undefined);
+    const dialog = await openImport(page, project);
+    const rows = Array.from({ length: 20_000 }, (_, index) => `${index}@example.com\n`);
+    await dialog.getByLabel('File').setInputFiles(csv(`auth_value\n${rows.join('')}`));
+    await dialog.getByLabel('auth_method of all users').fill('email');
+    const send = () => Promise.all([page.waitForRequest(/\/import\?/), button(dialog, 'Import').click()]);
+    await send();
+    await button(dialog, 'Stop').click();
+    await dialog.getByRole('alert').getByText('You stopped the import').waitFor();
+    await until(async () => ended).toBe(1);
+    await send();
+    await page.evaluate('history.back()');
+    await until(async () => ended).toBe(2);
+    expect(await dialog.count()).toBe(0);
+    expect(await total(project)).toBe(0);
+  });
+
+  test.each([
+    ['light', 1280],
+    ['dark', 390],
+  ] as const)('has nothing that axe finds, and fits, in %s at %d', async (colorScheme, width) => {
+    const project = await app.createProject();
+    await using opened = await openDashboard(app, browser, 'admin', { colorScheme, viewport: { width, height: 900 } });
+    const { page } = opened;
+    const dialog = await openImport(page, project);
+    const titles = ['auth_value', 'x'.repeat(300), '', ...Array.from({ length: 20 }, (_, index) => `Column ${index}`)];
+    const row = titles.map((_, index) => `${'y'.repeat(index * 20)}`).join(',');
+    await dialog.getByLabel('File').setInputFiles(csv(`${titles.join(',')}\n${`${row}\n`.repeat(9)}`));
+    await dialog.getByLabel('auth_method of all users').waitFor();
+    await page.evaluate(AXE);
+    const { violations } = (await page.evaluate('axe.run()')) as Json;
+    expect(violations.map(({ id, nodes }: Json) => [id, nodes.map(({ target }: Json) => target)])).toEqual([]);
+    for (const box of ['document.documentElement', "document.querySelector('dialog')"])
+      expect(await page.evaluate(`${box}.scrollWidth - ${box}.clientWidth`)).toBe(0);
+  });
+});
