@@ -68,11 +68,17 @@ export function nameProject(program: Command, args: readonly string[]): string[]
 
 /** A user ID as digits: parameters are JSON, which has no bigint. */
 export const userIdArgument = (description = 'the user ID') =>
-  new Argument('<USER_ID>', description).argParser((text: string) => {
-    const id = userIdOfText.safeParse(text);
-    if (id.success) return String(id.data);
-    throw new InvalidArgumentError('Expected decimal digits, 1 and up.');
-  });
+  new Argument('<USER_ID>', description).argParser(parseUserId);
+export const userIdsArgument = (description: string) =>
+  new Argument('<USER_ID...>', description).argParser((text, before: readonly string[] = []) => [
+    ...before,
+    parseUserId(text),
+  ]);
+function parseUserId(text: string): string {
+  const id = userIdOfText.safeParse(text);
+  if (id.success) return String(id.data);
+  throw new InvalidArgumentError('Expected decimal digits, 1 and up.');
+}
 const userIdOfText = userId('USER_ID');
 export const fileArgument = () => new Argument('[FILE]', 'a file, or - for standard input').default('-');
 /** An argument that is a whole number. */

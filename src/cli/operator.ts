@@ -1,9 +1,9 @@
 import { Argument, type Command } from 'commander';
 import { type KnownOperator, OPERATOR_ROLES, type OperatorLogEntry, type OperatorRole } from '../domain/operators.js';
 import { COMMAND } from '../errors.js';
+import type { OperatorChanges } from '../projects/operators.js';
 import { jsonOption, newestOption, option, required } from './arguments.js';
 import { type OperationContext, readPages } from './operation.js';
-import type { OperatorChanges } from '../projects/operators.js';
 import type { CommandContext } from './run.js';
 import { listTable } from './terminal.js';
 

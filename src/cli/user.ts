@@ -9,7 +9,6 @@ import {
   jsonReportOption,
   openInput,
   option,
-  parseDuration,
   parseLimit,
   projectOption,
   required,
@@ -17,6 +16,7 @@ import {
 } from './arguments.js';
 import { addInactiveCommand, addLookupCommands } from './find-users.js';
 import { type Io, type OperationContext, PAGE_ROWS, progressOf } from './operation.js';
+import { addRemovalCommands } from './remove-users.js';
 import type { CommandContext } from './run.js';
 import { counted, writeNotice } from './terminal.js';
 
@@ -37,6 +37,7 @@ export function addUserCommands(program: Command, context: CommandContext): void
   addLookupCommands(user, context);
   addInactiveCommand(user, context);
   addTransferCommands(user, context);
+  addUpdateCommand(user, context);
   addRemovalCommands(user, context);
   addBanCommands(user, context);
 }
@@ -90,19 +91,7 @@ function addTransferCommands(user: Command, { define }: CommandContext): void {
   });
 }
 
-function addRemovalCommands(user: Command, { define }: CommandContext): void {
-  define(user, {
-    name: 'user remove',
-    description: 'remove a user from the project; the same identity may register again',
-    examples: ['user remove --project app_1 42'],
-    takes: [userIdArgument(), projectOption(), jsonOption()],
-    run: async ({ services, operator }, { project, userId }: { project: string; userId: string }) => {
-      const id = BigInt(userId);
-      await services.users.removeUser(await services.projects.getScope(project, operator), id, null);
-      return { id: Number(id) };
-    },
-    print: ({ id }) => `Removed user ${id}.`,
-  });
+function addUpdateCommand(user: Command, { define }: CommandContext): void {
   define(user, {
     name: 'user update',
     description: 'change the login email or the external ID of a user, never the identity',
@@ -127,41 +116,6 @@ function addRemovalCommands(user: Command, { define }: CommandContext): void {
     },
     print: ({ id, email, external_id }) =>
       `User ${id} has the email ${email ?? 'none'} and the external ID ${external_id ?? 'none'}.`,
-  });
-  define(user, {
-    name: 'user restore',
-    description: 'make a removed user current again, before a purge erases them',
-    examples: ['user restore --project app_1 42'],
-    takes: [
-      userIdArgument('the user ID, which `user removed` and the audit trail show'),
-      projectOption(),
-      jsonOption(),
-    ],
-    run: async ({ services, operator }, { project, userId }: { project: string; userId: string }) => {
-      const id = BigInt(userId);
-      await services.users.restoreUser(await services.projects.getScope(project, operator), id);
-      return { id: Number(id) };
-    },
-    print: ({ id }) => `Restored user ${id}.`,
-  });
-  define(user, {
-    name: 'user purge',
-    description: 'erase removed users permanently',
-    examples: ['user purge --older-than 30d --dry-run', 'user purge --older-than 0s --project app_1'],
-    takes: [
-      required('--older-than <TIME>', 'only users removed longer ago than this, such as 30d', parseDuration),
-      option('--project <APP_ID>', 'only users of this project'),
-      option('--dry-run', 'count them and erase nothing'),
-      jsonOption(),
-    ],
-    params: ({ project = null, olderThan, dryRun = false }) => ({ project, olderThanMs: olderThan, dryRun }),
-    unit: 'users',
-    interrupted: 'Interrupted. The users erased so far stay erased.',
-    run: purgeUsers,
-    print: ({ purged, would_purge }) =>
-      would_purge === undefined
-        ? `Erased ${counted(purged, 'removed user')}.`
-        : `Would erase ${counted(would_purge, 'removed user')}. Nothing was erased.`,
   });
 }
 
@@ -202,32 +156,6 @@ async function exportUsers({ services, operator }: OperationContext, params: { p
     signal: io.signal,
   });
   return { exported: exported.users, bans: exported.bans, cursor: exported.cursor };
-}
-
-async function purgeUsers(
-  { services, operator }: OperationContext,
-  params: { project: string | null; olderThanMs: number; dryRun: boolean },
-  { progress, signal }: Io,
-): Promise<{ purged: number; would_purge?: number }> {
-  const found = await findRemoved();
-  const total = found.reduce((sum, { removed }) => sum + removed, 0);
-  if (params.dryRun) return { purged: 0, would_purge: total };
-  let purged = 0;
-  for (const { scope } of found) {
-    const before = purged;
-    purged += await services.users.purgeRemoved(scope, params.olderThanMs, (purgedOfProject) => {
-      const done = before + purgedOfProject;
-      progress(progressOf(done, Math.max(done, total)));
-      signal.throwIfAborted();
-    });
-  }
-  return { purged };
-
-  async function findRemoved() {
-    if (params.project === null) return services.projects.openProjectsWithRemoved(operator, params.olderThanMs);
-    const scope = await services.projects.getScope(params.project, operator);
-    return [{ scope, removed: await services.users.countRemoved(scope, params.olderThanMs) }];
-  }
 }
 
 type ImportReport = Awaited<ReturnType<typeof importUsers>>;

@@ -159,6 +159,31 @@ describe('while a server runs on the same database,', () => {
     expect(listed.total_user).toBe(1);
   });
 
+  test('user remove and user restore take several users, and say what became of each', async () => {
+    const { app_id: appId } = await createProject();
+    await importUsers(appId, ...['a', 'b'].map((name) => ({ auth_method: 'passkey', auth_value: `several-${name}` })));
+    const found = await Promise.all(
+      ['a', 'b'].map((name) => runJson('user', 'search', '--project', appId, `several-${name}`)),
+    );
+    const [a, b] = found.map(([user]) => user.id);
+    const unknown = 2_000_000_000;
+    expect(await run('user', 'remove', '--project', appId, ...[a, unknown, b].map(String))).toEqual({
+      code: 1,
+      signal: null,
+      stdout: `Removed user ${a}.\nThere is no user ${unknown} in this project.\nRemoved user ${b}.\n`,
+      stderr: '',
+    });
+    expect(await run('user', 'restore', '--project', appId, '--json', String(b), String(b))).toMatchObject({
+      code: 1,
+      stdout: `${JSON.stringify([{ id: b }, { id: b, code: 'CONFLICT', message: `User ${b} is not removed.` }])}\n`,
+    });
+    expect(await runJson('user', 'restore', appId, String(a))).toEqual({ id: a });
+    expect(await run('user', 'restore', '--project', appId, '1', 'x')).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('Expected decimal digits, 1 and up.'),
+    });
+  });
+
   test('user ban refuses logins, also after removal, until user unban', async () => {
     const project = await createProject();
     const identity = ['--project', project.app_id, '--method', 'email', '--value', 'Eve@Example.com'];
@@ -330,7 +355,7 @@ describe.runIf(inject('engine') === 'embedded')('usage', () => {
     ],
     [
       ['user', 'remove'],
-      ['<USER_ID>', '--project <APP_ID>', '--json'],
+      ['<USER_ID...>', '--project <APP_ID>', '--json'],
     ],
     [
       ['user', 'purge'],
