@@ -16,6 +16,7 @@ import { type Authenticate, stillAuthenticated } from '../http/authentication.js
 import { refuseMalformedUrl } from '../http/failures.js';
 import { HEARTBEAT, type OpenStream, type Streams } from '../http/lifetime.js';
 import { accepts, EVENT_STREAM, JSON_TYPE, preferredType } from '../http/media-types.js';
+import { namesIgnoredParameters } from './ignored-parameters.js';
 import { compileValidator } from './plugin.js';
 import { answer } from './shapes.js';
 
@@ -73,6 +74,8 @@ const changesPage = answer(
     result: { changes: [EXAMPLE_CHANGE], next_cursor: EXAMPLE_CHANGE.id, has_more: false },
   },
 );
+
+const nameIgnored = namesIgnoredParameters({ querystring: changesQuery });
 
 type ChangesPage = Awaited<ReturnType<ChangesOptions['changes']['listChanges']>>;
 
@@ -134,6 +137,7 @@ export const changesPlugin: FastifyPluginAsyncZod<ChangesOptions> = async (app, 
           },
         },
       },
+      preValidation: async (request, reply) => nameIgnored(request, reply),
     },
     async (request, reply) => {
       const { scope, query } = request;

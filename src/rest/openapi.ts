@@ -238,7 +238,7 @@ type HeaderName = keyof typeof HEADERS;
 /** Headers of every answer to a request with valid credentials. */
 const COMMON = ['RateLimit', 'RateLimit-Policy', 'Userdir-Ignored-Parameters'] as const;
 const SUCCESS_HEADERS = headersOf(COMMON);
-const CHANGES_HEADERS = headersOf(['RateLimit', 'RateLimit-Policy', 'Userdir-Next-Cursor', 'Userdir-Has-More']);
+const CHANGES_HEADERS = headersOf([...COMMON, 'Userdir-Next-Cursor', 'Userdir-Has-More']);
 
 /** The headers of a success. */
 const successHeadersOf = (path: string) => (path === '/changes' ? CHANGES_HEADERS : SUCCESS_HEADERS);
@@ -261,6 +261,7 @@ const RESPONSES = {
   CursorExpired: failure(
     'Some of the changes after the cursor are no longer kept. Read all users again.',
     'The cursor has expired: changes are kept for 30 days, and some after it are gone.',
+    COMMON,
   ),
   NotFound: failure('The project has no such user.', 'There is no user 42 in this project.', COMMON),
   KeyReused: failure(

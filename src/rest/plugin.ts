@@ -2,11 +2,12 @@ import type { FastifyPluginAsync, FastifySchemaCompiler } from 'fastify';
 import type { z } from 'zod';
 import type { Services } from '../context.js';
 import { parse } from '../domain/filters.js';
-import { AppError, badInput, fromUnknown, redact } from '../errors.js';
+import { AppError, badInput, fromUnknown } from '../errors.js';
 import { type Authenticate, authenticated, CHALLENGE, stillAuthenticated } from '../http/authentication.js';
 import { jsonBodyParser, takeArrivedBody } from '../http/body.js';
 import { codeHeaders, refuseUnknownRoutes, sendFailure } from '../http/failures.js';
 import { JSON_TYPE } from '../http/media-types.js';
+import { namesIgnoredParameters } from './ignored-parameters.js';
 import { userRoutes } from './users.js';
 import { BODY_FORM, walletRoutes } from './wallets.js';
 
@@ -28,12 +29,9 @@ export const restPlugin: FastifyPluginAsync<{ services: Services; authenticate: 
       request.scope.projectIdFor(permission);
       done();
     };
-    const { querystring } = (route.schema ?? {}) as { querystring?: z.ZodObject };
-    const known = new Set(Object.keys(querystring?.shape ?? {}));
-    // Runs before the parameters are checked, because the check drops unknown ones.
+    const nameIgnored = namesIgnoredParameters((route.schema ?? {}) as { querystring?: z.ZodObject });
     route.preValidation = (request, reply, done) => {
-      const ignored = ignoredParameters(request.query as object, known);
-      if (ignored !== '') reply.header('userdir-ignored-parameters', ignored);
+      nameIgnored(request, reply);
       // Fastify would take it for null.
       const isMissing = route.schema?.body !== undefined && request.body === undefined;
       done(isMissing ? badInput('body', undefined, BODY_FORM) : undefined);
@@ -79,27 +77,3 @@ export const compileValidator: FastifySchemaCompiler<z.ZodType> =
       return { error: fromUnknown(error) };
     }
   };
-
-const IGNORED_NAMED = 10;
-const NAME_LENGTH = 64;
-/** No name is added to a header of this length: a proxy may refuse an answer with more than 4 KiB of headers. */
-const HEADER_LENGTH = 1_000;
-
-/** The value of the header: the first unknown query parameters, percent-encoded. */
-function ignoredParameters(query: object, known: ReadonlySet<string>): string {
-  let header = '';
-  let named = 0;
-  for (const name in query) {
-    if (name === '' || known.has(name)) continue;
-    header += (named === 0 ? '' : ', ') + encodeName(name);
-    named += 1;
-    if (named === IGNORED_NAMED || header.length >= HEADER_LENGTH) break;
-  }
-  return header;
-}
-
-function encodeName(name: string): string {
-  const start = redact(name.slice(0, NAME_LENGTH)).slice(0, NAME_LENGTH);
-  // Half of a surrogate pair cannot be encoded.
-  return encodeURIComponent(start.replace(/[\ud800-\udbff]$/, ''));
-}

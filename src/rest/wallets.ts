@@ -17,6 +17,7 @@ import type { RunWithAdmission } from '../http/admission.js';
 import { type Authenticate, authenticated, stillAuthenticated } from '../http/authentication.js';
 import { parseWithAdmission, readJsonBody } from '../http/body.js';
 import { bytesOf, type PlainData, type Requester, requesterOf, sendBytes, type ThreadTask } from '../http/threads.js';
+import { namesIgnoredParameters } from './ignored-parameters.js';
 import { answer, EXAMPLE_ADDRESS, verdicts, verification } from './shapes.js';
 
 const userIdError = { error: says('user_id', 'a whole number, 1 and up') };
@@ -137,6 +138,7 @@ const verdictsBody = z.strictObject(
   },
   { error: objectError('body', BODY_FORM, 'wallets and receipts') },
 );
+const nameIgnored = namesIgnoredParameters({});
 type VerdictsBody = z.output<typeof verdictsBody>;
 
 function weightOf({ wallets, receipts }: VerdictsBody): number {
@@ -229,6 +231,7 @@ export const verdictsPlugin: FastifyPluginAsync<VerdictsOptions> = async (app, o
         },
       },
       onRequest: async ({ scope }) => void scope.projectIdFor('verify'),
+      preValidation: async (request, reply) => nameIgnored(request, reply),
     },
     async (request, reply) => {
       refuseMisplacedPin(request.query);

@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
+import { openEvents } from '../support/events.js';
 import { expectError, idOf, jsonPost, values, verify } from '../support/rest.js';
 
 /**
@@ -297,6 +298,26 @@ describe('list parameters', () => {
     const init = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' };
     const { status, headers } = await empty.rest('/server/wallets/verify?userId=54', init);
     expect([status, headers.get('userdir-ignored-parameters')]).toEqual([400, 'userId']);
+  });
+  test('the two routes outside of /server name them too: in pages, in streams and on errors', async () => {
+    const path = '/changes?since=now&limit=1';
+    const asJson = { headers: { accept: 'application/json' } };
+    const page = await empty.rest(path, asJson);
+    expect([page.status, page.headers.get('userdir-ignored-parameters')]).toEqual([200, 'since']);
+    const stream = await openEvents(app.url + path, { headers: empty.credentials });
+    stream.close();
+    expect([stream.status, stream.headers.get('userdir-ignored-parameters')]).toEqual([200, 'since']);
+    const refused = await empty.rest('/changes?after=then&limits=1');
+    expect([refused.status, refused.headers.get('userdir-ignored-parameters')]).toEqual([400, 'limits']);
+    expect(
+      (await empty.rest('/changes?after=now&types=user.created', asJson)).headers.has('userdir-ignored-parameters'),
+    ).toBe(false);
+    for (const wallets of [[], [{ address: stellarAddress(0) }], Array(100).fill({ address: stellarAddress(0) })]) {
+      const verified = await empty.rest('/wallets/verify?receipt=true&', jsonPost({ wallets }));
+      expect([verified.status, verified.headers.get('userdir-ignored-parameters')]).toEqual([200, 'receipt']);
+    }
+    const malformed = await empty.rest('/wallets/verify?userId=54', jsonPost({}));
+    expect([malformed.status, malformed.headers.get('userdir-ignored-parameters')]).toEqual([400, 'userId']);
   });
   test('the count route ignores page and limit', async () => {
     expect((await empty.rest('/server/users/count?page=0&limit=0')).status).toBe(200);
