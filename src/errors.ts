@@ -97,8 +97,8 @@ export const MEANINGS = {
   CONFLICT: {
     status: 409,
     cause:
-      '`recordLogin` was sent with an external ID that another user has, or for a user who already has another external ID',
-    remedy: 'find out to which user the external ID belongs',
+      '`recordLogin` or `updateUser` was sent with an external ID that another user has, or `recordLogin` for a user who already has another external ID',
+    remedy: 'find out to which user the external ID belongs; to give a user another one, use `updateUser`',
     retry: 'no',
   },
   CURSOR_EXPIRED: {
@@ -230,7 +230,8 @@ function fromHttpFailure(status: number, cause: unknown): AppError {
 
 const HTTP_FAILURES: Record<number, readonly [ErrorCode, string]> = {
   404: ['NOT_FOUND', 'There is nothing at this path.'],
-  413: ['PAYLOAD_TOO_LARGE', 'The request body is too large.'],
+  // http/failures.ts says how large it may be.
+  413: ['PAYLOAD_TOO_LARGE', 'The body is too large.'],
   // http/failures.ts says which type the request has.
   415: ['UNSUPPORTED_MEDIA_TYPE', 'The body has another content type than application/json.'],
 };
@@ -238,17 +239,38 @@ const HTTP_FAILURES: Record<number, readonly [ErrorCode, string]> = {
 const SHOWN_LENGTH = 40;
 /** How much of a value is read: enough to redact a secret that begins in the part that is shown. */
 const READ_LENGTH = 400;
+/** The characters of JSON, with escapes as a whole. */
+const WHOLE_CHARACTERS = /^(?:[^\\]|\\u[0-9a-f]{4}|\\[^u])*/;
 
 /** A value as an error repeats it: quoted, on one line, shortened, without secrets, emails and addresses. A longer one takes no more time. */
 export function show(value: unknown): string {
   if (value === undefined) return 'nothing';
+  if (typeof value === 'string') return showText(value);
   const read = beginningOf(value, READ_LENGTH);
-  const text = redact(read);
-  if (text.length <= SHOWN_LENGTH) return text;
-  // Half of a surrogate pair would make the answer JSON that strict parsers refuse.
-  const start = text.slice(0, SHOWN_LENGTH).replace(/[\ud800-\udbff]$/, '');
-  const length = read.length < READ_LENGTH ? text.length : lengthOf(value);
-  return length === null ? `${start}…` : `${start}… (${length} characters)`;
+  if (read.length <= SHOWN_LENGTH) return read;
+  const length = lengthOf(value);
+  const shown = `${beginningOfJson(read)}…`;
+  // A text that was cut is quoted all the same.
+  const closed = (shown.match(/(?<!\\)(?:\\\\)*"/g)?.length ?? 0) % 2 === 0 ? shown : `${shown}"`;
+  return length === null ? closed : `${closed} (${length} characters of JSON)`;
+}
+
+/** Its length is that of the text itself, as limits count it. */
+function showText(text: string): string {
+  const read = asJson(text, READ_LENGTH).slice(1, -1);
+  if (read.length <= SHOWN_LENGTH && text.length <= READ_LENGTH) return `"${read}"`;
+  return `"${beginningOfJson(read)}…" (${text.length} characters)`;
+}
+
+/** As much of JSON as is shown. Half of an escape would be misread, and half of a surrogate pair makes JSON that strict parsers refuse. */
+function beginningOfJson(json: string): string {
+  const start = json.slice(0, SHOWN_LENGTH).replace(/[\ud800-\udbff]$/, '');
+  return (WHOLE_CHARACTERS.exec(start) as RegExpExecArray)[0];
+}
+
+/** The beginning of a text as JSON, without what must not be shown. */
+function asJson(text: string, room: number): string {
+  return JSON.stringify(redact(text.slice(0, room)));
 }
 
 /** The length of a value as text; null if it nests too deeply to be written. */
@@ -263,14 +285,14 @@ function lengthOf(value: unknown): number | null {
 
 /** A value as JSON, or a beginning of it that has `room` characters or more. */
 function beginningOf(value: unknown, room: number): string {
-  if (typeof value === 'string') return JSON.stringify(value.slice(0, room));
+  if (typeof value === 'string') return asJson(value, room);
   // JSON has no form of its own for 1e999 and for a bigint.
   if (typeof value !== 'object' || value === null) return String(value);
   const isList = Array.isArray(value);
   let text = isList ? '[' : '{';
   for (const [key, item] of Object.entries(value)) {
     if (text.length >= room) return text;
-    const name = isList ? '' : `${JSON.stringify(key.slice(0, room))}:`;
+    const name = isList ? '' : `${asJson(key, room)}:`;
     text += `${text.length > 1 ? ',' : ''}${name}${beginningOf(item, room - text.length)}`;
   }
   return text + (isList ? ']' : '}');
@@ -288,13 +310,12 @@ export function badInput(name: string, value: unknown, accepted: string): AppErr
 
 /**
  * What must not stand in a log or an error: secrets and personal data with a recognizable form. The lengths are bounded, so that
- * the time grows only with the length of the text.
+ * the time grows only with the length of the text. Anything may stand before a secret or an address: in JSON the letter of an escape may.
  */
 const FORMS: readonly [form: RegExp, word: string][] = [
-  [/\buds_[\w-]{8,}/g, '[secret]'],
-  [/\bwhsec_[\w+/=-]{8,}/g, '[secret]'],
+  [/uds_[\w-]{8,}/g, '[secret]'],
+  [/whsec_[\w+/=-]{8,}/g, '[secret]'],
   [/[^\s"'`<>()[\]{},;:=@]{1,64}@[^\s"'`<>()[\]{},;:=@\\]{1,253}\.[^\s"'`<>()[\]{},;:=@\\.]{2,63}/g, '[email]'],
-  // Also within a word: the name of an operation may be one.
   [/(?<![A-Z2-7])G[A-Z2-7]{55}(?![A-Z2-7])/g, '[address]'],
   [/0x[0-9a-f]{40}(?![0-9a-f])/gi, '[address]'],
 ];

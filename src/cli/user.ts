@@ -221,7 +221,7 @@ export function addBanCommands(user: Command, { define, list }: CommandContext):
       await services.logins.unban(scope, identity);
       return { auth_method: identity.authMethod, auth_value: identity.authValue, banned: false };
     },
-    print: ({ auth_method, auth_value }) => `${auth_method} ${auth_value} is not banned.`,
+    print: ({ auth_method, auth_value }) => `${auth_method} ${auth_value} is unbanned.`,
   });
   list(user, {
     name: 'user bans',

@@ -304,6 +304,24 @@ function decodeCursor(text: string): Position | null {
   return exists && encodeCursor(position) === text ? position : null;
 }
 
+const BAN_CURSOR = /^bans\.(.*)\.[0-9a-z]+$/;
+/** What errors say of a cursor of bans. */
+export const BAN_CURSOR_FORM = 'a cursor of bans from an earlier answer';
+
+/** The cursor of a ban in GraphQL: it names its list, so that no cursor of users is taken for it. */
+export function banCursorOf({ createdAt, id }: { readonly createdAt: string; readonly id: number }): string {
+  return opaqueText(`bans.${new Date(createdAt).getTime()}.${id}`);
+}
+
+/** A cursor from `banCursorOf`, or one of 0.9.0, which may be of another list: `list` is null. */
+export const banCursor = (name: string) =>
+  readableText(name, BAN_CURSOR_FORM, (text) => {
+    const place = openText(text, BAN_CURSOR)?.[1];
+    const position = decodeCursor(place === undefined ? text : opaqueText(place));
+    if (position === null || place === undefined) return position && { ...position, list: null };
+    return opaqueText(`bans.${place}`) === text ? { ...position, list: 'bans' as const } : null;
+  });
+
 export function positionOf({ at, id }: Pick<AuditEntry, 'at' | 'id'>): Position {
   return { createdAt: new Date(at), id };
 }

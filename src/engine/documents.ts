@@ -14,6 +14,7 @@ import { LRUCache } from 'lru-cache';
 import { redact } from '../errors.js';
 import { type CompiledSize, compile, type Run } from './compiled.js';
 import { type LimitedSchema, operationCost } from './cost.js';
+import { blameArgument } from './errors.js';
 import { beyond, dropTokens, findExceededLimit, fragmentsOf, type Limits, MAX_ERRORS, rootFieldsOf } from './limits.js';
 import { variablesReader } from './nodes.js';
 
@@ -68,7 +69,7 @@ export function readDocument(on: LimitedSchema, text: string): ReadDocument {
     if (exceeded !== null) return refused(exceeded);
     const errors = validate(schema, tree, RULES, { maxErrors: MAX_ERRORS })
       .map((error) => explain(error, limits))
-      .map(withoutNodes);
+      .map((error) => withoutNodes(error, tree));
     if (errors.length > 0) return refused(...errors);
     dropTokens(tree);
     const compiled = { fields: 0, most: FIELDS_PER_TOKEN * (tree.tokenCount ?? 0) };
@@ -92,9 +93,10 @@ function explain(error: GraphQLError, limits: Limits): GraphQLError {
   return new GraphQLError('repetitions: got more fields of the same name than can be compared, expected each once.');
 }
 
-/** The same error with its positions, but without the nodes: each refers to the list of all tokens, and so to the whole tree. */
-function withoutNodes(error: GraphQLError): GraphQLError {
-  const { message, source, positions, extensions } = error;
+/** The same error with its positions and its argument, but without the nodes: each refers to the list of all tokens, and so to the whole tree. */
+function withoutNodes(error: GraphQLError, tree: DocumentNode): GraphQLError {
+  const { message, source, positions } = error;
+  const extensions = blameArgument(tree, error);
   return new GraphQLError(message, { source: source ?? null, positions: positions ?? null, extensions });
 }
 

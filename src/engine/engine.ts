@@ -2,7 +2,7 @@ import type { GraphQLSchema } from 'graphql';
 import { createAnswerer } from './answer.js';
 import { declaredCost, type LimitedSchema } from './cost.js';
 import { createDocumentCache, type DocumentCache, readDocument } from './documents.js';
-import type { ErrorTerms } from './errors.js';
+import { type ErrorTerms, nameEnumValues } from './errors.js';
 import { executeRequest, prepareRequest } from './execution.js';
 import { LIMITS } from './limits.js';
 
@@ -17,6 +17,7 @@ export function createEngine(
   schema: GraphQLSchema,
   { shown = schema, limits = LIMITS, costOf = declaredCost }: Partial<Omit<LimitedSchema, 'schema'>> = {},
 ) {
+  nameEnumValues(schema);
   const on: LimitedSchema = { schema, shown, limits, costOf };
   return {
     readDocument: (text: string) => readDocument(on, text),

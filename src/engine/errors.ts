@@ -1,4 +1,14 @@
-import { type ASTNode, GraphQLError, getNamedType, isInputObjectType } from 'graphql';
+import {
+  type ASTNode,
+  BREAK,
+  GraphQLError,
+  type GraphQLSchema,
+  getNamedType,
+  isEnumType,
+  isInputObjectType,
+  isIntrospectionType,
+  visit,
+} from 'graphql';
 import { type AppError, type DocsOf, type ErrorCode, fromUnknown, isErrorCode, redact } from '../errors.js';
 import { MAX_ERRORS } from './limits.js';
 import { definitionOf } from './nodes.js';
@@ -45,6 +55,7 @@ export function toGraphQLError(error: unknown, terms: ErrorTerms): GraphQLError 
       // Only a request that was not executed has a status. A field that fails does not change it.
       ...(error.path === undefined && { http }),
       ...codeOf(http.status === 405 ? 'METHOD_NOT_ALLOWED' : 'BAD_USER_INPUT', terms),
+      ...argumentIn(error.extensions),
     },
   });
 }
@@ -101,4 +112,83 @@ function argumentAtFault(message: string, node: ASTNode | undefined): string | n
     if (isInputObjectType(type) && Object.hasOwn(type.getFields(), name)) return `${argument.name}.${path}`;
   }
   return null;
+}
+
+/** The argument that an error about a request was found to be about. */
+function argumentIn({ argument }: Readonly<Record<string, unknown>>) {
+  return typeof argument === 'string' ? { argument } : {};
+}
+
+/** The extensions of an error about a value in a document that does not fit its type. */
+export function blameArgument(document: ASTNode, { nodes, extensions }: GraphQLError) {
+  const value = nodes?.[0];
+  const isValue = value !== undefined && (value.kind.endsWith('Value') || value.kind === 'ObjectField');
+  return { ...extensions, ...argumentIn({ argument: isValue ? pathToArgument(document, value) : null }) };
+}
+
+/** The same of a variable: the argument where it is first used. GraphQL.js says only in its message where in the variable the value stands. */
+export function blameArgumentOfVariable(roots: readonly ASTNode[], { nodes, message }: GraphQLError) {
+  const definition = nodes?.[0];
+  if (definition?.kind !== 'VariableDefinition') return {};
+  const { value: name } = definition.variable.name;
+  const place = ` at "${name}`;
+  const from = message.lastIndexOf(place);
+  const within = from < 0 ? '' : /^[\w.[\]]*/.exec(message.slice(from + place.length))?.[0];
+  for (const root of roots) {
+    const path = pathToArgument(root, name);
+    if (path !== null) return argumentIn({ argument: `${path}${within}` });
+  }
+  return {};
+}
+
+/** The path of a value, or of the first use of a variable, such as `input.accounts[0].publicKey`; null outside of the arguments of fields. */
+function pathToArgument(root: ASTNode, sought: ASTNode | string): string | null {
+  let path: string | null = null;
+  visit(root, {
+    enter(node, _key, parent, _path, ancestors) {
+      if (node.kind === 'VariableDefinition' || node.kind === 'Directive') return false;
+      const isSought = node === sought || (node.kind === 'Variable' && node.name.value === sought);
+      if (!isSought) return undefined;
+      path = pathOf([...ancestors, ...(parent === undefined ? [] : [parent]), node]);
+      return path === null ? undefined : BREAK;
+    },
+  });
+  return path;
+}
+
+/** The nodes and lists of nodes from a field down to a value, as a path. */
+function pathOf(chain: readonly (ASTNode | readonly ASTNode[])[]): string | null {
+  let path: string | null = null;
+  chain.forEach((step, at) => {
+    const [list, around] = [chain[at - 1], chain[at - 2]];
+    if (!('kind' in step)) return;
+    if (step.kind === 'Argument') path = step.name.value;
+    else if (step.kind === 'ObjectField') path = path && `${path}.${step.name.value}`;
+    else if (Array.isArray(list) && around && 'kind' in around && around.kind === 'ListValue')
+      path = path && `${path}[${list.indexOf(step)}]`;
+  });
+  return path;
+}
+
+/** Makes the errors of the enums of a schema say which values they accept. */
+export function nameEnumValues(schema: GraphQLSchema): void {
+  for (const type of Object.values(schema.getTypeMap())) {
+    if (!isEnumType(type) || isIntrospectionType(type) || Object.hasOwn(type, 'parseValue')) continue;
+    const accepted = ` Expected one of ${type
+      .getValues()
+      .map(({ name }) => name)
+      .join(', ')}.`;
+    const named =
+      <Given extends unknown[]>(read: (...given: Given) => unknown) =>
+      (...given: Given) => {
+        try {
+          return read.apply(type, given);
+        } catch (error) {
+          if (!(error instanceof GraphQLError)) throw error;
+          throw new GraphQLError(error.message + accepted, { nodes: error.nodes ?? null });
+        }
+      };
+    type.parseValue = named(type.parseValue);
+    type.parseLiteral = named(type.parseLiteral);
+  }
 }

@@ -1,12 +1,21 @@
 import SchemaBuilder, { BasePlugin, type PothosOutputFieldConfig, type SchemaTypes } from '@pothos/core';
-import { type ExecutionResult, execute, GraphQLError, type GraphQLFieldResolver } from 'graphql';
+import {
+  type DocumentNode,
+  type ExecutionResult,
+  execute,
+  GraphQLError,
+  type GraphQLFieldResolver,
+  Kind,
+  type OperationDefinitionNode,
+} from 'graphql';
 import { atMost, isTooLargeAnswer, isTooLong, LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';
+import { expected } from '../errors.js';
 import { isSliceOver, nextSlice } from '../http/threads.js';
 import { withSpan } from '../telemetry/request-trace.js';
 import { COST_PER_UNIT, chargingForRows, declaredCost, type EngineContext } from './cost.js';
 import type { KnownOperation, ReadDocument } from './documents.js';
-import { BAD_REQUEST, type ErrorTerms, toGraphQLErrors } from './errors.js';
-import { beyond, LIMITS, limitExceeded } from './limits.js';
+import { BAD_REQUEST, blameArgumentOfVariable, type ErrorTerms, toGraphQLErrors } from './errors.js';
+import { beyond, fragmentsOf, LIMITS, limitExceeded } from './limits.js';
 
 /** The parameters of a GraphQL request, from a body or a URL. */
 export interface Parameters {
@@ -53,7 +62,11 @@ export function prepareRequest(document: ReadDocument, parameters: Parameters): 
     isUnavailable: false,
     failure: null,
   };
-  if (operation === null) return prepared;
+  if (operation === null) {
+    const fault = findMissingOperation(document, operationName);
+    // Yoga executes no operation of the document, and so does not find out by itself.
+    return fault === null ? prepared : { ...prepared, document: { ...document, tree: null }, refusal: [fault] };
+  }
   const { length } = parameters.query;
   if (operation.node.operation === 'subscription' && length > limits.subscriptionCharacters)
     return { ...prepared, refusal: [beyond('subscriptionCharacters', length, limits)] };
@@ -63,7 +76,11 @@ export function prepareRequest(document: ReadDocument, parameters: Parameters): 
     if (fault !== null) return { ...prepared, refusal: [asBadRequest(new GraphQLError(fault))] };
   }
   const { coerced, errors = [] } = operation.readVariables(variables);
-  if (coerced === undefined) return { ...prepared, refusal: errors.map(asBadRequest) };
+  if (coerced === undefined) {
+    const roots = [operation.node, ...fragmentsOf(document.tree as DocumentNode).values()];
+    const refuse = (error: GraphQLError) => asBadRequest(error, blameArgumentOfVariable(roots, error));
+    return { ...prepared, refusal: errors.map(refuse) };
+  }
   const cost = operation.cost(coerced);
   const ofEvent = operation.largestCost?.(coerced) ?? 0;
   if (cost > limits.cost) return { ...prepared, coerced, cost, refusal: [beyond('cost', cost, limits)] };
@@ -91,8 +108,31 @@ function findLongValue(value: unknown, name: string, depth: number): string | nu
 }
 
 /** The status is 400 with either media type, as for a malformed body. */
-function asBadRequest({ message, nodes }: GraphQLError): GraphQLError {
-  return new GraphQLError(message, { nodes: nodes ?? null, extensions: { http: BAD_REQUEST } });
+function asBadRequest({ message, nodes }: GraphQLError, extensions = {}): GraphQLError {
+  return new GraphQLError(message, { nodes: nodes ?? null, extensions: { ...extensions, http: BAD_REQUEST } });
+}
+
+const OPERATIONS_NAMED = 5;
+
+/** The error if a valid document does not have the operation of a request. */
+function findMissingOperation({ tree }: ReadDocument, operationName: string | undefined): GraphQLError | null {
+  const operations = tree?.definitions.filter(({ kind }) => kind === Kind.OPERATION_DEFINITION) ?? [];
+  const names = operations.map((node) => (node as OperationDefinitionNode).name?.value);
+  const isThere = operationName === undefined ? names.length === 1 : names.includes(operationName);
+  // Of a kind of operation that the schema does not have, Yoga says so.
+  if (tree === null || isThere) return null;
+  const message =
+    names.length === 0
+      ? 'query: got only fragments, expected an operation.'
+      : expected('operationName', operationName, formOfName(names));
+  return asBadRequest(new GraphQLError(message));
+}
+
+function formOfName(names: readonly (string | undefined)[]): string {
+  // Such an operation is alone.
+  if (names[0] === undefined) return 'nothing, because the operation of the document has no name';
+  const more = names.length > OPERATIONS_NAMED ? ` or one of ${names.length - OPERATIONS_NAMED} more` : '';
+  return `the name of an operation in the document: ${names.slice(0, OPERATIONS_NAMED).join(', ')}${more}`;
 }
 
 /** Executes a prepared request with GraphQL.js. A result without `data` is a refusal. */

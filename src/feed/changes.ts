@@ -311,9 +311,20 @@ function requireKept({ timeline, id }: ChangeCursor, feed: sql.ChangeRow, retent
 /** Throws CURSOR_EXPIRED where changes after the place have been deleted. */
 function requireNotPruned(place: number, { prunedThrough }: sql.ChangeRow, retentionMs: number): void {
   if (prunedThrough !== null && place < prunedThrough)
-    throw cursorExpired(
-      `changes are kept for ${Math.round(retentionMs / 86_400_000)} days, and some after it are gone`,
-    );
+    throw cursorExpired(`changes are kept for ${inWords(retentionMs)}, and some after it are gone`);
+}
+
+const UNITS = [
+  ['day', 86_400_000],
+  ['hour', 3_600_000],
+  ['minute', 60_000],
+] as const;
+
+/** The duration of a setting, such as "30 days". */
+function inWords(ms: number): string {
+  const [name, unit] = UNITS.find(([, length]) => ms % length === 0) ?? UNITS[2];
+  const count = ms / unit;
+  return `${count} ${name}${count === 1 ? '' : 's'}`;
 }
 
 function isTransient(error: unknown): boolean {

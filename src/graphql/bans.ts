@@ -1,5 +1,7 @@
-import { cursor, cursorOf, PAGE_SIZE, parse } from '../domain/filters.js';
+import type { Services } from '../context.js';
+import { BAN_CURSOR_FORM, banCursor, banCursorOf, PAGE_SIZE, type Position, parse } from '../domain/filters.js';
 import type { ListedBan } from '../domain/identities.js';
+import type { ProjectScope } from '../domain/projects.js';
 import type { User } from '../domain/users.js';
 import { costs } from '../engine/cost.js';
 import { selects } from '../engine/nodes.js';
@@ -36,7 +38,7 @@ const banType = builder.objectRef<ShownBan>('Ban').implement({
   }),
 });
 
-const banConnectionType = connectionType<ShownBan>(banType, cursorOf, {
+const banConnectionType = connectionType<ShownBan>(banType, banCursorOf, {
   connection: 'A page of bans, newest first (Relay).',
   edges: 'The bans of this page, each with a cursor.',
   nodes: 'The bans of this page, without cursors.',
@@ -46,7 +48,16 @@ const banConnectionType = connectionType<ShownBan>(banType, cursorOf, {
   node: 'The ban at this place.',
 });
 
-const afterCursor = cursor('after');
+const afterCursor = banCursor('after');
+
+/** The place that a cursor names. One that does not name its list may be of users: then it is refused. BAD_USER_INPUT. */
+async function readPlace(after: string, scope: ProjectScope, { users }: Pick<Services, 'users'>): Promise<Position> {
+  const { list, ...place } = parse(afterCursor, after);
+  if (list !== null) return place;
+  const user = await users.findUser(scope, BigInt(place.id), { withAccounts: false });
+  if (user === null || Date.parse(user.createdAt) !== place.createdAt.getTime()) return place;
+  throw badInput('after', after, BAN_CURSOR_FORM);
+}
 
 builder.queryField('bans', (t) =>
   t.field({
@@ -65,7 +76,7 @@ builder.queryField('bans', (t) =>
       if (first < 1 || first > PAGE_SIZE.max)
         throw badInput('first', first, `a whole number from 1 to ${PAGE_SIZE.max}`);
       const { bans, hasMore } = await services.logins.readBans(scope, {
-        after: after == null ? null : parse(afterCursor, after),
+        after: after == null ? null : await readPlace(after, scope, services),
         limit: first,
       });
       const page = { nodes: bans, hasNextPage: hasMore, hasPreviousPage: after != null };

@@ -3,6 +3,7 @@ import type { FastifyRequest, preParsingHookHandler, RequestPayload } from 'fast
 import secureJson from 'secure-json-parse';
 import { AppError } from '../errors.js';
 import type { RunWithAdmission } from './admission.js';
+import { describeJsonFault } from './json-fault.js';
 
 /** How deep JSON may nest: all code that parses or walks it recurses. No valid request needs a quarter of it. */
 const MAX_DEPTH = 32;
@@ -14,9 +15,10 @@ const FORBIDDEN_KEY_MESSAGE = 'has the key "__proto__", or "constructor" with a 
 
 /**
  * Parses JSON that a caller has sent, strictly: it refuses bytes that are not UTF-8, and keys that would reach into a prototype. It counts
- * levels and values before it parses, and refuses too many. Errors call it `name`. BAD_USER_INPUT.
+ * levels and values before it parses, and refuses too many. Errors call it `name`, and count lines from the beginning of `whole`, which may
+ * have white space around the JSON. BAD_USER_INPUT.
  */
-export function parseJson(json: Uint8Array, name: string): unknown {
+export function parseJson(json: Uint8Array, name: string, whole = json): unknown {
   const refused = (fault: string, cause?: unknown) => new AppError('BAD_USER_INPUT', `${name} ${fault}`, { cause });
   const excess = findExcess(json);
   if (excess !== null) throw refused(`${excess}.`);
@@ -29,17 +31,9 @@ export function parseJson(json: Uint8Array, name: string): unknown {
   try {
     return secureJson.parse(text, { protoAction: 'error', constructorAction: 'error' });
   } catch (cause) {
-    throw refused(isJson(text) ? FORBIDDEN_KEY_MESSAGE : 'is not valid JSON.', cause);
-  }
-}
-
-/** JSON that the strict parser refuses has a forbidden key. */
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
+    const fault = describeJsonFault(whole === json ? text : UTF8.decode(whole));
+    // JSON that the strict parser refuses has a forbidden key.
+    throw refused(fault === null ? FORBIDDEN_KEY_MESSAGE : `is not valid JSON: ${fault}.`, cause);
   }
 }
 
@@ -50,7 +44,7 @@ function isJson(text: string): boolean {
 export function readJsonBody(body: Uint8Array, limit = Number.POSITIVE_INFINITY): unknown {
   if (body.length === 0) return undefined;
   const json = withoutSpaceAround(body);
-  if (json.length <= limit) return parseJson(json, 'The body');
+  if (json.length <= limit) return parseJson(json, 'The body', body);
   throw new AppError('BAD_USER_INPUT', `body: got ${json.length} bytes, expected at most ${limit}.`);
 }
 

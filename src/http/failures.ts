@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { type IncomingMessage, STATUS_CODES } from 'node:http';
+import { type IncomingMessage, maxHeaderSize, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { AppError, badInput, type DocsOf, type ErrorCode, expected, fromUnknown } from '../errors.js';
@@ -32,11 +32,17 @@ export function helpHeader(docs: string): { link: string } {
 }
 
 /** Any thrown value as an AppError, with what the request says of its body where that is the fault. */
-export function failureOf(error: unknown, { headers }: Pick<FastifyRequest, 'headers'>): AppError {
+export function failureOf(error: unknown, { headers, routeOptions }: FaultyRequest): AppError {
   const failure = fromUnknown(error);
-  if (failure.code !== 'UNSUPPORTED_MEDIA_TYPE') return failure;
-  return new AppError(failure.code, expected('content-type', headers['content-type'], JSON_TYPE));
+  if (failure.code === 'UNSUPPORTED_MEDIA_TYPE')
+    return new AppError(failure.code, expected('content-type', headers['content-type'], JSON_TYPE));
+  // Fastify has stopped to read a body, and knows its length only if the client has said it.
+  if ((failure.cause as { statusCode?: number } | undefined)?.statusCode !== 413) return failure;
+  const got = headers['content-length'] === undefined ? 'more' : `${Number(headers['content-length'])} bytes`;
+  return new AppError(failure.code, `body: got ${got}, expected at most ${routeOptions.bodyLimit} bytes.`, failure);
 }
+
+type FaultyRequest = Pick<FastifyRequest, 'headers' | 'routeOptions'>;
 
 /** Answers `{"error"}` with the status of the error's code. REST uses this form, and so does everything that is not GraphQL. */
 export function sendFailure(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
@@ -201,7 +207,10 @@ function repeated(name: string): AppError {
 /** What the codes of Node's parser mean. */
 const MALFORMED_HTTP: Record<string, AppError> = {
   CONNECT: new AppError('BAD_USER_INPUT', 'This is not a proxy: CONNECT is not supported.'),
-  HPE_HEADER_OVERFLOW: new AppError('HEADERS_TOO_LARGE', 'The request headers are too large.'),
+  HPE_HEADER_OVERFLOW: new AppError(
+    'HEADERS_TOO_LARGE',
+    `headers: got more, expected at most ${maxHeaderSize} bytes together with the request line, and at most ${MAX_HEADERS} headers.`,
+  ),
   ERR_HTTP_REQUEST_TIMEOUT: new AppError('REQUEST_TIMEOUT', 'The request did not arrive in time.'),
 };
 const NOT_HTTP = new AppError('BAD_USER_INPUT', 'The request is not valid HTTP.');

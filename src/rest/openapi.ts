@@ -285,8 +285,8 @@ const RESPONSES = {
     ['Retry-After', ...COMMON],
   ),
   Refused: failure(
-    'The request is refused as HTTP: 405 for another method, 408 when it takes too long to arrive, 413 for a body over 1 MiB (256 KiB at `/wallets/verify`), 431 for headers over 16 KiB.',
-    'The request body is too large.',
+    'The request is refused as HTTP: 405 for another method, 408 when it takes too long to arrive, 413 for a body over 1 MiB (256 KiB at `/wallets/verify`), 431 for headers over 16 KiB or more than 100.',
+    'body: got 2000000 bytes, expected at most 1048576 bytes.',
   ),
 };
 

@@ -109,7 +109,7 @@ describe('every 400 in the contract names the parameter, the received value and 
     `/server/users?page=${'1&page='.repeat(1_000)}`,
   ])('a long value is shortened in the error: %.60s', async (path) => {
     const error = expectError(await project.rest(path), 400);
-    expect(error).toMatch(/… \(\d+ characters\)/);
+    expect(error).toMatch(/…" \(8000 characters\)|… \(\d+ characters of JSON\)/);
     expect(error.length).toBeLessThan(400);
   });
 
@@ -176,7 +176,7 @@ describe('every text has a maximum length, and one more character is 400', () =>
   test('an id of thousands of digits is never converted to a number', async () => {
     const id = '9'.repeat(12_000);
     expect(expectError(await project.rest(`/server/users/${id}`), 404)).toBe(
-      `There is no user ${'9'.repeat(20)} in this project.`,
+      'There is no user in this project with an ID above 9007199254740991.',
     );
     expectError(await project.rest(`/server/users/${'0'.repeat(12_000)}`), 400);
     const { body } = await project.rest('/server/users?limit=1');
@@ -352,6 +352,43 @@ describe('bodies', () => {
     expectError(await post(body), 400);
   });
 
+  test.each([
+    [`{"address": ${'x'.repeat(56)}}`, 'line 1, column 13: expected a value'],
+    [`{"address": "${'x'.repeat(56)}", user_id: 1}`, 'line 1, column 73: expected a key in double quotes'],
+    [` \n\t{"address":\n"${'x'.repeat(56)}"`, 'line 3, column 59, where it ends: expected "," or "}"'],
+  ])(
+    'malformed JSON is 400, and the error says where and what is accepted, but not what arrived: %j',
+    async (body, fault) => {
+      const message = `The body is not valid JSON: ${fault}.`;
+      expect(expectError(await post(body), 400)).toBe(message);
+      const init = { method: 'POST', headers: { 'content-type': 'application/json' }, body };
+      expect(expectError(await project.rest('/wallets/verify', init), 400)).toBe(message);
+      const response = await fetch(`${app.url}/graphql`, {
+        ...init,
+        headers: { ...init.headers, ...project.credentials },
+      });
+      const { errors } = (await response.json()) as Json;
+      expect([response.status, errors[0].message]).toEqual([400, message]);
+    },
+  );
+
+  test.each([
+    ['/server/wallets/verify', 1_048_576],
+    ['/wallets/verify', 262_144],
+    ['/graphql', 262_144],
+  ])('a body that is too large is 413, and the error says how large it may be: %s', async (path, limit) => {
+    const ask = async (init: RequestInit) => {
+      const headers = { ...project.credentials, 'content-type': 'application/json' };
+      const response = await fetch(app.url + path, { method: 'POST', headers, ...init });
+      const { error, errors } = (await response.json()) as Json;
+      return [response.status, error ?? errors[0].message];
+    };
+    const body = ' '.repeat(limit + 1);
+    expect(await ask({ body })).toEqual([413, `body: got ${limit + 1} bytes, expected at most ${limit} bytes.`]);
+    const chunked = { body: new Blob([body]).stream(), duplex: 'half' } as RequestInit;
+    expect(await ask(chunked)).toEqual([413, `body: got more, expected at most ${limit} bytes.`]);
+  });
+
   test('a body over 16 KiB is 400 and is not parsed', async () => {
     const repeated = `{${'"a":1,'.repeat(100_000)}"address":"${address}"}`;
     const different = `{${Array.from({ length: 100_000 }, (_, key) => `"${key}":1,`).join('')}"address":"${address}"}`;
@@ -364,7 +401,7 @@ describe('bodies', () => {
     const keys = Array.from({ length: 1_000 }, (_, key) => `${key}${'x'.repeat(100)}`);
     const unknown = { address, ...Object.fromEntries(keys.slice(0, 100).map((key) => [key, 1])) };
     const error = expectError(await verify(project, unknown), 400);
-    expect(error).toMatch(/^body: got the unknown key "0x+… .* and 95 more, expected only address and user_id\.$/);
+    expect(error).toMatch(/^body: got the unknown key "0x+…" .* and 95 more, expected only address and user_id\.$/);
     expect(error.match(/…/g)).toHaveLength(5);
     expect(error.length).toBeLessThan(500);
   });

@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest';
+import { opaqueText } from '#dist/domain/filters.js';
 import { camelCase, parseIdentity } from '#dist/domain/identities.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { codesOf, explained } from '../support/graphql.js';
@@ -85,6 +86,34 @@ describe('bans', () => {
   ])('refuse a bad %s: %j', async (argument, variables) => {
     const answer = await project.graphql(BANS, variables);
     expect(answer.errors?.[0]?.extensions).toEqual({ ...explained('BAD_USER_INPUT'), argument });
+  });
+
+  test('refuse a cursor of users, also of one with an ID that a ban has; and users refuse one of bans', async () => {
+    const { data } = await project.graphql('{ users { edges { cursor } } changes(first: 1) { nodes { id } } }');
+    const { edges } = await ask({ first: 2 });
+    for (const after of [...data.users.edges.map(({ cursor }: Json) => cursor), data.changes.nodes[0].id]) {
+      const { errors } = await project.graphql(BANS, { after });
+      expect(errors?.[0]?.message).toBe(`after: got "${after}", expected a cursor of bans from an earlier answer.`);
+    }
+    for (const argument of ['first: 1, after', 'last: 1, before']) {
+      const answer = await project.graphql(`{ users(${argument}: "${edges[0].cursor}") { nodes { id } } }`);
+      expect(codesOf(answer)).toEqual(['BAD_USER_INPUT']);
+    }
+    const name = Buffer.from('bans.').toString('base64url');
+    expect(codesOf(await project.graphql(BANS, { after: `${name}${edges[0].cursor}` }))).toEqual(['BAD_USER_INPUT']);
+  });
+
+  test('go on after a cursor of 0.9.0, also of a ban that is lifted since', async () => {
+    const { logins, projects } = app.context.services;
+    const scope = await projects.getScope(project.appId);
+    await logins.ban(scope, identity('google', 'lifted'));
+    const { nodes, edges } = await ask({ first: 3 });
+    await logins.unban(scope, identity('google', 'lifted'));
+    for (const at of [0, 1]) {
+      const [, createdAt, id] = Buffer.from(edges[at].cursor, 'base64url').toString().split('.');
+      const earlier = opaqueText(`${createdAt}.${id}`);
+      expect((await ask({ first: 1, after: earlier })).nodes).toEqual([nodes[at + 1]]);
+    }
   });
 
   test('change by no request of a project', async () => {

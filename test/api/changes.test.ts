@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import http from 'node:http';
-import { expect, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { parseIdentity, snakeCase } from '#dist/domain/identities.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
@@ -311,6 +311,7 @@ test('changes older than the retention are deleted, and cursors before them have
   expect((await readPage(project, { after: second.id })).nodes).toHaveLength(1);
   const expired = await project.graphql(PAGE, { after: start });
   expect(codesOf(expired)).toEqual(['CURSOR_EXPIRED']);
+  expect(expired.errors?.[0]?.message).toContain('changes are kept for 30 days,');
   expect(expired.errors?.[0]?.message).toContain('user export');
   const response = await fetch(`${app.url}/changes?after=${start}`, { headers: project.credentials });
   expect(response.status).toBe(410);
@@ -318,6 +319,26 @@ test('changes older than the retention are deleted, and cursors before them have
   const other = await app.createProject();
   const { pageInfo } = await readPage(other);
   expect((await readPage(other, { after: pageInfo.endCursor })).nodes).toEqual([]);
+});
+
+describe('a retention of minutes', () => {
+  const short = useTestApp({ ownDatabase: true, env: { CHANGES_RETENTION: '90m' } });
+
+  test('is named as it is by an expired cursor', async () => {
+    const project = await short.createProject();
+    const ids = [await login(project, 'a@example.com'), await login(project, 'b@example.com')];
+    const [first, second] = (await readPage(project)).nodes;
+    expect([first.userId, second.userId]).toEqual(ids);
+    await short.context.db.pool.query(`UPDATE changes SET at = now() - interval '2 hours' WHERE user_id = $1`, [
+      ids[1],
+    ]);
+    await short.context.db.pool.query(`UPDATE changes SET at = now() - interval '2 hours' WHERE user_id = $1`, [
+      ids[0],
+    ]);
+    await short.context.services.changes.prune();
+    const { errors } = await project.graphql(PAGE, { after: first.id });
+    expect(errors?.[0]?.message).toContain('changes are kept for 90 minutes, and some after it are gone');
+  });
 });
 
 test('an export returns the cursor of its snapshot', async () => {

@@ -36,12 +36,118 @@ describe('extensions.argument', () => {
     ['id', 'mutation { wrong: deleteUser(id: "0") { id } }'],
     // Not about an argument, or not one that a field was given.
     [undefined, '{ user(id: 1) { nothing } }'],
-    [undefined, '{ users(first: "x") { totalCount } }'],
+    [undefined, '{ users(nothing: 1) { totalCount } }'],
+    [undefined, '{ users { totalCount @include(if: "x") } }'],
+    // Values that do not fit their type.
+    ['first', '{ users(first: "x") { totalCount } }'],
+    ['filter.loginMethods[1]', '{ userCount(filter: { loginMethods: [EMAIL, GOOGLE] }) }'],
+    ['filter.loginMethods', '{ userCount(filter: { loginMethods: "EMAIL" }) }'],
+    ['filter.startDat', '{ userCount(filter: { startDat: "2026-01-31" }) }'],
+    [
+      'input.accounts[1].network',
+      login('authValue: "x", accounts: [{ network: STELLAR, publicKey: "x" }, { network: 1, publicKey: "x" }]'),
+    ],
+    ['input', 'mutation { recordLogin(input: { authMethod: "google" }) { created } }'],
+    ['first', '{ ...Some } fragment Some on Query { users(first: 1.5) { totalCount } }'],
   ])('is %s for %s', async (argument, operation) => {
     const { errors } = await project.graphql(operation);
     expect(errors?.map(({ extensions }) => extensions)).toEqual([
       { ...explained('BAD_USER_INPUT'), ...(argument !== undefined && { argument }) },
     ]);
+  });
+
+  test.each<[argument: string | undefined, query: string, variables: Json]>([
+    ['first', 'query ($n: Int) { users(first: $n) { totalCount } }', { n: 'ten' }],
+    ['id', 'query ($x: ID!) { user(id: $x) { id } }', {}],
+    ['filter.loginMethods[0]', 'query ($f: UserFilter) { userCount(filter: $f) }', { f: { loginMethods: ['GOOGLE'] } }],
+    ['filter.loginMethods', 'query ($m: [LoginMethod!]) { userCount(filter: { loginMethods: $m }) }', { m: [] }],
+    [
+      'filter.loginMethods[1]',
+      'query ($m: [LoginMethod!]) { userCount(filter: { loginMethods: $m }) }',
+      { m: ['EMAIL', 1] },
+    ],
+    [
+      'inputs[1].address',
+      'query ($i: [WalletInput!]!) { verifyWallets(inputs: $i) { verdict } }',
+      { i: [{ address: 'x' }, { address: 1 }] },
+    ],
+    ['first', 'query ($n: Int) { ...Some } fragment Some on Query { users(first: $n) { totalCount } }', { n: 1.5 }],
+    [
+      'limit',
+      'query A { userCount } query B($n: Int!) { a: userPage(limit: $n) { page } b: userPage(page: $n) { page } }',
+      { n: 'x' },
+    ],
+    [undefined, 'query ($i: Boolean!) { userCount @include(if: $i) }', { i: 'x' }],
+  ])('is %s for a variable of %s', async (argument, query, variables) => {
+    const operationName = query.startsWith('query A') ? 'B' : undefined;
+    const response = await fetch(`${app.url}/graphql`, {
+      method: 'POST',
+      headers: { ...project.credentials, 'content-type': 'application/json' },
+      body: JSON.stringify({ query, variables, operationName }),
+    });
+    const { errors } = (await response.json()) as Json;
+    expect(errors.map(({ extensions }: Json) => extensions)).toEqual([
+      { ...explained('BAD_USER_INPUT'), ...(argument !== undefined && { argument }) },
+    ]);
+  });
+
+  const METHODS = 'Expected one of EMAIL, PASSKEY, SOCIALS, WALLET.';
+  test.each<[message: string, query: string, variables?: Json]>([
+    [
+      `Value "GOOGLE" does not exist in "LoginMethod" enum. ${METHODS}`,
+      '{ userCount(filter: { loginMethods: [GOOGLE] }) }',
+    ],
+    [
+      `Enum "LoginMethod" cannot represent non-enum value: "EMAIL". Did you mean the enum value "EMAIL"? ${METHODS}`,
+      '{ userCount(filter: { loginMethods: ["EMAIL"] }) }',
+    ],
+    [
+      `Variable "$m" got invalid value "GOOGLE" at "m[0]"; Value "GOOGLE" does not exist in "LoginMethod" enum. ${METHODS}`,
+      'query ($m: [LoginMethod!]) { userCount(filter: { loginMethods: $m }) }',
+      { m: ['GOOGLE'] },
+    ],
+    [
+      'Value "user" does not exist in "ChangeType" enum. Expected one of ACCOUNT_ADDED, IDENTITY_BANNED, IDENTITY_UNBANNED, USER_CREATED, USER_REMOVED, USER_RESTORED, USER_UPDATED.',
+      '{ changes(types: [user]) { nodes { id } } }',
+    ],
+  ])('the values of an enum are named: %s', async (message, query, variables = {}) => {
+    const { errors } = await project.graphql(query, variables);
+    expect(errors?.map((error) => error.message)).toEqual([message]);
+  });
+
+  test.each<[message: string, query: string, operationName?: string]>([
+    [
+      'operationName: got nothing, expected the name of an operation in the document: A, B.',
+      'query A { userCount } query B { userCount }',
+    ],
+    [
+      'operationName: got "C", expected the name of an operation in the document: A, B.',
+      'query A { userCount } query B { userCount }',
+      'C',
+    ],
+    [
+      'operationName: got nothing, expected the name of an operation in the document: Q0, Q1, Q2, Q3, Q4 or one of 3 more.',
+      Array.from({ length: 8 }, (_, n) => `query Q${n} { userCount }`).join(' '),
+    ],
+    [
+      'operationName: got "A", expected nothing, because the operation of the document has no name.',
+      '{ userCount }',
+      'A',
+    ],
+  ])('an operation that is not there: %s', async (message, query, operationName) => {
+    for (const accept of ['application/json', 'application/graphql-response+json']) {
+      const response = await fetch(`${app.url}/graphql`, {
+        method: 'POST',
+        headers: { ...project.credentials, 'content-type': 'application/json', accept },
+        body: JSON.stringify({ query, operationName }),
+      });
+      const { data, errors } = (await response.json()) as Json;
+      expect([response.status, data, errors]).toEqual([
+        400,
+        undefined,
+        [{ message, extensions: explained('BAD_USER_INPUT') }],
+      ]);
+    }
   });
 
   test('is absent from errors of other codes', async () => {

@@ -190,6 +190,14 @@ describe('valid HTTP is authenticated first', () => {
     },
   );
 
+  test('too many bytes of headers are 431, and the error says how many there may be', async () => {
+    const long = 'a'.repeat(17_000);
+    for (const bytes of [request(`GET /server/users?x=${long} HTTP/1.1`), request('GET / HTTP/1.1', [`X-A: ${long}`])])
+      expect((await sendRaw(app.url, bytes)).body.error).toBe(
+        'headers: got more, expected at most 16384 bytes together with the request line, and at most 100 headers.',
+      );
+  });
+
   test('HEAD gets the same answer as GET, without a body', async () => {
     const statuses = ['/server/users', '/server/users?page=0', '/server/nothing', '/server/wallets/verify'].map(
       async (path) => {

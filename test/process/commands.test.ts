@@ -204,7 +204,7 @@ describe('while a server runs on the same database,', () => {
     expect(await runJson('user', 'unban', ...identity)).toEqual({ ...banned, banned: false });
     expect(await run('user', 'unban', ...identity)).toMatchObject({
       code: 0,
-      stdout: 'email Eve@Example.com is not banned.\n',
+      stdout: 'email Eve@Example.com is unbanned.\n',
     });
     const second = await ask(login);
     expect(second.data.recordLogin).toMatchObject({ created: true, user: { loginCount: 1 } });

@@ -20,15 +20,16 @@ export async function requestGraphQL(
   return { status: response.status, headers: response.headers, text: await response.text() };
 }
 
-/** Expects the only form of an answer without data: `{"errors": [{"message", "extensions": {"code", "docs"}}]}`, with `retryAfter` where a retry helps. */
+/** Expects the only form of an answer without data: `{"errors": [{"message", "extensions": {"code", "docs"}}]}`, with `retryAfter` where a retry helps, and `argument`. */
 export function expectGraphQLRefusal(text: string): { message: string; code: string } {
   const body: Json = JSON.parse(text);
   if (Object.keys(body).join() !== 'errors' || body.errors.length !== 1) throw new Error(`Not one refusal: ${text}`);
   const { message, extensions } = body.errors[0];
-  const { code, docs, retryAfter, ...others } = extensions;
+  const { code, docs, retryAfter, argument = '', ...others } = extensions;
   const mayRetry = ['RATE_LIMITED', 'UNAVAILABLE'].includes(code);
   if (typeof message !== 'string' || typeof code !== 'string' || Object.keys(others).length > 0)
     throw new Error(`Not one refusal: ${text}`);
+  if (typeof argument !== 'string') throw new Error(`A wrong argument: ${text}`);
   if (docs !== explained(code).docs) throw new Error(`Not its documentation: ${text}`);
   if (mayRetry !== (typeof retryAfter === 'number')) throw new Error(`A wrong retryAfter: ${text}`);
   return { message, code };

@@ -83,8 +83,22 @@ describe('a value in a message', () => {
     ['two\nlines\0', '"two\\nlines\\u0000"'],
     [1.5, '1.5'],
     [['a', 1], '["a",1]'],
-    ['x'.repeat(38), `"${'x'.repeat(38)}"`],
-    ['x'.repeat(39), `"${'x'.repeat(39)}… (41 characters)`],
+    ['x'.repeat(40), `"${'x'.repeat(40)}"`],
+    ['x'.repeat(41), `"${'x'.repeat(40)}…" (41 characters)`],
+    ['x'.repeat(256), `"${'x'.repeat(40)}…" (256 characters)`],
+    // Escapes are shown as a whole, and counted as what they stand for.
+    ['\n'.repeat(41), `"${'\\n'.repeat(20)}…" (41 characters)`],
+    [`${'x'.repeat(39)}\n`, `"${'x'.repeat(39)}…" (40 characters)`],
+    [`${'x'.repeat(36)}\0x`, `"${'x'.repeat(36)}…" (38 characters)`],
+    // What is masked counts.
+    [`uds_${'a'.repeat(252)}`, '"[secret]"'],
+    [`uds_${'a'.repeat(500)}`, '"[secret]…" (504 characters)'],
+    [`ada@example.com ${'x'.repeat(240)}`, `"[email] ${'x'.repeat(32)}…" (256 characters)`],
+    [`\nuds_${'a'.repeat(12)}`, '"\\n[secret]"'],
+    [`\n${`G${'A'.repeat(55)}`} \t0x${'a'.repeat(40)}`, '"\\n[address] \\t[address]"'],
+    [['x'.repeat(100)], `["${'x'.repeat(38)}…" (104 characters of JSON)`],
+    [{ a: 'x"'.repeat(50) }, `{"a":"${'x\\"'.repeat(11)}x…" (158 characters of JSON)`],
+    [Array(30).fill(1), `[${'1,'.repeat(19)}1… (61 characters of JSON)`],
   ])('%j is shown as %j', (value, shown) => {
     expect(show(value)).toBe(shown);
   });
