@@ -3,10 +3,10 @@
 import { createServer } from 'node:http';
 import { Webhook } from 'standardwebhooks';
 
-const { WEBHOOK_SECRET, PORT = '8080' } = process.env;
+const { WEBHOOK_SECRET, HOST = '127.0.0.1', PORT = '8080' } = process.env;
 const MAX_BYTES = 65_536;
 const webhook = new Webhook(WEBHOOK_SECRET);
-/** The last messages, which may come again. A program with a database keeps them there. */
+/** The last messages, which may come again. A program with a database keeps them there, and forgets them to take a replay. */
 const handled = new Set();
 
 /** Your work. */
@@ -44,4 +44,4 @@ const server = createServer(async (request, response) => {
   const { type, data } = JSON.parse(body);
   return handle(type, data);
 });
-server.listen(Number(PORT), () => console.log(`Listening on ${server.address().port}`));
+server.listen(Number(PORT), HOST, () => console.log(`Listening on ${server.address().port}`));

@@ -1,12 +1,15 @@
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Services } from '../context.js';
+import type { UserRecord } from '../domain/identities.js';
 import type { Credentials } from '../domain/projects.js';
 import { AppError } from '../errors.js';
-import { syntheticUsers } from './synthetic-users.js';
+import { FIRST_DAY, LAST_DAY, syntheticUsers } from './synthetic-users.js';
 
 const DEMO_USERS = 200;
 const DEMO_SEED = 1;
+/** In how much time before now some of them have signed up: less than a chart shows. */
+const RECENT_MS = 28 * 86_400_000;
 
 /**
  * Returns the credentials of the demo project, or null if there is none or its credentials are no longer valid. The first start on a
@@ -31,9 +34,23 @@ async function createDemo(services: Services, path: string): Promise<Credentials
     await services.projects.createProject('Demo', { credentials });
   }
   const scope = await services.projects.getScope(credentials.appId);
-  await services.transfers.addUsers(scope, syntheticUsers(DEMO_USERS, DEMO_SEED), () => undefined);
+  await services.transfers.addUsers(scope, demoUsers(Date.now()), () => undefined);
   await rename(draft, path);
   return credentials;
+}
+
+/**
+ * Users of any day, as the documentation shows them, except that those with a passkey have come in the last weeks: the dashboard shows who
+ * has signed up lately.
+ */
+function* demoUsers(now: number): Generator<UserRecord> {
+  const lately = (day: Date) => new Date(now - RECENT_MS * ((LAST_DAY - day.getTime()) / (LAST_DAY - FIRST_DAY)));
+  for (const user of syntheticUsers(DEMO_USERS, DEMO_SEED)) {
+    const { authMethod, createdAt, lastLogin } = user;
+    yield authMethod !== 'passkey'
+      ? user
+      : { ...user, createdAt: createdAt && lately(createdAt), lastLogin: lastLogin && lately(lastLogin) };
+  }
 }
 
 async function readDemo(path: string): Promise<Credentials | null> {

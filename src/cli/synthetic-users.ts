@@ -17,8 +17,8 @@ const LAST_NAMES =
 const SOCIAL_PROVIDERS = ['google', 'google', 'apple', 'github', 'discord'];
 const DOMAINS = ['example.com', 'example.org', 'mail.example.net'];
 /** Fixed dates, so that the same seed makes the same users on any day. */
-const FIRST_DAY = Date.UTC(2024, 0, 1);
-const LAST_DAY = Date.UTC(2026, 9, 31);
+export const FIRST_DAY = Date.UTC(2024, 0, 1);
+export const LAST_DAY = Date.UTC(2026, 9, 31);
 
 /** `count` users: the same ones for the same seed, and other identities for another seed. */
 export function* syntheticUsers(count: number, seed: number): Generator<UserRecord> {

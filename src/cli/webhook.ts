@@ -125,7 +125,8 @@ export function addWebhookCommands(program: Command, { define }: CommandContext)
     name: 'webhook samples',
     description: 'show an example of what is sent, for each type of change',
     examples: ['webhook samples'],
-    takes: [jsonOption()],
+    // Unused: the same as of the other commands of webhooks.
+    takes: [option('--project <APP_ID>', 'any App ID: the examples are the same for every project'), jsonOption()],
     run: async () => listSamples(),
     print: (samples) =>
       listTable(samples, {

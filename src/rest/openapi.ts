@@ -250,12 +250,12 @@ const RESPONSES = {
     COMMON,
   ),
   Unauthenticated: failure(
-    'The App ID or the App Secret is missing or invalid, the secret lacks the scope for this request, or the project is disabled.',
+    'The App ID or the App Secret is missing or invalid. Under `/server` also: the secret lacks the scope for this request (`FORBIDDEN` in `Userdir-Error-Code`), or the project is disabled (`PROJECT_DISABLED`). Elsewhere, these are 403.',
     'The App ID or the App Secret is invalid.',
     ['WWW-Authenticate'],
   ),
   Forbidden: failure(
-    'The App Secret lacks the scope for this request.',
+    'The App Secret lacks the scope for this request (`FORBIDDEN` in `Userdir-Error-Code`), or the project is disabled (`PROJECT_DISABLED`). Under `/server`, both are 401.',
     'The App Secret lacks the scope changes; it has read.',
   ),
   CursorExpired: failure(

@@ -11,18 +11,23 @@ import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { ROOT } from '../support/checkout.js';
 import { CLIENTS, hasClients } from '../support/clients.js';
 import { readPage } from '../support/examples.js';
+import { idOf } from '../support/rest.js';
 
 /** The clients of docs/errors.md: each retries what says that it may be retried, with the same key, and nothing else. */
 
 const run = promisify(execFile);
+/** Headers that the gate does not pass on. */
+const HOP_BY_HOP = ['connection', 'keep-alive', 'content-length', 'content-encoding', 'transfer-encoding'];
 const COMPILER_OPTIONS = { target: 'es2023', module: 'nodenext', strict: true, skipLibCheck: true, outDir: 'dist' };
-const samples = (await readPage('docs/errors.md')).examples.filter(({ kind }) => kind === 'ts');
+const samples = (await readPage('docs/errors.md')).examples.filter(({ file }) => file !== '');
 
 describe.runIf(hasClients)('the clients of docs/errors.md', () => {
   const app = useTestApp();
   let project: TestProject;
   let folder: string;
   let gate: Server;
+  /** The user whom the sample of REST removes. */
+  let removed: string;
   /** The idempotency keys that have come. */
   let keys: string[];
   /** How many requests are still refused. */
@@ -31,7 +36,8 @@ describe.runIf(hasClients)('the clients of docs/errors.md', () => {
   /** Refuses some requests as the service would, and passes on the others. */
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const body = await buffer(request);
-    keys.push(JSON.parse(body.toString()).variables.key);
+    const { url = '' } = request;
+    keys.push(request.headers['idempotency-key'] ?? JSON.parse(body.toString()).variables.key);
     refusals -= 1;
     if (refusals >= 0) {
       response.writeHead(429, { 'content-type': `${typeOf(request)}; charset=utf-8`, 'retry-after': '1' });
@@ -39,9 +45,13 @@ describe.runIf(hasClients)('the clients of docs/errors.md', () => {
       return;
     }
     const { host: _, ...headers } = request.headers as Record<string, string>;
-    for (const name of ['connection', 'content-length', 'transfer-encoding']) delete headers[name];
-    const passed = await fetch(`${app.url}/graphql`, { method: 'POST', headers, body });
-    response.writeHead(passed.status, { 'content-type': passed.headers.get('content-type') ?? '' });
+    for (const name of HOP_BY_HOP) delete headers[name];
+    const passed = await fetch(app.url + url, {
+      method: request.method ?? '',
+      headers,
+      ...(body.length > 0 && { body }),
+    });
+    response.writeHead(passed.status, [...passed.headers].filter(([name]) => !HOP_BY_HOP.includes(name)).flat());
     response.end(await passed.text());
   }
   const typeOf = ({ headers }: IncomingMessage) =>
@@ -51,6 +61,8 @@ describe.runIf(hasClients)('the clients of docs/errors.md', () => {
 
   beforeAll(async () => {
     project = await app.createProject();
+    await project.addUsers({ auth_method: 'email', auth_value: 'gone@example.com' });
+    removed = String(await idOf(project, 'gone@example.com'));
     gate = createServer((request, response) => void answer(request, response));
     gate.listen(0, '127.0.0.1');
     await once(gate, 'listening');
@@ -59,7 +71,10 @@ describe.runIf(hasClients)('the clients of docs/errors.md', () => {
     await writeFile(join(folder, 'package.json'), '{ "type": "module" }');
     await writeFile(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions: COMPILER_OPTIONS }));
     for (const { file, code } of samples)
-      await writeFile(join(folder, file), code.replaceAll('http://127.0.0.1:4000', url));
+      await writeFile(
+        join(folder, file),
+        code.replaceAll('http://127.0.0.1:4000', url).replace('/users/1"', `/users/${removed}"`),
+      );
     const compile = run(join(ROOT, 'node_modules/.bin/tsc'), ['-p', folder, '--types', 'node']);
     await compile.catch(({ stdout }) => expect.unreachable(stdout));
   });
@@ -71,12 +86,14 @@ describe.runIf(hasClients)('the clients of docs/errors.md', () => {
   async function runSample(file: string, secret = project.appSecret): Promise<Json> {
     keys = [];
     const env = { PATH: process.env['PATH'] ?? '', APP_ID: project.appId, APP_SECRET: secret };
+    if (file.endsWith('.py')) return run('python3', [join(folder, file)], { env }).catch((error) => error);
     const program = join(folder, 'dist', file.replace('.ts', '.js'));
     return run(process.execPath, [program], { env }).catch((error) => error);
   }
 
-  test('are for fetch, graphql-request, Apollo and urql', () => {
-    expect(samples.map(({ file }) => file)).toEqual(['fetch.ts', 'graphql-request.ts', 'apollo.ts', 'urql.ts']);
+  test('are for Python, fetch, graphql-request, Apollo and urql', () => {
+    const names = ['rest.py', 'fetch.ts', 'graphql-request.ts', 'apollo.ts', 'urql.ts'];
+    expect(samples.map(({ file }) => file)).toEqual(names);
   });
 
   test.each(samples.map(({ file }) => file))(
@@ -85,7 +102,9 @@ describe.runIf(hasClients)('the clients of docs/errors.md', () => {
       refusals = 2;
       const { stdout, stderr } = await runSample(file);
       expect(stderr).toBe('');
-      expect(JSON.parse(stdout).recordLogin.user.id).toMatch(/^\d+$/);
+      const answer = JSON.parse(stdout);
+      if (file === 'rest.py') expect(answer).toEqual({ message: 'User removed.' });
+      else expect(answer.recordLogin.user.id).toMatch(/^\d+$/);
       expect([keys.length, new Set(keys).size]).toEqual([3, 1]);
     },
   );

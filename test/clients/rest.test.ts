@@ -2,12 +2,12 @@ import { execFile } from 'node:child_process';
 import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { stellarAddress } from '../support/addresses.js';
 import { type TestProject, useTestApp } from '../support/app.js';
 import { CLIENTS, hasClients } from '../support/clients.js';
+import { idOf } from '../support/rest.js';
 
 /** Clients from /openapi.json: openapi-typescript generates the types, and openapi-fetch uses them. */
 
@@ -39,30 +39,36 @@ describe.runIf(hasClients)('a REST client (installed by: npm ci --prefix test/cl
     const { default: openapiTS, astToString } = await import('openapi-typescript');
     const types = astToString(await openapiTS(new URL(`${app.url}/openapi.json`)));
     await writeFile(join(directory, 'rest-api.ts'), types);
-    await cp(join(CLIENTS, 'rest-client.ts'), join(directory, 'rest-client.ts'));
+    await cp(join(ROOT, 'docs/examples/rest-client.ts'), join(directory, 'rest-client.ts'));
+    await cp(join(CLIENTS, 'rest-mistakes.ts'), join(directory, 'rest-mistakes.ts'));
     const options =
       '--strict --noUncheckedIndexedAccess --exactOptionalPropertyTypes --module nodenext --target es2023';
     const compile = promisify(execFile)(process.execPath, [
       TSC,
       ...`${options} --types node --skipLibCheck --ignoreConfig`.split(' '),
-      join(directory, 'rest-client.ts'),
+      ...['rest-client.ts', 'rest-mistakes.ts'].map((name) => join(directory, name)),
     ]);
     // The compiler prints its errors on stdout.
     await compile.catch(({ stdout }) => expect.unreachable(stdout));
 
-    const { visit } = await import(pathToFileURL(join(directory, 'rest-client.js')).href);
-    const seen = await visit(app.url, project.appId, project.appSecret);
-    expect(seen).toMatchObject({
-      total: 2,
-      newest: [{ auth_value: 'ada@example.com' }, { auth_value: 'grace@example.com' }],
-      one: { auth_value: 'ada@example.com', wallet: null },
-      owner: seen.one.id,
-      stranger: false,
-      removal: 'User removed.',
-      changes: ['user.created', 'user.created', 'user.created', 'account.added', 'user.removed'].map(() =>
-        expect.any(String),
-      ),
-      failures: [expect.stringContaining(`no user ${seen.one.id}`), expect.stringContaining('limit')],
+    const env = { USERDIR_URL: app.url, APP_ID: project.appId, APP_SECRET: project.appSecret };
+    const visit = (more = {}) =>
+      promisify(execFile)(process.execPath, [join(directory, 'rest-client.js')], { env: { ...env, ...more } });
+    const id = await idOf(project, 'ada@example.com');
+    const { stdout } = await visit();
+    const [listed, owner, stranger, removed, gone, changes] = stdout.split('\n');
+    expect([listed, owner, stranger, removed, gone]).toEqual([
+      '2 users, newest: ada@example.com grace@example.com',
+      `owned by ${id}`,
+      'not owned',
+      'User removed.',
+      `There is no user ${id} in this project.`,
+    ]);
+    expect(changes?.split(' ').sort()).toEqual(
+      ['user.created', 'user.created', 'user.created', 'account.added', 'user.removed'].sort(),
+    );
+    await expect(visit({ APP_SECRET: 'wrong' })).rejects.toMatchObject({
+      stderr: expect.stringContaining('UNAUTHENTICATED: The App ID or the App Secret is invalid.'),
     });
   });
 });

@@ -17,7 +17,7 @@ import { type Example, type Page, readPage, requireShown } from '../support/exam
 /**
  * Runs every code block of the README and the guides unchanged, in page order, in a fresh clone with a new demo project, and compares the
  * output with the page. The first block of the README, on either engine, builds what the others use. `npm test` is left to
- * .ci/run, and the measurements of docs/benchmarks.md take minutes. test/clients runs the `ts` blocks.
+ * .ci/run, and the measurements of docs/benchmarks.md take minutes. test/clients runs the `ts` and `py` blocks.
  */
 
 // The blocks of one engine install. Those of the other, for production, show that they would install what builds, and use what is here.
@@ -42,7 +42,7 @@ const serves = ({ code }: Example) => /\b(npm start|serve)\s*$/.test(code);
 const runnable = pages.filter(({ path }) => path !== MEASURED);
 const examplesOf = ({ examples }: Page, isPostgres: boolean) =>
   examples
-    .filter((example) => example.kind !== 'ts' && needsPostgres(example) === isPostgres)
+    .filter((example) => !['ts', 'py'].includes(example.kind) && needsPostgres(example) === isPostgres)
     .map((example) => [`line ${example.line}: ${example.code.trim().split('\n')[0]}`, example] as const);
 
 let checkout: string;

@@ -87,6 +87,21 @@ describe('the first start', () => {
     );
   });
 
+  test('some of them have signed up in the last 30 days, so that the chart of the dashboard is not empty', async () => {
+    const users = await demoUsers();
+    const since = Date.now() - 29 * 86_400_000;
+    const recent = users.filter(({ created_at }) => Date.parse(created_at) > since);
+    expect(recent.length).toBeGreaterThan(10);
+    expect(new Set(recent.map(({ created_at }) => created_at.slice(0, 10))).size).toBeGreaterThan(5);
+    for (const { created_at, last_login } of recent) {
+      expect(Date.parse(created_at)).toBeLessThan(Date.now());
+      if (last_login !== null) expect(Date.parse(last_login)).toBeGreaterThanOrEqual(Date.parse(created_at));
+    }
+    // They are the first of the list, and the others are those that the documentation shows.
+    expect(users.slice(0, recent.length)).toEqual(recent);
+    expect(new Set(recent.map(({ auth_method }) => auth_method))).toEqual(new Set(['passkey']));
+  });
+
   test('keeps the demo credentials where only this system user can read them', async () => {
     const { mode } = await stat(join(database.env['DATA_DIR'] ?? '', 'demo.json'));
     expect(mode & 0o777).toBe(0o600);

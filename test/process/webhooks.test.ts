@@ -135,6 +135,8 @@ test('the command adds, lists, tests, changes, pauses, resumes, resends, rotates
   await receiver.until(() => receiver.at('/process').length === before + 3);
   expect(receiver.at('/process')[before]).toMatchObject({ id: message, userId: first });
   const samples: Json[] = await userdirJson(settings, ['webhook', 'samples']);
+  expect(await run('samples')).toEqual(samples);
+  expect(await userdirJson(settings, ['webhook', 'samples', project.app_id])).toEqual(samples);
   expect(samples[0]).toMatchObject({ type: 'user.created', body: expect.stringContaining('"user_id":42') });
 
   const metrics = await (await fetch(server.metricsUrl)).text();

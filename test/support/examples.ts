@@ -6,16 +6,16 @@ import { ROOT } from './checkout.js';
 
 /**
  * The code blocks of a documentation page. `sh` and `graphql` blocks are run. `json variables` belongs to the `graphql`
- * block before it, and a `json` or `text` block is the answer of the block before it. `ts NAME` is a file.
+ * block before it, and a `json` or `text` block is the answer of the block before it. `ts NAME` and `py NAME` are files.
  * test/unit/source.test.ts checks a `tree`, test/process/operating.test.ts runs `sql` and checks `ini`. Any other kind is refused, so that every block is checked.
  */
 
 export interface Example {
   /** The line number in the page. */
   readonly line: number;
-  readonly kind: 'sh' | 'graphql' | 'ts';
+  readonly kind: 'sh' | 'graphql' | 'ts' | 'py';
   readonly code: string;
-  /** The file name of a `ts` block. */
+  /** The file name of a `ts` or `py` block. */
   readonly file: string;
   variables?: Json;
   answer?: { readonly kind: 'json' | 'text'; readonly text: string };
@@ -34,7 +34,8 @@ export async function readPage(path: string): Promise<Page> {
     const line = text.slice(0, index).split('\n').length;
     const [kind, word = ''] = info.split(' ');
     const previous = examples.at(-1);
-    if (kind === 'sh' || kind === 'graphql' || kind === 'ts') examples.push({ line, kind, code, file: word });
+    if (kind === 'sh' || kind === 'graphql' || kind === 'ts' || kind === 'py')
+      examples.push({ line, kind, code, file: word });
     else if (previous !== undefined && info === 'json variables') previous.variables = JSON.parse(code);
     else if (previous !== undefined && (info === 'json' || info === 'text'))
       previous.answer = { kind: info, text: code };

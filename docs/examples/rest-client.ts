@@ -1,0 +1,48 @@
+// A REST client whose types come from the service: what they do not allow does not compile. `npm i openapi-fetch openapi-typescript`
+// They are made by `npx openapi-typescript http://127.0.0.1:4000/openapi.json -o rest-api.d.ts`.
+import createClient from 'openapi-fetch';
+import type { paths } from './rest-api.js';
+
+const { USERDIR_URL = 'http://127.0.0.1:4000', APP_ID = '', APP_SECRET = '' } = process.env;
+const client = createClient<paths, 'application/json'>({
+  baseUrl: USERDIR_URL,
+  // Otherwise /changes answers lines.
+  headers: { 'service-app-id': APP_ID, 'service-app-secret': APP_SECRET, accept: 'application/json' },
+});
+
+/** What was answered, or an error with the code and the words of the service. */
+function answered<Data>(answer: {
+  data?: Data | undefined;
+  error?: { error: string } | undefined;
+  response: Response;
+}): Data {
+  if (answer.data !== undefined) return answer.data;
+  throw new Error(`${answer.response.headers.get('userdir-error-code')}: ${answer.error?.error}`);
+}
+
+const query = { limit: 2, login_method: ['email', 'wallet'] };
+const { total_user, users } = answered(await client.GET('/server/users', { params: { query } })).result;
+console.log(`${total_user} users, newest: ${users.map(({ auth_value }) => auth_value).join(' ')}`);
+
+const [newest] = users;
+const address = newest?.accounts[0]?.public_key;
+if (newest === undefined || address === undefined) throw new Error('There is nobody to ask about.');
+for (const user_id of [newest.id, newest.id + 1]) {
+  const { result } = answered(await client.POST('/server/wallets/verify', { body: { address, user_id } }));
+  // A yes says who, a no says nothing else.
+  console.log(result.exists ? `owned by ${result.user_id}` : 'not owned');
+}
+
+const path = { user_id: newest.id };
+const header = { 'idempotency-key': `remove-${newest.id}` };
+console.log(answered(await client.DELETE('/server/users/{user_id}', { params: { path, header } })).message);
+const gone = await client.GET('/server/users/{user_id}', { params: { path } });
+console.log(gone.error?.error);
+
+for (let after: string | undefined, hasMore = true; hasMore; ) {
+  const page = { limit: 100, ...(after !== undefined && { after }) };
+  const { result } = answered(await client.GET('/changes', { params: { query: page } }));
+  console.log(result.changes.map(({ type }) => type).join(' '));
+  after = result.next_cursor;
+  hasMore = result.has_more;
+}
